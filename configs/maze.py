@@ -1,0 +1,65 @@
+"""The paper's Maze experiment: Qwen2.5-7B-Instruct, Pass@k Training, analytical.
+
+Paper: Pass@k Training, section ``sec:passk_w_analytical_derivation``, data of table
+``tab:maze_data``, results in table ``tab:maze_results`` ("P@k T. w/ AD": Pass@1 47.7,
+Pass@k 65.0 on average over the sizes). On every host, with a workdir they all see:
+
+    python -m passk_jax.train --config=configs/maze.py --workdir=/shared/maze
+
+For Pass@1 Training add ``--config.advantage.name=pass_at_1``.
+
+Time and result: see experiments/README.md, which says what was run and on what. The
+laptop-size twin is configs/maze_tiny.py.
+
+What the paper leaves open, and what stands here:
+
+* its mazes are not in its repository; these are perfect mazes by Wilson's algorithm,
+  which agree with its counts (only 192 of 7x7 exist), and its wording of the prompt is
+  unknown;
+* k of the main table; 4 here (see configs/base.py);
+* limits of prompt and response; the largest prompt holds 21 x 22 characters;
+* it evaluates on the test set as training goes; here a validation split serves that,
+  and the test set is looked at before the first step and after the last.
+"""
+
+from ml_collections import ConfigDict
+
+from configs import base
+
+
+def get_config() -> ConfigDict:
+    """Returns the configuration."""
+    config = base.get_config()
+    config.name = 'maze'
+    config.model.source = 'Qwen/Qwen2.5-7B-Instruct'
+    config.model.tokenizer = 'source'
+    config.init.kind = 'hf'
+
+    config.task.name = 'maze'
+    config.task.params = {
+        'generator': 'wilson',
+        # Percolation's own parameters, which Wilson's algorithm does not use.
+        'wall_probability': 0.0,
+        'min_path': 0,
+        'max_path': 0,
+        'train_sizes': (9, 11, 13, 15),
+        'train_counts': (10_000, 10_000, 10_000, 10_000),
+        'validation_sizes': (9, 11, 13, 15),
+        'validation_counts': (50, 50, 50, 50),
+        'test_sizes': (7, 9, 11, 13, 15, 17, 19, 21),
+        'test_counts': (75, 100, 100, 100, 100, 100, 100, 100),
+        'seed': 0,
+        'prompt': 'instruct',
+    }
+    config.data.max_prompt_tokens = 1024
+
+    # Reasoning comes before the answer, so the limit of the appendix is kept.
+    config.sampling.max_response_tokens = 4096
+
+    config.advantage.name = 'pass_at_k'
+    config.advantage.k = 4
+
+    config.eval.split = 'validation'
+    config.eval.final_split = 'test'
+    config.eval.num_responses = 32
+    return config

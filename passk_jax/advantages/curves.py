@@ -1,0 +1,297 @@
+"""Advantages as curves: ``num_correct -> (positive, negative)`` for a fixed N.
+
+With two-valued rewards the advantage of a response depends on two integers only:
+how many of its problem's N responses are correct, and whether it is one of them. Each
+function here maps the first to the advantage of a correct and of a wrong response.
+In order: the odds of a group, Pass@1, Pass@k, the designs made from those two, eta.
+
+Not here: which response gets which value, groups that are sampled, rewards that are
+not two-valued (``estimators.py``). ``num_rollouts``, ``k`` and the thresholds are
+static; ``num_correct`` may be traced and must lie in ``[0, num_rollouts]``.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+Curve = tuple[Float[Array, '*P'], Float[Array, '*P']]
+
+
+def check_group_size(*, num_rollouts: int, k: int) -> None:
+    """Raises ValueError unless ``1 <= k <= num_rollouts``, both whole numbers."""
+    for name, value in (('num_rollouts', num_rollouts), ('k', k)):
+        # bool is an int to Python; k=True is a mistake, not a group of one.
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise ValueError(f'{name}={value!r} must be a whole number')
+    if not 1 <= k <= num_rollouts:
+        raise ValueError(f'{k=} must lie in [1, {num_rollouts=}]')
+
+
+def group_odds(*, num_rollouts: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Odds that a k-group lies inside a fixed set of j responses, for every j.
+
+        inside[j] = C(j, k) / C(N, k)        outside[j] = 1 - inside[j]
+
+    With j wrong responses ``inside[j]`` is the probability q of an all-wrong group
+    (Eq. n_group_neg over Eq. n_group_total) and ``outside[j]`` the mean group reward
+    (Eq. group_avg); with sorted rewards ``inside[j]`` is the probability that a
+    group's maximum is at most the j-th smallest. This one table is behind every
+    analytical advantage.
+
+    The falling factorials are multiplied out, ``C(j-1, k) / C(j, k) = (j-k) / j``,
+    and the complement is summed from positive terms, ``inside[j] - inside[j-1] =
+    inside[j] k / j``: both keep their relative precision where 1 - q would cancel
+    and where log-gamma binomials lose digits. N and k are static, so this is float64
+    on the host and a constant to the compiler.
+
+    Args:
+        num_rollouts: N.
+        k: group size, ``1 <= k <= N``.
+
+    Returns:
+        ``inside`` and ``outside``, ``[N + 1]`` float64 each, indexed by j.
+
+    Raises:
+        ValueError: ``k`` is not a group size for N.
+
+    >>> inside, outside = group_odds(num_rollouts=4, k=2)
+    >>> [round(float(x) * 6) for x in inside]
+    [0, 0, 1, 3, 6]
+    """
+    check_group_size(num_rollouts=num_rollouts, k=k)
+    sizes = np.arange(1, num_rollouts + 1)
+    shrink = np.maximum(sizes - k, 0) / sizes
+    inside = np.append(np.cumprod(shrink[::-1])[::-1], 1.0)
+    largest_is = inside[1:] * k / sizes
+    outside = np.append(np.cumsum(largest_is[::-1])[::-1], 0.0)
+    return inside, outside
+
+
+def pass_at_1(num_correct: Int[Array, '*P'], *, num_rollouts: int) -> Curve:
+    """GRPO's advantage (Eq. grpo_adv) of rewards 0 and 1.
+
+        positive = sqrt(w / c)        negative = -sqrt(c / w)
+
+    for c correct and w wrong responses, and 0 when either is absent. The sigma is the
+    population's. Eq. grpo_std prints 1/N outside the root, a misprint: the paper's
+    own figure (fig:sec4-adv-vanilla) peaks at eta = N, which is the population sigma.
+
+    Args:
+        num_correct: c.
+        num_rollouts: N.
+
+    Returns:
+        The advantage of a correct and of a wrong response, float32.
+
+    >>> positive, negative = pass_at_1(jnp.array([0, 1, 5]), num_rollouts=5)
+    >>> positive.tolist(), negative.tolist()
+    ([0.0, 2.0, 0.0], [0.0, -0.5, 0.0])
+    """
+    check_group_size(num_rollouts=num_rollouts, k=1)
+    num_correct = jnp.asarray(num_correct)
+    num_wrong = num_rollouts - num_correct
+    mixed = (num_correct > 0) & (num_wrong > 0)
+    odds = jnp.where(mixed, num_wrong, 1) / jnp.where(mixed, num_correct, 1)
+    odds = odds.astype(jnp.float32)
+    positive = jnp.where(mixed, jnp.sqrt(odds), 0.0)
+    negative = jnp.where(mixed, -jnp.sqrt(1.0 / odds), 0.0)
+    return positive, negative
+
+
+def pass_at_k(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Curve:
+    """The analytical Pass@k advantage (Eq. response_pos and Eq. response_neg).
+
+        q = C(w, k) / C(N, k)
+        positive = sqrt(q / (1 - q))        negative = -(c / w) positive
+
+    The second is Eq. response_neg with ``C(w-1, k-1) / C(N-1, k-1) = q N / w`` put
+    in, which leaves no difference to cancel. Both are 0 when no response is correct
+    or ``w < k``, where every group has the same reward. ``k = 1`` is ``pass_at_1``.
+
+    Args:
+        num_correct: c.
+        num_rollouts: N.
+        k: group size.
+
+    Returns:
+        The advantage of a correct and of a wrong response, float32.
+
+    Raises:
+        ValueError: ``k`` is not a group size for N.
+
+    >>> positive, negative = pass_at_k(jnp.array([0, 1, 3]), num_rollouts=4, k=2)
+    >>> positive.tolist()
+    [0.0, 1.0, 0.0]
+    """
+    inside, outside = group_odds(num_rollouts=num_rollouts, k=k)
+    num_correct = jnp.asarray(num_correct)
+    num_wrong = num_rollouts - num_correct
+    mixed = (num_correct > 0) & (num_wrong >= k)
+    all_wrong = jnp.asarray(inside, jnp.float32)[num_wrong]
+    any_right = jnp.asarray(outside, jnp.float32)[num_wrong]
+    odds = all_wrong / jnp.where(mixed, any_right, 1.0)
+    positive = jnp.where(mixed, jnp.sqrt(odds), 0.0)
+    right_to_wrong = num_correct / jnp.where(mixed, num_wrong, 1)
+    negative = jnp.where(mixed, -positive * right_to_wrong, 0.0)
+    return positive, negative.astype(jnp.float32)
+
+
+def without_easy(
+    num_correct: Int[Array, '*P'],
+    *,
+    num_rollouts: int,
+    k: int,
+    easy_threshold: float = 0.6,
+) -> Curve:
+    """Pass@k Training without easy problems (fig:adv-wo_easy).
+
+    ``pass_at_k`` where ``c / N <= easy_threshold``, and 0 above.
+
+    The paper leaves two things open. The threshold: 0.6 is the accuracy above which
+    it calls a problem relatively easy when it reads the eta curves. The curve that is
+    cut: the caption says Pass@k, which is what we do, while the text compares with
+    the Pass@1 baseline; ``k=1`` gives Pass@1 without easy problems.
+
+    Args:
+        num_correct: c.
+        num_rollouts: N.
+        k: group size.
+        easy_threshold: largest accuracy that is still trained on, in ``[0, 1]``.
+
+    Returns:
+        The advantage of a correct and of a wrong response, float32.
+
+    Raises:
+        ValueError: ``k`` is not a group size for N.
+    """
+    positive, negative = pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)
+    easy = _accuracy_above(num_correct, easy_threshold, num_rollouts=num_rollouts)
+    return jnp.where(easy, 0.0, positive), jnp.where(easy, 0.0, negative)
+
+
+def piecewise(
+    num_correct: Int[Array, '*P'],
+    *,
+    num_rollouts: int,
+    k: int,
+    switch_threshold: float = 0.5,
+) -> Curve:
+    """Pass@1 on hard problems, Pass@k on easy ones (fig:adv-segment).
+
+    ``pass_at_1`` where ``c / N <= switch_threshold``, and ``pass_at_k`` above.
+
+    The paper says no more than that the two are combined by the accuracy of the
+    prompt. The order follows from its reading of the runs (sec. Analysis Based on
+    Model Performance): this design falls gradually to zero where accuracy is high, as
+    Pass@k does, and its eta peaks later than that of Pass@k, as Pass@1 does. The
+    place of the switch is open; 0.5 is where the eta of Pass@1 peaks.
+
+    Args:
+        num_correct: c.
+        num_rollouts: N.
+        k: group size.
+        switch_threshold: largest accuracy at which Pass@1 is used, in ``[0, 1]``.
+
+    Returns:
+        The advantage of a correct and of a wrong response, float32.
+
+    Raises:
+        ValueError: ``k`` is not a group size for N.
+    """
+    easy = _accuracy_above(num_correct, switch_threshold, num_rollouts=num_rollouts)
+    hard_curve = pass_at_1(num_correct, num_rollouts=num_rollouts)
+    easy_curve = pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)
+    return (
+        jnp.where(easy, easy_curve[0], hard_curve[0]),
+        jnp.where(easy, easy_curve[1], hard_curve[1]),
+    )
+
+
+def exceeding(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Curve:
+    """Exceeding Pass@k Training: Pass@k with its peak moved to the hardest problems.
+
+        A' = f(c) A,    f(c) = 4 / (10 log(c + 0.5))
+
+    (sec. Exceeding Pass@k Training). The logarithm is natural: with it the peak of
+    eta lies at c = 1, as the paper says. f is negative at c = 0, where A is 0 anyway.
+
+    Args:
+        num_correct: c.
+        num_rollouts: N.
+        k: group size.
+
+    Returns:
+        The advantage of a correct and of a wrong response, float32.
+
+    Raises:
+        ValueError: ``k`` is not a group size for N.
+    """
+    positive, negative = pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)
+    factor = 4.0 / (10.0 * jnp.log(jnp.maximum(num_correct, 1) + 0.5))
+    return factor * positive, factor * negative
+
+
+def combination(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Curve:
+    """Combination Training (sec. Combination of Pass@1 and Pass@k Training).
+
+        A = (c / N) A_pass@k + (1 - c / N) A_pass@1
+
+    Args:
+        num_correct: c.
+        num_rollouts: N.
+        k: group size.
+
+    Returns:
+        The advantage of a correct and of a wrong response, float32.
+
+    Raises:
+        ValueError: ``k`` is not a group size for N.
+    """
+    accuracy = jnp.asarray(num_correct) / num_rollouts
+    of_k = pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)
+    of_1 = pass_at_1(num_correct, num_rollouts=num_rollouts)
+    return (
+        accuracy * of_k[0] + (1.0 - accuracy) * of_1[0],
+        accuracy * of_k[1] + (1.0 - accuracy) * of_1[1],
+    )
+
+
+def sum_abs_advantage(
+    num_correct: Int[Array, '*P'],
+    positive: Float[Array, '*P'],
+    negative: Float[Array, '*P'],
+    *,
+    num_rollouts: int,
+) -> Float[Array, '*P']:
+    """The sum of absolute advantages eta (sec. Analysis Based on Advantage Value).
+
+        eta = c |positive| + w |negative|
+
+    Args:
+        num_correct: c.
+        positive: the advantage of a correct response.
+        negative: the advantage of a wrong response.
+        num_rollouts: N.
+
+    Returns:
+        eta, float32: how strongly a problem with c correct responses pulls.
+
+    >>> c = jnp.array(16)
+    >>> float(sum_abs_advantage(c, *pass_at_1(c, num_rollouts=32), num_rollouts=32))
+    32.0
+    """
+    num_wrong = num_rollouts - num_correct
+    return num_correct * jnp.abs(positive) + num_wrong * jnp.abs(negative)
+
+
+def _accuracy_above(
+    num_correct: Int[Array, '*P'], threshold: float, *, num_rollouts: int
+) -> Bool[Array, '*P']:
+    """Whether ``num_correct / num_rollouts > threshold``, as a test of integers.
+
+    The division is done on the host in float64: compiled, it may become a product
+    with a rounded reciprocal, and 3 of 5 would or would not exceed 0.6 by device.
+    """
+    accuracies = np.arange(num_rollouts + 1) / num_rollouts
+    most = int(np.count_nonzero(accuracies <= threshold)) - 1
+    return jnp.asarray(num_correct) > most

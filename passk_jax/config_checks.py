@@ -1,0 +1,316 @@
+"""What :mod:`passk_jax.config` accepts: names and types first, then values.
+
+1. :func:`build` makes nested dataclasses of nested mappings, exactly: no key too many
+   or too few, no value of another type.
+2. :func:`check` looks at the values, each alone and then together, by dotted key.
+
+Every failure is a ``ValueError`` that names the dotted key, the value and the choices.
+Names of estimators, tasks and model families are not checked here: their tables lie
+in higher layers and check them where the thing is made. No JAX is imported.
+"""
+
+import dataclasses
+import difflib
+import itertools
+import sys
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_DTYPES = ('float32', 'bfloat16')
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    'model.param_dtype': _DTYPES,
+    'model.compute_dtype': _DTYPES,
+    'init.kind': ('warm_start', 'hf', 'checkpoint', 'scratch'),
+    'data.overlong': ('drop', 'error'),
+    'advantage.aggregation': ('sum', 'mean'),
+    'loss.aggregation': ('token', 'sequence'),
+    'loss.kl_estimator': ('k1', 'k2', 'k3'),
+}
+
+_NOT_EMPTY = ('name', 'model.family', 'model.tokenizer', 'task.name', 'advantage.name')
+
+_POSITIVE = (
+    'model.head_chunk_tokens',
+    'init.warm_start.steps',
+    'init.warm_start.batch_size',
+    'init.warm_start.learning_rate',
+    'data.max_prompt_tokens',
+    'sampling.num_rollouts',
+    'sampling.max_response_tokens',
+    'sampling.temperature',
+    'sampling.top_p',
+    'advantage.k',
+    'loss.clip_low',
+    'loss.clip_high',
+    'optimizer.learning_rate',
+    'optimizer.eps',
+    'train.steps',
+    'train.num_prompts',
+    'train.mini_batch_prompts',
+    'train.micro_batch_prompts',
+    'eval.num_responses',
+    'eval.batch_size',
+    'eval.top_p',
+    'eval.bootstrap_samples',
+    'checkpoint.every',
+    'checkpoint.keep',
+)
+
+_NOT_NEGATIVE = (
+    'seed',
+    'init.warm_start.num_problems',
+    'sampling.top_k',
+    'advantage.num_groups',
+    'loss.entropy_coef',
+    'loss.kl_coef',
+    'optimizer.warmup_updates',
+    'optimizer.b1',
+    'optimizer.b2',
+    'optimizer.weight_decay',
+    'optimizer.max_grad_norm',
+    'eval.every',
+    'eval.num_problems',
+    'eval.temperature',
+    'eval.top_k',
+    'log.rollouts_every',
+)
+
+_FRACTIONS = (
+    'advantage.easy_threshold',
+    'advantage.switch_threshold',
+    'advantage.high_entropy_fraction',
+    'reward.flip_wrong',
+)
+
+_AT_MOST_1 = ('sampling.top_p', 'eval.top_p', 'loss.clip_low')
+
+_BELOW_1 = ('optimizer.b1', 'optimizer.b2')
+
+_ARCH_SIZES = (
+    'num_layers',
+    'embed_dim',
+    'num_heads',
+    'num_kv_heads',
+    'head_dim',
+    'mlp_dim',
+    'rope_theta',
+    'norm_eps',
+)
+
+
+def build(cls: type, values: Any, path: str = '') -> Any:
+    """Makes the dataclass ``cls`` of a mapping.
+
+    Args:
+        cls: a dataclass whose fields are dataclasses, ``bool``, ``int``, ``float``
+            (an int will do), ``str`` or ``Mapping[str, Any]``.
+        values: the mapping.
+        path: where the mapping lies in the whole, for messages.
+
+    Raises:
+        ValueError: an unknown or missing key, or a value of another type.
+    """
+    return _section(cls, values, path, list(_paths(cls, f'{path}.' if path else '')))
+
+
+def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested mappings as one, by dotted key."""
+    return dict(_flat_items(values, ''))
+
+
+def check(values: Mapping[str, Any]) -> None:
+    """Checks the values of a whole configuration.
+
+    Args:
+        values: every value of an ``ExperimentConfig`` by dotted key.
+
+    Raises:
+        ValueError: a value out of its range, or two that do not go together.
+    """
+    _check_ranges(values)
+    _check_batches(values)
+    _check_model(values)
+    _check_init(values)
+    _check_mesh(values)
+    if values['eval.every'] and not values['eval.split']:
+        raise ValueError(
+            f'eval.every={values["eval.every"]} needs a split in eval.split; '
+            f'eval.every=0 never evaluates as training goes'
+        )
+
+
+def _check_ranges(values: Mapping[str, Any]) -> None:
+    ranges = (
+        (_NOT_EMPTY, lambda x: x != '', 'not be empty'),
+        (_POSITIVE, lambda x: x > 0, 'be positive'),
+        (_NOT_NEGATIVE, lambda x: x >= 0, 'not be negative'),
+        (_FRACTIONS, lambda x: 0 <= x <= 1, 'lie in [0, 1]'),
+        (_AT_MOST_1, lambda x: x <= 1, 'be at most 1'),
+        (_BELOW_1, lambda x: x < 1, 'be below 1'),
+    )
+    for paths, holds, words in ranges:
+        for path in paths:
+            if not holds(values[path]):
+                raise ValueError(f'{path}={values[path]!r} must {words}')
+    for path, choices in CHOICES.items():
+        if values[path] not in choices:
+            raise ValueError(f'{path}={values[path]!r} must be one of {choices}')
+    if values['seed'] >= 2**32:
+        raise ValueError(f'seed={values["seed"]} must be below 2**32')
+
+
+def _check_batches(values: Mapping[str, Any]) -> None:
+    k, num_rollouts = values['advantage.k'], values['sampling.num_rollouts']
+    if k > num_rollouts:
+        raise ValueError(
+            f'advantage.k={k} must lie in 1..{num_rollouts}, the rollouts of a '
+            f'prompt (sampling.num_rollouts)'
+        )
+    batches = ('num_prompts', 'mini_batch_prompts', 'micro_batch_prompts')
+    for whole, part in itertools.pairwise(batches):
+        size, total = values[f'train.{part}'], values[f'train.{whole}']
+        if total % size:
+            raise ValueError(f'train.{part}={size} must divide train.{whole}={total}')
+
+
+def _check_model(values: Mapping[str, Any]) -> None:
+    source = values['model.source']
+    arch = {name: values[f'model.arch.{name}'] for name in _ARCH_SIZES}
+    if source:
+        # tie_embeddings too: a size that model.source overrules would mislead.
+        arch['tie_embeddings'] = values['model.arch.tie_embeddings']
+        if stated := {name: size for name, size in arch.items() if size}:
+            raise ValueError(
+                f'model.arch states {stated}, but model.source={source!r} says the '
+                f'sizes; set them to 0 (and tie_embeddings to False)'
+            )
+        return
+    if values['model.tokenizer'] == 'source':
+        raise ValueError("model.tokenizer='source' needs a model.source")
+    if wrong := {name: size for name, size in arch.items() if size <= 0}:
+        raise ValueError(
+            f'model.arch states {wrong}; without a model.source every size must be '
+            f'positive'
+        )
+    heads, kv_heads = arch['num_heads'], arch['num_kv_heads']
+    if heads % kv_heads:
+        raise ValueError(
+            f'model.arch.num_kv_heads={kv_heads} must divide '
+            f'model.arch.num_heads={heads}'
+        )
+    if arch['head_dim'] % 2:
+        raise ValueError(
+            f'model.arch.head_dim={arch["head_dim"]} must be even: rotary positions '
+            f'turn pairs'
+        )
+
+
+def _check_init(values: Mapping[str, Any]) -> None:
+    kind, checkpoint = values['init.kind'], values['init.checkpoint']
+    if kind == 'hf' and not values['model.source']:
+        raise ValueError("init.kind='hf' needs a model.source")
+    if (kind == 'checkpoint') != (checkpoint != ''):
+        raise ValueError(
+            f"init.checkpoint={checkpoint!r} goes with init.kind='checkpoint' and "
+            f'with no other; init.kind={kind!r}'
+        )
+
+
+def _check_mesh(values: Mapping[str, Any]) -> None:
+    mesh = {axis: values[f'mesh.{axis}'] for axis in ('data', 'fsdp', 'tensor')}
+    sizes = list(mesh.values())
+    if sizes.count(-1) > 1 or any(size < 1 and size != -1 for size in sizes):
+        raise ValueError(
+            f'mesh {mesh} must be positive sizes, of which one may be -1 (all '
+            f'devices that are left)'
+        )
+
+
+def _section(cls: type, values: Any, path: str, known: list[str]) -> Any:
+    """:func:`build`, with every dotted key of the whole for the messages."""
+    kinds = typing.get_type_hints(cls)
+    if not isinstance(values, Mapping):
+        raise ValueError(
+            f'{path}={values!r} must be a section with the keys {list(kinds)}'
+        )
+    dotted = {name: f'{path}.{name}' if path else name for name in [*kinds, *values]}
+    if unknown := [name for name in values if name not in kinds]:
+        raise ValueError(
+            _unknown_keys([dotted[name] for name in unknown], list(kinds), known)
+        )
+    if missing := [dotted[name] for name in kinds if name not in values]:
+        raise ValueError(
+            f'missing keys {missing}; a section that is overridden as a whole must '
+            f'be complete'
+        )
+    return cls(**{k: _value(kinds[k], values[k], dotted[k], known) for k in kinds})
+
+
+def _value(kind: Any, value: Any, path: str, known: list[str]) -> Any:
+    """Checks a value against its field's type, exactly: a bool is not an int."""
+    if dataclasses.is_dataclass(kind):
+        return _section(kind, value, path, known)
+    if kind == Mapping[str, Any]:
+        if not isinstance(value, Mapping):
+            raise ValueError(f'{path}={value!r} must be a section')
+        return {k: _parameter(v, f'{path}.{k}') for k, v in value.items()}
+    accepted = (int, float) if kind is float else kind
+    if not isinstance(value, accepted) or (isinstance(value, bool) != (kind is bool)):
+        raise ValueError(
+            f'{path}={value!r} must be of type {kind.__name__}, '
+            f'not {type(value).__name__}'
+        )
+    if kind is float:
+        _reject_non_finite(value, path)
+    return kind(value)
+
+
+def _parameter(value: Any, path: str) -> Any:
+    """Checks a value whose type no dataclass knows (a task's own parameter)."""
+    if isinstance(value, Mapping):
+        return {k: _parameter(v, f'{path}.{k}') for k, v in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_parameter(v, f'{path}[{i}]') for i, v in enumerate(value))
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError(
+            f'{path}={value!r} must be a bool, int, float, str, or a tuple of them '
+            f'(a list or None could not be overridden), not {type(value).__name__}'
+        )
+    if isinstance(value, float):
+        _reject_non_finite(value, path)
+    return value
+
+
+def _reject_non_finite(value: float, path: str) -> None:
+    # One comparison covers nan, both infinities and an int too large for a float.
+    if not abs(value) <= sys.float_info.max:
+        raise ValueError(f'{path}={value!r} must be finite')
+
+
+def _unknown_keys(unknown: list[str], siblings: list[str], known: list[str]) -> str:
+    """The message for unknown dotted keys, with the nearest known one of each."""
+    messages = []
+    for path in unknown:
+        name = path.rpartition('.')[2]
+        near = difflib.get_close_matches(path, known, n=1, cutoff=0.75)
+        near = near or [key for key in known if key.rpartition('.')[2] == name]
+        hint = f'did you mean {" or ".join(near)}?' if near else f'have {siblings}'
+        messages.append(f'unknown key {path}; {hint}')
+    return '; '.join(messages)
+
+
+def _paths(cls: type, prefix: str) -> Iterator[str]:
+    """Every dotted key, sections included."""
+    for name, kind in typing.get_type_hints(cls).items():
+        yield prefix + name
+        if dataclasses.is_dataclass(kind):
+            yield from _paths(kind, f'{prefix}{name}.')
+
+
+def _flat_items(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat_items(value, f'{prefix}{name}.')
+        else:
+            yield prefix + name, value

@@ -1,0 +1,67 @@
+"""SHA-256 of the files of a directory: written beside them, checked before reading.
+
+The work is shared by the processes of a run: each digests its part of the files and
+writes ``digests/process_<i>.json``. How many processes check may differ from how many
+wrote.
+"""
+
+import hashlib
+import json
+import pathlib
+
+from passk_jax.files import atomic_write_text
+
+_NAME = 'digests'
+
+
+def write_digests(path: pathlib.Path, *, process: int, num_processes: int) -> None:
+    """Digests this process's share of the files below ``path``.
+
+    Args:
+        path: a directory that no process writes to any more.
+        process: index of this process.
+        num_processes: of the run.
+    """
+    digests = {
+        file.relative_to(path).as_posix(): _digest(file)
+        for file in _files(path)[process::num_processes]
+    }
+    (path / _NAME).mkdir(exist_ok=True)
+    text = json.dumps(digests, indent=0) + '\n'
+    atomic_write_text(path / _NAME / f'process_{process}.json', text)
+
+
+def find_damage(path: pathlib.Path, *, process: int, num_processes: int) -> str | None:
+    """Says what is not as :func:`write_digests` left it, ``None`` if all is.
+
+    Args:
+        path: the directory.
+        process: index of this process; it reads its share of the files.
+        num_processes: of the run.
+    """
+    try:
+        expected = {}
+        for file in sorted((path / _NAME).iterdir()):
+            expected |= json.loads(file.read_text())
+        files = {file.relative_to(path).as_posix(): file for file in _files(path)}
+        if missing := sorted(expected.keys() - files.keys()):
+            return f'{missing[0]} is missing'
+        if not expected or files.keys() - expected.keys():
+            return 'its digests are incomplete'
+        for name in sorted(files)[process::num_processes]:
+            if _digest(files[name]) != expected[name]:
+                return f'{name} is not what was written'
+    except (OSError, ValueError, TypeError) as error:
+        return f'its digests cannot be read ({error})'
+    return None
+
+
+def _files(path: pathlib.Path) -> list[pathlib.Path]:
+    """Every file but the digests, in one order for all processes."""
+    files = (file for file in path.rglob('*') if file.is_file())
+    return sorted(f for f in files if f.relative_to(path).parts[0] != _NAME)
+
+
+def _digest(file: pathlib.Path) -> str:
+    with file.open('rb') as stream:
+        return hashlib.file_digest(stream, 'sha256').hexdigest()

@@ -1,0 +1,85 @@
+"""The first policy of a run: warm start, Hugging Face weights, another run, scratch.
+
+A warm start is made once and kept in ``<workdir>/warm_start``; the reference policy
+of a KL penalty is the initial policy, so a resumed run gets it from here as well.
+"""
+
+import dataclasses
+import pathlib
+
+from absl import logging
+
+from passk_jax import checkpoint, sampling
+from passk_jax.data import make_batches
+from passk_jax.models import hf_weights
+from passk_jax.models import policy as policies
+from passk_jax.models.policy import Params
+from passk_jax.setup import Setup
+from passk_jax.warm_start import warm_start
+
+
+def initial_params(setup: Setup, workdir: pathlib.Path) -> Params:
+    """Parameters before step 0, on the mesh, as ``config.init`` says.
+
+    Raises:
+        ValueError: an unknown kind, or a source that does not fit the model.
+    """
+    config = setup.config
+    kind = config.init.kind
+    if kind == 'hf':
+        return hf_weights.load_params(setup.policy, config.model.source, setup.mesh)
+    if kind == 'checkpoint':
+        shapes = policies.param_shapes(setup.policy, setup.mesh)
+        return checkpoint.restore_params(config.init.checkpoint, shapes)
+    if kind == 'warm_start':
+        return _cached_warm_start(setup, workdir / 'warm_start')
+    if kind == 'scratch':
+        return _random_params(setup)
+    raise ValueError(
+        f"{kind=} is none of 'warm_start', 'hf', 'checkpoint' and 'scratch'"
+    )
+
+
+def _random_params(setup: Setup) -> Params:
+    key = sampling.step_key(
+        seed=setup.config.seed, purpose=sampling.Purpose.PARAMETERS, step=0
+    )
+    return policies.init_params(setup.policy, key, setup.mesh)
+
+
+def _cached_warm_start(setup: Setup, directory: pathlib.Path) -> Params:
+    config = setup.config
+    # Everything that decides the values; another config makes its own.
+    fingerprint = {
+        'seed': config.seed,
+        'model': dataclasses.asdict(config.model),
+        'task': {'name': config.task.name, 'params': dict(config.task.params)},
+        'warm_start': dataclasses.asdict(config.init.warm_start),
+        'max_prompt_tokens': config.data.max_prompt_tokens,
+        'max_response_tokens': config.sampling.max_response_tokens,
+    }
+    shapes = policies.param_shapes(setup.policy, setup.mesh)
+    cached = checkpoint.restore_cached_params(
+        directory, shapes, fingerprint=fingerprint
+    )
+    if cached is not None:
+        logging.info('warm start: read from %s', directory)
+        return cached
+    source = setup.task.source('train', data_dir=config.data.dir)
+    if config.init.warm_start.num_problems:
+        source = source[: config.init.warm_start.num_problems]
+    batches = make_batches(
+        source,
+        setup.encode,
+        num_prompts=config.init.warm_start.batch_size,
+        seed=config.seed,
+        max_prompt_tokens=config.data.max_prompt_tokens,
+        overlong=config.data.overlong,
+    )
+    if config.model.source:
+        start = hf_weights.load_params(setup.policy, config.model.source, setup.mesh)
+    else:
+        start = _random_params(setup)
+    params = warm_start(setup, start, batches)
+    checkpoint.save_cached_params(directory, params, fingerprint=fingerprint)
+    return params

@@ -1,0 +1,249 @@
+"""What a run leaves to be read: metrics, timings, responses, evaluations.
+
+``metrics.jsonl`` holds one line for each ``write``: step, split and values, never a
+timing, so that an interrupted and an uninterrupted run end with the same bytes. On
+opening with ``resume_step``, everything of that step and later is dropped, because it
+is about to be made again: metric and timing lines, rollout and evaluation files. A last
+line cut short by a kill goes too. TensorBoard and Weights & Biases are beside it, never
+instead. Only process 0 writes; elsewhere the methods do nothing.
+"""
+
+import json
+import math
+import os
+import pathlib
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from passk_jax.files import atomic_write_text
+
+_STEP_OF_FILE = re.compile(r'step_(\d+)\.jsonl$')
+
+
+class MetricWriter:
+    """Writes into a run directory; a context manager.
+
+    Args:
+        workdir: the run directory, prepared.
+        tensorboard: also write TensorBoard files.
+        wandb_project: also log to this Weights & Biases project; ``''``: do not.
+        resume_step: the step that comes first; 0 in a new run.
+        config: shown by Weights & Biases.
+
+    Raises:
+        ValueError: the ``wandb`` package is missing, the directory cannot be written,
+            or a metrics file is damaged before its last line.
+    """
+
+    def __init__(
+        self,
+        workdir: str | os.PathLike[str],
+        *,
+        tensorboard: bool,
+        wandb_project: str,
+        resume_step: int,
+        config: Mapping[str, Any],
+    ):
+        self._workdir = pathlib.Path(workdir)
+        self._streams = {}
+        self._tensorboard = None
+        self._wandb = None
+        if jax.process_index() != 0:
+            return
+        wandb = _import_wandb(wandb_project) if wandb_project else None
+        try:
+            for name in ('metrics', 'timing'):
+                path = self._workdir / f'{name}.jsonl'
+                _drop_lines(path, resume_step)
+                # Closed by close(): the file outlives this method.
+                self._streams[name] = path.open('a')
+            _drop_files(self._workdir, resume_step)
+            if tensorboard:
+                self._tensorboard = _open_tensorboard(self._workdir, resume_step)
+            if wandb is not None:
+                self._wandb = _open_wandb(wandb, self._workdir, wandb_project, config)
+        except OSError as error:
+            raise ValueError(f'cannot write in {self._workdir}: {error}') from error
+
+    def __enter__(self) -> 'MetricWriter':
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def write(self, step: int, values: Mapping[str, Any], *, split: str) -> None:
+        """Appends one line; it is on the disk when this returns.
+
+        Args:
+            step: the training step, or the steps done for an evaluation.
+            values: numbers by name. ``None`` and NaN mean *undefined* (the diversity
+                of no wrong answers) and are left out.
+            split: ``'train'`` or the split evaluated.
+
+        Raises:
+            ValueError: an infinite value, a name taken, or the disk is full.
+        """
+        self._write('metrics', {'step': step, 'split': split}, values, split)
+
+    def write_timing(self, step: int, values: Mapping[str, Any]) -> None:
+        """Appends seconds, tokens a second and the like to ``timing.jsonl``."""
+        self._write('timing', {'step': step}, values, 'timing')
+
+    def write_rollouts(self, step: int, records: Iterable[Mapping[str, Any]]) -> None:
+        """Writes ``rollouts/step_<step>.jsonl``, a line a response, or replaces it."""
+        self._write_records('rollouts', f'step_{step:08d}.jsonl', records)
+
+    def write_evaluation(
+        self, split: str, step: int, records: Iterable[Mapping[str, Any]]
+    ) -> None:
+        """Writes ``evaluation/<split>_step_<step>.jsonl``, a line a problem."""
+        self._write_records('evaluation', f'{split}_step_{step:08d}.jsonl', records)
+
+    def close(self) -> None:
+        """Flushes and closes everything."""
+        for stream in self._streams.values():
+            stream.close()
+        if self._tensorboard is not None:
+            self._tensorboard.close()
+        if self._wandb is not None:
+            self._wandb.finish()
+
+    def _write(
+        self, name: str, head: dict[str, Any], values: Mapping[str, Any], group: str
+    ) -> None:
+        if jax.process_index() != 0:
+            return
+        if taken := head.keys() & values.keys():
+            raise ValueError(f'metrics cannot be named {sorted(taken)}')
+        plain = {}
+        for key in sorted(values):
+            value = _plain(values[key], f'{key} of step {head["step"]}')
+            if value is not None:
+                plain[key] = value
+        stream = self._streams[name]
+        try:
+            stream.write(json.dumps(head | plain) + '\n')
+            stream.flush()
+            os.fsync(stream.fileno())
+        except OSError as error:
+            raise ValueError(f'cannot write {stream.name}: {error}') from error
+        shown = {f'{group}/{key}': value for key, value in plain.items()}
+        if self._tensorboard is not None:
+            for key, value in shown.items():
+                self._tensorboard.add_scalar(key, value, head['step'])
+        if self._wandb is not None:
+            self._wandb.log(shown, step=head['step'])
+
+    def _write_records(
+        self, folder: str, name: str, records: Iterable[Mapping[str, Any]]
+    ) -> None:
+        if jax.process_index() != 0:
+            return
+        path = self._workdir / folder / name
+        text = ''.join(
+            json.dumps(_plain(record, str(path)), ensure_ascii=False) + '\n'
+            for record in records
+        )
+        try:
+            path.parent.mkdir(exist_ok=True)
+            atomic_write_text(path, text)
+        except OSError as error:
+            raise ValueError(f'cannot write {path}: {error}') from error
+
+
+def _plain(value: Any, name: str) -> Any:
+    """What JSON can hold, with the fewest digits that give the same value back."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item, f'{key} of {name}') for key, item in value.items()}
+    if isinstance(value, jax.Array | np.ndarray | np.generic):
+        array = np.asarray(value)
+        if array.ndim:
+            return [_plain(item, name) for item in array]
+        if np.issubdtype(array.dtype, np.integer) or array.dtype == bool:
+            return array.item()
+        # 0.1 in float32 is 0.10000000149011612 as a double and still '0.1'.
+        exact = array[()] if array.dtype == np.float64 else array.astype(np.float32)[()]
+        value = float(str(exact))
+    if isinstance(value, list | tuple):
+        return [_plain(item, name) for item in value]
+    if isinstance(value, float):
+        if math.isinf(value):
+            raise ValueError(f'{name} is {value}: JSON has no infinity')
+        return None if math.isnan(value) else value
+    return value
+
+
+def _drop_lines(path: pathlib.Path, resume_step: int) -> None:
+    """Keeps the lines of earlier steps, in their order."""
+    if not path.exists():
+        return
+    text = path.read_text()
+    lines = text.splitlines(keepends=True)
+    kept = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            step = json.loads(line)['step']
+        except (ValueError, KeyError, TypeError) as error:
+            if number == len(lines):
+                break
+            raise ValueError(
+                f'{path}, line {number} is damaged ({error}): mend or remove it'
+            ) from error
+        # The last line may be whole but for its end; it counts only if it is ended.
+        if step < resume_step and line.endswith('\n'):
+            kept.append(line)
+    if len(kept) < len(lines):
+        atomic_write_text(path, ''.join(kept))
+
+
+def _drop_files(workdir: pathlib.Path, resume_step: int) -> None:
+    for folder in ('rollouts', 'evaluation'):
+        for path in sorted((workdir / folder).glob('*.jsonl')):
+            match = _STEP_OF_FILE.search(path.name)
+            if match and int(match.group(1)) >= resume_step:
+                path.unlink()
+
+
+def _open_tensorboard(workdir: pathlib.Path, resume_step: int) -> Any:
+    # Here, because it takes a second to import and may be switched off.
+    import tensorboardX
+
+    return tensorboardX.SummaryWriter(
+        str(workdir / 'tensorboard'),
+        purge_step=resume_step,
+        # Its files are named by the second: a quick restart would overwrite one.
+        filename_suffix=f'.from_step_{resume_step}',
+    )
+
+
+def _import_wandb(project: str) -> Any:
+    try:
+        import wandb
+    except ImportError as error:
+        raise ValueError(
+            f'log.wandb_project={project!r} needs a package that is not here: '
+            "pip install wandb (or set log.wandb_project='')"
+        ) from error
+    return wandb
+
+
+def _open_wandb(
+    wandb: Any, workdir: pathlib.Path, project: str, config: Mapping[str, Any]
+) -> Any:
+    """Starts a run whose id stays in the directory, so that a resumed one goes on."""
+    path = workdir / 'wandb_id.txt'
+    if not path.exists():
+        atomic_write_text(path, uuid.uuid4().hex)
+    return wandb.init(
+        project=project,
+        id=path.read_text().strip(),
+        resume='allow',
+        name=workdir.name,
+        dir=str(workdir),
+        config=dict(config),
+    )

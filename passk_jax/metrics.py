@@ -1,0 +1,311 @@
+"""Evaluation metrics, on the host in float64, one value for each problem.
+
+In order: pass@k and its relatives from counts, maj@k and answer diversity from parsed
+answers, intervals. Everything is a function of what an evaluation keeps of a problem
+(n responses, c correct, the parsed answers), so any k can be had later. Nothing is
+averaged over problems here, and nothing but the bootstrap interval is random.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import special
+
+
+def pass_at_k(
+    num_responses: np.ndarray | int, num_correct: np.ndarray | int, *, k: int
+) -> np.ndarray:
+    """The unbiased estimate of Pass@k (Eq. passk) from n >= k responses.
+
+        1 - C(n - c, k) / C(n, k)
+
+    the share of the k-subsets of the n responses that hold a correct one. Drawing
+    subsets with replacement instead would be biased low.
+
+    Args:
+        num_responses: n of each problem.
+        num_correct: c of each problem; the two broadcast.
+        k: group size.
+
+    Returns:
+        float64, the broadcast shape.
+
+    Raises:
+        ValueError: not whole numbers, ``c`` not in ``[0, n]``, or ``k`` not in
+            ``[1, n]`` for some problem.
+
+    >>> pass_at_k(4, np.array([0, 1, 2]), k=2).round(4).tolist()
+    [0.0, 0.5, 0.8333]
+    """
+    responses, correct = _check_counts(num_responses, num_correct, k=k)
+    return 1.0 - _share_of_groups(responses - correct, responses, k=k)
+
+
+def pass_hat_k(
+    num_responses: np.ndarray | int, num_correct: np.ndarray | int, *, k: int
+) -> np.ndarray:
+    """The unbiased estimate of pass^k, that all of k responses are correct.
+
+        C(c, k) / C(n, k)
+
+    Args, returns and errors are those of :func:`pass_at_k`.
+
+    >>> pass_hat_k(4, np.array([2, 4]), k=2).round(4).tolist()
+    [0.1667, 1.0]
+    """
+    responses, correct = _check_counts(num_responses, num_correct, k=k)
+    return _share_of_groups(correct, responses, k=k)
+
+
+def pass_at_powers(
+    num_responses: np.ndarray | int, num_correct: np.ndarray | int
+) -> dict[int, np.ndarray]:
+    """:func:`pass_at_k` for every k = 2^i up to the fewest responses of a problem.
+
+    Raises:
+        ValueError: bad counts, or a problem without a response.
+
+    >>> list(pass_at_powers(np.array([32, 9]), np.array([1, 2])))
+    [1, 2, 4, 8]
+    """
+    fewest = int(np.min(num_responses, initial=np.iinfo(np.int64).max))
+    if np.size(num_responses) == 0:
+        raise ValueError('no problem: num_responses is empty')
+    _check_counts(num_responses, num_correct, k=1)
+    powers = [2**i for i in range(fewest.bit_length())]
+    return {k: pass_at_k(num_responses, num_correct, k=k) for k in powers}
+
+
+def maj_at_k(
+    parsed: Sequence[Sequence[str]], correct: np.ndarray, *, k: int
+) -> np.ndarray:
+    """The expected correctness of a majority vote among k responses.
+
+    The mean over all k-subsets of a problem's n responses, exactly, without forming
+    one. The most frequent answer of the subset wins; of tied answers each wins with
+    equal probability. ``''``, nothing parsed, is no vote, and a subset without a vote
+    is wrong. A winner counts the share of its responses that the verifier calls
+    correct (0 or 1, unless the verifier looks at more than the answer).
+
+    Args:
+        parsed: ``[P][N]`` the answers.
+        correct: ``[P, N]`` bool.
+        k: votes, in ``[1, N]``.
+
+    Returns:
+        ``[P]`` float64.
+
+    Raises:
+        ValueError: shapes disagree, or ``k`` is not in ``[1, N]``.
+
+    >>> votes = [['7', '7', '7', '5'], ['7', '5', '', '']]
+    >>> right = np.array([[True, True, True, False], [True, False, False, False]])
+    >>> maj_at_k(votes, right, k=3).tolist()
+    [1.0, 0.5]
+    """
+    correct = _check_answers(parsed, correct)
+    num_responses = correct.shape[1]
+    _check_counts(num_responses, 0, k=k)
+    values = [_majority_of(a, c, k=k) for a, c in zip(parsed, correct, strict=True)]
+    return np.array(values, np.float64)
+
+
+def answer_diversity(
+    parsed: Sequence[Sequence[str]], correct: np.ndarray
+) -> np.ndarray:
+    """Distinct wrong answers over wrong responses (sec:exploration_ability).
+
+    Every wrong response counts; those where nothing was parsed share the answer
+    ``''``, so that a policy that stops answering does not look diverse.
+
+    Args:
+        parsed: ``[P][N]`` the answers.
+        correct: ``[P, N]`` bool.
+
+    Returns:
+        ``[P]`` float64 in (0, 1]; NaN for a problem without a wrong response.
+
+    Raises:
+        ValueError: shapes disagree.
+
+    >>> wrong = np.zeros((1, 4), bool)
+    >>> answer_diversity([['UR', 'UR', 'RU', '']], wrong).tolist()
+    [0.75]
+    """
+    correct = _check_answers(parsed, correct)
+    diversities = np.full(len(correct), np.nan)
+    for problem, (answers, right) in enumerate(zip(parsed, correct, strict=True)):
+        wrong = [a for a, is_right in zip(answers, right, strict=True) if not is_right]
+        if wrong:
+            diversities[problem] = len(set(wrong)) / len(wrong)
+    return diversities
+
+
+def bootstrap_interval(
+    values: np.ndarray, *, seed: int, num_samples: int, level: float = 0.95
+) -> tuple[float, float]:
+    """The percentile bootstrap interval of the mean over problems.
+
+    Problems are drawn with replacement ``num_samples`` times; it speaks of other
+    problems of the kind, not of other seeds (:func:`paired_interval`).
+
+    Args:
+        values: ``[P]``; NaN, a problem without a value, is left out.
+        seed: of the draws; the same seed gives the same interval.
+        num_samples: number of means drawn.
+        level: coverage.
+
+    Returns:
+        The low and the high end; NaN for both if no problem has a value.
+
+    Raises:
+        ValueError: ``values`` is not one-dimensional, ``num_samples < 1``, or
+            ``level`` is not in (0, 1).
+
+    >>> bootstrap_interval(np.ones(5), seed=0, num_samples=10)
+    (1.0, 1.0)
+    """
+    values = np.asarray(values, np.float64)
+    if values.ndim != 1:
+        raise ValueError(f'{values.shape=} must be one value a problem')
+    if num_samples < 1:
+        raise ValueError(f'{num_samples=} must be at least 1')
+    _check_level(level)
+    values = values[~np.isnan(values)]
+    if values.size == 0:
+        return math.nan, math.nan
+    rng = np.random.default_rng(seed)
+    # One resample at a time: [num_samples, P] at once may not fit.
+    means = [rng.choice(values, values.size).mean() for _ in range(num_samples)]
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def paired_interval(
+    first: np.ndarray, second: np.ndarray, *, level: float = 0.95
+) -> tuple[float, float, float]:
+    """The mean of ``first - second`` over paired seeds, and its Student-t interval.
+
+    Args:
+        first: ``[S]`` one number a seed.
+        second: ``[S]`` the other arm's, same seeds in the same order.
+        level: coverage.
+
+    Returns:
+        The mean difference and the low and the high end of its interval.
+
+    Raises:
+        ValueError: fewer than two pairs, shapes that disagree, a number that is not
+            finite, or ``level`` not in (0, 1).
+
+    >>> mean, low, high = paired_interval(np.array([3.0, 5.0]), np.array([1.0, 1.0]))
+    >>> mean, round(low, 3), round(high, 3)
+    (3.0, -9.706, 15.706)
+    """
+    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if first.shape != second.shape or first.ndim != 1 or first.size < 2:
+        raise ValueError(
+            f'{first.shape=} and {second.shape=} must be the same [S], S >= 2'
+        )
+    _check_level(level)
+    differences = first - second
+    if not np.isfinite(differences).all():
+        raise ValueError(f'a difference is not finite: {differences}')
+    mean = float(differences.mean())
+    standard_error = differences.std(ddof=1) / math.sqrt(differences.size)
+    quantile = special.stdtrit(differences.size - 1, (1 + level) / 2)
+    half_width = float(quantile * standard_error)
+    return mean, mean - half_width, mean + half_width
+
+
+def _check_counts(
+    num_responses: np.ndarray | int, num_correct: np.ndarray | int, *, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    responses, correct = np.asarray(num_responses), np.asarray(num_correct)
+    for name, counts in (('num_responses', responses), ('num_correct', correct)):
+        if not np.issubdtype(counts.dtype, np.integer):
+            raise ValueError(f'{name} is {counts.dtype}; it must be whole numbers')
+    if np.any(correct < 0) or np.any(correct > responses):
+        raise ValueError('num_correct must lie in [0, num_responses]')
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ValueError(f'{k=} must be a whole number, at least 1')
+    if np.any(responses < k):
+        raise ValueError(f'{k=} exceeds the {responses.min()} responses of a problem')
+    return np.broadcast_arrays(responses.astype(np.int64), correct.astype(np.int64))
+
+
+def _share_of_groups(part: np.ndarray, whole: np.ndarray, *, k: int) -> np.ndarray:
+    """C(part, k) / C(whole, k) by falling factorials."""
+    share = np.ones(part.shape)
+    for i in range(k):
+        share *= np.maximum(part - i, 0) / (whole - i)
+    return share
+
+
+def _check_answers(parsed: Sequence[Sequence[str]], correct: np.ndarray) -> np.ndarray:
+    correct = np.asarray(correct)
+    if correct.dtype != bool or correct.ndim != 2:
+        raise ValueError(f'correct is {correct.dtype}{correct.shape}; want bool [P, N]')
+    lengths = {len(answers) for answers in parsed}
+    if len(parsed) != len(correct) or lengths - {correct.shape[1]}:
+        raise ValueError(
+            f'parsed has {len(parsed)} problems of {sorted(lengths)} responses;'
+            f' {correct.shape=}'
+        )
+    return correct
+
+
+def _check_level(level: float) -> None:
+    if not 0.0 < level < 1.0:
+        raise ValueError(f'{level=} must lie in (0, 1)')
+
+
+def _majority_of(answers: Sequence[str], correct: np.ndarray, *, k: int) -> float:
+    """maj@k of one problem; see :func:`maj_at_k`.
+
+    If every response enters the vote on its own with probability k/n, then given that
+    k entered, they are a uniform k-subset; and answers enter independently. So for
+    each t, the votes of the winner, a polynomial in (votes so far, answers at t) is
+    multiplied up over the answers with binomial coefficients, all of them positive
+    and at most 1: no overflow and no cancellation, at any n.
+    """
+    num_responses = len(answers)
+    credit: dict[str, list[bool]] = {}
+    for answer, is_right in zip(answers, correct, strict=True):
+        credit.setdefault(answer, []).append(bool(is_right))
+    no_votes = _binomial(len(credit.pop('', [])), k / num_responses)
+    camps = [
+        (_binomial(len(c), k / num_responses), np.mean(c)) for c in credit.values()
+    ]
+    most = max((len(c) for c in credit.values()), default=0)
+
+    total = 0.0
+    for winning in range(1, min(most, k) + 1):
+        # [votes, answers at `winning`]: the probability, and with the summed credit of
+        # the answers at `winning` as a factor.
+        shape = (k + 1, k // winning + 1)
+        chance, credited = np.zeros(shape), np.zeros(shape)
+        size = min(k + 1, no_votes.size)
+        chance[:size, 0] = no_votes[:size]
+        for odds, share in camps:
+            new_chance, new_credited = np.zeros(shape), np.zeros(shape)
+            for votes in range(min(winning, odds.size)):
+                new_chance[votes:] += odds[votes] * chance[: k + 1 - votes]
+                new_credited[votes:] += odds[votes] * credited[: k + 1 - votes]
+            if odds.size > winning:
+                rest = k + 1 - winning
+                here, paid = chance[:rest, :-1], credited[:rest, :-1]
+                new_chance[winning:, 1:] += odds[winning] * here
+                new_credited[winning:, 1:] += odds[winning] * (paid + share * here)
+            chance, credited = new_chance, new_credited
+        total += float(credited[k, 1:] @ (1.0 / np.arange(1, shape[1])))
+    return total / float(_binomial(num_responses, k / num_responses)[k])
+
+
+def _binomial(size: int, probability: float) -> np.ndarray:
+    """The probabilities of 0 .. size successes."""
+    hits = np.arange(size + 1)
+    ways = -special.betaln(size - hits + 1, hits + 1) - math.log(size + 1)
+    logs = special.xlogy(hits, probability) + special.xlog1py(size - hits, -probability)
+    return np.exp(ways + logs)

@@ -1,0 +1,60 @@
+"""Reward transforms on ``[P, N]``: what the policy is paid, not what is right.
+
+Metrics are always computed from the verifier's ``correct``. A transform that changes
+who is paid returns a second boolean channel, ``rewarded``, and the advantage is
+estimated from that one: the binary Pass@k estimators read the channel they are given
+as ``correct`` and never look at ``rewards``.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key
+
+
+def flip_wrong(
+    rewards: Float[Array, 'P N'],
+    correct: Bool[Array, 'P N'],
+    *,
+    fraction: float,
+    keys: Key[Array, 'P'],
+    positive: float = 1.0,
+) -> tuple[Float[Array, 'P N'], Bool[Array, 'P N']]:
+    """Noise Rewards: pays some of the wrong responses as if they were correct.
+
+    (sec:noise_entropy; the paper flips 10 %, 30 % and 50 % of the rewards of negative
+    responses.) Each wrong response is flipped on its own with probability
+    ``fraction``. The paper does not say whether its proportion is exact; an exact one
+    could not be 10 % of three wrong responses, and would make a response's reward
+    depend on how the rest of its batch went.
+
+    Args:
+        rewards: rewards of the verifier.
+        correct: whether each response is correct.
+        fraction: probability of a flip, in ``[0, 1]``; 0 changes nothing.
+        keys: one key for each problem, made from its id and consumed here: the flips
+            do not depend on where in the batch a problem stands.
+        positive: the reward of a positive response, R_pos.
+
+    Returns:
+        The rewards after the flips, and ``rewarded``: ``correct`` or flipped, the
+        channel to estimate advantages from. ``correct`` itself stays the one for
+        metrics.
+
+    Raises:
+        ValueError: ``fraction`` is not in ``[0, 1]``, or shapes or dtypes disagree.
+    """
+    if isinstance(fraction, bool) or not 0.0 <= fraction <= 1.0:
+        raise ValueError(f'{fraction=} must be a number in [0, 1]')
+    rewards = jnp.asarray(rewards, jnp.float32)
+    correct = jnp.asarray(correct)
+    if correct.dtype != jnp.bool or correct.shape != rewards.shape:
+        raise ValueError(
+            f'correct is {correct.dtype}{list(correct.shape)};'
+            f' it must be bool{list(rewards.shape)}, as the rewards'
+        )
+    if keys.shape != rewards.shape[:1]:
+        raise ValueError(f'{keys.shape=} must be one key for each of [P, N] rewards')
+    num_rollouts = rewards.shape[1]
+    draws = jax.vmap(lambda key: jax.random.uniform(key, (num_rollouts,)))(keys)
+    flipped = ~correct & (draws < fraction)
+    return jnp.where(flipped, positive, rewards), correct | flipped

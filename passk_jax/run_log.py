@@ -1,0 +1,163 @@
+"""What a training run says of itself as it goes: one object that the loop tells.
+
+Metrics of every step and evaluation, whole rollouts now and then, timings, progress,
+and the report. Nothing here changes the run.
+"""
+
+import dataclasses
+import functools
+import pathlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from passk_jax import learner, metrics, rollout
+from passk_jax.config import ExperimentConfig
+from passk_jax.metric_writer import MetricWriter
+from passk_jax.progress import Progress
+from passk_jax.report import write_report
+from passk_jax.setup import Setup
+from passk_jax.types import Problem
+
+
+class RunLog:
+    """Metrics, rollouts, timings and progress of a run; a context manager.
+
+    The learner's metrics of a step are read when the next step is under way, so that
+    the device never waits for the host; :meth:`flush` reads them at once.
+
+    Args:
+        setup: the run's fixed parts.
+        workdir: the run directory.
+        start: the first step.
+    """
+
+    def __init__(self, setup: Setup, workdir: pathlib.Path, start: int):
+        config = setup.config
+        self._config = config
+        self._workdir = workdir
+        self._writer = MetricWriter(
+            workdir,
+            tensorboard=config.log.tensorboard,
+            wandb_project=config.log.wandb_project,
+            resume_step=start,
+            config=dataclasses.asdict(config),
+        )
+        self._progress = Progress(
+            config.train.steps, initial=start, description=config.name
+        )
+        self._pending: Callable[[], None] = lambda: None
+        self._shown: dict[str, float] = {}
+        self._clock = time.monotonic()
+
+    def __enter__(self) -> 'RunLog':
+        self._progress.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._progress.__exit__(*exception)
+        self._writer.close()
+
+    def flush(self) -> None:
+        """Writes what is pending."""
+        pending, self._pending = self._pending, lambda: None
+        pending()
+
+    def step(
+        self,
+        step: int,
+        problems: list[Problem],
+        answers: rollout.Answers,
+        advantages: jax.Array,
+        step_metrics: learner.Metrics,
+    ) -> None:
+        """Takes the figures of a step just dispatched; writes those of the one before.
+
+        Raises:
+            FloatingPointError: the loss of the step before was not finite.
+        """
+        self.flush()
+        self._pending = functools.partial(
+            self._write_step, step, problems, answers, advantages, step_metrics
+        )
+
+    def evaluation(
+        self, step: int, split: str, values: dict[str, float], rows: list[Any]
+    ) -> None:
+        """Writes an evaluation, and the report as it stands."""
+        self._writer.write(step, values, split=split)
+        self._writer.write_evaluation(split, step, rows)
+        largest = max(k for k in metrics.powers_of_two(self._config.eval.num_responses))
+        self._shown = {
+            name: values[f'pass_at_{k}']
+            for name, k in (('eval_pass_at_1', 1), (f'eval_pass_at_{largest}', largest))
+        }
+        if jax.process_index() == 0:
+            write_report(self._workdir)
+        self._clock = time.monotonic()
+
+    def _write_step(self, step, problems, answers, advantages, step_metrics) -> None:
+        values = rollout.fetch(step_metrics)
+        check_finite(values, problems, step)
+        del values['problem_loss']
+        advantages = rollout.fetch(advantages)
+        values |= batch_metrics(self._config, answers, advantages)
+        self._writer.write(step, values, split='train')
+        every = self._config.log.rollouts_every
+        if every and step % every == 0:
+            rows = rollout.records(problems, answers, step=step, advantages=advantages)
+            self._writer.write_rollouts(step, rows)
+        seconds = time.monotonic() - self._clock
+        self._clock = time.monotonic()
+        tokens_per_second = float(answers.lengths.sum()) / seconds
+        self._writer.write_timing(
+            step, {'seconds': seconds, 'tokens_per_second': tokens_per_second}
+        )
+        self._progress.update(
+            step + 1,
+            reward=values['reward'],
+            **self._shown,
+            entropy=float(values['entropy']),
+            tokens_per_second=tokens_per_second,
+        )
+
+
+def check_finite(
+    values: learner.Metrics, problems: Sequence[Problem], step: int
+) -> None:
+    """Stops a run whose loss or gradient is no number any more.
+
+    Raises:
+        FloatingPointError: with the step and the problems it came from.
+    """
+    for name in ('loss', 'grad_norm'):
+        if not np.isfinite(values[name]):
+            bad = np.flatnonzero(~np.isfinite(values['problem_loss']))
+            ids = [problems[i].id for i in bad] or 'no single problem'
+            raise FloatingPointError(
+                f'{name} is {float(values[name])} at step {step}; from {ids=}. The '
+                'newest checkpoint is from before it'
+            )
+
+
+def batch_metrics(
+    config: ExperimentConfig, answers: rollout.Answers, advantages: np.ndarray
+) -> dict[str, float]:
+    """What a step's rollouts say of the policy; deterministic values only."""
+    correct = answers.verdicts.correct
+    n = np.full(len(correct), correct.shape[1])
+    c = correct.sum(axis=1)
+    values = {
+        'reward': float(answers.verdicts.rewards.mean()),
+        'response_length': float(answers.lengths.mean()),
+        'stopped': float(answers.stopped.mean()),
+        'mean_abs_advantage': float(np.abs(advantages).mean()),
+        'unsolved_problems': float((c == 0).mean()),
+        'zero_signal_problems': float((advantages == 0).all(axis=1).mean()),
+    }
+    for k in sorted({1, config.advantage.k}):
+        values[f'pass_at_{k}'] = float(metrics.pass_at_k(n, c, k=k).mean())
+    return values

@@ -1,0 +1,173 @@
+"""The distribution a token is drawn from: temperature, top-k, top-p, one draw a row.
+
+In the order of Hugging Face and vLLM: temperature first, then top-k, then top-p on
+what top-k left, renormalised. Everything is float32 and finite for any finite logits.
+"""
+
+import dataclasses
+
+import jax
+from jax import numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+# A row longer than this is drawn in two stages; see draw().
+_BLOCK = 512
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Traced settings, so that another value is no other program.
+
+    Attributes:
+        temperature: float32 scalar, above 0; unused by greedy choice.
+        top_p: float32 scalar in (0, 1].
+        top_k: int32 scalar; 0: off.
+    """
+
+    temperature: jax.Array
+    top_p: jax.Array
+    top_k: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """A token for each row, and its figures; the fields are those of ``Rollouts``."""
+
+    tokens: jax.Array
+    sampler_log_probs: jax.Array
+    untruncated_log_probs: jax.Array
+    entropies: jax.Array
+
+
+def choose(
+    logits: Float[Array, '*B V'],
+    uniforms: Float[Array, '*B 2'],
+    settings: Settings,
+    *,
+    greedy: bool,
+    truncate: bool,
+) -> Choice:
+    """Chooses the next token of each row.
+
+    Greedy choice is a draw from a point mass: its sampler log-probability is 0, and
+    the untruncated one and the entropy are those of temperature 1.
+
+    Args:
+        logits: float32 and finite.
+        uniforms: in [0, 1), independent.
+        settings: temperature, top-p and top-k.
+        greedy: take the most probable token, the first of equals (static).
+        truncate: apply top-k and top-p (static: without them no search is paid).
+    """
+    # The maximum goes first: dividing large logits by a small temperature overflows.
+    scores = logits - logits.max(axis=-1, keepdims=True)
+    if not greedy:
+        scores = scores / settings.temperature
+    weights = jnp.exp(scores)
+    total = weights.sum(axis=-1)
+    # A weight of 0 adds nothing, though its score may be -inf.
+    mean_score = jnp.where(weights > 0, weights * scores, 0).sum(axis=-1) / total
+    sampled_total = total
+    if greedy:
+        tokens = jnp.argmax(scores, axis=-1)
+    else:
+        if truncate:
+            weights = jnp.where(kept_by_truncation(scores, settings), weights, 0)
+            sampled_total = weights.sum(axis=-1)
+        tokens = draw(weights, uniforms)
+    score = jnp.take_along_axis(scores, tokens[..., None], axis=-1)[..., 0]
+    return Choice(
+        tokens=tokens.astype(jnp.int32),
+        sampler_log_probs=score - (score if greedy else jnp.log(sampled_total)),
+        untruncated_log_probs=score - jnp.log(total),
+        entropies=jnp.log(total) - mean_score,
+    )
+
+
+def kept_by_truncation(
+    scores: Float[Array, '*B V'], settings: Settings
+) -> Bool[Array, '*B V']:
+    """Which tokens top-k, then top-p, leave; of equal tokens the lower ids go first.
+
+    Top-p keeps the smallest set of most probable tokens whose share of what top-k
+    left is at least ``top_p``; at least one token.
+
+    Args:
+        scores: log-probabilities up to a constant of the row; the largest is 0.
+        settings: top-p and top-k.
+    """
+
+    def by_top_k(kept: jax.Array) -> jax.Array:
+        count = settings.top_k.astype(jnp.float32)
+        return _keep_below(scores, kept.astype(jnp.float32), limit=count)
+
+    def by_top_p(kept: jax.Array) -> jax.Array:
+        weights = jnp.where(kept, jnp.exp(scores), 0)
+        enough = settings.top_p * weights.sum(axis=-1, keepdims=True)
+        return kept & _keep_below(scores, weights, limit=enough)
+
+    # Whichever is off costs nothing, and drops nothing by rounding.
+    kept = jnp.ones_like(scores, bool)
+    kept = jax.lax.cond(settings.top_k > 0, by_top_k, lambda x: x, kept)
+    return jax.lax.cond(settings.top_p < 1, by_top_p, lambda x: x, kept)
+
+
+def _keep_below(
+    scores: Float[Array, '*B V'], amounts: Float[Array, '*B V'], *, limit: jax.Array
+) -> Bool[Array, '*B V']:
+    """Keeps tokens, best first, while the amounts before them are below a limit.
+
+    By bisection of the score at the edge: 31 sums over the row, where sorting a
+    vocabulary of 150,000 takes many times as long.
+    """
+    # Bits of a float that is not negative rise with it: 0 is the best token.
+    ranks = jax.lax.bitcast_convert_type(jnp.abs(scores), jnp.int32)
+
+    def before(rank: jax.Array) -> jax.Array:
+        return jnp.where(ranks < rank, amounts, 0).sum(axis=-1, keepdims=True)
+
+    def halve(_: int, bounds: tuple[jax.Array, jax.Array]):
+        low, high = bounds
+        middle = low + (high - low) // 2
+        below = before(middle) < limit
+        return jnp.where(below, middle, low), jnp.where(below, high, middle)
+
+    low = jnp.zeros_like(ranks[..., :1])
+    beyond_infinity = jnp.full_like(low, 0x7F800001)
+    edge, _ = jax.lax.fori_loop(0, 31, halve, (low, beyond_infinity))
+    tied = jnp.where(ranks == edge, amounts, 0)
+    earlier = before(edge) + jnp.cumsum(tied, axis=-1) - tied
+    return (ranks < edge) | ((ranks == edge) & (earlier < limit))
+
+
+def draw(
+    weights: Float[Array, '*B V'], uniforms: Float[Array, '*B 2']
+) -> Int[Array, '*B']:
+    """Draws an index in proportion to weights; never one of weight 0.
+
+    By inversion: a uniform or two a row, where Gumbel noise would take V of them. A
+    long row is drawn as a block of tokens and then a token of the block. One float32
+    running sum over a vocabulary of 150,000 would round away the tail's tokens, and
+    costs more than a plain sum a block.
+    """
+    *lead, vocab_size = weights.shape
+    if vocab_size <= _BLOCK:
+        return _invert(weights, uniforms[..., 0])
+    num_blocks = -(-vocab_size // _BLOCK)
+    pads = [(0, 0)] * len(lead) + [(0, num_blocks * _BLOCK - vocab_size)]
+    blocks = jnp.pad(weights, pads).reshape(*lead, num_blocks, _BLOCK)
+    block = _invert(blocks.sum(axis=-1), uniforms[..., 0])
+    inside = jnp.take_along_axis(blocks, block[..., None, None], axis=-2)[..., 0, :]
+    return block * _BLOCK + _invert(inside, uniforms[..., 1])
+
+
+def _invert(
+    weights: Float[Array, '*B V'], uniform: Float[Array, '*B']
+) -> Int[Array, '*B']:
+    # Parallel running sums are not monotone to the last bit. So weight 0 is excluded
+    # by hand, and the target lies below the largest sum that can be chosen.
+    sums = jnp.where(weights > 0, jnp.cumsum(weights, axis=-1), 0)
+    target = uniform * sums.max(axis=-1)
+    return jnp.argmax(sums > target[..., None], axis=-1)

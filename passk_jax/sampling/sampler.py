@@ -1,0 +1,267 @@
+"""Responses to prompts: one jitted prefill and decode loop.
+
+1. Prefill runs each prompt once, whatever the number of its rollouts.
+2. The first tokens of all rollouts are chosen from it.
+3. A ``while_loop`` runs the last tokens and chooses the next ones, until every rollout
+   has stopped or the limit is reached.
+
+Rows that have stopped go on through the loop as token 0 and are not recorded. Nothing
+here knows of rewards, text or steps; the caller's key says which draw this is.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+
+from passk_jax.models import policy as policies
+from passk_jax.models.policy import Cache, Params, Policy, Prefix
+from passk_jax.sampling import keys
+from passk_jax.sampling.distribution import Choice, Settings, choose
+from passk_jax.sharding import shard
+from passk_jax.types import Prompts, Rollouts
+
+# Stop tokens are padded to a multiple of this, so that their number is no shape.
+_STOP_TOKENS_MULTIPLE = 8
+_NO_TOKEN = -1
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _State:
+    """What the decode loop carries.
+
+    Attributes:
+        position: int32 scalar, response tokens chosen so far.
+        last: ``[P, N]`` the newest tokens, not yet run through the policy.
+        cache: keys and values of the tokens before them.
+        rollouts: what is recorded; zeros at and past ``position``.
+    """
+
+    position: jax.Array
+    last: jax.Array
+    cache: Cache
+    rollouts: Rollouts
+
+
+def sample(
+    policy: Policy,
+    params: Params,
+    prompts: Prompts,
+    *,
+    key: jax.Array,
+    num_rollouts: int,
+    max_response_tokens: int,
+    temperature: float,
+    top_p: float,
+    top_k: int,
+    stop_tokens: Sequence[int],
+) -> Rollouts:
+    """Samples ``num_rollouts`` responses to each prompt.
+
+    A rollout is a function of (params, prompt, key, problem id, rollout index) and of
+    how tokens are drawn: not of the rest of the batch, its order, the padding, the
+    mesh or the number of rollouts; a larger limit only goes on from a smaller one.
+
+    Temperature, top-p, top-k and stop tokens may change without a new compilation,
+    except for the first greedy and the first truncated call.
+
+    Args:
+        policy: the policy.
+        params: its parameters.
+        prompts: the prompts, placed on the mesh by the caller.
+        key: of :func:`passk_jax.sampling.keys.step_key`.
+        num_rollouts: responses to each prompt.
+        max_response_tokens: limit of a response, the stop token included.
+        temperature: divides the logits; 0: greedy, which uses no randomness.
+        top_p: keep the smallest set of most probable tokens with at least this much
+            of the probability that ``top_k`` left; 1: off.
+        top_k: keep this many most probable tokens; 0: off.
+        stop_tokens: token ids that end a response; may be empty.
+
+    Raises:
+        ValueError: a setting is out of range.
+    """
+    _check(
+        num_rollouts=num_rollouts,
+        max_response_tokens=max_response_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+    )
+    stops = _stop_array(stop_tokens, vocab_size=policy.arch.vocab_size)
+    settings = Settings(
+        temperature=np.float32(temperature),
+        top_p=np.float32(top_p),
+        top_k=np.int32(top_k),
+    )
+    # These few host numbers are meant to cross, in a guarded training loop too.
+    with jax.transfer_guard_host_to_device('allow'):
+        return _sample(
+            policy,
+            params,
+            prompts,
+            key,
+            settings,
+            stops,
+            num_rollouts=num_rollouts,
+            max_response_tokens=max_response_tokens,
+            greedy=temperature == 0,
+            truncate=top_p < 1 or top_k > 0,
+        )
+
+
+@functools.partial(
+    jax.jit,
+    static_argnames=(
+        'policy',
+        'num_rollouts',
+        'max_response_tokens',
+        'greedy',
+        'truncate',
+    ),
+)
+def _sample(
+    policy: Policy,
+    params: Params,
+    prompts: Prompts,
+    key: jax.Array,
+    settings: Settings,
+    stop_tokens: jax.Array,
+    *,
+    num_rollouts: int,
+    max_response_tokens: int,
+    greedy: bool,
+    truncate: bool,
+) -> Rollouts:
+    # The policy casts its parameters at each use; once before the loop is enough.
+    params = jax.tree.map(lambda x: x.astype(policy.arch.dtype), params)
+    P, N, T = prompts.tokens.shape[0], num_rollouts, max_response_tokens
+    row_keys = keys.rollout_keys(key, prompts.problem_ids, num_rollouts=N)
+
+    def extend(state: _State, hidden: jax.Array) -> _State:
+        """Chooses and records the token that follows each hidden state."""
+        with jax.named_scope('choose'):
+            logits = policies.logits(policy, params, hidden)
+            choice = choose(
+                # Whole rows: choosing looks at all of the vocabulary.
+                shard(logits, 'batch', None, None),
+                keys.position_uniforms(row_keys, state.position),
+                settings,
+                greedy=greedy,
+                truncate=truncate,
+            )
+        return _record(state, choice, stop_tokens)
+
+    def goes_on(state: _State) -> jax.Array:
+        below_limit = state.position < T
+        some_unfinished = ~state.rollouts.stopped.all()
+        return below_limit & some_unfinished
+
+    def step(prefix: Prefix, state: _State) -> _State:
+        hidden, cache = policies.decode(policy, params, state.last, prefix, state.cache)
+        return extend(dataclasses.replace(state, cache=cache), hidden)
+
+    with jax.named_scope('prefill'):
+        hidden, prefix = policies.prefill(policy, params, prompts)
+    state = _State(
+        position=jnp.int32(0),
+        last=jnp.zeros((P, N), jnp.int32),
+        # The last token a response may have is never run, so it needs no slot.
+        cache=policies.empty_cache(
+            policy, num_prompts=P, num_rollouts=N, num_tokens=max(T - 1, 1)
+        ),
+        rollouts=_empty_rollouts(prompts, num_rollouts=N, num_tokens=T),
+    )
+    # All rollouts of a prompt start from its one hidden state.
+    first = jnp.broadcast_to(hidden[:, None], (P, N, hidden.shape[-1]))
+    state = extend(state, first)
+    with jax.named_scope('decode'):
+        state = jax.lax.while_loop(goes_on, functools.partial(step, prefix), state)
+    return state.rollouts
+
+
+def _empty_rollouts(
+    prompts: Prompts, *, num_rollouts: int, num_tokens: int
+) -> Rollouts:
+    P = prompts.tokens.shape[0]
+
+    def zeros(dtype: type, *shape: int) -> jax.Array:
+        x = jnp.zeros((P, num_rollouts, *shape), dtype)
+        return shard(x, 'batch', *(None,) * (x.ndim - 1))
+
+    return Rollouts(
+        prompts=prompts,
+        tokens=zeros(jnp.int32, num_tokens),
+        lengths=zeros(jnp.int32),
+        stopped=zeros(jnp.bool_),
+        sampler_log_probs=zeros(jnp.float32, num_tokens),
+        untruncated_log_probs=zeros(jnp.float32, num_tokens),
+        entropies=zeros(jnp.float32, num_tokens),
+    )
+
+
+def _record(state: _State, choice: Choice, stop_tokens: jax.Array) -> _State:
+    """Writes the chosen tokens at ``state.position``, unless a rollout has stopped."""
+    before = state.rollouts
+    live = ~before.stopped
+
+    def write(buffer: jax.Array, values: jax.Array) -> jax.Array:
+        values = jnp.where(live, values, 0)[..., None]
+        return jax.lax.dynamic_update_slice_in_dim(buffer, values, state.position, 2)
+
+    ended = (choice.tokens[..., None] == stop_tokens).any(axis=-1)
+    rollouts = dataclasses.replace(
+        before,
+        tokens=write(before.tokens, choice.tokens),
+        lengths=before.lengths + live,
+        stopped=before.stopped | (live & ended),
+        sampler_log_probs=write(before.sampler_log_probs, choice.sampler_log_probs),
+        untruncated_log_probs=write(
+            before.untruncated_log_probs, choice.untruncated_log_probs
+        ),
+        entropies=write(before.entropies, choice.entropies),
+    )
+    return dataclasses.replace(
+        state,
+        position=state.position + 1,
+        last=jnp.where(live, choice.tokens, 0),
+        rollouts=rollouts,
+    )
+
+
+def _check(
+    *,
+    num_rollouts: int,
+    max_response_tokens: int,
+    temperature: float,
+    top_p: float,
+    top_k: int,
+) -> None:
+    if num_rollouts < 1:
+        raise ValueError(f'{num_rollouts=} must be at least 1')
+    if max_response_tokens < 1:
+        raise ValueError(f'{max_response_tokens=} must be at least 1')
+    # Written so that nan fails too. The lower bound is where float32 has 1 / T.
+    if not (temperature == 0 or 1e-30 <= temperature < math.inf):
+        raise ValueError(f'{temperature=} must be 0 (greedy) or positive and finite')
+    if not 0 < top_p <= 1:
+        raise ValueError(f'{top_p=} must be in (0, 1]; 1 is off')
+    if top_k < 0:
+        raise ValueError(f'{top_k=} must be at least 0; 0 is off')
+
+
+def _stop_array(stop_tokens: Sequence[int], *, vocab_size: int) -> np.ndarray:
+    """Stop tokens, padded with -1, which is no token."""
+    for token in stop_tokens:
+        if not 0 <= token < vocab_size:
+            raise ValueError(f'stop token {token} is not in [0, {vocab_size})')
+    multiple = _STOP_TOKENS_MULTIPLE
+    width = max(1, -(-len(stop_tokens) // multiple)) * multiple
+    padded = np.full(width, _NO_TOKEN, np.int32)
+    padded[: len(stop_tokens)] = stop_tokens
+    return padded

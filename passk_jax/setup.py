@@ -1,0 +1,85 @@
+"""What every command makes of a configuration before it does its own work.
+
+The order is the order in which things can fail: names and sizes first, then files,
+then devices. :class:`Setup` holds what stays the same through a run.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from absl import logging
+from jax.sharding import Mesh
+
+from passk_jax import sharding
+from passk_jax.config import ExperimentConfig
+from passk_jax.models import hf_weights
+from passk_jax.models import policy as policies
+from passk_jax.models import tokenizer as tokenizers
+from passk_jax.models.policy import Policy
+from passk_jax.tasks import make_task
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """The fixed parts of a run.
+
+    Attributes:
+        config: the whole configuration.
+        task: where problems come from and how they are verified.
+        tokenizer: a transformers tokenizer.
+        stop_tokens: ids that end a response, ``[X]`` int32.
+        policy: the static half of the policy.
+        mesh: the device mesh.
+    """
+
+    config: ExperimentConfig
+    task: Any
+    tokenizer: Any
+    stop_tokens: np.ndarray
+    policy: Policy
+    mesh: Mesh
+
+    def encode(self, text: str) -> list[int]:
+        """Tokens of a problem's prompt."""
+        return tokenizers.encode_prompt(self.tokenizer, text)
+
+
+def make_setup(config: ExperimentConfig) -> Setup:
+    """Makes task, tokenizer, policy and mesh.
+
+    Raises:
+        ValueError: from whichever of them the configuration does not fit.
+    """
+    task = make_task(config.task.name, config.task.params)
+    tokenizer = _tokenizer(config, task)
+    policy = policies.make_policy(config.model, _architecture(config, len(tokenizer)))
+    mesh = sharding.make_mesh(**dataclasses.asdict(config.mesh))
+    logging.info('devices: %d x %s', mesh.size, mesh.devices.flat[0].device_kind)
+    return Setup(
+        config=config,
+        task=task,
+        tokenizer=tokenizer,
+        stop_tokens=np.asarray(tokenizers.stop_token_ids(tokenizer), np.int32),
+        policy=policy,
+        mesh=mesh,
+    )
+
+
+def _tokenizer(config: ExperimentConfig, task: Any) -> Any:
+    kind = config.model.tokenizer
+    if kind == 'characters':
+        return tokenizers.character_tokenizer(task.alphabet)
+    return tokenizers.load_tokenizer(config.model.source if kind == 'source' else kind)
+
+
+def _architecture(config: ExperimentConfig, vocab_size: int):
+    model = config.model
+    if not model.source:
+        return policies.arch_from_config(model, vocab_size=vocab_size)
+    return hf_weights.arch_from_hf(
+        model.source,
+        param_dtype=model.param_dtype,
+        compute_dtype=model.compute_dtype,
+        remat=model.remat,
+    )

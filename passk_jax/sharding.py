@@ -1,0 +1,134 @@
+"""The device mesh, and logical axis names in place of device axes.
+
+Arrays name their axes by what they mean (``'embed'``, ``'heads'``, ``'batch'``);
+:data:`RULES` says over which mesh axes each is split. Model code calls
+:func:`shard` on activations and declares names for parameters; only this module
+knows the mesh. The mesh has Auto axes: XLA propagates what the constraints leave
+open (Explicit axes reject embedding gathers and ``[P * N] -> [P, N]``).
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+from jax.experimental import mesh_utils
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+MESH_AXES = ('data', 'fsdp', 'tensor')
+
+# Logical axis -> mesh axes. An axis that does not divide is replicated.
+RULES: Mapping[str, tuple[str, ...]] = {
+    'batch': ('data', 'fsdp'),
+    'vocab': ('tensor',),
+    'embed': ('fsdp',),
+    'heads': ('tensor',),
+    'kv_heads': ('tensor',),
+    'mlp': ('tensor',),
+}
+
+
+def make_mesh(
+    *, data: int, fsdp: int, tensor: int, devices: list[Any] | None = None
+) -> Mesh:
+    """Makes the mesh ``(data, fsdp, tensor)``.
+
+    Args:
+        data: replicas that each see a share of the prompts; -1: what is left.
+        fsdp: shards of the parameters, which also share the prompts; or -1.
+        tensor: shards of heads, MLP and vocabulary; or -1.
+        devices: the devices; all of them when ``None``.
+
+    Raises:
+        ValueError: the sizes do not multiply to the number of devices.
+    """
+    devices = jax.devices() if devices is None else devices
+    sizes = {'data': data, 'fsdp': fsdp, 'tensor': tensor}
+    free = [axis for axis, size in sizes.items() if size == -1]
+    taken = math.prod(size for size in sizes.values() if size != -1)
+    if len(free) > 1 or taken < 1 or any(size < -1 for size in sizes.values()):
+        raise ValueError(f'mesh {sizes} must be positive sizes and at most one -1')
+    if free:
+        sizes[free[0]] = len(devices) // taken
+    if math.prod(sizes.values()) != len(devices):
+        raise ValueError(f'mesh {sizes} does not fit {len(devices)} devices')
+    # Neighbours of the physical torus become neighbours in the mesh.
+    grid = mesh_utils.create_device_mesh(
+        tuple(sizes.values()), devices, allow_split_physical_axes=True
+    )
+    return Mesh(grid, MESH_AXES, axis_types=(AxisType.Auto,) * len(MESH_AXES))
+
+
+def partition_spec(
+    axes: tuple[str | None, ...], shape: tuple[int, ...], mesh_shape: Mapping[str, int]
+) -> PartitionSpec:
+    """Turns logical axes into a PartitionSpec for an array of this shape.
+
+    Args:
+        axes: the logical name of each dimension; ``None``: never split.
+        shape: the global shape.
+        mesh_shape: mesh axis -> devices along it.
+
+    Returns:
+        The spec; a dimension that its mesh axes do not divide is replicated.
+
+    Raises:
+        ValueError: an unknown axis, or not one name a dimension.
+    """
+    if len(axes) != len(shape):
+        raise ValueError(f'{axes=} must name each dimension of {shape=}')
+    unknown = {axis for axis in axes if axis is not None} - set(RULES)
+    if unknown:
+        raise ValueError(f'unknown logical axes {sorted(unknown)}; have {list(RULES)}')
+    parts = []
+    for axis, size in zip(axes, shape, strict=True):
+        mesh_axes = () if axis is None else RULES[axis]
+        splits = math.prod(mesh_shape[name] for name in mesh_axes)
+        parts.append(mesh_axes if splits > 1 and size % splits == 0 else None)
+    return PartitionSpec(*parts)
+
+
+def shard(x: jax.Array, *axes: str | None) -> jax.Array:
+    """Constrains an activation's layout; does nothing outside ``jax.set_mesh``."""
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty:
+        return x
+    spec = partition_spec(axes, x.shape, mesh.shape)
+    return jax.lax.with_sharding_constraint(x, spec)
+
+
+def replicated(mesh: Mesh) -> NamedSharding:
+    """The sharding of an array that every device holds whole."""
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def batch_sharding(mesh: Mesh, tree: Any) -> Any:
+    """Shardings that split the leading axis of every leaf over the data axes."""
+    return jax.tree.map(
+        lambda x: NamedSharding(
+            mesh,
+            partition_spec(('batch', *(None,) * (x.ndim - 1)), x.shape, mesh.shape),
+        ),
+        tree,
+    )
+
+
+def tree_sharding(
+    mesh: Mesh, tree: Any, axes_of: Callable[[str], tuple[str | None, ...]]
+) -> Any:
+    """Shardings for a tree of arrays or shapes, by the path of each leaf.
+
+    Args:
+        mesh: the mesh.
+        tree: arrays or ``ShapeDtypeStruct``; scalars are replicated.
+        axes_of: path (``'layers.0.attention.query.kernel'``) -> logical axes. Only
+            called for leaves of rank 1 and more.
+    """
+
+    def leaf_sharding(path: Any, leaf: Any) -> NamedSharding:
+        if not leaf.ndim:
+            return replicated(mesh)
+        axes = axes_of(jax.tree_util.keystr(path, simple=True, separator='.'))
+        return NamedSharding(mesh, partition_spec(axes, leaf.shape, mesh.shape))
+
+    return jax.tree_util.tree_map_with_path(leaf_sharding, tree)

@@ -1,0 +1,248 @@
+"""Pass@k Training: the one loop.
+
+    python -m passk_jax.train --config=configs/maze_tiny.py --workdir=runs/maze_tiny
+    python -m passk_jax.train --config=configs/maze_tiny.py --config.advantage.k=8
+
+A step is sample, verify, estimate, update. A checkpoint is the state before a step;
+run the same command again and it goes on from the newest one, bit for bit.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import pathlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from absl import app, flags, logging
+from ml_collections import config_flags
+
+from passk_jax import config as configs
+from passk_jax import learner, rewards, rollout, sampling
+from passk_jax.advantages import estimator_parameters, make_estimator
+from passk_jax.checkpoint import Checkpoints
+from passk_jax.config import ExperimentConfig
+from passk_jax.data import EvaluationBatches, make_batches
+from passk_jax.evaluation import evaluate, evaluation_batches
+from passk_jax.initial import initial_params
+from passk_jax.preemption import EXIT_PREEMPTED, PreemptionGuard
+from passk_jax.run_directory import prepare_workdir
+from passk_jax.run_log import RunLog
+from passk_jax.sampling import Purpose
+from passk_jax.setup import Setup, make_setup
+from passk_jax.types import Prompts, Rollouts
+
+_CONFIG = config_flags.DEFINE_config_file('config', None, 'Path of the config file.')
+_WORKDIR = flags.DEFINE_string('workdir', '', "Run directory; '': runs/<config.name>.")
+
+
+def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
+    """Trains until the last step or a preemption; the run directory is the result.
+
+    Args:
+        config: the experiment.
+        workdir: a prepared run directory.
+
+    Returns:
+        Whether the last step was reached; ``False`` after a preemption, saved.
+
+    Raises:
+        ValueError: the configuration does not fit, or a reward is not finite.
+        FloatingPointError: a loss is not finite; the last checkpoint is kept.
+    """
+    setup = make_setup(config)
+    setup.tokenizer.save_pretrained(workdir / 'tokenizer')
+    estimate = make_estimate(setup)
+    batches = train_batches(setup)
+    evaluations = evaluation_splits(setup)
+    optimizer = learner.make_optimizer(config.optimizer)
+    checkpoints = Checkpoints(workdir / 'checkpoints', keep=config.checkpoint.keep)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(jax.set_mesh(setup.mesh))
+        train_step = make_train_step(setup, optimizer)
+        state, ref_params = first_state(setup, optimizer, checkpoints, workdir)
+        start, last = int(state.step), config.train.steps
+        guard = stack.enter_context(PreemptionGuard())
+        log = stack.enter_context(RunLog(setup, workdir, start))
+        for step in range(start, last + 1):
+            preempted = guard.requested(step)
+            for split in splits_due(config, step) if not preempted else ():
+                log.flush()
+                log.evaluation(
+                    step,
+                    split,
+                    *evaluate(
+                        setup, state.params, evaluations[split], split=split, step=step
+                    ),
+                )
+            if preempted or step == last or step % config.checkpoint.every == 0:
+                log.flush()
+                save(checkpoints, config, state, step)
+            if preempted or step == last:
+                return not preempted
+            with jax.profiler.StepTraceAnnotation('train', step_num=step):
+                problems, prompts = batches[step]
+                rollouts = sample(setup, state.params, prompts, step)
+                answers = rollout.verify(setup, problems, rollouts)
+                advantages = estimate(rollouts, answers, step)
+                state, step_metrics = train_step(
+                    state, rollouts, advantages, ref_params
+                )
+            log.step(step, problems, answers, advantages, step_metrics)
+    raise AssertionError('the loop returns at its last step')
+
+
+def train_batches(setup: Setup) -> Any:
+    """The training problems: ``batches[step]`` is a pure function of the step."""
+    config = setup.config
+    return make_batches(
+        setup.task.source('train', data_dir=config.data.dir),
+        setup.encode,
+        num_prompts=config.train.num_prompts,
+        seed=config.seed,
+        max_prompt_tokens=config.data.max_prompt_tokens,
+        overlong=config.data.overlong,
+    )
+
+
+def evaluation_splits(setup: Setup) -> dict[str, EvaluationBatches]:
+    """The problems of every split that will be evaluated, read before training."""
+    steps = (0, setup.config.eval.every)
+    splits = {split for step in steps for split in splits_due(setup.config, step)}
+    return {split: evaluation_batches(setup, split) for split in sorted(splits)}
+
+
+def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
+    """What is evaluated before this step."""
+    due = []
+    ends = step in (0, config.train.steps)
+    if config.eval.every and (ends or step % config.eval.every == 0):
+        due.append(config.eval.split)
+    if config.eval.final_split and ends and config.eval.final_split not in due:
+        due.append(config.eval.final_split)
+    return tuple(due)
+
+
+def make_train_step(setup: Setup, optimizer: Any) -> Callable[..., Any]:
+    """The learner's step as this configuration has it."""
+    config = setup.config
+    return learner.make_train_step(
+        setup.policy,
+        optimizer,
+        setup.mesh,
+        loss=config.loss,
+        temperature=config.sampling.temperature,
+        num_updates=config.train.num_prompts // config.train.mini_batch_prompts,
+        num_micro_batches=(
+            config.train.mini_batch_prompts // config.train.micro_batch_prompts
+        ),
+    )
+
+
+def first_state(
+    setup: Setup, optimizer: Any, checkpoints: Checkpoints, workdir: pathlib.Path
+) -> tuple[learner.TrainState, Any]:
+    """The newest checkpoint or the initial policy, and the reference policy or None."""
+    config = setup.config
+    ref_params = None
+    if config.loss.kl_coef:
+        ref_params = initial_params(setup, workdir)
+    if checkpoints.latest_step() is None:
+        params = initial_params(setup, workdir)
+        return learner.init_state(
+            setup.policy, optimizer, params, setup.mesh
+        ), ref_params
+    shapes = learner.state_shapes(setup.policy, optimizer, setup.mesh)
+    saved = checkpoints.restore(params=shapes.params, opt_state=shapes.opt_state)
+    logging.info('resuming at step %d', saved.step)
+    step = jax.device_put(np.int32(saved.step), shapes.step.sharding)
+    return learner.TrainState(saved.params, saved.opt_state, step), ref_params
+
+
+def save(
+    checkpoints: Checkpoints,
+    config: ExperimentConfig,
+    state: learner.TrainState,
+    step: int,
+) -> None:
+    """Saves the state before ``step``."""
+    meta = {'step': step, 'name': config.name, 'seed': config.seed}
+    checkpoints.save(step, params=state.params, opt_state=state.opt_state, meta=meta)
+
+
+def sample(setup: Setup, params: Any, prompts: Prompts, step: int) -> Rollouts:
+    """The rollouts of a training step."""
+    config = setup.config
+    return sampling.sample(
+        setup.policy,
+        params,
+        rollout.place(setup, prompts),
+        key=sampling.step_key(seed=config.seed, purpose=Purpose.ROLLOUTS, step=step),
+        **dataclasses.asdict(config.sampling),
+        stop_tokens=setup.stop_tokens,
+    )
+
+
+def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
+    """Makes ``estimate(rollouts, answers, step) -> advantages [P, N]``.
+
+    Raises:
+        ValueError: an unknown estimator, or a parameter it cannot have.
+    """
+    config = setup.config
+    name = config.advantage.name
+    params = {p: getattr(config.advantage, p) for p in estimator_parameters(name)}
+    estimator = make_estimator(
+        name, num_rollouts=config.sampling.num_rollouts, **params
+    )
+
+    @jax.jit
+    def compute(values, correct, rollouts, groups_key, noise_key):
+        ids = rollouts.prompts.problem_ids
+        if config.reward.flip_wrong:
+            values, correct = rewards.flip_wrong(
+                values,
+                correct,
+                fraction=config.reward.flip_wrong,
+                keys=sampling.problem_keys(noise_key, ids),
+            )
+        tokens = rollouts.lengths.sum(axis=-1)
+        return estimator(
+            values,
+            correct,
+            key=sampling.problem_keys(groups_key, ids),
+            mean_entropy=rollouts.entropies.sum(axis=(-2, -1)) / tokens,
+        )
+
+    def estimate(rollouts: Rollouts, answers: rollout.Answers, step: int) -> jax.Array:
+        key = functools.partial(sampling.step_key, seed=config.seed, step=step)
+        verdicts = rollout.place(
+            setup, (answers.verdicts.rewards, answers.verdicts.correct)
+        )
+        return compute(
+            *verdicts,
+            rollouts,
+            key(purpose=Purpose.GROUPS),
+            key(purpose=Purpose.REWARD_NOISE),
+        )
+
+    return estimate
+
+
+def main(argv: Sequence[str]) -> None:
+    """Reads the flags, prepares the run directory, trains, writes the report."""
+    configs.reject_leftover_arguments(argv)
+    config = configs.from_config_dict(_CONFIG.value)
+    workdir = _WORKDIR.value or f'runs/{config.name}'
+    with prepare_workdir(workdir, configs.to_json(config)) as path:
+        finished = train(config, path)
+    if not finished:
+        sys.exit(EXIT_PREEMPTED)
+    logging.info('done: open %s', path / 'report.html')
+
+
+if __name__ == '__main__':
+    app.run(main)

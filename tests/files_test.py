@@ -1,0 +1,70 @@
+"""A file is as it was or as it should be, whatever goes wrong in between."""
+
+import os
+import pathlib
+
+import pytest
+
+from passk_jax import files
+
+
+def test_text_is_written_as_utf_8(tmp_path):
+    path = tmp_path / 'a.txt'
+    files.atomic_write_text(path, 'Â\n')
+    assert path.read_bytes() == 'Â\n'.encode()
+
+
+def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path):
+    path = tmp_path / 'a.bin'
+    files.atomic_write_bytes(path, b'old and longer')
+    files.atomic_write_bytes(str(path), b'new')
+    assert path.read_bytes() == b'new'
+    assert os.listdir(tmp_path) == ['a.bin']
+
+
+@pytest.mark.parametrize('failing', ['fsync', 'replace'])
+def test_a_failure_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch, failing):
+    path = tmp_path / 'a.txt'
+    files.atomic_write_text(path, 'old')
+
+    def fail(*_):
+        raise OSError(28, 'No space left on device')
+
+    monkeypatch.setattr(os, failing, fail)
+    with pytest.raises(OSError, match='No space left'):
+        files.atomic_write_text(path, 'new')
+    assert path.read_text() == 'old'
+    assert os.listdir(tmp_path) == ['a.txt']
+
+
+def test_the_new_file_is_complete_before_it_replaces_the_old(tmp_path, monkeypatch):
+    path = tmp_path / 'a.txt'
+    files.atomic_write_text(path, 'old')
+    seen = []
+    replace = os.replace
+
+    def spy(source, target):
+        seen.append((pathlib.Path(source).read_text(), path.read_text()))
+        replace(source, target)
+
+    monkeypatch.setattr(os, 'replace', spy)
+    files.atomic_write_text(path, 'new')
+    assert seen == [('new', 'old')]
+
+
+def test_others_may_read_what_the_umask_lets_them(tmp_path):
+    path = tmp_path / 'a.txt'
+    before = os.umask(0o022)
+    try:
+        files.atomic_write_text(path, '')
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_place_that_cannot_be_written_is_an_os_error(tmp_path):
+    (tmp_path / 'file').write_text('')
+    with pytest.raises(FileNotFoundError, match='absent'):
+        files.atomic_write_text(tmp_path / 'absent' / 'a.txt', '')
+    with pytest.raises(NotADirectoryError, match='file'):
+        files.atomic_write_text(tmp_path / 'file' / 'a.txt', '')
