@@ -61,8 +61,7 @@ class Checkpoints:
         directory: made if absent; what killed saves left behind in it is removed.
         keep: how many of the newest checkpoints stay, at least 1.
 
-    Raises:
-        ValueError: the directory cannot be made or written.
+    Raises ValueError if the directory cannot be made or written.
     """
 
     def __init__(self, directory: str | os.PathLike[str], *, keep: int):
@@ -140,16 +139,19 @@ class Checkpoints:
         return Checkpoint(step, items['params'], items['opt_state'], meta)
 
 
-def restore_params(workdir: str | os.PathLike[str], target: PyTree) -> PyTree:
-    """Reads only the parameters of the newest checkpoint of another run.
+def restore_params(
+    workdir: str | os.PathLike[str], target: PyTree, *, step: int | None = None
+) -> tuple[PyTree, int]:
+    """Reads only the parameters of a checkpoint of a run, and says which step's.
 
     Args:
-        workdir: the other run's directory; nothing in it changes.
-        target, errors: as in :meth:`Checkpoints.restore`.
+        workdir: the run's directory; nothing in it changes.
+        target, step, errors: as in :meth:`Checkpoints.restore`.
     """
     directory = pathlib.Path(workdir).absolute() / 'checkpoints'
-    step = _choose(directory, None)
-    return _restore(directory / str(step), {'params': target})[0]['params']
+    step = _choose(directory, step)
+    items, _ = _restore(directory / str(step), {'params': target})
+    return items['params'], step
 
 
 def save_cached_params(
@@ -162,8 +164,7 @@ def save_cached_params(
         params: pytree of arrays.
         fingerprint: JSON object of everything that decides the values.
 
-    Raises:
-        ValueError: the directory cannot be written, or holds parameters already.
+    Raises ValueError if it cannot be written, or holds parameters already.
     """
     directory = pathlib.Path(directory).absolute()
     if (directory / '0').exists():
@@ -181,9 +182,8 @@ def restore_cached_params(
         directory, target: as given when saving, and as in :meth:`Checkpoints.restore`.
         fingerprint: must equal the one saved.
 
-    Raises:
-        ValueError: made from something else (the keys that differ are named), or as
-            :meth:`Checkpoints.restore`.
+    Raises ValueError if made from something else (naming the keys that differ), and as
+    :meth:`Checkpoints.restore` does.
     """
     directory = pathlib.Path(directory).absolute()
     if not (directory / '0').exists():

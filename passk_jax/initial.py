@@ -30,7 +30,7 @@ def initial_params(setup: Setup, workdir: pathlib.Path) -> Params:
         return hf_weights.load_params(setup.policy, config.model.source, setup.mesh)
     if kind == 'checkpoint':
         shapes = policies.param_shapes(setup.policy, setup.mesh)
-        return checkpoint.restore_params(config.init.checkpoint, shapes)
+        return checkpoint.restore_params(config.init.checkpoint, shapes)[0]
     if kind == 'warm_start':
         return _cached_warm_start(setup, workdir / 'warm_start')
     if kind == 'scratch':

@@ -194,7 +194,7 @@ def make_train_step(
             params = optax.apply_updates(params, steps)
         problem_loss = deinterleave(metrics.pop('problem_loss'))
         metrics = losses.finish_metrics(metrics, mask)
-        metrics['grad_norm'] = optax.global_norm(grads)
+        metrics['grad_norm'] = optax.tree.norm(grads)
         return (params, opt_state), (metrics, problem_loss)
 
     def train_step(

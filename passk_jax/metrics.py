@@ -69,11 +69,10 @@ def pass_at_powers(
     >>> list(pass_at_powers(np.array([32, 9]), np.array([1, 2])))
     [1, 2, 4, 8]
     """
-    fewest = int(np.min(num_responses, initial=np.iinfo(np.int64).max))
     if np.size(num_responses) == 0:
-        raise ValueError('no problem: num_responses is empty')
+        raise ValueError('num_responses is empty: there is no problem')
     _check_counts(num_responses, num_correct, k=1)
-    powers = [2**i for i in range(fewest.bit_length())]
+    powers = [2**i for i in range(int(np.min(num_responses)).bit_length())]
     return {k: pass_at_k(num_responses, num_correct, k=k) for k in powers}
 
 
@@ -101,7 +100,7 @@ def maj_at_k(
 
     >>> votes = [['7', '7', '7', '5'], ['7', '5', '', '']]
     >>> right = np.array([[True, True, True, False], [True, False, False, False]])
-    >>> maj_at_k(votes, right, k=3).tolist()
+    >>> maj_at_k(votes, right, k=3).round(6).tolist()
     [1.0, 0.5]
     """
     correct = _check_answers(parsed, correct)
@@ -274,10 +273,9 @@ def _majority_of(answers: Sequence[str], correct: np.ndarray, *, k: int) -> floa
     credit: dict[str, list[bool]] = {}
     for answer, is_right in zip(answers, correct, strict=True):
         credit.setdefault(answer, []).append(bool(is_right))
-    no_votes = _binomial(len(credit.pop('', [])), k / num_responses)
-    camps = [
-        (_binomial(len(c), k / num_responses), np.mean(c)) for c in credit.values()
-    ]
+    enters = k / num_responses
+    no_votes = _binomial(len(credit.pop('', [])), enters)
+    camps = [(_binomial(len(c), enters), np.mean(c)) for c in credit.values()]
     most = max((len(c) for c in credit.values()), default=0)
 
     total = 0.0
@@ -300,7 +298,7 @@ def _majority_of(answers: Sequence[str], correct: np.ndarray, *, k: int) -> floa
                 new_credited[winning:, 1:] += odds[winning] * (paid + share * here)
             chance, credited = new_chance, new_credited
         total += float(credited[k, 1:] @ (1.0 / np.arange(1, shape[1])))
-    return total / float(_binomial(num_responses, k / num_responses)[k])
+    return total / float(_binomial(num_responses, enters)[k])
 
 
 def _binomial(size: int, probability: float) -> np.ndarray:

@@ -18,7 +18,7 @@ from passk_jax import learner, metrics, rollout
 from passk_jax.config import ExperimentConfig
 from passk_jax.metric_writer import MetricWriter
 from passk_jax.progress import Progress
-from passk_jax.report import write_report
+from passk_jax.report import write_curves, write_report
 from passk_jax.setup import Setup
 from passk_jax.types import Problem
 
@@ -51,6 +51,7 @@ class RunLog:
         )
         self._pending: Callable[[], None] = lambda: None
         self._shown: dict[str, float] = {}
+        self._report_is_old = False
         self._clock = time.monotonic()
 
     def __enter__(self) -> 'RunLog':
@@ -59,6 +60,7 @@ class RunLog:
 
     def __exit__(self, *exception: object) -> None:
         self._progress.__exit__(*exception)
+        self._report()
         self._writer.close()
 
     def flush(self) -> None:
@@ -90,14 +92,18 @@ class RunLog:
         """Writes an evaluation, and the report as it stands."""
         self._writer.write(step, values, split=split)
         self._writer.write_evaluation(split, step, rows)
-        largest = max(k for k in metrics.powers_of_two(self._config.eval.num_responses))
-        self._shown = {
-            name: values[f'pass_at_{k}']
-            for name, k in (('eval_pass_at_1', 1), (f'eval_pass_at_{largest}', largest))
-        }
-        if jax.process_index() == 0:
-            write_report(self._workdir)
+        largest = 2 ** (self._config.eval.num_responses.bit_length() - 1)
+        shown = sorted({1, largest})
+        self._shown = {f'eval_pass_at_{k}': values[f'pass_at_{k}'] for k in shown}
+        self._report_is_old = True
+        self._report()
         self._clock = time.monotonic()
+
+    def _report(self) -> None:
+        if self._report_is_old and jax.process_index() == 0:
+            write_curves(self._workdir)
+            write_report(self._workdir)
+        self._report_is_old = False
 
     def _write_step(self, step, problems, answers, advantages, step_metrics) -> None:
         values = rollout.fetch(step_metrics)
@@ -106,6 +112,7 @@ class RunLog:
         advantages = rollout.fetch(advantages)
         values |= batch_metrics(self._config, answers, advantages)
         self._writer.write(step, values, split='train')
+        self._report_is_old = True
         every = self._config.log.rollouts_every
         if every and step % every == 0:
             rows = rollout.records(problems, answers, step=step, advantages=advantages)

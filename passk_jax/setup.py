@@ -7,7 +7,6 @@ then devices. :class:`Setup` holds what stays the same through a run.
 import dataclasses
 from typing import Any
 
-import numpy as np
 from absl import logging
 from jax.sharding import Mesh
 
@@ -28,7 +27,7 @@ class Setup:
         config: the whole configuration.
         task: where problems come from and how they are verified.
         tokenizer: a transformers tokenizer.
-        stop_tokens: ids that end a response, ``[X]`` int32.
+        stop_tokens: ids that end a response; demonstrations end on the first.
         policy: the static half of the policy.
         mesh: the device mesh.
     """
@@ -36,7 +35,7 @@ class Setup:
     config: ExperimentConfig
     task: Any
     tokenizer: Any
-    stop_tokens: np.ndarray
+    stop_tokens: tuple[int, ...]
     policy: Policy
     mesh: Mesh
 
@@ -52,7 +51,8 @@ def make_setup(config: ExperimentConfig) -> Setup:
         ValueError: from whichever of them the configuration does not fit.
     """
     task = make_task(config.task.name, config.task.params)
-    tokenizer = _tokenizer(config, task)
+    task.check_answerable(config.sampling.max_response_tokens)
+    tokenizer, stop_tokens = _tokenizer(config, task)
     policy = policies.make_policy(config.model, _architecture(config, len(tokenizer)))
     mesh = sharding.make_mesh(**dataclasses.asdict(config.mesh))
     logging.info('devices: %d x %s', mesh.size, mesh.devices.flat[0].device_kind)
@@ -60,17 +60,21 @@ def make_setup(config: ExperimentConfig) -> Setup:
         config=config,
         task=task,
         tokenizer=tokenizer,
-        stop_tokens=np.asarray(tokenizers.stop_token_ids(tokenizer), np.int32),
+        stop_tokens=stop_tokens,
         policy=policy,
         mesh=mesh,
     )
 
 
-def _tokenizer(config: ExperimentConfig, task: Any) -> Any:
+def _tokenizer(config: ExperimentConfig, task: Any) -> tuple[Any, tuple[int, ...]]:
     kind = config.model.tokenizer
     if kind == 'characters':
-        return tokenizers.character_tokenizer(task.alphabet)
-    return tokenizers.load_tokenizer(config.model.source if kind == 'source' else kind)
+        tokenizer = tokenizers.character_tokenizer(task.alphabet)
+        return tokenizer, tokenizers.stop_token_ids(tokenizer)
+    source = config.model.source if kind == 'source' else kind
+    tokenizer = tokenizers.load_tokenizer(source)
+    generation = tokenizers.load_generation_config(source)
+    return tokenizer, tokenizers.stop_token_ids(tokenizer, generation)
 
 
 def _architecture(config: ExperimentConfig, vocab_size: int):

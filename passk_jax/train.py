@@ -233,11 +233,14 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Reads the flags, prepares the run directory, trains, writes the report."""
+    """Reads the flags, prepares the run directory and trains."""
+    logging.set_verbosity(logging.INFO)
     configs.reject_leftover_arguments(argv)
     config = configs.from_config_dict(_CONFIG.value)
     workdir = _WORKDIR.value or f'runs/{config.name}'
-    with prepare_workdir(workdir, configs.to_json(config)) as path:
+    with prepare_workdir(
+        workdir, configs.to_json(config), may_differ=('mesh.',)
+    ) as path:
         finished = train(config, path)
     if not finished:
         sys.exit(EXIT_PREEMPTED)

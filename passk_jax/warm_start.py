@@ -44,7 +44,7 @@ def demonstrate(
             problem, kind=warm_start.demonstrations, rng=rng
         )
         ids = setup.tokenizer.encode(text, add_special_tokens=False)
-        ids = [*ids, int(setup.stop_tokens[0])]
+        ids = [*ids, setup.stop_tokens[0]]
         if len(ids) <= limit:
             tokens[row, 0, : len(ids)] = ids
             lengths[row, 0] = len(ids)

@@ -286,11 +286,18 @@ def test_a_state_that_is_not_arrays_is_refused_by_path(tmp_path):
         )
 
 
-def test_parameters_alone_come_from_another_runs_newest_checkpoint(tmp_path):
+def test_parameters_alone_come_from_another_run_the_newest_unless_a_step_is_named(
+    tmp_path,
+):
     _saved(tmp_path / 'checkpoints', 1, 4)
     before = sorted(tmp_path.rglob('*'))
-    params = checkpoint.restore_params(tmp_path, _target(_state()['params']))
+    params, _ = checkpoint.restore_params(tmp_path, _target(_state()['params']))
     _assert_same(params, _state(4)['params'])
+    older, step = checkpoint.restore_params(
+        tmp_path, _target(_state()['params']), step=1
+    )
+    assert step == 1
+    _assert_same(older, _state(1)['params'])
     assert sorted(tmp_path.rglob('*')) == before
 
 

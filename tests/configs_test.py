@@ -9,6 +9,9 @@ import pytest
 
 from configs import base, maze, maze_tiny
 from passk_jax import config as config_lib
+from passk_jax.advantages import estimator_parameters
+from passk_jax.models.policy import FAMILIES
+from passk_jax.tasks import make_task
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 EXPERIMENTS = sorted(
@@ -22,6 +25,17 @@ EXPERIMENTS = sorted(
 def test_an_experiment_is_valid_and_named_after_its_file(name):
     module = importlib.import_module(f'configs.{name}')
     assert config_lib.from_config_dict(module.get_config()).name == name
+
+
+@pytest.mark.parametrize('name', EXPERIMENTS)
+def test_an_experiment_names_what_exists(name):
+    module = importlib.import_module(f'configs.{name}')
+    config = config_lib.from_config_dict(module.get_config())
+    assert config.model.family in FAMILIES
+    task = make_task(config.task.name, config.task.params)
+    assert {config.eval.split, config.eval.final_split} <= {*task.splits, ''}
+    parameters = estimator_parameters(config.advantage.name)
+    assert all(hasattr(config.advantage, parameter) for parameter in parameters)
 
 
 @pytest.mark.parametrize('name', EXPERIMENTS)
@@ -106,8 +120,9 @@ def test_maze_is_the_papers():
 
 def test_maze_tiny_holds_its_longest_prompt_and_answer():
     config = config_lib.from_config_dict(maze_tiny.get_config())
-    params = config.task.params
-    size = max(params['train_sizes'] + params['validation_sizes'])
-    assert config.data.max_prompt_tokens >= size * (size + 1)
-    # The stop token is part of a response.
-    assert config.sampling.max_response_tokens > params['max_path']
+    task = make_task(config.task.name, config.task.params)
+    (size,) = config.task.params['train_sizes']
+    rows = ['S' + '.' * (size - 2) + 'E', *['.' * size] * (size - 1)]
+    problem = task.parse_problem('\n'.join(rows))
+    assert config.data.max_prompt_tokens >= len(problem.prompt)
+    task.check_answerable(config.sampling.max_response_tokens)

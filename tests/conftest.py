@@ -13,7 +13,13 @@ import pytest
 
 jax.config.update('jax_num_cpu_devices', 8)
 
-_SHARED = pathlib.Path(__file__).resolve().parents[2] / 'shared'
+_ROOT = pathlib.Path(__file__).resolve().parents[1]
+_SHARED = _ROOT.parent / 'shared'
+
+# Tests compile the same few programs over and over.
+jax.config.update('jax_compilation_cache_dir', str(_ROOT / '.pytest_cache' / 'xla'))
+jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)
+jax.config.update('jax_persistent_cache_min_entry_size_bytes', 0)
 
 
 @pytest.fixture

@@ -392,4 +392,6 @@ def _check_arrays(arrays: dict[str, Any], *, name: str, num_rollouts: int) -> No
             raise ValueError(f'{name} needs {needed}=')
     entropy = arrays['mean_entropy']
     if entropy is not None and jnp.shape(entropy) != rewards.shape[:1]:
-        raise ValueError(f'{jnp.shape(entropy)=} must be [P={rewards.shape[0]}]')
+        raise ValueError(
+            f'mean_entropy has shape {jnp.shape(entropy)}, not [P={len(rewards)}]'
+        )

@@ -26,7 +26,8 @@ from jaxtyping import Array, Float, Int
 from passk_jax import sharding
 from passk_jax.config import ModelConfig
 from passk_jax.models import qwen2
-from passk_jax.models.qwen2 import Cache, KeyValues, Prefix
+from passk_jax.models.attention import KeyValues
+from passk_jax.models.qwen2 import Cache, Prefix
 from passk_jax.types import Prompts
 
 FAMILIES = {'qwen2': qwen2.Qwen2}

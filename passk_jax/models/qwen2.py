@@ -22,6 +22,7 @@ from flax import nnx
 from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from passk_jax.models.attention import KeyValues, attend, rotary, rotate
 from passk_jax.sharding import shard
 
 
@@ -74,20 +75,6 @@ class Qwen2Config:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class KeyValues:
-    """Keys and values of one layer, keys transposed for the matrix product.
-
-    Attributes:
-        keys: ``[P, C, H, S]`` as a prefix; ``[P, C, N, H, T]`` as own or cache.
-        values: ``[P, C, S, H]``; ``[P, C, N, T, H]``.
-    """
-
-    keys: jax.Array
-    values: jax.Array
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
 class Prefix:
     """The prompts' keys and values: one :class:`KeyValues` a layer, and lengths."""
 
@@ -127,107 +114,38 @@ AXES = {
 }
 
 
-def rotary(
-    positions: Int[Array, 'P N T'], *, head_dim: int, theta: float
-) -> tuple[Float[Array, 'P N T 1 H/2'], Float[Array, 'P N T 1 H/2']]:
-    """Cosines and sines of ``position * theta ** (-2i / H)``, float32."""
-    frequencies = theta ** (-jnp.arange(0, head_dim, 2, dtype=jnp.float32) / head_dim)
-    angles = positions[..., None, None].astype(jnp.float32) * frequencies
-    return jnp.cos(angles), jnp.sin(angles)
-
-
-def rotate(
-    x: Float[Array, 'P N T X H'],
-    turn: tuple[Float[Array, 'P N T 1 H/2'], Float[Array, 'P N T 1 H/2']],
-    *,
-    scale: float = 1.0,
-) -> Float[Array, 'P N T X H']:
-    """Turns each pair ``(x[i], x[i + H/2])`` by its angle and scales, in float32."""
-    cos, sin = turn
-    first, second = jnp.split(x.astype(jnp.float32) * scale, 2, axis=-1)
-    turned = [first * cos - second * sin, second * cos + first * sin]
-    return jnp.concatenate(turned, axis=-1).astype(x.dtype)
-
-
-def attend(
-    query: Float[Array, 'P N T J H'],
-    own: KeyValues,
-    own_mask: Bool[Array, 'T R'],
-    prefix: KeyValues | None,
-    prefix_mask: Bool[Array, 'P S'] | None,
-) -> Float[Array, 'P N T J H']:
-    """Attention of N sequences a problem to a shared prefix and to themselves.
-
-    One softmax over both parts: each gives unnormalised sums under the common
-    maximum, so that the prefix is multiplied once as a matrix for all N sequences
-    and never repeated.
-
-    Args:
-        query: rotated queries, scaled by ``H ** -0.5``.
-        own: keys ``[P, C, N, H, R]`` and values ``[P, C, N, R, H]``.
-        own_mask: which own slots each query sees; at least one each.
-        prefix: the problem's prompt, or ``None``.
-        prefix_mask: which prefix slots are real.
-
-    Returns:
-        The mixed values, in the queries' dtype.
-    """
-    P, N, T, J, H = query.shape
-    C = own.keys.shape[1]
-    G = J // C
-    query = query.reshape(P, N, T, C, G, H).transpose(0, 3, 1, 4, 2, 5)
-    dtype = query.dtype
-    lowest = jnp.finfo(jnp.float32).min
-
-    def product(a: jax.Array, b: jax.Array) -> jax.Array:
-        return jnp.matmul(a, b, preferred_element_type=jnp.float32)
-
-    logits = product(query.reshape(P, C, N, G * T, H), own.keys)
-    logits = logits.reshape(P, C, N, G, T, -1)
-    logits = jnp.where(own_mask, logits, lowest)
-    top = logits.max(axis=-1, keepdims=True)
-    if prefix is not None:
-        before = product(query.reshape(P, C, N * G * T, H), prefix.keys)
-        before = before.reshape(P, C, N, G, T, -1)
-        before = jnp.where(prefix_mask[:, None, None, None, None], before, lowest)
-        top = jnp.maximum(top, before.max(axis=-1, keepdims=True))
-    top = jax.lax.stop_gradient(top)
-    weights = jnp.exp(logits - top)
-    total = weights.sum(axis=-1, keepdims=True)
-    mixed = product(weights.astype(dtype).reshape(P, C, N, G * T, -1), own.values)
-    mixed = mixed.reshape(P, C, N, G, T, H)
-    if prefix is not None:
-        weights = jnp.exp(before - top)
-        total = total + weights.sum(axis=-1, keepdims=True)
-        shared = product(
-            weights.astype(dtype).reshape(P, C, N * G * T, -1), prefix.values
-        )
-        mixed = mixed + shared.reshape(P, C, N, G, T, H)
-    mixed = (mixed / total).astype(dtype)
-    return mixed.transpose(0, 2, 4, 1, 3, 5).reshape(P, N, T, J, H)
-
-
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def project(x: jax.Array, kernel: jax.Array, rank_in: int) -> jax.Array:
-    """``tensordot`` of the last ``rank_in`` axes of ``x`` with the first of ``kernel``.
+    """Contracts the last ``rank_in`` axes of ``x`` with the first of ``kernel``.
 
-    Only the gradient is written out. JAX's own multiplies the kernel's cotangent as
-    ``(g.T @ x).T``, and XLA:CPU then computes the elementwise work behind ``g`` a
-    second time in transposed, strided order: a third of a small policy's update.
+    The product is in the dtype of ``x``, the kernel's gradient in the dtype of the
+    kernel: a float32 master gets a gradient that was never rounded to bfloat16.
+
+    The gradient is written out for speed too. JAX's own multiplies the kernel's
+    cotangent as ``(g.T @ x).T``, and XLA:CPU then repeats the elementwise work
+    behind ``g`` in transposed order: a third of a small policy's update.
     """
-    return jnp.tensordot(x, kernel, axes=rank_in)
+    return jnp.tensordot(x, kernel.astype(x.dtype), axes=rank_in)
 
 
-def _project_forward(x, kernel, rank_in):
+def _project_forward(
+    x: jax.Array, kernel: jax.Array, rank_in: int
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     return project(x, kernel, rank_in), (x, kernel)
 
 
-def _project_backward(rank_in, kept, g):
+def _project_backward(
+    rank_in: int, kept: tuple[jax.Array, jax.Array], g: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     x, kernel = kept
     rows = tuple(range(x.ndim - rank_in))
-    out = tuple(range(rank_in, kernel.ndim))
-    grad_x = jnp.tensordot(g, kernel, axes=(tuple(range(len(rows), g.ndim)), out))
-    grad_kernel = jnp.tensordot(x, g, axes=(rows, rows))
+    outputs = tuple(range(len(rows), g.ndim))
+    grad_x = jnp.tensordot(
+        g, kernel.astype(x.dtype), axes=(outputs, tuple(range(rank_in, kernel.ndim)))
+    )
+    grad_kernel = jnp.tensordot(
+        x, g, axes=(rows, rows), preferred_element_type=kernel.dtype
+    )
     return grad_x, grad_kernel
 
 
@@ -259,8 +177,7 @@ class Linear(nnx.Module):
         self.dtype = jnp.dtype(config.dtype)
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        kernel = self.kernel[...].astype(self.dtype)
-        y = project(x.astype(self.dtype), kernel, self.rank_in)
+        y = project(x.astype(self.dtype), self.kernel[...], self.rank_in)
         return y if self.bias is None else y + self.bias[...].astype(self.dtype)
 
 
@@ -411,8 +328,8 @@ class Qwen2(nnx.Module):
             cache: keys and values of earlier tokens of these sequences.
 
         Returns:
-            Final hidden states in the working dtype, and each layer's keys and
-            values: the updated cache, or those of ``tokens``.
+            What :meth:`logits` takes, in the working dtype, and each layer's keys
+            and values: the updated cache, or those of ``tokens``.
         """
         dtype = jnp.dtype(self.config.dtype)
         x = self.embed.embedding[...].astype(dtype)[tokens]
@@ -432,11 +349,15 @@ class Qwen2(nnx.Module):
             index = None if cache is None else cache.index
             x, own = block(layer, x, turn, before, prefix_mask, earlier, index)
             kept.append(own)
-        return self.final_norm(x), tuple(kept)
+        return x, tuple(kept)
 
     def logits(self, hidden: Float[Array, '*B D']) -> Float[Array, '*B V']:
-        """Next-token logits, float32 whatever the working dtype."""
+        """Next-token logits, float32 whatever the working dtype.
+
+        The final norm is here, after the caller has picked the tokens it wants.
+        """
         dtype = jnp.dtype(self.config.dtype)
+        hidden = self.final_norm(hidden)
         if self.head is None:
             kernel = self.embed.embedding[...].T
         else:

@@ -138,8 +138,7 @@ def _sample(
     greedy: bool,
     truncate: bool,
 ) -> Rollouts:
-    # The policy casts its parameters at each use; once before the loop is enough.
-    params = jax.tree.map(lambda x: x.astype(policy.arch.dtype), params)
+    params = {name: _for_decoding(policy, name, x) for name, x in params.items()}
     P, N, T = prompts.tokens.shape[0], num_rollouts, max_response_tokens
     row_keys = keys.rollout_keys(key, prompts.problem_ids, num_rollouts=N)
 
@@ -183,6 +182,16 @@ def _sample(
     with jax.named_scope('decode'):
         state = jax.lax.while_loop(goes_on, functools.partial(step, prefix), state)
     return state.rollouts
+
+
+def _for_decoding(policy: Policy, name: str, x: jax.Array) -> jax.Array:
+    """A parameter as every decode step reads it: cast and gathered, once a call.
+
+    Sharded over 'fsdp' it would cross the network again for every token.
+    """
+    axes = policies.param_axes(name)
+    gathered = (None if axis == 'embed' else axis for axis in axes)
+    return shard(x.astype(policy.arch.dtype), *gathered)
 
 
 def _empty_rollouts(

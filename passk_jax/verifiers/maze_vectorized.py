@@ -14,6 +14,7 @@ import jax
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
+from jax.sharding import AxisType, Mesh
 from jaxtyping import Array, Bool, Int8
 
 from passk_jax.verifiers import maze
@@ -151,10 +152,18 @@ def verify(mazes: Sequence[str], moves: Sequence[Sequence[str]]) -> np.ndarray:
     )
     padded_moves = np.zeros((rows, length), np.int8)
     padded_moves[: len(flat)] = encode_moves(flat, length=length)
-    # Committed to one local device: on a pod each process verifies its own responses.
     device = jax.local_devices()[0]
-    correct = verify_moves(*jax.device_put((padded_grids, padded_moves), device))
+    # Whatever mesh the caller has set: on a pod each process verifies its own
+    # responses, and on one device.
+    with jax.set_mesh(_one_device_mesh(device)):
+        correct = verify_moves(*jax.device_put((padded_grids, padded_moves), device))
     return jax.device_get(correct)[: len(flat)].reshape(len(mazes), num_paths)
+
+
+@functools.cache
+def _one_device_mesh(device: jax.Device) -> Mesh:
+    auto = (AxisType.Auto,)
+    return jax.make_mesh((1,), ('local',), axis_types=auto, devices=[device])
 
 
 @functools.lru_cache(maxsize=4096)

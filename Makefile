@@ -1,0 +1,65 @@
+# Two commands, each of which first sets up what it needs, once:
+#
+#     make train    the main job: configs/maze_tiny.py into runs/maze_tiny
+#     make test     lint, format and tests
+#
+# Variables: PYTHON (an interpreter, 3.11 to 3.13; found if not given), VENV, CONFIG,
+# WORKDIR, ARGS (of the main job, as in ARGS=--config.advantage.k=8), PYTEST_ARGS.
+
+SHELL := /bin/bash
+VENV ?= .venv
+CONFIG ?= configs/maze_tiny.py
+WORKDIR ?= runs/maze_tiny
+ARGS ?=
+# Two workers for two cores; a file stays with one worker, which has compiled for it.
+PYTEST_ARGS ?= -n 2 --dist loadfile
+PYTHON ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+# What an interpreter must be: of the right version, and able to make a full
+# environment (Debian's python3 has no ensurepip without python3-venv).
+USABLE := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
+
+.PHONY: help train test
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n '/^#/!q;s/^# \{0,1\}//p' Makefile
+
+train: $(VENV)/installed
+	$(BIN)/python -m passk_jax.train --config=$(CONFIG) --workdir=$(WORKDIR) $(ARGS)
+
+test: $(VENV)/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# A stamp is written last, so an installation that failed is tried again.
+$(VENV)/installed: requirements.txt | $(BIN)/pip
+	@echo 'Installing requirements.txt into $(VENV) (once; minutes)'
+	@$(PIP) install -r requirements.txt
+	@touch $@
+
+$(VENV)/installed-test: pyproject.toml $(VENV)/installed
+	@echo 'Installing the test extra into $(VENV) (once)'
+	@$(BIN)/python -c "import tomllib; \
+	project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	print(*project['optional-dependencies']['test'], sep='\n')" > $(VENV)/test.txt
+	@$(PIP) install -r requirements.txt -r $(VENV)/test.txt
+	@touch $@
+
+# pip comes last, so it says that the environment was made to the end.
+$(BIN)/pip:
+	@for python in $(or $(PYTHON),python3.12 python3.11 python3 python3.13); do \
+	    if $$python -c '$(USABLE)' > /dev/null 2>&1; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	    echo 'No Python 3.11 to 3.13 with venv among:' \
+	        '$(or $(PYTHON),python3.12 python3.11 python3 python3.13).' \
+	        'Install one (on Debian with python3-venv), or name it: PYTHON=...' >&2; \
+	    exit 1; \
+	fi; \
+	echo "Making $(VENV) with $$($$found --version)"; \
+	$$found -m venv --clear $(VENV)

@@ -1,0 +1,105 @@
+"""Attention of many sequences to a prefix they share and to themselves.
+
+Rotary positions and the one softmax over both parts, as plain functions; which
+network calls them, and what is cached, is the families' business.
+"""
+
+import dataclasses
+
+import jax
+from jax import numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class KeyValues:
+    """Keys and values of one layer, keys transposed for the matrix product.
+
+    Attributes:
+        keys: ``[P, C, H, S]`` as a prefix; ``[P, C, N, H, T]`` as own or cache.
+        values: ``[P, C, S, H]``; ``[P, C, N, T, H]``.
+    """
+
+    keys: jax.Array
+    values: jax.Array
+
+
+def rotary(
+    positions: Int[Array, 'P N T'], *, head_dim: int, theta: float
+) -> tuple[Float[Array, 'P N T 1 H/2'], Float[Array, 'P N T 1 H/2']]:
+    """Cosines and sines of ``position * theta ** (-2i / H)``, float32."""
+    frequencies = theta ** (-jnp.arange(0, head_dim, 2, dtype=jnp.float32) / head_dim)
+    angles = positions[..., None, None].astype(jnp.float32) * frequencies
+    return jnp.cos(angles), jnp.sin(angles)
+
+
+def rotate(
+    x: Float[Array, 'P N T X H'],
+    turn: tuple[Float[Array, 'P N T 1 H/2'], Float[Array, 'P N T 1 H/2']],
+    *,
+    scale: float = 1.0,
+) -> Float[Array, 'P N T X H']:
+    """Turns each pair ``(x[i], x[i + H/2])`` by its angle and scales, in float32."""
+    cos, sin = turn
+    first, second = jnp.split(x.astype(jnp.float32) * scale, 2, axis=-1)
+    turned = [first * cos - second * sin, second * cos + first * sin]
+    return jnp.concatenate(turned, axis=-1).astype(x.dtype)
+
+
+def attend(
+    query: Float[Array, 'P N T J H'],
+    own: KeyValues,
+    own_mask: Bool[Array, 'T R'],
+    prefix: KeyValues | None,
+    prefix_mask: Bool[Array, 'P S'] | None,
+) -> Float[Array, 'P N T J H']:
+    """Attention of N sequences a problem to a shared prefix and to themselves.
+
+    One softmax over both parts: each gives unnormalised sums under the common
+    maximum, so that the prefix is multiplied once as a matrix for all N sequences
+    and never repeated.
+
+    Args:
+        query: rotated queries, scaled by ``H ** -0.5``.
+        own: keys ``[P, C, N, H, R]`` and values ``[P, C, N, R, H]``.
+        own_mask: which own slots each query sees; at least one each.
+        prefix: the problem's prompt, or ``None``.
+        prefix_mask: which prefix slots are real.
+
+    Returns:
+        The mixed values, in the queries' dtype.
+    """
+    P, N, T, J, H = query.shape
+    C = own.keys.shape[1]
+    G = J // C
+    query = query.reshape(P, N, T, C, G, H).transpose(0, 3, 1, 4, 2, 5)
+    dtype = query.dtype
+    lowest = jnp.finfo(jnp.float32).min
+
+    def product(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.matmul(a, b, preferred_element_type=jnp.float32)
+
+    logits = product(query.reshape(P, C, N, G * T, H), own.keys)
+    logits = logits.reshape(P, C, N, G, T, -1)
+    logits = jnp.where(own_mask, logits, lowest)
+    top = logits.max(axis=-1, keepdims=True)
+    if prefix is not None:
+        before = product(query.reshape(P, C, N * G * T, H), prefix.keys)
+        before = before.reshape(P, C, N, G, T, -1)
+        before = jnp.where(prefix_mask[:, None, None, None, None], before, lowest)
+        top = jnp.maximum(top, before.max(axis=-1, keepdims=True))
+    top = jax.lax.stop_gradient(top)
+    weights = jnp.exp(logits - top)
+    total = weights.sum(axis=-1, keepdims=True)
+    mixed = product(weights.astype(dtype).reshape(P, C, N, G * T, -1), own.values)
+    mixed = mixed.reshape(P, C, N, G, T, H)
+    if prefix is not None:
+        weights = jnp.exp(before - top)
+        total = total + weights.sum(axis=-1, keepdims=True)
+        shared = product(
+            weights.astype(dtype).reshape(P, C, N * G * T, -1), prefix.values
+        )
+        mixed = mixed + shared.reshape(P, C, N, G, T, H)
+    mixed = (mixed / total).astype(dtype)
+    return mixed.transpose(0, 2, 4, 1, 3, 5).reshape(P, N, T, J, H)

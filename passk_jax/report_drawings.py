@@ -1,0 +1,98 @@
+"""Drawings of what a response did, by task; text is the fallback for the others.
+
+A drawing is an SVG made from a problem's data and the answer that the verifier read.
+Right ones are green, wrong ones orange, by the verdict that was recorded: a drawing
+shows a verdict and never makes one.
+"""
+
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import Any
+
+_CELL = 16
+_MOVES = {'U': (-1, 0), 'D': (1, 0), 'L': (0, -1), 'R': (0, 1)}
+
+
+def draw_maze(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
+    """A maze with the path of an answer; a cross where it left the free cells.
+
+    Args:
+        data: holds ``maze``: lines of ``*`` (wall), ``.``, ``S`` and ``E``.
+        parsed: the answer; letters other than U, D, L and R are no moves, in either
+            case, as for the verifier.
+        correct: the verdict.
+    """
+    rows = str(data['maze']).strip().split('\n')
+    height, width = len(rows), max(len(row) for row in rows)
+    cells = {(r, c): cell for r, row in enumerate(rows) for c, cell in enumerate(row)}
+    parts = [f'<rect class="floor" width="{width * _CELL}" height="{height * _CELL}"/>']
+    letters = []
+    for (row, column), cell in cells.items():
+        kind = {'*': 'wall', 'S': 'start', 'E': 'end'}.get(cell)
+        if kind:
+            # A hair wider, so that no seam shows between walls.
+            parts.append(
+                f'<rect class="{kind}" x="{column * _CELL}" y="{row * _CELL}" '
+                f'width="{_CELL + 0.4}" height="{_CELL + 0.4}"/>'
+            )
+        if kind in ('start', 'end'):
+            letters.append(
+                f'<text x="{(column + 0.5) * _CELL}" y="{(row + 0.76) * _CELL}" '
+                f'text-anchor="middle">{cell}</text>'
+            )
+    start = next((place for place, cell in cells.items() if cell == 'S'), None)
+    if start is not None:
+        parts.append(_draw_path(cells, start, parsed))
+    verdict = 'right' if correct else 'wrong'
+    return (
+        f'<svg class="maze {verdict}" viewBox="-5 -5 {width * _CELL + 10} '
+        f'{height * _CELL + 10}" role="img" aria-label="maze, {verdict} path '
+        f'{escape(parsed[:200])}">{"".join(parts + letters)}</svg>'
+    )
+
+
+def walk(
+    cells: Mapping[tuple[int, int], str], start: tuple[int, int], parsed: str
+) -> tuple[list[tuple[int, int]], tuple[int, int] | None]:
+    """The cells an answer passes, and the first that is no free cell, if it meets one.
+
+    >>> walk({(0, 0): 'S', (0, 1): '.'}, (0, 0), 'RR')
+    ([(0, 0), (0, 1)], (0, 2))
+    """
+    path = [start]
+    for letter in parsed.upper():
+        if letter not in _MOVES:
+            continue
+        place = tuple(a + b for a, b in zip(path[-1], _MOVES[letter], strict=True))
+        if cells.get(place, '*') == '*':
+            return path, place
+        path.append(place)
+    return path, None
+
+
+def _draw_path(
+    cells: Mapping[tuple[int, int], str], start: tuple[int, int], parsed: str
+) -> str:
+    path, blocked = walk(cells, start, parsed)
+    centres = [((c + 0.5) * _CELL, (r + 0.5) * _CELL) for r, c in path]
+    points = ' '.join(f'{x},{y}' for x, y in centres)
+    x, y = centres[-1]
+    parts = [f'<polyline class="path" points="{points}"/>']
+    if blocked is None:
+        parts.append(f'<circle class="tip" cx="{x}" cy="{y}" r="{_CELL * 0.24}"/>')
+        return ''.join(parts)
+    # To the border between the cells: the cross stays inside the picture.
+    x += (blocked[1] - path[-1][1]) * _CELL * 0.5
+    y += (blocked[0] - path[-1][0]) * _CELL * 0.5
+    arm = _CELL * 0.27
+    parts.append(
+        f'<line class="path" x1="{centres[-1][0]}" y1="{centres[-1][1]}" x2="{x}" '
+        f'y2="{y}"/><path class="cross" d="M{x - arm},{y - arm}L{x + arm},{y + arm}'
+        f'M{x - arm},{y + arm}L{x + arm},{y - arm}"><title>move {len(path)} fails'
+        '</title></path>'
+    )
+    return ''.join(parts)
+
+
+DRAWINGS: dict[str, Callable[..., str]] = {'maze': draw_maze}
+"""Task name -> ``draw(data, parsed, *, correct) -> svg``."""

@@ -1,0 +1,396 @@
+import doctest
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from passk_jax import advantages
+from passk_jax.advantages import ESTIMATORS, curves, estimators, make_estimator
+from tests.advantages import oracles
+from tests.shape_checks import call_checked
+
+NUM_ROLLOUTS = 16
+NO_DEFAULT = {'k': 4}
+SAMPLED = ('full_sampling', 'bootstrap_sampling')
+OF_REWARDS = ('pass_at_1', 'pass_at_k_real')
+OF_CORRECT = tuple(name for name in ESTIMATORS if name not in OF_REWARDS)
+
+
+def estimator_of(name: str, num_rollouts: int = NUM_ROLLOUTS, **params):
+    known = advantages.estimator_parameters(name)
+    given = {p: v for p, v in {**NO_DEFAULT, **params}.items() if p in known}
+    return make_estimator(name, num_rollouts=num_rollouts, **given)
+
+
+def inputs_of(num_problems: int, seed: int = 0) -> dict[str, jax.Array]:
+    key = jax.random.key(seed)
+    return {
+        'key': jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(num_problems)),
+        'mean_entropy': jax.random.uniform(jax.random.fold_in(key, 99), num_problems),
+    }
+
+
+def every_count(num_rollouts: int = NUM_ROLLOUTS, seed: int = 0) -> np.ndarray:
+    """``[N + 1, N]`` bool: one problem for each number of correct responses."""
+    rng = np.random.default_rng(seed)
+    counts = np.arange(num_rollouts + 1)[:, None]
+    return rng.permuted(np.arange(num_rollouts) < counts, axis=1)
+
+
+def as_rewards(correct: np.ndarray) -> np.ndarray:
+    return correct.astype(np.float32)
+
+
+def run(name: str, correct: np.ndarray, rewards=None, **params) -> np.ndarray:
+    rewards = as_rewards(correct) if rewards is None else rewards
+    estimate = jax.jit(estimator_of(name, correct.shape[1], **params))
+    return np.asarray(estimate(rewards, correct, **inputs_of(len(correct))))
+
+
+@pytest.mark.parametrize('name', ESTIMATORS)
+def test_all_wrong_and_all_right_get_exactly_zero(name):
+    ends = np.stack([np.zeros(NUM_ROLLOUTS, bool), np.ones(NUM_ROLLOUTS, bool)])
+    assert np.all(run(name, ends) == 0.0)
+
+
+@pytest.mark.parametrize('reward', [0.1, 1 / 3, -7.3, 1e6 + 0.1, 1e-30, 3e30])
+@pytest.mark.parametrize('name', OF_REWARDS)
+def test_equal_rewards_get_exactly_zero_whatever_their_rounding(name, reward):
+    # Their float32 mean need not equal them; a tiny sigma made -2075 of that.
+    rewards = np.full((3, NUM_ROLLOUTS), reward, np.float32)
+    assert np.all(run(name, every_count()[:3], rewards) == 0.0)
+
+
+@pytest.mark.parametrize('name', ESTIMATORS)
+def test_every_count_gives_finite_float32_advantages(name):
+    for num_rollouts in (4, 5, 16, 33):
+        got = run(name, every_count(num_rollouts))
+        assert got.shape == (num_rollouts + 1, num_rollouts)
+        assert got.dtype == np.float32
+        assert np.all(np.isfinite(got))
+
+
+@pytest.mark.parametrize('name', ESTIMATORS)
+def test_the_advantages_of_a_problem_sum_to_zero(name):
+    for num_rollouts in (16, 18):
+        total = run(name, every_count(num_rollouts)).sum(axis=1)
+        np.testing.assert_allclose(total, 0, atol=2e-5)
+
+
+@pytest.mark.parametrize('name', ESTIMATORS)
+def test_jitted_equals_eager(name):
+    correct = every_count()
+    estimate = estimator_of(name)
+    arguments = (jnp.asarray(as_rewards(correct)), jnp.asarray(correct))
+    eager = estimate(*arguments, **inputs_of(len(correct)))
+    jitted = jax.jit(estimate)(*arguments, **inputs_of(len(correct)))
+    np.testing.assert_allclose(jitted, eager, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize('name', ESTIMATORS)
+def test_vmap_over_batches_equals_one_by_one(name):
+    correct = np.stack([every_count(seed=0), every_count(seed=1)])
+    estimate = estimator_of(name)
+    inputs = [inputs_of(NUM_ROLLOUTS + 1, seed) for seed in (0, 1)]
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *inputs)
+    mapped = jax.vmap(lambda r, c, i: estimate(r, c, **i))(
+        jnp.asarray(as_rewards(correct)), jnp.asarray(correct), stacked
+    )
+    for got, c, given in zip(mapped, correct, inputs, strict=True):
+        want = estimate(as_rewards(c), c, **given)
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize('name', [n for n in ESTIMATORS if n not in SAMPLED])
+def test_permuting_responses_permutes_advantages(name):
+    correct = every_count()
+    order = np.random.default_rng(1).permutation(NUM_ROLLOUTS)
+    np.testing.assert_allclose(
+        run(name, correct[:, order]), run(name, correct)[:, order], atol=1e-6
+    )
+
+
+@pytest.mark.parametrize('name', ESTIMATORS)
+def test_an_advantage_does_not_depend_on_the_row_of_its_problem(name):
+    correct = every_count()
+    estimate, inputs = estimator_of(name), inputs_of(len(correct))
+    want = np.asarray(estimate(as_rewards(correct), correct, **inputs))
+    order = np.random.default_rng(1).permutation(len(correct))
+    moved = {a: v[order] for a, v in inputs.items()}
+    got = estimate(as_rewards(correct[order]), correct[order], **moved)
+    np.testing.assert_array_equal(got, want[order])
+
+
+@pytest.mark.parametrize('name', [n for n in ESTIMATORS if n not in SAMPLED])
+def test_correct_responses_are_never_discouraged_nor_wrong_ones_encouraged(name):
+    correct = every_count()
+    got = run(name, correct)
+    assert np.all(got[correct] >= 0)
+    assert np.all(got[~correct] <= 0)
+
+
+@pytest.mark.parametrize('name', OF_CORRECT)
+def test_rewards_do_not_leak_into_a_design_with_binary_group_rewards(name):
+    # -1/+1, a format bonus, a reward of exactly 1 for a wrong response.
+    correct = every_count()
+    want = run(name, correct)
+    bonus = np.random.default_rng(0).uniform(0, 1, correct.shape)
+    for rewards in (2.0 * correct - 1, correct + 0.1 * bonus, 1.0 - correct, bonus):
+        np.testing.assert_array_equal(run(name, correct, rewards), want)
+
+
+@pytest.mark.parametrize('name', OF_REWARDS)
+def test_estimators_of_rewards_ignore_the_correct_channel(name):
+    correct = every_count()
+    rewards = np.random.default_rng(0).normal(size=correct.shape)
+    np.testing.assert_array_equal(
+        run(name, correct, rewards), run(name, ~correct, rewards)
+    )
+
+
+@pytest.mark.parametrize(
+    ('scale', 'shift'), [(2, -1), (0.37, 11.0), (1e-5, 0), (1e5, 3)]
+)
+@pytest.mark.parametrize(('name', 'curve'), [('pass_at_1', 1), ('pass_at_k_real', 4)])
+def test_two_valued_rewards_of_any_values_give_the_curve(name, curve, scale, shift):
+    correct = every_count()
+    got = run(name, correct, (scale * correct + shift).astype(np.float32))
+    want = run('pass_at_k', correct, k=curve)
+    np.testing.assert_allclose(got, want, atol=2e-6)
+
+
+@pytest.mark.parametrize('name', OF_REWARDS)
+def test_a_nan_reward_is_not_turned_into_a_zero(name):
+    correct = every_count()[4:6]
+    rewards = as_rewards(correct)
+    rewards[0, 3] = np.nan
+    got = run(name, correct, rewards)
+    assert np.all(np.isnan(got[0]))
+    assert np.all(np.isfinite(got[1]))
+    assert np.all(np.isnan(run(name, correct, np.full_like(rewards, np.nan))))
+
+
+@pytest.mark.parametrize('num_rollouts', [7, 12, 16])
+@pytest.mark.parametrize('k', [1, 2, 4, 7])
+def test_pass_at_k_real_is_the_mean_over_every_group(num_rollouts, k):
+    rng = np.random.default_rng(num_rollouts + k)
+    rewards = np.stack(
+        [
+            rng.normal(size=num_rollouts),
+            rng.exponential(size=num_rollouts) - 5,
+            rng.integers(0, 3, num_rollouts).astype(float),  # ties, also at the top
+            (rng.uniform(size=num_rollouts) < 0.3)
+            + 0.01 * rng.normal(size=num_rollouts),
+            np.arange(num_rollouts, 0, -1.0),
+        ]
+    ).astype(np.float32)
+    got = run('pass_at_k_real', rewards > 0, rewards, k=k)
+    want = [oracles.advantages_over_all_groups(row, k) for row in rewards]
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_pass_at_k_real_is_precise_on_a_large_offset_and_at_large_n():
+    rng = np.random.default_rng(0)
+    small = rng.integers(0, 64, (2, NUM_ROLLOUTS)).astype(np.float32)
+    correct = small > 3
+    np.testing.assert_allclose(
+        run('pass_at_k_real', correct, small + 2.0**16),
+        run('pass_at_k_real', correct, small),
+        atol=1e-6,
+    )
+    many = rng.random((2, 2048)) < [[0.5], [0.0005]]
+    for k in (32, 1024):
+        got = run('pass_at_k_real', many, as_rewards(many), k=k)
+        np.testing.assert_allclose(got, run('pass_at_k', many, k=k), atol=1e-5)
+
+
+def test_equal_rewards_get_equal_credit_bit_for_bit():
+    rewards = np.random.default_rng(0).integers(0, 4, (50, 32)) / np.float32(3)
+    got = run('pass_at_k_real', rewards > 0, rewards, k=4)
+    for row, values in zip(rewards, got, strict=True):
+        for reward in np.unique(row):
+            assert len(np.unique(values[row == reward])) == 1
+
+
+def test_pass_at_1_is_grpo_with_the_population_sigma_on_shaped_rewards():
+    rewards = np.random.default_rng(0).normal(size=(9, 16)).astype(np.float32)
+    want = [oracles.normalised(row) for row in rewards]
+    got = run('pass_at_1', rewards > 0, rewards)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    # One in 2048, on an offset: 1e-5 of a value of 45.
+    rare = np.zeros((1, 2048), np.float32)
+    rare[0, 0] = 1
+    got = run('pass_at_1', rare > 0, rare + 3)
+    np.testing.assert_allclose(got[0], oracles.normalised(rare[0]), rtol=1e-5)
+
+
+def test_without_its_sigma_pass_at_k_is_pkpo_up_to_n_over_k():
+    # s_i: mean over all k-subsets of [i in group] * max reward.
+    num_rollouts, k = 10, 3
+    groups = oracles.all_groups(num_rollouts, k)
+    for num_correct in range(1, 8):
+        correct = np.arange(num_rollouts) < num_correct
+        best = correct[groups].any(axis=1).astype(np.float64)
+        member = (groups[:, :, None] == np.arange(num_rollouts)).any(axis=1)
+        credit = best @ member / len(groups)
+        want = num_rollouts / k * (credit - credit.mean())
+        got = run('pass_at_k', correct[None], k=k)[0] * best.std()
+        np.testing.assert_allclose(got, want, atol=1e-6)
+
+
+def test_full_sampling_takes_consecutive_groups_and_drops_the_rest():
+    correct = np.zeros((1, 11), bool)
+    correct[0, 4] = True
+    # Groups 0-2, 3-5, 6-8 pass 0, 1, 0; responses 9 and 10 are redundant.
+    low, high = oracles.normalised(np.array([0.0, 1.0, 0.0]))[:2]
+    want = [low] * 3 + [high] * 3 + [low] * 3 + [0.0] * 2
+    np.testing.assert_allclose(run('full_sampling', correct, k=3)[0], want, atol=1e-6)
+    correct[0, 9:] = True
+    np.testing.assert_allclose(run('full_sampling', correct, k=3)[0], want, atol=1e-6)
+
+
+def test_full_sampling_with_groups_of_one_is_pass_at_1():
+    correct = every_count()
+    got = run('full_sampling', correct, k=1)
+    np.testing.assert_allclose(got, run('pass_at_1', correct), atol=1e-6)
+
+
+def test_bootstrap_groups_are_k_distinct_responses_and_all_responses_are_drawn():
+    # With one response correct, the members of passing groups can be told apart:
+    # counts of +, - and 0 contributions follow from the number of groups.
+    correct = np.zeros((200, 8), bool)
+    correct[:, 2] = True
+    got = run('bootstrap_sampling', correct, k=3, num_groups=2)
+    # Two groups: either both or neither pass (all 0), or one does: +1 to its three
+    # members, -1 to the other's three.
+    mixed = got[np.any(got != 0, axis=1)]
+    assert len(mixed) > 40
+    assert np.all(np.maximum(mixed, 0).sum(axis=1) <= 3)
+    np.testing.assert_allclose(mixed.sum(axis=1), 0, atol=1e-6)
+    np.testing.assert_allclose(mixed[:, 2], 1, atol=1e-6)
+    assert np.all(np.any(mixed != 0, axis=0))
+
+
+@pytest.mark.parametrize('num_correct', [1, 4, 10])
+def test_the_bootstrap_mean_converges_to_the_analytical_advantage(num_correct):
+    correct = np.arange(NUM_ROLLOUTS)[None] < num_correct
+    want = run('pass_at_k', correct)
+    few = run('bootstrap_sampling', correct, aggregation='mean', num_groups=16)
+    many = run('bootstrap_sampling', correct, aggregation='mean', num_groups=40_000)
+    # The standard error of a mean over about 10,000 groups of a unit-variance value.
+    np.testing.assert_allclose(many, want, atol=0.05)
+    assert np.abs(many - want).max() < np.abs(few - want).max()
+
+
+def test_the_bootstrap_sum_is_k_times_the_analytical_advantage():
+    # N groups of k hold each response k times on average (measured 3.94
+    # at n = 32, c = 4, k = 4). Swapping the two also changes the learning rate.
+    correct = np.tile(np.arange(32) < 4, (2000, 1))
+    got = run('bootstrap_sampling', correct, k=4)
+    want = run('pass_at_k', correct[:1], k=4)[0]
+    assert got[:, :4].mean() / want[0] == pytest.approx(4, abs=0.15)
+    mean = run('bootstrap_sampling', correct, k=4, aggregation='mean')
+    assert mean[:, :4].mean() / want[0] == pytest.approx(1, abs=0.05)
+
+
+def test_zero_groups_means_as_many_as_rollouts():
+    correct = every_count()
+    np.testing.assert_array_equal(
+        run('bootstrap_sampling', correct, num_groups=0),
+        run('bootstrap_sampling', correct, num_groups=NUM_ROLLOUTS),
+    )
+
+
+def test_one_key_serves_a_batch_and_gives_each_problem_groups_of_its_own():
+    correct = np.tile(np.arange(NUM_ROLLOUTS) < 4, (6, 1))
+    estimate = estimator_of('bootstrap_sampling')
+    got = np.asarray(estimate(as_rewards(correct), correct, key=jax.random.key(0)))
+    assert len(np.unique(got, axis=0)) == len(correct)
+    raw = estimate(as_rewards(correct), correct, key=jax.random.PRNGKey(0))
+    np.testing.assert_array_equal(raw, got)
+    other = estimate(as_rewards(correct), correct, key=jax.random.key(1))
+    assert not np.array_equal(other, got)
+
+
+@pytest.mark.parametrize(
+    ('name', 'params', 'noise'),
+    [
+        ('pass_at_k', {}, 0.0),
+        ('full_sampling', {}, 0.96),
+        ('bootstrap_sampling', {'aggregation': 'sum'}, 4 * 0.43),
+        ('bootstrap_sampling', {'aggregation': 'mean'}, 0.50),
+    ],
+)
+def test_grouping_alone_makes_noise_unless_no_group_is_formed(name, params, noise):
+    # Measured at n = 16, k = 4, c = 2; the bootstrap's 0.43 is its sum over k.
+    rng = np.random.default_rng(0)
+    correct = rng.permuted(np.tile(np.arange(16) < 2, (4000, 1)), axis=1)
+    wrong = run(name, correct, **params)[~correct]
+    assert wrong.std() == pytest.approx(noise, abs=0.02 * max(1, noise))
+    scale = 4 if params.get('aggregation') == 'sum' else 1
+    assert wrong.mean() / scale == pytest.approx(-0.158, abs=0.02)
+
+
+def test_adaptive_gives_high_entropy_problems_pass_at_1_and_the_rest_pass_at_k():
+    correct = np.tile(np.arange(NUM_ROLLOUTS) < 3, (4, 1))
+    estimate = estimator_of('adaptive')
+    got = estimate(
+        as_rewards(correct), correct, mean_entropy=jnp.array([0.1, 0.9, 0.3, 0.5])
+    )
+    of_1, of_k = run('pass_at_1', correct), run('pass_at_k', correct)
+    for row, want in enumerate((of_k, of_1, of_k, of_1)):
+        np.testing.assert_allclose(got[row], want[row], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ('fraction', 'num_problems', 'num_high'),
+    [(0.0, 4, 0), (1.0, 4, 4), (0.5, 5, 3), (0.5, 1, 1), (0.25, 8, 2), (0.3, 3, 1)],
+)
+def test_adaptive_rounds_its_share_and_prefers_earlier_rows_among_equals(
+    fraction, num_problems, num_high
+):
+    correct = np.tile(np.arange(NUM_ROLLOUTS) < 3, (num_problems, 1))
+    estimate = estimator_of('adaptive', high_entropy_fraction=fraction)
+    got = estimate(
+        as_rewards(correct), correct, mean_entropy=jnp.full(num_problems, 0.7)
+    )
+    of_1 = np.isclose(got, run('pass_at_1', correct)).all(axis=1)
+    np.testing.assert_array_equal(of_1, np.arange(num_problems) < num_high)
+
+
+@pytest.mark.parametrize(
+    ('function', 'inputs'),
+    [
+        (estimators.pass_at_1, {'rewards': 'float'}),
+        (estimators.full_sampling, {'correct': 'bool', 'k': 2}),
+        (estimators.bootstrap_sampling, {'correct': 'bool', 'key': 'key', 'k': 2}),
+        (estimators.pass_at_k_real, {'rewards': 'float', 'k': 2}),
+        (estimators.adaptive, {'correct': 'bool', 'mean_entropy': 'entropy', 'k': 2}),
+    ],
+)
+def test_annotated_shapes_hold(function, inputs):
+    arrays = {
+        'float': jnp.ones((3, 8)),
+        'bool': jnp.ones((3, 8), bool),
+        'key': jax.random.split(jax.random.key(0), 3),
+        'entropy': jnp.ones(3),
+    }
+    given = {name: arrays.get(value, value) for name, value in inputs.items()}
+    assert call_checked(function, **given).shape == (3, 8)
+
+
+def test_the_curve_estimators_agree_with_their_curves():
+    correct = every_count()
+    num_correct = jnp.arange(NUM_ROLLOUTS + 1)
+    for name in ('pass_at_k', 'without_easy', 'piecewise', 'exceeding', 'combination'):
+        curve = getattr(curves, name)
+        positive, negative = curve(num_correct, num_rollouts=NUM_ROLLOUTS, k=4)
+        want = np.where(correct, positive[:, None], negative[:, None])
+        np.testing.assert_allclose(run(name, correct), want, rtol=1e-6, atol=1e-7)
+
+
+def test_the_examples_in_the_docstrings_hold():
+    result = doctest.testmod(estimators)
+    assert result.attempted > 0
+    assert result.failed == 0

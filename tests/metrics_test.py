@@ -1,0 +1,271 @@
+import collections
+import doctest
+import itertools
+import math
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from passk_jax import metrics
+
+
+def share_of_subsets(correct: np.ndarray, k: int, judge) -> float:
+    """The share of the k-subsets of the responses of which ``judge`` is true."""
+    return np.mean([judge(s) for s in itertools.combinations(correct, k)])
+
+
+@pytest.mark.parametrize('num_responses', [1, 2, 5, 9])
+def test_pass_at_k_and_pass_hat_k_are_means_over_every_subset(num_responses):
+    for k in range(1, num_responses + 1):
+        for num_correct in range(num_responses + 1):
+            correct = np.arange(num_responses) < num_correct
+            got = metrics.pass_at_k(num_responses, num_correct, k=k)
+            assert got == pytest.approx(share_of_subsets(correct, k, any), abs=1e-12)
+            got = metrics.pass_hat_k(num_responses, num_correct, k=k)
+            assert got == pytest.approx(share_of_subsets(correct, k, all), abs=1e-12)
+
+
+def test_pass_at_k_is_unbiased_and_sampling_with_replacement_is_not():
+    # n responses of true accuracy p: the mean estimate over runs is 1 - (1 - p)^k.
+    accuracy, num_responses, k = 0.05, 32, 8
+    num_correct = np.random.default_rng(0).binomial(num_responses, accuracy, 200_000)
+    truth = 1 - (1 - accuracy) ** k
+    estimates = metrics.pass_at_k(num_responses, num_correct, k=k)
+    tolerance = 4 * estimates.std() / math.sqrt(estimates.size)
+    assert estimates.mean() == pytest.approx(truth, abs=tolerance)
+    with_replacement = 1 - (1 - num_correct / num_responses) ** k
+    assert with_replacement.mean() < truth - 3 * tolerance
+    hat = metrics.pass_hat_k(num_responses, num_correct, k=2)
+    assert hat.mean() == pytest.approx(accuracy**2, abs=3e-4)
+
+
+def test_one_right_of_32_is_found_by_32_tries():
+    # Drawn with replacement this is 0.638 for a true 1.0.
+    assert metrics.pass_at_k(32, 1, k=32) == 1.0
+    assert pytest.approx(0.638, abs=0.001) == 1 - (1 - 1 / 32) ** 32
+
+
+def test_large_counts_stay_exact():
+    num_correct = np.array([0, 1, 5, 1000, 4095, 4096])
+    got = metrics.pass_at_k(4096, num_correct, k=1024)
+    want = [
+        1 - math.comb(4096 - int(c), 1024) / math.comb(4096, 1024) for c in num_correct
+    ]
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_problems_may_have_different_numbers_of_responses():
+    got = metrics.pass_at_k(np.array([4, 8]), np.array([1, 1]), k=4)
+    np.testing.assert_allclose(got, [1.0, 0.5])
+
+
+def test_powers_run_up_to_the_fewest_responses_and_rise():
+    powers = metrics.pass_at_powers(np.array([32, 40]), np.array([3, 0]))
+    assert list(powers) == [1, 2, 4, 8, 16, 32]
+    np.testing.assert_allclose(powers[1], [3 / 32, 0])
+    curve = np.array([values[0] for values in powers.values()])
+    assert np.all(np.diff(curve) > 0)
+    assert list(metrics.pass_at_powers(31, 2)) == [1, 2, 4, 8, 16]
+    assert list(metrics.pass_at_powers(np.array([1]), np.array([1]))) == [1]
+
+
+@pytest.mark.parametrize(
+    ('num_responses', 'num_correct', 'k', 'message'),
+    [
+        (4, 5, 2, 'num_correct'),
+        (4, -1, 2, 'num_correct'),
+        (4, 2, 5, 'k=5'),
+        (np.array([8, 4]), np.array([1, 1]), 5, 'k=5'),
+        (4, 2, 0, 'k=0'),
+        (4, 2, 2.0, 'k=2.0'),
+        (4, 2, True, 'k=True'),
+        (4.0, 2, 2, 'num_responses'),
+        (4, 0.5, 2, 'num_correct'),
+    ],
+)
+def test_bad_counts_are_errors(num_responses, num_correct, k, message):
+    for metric in (metrics.pass_at_k, metrics.pass_hat_k):
+        with pytest.raises(ValueError, match=message):
+            metric(num_responses, num_correct, k=k)
+
+
+@pytest.mark.parametrize('responses', [np.array([], np.int64), np.array([0, 4])])
+def test_powers_of_nothing_are_an_error(responses):
+    with pytest.raises(ValueError, match='responses'):
+        metrics.pass_at_powers(responses, np.zeros_like(responses))
+
+
+def majority_by_enumeration(answers, correct, k) -> float:
+    credit = {
+        a: np.mean([c for b, c in zip(answers, correct, strict=True) if a == b])
+        for a in answers
+    }
+    values = []
+    for subset in itertools.combinations(answers, k):
+        votes = collections.Counter(a for a in subset if a)
+        most = max(votes.values(), default=0)
+        winners = [credit[a] for a in votes if votes[a] == most]
+        values.append(np.mean(winners) if winners else 0.0)
+    return float(np.mean(values))
+
+
+@pytest.mark.parametrize('seed', range(12))
+def test_maj_at_k_is_the_mean_over_every_subset(seed):
+    rng = np.random.default_rng(seed)
+    num_responses = int(rng.integers(1, 10))
+    answers = [
+        str(a) if a else '' for a in rng.integers(0, 2 + seed % 4, num_responses)
+    ]
+    for correct in (
+        np.array([a == '1' for a in answers]),
+        rng.random(num_responses) < 0.5,  # the verifier looks at more than the answer
+    ):
+        for k in range(1, num_responses + 1):
+            got = metrics.maj_at_k([answers], correct[None], k=k)
+            want = majority_by_enumeration(answers, correct, k)
+            np.testing.assert_allclose(got, [want], rtol=1e-9, atol=1e-12)
+
+
+def test_maj_at_k_of_64_responses_and_32_votes_returns_at_once():
+    # C(64, 32) = 1.8e18 subsets.
+    problems = [
+        ['a'] * 40 + ['b'] * 24,
+        [str(i) for i in range(64)],
+        [str(i % 8) for i in range(64)],
+        [str(math.isqrt(i)) for i in range(64)],
+    ]
+    correct = np.array([[a == p[0] for a in p] for p in problems])
+    start = time.process_time()
+    got = metrics.maj_at_k(problems, correct, k=32)
+    assert time.process_time() - start < 1.0
+    # 40 of 64 draws, hypergeometric: more than half of 32, or half and then a coin.
+    majority = stats.hypergeom(64, 40, 32)
+    assert got[0] == pytest.approx(majority.sf(16) + majority.pmf(16) / 2)
+    np.testing.assert_allclose(got[1:3], [1 / 64, 1 / 8])
+
+
+def test_maj_at_k_of_one_vote_is_the_accuracy_and_of_all_votes_the_majority():
+    answers, correct = ['x', 'x', 'y', 'z'], np.array([[True, True, False, False]])
+    np.testing.assert_allclose(metrics.maj_at_k([answers], correct, k=1), 0.5)
+    np.testing.assert_allclose(metrics.maj_at_k([answers], correct, k=4), 1.0)
+
+
+def test_no_answer_is_no_vote():
+    answers = ['', '', '', 'x']
+    correct = np.array([[False, False, False, True]])
+    np.testing.assert_allclose(metrics.maj_at_k([answers], correct, k=4), 1.0)
+    np.testing.assert_allclose(metrics.maj_at_k([answers], correct, k=2), 0.5)
+    nothing = metrics.maj_at_k([[''] * 4], np.zeros((1, 4), bool), k=2)
+    np.testing.assert_array_equal(nothing, [0.0])
+
+
+def test_diversity_counts_distinct_answers_among_the_wrong_responses():
+    parsed = [['a', 'b', 'b', 'c'], ['a', 'a', 'a', 'a'], ['', '', 'x', 'y']]
+    correct = np.zeros((3, 4), bool)
+    correct[0, 0] = True
+    correct[1] = True
+    got = metrics.answer_diversity(parsed, correct)
+    np.testing.assert_allclose(got, [2 / 3, np.nan, 3 / 4])
+
+
+def test_answers_that_do_not_fit_their_verdicts_are_errors():
+    for metric in (
+        metrics.answer_diversity,
+        lambda parsed, correct: metrics.maj_at_k(parsed, correct, k=1),
+    ):
+        for parsed, correct in (
+            ([['a', 'b']], np.zeros((1, 3), bool)),
+            ([['a'], ['b', 'c']], np.zeros((2, 1), bool)),
+            ([['a']], np.zeros((2, 1), bool)),
+            ([['a']], np.zeros((1, 1))),
+        ):
+            with pytest.raises(ValueError, match='correct'):
+                metric(parsed, correct)
+    with pytest.raises(ValueError, match='k=3'):
+        metrics.maj_at_k([['a', 'b']], np.zeros((1, 2), bool), k=3)
+
+
+def test_the_bootstrap_interval_covers_the_mean_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for trial in range(200):
+        values = (rng.random(100) < 0.3).astype(float)
+        low, high = metrics.bootstrap_interval(
+            values, seed=trial, num_samples=200, level=0.9
+        )
+        covered += low <= 0.3 <= high
+    assert 0.82 <= covered / 200 <= 0.97
+
+
+def test_the_bootstrap_interval_has_the_width_of_the_standard_error():
+    values = np.random.default_rng(0).normal(size=400)
+    low, high = metrics.bootstrap_interval(values, seed=0, num_samples=2000)
+    half = 1.96 * values.std() / 20
+    np.testing.assert_allclose(
+        [low, high], [values.mean() - half, values.mean() + half], atol=0.012
+    )
+
+
+def test_the_bootstrap_interval_is_a_function_of_its_seed():
+    values = np.random.default_rng(0).random(50)
+
+    def interval(seed):
+        return metrics.bootstrap_interval(values, seed=seed, num_samples=100)
+
+    assert interval(1) == interval(1)
+    assert interval(1) != interval(2)
+
+
+def test_problems_without_a_value_are_left_out_of_the_interval():
+    values = np.array([0.2, 0.8, 0.5])
+    padded = np.array([np.nan, 0.2, 0.8, np.nan, 0.5])
+    kwargs = {'seed': 0, 'num_samples': 50}
+    assert metrics.bootstrap_interval(values, **kwargs) == metrics.bootstrap_interval(
+        padded, **kwargs
+    )
+    assert np.all(np.isnan(metrics.bootstrap_interval(np.array([np.nan]), **kwargs)))
+
+
+def test_the_paired_interval_is_students():
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(2, 5))
+    mean, low, high = metrics.paired_interval(first, second, level=0.9)
+    want = stats.ttest_rel(first, second).confidence_interval(0.9)
+    assert mean == pytest.approx((first - second).mean())
+    np.testing.assert_allclose([low, high], want)
+
+
+def test_three_seeds_use_the_quantile_of_two_degrees_of_freedom():
+    # t(0.975, 2) = 4.303; the normal's 1.96 would be far too sure.
+    mean, low, high = metrics.paired_interval(np.array([1.0, 2, 3]), np.zeros(3))
+    assert mean == 2
+    assert high - mean == pytest.approx(4.303 / math.sqrt(3), abs=1e-3)
+    assert mean - low == pytest.approx(high - mean)
+
+
+@pytest.mark.parametrize(
+    ('call', 'message'),
+    [
+        (lambda: metrics.paired_interval([1.0], [2.0]), 'S >= 2'),
+        (lambda: metrics.paired_interval([1.0, 2.0], [2.0]), 'S >= 2'),
+        (lambda: metrics.paired_interval([1.0, np.nan], [2.0, 2.0]), 'finite'),
+        (lambda: metrics.paired_interval([1.0, 2.0], [2.0, 2.0], level=95), 'level'),
+        (lambda: metrics.bootstrap_interval([1.0], seed=0, num_samples=0), 'samples'),
+        (lambda: metrics.bootstrap_interval([[1.0]], seed=0, num_samples=9), 'shape'),
+        (
+            lambda: metrics.bootstrap_interval([1.0], seed=0, num_samples=9, level=1),
+            'level',
+        ),
+    ],
+)
+def test_bad_arguments_of_intervals_are_errors(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_the_examples_in_the_docstrings_hold():
+    result = doctest.testmod(metrics)
+    assert result.attempted > 0
+    assert result.failed == 0

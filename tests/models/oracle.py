@@ -1,0 +1,150 @@
+"""Qwen2 the slow way: one sequence at a time, nothing cached, nothing shared."""
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+
+from passk_jax.config import ArchConfig, ModelConfig
+from passk_jax.models import policy as policies
+from passk_jax.models.policy import Params, Policy
+from passk_jax.models.qwen2 import Qwen2Config
+from passk_jax.types import Prompts
+
+
+def tiny_policy(
+    *,
+    vocab_size: int = 16,
+    tie: bool = False,
+    num_layers: int = 2,
+    num_kv_heads: int = 2,
+    dtype: str = 'float32',
+    remat: bool = False,
+    head_chunk_tokens: int = 1 << 20,
+) -> Policy:
+    arch = ArchConfig(
+        num_layers=num_layers,
+        embed_dim=32,
+        num_heads=4,
+        num_kv_heads=num_kv_heads,
+        head_dim=8,
+        mlp_dim=48,
+        rope_theta=1e4,
+        norm_eps=1e-6,
+        tie_embeddings=tie,
+    )
+    config = ModelConfig(
+        family='qwen2',
+        source='',
+        tokenizer='characters',
+        arch=arch,
+        param_dtype='float32',
+        compute_dtype=dtype,
+        remat=remat,
+        head_chunk_tokens=head_chunk_tokens,
+    )
+    arch = policies.arch_from_config(config, vocab_size=vocab_size)
+    return policies.make_policy(config, arch)
+
+
+def random_params(policy: Policy, *, seed: int = 0) -> Params:
+    """Every parameter random, norms and biases too: none may be forgotten."""
+    rng = np.random.default_rng(seed)
+    shapes = jax.eval_shape(
+        lambda: policies.init_params(
+            policy,
+            jax.random.key(0),
+            jax.sharding.Mesh(
+                np.array(jax.devices()[:1]).reshape(1, 1, 1),
+                ('data', 'fsdp', 'tensor'),
+            ),
+        )
+    )
+    params = {}
+    for name, x in shapes.items():
+        value = 0.2 * rng.standard_normal(x.shape)
+        value += name.endswith('norm.scale')
+        params[name] = jnp.asarray(value, x.dtype)
+    return params
+
+
+def random_batch(
+    *, vocab_size: int, P: int = 3, S: int = 5, N: int = 2, T: int = 4, seed: int = 0
+) -> tuple[Prompts, jax.Array, jax.Array]:
+    """Prompts of unequal lengths, responses, and lengths of the responses."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, S + 1, P)
+    lengths[0] = S
+    prompts = Prompts(
+        tokens=jnp.asarray(rng.integers(0, vocab_size, (P, S)), jnp.int32),
+        lengths=jnp.asarray(lengths, jnp.int32),
+        problem_ids=jnp.arange(P, dtype=jnp.int32),
+    )
+    tokens = jnp.asarray(rng.integers(0, vocab_size, (P, N, T)), jnp.int32)
+    return prompts, tokens, jnp.asarray(rng.integers(1, T + 1, (P, N)), jnp.int32)
+
+
+def sequence_logits(params: Params, arch: Qwen2Config, tokens: jax.Array) -> jax.Array:
+    """``[n]`` tokens to ``[n, V]`` logits, float32."""
+    n = len(tokens)
+    half = arch.head_dim // 2
+    angles = np.arange(n)[:, None] * arch.rope_theta ** (-np.arange(half) / half)
+    cos, sin = jnp.cos(angles)[:, None], jnp.sin(angles)[:, None]
+
+    def norm(x, name):
+        mean = jnp.mean(x**2, axis=-1, keepdims=True)
+        return x / jnp.sqrt(mean + arch.norm_eps) * params[f'{name}.scale']
+
+    def turned(x):
+        a, b = x[..., :half], x[..., half:]
+        return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
+
+    def attention(x, name):
+        def heads(kind):
+            kernel = params[f'{name}.{kind}.kernel']
+            return jnp.einsum('nd,djh->njh', x, kernel) + params[f'{name}.{kind}.bias']
+
+        groups = arch.num_heads // arch.num_kv_heads
+        query, key = turned(heads('query')), turned(heads('key'))
+        key = jnp.repeat(key, groups, axis=1)
+        value = jnp.repeat(heads('value'), groups, axis=1)
+        scores = jnp.einsum('njh,mjh->jnm', query, key) / np.sqrt(arch.head_dim)
+        scores = jnp.where(np.tril(np.ones((n, n), bool)), scores, -jnp.inf)
+        mixed = jnp.einsum('jnm,mjh->njh', jax.nn.softmax(scores), value)
+        return jnp.einsum('njh,jhd->nd', mixed, params[f'{name}.out.kernel'])
+
+    def mlp(x, name):
+        gate = x @ params[f'{name}.gate.kernel']
+        up = x @ params[f'{name}.up.kernel']
+        return (gate * jax.nn.sigmoid(gate) * up) @ params[f'{name}.down.kernel']
+
+    table = params['embed.embedding']
+    x = table[tokens]
+    for i in range(arch.num_layers):
+        x += attention(norm(x, f'layers.{i}.attention_norm'), f'layers.{i}.attention')
+        x += mlp(norm(x, f'layers.{i}.mlp_norm'), f'layers.{i}.mlp')
+    x = norm(x, 'final_norm')
+    return x @ (table.T if arch.tie_embeddings else params['head.kernel'])
+
+
+def token_log_probs(
+    params: Params,
+    arch: Qwen2Config,
+    prompts: Prompts,
+    tokens: jax.Array,
+    *,
+    temperature: float,
+) -> tuple[jax.Array, jax.Array]:
+    """Log-probabilities and entropies with the prompt repeated for each rollout."""
+
+    def one(prompt, length, response):
+        T = len(response)
+        # The response follows its prompt at once; causality hides what is behind.
+        whole = jnp.concatenate([prompt, jnp.zeros_like(response)])
+        whole = jax.lax.dynamic_update_slice_in_dim(whole, response, length, 0)
+        logits = sequence_logits(params, arch, whole)
+        logits = jax.lax.dynamic_slice_in_dim(logits, length - 1, T, 0)
+        dist = jax.nn.log_softmax(logits / temperature)
+        return dist[jnp.arange(T), response], -(jnp.exp(dist) * dist).sum(-1)
+
+    every_rollout = jax.vmap(one, in_axes=(None, None, 0))
+    return jax.vmap(every_rollout)(prompts.tokens, prompts.lengths, tokens)

@@ -1,0 +1,226 @@
+"""Temperature, top-k, top-p and the draw, against sorting in float64."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from jax import numpy as jnp
+
+from passk_jax.sampling.distribution import (
+    Settings,
+    choose,
+    draw,
+    kept_by_truncation,
+)
+from tests.sampling import oracle
+
+LARGEST_UNIFORM = np.float32(1 - 2**-24)
+
+
+def settings(*, temperature=1.0, top_p=1.0, top_k=0):
+    return Settings(
+        temperature=jnp.float32(temperature),
+        top_p=jnp.float32(top_p),
+        top_k=jnp.int32(top_k),
+    )
+
+
+def random_logits(*shape, seed=0, scale=3.0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(scale=scale, size=shape).astype(np.float32)
+
+
+def kept(logits, **kwargs):
+    logits = jnp.asarray(logits, jnp.float32)
+    scores = logits - logits.max(axis=-1, keepdims=True)
+    return np.asarray(jax.jit(kept_by_truncation)(scores, settings(**kwargs)))
+
+
+def run(logits, uniforms, *, greedy=False, truncate=False, **kwargs):
+    function = functools.partial(choose, greedy=greedy, truncate=truncate)
+    return jax.jit(function)(
+        jnp.asarray(logits, jnp.float32), uniforms, settings(**kwargs)
+    )
+
+
+def uniforms(*shape, seed=1):
+    return np.random.default_rng(seed).random((*shape, 2), np.float32)
+
+
+@pytest.mark.parametrize('vocab_size', [2, 12, 1500])
+@pytest.mark.parametrize('top_k', [0, 1, 3, 10_000])
+@pytest.mark.parametrize('top_p', [0.01, 0.5, 0.95, 1.0])
+def test_truncation_keeps_what_sorting_keeps(vocab_size, top_k, top_p):
+    logits = random_logits(50, vocab_size)
+    expected = oracle.kept_tokens(logits, top_p=top_p, top_k=top_k)
+    found = kept(logits, top_p=top_p, top_k=top_k)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_top_p_acts_on_what_top_k_left_renormalised():
+    logits = np.log([0.4, 0.3, 0.2, 0.1])
+    # Of the two left the first has 0.571: enough for 0.55, which 0.4 would not be.
+    assert kept(logits, top_k=2, top_p=0.55).tolist() == [True, False, False, False]
+    assert kept(logits, top_k=2, top_p=0.58).tolist() == [True, True, False, False]
+    assert kept(logits, top_k=0, top_p=0.55).tolist() == [True, True, False, False]
+
+
+def test_of_equal_tokens_the_first_are_kept():
+    equal = np.zeros(8)
+    assert np.flatnonzero(kept(equal, top_k=3)).tolist() == [0, 1, 2]
+    # 4 of 8 are exactly half: enough.
+    assert np.flatnonzero(kept(equal, top_p=0.5)).tolist() == [0, 1, 2, 3]
+    two_best = np.array([0.0, 5.0, 0.0, 5.0, 5.0])
+    assert np.flatnonzero(kept(two_best, top_k=2)).tolist() == [1, 3]
+
+
+def test_at_least_one_token_is_kept():
+    logits = random_logits(20, 12)
+    found = kept(logits, top_p=float(np.finfo(np.float32).tiny))
+    np.testing.assert_array_equal(found.sum(axis=-1), 1)
+    np.testing.assert_array_equal(found.argmax(axis=-1), logits.argmax(axis=-1))
+
+
+def test_truncation_that_is_off_drops_nothing():
+    logits = np.array([0.0, -20.0, -80.0, -1e4, -3e38])
+    assert kept(logits, top_p=1.0, top_k=0).all()
+    assert kept(logits, top_p=1.0, top_k=5).all()
+
+
+@pytest.mark.parametrize('vocab_size', [12, 513, 2000])
+def test_a_token_of_no_weight_is_never_drawn(vocab_size):
+    rng = np.random.default_rng(0)
+    weights = rng.random((300, vocab_size), np.float32)
+    weights[rng.random(weights.shape) < 0.9] = 0
+    weights[:, 0] = 0
+    weights[:, -1] = 0
+    weights[:, 5] = 1e-30
+    for u in (0.0, 0.3, LARGEST_UNIFORM):
+        for v in (0.0, 0.7, LARGEST_UNIFORM):
+            both = np.broadcast_to(np.array([u, v], np.float32), (300, 2))
+            tokens = np.asarray(draw(weights, both))
+            assert (np.take_along_axis(weights, tokens[:, None], -1) > 0).all()
+
+
+def test_draws_follow_the_weights_evenly():
+    # Inversion of an even grid: every count is within one of what it should be.
+    weights = np.random.default_rng(0).random(12).astype(np.float32)
+    grid = (np.arange(10_000, dtype=np.float32) + 0.5) / 10_000
+    tokens = draw(
+        np.broadcast_to(weights, (10_000, 12)), np.stack([grid, grid], axis=-1)
+    )
+    counts = np.bincount(tokens, minlength=12)
+    np.testing.assert_allclose(counts, 10_000 * weights / weights.sum(), atol=1.01)
+
+
+def test_draws_from_a_long_row_follow_the_weights():
+    # 1100 tokens are three blocks, the last of them padded.
+    rng = np.random.default_rng(0)
+    weights = rng.random(1100, np.float32) ** 4
+    number = 20_000
+    tokens = jax.jit(jax.vmap(draw, in_axes=(None, 0)))(
+        weights, rng.random((number, 2), np.float32)
+    )
+    counts = np.bincount(tokens, minlength=1100)
+    expected = number * weights.astype(np.float64) / weights.sum(dtype=np.float64)
+    assert counts.size == 1100
+    assert oracle.chi_square_sigmas(counts, expected) < 5
+
+
+def test_every_token_of_a_large_vocabularys_tail_is_drawn():
+    # 150,000 tokens of 6.7e-9 each, finer than a float32 uniform: by one running sum
+    # over the row only every tenth of them could ever be drawn.
+    weights = np.full(150_001, 1e-3 / 150_000, np.float32)
+    weights[0] = 1 - 1e-3
+    both = np.random.default_rng(0).random((4000, 2), np.float32)
+    both[:, 0] = 1 - 9.9e-4 * both[:, 0] - 1e-6  # those of the tail
+    tokens = jax.jit(
+        lambda u: jax.lax.map(lambda x: draw(weights, x), u, batch_size=100)
+    )(both)
+    assert (np.asarray(tokens) > 0).all()
+    # 4000 of 150,000 with replacement: 1.3 % meet.
+    assert np.unique(tokens).size > 0.97 * 4000
+    # Evenly: the mean rank is 1/2 with sigma 1/sqrt(12 n).
+    assert abs(np.mean(tokens) / 150_000 - 0.5) < 5 / np.sqrt(12 * 4000)
+
+
+@pytest.mark.parametrize(
+    ('temperature', 'top_p', 'top_k'),
+    [(1.0, 1.0, 0), (0.7, 1.0, 0), (1.0, 0.95, 0), (1.3, 1.0, 3), (0.7, 0.9, 5)],
+)
+def test_figures_equal_the_float64_ones(temperature, top_p, top_k):
+    logits = random_logits(400, 12)
+    truncate = top_p < 1 or top_k > 0
+    choice = run(
+        logits,
+        uniforms(400),
+        truncate=truncate,
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+    )
+    expected = oracle.figures(
+        logits,
+        np.asarray(choice.tokens),
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+    )
+    np.testing.assert_allclose(choice.sampler_log_probs, expected.sampler, atol=2e-6)
+    np.testing.assert_allclose(
+        choice.untruncated_log_probs, expected.untruncated, atol=2e-6
+    )
+    np.testing.assert_allclose(choice.entropies, expected.entropies, atol=2e-6)
+    gain = np.asarray(choice.sampler_log_probs - choice.untruncated_log_probs)
+    assert truncate == (gain.max() > 0.01)
+
+
+def test_greedy_is_a_point_mass_with_the_figures_of_temperature_one():
+    logits = random_logits(50, 12)
+    choice = run(logits, uniforms(50), greedy=True, temperature=0.0)
+    expected = oracle.figures(
+        logits, np.asarray(choice.tokens), temperature=1.0, top_p=1.0, top_k=0
+    )
+    np.testing.assert_array_equal(choice.tokens, logits.argmax(axis=-1))
+    np.testing.assert_array_equal(choice.sampler_log_probs, 0)
+    np.testing.assert_allclose(
+        choice.untruncated_log_probs, expected.untruncated, atol=2e-6
+    )
+    np.testing.assert_allclose(choice.entropies, expected.entropies, atol=2e-6)
+
+
+def test_the_most_probable_of_one_is_the_greedy_token():
+    logits = np.round(random_logits(200, 12))  # with many ties
+    top_1 = run(logits, uniforms(200), truncate=True, top_k=1)
+    greedy = run(logits, uniforms(200), greedy=True, temperature=0.0)
+    np.testing.assert_array_equal(top_1.tokens, greedy.tokens)
+    np.testing.assert_array_equal(top_1.sampler_log_probs, 0)
+
+
+@pytest.mark.parametrize('temperature', [1e-30, 1e-3, 1.0, 1e30])
+@pytest.mark.parametrize(
+    'row',
+    [
+        [3e38, -3e38, 0.0, 1.0],
+        [-3e38, -3e38, -3e38, -3e38],
+        [1e-40, 0.0, -1e-40, 0.0],
+        [1e4, 1e4, -1e4, 9.9e3],
+    ],
+)
+@pytest.mark.parametrize('top_p', [0.9, 1.0])
+def test_no_finite_logits_give_a_nan(row, temperature, top_p):
+    logits = np.broadcast_to(np.array(row, np.float32), (20, 4))
+    choice = run(
+        logits,
+        uniforms(20),
+        truncate=top_p < 1,
+        temperature=temperature,
+        top_p=top_p,
+        top_k=0,
+    )
+    for figure in jax.tree.leaves(choice):
+        assert np.isfinite(figure).all()
+    assert (np.asarray(choice.untruncated_log_probs) <= 0).all()
+    assert (np.asarray(choice.entropies) >= 0).all()
+    assert (np.asarray(choice.entropies) <= np.log(4) + 1e-6).all()

@@ -1,0 +1,144 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from passk_jax import score, tasks
+
+_MAZE = '*****\n*S.E*\n*****\n'
+
+
+def _score(tmp_path, content):
+    source, target = tmp_path / 'in.jsonl', tmp_path / 'out.jsonl'
+    source.write_bytes(content)
+    num_malformed = score.score_file(
+        'maze', input_path=str(source), output_path=str(target)
+    )
+    lines = target.read_bytes().splitlines(keepends=True)
+    assert all(line.endswith(b'\n') for line in lines)
+    return [json.loads(line) for line in lines], num_malformed
+
+
+def test_each_line_comes_back_with_its_verdict(tmp_path):
+    records = [
+        {'problem': _MAZE, 'response': r'so \boxed{R r}', 'id': 7, 'note': 'é→'},
+        {'problem': _MAZE, 'response': 'U'},
+        {'correct': 'old', 'problem': _MAZE, 'response': ''},
+    ]
+    content = '\n'.join(json.dumps(record) for record in records).encode()
+    results, num_malformed = _score(tmp_path, content)
+    assert num_malformed == 0
+    assert results == [
+        records[0] | {'correct': True, 'parsed': 'RR', 'error': None},
+        records[1]
+        | {'correct': False, 'parsed': 'U', 'error': 'stepped on a wall at move 1'},
+        records[2] | {'correct': False, 'parsed': '', 'error': 'no moves'},
+    ]
+
+
+@pytest.mark.parametrize(
+    ('line', 'error'),
+    [
+        (b'', 'empty line'),
+        (b'{"problem": 1', 'not JSON'),
+        (b'{"problem": NaN}', 'not JSON: NaN'),
+        (b'[1]', 'not an object'),
+        (b'{"response": "R"}', "no field 'problem'"),
+        (b'{"problem": "S.E"}', "no field 'response'"),
+        (b'{"problem": "S.E", "response": 3}', "field 'response' is not text"),
+        (b'{"problem": "S..", "response": "R"}', 'malformed maze: no E'),
+        (b'\xff', 'utf-8'),
+        (b'[' * 100_000, 'recursion'),
+        (b'1' * 10_000, 'digits'),
+    ],
+)
+def test_a_malformed_line_does_not_stop_the_others(line, error, tmp_path, caplog):
+    good = json.dumps({'problem': _MAZE, 'response': 'RR'}).encode()
+    results, num_malformed = _score(tmp_path, good + b'\n' + line + b'\n' + good)
+    assert num_malformed == 1
+    assert results[0]['correct']
+    assert results[2]['correct']
+    malformed = results[1]
+    assert error in malformed.pop('error')
+    assert malformed == {'line': 2, 'correct': False, 'parsed': ''}
+    assert 'line 2' in caplog.text
+
+
+def test_text_that_is_no_unicode_scalar_survives(tmp_path):
+    record = {'problem': _MAZE, 'response': 'RR \ud800'}
+    results, _ = _score(tmp_path, json.dumps(record).encode())
+    assert results[0]['response'] == record['response']
+    assert results[0]['correct']
+
+
+def test_an_empty_input_gives_an_empty_output(tmp_path):
+    assert _score(tmp_path, b'') == ([], 0)
+
+
+def test_scores_are_those_of_the_task():
+    line = json.dumps({'problem': _MAZE, 'response': 'R'}).encode()
+    [(result, malformed)] = score.score_lines([line], task=tasks.TASKS['maze'])
+    assert not malformed
+    assert result['error'] == 'ended at . not E'
+
+
+def test_files_that_cannot_be_used_are_named(tmp_path):
+    source = tmp_path / 'in.jsonl'
+    source.write_text('')
+    for input_path, output_path, message in (
+        (tmp_path / 'absent', tmp_path / 'out', 'absent.* cannot be read'),
+        (tmp_path, tmp_path / 'out', 'cannot be read: Is a directory'),
+        (source, tmp_path / 'absent' / 'out', 'absent/out.* cannot be written'),
+        (source, tmp_path, 'is a directory'),
+    ):
+        with pytest.raises(ValueError, match=message):
+            score.score_file(
+                'maze', input_path=str(input_path), output_path=str(output_path)
+            )
+
+
+def test_a_failure_leaves_the_old_output(tmp_path, monkeypatch):
+    source, target = tmp_path / 'in.jsonl', tmp_path / 'out.jsonl'
+    source.write_text(json.dumps({'problem': _MAZE, 'response': 'R'}))
+    target.write_text('old')
+
+    def full(*args):
+        raise OSError(28, 'No space left on device')
+
+    monkeypatch.setattr(os, 'fsync', full)
+    with pytest.raises(ValueError, match='No space left'):
+        score.score_file('maze', input_path=str(source), output_path=str(target))
+    assert target.read_text() == 'old'
+    assert sorted(p.name for p in tmp_path.iterdir()) == ['in.jsonl', 'out.jsonl']
+
+
+def _command(*arguments):
+    return subprocess.run(
+        [sys.executable, '-m', 'passk_jax.score', *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_command_exits_with_1_for_a_malformed_line(tmp_path):
+    source, target = tmp_path / 'in.jsonl', tmp_path / 'out.jsonl'
+    good = json.dumps({'problem': _MAZE, 'response': 'RR'})
+    arguments = ['--task=maze', f'--input={source}', f'--output={target}']
+    source.write_text(f'{good}\nnonsense\n')
+    result = _command(*arguments)
+    assert result.returncode == 1
+    assert 'line 2: not JSON' in result.stderr
+    assert len(target.read_text().splitlines()) == 2
+    source.write_text(f'{good}\n')
+    result = _command(*arguments)
+    assert (result.returncode, result.stdout + result.stderr) == (0, '')
+
+
+def test_the_command_says_which_input_is_missing(tmp_path):
+    result = _command('--task=maze', '--input=absent', f'--output={tmp_path / "out"}')
+    assert result.returncode == 1
+    assert "input 'absent' cannot be read" in result.stderr
+    assert 'Traceback' not in result.stderr
