@@ -150,8 +150,7 @@ def restore_params(
     """
     directory = pathlib.Path(workdir).absolute() / 'checkpoints'
     step = _choose(directory, step)
-    items, _ = _restore(directory / str(step), {'params': target})
-    return items['params'], step
+    return _restore(directory / str(step), {'params': target})[0]['params'], step
 
 
 def save_cached_params(

@@ -122,6 +122,100 @@ def init_state(
     return jax.jit(init, out_shardings=shardings)(params)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Learner:
+    """What a train step is made of; see :func:`make_train_step`."""
+
+    policy: Policy
+    optimizer: optax.GradientTransformation
+    loss: LossConfig
+    temperature: float
+    num_updates: int
+    num_micro_batches: int
+
+    def train_step(
+        self,
+        state: TrainState,
+        rollouts: Rollouts,
+        advantages: Float[Array, 'P N'],
+        ref_params: Params | None,
+    ) -> tuple[TrainState, Metrics]:
+        """Scores the responses, then makes every update of the step."""
+        with jax.named_scope('score'):
+            old = self.score(state.params, rollouts)
+            ref = None if ref_params is None else self.score(ref_params, rollouts)
+        batch = _Batch(rollouts, advantages, old, ref)
+        (params, opt_state), (metrics, problem_loss) = jax.lax.scan(
+            self.update,
+            (state.params, state.opt_state),
+            interleave(batch, self.num_updates),
+        )
+        metrics = jax.tree.map(lambda x: x.mean(axis=0), metrics)
+        metrics |= mismatch(rollouts, old)
+        metrics['problem_loss'] = deinterleave(problem_loss)
+        return TrainState(params, opt_state, state.step + 1), metrics
+
+    def score(self, params: Params, rollouts: Rollouts) -> Float[Array, 'P N T']:
+        """Log-probabilities of the responses, a micro-batch at a time."""
+        parts = interleave(rollouts, self.num_updates * self.num_micro_batches)
+        return deinterleave(
+            jax.lax.map(lambda part: self.log_probs(params, part)[0], parts)
+        )
+
+    def log_probs(
+        self, params: Params, rollouts: Rollouts
+    ) -> tuple[Float[Array, 'P N T'], Float[Array, 'P N T']]:
+        """Log-probabilities and entropies of the responses."""
+        return policies.token_log_probs(
+            self.policy,
+            params,
+            rollouts.prompts,
+            rollouts.tokens,
+            temperature=self.temperature,
+        )
+
+    def update(
+        self, carry: tuple[Params, optax.OptState], batch: _Batch
+    ) -> tuple[tuple[Params, optax.OptState], tuple[Metrics, jax.Array]]:
+        """One optimizer step on a mini-batch."""
+        params, opt_state = carry
+        mask = response_mask(batch.rollouts)
+        normalizer = losses.normalizer(mask, aggregation=self.loss.aggregation)
+
+        def accumulate(total: Params, part: _Batch) -> tuple[Params, Metrics]:
+            grad = jax.value_and_grad(self.micro_loss, has_aux=True)
+            (_, metrics), grads = grad(params, part, normalizer)
+            return jax.tree.map(jnp.add, total, grads), metrics
+
+        with jax.named_scope('gradients'):
+            zeros = jax.tree.map(jnp.zeros_like, params)
+            parts = interleave(batch, self.num_micro_batches)
+            grads, metrics = jax.lax.scan(accumulate, zeros, parts)
+        with jax.named_scope('optimizer'):
+            steps, opt_state = self.optimizer.update(grads, opt_state, params)
+            params = optax.apply_updates(params, steps)
+        problem_loss = deinterleave(metrics.pop('problem_loss'))
+        metrics = losses.finish_metrics(metrics, mask)
+        metrics['grad_norm'] = optax.tree.norm(grads)
+        return (params, opt_state), (metrics, problem_loss)
+
+    def micro_loss(
+        self, params: Params, batch: _Batch, normalizer: jax.Array
+    ) -> tuple[jax.Array, Metrics]:
+        """A micro-batch's share of the loss of its mini-batch."""
+        log_probs, entropies = self.log_probs(params, batch.rollouts)
+        return losses.total_loss(
+            log_probs,
+            entropies,
+            batch.old_log_probs,
+            batch.ref_log_probs,
+            batch.advantages,
+            response_mask(batch.rollouts),
+            normalizer=normalizer,
+            config=self.loss,
+        )
+
+
 def make_train_step(
     policy: Policy,
     optimizer: optax.GradientTransformation,
@@ -149,76 +243,15 @@ def make_train_step(
         returns the next state and metrics: means over the step's updates, and
         ``problem_loss [P]``, which names the culprit of a loss that is not finite.
     """
-
-    def log_probs_of(params: Params, rollouts: Rollouts) -> tuple[jax.Array, jax.Array]:
-        return policies.token_log_probs(
-            policy, params, rollouts.prompts, rollouts.tokens, temperature=temperature
-        )
-
-    def micro_loss(params: Params, batch: _Batch, normalizer: jax.Array):
-        log_probs, entropies = log_probs_of(params, batch.rollouts)
-        return losses.total_loss(
-            log_probs,
-            entropies,
-            batch.old_log_probs,
-            batch.ref_log_probs,
-            batch.advantages,
-            response_mask(batch.rollouts),
-            normalizer=normalizer,
-            config=loss,
-        )
-
-    def score(params: Params, rollouts: Rollouts) -> jax.Array:
-        parts = interleave(rollouts, num_updates * num_micro_batches)
-        scored = jax.lax.map(lambda part: log_probs_of(params, part)[0], parts)
-        return deinterleave(scored)
-
-    def update(carry, batch: _Batch):
-        params, opt_state = carry
-        mask = response_mask(batch.rollouts)
-        normalizer = losses.normalizer(mask, aggregation=loss.aggregation)
-
-        def accumulate(total, part: _Batch):
-            (_, metrics), grads = jax.value_and_grad(micro_loss, has_aux=True)(
-                params, part, normalizer
-            )
-            return jax.tree.map(jnp.add, total, grads), metrics
-
-        zeros = jax.tree.map(jnp.zeros_like, params)
-        with jax.named_scope('gradients'):
-            grads, metrics = jax.lax.scan(
-                accumulate, zeros, interleave(batch, num_micro_batches)
-            )
-        with jax.named_scope('optimizer'):
-            steps, opt_state = optimizer.update(grads, opt_state, params)
-            params = optax.apply_updates(params, steps)
-        problem_loss = deinterleave(metrics.pop('problem_loss'))
-        metrics = losses.finish_metrics(metrics, mask)
-        metrics['grad_norm'] = optax.tree.norm(grads)
-        return (params, opt_state), (metrics, problem_loss)
-
-    def train_step(
-        state: TrainState,
-        rollouts: Rollouts,
-        advantages: Float[Array, 'P N'],
-        ref_params: Params | None,
-    ) -> tuple[TrainState, Metrics]:
-        with jax.named_scope('score'):
-            old = score(state.params, rollouts)
-            ref = None if ref_params is None else score(ref_params, rollouts)
-        batch = _Batch(rollouts, advantages, old, ref)
-        (params, opt_state), (metrics, problem_loss) = jax.lax.scan(
-            update, (state.params, state.opt_state), interleave(batch, num_updates)
-        )
-        metrics = jax.tree.map(lambda x: x.mean(axis=0), metrics)
-        metrics |= mismatch(rollouts, old)
-        metrics['problem_loss'] = deinterleave(problem_loss)
-        return TrainState(params, opt_state, state.step + 1), metrics
-
+    learner = _Learner(
+        policy, optimizer, loss, temperature, num_updates, num_micro_batches
+    )
     shardings = jax.tree.map(
         lambda x: x.sharding, state_shapes(policy, optimizer, mesh)
     )
-    return jax.jit(train_step, donate_argnums=0, out_shardings=(shardings, None))
+    return jax.jit(
+        learner.train_step, donate_argnums=0, out_shardings=(shardings, None)
+    )
 
 
 def response_mask(rollouts: Rollouts) -> Bool[Array, 'P N T']:

@@ -44,7 +44,7 @@ def policy_loss(
 
     ``-min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)``, ``r = exp(log_probs -
     old_log_probs)``. The objective after ``eq:grpo_adv`` with DAPO's two epsilons
-    (arXiv:2503.14476, eq. 10). Which side binds depends on the sign of A alone: ``r``
+    (arXiv:2503.14476). Which side binds depends on the sign of A alone: ``r``
     is capped at ``1 + clip_high`` where A > 0 and floored at ``1 - clip_low`` where
     A < 0; it is written so here because ``min`` would send ``0 * inf`` into the
     gradient of a capped ``exp``.
@@ -67,7 +67,7 @@ def policy_loss(
     inside = mask & (advantages != 0) & ~low & ~high
     ratio = jnp.exp(jnp.where(inside, log_ratio, 0.0))
     ratio = jnp.where(low, 1 - clip_low, jnp.where(high, 1 + clip_high, ratio))
-    return jnp.where(mask & (advantages != 0), -ratio * advantages, 0.0)
+    return jnp.where(mask, -ratio * advantages, 0.0)
 
 
 def kl_penalty(

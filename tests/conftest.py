@@ -5,7 +5,7 @@ import pathlib
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 os.environ['XLA_FLAGS'] = (
-    os.environ.get('XLA_FLAGS', '') + ' --xla_backend_optimization_level=1'
+    os.environ.get('XLA_FLAGS', '') + ' --xla_backend_optimization_level=0'
 ).strip()
 
 import jax

@@ -16,7 +16,7 @@ from passk_jax.types import Prompts, Rollouts
 P, N, S, T, VOCAB = 8, 4, 6, 5, 11
 
 ARCH = ArchConfig(
-    num_layers=2,
+    num_layers=1,
     embed_dim=16,
     num_heads=4,
     num_kv_heads=2,

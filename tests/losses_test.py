@@ -156,6 +156,17 @@ def test_a_ratio_that_overflows_gives_no_nan(log_ratio, advantage):
         assert gradient[0, 0, 0] == 0
 
 
+@pytest.mark.parametrize('log_prob', [np.nan, np.inf, -np.inf])
+def test_a_response_without_advantage_adds_nothing_whatever_its_log_probs(log_prob):
+    arrays = batch()
+    arrays['advantages'] = arrays['advantages'].at[1, 2].set(0.0)
+    polluted = arrays | {'log_probs': arrays['log_probs'].at[1, 2].set(log_prob)}
+    value, gradients, _ = loss_and_gradients(arrays, DEFAULT)
+    other_value, other_gradients, _ = loss_and_gradients(polluted, DEFAULT)
+    assert value == other_value
+    jax.tree.map(np.testing.assert_array_equal, gradients, other_gradients)
+
+
 @pytest.mark.parametrize('config', CONFIGS)
 @pytest.mark.parametrize('garbage', [np.nan, np.inf, -np.inf, 1e30])
 def test_what_is_in_the_padding_changes_nothing(config, garbage):

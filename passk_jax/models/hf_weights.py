@@ -313,12 +313,12 @@ def _problems(
 
 
 def _equal(a: Any, b: Any, *, rows: int = 4096) -> bool:
+    """Whether two stored matrices are the same, a few rows in memory at a time."""
     if a.get_shape() != b.get_shape():
         return False
-    return all(
-        np.array_equal(a[start : start + rows], b[start : start + rows])
-        for start in range(0, a.get_shape()[0], rows)
-    )
+    size = a.get_shape()[0]
+    parts = [slice(i, min(i + rows, size)) for i in range(0, size, rows)]
+    return all(np.array_equal(a[part], b[part]) for part in parts)
 
 
 def _open_tensors(

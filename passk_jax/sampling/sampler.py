@@ -11,7 +11,6 @@ here knows of rewards, text or steps; the caller's key says which draw this is.
 
 import dataclasses
 import functools
-import math
 from collections.abc import Sequence
 
 import jax
@@ -63,12 +62,10 @@ def sample(
 ) -> Rollouts:
     """Samples ``num_rollouts`` responses to each prompt.
 
-    A rollout is a function of (params, prompt, key, problem id, rollout index) and of
-    how tokens are drawn: not of the rest of the batch, its order, the padding, the
-    mesh or the number of rollouts; a larger limit only goes on from a smaller one.
-
-    Temperature, top-p, top-k and stop tokens may change without a new compilation,
-    except for the first greedy and the first truncated call.
+    A rollout depends on (params, prompt, key, problem id, rollout index, settings): not
+    on the rest of the batch, its order, the padding, the mesh or the number of
+    rollouts; a larger limit only goes on from a smaller one. Settings and stop tokens
+    may change without a new compilation, but for the first greedy or truncated call.
 
     Args:
         policy: the policy.
@@ -83,22 +80,17 @@ def sample(
         top_k: keep this many most probable tokens; 0: off.
         stop_tokens: token ids that end a response; may be empty.
 
+    Returns:
+        The rollouts, sharded over their prompts as the prompts are.
+
     Raises:
         ValueError: a setting is out of range.
     """
-    _check(
-        num_rollouts=num_rollouts,
-        max_response_tokens=max_response_tokens,
-        temperature=temperature,
-        top_p=top_p,
-        top_k=top_k,
-    )
-    stops = _stop_array(stop_tokens, vocab_size=policy.arch.vocab_size)
-    settings = Settings(
-        temperature=np.float32(temperature),
-        top_p=np.float32(top_p),
-        top_k=np.int32(top_k),
-    )
+    if num_rollouts < 1 or max_response_tokens < 1:
+        raise ValueError(f'{num_rollouts=}, {max_response_tokens=} must be at least 1')
+    vocab_size = policy.arch.vocab_size
+    settings = _settings(temperature, top_p, top_k, vocab_size=vocab_size)
+    stops = _stop_array(stop_tokens, vocab_size=vocab_size)
     # These few host numbers are meant to cross, in a guarded training loop too.
     with jax.transfer_guard_host_to_device('allow'):
         return _sample(
@@ -187,7 +179,8 @@ def _sample(
 def _for_decoding(policy: Policy, name: str, x: jax.Array) -> jax.Array:
     """A parameter as every decode step reads it: cast and gathered, once a call.
 
-    Sharded over 'fsdp' it would cross the network again for every token.
+    Sharded over 'fsdp' it would cross the network again for every token. So a device
+    holds the whole of it while sampling, but for the shards of 'tensor'.
     """
     axes = policies.param_axes(name)
     gathered = (None if axis == 'embed' else axis for axis in axes)
@@ -228,7 +221,7 @@ def _record(state: _State, choice: Choice, stop_tokens: jax.Array) -> _State:
         before,
         tokens=write(before.tokens, choice.tokens),
         lengths=before.lengths + live,
-        stopped=before.stopped | (live & ended),
+        stopped=before.stopped | ended,
         sampler_log_probs=write(before.sampler_log_probs, choice.sampler_log_probs),
         untruncated_log_probs=write(
             before.untruncated_log_probs, choice.untruncated_log_probs
@@ -243,25 +236,22 @@ def _record(state: _State, choice: Choice, stop_tokens: jax.Array) -> _State:
     )
 
 
-def _check(
-    *,
-    num_rollouts: int,
-    max_response_tokens: int,
-    temperature: float,
-    top_p: float,
-    top_k: int,
-) -> None:
-    if num_rollouts < 1:
-        raise ValueError(f'{num_rollouts=} must be at least 1')
-    if max_response_tokens < 1:
-        raise ValueError(f'{max_response_tokens=} must be at least 1')
-    # Written so that nan fails too. The lower bound is where float32 has 1 / T.
-    if not (temperature == 0 or 1e-30 <= temperature < math.inf):
-        raise ValueError(f'{temperature=} must be 0 (greedy) or positive and finite')
+def _settings(
+    temperature: float, top_p: float, top_k: int, *, vocab_size: int
+) -> Settings:
+    # Written so that nan fails too; the bounds are where float32 has T and 1 / T.
+    if not (temperature == 0 or 1e-30 <= temperature <= 1e30):
+        raise ValueError(f'{temperature=} must be 0 (greedy) or in [1e-30, 1e30]')
     if not 0 < top_p <= 1:
         raise ValueError(f'{top_p=} must be in (0, 1]; 1 is off')
     if top_k < 0:
         raise ValueError(f'{top_k=} must be at least 0; 0 is off')
+    return Settings(
+        temperature=np.float32(temperature),
+        # Any smaller one keeps one token too, but is 0 in float32, which keeps none.
+        top_p=np.float32(max(top_p, np.finfo(np.float32).tiny)),
+        top_k=np.int32(min(top_k, vocab_size)),
+    )
 
 
 def _stop_array(stop_tokens: Sequence[int], *, vocab_size: int) -> np.ndarray:

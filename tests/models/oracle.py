@@ -1,4 +1,6 @@
-"""Qwen2 the slow way: one sequence at a time, nothing cached, nothing shared."""
+"""Tiny policies, losses on them, and Qwen2 the slow way: nothing cached or shared."""
+
+import functools
 
 import jax
 import numpy as np
@@ -9,6 +11,8 @@ from passk_jax.models import policy as policies
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.qwen2 import Qwen2Config
 from passk_jax.types import Prompts
+
+TEMPERATURE = 0.7
 
 
 def tiny_policy(
@@ -148,3 +152,39 @@ def token_log_probs(
 
     every_rollout = jax.vmap(one, in_axes=(None, None, 0))
     return jax.vmap(every_rollout)(prompts.tokens, prompts.lengths, tokens)
+
+
+def log_probs_of(policy, prompts, tokens):
+    return lambda params: policies.token_log_probs(
+        policy, params, prompts, tokens, temperature=TEMPERATURE
+    )
+
+
+def weighted(log_probs, entropies, lengths):
+    """A loss in which every real token has its own weight."""
+    mask = jnp.arange(log_probs.shape[-1]) < lengths[..., None]
+    weights = jnp.cos(jnp.arange(log_probs.size)).reshape(log_probs.shape)
+    return (mask * weights * (log_probs + 0.3 * entropies)).sum()
+
+
+def loss_of(policy, prompts, tokens, lengths):
+    fn = log_probs_of(policy, prompts, tokens)
+    return lambda params: weighted(*fn(params), lengths)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def evaluate(policy, params, prompts, tokens, lengths, scale=1.0):
+    """Log-probabilities and entropies, and gradients of a loss on them."""
+
+    def loss(params):
+        values = log_probs_of(policy, prompts, tokens)(params)
+        return scale * weighted(*values, lengths), values
+
+    grads, values = jax.grad(loss, has_aux=True)(params)
+    return values, grads
+
+
+def relative_error(a, b):
+    """Largest error of a tree relative to each leaf's largest value."""
+    errors = jax.tree.map(lambda x, y: np.abs(x - y).max() / np.abs(y).max(), a, b)
+    return max(jax.tree.leaves(errors))

@@ -1,0 +1,89 @@
+import jax
+import numpy as np
+import pytest
+from jax import numpy as jnp
+from jax.sharding import AxisType, PartitionSpec
+
+from passk_jax import sharding
+
+EIGHT = {'data': 2, 'fsdp': 2, 'tensor': 2}
+
+
+def test_one_free_axis_takes_the_devices_that_are_left():
+    assert dict(sharding.make_mesh(data=-1, fsdp=2, tensor=2).shape) == EIGHT
+    assert dict(sharding.make_mesh(data=2, fsdp=-1, tensor=2).shape) == EIGHT
+    assert dict(sharding.make_mesh(data=2, fsdp=2, tensor=-1).shape) == EIGHT
+    mesh = sharding.make_mesh(data=1, fsdp=1, tensor=1, devices=jax.devices()[:1])
+    assert mesh.size == 1
+    assert set(mesh.axis_types) == {AxisType.Auto}
+
+
+@pytest.mark.parametrize(
+    ('sizes', 'words'),
+    [
+        ((-1, -1, 1), 'at most one -1'),
+        ((0, 1, 1), 'positive'),
+        ((-2, 1, -1), 'positive'),
+        ((3, 1, 1), "'data': 3.*8 devices"),
+        ((-1, 3, 1), "'fsdp': 3.*8 devices"),
+        ((-1, 16, 1), "'fsdp': 16.*8 devices"),
+        ((4, 4, 1), '8 devices'),
+    ],
+)
+def test_sizes_that_do_not_fit_the_devices_are_refused(sizes, words):
+    data, fsdp, tensor = sizes
+    with pytest.raises(ValueError, match=words):
+        sharding.make_mesh(data=data, fsdp=fsdp, tensor=tensor)
+
+
+def test_an_axis_is_split_by_the_rules_and_whole_where_it_does_not_divide():
+    def spec(axes, shape):
+        return sharding.partition_spec(axes, shape, EIGHT)
+
+    assert spec(('batch', None), (8, 3)) == PartitionSpec(('data', 'fsdp'), None)
+    assert spec(('batch', None), (6, 3)) == PartitionSpec(None, None)
+    assert spec(('embed', 'heads', None), (4, 6, 8)) == PartitionSpec(
+        'fsdp', 'tensor', None
+    )
+    assert spec(('embed', 'kv_heads', None), (4, 1, 8)) == PartitionSpec(
+        'fsdp', None, None
+    )
+    alone = sharding.partition_spec(
+        ('batch', 'vocab'), (8, 8), {'data': 1, 'fsdp': 1, 'tensor': 1}
+    )
+    assert alone == PartitionSpec(None, None)
+
+
+def test_unknown_axes_and_wrong_ranks_are_refused():
+    with pytest.raises(ValueError, match=r"\['experts'\].*'batch'"):
+        sharding.partition_spec(('experts',), (8,), EIGHT)
+    with pytest.raises(ValueError, match=r'shape=\(8, 2\)'):
+        sharding.partition_spec(('batch',), (8, 2), EIGHT)
+
+
+def test_shard_constrains_inside_a_mesh_and_does_nothing_outside():
+    x = jnp.arange(32.0).reshape(8, 4)
+    assert sharding.shard(x, 'batch', 'heads') is x
+    mesh = sharding.make_mesh(**EIGHT)
+    with jax.set_mesh(mesh):
+        y = jax.jit(lambda x: sharding.shard(x, 'batch', 'heads'))(x)
+    assert {s.data.shape for s in y.addressable_shards} == {(2, 2)}
+    np.testing.assert_array_equal(x, y)
+
+
+def test_batches_and_optimizer_states_find_their_shardings():
+    mesh = sharding.make_mesh(**EIGHT)
+    batch = {'tokens': jnp.zeros((8, 3, 2)), 'lengths': jnp.zeros(8)}
+    for x in jax.tree.leaves(sharding.batch_sharding(mesh, batch)):
+        assert x.spec[0] == ('data', 'fsdp')
+    state = (jnp.int32(0), {'mu': {'mlp.up': jnp.zeros((4, 2))}})
+    paths = []
+
+    def axes_of(path):
+        paths.append(path)
+        return ('embed', 'mlp')
+
+    count, moments = sharding.tree_sharding(mesh, state, axes_of)
+    assert paths == ['1.mu.mlp.up']
+    assert count == sharding.replicated(mesh)
+    assert moments['mu']['mlp.up'].spec == PartitionSpec('fsdp', 'tensor')
