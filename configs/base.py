@@ -119,8 +119,9 @@ def _advantage() -> ConfigDict:
             'num_groups': 0,
             # As printed in eq:bootstrap_sampling_group_to_response.
             'aggregation': 'sum',
-            # Silent: what accuracy makes a problem easy, where the curves switch.
-            'easy_threshold': 0.5,
+            # Silent on both; section sec:difference_pass1_passk calls problems above
+            # 60 % "relatively easy".
+            'easy_threshold': 0.6,
             'switch_threshold': 0.5,
             # Section sec:adaptive_training: the top half by entropy.
             'high_entropy_fraction': 0.5,
@@ -148,8 +149,8 @@ def _optimizer() -> ConfigDict:
         {
             'learning_rate': 1e-6,
             'warmup_updates': 10,
-            # Silent; AdamW's usual betas, and the weight decay and gradient clip of
-            # DAPO's released recipe (verl, recipe/dapo), whose warm-up is 10 as well.
+            # Silent; AdamW's usual betas, and the weight decay and gradient clip common
+            # in verl's recipes at this rate and warm-up.
             'b1': 0.9,
             'b2': 0.999,
             'eps': 1e-8,

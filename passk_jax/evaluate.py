@@ -12,8 +12,9 @@ import pathlib
 from collections.abc import Sequence
 
 import jax
-from absl import app, flags
+from absl import flags
 
+from passk_jax import cli
 from passk_jax import config as configs
 from passk_jax.checkpoint import restore_params
 from passk_jax.config import ExperimentConfig
@@ -22,7 +23,6 @@ from passk_jax.files import atomic_write_text
 from passk_jax.models import policy as policies
 from passk_jax.setup import make_setup
 
-_WORKDIR = flags.DEFINE_string('workdir', None, 'Run directory.', required=True)
 _SPLIT = flags.DEFINE_string('split', 'test', 'Split of the task.')
 _STEP = flags.DEFINE_integer('step', None, 'Step of the checkpoint; newest if absent.')
 _NUM_RESPONSES = flags.DEFINE_integer('num_responses', None, 'To each problem.')
@@ -34,7 +34,7 @@ _TOP_P = flags.DEFINE_float('top_p', None, 'Of the sampling.')
 def main(argv: Sequence[str]) -> None:
     """Evaluates the run in ``--workdir``; prints a table, keeps the records."""
     configs.reject_leftover_arguments(argv)
-    workdir = pathlib.Path(_WORKDIR.value)
+    workdir = pathlib.Path(cli.WORKDIR.value)
     config = _run_config(workdir)
     setup = make_setup(config)
     batches = evaluation_batches(setup, _SPLIT.value)
@@ -69,4 +69,5 @@ def _run_config(workdir: pathlib.Path) -> ExperimentConfig:
 
 
 if __name__ == '__main__':
-    app.run(main)
+    flags.mark_flag_as_required('workdir')
+    cli.run(main)

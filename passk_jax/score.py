@@ -11,8 +11,9 @@ maze the problem is its rows. The same line of the output is that object with
 
 (replacing fields of these names). Whatever a line is, it has a line in the output: a
 malformed one gives ``{"line": 3, "correct": false, "parsed": "", "error": <reason>}``,
-is reported with its number on stderr, and makes the exit status 1. The output appears
-at the end, whole, or not at all. No device is used.
+is reported with its number on stderr, and makes the exit status 1. A file that cannot
+be read or written makes it 2. The output appears at the end, whole, or not at all. No
+device is used.
 """
 
 import json
@@ -23,7 +24,7 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from passk_jax import files, tasks
+from passk_jax import cli, files, tasks
 
 _TASK = flags.DEFINE_enum('task', None, sorted(tasks.TASKS), 'Whose verifier to ask.')
 _INPUT = flags.DEFINE_string('input', None, 'JSON lines to read.')
@@ -123,16 +124,12 @@ def _check_writable(path: pathlib.Path) -> None:
 def main(argv: Sequence[str]) -> int:
     if len(argv) > 1:
         raise app.UsageError(f'arguments not understood: {argv[1:]}')
-    try:
-        num_malformed = score_file(
-            _TASK.value, input_path=_INPUT.value, output_path=_OUTPUT.value
-        )
-    except ValueError as e:
-        logging.error('%s', e)
-        return 1
+    num_malformed = score_file(
+        _TASK.value, input_path=_INPUT.value, output_path=_OUTPUT.value
+    )
     return 1 if num_malformed else 0
 
 
 if __name__ == '__main__':
     flags.mark_flags_as_required(['task', 'input', 'output'])
-    app.run(main)
+    cli.run(main)

@@ -11,17 +11,16 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
-from absl import app, flags, logging
+from absl import flags, logging
 from ml_collections import config_flags
 
+from passk_jax import cli, learner, rewards, rollout, sampling
 from passk_jax import config as configs
-from passk_jax import learner, rewards, rollout, sampling
 from passk_jax.advantages import estimator_parameters, make_estimator
 from passk_jax.checkpoint import Checkpoints
 from passk_jax.config import ExperimentConfig
@@ -36,7 +35,6 @@ from passk_jax.setup import Setup, make_setup
 from passk_jax.types import Prompts, Rollouts
 
 _CONFIG = config_flags.DEFINE_config_file('config', None, 'Path of the config file.')
-_WORKDIR = flags.DEFINE_string('workdir', '', "Run directory; '': runs/<config.name>.")
 
 
 def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
@@ -232,20 +230,21 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
     return estimate
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str]) -> int:
     """Reads the flags, prepares the run directory and trains."""
-    logging.set_verbosity(logging.INFO)
     configs.reject_leftover_arguments(argv)
     config = configs.from_config_dict(_CONFIG.value)
-    workdir = _WORKDIR.value or f'runs/{config.name}'
+    workdir = cli.WORKDIR.value or f'runs/{config.name}'
     with prepare_workdir(
         workdir, configs.to_json(config), may_differ=('mesh.',)
     ) as path:
         finished = train(config, path)
     if not finished:
-        sys.exit(EXIT_PREEMPTED)
+        return EXIT_PREEMPTED
     logging.info('done: open %s', path / 'report.html')
+    return 0
 
 
 if __name__ == '__main__':
-    app.run(main)
+    flags.mark_flag_as_required('config')
+    cli.run(main)

@@ -53,9 +53,11 @@ class Rollouts:
         lengths: ``[P, N]`` int32, response tokens including the stop token.
         stopped: ``[P, N]`` bool, ended by a stop token and not by the limit.
         sampler_log_probs: ``[P, N, T]`` float32, log-probability of each token under
-            the distribution it was drawn from (temperature, top-k and top-p applied).
+            the distribution it was drawn from (temperature, top-k and top-p applied);
+            0 for a greedy choice, which is a draw from a point mass.
         untruncated_log_probs: ``[P, N, T]`` float32, the same with the temperature
-            but without top-k and top-p: what the learner's ratio needs.
+            but without top-k and top-p: what the learner's ratio needs. Greedy: that
+            of temperature 1.
         entropies: ``[P, N, T]`` float32, nats, of the untruncated distribution.
     """
 

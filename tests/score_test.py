@@ -139,6 +139,6 @@ def test_the_command_exits_with_1_for_a_malformed_line(tmp_path):
 
 def test_the_command_says_which_input_is_missing(tmp_path):
     result = _command('--task=maze', '--input=absent', f'--output={tmp_path / "out"}')
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert "input 'absent' cannot be read" in result.stderr
     assert 'Traceback' not in result.stderr

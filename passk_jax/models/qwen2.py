@@ -332,7 +332,10 @@ class Qwen2(nnx.Module):
             and values: the updated cache, or those of ``tokens``.
         """
         dtype = jnp.dtype(self.config.dtype)
-        x = self.embed.embedding[...].astype(dtype)[tokens]
+        # Whole rows first: a row split over the devices that share the batch would be
+        # replicated on its way from one split to the other.
+        table = shard(self.embed.embedding[...].astype(dtype), 'vocab', None)
+        x = table[tokens]
         x = shard(x, 'batch', None, None, None)
         turn = rotary(
             positions, head_dim=self.config.head_dim, theta=self.config.rope_theta

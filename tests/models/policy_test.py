@@ -98,7 +98,8 @@ def test_the_width_of_the_padding_changes_nothing():
     want, _ = oracle.evaluate(policy, params, prompts, tokens, lengths)
     have, _ = oracle.evaluate(policy, params, wider, longer, lengths)
     have = jax.tree.map(lambda x: x[..., :-2], have)
-    np.testing.assert_allclose(have, want, atol=2e-6)
+    # Sums over other widths round otherwise; a pad that is seen moves whole units.
+    np.testing.assert_allclose(have, want, atol=1e-5, rtol=0)
 
 
 def test_a_token_is_predicted_by_its_past_only():
