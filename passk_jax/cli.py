@@ -2,8 +2,8 @@
 
 Exit status: 0 done; 2 an error that its message explains, in a line or two on stderr
 (a bad option or file, a full disk, a loss that is not finite); 42 preempted and saved
-(``preemption.py``); 1 what the command says of itself, an option that absl rejects, or
-an error of the program, with its traceback. No JAX is imported.
+(see ``preemption.py``); 1 what the command means by it, or an error of the program
+itself, with its traceback. No JAX is imported.
 """
 
 import functools
@@ -13,27 +13,28 @@ from collections.abc import Callable, Sequence
 
 from absl import app, flags
 
+Main = Callable[[Sequence[str]], int | None]
+
 EXIT_ERROR = 2
 """Exit status after an error that trying again would only repeat."""
 
+# Here because flags are global, and a process may import more than one command.
 WORKDIR = flags.DEFINE_string(
-    'workdir', '', 'Run directory. train: runs/<config.name> if not given.'
+    'workdir', None, 'Run directory; train makes runs/<config.name> if it is not given.'
 )
-"""Here because a process may import more than one command, and flags are global."""
-
 _DEBUG = flags.DEFINE_bool('debug', False, 'Show where an error was raised.')
 
 
-def run(main: Callable[[Sequence[str]], int | None]) -> None:
-    """Parses the flags, calls ``main(leftover arguments)`` and exits."""
+def run(main: Main) -> None:
+    """Parses the flags, calls ``main(program and leftover arguments)`` and exits."""
     app.run(functools.partial(_explained, main), flags_parser=_parse_flags)
 
 
-def _explained(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> int:
-    """Turns the errors that the package raises on purpose into a line and a status."""
+def _explained(main: Main, argv: Sequence[str]) -> int:
+    """Calls ``main``; errors that are raised on purpose become a line and a status."""
     try:
         return main(argv) or 0
-    except (ValueError, FloatingPointError) as error:
+    except (ValueError, FloatingPointError, OSError) as error:
         if _DEBUG.value:
             raise
         sys.stderr.write(f'error: {error}\n(--debug shows where it was raised)\n')
@@ -42,17 +43,22 @@ def _explained(main: Callable[[Sequence[str]], int | None], argv: Sequence[str])
 
 def _parse_flags(argv: Sequence[str]) -> list[str]:
     try:
-        return app.parse_flags_with_usage(argv)
-    except AttributeError as error:
-        # What ml_collections raises for an override of a key that is not there:
-        # the name, and a suggestion if it has one.
-        name, _, hint = str(error).partition('\n')
-        option = _option_with(argv, name.strip('\'"'))
+        return flags.FLAGS(argv)
+    except flags.Error as error:
+        message = f'{error}\n(--help lists the options)'
+    except (AttributeError, KeyError) as error:
+        # What ml_collections raises for an override of a key that the config has not:
+        # its name, and a suggestion if there is one.
+        text = str(error)
+        name, hint = re.search(r'\w+', text), re.search(r'Did you mean.*\?', text)
+        option = name and _option_with(argv, name.group())
         if option is None:
             raise
-        hint = f'. {hint}' if hint else ''
-        sys.stderr.write(f'error: {option}: no such key in the config{hint}\n')
-        sys.exit(EXIT_ERROR)
+        message = f'{option}: no such key in the config'
+        if hint:
+            message += f'. {hint.group()}'
+    sys.stderr.write(f'error: {message}\n')
+    sys.exit(EXIT_ERROR)
 
 
 def _option_with(argv: Sequence[str], name: str) -> str | None:

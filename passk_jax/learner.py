@@ -3,7 +3,8 @@
 One call of the train step is one rollout batch:
 
 1. *score*: the learner's own log-probabilities of the responses, before any update:
-   ``old_log_probs`` (the sampler's are another thing and never used in the ratio);
+   ``old_log_probs`` (the sampler's are another thing and never used in the ratio).
+   With one update a step they are the ones being differentiated, and nothing is run;
 2. *update* for each mini-batch of prompts: gradients summed over its micro-batches,
    then one optimizer step.
 
@@ -50,11 +51,15 @@ class TrainState:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Batch:
-    """What an update learns from; every leaf has the prompts in front."""
+    """What an update learns from; every leaf has the prompts in front.
+
+    ``old_log_probs`` is ``None`` if the current ones are the old ones: two programs
+    differ in the last bit, and the ratio of the only update must be exactly 1.
+    """
 
     rollouts: Rollouts
     advantages: Float[Array, 'P N']
-    old_log_probs: Float[Array, 'P N T']
+    old_log_probs: Float[Array, 'P N T'] | None
     ref_log_probs: Float[Array, 'P N T'] | None
 
 
@@ -142,17 +147,19 @@ class _Learner:
     ) -> tuple[TrainState, Metrics]:
         """Scores the responses, then makes every update of the step."""
         with jax.named_scope('score'):
-            old = self.score(state.params, rollouts)
+            once = self.num_updates == 1
+            old = None if once else self.score(state.params, rollouts)
             ref = None if ref_params is None else self.score(ref_params, rollouts)
         batch = _Batch(rollouts, advantages, old, ref)
-        (params, opt_state), (metrics, problem_loss) = jax.lax.scan(
+        (params, opt_state), (metrics, by_prompt) = jax.lax.scan(
             self.update,
             (state.params, state.opt_state),
             interleave(batch, self.num_updates),
         )
         metrics = jax.tree.map(lambda x: x.mean(axis=0), metrics)
-        metrics |= mismatch(rollouts, old)
-        metrics['problem_loss'] = deinterleave(problem_loss)
+        problem_loss, log_probs = deinterleave(by_prompt)
+        metrics |= mismatch(rollouts, log_probs if once else old)
+        metrics['problem_loss'] = problem_loss
         return TrainState(params, opt_state, state.step + 1), metrics
 
     def score(self, params: Params, rollouts: Rollouts) -> Float[Array, 'P N T']:
@@ -176,44 +183,46 @@ class _Learner:
 
     def update(
         self, carry: tuple[Params, optax.OptState], batch: _Batch
-    ) -> tuple[tuple[Params, optax.OptState], tuple[Metrics, jax.Array]]:
-        """One optimizer step on a mini-batch."""
+    ) -> tuple[tuple[Params, optax.OptState], tuple[Metrics, tuple[jax.Array, ...]]]:
+        """One optimizer step on a mini-batch; its metrics, and what is by prompt."""
         params, opt_state = carry
         mask = response_mask(batch.rollouts)
         normalizer = losses.normalizer(mask, aggregation=self.loss.aggregation)
 
-        def accumulate(total: Params, part: _Batch) -> tuple[Params, Metrics]:
-            grad = jax.value_and_grad(self.micro_loss, has_aux=True)
-            (_, metrics), grads = grad(params, part, normalizer)
-            return jax.tree.map(jnp.add, total, grads), metrics
+        def accumulate(total: Params, part: _Batch) -> tuple[Params, Any]:
+            grad = jax.grad(self.micro_loss, has_aux=True)
+            grads, seen = grad(params, part, normalizer)
+            return jax.tree.map(jnp.add, total, grads), seen
 
         with jax.named_scope('gradients'):
             zeros = jax.tree.map(jnp.zeros_like, params)
             parts = interleave(batch, self.num_micro_batches)
-            grads, metrics = jax.lax.scan(accumulate, zeros, parts)
+            grads, (metrics, log_probs) = jax.lax.scan(accumulate, zeros, parts)
         with jax.named_scope('optimizer'):
             steps, opt_state = self.optimizer.update(grads, opt_state, params)
             params = optax.apply_updates(params, steps)
-        problem_loss = deinterleave(metrics.pop('problem_loss'))
+        by_prompt = deinterleave((metrics.pop('problem_loss'), log_probs))
         metrics = losses.finish_metrics(metrics, mask)
         metrics['grad_norm'] = optax.tree.norm(grads)
-        return (params, opt_state), (metrics, problem_loss)
+        return (params, opt_state), (metrics, by_prompt)
 
     def micro_loss(
         self, params: Params, batch: _Batch, normalizer: jax.Array
-    ) -> tuple[jax.Array, Metrics]:
+    ) -> tuple[jax.Array, tuple[Metrics, jax.Array]]:
         """A micro-batch's share of the loss of its mini-batch."""
         log_probs, entropies = self.log_probs(params, batch.rollouts)
-        return losses.total_loss(
+        current = jax.lax.stop_gradient(log_probs)
+        loss, metrics = losses.total_loss(
             log_probs,
             entropies,
-            batch.old_log_probs,
+            current if batch.old_log_probs is None else batch.old_log_probs,
             batch.ref_log_probs,
             batch.advantages,
             response_mask(batch.rollouts),
             normalizer=normalizer,
             config=self.loss,
         )
+        return loss, (metrics, current)
 
 
 def make_train_step(

@@ -2,7 +2,7 @@
 
 :func:`prepare_workdir` is called before devices are used. What is in a run directory:
 
-    config.json, git.json      as resolved, and the code's revision: written once
+    config.json, git.json      as resolved, and the code's revision, as it began
     metrics.jsonl              values only, bit for bit the same in every run
     timing.jsonl               seconds and tokens a second
     tensorboard/, rollouts/, evaluation/, checkpoints/, warm_start/, tokenizer/
@@ -71,7 +71,8 @@ def prepare_workdir(
             f'{min_free_bytes / 2**20:.0f} MiB: make room or choose another workdir'
         )
     with _locked(path) if jax.process_index() == 0 else contextlib.nullcontext():
-        _check_config(path / 'config.json', json.loads(config_json), may_differ)
+        if _has_begun(path):
+            _check_config(path / 'config.json', json.loads(config_json), may_differ)
         if jax.process_index() == 0:
             with _as_value_error(f'workdir {path} cannot be written'):
                 _write_once(path, config_json)
@@ -139,6 +140,16 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
         lock.release()
 
 
+def _has_begun(path: pathlib.Path) -> bool:
+    """Whether a run got as far as its first metrics; before, its config may change.
+
+    A prompt that is too long or a checkpoint that is not there is found after the
+    config is written, and what mends it is another config.
+    """
+    checkpoints = (path / 'checkpoints').glob('[0-9]*')
+    return (path / 'metrics.jsonl').exists() or any(checkpoints)
+
+
 def _check_config(
     path: pathlib.Path, config: Mapping[str, Any], may_differ: Sequence[str]
 ) -> None:
@@ -185,14 +196,14 @@ def _flat(config: Any, prefix: str = '') -> dict[str, Any]:
 
 
 def _write_once(path: pathlib.Path, config_json: str) -> None:
-    git = git_state(pathlib.Path(__file__).parent)
-    if (path / 'git.json').exists():
+    git, begun = git_state(pathlib.Path(__file__).parent), _has_begun(path)
+    if begun and (path / 'git.json').exists():
         began = json.loads((path / 'git.json').read_text())
         if began != git:
             logging.warning('the run began with code %s; this is %s', began, git)
     else:
         atomic_write_text(path / 'git.json', json.dumps(git, indent=2) + '\n')
-    if not (path / 'config.json').exists():
+    if not (begun and (path / 'config.json').exists()):
         atomic_write_text(path / 'config.json', config_json)
 
 

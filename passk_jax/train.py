@@ -22,16 +22,19 @@ from ml_collections import config_flags
 from passk_jax import cli, learner, rewards, rollout, sampling
 from passk_jax import config as configs
 from passk_jax.advantages import estimator_parameters, make_estimator
+from passk_jax.advantages.estimators import AdvantageFn
 from passk_jax.checkpoint import Checkpoints
 from passk_jax.config import ExperimentConfig
 from passk_jax.data import EvaluationBatches, make_batches
 from passk_jax.evaluation import evaluate, evaluation_batches
 from passk_jax.initial import initial_params
+from passk_jax.models.policy import FAMILIES
 from passk_jax.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.run_directory import prepare_workdir
 from passk_jax.run_log import RunLog
 from passk_jax.sampling import Purpose
 from passk_jax.setup import Setup, make_setup
+from passk_jax.tasks import make_task
 from passk_jax.types import Prompts, Rollouts
 
 _CONFIG = config_flags.DEFINE_config_file('config', None, 'Path of the config file.')
@@ -52,7 +55,8 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
         FloatingPointError: a loss is not finite; the last checkpoint is kept.
     """
     setup = make_setup(config)
-    setup.tokenizer.save_pretrained(workdir / 'tokenizer')
+    if jax.process_index() == 0:
+        setup.tokenizer.save_pretrained(workdir / 'tokenizer')
     estimate = make_estimate(setup)
     batches = train_batches(setup)
     evaluations = evaluation_splits(setup)
@@ -108,9 +112,9 @@ def train_batches(setup: Setup) -> Any:
 
 def evaluation_splits(setup: Setup) -> dict[str, EvaluationBatches]:
     """The problems of every split that will be evaluated, read before training."""
-    steps = (0, setup.config.eval.every)
-    splits = {split for step in steps for split in splits_due(setup.config, step)}
-    return {split: evaluation_batches(setup, split) for split in sorted(splits)}
+    # All of them are due before the first step.
+    splits = splits_due(setup.config, 0)
+    return {split: evaluation_batches(setup, split) for split in splits}
 
 
 def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
@@ -184,18 +188,21 @@ def sample(setup: Setup, params: Any, prompts: Prompts, step: int) -> Rollouts:
     )
 
 
-def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
-    """Makes ``estimate(rollouts, answers, step) -> advantages [P, N]``.
+def configured_estimator(config: ExperimentConfig) -> AdvantageFn:
+    """The estimator with the parameters it has, of those in the configuration.
 
     Raises:
         ValueError: an unknown estimator, or a parameter it cannot have.
     """
-    config = setup.config
     name = config.advantage.name
     params = {p: getattr(config.advantage, p) for p in estimator_parameters(name)}
-    estimator = make_estimator(
-        name, num_rollouts=config.sampling.num_rollouts, **params
-    )
+    return make_estimator(name, num_rollouts=config.sampling.num_rollouts, **params)
+
+
+def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
+    """Makes ``estimate(rollouts, answers, step) -> advantages [P, N]``."""
+    config = setup.config
+    estimator = configured_estimator(config)
 
     @jax.jit
     def compute(values, correct, rollouts, groups_key, noise_key):
@@ -230,10 +237,27 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
     return estimate
 
 
+def check_names(config: ExperimentConfig) -> None:
+    """Looks up what the configuration names, before a directory or device is touched.
+
+    Raises:
+        ValueError: an unknown task, split, model family or estimator, or a parameter
+            that it cannot have.
+    """
+    configured_estimator(config)
+    task = make_task(config.task.name, config.task.params)
+    for split in splits_due(config, 0):
+        if split not in task.splits:
+            raise ValueError(f'{split=} to evaluate is none of {list(task.splits)}')
+    if config.model.family not in FAMILIES:
+        raise ValueError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
+
+
 def main(argv: Sequence[str]) -> int:
     """Reads the flags, prepares the run directory and trains."""
     configs.reject_leftover_arguments(argv)
     config = configs.from_config_dict(_CONFIG.value)
+    check_names(config)
     workdir = cli.WORKDIR.value or f'runs/{config.name}'
     with prepare_workdir(
         workdir, configs.to_json(config), may_differ=('mesh.',)

@@ -23,6 +23,13 @@ def _prepare(path, config=_CONFIG, **kwargs):
         return workdir
 
 
+def _begin(path):
+    """A run that got as far as writing metrics."""
+    workdir = _prepare(path)
+    (workdir / 'metrics.jsonl').touch()
+    return workdir
+
+
 def test_the_first_run_writes_its_config_and_the_codes_revision(tmp_path):
     workdir = _prepare(tmp_path / 'new' / 'run')
     assert workdir == tmp_path / 'new' / 'run'
@@ -32,14 +39,14 @@ def test_the_first_run_writes_its_config_and_the_codes_revision(tmp_path):
 
 
 def test_the_same_config_resumes_and_rewrites_nothing(tmp_path):
-    _prepare(tmp_path)
+    _begin(tmp_path)
     before = (tmp_path / 'config.json').stat().st_mtime_ns
     _prepare(tmp_path)
     assert (tmp_path / 'config.json').stat().st_mtime_ns == before
 
 
 def test_another_config_is_refused_by_every_key_that_differs(tmp_path):
-    _prepare(tmp_path)
+    _begin(tmp_path)
     other = {'name': 'a', 'seed': 1, 'mesh': {'data': 1}, 'train': {'steps': 5, 'k': 4}}
     with pytest.raises(ValueError, match='choose another workdir') as error:
         _prepare(tmp_path, other)
@@ -52,8 +59,19 @@ def test_another_config_is_refused_by_every_key_that_differs(tmp_path):
     assert json.loads((tmp_path / 'config.json').read_text()) == _CONFIG
 
 
-def test_a_run_may_go_on_elsewhere_where_that_is_allowed(tmp_path):
+@pytest.mark.parametrize('begun', ['metrics.jsonl', 'checkpoints/0'])
+def test_a_run_that_failed_before_it_began_does_not_keep_its_directory(tmp_path, begun):
+    other = _CONFIG | {'seed': 1}
     _prepare(tmp_path)
+    _prepare(tmp_path, other)
+    assert json.loads((tmp_path / 'config.json').read_text()) == other
+    (tmp_path / begun).mkdir(parents=True)
+    with pytest.raises(ValueError, match='seed: 1 there, 0 now'):
+        _prepare(tmp_path)
+
+
+def test_a_run_may_go_on_elsewhere_where_that_is_allowed(tmp_path):
+    _begin(tmp_path)
     moved = _CONFIG | {'mesh': {'data': 8}}
     _prepare(tmp_path, moved, may_differ=('mesh.',))
     with pytest.raises(ValueError, match=r'mesh.data: 1 there, 8 now'):
@@ -61,7 +79,7 @@ def test_a_run_may_go_on_elsewhere_where_that_is_allowed(tmp_path):
 
 
 def test_a_config_file_that_is_cut_short_is_named(tmp_path):
-    (tmp_path / 'config.json').write_text('{"name": ')
+    (_begin(tmp_path) / 'config.json').write_text('{"name": ')
     with pytest.raises(ValueError, match=r'config.json is not a config'):
         _prepare(tmp_path)
 
