@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,6 +39,12 @@ from passk_jax.tasks import make_task
 from passk_jax.types import Prompts, Rollouts
 
 _CONFIG = config_flags.DEFINE_config_file('config', None, 'Path of the config file.')
+_HOSTS = flags.DEFINE_string(
+    'hosts',
+    '',
+    "'': this process is alone; 'auto': one of several that JAX finds by itself (TPU "
+    "pod, Slurm, Kubernetes); 'address:port,count,index': one of several, said so.",
+)
 
 
 def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
@@ -253,11 +260,27 @@ def check_names(config: ExperimentConfig) -> None:
         raise ValueError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
 
 
+def join_hosts(hosts: str) -> None:
+    """Makes this process one of several, as ``--hosts`` says.
+
+    Raises:
+        ValueError: neither ``''``, ``'auto'`` nor ``'address:port,count,index'``.
+    """
+    if hosts == 'auto':
+        jax.distributed.initialize()
+    elif hosts:
+        match = re.fullmatch(r'([^,]+:\d+),(\d+),(\d+)', hosts)
+        if not match or not int(match[3]) < int(match[2]):
+            raise ValueError(f"{hosts=} must be 'auto' or 'address:port,count,index'")
+        jax.distributed.initialize(match[1], int(match[2]), int(match[3]))
+
+
 def main(argv: Sequence[str]) -> int:
     """Reads the flags, prepares the run directory and trains."""
     configs.reject_leftover_arguments(argv)
     config = configs.from_config_dict(_CONFIG.value)
     check_names(config)
+    join_hosts(_HOSTS.value)
     workdir = cli.WORKDIR.value or f'runs/{config.name}'
     with prepare_workdir(
         workdir, configs.to_json(config), may_differ=('mesh.',)

@@ -28,3 +28,13 @@ def shared_dir() -> pathlib.Path:
     if not _SHARED.is_dir():
         pytest.skip(f'no shared data beside the checkout: {_SHARED} is absent')
     return _SHARED
+
+
+@pytest.fixture(scope='session')
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The directory of an uninterrupted run of tests/tiny.py, for reading only."""
+    from tests import tiny
+
+    workdir = tmp_path_factory.mktemp('finished') / 'run'
+    assert tiny.run(tiny.make_config(), workdir)
+    return workdir

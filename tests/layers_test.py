@@ -79,6 +79,7 @@ LONGER_FUNCTIONS = {'passk_jax/train.py:train': 100}
 OTHER_TESTS = {
     'configs_test': 'the experiments in configs/',
     'layers_test': 'the package as a whole',
+    'multihost_test': 'several processes',
     'readme_test': 'the README',
 }
 

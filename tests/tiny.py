@@ -1,4 +1,4 @@
-"""A whole run in seconds: the configuration that the tests of the loop share.
+"""A whole run in seconds: the experiment that the tests of the loop share.
 
 One set of shapes for all of them, so that what one has compiled the others find in the
 compilation cache (see conftest.py). It is also a config file:
@@ -6,21 +6,25 @@ compilation cache (see conftest.py). It is also a config file:
     python -m passk_jax.train --config=tests/tiny.py --workdir=...
 """
 
+import contextlib
 import functools
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import jax
 import numpy as np
-import pytest
 from ml_collections import ConfigDict
 
 from configs import maze_tiny
 from passk_jax import config as config_lib
+from passk_jax import setup as setup_lib
 from passk_jax import sharding
 from passk_jax.config import ExperimentConfig
 from passk_jax.run_directory import prepare_workdir
@@ -52,9 +56,9 @@ def get_config() -> ConfigDict:
     config.sampling.max_response_tokens = 5
     config.advantage.k = 2
     config.train.steps = 5
-    config.train.num_prompts = 4
-    config.train.mini_batch_prompts = 4
-    config.train.micro_batch_prompts = 2
+    config.train.num_prompts = 8
+    config.train.mini_batch_prompts = 8
+    config.train.micro_batch_prompts = 4
     config.optimizer.learning_rate = 1e-2
     config.eval.every = 2
     config.eval.num_responses = 4
@@ -74,26 +78,48 @@ def make_config(**overrides: Any) -> ExperimentConfig:
     return config_lib.from_config_dict(config)
 
 
-@pytest.fixture
-def one_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs on the first of the fake devices alone, which compiles far quicker."""
-    use_devices(monkeypatch, 1)
+# Only the loop: neither evaluated nor dumped, and from random parameters.
+ONLY_STEPS = {
+    'init__kind': 'scratch',
+    'eval__every': 0,
+    'eval__final_split': '',
+    'log__rollouts_every': 0,
+}
 
 
-def use_devices(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    """Lets meshes be made of the first ``count`` devices."""
+@contextlib.contextmanager
+def devices(count: int) -> Iterator[None]:
+    """Lets meshes be of the first ``count`` devices; one compiles far quicker."""
     make_mesh = functools.partial(sharding.make_mesh, devices=jax.devices()[:count])
-    monkeypatch.setattr('passk_jax.setup.sharding.make_mesh', make_mesh)
+    with mock.patch('passk_jax.setup.sharding.make_mesh', make_mesh):
+        yield
 
 
-def run(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
-    """What the command does after it has read its flags."""
+def make_setup(config: ExperimentConfig) -> setup_lib.Setup:
+    """The fixed parts of a run on one device."""
+    with devices(1):
+        return setup_lib.make_setup(config)
+
+
+def run(config: ExperimentConfig, workdir: pathlib.Path, *, num_devices: int = 1):
+    """What the command does after it has read its flags, without drawing pictures."""
     # Here: the command itself imports this file, and defines its flags only once.
     from passk_jax.train import train
 
     text = config_lib.to_json(config)
-    with prepare_workdir(workdir, text, may_differ=('mesh.',)) as path:
+    drawing = dict.fromkeys(('write_curves', 'write_report'), lambda workdir: None)
+    with (
+        devices(num_devices),
+        mock.patch.multiple('passk_jax.run_log', **drawing),
+        prepare_workdir(workdir, text, may_differ=('mesh.',)) as path,
+    ):
         return train(config, path)
+
+
+def warm_copy(finished: pathlib.Path, workdir: pathlib.Path) -> pathlib.Path:
+    """A new run directory that has the warm start of a finished run."""
+    shutil.copytree(finished / 'warm_start', workdir / 'warm_start')
+    return workdir
 
 
 def environment(num_devices: int = 1) -> dict[str, str]:
@@ -108,25 +134,16 @@ def environment(num_devices: int = 1) -> dict[str, str]:
     }
 
 
-def command(
-    module: str, *arguments: str, num_devices: int = 1, **kwargs: Any
-) -> subprocess.Popen:
+def start(module: str, *arguments: str) -> subprocess.Popen:
     """Starts ``python -m passk_jax.<module>`` in the root of the repository."""
     return subprocess.Popen(
         [sys.executable, '-m', f'passk_jax.{module}', *arguments],
         cwd=ROOT,
-        env=environment(num_devices),
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **kwargs,
     )
-
-
-def finish(process: subprocess.Popen, *, timeout: float = 300) -> tuple[int, str, str]:
-    """Waits for a command: exit status, standard output, standard error."""
-    out, err = process.communicate(timeout=timeout)
-    return process.returncode, out, err
 
 
 def contents(workdir: pathlib.Path) -> dict[str, bytes]:
@@ -135,11 +152,14 @@ def contents(workdir: pathlib.Path) -> dict[str, bytes]:
     return {str(p.relative_to(workdir)): p.read_bytes() for p in paths if p.is_file()}
 
 
-def lines(workdir: pathlib.Path, *, split: str | None = None) -> list[dict[str, Any]]:
-    """The metric lines, of one split if given."""
-    path = workdir / 'metrics.jsonl'
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    return [row for row in rows if split in (None, row['split'])]
+def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
+    """The objects of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def metrics(workdir: pathlib.Path, split: str) -> list[dict[str, Any]]:
+    """The metric lines of one split, ``'train'`` included."""
+    return [r for r in read_lines(workdir / 'metrics.jsonl') if r['split'] == split]
 
 
 def saved_arrays(workdir: pathlib.Path, step: int) -> dict[str, np.ndarray]:
@@ -152,3 +172,15 @@ def saved_arrays(workdir: pathlib.Path, step: int) -> dict[str, np.ndarray]:
         tree = ocp.StandardCheckpointer().restore(path / item)
         arrays |= {f'{item}/{name}': np.asarray(x) for name, x in tree.items()}
     return arrays
+
+
+def assert_same_run(a: pathlib.Path, b: pathlib.Path, *, last: int) -> None:
+    """Two finished runs are one: files byte for byte, arrays bit for bit."""
+    ours, theirs = contents(a), contents(b)
+    assert ours.keys() == theirs.keys()
+    different = [name for name in ours if ours[name] != theirs[name]]
+    assert not different
+    arrays, others = saved_arrays(a, last), saved_arrays(b, last)
+    assert arrays.keys() == others.keys()
+    for name, array in arrays.items():
+        assert array.tobytes() == others[name].tobytes(), name

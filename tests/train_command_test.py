@@ -1,0 +1,140 @@
+"""``python -m passk_jax.train`` as a person, a scheduler and a power cut meet it."""
+
+import json
+import pathlib
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from passk_jax.checkpoint import Checkpoints
+from tests import tiny
+
+LAST = 60
+ARGUMENTS = (
+    '--config=tests/tiny.py',
+    '--config.advantage.k=3',
+    f'--config.train.steps={LAST}',
+    '--config.eval.every=20',
+    '--config.checkpoint.every=4',
+    '--config.log.rollouts_every=5',
+    '--config.log.tensorboard=true',
+)
+
+
+def start(workdir: pathlib.Path) -> subprocess.Popen:
+    return tiny.start('train', *ARGUMENTS, f'--workdir={workdir}')
+
+
+def finish(process: subprocess.Popen) -> int:
+    """Waits for it; what it said is in the message if it failed."""
+    _, err = process.communicate(timeout=300)
+    assert process.returncode in (0, 42), err
+    return process.returncode
+
+
+def wait_for(process: subprocess.Popen, workdir: pathlib.Path, *, lines: int) -> None:
+    """Waits until so many lines of metrics are written."""
+    path = workdir / 'metrics.jsonl'
+    while not path.exists() or path.read_bytes().count(b'\n') < lines:
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.002)
+
+
+def stop(process: subprocess.Popen, number: signal.Signals) -> None:
+    process.send_signal(number)
+    process.communicate(timeout=120)
+
+
+@pytest.fixture(scope='module')
+def uninterrupted(tmp_path_factory) -> pathlib.Path:
+    workdir = tmp_path_factory.mktemp('uninterrupted')
+    assert finish(start(workdir)) == 0
+    return workdir
+
+
+@pytest.fixture(scope='module')
+def interrupted(tmp_path_factory) -> pathlib.Path:
+    """Killed in its warm start and in its loop, told to stop, then left to end."""
+    workdir = tmp_path_factory.mktemp('interrupted')
+    process = start(workdir)
+    while 'warm start' not in process.stderr.readline():
+        assert process.poll() is None
+    stop(process, signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert not (workdir / 'metrics.jsonl').exists()
+
+    process = start(workdir)
+    wait_for(process, workdir, lines=random.randint(3, 12))
+    stop(process, signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+
+    process = start(workdir)
+    wait_for(process, workdir, lines=16)
+    stop(process, signal.SIGTERM)
+    assert process.returncode == 42
+    # It said so after the step that it was in, and not at the next multiple of 4.
+    stopped_at = Checkpoints(workdir / 'checkpoints', keep=2).latest_step()
+    steps = [row['step'] for row in tiny.metrics(workdir, 'train')]
+    assert steps == list(range(stopped_at))
+    assert 12 <= stopped_at < LAST
+
+    assert finish(start(workdir)) == 0
+    return workdir
+
+
+def test_killed_and_stopped_it_ends_where_the_uninterrupted_run_ends(
+    uninterrupted, interrupted
+):
+    tiny.assert_same_run(interrupted, uninterrupted, last=LAST)
+
+
+def test_no_line_is_lost_and_none_is_there_twice(interrupted):
+    steps = [row['step'] for row in tiny.metrics(interrupted, 'train')]
+    assert steps == list(range(LAST))
+    evaluated = [row['step'] for row in tiny.metrics(interrupted, 'validation')]
+    assert evaluated == [0, 20, 40, 60]
+    assert [row['step'] for row in tiny.metrics(interrupted, 'test')] == [0, LAST]
+
+
+def test_an_override_turns_one_knob(uninterrupted):
+    config = json.loads((uninterrupted / 'config.json').read_text())
+    assert config['advantage']['k'] == 3
+    assert config['advantage']['name'] == 'pass_at_k'
+    assert 'pass_at_3' in tiny.metrics(uninterrupted, 'train')[0]
+
+
+def test_the_directory_holds_what_a_person_looks_for(uninterrupted):
+    assert (uninterrupted / 'report.html').read_text().startswith('<!')
+    assert (uninterrupted / 'curves.png').read_bytes().startswith(b'\x89PNG')
+    assert list((uninterrupted / 'tensorboard').iterdir())
+    assert Checkpoints(uninterrupted / 'checkpoints', keep=2).steps() == (56, 60)
+    dumps = sorted(path.name for path in (uninterrupted / 'rollouts').iterdir())
+    assert dumps == [f'step_{step:08d}.jsonl' for step in range(0, LAST, 5)]
+
+
+def test_the_command_evaluates_a_run_as_the_run_did(uninterrupted):
+    process = tiny.start('evaluate', f'--workdir={uninterrupted}', '--split=validation')
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    name = f'validation_step_{LAST:08d}'
+    evaluation = uninterrupted / 'evaluation'
+    by_command = evaluation / 'by_command' / f'{name}.jsonl'
+    assert by_command.read_bytes() == (evaluation / f'{name}.jsonl').read_bytes()
+    values = json.loads(by_command.with_suffix('.json').read_text())
+    row = tiny.metrics(uninterrupted, 'validation')[-1]
+    assert values == {k: v for k, v in row.items() if k not in ('step', 'split')}
+    assert f'pass_at_1                    {row["pass_at_1"]:.4f}' in out
+
+
+@pytest.mark.slow
+def test_killed_ten_times_at_random_it_ends_the_same(uninterrupted, tmp_path):
+    for _ in range(10):
+        process = start(tmp_path)
+        time.sleep(random.uniform(3, 15))
+        stop(process, random.choice([signal.SIGKILL, signal.SIGTERM]))
+    while finish(start(tmp_path)):
+        pass
+    tiny.assert_same_run(tmp_path, uninterrupted, last=LAST)

@@ -1,0 +1,137 @@
+"""A run that was interrupted ends bit for bit where an uninterrupted one ends.
+
+Here inside one process, at points chosen to the line; train_command_test.py kills real
+processes.
+"""
+
+import pathlib
+import shutil
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from passk_jax import checkpoint, digests, rollout, train, warm_start
+from passk_jax.checkpoint import Checkpoints
+from passk_jax.metric_writer import MetricWriter
+from passk_jax.run_log import RunLog
+from tests import tiny
+
+LAST = 5
+
+
+class Killed(BaseException):
+    """Nothing in the package may catch it."""
+
+
+def kill_at(owner: Any, name: str, call: int):
+    """Has the function ``owner.name`` kill the run when it is called so many times."""
+    original = getattr(owner, name)
+    calls = 0
+
+    def killer(*args, **kwargs):
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise Killed
+        return original(*args, **kwargs)
+
+    return mock.patch.object(owner, name, killer)
+
+
+def test_an_uninterrupted_run_writes_each_line_once_in_order(finished_run):
+    rows = tiny.read_lines(finished_run / 'metrics.jsonl')
+    assert [(row['step'], row['split']) for row in rows] == [
+        (0, 'validation'),
+        (0, 'test'),
+        (0, 'train'),
+        (1, 'train'),
+        (2, 'validation'),
+        (2, 'train'),
+        (3, 'train'),
+        (4, 'validation'),
+        (4, 'train'),
+        (5, 'validation'),
+        (5, 'test'),
+    ]
+
+
+def test_two_runs_in_two_directories_are_the_same_bytes(finished_run, tmp_path):
+    assert tiny.run(tiny.make_config(), tmp_path)
+    tiny.assert_same_run(tmp_path, finished_run, last=LAST)
+
+
+def test_metrics_hold_no_timing(finished_run):
+    rows = tiny.read_lines(finished_run / 'metrics.jsonl')
+    names = {name for row in rows for name in row}
+    assert not [n for n in names if 'second' in n or 'time' in n or 'date' in n]
+    timing = tiny.read_lines(finished_run / 'timing.jsonl')
+    assert [row['step'] for row in timing] == list(range(LAST))
+
+
+def test_stopping_before_every_step_changes_nothing(finished_run, tmp_path):
+    stopped_before = set()
+
+    def requested(self, step):
+        new = step not in stopped_before
+        stopped_before.add(step)
+        return new
+
+    workdir = tiny.warm_copy(finished_run, tmp_path)
+    with mock.patch('passk_jax.train.PreemptionGuard.requested', requested):
+        for step in range(LAST + 1):
+            assert not tiny.run(tiny.make_config(), workdir)
+            saved = Checkpoints(workdir / 'checkpoints', keep=2).latest_step()
+            assert saved == step
+        assert tiny.run(tiny.make_config(), workdir)
+    tiny.assert_same_run(workdir, finished_run, last=LAST)
+
+
+# One after another in one run directory, so each also finds what the last one left.
+KILLS = (
+    # In the warm start; when it is done but not complete on the disk.
+    (warm_start, 'demonstrate', 7),
+    (digests, 'write_digests', 1),
+    # Between evaluation and save; in the first step, the evaluations' batches before.
+    (train, 'save', 1),
+    (rollout, 'verify', 5),
+    # Between two steps, each with its metrics pending.
+    (RunLog, 'step', 2),
+    # In the save before step 2, its evaluation written; after that of step 4.
+    (digests, 'write_digests', 1),
+    (train, 'save', 3),
+    # With a line of metrics written, and not yet the rollouts that belong to it.
+    (MetricWriter, 'write_rollouts', 1),
+    # With one checkpoint too many; with an evaluation's line, and not its records.
+    (checkpoint, '_remove', 1),
+    (MetricWriter, 'write_evaluation', 3),
+    (train, 'save', 2),
+)
+
+
+def test_killed_at_every_stage_and_started_again_it_ends_the_same(
+    finished_run, tmp_path
+):
+    for kill in KILLS:
+        with kill_at(*kill), pytest.raises(Killed):
+            tiny.run(tiny.make_config(), tmp_path)
+    assert tiny.run(tiny.make_config(), tmp_path)
+    tiny.assert_same_run(tmp_path, finished_run, last=LAST)
+
+
+def test_a_finished_run_that_is_started_again_changes_nothing(finished_run, tmp_path):
+    workdir = tmp_path / 'run'
+    shutil.copytree(finished_run, workdir)
+    before = everything(workdir)
+    assert tiny.run(tiny.make_config(), workdir)
+    assert everything(workdir) == before
+
+
+def everything(workdir: pathlib.Path) -> dict[str, bytes]:
+    """Every file but the lock."""
+    files = (path for path in workdir.rglob('*') if path.is_file())
+    return {
+        str(path.relative_to(workdir)): path.read_bytes()
+        for path in files
+        if not path.name.startswith('.lock')
+    }

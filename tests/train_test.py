@@ -1,0 +1,266 @@
+"""The loop: what a step is made of, and what stops it."""
+
+import dataclasses
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from passk_jax import rewards, sampling, train
+from passk_jax.advantages import ESTIMATORS, make_estimator
+from passk_jax.checkpoint import Checkpoints
+from passk_jax.rollout import Answers
+from passk_jax.sampling import Purpose
+from passk_jax.tasks.maze import MazeTask
+from passk_jax.types import Prompts, Rollouts, Verdicts
+from tests import tiny
+
+# Every step has all the problems there are, and the policy does not move.
+STANDING_STILL = tiny.ONLY_STEPS | {
+    'task__params__train_counts': (8,),
+    'optimizer__learning_rate': 1e-30,
+    'log__rollouts_every': 1,
+    'train__steps': 3,
+}
+
+
+def responses(workdir, step):
+    """The responses to each problem, by its id."""
+    by_problem = {}
+    for row in tiny.read_lines(workdir / 'rollouts' / f'step_{step:08d}.jsonl'):
+        by_problem.setdefault(row['problem_id'], []).append(row['response'])
+    return by_problem
+
+
+def test_no_two_draws_share_their_noise(tmp_path):
+    assert tiny.run(tiny.make_config(**STANDING_STILL), tmp_path / 'a')
+    assert tiny.run(tiny.make_config(**STANDING_STILL, seed=1), tmp_path / 'b')
+    draws = [responses(tmp_path / 'a', step) for step in range(3)]
+    draws.append(responses(tmp_path / 'b', 0))
+    assert all(draw.keys() == set(range(8)) for draw in draws)
+    for problem in range(8):
+        # Another step, another seed: other responses to the same prompt.
+        assert len({tuple(draw[problem]) for draw in draws}) == len(draws)
+        # Nor are the rollouts of one step copies of each other.
+        assert len(set(draws[0][problem])) > 1
+    # The random policy hardly reads its prompt: equal noise would show here.
+    assert len({tuple(row) for row in draws[0].values()}) == 8
+
+
+def test_the_first_update_of_a_step_is_on_policy(finished_run, tmp_path):
+    assert [row['old_kl'] for row in tiny.metrics(finished_run, 'train')] == [0.0] * 5
+    assert all(row['loss'] != 0 for row in tiny.metrics(finished_run, 'train'))
+    # With two updates the second is not: so the figure can be other than 0.
+    config = tiny.make_config(train__mini_batch_prompts=4, train__steps=2)
+    workdir = tiny.warm_copy(finished_run, tmp_path)
+    assert tiny.run(config, workdir)
+    assert tiny.metrics(workdir, 'train')[1]['old_kl'] > 0
+
+
+def test_the_sampler_and_the_learner_agree(finished_run):
+    rows = tiny.metrics(finished_run, 'train')
+    assert all(0 < row['sampler_gap_max'] < 1e-5 for row in rows)
+
+
+def test_the_stop_token_is_inside_the_response(finished_run):
+    rows = tiny.read_lines(finished_run / 'rollouts' / 'step_00000002.jsonl')
+    assert any(row['stopped'] for row in rows)
+    # One token a character, and one for the end that the text does not show.
+    for row in rows:
+        assert row['length'] == len(row['response']) + row['stopped']
+    (metrics,) = (r for r in tiny.metrics(finished_run, 'train') if r['step'] == 2)
+    mean = np.mean([row['length'] for row in rows])
+    assert metrics['response_length'] == pytest.approx(mean)
+
+
+@pytest.mark.parametrize('name', ESTIMATORS)
+def test_every_estimator_trains_with_every_term_of_the_loss(
+    name, finished_run, tmp_path
+):
+    config = tiny.make_config(
+        advantage__name=name,
+        train__steps=2,
+        eval__every=0,
+        eval__final_split='',
+        reward__flip_wrong=0.5,
+        loss__entropy_coef=0.01,
+        loss__kl_coef=0.01,
+        loss__aggregation='sequence',
+    )
+    workdir = tiny.warm_copy(finished_run, tmp_path)
+    assert tiny.run(config, workdir)
+    first, second = tiny.metrics(workdir, 'train')
+    for row in (first, second):
+        assert row['mean_abs_advantage'] > 0
+        assert row['grad_norm'] > 0
+        assert all(np.isfinite(v) for k, v in row.items() if k != 'split')
+    # The reference is the initial policy, and stays it.
+    assert first['ref_kl'] == 0
+    assert second['ref_kl'] > 0
+
+
+def make_batch(order=tuple(range(8))):
+    """Rollouts and answers to 8 problems, in this order."""
+    rng = np.random.default_rng(0)
+    correct = np.arange(4) < rng.integers(0, 4, (8, 1))
+    entropies = rng.uniform(size=(8, 4, 5)).astype(np.float32)
+    lengths = np.full((8, 4), 5, np.int32)
+    order = np.array(order)
+    zeros = np.zeros((8, 4, 5), np.float32)
+    prompts = Prompts(
+        np.zeros((8, 12), np.int32), np.full(8, 12, np.int32), order.astype(np.int32)
+    )
+    rollouts = Rollouts(
+        prompts=prompts,
+        tokens=zeros.astype(np.int32),
+        lengths=lengths,
+        stopped=np.ones((8, 4), bool),
+        sampler_log_probs=zeros,
+        untruncated_log_probs=zeros,
+        entropies=entropies[order],
+    )
+    verdicts = Verdicts(correct[order].astype(np.float32), correct[order], [])
+    answers = Answers(lengths, rollouts.stopped, zeros, zeros, [], verdicts)
+    return rollouts, answers
+
+
+def estimate(*, order=tuple(range(8)), step=0, **overrides):
+    with tiny.devices(1):
+        setup = train.make_setup(tiny.make_config(**overrides))
+    return np.asarray(train.make_estimate(setup)(*make_batch(order), step))
+
+
+@pytest.mark.parametrize('name', ESTIMATORS)
+def test_the_place_of_a_problem_in_the_batch_does_not_matter(name):
+    settings = {'advantage__name': name, 'reward__flip_wrong': 0.5}
+    order = (3, 0, 7, 1, 6, 2, 5, 4)
+    there = estimate(order=order, **settings)
+    np.testing.assert_array_equal(there, estimate(**settings)[list(order)])
+
+
+def test_each_step_draws_its_own_groups_and_noise():
+    bootstrap = {'advantage__name': 'bootstrap_sampling'}
+    assert (estimate(step=0, **bootstrap) != estimate(step=1, **bootstrap)).any()
+    noise = {'reward__flip_wrong': 0.5, 'advantage__name': 'pass_at_1'}
+    assert (estimate(step=0, **noise) != estimate(step=1, **noise)).any()
+    assert (estimate(step=0) == estimate(step=1)).all()
+
+
+def test_noisy_rewards_are_those_of_the_step_and_the_problem():
+    _, answers = make_batch()
+    key = sampling.step_key(seed=0, purpose=Purpose.REWARD_NOISE, step=3)
+    noisy, correct = rewards.flip_wrong(
+        answers.verdicts.rewards,
+        answers.verdicts.correct,
+        fraction=0.5,
+        keys=sampling.problem_keys(key, np.arange(8)),
+    )
+    assert (np.asarray(noisy) != answers.verdicts.rewards).any()
+    expected = make_estimator('pass_at_1', num_rollouts=4)(noisy, correct)
+    got = estimate(step=3, advantage__name='pass_at_1', reward__flip_wrong=0.5)
+    np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+def test_adaptive_reads_the_entropy_of_a_token():
+    rollouts, answers = make_batch()
+    expected = make_estimator(
+        'adaptive', num_rollouts=4, k=2, high_entropy_fraction=0.25
+    )(
+        answers.verdicts.rewards,
+        answers.verdicts.correct,
+        mean_entropy=rollouts.entropies.mean(axis=(1, 2)),
+    )
+    got = estimate(advantage__name='adaptive', advantage__high_entropy_fraction=0.25)
+    np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+def verify_with(reward, *, step, row, rollout):
+    """The task's verifier, but for one reward of one training step."""
+    verify, steps = MazeTask.verify, 0
+
+    def broken(self, problems, texts):
+        nonlocal steps
+        verdicts = verify(self, problems, texts)
+        if len(problems) == 8:  # The evaluations' batches have 4.
+            if steps == step:
+                verdicts.rewards[row, rollout] = reward
+            steps += 1
+        return verdicts
+
+    return mock.patch.object(MazeTask, 'verify', broken)
+
+
+def problem_of(step, row):
+    setup = tiny.make_setup(tiny.make_config())
+    return train.train_batches(setup)[step][0][row]
+
+
+@pytest.mark.parametrize('reward', [np.nan, np.inf])
+def test_a_reward_that_is_not_finite_stops_the_run_with_its_problem(
+    reward, finished_run, tmp_path
+):
+    workdir = tiny.warm_copy(finished_run, tmp_path)
+    message = rf'reward {reward} to rollout 2 of problem {problem_of(3, 5).id}\b'
+    with (
+        verify_with(reward, step=3, row=5, rollout=2),
+        pytest.raises(ValueError, match=message),
+    ):
+        tiny.run(tiny.make_config(), workdir)
+    assert Checkpoints(workdir / 'checkpoints', keep=2).latest_step() == 2
+    assert tiny.run(tiny.make_config(), workdir)
+    tiny.assert_same_run(workdir, finished_run, last=5)
+
+
+# Step 4 is evaluated, so what step 3 left is looked at before anything is sampled;
+# what step 2 left is sampled from first.
+@pytest.mark.parametrize('step', [2, 3])
+def test_a_loss_that_is_not_finite_stops_the_run_with_step_and_problem(
+    step, finished_run, tmp_path
+):
+    make_estimate = train.make_estimate
+
+    def make_broken(setup):
+        estimate = make_estimate(setup)
+
+        def broken(rollouts, answers, at):
+            advantages = estimate(rollouts, answers, at)
+            return advantages.at[5, 2].set(np.nan) if at == step else advantages
+
+        return broken
+
+    workdir = tiny.warm_copy(finished_run, tmp_path)
+    message = rf'loss is nan at step {step}; from ids=\[{problem_of(step, 5).id}\]'
+    with (
+        mock.patch.object(train, 'make_estimate', make_broken),
+        pytest.raises(FloatingPointError, match=message),
+    ):
+        tiny.run(tiny.make_config(), workdir)
+    assert Checkpoints(workdir / 'checkpoints', keep=2).latest_step() == 2
+    assert [row['step'] for row in tiny.metrics(workdir, 'train')] == [*range(step)]
+    assert tiny.run(tiny.make_config(), workdir)
+    tiny.assert_same_run(workdir, finished_run, last=5)
+
+
+def test_what_is_evaluated_when():
+    config = tiny.make_config(eval__every=2, train__steps=5)
+    due = [train.splits_due(config, step) for step in range(6)]
+    both, one = ('validation', 'test'), ('validation',)
+    assert due == [both, (), one, (), one, both]
+    same = dataclasses.replace(
+        config, eval=dataclasses.replace(config.eval, final_split='validation')
+    )
+    assert train.splits_due(same, 5) == one
+    never = tiny.make_config(eval__every=0, eval__final_split='')
+    assert not any(train.splits_due(never, step) for step in range(6))
+    only_ends = tiny.make_config(eval__every=0)
+    assert [train.splits_due(only_ends, step) for step in (0, 2, 5)] == [
+        ('test',),
+        (),
+        ('test',),
+    ]
+
+
+def test_a_run_that_is_never_evaluated_trains(tmp_path):
+    assert tiny.run(tiny.make_config(**tiny.ONLY_STEPS, train__steps=1), tmp_path)
+    assert len(tiny.metrics(tmp_path, 'train')) == 1
+    assert not (tmp_path / 'evaluation').exists()
