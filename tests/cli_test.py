@@ -1,0 +1,199 @@
+"""What a person sees who asks for what cannot be: a clear line and no traceback."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from passk_jax import cli
+from tests import tiny
+
+# Forks before each command, so that they share the seconds of importing. There is no
+# such platform as the environment asks for: whoever starts a backend fails otherwise.
+_SCRIPT = """
+import json, os, runpy, sys, traceback
+import passk_jax.cli, passk_jax.evaluation, passk_jax.initial, passk_jax.run_log
+for name, arguments in json.loads(sys.argv[1]):
+    read, write = os.pipe()
+    if not os.fork():
+        os.dup2(write, 1), os.dup2(write, 2)
+        os.close(read), os.close(write)
+        sys.argv, status = [name, *arguments], 0
+        try:
+            runpy.run_module(f'passk_jax.{name}', run_name='__main__', alter_sys=True)
+        except SystemExit as exit:
+            status = exit.code
+        except BaseException:
+            traceback.print_exc()
+            status = 1
+        sys.stdout.flush(), sys.stderr.flush()
+        # At once: to take the interpreter down in order costs more than all this.
+        os._exit(status)
+    os.close(write)
+    with os.fdopen(read) as stream:
+        said = stream.read()
+    print(json.dumps([os.waitstatus_to_exitcode(os.wait()[1]), said]), flush=True)
+"""
+
+_TRAIN = ('--config=tests/tiny.py', '--workdir={workdir}')
+
+# Command, arguments -> what the message must name.
+CASES = {
+    'no config': ('train', ['--workdir={workdir}'], ['--config must have a value']),
+    'no such config': ('train', ['--config=absent.py'], ['absent.py', 'No such file']),
+    'unknown key': (
+        'train',
+        [*_TRAIN, '--config.advantage.kk=2'],
+        ['--config.advantage.kk=2: no such key'],
+    ),
+    'misspelt key': (
+        'train',
+        [*_TRAIN, '--config.train.step=3'],
+        ['--config.train.step=3: no such key', 'Did you mean "steps"'],
+    ),
+    'misspelt section': (
+        'train',
+        [*_TRAIN, '--config.advantag.k=2'],
+        ['--config.advantag.k=2: no such key', 'Did you mean "advantage"'],
+    ),
+    "a task's misspelt key": (
+        'train',
+        [*_TRAIN, '--config.task.params.train_size=(3,)'],
+        ['--config.task.params.train_size=(3,)', 'Did you mean "train_sizes"'],
+    ),
+    'unknown option': ('train', [*_TRAIN, '--stepz=3'], ['stepz']),
+    'wrong type': (
+        'train',
+        [*_TRAIN, '--config.train.steps=many'],
+        ['--config.train.steps=many', "'many'"],
+    ),
+    'leftover value': (
+        'train',
+        [*_TRAIN, '--config.model.remat', 'false'],
+        ["not understood: ['false']", '--config.model.remat=false'],
+    ),
+    'k above N': ('train', [*_TRAIN, '--config.advantage.k=5'], ['advantage.k=5', '4']),
+    'no whole mini-batches': (
+        'train',
+        [*_TRAIN, '--config.train.mini_batch_prompts=3'],
+        ['train.mini_batch_prompts=3 must divide train.num_prompts=8'],
+    ),
+    'unknown estimator': (
+        'train',
+        [*_TRAIN, '--config.advantage.name=pass_at_q'],
+        ["'pass_at_q'", 'pass_at_k', 'adaptive'],
+    ),
+    'unknown task': (
+        'train',
+        [*_TRAIN, '--config.task.name=amaze'],
+        ["task 'amaze' is none of ['maze']"],
+    ),
+    'unknown split': (
+        'train',
+        [*_TRAIN, '--config.eval.split=tset'],
+        ["'tset'", "['train', 'validation', 'test']"],
+    ),
+    'unknown family': (
+        'train',
+        [*_TRAIN, '--config.model.family=gpt'],
+        ["'gpt'", "['qwen2']"],
+    ),
+    'evaluate nothing': ('evaluate', [], ['--workdir must have a value']),
+    'evaluate no run': (
+        'evaluate',
+        ['--workdir={workdir}'],
+        ['is no run directory', 'config.json is absent'],
+    ),
+    'score nothing': ('score', ['--task=maze', '--output=o'], ['--input']),
+}
+
+_VALID = ('train', ['--config=tests/tiny.py', '--workdir={workdir}_valid'], [])
+
+
+@pytest.fixture(scope='module')
+def answers(tmp_path_factory):
+    """Exit status and output of every case."""
+    workdir = tmp_path_factory.mktemp('cli') / 'run'
+    commands = [
+        (name, [argument.format(workdir=workdir) for argument in arguments])
+        for name, arguments, _ in [*CASES.values(), _VALID]
+    ]
+    result = subprocess.run(
+        [sys.executable, '-W', 'ignore', '-c', _SCRIPT, json.dumps(commands)],
+        cwd=tiny.ROOT,
+        env=os.environ | {'JAX_PLATFORMS': 'no_such_platform'},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert not workdir.exists(), 'a command that cannot run leaves nothing behind'
+    return dict(zip([*CASES, 'valid'], lines, strict=True))
+
+
+@pytest.mark.parametrize('case', CASES)
+def test_what_cannot_be_done_is_said_clearly_before_jax_starts(case, answers):
+    status, said = answers[case]
+    assert status == cli.EXIT_ERROR, said
+    assert said.startswith('error: ')
+    assert 'Traceback' not in said
+    # The message, where to read on, and what a config file's own loader adds.
+    assert len(said.splitlines()) <= 5
+    for words in CASES[case][2]:
+        assert words in said
+
+
+def test_what_can_be_done_gets_as_far_as_jax(answers):
+    """Or else the tests above would not see whether a backend was started."""
+    status, said = answers['valid']
+    assert status == 1
+    assert 'no_such_platform' in said
+
+
+def run_main(body, *arguments):
+    """Exit status and standard error of a command whose main is ``body``."""
+    script = f'from passk_jax import cli\ndef main(argv): {body}\ncli.run(main)'
+    result = subprocess.run(
+        [sys.executable, '-c', script, *arguments],
+        cwd=tiny.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return result.returncode, result.stderr
+
+
+@pytest.mark.parametrize('error', ['ValueError', 'FloatingPointError', 'OSError'])
+def test_an_error_raised_on_purpose_is_a_line_and_its_traceback_is_there_on_demand(
+    error,
+):
+    body = f'raise {error}("the disk is full")'
+    status, said = run_main(body)
+    assert (status, said.splitlines()[0]) == (2, 'error: the disk is full')
+    assert 'Traceback' not in said
+    status, said = run_main(body, '--debug')
+    assert status == 1
+    assert 'Traceback' in said
+    assert f'{error}: the disk is full' in said
+
+
+def test_an_error_of_the_program_keeps_its_traceback():
+    status, said = run_main('raise KeyError("never mind")')
+    assert status == 1
+    assert 'Traceback' in said
+
+
+@pytest.mark.parametrize('status', [0, 1, 42])
+def test_the_status_of_a_command_is_what_its_main_returns(status):
+    assert run_main(f'return {status}') == (status, '')
+
+
+def test_a_command_that_returns_nothing_is_done():
+    assert run_main('pass') == (0, '')
+
+
+def test_importing_it_does_not_import_jax():
+    script = 'import sys, passk_jax.cli; sys.exit("jax" in sys.modules)'
+    subprocess.run([sys.executable, '-c', script], cwd=tiny.ROOT, check=True)

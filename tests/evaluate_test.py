@@ -1,0 +1,141 @@
+"""``python -m passk_jax.evaluate``, called as the command calls itself."""
+
+import json
+import shutil
+
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from passk_jax import evaluate
+from tests import tiny
+
+
+@pytest.fixture
+def workdir(finished_run, tmp_path):
+    """A finished run to write into."""
+    shutil.copytree(finished_run, tmp_path / 'run')
+    return tmp_path / 'run'
+
+
+def run(workdir, *leftover, **given):
+    """Calls the command with these flags; returns its records and metrics."""
+    flags.FLAGS.mark_as_parsed()
+    with flagsaver.flagsaver(workdir=str(workdir), **given), tiny.devices(1):
+        evaluate.main(['evaluate', *leftover])
+    (records,) = (workdir / 'evaluation' / 'by_command').glob('*.jsonl')
+    values = json.loads(records.with_suffix('.json').read_text())
+    return records, values
+
+
+@pytest.mark.parametrize('split', ['validation', 'test'])
+def test_it_is_the_evaluation_that_the_run_made_of_its_last_step(
+    split, workdir, capsys
+):
+    records, values = run(workdir, split=split)
+    of_the_run = workdir / 'evaluation' / f'{split}_step_00000005.jsonl'
+    assert records.read_bytes() == of_the_run.read_bytes()
+    assert records.name == of_the_run.name
+    line = tiny.metrics(workdir, split)[-1]
+    assert values == {k: v for k, v in line.items() if k not in ('step', 'split')}
+    table = dict(row.split() for row in capsys.readouterr().out.splitlines())
+    assert table.keys() == values.keys()
+    assert float(table['pass_at_4']) == pytest.approx(values['pass_at_4'], abs=1e-4)
+
+
+def test_an_earlier_checkpoint_is_evaluated_as_it_was_then(workdir):
+    records, _ = run(workdir, split='validation', step=4)
+    of_the_run = workdir / 'evaluation' / 'validation_step_00000004.jsonl'
+    assert records.read_bytes() == of_the_run.read_bytes()
+
+
+def test_flags_change_how_it_is_evaluated(workdir):
+    records, values = run(
+        workdir, split='train', num_problems=3, num_responses=8, temperature=0.5
+    )
+    assert [row['n'] for row in tiny.read_lines(records)] == [8, 8, 8]
+    assert 'pass_at_8' in values
+
+
+def test_a_run_that_goes_on_keeps_what_was_evaluated_by_command(workdir):
+    records, _ = run(workdir, split='validation')
+    assert tiny.run(tiny.make_config(), workdir)
+    assert records.exists()
+
+
+def corrupt(workdir):
+    file = max(
+        (workdir / 'checkpoints' / '5' / 'params').rglob('*'),
+        key=lambda path: path.is_file() and path.stat().st_size,
+    )
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def remove_checkpoints(workdir):
+    shutil.rmtree(workdir / 'checkpoints')
+
+
+def empty_checkpoints(workdir):
+    remove_checkpoints(workdir)
+    (workdir / 'checkpoints').mkdir()
+
+
+def remove_config(workdir):
+    (workdir / 'config.json').unlink()
+
+
+def spoil_config(workdir):
+    (workdir / 'config.json').write_text('{"name": ')
+
+
+def another_model(workdir):
+    path = workdir / 'config.json'
+    config = json.loads(path.read_text())
+    config['model']['arch']['mlp_dim'] = 48
+    path.write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    ('damage', 'message'),
+    [
+        (corrupt, r'checkpoints/5 is corrupted.*Other checkpoints.*\[4\]'),
+        (remove_checkpoints, r'no checkpoint to restore: .*checkpoints does not exist'),
+        (empty_checkpoints, r'no checkpoint to restore: .*checkpoints is empty'),
+        (remove_config, r'is no run directory: .*config.json is absent'),
+        (spoil_config, r'config.json is not a config'),
+        (another_model, r'does not fit this run.*\n.*mlp'),
+    ],
+)
+def test_a_run_that_cannot_be_read_is_an_error_that_says_why(damage, message, workdir):
+    damage(workdir)
+    with pytest.raises(ValueError, match=message):
+        run(workdir, split='validation')
+
+
+@pytest.mark.parametrize(
+    ('given', 'message'),
+    [
+        ({'step': 3}, r'no checkpoint of step=3 .* there is \(4, 5\)'),
+        ({'split': 'tset'}, r"split 'tset' is none of \['train'"),
+        ({'num_responses': 0}, r'eval.num_responses=0 must be positive'),
+        ({'temperature': -1.0}, r'eval.temperature=-1.0 must not be negative'),
+        ({'top_p': 1.5}, r'eval.top_p=1.5 must be at most 1'),
+    ],
+)
+def test_a_bad_flag_is_an_error(given, message, workdir):
+    with pytest.raises(ValueError, match=message):
+        run(workdir, **given)
+
+
+def test_leftover_arguments_are_an_error(workdir):
+    with pytest.raises(ValueError, match='not understood'):
+        run(workdir, 'test')
+
+
+def test_an_empty_split_is_an_error(workdir):
+    path = workdir / 'config.json'
+    config = json.loads(path.read_text())
+    config['task']['params'] |= {'test_sizes': [], 'test_counts': []}
+    path.write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="split 'test' of the maze task is empty"):
+        run(workdir, split='test')

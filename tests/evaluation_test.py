@@ -1,0 +1,168 @@
+"""Evaluation: each problem once, the same responses whatever the batches are."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+
+from passk_jax import evaluation, initial, metrics
+from tests import tiny
+
+
+def row(category, c, *, n=4, diversity=0.5, entropy=1.0, length=3.0, stopped=1.0):
+    return {
+        'problem_id': 0,
+        'category': category,
+        'n': n,
+        'c': c,
+        'answer_diversity': diversity,
+        'entropy': entropy,
+        'response_length': length,
+        'stopped': stopped,
+    }
+
+
+ROWS = [
+    row('3x3', 0, diversity=0.25),
+    row('3x3', 2, diversity=0.75, entropy=2.0, length=5.0),
+    row('4x4', 1, diversity=0.5, stopped=0.5),
+    row('4x4', 4, diversity=None),
+]
+
+
+def test_a_summary_is_what_a_hand_computes():
+    values = evaluation.summarize(ROWS, seed=0, bootstrap_samples=10)
+    expected = {
+        'num_problems': 4,
+        # c / n, and 1 - C(n - c, k) / C(n, k).
+        'pass_at_1': (0 + 0.5 + 0.25 + 1) / 4,
+        'pass_at_2': (0 + (1 - 1 / 6) + (1 - 3 / 6) + 1) / 4,
+        'pass_at_4': (0 + 1 + 1 + 1) / 4,
+        '3x3/pass_at_1': 0.25,
+        '3x3/pass_at_4': 0.5,
+        '4x4/pass_at_1': 0.625,
+        '4x4/pass_at_4': 1.0,
+        'entropy': 1.25,
+        'response_length': 3.5,
+        'stopped': 0.875,
+        # Of the three problems with a wrong response.
+        'answer_diversity': 0.5,
+    }
+    for name, value in expected.items():
+        assert values[name] == pytest.approx(value), name
+    intervals = {f'pass_at_{k}_{end}' for k in (1, 2, 4) for end in ('low', 'high')}
+    assert values.keys() == expected.keys() | intervals
+
+
+def test_an_interval_is_the_bootstrap_over_problems():
+    values = evaluation.summarize(ROWS, seed=3, bootstrap_samples=200)
+    low, high = metrics.bootstrap_interval(
+        np.array([0, 0.5, 0.25, 1]), seed=3, num_samples=200
+    )
+    assert (values['pass_at_1_low'], values['pass_at_1_high']) == (low, high)
+    assert low < values['pass_at_1'] < high
+
+
+@pytest.mark.parametrize(('n', 'powers'), [(1, [1]), (6, [1, 2, 4]), (8, [1, 2, 4, 8])])
+def test_every_power_of_two_up_to_n_is_there(n, powers):
+    rows = [row('3x3', 1, n=n), row('3x3', 0, n=n)]
+    values = evaluation.summarize(rows, seed=0, bootstrap_samples=10)
+    ks = [int(name[8:]) for name in values if name[8:].isdigit()]
+    assert ks == powers
+
+
+def test_diversity_is_left_out_where_no_response_is_wrong():
+    rows = [row('3x3', 4, diversity=None)]
+    values = evaluation.summarize(rows, seed=0, bootstrap_samples=10)
+    assert 'answer_diversity' not in values
+    assert all(math.isfinite(value) for value in values.values())
+
+
+def evaluate(params=None, *, split='validation', step=2, **overrides):
+    """Metrics and records of random parameters, or of those given."""
+    setup = tiny.make_setup(tiny.make_config(init__kind='scratch', **overrides))
+    with jax.set_mesh(setup.mesh):
+        if params is None:
+            params = initial.initial_params(setup, None)
+        batches = evaluation.evaluation_batches(setup, split)
+        return evaluation.evaluate(setup, params, batches, split=split, step=step)
+
+
+@pytest.fixture(scope='module')
+def evaluated():
+    return evaluate()
+
+
+def test_each_problem_is_counted_once_though_the_last_batch_is_filled(evaluated):
+    """Six problems in batches of four."""
+    values, rows = evaluated
+    assert [r['problem_id'] for r in rows] == [0, 1, 2, 3, 4, 5]
+    assert [r['category'] for r in rows] == ['3x3'] * 2 + ['4x4'] * 4
+    assert values['num_problems'] == 6
+    assert all(r['n'] == 4 and 0 <= r['c'] <= 4 for r in rows)
+
+
+@pytest.mark.parametrize('batch_size', [1, 3, 6, 8])
+def test_the_batch_size_changes_nothing(batch_size, evaluated):
+    values, rows = evaluate(eval__batch_size=batch_size)
+    before, rows_before = evaluated
+    for now, then in zip(rows, rows_before, strict=True):
+        assert now.keys() == then.keys()
+        # Lengths and counts of four responses: another sample would show here.
+        for name in ('problem_id', 'n', 'c', 'response_length', 'answer_diversity'):
+            assert now[name] == then[name]
+        assert now['entropy'] == pytest.approx(then['entropy'], rel=1e-5)
+    assert values == pytest.approx(before, rel=1e-5)
+
+
+def test_step_and_split_have_their_own_samples_and_a_second_time_the_same(evaluated):
+    values, rows = evaluate()
+    assert (values, rows) == evaluated
+    assert evaluate(step=4)[1] != rows
+    lengths = [r['response_length'] for r in rows]
+    other = evaluate(split='test')[1]
+    assert [r['response_length'] for r in other[:2]] != lengths[:2]
+
+
+def test_only_the_first_problems_where_so_many_are_asked_for(evaluated):
+    _, rows = evaluate(eval__num_problems=3)
+    for now, then in zip(rows, evaluated[1][:3], strict=True):
+        assert now == pytest.approx(then)
+
+
+def test_greedy_responses_are_all_the_same():
+    _, rows = evaluate(eval__temperature=0.0, eval__num_problems=4)
+    assert all(r['c'] in (0, 4) for r in rows)
+    # One answer given four times.
+    assert {r['answer_diversity'] for r in rows} <= {0.25, None}
+
+
+def test_records_and_metrics_of_a_run_say_the_same(finished_run):
+    """Pass@k of the (n, c) on the disk is the pass@k of the metrics."""
+    for step in (0, 2, 4, 5):
+        rows = tiny.read_lines(
+            finished_run / 'evaluation' / f'validation_step_{step:08d}.jsonl'
+        )
+        (line,) = (
+            r for r in tiny.metrics(finished_run, 'validation') if r['step'] == step
+        )
+        n, c = (np.array([r[name] for r in rows]) for name in 'nc')
+        for k in (1, 2, 4):
+            mean = metrics.pass_at_k(n, c, k=k).mean()
+            assert line[f'pass_at_{k}'] == pytest.approx(mean)
+        for size in ('3x3', '4x4'):
+            part = np.array([r['category'] == size for r in rows])
+            assert line[f'{size}/pass_at_1'] == pytest.approx((c / n)[part].mean())
+
+
+def test_a_split_that_does_not_exist_is_an_error():
+    setup = tiny.make_setup(tiny.make_config())
+    with pytest.raises(ValueError, match=r"split 'tset' is none of \['train'"):
+        evaluation.evaluation_batches(setup, 'tset')
+
+
+def test_more_problems_than_a_split_has_are_an_error():
+    setup = tiny.make_setup(tiny.make_config(eval__num_problems=7))
+    with pytest.raises(ValueError, match=r'num_problems=7 of the 6 problems'):
+        evaluation.evaluation_batches(setup, 'validation')

@@ -1,0 +1,51 @@
+"""What a command makes of a configuration."""
+
+import pytest
+
+from tests import tiny
+
+
+def test_the_parts_fit_each_other():
+    setup = tiny.make_setup(tiny.make_config())
+    assert setup.task.name == 'maze'
+    assert setup.policy.arch.vocab_size == len(setup.tokenizer)
+    assert setup.policy.arch.num_layers == 1
+    assert setup.stop_tokens == (setup.tokenizer.eos_token_id,)
+    assert setup.mesh.size == 1
+
+
+def test_every_character_of_prompts_and_demonstrations_has_a_token():
+    setup = tiny.make_setup(tiny.make_config())
+    problem = setup.task.source('train', data_dir=setup.config.data.dir)[0]
+    ids = setup.encode(problem.prompt)
+    assert len(ids) == len(problem.prompt)
+    assert setup.tokenizer.decode(ids) == problem.prompt
+    assert setup.tokenizer.encode('UDLR', add_special_tokens=False)
+
+
+def test_a_saved_tokenizer_serves_another_run(tmp_path):
+    mine = tiny.make_setup(tiny.make_config())
+    mine.tokenizer.save_pretrained(tmp_path)
+    other = tiny.make_setup(tiny.make_config(model__tokenizer=str(tmp_path)))
+    assert other.encode('S.E\n') == mine.encode('S.E\n')
+    assert other.stop_tokens == mine.stop_tokens
+
+
+def test_answers_that_have_no_room_are_an_error_before_anything_is_made():
+    config = tiny.make_config(sampling__max_response_tokens=3)
+    with pytest.raises(ValueError, match=r'too little for answers of 3 moves'):
+        tiny.make_setup(config)
+
+
+@pytest.mark.parametrize(
+    ('key', 'value', 'message'),
+    [
+        ('task__name', 'amaze', r"task 'amaze' is none of \['maze'\]"),
+        ('model__family', 'gpt', r"config.family='gpt' is none of \['qwen2'\]"),
+        ('model__tokenizer', '/absent', r"no tokenizer in '/absent'"),
+        ('mesh__data', 5, r"'data': 5.*does not fit 1 devices"),
+    ],
+)
+def test_what_does_not_exist_is_named(key, value, message):
+    with pytest.raises(ValueError, match=message):
+        tiny.make_setup(tiny.make_config(**{key: value}))

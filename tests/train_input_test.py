@@ -1,0 +1,142 @@
+"""Bad input to a whole run: what it says, and that nothing good is lost."""
+
+import contextlib
+import pathlib
+import resource
+import shutil
+from unittest import mock
+
+import pytest
+
+from passk_jax import train
+from passk_jax.checkpoint import Checkpoints
+from tests import tiny
+
+
+def test_a_directory_below_a_file_is_refused(tmp_path):
+    (tmp_path / 'file').touch()
+    with pytest.raises(ValueError, match=r'file/run cannot be made or written'):
+        tiny.run(tiny.make_config(), tmp_path / 'file' / 'run')
+
+
+def test_a_directory_of_another_config_is_refused_and_untouched(finished_run, tmp_path):
+    workdir = tmp_path / 'run'
+    shutil.copytree(finished_run, workdir)
+    other = tiny.make_config(advantage__k=3)
+    with pytest.raises(ValueError, match=r'advantage.k: 2 there, 3 now'):
+        tiny.run(other, workdir)
+    tiny.assert_same_run(workdir, finished_run, last=5)
+
+
+def test_a_corrupted_checkpoint_stops_the_run_and_names_the_one_before(
+    finished_run, tmp_path
+):
+    workdir = tmp_path / 'run'
+    shutil.copytree(finished_run, workdir)
+    corrupt(workdir / 'checkpoints' / '5' / 'opt_state')
+    with pytest.raises(ValueError, match=r'checkpoints/5 is corrupted.*\[4\]'):
+        tiny.run(tiny.make_config(), workdir)
+    # What the message says to do.
+    shutil.rmtree(workdir / 'checkpoints' / '5')
+    assert tiny.run(tiny.make_config(), workdir)
+    tiny.assert_same_run(workdir, finished_run, last=5)
+
+
+def corrupt(directory: pathlib.Path) -> None:
+    """Flips a bit in the largest file."""
+    file = max(directory.rglob('*'), key=lambda p: p.is_file() and p.stat().st_size)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+@contextlib.contextmanager
+def files_at_most(size: int):
+    """No file can grow beyond this; what the kernel says is as of a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+# Orbax's own threads come too late to say that they failed as well.
+@pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')
+def test_a_disk_that_fills_up_stops_the_run_and_keeps_the_last_checkpoint(
+    finished_run, tmp_path
+):
+    save = train.save
+
+    def save_on_a_full_disk(checkpoints, config, state, step):
+        with files_at_most(512) if step == 4 else contextlib.nullcontext():
+            save(checkpoints, config, state, step)
+
+    workdir = tiny.warm_copy(finished_run, tmp_path)
+    with (
+        mock.patch.object(train, 'save', save_on_a_full_disk),
+        pytest.raises(ValueError, match=r'checkpoints/4 could not be saved .*\[0, 2\]'),
+    ):
+        tiny.run(tiny.make_config(), workdir)
+    assert Checkpoints(workdir / 'checkpoints', keep=2).steps() == (0, 2)
+    assert tiny.run(tiny.make_config(), workdir)
+    tiny.assert_same_run(workdir, finished_run, last=5)
+
+
+def test_metrics_that_cannot_be_written_stop_the_run(finished_run, tmp_path):
+    """A line of metrics that is cut short is made again."""
+    evaluation = train.RunLog.evaluation
+
+    def on_a_full_disk(self, step, split, values, rows):
+        size = (tmp_path / 'metrics.jsonl').stat().st_size
+        full = files_at_most(size + 10) if step == 4 else contextlib.nullcontext()
+        with full:
+            evaluation(self, step, split, values, rows)
+
+    workdir = tiny.warm_copy(finished_run, tmp_path)
+    with (
+        mock.patch.object(train.RunLog, 'evaluation', on_a_full_disk),
+        pytest.raises(ValueError, match=r'cannot write .*metrics.jsonl'),
+    ):
+        tiny.run(tiny.make_config(), workdir)
+    assert tiny.run(tiny.make_config(), workdir)
+    tiny.assert_same_run(workdir, finished_run, last=5)
+
+
+def test_prompts_beyond_the_limit_are_an_error_or_dropped_as_asked(tmp_path):
+    """A 3x3 maze is 12 tokens, a 4x4 maze of the validation split 20."""
+    limit = tiny.ONLY_STEPS | {
+        'eval__every': 1,
+        'train__steps': 1,
+        'data__max_prompt_tokens': 12,
+    }
+    with pytest.raises(ValueError, match=r'problem 2 has 20 tokens.*max_prompt_tokens'):
+        tiny.run(tiny.make_config(**limit, data__overlong='error'), tmp_path)
+    # The directory is not lost to the config that could not run.
+    assert tiny.run(tiny.make_config(**limit, data__overlong='drop'), tmp_path)
+    assert [r['num_problems'] for r in tiny.metrics(tmp_path, 'validation')] == [2, 2]
+
+
+def test_a_limit_that_no_prompt_meets_is_an_error(tmp_path):
+    config = tiny.make_config(data__max_prompt_tokens=11, data__overlong='drop')
+    with pytest.raises(ValueError, match=r'all 48 prompts are longer.*12 tokens'):
+        tiny.run(config, tmp_path)
+
+
+@pytest.mark.parametrize('split', ['train', 'test'])
+def test_an_empty_split_is_an_error(split, tmp_path):
+    empty = {f'task__params__{split}_{field}': () for field in ('sizes', 'counts')}
+    with pytest.raises(ValueError, match=rf"split '{split}' of the maze task is empty"):
+        tiny.run(tiny.make_config(**empty), tmp_path)
+
+
+def test_a_batch_of_more_problems_than_there_are_is_an_error(tmp_path):
+    config = tiny.make_config(task__params__train_counts=(7,))
+    with pytest.raises(ValueError, match=r'num_prompts=8 is more than the 7 problems'):
+        tiny.run(config, tmp_path)
+
+
+def test_a_mesh_that_does_not_fit_the_devices_is_an_error(tmp_path):
+    config = tiny.make_config(mesh__data=3, mesh__fsdp=1)
+    with pytest.raises(ValueError, match=r"'data': 3.* does not fit 1 devices"):
+        tiny.run(config, tmp_path)
