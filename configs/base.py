@@ -99,9 +99,17 @@ def _init() -> ConfigDict:
             'warm_start': {
                 'steps': 200,
                 'batch_size': 64,
-                'learning_rate': 2e-3,
                 'num_problems': 0,
                 'demonstrations': 'shortest_path',
+                'optimizer': {
+                    'learning_rate': 2e-3,
+                    'warmup_updates': 20,
+                    'b1': 0.9,
+                    'b2': 0.95,
+                    'eps': 1e-8,
+                    'weight_decay': 0.0,
+                    'max_grad_norm': 1.0,
+                },
             },
         }
     )

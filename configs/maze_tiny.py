@@ -109,6 +109,6 @@ def _policy(config: ConfigDict) -> None:
     config.init.kind = 'warm_start'
     config.init.warm_start.steps = 200
     config.init.warm_start.batch_size = 64
-    config.init.warm_start.learning_rate = 2e-3
+    config.init.warm_start.optimizer.learning_rate = 2e-3
     config.init.warm_start.num_problems = 0
     config.init.warm_start.demonstrations = 'shortest_path'

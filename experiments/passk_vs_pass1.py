@@ -3,7 +3,7 @@
     python -m experiments.passk_vs_pass1 --seeds=0,1,2,3,4 --workdir=runs/passk_vs_pass1
 
 Every run is ``configs/maze_tiny.py`` through the ordinary command; a seed decides the
-warm start, the batches and the samples of both of its runs, so the two differ in the
+warm start, the batches and the draws of both of its runs, so the two differ in the
 estimator alone. Runs that have ended are not run again. One process a core, because
 that is how two cores give the most steps.
 
@@ -85,7 +85,8 @@ def lines_of(workdir: pathlib.Path, split: str) -> list[dict]:
     path = workdir / 'metrics.jsonl'
     if not path.exists():
         return []
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    # At line feeds only: a string may hold other characters that end lines.
+    lines = [json.loads(line) for line in path.read_text().split('\n') if line]
     return [line for line in lines if line['split'] == split]
 
 

@@ -70,22 +70,35 @@ class MeshConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class OptimizerConfig:
+    """AdamW with a linear warm-up to a constant rate; ``max_grad_norm=0``: no clip."""
+
+    learning_rate: float
+    warmup_updates: int
+    b1: float
+    b2: float
+    eps: float
+    weight_decay: float
+    max_grad_norm: float
+
+
+@dataclasses.dataclass(frozen=True)
 class WarmStartConfig:
     """Supervised training on the task's demonstrations before the RL.
 
     Attributes:
         steps: optimizer steps.
         batch_size: demonstrations a step.
-        learning_rate: peak learning rate of AdamW.
         num_problems: training problems demonstrated; 0: all of them.
         demonstrations: the task's kind of demonstration.
+        optimizer: of this stage alone.
     """
 
     steps: int
     batch_size: int
-    learning_rate: float
     num_problems: int
     demonstrations: str
+    optimizer: OptimizerConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,19 +202,6 @@ class LossConfig:
     entropy_coef: float
     kl_coef: float
     kl_estimator: str
-
-
-@dataclasses.dataclass(frozen=True)
-class OptimizerConfig:
-    """AdamW with a linear warm-up to a constant rate; ``max_grad_norm=0``: no clip."""
-
-    learning_rate: float
-    warmup_updates: int
-    b1: float
-    b2: float
-    eps: float
-    weight_decay: float
-    max_grad_norm: float
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,7 +34,8 @@ _POSITIVE = (
     'model.head_chunk_tokens',
     'init.warm_start.steps',
     'init.warm_start.batch_size',
-    'init.warm_start.learning_rate',
+    'init.warm_start.optimizer.learning_rate',
+    'init.warm_start.optimizer.eps',
     'data.max_prompt_tokens',
     'sampling.num_rollouts',
     'sampling.max_response_tokens',
@@ -64,6 +65,11 @@ _NOT_NEGATIVE = (
     'advantage.num_groups',
     'loss.entropy_coef',
     'loss.kl_coef',
+    'init.warm_start.optimizer.warmup_updates',
+    'init.warm_start.optimizer.b1',
+    'init.warm_start.optimizer.b2',
+    'init.warm_start.optimizer.weight_decay',
+    'init.warm_start.optimizer.max_grad_norm',
     'optimizer.warmup_updates',
     'optimizer.b1',
     'optimizer.b2',
@@ -85,7 +91,12 @@ _FRACTIONS = (
 
 _AT_MOST_1 = ('sampling.top_p', 'eval.top_p', 'loss.clip_low')
 
-_BELOW_1 = ('optimizer.b1', 'optimizer.b2')
+_BELOW_1 = (
+    'init.warm_start.optimizer.b1',
+    'init.warm_start.optimizer.b2',
+    'optimizer.b1',
+    'optimizer.b2',
+)
 
 _ARCH_SIZES = (
     'num_layers',

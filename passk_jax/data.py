@@ -88,7 +88,7 @@ def make_batches(
     encode: Encode,
     *,
     num_prompts: int,
-    seed: int,
+    seed: int | Sequence[int],
     max_prompt_tokens: int,
     overlong: str,
     process_index: int = 0,
@@ -103,7 +103,7 @@ def make_batches(
         source: problems by place.
         encode: prompt text to tokens.
         num_prompts: P, over all hosts.
-        seed: of the order.
+        seed: of the order; one number, or several: the experiment's and the purpose.
         max_prompt_tokens: longest prompt.
         overlong: ``'drop'`` longer ones, which are counted, or ``'error'``.
         process_index: which of the hosts this is; it gets its rows of each batch.

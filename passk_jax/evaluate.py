@@ -57,7 +57,10 @@ def _run_config(workdir: pathlib.Path) -> ExperimentConfig:
     path = workdir / 'config.json'
     if not path.is_file():
         raise ValueError(f'{workdir} is no run directory: {path} is absent')
-    values = json.loads(path.read_text())
+    try:
+        values = configs.to_dict(configs.from_json_dict(json.loads(path.read_text())))
+    except ValueError as error:
+        raise ValueError(f'{path} is not a config: {error}') from error
     flags_given = {
         'num_responses': _NUM_RESPONSES.value,
         'num_problems': _NUM_PROBLEMS.value,

@@ -6,6 +6,7 @@ The number right of the number drawn, (n, c), is kept for every problem, so any 
 with k <= n can be had later without sampling again.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,14 @@ Record = dict[str, Any]
 
 
 def evaluate(
-    setup: Setup, params: Params, batches: EvaluationBatches, *, split: str, step: int
-) -> tuple[dict[str, float], list[Record]]:
+    setup: Setup,
+    params: Params,
+    batches: EvaluationBatches,
+    *,
+    split: str,
+    step: int,
+    stop: Callable[[], bool] = lambda: False,
+) -> tuple[dict[str, float], list[Record]] | None:
     """Samples responses to every problem and verifies them.
 
     Args:
@@ -30,9 +37,11 @@ def evaluate(
         batches: the split's problems in order.
         split: its name; together with ``step`` it addresses the sampling keys.
         step: the training step of these parameters.
+        stop: asked before every batch.
 
     Returns:
-        Metrics (see :func:`summarize`) and one record a problem with its (n, c).
+        Metrics (see :func:`summarize`) and one record a problem with its (n, c);
+        ``None`` if told to stop.
     """
     config = setup.config.eval
     key = sampling.step_key(
@@ -43,6 +52,8 @@ def evaluate(
     )
     rows: list[Record] = []
     for problems, prompts, valid in batches:
+        if stop():
+            return None
         rollouts = sampling.sample(
             setup.policy,
             params,
@@ -60,6 +71,8 @@ def evaluate(
     values = summarize(
         rows, seed=setup.config.seed, bootstrap_samples=config.bootstrap_samples
     )
+    # A prompt over the limit is in no mean: its absence must be seen beside them.
+    values['num_dropped'] = float(batches.num_dropped)
     return values, rows
 
 
@@ -74,7 +87,9 @@ def _records(problems: list[Problem], answers: rollout.Answers) -> list[Record]:
             'c': int(verdicts.correct[p].sum()),
             # Undefined where no response is wrong.
             'answer_diversity': None if np.isnan(diversity[p]) else diversity[p],
-            'entropy': float(answers.mean_entropies[p].mean()),
+            'entropy': float(
+                np.average(answers.mean_entropies[p], weights=answers.lengths[p])
+            ),
             'response_length': float(answers.lengths[p].mean()),
             'stopped': float(answers.stopped[p].mean()),
         }
@@ -89,8 +104,9 @@ def summarize(
 
     Returns:
         ``pass_at_{k}`` with ``_low`` and ``_high`` (95 % bootstrap over problems) for
-        every k = 2^i <= n; ``entropy`` (nats a token), ``answer_diversity`` (of wrong
-        responses, over the problems that have any), ``response_length`` (tokens),
+        every k = 2^i <= n; ``entropy`` (nats, the mean over all tokens as in
+        training), ``answer_diversity`` (of wrong responses, over the problems that
+        have any), ``response_length`` (tokens),
         ``stopped`` (share ended by a stop token), and ``{category}/pass_at_{k}`` for
         the smallest and the largest k.
     """
@@ -110,8 +126,11 @@ def summarize(
         for k in (min(by_k), max(by_k)):
             mean = by_k[k][categories == category].mean()
             values[f'{category}/pass_at_{k}'] = float(mean)
-    for name in ('entropy', 'response_length', 'stopped'):
+    for name in ('response_length', 'stopped'):
         values[name] = float(np.mean([row[name] for row in rows]))
+    tokens = [row['n'] * row['response_length'] for row in rows]
+    entropies = [row['entropy'] for row in rows]
+    values['entropy'] = float(np.average(entropies, weights=tokens))
     diverse = [r['answer_diversity'] for r in rows if r['answer_diversity'] is not None]
     if diverse:
         values['answer_diversity'] = float(np.mean(diverse))

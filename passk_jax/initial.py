@@ -1,16 +1,21 @@
 """The first policy of a run: warm start, Hugging Face weights, another run, scratch.
 
 A warm start is made once and kept in ``<workdir>/warm_start``; the reference policy
-of a KL penalty is the initial policy, so a resumed run gets it from here as well.
+of a KL penalty is the initial policy, so a resumed run gets it from here as well: of
+another run, ``<workdir>/initial.json`` says which step it was.
 """
 
 import dataclasses
+import json
 import pathlib
+from collections.abc import Callable
 
+import jax
 from absl import logging
 
 from passk_jax import checkpoint, sampling
 from passk_jax.data import make_batches
+from passk_jax.files import atomic_write_text
 from passk_jax.models import hf_weights
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Params
@@ -18,8 +23,18 @@ from passk_jax.setup import Setup
 from passk_jax.warm_start import warm_start
 
 
-def initial_params(setup: Setup, workdir: pathlib.Path) -> Params:
+def initial_params(
+    setup: Setup, workdir: pathlib.Path, *, stop: Callable[[], bool] = lambda: False
+) -> Params | None:
     """Parameters before step 0, on the mesh, as ``config.init`` says.
+
+    Args:
+        setup: the run's fixed parts.
+        workdir: the run directory.
+        stop: asked while they are being made.
+
+    Returns:
+        The parameters, ``None`` if told to stop.
 
     Raises:
         ValueError: an unknown kind, or a source that does not fit the model.
@@ -29,10 +44,9 @@ def initial_params(setup: Setup, workdir: pathlib.Path) -> Params:
     if kind == 'hf':
         return hf_weights.load_params(setup.policy, config.model.source, setup.mesh)
     if kind == 'checkpoint':
-        shapes = policies.param_shapes(setup.policy, setup.mesh)
-        return checkpoint.restore_params(config.init.checkpoint, shapes)[0]
+        return _of_other_run(setup, workdir / 'initial.json')
     if kind == 'warm_start':
-        return _cached_warm_start(setup, workdir / 'warm_start')
+        return _cached_warm_start(setup, workdir / 'warm_start', stop)
     if kind == 'scratch':
         return _random_params(setup)
     raise ValueError(
@@ -47,7 +61,25 @@ def _random_params(setup: Setup) -> Params:
     return policies.init_params(setup.policy, key, setup.mesh)
 
 
-def _cached_warm_start(setup: Setup, directory: pathlib.Path) -> Params:
+def _of_other_run(setup: Setup, note: pathlib.Path) -> Params:
+    """The newest parameters of another run, and of the same step ever after.
+
+    The other run may go on, and a resumed run asks again for its KL penalty.
+    """
+    source = setup.config.init.checkpoint
+    shapes = policies.param_shapes(setup.policy, setup.mesh)
+    noted = json.loads(note.read_text()) if note.exists() else {}
+    step = noted['step'] if noted.get('checkpoint') == source else None
+    params, step = checkpoint.restore_params(source, shapes, step=step)
+    logging.info('initial parameters: step %d of %s', step, source)
+    if jax.process_index() == 0:
+        atomic_write_text(note, json.dumps({'checkpoint': source, 'step': step}) + '\n')
+    return params
+
+
+def _cached_warm_start(
+    setup: Setup, directory: pathlib.Path, stop: Callable[[], bool]
+) -> Params | None:
     config = setup.config
     # Everything that decides the values; another config makes its own.
     fingerprint = {
@@ -66,13 +98,17 @@ def _cached_warm_start(setup: Setup, directory: pathlib.Path) -> Params:
         logging.info('warm start: read from %s', directory)
         return cached
     source = setup.task.source('train', data_dir=config.data.dir)
-    if config.init.warm_start.num_problems:
-        source = source[: config.init.warm_start.num_problems]
+    if (wanted := config.init.warm_start.num_problems) > len(source):
+        raise ValueError(
+            f'init.warm_start.num_problems={wanted} of the {len(source)} there are'
+        )
+    source = source[: wanted or len(source)]
     batches = make_batches(
         source,
         setup.encode,
         num_prompts=config.init.warm_start.batch_size,
-        seed=config.seed,
+        # Another order than the RL's, which would meet the same problems again.
+        seed=(config.seed, sampling.Purpose.WARM_START),
         max_prompt_tokens=config.data.max_prompt_tokens,
         overlong=config.data.overlong,
     )
@@ -80,6 +116,7 @@ def _cached_warm_start(setup: Setup, directory: pathlib.Path) -> Params:
         start = hf_weights.load_params(setup.policy, config.model.source, setup.mesh)
     else:
         start = _random_params(setup)
-    params = warm_start(setup, start, batches)
-    checkpoint.save_cached_params(directory, params, fingerprint=fingerprint)
+    params = warm_start(setup, start, batches, stop=stop)
+    if params is not None:
+        checkpoint.save_cached_params(directory, params, fingerprint=fingerprint)
     return params

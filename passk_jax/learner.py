@@ -25,6 +25,7 @@ from jaxtyping import Array, Bool, Float
 
 from passk_jax import losses, sharding
 from passk_jax.config import LossConfig, OptimizerConfig
+from passk_jax.masked import masked_max, masked_mean
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Params, Policy
 from passk_jax.types import Rollouts
@@ -156,10 +157,11 @@ class _Learner:
             (state.params, state.opt_state),
             interleave(batch, self.num_updates),
         )
+        finite = jnp.isfinite(metrics['loss']) & jnp.isfinite(metrics['grad_norm'])
         metrics = jax.tree.map(lambda x: x.mean(axis=0), metrics)
         problem_loss, log_probs = deinterleave(by_prompt)
         metrics |= mismatch(rollouts, log_probs if once else old)
-        metrics['problem_loss'] = problem_loss
+        metrics |= {'problem_loss': problem_loss, 'finite_updates': finite}
         return TrainState(params, opt_state, state.step + 1), metrics
 
     def score(self, params: Params, rollouts: Rollouts) -> Float[Array, 'P N T']:
@@ -249,8 +251,9 @@ def make_train_step(
     Returns:
         A function of the state (donated), the rollouts, the advantages ``[P, N]``
         and the reference parameters (``None`` when ``loss.kl_coef == 0``), which
-        returns the next state and metrics: means over the step's updates, and
-        ``problem_loss [P]``, which names the culprit of a loss that is not finite.
+        returns the next state and metrics: means over the step's updates, and two
+        that name the culprit of a loss that is not finite: ``problem_loss [P]`` and
+        ``finite_updates``, a bool an update (mini-batch u has the problems u::U).
     """
     learner = _Learner(
         policy, optimizer, loss, temperature, num_updates, num_micro_batches
@@ -271,10 +274,10 @@ def response_mask(rollouts: Rollouts) -> Bool[Array, 'P N T']:
 def mismatch(rollouts: Rollouts, old_log_probs: Float[Array, 'P N T']) -> Metrics:
     """How far the sampler's log-probabilities are from the learner's own."""
     mask = response_mask(rollouts)
-    gap = jnp.abs(jnp.where(mask, rollouts.untruncated_log_probs - old_log_probs, 0))
+    gap = jnp.abs(rollouts.untruncated_log_probs - old_log_probs)
     return {
-        'sampler_gap_mean': gap.sum() / mask.sum(),
-        'sampler_gap_max': gap.max(),
+        'sampler_gap_mean': masked_mean(gap, mask),
+        'sampler_gap_max': masked_max(gap, mask),
     }
 
 

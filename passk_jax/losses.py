@@ -82,7 +82,7 @@ def kl_penalty(
     With ``d = log_probs - ref_log_probs`` (J. Schulman, "Approximating KL divergence",
     2020): ``k1 = d``, ``k2 = d^2 / 2``, ``k3 = exp(-d) - 1 + d``. k1 and k3 are
     unbiased as values; k3 is never negative and is GRPO's. As a term of the loss it is
-    the gradient that counts, and on the policy's own samples the expected gradient is
+    the gradient that counts, and on the policy's own draws the expected gradient is
     zero for k1 (it only adds noise), that of ``KL(policy || reference)`` for k2, and
     that of ``KL(reference || policy)`` for k3.
 

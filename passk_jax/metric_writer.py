@@ -182,8 +182,9 @@ def _drop_lines(path: pathlib.Path, resume_step: int) -> None:
     """Keeps the lines of earlier steps, in their order."""
     if not path.exists():
         return
-    text = path.read_text()
-    lines = text.splitlines(keepends=True)
+    # Not splitlines(), which also splits at U+2028 and others that JSON may hold.
+    with path.open() as stream:
+        lines = list(stream)
     kept = []
     for number, line in enumerate(lines, start=1):
         try:

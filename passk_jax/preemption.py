@@ -52,6 +52,14 @@ class PreemptionGuard:
             return multihost_utils.reached_preemption_sync_point(step)
         return self._signal is not None
 
+    def interrupted(self) -> bool:
+        """Says whether to leave a stage between steps, where each process asks alone.
+
+        Always False under ``jax.distributed``: there only :meth:`requested` may
+        answer, because all processes must leave at the same place.
+        """
+        return self._signal is not None
+
     def _remember(self, number: int, frame: types.FrameType | None) -> None:
         self._signal = signal.Signals(number)
         for each in _SIGNALS:

@@ -87,7 +87,8 @@ def read_lines(path: pathlib.Path) -> list[Row]:
     """The JSON objects of a file of lines; none if it is absent."""
     rows = []
     if path.exists():
-        for line in path.read_text(errors='replace').splitlines():
+        # splitlines() would also split at what a response may hold, as U+2028.
+        for line in path.read_text(errors='replace').split('\n'):
             try:
                 row = json.loads(line)
             except ValueError:

@@ -58,10 +58,16 @@ class RunLog:
         self._progress.__enter__()
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self._progress.__exit__(*exception)
-        self._report()
-        self._writer.close()
+    def __exit__(self, kind: object, *exception: object) -> None:
+        self._progress.__exit__(kind, *exception)
+        try:
+            self._report()
+        except ValueError:
+            # A report that cannot be written must not hide why the run ended.
+            if kind is None:
+                raise
+        finally:
+            self._writer.close()
 
     def flush(self) -> None:
         """Writes what is pending."""
@@ -108,7 +114,7 @@ class RunLog:
     def _write_step(self, step, problems, answers, advantages, step_metrics) -> None:
         values = rollout.fetch(step_metrics)
         check_finite(values, problems, step)
-        del values['problem_loss']
+        del values['problem_loss'], values['finite_updates']
         advantages = rollout.fetch(advantages)
         values |= batch_metrics(self._config, answers, advantages)
         self._writer.write(step, values, split='train')
@@ -140,14 +146,18 @@ def check_finite(
     Raises:
         FloatingPointError: with the step and the problems it came from.
     """
-    for name in ('loss', 'grad_norm'):
-        if not np.isfinite(values[name]):
-            bad = np.flatnonzero(~np.isfinite(values['problem_loss']))
-            ids = [problems[i].id for i in bad] or 'no single problem'
-            raise FloatingPointError(
-                f'{name} is {float(values[name])} at step {step}; from {ids=}. The '
-                'newest checkpoint is from before it'
-            )
+    finite = values['finite_updates']
+    if finite.all():
+        return
+    # Later mini-batches suffer from the parameters that this one made.
+    first = int(np.argmin(finite))
+    rows = range(first, len(problems), len(finite))
+    bad = [problems[i].id for i in rows if not np.isfinite(values['problem_loss'][i])]
+    raise FloatingPointError(
+        f'the loss or its gradient is not finite at step {step}, update {first}, from '
+        f'{f"problems {bad}" if bad else "no single problem"}. The newest checkpoint '
+        'is from before it'
+    )
 
 
 def batch_metrics(

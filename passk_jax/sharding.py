@@ -44,6 +44,7 @@ def make_mesh(
     """
     devices = jax.devices() if devices is None else devices
     sizes = {'data': data, 'fsdp': fsdp, 'tensor': tensor}
+    asked = dict(sizes)
     free = [axis for axis, size in sizes.items() if size == -1]
     taken = math.prod(size for size in sizes.values() if size != -1)
     if len(free) > 1 or taken < 1 or any(size < -1 for size in sizes.values()):
@@ -51,7 +52,7 @@ def make_mesh(
     if free:
         sizes[free[0]] = len(devices) // taken
     if math.prod(sizes.values()) != len(devices):
-        raise ValueError(f'mesh {sizes} does not fit {len(devices)} devices')
+        raise ValueError(f'mesh {asked} does not fit {len(devices)} devices')
     # Neighbours of the physical torus become neighbours in the mesh.
     grid = mesh_utils.create_device_mesh(
         tuple(sizes.values()), devices, allow_split_physical_axes=True

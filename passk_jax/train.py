@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 from absl import flags, logging
+from jax import numpy as jnp
 from ml_collections import config_flags
 
 from passk_jax import cli, learner, rewards, rollout, sampling
@@ -71,22 +72,18 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
     checkpoints = Checkpoints(workdir / 'checkpoints', keep=config.checkpoint.keep)
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.set_mesh(setup.mesh))
-        train_step = make_train_step(setup, optimizer)
-        state, ref_params = first_state(setup, optimizer, checkpoints, workdir)
-        start, last = int(state.step), config.train.steps
         guard = stack.enter_context(PreemptionGuard())
+        train_step = make_train_step(setup, optimizer)
+        first = first_state(setup, optimizer, checkpoints, workdir, guard)
+        if first is None:
+            return False
+        state, ref_params = first
+        start, last = int(state.step), config.train.steps
         log = stack.enter_context(RunLog(setup, workdir, start))
         for step in range(start, last + 1):
-            preempted = guard.requested(step)
-            for split in splits_due(config, step) if not preempted else ():
-                log.flush()
-                log.evaluation(
-                    step,
-                    split,
-                    *evaluate(
-                        setup, state.params, evaluations[split], split=split, step=step
-                    ),
-                )
+            preempted = guard.requested(step) or not evaluate_due(
+                setup, state, evaluations, log, guard, step
+            )
             if preempted or step == last or step % config.checkpoint.every == 0:
                 log.flush()
                 save(checkpoints, config, state, step)
@@ -111,7 +108,7 @@ def train_batches(setup: Setup) -> Any:
         setup.task.source('train', data_dir=config.data.dir),
         setup.encode,
         num_prompts=config.train.num_prompts,
-        seed=config.seed,
+        seed=(config.seed, Purpose.ROLLOUTS),
         max_prompt_tokens=config.data.max_prompt_tokens,
         overlong=config.data.overlong,
     )
@@ -135,6 +132,31 @@ def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
     return tuple(due)
 
 
+def evaluate_due(
+    setup: Setup,
+    state: learner.TrainState,
+    evaluations: dict[str, EvaluationBatches],
+    log: RunLog,
+    guard: PreemptionGuard,
+    step: int,
+) -> bool:
+    """Evaluates what is due before this step; False if told to stop meanwhile."""
+    for split in splits_due(setup.config, step):
+        log.flush()
+        result = evaluate(
+            setup,
+            state.params,
+            evaluations[split],
+            split=split,
+            step=step,
+            stop=guard.interrupted,
+        )
+        if result is None:
+            return False
+        log.evaluation(step, split, *result)
+    return True
+
+
 def make_train_step(setup: Setup, optimizer: Any) -> Callable[..., Any]:
     """The learner's step as this configuration has it."""
     config = setup.config
@@ -152,15 +174,27 @@ def make_train_step(setup: Setup, optimizer: Any) -> Callable[..., Any]:
 
 
 def first_state(
-    setup: Setup, optimizer: Any, checkpoints: Checkpoints, workdir: pathlib.Path
-) -> tuple[learner.TrainState, Any]:
-    """The newest checkpoint or the initial policy, and the reference policy or None."""
-    config = setup.config
-    ref_params = None
-    if config.loss.kl_coef:
-        ref_params = initial_params(setup, workdir)
-    if checkpoints.latest_step() is None:
-        params = initial_params(setup, workdir)
+    setup: Setup,
+    optimizer: Any,
+    checkpoints: Checkpoints,
+    workdir: pathlib.Path,
+    guard: PreemptionGuard,
+) -> tuple[learner.TrainState, Any] | None:
+    """The newest checkpoint or the initial policy, and the reference policy or None.
+
+    ``None`` altogether if told to stop while the initial policy was being made.
+    """
+    resumes = checkpoints.latest_step() is not None
+    ref_params = params = None
+    if setup.config.loss.kl_coef or not resumes:
+        params = initial_params(setup, workdir, stop=guard.interrupted)
+        if params is None:
+            return None
+    if setup.config.loss.kl_coef:
+        ref_params = params
+        # The state takes its parameters over; the reference keeps its own.
+        params = jax.tree.map(jnp.copy, params)
+    if not resumes:
         return learner.init_state(
             setup.policy, optimizer, params, setup.mesh
         ), ref_params

@@ -13,10 +13,11 @@ from typing import Any
 import jax
 import numpy as np
 import optax
+from absl import logging
 from jax import numpy as jnp
 
 from passk_jax import learner
-from passk_jax.config import OptimizerConfig, WarmStartConfig
+from passk_jax.masked import masked_mean
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Params
 from passk_jax.progress import Progress
@@ -53,25 +54,14 @@ def demonstrate(
 
 def make_step(setup: Setup) -> tuple[optax.GradientTransformation, Callable[..., Any]]:
     """The optimizer and the jitted supervised step."""
-    config: WarmStartConfig = setup.config.init.warm_start
-    optimizer = learner.make_optimizer(
-        OptimizerConfig(
-            learning_rate=config.learning_rate,
-            warmup_updates=min(20, config.steps),
-            b1=0.9,
-            b2=0.95,
-            eps=1e-8,
-            weight_decay=0.0,
-            max_grad_norm=1.0,
-        )
-    )
+    optimizer = learner.make_optimizer(setup.config.init.warm_start.optimizer)
 
     def loss(params: Params, prompts: Prompts, tokens: jax.Array, lengths: jax.Array):
         log_probs, _ = policies.token_log_probs(
             setup.policy, params, prompts, tokens, temperature=1.0
         )
         mask = jnp.arange(tokens.shape[-1]) < lengths[..., None]
-        return -jnp.where(mask, log_probs, 0).sum() / jnp.maximum(mask.sum(), 1)
+        return -masked_mean(log_probs, mask)
 
     def step(
         state: learner.TrainState,
@@ -89,23 +79,32 @@ def make_step(setup: Setup) -> tuple[optax.GradientTransformation, Callable[...,
     return optimizer, jax.jit(step, donate_argnums=0, out_shardings=(shardings, None))
 
 
-def warm_start(setup: Setup, params: Params, batches: Any) -> Params:
+def warm_start(
+    setup: Setup, params: Params, batches: Any, *, stop: Callable[[], bool]
+) -> Params | None:
     """Trains ``params`` on demonstrations; takes ownership of them.
 
     Args:
         setup: the run's fixed parts.
         params: where to start.
         batches: ``batches[step] -> (problems, Prompts)``.
+        stop: asked at every step; a stage that is stopped starts anew.
+
+    Returns:
+        The parameters, ``None`` if stopped.
 
     Raises:
+        ValueError: no demonstration of a batch fits in a response.
         FloatingPointError: the loss is not finite, with its step.
     """
     config = setup.config.init.warm_start
     optimizer, step_fn = make_step(setup)
     state = learner.init_state(setup.policy, optimizer, params, setup.mesh)
-    pending = None
+    pending, num_dropped = None, 0
     with Progress(config.steps, initial=0, description='warm start') as progress:
         for step in range(config.steps):
+            if stop():
+                return None
             problems, prompts = batches[step]
             tokens, lengths, dropped = demonstrate(setup, problems)
             if dropped == len(problems):
@@ -113,6 +112,7 @@ def warm_start(setup: Setup, params: Params, batches: Any) -> Params:
                     f'no demonstration of warm-start step {step} fits in '
                     f'{setup.config.sampling.max_response_tokens=}'
                 )
+            num_dropped += dropped
             state, loss = step_fn(state, *place(setup, (prompts, tokens, lengths)))
             # Read the loss of the step before: this one is still running.
             if pending is not None:
@@ -120,6 +120,12 @@ def warm_start(setup: Setup, params: Params, batches: Any) -> Params:
             pending = loss
         if pending is not None:
             progress.update(config.steps, loss=_finite(pending, config.steps - 1))
+    if num_dropped:
+        logging.warning(
+            '%d of %d demonstrations were longer than a response may be, and left out',
+            num_dropped,
+            config.steps * config.batch_size,
+        )
     return state.params
 
 

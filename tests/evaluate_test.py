@@ -88,6 +88,10 @@ def spoil_config(workdir):
     (workdir / 'config.json').write_text('{"name": ')
 
 
+def empty_config(workdir):
+    (workdir / 'config.json').write_text('{}')
+
+
 def another_model(workdir):
     path = workdir / 'config.json'
     config = json.loads(path.read_text())
@@ -102,7 +106,8 @@ def another_model(workdir):
         (remove_checkpoints, r'no checkpoint to restore: .*checkpoints does not exist'),
         (empty_checkpoints, r'no checkpoint to restore: .*checkpoints is empty'),
         (remove_config, r'is no run directory: .*config.json is absent'),
-        (spoil_config, r'config.json is not a config'),
+        (spoil_config, r'config.json is not a config: Expecting value'),
+        (empty_config, r'config.json is not a config: missing keys'),
         (another_model, r'does not fit this run.*\n.*mlp'),
     ],
 )

@@ -109,7 +109,7 @@ def test_the_batch_size_changes_nothing(batch_size, evaluated):
     before, rows_before = evaluated
     for now, then in zip(rows, rows_before, strict=True):
         assert now.keys() == then.keys()
-        # Lengths and counts of four responses: another sample would show here.
+        # Lengths and counts of four responses: another draw would show here.
         for name in ('problem_id', 'n', 'c', 'response_length', 'answer_diversity'):
             assert now[name] == then[name]
         assert now['entropy'] == pytest.approx(then['entropy'], rel=1e-5)

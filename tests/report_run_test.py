@@ -36,6 +36,13 @@ def test_lines_cut_short_are_skipped_and_the_others_kept(tmp_path):
     assert run.config == {}
 
 
+def test_a_response_may_hold_any_character_that_ends_lines_elsewhere(tmp_path):
+    rows = [{'step': 0, 'split': 'train', 'text': f'a{c}b'} for c in '\u2028\x85\x1c\r']
+    text = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows)
+    (tmp_path / 'metrics.jsonl').write_text(text)
+    assert report_run.read_lines(tmp_path / 'metrics.jsonl') == rows
+
+
 def test_dumps_are_in_the_order_of_their_steps(tmp_path):
     for step in (100, 20, 3):
         _write_lines(tmp_path / 'rollouts' / f'step_{step:08d}.jsonl', {})

@@ -25,8 +25,8 @@ def test_one_free_axis_takes_the_devices_that_are_left():
         ((0, 1, 1), 'positive'),
         ((-2, 1, -1), 'positive'),
         ((3, 1, 1), "'data': 3.*8 devices"),
-        ((-1, 3, 1), "'fsdp': 3.*8 devices"),
-        ((-1, 16, 1), "'fsdp': 16.*8 devices"),
+        ((-1, 3, 1), "'data': -1, 'fsdp': 3.*8 devices"),
+        ((-1, 16, 1), "'data': -1, 'fsdp': 16.*8 devices"),
         ((4, 4, 1), '8 devices'),
     ],
 )

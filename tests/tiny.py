@@ -44,7 +44,7 @@ def get_config() -> ConfigDict:
     arch.num_heads, arch.num_kv_heads, arch.head_dim = 2, 1, 8
     config.init.warm_start.steps = 40
     config.init.warm_start.batch_size = 16
-    config.init.warm_start.learning_rate = 2e-2
+    config.init.warm_start.optimizer.learning_rate = 2e-2
     params = config.task.params
     # Easy ones, so that there is a reward; two sizes, to break results down by.
     params.min_path, params.max_path = 1, 3
@@ -177,6 +177,7 @@ def saved_arrays(workdir: pathlib.Path, step: int) -> dict[str, np.ndarray]:
 def assert_same_run(a: pathlib.Path, b: pathlib.Path, *, last: int) -> None:
     """Two finished runs are one: files byte for byte, arrays bit for bit."""
     ours, theirs = contents(a), contents(b)
+    assert 'metrics.jsonl' in ours
     assert ours.keys() == theirs.keys()
     different = [name for name in ours if ours[name] != theirs[name]]
     assert not different

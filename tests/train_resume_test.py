@@ -135,3 +135,33 @@ def everything(workdir: pathlib.Path) -> dict[str, bytes]:
         for path in files
         if not path.name.startswith('.lock')
     }
+
+
+def test_the_reference_of_a_kl_and_every_key_survive_a_stop(finished_run, tmp_path):
+    """The other run, whose newest parameters are the reference, goes on meanwhile."""
+    other = tmp_path / 'other'
+    shutil.copytree(finished_run, other)
+    newest = other / 'checkpoints' / '5'
+    newest.rename(tmp_path / '5')
+    config = tiny.make_config(
+        **tiny.ONLY_STEPS
+        | {
+            'init__kind': 'checkpoint',
+            'init__checkpoint': str(other),
+            'advantage__name': 'bootstrap_sampling',
+            'reward__flip_wrong': 0.5,
+            'loss__kl_coef': 0.1,
+            'log__rollouts_every': 1,
+            'train__steps': 3,
+        }
+    )
+    assert tiny.run(config, tmp_path / 'a')
+    stop = mock.patch.object(
+        train.PreemptionGuard, 'requested', lambda self, step: step == 2
+    )
+    with stop:
+        assert not tiny.run(config, tmp_path / 'b')
+    (tmp_path / '5').rename(newest)
+    assert tiny.run(config, tmp_path / 'b')
+    tiny.assert_same_run(tmp_path / 'a', tmp_path / 'b', last=3)
+    assert tiny.metrics(tmp_path / 'b', 'train')[-1]['ref_kl'] > 0

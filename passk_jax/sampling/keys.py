@@ -2,7 +2,7 @@
 
 A key is ``fold_in`` of (seed, purpose, split, step), then of (problem, rollout,
 position). Nothing is carried from draw to draw, so resuming, re-sharding, another
-batch order or another micro-batch changes no sample, and two draws with different
+batch order or another micro-batch changes no draw, and two draws with different
 addresses share no noise.
 """
 
