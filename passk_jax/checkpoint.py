@@ -26,9 +26,8 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 from absl import logging
-from jax.experimental import multihost_utils
 
-from passk_jax import digests
+from passk_jax import digests, hosts
 from passk_jax.files import atomic_write_text
 
 PyTree = Any
@@ -73,7 +72,7 @@ class Checkpoints:
             self._directory.mkdir(parents=True, exist_ok=True)
             if jax.process_index() == 0:
                 _remove_leftovers(self._directory)
-        _barrier('passk_jax checkpoints open')
+        hosts.barrier('passk_jax checkpoints open')
 
     def steps(self) -> tuple[int, ...]:
         """The steps that have a complete checkpoint, ascending."""
@@ -153,6 +152,11 @@ def restore_params(
     return _restore(directory / str(step), {'params': target})[0]['params'], step
 
 
+def newest_step(workdir: str | os.PathLike[str]) -> int:
+    """The newest checkpoint's step of a run; ValueError if it has none."""
+    return _choose(pathlib.Path(workdir).absolute() / 'checkpoints', None)
+
+
 def save_cached_params(
     directory: str | os.PathLike[str], params: PyTree, *, fingerprint: Mapping[str, Any]
 ) -> None:
@@ -216,14 +220,14 @@ def _save(
             checkpointer.save(saving, args=ocp.args.Composite(**args))
         if jax.process_index() == 0:
             atomic_write_text(saving / 'meta.json', text)
-        _barrier('passk_jax checkpoint written')
+        hosts.barrier('passk_jax checkpoint written')
         digests.write_digests(
             saving, process=jax.process_index(), num_processes=jax.process_count()
         )
-        _barrier('passk_jax checkpoint digested')
+        hosts.barrier('passk_jax checkpoint digested')
         if jax.process_index() == 0:
             saving.rename(path)
-        _barrier('passk_jax checkpoint saved')
+        hosts.barrier('passk_jax checkpoint saved')
 
 
 def _restore(
@@ -366,11 +370,6 @@ def _remove_leftovers(directory: pathlib.Path) -> None:
         if path.name.endswith(_DELETING) or _SAVING in path.name:
             logging.info('removing an unfinished checkpoint: %s', path)
             shutil.rmtree(path)
-
-
-def _barrier(name: str) -> None:
-    if jax.process_count() > 1:
-        multihost_utils.sync_global_devices(name)
 
 
 @contextlib.contextmanager

@@ -2,14 +2,17 @@
 
 Exit status: 0 done; 2 an error that its message explains, in a line or two on stderr
 (a bad option or file, a full disk, a loss that is not finite); 42 preempted and saved
-(see ``preemption.py``); 1 what the command means by it, or an error of the program
-itself, with its traceback. No JAX is imported.
+(see ``preemption.py``); 1 what the command means by it, or an error that nobody meant
+to raise, as of shapes that do not fit, with its traceback. No JAX is imported.
 """
 
+import dis
 import functools
+import pathlib
 import re
 import sys
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 
 from absl import app, flags
 
@@ -17,6 +20,9 @@ Main = Callable[[Sequence[str]], int | None]
 
 EXIT_ERROR = 2
 """Exit status after an error that trying again would only repeat."""
+
+_PACKAGE = pathlib.Path(__file__).resolve().parent
+_OUR_CODE = (_PACKAGE, _PACKAGE.parent / 'configs')
 
 # Here because flags are global, and a process may import more than one command.
 WORKDIR = flags.DEFINE_string(
@@ -35,30 +41,85 @@ def _explained(main: Main, argv: Sequence[str]) -> int:
     try:
         return main(argv) or 0
     except (ValueError, FloatingPointError, OSError) as error:
-        if _DEBUG.value:
+        if _DEBUG.value or not _explains_itself(error):
             raise
         sys.stderr.write(f'error: {error}\n(--debug shows where it was raised)\n')
         return EXIT_ERROR
 
 
+def _explains_itself(error: Exception) -> bool:
+    """Whether a ``raise`` of this repository made it, or the system refused it a file.
+
+    numpy and JAX raise ValueErrors too, and their words say little without the place.
+    """
+    last = error.__traceback__
+    while last.tb_next is not None:
+        last = last.tb_next
+    code = last.tb_frame.f_code
+    file = pathlib.Path(code.co_filename).resolve()
+    if not any(file.is_relative_to(folder) for folder in _OUR_CODE):
+        return False
+    # What was going on in that frame: a raise, or a call of something written in C.
+    raised = code.co_code[last.tb_lasti] == dis.opmap['RAISE_VARARGS']
+    return raised or isinstance(error, OSError)
+
+
 def _parse_flags(argv: Sequence[str]) -> list[str]:
     try:
         return flags.FLAGS(argv)
-    except flags.Error as error:
-        message = f'{error}\n(--help lists the options)'
-    except (AttributeError, KeyError) as error:
-        # What ml_collections raises for an override of a key that the config has not:
-        # its name, and a suggestion if there is one.
-        text = str(error)
-        name, hint = re.search(r'\w+', text), re.search(r'Did you mean.*\?', text)
-        option = name and _option_with(argv, name.group())
-        if option is None:
+    # Broad, because to parse --config is to run a file that can raise anything.
+    except Exception as error:
+        path = _config_path(argv)
+        message = _error_in(path, error) or _unknown_key(argv, error)
+        if message is None and isinstance(error, flags.Error):
+            message = f'{error}\n(--help lists the options)'
+        if message is None and path:
+            message = f'{path} is no config file: {error}'
+        if message is None or '--debug' in argv:
             raise
-        message = f'{option}: no such key in the config'
-        if hint:
-            message += f'. {hint.group()}'
     sys.stderr.write(f'error: {message}\n')
     sys.exit(EXIT_ERROR)
+
+
+def _config_path(argv: Sequence[str]) -> str:
+    """The file of ``--config``, without what a colon gives it; ``''`` if none."""
+    for option, following in zip(argv, [*argv[1:], ''], strict=True):
+        if match := re.fullmatch(r'--?config(?:=(.*))?', option):
+            return (match[1] or following).split(':')[0]
+    return ''
+
+
+def _error_in(path: str, error: Exception) -> str | None:
+    """What the file raised and on which line, ``None`` if it raised nothing."""
+    for each in _with_causes(error):
+        kind = type(each).__name__
+        if isinstance(each, SyntaxError) and each.filename == path:
+            return f'{path}, line {each.lineno}: {kind}: {each.msg}'
+        frames = traceback.extract_tb(each.__traceback__)
+        if lines := [frame.lineno for frame in frames if frame.filename == path]:
+            return f'{path}, line {lines[-1]}: {kind}: {each}'
+    return None
+
+
+def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, and what was being handled when it was raised, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _unknown_key(argv: Sequence[str], error: Exception) -> str | None:
+    """What ml_collections means if an override has a key that the config has not."""
+    if not isinstance(error, AttributeError | KeyError):
+        return None
+    # It gives the key's name, and a suggestion if there is one.
+    text = str(error)
+    name, hint = re.search(r'\w+', text), re.search(r'Did you mean.*\?', text)
+    option = name and _option_with(argv, name.group())
+    if option is None:
+        return None
+    message = f'{option}: no such key in the config'
+    return f'{message}. {hint.group()}' if hint else message
 
 
 def _option_with(argv: Sequence[str], name: str) -> str | None:

@@ -299,8 +299,17 @@ def from_config_dict(config: ConfigDict) -> ExperimentConfig:
 
     Raises:
         ValueError: an unknown, missing, mistyped or impossible value; the message
-            names the dotted key.
+            names the dotted key. Or it is no ConfigDict.
     """
+    if not isinstance(config, ConfigDict):
+        try:
+            # ml_collections puts an object in place of a file that cannot be read,
+            # which says so when it is looked into.
+            getattr(config, 'lock', None)
+        except OSError as error:
+            raise ValueError(str(error)) from error
+        kind = type(config).__name__
+        raise ValueError(f'get_config() must return a ConfigDict; this one a {kind}')
     return _checked(config_checks.build(ExperimentConfig, config.to_dict()))
 
 

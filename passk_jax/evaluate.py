@@ -3,18 +3,22 @@
     python -m passk_jax.evaluate --workdir=runs/maze_tiny --split=test
 
 The run's own configuration says how; the flags below change it for this evaluation.
-The table goes to standard output, and (n, c) of every problem to
-``<workdir>/evaluation/by_command/``.
+The table goes to standard output; (n, c) of every problem, and how it was had, to
+``<workdir>/evaluation/by_command/``, under a name that has what the flags changed.
+``--hosts`` and ``--mesh`` say where it runs, which changes no response.
 """
 
+import dataclasses
 import json
 import pathlib
+import re
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 from absl import flags
 
-from passk_jax import cli
+from passk_jax import cli, hosts
 from passk_jax import config as configs
 from passk_jax.checkpoint import restore_params
 from passk_jax.config import ExperimentConfig
@@ -29,13 +33,18 @@ _NUM_RESPONSES = flags.DEFINE_integer('num_responses', None, 'To each problem.')
 _NUM_PROBLEMS = flags.DEFINE_integer('num_problems', None, 'Of the split; 0: all.')
 _TEMPERATURE = flags.DEFINE_float('temperature', None, 'Of the sampling; 0: greedy.')
 _TOP_P = flags.DEFINE_float('top_p', None, 'Of the sampling.')
+_MESH = flags.DEFINE_string(
+    'mesh', None, "data,fsdp,tensor, of which one may be -1; the run's if absent."
+)
 
 
 def main(argv: Sequence[str]) -> None:
     """Evaluates the run in ``--workdir``; prints a table, keeps the records."""
     configs.reject_leftover_arguments(argv)
     workdir = pathlib.Path(cli.WORKDIR.value)
-    config = _run_config(workdir)
+    of_run = _run_config(workdir)
+    config = _with_flags(of_run)
+    hosts.join_hosts(hosts.HOSTS.value)
     setup = make_setup(config)
     batches = evaluation_batches(setup, _SPLIT.value)
     shapes = policies.param_shapes(setup.policy, setup.mesh)
@@ -43,24 +52,39 @@ def main(argv: Sequence[str]) -> None:
         params, step = restore_params(workdir, shapes, step=_STEP.value)
         values, rows = evaluate(setup, params, batches, split=_SPLIT.value, step=step)
     if jax.process_index() == 0:
-        stem = workdir / 'evaluation' / 'by_command' / f'{_SPLIT.value}_step_{step:08d}'
+        changes = ''.join(f'_{k}={v}' for k, v in _changes(of_run, config).items())
+        name = f'{_SPLIT.value}_step_{step:08d}{changes}'
         lines = ''.join(json.dumps(row) + '\n' for row in rows)
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write_text(stem.with_suffix('.jsonl'), lines)
-        atomic_write_text(stem.with_suffix('.json'), json.dumps(values, indent=2))
+        summary = {
+            'split': _SPLIT.value,
+            'step': step,
+            'eval': dataclasses.asdict(config.eval),
+            'num_dropped': batches.num_dropped,
+            'metrics': values,
+        }
+        directory = workdir / 'evaluation' / 'by_command'
+        directory.mkdir(parents=True, exist_ok=True)
+        atomic_write_text(directory / f'{name}.jsonl', lines)
+        text = json.dumps(summary, indent=2) + '\n'
+        atomic_write_text(directory / f'{name}.json', text)
         for name, value in values.items():
             print(f'{name:<28} {value:.4f}')
 
 
 def _run_config(workdir: pathlib.Path) -> ExperimentConfig:
-    """The run's configuration, with what the flags change of its evaluation."""
+    """The run's configuration."""
     path = workdir / 'config.json'
     if not path.is_file():
         raise ValueError(f'{workdir} is no run directory: {path} is absent')
     try:
-        values = configs.to_dict(configs.from_json_dict(json.loads(path.read_text())))
+        return configs.from_json_dict(json.loads(path.read_text()))
     except ValueError as error:
         raise ValueError(f'{path} is not a config: {error}') from error
+
+
+def _with_flags(config: ExperimentConfig) -> ExperimentConfig:
+    """The configuration with what the flags change of its evaluation."""
+    values = configs.to_dict(config)
     flags_given = {
         'num_responses': _NUM_RESPONSES.value,
         'num_problems': _NUM_PROBLEMS.value,
@@ -68,7 +92,18 @@ def _run_config(workdir: pathlib.Path) -> ExperimentConfig:
         'top_p': _TOP_P.value,
     }
     values['eval'] |= {k: v for k, v in flags_given.items() if v is not None}
+    if _MESH.value is not None:
+        sizes = _MESH.value.split(',')
+        if len(sizes) != 3 or not all(re.fullmatch(r'-?\d+', size) for size in sizes):
+            raise ValueError(f'mesh={_MESH.value!r} must be data,fsdp,tensor: -1,1,1')
+        values['mesh'] = dict(zip(values['mesh'], map(int, sizes), strict=True))
     return configs.from_json_dict(values)
+
+
+def _changes(of_run: ExperimentConfig, config: ExperimentConfig) -> dict[str, Any]:
+    """What is evaluated otherwise than the run did, by field."""
+    before, now = (dataclasses.asdict(each.eval) for each in (of_run, config))
+    return {name: value for name, value in now.items() if value != before[name]}
 
 
 if __name__ == '__main__':

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import jax
 from absl import logging
 
-from passk_jax import checkpoint, sampling
+from passk_jax import checkpoint, hosts, sampling
 from passk_jax.data import make_batches
 from passk_jax.files import atomic_write_text
 from passk_jax.models import hf_weights
@@ -64,16 +64,22 @@ def _random_params(setup: Setup) -> Params:
 def _of_other_run(setup: Setup, note: pathlib.Path) -> Params:
     """The newest parameters of another run, and of the same step ever after.
 
-    The other run may go on, and a resumed run asks again for its KL penalty.
+    The other run may go on, and a resumed run asks again for its KL penalty: what was
+    read first, and where, is noted.
     """
     source = setup.config.init.checkpoint
     shapes = policies.param_shapes(setup.policy, setup.mesh)
     noted = json.loads(note.read_text()) if note.exists() else {}
-    step = noted['step'] if noted.get('checkpoint') == source else None
-    params, step = checkpoint.restore_params(source, shapes, step=step)
-    logging.info('initial parameters: step %d of %s', step, source)
+    if noted.get('checkpoint') == source:
+        return checkpoint.restore_params(noted['path'], shapes, step=noted['step'])[0]
+    path = pathlib.Path(source).absolute()
+    # Another host may see a newer one, if the other run is being trained.
+    step = hosts.agreed(checkpoint.newest_step(path))
+    params, _ = checkpoint.restore_params(path, shapes, step=step)
+    logging.info('initial parameters: step %d of %s', step, path)
     if jax.process_index() == 0:
-        atomic_write_text(note, json.dumps({'checkpoint': source, 'step': step}) + '\n')
+        noted = {'checkpoint': source, 'path': str(path), 'step': step}
+        atomic_write_text(note, json.dumps(noted, indent=2) + '\n')
     return params
 
 

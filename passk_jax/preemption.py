@@ -1,13 +1,16 @@
 """Being told to stop: finish the step, save, leave.
 
 Alone, a process that gets SIGTERM (the scheduler) or SIGINT (Ctrl-C) remembers it, and
-the loop asks at each step; a second signal kills at once, even inside compiled code.
+the loop asks at each step; a later one kills at once, even inside compiled code. What
+follows within a second is the first one again: ``timeout`` and schedulers signal the
+process and its group, so that it comes twice, and the save must outlive that.
 Under ``jax.distributed`` JAX listens to SIGTERM itself and makes all processes agree on
 the step, so no handler is installed over its own. Saving is the caller's part.
 """
 
 import os
 import signal
+import time
 import types
 
 import jax
@@ -18,6 +21,7 @@ EXIT_PREEMPTED = 42
 """Exit status after a preemption save; launchers read it as "retry, not counted"."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_REPEAT_SECONDS = 1.0
 
 
 class PreemptionGuard:
@@ -61,12 +65,16 @@ class PreemptionGuard:
         return self._signal is not None
 
     def _remember(self, number: int, frame: types.FrameType | None) -> None:
-        self._signal = signal.Signals(number)
         for each in _SIGNALS:
-            # Not a handler of ours: Python runs those between bytecodes only.
-            signal.signal(each, signal.SIG_DFL)
+            signal.signal(each, signal.SIG_IGN)
+        self._signal = signal.Signals(number)
         logging.warning(
             '%s: process %d saves after this step and stops; once more stops at once',
             self._signal.name,
             os.getpid(),
         )
+        # Repeats are lost in this pause. Afterwards it is not a handler of ours that
+        # ends the process, because Python runs those between bytecodes only.
+        time.sleep(_REPEAT_SECONDS)
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_DFL)

@@ -8,8 +8,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
+from passk_jax import sharding
 from passk_jax.advantages import (
     ESTIMATORS,
     estimator_parameters,
@@ -208,11 +210,15 @@ def curve_in_use(run: Run) -> dict[str, Any] | None:
     estimate = make_estimator(shown, num_rollouts=num_rollouts, **parameters)
     counts = np.arange(num_rollouts + 1)
     correct = np.arange(num_rollouts) < counts[:, None]
-    advantages = np.asarray(estimate(correct.astype(np.float32), correct))
-    # Right responses come first; all right and all wrong have no other kind.
-    positive = np.where(counts > 0, advantages[:, 0], 0.0)
-    negative = np.where(counts < num_rollouts, advantages[:, -1], 0.0)
-    eta = sum_abs_advantage(counts, positive, negative, num_rollouts=num_rollouts)
+    # Process 0 draws alone: a mesh that the caller has set would want the others.
+    device = jax.local_devices()[0]
+    with jax.set_mesh(sharding.one_device_mesh(device)):
+        rewards = jax.device_put((correct.astype(np.float32), correct), device)
+        advantages = jax.device_get(estimate(*rewards))
+        # Right responses come first; all right and all wrong have no other kind.
+        positive = np.where(counts > 0, advantages[:, 0], 0.0)
+        negative = np.where(counts < num_rollouts, advantages[:, -1], 0.0)
+        eta = sum_abs_advantage(counts, positive, negative, num_rollouts=num_rollouts)
     described = ', '.join(f'{key}={value}' for key, value in parameters.items())
     return {
         'name': f'{shown} ({described})' if described else shown,

@@ -3,6 +3,7 @@
 :func:`prepare_workdir` is called before devices are used. What is in a run directory:
 
     config.json, git.json      as resolved, and the code's revision, as it began
+    git.diff                   what was changed since that revision, if anything was
     metrics.jsonl              values only, bit for bit the same in every run
     timing.jsonl               seconds and tokens a second
     tensorboard/, rollouts/, evaluation/, checkpoints/, warm_start/, tokenizer/
@@ -25,9 +26,10 @@ import filelock
 import jax
 from absl import logging
 
-from passk_jax.files import atomic_write_text
+from passk_jax.files import atomic_write_bytes, atomic_write_text
 
 _MIN_FREE_BYTES = 64 << 20
+_MAX_DIFF_BYTES = 1 << 20
 _SHOWN_DIFFERENCES = 20
 
 
@@ -91,21 +93,25 @@ def git_state(directory: str | os.PathLike[str]) -> dict[str, Any]:
     if revision is None or not _git(directory, 'ls-files', '.'):
         return {'revision': None, 'dirty': None, 'diff_sha256': None}
     status = _git(directory, 'status', '--porcelain')
-    diff = _git(directory, 'diff', 'HEAD')
+    diff = git_diff(directory)
     return {
-        'revision': revision.strip(),
+        'revision': revision.decode().strip(),
         'dirty': bool(status),
-        'diff_sha256': hashlib.sha256(diff.encode()).hexdigest() if diff else None,
+        'diff_sha256': hashlib.sha256(diff).hexdigest() if diff else None,
     }
 
 
-def _git(directory: str | os.PathLike[str], *arguments: str) -> str | None:
+def git_diff(directory: str | os.PathLike[str]) -> bytes:
+    """Changes to tracked files since the revision, such as ``git apply`` takes."""
+    options = ('--binary', '--no-ext-diff', '--no-color')
+    return _git(directory, 'diff', *options, 'HEAD') or b''
+
+
+def _git(directory: str | os.PathLike[str], *arguments: str) -> bytes | None:
     try:
         return subprocess.run(
             ['git', '-C', os.fspath(directory), *arguments],
             capture_output=True,
-            text=True,
-            errors='replace',
             check=True,
             timeout=30,
         ).stdout
@@ -196,15 +202,29 @@ def _flat(config: Any, prefix: str = '') -> dict[str, Any]:
 
 
 def _write_once(path: pathlib.Path, config_json: str) -> None:
-    git, begun = git_state(pathlib.Path(__file__).parent), _has_begun(path)
+    code = pathlib.Path(__file__).parent
+    git, begun = git_state(code), _has_begun(path)
     if begun and (path / 'git.json').exists():
         began = json.loads((path / 'git.json').read_text())
         if began != git:
             logging.warning('the run began with code %s; this is %s', began, git)
     else:
         atomic_write_text(path / 'git.json', json.dumps(git, indent=2) + '\n')
+        _write_diff(path / 'git.diff', git_diff(code) if git['diff_sha256'] else b'')
     if not (begun and (path / 'config.json').exists()):
         atomic_write_text(path / 'config.json', config_json)
+
+
+def _write_diff(path: pathlib.Path, diff: bytes) -> None:
+    """Writes the diff, or as much of it as is reasonable with a last line to say so."""
+    if not diff:
+        path.unlink(missing_ok=True)
+        return
+    if len(diff) > _MAX_DIFF_BYTES:
+        logging.warning('%s is cut: the diff has %d bytes', path, len(diff))
+        end = f'\n[cut here: {_MAX_DIFF_BYTES} of {len(diff)} bytes]\n'
+        diff = diff[:_MAX_DIFF_BYTES] + end.encode()
+    atomic_write_bytes(path, diff)
 
 
 @contextlib.contextmanager

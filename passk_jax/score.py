@@ -22,9 +22,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from absl import app, flags, logging
+from absl import flags, logging
 
-from passk_jax import cli, files, tasks
+from passk_jax import cli, config, files, tasks
 
 _TASK = flags.DEFINE_enum('task', None, sorted(tasks.TASKS), 'Whose verifier to ask.')
 _INPUT = flags.DEFINE_string('input', None, 'JSON lines to read.')
@@ -122,8 +122,8 @@ def _check_writable(path: pathlib.Path) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    if len(argv) > 1:
-        raise app.UsageError(f'arguments not understood: {argv[1:]}')
+    """Scores ``--input``; 1 if any line of it was malformed."""
+    config.reject_leftover_arguments(argv)
     num_malformed = score_file(
         _TASK.value, input_path=_INPUT.value, output_path=_OUTPUT.value
     )

@@ -5,6 +5,7 @@ then devices. :class:`Setup` holds what stays the same through a run.
 """
 
 import dataclasses
+import math
 from typing import Any
 
 from absl import logging
@@ -56,6 +57,7 @@ def make_setup(config: ExperimentConfig) -> Setup:
     policy = policies.make_policy(config.model, _architecture(config, len(tokenizer)))
     mesh = sharding.make_mesh(**dataclasses.asdict(config.mesh))
     logging.info('devices: %d x %s', mesh.size, mesh.devices.flat[0].device_kind)
+    _warn_of_whole_batches(config, mesh)
     return Setup(
         config=config,
         task=task,
@@ -64,6 +66,26 @@ def make_setup(config: ExperimentConfig) -> Setup:
         policy=policy,
         mesh=mesh,
     )
+
+
+def _warn_of_whole_batches(config: ExperimentConfig, mesh: Mesh) -> None:
+    """Names the batches that every device computes whole: they are not divided."""
+    sizes = {
+        'train.num_prompts': config.train.num_prompts,
+        'train.micro_batch_prompts': config.train.micro_batch_prompts,
+        'eval.batch_size': config.eval.batch_size,
+    }
+    if config.init.kind == 'warm_start':
+        sizes['init.warm_start.batch_size'] = config.init.warm_start.batch_size
+    shares = math.prod(mesh.shape[axis] for axis in sharding.RULES['batch'])
+    if whole := {name: size for name, size in sizes.items() if size % shares}:
+        logging.warning(
+            'mesh.data x mesh.fsdp = %d divides none of these batches, so each of '
+            'these devices computes all of them (right, but %d times the work): %s',
+            shares,
+            shares,
+            ', '.join(f'{name}={size}' for name, size in whole.items()),
+        )
 
 
 def _tokenizer(config: ExperimentConfig, task: Any) -> tuple[Any, tuple[int, ...]]:

@@ -7,6 +7,7 @@ knows the mesh. The mesh has Auto axes: XLA propagates what the constraints leav
 open (Explicit axes reject embedding gathers and ``[P * N] -> [P, N]``).
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -58,6 +59,12 @@ def make_mesh(
         tuple(sizes.values()), devices, allow_split_physical_axes=True
     )
     return Mesh(grid, MESH_AXES, axis_types=(AxisType.Auto,) * len(MESH_AXES))
+
+
+@functools.cache
+def one_device_mesh(device: jax.Device) -> Mesh:
+    """A mesh for what one process computes by itself, whatever mesh others share."""
+    return make_mesh(data=1, fsdp=1, tensor=1, devices=[device])
 
 
 def partition_spec(

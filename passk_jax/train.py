@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ from absl import flags, logging
 from jax import numpy as jnp
 from ml_collections import config_flags
 
-from passk_jax import cli, learner, rewards, rollout, sampling
+from passk_jax import cli, hosts, learner, rewards, rollout, sampling
 from passk_jax import config as configs
 from passk_jax.advantages import estimator_parameters, make_estimator
 from passk_jax.advantages.estimators import AdvantageFn
@@ -40,12 +39,6 @@ from passk_jax.tasks import make_task
 from passk_jax.types import Prompts, Rollouts
 
 _CONFIG = config_flags.DEFINE_config_file('config', None, 'Path of the config file.')
-_HOSTS = flags.DEFINE_string(
-    'hosts',
-    '',
-    "'': this process is alone; 'auto': one of several that JAX finds by itself (TPU "
-    "pod, Slurm, Kubernetes); 'address:port,count,index': one of several, said so.",
-)
 
 
 def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
@@ -282,31 +275,21 @@ def check_names(config: ExperimentConfig) -> None:
     """Looks up what the configuration names, before a directory or device is touched.
 
     Raises:
-        ValueError: an unknown task, split, model family or estimator, or a parameter
-            that it cannot have.
+        ValueError: an unknown task, split, kind of demonstration, model family or
+            estimator, or a parameter that it cannot have.
     """
     configured_estimator(config)
     task = make_task(config.task.name, config.task.params)
     for split in splits_due(config, 0):
         if split not in task.splits:
             raise ValueError(f'{split=} to evaluate is none of {list(task.splits)}')
+    demonstrations = config.init.warm_start.demonstrations
+    if config.init.kind == 'warm_start' and demonstrations not in task.demonstrations:
+        raise ValueError(
+            f'init.warm_start.{demonstrations=} is none of {list(task.demonstrations)}'
+        )
     if config.model.family not in FAMILIES:
         raise ValueError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
-
-
-def join_hosts(hosts: str) -> None:
-    """Makes this process one of several, as ``--hosts`` says.
-
-    Raises:
-        ValueError: neither ``''``, ``'auto'`` nor ``'address:port,count,index'``.
-    """
-    if hosts == 'auto':
-        jax.distributed.initialize()
-    elif hosts:
-        match = re.fullmatch(r'([^,]+:\d+),(\d+),(\d+)', hosts)
-        if not match or not int(match[3]) < int(match[2]):
-            raise ValueError(f"{hosts=} must be 'auto' or 'address:port,count,index'")
-        jax.distributed.initialize(match[1], int(match[2]), int(match[3]))
 
 
 def main(argv: Sequence[str]) -> int:
@@ -314,7 +297,7 @@ def main(argv: Sequence[str]) -> int:
     configs.reject_leftover_arguments(argv)
     config = configs.from_config_dict(_CONFIG.value)
     check_names(config)
-    join_hosts(_HOSTS.value)
+    hosts.join_hosts(hosts.HOSTS.value)
     workdir = cli.WORKDIR.value or f'runs/{config.name}'
     with prepare_workdir(
         workdir, configs.to_json(config), may_differ=('mesh.',)

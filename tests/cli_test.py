@@ -39,10 +39,68 @@ for name, arguments in json.loads(sys.argv[1]):
 
 _TRAIN = ('--config=tests/tiny.py', '--workdir={workdir}')
 
+# Config files that are none.
+_FILES = {
+    'imports': '# of two lines\nimport absent',
+    'misspells': """from tests import tiny
+def get_config():
+    config = tiny.get_config()
+    config.advantage.kk = 2
+    return config
+""",
+    'raises': 'def get_config():\n    raise ValueError("mine")',
+    'python2': 'print "mine"',
+    'empty': '',
+    'dict': 'def get_config():\n    return {"seed": 1}',
+}
+
 # Command, arguments -> what the message must name.
 CASES = {
     'no config': ('train', ['--workdir={workdir}'], ['--config must have a value']),
     'no such config': ('train', ['--config=absent.py'], ['absent.py', 'No such file']),
+    'no such config, and an override': (
+        'train',
+        ['--config=absent.py', '--config.seed=1'],
+        ['absent.py', 'No such file'],
+    ),
+    'a config that imports what is not there': (
+        'train',
+        ['--config={files}/imports.py', '--config.seed=1'],
+        ["imports.py, line 2: ModuleNotFoundError: No module named 'absent'"],
+    ),
+    'a config with a misspelt key': (
+        'train',
+        ['--config={files}/misspells.py'],
+        ['misspells.py, line 4: AttributeError', 'Key "kk" does not exist'],
+    ),
+    'a config that raises': (
+        'train',
+        ['--config={files}/raises.py'],
+        ['raises.py, line 2: ValueError: mine'],
+    ),
+    'a config that is no Python': (
+        'train',
+        ['--config={files}/python2.py'],
+        ['python2.py, line 1: SyntaxError: '],
+    ),
+    'a config without get_config': (
+        'train',
+        ['--config={files}/empty.py'],
+        ['empty.py is no config file', "no attribute 'get_config'"],
+    ),
+    'a config that is a dict': (
+        'train',
+        ['--config={files}/dict.py'],
+        ['get_config() must return a ConfigDict; this one a dict'],
+    ),
+    'unknown kind of demonstrations': (
+        'train',
+        [*_TRAIN, '--config.init.warm_start.demonstrations=longest'],
+        [
+            "init.warm_start.demonstrations='longest'",
+            "['shortest_path', 'ignore_walls']",
+        ],
+    ),
     'unknown key': (
         'train',
         [*_TRAIN, '--config.advantage.kk=2'],
@@ -106,6 +164,11 @@ CASES = {
         ['--workdir={workdir}'],
         ['is no run directory', 'config.json is absent'],
     ),
+    'score leftover values': (
+        'score',
+        ['--task=maze', '--input', 'i', '--output=o', 'more'],
+        ["not understood: ['more']"],
+    ),
     'score nothing': ('score', ['--task=maze', '--output=o'], ['--input']),
 }
 
@@ -115,9 +178,12 @@ _VALID = ('train', ['--config=tests/tiny.py', '--workdir={workdir}_valid'], [])
 @pytest.fixture(scope='module')
 def answers(tmp_path_factory):
     """Exit status and output of every case."""
-    workdir = tmp_path_factory.mktemp('cli') / 'run'
+    files = tmp_path_factory.mktemp('cli')
+    for name, content in _FILES.items():
+        (files / f'{name}.py').write_text(content)
+    workdir = files / 'run'
     commands = [
-        (name, [argument.format(workdir=workdir) for argument in arguments])
+        (name, [a.format(workdir=workdir, files=files) for a in arguments])
         for name, arguments, _ in [*CASES.values(), _VALID]
     ]
     result = subprocess.run(
@@ -152,9 +218,10 @@ def test_what_can_be_done_gets_as_far_as_jax(answers):
     assert 'no_such_platform' in said
 
 
-def run_main(body, *arguments):
+def run_main(body, *arguments, file='passk_jax/command.py'):
     """Exit status and standard error of a command whose main is ``body``."""
-    script = f'from passk_jax import cli\ndef main(argv): {body}\ncli.run(main)'
+    main = f'from passk_jax import cli\ndef main(argv): {body}\ncli.run(main)'
+    script = f'exec(compile({main!r}, {str(tiny.ROOT / file)!r}, "exec"))'
     result = subprocess.run(
         [sys.executable, '-c', script, *arguments],
         cwd=tiny.ROOT,
@@ -177,6 +244,28 @@ def test_an_error_raised_on_purpose_is_a_line_and_its_traceback_is_there_on_dema
     assert status == 1
     assert 'Traceback' in said
     assert f'{error}: the disk is full' in said
+
+
+@pytest.mark.parametrize(
+    ('body', 'file'),
+    [
+        ('import numpy; numpy.ones(2) + numpy.ones(3)', 'passk_jax/command.py'),
+        ('import numpy; numpy.stack([])', 'passk_jax/command.py'),
+        ('int("many")', 'configs/mine.py'),
+        ('raise ValueError("elsewhere")', 'elsewhere/module.py'),
+    ],
+)
+def test_a_value_error_that_nobody_meant_to_raise_keeps_its_traceback(body, file):
+    status, said = run_main(body, file=file)
+    assert status == 1
+    assert 'Traceback' in said
+    assert 'ValueError: ' in said
+
+
+def test_what_the_system_refuses_explains_itself():
+    status, said = run_main('open("/absent/file")')
+    assert status == 2
+    assert said.startswith("error: [Errno 2] No such file or directory: '/absent/file'")
 
 
 def test_an_error_of_the_program_keeps_its_traceback():

@@ -18,25 +18,26 @@ def workdir(finished_run, tmp_path):
     return tmp_path / 'run'
 
 
-def run(workdir, *leftover, **given):
-    """Calls the command with these flags; returns its records and metrics."""
+def run(workdir, *leftover, num_devices=1, **given):
+    """Calls the command with these flags; returns its records and their summary."""
     flags.FLAGS.mark_as_parsed()
-    with flagsaver.flagsaver(workdir=str(workdir), **given), tiny.devices(1):
+    with flagsaver.flagsaver(workdir=str(workdir), **given), tiny.devices(num_devices):
         evaluate.main(['evaluate', *leftover])
-    (records,) = (workdir / 'evaluation' / 'by_command').glob('*.jsonl')
-    values = json.loads(records.with_suffix('.json').read_text())
-    return records, values
+    directory = workdir / 'evaluation' / 'by_command'
+    records = max(directory.glob('*.jsonl'), key=lambda path: path.stat().st_mtime_ns)
+    return records, json.loads(records.with_suffix('.json').read_text())
 
 
 @pytest.mark.parametrize('split', ['validation', 'test'])
 def test_it_is_the_evaluation_that_the_run_made_of_its_last_step(
     split, workdir, capsys
 ):
-    records, values = run(workdir, split=split)
+    records, summary = run(workdir, split=split)
     of_the_run = workdir / 'evaluation' / f'{split}_step_00000005.jsonl'
     assert records.read_bytes() == of_the_run.read_bytes()
     assert records.name == of_the_run.name
     line = tiny.metrics(workdir, split)[-1]
+    values = summary['metrics']
     assert values == {k: v for k, v in line.items() if k not in ('step', 'split')}
     table = dict(row.split() for row in capsys.readouterr().out.splitlines())
     assert table.keys() == values.keys()
@@ -50,11 +51,50 @@ def test_an_earlier_checkpoint_is_evaluated_as_it_was_then(workdir):
 
 
 def test_flags_change_how_it_is_evaluated(workdir):
-    records, values = run(
+    records, summary = run(
         workdir, split='train', num_problems=3, num_responses=8, temperature=0.5
     )
     assert [row['n'] for row in tiny.read_lines(records)] == [8, 8, 8]
-    assert 'pass_at_8' in values
+    assert 'pass_at_8' in summary['metrics']
+
+
+def test_evaluations_of_other_settings_are_beside_each_other_and_say_what_they_are(
+    workdir,
+):
+    first, _ = run(workdir)
+    before = first.read_bytes()
+    # As the run has it: no other setting.
+    again, summary = run(workdir, num_responses=4)
+    assert again == first
+    second, other = run(workdir, num_responses=2, temperature=0.5)
+    assert second.name == 'test_step_00000005_num_responses=2_temperature=0.5.jsonl'
+    assert first.read_bytes() == before
+    assert (other['split'], other['step'], other['num_dropped']) == ('test', 5, 0)
+    of_run = json.loads((workdir / 'config.json').read_text())['eval']
+    assert summary['eval'] == of_run
+    assert other['eval'] == of_run | {'num_responses': 2, 'temperature': 0.5}
+
+
+def test_problems_that_were_dropped_are_counted(workdir):
+    """A 3x3 maze is 12 tokens, a 4x4 maze 20."""
+    path = workdir / 'config.json'
+    config = json.loads(path.read_text())
+    config['data'] |= {'max_prompt_tokens': 12, 'overlong': 'drop'}
+    path.write_text(json.dumps(config))
+    _, summary = run(workdir, split='validation')
+    assert summary['num_dropped'] == 4
+    assert summary['metrics']['num_problems'] == 2
+
+
+def test_another_mesh_gives_the_same_responses(workdir):
+    alone, _ = run(workdir)
+    before = tiny.read_lines(alone)
+    records, _ = run(workdir, mesh='2,1,-1', num_devices=4)
+    assert records == alone
+    counts = [(row['n'], row['c'], row['response_length']) for row in before]
+    assert counts == [
+        (row['n'], row['c'], row['response_length']) for row in tiny.read_lines(records)
+    ]
 
 
 def test_a_run_that_goes_on_keeps_what_was_evaluated_by_command(workdir):
@@ -125,6 +165,10 @@ def test_a_run_that_cannot_be_read_is_an_error_that_says_why(damage, message, wo
         ({'num_responses': 0}, r'eval.num_responses=0 must be positive'),
         ({'temperature': -1.0}, r'eval.temperature=-1.0 must not be negative'),
         ({'top_p': 1.5}, r'eval.top_p=1.5 must be at most 1'),
+        ({'mesh': '1,1'}, r"mesh='1,1' must be data,fsdp,tensor"),
+        ({'mesh': '1,1,x'}, r"mesh='1,1,x' must be data,fsdp,tensor"),
+        ({'mesh': '3,-1,1'}, r"'data': 3, 'fsdp': -1, .* does not fit 1 devices"),
+        ({'hosts': 'many'}, r"hosts='many' must be 'auto'"),
     ],
 )
 def test_a_bad_flag_is_an_error(given, message, workdir):

@@ -99,6 +99,18 @@ def test_a_resumed_run_gets_the_parameters_it_began_with(finished_run, tmp_path)
     assert not same(began, make(tmp_path, **from_run(finished_run)))
 
 
+def test_a_relative_path_is_where_it_was_at_first(finished_run, tmp_path, monkeypatch):
+    shutil.copytree(finished_run, tmp_path / 'other')
+    (tmp_path / 'run').mkdir()
+    monkeypatch.chdir(tmp_path)
+    began = make(tmp_path / 'run', **from_run('other'))
+    noted = json.loads((tmp_path / 'run' / 'initial.json').read_text())
+    path = str(tmp_path / 'other')
+    assert noted == {'checkpoint': 'other', 'path': path, 'step': 5}
+    monkeypatch.chdir(tmp_path / 'run')
+    assert same(began, make(tmp_path / 'run', **from_run('other')))
+
+
 def test_a_run_that_has_saved_nothing_is_refused(tmp_path):
     for workdir in (tmp_path, tmp_path / 'absent'):
         with pytest.raises(ValueError, match=r'no checkpoint to restore: .*not exist'):

@@ -42,7 +42,7 @@ RANKS = (
     ('models', 'report_drawings', 'report_run', 'tasks'),
     ('advantages', 'losses', 'metrics', 'rewards', 'sharding', 'verifiers'),
     ('config', 'digests'),
-    ('cli', 'config_checks', 'files', 'masked', 'types'),
+    ('cli', 'config_checks', 'files', 'hosts', 'masked', 'types'),
 )
 RANK = {name: len(RANKS) - i for i, names in enumerate(RANKS) for name in names}
 
@@ -80,6 +80,7 @@ OTHER_TESTS = {
     'configs_test': 'the experiments in configs/',
     'layers_test': 'the package as a whole',
     'multihost_test': 'several processes',
+    'notebook_test': 'the notebooks in experiments/',
     'readme_test': 'the README',
 }
 

@@ -317,3 +317,13 @@ def test_interleaving_keeps_every_row_once_and_is_undone():
     parts = learner.interleave(x, 3)
     assert parts[1].tolist() == [[2, 3], [8, 9]]
     assert np.array_equal(learner.deinterleave(parts), x)
+
+
+def test_the_update_that_went_wrong_is_told_from_those_that_suffer_from_it():
+    advantages = make_advantages()
+    advantages[2, 1] = np.nan
+    _, metrics = run_step(advantages=advantages, num_updates=4)
+    # Problem 2 is in update 2 of 4; update 3 has its parameters, and is no culprit.
+    assert metrics['finite_updates'].tolist() == [True, True, False, False]
+    first = metrics['problem_loss'][2::4]
+    assert np.isfinite(first).tolist() == [False, True]

@@ -95,6 +95,13 @@ def test_damage_before_the_last_line_is_an_error_with_its_number(tmp_path):
     assert metrics.read_bytes() == before
 
 
+def test_resuming_takes_only_line_feeds_for_the_ends_of_lines(tmp_path):
+    line = '{"step": 0, "split": "a\u2028b\x85c"}\n'
+    (tmp_path / 'metrics.jsonl').write_text(line + '{"step": 1}\n')
+    _open(tmp_path, resume_step=1).close()
+    assert (tmp_path / 'metrics.jsonl').read_text() == line
+
+
 def test_a_line_survives_a_kill_right_after_it_was_written(tmp_path):
     script = (
         'import os, signal, sys\n'

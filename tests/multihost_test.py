@@ -1,8 +1,9 @@
-"""Two processes that share a mesh do what one does."""
+"""Two processes that share a mesh do what one does, in training and evaluation."""
 
 import json
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,21 +14,47 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 STEPS = 2
 
 
-def start(workdir: pathlib.Path, *options: str) -> subprocess.Popen:
+TRAIN = (
+    'train',
+    '--config=tests/tiny.py',
+    *('--config.mesh.data=-1', '--config.mesh.fsdp=1'),
+    f'--config.train.steps={STEPS}',
+    *('--config.eval.every=0', '--config.eval.final_split='),
+    '--config.init.warm_start.steps=5',
+)
+
+
+def start(workdir: pathlib.Path, module: str, *options: str) -> subprocess.Popen:
     command = [
-        *(sys.executable, '-m', 'passk_jax.train', '--config=tests/tiny.py'),
-        f'--workdir={workdir}',
-        *('--config.mesh.data=-1', '--config.mesh.fsdp=1'),
-        f'--config.train.steps={STEPS}',
-        *('--config.eval.every=0', '--config.eval.final_split='),
-        '--config.init.warm_start.steps=5',
+        *(sys.executable, '-m', f'passk_jax.{module}', f'--workdir={workdir}'),
         *options,
     ]
     # One device a process; the fake ones of conftest.py are not inherited.
     environment = os.environ | {'JAX_PLATFORMS': 'cpu', 'JAX_NUM_CPU_DEVICES': '1'}
     return subprocess.Popen(
-        command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
+
+
+def start_pair(workdir: pathlib.Path, *command: str) -> list[subprocess.Popen]:
+    with socket.socket() as probe:
+        probe.bind(('localhost', 0))
+        port = probe.getsockname()[1]
+    return [
+        start(workdir, *command, f'--hosts=localhost:{port},2,{index}')
+        for index in range(2)
+    ]
+
+
+def finish(*processes: subprocess.Popen) -> None:
+    for process in processes:
+        _, said = process.communicate(timeout=900)
+        assert process.returncode == 0, said
 
 
 def lines(workdir: pathlib.Path) -> list[dict]:
@@ -36,17 +63,7 @@ def lines(workdir: pathlib.Path) -> list[dict]:
 
 
 def test_two_processes_train_as_one_does(tmp_path):
-    with socket.socket() as probe:
-        probe.bind(('localhost', 0))
-        port = probe.getsockname()[1]
-    alone = start(tmp_path / 'one')
-    pair = [
-        start(tmp_path / 'two', f'--hosts=localhost:{port},2,{index}')
-        for index in range(2)
-    ]
-    for process in (alone, *pair):
-        _, said = process.communicate(timeout=900)
-        assert process.returncode == 0, said
+    finish(start(tmp_path / 'one', *TRAIN), *start_pair(tmp_path / 'two', *TRAIN))
     one, two = lines(tmp_path / 'one'), lines(tmp_path / 'two')
     assert [line['step'] for line in one] == [line['step'] for line in two]
     for a, b in zip(one, two, strict=True):
@@ -54,3 +71,19 @@ def test_two_processes_train_as_one_does(tmp_path):
         assert a['response_length'] == b['response_length']
         assert a['reward'] == b['reward']
         assert a['loss'] == pytest.approx(b['loss'], abs=1e-5)
+
+
+def test_two_processes_evaluate_as_one_does(finished_run, tmp_path):
+    one, two = tmp_path / 'one', tmp_path / 'two'
+    for workdir in (one, two):
+        shutil.copytree(finished_run, workdir)
+    pair = start_pair(two, 'evaluate', '--mesh=-1,1,1')
+    finish(start(one, 'evaluate'), *pair)
+    name = pathlib.Path('evaluation', 'by_command', 'test_step_00000005.jsonl')
+    rows = [
+        [json.loads(line) for line in (workdir / name).read_text().splitlines()]
+        for workdir in (one, two)
+    ]
+    for a, b in zip(*rows, strict=True):
+        assert a.pop('entropy') == pytest.approx(b.pop('entropy'), abs=1e-5)
+        assert a == b

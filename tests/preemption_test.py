@@ -1,4 +1,4 @@
-"""A signal is remembered once, obeyed at once the second time, and nothing is left."""
+"""A signal is remembered once, a later one is obeyed at once, and nothing is left."""
 
 import contextlib
 import os
@@ -62,6 +62,22 @@ def test_a_second_signal_kills_at_once_even_inside_c_code(second):
         time.sleep(0.2)
         process.send_signal(second)
         assert process.wait(timeout=20) == -second
+    finally:
+        process.kill()
+        process.stdout.close()
+
+
+def test_a_signal_that_comes_twice_at_once_is_one():
+    process = subprocess.Popen(
+        [sys.executable, '-c', _LOOP], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == 'ready\n'
+        for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
+            process.send_signal(number)
+            time.sleep(0.1)
+        assert process.stdout.readline() == 'asked\n'
+        assert process.poll() is None
     finally:
         process.kill()
         process.stdout.close()

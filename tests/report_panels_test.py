@@ -2,10 +2,11 @@
 
 import json
 
+import jax
 import numpy as np
 import pytest
 
-from passk_jax import report_panels
+from passk_jax import report_panels, sharding
 from passk_jax.advantages import ESTIMATORS
 from passk_jax.report_run import Run
 
@@ -107,6 +108,29 @@ def test_the_sum_of_absolute_advantages_peaks_where_it_should(name, k, peak_at, 
     curve = report_panels.curve_in_use(_config(name, k=k))
     assert np.argmax(curve['eta']) == peak_at
     assert max(curve['eta']) == pytest.approx(peak, abs=0.01)
+
+
+def test_the_curve_needs_no_other_process_of_a_mesh(monkeypatch):
+    """Process 0 draws the report alone, under the mesh of all of them."""
+    estimators = report_panels.make_estimator, report_panels.sum_abs_advantage
+    used = []
+
+    def noting(function):
+        def noted(*args, **kwargs):
+            result = function(*args, **kwargs)
+            used.append(result.devices())
+            return result
+
+        return noted
+
+    def make_noting(*args, **kwargs):
+        return noting(estimators[0](*args, **kwargs))
+
+    monkeypatch.setattr(report_panels, 'make_estimator', make_noting)
+    monkeypatch.setattr(report_panels, 'sum_abs_advantage', noting(estimators[1]))
+    with jax.set_mesh(sharding.make_mesh(data=2, fsdp=2, tensor=2)):
+        report_panels.curve_in_use(_config('pass_at_k'))
+    assert used == [{jax.local_devices()[0]}] * 2
 
 
 def test_without_a_config_there_is_no_curve():

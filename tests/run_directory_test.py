@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -136,19 +137,64 @@ def test_a_killed_run_does_not_lock_its_directory(tmp_path):
     assert _prepare(tmp_path, {}) == tmp_path
 
 
+def _git(path, *arguments):
+    identity = ['-c', 'user.name=a', '-c', 'user.email=a@b.c']
+    command = ['git', '-C', str(path), *identity, *arguments]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def _commit(path):
+    """A repository with one file."""
+    path.mkdir(exist_ok=True)
+    _git(path, 'init')
+    (path / 'code.py').write_bytes(b'a = 1\r\n')
+    _git(path, 'add', '.')
+    _git(path, 'commit', '-m', 'one')
+
+
+@pytest.fixture
+def code(tmp_path, monkeypatch):
+    """The one file of a repository that the program believes to lie in."""
+    _commit(tmp_path / 'code')
+    file = tmp_path / 'code' / 'code.py'
+    monkeypatch.setattr(run_directory, '__file__', str(file))
+    return file
+
+
+def test_changes_since_the_revision_are_kept_and_can_be_applied(code, tmp_path):
+    changed = b'a = 2\r\n# \xff\n'
+    code.write_bytes(changed)
+    workdir = _prepare(tmp_path / 'run')
+    _git(code.parent, 'checkout', '.')
+    _git(code.parent, 'apply', str(workdir / 'git.diff'))
+    assert code.read_bytes() == changed
+    _git(code.parent, 'checkout', '.')
+    _prepare(tmp_path / 'run')
+    assert not (workdir / 'git.diff').exists(), 'it began anew, without changes'
+    assert not json.loads((workdir / 'git.json').read_text())['dirty']
+
+
+def test_the_changes_stay_those_that_the_run_began_with(code, tmp_path):
+    code.write_text('a = 2\n')
+    diff = _begin(tmp_path / 'run') / 'git.diff'
+    before = diff.read_bytes()
+    code.write_text('a = 3\n')
+    _prepare(tmp_path / 'run')
+    assert diff.read_bytes() == before
+
+
+def test_very_large_changes_are_cut_and_it_says_so(code, tmp_path):
+    code.write_text('a = 2\n' * 300_000)
+    diff = (_prepare(tmp_path / 'run') / 'git.diff').read_bytes()
+    assert 1 << 20 < len(diff) < (1 << 20) + 100
+    assert re.search(rb'\n\[cut here: 1048576 of 2\d{6} bytes\]\n$', diff)
+
+
 def test_the_git_state_follows_changes_and_is_null_without_git(tmp_path, monkeypatch):
     nothing = {'revision': None, 'dirty': None, 'diff_sha256': None}
     assert run_directory.git_state(tmp_path) == nothing
 
-    def git(*arguments):
-        identity = ['-c', 'user.name=a', '-c', 'user.email=a@b.c']
-        command = ['git', '-C', str(tmp_path), *identity, *arguments]
-        subprocess.run(command, check=True, capture_output=True)
-
-    git('init')
-    (tmp_path / 'code.py').write_text('a = 1\n')
-    git('add', '.')
-    git('commit', '-m', 'one')
+    _commit(tmp_path)
     clean = run_directory.git_state(tmp_path)
     assert len(clean['revision']) == 40
     assert (clean['dirty'], clean['diff_sha256']) == (False, None)

@@ -33,12 +33,12 @@ def make_answers():
     return Answers(lengths, lengths < 4, zeros, zeros, texts, verdicts)
 
 
-def step_metrics(loss=0.5, problem_loss=(0.5, 0, 0, 0), grad_norm=1.0):
+def step_metrics(loss=0.5, problem_loss=(0.5, 0, 0, 0), finite_updates=(True,)):
     return {
         'loss': np.float32(loss),
-        'grad_norm': np.float32(grad_norm),
         'entropy': np.float32(1.25),
         'problem_loss': np.array(problem_loss, np.float32),
+        'finite_updates': np.array(finite_updates),
     }
 
 
@@ -59,19 +59,29 @@ def test_a_batch_is_described_as_a_hand_does_it():
     )
 
 
-@pytest.mark.parametrize('name', ['loss', 'grad_norm'])
 @pytest.mark.parametrize('value', [np.nan, np.inf])
-def test_a_figure_that_is_not_finite_names_step_and_problems(name, value):
-    values = step_metrics(problem_loss=(0, value, 0, value)) | {name: np.float32(value)}
+def test_a_loss_that_is_not_finite_names_step_and_problems(value):
+    values = step_metrics(problem_loss=(0, value, 0, value), finite_updates=(False,))
     with pytest.raises(
-        FloatingPointError, match=rf'{name} is {value} at step 7; from ids=\[1, 5\]'
+        FloatingPointError, match=r'at step 7, update 0, from problems \[1, 5\]'
     ):
+        run_log.check_finite(values, make_problems(), 7)
+
+
+def test_only_the_first_update_that_went_wrong_is_blamed():
+    """Of two updates the second takes every second problem; later ones suffer."""
+    values = step_metrics(problem_loss=(0, np.nan, np.nan, 0))
+    values['finite_updates'] = np.array([True, False])
+    with pytest.raises(FloatingPointError, match=r'update 1, from problems \[1\]'):
+        run_log.check_finite(values, make_problems(), 7)
+    values['finite_updates'] = np.array([False, False])
+    with pytest.raises(FloatingPointError, match=r'update 0, from problems \[4\]'):
         run_log.check_finite(values, make_problems(), 7)
 
 
 def test_where_no_problem_is_to_blame_it_says_so():
     with pytest.raises(FloatingPointError, match='no single problem'):
-        run_log.check_finite(step_metrics(grad_norm=np.inf), make_problems(), 7)
+        run_log.check_finite(step_metrics(finite_updates=(False,)), make_problems(), 7)
 
 
 def test_finite_figures_pass():
@@ -112,14 +122,14 @@ def test_a_step_is_written_when_the_next_is_under_way(log, tmp_path):
     rows = tiny.metrics(tmp_path, 'train')
     assert [row['step'] for row in rows] == [0, 1]
     assert (rows[0]['reward'], rows[0]['entropy']) == (7 / 16, 1.25)
-    assert 'problem_loss' not in rows[0]
+    assert not rows[0].keys() & {'problem_loss', 'finite_updates'}
 
 
 def test_a_bad_step_is_not_written(log, tmp_path):
     with log:
         take_step(log, 0)
-        take_step(log, 1, loss=np.nan, problem_loss=(0, 0, np.nan, 0))
-        with pytest.raises(FloatingPointError, match=r'at step 1; from ids=\[4\]'):
+        take_step(log, 1, problem_loss=(0, 0, np.nan, 0), finite_updates=(False,))
+        with pytest.raises(FloatingPointError, match=r'at step 1, .* problems \[4\]'):
             log.flush()
     assert [row['step'] for row in tiny.metrics(tmp_path, 'train')] == [0]
 
@@ -163,3 +173,14 @@ def test_the_pictures_are_new_when_a_run_ends_by_an_error(log):
         log.flush()
         raise KeyError
     assert log.drawn == ['curves', 'report']
+
+
+def test_a_report_that_fails_does_not_hide_why_a_run_ended(log, monkeypatch):
+    def fail(path):
+        raise ValueError('no report')
+
+    monkeypatch.setattr(run_log, 'write_report', fail)
+    with pytest.raises(KeyError), log:  # noqa: PT012
+        take_step(log, 0)
+        log.flush()
+        raise KeyError

@@ -2,6 +2,7 @@
 
 import pytest
 
+from passk_jax import setup as setup_lib
 from tests import tiny
 
 
@@ -35,6 +36,30 @@ def test_answers_that_have_no_room_are_an_error_before_anything_is_made():
     config = tiny.make_config(sampling__max_response_tokens=3)
     with pytest.raises(ValueError, match=r'too little for answers of 3 moves'):
         tiny.make_setup(config)
+
+
+@pytest.mark.parametrize(
+    ('num_devices', 'init', 'named'),
+    [
+        (1, 'warm_start', []),
+        (2, 'warm_start', ['eval.batch_size=5', 'init.warm_start.batch_size=15']),
+        (2, 'scratch', ['eval.batch_size=5']),
+        (8, 'scratch', ['train.micro_batch_prompts=4', 'eval.batch_size=5']),
+    ],
+)
+def test_batches_that_the_devices_cannot_share_are_named(
+    num_devices, init, named, caplog
+):
+    config = tiny.make_config(
+        init__kind=init, init__warm_start__batch_size=15, eval__batch_size=5
+    )
+    with tiny.devices(num_devices):
+        setup_lib.make_setup(config)
+    warnings = [r.getMessage() for r in caplog.records if r.levelname == 'WARNING']
+    assert len(warnings) == bool(named)
+    if named:
+        assert f'mesh.data x mesh.fsdp = {num_devices} ' in warnings[0]
+        assert warnings[0].endswith(': ' + ', '.join(named))
 
 
 @pytest.mark.parametrize(

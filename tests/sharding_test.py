@@ -18,6 +18,14 @@ def test_one_free_axis_takes_the_devices_that_are_left():
     assert set(mesh.axis_types) == {AxisType.Auto}
 
 
+def test_a_process_may_compute_on_a_device_of_its_own():
+    device = jax.local_devices()[3]
+    with jax.set_mesh(sharding.make_mesh(**EIGHT)):
+        with jax.set_mesh(sharding.one_device_mesh(device)):
+            assert (jnp.arange(3) + np.ones(3)).devices() == {device}
+        assert len((jnp.arange(8) + np.ones(8)).devices()) == 8
+
+
 @pytest.mark.parametrize(
     ('sizes', 'words'),
     [

@@ -87,6 +87,35 @@ def test_stopping_before_every_step_changes_nothing(finished_run, tmp_path):
     tiny.assert_same_run(workdir, finished_run, last=LAST)
 
 
+def interrupted_at(call):
+    """Has the guard say so from its ``call``-th question between steps on."""
+    calls = 0
+
+    def interrupted(self):
+        nonlocal calls
+        calls += 1
+        return calls >= call
+
+    return mock.patch.object(train.PreemptionGuard, 'interrupted', interrupted)
+
+
+def test_told_to_stop_in_a_warm_start_or_an_evaluation_it_leaves_there(
+    finished_run, tmp_path
+):
+    saved = Checkpoints(tmp_path / 'checkpoints', keep=2)
+    with interrupted_at(7):
+        assert not tiny.run(tiny.make_config(), tmp_path)
+    assert not list((tmp_path / 'warm_start').glob('[0-9]'))
+    assert saved.steps() == ()
+    # 40 steps of warm start, two batches of one split, one of two of the other.
+    with interrupted_at(44):
+        assert not tiny.run(tiny.make_config(), tmp_path)
+    assert len(tiny.read_lines(tmp_path / 'metrics.jsonl')) == 1
+    assert saved.steps() == (0,)
+    assert tiny.run(tiny.make_config(), tmp_path)
+    tiny.assert_same_run(tmp_path, finished_run, last=LAST)
+
+
 # One after another in one run directory, so each also finds what the last one left.
 KILLS = (
     # In the warm start; when it is done but not complete on the disk.

@@ -47,14 +47,18 @@ def test_no_two_draws_share_their_noise(tmp_path):
     assert len({tuple(row) for row in draws[0].values()}) == 8
 
 
-def test_the_first_update_of_a_step_is_on_policy(finished_run, tmp_path):
-    assert [row['old_kl'] for row in tiny.metrics(finished_run, 'train')] == [0.0] * 5
-    assert all(row['loss'] != 0 for row in tiny.metrics(finished_run, 'train'))
-    # With two updates the second is not: so the figure can be other than 0.
-    config = tiny.make_config(train__mini_batch_prompts=4, train__steps=2)
+def test_the_first_update_of_every_step_is_on_policy(finished_run, tmp_path):
+    rows = tiny.metrics(finished_run, 'train')
+    assert [row['old_kl'] for row in rows] == [0.0] * 5
+    assert any(row['grad_norm'] > 0 for row in rows[:-1])
+    # With two updates the second is not; what the first compares with is at every step
+    # what the policy that drew the responses says, and not what some older one said.
+    config = tiny.make_config(train__mini_batch_prompts=4, train__steps=4)
     workdir = tiny.warm_copy(finished_run, tmp_path)
     assert tiny.run(config, workdir)
-    assert tiny.metrics(workdir, 'train')[1]['old_kl'] > 0
+    rows = tiny.metrics(workdir, 'train')
+    assert rows[-1]['old_kl'] > 1e-4
+    assert all(row['sampler_gap_max'] < 1e-5 for row in rows)
 
 
 def test_the_sampler_and_the_learner_agree(finished_run):
@@ -229,7 +233,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_with_step_and_problem(
         return broken
 
     workdir = tiny.warm_copy(finished_run, tmp_path)
-    message = rf'loss is nan at step {step}; from ids=\[{problem_of(step, 5).id}\]'
+    message = rf'at step {step}, update 0, from problems \[{problem_of(step, 5).id}\]'
     with (
         mock.patch.object(train, 'make_estimate', make_broken),
         pytest.raises(FloatingPointError, match=message),

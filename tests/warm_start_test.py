@@ -41,7 +41,9 @@ def train(setup):
     listening = mock.patch.object(warm_start, 'Progress', Listening)
     with listening, jax.set_mesh(setup.mesh):
         scratch = initial._random_params(setup)
-        params = warm_start.warm_start(setup, scratch, make_batches(setup))
+        params = warm_start.warm_start(
+            setup, scratch, make_batches(setup), stop=lambda: False
+        )
         return jax.device_get(params), losses
 
 
@@ -115,6 +117,21 @@ def test_a_loss_that_is_not_finite_stops_it_with_its_step(setup, monkeypatch):
     monkeypatch.setattr(warm_start, 'make_step', broken)
     with pytest.raises(FloatingPointError, match='loss is nan at warm-start step 2'):
         train(setup)
+
+
+def test_told_to_stop_it_stops_before_the_next_step(setup):
+    asked = []
+
+    def stop():
+        asked.append(None)
+        return len(asked) == 4
+
+    with jax.set_mesh(setup.mesh):
+        scratch = initial._random_params(setup)
+        batches = mock.Mock(wraps=make_batches(setup), spec=['__getitem__'])
+        batches.__getitem__ = mock.Mock(side_effect=make_batches(setup).__getitem__)
+        assert warm_start.warm_start(setup, scratch, batches, stop=stop) is None
+    assert batches.__getitem__.call_count == 3
 
 
 def test_only_so_many_problems_are_demonstrated_as_asked(tmp_path, monkeypatch):

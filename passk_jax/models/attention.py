@@ -1,5 +1,8 @@
 """Attention of many sequences to a prefix they share and to themselves.
 
+Memory grows with the length of a sequence, not with its square: queries that are many
+go a chunk at a time, forward and backward.
+
 Rotary positions and the one softmax over both parts, as plain functions; which
 network calls them, and what is cached, is the families' business.
 """
@@ -9,6 +12,12 @@ import dataclasses
 import jax
 from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
+
+from passk_jax.models.chunks import map_chunks
+
+# Logits of one problem in one layer that exist at one time: 1 GiB of float32. The
+# backward pass holds about three arrays of their size.
+MAX_LOGITS = 1 << 28
 
 
 @jax.tree_util.register_dataclass
@@ -50,9 +59,11 @@ def rotate(
 def attend(
     query: Float[Array, 'P N T J H'],
     own: KeyValues,
-    own_mask: Bool[Array, 'T R'],
+    last: Int[Array, 'T'],
     prefix: KeyValues | None,
     prefix_mask: Bool[Array, 'P S'] | None,
+    *,
+    max_logits: int = MAX_LOGITS,
 ) -> Float[Array, 'P N T J H']:
     """Attention of N sequences a problem to a shared prefix and to themselves.
 
@@ -60,16 +71,44 @@ def attend(
     maximum, so that the prefix is multiplied once as a matrix for all N sequences
     and never repeated.
 
+    Where all queries have more logits than ``max_logits`` they go in chunks that have
+    not, each recomputed in the backward pass. The result is the same.
+
     Args:
         query: rotated queries, scaled by ``H ** -0.5``.
         own: keys ``[P, C, N, H, R]`` and values ``[P, C, N, R, H]``.
-        own_mask: which own slots each query sees; at least one each.
+        last: the last own slot each query sees; it sees those before it too.
         prefix: the problem's prompt, or ``None``.
         prefix_mask: which prefix slots are real.
+        max_logits: of one problem, at one time; but never less than one query's.
 
     Returns:
         The mixed values, in the queries' dtype.
     """
+    _, N, T, J, _ = query.shape
+    num_slots = own.values.shape[3]
+    if prefix is not None:
+        num_slots += prefix.values.shape[2]
+    width = max(1, max_logits // (N * J * num_slots))
+    if width >= T:
+        return _attend(query, own, last, prefix, prefix_mask)
+
+    @jax.checkpoint
+    def part(args: tuple[jax.Array, jax.Array]) -> jax.Array:
+        query, last = args
+        return _attend(query, own, last[0, 0], prefix, prefix_mask)
+
+    return map_chunks(part, (query, last[None, None]), max_width=width)
+
+
+def _attend(
+    query: Float[Array, 'P N T J H'],
+    own: KeyValues,
+    last: Int[Array, 'T'],
+    prefix: KeyValues | None,
+    prefix_mask: Bool[Array, 'P S'] | None,
+) -> Float[Array, 'P N T J H']:
+    """:func:`attend` with all logits at one time."""
     P, N, T, J, H = query.shape
     C = own.keys.shape[1]
     G = J // C
@@ -82,7 +121,8 @@ def attend(
 
     logits = product(query.reshape(P, C, N, G * T, H), own.keys)
     logits = logits.reshape(P, C, N, G, T, -1)
-    logits = jnp.where(own_mask, logits, lowest)
+    seen = jnp.arange(logits.shape[-1]) <= last[:, None]
+    logits = jnp.where(seen, logits, lowest)
     top = logits.max(axis=-1, keepdims=True)
     if prefix is not None:
         before = product(query.reshape(P, C, N * G * T, H), prefix.keys)

@@ -9,13 +9,12 @@ parameters are a pytree that crosses ``jax.jit``. Then
    which is what the learner differentiates.
 
 Nothing here holds logits of all tokens at one time: prefill looks at one position a
-prompt, decoding at one a rollout, and the learner at a chunk of positions.
+prompt, decoding at one a rollout, and the learner at a chunk of positions. Nor does
+attention hold those of all pairs of tokens, once there are many (see attention.py).
 """
 
 import dataclasses
 import functools
-import math
-from collections.abc import Callable
 
 import jax
 from flax import nnx
@@ -27,6 +26,7 @@ from passk_jax import sharding
 from passk_jax.config import ModelConfig
 from passk_jax.models import qwen2
 from passk_jax.models.attention import KeyValues
+from passk_jax.models.chunks import map_chunks
 from passk_jax.models.qwen2 import Cache, Prefix
 from passk_jax.types import Prompts
 
@@ -204,7 +204,9 @@ def token_log_probs(
     P, N, T = tokens.shape
     model = policy.bind(params)
     last, prefix = prefill(policy, params, prompts)
-    hidden = jnp.broadcast_to(last[:, None, None], (P, N, 1, last.shape[-1]))
+    # In float32, for the N gradients of each are summed on the way back.
+    hidden = last[:, None, None].astype(jnp.float32)
+    hidden = jnp.broadcast_to(hidden, (P, N, 1, last.shape[-1])).astype(last.dtype)
     if T > 1:
         positions = prompts.lengths[:, None, None] + jnp.arange(T - 1)
         positions = jnp.broadcast_to(positions, (P, N, T - 1))
@@ -222,34 +224,7 @@ def token_log_probs(
         return chosen - total, total - mean
 
     width = max(1, policy.head_chunk_tokens // (P * N))
-    return _map_chunks(head, (hidden, tokens), max_width=width)
-
-
-def _map_chunks(
-    fn: Callable[[tuple[jax.Array, ...]], tuple[jax.Array, ...]],
-    arrays: tuple[jax.Array, ...],
-    *,
-    max_width: int,
-) -> tuple[jax.Array, ...]:
-    """``fn`` on chunks of axis 2, so that the sharded batch axis stays whole."""
-    T = arrays[0].shape[2]
-    count = math.ceil(T / max_width)
-    if count == 1:
-        return fn(arrays)
-    # Even chunks: 12 tokens in chunks of at most 11 are 6 + 6, not 11 + 1 + 10 pads.
-    width = math.ceil(T / count)
-
-    def split(x: jax.Array) -> jax.Array:
-        pads = [(0, 0)] * x.ndim
-        pads[2] = (0, count * width - T)
-        x = jnp.pad(x, pads).reshape(*x.shape[:2], count, width, *x.shape[3:])
-        return jnp.moveaxis(x, 2, 0)
-
-    def join(x: jax.Array) -> jax.Array:
-        x = jnp.moveaxis(x, 0, 2)
-        return x.reshape(*x.shape[:2], count * width, *x.shape[4:])[:, :, :T]
-
-    return jax.tree.map(join, jax.lax.map(fn, jax.tree.map(split, arrays)))
+    return map_chunks(head, (hidden, tokens), max_width=width)
 
 
 def _network(arch: qwen2.Qwen2Config, key: jax.Array) -> qwen2.Qwen2:

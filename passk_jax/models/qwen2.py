@@ -11,11 +11,11 @@ the gradient through the prefix is exact. Sequences are right-padded: causality 
 keeps pads out of real tokens, and only the prefix needs a mask.
 
 Parameters have logical axis names (:data:`AXES`); masters are kept in
-``param_dtype`` and cast to ``dtype`` at use; norms and softmax are float32.
+``param_dtype`` and cast to ``dtype`` at use (see masters.py for their gradients); norms
+and softmax are float32.
 """
 
 import dataclasses
-import functools
 
 import jax
 from flax import nnx
@@ -23,6 +23,7 @@ from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from passk_jax.models.attention import KeyValues, attend, rotary, rotate
+from passk_jax.models.masters import look_up, project, spread
 from passk_jax.sharding import shard
 
 
@@ -114,44 +115,6 @@ AXES = {
 }
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def project(x: jax.Array, kernel: jax.Array, rank_in: int) -> jax.Array:
-    """Contracts the last ``rank_in`` axes of ``x`` with the first of ``kernel``.
-
-    The product is in the dtype of ``x``, the kernel's gradient in the dtype of the
-    kernel: a float32 master gets a gradient that was never rounded to bfloat16.
-
-    The gradient is written out for speed too. JAX's own multiplies the kernel's
-    cotangent as ``(g.T @ x).T``, and XLA:CPU then repeats the elementwise work
-    behind ``g`` in transposed order: a third of a small policy's update.
-    """
-    return jnp.tensordot(x, kernel.astype(x.dtype), axes=rank_in)
-
-
-def _project_forward(
-    x: jax.Array, kernel: jax.Array, rank_in: int
-) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    return project(x, kernel, rank_in), (x, kernel)
-
-
-def _project_backward(
-    rank_in: int, kept: tuple[jax.Array, jax.Array], g: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    x, kernel = kept
-    rows = tuple(range(x.ndim - rank_in))
-    outputs = tuple(range(len(rows), g.ndim))
-    grad_x = jnp.tensordot(
-        g, kernel.astype(x.dtype), axes=(outputs, tuple(range(rank_in, kernel.ndim)))
-    )
-    grad_kernel = jnp.tensordot(
-        x, g, axes=(rows, rows), preferred_element_type=kernel.dtype
-    )
-    return grad_x, grad_kernel
-
-
-project.defvjp(_project_forward, _project_backward)
-
-
 class Linear(nnx.Module):
     """``x @ kernel + bias`` with the kernel's output dimensions left apart."""
 
@@ -178,7 +141,7 @@ class Linear(nnx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         y = project(x.astype(self.dtype), self.kernel[...], self.rank_in)
-        return y if self.bias is None else y + self.bias[...].astype(self.dtype)
+        return y if self.bias is None else y + spread(self.bias[...], y.shape, y.dtype)
 
 
 class RMSNorm(nnx.Module):
@@ -193,7 +156,7 @@ class RMSNorm(nnx.Module):
         wide = x.astype(jnp.float32)
         wide = wide * jax.lax.rsqrt(jnp.square(wide).mean(-1, keepdims=True) + self.eps)
         # As the reference does: back to the working dtype, then the scale.
-        return self.scale[...].astype(x.dtype) * wide.astype(x.dtype)
+        return spread(self.scale[...], x.shape, x.dtype) * wide.astype(x.dtype)
 
 
 class Attention(nnx.Module):
@@ -225,10 +188,9 @@ class Attention(nnx.Module):
         key = key.transpose(0, 3, 1, 4, 2)
         value = shard(self.value(x), 'batch', None, None, 'kv_heads', None)
         value = value.transpose(0, 3, 1, 2, 4)
-        T = x.shape[2]
+        last = jnp.arange(x.shape[2])
         if cache is None:
             own = KeyValues(keys=key, values=value)
-            own_mask = jnp.tril(jnp.ones((T, T), bool))
         else:
             # One scalar index for all sequences: a slice write, never a scatter.
             own = KeyValues(
@@ -237,9 +199,8 @@ class Attention(nnx.Module):
                     cache.values, value, index, 3
                 ),
             )
-            slots = jnp.arange(cache.values.shape[3])
-            own_mask = slots <= index + jnp.arange(T)[:, None]
-        mixed = attend(query, own, own_mask, prefix, prefix_mask)
+            last = index + last
+        mixed = attend(query, own, last, prefix, prefix_mask)
         return self.out(mixed), own
 
 
@@ -296,8 +257,6 @@ class Embed(nnx.Module):
 class Qwen2(nnx.Module):
     """The decoder: tokens to hidden states; the head is applied by the caller."""
 
-    Config = Qwen2Config
-
     def __init__(self, config: Qwen2Config, *, rngs: nnx.Rngs):
         self.config = config
         self.embed = Embed(config, rngs=rngs)
@@ -332,10 +291,7 @@ class Qwen2(nnx.Module):
             and values: the updated cache, or those of ``tokens``.
         """
         dtype = jnp.dtype(self.config.dtype)
-        # Whole rows first: a row split over the devices that share the batch would be
-        # replicated on its way from one split to the other.
-        table = shard(self.embed.embedding[...].astype(dtype), 'vocab', None)
-        x = table[tokens]
+        x = look_up(self.embed.embedding[...], tokens, dtype)
         x = shard(x, 'batch', None, None, None)
         turn = rotary(
             positions, head_dim=self.config.head_dim, theta=self.config.rope_theta

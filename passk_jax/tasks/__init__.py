@@ -19,11 +19,13 @@ class Task(Protocol):
     Attributes:
         name: its key in ``TASKS``.
         splits: names that :meth:`source` knows.
+        demonstrations: kinds that :meth:`demonstration` knows.
         alphabet: every character of its prompts and demonstrations, each once.
     """
 
     name: str
     splits: tuple[str, ...]
+    demonstrations: tuple[str, ...]
 
     @property
     def alphabet(self) -> str: ...

@@ -148,6 +148,7 @@ class MazeTask:
 
     name = 'maze'
     splits = ('train', 'validation', 'test')
+    demonstrations = tuple(maze_paths.DEMONSTRATIONS)
 
     @classmethod
     def create(cls, params: Mapping[str, Any]) -> 'MazeTask':
@@ -217,13 +218,13 @@ class MazeTask:
 
         Args:
             problem: of this task.
-            kind: a name of ``maze_paths.DEMONSTRATIONS``.
+            kind: one of ``demonstrations``.
             rng: consumed.
 
         Raises:
             ValueError: an unknown kind.
         """
-        _check_choice('kind', kind, tuple(maze_paths.DEMONSTRATIONS))
+        _check_choice('kind', kind, self.demonstrations)
         maze = rule.parse_maze(problem.data['maze'])
         moves = maze_paths.DEMONSTRATIONS[kind](maze, rng)
         return PROMPTS[self.params.prompt][1].format(moves=moves)

@@ -3,41 +3,118 @@ import numpy as np
 import pytest
 from jax import numpy as jnp
 
+from passk_jax import sharding
 from passk_jax.models import attention
+from tests.models import oracle
 
 
-@pytest.mark.parametrize(('num_heads', 'num_kv_heads'), [(4, 4), (4, 2), (3, 1)])
-def test_prefix_and_own_tokens_share_one_softmax(num_heads, num_kv_heads):
-    P, N, S, T, H = 2, 3, 5, 4, 6
-    J, C = num_heads, num_kv_heads
+def random_inputs(*, P=2, N=3, S=5, T=4, H=6, J=4, C=2, R=None, large=1):
+    """Queries, own and prefix keys and values, and which prefix slots are real."""
+    R = R or T
     draw = iter(jax.random.split(jax.random.key(0), 5))
     query = jax.random.normal(next(draw), (P, N, T, J, H))
-    # Large logits: the common maximum must keep both parts finite.
     prefix = attention.KeyValues(
-        keys=30 * jax.random.normal(next(draw), (P, C, H, S)),
+        keys=large * jax.random.normal(next(draw), (P, C, H, S)),
         values=jax.random.normal(next(draw), (P, C, S, H)),
     )
     own = attention.KeyValues(
-        keys=jax.random.normal(next(draw), (P, C, N, H, T)),
-        values=jax.random.normal(next(draw), (P, C, N, T, H)),
+        keys=jax.random.normal(next(draw), (P, C, N, H, R)),
+        values=jax.random.normal(next(draw), (P, C, N, R, H)),
     )
-    lengths = np.array([S, 2])
+    lengths = np.array([S, 2] + [S] * (P - 2))
+    return query, own, prefix, jnp.arange(S) < lengths[:, None]
+
+
+@pytest.mark.parametrize(('num_heads', 'num_kv_heads'), [(4, 4), (4, 2), (3, 1)])
+@pytest.mark.parametrize('max_logits', [attention.MAX_LOGITS, 1])
+def test_prefix_and_own_tokens_share_one_softmax(num_heads, num_kv_heads, max_logits):
+    J, C = num_heads, num_kv_heads
+    # Large logits: the common maximum must keep both parts finite.
+    query, own, prefix, mask = random_inputs(J=J, C=C, large=30)
+    P, N, T, _, _ = query.shape
     have = attention.attend(
-        query,
-        own,
-        jnp.tril(jnp.ones((T, T), bool)),
-        prefix,
-        jnp.arange(S) < lengths[:, None],
+        query, own, jnp.arange(T), prefix, mask, max_logits=max_logits
     )
     query, have, own, prefix = jax.tree.map(np.asarray, (query, have, own, prefix))
     for p, n, t, j in np.ndindex(P, N, T, J):
-        c, real = j // (J // C), lengths[p]
+        c, real = j // (J // C), int(mask[p].sum())
         keys = [prefix.keys[p, c, :, :real], own.keys[p, c, n, :, : t + 1]]
         values = [prefix.values[p, c, :real], own.values[p, c, n, : t + 1]]
         scores = np.float64(query[p, n, t, j]) @ np.concatenate(keys, axis=1)
         weights = np.exp(scores - scores.max())
         want = weights / weights.sum() @ np.concatenate(values)
         np.testing.assert_allclose(have[p, n, t, j], want, atol=2e-5)
+
+
+def attended(last, mask, *, width, num_slots):
+    """A loss on the mixed values, and them, ``width`` queries a chunk."""
+
+    def fn(query, own, prefix):
+        have = attention.attend(
+            query,
+            own,
+            last,
+            prefix,
+            None if prefix is None else mask,
+            max_logits=width * query.shape[1] * query.shape[3] * num_slots,
+        )
+        weights = jnp.cos(jnp.arange(have.size)).reshape(have.shape)
+        return (weights * have).sum(), have
+
+    return jax.value_and_grad(fn, argnums=(0, 1, 2), has_aux=True)
+
+
+# Alone as a prompt is, after a prompt, and through a cache with dead slots.
+@pytest.mark.parametrize('case', ['prompt', 'response', 'cache'])
+@pytest.mark.parametrize('width', [1, 3, 4, 10])
+def test_chunks_of_queries_change_neither_values_nor_gradients(case, width):
+    T, S = 11, 5
+    slots = T + 4 if case == 'cache' else T
+    query, own, prefix, mask = random_inputs(T=T, S=S, R=slots)
+    last = jnp.arange(T) + (2 if case == 'cache' else 0)
+    if case == 'prompt':
+        prefix = None
+    num_slots = slots + (0 if prefix is None else S)
+
+    def run(width):
+        fn = attended(last, mask, width=width, num_slots=num_slots)
+        assert ('scan' in str(jax.make_jaxpr(fn)(query, own, prefix))) == (width < T)
+        return jax.jit(fn)(query, own, prefix)
+
+    have, want = run(width), run(T)
+    for x, y in zip(jax.tree.leaves(have), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-5)
+
+
+def test_neither_pass_holds_the_logits_of_more_than_a_chunk():
+    T, S, width = 64, 3, 8
+    query, own, prefix, mask = random_inputs(P=1, N=2, T=T, S=S, H=2)
+    mask = mask[:1]
+
+    def largest(width):
+        fn = attended(jnp.arange(T), mask, width=width, num_slots=T + S)
+        return max(oracle.array_sizes(jax.make_jaxpr(fn)(query, own, prefix).jaxpr))
+
+    one = 2 * 4 * T * T
+    assert largest(width) <= one / 4
+    assert largest(T) >= one
+
+
+def test_chunked_attention_on_a_mesh_equals_one_devices():
+    *inputs, mask = random_inputs(P=4, T=11, S=5)
+
+    @jax.jit
+    def run(query, own, prefix):
+        query = sharding.shard(query, 'batch', None, None, 'heads', None)
+        fn = attended(jnp.arange(11), mask, width=4, num_slots=16)
+        return fn(query, own, prefix)
+
+    want = run(*inputs)
+    mesh = sharding.make_mesh(data=2, fsdp=2, tensor=2)
+    with jax.set_mesh(mesh):
+        have = run(*jax.device_put(inputs, sharding.batch_sharding(mesh, inputs)))
+    for x, y in zip(jax.tree.leaves(have), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-5)
 
 
 def test_rotation_depends_on_relative_positions_only():

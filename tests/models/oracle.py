@@ -188,3 +188,17 @@ def relative_error(a, b):
     """Largest error of a tree relative to each leaf's largest value."""
     errors = jax.tree.map(lambda x, y: np.abs(x - y).max() / np.abs(y).max(), a, b)
     return max(jax.tree.leaves(errors))
+
+
+def array_sizes(jaxpr):
+    """Sizes of all float32 arrays of a jaxpr and of those inside it."""
+    for eqn in jaxpr.eqns:
+        for var in eqn.outvars:
+            if getattr(var.aval, 'dtype', None) == jnp.float32:
+                yield var.aval.size
+        for inner in jax.tree.leaves(
+            list(eqn.params.values()), is_leaf=lambda x: hasattr(x, 'eqns')
+        ):
+            inner = getattr(inner, 'jaxpr', inner)
+            if hasattr(inner, 'eqns'):
+                yield from array_sizes(inner)

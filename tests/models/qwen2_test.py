@@ -7,7 +7,7 @@ from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.config import ModelConfig
-from passk_jax.models import hf_weights, qwen2
+from passk_jax.models import hf_weights
 from passk_jax.models import policy as policies
 from tests.models import oracle
 
@@ -93,20 +93,6 @@ def test_logits_and_log_probs_equal_transformers(reference):
         want = torch.log_softmax(torch.tensor(logits), dim=-1).numpy()
         want = np.take_along_axis(want, np.asarray(tokens[p])[..., None], axis=-1)
         np.testing.assert_allclose(log_probs[p], want[..., 0], atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize('rank_in', [1, 2])
-def test_the_written_gradient_of_a_projection_is_that_of_tensordot(rank_in):
-    x = jax.random.normal(jax.random.key(0), (5, 3, 4))
-    kernel = jax.random.normal(jax.random.key(1), (*x.shape[-rank_in:], 6, 2))
-
-    def loss(fn):
-        return lambda x, kernel: jnp.sin(fn(x, kernel, rank_in)).sum()
-
-    have = jax.grad(loss(qwen2.project), argnums=(0, 1))(x, kernel)
-    want = jax.grad(loss(jnp.tensordot), argnums=(0, 1))(x, kernel)
-    for a, b in zip(have, want, strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-5)
 
 
 def test_entropies_of_a_uniform_policy_are_the_log_of_its_vocabulary():

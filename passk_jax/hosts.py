@@ -1,0 +1,48 @@
+"""Several processes as one: how they find each other, wait, and agree.
+
+A command that may run on several hosts calls :func:`join_hosts` with its ``--hosts``
+before anything asks JAX for devices.
+"""
+
+import re
+
+import jax
+import numpy as np
+from absl import flags
+from jax.experimental import multihost_utils
+
+# Here because flags are global, and more than one command has it.
+HOSTS = flags.DEFINE_string(
+    'hosts',
+    '',
+    "'': this process is alone; 'auto': one of several that JAX finds by itself (TPU "
+    "pod, Slurm, Kubernetes); 'address:port,count,index': one of several, said so.",
+)
+
+
+def join_hosts(hosts: str) -> None:
+    """Makes this process one of several, as ``--hosts`` says.
+
+    Raises:
+        ValueError: neither ``''``, ``'auto'`` nor ``'address:port,count,index'``.
+    """
+    if hosts == 'auto':
+        jax.distributed.initialize()
+    elif hosts:
+        match = re.fullmatch(r'([^,]+:\d+),(\d+),(\d+)', hosts)
+        if not match or not int(match[3]) < int(match[2]):
+            raise ValueError(f"{hosts=} must be 'auto' or 'address:port,count,index'")
+        jax.distributed.initialize(match[1], int(match[2]), int(match[3]))
+
+
+def barrier(name: str) -> None:
+    """Returns when every process has called it with this name."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(name)
+
+
+def agreed(number: int) -> int:
+    """The number that process 0 gave, on every process; each must ask."""
+    if jax.process_count() == 1:
+        return number
+    return int(multihost_utils.broadcast_one_to_all(np.int32(number)))
