@@ -8,13 +8,18 @@ to raise, as of shapes that do not fit, with its traceback. No JAX is imported.
 
 import dis
 import functools
+import logging as python_logging
+import os
 import pathlib
 import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 
-from absl import app, flags
+from absl import app, flags, logging
+
+# Here, before any command imports it: the policy is not one of its models.
+os.environ.setdefault('TRANSFORMERS_NO_ADVISORY_WARNINGS', '1')
 
 Main = Callable[[Sequence[str]], int | None]
 
@@ -38,6 +43,7 @@ def run(main: Main) -> None:
 
 def _explained(main: Main, argv: Sequence[str]) -> int:
     """Calls ``main``; errors that are raised on purpose become a line and a status."""
+    _choose_what_is_logged()
     try:
         return main(argv) or 0
     except (ValueError, FloatingPointError, OSError) as error:
@@ -45,6 +51,14 @@ def _explained(main: Main, argv: Sequence[str]) -> int:
             raise
         sys.stderr.write(f'error: {error}\n(--debug shows where it was raised)\n')
         return EXIT_ERROR
+
+
+def _choose_what_is_logged() -> None:
+    """What this program says, and only what goes wrong of what libraries say."""
+    if flags.FLAGS['verbosity'].using_default_value:
+        logging.set_verbosity(logging.INFO)
+    for library in ('jax', 'matplotlib', 'orbax', 'grain'):
+        python_logging.getLogger(library).setLevel(python_logging.WARNING)
 
 
 def _explains_itself(error: Exception) -> bool:

@@ -145,7 +145,7 @@ def _prepared(config: MazeConfig, data_dir: pathlib.Path) -> pathlib.Path:
 
 @contextlib.contextmanager
 def _warnings_off() -> Iterator[None]:
-    """TFDS warns of every config that is not in a list of the builder's own."""
+    """TFDS tells of every file, and warns of configs that are in no list of its own."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity(logging.ERROR)
     try:
@@ -156,7 +156,8 @@ def _warnings_off() -> Iterator[None]:
 
 @functools.lru_cache(maxsize=8)
 def _read(directory: str, split: str) -> tuple[str, ...]:
-    source = tfds.builder_from_directory(directory).as_data_source(split)
+    with _warnings_off():
+        source = tfds.builder_from_directory(directory).as_data_source(split)
     mazes: list[str] = []
     for start in range(0, len(source), _CHUNK):
         chunk = range(start, min(start + _CHUNK, len(source)))
