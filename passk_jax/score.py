@@ -10,10 +10,10 @@ maze the problem is its rows. The same line of the output is that object with
     "error"    null, or why the response is not correct
 
 (replacing fields of these names). Whatever a line is, it has a line in the output: a
-malformed one gives ``{"line": 3, "correct": false, "parsed": "", "error": <reason>}``,
-is reported with its number on stderr, and makes the exit status 1. A file that cannot
-be read or written makes it 2. The output appears at the end, whole, or not at all. No
-device is used.
+malformed one gives ``{"line": 3, "correct": false, "parsed": "", "error": <reason>}``
+beside whatever fields it has, is reported with its number on stderr, and makes the exit
+status 1. A file that cannot be read or written makes it 2. The output appears at the
+end, whole, or not at all. No device is used.
 """
 
 import json
@@ -36,11 +36,13 @@ def score_lines(
 ) -> Iterator[tuple[dict[str, Any], bool]]:
     """What the output says of each line, and whether the line was malformed."""
     for number, line in enumerate(lines, start=1):
+        record = {}
         try:
-            yield _score(_parse(line), task), False
+            record = _parse(line)
+            yield _score(record, task), False
         except (ValueError, RecursionError) as e:
             failed = {'line': number, 'correct': False, 'parsed': '', 'error': str(e)}
-            yield failed, True
+            yield record | failed, True
 
 
 def score_file(name: str, *, input_path: str, output_path: str) -> int:
@@ -89,26 +91,26 @@ def _parse(line: bytes) -> dict[str, Any]:
         raise ValueError(f'not JSON: {e}') from e
     if not isinstance(record, dict):
         raise ValueError(f'a JSON {type(record).__name__}, not an object')
+    return record
+
+
+def _score(record: dict[str, Any], task: type[tasks.Task]) -> dict[str, Any]:
     for field in ('problem', 'response'):
         if field not in record:
             raise ValueError(f'no field {field!r}')
         if not isinstance(record[field], str):
             raise ValueError(f'field {field!r} is not text')
-    return record
-
-
-def _refuse_constant(name: str) -> None:
-    """Python would read NaN and Infinity, and write them, though they are no JSON."""
-    raise ValueError(f'not JSON: {name}')
-
-
-def _score(record: dict[str, Any], task: type[tasks.Task]) -> dict[str, Any]:
     verdict = task.verdict(task.parse_problem(record['problem']), record['response'])
     return record | {
         'correct': verdict.correct,
         'parsed': verdict.parsed,
         'error': verdict.error,
     }
+
+
+def _refuse_constant(name: str) -> None:
+    """Python would read NaN and Infinity, and write them, though they are no JSON."""
+    raise ValueError(f'not JSON: {name}')
 
 
 def _check_writable(path: pathlib.Path) -> None:

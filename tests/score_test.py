@@ -62,7 +62,7 @@ def test_a_malformed_line_does_not_stop_the_others(line, error, tmp_path, caplog
     assert results[2]['correct']
     malformed = results[1]
     assert error in malformed.pop('error')
-    assert malformed == {'line': 2, 'correct': False, 'parsed': ''}
+    assert malformed.items() >= {'line': 2, 'correct': False, 'parsed': ''}.items()
     assert 'line 2' in caplog.text
 
 
@@ -142,3 +142,12 @@ def test_the_command_says_which_input_is_missing(tmp_path):
     assert result.returncode == 2
     assert "input 'absent' cannot be read" in result.stderr
     assert 'Traceback' not in result.stderr
+
+
+def test_a_malformed_object_keeps_what_names_it():
+    line = json.dumps({'problem': 'SS', 'response': 'R', 'id': 7}).encode()
+    [(result, malformed)] = score.score_lines([line], task=tasks.TASKS['maze'])
+    assert malformed
+    assert result['id'] == 7
+    assert result['problem'] == 'SS'
+    assert not result['correct']
