@@ -66,7 +66,7 @@ def evaluate(
             top_k=config.top_k,
             stop_tokens=setup.stop_tokens,
         )
-        answers = rollout.verify(setup, problems, rollouts)
+        answers = rollout.verify(setup, problems, rollouts, step=step)
         rows.extend(_records(problems[:valid], answers))
     values = summarize(
         rows, seed=setup.config.seed, bootstrap_samples=config.bootstrap_samples

@@ -57,11 +57,19 @@ def fetch(tree: Any) -> Any:
     return multihost_utils.process_allgather(tree, tiled=True)
 
 
-def verify(setup: Setup, problems: list[Problem], rollouts: Rollouts) -> Answers:
+def verify(
+    setup: Setup, problems: list[Problem], rollouts: Rollouts, *, step: int
+) -> Answers:
     """Reads the responses and verifies them.
 
+    Args:
+        setup: the run's fixed parts.
+        problems: P of them.
+        rollouts: their responses.
+        step: the training step, for messages.
+
     Raises:
-        ValueError: a reward that is not finite, with the problem's id.
+        ValueError: a reward that is not finite, with the step and the problem's id.
     """
     host = fetch(
         {
@@ -81,7 +89,7 @@ def verify(setup: Setup, problems: list[Problem], rollouts: Rollouts) -> Answers
         raise ValueError(
             f'the verifier of task {setup.task.name!r} gave the reward '
             f'{verdicts.rewards[row, rollout]} to rollout {rollout} of problem '
-            f'{problems[row].id}'
+            f'{problems[row].id} at step {step}'
         )
     counts = np.maximum(lengths, 1)
     return Answers(

@@ -85,7 +85,7 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
             with jax.profiler.StepTraceAnnotation('train', step_num=step):
                 problems, prompts = batches[step]
                 rollouts = sample(setup, state.params, prompts, step)
-                answers = rollout.verify(setup, problems, rollouts)
+                answers = rollout.verify(setup, problems, rollouts, step=step)
                 advantages = estimate(rollouts, answers, step)
                 state, step_metrics = train_step(
                     state, rollouts, advantages, ref_params

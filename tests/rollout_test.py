@@ -56,7 +56,7 @@ def make_rollouts(setup, *, garbage=0):
 
 
 def test_responses_are_read_and_verified(setup):
-    answers = rollout.verify(setup, make_problems(), make_rollouts(setup))
+    answers = rollout.verify(setup, make_problems(), make_rollouts(setup), step=0)
     assert answers.responses == TEXTS
     correct = [[True, True, False, False], [False, False, False, False]]
     np.testing.assert_array_equal(answers.verdicts.correct, correct)
@@ -65,7 +65,7 @@ def test_responses_are_read_and_verified(setup):
 
 
 def test_means_are_over_the_tokens_of_a_response(setup):
-    answers = rollout.verify(setup, make_problems(), make_rollouts(setup))
+    answers = rollout.verify(setup, make_problems(), make_rollouts(setup), step=0)
     # Row 0 of the figures is 0, 1, 2; row 2 is 10, 11.
     assert answers.mean_log_probs[0, 0] == -1
     assert answers.mean_log_probs[0, 2] == -10.5
@@ -73,9 +73,11 @@ def test_means_are_over_the_tokens_of_a_response(setup):
 
 
 def test_what_stands_behind_a_response_is_not_read(setup):
-    clean = rollout.verify(setup, make_problems(), make_rollouts(setup))
+    clean = rollout.verify(setup, make_problems(), make_rollouts(setup), step=0)
     move = setup.tokenizer.encode('R', add_special_tokens=False)[0]
-    dirty = rollout.verify(setup, make_problems(), make_rollouts(setup, garbage=move))
+    dirty = rollout.verify(
+        setup, make_problems(), make_rollouts(setup, garbage=move), step=0
+    )
     assert dirty.responses == clean.responses
     np.testing.assert_array_equal(dirty.verdicts.correct, clean.verdicts.correct)
 
@@ -90,14 +92,16 @@ def test_a_reward_that_is_not_finite_is_an_error_with_the_problems_id(
         return Verdicts(rewards, np.zeros((2, 4), bool), responses)
 
     monkeypatch.setattr(MazeTask, 'verify', verify)
-    message = rf"task 'maze' gave the reward {reward} to rollout 3 of problem 9"
+    message = (
+        rf"task 'maze' gave the reward {reward} to rollout 3 of problem 9 at step 6"
+    )
     with pytest.raises(ValueError, match=message):
-        rollout.verify(setup, make_problems(), make_rollouts(setup))
+        rollout.verify(setup, make_problems(), make_rollouts(setup), step=6)
 
 
 def test_a_record_holds_what_a_person_asks_of_a_rollout(setup):
     problems = make_problems()
-    answers = rollout.verify(setup, problems, make_rollouts(setup))
+    answers = rollout.verify(setup, problems, make_rollouts(setup), step=0)
     advantages = np.arange(8, dtype=np.float32).reshape(2, 4)
     rows = rollout.records(problems, answers, step=3, advantages=advantages)
     assert [row['problem_id'] for row in rows] == [7] * 4 + [9] * 4

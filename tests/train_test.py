@@ -204,7 +204,9 @@ def test_a_reward_that_is_not_finite_stops_the_run_with_its_problem(
     reward, finished_run, tmp_path
 ):
     workdir = tiny.warm_copy(finished_run, tmp_path)
-    message = rf'reward {reward} to rollout 2 of problem {problem_of(3, 5).id}\b'
+    message = (
+        rf'reward {reward} to rollout 2 of problem {problem_of(3, 5).id} at step 3'
+    )
     with (
         verify_with(reward, step=3, row=5, rollout=2),
         pytest.raises(ValueError, match=message),
