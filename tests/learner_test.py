@@ -9,33 +9,13 @@ import pytest
 from jax import numpy as jnp
 
 from passk_jax import learner, sharding
-from passk_jax.config import ArchConfig, LossConfig, ModelConfig, OptimizerConfig
+from passk_jax.config import LossConfig, OptimizerConfig
 from passk_jax.models import policy as policies
 from passk_jax.types import Prompts, Rollouts
+from tests.models import oracle
 
 P, N, S, T, VOCAB = 8, 4, 6, 5, 11
 
-ARCH = ArchConfig(
-    num_layers=1,
-    embed_dim=16,
-    num_heads=4,
-    num_kv_heads=2,
-    head_dim=4,
-    mlp_dim=32,
-    rope_theta=1e4,
-    norm_eps=1e-6,
-    tie_embeddings=True,
-)
-MODEL = ModelConfig(
-    family='qwen2',
-    source='',
-    tokenizer='characters',
-    arch=ARCH,
-    param_dtype='float32',
-    compute_dtype='float32',
-    remat=False,
-    head_chunk_tokens=4096,
-)
 LOSS = LossConfig(
     clip_low=0.2,
     clip_high=0.28,
@@ -58,9 +38,7 @@ OPTIMIZER = OptimizerConfig(
 
 
 def make_policy() -> policies.Policy:
-    return policies.make_policy(
-        MODEL, policies.arch_from_config(MODEL, vocab_size=VOCAB)
-    )
+    return oracle.tiny_policy(vocab_size=VOCAB, num_layers=1, tie=True)
 
 
 def make_mesh(data: int = 1, fsdp: int = 1, tensor: int = 1):

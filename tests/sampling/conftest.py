@@ -1,44 +1,19 @@
 """A policy small enough for many compilations, with predictions far from uniform."""
 
-import dataclasses
-
 import jax
 import numpy as np
 import pytest
 
-from passk_jax import config, sharding
+from passk_jax import sharding
 from passk_jax.models import policy as policies
 from passk_jax.types import Prompts
+from tests.models import oracle
 
 VOCAB_SIZE = 12
 
-_ARCH = config.ArchConfig(
-    num_layers=2,
-    embed_dim=32,
-    num_heads=4,
-    num_kv_heads=2,
-    head_dim=8,
-    mlp_dim=64,
-    rope_theta=1e4,
-    norm_eps=1e-6,
-    tie_embeddings=False,
-)
-_MODEL = config.ModelConfig(
-    family='qwen2',
-    source='',
-    tokenizer='characters',
-    arch=_ARCH,
-    param_dtype='float32',
-    compute_dtype='float32',
-    remat=False,
-    head_chunk_tokens=1 << 20,
-)
-
 
 def _make_policy(compute_dtype: str) -> policies.Policy:
-    model = dataclasses.replace(_MODEL, compute_dtype=compute_dtype)
-    arch = policies.arch_from_config(model, vocab_size=VOCAB_SIZE)
-    return policies.make_policy(model, arch)
+    return oracle.tiny_policy(vocab_size=VOCAB_SIZE, dtype=compute_dtype)
 
 
 @pytest.fixture(scope='session')
