@@ -26,7 +26,7 @@ def get_config() -> ConfigDict:
     config.seed = 0
     config.model = _model()
     # One host and one device work unchanged; more devices hold shards of everything.
-    config.mesh = ConfigDict({'data': 1, 'fsdp': -1, 'tensor': 1})
+    config.mesh = ConfigDict({'data': 1, 'fsdp': -1, 'rollout': 1, 'tensor': 1})
     config.init = _init()
     config.task = ConfigDict({'name': '', 'params': ConfigDict()})
     # Limits of the appendix's Enigmata runs; those of Qwen2.5 are not given.
@@ -66,7 +66,8 @@ def get_config() -> ConfigDict:
 def _model() -> ConfigDict:
     return ConfigDict(
         {
-            'family': 'qwen2',
+            # That of the source.
+            'family': '',
             'source': 'Qwen/Qwen2.5-7B-Instruct',
             'tokenizer': 'source',
             # All 0: the sizes are those of the source.
@@ -84,7 +85,8 @@ def _model() -> ConfigDict:
             # Silent; at a learning rate of 1e-6 a bfloat16 weight would not move.
             'param_dtype': 'float32',
             'compute_dtype': 'bfloat16',
-            'remat': True,
+            'remat': 'full',
+            'attention': 'auto',
             'head_chunk_tokens': 1024,
         }
     )

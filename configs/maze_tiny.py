@@ -87,6 +87,7 @@ def get_config() -> ConfigDict:
 
 def _policy(config: ConfigDict) -> None:
     """A Qwen2 of 150 thousand parameters, warm-started in the same program."""
+    config.model.family = 'qwen2'
     config.model.source = ''
     config.model.tokenizer = 'characters'
     config.model.arch = {
@@ -102,7 +103,7 @@ def _policy(config: ConfigDict) -> None:
         'tie_embeddings': True,
     }
     config.model.compute_dtype = 'float32'
-    config.model.remat = False
+    config.model.remat = 'none'
     # A whole mini-batch at one time: 16 prompts x 16 rollouts x 12 tokens.
     config.model.head_chunk_tokens = 4096
 

@@ -38,7 +38,8 @@ class ModelConfig:
     """The policy network.
 
     Attributes:
-        family: a name of ``models.policy.FAMILIES``.
+        family: a name of ``models.families.FAMILIES``; ``''``: what the ``config.json``
+            of ``source`` says, which it must agree with otherwise.
         source: Hugging Face directory or hub name that gives sizes, weights (if
             ``init.kind == 'hf'``) and tokenizer; ``''``: sizes from ``arch``.
         tokenizer: ``'characters'`` (built from the task's alphabet), ``'source'``
@@ -46,8 +47,12 @@ class ModelConfig:
         arch: sizes when ``source == ''``.
         param_dtype: dtype of the master weights and the optimizer.
         compute_dtype: dtype of the matrix products.
-        remat: recompute each layer in the backward pass.
-        head_chunk_tokens: tokens whose logits exist at one time in the learner.
+        remat: what the backward pass recomputes: ``'none'``, ``'full'`` (each layer) or
+            ``'attention'`` (each layer but its attention).
+        attention: of whole sequences: ``'plain'``, ``'splash'`` (TPU), ``'cudnn'``
+            (GPU) or ``'auto'`` (the platform's own where it can).
+        head_chunk_tokens: tokens whose logits exist on a device at one time in the
+            learner.
     """
 
     family: str
@@ -56,16 +61,25 @@ class ModelConfig:
     arch: ArchConfig
     param_dtype: str
     compute_dtype: str
-    remat: bool
+    remat: str
+    attention: str
     head_chunk_tokens: int
 
 
 @dataclasses.dataclass(frozen=True)
 class MeshConfig:
-    """Devices along each mesh axis; one of them may be -1: all that are left."""
+    """Devices along each mesh axis; one of them may be -1: all that are left.
+
+    Attributes:
+        data: replicas of the parameters, which share the prompts.
+        fsdp: shards of the parameters, which share the prompts too.
+        rollout: shards of the parameters, which share each prompt's rollouts.
+        tensor: shards of heads, MLP and vocabulary.
+    """
 
     data: int
     fsdp: int
+    rollout: int
     tensor: int
 
 
@@ -355,7 +369,7 @@ def reject_leftover_arguments(argv: Sequence[str]) -> None:
     if leftover := list(argv[1:]):
         raise ValueError(
             f'arguments not understood: {leftover}; every option is written '
-            f'--name=value, for example --config.model.remat=false'
+            f'--name=value, for example --config.log.tensorboard=false'
         )
 
 

@@ -21,6 +21,8 @@ _DTYPES = ('float32', 'bfloat16')
 CHOICES: Mapping[str, tuple[str, ...]] = {
     'model.param_dtype': _DTYPES,
     'model.compute_dtype': _DTYPES,
+    'model.remat': ('none', 'full', 'attention'),
+    'model.attention': ('auto', 'plain', 'splash', 'cudnn'),
     'init.kind': ('warm_start', 'hf', 'checkpoint', 'scratch'),
     'data.overlong': ('drop', 'error'),
     'advantage.aggregation': ('sum', 'mean'),
@@ -28,7 +30,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     'loss.kl_estimator': ('k1', 'k2', 'k3'),
 }
 
-_NOT_EMPTY = ('name', 'model.family', 'model.tokenizer', 'task.name', 'advantage.name')
+_NOT_EMPTY = ('name', 'model.tokenizer', 'task.name', 'advantage.name')
 
 _POSITIVE = (
     'model.head_chunk_tokens',
@@ -197,6 +199,8 @@ def _check_model(values: Mapping[str, Any]) -> None:
                 f'sizes; set them to 0 (and tie_embeddings to False)'
             )
         return
+    if not values['model.family']:
+        raise ValueError("model.family='' needs a model.source, which says the family")
     if values['model.tokenizer'] == 'source':
         raise ValueError("model.tokenizer='source' needs a model.source")
     if wrong := {name: size for name, size in arch.items() if size <= 0}:
@@ -229,7 +233,8 @@ def _check_init(values: Mapping[str, Any]) -> None:
 
 
 def _check_mesh(values: Mapping[str, Any]) -> None:
-    mesh = {axis: values[f'mesh.{axis}'] for axis in ('data', 'fsdp', 'tensor')}
+    axes = ('data', 'fsdp', 'rollout', 'tensor')
+    mesh = {axis: values[f'mesh.{axis}'] for axis in axes}
     sizes = list(mesh.values())
     if sizes.count(-1) > 1 or any(size < 1 and size != -1 for size in sizes):
         raise ValueError(

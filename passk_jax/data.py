@@ -22,8 +22,10 @@ Encode = Callable[[str], list[int]]
 
 OVERLONG = ('drop', 'error')
 
-# Prompts are padded to a multiple of this, or to the limit if that is nearer.
-_WIDTH_MULTIPLE = 8
+# Prompts are padded to a multiple of the first, or of the second if they are longer
+# than it, or to the limit if that is nearer: so that every mesh that splits the tokens
+# of long prompts, and every kernel, divides them.
+_WIDTH_MULTIPLE, _LONG_WIDTH_MULTIPLE = 8, 128
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,5 +245,7 @@ def _keep(
             max_prompt_tokens,
         )
     longest = int(lengths[indices].max())
-    width = min(-(-longest // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE, max_prompt_tokens)
+    long = longest > _LONG_WIDTH_MULTIPLE
+    multiple = _LONG_WIDTH_MULTIPLE if long else _WIDTH_MULTIPLE
+    width = min(-(-longest // multiple) * multiple, max_prompt_tokens)
     return _Kept(source, encode, indices, num_dropped, width)

@@ -11,14 +11,13 @@ The table goes to standard output; (n, c) of every problem, and how it was had, 
 import dataclasses
 import json
 import pathlib
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 from absl import flags
 
-from passk_jax import cli, hosts
+from passk_jax import cli, existing_run, hosts
 from passk_jax import config as configs
 from passk_jax.checkpoint import restore_params
 from passk_jax.config import ExperimentConfig
@@ -28,28 +27,24 @@ from passk_jax.models import policy as policies
 from passk_jax.setup import make_setup
 
 _SPLIT = flags.DEFINE_string('split', 'test', 'Split of the task.')
-_STEP = flags.DEFINE_integer('step', None, 'Step of the checkpoint; newest if absent.')
 _NUM_RESPONSES = flags.DEFINE_integer('num_responses', None, 'To each problem.')
 _NUM_PROBLEMS = flags.DEFINE_integer('num_problems', None, 'Of the split; 0: all.')
 _TEMPERATURE = flags.DEFINE_float('temperature', None, 'Of the sampling; 0: greedy.')
 _TOP_P = flags.DEFINE_float('top_p', None, 'Of the sampling.')
-_MESH = flags.DEFINE_string(
-    'mesh', None, "data,fsdp,tensor, of which one may be -1; the run's if absent."
-)
 
 
 def main(argv: Sequence[str]) -> None:
     """Evaluates the run in ``--workdir``; prints a table, keeps the records."""
     configs.reject_leftover_arguments(argv)
     workdir = pathlib.Path(cli.WORKDIR.value)
-    of_run = _run_config(workdir)
+    of_run = existing_run.run_config(workdir)
     config = _with_flags(of_run)
     hosts.join_hosts(hosts.HOSTS.value)
     setup = make_setup(config)
     batches = evaluation_batches(setup, _SPLIT.value)
     shapes = policies.param_shapes(setup.policy, setup.mesh)
     with jax.set_mesh(setup.mesh):
-        params, step = restore_params(workdir, shapes, step=_STEP.value)
+        params, step = restore_params(workdir, shapes, step=existing_run.STEP.value)
         values, rows = evaluate(setup, params, batches, split=_SPLIT.value, step=step)
     if jax.process_index() == 0:
         changes = ''.join(f'_{k}={v}' for k, v in _changes(of_run, config).items())
@@ -71,17 +66,6 @@ def main(argv: Sequence[str]) -> None:
             print(f'{name:<28} {value:.4f}')
 
 
-def _run_config(workdir: pathlib.Path) -> ExperimentConfig:
-    """The run's configuration."""
-    path = workdir / 'config.json'
-    if not path.is_file():
-        raise ValueError(f'{workdir} is no run directory: {path} is absent')
-    try:
-        return configs.from_json_dict(json.loads(path.read_text()))
-    except ValueError as error:
-        raise ValueError(f'{path} is not a config: {error}') from error
-
-
 def _with_flags(config: ExperimentConfig) -> ExperimentConfig:
     """The configuration with what the flags change of its evaluation."""
     values = configs.to_dict(config)
@@ -92,11 +76,6 @@ def _with_flags(config: ExperimentConfig) -> ExperimentConfig:
         'top_p': _TOP_P.value,
     }
     values['eval'] |= {k: v for k, v in flags_given.items() if v is not None}
-    if _MESH.value is not None:
-        sizes = _MESH.value.split(',')
-        if len(sizes) != 3 or not all(re.fullmatch(r'-?\d+', size) for size in sizes):
-            raise ValueError(f'mesh={_MESH.value!r} must be data,fsdp,tensor: -1,1,1')
-        values['mesh'] = dict(zip(values['mesh'], map(int, sizes), strict=True))
     return configs.from_json_dict(values)
 
 

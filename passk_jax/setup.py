@@ -12,10 +12,11 @@ from absl import logging
 from jax.sharding import Mesh
 
 from passk_jax import sharding
-from passk_jax.config import ExperimentConfig
-from passk_jax.models import hf_weights
+from passk_jax.config import ExperimentConfig, ModelConfig
+from passk_jax.models import attention_kernels, hf_config
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
+from passk_jax.models.arch import Arch
 from passk_jax.models.policy import Policy
 from passk_jax.tasks import make_task
 
@@ -54,8 +55,12 @@ def make_setup(config: ExperimentConfig) -> Setup:
     task = make_task(config.task.name, config.task.params)
     task.check_answerable(config.sampling.max_response_tokens)
     tokenizer, stop_tokens = _tokenizer(config, task)
-    policy = policies.make_policy(config.model, _architecture(config, len(tokenizer)))
+    check_positions(config)
     mesh = sharding.make_mesh(**dataclasses.asdict(config.mesh))
+    platform = mesh.devices.flat[0].platform
+    arch = architecture(config.model, vocab_size=len(tokenizer), platform=platform)
+    _check_vocabulary(tokenizer, arch)
+    policy = Policy(arch, head_chunk_tokens=config.model.head_chunk_tokens)
     logging.info('devices: %d x %s', mesh.size, mesh.devices.flat[0].device_kind)
     _warn_of_whole_batches(config, mesh)
     return Setup(
@@ -70,22 +75,29 @@ def make_setup(config: ExperimentConfig) -> Setup:
 
 def _warn_of_whole_batches(config: ExperimentConfig, mesh: Mesh) -> None:
     """Names the batches that every device computes whole: they are not divided."""
-    sizes = {
+    prompts = {
         'train.num_prompts': config.train.num_prompts,
         'train.micro_batch_prompts': config.train.micro_batch_prompts,
         'eval.batch_size': config.eval.batch_size,
     }
     if config.init.kind == 'warm_start':
-        sizes['init.warm_start.batch_size'] = config.init.warm_start.batch_size
-    shares = math.prod(mesh.shape[axis] for axis in sharding.RULES['batch'])
-    if whole := {name: size for name, size in sizes.items() if size % shares}:
-        logging.warning(
-            'mesh.data x mesh.fsdp = %d divides none of these batches, so each of '
-            'these devices computes all of them (right, but %d times the work): %s',
-            shares,
-            shares,
-            ', '.join(f'{name}={size}' for name, size in whole.items()),
-        )
+        prompts['init.warm_start.batch_size'] = config.init.warm_start.batch_size
+    rollouts = {
+        'sampling.num_rollouts': config.sampling.num_rollouts,
+        'eval.num_responses': config.eval.num_responses,
+    }
+    for axis, sizes in (('batch', prompts), ('rollouts', rollouts)):
+        mesh_axes = sharding.RULES[axis]
+        shares = math.prod(mesh.shape[each] for each in mesh_axes)
+        if whole := {name: size for name, size in sizes.items() if size % shares}:
+            logging.warning(
+                '%s = %d divides none of these batches, so each of these devices '
+                'computes all of them (right, but %d times the work): %s',
+                ' x '.join(f'mesh.{each}' for each in mesh_axes),
+                shares,
+                shares,
+                ', '.join(f'{name}={size}' for name, size in whole.items()),
+            )
 
 
 def _tokenizer(config: ExperimentConfig, task: Any) -> tuple[Any, tuple[int, ...]]:
@@ -99,13 +111,48 @@ def _tokenizer(config: ExperimentConfig, task: Any) -> tuple[Any, tuple[int, ...
     return tokenizer, tokenizers.stop_token_ids(tokenizer, generation)
 
 
-def _architecture(config: ExperimentConfig, vocab_size: int):
-    model = config.model
-    if not model.source:
-        return policies.arch_from_config(model, vocab_size=vocab_size)
-    return hf_weights.arch_from_hf(
-        model.source,
-        param_dtype=model.param_dtype,
-        compute_dtype=model.compute_dtype,
-        remat=model.remat,
+def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch:
+    """The architecture, with the attention that ``platform`` runs.
+
+    Args:
+        config: the model.
+        vocab_size: of the tokenizer; a ``source`` says its own.
+        platform: of the devices: ``'cpu'``, ``'gpu'`` or ``'tpu'``.
+
+    Raises:
+        ValueError: from whatever of it the network does not honour.
+    """
+    if config.source:
+        arch = hf_config.arch_from_hf(
+            config.source,
+            family=config.family,
+            param_dtype=config.param_dtype,
+            compute_dtype=config.compute_dtype,
+            remat=config.remat,
+            attention='plain',
+        )
+    else:
+        arch = policies.arch_from_config(
+            config, vocab_size=vocab_size, attention='plain'
+        )
+    attention = attention_kernels.choose_implementation(
+        config.attention, platform=platform, dtype=arch.dtype, head_dim=arch.head_dim
     )
+    return dataclasses.replace(arch, attention=attention)
+
+
+def _check_vocabulary(tokenizer: Any, arch: Arch) -> None:
+    """Raises ValueError for a token that has no row in the token table."""
+    largest = max(tokenizer.get_vocab().values())
+    if largest >= arch.vocab_size:
+        raise ValueError(
+            f'the tokenizer (model.tokenizer) has ids up to {largest}, but the token '
+            f'table of the model only {arch.vocab_size} rows'
+        )
+
+
+def check_positions(config: ExperimentConfig) -> None:
+    """Raises ValueError if a response could go past the model's last position."""
+    if source := config.model.source:
+        longest = config.data.max_prompt_tokens + config.sampling.max_response_tokens
+        hf_config.check_positions(source, num_tokens=longest)

@@ -16,13 +16,23 @@ import jax
 from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-MESH_AXES = ('data', 'fsdp', 'tensor')
+MESH_AXES = ('data', 'fsdp', 'rollout', 'tensor')
 
 # Logical axis -> mesh axes. An axis that does not divide is replicated.
 RULES: Mapping[str, tuple[str, ...]] = {
+    # The P problems, and the N rollouts of each.
     'batch': ('data', 'fsdp'),
+    'rollouts': ('rollout',),
+    # A prompt has no rollouts to split: its tokens are split in their place.
+    'prompt_tokens': ('rollout',),
+    # Tokens between two layers, where nothing looks across them and 'tensor' is free:
+    # of a prompt, and of a response.
+    'prompt_residual': ('rollout', 'tensor'),
+    'response_residual': ('tensor',),
+    # Parameters: masters are split over every device, a step's working copy (see
+    # :func:`gathered`) over 'tensor' alone.
+    'embed': ('fsdp', 'rollout'),
     'vocab': ('tensor',),
-    'embed': ('fsdp',),
     'heads': ('tensor',),
     'kv_heads': ('tensor',),
     'mlp': ('tensor',),
@@ -30,13 +40,19 @@ RULES: Mapping[str, tuple[str, ...]] = {
 
 
 def make_mesh(
-    *, data: int, fsdp: int, tensor: int, devices: list[Any] | None = None
+    *,
+    data: int,
+    fsdp: int,
+    rollout: int,
+    tensor: int,
+    devices: list[Any] | None = None,
 ) -> Mesh:
-    """Makes the mesh ``(data, fsdp, tensor)``.
+    """Makes the mesh ``(data, fsdp, rollout, tensor)``.
 
     Args:
         data: replicas that each see a share of the prompts; -1: what is left.
         fsdp: shards of the parameters, which also share the prompts; or -1.
+        rollout: shards of the parameters, which share the rollouts of a prompt; or -1.
         tensor: shards of heads, MLP and vocabulary; or -1.
         devices: the devices; all of them when ``None``.
 
@@ -44,7 +60,7 @@ def make_mesh(
         ValueError: the sizes do not multiply to the number of devices.
     """
     devices = jax.devices() if devices is None else devices
-    sizes = {'data': data, 'fsdp': fsdp, 'tensor': tensor}
+    sizes = {'data': data, 'fsdp': fsdp, 'rollout': rollout, 'tensor': tensor}
     asked = dict(sizes)
     free = [axis for axis, size in sizes.items() if size == -1]
     taken = math.prod(size for size in sizes.values() if size != -1)
@@ -64,7 +80,7 @@ def make_mesh(
 @functools.cache
 def one_device_mesh(device: jax.Device) -> Mesh:
     """A mesh for what one process computes by itself, whatever mesh others share."""
-    return make_mesh(data=1, fsdp=1, tensor=1, devices=[device])
+    return make_mesh(data=1, fsdp=1, rollout=1, tensor=1, devices=[device])
 
 
 def partition_spec(
@@ -103,6 +119,43 @@ def shard(x: jax.Array, *axes: str | None) -> jax.Array:
         return x
     spec = partition_spec(axes, x.shape, mesh.shape)
     return jax.lax.with_sharding_constraint(x, spec)
+
+
+def gathered(axes: tuple[str | None, ...]) -> tuple[str | None, ...]:
+    """Axes of the copy of a parameter that a matrix product reads."""
+    return tuple(None if axis == 'embed' else axis for axis in axes)
+
+
+def local_size(axis: str, size: int) -> int:
+    """A device's share of a logical axis of this size under ``jax.set_mesh``."""
+    mesh = jax.sharding.get_abstract_mesh()
+    splits = 1 if mesh.empty else math.prod(mesh.shape[a] for a in RULES[axis])
+    return size if size % splits else size // splits
+
+
+def on_each_device(
+    fn: Callable[..., jax.Array],
+    arrays: tuple[jax.Array, ...],
+    axes: tuple[tuple[str | None, ...], ...],
+    out_axes: tuple[str | None, ...],
+) -> jax.Array:
+    """Runs ``fn`` on each device's part of the arrays, as a kernel has to be.
+
+    Args:
+        fn: of the parts; nothing it does crosses devices.
+        arrays: what it takes, whole.
+        axes: logical axes of each.
+        out_axes: of its result, which is as long as the first array in each of them.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty or mesh.size == 1:
+        return fn(*arrays)
+    specs = tuple(
+        partition_spec(names, x.shape, mesh.shape)
+        for names, x in zip(axes, arrays, strict=True)
+    )
+    out = partition_spec(out_axes, arrays[0].shape, mesh.shape)
+    return jax.shard_map(fn, in_specs=specs, out_specs=out, check_vma=False)(*arrays)
 
 
 def replicated(mesh: Mesh) -> NamedSharding:

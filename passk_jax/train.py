@@ -18,7 +18,6 @@ import jax
 import numpy as np
 from absl import flags, logging
 from jax import numpy as jnp
-from ml_collections import config_flags
 
 from passk_jax import cli, hosts, learner, rewards, rollout, sampling
 from passk_jax import config as configs
@@ -26,10 +25,11 @@ from passk_jax.advantages import estimator_parameters, make_estimator
 from passk_jax.advantages.estimators import AdvantageFn
 from passk_jax.checkpoint import Checkpoints
 from passk_jax.config import ExperimentConfig
+from passk_jax.config_flag import CONFIG
 from passk_jax.data import EvaluationBatches, make_batches
 from passk_jax.evaluation import evaluate, evaluation_batches
 from passk_jax.initial import initial_params
-from passk_jax.models.policy import FAMILIES
+from passk_jax.models.families import FAMILIES
 from passk_jax.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.run_directory import prepare_workdir
 from passk_jax.run_log import RunLog
@@ -37,8 +37,6 @@ from passk_jax.sampling import Purpose
 from passk_jax.setup import Setup, make_setup
 from passk_jax.tasks import make_task
 from passk_jax.types import Prompts, Rollouts
-
-_CONFIG = config_flags.DEFINE_config_file('config', None, 'Path of the config file.')
 
 
 def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
@@ -288,14 +286,14 @@ def check_names(config: ExperimentConfig) -> None:
         raise ValueError(
             f'init.warm_start.{demonstrations=} is none of {list(task.demonstrations)}'
         )
-    if config.model.family not in FAMILIES:
+    if config.model.family and config.model.family not in FAMILIES:
         raise ValueError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
 
 
 def main(argv: Sequence[str]) -> int:
     """Reads the flags, prepares the run directory and trains."""
     configs.reject_leftover_arguments(argv)
-    config = configs.from_config_dict(_CONFIG.value)
+    config = configs.from_config_dict(CONFIG.value)
     check_names(config)
     hosts.join_hosts(hosts.HOSTS.value)
     workdir = cli.WORKDIR.value or f'runs/{config.name}'

@@ -129,8 +129,8 @@ CASES = {
     ),
     'leftover value': (
         'train',
-        [*_TRAIN, '--config.model.remat', 'false'],
-        ["not understood: ['false']", '--config.model.remat=false'],
+        [*_TRAIN, '--config.log.tensorboard', 'false'],
+        ["not understood: ['false']", '--config.log.tensorboard=false'],
     ),
     'k above N': ('train', [*_TRAIN, '--config.advantage.k=5'], ['advantage.k=5', '4']),
     'no whole mini-batches': (
@@ -156,7 +156,7 @@ CASES = {
     'unknown family': (
         'train',
         [*_TRAIN, '--config.model.family=gpt'],
-        ["'gpt'", "['qwen2']"],
+        ["'gpt'", "'qwen2'"],
     ),
     'evaluate nothing': ('evaluate', [], ['--workdir must have a value']),
     'evaluate no run': (

@@ -123,7 +123,10 @@ def test_a_list_is_refused_in_a_config_file():
     ('overrides', 'message'),
     [
         ({'name': ''}, "name='' must not be empty"),
-        ({'model.family': ''}, "model.family='' must not be empty"),
+        ({'model.family': ''}, "model.family='' needs a model.source"),
+        ({'model.remat': 'some'}, "model.remat='some' must be one of .*'attention'"),
+        ({'model.attention': 'flash'}, "'flash' must be one of .*'splash'"),
+        ({'mesh.rollout': 0}, "'rollout': 0.* must be positive"),
         ({'seed': -1}, 'seed=-1 must not be negative'),
         ({'seed': 2**32}, 'seed=4294967296 must be below'),
         ({'train.steps': 0}, 'train.steps=0 must be positive'),

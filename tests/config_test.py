@@ -107,9 +107,9 @@ def test_nan_on_the_command_line_is_an_error(parse):
 
 
 def test_a_value_after_a_space_is_left_over_and_refused(parse):
-    config, leftover = parse('--config.model.remat', 'False')
+    config, leftover = parse('--config.log.tensorboard', 'False')
     # What makes it a trap: the flag is on although the user wrote False.
-    assert config.model.remat is True
+    assert config.log.tensorboard is True
     with pytest.raises(ValueError, match=r"not understood: \['False'\]"):
         config_lib.reject_leftover_arguments(leftover)
 

@@ -119,12 +119,13 @@ def test_overlong_prompts_are_an_error_if_so_asked():
 
 
 @pytest.mark.parametrize(
-    ('longest', 'limit', 'width'), [(7, 100, 8), (8, 100, 8), (9, 100, 16), (9, 10, 10)]
+    ('longest', 'limit', 'width'),
+    [(7, 100, 8), (8, 100, 8), (9, 100, 16), (9, 10, 10), (129, 500, 256)],
 )
 def test_the_width_is_the_longest_prompt_rounded_up(longest, limit, width):
-    batches = _batches(_source(40, longest), max_prompt_tokens=limit)
+    batches = _batches(_source(200, longest), max_prompt_tokens=limit)
     assert batches.prompt_width == width
-    shapes = {batches[step][1].tokens.shape for step in range(20)}
+    shapes = {batches[step][1].tokens.shape for step in range(60)}
     assert shapes == {(4, width)}
 
 

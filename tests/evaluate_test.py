@@ -89,7 +89,7 @@ def test_problems_that_were_dropped_are_counted(workdir):
 def test_another_mesh_gives_the_same_responses(workdir):
     alone, _ = run(workdir)
     before = tiny.read_lines(alone)
-    records, _ = run(workdir, mesh='2,1,-1', num_devices=4)
+    records, _ = run(workdir, mesh='2,1,1,-1', num_devices=4)
     assert records == alone
     counts = [(row['n'], row['c'], row['response_length']) for row in before]
     assert counts == [
@@ -165,9 +165,9 @@ def test_a_run_that_cannot_be_read_is_an_error_that_says_why(damage, message, wo
         ({'num_responses': 0}, r'eval.num_responses=0 must be positive'),
         ({'temperature': -1.0}, r'eval.temperature=-1.0 must not be negative'),
         ({'top_p': 1.5}, r'eval.top_p=1.5 must be at most 1'),
-        ({'mesh': '1,1'}, r"mesh='1,1' must be data,fsdp,tensor"),
-        ({'mesh': '1,1,x'}, r"mesh='1,1,x' must be data,fsdp,tensor"),
-        ({'mesh': '3,-1,1'}, r"'data': 3, 'fsdp': -1, .* does not fit 1 devices"),
+        ({'mesh': '1,1'}, r"mesh='1,1' must be data,fsdp,rollout,tensor"),
+        ({'mesh': '1,1,1,x'}, r"mesh='1,1,1,x' must be data,fsdp,rollout,tensor"),
+        ({'mesh': '3,-1,1,1'}, r"'data': 3, 'fsdp': -1, .* does not fit 1 devices"),
         ({'hosts': 'many'}, r"hosts='many' must be 'auto'"),
     ],
 )

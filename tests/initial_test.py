@@ -186,7 +186,7 @@ def test_a_hugging_face_directory_gives_weights_and_tokenizer(hf_model, tmp_path
         params['embed.embedding'], state['model.embed_tokens.weight']
     )
     np.testing.assert_array_equal(
-        params['layers.0.mlp.down.kernel'],
+        params['layers.mlp.down.kernel'][0],
         state['model.layers.0.mlp.down_proj.weight'].T,
     )
 

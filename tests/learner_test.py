@@ -38,12 +38,14 @@ OPTIMIZER = OptimizerConfig(
 
 
 def make_policy() -> policies.Policy:
-    return oracle.tiny_policy(vocab_size=VOCAB, num_layers=1, tie=True)
+    return oracle.tiny_policy(vocab_size=VOCAB, num_layers=1, tie_embeddings=True)
 
 
 def make_mesh(data: int = 1, fsdp: int = 1, tensor: int = 1):
     devices = jax.devices()[: data * fsdp * tensor]
-    return sharding.make_mesh(data=data, fsdp=fsdp, tensor=tensor, devices=devices)
+    return sharding.make_mesh(
+        data=data, fsdp=fsdp, rollout=1, tensor=tensor, devices=devices
+    )
 
 
 def make_rollouts(*, pad: int = 0, garbage: int = 0) -> Rollouts:

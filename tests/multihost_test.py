@@ -77,7 +77,7 @@ def test_two_processes_evaluate_as_one_does(finished_run, tmp_path):
     one, two = tmp_path / 'one', tmp_path / 'two'
     for workdir in (one, two):
         shutil.copytree(finished_run, workdir)
-    pair = start_pair(two, 'evaluate', '--mesh=-1,1,1')
+    pair = start_pair(two, 'evaluate', '--mesh=-1,1,1,1')
     finish(start(one, 'evaluate'), *pair)
     name = pathlib.Path('evaluation', 'by_command', 'test_step_00000005.jsonl')
     rows = [

@@ -128,7 +128,7 @@ def test_the_curve_needs_no_other_process_of_a_mesh(monkeypatch):
 
     monkeypatch.setattr(report_panels, 'make_estimator', make_noting)
     monkeypatch.setattr(report_panels, 'sum_abs_advantage', noting(estimators[1]))
-    with jax.set_mesh(sharding.make_mesh(data=2, fsdp=2, tensor=2)):
+    with jax.set_mesh(sharding.make_mesh(data=2, fsdp=2, rollout=1, tensor=2)):
         report_panels.curve_in_use(_config('pass_at_k'))
     assert used == [{jax.local_devices()[0]}] * 2
 

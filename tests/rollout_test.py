@@ -127,7 +127,7 @@ def test_a_record_holds_what_a_person_asks_of_a_rollout(setup):
 
 
 def test_a_batch_is_placed_over_the_mesh_and_comes_back_as_it_was(setup):
-    mesh = sharding.make_mesh(data=2, fsdp=4, tensor=1)
+    mesh = sharding.make_mesh(data=2, fsdp=4, rollout=1, tensor=1)
     batch = {'a': np.arange(16).reshape(8, 2), 'b': np.arange(3)}
     placed = rollout.place(dataclasses.replace(setup, mesh=mesh), batch)
     assert len(placed['a'].sharding.device_set) == 8

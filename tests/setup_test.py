@@ -1,8 +1,13 @@
 """What a command makes of a configuration."""
 
+import json
+
 import pytest
 
 from passk_jax import setup as setup_lib
+from passk_jax.models import hf_config
+from passk_jax.models import tokenizer as tokenizers
+from passk_jax.models.families import family_of
 from tests import tiny
 
 
@@ -62,12 +67,48 @@ def test_batches_that_the_devices_cannot_share_are_named(
         assert warnings[0].endswith(': ' + ', '.join(named))
 
 
+def test_rollouts_that_the_devices_cannot_share_are_named(caplog):
+    config = tiny.make_config(
+        mesh__fsdp=1, mesh__rollout=-1, sampling__num_rollouts=6, init__kind='scratch'
+    )
+    with tiny.devices(4):
+        setup_lib.make_setup(config)
+    (warning,) = [r.getMessage() for r in caplog.records if r.levelname == 'WARNING']
+    assert 'mesh.rollout = 4 divides none' in warning
+    assert warning.endswith(': sampling.num_rollouts=6')
+
+
+def test_a_tokenizer_larger_than_the_models_table_is_refused(tmp_path):
+    config = tiny.make_config()
+    arch = tiny.make_setup(config).policy.arch
+    larger = tokenizers.character_tokenizer('SE.*\nUDLRabc')
+    larger.save_pretrained(tmp_path)
+    fields = hf_config.hf_config_fields(
+        arch,
+        family_of('qwen2'),
+        dtype='float32',
+        max_positions=64,
+        eos_token_ids=[1],
+        pad_token_id=0,
+    )
+    (tmp_path / 'config.json').write_text(json.dumps(fields))
+    sizes = dict.fromkeys(config.model.arch.__dataclass_fields__, 0)
+    sizes['tie_embeddings'] = False
+    overrides = {f'model__arch__{name}': size for name, size in sizes.items()}
+    config = tiny.make_config(
+        model__source=str(tmp_path), model__tokenizer='source', **overrides
+    )
+    with pytest.raises(ValueError, match=r'ids up to 13, but .* only 11 rows'):
+        tiny.make_setup(config)
+
+
 @pytest.mark.parametrize(
     ('key', 'value', 'message'),
     [
         ('task__name', 'amaze', r"task 'amaze' is none of \['maze'\]"),
-        ('model__family', 'gpt', r"config.family='gpt' is none of \['qwen2'\]"),
+        ('model__family', 'gpt', r"model_type='gpt' is none of .*'qwen2'"),
         ('model__tokenizer', '/absent', r"no tokenizer in '/absent'"),
+        ('model__attention', 'splash', "'splash' cannot run on platform='cpu'"),
         ('mesh__data', 5, r"'data': 5.*does not fit 1 devices"),
     ],
 )

@@ -6,14 +6,16 @@ from jax.sharding import AxisType, PartitionSpec
 
 from passk_jax import sharding
 
-EIGHT = {'data': 2, 'fsdp': 2, 'tensor': 2}
+EIGHT = {'data': 2, 'fsdp': 2, 'rollout': 1, 'tensor': 2}
 
 
 def test_one_free_axis_takes_the_devices_that_are_left():
-    assert dict(sharding.make_mesh(data=-1, fsdp=2, tensor=2).shape) == EIGHT
-    assert dict(sharding.make_mesh(data=2, fsdp=-1, tensor=2).shape) == EIGHT
-    assert dict(sharding.make_mesh(data=2, fsdp=2, tensor=-1).shape) == EIGHT
-    mesh = sharding.make_mesh(data=1, fsdp=1, tensor=1, devices=jax.devices()[:1])
+    assert dict(sharding.make_mesh(data=-1, fsdp=2, rollout=1, tensor=2).shape) == EIGHT
+    assert dict(sharding.make_mesh(data=2, fsdp=-1, rollout=1, tensor=2).shape) == EIGHT
+    assert dict(sharding.make_mesh(data=2, fsdp=2, rollout=1, tensor=-1).shape) == EIGHT
+    mesh = sharding.make_mesh(
+        data=1, fsdp=1, rollout=1, tensor=1, devices=jax.devices()[:1]
+    )
     assert mesh.size == 1
     assert set(mesh.axis_types) == {AxisType.Auto}
 
@@ -41,7 +43,7 @@ def test_a_process_may_compute_on_a_device_of_its_own():
 def test_sizes_that_do_not_fit_the_devices_are_refused(sizes, words):
     data, fsdp, tensor = sizes
     with pytest.raises(ValueError, match=words):
-        sharding.make_mesh(data=data, fsdp=fsdp, tensor=tensor)
+        sharding.make_mesh(data=data, fsdp=fsdp, rollout=1, tensor=tensor)
 
 
 def test_an_axis_is_split_by_the_rules_and_whole_where_it_does_not_divide():
@@ -50,15 +52,14 @@ def test_an_axis_is_split_by_the_rules_and_whole_where_it_does_not_divide():
 
     assert spec(('batch', None), (8, 3)) == PartitionSpec(('data', 'fsdp'), None)
     assert spec(('batch', None), (6, 3)) == PartitionSpec(None, None)
+    embed = ('fsdp', 'rollout')
     assert spec(('embed', 'heads', None), (4, 6, 8)) == PartitionSpec(
-        'fsdp', 'tensor', None
+        embed, 'tensor', None
     )
     assert spec(('embed', 'kv_heads', None), (4, 1, 8)) == PartitionSpec(
-        'fsdp', None, None
+        embed, None, None
     )
-    alone = sharding.partition_spec(
-        ('batch', 'vocab'), (8, 8), {'data': 1, 'fsdp': 1, 'tensor': 1}
-    )
+    alone = sharding.partition_spec(('batch', 'vocab'), (8, 8), dict.fromkeys(EIGHT, 1))
     assert alone == PartitionSpec(None, None)
 
 
@@ -94,4 +95,4 @@ def test_batches_and_optimizer_states_find_their_shardings():
     count, moments = sharding.tree_sharding(mesh, state, axes_of)
     assert paths == ['1.mu.mlp.up']
     assert count == sharding.replicated(mesh)
-    assert moments['mu']['mlp.up'].spec == PartitionSpec('fsdp', 'tensor')
+    assert moments['mu']['mlp.up'].spec == PartitionSpec(('fsdp', 'rollout'), 'tensor')

@@ -3,8 +3,9 @@
 Memory grows with the length of a sequence, not with its square: queries that are many
 go a chunk at a time, forward and backward.
 
-Rotary positions and the one softmax over both parts, as plain functions; which
-network calls them, and what is cached, is the families' business.
+The one softmax over both parts, as a plain function; which network calls it, and what
+is cached, is the transformer's business. Kernels of accelerators for whole sequences
+are in attention_kernels.py.
 """
 
 import dataclasses
@@ -14,8 +15,9 @@ from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from passk_jax.models.chunks import map_chunks
+from passk_jax.sharding import local_size
 
-# Logits of one problem in one layer that exist at one time: 1 GiB of float32. The
+# Logits of one layer that exist on a device at one time: 1 GiB of float32. The
 # backward pass holds about three arrays of their size.
 MAX_LOGITS = 1 << 28
 
@@ -32,28 +34,6 @@ class KeyValues:
 
     keys: jax.Array
     values: jax.Array
-
-
-def rotary(
-    positions: Int[Array, 'P N T'], *, head_dim: int, theta: float
-) -> tuple[Float[Array, 'P N T 1 H/2'], Float[Array, 'P N T 1 H/2']]:
-    """Cosines and sines of ``position * theta ** (-2i / H)``, float32."""
-    frequencies = theta ** (-jnp.arange(0, head_dim, 2, dtype=jnp.float32) / head_dim)
-    angles = positions[..., None, None].astype(jnp.float32) * frequencies
-    return jnp.cos(angles), jnp.sin(angles)
-
-
-def rotate(
-    x: Float[Array, 'P N T X H'],
-    turn: tuple[Float[Array, 'P N T 1 H/2'], Float[Array, 'P N T 1 H/2']],
-    *,
-    scale: float = 1.0,
-) -> Float[Array, 'P N T X H']:
-    """Turns each pair ``(x[i], x[i + H/2])`` by its angle and scales, in float32."""
-    cos, sin = turn
-    first, second = jnp.split(x.astype(jnp.float32) * scale, 2, axis=-1)
-    turned = [first * cos - second * sin, second * cos + first * sin]
-    return jnp.concatenate(turned, axis=-1).astype(x.dtype)
 
 
 def attend(
@@ -80,16 +60,17 @@ def attend(
         last: the last own slot each query sees; it sees those before it too.
         prefix: the problem's prompt, or ``None``.
         prefix_mask: which prefix slots are real.
-        max_logits: of one problem, at one time; but never less than one query's.
+        max_logits: on a device at one time; but never less than one query's.
 
     Returns:
         The mixed values, in the queries' dtype.
     """
-    _, N, T, J, _ = query.shape
+    P, N, T, J, _ = query.shape
     num_slots = own.values.shape[3]
     if prefix is not None:
         num_slots += prefix.values.shape[2]
-    width = max(1, max_logits // (N * J * num_slots))
+    rows = local_size('batch', P) * local_size('rollouts', N) * local_size('heads', J)
+    width = max(1, max_logits // (rows * num_slots))
     if width >= T:
         return _attend(query, own, last, prefix, prefix_mask)
 

@@ -5,6 +5,10 @@ that autodiff would sum in that dtype too is summed in float32 here and returned
 dtype of the weight: bfloat16 has 8 bits, so a sum of it stands still once it is a few
 hundred times as large as what is added. A tensor product sums in float32 anyway; what
 it must not do is round the result.
+
+Masters are split over all devices. A product reads a *working copy*: cast first, then
+gathered (half the bytes), once for all the streams it is applied to; the gradients of
+all streams are summed before they are split up again. XLA sees both as constraints.
 """
 
 import functools
@@ -14,45 +18,107 @@ import jax
 from jax import numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from passk_jax.sharding import shard
+from passk_jax.sharding import gathered, shard
+
+Axes = tuple[str | None, ...]
+Streams = tuple[jax.Array, ...]
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def project(x: jax.Array, kernel: jax.Array, rank_in: int) -> jax.Array:
-    """Contracts the last ``rank_in`` axes of ``x`` with the first of ``kernel``.
+def working_copy(weight: jax.Array, axes: Axes, dtype: Any) -> jax.Array:
+    """A master weight as a matrix product reads it."""
+    return shard(weight.astype(dtype), *gathered(axes))
 
-    The product is in the dtype of ``x``, the kernel's gradient in the dtype of the
-    kernel: a float32 master gets a gradient that was never rounded to bfloat16.
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+def project(xs: Streams, kernel: jax.Array, rank_in: int, axes: Axes) -> Streams:
+    """Contracts the last ``rank_in`` axes of every stream with the first of ``kernel``.
+
+    The products are in the dtype of the streams, the kernel's gradient in the dtype of
+    the kernel: a float32 master gets a gradient that was never rounded to bfloat16.
 
     The gradient is written out for speed too. JAX's own multiplies the kernel's
     cotangent as ``(g.T @ x).T``, and XLA:CPU then repeats the elementwise work
     behind ``g`` in transposed order: a third of a small policy's update.
+
+    Args:
+        xs: arrays of one dtype.
+        kernel: the master.
+        rank_in: axes that are contracted.
+        axes: logical axes of the kernel.
     """
-    return jnp.tensordot(x, kernel.astype(x.dtype), axes=rank_in)
+    copy = working_copy(kernel, axes, xs[0].dtype)
+    return tuple(jnp.tensordot(x, copy, axes=rank_in) for x in xs)
 
 
 def _project_forward(
-    x: jax.Array, kernel: jax.Array, rank_in: int
-) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    return project(x, kernel, rank_in), (x, kernel)
+    xs: Streams, kernel: jax.Array, rank_in: int, axes: Axes
+) -> tuple[Streams, tuple[Streams, jax.Array]]:
+    return project(xs, kernel, rank_in, axes), (xs, kernel)
 
 
 def _project_backward(
-    rank_in: int, kept: tuple[jax.Array, jax.Array], g: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    x, kernel = kept
-    rows = tuple(range(x.ndim - rank_in))
-    outputs = tuple(range(len(rows), g.ndim))
-    grad_x = jnp.tensordot(
-        g, kernel.astype(x.dtype), axes=(outputs, tuple(range(rank_in, kernel.ndim)))
-    )
-    grad_kernel = jnp.tensordot(
-        x, g, axes=(rows, rows), preferred_element_type=kernel.dtype
-    )
-    return grad_x, grad_kernel
+    rank_in: int, axes: Axes, kept: tuple[Streams, jax.Array], gs: Streams
+) -> tuple[Streams, jax.Array]:
+    xs, kernel = kept
+    copy = working_copy(kernel, axes, xs[0].dtype)
+    inner = tuple(range(rank_in, kernel.ndim))
+    grad_xs, grad_kernels = [], []
+    for x, g in zip(xs, gs, strict=True):
+        rows = tuple(range(x.ndim - rank_in))
+        outputs = tuple(range(len(rows), g.ndim))
+        grad_xs.append(jnp.tensordot(g, copy, axes=(outputs, inner)))
+        grad_kernels.append(
+            jnp.tensordot(x, g, axes=(rows, rows), preferred_element_type=kernel.dtype)
+        )
+    return tuple(grad_xs), shard(functools.reduce(jnp.add, grad_kernels), *axes)
 
 
 project.defvjp(_project_forward, _project_backward)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def score_tokens(
+    x: Float[Array, '*B D'], weight: jax.Array, copy: jax.Array, axes: Axes
+) -> Float[Array, '*B V']:
+    """Logits, float32, of hidden states; the head may be the token table.
+
+    Args:
+        x: hidden states.
+        weight: the master, ``[D, V]`` or ``[V, D]``, which gets the gradient.
+        copy: its :func:`working_copy`: the head runs chunk by chunk, and is gathered
+            once for all of them.
+        axes: logical axes of the master.
+    """
+    contracted = axes.index('embed')
+    return jax.lax.dot_general(
+        x,
+        copy,
+        (((x.ndim - 1,), (contracted,)), ((), ())),
+        preferred_element_type=jnp.float32,
+    )
+
+
+def _score_forward(
+    x: jax.Array, weight: jax.Array, copy: jax.Array, axes: Axes
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
+    return score_tokens(x, weight, copy, axes), (x, weight, copy)
+
+
+def _score_backward(
+    axes: Axes, kept: tuple[jax.Array, jax.Array, jax.Array], g: jax.Array
+) -> tuple[jax.Array, jax.Array, None]:
+    x, weight, copy = kept
+    # Both factors in the working dtype: a float32 one would make both products slow.
+    g = g.astype(x.dtype)
+    rows = tuple(range(x.ndim - 1))
+    grad_x = jnp.tensordot(g, copy, axes=((len(rows),), (axes.index('vocab'),)))
+    pair = (x, g) if axes.index('embed') == 0 else (g, x)
+    grad = jnp.tensordot(*pair, axes=(rows, rows), preferred_element_type=weight.dtype)
+    # Summed over the chunks as it is, and split up once, by whoever asked for it.
+    return grad_x, shard(grad, *gathered(axes)), None
+
+
+score_tokens.defvjp(_score_forward, _score_backward)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
@@ -77,31 +143,40 @@ def _spread_backward(
 spread.defvjp(_spread_forward, _spread_backward)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
 def look_up(
-    table: Float[Array, 'V D'], tokens: Int[Array, '*B'], dtype: Any
-) -> Float[Array, '*B D']:
-    """The tokens' rows of the table, in ``dtype``.
+    table: Float[Array, 'V D'],
+    tokens: tuple[Int[Array, '*B'], ...],
+    axes: Axes,
+    dtype: Any,
+) -> Streams:
+    """The tokens' rows of the table, in ``dtype``, for every stream of tokens.
 
-    The table is gathered over 'fsdp' first, in ``dtype``: a row split over the devices
-    that share the batch would be replicated on its way from one split to the other.
+    The table is gathered first: a row split over the devices that share the batch
+    would be replicated on its way from one split to the other.
     """
-    return shard(table.astype(dtype), 'vocab', None)[tokens]
+    copy = working_copy(table, axes, dtype)
+    return tuple(copy[x] for x in tokens)
 
 
 def _look_up_forward(
-    table: jax.Array, tokens: jax.Array, dtype: Any
-) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    return look_up(table, tokens, dtype), (table, tokens)
+    table: jax.Array, tokens: tuple[jax.Array, ...], axes: Axes, dtype: Any
+) -> tuple[Streams, tuple[jax.Array, tuple[jax.Array, ...]]]:
+    return look_up(table, tokens, axes, dtype), (table, tokens)
 
 
 def _look_up_backward(
-    dtype: Any, kept: tuple[jax.Array, jax.Array], g: jax.Array
+    axes: Axes,
+    dtype: Any,
+    kept: tuple[jax.Array, tuple[jax.Array, ...]],
+    gs: Streams,
 ) -> tuple[jax.Array, None]:
     table, tokens = kept
-    # Rows are summed whole, as they were read, and split over 'fsdp' afterwards.
-    grad = jnp.zeros(table.shape, jnp.float32).at[tokens].add(g.astype(jnp.float32))
-    return shard(grad, 'vocab', None).astype(table.dtype), None
+    grad = jnp.zeros(table.shape, jnp.float32)
+    for x, g in zip(tokens, gs, strict=True):
+        grad = grad.at[x].add(g.astype(jnp.float32))
+    # Rows are summed whole, as they were read, and split up afterwards.
+    return shard(shard(grad, *gathered(axes)).astype(table.dtype), *axes), None
 
 
 look_up.defvjp(_look_up_forward, _look_up_backward)

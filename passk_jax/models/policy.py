@@ -1,11 +1,12 @@
-"""A policy: a transformer family behind four functions on pytrees.
+"""A policy: the transformer behind a few functions on pytrees.
 
-:func:`make_policy` defines the network once and keeps only its static graph; the
+A :class:`Policy` says what the network is; its static graph is made once, and the
 parameters are a pytree that crosses ``jax.jit``. Then
 
-1. :func:`prefill` runs the prompts, once a problem, whatever N is;
-2. :func:`empty_cache` and :func:`decode` go on from there, a token a call;
-3. :func:`token_log_probs` gives log-probabilities and entropies of whole responses,
+1. :func:`for_decoding` makes of the masters the weights that sampling reads;
+2. :func:`prefill` runs the prompts, once a problem, whatever N is;
+3. :func:`empty_cache` and :func:`decode` go on from there, a token a call;
+4. :func:`token_log_probs` gives log-probabilities and entropies of whole responses,
    which is what the learner differentiates.
 
 Nothing here holds logits of all tokens at one time: prefill looks at one position a
@@ -24,16 +25,22 @@ from jaxtyping import Array, Float, Int
 
 from passk_jax import sharding
 from passk_jax.config import ModelConfig
-from passk_jax.models import qwen2
+from passk_jax.models.arch import Arch
 from passk_jax.models.attention import KeyValues
+from passk_jax.models.attention_kernels import first_of_each
 from passk_jax.models.chunks import map_chunks
-from passk_jax.models.qwen2 import Cache, Prefix
+from passk_jax.models.families import family_of
+from passk_jax.models.layers import AXES
+from passk_jax.models.rope import Rope
+from passk_jax.models.transformer import Cache, Prefix, Transformer
+from passk_jax.sharding import shard
 from passk_jax.types import Prompts
 
-FAMILIES = {'qwen2': qwen2.Qwen2}
-
-# Parameter name ('layers.0.attention.query.kernel') -> array.
 Params = dict[str, jax.Array]
+"""Name -> array. The layers' are stacked (``'layers.attention.query.kernel'``) or,
+made for decoding, apart (``'layers.0.attention.query.kernel'``)."""
+
+_STACKED = 'layers.'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,42 +48,50 @@ class Policy:
     """The static half of a policy; hashable, so a static argument of jit.
 
     Attributes:
-        graphdef: NNX's static graph.
-        arch: the family's config.
-        head_chunk_tokens: positions whose logits exist at one time in
+        arch: the architecture.
+        head_chunk_tokens: positions whose logits exist on a device at one time in
             :func:`token_log_probs`.
     """
 
-    graphdef: nnx.GraphDef
-    arch: qwen2.Qwen2Config
+    arch: Arch
     head_chunk_tokens: int
 
-    def bind(self, params: Params) -> qwen2.Qwen2:
+    def bind(self, params: Params) -> Transformer:
         """The network with these parameters."""
+        apart = any(name.startswith(f'{_STACKED}0.') for name in params)
         flat = {_split_name(name): nnx.Param(x) for name, x in params.items()}
-        return nnx.merge(self.graphdef, nnx.from_flat_state(flat))
+        graphdef = _graphdef(self.arch, stacked=not apart)
+        return nnx.merge(graphdef, nnx.from_flat_state(flat))
 
 
-def make_policy(config: ModelConfig, arch: qwen2.Qwen2Config) -> Policy:
-    """Defines the network; no parameter is made.
+@functools.cache
+def _graphdef(arch: Arch, *, stacked: bool) -> nnx.GraphDef:
+    """NNX's static graph of the network; no parameter is made."""
+
+    def network() -> Transformer:
+        return Transformer(arch, stacked=stacked, rngs=nnx.Rngs(params=0))
+
+    return nnx.graphdef(nnx.eval_shape(network))
+
+
+def arch_from_config(config: ModelConfig, *, vocab_size: int, attention: str) -> Arch:
+    """The architecture that ``config.arch`` spells out.
 
     Raises:
-        ValueError: an unknown family.
+        ValueError: an unknown family, or sizes that do not go together.
     """
-    if config.family not in FAMILIES:
-        raise ValueError(f'{config.family=} is none of {sorted(FAMILIES)}')
-    network = nnx.eval_shape(lambda: _network(arch, jax.random.key(0)))
-    return Policy(nnx.graphdef(network), arch, config.head_chunk_tokens)
-
-
-def arch_from_config(config: ModelConfig, *, vocab_size: int) -> qwen2.Qwen2Config:
-    """The architecture that ``config.arch`` spells out."""
-    return qwen2.Qwen2Config(
+    family = family_of(config.family)
+    sizes = dataclasses.asdict(config.arch)
+    return Arch(
         vocab_size=vocab_size,
+        rope=Rope(kind='default', theta=sizes.pop('rope_theta')),
+        qkv_bias=family.qkv_bias,
+        qk_norm=family.qk_norm,
         param_dtype=config.param_dtype,
         dtype=config.compute_dtype,
         remat=config.remat,
-        **dataclasses.asdict(config.arch),
+        attention=attention,
+        **sizes,
     )
 
 
@@ -104,10 +119,34 @@ def param_axes(name: str) -> tuple[str | None, ...]:
     Raises:
         ValueError: the family's table does not know it.
     """
-    kind = '.'.join(name.split('.')[-2:])
-    if kind not in qwen2.AXES:
-        raise ValueError(f'no logical axes for {name=}; known are {list(qwen2.AXES)}')
-    return qwen2.AXES[kind]
+    parts = name.split('.')
+    kind = '.'.join(parts[-2:])
+    if kind not in AXES:
+        raise ValueError(f'no logical axes for {name=}; known are {list(AXES)}')
+    # A path of the optimizer's may have more in front.
+    stacked = 'layers' in parts and not parts[parts.index('layers') + 1].isdigit()
+    return (None, *AXES[kind]) if stacked else AXES[kind]
+
+
+def for_decoding(policy: Policy, params: Params) -> Params:
+    """The weights as every decode step reads them: cast, gathered and apart.
+
+    Sharded over 'fsdp' they would cross the network again for every token. So a device
+    holds the whole of them while sampling, but for the shards of 'tensor'; and a layer
+    is an array of its own, which a step reads where it lies.
+    """
+    dtype = jnp.dtype(policy.arch.dtype)
+    weights = {}
+    for name, x in params.items():
+        axes = sharding.gathered(param_axes(name))
+        x = x.astype(dtype)
+        if not name.startswith(_STACKED):
+            weights[name] = shard(x, *axes)
+            continue
+        for i in range(policy.arch.num_layers):
+            apart = f'{_STACKED}{i}.{name.removeprefix(_STACKED)}'
+            weights[apart] = shard(x[i], *axes[1:])
+    return weights
 
 
 def prefill(
@@ -120,13 +159,11 @@ def prefill(
         response token, and the keys and values that responses attend to.
     """
     P, S = prompts.tokens.shape
+    model = policy.bind(params)
     positions = jnp.broadcast_to(jnp.arange(S), (P, 1, S))
-    hidden, layers = policy.bind(params)(prompts.tokens[:, None], positions)
+    (hidden,), layers = model.whole((prompts.tokens[:, None],), (positions,), keep=True)
     last = jnp.take_along_axis(hidden[:, 0], prompts.lengths[:, None, None] - 1, axis=1)
-    shared = tuple(
-        KeyValues(keys=layer.keys[:, :, 0], values=layer.values[:, :, 0])
-        for layer in layers
-    )
+    shared = tuple(map(first_of_each, layers))
     return last[:, 0], Prefix(layers=shared, lengths=prompts.lengths)
 
 
@@ -139,8 +176,9 @@ def empty_cache(
     dtype = jnp.dtype(arch.dtype)
 
     def zeros(*shape: int) -> jax.Array:
-        return sharding.shard(
-            jnp.zeros((*lead, *shape), dtype), 'batch', 'kv_heads', None, None, None
+        return shard(
+            jnp.zeros((*lead, *shape), dtype),
+            *('batch', 'kv_heads', 'rollouts', None, None),
         )
 
     layers = tuple(
@@ -160,20 +198,28 @@ def decode(
     prefix: Prefix,
     cache: Cache,
 ) -> tuple[Float[Array, 'P N D'], Cache]:
-    """Runs the next token of every rollout; the prefix is read, never copied."""
-    positions = (prefix.lengths + cache.index)[:, None, None]
-    positions = jnp.broadcast_to(positions, (*tokens.shape, 1))
-    hidden, layers = policy.bind(params)(
-        tokens[..., None], positions, prefix=prefix, cache=cache
-    )
-    return hidden[:, :, 0], Cache(layers=layers, index=cache.index + 1)
+    """Runs the next token of every rollout; the prefix is read, never copied.
+
+    Args:
+        policy: the policy.
+        params: from :func:`for_decoding`.
+        tokens: the tokens.
+        prefix: from :func:`prefill`.
+        cache: what came before; its index is where these tokens go.
+
+    Returns:
+        What :func:`logits` takes, and the cache with these tokens.
+    """
+    hidden, layers = policy.bind(params).step(tokens, prefix, cache)
+    return hidden, Cache(layers=layers, index=cache.index + 1)
 
 
 def logits(
     policy: Policy, params: Params, hidden: Float[Array, '*B D']
 ) -> Float[Array, '*B V']:
     """Next-token logits of hidden states, float32."""
-    return policy.bind(params).logits(hidden)
+    model = policy.bind(params)
+    return model.logits(hidden, model.head_copy())
 
 
 def token_log_probs(
@@ -201,38 +247,53 @@ def token_log_probs(
         ``log softmax(logits / temperature)`` at the tokens, and the entropies in
         nats; both ``[P, N, T]`` float32.
     """
-    P, N, T = tokens.shape
+    P, N, _ = tokens.shape
     model = policy.bind(params)
-    last, prefix = prefill(policy, params, prompts)
-    # In float32, for the N gradients of each are summed on the way back.
-    hidden = last[:, None, None].astype(jnp.float32)
-    hidden = jnp.broadcast_to(hidden, (P, N, 1, last.shape[-1])).astype(last.dtype)
-    if T > 1:
-        positions = prompts.lengths[:, None, None] + jnp.arange(T - 1)
-        positions = jnp.broadcast_to(positions, (P, N, T - 1))
-        later, _ = model(tokens[..., :-1], positions, prefix=prefix)
-        hidden = jnp.concatenate([hidden, later], axis=2)
+    hidden = _responses(model, prompts, tokens)
+    # The head is split over 'tensor' by vocabulary, so tokens are no longer.
+    hidden = shard(hidden, 'batch', 'rollouts', None, None)
+    copy = model.head_copy()
 
     @jax.checkpoint
     def head(args: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         part, targets = args
-        scores = model.logits(part) / temperature
-        scores = sharding.shard(scores, 'batch', None, None, 'vocab')
+        scores = model.logits(part, copy) / temperature
+        scores = shard(scores, 'batch', 'rollouts', None, 'vocab')
         total = jax.nn.logsumexp(scores, axis=-1)
         chosen = jnp.take_along_axis(scores, targets[..., None], axis=-1)[..., 0]
         mean = (jnp.exp(scores - total[..., None]) * scores).sum(-1)
         return chosen - total, total - mean
 
-    width = max(1, policy.head_chunk_tokens // (P * N))
+    rows = sharding.local_size('batch', P) * sharding.local_size('rollouts', N)
+    width = max(1, policy.head_chunk_tokens // rows)
     return map_chunks(head, (hidden, tokens), max_width=width)
 
 
-def _network(arch: qwen2.Qwen2Config, key: jax.Array) -> qwen2.Qwen2:
-    return qwen2.Qwen2(arch, rngs=nnx.Rngs(params=key))
+def _responses(
+    model: Transformer, prompts: Prompts, tokens: Int[Array, 'P N T']
+) -> Float[Array, 'P N T D']:
+    """The hidden state that predicts each response token.
+
+    A response's first input is its prompt's last token, which the prompt's own stream
+    therefore does not show it: T tokens in, T out.
+    """
+    (P, S), (_, N, T) = prompts.tokens.shape, tokens.shape
+    seen = prompts.lengths - 1
+    last = jnp.take_along_axis(prompts.tokens, seen[:, None], axis=1)
+    last = jnp.broadcast_to(last[:, None], (P, N, 1))
+    inputs = jnp.concatenate([last, tokens[..., :-1]], axis=2)
+    positions = (
+        jnp.broadcast_to(jnp.arange(S), (P, 1, S)),
+        seen[:, None, None] + jnp.arange(T),
+    )
+    streams = (prompts.tokens[:, None], inputs)
+    (_, hidden), _ = model.whole(streams, positions, seen, keep=False)
+    return hidden
 
 
-def _init(arch: qwen2.Qwen2Config, key: jax.Array) -> Params:
-    state = nnx.state(_network(arch, key))
+def _init(arch: Arch, key: jax.Array) -> Params:
+    network = Transformer(arch, stacked=True, rngs=nnx.Rngs(params=key))
+    state = nnx.state(network)
     return {'.'.join(map(str, path)): x[...] for path, x in nnx.to_flat_state(state)}
 
 

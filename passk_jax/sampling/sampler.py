@@ -130,7 +130,7 @@ def _sample(
     greedy: bool,
     truncate: bool,
 ) -> Rollouts:
-    params = {name: _for_decoding(policy, name, x) for name, x in params.items()}
+    params = policies.for_decoding(policy, params)
     P, N, T = prompts.tokens.shape[0], num_rollouts, max_response_tokens
     row_keys = keys.rollout_keys(key, prompts.problem_ids, num_rollouts=N)
 
@@ -140,7 +140,7 @@ def _sample(
             logits = policies.logits(policy, params, hidden)
             choice = choose(
                 # Whole rows: choosing looks at all of the vocabulary.
-                shard(logits, 'batch', None, None),
+                shard(logits, 'batch', 'rollouts', None),
                 keys.position_uniforms(row_keys, state.position),
                 settings,
                 greedy=greedy,
@@ -176,17 +176,6 @@ def _sample(
     return state.rollouts
 
 
-def _for_decoding(policy: Policy, name: str, x: jax.Array) -> jax.Array:
-    """A parameter as every decode step reads it: cast and gathered, once a call.
-
-    Sharded over 'fsdp' it would cross the network again for every token. So a device
-    holds the whole of it while sampling, but for the shards of 'tensor'.
-    """
-    axes = policies.param_axes(name)
-    gathered = (None if axis == 'embed' else axis for axis in axes)
-    return shard(x.astype(policy.arch.dtype), *gathered)
-
-
 def _empty_rollouts(
     prompts: Prompts, *, num_rollouts: int, num_tokens: int
 ) -> Rollouts:
@@ -194,7 +183,7 @@ def _empty_rollouts(
 
     def zeros(dtype: type, *shape: int) -> jax.Array:
         x = jnp.zeros((P, num_rollouts, *shape), dtype)
-        return shard(x, 'batch', *(None,) * (x.ndim - 1))
+        return shard(x, 'batch', 'rollouts', *(None,) * len(shape))
 
     return Rollouts(
         prompts=prompts,

@@ -12,41 +12,7 @@ from passk_jax import sharding
 from passk_jax.models import hf_weights
 from passk_jax.models import policy as policies
 from tests.models import oracle
-
-# Qwen2.5-7B-Instruct's own file, less the sizes.
-CONFIG = {
-    'architectures': ['Qwen2ForCausalLM'],
-    'attention_dropout': 0.0,
-    'bos_token_id': 151643,
-    'eos_token_id': 151645,
-    'hidden_act': 'silu',
-    'hidden_size': 32,
-    'initializer_range': 0.02,
-    'intermediate_size': 48,
-    'max_position_embeddings': 32768,
-    'max_window_layers': 28,
-    'model_type': 'qwen2',
-    'num_attention_heads': 4,
-    'num_hidden_layers': 2,
-    'num_key_value_heads': 2,
-    'rms_norm_eps': 1e-06,
-    'rope_theta': 1e4,
-    'sliding_window': 131072,
-    'tie_word_embeddings': False,
-    'torch_dtype': 'bfloat16',
-    'transformers_version': '4.43.1',
-    'use_cache': True,
-    'use_sliding_window': False,
-    'vocab_size': 16,
-}
-
-
-def read_arch(directory, **changes):
-    fields = {k: v for k, v in (CONFIG | changes).items() if v is not None}
-    (directory / 'config.json').write_text(json.dumps(fields))
-    return hf_weights.arch_from_hf(
-        str(directory), param_dtype='float32', compute_dtype='float32', remat=False
-    )
+from tests.models.hf_oracle import one_device
 
 
 def stored_tensors(params, *, dtype=np.float32):
@@ -58,23 +24,25 @@ def stored_tensors(params, *, dtype=np.float32):
     if 'head.kernel' in params:
         tensors['lm_head.weight'] = params['head.kernel'].T
     for i in range(2):
-        ours, theirs = f'layers.{i}', f'model.layers.{i}'
+        theirs = f'model.layers.{i}'
+        ours = {
+            k.removeprefix('layers.'): x[i] for k, x in params.items() if 'yers.' in k
+        }
         for a, b in [('query', 'q'), ('key', 'k'), ('value', 'v')]:
-            name = f'{theirs}.self_attn.{b}_proj'
-            kernel = params[f'{ours}.attention.{a}.kernel']
-            tensors[f'{name}.weight'] = kernel.reshape(32, -1).T
-            tensors[f'{name}.bias'] = params[f'{ours}.attention.{a}.bias'].ravel()
-        out = params[f'{ours}.attention.out.kernel']
+            name = f'{theirs}.self_attn.{b}'
+            kernel = ours[f'attention.{a}.kernel']
+            tensors[f'{name}_proj.weight'] = kernel.reshape(32, -1).T
+            if f'attention.{a}.bias' in ours:
+                tensors[f'{name}_proj.bias'] = ours[f'attention.{a}.bias'].ravel()
+            if f'attention.{a}_norm.scale' in ours:
+                tensors[f'{name}_norm.weight'] = ours[f'attention.{a}_norm.scale']
+        out = ours['attention.out.kernel']
         tensors[f'{theirs}.self_attn.o_proj.weight'] = out.reshape(-1, 32).T
         for a in ('gate', 'up', 'down'):
-            kernel = params[f'{ours}.mlp.{a}.kernel']
-            tensors[f'{theirs}.mlp.{a}_proj.weight'] = kernel.T
-        tensors[f'{theirs}.input_layernorm.weight'] = params[
-            f'{ours}.attention_norm.scale'
-        ]
-        tensors[f'{theirs}.post_attention_layernorm.weight'] = params[
-            f'{ours}.mlp_norm.scale'
-        ]
+            tensors[f'{theirs}.mlp.{a}_proj.weight'] = ours[f'mlp.{a}.kernel'].T
+        norms = ('input', 'attention_norm'), ('post_attention', 'mlp_norm')
+        for a, b in norms:
+            tensors[f'{theirs}.{a}_layernorm.weight'] = ours[f'{b}.scale']
     return {k: np.ascontiguousarray(x, dtype) for k, x in tensors.items()}
 
 
@@ -92,11 +60,6 @@ def save(directory, tensors, *, shards=1):
     (directory / 'model.safetensors.index.json').write_text(json.dumps(index))
 
 
-def one_device():
-    devices = jax.devices()[:1]
-    return sharding.make_mesh(data=1, fsdp=1, tensor=1, devices=devices)
-
-
 def load(policy, directory):
     return hf_weights.load_params(policy, str(directory), one_device())
 
@@ -106,55 +69,18 @@ def assert_same(have, want):
     jax.tree.map(np.testing.assert_array_equal, have, want)
 
 
-def test_a_published_config_is_read_into_the_architecture(tmp_path):
-    assert read_arch(tmp_path) == oracle.tiny_policy().arch
-    arch = read_arch(tmp_path, tie_word_embeddings=True, rope_theta=None)
-    assert arch.tie_embeddings
-    assert arch.rope_theta == 10_000
-    assert read_arch(tmp_path, rope_theta=1e6).rope_theta == 1e6
-    assert read_arch(tmp_path, head_dim=16).head_dim == 16
-    # DeepSeek-R1-Distill-Qwen says so.
-    assert read_arch(tmp_path, use_mrope=False) == oracle.tiny_policy().arch
-
-
-@pytest.mark.parametrize(
-    ('changes', 'words'),
-    [
-        ({'model_type': 'llama'}, "model_type='llama'"),
-        ({'model_type': None}, 'model_type=None'),
-        ({'hidden_act': 'gelu'}, "hidden_act='gelu'.*'silu'"),
-        ({'attention_dropout': 0.1}, 'attention_dropout=0.1'),
-        ({'use_sliding_window': True}, 'use_sliding_window=True'),
-        ({'use_mrope': True}, 'use_mrope=True'),
-        ({'layer_types': ['full_attention', 'sliding_attention']}, 'layer_types='),
-        ({'rope_scaling': {'type': 'yarn', 'factor': 4.0}}, 'rope_.*yarn'),
-        ({'rope_scaling': {'rope_type': 'linear', 'factor': 2.0}}, 'rope_.*linear'),
-        (
-            {
-                'rope_parameters': {
-                    'rope_type': 'default',
-                    'rope_theta': 1e4,
-                    'partial_rotary_factor': 0.5,
-                }
-            },
-            'partial_rotary_factor',
-        ),
-        ({'quantization_config': {'bits': 4}}, 'quantization_config'),
-        ({'attention_bias': False}, 'attention_bias=False'),
-        ({'num_key_value_heads': 3}, 'num_kv_heads=3'),
-        ({'hidden_size': 'many'}, 'many'),
-    ],
-)
-def test_a_field_that_the_network_does_not_honour_is_refused(tmp_path, changes, words):
-    with pytest.raises(ValueError, match=words):
-        read_arch(tmp_path, **changes)
+def test_every_parameter_has_a_row_and_every_row_a_parameter():
+    names = set()
+    for parts in ({'qkv_bias': True}, {'qkv_bias': False, 'qk_norm': True}):
+        policy = oracle.tiny_policy(**parts)
+        names |= policies.param_shapes(policy, one_device()).keys()
+    assert names == hf_weights.TENSORS.keys()
 
 
 @pytest.mark.parametrize('shards', [1, 3])
 @pytest.mark.parametrize('tie', [True, False])
 def test_files_come_back_bit_for_bit(tmp_path, shards, tie):
-    read_arch(tmp_path)
-    policy = oracle.tiny_policy(tie=tie)
+    policy = oracle.tiny_policy(tie_embeddings=tie, qk_norm=tie, qkv_bias=not tie)
     params = oracle.random_params(policy)
     save(tmp_path, stored_tensors(params), shards=shards)
     assert_same(load(policy, tmp_path), params)
@@ -171,30 +97,43 @@ def test_half_precision_files_become_float32_masters(tmp_path, dtype):
     assert_same(have, {k: x.astype(np.float32) for k, x in rounded.items()})
 
 
-def test_each_device_reads_its_slice_and_no_more(tmp_path, monkeypatch):
-    policy = oracle.tiny_policy()
+class Recorder:
+    """A stored tensor that notes how much is read of it."""
+
+    def __init__(self, stored, reads):
+        self.stored, self.reads = stored, reads
+
+    def __getitem__(self, parts):
+        values = self.stored[parts]
+        self.reads.append(values.size)
+        return values
+
+
+@pytest.mark.parametrize('sizes', [(1, 2, 1, 4), (2, 1, 2, 2), (2, 4, 1, 1)])
+def test_each_slice_is_read_once_and_nothing_more(tmp_path, monkeypatch, sizes):
+    """And only a layer of a shard at a time, however many devices hold it."""
+    policy = oracle.tiny_policy(vocab_size=32)
     params = oracle.random_params(policy)
     save(tmp_path, stored_tensors(params))
-    mesh = sharding.make_mesh(data=1, fsdp=2, tensor=4)
+    mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
     shapes = policies.param_shapes(policy, mesh)
-    read = hf_weights._read
-    sizes = []
+    read, reads = hf_weights._read, {}
 
-    def recorded(stored, tensor, x, index):
-        class Recorder:
-            def __getitem__(self, parts):
-                sizes.append(stored[parts].size)
-                return stored[parts]
-
-        values = read(Recorder(), tensor, x, index)
-        assert sizes[-1] == np.prod(x.sharding.shard_shape(x.shape))
-        return values
+    def recorded(stored, name, x, bounds):
+        one = reads.setdefault(name, [])
+        stored = {key: Recorder(value, one) for key, value in stored.items()}
+        return read(stored, name, x, bounds)
 
     monkeypatch.setattr(hf_weights, '_read', recorded)
     have = hf_weights.load_params(policy, str(tmp_path), mesh)
     assert_same(have, params)
-    assert all(have[name].sharding == x.sharding for name, x in shapes.items())
-    assert max(sizes) < max(x.size for x in params.values())
+    assert reads.keys() == shapes.keys()
+    for name, x in shapes.items():
+        assert have[name].sharding == x.sharding
+        layers = x.shape[0] if name.startswith('layers.') else 1
+        shard = np.prod(x.sharding.shard_shape(x.shape)) // layers
+        assert reads[name] == [shard] * (x.size // shard)
+    assert max(reads['layers.mlp.up.kernel']) < 32 * 48
 
 
 def test_everything_wrong_with_the_tensors_is_in_one_message(tmp_path):
@@ -202,22 +141,24 @@ def test_everything_wrong_with_the_tensors_is_in_one_message(tmp_path):
     tensors = stored_tensors(oracle.random_params(policy))
     del tensors['model.layers.1.mlp.up_proj.weight']
     tensors['model.layers.0.self_attn.q_norm.weight'] = np.ones(8, np.float32)
+    tensors['model.layers.2.input_layernorm.weight'] = np.ones(32, np.float32)
     tensors['model.norm.weight'] = np.ones(31, np.float32)
     tensors['model.layers.0.mlp.up_proj.weight'] = np.ones((48, 32), np.int8)
     save(tmp_path, tensors)
     with pytest.raises(ValueError, match='does not fit') as error:
         load(policy, tmp_path)
     lines = str(error.value).splitlines()[1:]
-    assert [line.strip() for line in lines] == [
+    assert sorted(line.strip() for line in lines) == [
         'missing model.layers.1.mlp.up_proj.weight',
-        'unexpected model.layers.0.self_attn.q_norm.weight (8,)',
-        'model.norm.weight has shape (31,), not (32,)',
         "model.layers.0.mlp.up_proj.weight is I8, none of ('F32', 'F16', 'BF16')",
+        'model.norm.weight has shape (31,), not (32,)',
+        'unexpected model.layers.0.self_attn.q_norm.weight (8,)',
+        'unexpected model.layers.2.input_layernorm.weight (32,)',
     ]
 
 
 def test_a_tied_head_may_be_stored_again_if_it_is_the_same(tmp_path):
-    policy = oracle.tiny_policy(tie=True)
+    policy = oracle.tiny_policy(tie_embeddings=True)
     params = oracle.random_params(policy)
     tensors = stored_tensors(params)
     tensors['lm_head.weight'] = tensors['model.embed_tokens.weight'].copy()
@@ -233,10 +174,6 @@ def test_unreadable_files_are_named(tmp_path):
     policy = oracle.tiny_policy()
     with pytest.raises(ValueError, match=r'neither model\.safetensors nor'):
         load(policy, tmp_path)
-    with pytest.raises(ValueError, match=r'has no config\.json'):
-        hf_weights.arch_from_hf(
-            str(tmp_path), param_dtype='float32', compute_dtype='float32', remat=False
-        )
     (tmp_path / 'model.safetensors').write_bytes(b'not safetensors')
     with pytest.raises(ValueError, match=r'cannot read model\.safetensors'):
         load(policy, tmp_path)
@@ -248,17 +185,25 @@ def test_unreadable_files_are_named(tmp_path):
     (tmp_path / 'model.safetensors.index.json').write_text('{}')
     with pytest.raises(ValueError, match='no weight_map'):
         load(policy, tmp_path)
-    (tmp_path / 'config.json').write_text('{')
-    with pytest.raises(ValueError, match='is no JSON'):
-        hf_weights.arch_from_hf(
-            str(tmp_path), param_dtype='float32', compute_dtype='float32', remat=False
-        )
+
+
+def test_a_tensor_in_two_files_is_an_error(tmp_path):
+    policy = oracle.tiny_policy()
+    tensors = stored_tensors(oracle.random_params(policy))
+    save(tmp_path, tensors, shards=3)
+    second = tmp_path / 'model-00002-of-00003.safetensors'
+    again = safetensors.numpy.load_file(second)
+    again['model.norm.weight'] = tensors['model.norm.weight']
+    again['lm_head.weight'] = tensors['lm_head.weight']
+    safetensors.numpy.save_file(again, second)
+    with pytest.raises(ValueError, match='is stored twice'):
+        load(policy, tmp_path)
 
 
 @pytest.mark.parametrize('source', ['', '/no/such/directory', './nowhere', 'a/b/c'])
 def test_a_source_that_is_neither_directory_nor_name_is_refused(source):
     with pytest.raises(ValueError, match='no directory and no hub name'):
-        hf_weights.load_params(oracle.tiny_policy(), source, one_device())
+        load(oracle.tiny_policy(), source)
 
 
 def test_a_hub_name_is_read_from_the_cache_and_refused_when_absent(
@@ -274,11 +219,6 @@ def test_a_hub_name_is_read_from_the_cache_and_refused_when_absent(
     refs = tmp_path / 'models--some--model' / 'refs'
     refs.mkdir()
     (refs / 'main').write_text('0' * 40)
-    read_arch(snapshot)
     params = oracle.random_params(policy)
     save(snapshot, stored_tensors(params))
-    arch = hf_weights.arch_from_hf(
-        'some/model', param_dtype='float32', compute_dtype='float32', remat=False
-    )
-    assert arch == policy.arch
     assert_same(load(policy, 'some/model'), params)

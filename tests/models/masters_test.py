@@ -11,13 +11,43 @@ def test_the_written_gradient_of_a_projection_is_that_of_tensordot(rank_in):
     x = jax.random.normal(jax.random.key(0), (5, 3, 4))
     kernel = jax.random.normal(jax.random.key(1), (*x.shape[-rank_in:], 6, 2))
 
-    def loss(fn):
-        return lambda x, kernel: jnp.sin(fn(x, kernel, rank_in)).sum()
+    axes = (None,) * kernel.ndim
 
-    have = jax.grad(loss(masters.project), argnums=(0, 1))(x, kernel)
-    want = jax.grad(loss(jnp.tensordot), argnums=(0, 1))(x, kernel)
-    for a, b in zip(have, want, strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-5)
+    def projected(xs, kernel):
+        return masters.project(xs, kernel, rank_in, axes)
+
+    def plainly(xs, kernel):
+        return tuple(jnp.tensordot(x, kernel, rank_in) for x in xs)
+
+    def loss(fn):
+        return lambda *args: sum(jnp.sin(y).sum() for y in fn(*args))
+
+    # One stream, and two of which one is shorter.
+    for xs in [(x,), (x, x[:2])]:
+        have = jax.grad(loss(projected), argnums=(0, 1))(xs, kernel)
+        want = jax.grad(loss(plainly), argnums=(0, 1))(xs, kernel)
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), have, want
+        )
+
+
+def test_the_written_gradient_of_scores_is_that_of_a_product():
+    x = jax.random.normal(jax.random.key(0), (5, 3, 4))
+    head = jax.random.normal(jax.random.key(1), (4, 7))
+    for weight, axes in [(head, ('embed', 'vocab')), (head.T, ('vocab', 'embed'))]:
+
+        def scored(x, weight, axes=axes):
+            copy = jax.lax.stop_gradient(weight)
+            return jnp.sin(masters.score_tokens(x, weight, copy, axes)).sum()
+
+        def plainly(x, weight):
+            return jnp.sin(x @ weight).sum()
+
+        have = jax.grad(scored, argnums=(0, 1))(x, weight)
+        want = jax.grad(plainly, argnums=(0, 1))(x, head)
+        np.testing.assert_allclose(have[0], want[0], atol=1e-5)
+        turned = want[1] if axes[0] == 'embed' else want[1].T
+        np.testing.assert_allclose(have[1], turned, atol=1e-5)
 
 
 def spread_plainly(weight, tokens, dtype):
@@ -28,11 +58,16 @@ def spread(weight, tokens, dtype):
     return masters.spread(weight, (*tokens.shape, *weight.shape), dtype)
 
 
+def look_up(weight, tokens, dtype):
+    (rows,) = masters.look_up(weight, (tokens,), (None, None), dtype)
+    return rows
+
+
 def look_up_plainly(weight, tokens, dtype):
     return weight.astype(dtype)[tokens]
 
 
-PAIRS = [(spread, spread_plainly), (masters.look_up, look_up_plainly)]
+PAIRS = [(spread, spread_plainly), (look_up, look_up_plainly)]
 
 
 @pytest.mark.parametrize(('fn', 'plain'), PAIRS)

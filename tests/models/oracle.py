@@ -1,53 +1,48 @@
-"""Tiny policies, losses on them, and Qwen2 the slow way: nothing cached or shared."""
+"""Tiny policies, losses on them, and the network the slow way: nothing is cached."""
 
 import functools
+from typing import Any
 
 import jax
 import numpy as np
 from jax import numpy as jnp
 
-from passk_jax.config import ArchConfig, ModelConfig
+from passk_jax import sharding
 from passk_jax.models import policy as policies
+from passk_jax.models.arch import Arch
 from passk_jax.models.policy import Params, Policy
-from passk_jax.models.qwen2 import Qwen2Config
+from passk_jax.models.rope import Rope
 from passk_jax.types import Prompts
 
 TEMPERATURE = 0.7
 
 
-def tiny_policy(
-    *,
-    vocab_size: int = 16,
-    tie: bool = False,
-    num_layers: int = 2,
-    num_kv_heads: int = 2,
-    dtype: str = 'float32',
-    remat: bool = False,
-    head_chunk_tokens: int = 1 << 20,
-) -> Policy:
-    arch = ArchConfig(
-        num_layers=num_layers,
-        embed_dim=32,
-        num_heads=4,
-        num_kv_heads=num_kv_heads,
-        head_dim=8,
-        mlp_dim=48,
-        rope_theta=1e4,
-        norm_eps=1e-6,
-        tie_embeddings=tie,
-    )
-    config = ModelConfig(
-        family='qwen2',
-        source='',
-        tokenizer='characters',
-        arch=arch,
-        param_dtype='float32',
-        compute_dtype=dtype,
-        remat=remat,
-        head_chunk_tokens=head_chunk_tokens,
-    )
-    arch = policies.arch_from_config(config, vocab_size=vocab_size)
-    return policies.make_policy(config, arch)
+def tiny_arch(**changes: Any) -> Arch:
+    """A Qwen2 of two layers, with fields of :class:`Arch` changed."""
+    sizes = {
+        'vocab_size': 16,
+        'num_layers': 2,
+        'embed_dim': 32,
+        'num_heads': 4,
+        'num_kv_heads': 2,
+        'head_dim': 8,
+        'mlp_dim': 48,
+        'rope': Rope(kind='default', theta=1e4),
+        'norm_eps': 1e-6,
+        'tie_embeddings': False,
+        'qkv_bias': True,
+        'qk_norm': False,
+        'param_dtype': 'float32',
+        'dtype': 'float32',
+        'remat': 'none',
+        'attention': 'plain',
+    }
+    return Arch(**(sizes | changes))
+
+
+def tiny_policy(*, head_chunk_tokens: int = 1 << 20, **changes: Any) -> Policy:
+    arch = tiny_arch(**changes)
+    return policies.Policy(arch, head_chunk_tokens=head_chunk_tokens)
 
 
 def random_params(policy: Policy, *, seed: int = 0) -> Params:
@@ -58,8 +53,7 @@ def random_params(policy: Policy, *, seed: int = 0) -> Params:
             policy,
             jax.random.key(0),
             jax.sharding.Mesh(
-                np.array(jax.devices()[:1]).reshape(1, 1, 1),
-                ('data', 'fsdp', 'tensor'),
+                np.array(jax.devices()[:1]).reshape(1, 1, 1, 1), sharding.MESH_AXES
             ),
         )
     )
@@ -87,25 +81,29 @@ def random_batch(
     return prompts, tokens, jnp.asarray(rng.integers(1, T + 1, (P, N)), jnp.int32)
 
 
-def sequence_logits(params: Params, arch: Qwen2Config, tokens: jax.Array) -> jax.Array:
+def sequence_logits(params: Params, arch: Arch, tokens: jax.Array) -> jax.Array:
     """``[n]`` tokens to ``[n, V]`` logits, float32."""
     n = len(tokens)
     half = arch.head_dim // 2
-    angles = np.arange(n)[:, None] * arch.rope_theta ** (-np.arange(half) / half)
+    angles = np.arange(n)[:, None] * arch.rope.theta ** (-np.arange(half) / half)
     cos, sin = jnp.cos(angles)[:, None], jnp.sin(angles)[:, None]
 
-    def norm(x, name):
+    def norm(x, scale):
         mean = jnp.mean(x**2, axis=-1, keepdims=True)
-        return x / jnp.sqrt(mean + arch.norm_eps) * params[f'{name}.scale']
+        return x / jnp.sqrt(mean + arch.norm_eps) * scale
 
     def turned(x):
         a, b = x[..., :half], x[..., half:]
         return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
 
-    def attention(x, name):
+    def attention(x, layer):
         def heads(kind):
-            kernel = params[f'{name}.{kind}.kernel']
-            return jnp.einsum('nd,djh->njh', x, kernel) + params[f'{name}.{kind}.bias']
+            y = jnp.einsum('nd,djh->njh', x, layer[f'attention.{kind}.kernel'])
+            if arch.qkv_bias:
+                y += layer[f'attention.{kind}.bias']
+            if arch.qk_norm and kind != 'value':
+                y = norm(y, layer[f'attention.{kind}_norm.scale'])
+            return y
 
         groups = arch.num_heads // arch.num_kv_heads
         query, key = turned(heads('query')), turned(heads('key'))
@@ -114,25 +112,29 @@ def sequence_logits(params: Params, arch: Qwen2Config, tokens: jax.Array) -> jax
         scores = jnp.einsum('njh,mjh->jnm', query, key) / np.sqrt(arch.head_dim)
         scores = jnp.where(np.tril(np.ones((n, n), bool)), scores, -jnp.inf)
         mixed = jnp.einsum('jnm,mjh->njh', jax.nn.softmax(scores), value)
-        return jnp.einsum('njh,jhd->nd', mixed, params[f'{name}.out.kernel'])
+        return jnp.einsum('njh,jhd->nd', mixed, layer['attention.out.kernel'])
 
-    def mlp(x, name):
-        gate = x @ params[f'{name}.gate.kernel']
-        up = x @ params[f'{name}.up.kernel']
-        return (gate * jax.nn.sigmoid(gate) * up) @ params[f'{name}.down.kernel']
+    def mlp(x, layer):
+        gate, up = x @ layer['mlp.gate.kernel'], x @ layer['mlp.up.kernel']
+        return (gate * jax.nn.sigmoid(gate) * up) @ layer['mlp.down.kernel']
 
     table = params['embed.embedding']
     x = table[tokens]
     for i in range(arch.num_layers):
-        x += attention(norm(x, f'layers.{i}.attention_norm'), f'layers.{i}.attention')
-        x += mlp(norm(x, f'layers.{i}.mlp_norm'), f'layers.{i}.mlp')
-    x = norm(x, 'final_norm')
+        layer = {
+            name.removeprefix('layers.'): value[i]
+            for name, value in params.items()
+            if name.startswith('layers.')
+        }
+        x += attention(norm(x, layer['attention_norm.scale']), layer)
+        x += mlp(norm(x, layer['mlp_norm.scale']), layer)
+    x = norm(x, params['final_norm.scale'])
     return x @ (table.T if arch.tie_embeddings else params['head.kernel'])
 
 
 def token_log_probs(
     params: Params,
-    arch: Qwen2Config,
+    arch: Arch,
     prompts: Prompts,
     tokens: jax.Array,
     *,

@@ -6,10 +6,16 @@ import pytest
 from jax import numpy as jnp
 
 from passk_jax import sharding
-from passk_jax.config import ArchConfig, ModelConfig
 from passk_jax.models import policy as policies
-from passk_jax.models import qwen2
+from passk_jax.models.layers import AXES
 from tests.models import oracle
+
+# Every axis with every other one, two by two or all of the devices.
+MESHES = [
+    {'data': 2, 'fsdp': 2, 'rollout': 1, 'tensor': 2},
+    {'data': 1, 'fsdp': 2, 'rollout': 2, 'tensor': 2},
+    {'data': 2, 'fsdp': 1, 'rollout': 4, 'tensor': 1},
+]
 
 
 def place(mesh, tree):
@@ -21,13 +27,18 @@ def place_params(policy, mesh, params):
     return jax.tree.map(lambda x, s: jax.device_put(x, s.sharding), params, shapes)
 
 
-@pytest.mark.parametrize(('tie', 'head_chunk_tokens'), [(True, 1 << 20), (False, 16)])
-def test_sharded_log_probs_and_gradients_equal_one_devices(tie, head_chunk_tokens):
-    policy = oracle.tiny_policy(tie=tie, head_chunk_tokens=head_chunk_tokens)
+@pytest.mark.parametrize(
+    ('tie', 'head_chunk_tokens', 'shape'),
+    [(True, 1 << 20, MESHES[0]), (False, 4, MESHES[1]), (True, 4, MESHES[2])],
+)
+def test_sharded_log_probs_and_gradients_equal_one_devices(
+    tie, head_chunk_tokens, shape
+):
+    policy = oracle.tiny_policy(tie_embeddings=tie, head_chunk_tokens=head_chunk_tokens)
     params = oracle.random_params(policy)
-    batch = oracle.random_batch(vocab_size=16, P=4)
+    batch = oracle.random_batch(vocab_size=16, P=4, S=6, N=4)
     want, want_grads = oracle.evaluate(policy, params, *batch)
-    mesh = sharding.make_mesh(data=2, fsdp=2, tensor=2)
+    mesh = sharding.make_mesh(**shape)
     with jax.set_mesh(mesh):
         have, have_grads = oracle.evaluate(
             policy, place_params(policy, mesh, params), *place(mesh, batch)
@@ -36,14 +47,16 @@ def test_sharded_log_probs_and_gradients_equal_one_devices(tie, head_chunk_token
     assert oracle.relative_error(have_grads, want_grads) < 1e-5
 
 
-def test_sharded_prefill_and_decode_equal_one_devices():
+@pytest.mark.parametrize('shape', MESHES[:2])
+def test_sharded_prefill_and_decode_equal_one_devices(shape):
     policy = oracle.tiny_policy()
     params = oracle.random_params(policy)
-    prompts, tokens, _ = oracle.random_batch(vocab_size=16, P=4)
+    prompts, tokens, _ = oracle.random_batch(vocab_size=16, P=4, N=4)
 
     @jax.jit
     def run(params, prompts, tokens):
         P, N, T = tokens.shape
+        params = policies.for_decoding(policy, params)
         hidden, prefix = policies.prefill(policy, params, prompts)
         out = [policies.logits(policy, params, hidden)[:, None].repeat(N, 1)]
         cache = policies.empty_cache(
@@ -57,7 +70,7 @@ def test_sharded_prefill_and_decode_equal_one_devices():
         return jnp.stack(out)
 
     want = run(params, prompts, tokens)
-    mesh = sharding.make_mesh(data=2, fsdp=2, tensor=2)
+    mesh = sharding.make_mesh(**shape)
     with jax.set_mesh(mesh):
         have = run(place_params(policy, mesh, params), *place(mesh, (prompts, tokens)))
     np.testing.assert_allclose(have, want, atol=1e-5)
@@ -68,7 +81,9 @@ def test_first_parameters_are_the_same_bits_on_every_mesh():
 
     def init(data, fsdp, tensor):
         devices = jax.devices()[: data * fsdp * tensor]
-        mesh = sharding.make_mesh(data=data, fsdp=fsdp, tensor=tensor, devices=devices)
+        mesh = sharding.make_mesh(
+            data=data, fsdp=fsdp, rollout=1, tensor=tensor, devices=devices
+        )
         params = policies.init_params(policy, jax.random.key(3), mesh)
         shapes = policies.param_shapes(policy, mesh)
         assert params.keys() == shapes.keys()
@@ -85,8 +100,8 @@ def test_first_parameters_are_the_same_bits_on_every_mesh():
 
 @pytest.mark.parametrize('tie', [True, False])
 def test_every_parameter_has_axes_and_no_row_of_the_table_is_idle(tie):
-    policy = oracle.tiny_policy(tie=tie)
-    mesh = sharding.make_mesh(data=2, fsdp=2, tensor=2)
+    policy = oracle.tiny_policy(tie_embeddings=tie, qk_norm=True)
+    mesh = sharding.make_mesh(data=2, fsdp=2, rollout=1, tensor=2)
     shapes = policies.param_shapes(policy, mesh)
     for name, x in shapes.items():
         axes = policies.param_axes(name)
@@ -94,12 +109,12 @@ def test_every_parameter_has_axes_and_no_row_of_the_table_is_idle(tie):
         spec = sharding.partition_spec(axes, x.shape, mesh.shape)
         assert x.sharding.spec == spec, name
     used = {'.'.join(name.split('.')[-2:]) for name in shapes}
-    assert used == set(qwen2.AXES) - ({'head.kernel'} if tie else set())
+    assert used == set(AXES) - ({'head.kernel'} if tie else set())
 
 
 def test_parameters_are_split_by_the_rules_and_whole_where_they_do_not_divide():
     policy = oracle.tiny_policy(vocab_size=15)
-    mesh = sharding.make_mesh(data=1, fsdp=2, tensor=4)
+    mesh = sharding.make_mesh(data=1, fsdp=2, rollout=1, tensor=4)
     params = policies.init_params(policy, jax.random.key(0), mesh)
 
     def part(name):
@@ -108,42 +123,27 @@ def test_parameters_are_split_by_the_rules_and_whole_where_they_do_not_divide():
         assert len(shards) == 1
         return shards.pop()
 
-    assert part('layers.0.attention.query.kernel') == (16, 1, 8)
-    assert part('layers.0.attention.key.kernel') == (16, 2, 8)  # 2 heads, 4 devices
-    assert part('layers.0.attention.out.kernel') == (1, 8, 16)
-    assert part('layers.1.mlp.gate.kernel') == (16, 12)
-    assert part('layers.1.mlp.down.kernel') == (12, 16)
+    assert part('layers.attention.query.kernel') == (2, 16, 1, 8)
+    assert part('layers.attention.key.kernel') == (2, 16, 2, 8)  # 2 heads, 4 devices
+    assert part('layers.attention.out.kernel') == (2, 1, 8, 16)
+    assert part('layers.mlp.gate.kernel') == (2, 16, 12)
+    assert part('layers.mlp.down.kernel') == (2, 12, 16)
     assert part('embed.embedding') == (15, 16)
     assert part('head.kernel') == (16, 15)
     assert part('final_norm.scale') == (32,)
 
 
 def test_qwen25_7b_has_its_published_size_and_costs_nothing_to_define():
-    arch = ArchConfig(
+    policy = oracle.tiny_policy(
+        vocab_size=152064,
         num_layers=28,
         embed_dim=3584,
         num_heads=28,
         num_kv_heads=4,
         head_dim=128,
         mlp_dim=18944,
-        rope_theta=1e6,
-        norm_eps=1e-6,
-        tie_embeddings=False,
     )
-    config = ModelConfig(
-        family='qwen2',
-        source='',
-        tokenizer='characters',
-        arch=arch,
-        param_dtype='float32',
-        compute_dtype='bfloat16',
-        remat=True,
-        head_chunk_tokens=1024,
-    )
-    policy = policies.make_policy(
-        config, policies.arch_from_config(config, vocab_size=152064)
-    )
-    mesh = sharding.make_mesh(data=1, fsdp=4, tensor=2)
+    mesh = sharding.make_mesh(data=1, fsdp=4, rollout=1, tensor=2)
     shapes = policies.param_shapes(policy, mesh)
     assert sum(x.size for x in shapes.values()) == 7_615_616_512
     held = sum(np.prod(x.sharding.shard_shape(x.shape)) for x in shapes.values())

@@ -128,7 +128,7 @@ def test_demonstrations_end_on_the_first_stop_token(characters):
 
 
 def test_a_tokenizer_without_an_end_token_is_refused():
-    nothing = types.SimpleNamespace(eos_token_id=None)
+    nothing = types.SimpleNamespace(eos_token_id=None, chat_template=None)
     with pytest.raises(ValueError, match='end token'):
         tokenizers.stop_token_ids(nothing)
 

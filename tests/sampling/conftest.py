@@ -29,7 +29,9 @@ def bfloat16_policy() -> policies.Policy:
 @pytest.fixture(scope='session')
 def params(policy) -> policies.Params:
     """Random parameters, on the host; logits have a standard deviation of about 2."""
-    mesh = sharding.make_mesh(data=1, fsdp=1, tensor=1, devices=jax.devices()[:1])
+    mesh = sharding.make_mesh(
+        data=1, fsdp=1, rollout=1, tensor=1, devices=jax.devices()[:1]
+    )
     params = policies.init_params(policy, jax.random.key(0), mesh)
     # Embeddings that count beside what attention adds, and a sharper head.
     params['embed.embedding'] *= 20

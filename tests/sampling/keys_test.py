@@ -79,7 +79,7 @@ def test_the_address_scheme_is_what_it_was():
 
 
 def test_a_key_is_made_on_the_whole_mesh_in_a_guarded_loop():
-    mesh = sharding.make_mesh(data=-1, fsdp=1, tensor=1)
+    mesh = sharding.make_mesh(data=-1, fsdp=1, rollout=1, tensor=1)
     with jax.set_mesh(mesh), jax.transfer_guard('disallow'):
         key = step_key(seed=0, purpose=Purpose.ROLLOUTS, step=0)
     assert key.sharding.device_set == set(jax.devices())

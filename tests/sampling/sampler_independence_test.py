@@ -115,7 +115,9 @@ def test_the_mesh_does_not_matter(policy, params, prompts, sizes, how):
     expected = run(policy, params, prompts, **how)
     data, fsdp, tensor = sizes
     devices = jax.devices()[: data * fsdp * tensor]
-    mesh = sharding.make_mesh(data=data, fsdp=fsdp, tensor=tensor, devices=devices)
+    mesh = sharding.make_mesh(
+        data=data, fsdp=fsdp, rollout=1, tensor=tensor, devices=devices
+    )
     with jax.set_mesh(mesh):
         shapes = policies.param_shapes(policy, mesh)
         placed = {k: jax.device_put(v, shapes[k].sharding) for k, v in params.items()}
@@ -130,7 +132,7 @@ def test_the_mesh_does_not_matter(policy, params, prompts, sizes, how):
 
 
 def test_a_batch_that_the_mesh_does_not_divide_works(policy, params, prompts, rollouts):
-    mesh = sharding.make_mesh(data=4, fsdp=1, tensor=2)
+    mesh = sharding.make_mesh(data=4, fsdp=1, rollout=1, tensor=2)
     with jax.set_mesh(mesh):
         found = run(policy, params, select(prompts, slice(0, 3)))
     assert_same(found, rollouts, slice(0, 3))

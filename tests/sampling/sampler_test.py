@@ -47,7 +47,8 @@ def mask_of(rollouts: Rollouts) -> np.ndarray:
 @functools.partial(jax.jit, static_argnums=0)
 def _plain_logits(policy, params, sequences):
     positions = jnp.broadcast_to(jnp.arange(sequences.shape[1]), sequences.shape)
-    hidden, _ = policy.bind(params)(sequences[:, None], positions[:, None])
+    model = policy.bind(params)
+    (hidden,), _ = model.whole((sequences[:, None],), (positions[:, None],), keep=False)
     return policies.logits(policy, params, hidden[:, 0])
 
 
@@ -232,7 +233,7 @@ def test_the_loop_ends_with_the_longest_response(policy, params, prompts, monkey
     monkeypatch.setattr(policies, 'decode', counted)
     # Another static policy, so that the counting program stays in this test.
     policy = dataclasses.replace(policy, head_chunk_tokens=12345)
-    some_stop = {'stop_tokens': tuple(range(11)), 'max_response_tokens': 500}
+    some_stop = {'stop_tokens': tuple(range(9)), 'max_response_tokens': 500}
     rollouts = run(policy, params, prompts, **some_stop)
     jax.effects_barrier()
     longest = int(np.max(rollouts.lengths))
@@ -272,7 +273,7 @@ def test_decoding_keeps_one_cache_in_memory(policy, params, prompts):
 
 
 def test_decoding_sends_no_parameter_between_devices(policy, params, prompts):
-    mesh = sharding.make_mesh(data=1, fsdp=8, tensor=1)
+    mesh = sharding.make_mesh(data=1, fsdp=8, rollout=1, tensor=1)
     with jax.set_mesh(mesh):
         shapes = policies.param_shapes(policy, mesh)
         placed = {k: jax.device_put(v, shapes[k].sharding) for k, v in params.items()}

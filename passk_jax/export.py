@@ -1,0 +1,125 @@
+"""Writes the policy of a run as a Hugging Face model that transformers and vLLM load.
+
+    python -m passk_jax.export --workdir=runs/maze_tiny --out=runs/maze_tiny/hf
+
+In the new directory are config.json (of the source, if the policy has one), the
+weights, the tokenizer with its chat template and generation_config.json. It appears
+when all of it is written. ``--hosts`` and ``--mesh`` say where the checkpoint is read,
+which changes no byte. Nothing here needs torch.
+"""
+
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+from absl import flags, logging
+
+from passk_jax import cli, existing_run, hosts
+from passk_jax import config as configs
+from passk_jax.checkpoint import restore_params
+from passk_jax.models import hf_config, hf_save
+from passk_jax.models import policy as policies
+from passk_jax.models.families import family_of
+from passk_jax.models.hf_tokenizer import save_tokenizer
+from passk_jax.setup import Setup, make_setup
+
+_OUT = flags.DEFINE_string('out', None, 'Directory to make; absent or empty.')
+_DTYPE = flags.DEFINE_enum(
+    'dtype',
+    None,
+    hf_save.DTYPES,
+    "Of the weights; model.compute_dtype's if absent.",
+)
+
+_MAX_SHARD_BYTES = 5 * 10**9
+
+
+def main(argv: Sequence[str]) -> None:
+    """Exports a checkpoint of the run in ``--workdir`` to ``--out``."""
+    configs.reject_leftover_arguments(argv)
+    workdir = pathlib.Path(cli.WORKDIR.value)
+    hf_save.check_new(_OUT.value)
+    config = existing_run.run_config(workdir)
+    # What the run itself sampled with: the masters, cast to it.
+    dtype = _DTYPE.value or config.model.compute_dtype
+    hosts.join_hosts(hosts.HOSTS.value)
+    setup = make_setup(config)
+    texts = {
+        'config.json': _config(setup, dtype=dtype),
+        'generation_config.json': _generation_config(setup),
+    }
+    shapes = policies.param_shapes(setup.policy, setup.mesh)
+    with jax.set_mesh(setup.mesh):
+        params, step = restore_params(workdir, shapes, step=existing_run.STEP.value)
+        with hf_save.new_directory(_OUT.value) as directory:
+            hf_save.write_params(
+                setup.policy,
+                params,
+                directory,
+                dtype=dtype,
+                max_shard_bytes=_MAX_SHARD_BYTES,
+            )
+            if jax.process_index() == 0:
+                for name, fields in texts.items():
+                    text = json.dumps(fields, indent=2) + '\n'
+                    (directory / name).write_text(text)
+                save_tokenizer(setup.tokenizer, directory)
+    hosts.barrier('export')
+    logging.info('wrote step %d of %s to %s', step, workdir, _OUT.value)
+
+
+def _config(setup: Setup, *, dtype: str) -> dict[str, Any]:
+    """``config.json``: the source's own, or one made of the architecture."""
+    config = setup.config
+    if source := config.model.source:
+        fields = _read(source, 'config.json')
+        # Two names of one field; the second since transformers 5.
+        stated = {'torch_dtype', 'dtype'} & fields.keys()
+        return {**fields, **dict.fromkeys(stated or {'torch_dtype'}, dtype)}
+    return hf_config.hf_config_fields(
+        setup.policy.arch,
+        family_of(config.model.family),
+        dtype=dtype,
+        max_positions=config.data.max_prompt_tokens
+        + config.sampling.max_response_tokens,
+        eos_token_ids=setup.stop_tokens,
+        pad_token_id=setup.tokenizer.pad_token_id,
+    )
+
+
+def _generation_config(setup: Setup) -> Mapping[str, Any]:
+    """``generation_config.json``: the tokenizer's source's, or how the run sampled.
+
+    Either way it ends a response where the run did.
+    """
+    model, sampling = setup.config.model, setup.config.sampling
+    source = model.source if model.tokenizer == 'source' else ''
+    fields = _read(source, 'generation_config.json') if source else {}
+    if not fields:
+        fields = {
+            'do_sample': True,
+            'temperature': sampling.temperature,
+            'top_p': sampling.top_p,
+            'top_k': sampling.top_k,
+            'max_new_tokens': sampling.max_response_tokens,
+        }
+        if (pad := setup.tokenizer.pad_token_id) is not None:
+            fields['pad_token_id'] = pad
+    stated = fields.get('eos_token_id')
+    stated = stated if isinstance(stated, list) else [stated]
+    if set(stated) == set(setup.stop_tokens):
+        return fields
+    return {**fields, 'eos_token_id': list(setup.stop_tokens)}
+
+
+def _read(source: str, name: str) -> dict[str, Any]:
+    """A JSON file of a model; empty if it has none of this name."""
+    path = hf_config.source_directory(source, [name]) / name
+    return hf_config.read_json(path) if path.is_file() else {}
+
+
+if __name__ == '__main__':
+    flags.mark_flags_as_required(['workdir', 'out'])
+    cli.run(main)

@@ -1,0 +1,124 @@
+"""Rotary positions: which frequencies a model turns its queries and keys by.
+
+1. :class:`Rope` is the setting; four kinds, each as transformers computes it
+   (``modeling_rope_utils.py``), because a model is only right under its own;
+2. :func:`frequencies` gives the angle a position for each pair of dimensions;
+3. :func:`rotary` and :func:`rotate` apply them.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+from jax import numpy as jnp
+from jaxtyping import Array, Float, Int
+
+KINDS = ('default', 'linear', 'llama3', 'yarn')
+
+
+@dataclasses.dataclass(frozen=True)
+class Rope:
+    """The setting of rotary positions; what a kind does not use has its neutral value.
+
+    Attributes:
+        kind: one of :data:`KINDS`.
+        theta: base of the frequencies.
+        factor: how many times the context was stretched.
+        original_max_positions: context before it was stretched (llama3, yarn).
+        low_freq_factor: llama3: waves longer than ``original / low`` are stretched.
+        high_freq_factor: llama3: waves shorter than ``original / high`` are left.
+        beta_fast: yarn: pairs that turn more often than this in the original context
+            are left.
+        beta_slow: yarn: pairs that turn less often than this are stretched.
+        truncate: yarn: round the range between the two to whole pairs.
+        attention_factor: yarn: multiplies cosines and sines.
+    """
+
+    kind: str
+    theta: float
+    factor: float = 1.0
+    original_max_positions: int = 0
+    low_freq_factor: float = 1.0
+    high_freq_factor: float = 1.0
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    truncate: bool = True
+    attention_factor: float = 1.0
+
+    def __post_init__(self):
+        if self.kind not in KINDS:
+            raise ValueError(f'rope kind {self.kind!r} is none of {KINDS}')
+        if not (self.theta > 0 and self.factor > 0 and self.attention_factor > 0):
+            raise ValueError(f'{self} must have positive theta and factors')
+        if self.kind in ('llama3', 'yarn') and self.original_max_positions < 1:
+            raise ValueError(f'{self} must say original_max_positions')
+        if self.kind == 'llama3' and not (
+            0 < self.low_freq_factor < self.high_freq_factor
+        ):
+            raise ValueError(f'{self} must have 0 < low_freq_factor < high_freq_factor')
+
+
+def frequencies(rope: Rope, *, head_dim: int) -> Float[np.ndarray, 'H/2']:
+    """Radians a position, for each pair of dimensions; float32."""
+    powers = np.arange(0, head_dim, 2, dtype=np.float32) / np.float32(head_dim)
+    # An error of the last bit is 6e-3 radians at position 100,000.
+    waves = (rope.theta ** powers.astype(np.float64)).astype(np.float32)
+    plain = np.float32(1) / waves
+    match rope.kind:
+        case 'default':
+            return plain
+        case 'linear':
+            return (plain / np.float32(rope.factor)).astype(np.float32)
+        case 'llama3':
+            stretch = _llama3_share(rope, plain)
+        case 'yarn':
+            stretch = _yarn_share(rope, head_dim)
+    stretched = plain / np.float32(rope.factor)
+    return (stretched * stretch + plain * (1 - stretch)).astype(np.float32)
+
+
+def _llama3_share(rope: Rope, plain: np.ndarray) -> np.ndarray:
+    """How far each frequency is stretched, 0 to 1: by wavelength, linear between."""
+    turns = rope.original_max_positions * plain / np.float32(2 * math.pi)
+    low, high = rope.low_freq_factor, rope.high_freq_factor
+    return 1 - np.clip((turns - low) / (high - low), 0, 1)
+
+
+def _yarn_share(rope: Rope, head_dim: int) -> np.ndarray:
+    """How far each frequency is stretched: by its place, linear between two turns."""
+
+    def place(turns: float) -> float:
+        """The dimension that turns this often in the original context."""
+        wave = rope.original_max_positions / (turns * 2 * math.pi)
+        return head_dim * math.log(wave) / (2 * math.log(rope.theta))
+
+    low, high = place(rope.beta_fast), place(rope.beta_slow)
+    if rope.truncate:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, head_dim - 1)
+    if low == high:
+        high += 0.001
+    pairs = np.arange(head_dim // 2, dtype=np.float32)
+    return np.clip((pairs - low) / (high - low), 0, 1)
+
+
+Turn = tuple[Float[Array, 'P N T 1 H/2'], Float[Array, 'P N T 1 H/2']]
+"""Cosines and sines of positions."""
+
+
+def rotary(positions: Int[Array, 'P N T'], rope: Rope, *, head_dim: int) -> Turn:
+    """Cosines and sines of ``position * frequency``, float32."""
+    angles = positions[..., None, None].astype(jnp.float32)
+    angles = angles * frequencies(rope, head_dim=head_dim)
+    factor = rope.attention_factor
+    return jnp.cos(angles) * factor, jnp.sin(angles) * factor
+
+
+def rotate(
+    x: Float[Array, 'P N T X H'], turn: Turn, *, scale: float = 1.0
+) -> Float[Array, 'P N T X H']:
+    """Turns each pair ``(x[i], x[i + H/2])`` by its angle and scales, in float32."""
+    cos, sin = turn
+    first, second = jnp.split(x.astype(jnp.float32) * scale, 2, axis=-1)
+    turned = [first * cos - second * sin, second * cos + first * sin]
+    return jnp.concatenate(turned, axis=-1).astype(x.dtype)

@@ -1,0 +1,26 @@
+import pytest
+
+from passk_jax.models.arch import REMAT
+from tests.models import oracle
+
+
+@pytest.mark.parametrize(
+    ('change', 'words'),
+    [
+        ({'num_kv_heads': 3}, 'num_heads=4.*multiple.*num_kv_heads=3'),
+        ({'head_dim': 7}, 'head_dim=7'),
+        ({'num_layers': 0}, 'num_layers=0'),
+        ({'norm_eps': -1.0}, 'norm_eps=-1.0'),
+        ({'remat': 'some'}, "'some' is none of .*'attention'"),
+        ({'attention': 'flash'}, "'flash' is none of .*'splash'"),
+    ],
+)
+def test_impossible_sizes_and_unknown_names_are_refused(change, words):
+    with pytest.raises(ValueError, match=words):
+        oracle.tiny_arch(**change)
+
+
+def test_what_the_config_may_say_of_remat_is_what_the_network_knows():
+    from passk_jax.config_checks import CHOICES
+
+    assert CHOICES['model.remat'] == REMAT

@@ -1,0 +1,137 @@
+"""Attention of whole sequences: every implementation against the plain one."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from jax import numpy as jnp
+
+from passk_jax import sharding
+from passk_jax.models import attention_kernels
+from tests.models import oracle
+
+# The kernels where there is no accelerator: cuDNN's call as XLA computes it, and the
+# Pallas kernel by its interpreter.
+CASES = {
+    'dense': functools.partial(attention_kernels._dense, implementation='xla'),
+    'splash': functools.partial(attention_kernels._splash, interpret=True),
+}
+
+
+def random_inputs(*, P=2, N=2, S=6, T=5, J=4, C=2, H=8):
+    draw = iter(jax.random.split(jax.random.key(0), 5))
+
+    def normal(*shape):
+        return jax.random.normal(next(draw), shape)
+
+    query = normal(P, N, T, J, H)
+    own = (normal(P, N, T, C, H), normal(P, N, T, C, H))
+    prefix = (normal(P, 1, S, C, H), normal(P, 1, S, C, H))
+    return query, own, prefix, jnp.array([S, 0] + [2] * (P - 2))
+
+
+def with_kernel(kernel, query, own, prefix, lengths):
+    pair, lengths = (own, None) if prefix is None else (None, lengths)
+    if pair is None:
+        pair = attention_kernels.after_prefix(own, prefix)
+    return kernel(query, pair, lengths)
+
+
+def loss_and_value(mixed):
+    weights = jnp.cos(jnp.arange(mixed.size)).reshape(mixed.shape)
+    return (weights * mixed).sum(), mixed
+
+
+@pytest.mark.parametrize('name', CASES)
+@pytest.mark.parametrize('with_prefix', [False, True])
+def test_a_kernel_equals_the_plain_form_in_values_and_gradients(name, with_prefix):
+    query, own, prefix, lengths = random_inputs()
+    prefix = prefix if with_prefix else None
+
+    def have(query, own, prefix):
+        return loss_and_value(with_kernel(CASES[name], query, own, prefix, lengths))
+
+    def want(query, own, prefix):
+        mixed = attention_kernels.attend_whole('plain', query, own, prefix, lengths)
+        return loss_and_value(mixed)
+
+    args = (query, own, prefix)
+    run = functools.partial(jax.value_and_grad, argnums=(0, 1, 2), has_aux=True)
+    have, want = (jax.jit(run(fn))(*args) for fn in (have, want))
+    for x, y in zip(jax.tree.leaves(have), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(x, y, atol=2e-5, rtol=2e-5)
+
+
+def test_the_kernel_of_a_tpu_on_a_mesh_equals_one_devices():
+    query, own, prefix, lengths = random_inputs(P=4)
+
+    @jax.jit
+    def run(query, own, prefix, lengths):
+        query = sharding.shard(query, 'batch', 'rollouts', None, 'heads', None)
+        return with_kernel(CASES['splash'], query, own, prefix, lengths)
+
+    want = run(query, own, prefix, lengths)
+    # The last one has more devices than key heads: queries are split, keys are not.
+    for sizes in [(1, 2, 2, 2), (2, 1, 1, 4)]:
+        mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
+        with jax.set_mesh(mesh):
+            have = run(query, own, prefix, lengths)
+        np.testing.assert_allclose(have, want, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ('name', 'platform', 'dtype', 'head_dim', 'want'),
+    [
+        ('auto', 'cpu', 'bfloat16', 128, 'plain'),
+        ('auto', 'tpu', 'bfloat16', 128, 'splash'),
+        ('auto', 'gpu', 'bfloat16', 128, 'cudnn'),
+        ('auto', 'gpu', 'float32', 128, 'plain'),
+        ('auto', 'gpu', 'bfloat16', 12, 'plain'),
+        ('plain', 'tpu', 'bfloat16', 128, 'plain'),
+        ('splash', 'tpu', 'float32', 64, 'splash'),
+    ],
+)
+def test_the_platform_decides_unless_the_config_does(
+    name, platform, dtype, head_dim, want
+):
+    have = attention_kernels.choose_implementation(
+        name, platform=platform, dtype=dtype, head_dim=head_dim
+    )
+    assert have == want
+
+
+@pytest.mark.parametrize(
+    ('name', 'platform', 'words'),
+    [
+        ('flash', 'cpu', r"'flash' is none of \('auto', 'plain', 'splash', 'cudnn'\)"),
+        ('splash', 'cpu', r"'splash' cannot run on platform='cpu'.*\['plain'\]"),
+        ('cudnn', 'gpu', "'cudnn' cannot run .*dtype='float32'"),
+    ],
+)
+def test_a_kernel_that_cannot_run_is_refused(name, platform, words):
+    with pytest.raises(ValueError, match=words):
+        attention_kernels.choose_implementation(
+            name, platform=platform, dtype='float32', head_dim=64
+        )
+
+
+def test_remat_of_all_but_attention_does_not_attend_twice():
+    params = oracle.random_params(oracle.tiny_policy())
+    batch = oracle.random_batch(vocab_size=16)
+
+    def kept_and_gradients(remat):
+        policy = oracle.tiny_policy(remat=remat)
+        loss = oracle.loss_of(policy, *batch)
+        pull = jax.eval_shape(lambda x: jax.vjp(loss, x)[1], params)
+        size = sum(x.size for x in jax.tree.leaves(pull))
+        return size, oracle.evaluate(policy, params, *batch)[1]
+
+    (none, want), (full, _), (some, have) = map(
+        kept_and_gradients, ('none', 'full', 'attention')
+    )
+    prompts, tokens, _ = batch
+    # Of both streams, in each of the two layers of 4 heads of 8.
+    mixed = 2 * 4 * 8 * (prompts.tokens.size + tokens.size)
+    assert full + mixed == some < none
+    assert oracle.relative_error(have, want) < 1e-6

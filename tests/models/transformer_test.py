@@ -1,0 +1,88 @@
+"""Ways through the network: scanned or not, one stream or two, whole or by steps."""
+
+import jax
+import numpy as np
+import pytest
+from jax import numpy as jnp
+
+from passk_jax.models import policy as policies
+from passk_jax.models.transformer import Cache, Prefix
+from tests.models import oracle
+
+P, N, S, T = 2, 3, 5, 4
+
+
+@pytest.fixture(scope='module')
+def policy():
+    return oracle.tiny_policy(num_layers=3)
+
+
+@pytest.fixture(scope='module')
+def params(policy):
+    return oracle.random_params(policy)
+
+
+@pytest.fixture(scope='module')
+def streams():
+    """Prompts of S tokens each, and responses."""
+    prompts, tokens, _ = oracle.random_batch(vocab_size=16, P=P, S=S, N=N, T=T)
+    return prompts.tokens[:, None], tokens
+
+
+def at(start, count):
+    return jnp.broadcast_to(start + jnp.arange(count), (P, 1, count))
+
+
+def test_responses_after_their_prompts_equal_whole_sequences(policy, params, streams):
+    prompts, responses = streams
+    model = policy.bind(params)
+    lengths = jnp.full(P, S)
+    xs, _ = model.whole(streams, (at(0, S), at(S, T)), lengths, keep=False)
+    whole = jnp.concatenate([jnp.repeat(prompts, N, axis=1), responses], axis=2)
+    (want,), _ = model.whole((whole,), (at(0, S + T),), keep=False)
+    np.testing.assert_allclose(xs[0], want[:, :1, :S], atol=1e-5)
+    np.testing.assert_allclose(xs[1], want[:, :, S:], atol=1e-5)
+
+
+def test_layers_scanned_equal_layers_apart(policy, params, streams):
+    args = (streams, (at(0, S), at(S, T)), jnp.array([S, 2]))
+    apart = policies.for_decoding(policy, params)
+    have, kept = policy.bind(apart).whole(*args, keep=True)
+    want, scanned = policy.bind(params).whole(*args, keep=True)
+    assert len(kept) == len(scanned) == 3
+    pairs = zip(
+        jax.tree.leaves((have, kept)), jax.tree.leaves((want, scanned)), strict=True
+    )
+    for x, y in pairs:
+        np.testing.assert_allclose(x, y, atol=1e-5)
+
+
+def test_steps_equal_the_whole(policy, params, streams):
+    prompts, responses = streams
+    model = policy.bind(policies.for_decoding(policy, params))
+    lengths = jnp.array([S, 2])
+    _, kept = model.whole((prompts,), (at(0, S),), keep=True)
+    shared = tuple(map(policies.first_of_each, kept))
+    prefix = Prefix(layers=shared, lengths=lengths)
+    cache = policies.empty_cache(policy, num_prompts=P, num_rollouts=N, num_tokens=T)
+    positions = lengths[:, None, None] + jnp.arange(T)
+    (_, want), _ = model.whole(streams, (at(0, S), positions), lengths, keep=False)
+    for t in range(T):
+        have, layers = model.step(responses[..., t], prefix, cache)
+        cache = Cache(layers=layers, index=cache.index + 1)
+        np.testing.assert_allclose(have, want[:, :, t], atol=1e-5)
+
+
+@pytest.mark.parametrize('tie', [False, True])
+def test_logits_are_float32_products_of_normed_states_with_the_head(tie):
+    policy = oracle.tiny_policy(dtype='bfloat16', tie_embeddings=tie)
+    params = oracle.random_params(policy)
+    model = policy.bind(params)
+    hidden = jax.random.normal(jax.random.key(0), (3, 32), jnp.bfloat16)
+    logits = model.logits(hidden, model.head_copy())
+    assert logits.dtype == jnp.float32
+    head = params['embed.embedding'].T if tie else params['head.kernel']
+    wide = np.float64(hidden)
+    root = np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-6)
+    want = wide / root * np.float64(params['final_norm.scale']) @ np.float64(head)
+    np.testing.assert_allclose(logits, want, atol=0.05)
