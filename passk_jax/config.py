@@ -73,7 +73,7 @@ class MeshConfig:
     Attributes:
         data: replicas of the parameters, which share the prompts.
         fsdp: shards of the parameters, which share the prompts too.
-        rollout: shards of the parameters, which share each prompt's rollouts.
+        rollout: replicas of the parameters, which share each prompt's rollouts.
         tensor: shards of heads, MLP and vocabulary.
     """
 

@@ -29,9 +29,9 @@ RULES: Mapping[str, tuple[str, ...]] = {
     # of a prompt, and of a response.
     'prompt_residual': ('rollout', 'tensor'),
     'response_residual': ('tensor',),
-    # Parameters: masters are split over every device, a step's working copy (see
+    # Parameters: masters are split over 'fsdp' and 'tensor', a step's working copy (see
     # :func:`gathered`) over 'tensor' alone.
-    'embed': ('fsdp', 'rollout'),
+    'embed': ('fsdp',),
     'vocab': ('tensor',),
     'heads': ('tensor',),
     'kv_heads': ('tensor',),
@@ -52,7 +52,7 @@ def make_mesh(
     Args:
         data: replicas that each see a share of the prompts; -1: what is left.
         fsdp: shards of the parameters, which also share the prompts; or -1.
-        rollout: shards of the parameters, which share the rollouts of a prompt; or -1.
+        rollout: replicas that share the rollouts of a prompt; or -1.
         tensor: shards of heads, MLP and vocabulary; or -1.
         devices: the devices; all of them when ``None``.
 
@@ -126,11 +126,16 @@ def gathered(axes: tuple[str | None, ...]) -> tuple[str | None, ...]:
     return tuple(None if axis == 'embed' else axis for axis in axes)
 
 
-def local_size(axis: str, size: int) -> int:
-    """A device's share of a logical axis of this size under ``jax.set_mesh``."""
+def num_shards(axis: str, size: int) -> int:
+    """How many parts a logical axis of this size has under ``jax.set_mesh``."""
     mesh = jax.sharding.get_abstract_mesh()
     splits = 1 if mesh.empty else math.prod(mesh.shape[a] for a in RULES[axis])
-    return size if size % splits else size // splits
+    return 1 if size % splits else splits
+
+
+def local_size(axis: str, size: int) -> int:
+    """A device's share of a logical axis of this size under ``jax.set_mesh``."""
+    return size // num_shards(axis, size)
 
 
 def on_each_device(

@@ -52,15 +52,25 @@ def test_an_axis_is_split_by_the_rules_and_whole_where_it_does_not_divide():
 
     assert spec(('batch', None), (8, 3)) == PartitionSpec(('data', 'fsdp'), None)
     assert spec(('batch', None), (6, 3)) == PartitionSpec(None, None)
-    embed = ('fsdp', 'rollout')
     assert spec(('embed', 'heads', None), (4, 6, 8)) == PartitionSpec(
-        embed, 'tensor', None
+        'fsdp', 'tensor', None
     )
     assert spec(('embed', 'kv_heads', None), (4, 1, 8)) == PartitionSpec(
-        embed, None, None
+        'fsdp', None, None
     )
     alone = sharding.partition_spec(('batch', 'vocab'), (8, 8), dict.fromkeys(EIGHT, 1))
     assert alone == PartitionSpec(None, None)
+
+
+def test_the_parts_of_an_axis_are_counted_under_a_mesh_only():
+    assert sharding.num_shards('batch', 8) == 1
+    assert sharding.local_size('batch', 8) == 8
+    with jax.set_mesh(sharding.make_mesh(**EIGHT)):
+        assert sharding.num_shards('batch', 8) == 4
+        assert sharding.local_size('batch', 8) == 2
+        # Not divided, so whole on every device.
+        assert sharding.num_shards('batch', 6) == 1
+        assert sharding.local_size('batch', 6) == 6
 
 
 def test_unknown_axes_and_wrong_ranks_are_refused():
@@ -95,4 +105,4 @@ def test_batches_and_optimizer_states_find_their_shardings():
     count, moments = sharding.tree_sharding(mesh, state, axes_of)
     assert paths == ['1.mu.mlp.up']
     assert count == sharding.replicated(mesh)
-    assert moments['mu']['mlp.up'].spec == PartitionSpec(('fsdp', 'rollout'), 'tensor')
+    assert moments['mu']['mlp.up'].spec == PartitionSpec('fsdp', 'tensor')

@@ -13,17 +13,19 @@ def map_chunks(
     arrays: tuple[jax.Array, ...],
     *,
     max_width: int,
+    axis: int = 2,
 ) -> Any:
-    """``fn`` on chunks of axis 2, so that the sharded batch axis stays whole.
+    """``fn`` on chunks of one axis, so that the sharded batch axes stay whole.
 
     Args:
-        fn: of a chunk of each array; what it returns has the chunk as axis 2 too. The
-            last chunk may end in zeros, whose results are dropped. Wrap it in
+        fn: of a chunk of each array; what it returns has the chunk as this axis too.
+            The last chunk may end in zeros, whose results are dropped. Wrap it in
             ``jax.checkpoint`` if the backward pass is to hold one chunk at a time.
-        arrays: equally long in axis 2.
+        arrays: equally long in the axis.
         max_width: positions a chunk; all in one: ``fn(arrays)`` and nothing else.
+        axis: of the positions.
     """
-    T = arrays[0].shape[2]
+    T = arrays[0].shape[axis]
     count = math.ceil(T / max_width)
     if count == 1:
         return fn(arrays)
@@ -32,12 +34,14 @@ def map_chunks(
 
     def split(x: jax.Array) -> jax.Array:
         pads = [(0, 0)] * x.ndim
-        pads[2] = (0, count * width - T)
-        x = jnp.pad(x, pads).reshape(*x.shape[:2], count, width, *x.shape[3:])
-        return jnp.moveaxis(x, 2, 0)
+        pads[axis] = (0, count * width - T)
+        x = jnp.pad(x, pads)
+        x = x.reshape(*x.shape[:axis], count, width, *x.shape[axis + 1 :])
+        return jnp.moveaxis(x, axis, 0)
 
     def join(x: jax.Array) -> jax.Array:
-        x = jnp.moveaxis(x, 0, 2)
-        return x.reshape(*x.shape[:2], count * width, *x.shape[4:])[:, :, :T]
+        x = jnp.moveaxis(x, 0, axis)
+        x = x.reshape(*x.shape[:axis], count * width, *x.shape[axis + 2 :])
+        return jax.lax.slice_in_dim(x, 0, T, axis=axis)
 
     return jax.tree.map(join, jax.lax.map(fn, jax.tree.map(split, arrays)))

@@ -48,7 +48,7 @@ AXES = {
 
 # Axes of the streams [P, N, T, ...], of prompts and of responses: inside a layer, where
 # heads and MLP are split over 'tensor', and between layers, where the tokens are.
-_INSIDE = (('batch', None, 'prompt_tokens'), ('batch', 'rollouts', None))
+INSIDE_LAYERS = (('batch', None, 'prompt_tokens'), ('batch', 'rollouts', None))
 BETWEEN_LAYERS = (
     ('batch', None, 'prompt_residual'),
     ('batch', 'rollouts', 'response_residual'),
@@ -186,7 +186,7 @@ class Attention(nnx.Module):
         queries = tuple(rotate(x, turn, scale=self.scale) for x, turn in pairs)
         keys = tuple(rotate(x, turn) for x, turn in zip(keys, turns, strict=True))
         # Attention looks along all of a sequence.
-        whole = tuple((batch, rollouts, None) for batch, rollouts, _ in _INSIDE)
+        whole = tuple((batch, rollouts, None) for batch, rollouts, _ in INSIDE_LAYERS)
         return (
             shard_streams(queries, whole, 'heads', None),
             shard_streams(keys, whole, 'kv_heads', None),
@@ -207,7 +207,7 @@ class MLP(nnx.Module):
     def __call__(self, *xs: jax.Array) -> Streams:
         both = zip(self.gate(*xs), self.up(*xs), strict=True)
         hidden = tuple(jax.nn.silu(gate) * up for gate, up in both)
-        return self.down(*shard_streams(hidden, _INSIDE, 'mlp'))
+        return self.down(*shard_streams(hidden, INSIDE_LAYERS, 'mlp'))
 
 
 class Block(nnx.Module):

@@ -70,30 +70,59 @@ def _project_backward(
         grad_kernels.append(
             jnp.tensordot(x, g, axes=(rows, rows), preferred_element_type=kernel.dtype)
         )
-    return tuple(grad_xs), shard(functools.reduce(jnp.add, grad_kernels), *axes)
+    grad = functools.reduce(jnp.add, grad_kernels)
+    # Asked for the parts at once, XLA gathers activations instead of adding up sums.
+    return tuple(grad_xs), shard(shard(grad, *gathered(axes)), *axes)
 
 
 project.defvjp(_project_forward, _project_backward)
 
 
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
+def for_each_shard(weight: jax.Array, axes: Axes, shards: tuple[int, int]) -> jax.Array:
+    """A weight repeated for each shard of the batch and of the rollouts.
+
+    No device holds more than one of them. It is for the gradient, which each shard then
+    sums up by itself over all chunks, and which crosses the network once.
+    """
+    copies = jnp.broadcast_to(weight, (*shards, *weight.shape))
+    return shard(copies, 'batch', 'rollouts', *gathered(axes))
+
+
+def _for_each_forward(
+    weight: jax.Array, axes: Axes, shards: tuple[int, int]
+) -> tuple[jax.Array, None]:
+    return for_each_shard(weight, axes, shards), None
+
+
+def _for_each_backward(
+    axes: Axes, shards: tuple[int, int], _: None, g: jax.Array
+) -> tuple[jax.Array]:
+    return (shard(g.sum((0, 1)), *axes),)
+
+
+for_each_shard.defvjp(_for_each_forward, _for_each_backward)
+
+
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
 def score_tokens(
-    x: Float[Array, '*B D'], weight: jax.Array, copy: jax.Array, axes: Axes
-) -> Float[Array, '*B V']:
+    x: Float[Array, 'G K *B D'], weight: jax.Array, copy: jax.Array, axes: Axes
+) -> Float[Array, 'G K *B V']:
     """Logits, float32, of hidden states; the head may be the token table.
 
+    The head runs chunk by chunk, and is gathered once for all of them.
+
     Args:
-        x: hidden states.
-        weight: the master, ``[D, V]`` or ``[V, D]``, which gets the gradient.
-        copy: its :func:`working_copy`: the head runs chunk by chunk, and is gathered
-            once for all of them.
+        x: hidden states, by their shards: G of the batch, K of the rollouts.
+        weight: the master :func:`for_each_shard`, which gets the gradient.
+        copy: its :func:`working_copy`, for each shard too.
         axes: logical axes of the master.
     """
-    contracted = axes.index('embed')
+    contracted = 2 + axes.index('embed')
     return jax.lax.dot_general(
         x,
         copy,
-        (((x.ndim - 1,), (contracted,)), ((), ())),
+        (((x.ndim - 1,), (contracted,)), ((0, 1), (0, 1))),
         preferred_element_type=jnp.float32,
     )
 
@@ -110,12 +139,14 @@ def _score_backward(
     x, weight, copy = kept
     # Both factors in the working dtype: a float32 one would make both products slow.
     g = g.astype(x.dtype)
-    rows = tuple(range(x.ndim - 1))
-    grad_x = jnp.tensordot(g, copy, axes=((len(rows),), (axes.index('vocab'),)))
+    last, rows, shards = (x.ndim - 1,), tuple(range(2, x.ndim - 1)), ((0, 1), (0, 1))
+    over_vocab = ((last, (2 + axes.index('vocab'),)), shards)
+    grad_x = jax.lax.dot_general(g, copy, over_vocab)
     pair = (x, g) if axes.index('embed') == 0 else (g, x)
-    grad = jnp.tensordot(*pair, axes=(rows, rows), preferred_element_type=weight.dtype)
-    # Summed over the chunks as it is, and split up once, by whoever asked for it.
-    return grad_x, shard(grad, *gathered(axes)), None
+    grad = jax.lax.dot_general(
+        *pair, ((rows, rows), shards), preferred_element_type=weight.dtype
+    )
+    return grad_x, shard(grad, 'batch', 'rollouts', *gathered(axes)), None
 
 
 score_tokens.defvjp(_score_forward, _score_backward)
@@ -172,9 +203,12 @@ def _look_up_backward(
     gs: Streams,
 ) -> tuple[jax.Array, None]:
     table, tokens = kept
-    grad = jnp.zeros(table.shape, jnp.float32)
-    for x, g in zip(tokens, gs, strict=True):
-        grad = grad.at[x].add(g.astype(jnp.float32))
+    zeros = jnp.zeros(table.shape, jnp.float32)
+    # Streams added at the end cross the network together.
+    grads = [
+        zeros.at[x].add(g.astype(jnp.float32)) for x, g in zip(tokens, gs, strict=True)
+    ]
+    grad = functools.reduce(jnp.add, grads)
     # Rows are summed whole, as they were read, and split up afterwards.
     return shard(shard(grad, *gathered(axes)).astype(table.dtype), *axes), None
 

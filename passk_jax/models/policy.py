@@ -32,6 +32,7 @@ from passk_jax.models.chunks import map_chunks
 from passk_jax.models.families import family_of
 from passk_jax.models.layers import AXES
 from passk_jax.models.rope import Rope
+from passk_jax.models.token_distribution import log_probs_and_entropies
 from passk_jax.models.transformer import Cache, Prefix, Transformer
 from passk_jax.sharding import shard
 from passk_jax.types import Prompts
@@ -219,7 +220,7 @@ def logits(
 ) -> Float[Array, '*B V']:
     """Next-token logits of hidden states, float32."""
     model = policy.bind(params)
-    return model.logits(hidden, model.head_copy())
+    return model.logits(hidden[None, None], model.head_weights((1, 1)))[0, 0]
 
 
 def token_log_probs(
@@ -252,21 +253,28 @@ def token_log_probs(
     hidden = _responses(model, prompts, tokens)
     # The head is split over 'tensor' by vocabulary, so tokens are no longer.
     hidden = shard(hidden, 'batch', 'rollouts', None, None)
-    copy = model.head_copy()
+    shards = sharding.num_shards('batch', P), sharding.num_shards('rollouts', N)
+    weights = model.head_weights(shards)
 
     @jax.checkpoint
     def head(args: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         part, targets = args
-        scores = model.logits(part, copy) / temperature
-        scores = shard(scores, 'batch', 'rollouts', None, 'vocab')
-        total = jax.nn.logsumexp(scores, axis=-1)
-        chosen = jnp.take_along_axis(scores, targets[..., None], axis=-1)[..., 0]
-        mean = (jnp.exp(scores - total[..., None]) * scores).sum(-1)
-        return chosen - total, total - mean
+        scores = model.logits(part, weights) / temperature
+        scores = shard(scores, 'batch', 'rollouts', None, None, None, 'vocab')
+        return log_probs_and_entropies(scores, targets)
 
-    rows = sharding.local_size('batch', P) * sharding.local_size('rollouts', N)
+    def apart(x: jax.Array) -> jax.Array:
+        """``[P, N, T, ...] -> [G, K, P / G, N / K, T, ...]``."""
+        x = x.reshape(
+            shards[0], P // shards[0], shards[1], N // shards[1], *x.shape[2:]
+        )
+        x = x.swapaxes(1, 2)
+        return shard(x, 'batch', 'rollouts', *(None,) * (x.ndim - 2))
+
+    rows = (P // shards[0]) * (N // shards[1])
     width = max(1, policy.head_chunk_tokens // rows)
-    return map_chunks(head, (hidden, tokens), max_width=width)
+    found = map_chunks(head, (apart(hidden), apart(tokens)), max_width=width, axis=4)
+    return jax.tree.map(lambda x: x.swapaxes(1, 2).reshape(tokens.shape), found)
 
 
 def _responses(

@@ -30,13 +30,19 @@ from passk_jax.models.attention import KeyValues
 from passk_jax.models.layers import (
     AXES,
     BETWEEN_LAYERS,
+    INSIDE_LAYERS,
     Block,
     Linear,
     RMSNorm,
     Streams,
     shard_streams,
 )
-from passk_jax.models.masters import look_up, score_tokens, working_copy
+from passk_jax.models.masters import (
+    for_each_shard,
+    look_up,
+    score_tokens,
+    working_copy,
+)
 from passk_jax.models.rope import Turn, rotary
 
 
@@ -151,26 +157,33 @@ class Transformer(nnx.Module):
             kept.append(own)
         return x[:, :, 0], tuple(kept)
 
-    def head_copy(self) -> jax.Array:
-        """The head as :meth:`logits` reads it: gathered once for all of its chunks."""
+    def head_weights(self, shards: tuple[int, int]) -> tuple[jax.Array, jax.Array]:
+        """The head as :meth:`logits` takes it: gathered once for all of its chunks.
+
+        Args:
+            shards: of the batch and of the rollouts.
+        """
         weight, axes = self._head()
         copy = working_copy(weight, axes, jnp.dtype(self.arch.dtype))
-        return jax.lax.stop_gradient(copy)
+        copy = for_each_shard(jax.lax.stop_gradient(copy), axes, shards)
+        return for_each_shard(weight, axes, shards), copy
 
     def logits(
-        self, hidden: Float[Array, '*B D'], copy: jax.Array
-    ) -> Float[Array, '*B V']:
+        self,
+        hidden: Float[Array, 'G K *B D'],
+        head_weights: tuple[jax.Array, jax.Array],
+    ) -> Float[Array, 'G K *B V']:
         """Next-token logits, float32 whatever the working dtype.
 
         The final norm is here, after the caller has picked the tokens it wants.
 
         Args:
-            hidden: from :meth:`whole` or :meth:`step`.
-            copy: from :meth:`head_copy`.
+            hidden: from :meth:`whole` or :meth:`step`, by shards.
+            head_weights: from :meth:`head_weights`.
         """
-        weight, axes = self._head()
+        _, axes = self._head()
         (hidden,) = self.final_norm(hidden)
-        return score_tokens(hidden, weight, copy, axes)
+        return score_tokens(hidden, *head_weights, axes)
 
     def _head(self) -> tuple[jax.Array, tuple[str | None, ...]]:
         if self.head is None:
@@ -181,6 +194,8 @@ class Transformer(nnx.Module):
         dtype = jnp.dtype(self.arch.dtype)
         table = self.embed.embedding[...]
         xs = look_up(table, tokens, AXES['embed.embedding'], dtype)
+        # The table is split over 'tensor', so tokens are not where they meet it.
+        xs = shard_streams(xs, INSIDE_LAYERS, None)
         return shard_streams(xs, BETWEEN_LAYERS, None)
 
     def _turn(self, positions: Int[Array, 'P N T']) -> Turn:

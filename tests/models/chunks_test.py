@@ -19,6 +19,12 @@ def test_chunks_give_what_the_whole_gives_in_order(max_width):
     jax.tree.map(np.testing.assert_array_equal, have, fn((x, y)))
 
 
+def test_any_axis_can_be_cut():
+    x = jnp.arange(2.0 * 5 * 3).reshape(2, 5, 3)
+    have = map_chunks(lambda a: 2 * a[0], (x,), max_width=2, axis=1)
+    np.testing.assert_array_equal(have, 2 * x)
+
+
 def test_chunks_are_even_and_no_longer_than_allowed():
     widths = []
 

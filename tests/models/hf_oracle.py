@@ -132,7 +132,7 @@ def our_logits(policy: Policy, params: Params, prompts: Prompts) -> jax.Array:
     model = policy.bind(params)
     positions = jnp.broadcast_to(jnp.arange(S), (P, 1, S))
     (hidden,), _ = model.whole((prompts.tokens[:, None],), (positions,), keep=False)
-    return model.logits(hidden[:, 0], model.head_copy())
+    return model.logits(hidden[None, None, :, 0], model.head_weights((1, 1)))[0, 0]
 
 
 def logits_error(

@@ -32,12 +32,15 @@ def test_the_written_gradient_of_a_projection_is_that_of_tensordot(rank_in):
 
 
 def test_the_written_gradient_of_scores_is_that_of_a_product():
-    x = jax.random.normal(jax.random.key(0), (5, 3, 4))
+    x = jax.random.normal(jax.random.key(0), (2, 3, 5, 4))
     head = jax.random.normal(jax.random.key(1), (4, 7))
     for weight, axes in [(head, ('embed', 'vocab')), (head.T, ('vocab', 'embed'))]:
 
         def scored(x, weight, axes=axes):
-            copy = jax.lax.stop_gradient(weight)
+            copy, weight = (
+                masters.for_each_shard(y, axes, x.shape[:2])
+                for y in (jax.lax.stop_gradient(weight), weight)
+            )
             return jnp.sin(masters.score_tokens(x, weight, copy, axes)).sum()
 
         def plainly(x, weight):

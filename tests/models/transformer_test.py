@@ -79,7 +79,7 @@ def test_logits_are_float32_products_of_normed_states_with_the_head(tie):
     params = oracle.random_params(policy)
     model = policy.bind(params)
     hidden = jax.random.normal(jax.random.key(0), (3, 32), jnp.bfloat16)
-    logits = model.logits(hidden, model.head_copy())
+    logits = model.logits(hidden[None, None], model.head_weights((1, 1)))[0, 0]
     assert logits.dtype == jnp.float32
     head = params['embed.embedding'].T if tie else params['head.kernel']
     wide = np.float64(hidden)

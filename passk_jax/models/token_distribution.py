@@ -1,0 +1,57 @@
+"""Log-probability and entropy of tokens under logits, with the gradient written out.
+
+The gradient of both is elementwise in the probabilities, so that a backward pass reads
+the logits once: there is one softmax, and no scatter into an array of all of them.
+"""
+
+import jax
+from jax import numpy as jnp
+from jaxtyping import Array, Float, Int
+
+Pair = tuple[Float[Array, '*B'], Float[Array, '*B']]
+
+
+@jax.custom_vjp
+def log_probs_and_entropies(
+    logits: Float[Array, '*B V'], tokens: Int[Array, '*B']
+) -> Pair:
+    """``log softmax(logits)`` at the tokens, and the entropies in nats.
+
+    Args:
+        logits: float32, finite.
+        tokens: below V.
+    """
+    return _forward(logits, tokens)[0]
+
+
+def _chosen(logits: jax.Array, tokens: jax.Array) -> jax.Array:
+    # A comparison, because a gather along a sharded vocabulary is not local.
+    return (
+        jax.lax.broadcasted_iota(jnp.int32, logits.shape, logits.ndim - 1)
+        == (tokens[..., None])
+    )
+
+
+def _forward(
+    logits: jax.Array, tokens: jax.Array
+) -> tuple[Pair, tuple[jax.Array, jax.Array, jax.Array, jax.Array]]:
+    total = jax.nn.logsumexp(logits, axis=-1)
+    chosen = jnp.where(_chosen(logits, tokens), logits, 0).sum(-1)
+    mean = (jnp.exp(logits - total[..., None]) * logits).sum(-1)
+    entropies = total - mean
+    return (chosen - total, entropies), (logits, tokens, total, entropies)
+
+
+def _backward(
+    kept: tuple[jax.Array, jax.Array, jax.Array, jax.Array], gs: Pair
+) -> tuple[jax.Array, None]:
+    logits, tokens, total, entropies = kept
+    of_log_prob, of_entropy = (g[..., None] for g in gs)
+    log_probs = logits - total[..., None]
+    # d entropy / d logit = -p (log p + entropy).
+    slope = of_log_prob + of_entropy * (log_probs + entropies[..., None])
+    picked = jnp.where(_chosen(logits, tokens), of_log_prob, 0)
+    return picked - jnp.exp(log_probs) * slope, None
+
+
+log_probs_and_entropies.defvjp(_forward, _backward)

@@ -1,0 +1,63 @@
+"""What the makers publish of their chips: peaks that no program can pass.
+
+Rates are of one chip and of dense bfloat16. ``link_bandwidth`` is what all the links of
+a chip to its neighbours bring in together: one direction, half of what is sold as
+"bidirectional". Several hosts of GPUs, and several slices of TPUs, are joined by slower
+networks that are not counted here.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+GIB = 2**30
+
+
+@dataclasses.dataclass(frozen=True)
+class Chip:
+    """One chip.
+
+    Attributes:
+        name: as topologies spell it.
+        flops: FLOP/s, bfloat16; 0: no figure.
+        memory: bytes that a program may use; 0: no figure.
+        memory_bandwidth: bytes/s; 0: no figure.
+        link_bandwidth: bytes/s into a chip from its neighbours; 0: no figure.
+        dimensions: of the torus that its topologies are named by; 0: of no torus.
+    """
+
+    name: str
+    flops: float
+    memory: float
+    memory_bandwidth: float
+    link_bandwidth: float
+    dimensions: int
+
+
+# Google Cloud's pages "TPU v4", "TPU v5p", "TPU v5e" and "TPU v6e": peak compute per
+# chip (bf16), HBM bandwidth, and inter-chip interconnect per chip (2400, 4800, 1600 and
+# 3200 Gbit/s, which newer versions of the pages call 1200 GB/s both ways for v5p, 400
+# for v5e and 800 for v6e). The memory is what the TPU compiler of libtpu 0.0.42 says is
+# there when a program asks for more.
+_TPUS = (
+    Chip('v4', 275e12, 30.75 * GIB, 1228e9, 300e9, 3),
+    Chip('v5p', 459e12, 95.74 * GIB, 2765e9, 600e9, 3),
+    Chip('v5e', 197e12, 15.75 * GIB, 819e9, 200e9, 2),
+    Chip('v6e', 918e12, 31.25 * GIB, 1640e9, 400e9, 2),
+)
+
+# NVIDIA's data sheets of the SXM modules: dense bf16 (half of the figure "with
+# sparsity"), memory bandwidth, NVLink (half of the total). Memory: what the driver
+# shows, of which XLA_PYTHON_CLIENT_MEM_FRACTION=.9 takes this much.
+_TAKEN = 0.9
+_GPUS = (
+    Chip('a100', 312e12, _TAKEN * 79 * GIB, 2039e9, 300e9, 0),
+    Chip('h100', 989.4e12, _TAKEN * 79 * GIB, 3350e9, 450e9, 0),
+    Chip('h200', 989.4e12, _TAKEN * 140 * GIB, 4800e9, 450e9, 0),
+    Chip('b200', 2250e12, _TAKEN * 178 * GIB, 8000e9, 900e9, 0),
+)
+
+CPU = Chip('cpu', 0, 0, 0, 0, 0)
+"""The host's own processor: a plan for it counts, and bounds nothing."""
+
+TPUS: Mapping[str, Chip] = {chip.name: chip for chip in _TPUS}
+GPUS: Mapping[str, Chip] = {chip.name: chip for chip in _GPUS}

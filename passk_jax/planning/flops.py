@@ -1,0 +1,169 @@
+"""Floating-point operations of matrix products: what a program has, what it needs.
+
+:func:`program_flops` walks a traced program: every ``dot_general``, times the length of
+the scans it stands in, recomputation included. That is what is asked of the compiler,
+over all devices; hlo.py counts what the compiler made of it. Kernels written by hand
+are counted by their grid and their own products, a causal attention kernel by the pairs
+that its mask leaves.
+
+:func:`model_flops` is what the mathematics needs and no more, in the usual convention:
+two a weight and token forward, four backward, and causal attention counted by its
+pairs. The ratio of the two is what recomputation, padding and masks cost.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+
+from passk_jax.models.arch import Arch
+
+
+@dataclasses.dataclass(frozen=True)
+class Flops:
+    """FLOPs over all devices.
+
+    Attributes:
+        products: of matrix products that the compiler sees.
+        kernels: inside kernels, which it does not look into.
+        unknown_loops: loops without a length in the program, each counted once.
+    """
+
+    products: float = 0.0
+    kernels: float = 0.0
+    unknown_loops: int = 0
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return self.products + self.kernels
+
+    def times(self, count: int) -> 'Flops':
+        """The same, so many times."""
+        return Flops(self.products * count, self.kernels * count, self.unknown_loops)
+
+    def plus(self, other: 'Flops') -> 'Flops':
+        """Both, one after the other."""
+        return Flops(
+            self.products + other.products,
+            self.kernels + other.kernels,
+            self.unknown_loops + other.unknown_loops,
+        )
+
+
+def program_flops(jaxpr: Any) -> Flops:
+    """FLOPs of a jaxpr, closed or open, over all devices."""
+    total = Flops()
+    for equation in getattr(jaxpr, 'jaxpr', jaxpr).eqns:
+        total = total.plus(_equation_flops(equation))
+    return total
+
+
+def _equation_flops(equation: Any) -> Flops:
+    name, params = equation.primitive.name, equation.params
+    if name == 'dot_general':
+        return Flops(products=_product_flops(equation))
+    if name == 'pallas_call':
+        return Flops(kernels=_kernel_flops(equation))
+    inner = [program_flops(jaxpr) for jaxpr in _jaxprs(params)]
+    if name == 'cond':
+        return max(inner, key=lambda flops: flops.total)
+    total = Flops()
+    for flops in inner:
+        total = total.plus(flops)
+    if name == 'scan':
+        return total.times(params['length'])
+    if name == 'shard_map':
+        # Its body is what one device does of the axes that it takes apart.
+        mesh = params['mesh'].shape
+        return total.times(math.prod(mesh[axis] for axis in _manual_axes(params)))
+    if name == 'while':
+        return total.plus(Flops(unknown_loops=1))
+    return total
+
+
+def _manual_axes(params: Any) -> Any:
+    return params.get('newly_manual_axes', params.get('manual_axes'))
+
+
+def _jaxprs(params: Any) -> Iterator[Any]:
+    """The programs among an equation's parameters, whatever they are called."""
+    for value in params.values():
+        for each in value if isinstance(value, tuple | list) else (value,):
+            if hasattr(getattr(each, 'jaxpr', each), 'eqns'):
+                yield each
+
+
+def _product_flops(equation: Any) -> float:
+    (contracted, _), _ = equation.params['dimension_numbers']
+    left = equation.invars[0].aval.shape
+    length = math.prod(left[axis] for axis in contracted)
+    return 2.0 * math.prod(equation.outvars[0].aval.shape) * length
+
+
+def _kernel_flops(equation: Any) -> float:
+    """FLOPs of a Pallas kernel: its body at every point of its grid."""
+    points = math.prod(equation.params['grid_mapping'].grid)
+    flops = points * program_flops(equation.params['jaxpr']).total
+    if not (equation.params['name'] or '').startswith('splash_mha'):
+        return flops
+    # Its queries come first of the arrays, then its keys; blocks that the causal mask
+    # hides are in the grid and are skipped.
+    arrays = [x.aval.shape for x in equation.invars if _is_float(x) and x.aval.ndim > 2]
+    (T, S) = (shape[-2] for shape in arrays[:2])
+    return flops * (S - T + (T + 1) / 2) / S
+
+
+def _is_float(variable: Any) -> bool:
+    return jax.numpy.issubdtype(variable.aval.dtype, jax.numpy.floating)
+
+
+def model_flops(
+    arch: Arch,
+    *,
+    num_prompts: int,
+    num_rollouts: int,
+    prompt_tokens: int,
+    response_tokens: int,
+) -> float:
+    """FLOPs of one forward pass over prompts and their responses; training is three.
+
+    A prompt is run once for its rollouts, which in the last layer want its keys and
+    values alone. The head is a product for each response token; looking a token up is
+    none.
+
+    Args:
+        arch: the architecture.
+        num_prompts: P.
+        num_rollouts: N.
+        prompt_tokens: S, all of them counted.
+        response_tokens: T, all of them counted; 0: the prompts alone, with the head
+            at the last token of each.
+    """
+    S, T, L = prompt_tokens, response_tokens, arch.num_layers
+    tokens = num_rollouts * T
+    head = arch.vocab_size * arch.embed_dim
+    per_pair = 4.0 * arch.num_heads * arch.head_dim
+    of_prompt = 2.0 * S * layer_weights(arch) + per_pair * L * S * (S + 1) / 2
+    if tokens:
+        keys_and_values = 2 * arch.num_kv_heads * arch.head_dim * arch.embed_dim
+        of_prompt = of_prompt * (L - 1) / L + 2.0 * S * keys_and_values
+    of_responses = 2.0 * tokens * layer_weights(arch)
+    of_responses += per_pair * L * num_rollouts * (T * S + T * (T + 1) / 2)
+    return num_prompts * (of_prompt + of_responses + 2.0 * head * max(1, tokens))
+
+
+def decode_flops(arch: Arch, *, sequences: int, context_tokens: int) -> float:
+    """FLOPs of one more token of each sequence, after ``context_tokens`` before it."""
+    head = arch.vocab_size * arch.embed_dim
+    attention = 4.0 * arch.num_layers * arch.num_heads * arch.head_dim * context_tokens
+    return sequences * (2.0 * (layer_weights(arch) + head) + attention)
+
+
+def layer_weights(arch: Arch) -> int:
+    """Weights of the matrices of all layers: what a token is multiplied with."""
+    heads = 2 * arch.num_heads + 2 * arch.num_kv_heads
+    per_layer = arch.embed_dim * (heads * arch.head_dim + 3 * arch.mlp_dim)
+    return arch.num_layers * per_layer

@@ -1,0 +1,286 @@
+"""Compiled programs as text, read far enough to be counted.
+
+:func:`parse` takes the text of a compiled module apart into computations and their
+instructions, and :func:`executions` says how often each computation runs: a loop's
+length is what the compiler wrote beside it (CPU, GPU) or what follows from its counter
+(TPU, which writes nothing). What is counted from that is in hlo_costs.py.
+"""
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterator, Mapping
+
+_BYTES = {'pred': 1, 'token': 0, 'opaque': 0, 's4': 0.5, 'u4': 0.5, 'f4e2m1fn': 0.5}
+_ARRAY = re.compile(r'([a-z]\w*)\[([\d,<=]*)\](\{[^}]*\})?')
+_NAME = re.compile(r'%([\w.-]+)')
+_INSTRUCTION = re.compile(r'^\s+(ROOT )?%?([\w.-]+) = ')
+_COMPUTATION = re.compile(r'^(ENTRY )?%?([\w.-]+) (\(.*\) -> .*)?\{$')
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """One array.
+
+    Attributes:
+        dtype: as the text spells it.
+        dims: its dimensions.
+        in_memory: it lies in the device's main memory, and not in a memory on the chip.
+    """
+
+    dtype: str
+    dims: tuple[int, ...]
+    in_memory: bool
+
+    @property
+    def size(self) -> float:
+        """Bytes, whatever memory it lies in."""
+        width = _BYTES.get(self.dtype)
+        if width is None:
+            # s32, bf16, f8e4m3fn, c64: the first number is the bits.
+            width = int(re.search(r'\d+', self.dtype)[0]) / 8
+        return math.prod(self.dims) * width
+
+
+@dataclasses.dataclass(frozen=True)
+class Instruction:
+    """One instruction: its result, what it does, to what, and all the rest as text."""
+
+    name: str
+    shapes: tuple[Shape, ...]
+    opcode: str
+    operands: tuple[str, ...]
+    literal: str
+    attributes: str
+
+    def called(self, attribute: str) -> str | None:
+        """The computation that an attribute (``'body'``) names."""
+        match = re.search(rf'\b{attribute}=%?([\w.-]+)', self.attributes)
+        return match[1] if match else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Computation:
+    """A computation's instructions by name, in order, and the one it returns."""
+
+    name: str
+    instructions: Mapping[str, Instruction]
+    root: str
+
+    def operand(self, instruction: Instruction, index: int) -> Instruction | None:
+        """What an instruction reads, ``None`` if it is not here."""
+        if index >= len(instruction.operands):
+            return None
+        return self.instructions.get(instruction.operands[index])
+
+
+@dataclasses.dataclass(frozen=True)
+class Module:
+    """A compiled module."""
+
+    computations: Mapping[str, Computation]
+    entry: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Executions:
+    """How often what runs.
+
+    Attributes:
+        counts: times that each computation of the control flow runs; those that a
+            fusion or a reduction is made of are not among them.
+        unknown_loops: loops whose length could not be read; counted once.
+    """
+
+    counts: Mapping[str, int]
+    unknown_loops: int
+
+
+def parse(text: str) -> Module:
+    """Takes the text of a compiled module apart.
+
+    Raises:
+        ValueError: it has no entry.
+    """
+    computations, entry, name, body, root = {}, None, None, {}, ''
+    for line in text.splitlines():
+        if name is None:
+            if match := _COMPUTATION.match(line):
+                name, body, root = match[2], {}, ''
+                entry = name if match[1] else entry
+        elif line.startswith('}'):
+            # A kernel's metadata may hold such a line, after the instruction it is of.
+            if line.strip() == '}' or line.startswith('}, execution_thread='):
+                computations[name] = Computation(name, body, root)
+                name = None
+        elif match := _INSTRUCTION.match(line):
+            instruction = _instruction(match[2], line[match.end() :])
+            body[instruction.name] = instruction
+            root = instruction.name if match[1] else root
+    if entry is None:
+        raise ValueError('this is no text of a compiled module: it has no ENTRY')
+    return Module(computations, entry)
+
+
+def _instruction(name: str, text: str) -> Instruction:
+    end = _closing(text, 0) if text.startswith('(') else text.index(' ')
+    shapes, rest = _shapes(text[:end]), text[end:].lstrip()
+    opening = rest.index('(')
+    closing = _closing(rest, opening)
+    inside = rest[opening + 1 : closing - 1]
+    names = tuple(_NAME.findall(inside))
+    return Instruction(name, shapes, rest[:opening], names, inside, rest[closing:])
+
+
+def _closing(text: str, start: int) -> int:
+    """The position after the bracket that closes the one at ``start``."""
+    depth = 0
+    for match in re.compile(r'[()]').finditer(text, start):
+        depth += 1 if match[0] == '(' else -1
+        if depth == 0:
+            return match.end()
+    return len(text)
+
+
+def _shapes(text: str) -> tuple[Shape, ...]:
+    return tuple(
+        Shape(
+            dtype,
+            tuple(int(size.lstrip('<=')) for size in dims.split(',') if size),
+            # Layouts name the memory, S(0) being the main one.
+            in_memory=not re.search(r'S\([1-9]', layout),
+        )
+        for dtype, dims, layout in _ARRAY.findall(text)
+    )
+
+
+def executions(module: Module) -> Executions:
+    """How often each computation of the control flow runs, from the entry on."""
+    counts: dict[str, int] = {}
+    unknown = 0
+
+    def visit(name: str, times: int, frames: tuple['_Frame', ...]) -> None:
+        nonlocal unknown
+        counts[name] = counts.get(name, 0) + times
+        computation = module.computations[name]
+        for instruction in computation.instructions.values():
+            if instruction.opcode == 'while':
+                length = _loop_length(module, instruction, computation, frames)
+                unknown += length is None
+                inside = (*frames, _Frame(computation, instruction))
+                body = instruction.called('body')
+                visit(body, times * (1 if length is None else length), inside)
+            else:
+                for called in _called(instruction):
+                    visit(called, times, (*frames, _Frame(computation, instruction)))
+
+    visit(module.entry, 1, ())
+    return Executions(counts, unknown)
+
+
+def _called(instruction: Instruction) -> Iterator[str]:
+    """Computations that an instruction hands over to: all branches of a choice."""
+    if instruction.opcode == 'call':
+        yield instruction.called('to_apply')
+    elif instruction.opcode == 'conditional':
+        branches = re.search(r'branch_computations=\{([^}]*)\}', instruction.attributes)
+        if branches:
+            yield from _NAME.findall(branches[1])
+        else:
+            yield instruction.called('true_computation')
+            yield instruction.called('false_computation')
+    elif instruction.opcode in ('async-start', 'call-start'):
+        yield instruction.called('calls') or instruction.called('to_apply')
+
+
+@dataclasses.dataclass(frozen=True)
+class _Frame:
+    """An instruction that is running another computation, and where it stands."""
+
+    computation: Computation
+    instruction: Instruction
+
+
+def _loop_length(
+    module: Module,
+    loop: Instruction,
+    computation: Computation,
+    frames: tuple[_Frame, ...],
+) -> int | None:
+    """Iterations of a ``while``, ``None`` if they do not follow from its text.
+
+    Without the compiler's own note the loop must count: a tuple element that starts
+    at a constant, is compared with one and has one added to it.
+    """
+    note = re.search(r'known_trip_count\D*(\d+)', loop.attributes)
+    if note:
+        return int(note[1])
+    condition = module.computations[loop.called('condition')]
+    body = module.computations[loop.called('body')]
+    compared = condition.instructions[condition.root]
+    if compared.opcode != 'compare':
+        return None
+    inside = (*frames, _Frame(computation, loop))
+    counter = _element_index(condition, compared.operands[0])
+    limit = _constant(condition, compared.operands[1], inside)
+    if counter is None or limit is None:
+        return None
+    tuple_of = computation.operand(loop, 0)
+    start = _constant(computation, tuple_of.operands[counter], frames)
+    step = _step(body, counter, inside)
+    if start is None or not step:
+        return None
+    direction = re.search(r'direction=(\w\w)', compared.attributes)[1]
+    if direction in ('LE', 'GE'):
+        limit += 1 if direction == 'LE' else -1
+    elif direction not in ('LT', 'GT', 'NE'):
+        return None
+    return max(0, math.ceil((limit - start) / step))
+
+
+def _step(body: Computation, counter: int, inside: tuple[_Frame, ...]) -> int | None:
+    """What a loop's body adds to the counter, an element of the tuple it carries."""
+    added = body.operand(body.instructions[body.root], counter)
+    if added is None or added.opcode != 'add':
+        return None
+    steps = [
+        _constant(body, name, inside)
+        for name in added.operands
+        if _element_index(body, name) != counter
+    ]
+    return steps[0] if len(steps) == 1 else None
+
+
+def _element_index(computation: Computation, name: str) -> int | None:
+    """Which element of its parameter a computation calls ``name``."""
+    instruction = computation.instructions.get(name)
+    while instruction is not None and instruction.opcode in ('copy', 'bitcast'):
+        instruction = computation.operand(instruction, 0)
+    if instruction is None or instruction.opcode != 'get-tuple-element':
+        return None
+    source = computation.operand(instruction, 0)
+    if source is None or source.opcode != 'parameter':
+        return None
+    return int(re.search(r'index=(\d+)', instruction.attributes)[1])
+
+
+def _constant(
+    computation: Computation, name: str, frames: tuple[_Frame, ...]
+) -> int | None:
+    """The integer that a value always is, looked up through the loops around it."""
+    instruction = computation.instructions.get(name)
+    while instruction is not None and instruction.opcode in ('copy', 'bitcast'):
+        instruction = computation.operand(instruction, 0)
+    if instruction is None:
+        return None
+    if instruction.opcode == 'constant':
+        match = re.fullmatch(r'-?\d+', instruction.literal)
+        return int(match[0]) if match else None
+    index = _element_index(computation, name)
+    if index is None or not frames or frames[-1].instruction.opcode != 'while':
+        return None
+    outer = frames[-1]
+    carried = outer.computation.operand(outer.instruction, 0)
+    if carried is None or index >= len(carried.operands):
+        return None
+    return _constant(outer.computation, carried.operands[index], frames[:-1])

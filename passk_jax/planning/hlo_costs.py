@@ -1,0 +1,323 @@
+"""What a compiled program does on one chip: products, memory traffic, collectives.
+
+XLA's own ``cost_analysis`` counts the body of a loop once. Here each instruction counts
+as often as it runs (hlo.py says how often), with XLA's meaning of its cost: a product
+has two FLOPs a multiplication, an instruction reads its operands and writes its result
+once, and of a slice only the slice is read. What stays in the memory on a TPU's chip is
+no traffic. The inside of kernels written by hand is not seen; what they read and write
+is.
+"""
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from passk_jax.planning.hlo import (
+    Computation,
+    Instruction,
+    Module,
+    Shape,
+    executions,
+    parse,
+)
+
+# They name, pass on or wait for what is there.
+_FREE = (
+    'parameter',
+    'constant',
+    'iota',
+    'tuple',
+    'get-tuple-element',
+    'bitcast',
+    'while',
+    'conditional',
+    'call',
+    'async-start',
+    'async-update',
+    'after-all',
+    'add-dependency',
+    'opt-barrier',
+    'partition-id',
+    'replica-id',
+)
+_SLICES = ('dynamic-slice', 'slice', 'gather')
+_COLLECTIVES = (
+    'all-gather',
+    'all-reduce',
+    'reduce-scatter',
+    'all-to-all',
+    'ragged-all-to-all',
+    'collective-permute',
+    'collective-broadcast',
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Traffic:
+    """Collectives of one kind: how many a chip takes part in, and bytes it receives."""
+
+    count: int
+    size: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Costs:
+    """What one chip does in one run of the program.
+
+    Attributes:
+        flops: of matrix products and convolutions outside kernels.
+        memory: bytes read from and written to main memory.
+        collectives: by kind.
+        unknown_loops: loops whose length is unknown, each counted once.
+    """
+
+    flops: float
+    memory: float
+    collectives: Mapping[str, Traffic]
+    unknown_loops: int
+
+    @property
+    def network(self) -> float:
+        """Bytes that a chip receives from others."""
+        return sum(traffic.size for traffic in self.collectives.values())
+
+
+def count(text: str, *, num_devices: int) -> Costs:
+    """Counts a compiled program of ``num_devices`` devices from its text."""
+    module = parse(text)
+    runs = executions(module)
+    flops = memory = 0.0
+    collectives: dict[str, Traffic] = {}
+    for name, times in runs.counts.items():
+        computation = module.computations[name]
+        for instruction in computation.instructions.values():
+            memory += times * _memory(module, computation, instruction)
+            for inner, each, scattered in _with_fused(module, computation, instruction):
+                flops += times * _flops(inner, each)
+                kind, size = _collective(inner, each, num_devices, scattered=scattered)
+                if kind:
+                    old = collectives.get(kind, Traffic(0, 0.0))
+                    collectives[kind] = Traffic(
+                        old.count + times, old.size + times * size
+                    )
+    return Costs(flops, memory, dict(sorted(collectives.items())), runs.unknown_loops)
+
+
+def _with_fused(
+    module: Module, computation: Computation, instruction: Instruction
+) -> Iterator[tuple[Computation, Instruction, bool]]:
+    """An instruction and those fused into it; whether an all-reduce is scattered.
+
+    A TPU reduces and scatters in one fusion, in which the text has an all-reduce and
+    a slice.
+    """
+    yield computation, instruction, False
+    if instruction.opcode == 'fusion':
+        inner = module.computations[instruction.called('calls')]
+        scattered = 'all-reduce-scatter' in f'{instruction.name} {inner.name}'
+        for each in inner.instructions.values():
+            for of, fused, deeper in _with_fused(module, inner, each):
+                yield of, fused, scattered or deeper
+
+
+def _operand_shapes(
+    computation: Computation, instruction: Instruction
+) -> list[tuple[Shape, ...]]:
+    found = (computation.instructions.get(name) for name in instruction.operands)
+    return [() if each is None else each.shapes for each in found]
+
+
+def _memory(
+    module: Module, computation: Computation, instruction: Instruction
+) -> float:
+    """Bytes that an instruction reads from and writes to main memory."""
+    opcode = instruction.opcode
+    if opcode in _FREE or opcode.endswith('-done'):
+        return 0.0
+    operands = _operand_shapes(computation, instruction)
+    results = instruction.shapes
+    if opcode.endswith('-start'):
+        # Its result is a tuple: what it reads, what it makes, and its own affairs.
+        results = results[1:2]
+        opcode = opcode.removesuffix('-start')
+    written = sum(map(_traffic, results))
+    if opcode == 'fusion':
+        inner = module.computations[instruction.called('calls')]
+        return _fusion_memory(inner, instruction, operands)
+    if opcode in _SLICES:
+        # As much as it makes, wherever that lies.
+        made = sum(shape.size for shape in results)
+        return written + (made if _in_memory(operands[0]) else 0.0)
+    if opcode == 'dynamic-update-slice':
+        return 2 * sum(map(_traffic, operands[1]))
+    return written + sum(_traffic(shape) for shapes in operands for shape in shapes)
+
+
+def _traffic(shape: Shape) -> float:
+    return shape.size if shape.in_memory else 0.0
+
+
+def _in_memory(shapes: tuple[Shape, ...]) -> bool:
+    return any(shape.in_memory for shape in shapes)
+
+
+def _fusion_memory(
+    inner: Computation, fusion: Instruction, operands: list[tuple[Shape, ...]]
+) -> float:
+    """Traffic of a fusion: of what it slices or updates in place, only that part."""
+    users: dict[str, list[Instruction]] = {}
+    for each in inner.instructions.values():
+        for name in each.operands:
+            users.setdefault(name, []).append(each)
+
+    def read(name: str, whole: float) -> float:
+        parts = 0.0
+        for user in users.get(name, []):
+            if user.opcode in ('bitcast', 'copy') and user.name != inner.root:
+                parts += read(user.name, whole)
+            elif user.opcode in _SLICES and user.operands[0] == name:
+                parts += sum(shape.size for shape in user.shapes)
+            elif user.opcode == 'dynamic-update-slice' and user.operands[0] == name:
+                continue
+            else:
+                return whole
+        return min(parts, whole)
+
+    total = 0.0
+    for each in inner.instructions.values():
+        if each.opcode == 'parameter':
+            shapes = operands[int(each.literal)]
+            if _in_memory(shapes):
+                total += read(each.name, sum(map(_traffic, shapes)))
+    root = inner.instructions[inner.root]
+    roots = [root.name] if root.opcode != 'tuple' else list(root.operands)
+    for name, shape in zip(roots, fusion.shapes, strict=False):
+        made = inner.instructions[name]
+        while made.opcode in ('bitcast', 'copy') and inner.operand(made, 0):
+            made = inner.operand(made, 0)
+        if made.opcode == 'dynamic-update-slice':
+            update = inner.operand(made, 1).shapes[0]
+            total += update.size if shape.in_memory else 0.0
+        else:
+            total += _traffic(shape)
+    return total
+
+
+def _flops(computation: Computation, instruction: Instruction) -> float:
+    if instruction.opcode not in ('dot', 'convolution'):
+        return 0.0
+    shapes = _operand_shapes(computation, instruction)
+    left, right = shapes[0][0].dims, shapes[1][0].dims
+    out = instruction.shapes[0].dims
+    if instruction.opcode == 'dot':
+        axes = _integers(r'lhs_contracting_dims=\{([\d,]*)\}', instruction.attributes)
+        return 2.0 * math.prod(out) * math.prod(left[axis] for axis in axes)
+    return 2.0 * _multiplications(instruction.attributes, left, right, out)
+
+
+def _multiplications(
+    attributes: str, left: tuple[int, ...], right: tuple[int, ...], out: tuple[int, ...]
+) -> float:
+    """Multiplications of a convolution, which is what a TPU makes of every product.
+
+    Those with padding do not count, as in XLA's own analysis: a product with a batch
+    axis is a convolution over that axis, most of whose window is padding.
+    """
+    labels = re.search(r'dim_labels=(\w+)_(\w+)->(\w+)', attributes)
+    if labels is None:
+        return math.prod(out) * math.prod(left)
+    of_left, of_right, of_out = labels.groups()
+    window = re.search(r'window=\{([^}]*)\}', attributes)
+    fields = dict(part.split('=') for part in window[1].split()) if window else {}
+
+    def field(name: str, axis: int, default: str) -> str:
+        return fields[name].split('x')[axis] if name in fields else default
+
+    total = float(right[of_right.index('i')])
+    total *= out[of_out.index('b')] * out[of_out.index('f')]
+    for axis in range(len(of_out) - 2):
+        label = str(axis)
+        total *= _valid_pairs(
+            left[of_left.index(label)],
+            right[of_right.index(label)],
+            out[of_out.index(label)],
+            stride=int(field('stride', axis, '1')),
+            low=int(field('pad', axis, '0_0').split('_')[0]),
+            left_dilation=int(field('lhs_dilate', axis, '1')),
+            right_dilation=int(field('rhs_dilate', axis, '1')),
+        )
+    return total
+
+
+def _valid_pairs(
+    left: int,
+    right: int,
+    out: int,
+    *,
+    stride: int,
+    low: int,
+    left_dilation: int,
+    right_dilation: int,
+) -> int:
+    """Pairs of window and output position that meet an element, on one axis."""
+    outputs, windows = np.arange(out)[:, None], np.arange(right)[None, :]
+    place = outputs * stride + windows * right_dilation - low
+    inside = (place >= 0) & (place < (left - 1) * left_dilation + 1)
+    return int((inside & (place % left_dilation == 0)).sum())
+
+
+def _collective(
+    computation: Computation,
+    instruction: Instruction,
+    num_devices: int,
+    *,
+    scattered: bool,
+) -> tuple[str | None, float]:
+    """The kind of a collective, ``None`` if it is none, and bytes a chip receives.
+
+    Of a group of g chips each must receive what the others have: (g - 1) / g of a
+    gathered result; the same of what is reduced, once for the sum of its own share
+    and, where all want the whole, once more for the shares of the others.
+    """
+    kind = instruction.opcode.removesuffix('-start')
+    if kind not in _COLLECTIVES:
+        return None, 0.0
+    shapes = instruction.shapes
+    if instruction.opcode.endswith('-start') and kind != 'all-reduce':
+        # Operands, then results, then a TPU's flags.
+        operands = sum(map(len, _operand_shapes(computation, instruction)))
+        shapes = shapes[operands : 2 * operands]
+    result = sum(shape.size for shape in shapes)
+    if kind in ('collective-permute', 'collective-broadcast'):
+        return kind, result
+    group = group_size(instruction.attributes, num_devices)
+    others = (group - 1) / group
+    if kind == 'all-reduce' and scattered:
+        return 'reduce-scatter', result * others
+    if kind == 'all-reduce':
+        return kind, 2 * result * others
+    if kind == 'reduce-scatter':
+        return kind, result * (group - 1)
+    return kind, result * others
+
+
+def group_size(attributes: str, num_devices: int) -> int:
+    """Devices that a collective is among, from any spelling of its replica groups."""
+    if match := re.search(r'replica_groups=\{\{([\d,]+)\}', attributes):
+        return len(match[1].split(','))
+    if match := re.search(r'replica_groups=\[(\d+),(\d+)\]', attributes):
+        return int(match[2])
+    if match := re.search(r'replica_groups=mesh\[([^\]]*)\] \{([^}]*)\}', attributes):
+        sizes = dict(re.findall(r"'(\w+)'=(\d+)", match[1]))
+        # An axis, or a part of one: 'axis_0':(2)4 is 4 wide.
+        axes = re.findall(r"'(\w+)'(?::\(\d+\)(\d+))?", match[2])
+        return math.prod(int(part or sizes[axis]) for axis, part in axes)
+    return num_devices
+
+
+def _integers(pattern: str, text: str) -> list[int]:
+    match = re.search(pattern, text)
+    return [int(each) for each in match[1].split(',') if each] if match else []

@@ -1,0 +1,124 @@
+"""The figures of a plan as a Markdown table, a program a column.
+
+Columns are padded, so that a terminal shows it as well. Amounts are of one chip, bytes
+in binary units where they are memory and in decimal ones where they are traffic, as the
+makers of chips state both. What each row means is in experiments/plans/README.md.
+"""
+
+from collections.abc import Callable, Sequence
+
+from passk_jax.planning.analysis import Analysis
+from passk_jax.planning.fits import Fit
+
+_NONE = '-'
+_PREFIXES = ('', 'k', 'M', 'G', 'T', 'P')
+
+_MEMORY: dict[str, Callable[[Analysis], float | None]] = {
+    'arguments': lambda each: each.memory.arguments,
+    'new outputs': lambda each: each.memory.outputs,
+    'temporaries': lambda each: each.memory.temporaries,
+    'resident besides': lambda each: each.memory.resident,
+    'total': lambda each: each.memory.total,
+    'limit': lambda each: each.memory.limit or None,
+}
+_WORK: dict[str, Callable[[Analysis], str]] = {
+    'FLOP': lambda each: decimal(each.flops),
+    'of them useful': lambda each: _percent(each.useful_share),
+    'memory traffic': lambda each: f'{decimal(each.costs.memory)}B',
+}
+_BOUNDS: dict[str, Callable[[Analysis], str]] = {
+    'compute alone': lambda each: _time(each.seconds.get('compute')),
+    'memory alone': lambda each: _time(each.seconds.get('memory')),
+    'network alone': lambda each: _time(each.seconds.get('network')),
+    'time, at least': lambda each: _time(each.bound),
+    'MFU, at most': lambda each: _percent(each.utilisation_bound),
+    'tokens/s, at most': lambda each: _rate(each),
+}
+
+
+def render(rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table of rows of equally many cells; the first is the heading."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rule = [widths[0] * '-', *((width - 1) * '-' + ':' for width in widths[1:])]
+    lines = [rows[0], rule, *rows[1:]]
+    return '\n'.join(_line(line, widths) for line in lines) + '\n'
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    (first, *rest), (width, *others) = cells, widths
+    padded = [cell.rjust(w) for cell, w in zip(rest, others, strict=True)]
+    return f'| {" | ".join([first.ljust(width), *padded])} |'
+
+
+def plan_rows(analyses: Sequence[Analysis], edges: Sequence[Fit]) -> list[list[str]]:
+    """The rows of the table; those that nothing is known of are left out."""
+    rows = [
+        [label, *(_binary(size(each)) for each in analyses)]
+        for label, size in _MEMORY.items()
+    ]
+    rows.append(['fits', *map(_fits, analyses)])
+    rows.append(['longest response', *(_whole(e.longest_response) for e in edges)])
+    rows.append(['largest batch', *(_whole(e.largest_batch) for e in edges)])
+    compiled = [each for each in analyses if each.costs is not None]
+    for label, cell in _WORK.items():
+        known = compiled if label == 'memory traffic' else analyses
+        rows.append([label, *(cell(e) if e in known else _NONE for e in analyses)])
+    for kind in sorted({kind for each in compiled for kind in each.costs.collectives}):
+        rows.append([kind, *(_collective(each, kind) for each in analyses)])
+    rows += [[label, *map(cell, analyses)] for label, cell in _BOUNDS.items()]
+    heading = ['a chip', *(each.program.name for each in analyses)]
+    return [heading, *(row for row in rows if set(row[1:]) != {_NONE})]
+
+
+def decimal(value: float) -> str:
+    """A number of three figures with a decimal prefix: ``'15.2 G'``."""
+    power = 0
+    while abs(value) >= 999.5 and power < len(_PREFIXES) - 1:
+        value, power = value / 1000, power + 1
+    return f'{value:.3g} {_PREFIXES[power]}'
+
+
+def _binary(size: float | None) -> str:
+    if size is None:
+        return _NONE
+    for unit in ('B', 'KiB', 'MiB', 'GiB'):
+        if abs(size) < 1024 or unit == 'GiB':
+            return f'{size:.2f} {unit}'
+        size /= 1024
+    raise AssertionError('the last unit takes any size')
+
+
+def _collective(analysis: Analysis, kind: str) -> str:
+    if analysis.costs is None or kind not in analysis.costs.collectives:
+        return _NONE
+    traffic = analysis.costs.collectives[kind]
+    return f'{traffic.count:,} x, {decimal(traffic.size)}B'
+
+
+def _fits(analysis: Analysis) -> str:
+    memory = analysis.memory
+    if not memory.limit:
+        return _NONE
+    if memory.fits and memory.temporaries is None:
+        return 'but for temporaries'
+    return 'yes' if memory.fits else 'NO'
+
+
+def _rate(analysis: Analysis) -> str:
+    if not analysis.bound:
+        return _NONE
+    return f'{analysis.program.num_tokens / analysis.bound:,.0f}'
+
+
+def _whole(number: int | None) -> str:
+    return _NONE if number is None else f'{number:,}'
+
+
+def _percent(share: float | None) -> str:
+    return _NONE if share is None else f'{100 * share:.0f} %'
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return _NONE
+    return f'{seconds:.3g} s' if seconds >= 1 else f'{1e3 * seconds:.3g} ms'

@@ -1,0 +1,126 @@
+"""Devices that a program can be compiled for, by name, whether they are here or not.
+
+:func:`parse` reads the name (``'v5p:4x4x4'``, ``'cpu:8'``, ``'gpu:h100x8'``) and starts
+nothing. :func:`connect` then gives devices: those of a TPU topology come from the TPU
+compiler, which needs no TPU; those of ``cpu`` are this host's, as many as are asked
+for; those of ``gpu`` are stand-ins, good for shapes and shardings alone, because the
+GPU compiler needs a GPU. It must be what first touches a device in a process.
+"""
+
+import contextlib
+import dataclasses
+import importlib.util
+import math
+import os
+import re
+from typing import Any
+
+import jax
+from jax.experimental import topologies
+
+from passk_jax.planning.chips import CPU, GPUS, TPUS, Chip
+
+# A TPU host asks a metadata server who it is; here nobody would answer.
+_NO_TPU_HOST = {
+    'TPU_SKIP_MDS_QUERY': '1',
+    'TPU_WORKER_ID': '0',
+    'TPU_ACCELERATOR_TYPE': 'v5p-8',
+    'TPU_WORKER_HOSTNAMES': 'localhost',
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Topology:
+    """What a name means.
+
+    Attributes:
+        name: the name.
+        platform: ``'tpu'``, ``'gpu'`` or ``'cpu'``.
+        chip: its chips.
+        shape: of the torus; a count alone for ``cpu`` and ``gpu``.
+    """
+
+    name: str
+    platform: str
+    chip: Chip
+    shape: tuple[int, ...]
+
+    @property
+    def num_chips(self) -> int:
+        """How many chips, each of which is one device."""
+        return math.prod(self.shape)
+
+    @property
+    def has_compiler(self) -> bool:
+        """Whether :func:`connect` gives devices that can be compiled for."""
+        return self.platform != 'gpu'
+
+
+def parse(name: str) -> Topology:
+    """Reads the name of a topology.
+
+    Raises:
+        ValueError: it is none.
+    """
+    kind, _, rest = name.partition(':')
+    if kind in TPUS and re.fullmatch(r'[1-9]\d*(x[1-9]\d*)*', rest):
+        shape = tuple(map(int, rest.split('x')))
+        if len(shape) == TPUS[kind].dimensions:
+            return Topology(name, 'tpu', TPUS[kind], shape)
+    if kind == 'cpu' and re.fullmatch(r'[1-9]\d*', rest):
+        return Topology(name, 'cpu', CPU, (int(rest),))
+    match = re.fullmatch(r'(\w+?)x([1-9]\d*)', rest)
+    if kind == 'gpu' and match and match[1] in GPUS:
+        return Topology(name, 'gpu', GPUS[match[1]], (int(match[2]),))
+    raise ValueError(
+        f'topology {name!r} must be one of v4:XxYxZ, v5p:XxYxZ, v5e:XxY, v6e:XxY, '
+        f'cpu:COUNT, gpu:KINDxCOUNT with KIND of {list(GPUS)}: v5p:4x4x4, gpu:h100x8'
+    )
+
+
+def connect(topology: Topology) -> list[Any]:
+    """The devices of a topology.
+
+    Raises:
+        ValueError: the TPU compiler is not installed or refuses the topology, or
+            devices were made before and are too few.
+    """
+    # What is compiled for is never what runs here.
+    jax.config.update('jax_platforms', 'cpu')
+    if topology.platform == 'tpu':
+        return _tpu_devices(topology)
+    count = topology.num_chips
+    # Once a backend has started, its devices are as many as they are.
+    with contextlib.suppress(RuntimeError):
+        jax.config.update('jax_num_cpu_devices', count)
+    devices = jax.devices('cpu')
+    if len(devices) < count:
+        raise ValueError(
+            f'{topology.name} asks for {count} devices, but this process has started '
+            f'with {len(devices)}'
+        )
+    return devices[:count]
+
+
+def _tpu_devices(topology: Topology) -> list[Any]:
+    if importlib.util.find_spec('libtpu') is None:
+        raise ValueError(
+            f'{topology.name}: the TPU compiler is not installed here; it is libtpu, '
+            "of the extra 'tpu' (pip install -e '.[tpu]'), and needs no TPU"
+        )
+    for variable, value in _NO_TPU_HOST.items():
+        os.environ.setdefault(variable, value)
+    options: dict[str, Any] = {}
+    if topology.chip.name == 'v4':
+        # Its two cores are one device, as they are by default on a v4 host.
+        options['chip_config_name'] = 'megacore'
+    if topology.num_chips < 4:
+        options['chips_per_host_bounds'] = [1, 1, 1]
+    try:
+        described = topologies.get_topology_desc(
+            platform='tpu', topology_name=topology.name, **options
+        )
+    except jax.errors.JaxRuntimeError as error:
+        message = f'the TPU compiler refuses {topology.name}: {error}'
+        raise ValueError(message) from error
+    return list(described.devices)

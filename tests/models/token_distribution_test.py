@@ -1,0 +1,53 @@
+import jax
+import numpy as np
+import pytest
+from jax import numpy as jnp
+
+from passk_jax.models.token_distribution import log_probs_and_entropies
+
+LOGITS = 3 * jax.random.normal(jax.random.key(0), (2, 5, 7))
+TOKENS = jax.random.randint(jax.random.key(1), (2, 5), 0, 7)
+
+
+def plainly(logits, tokens):
+    log_probs = jax.nn.log_softmax(logits)
+    chosen = jnp.take_along_axis(log_probs, tokens[..., None], axis=-1)[..., 0]
+    return chosen, -(jnp.exp(log_probs) * log_probs).sum(-1)
+
+
+def test_values_are_those_of_a_softmax():
+    have, want = log_probs_and_entropies(LOGITS, TOKENS), plainly(LOGITS, TOKENS)
+    np.testing.assert_allclose(have, want, rtol=1e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize(('of_log_prob', 'of_entropy'), [(1, 0), (0, 1), (1, -0.3)])
+def test_the_written_gradient_is_that_of_autodiff(of_log_prob, of_entropy):
+    def gradient(fn):
+        def loss(logits):
+            log_probs, entropies = fn(logits, TOKENS)
+            weights = jnp.cos(jnp.arange(log_probs.size)).reshape(log_probs.shape)
+            return (weights * (of_log_prob * log_probs + of_entropy * entropies)).sum()
+
+        return jax.grad(loss)(LOGITS)
+
+    have, want = gradient(log_probs_and_entropies), gradient(plainly)
+    np.testing.assert_allclose(have, want, atol=1e-6)
+
+
+def test_extreme_logits_stay_finite():
+    logits = jnp.array([[1e4, -1e4, 0.0]])
+    fn = jax.grad(
+        lambda x: sum(y.sum() for y in log_probs_and_entropies(x, TOKENS[:1, 0] % 3))
+    )
+    assert np.isfinite(fn(logits)).all()
+    np.testing.assert_allclose(log_probs_and_entropies(logits, jnp.array([0])), 0.0)
+
+
+def test_neither_pass_gathers_or_scatters():
+    def loss(logits):
+        return sum(y.sum() for y in log_probs_and_entropies(logits, TOKENS))
+
+    text = str(jax.make_jaxpr(jax.grad(loss))(LOGITS))
+    assert 'exp' in text
+    assert 'gather' not in text
+    assert 'scatter' not in text

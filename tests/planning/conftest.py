@@ -1,0 +1,45 @@
+"""The tiny experiment of tests/tiny.py as the planner has it."""
+
+import dataclasses
+
+import jax
+import pytest
+
+from passk_jax import setup, sharding
+from passk_jax.config import ExperimentConfig
+from passk_jax.models import policy as policies
+from passk_jax.planning import topologies
+from passk_jax.planning.programs import Builder
+from tests import tiny
+
+
+def make_builder(config: ExperimentConfig | None = None, **mesh: int) -> Builder:
+    """The programs of the tiny experiment, or another, on eight devices."""
+    config = config or tiny.make_config()
+    sizes = {'data': 1, 'fsdp': 2, 'rollout': 2, 'tensor': 2} | mesh
+    mesh = sharding.make_mesh(**sizes, devices=jax.devices()[:8])
+    arch = setup.architecture(config.model, vocab_size=16, platform='cpu')
+    policy = policies.Policy(arch, head_chunk_tokens=config.model.head_chunk_tokens)
+    return Builder(config, policy, mesh)
+
+
+@pytest.fixture
+def builder():
+    """The tiny experiment's, under its mesh."""
+    made = make_builder()
+    with jax.sharding.use_abstract_mesh(made.mesh.abstract_mesh):
+        yield made
+
+
+@pytest.fixture
+def topology() -> topologies.Topology:
+    """The eight devices that every test has, with a chip of known peaks."""
+    parsed = topologies.parse('cpu:8')
+    chip = dataclasses.replace(
+        parsed.chip,
+        flops=1e12,
+        memory=2**20,
+        memory_bandwidth=1e11,
+        link_bandwidth=1e10,
+    )
+    return dataclasses.replace(parsed, chip=chip)

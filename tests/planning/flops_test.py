@@ -1,0 +1,172 @@
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+from jax import numpy as jnp
+from jax.experimental import pallas as pl
+from jax.sharding import PartitionSpec
+
+from passk_jax import sharding
+from passk_jax.models import attention_kernels
+from passk_jax.models import policy as policies
+from passk_jax.planning import flops
+from passk_jax.planning.flops import Flops, model_flops, program_flops
+from passk_jax.types import Prompts
+from tests.planning.conftest import make_builder
+
+
+def traced(fn, *shapes, dtype=jnp.float32):
+    """FLOPs of a function of arrays of these shapes."""
+    arrays = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
+    return program_flops(jax.jit(fn).trace(*arrays).jaxpr)
+
+
+def test_a_product_is_two_flops_a_multiplication():
+    assert traced(jnp.matmul, (3, 5), (5, 7)) == Flops(products=2.0 * 3 * 5 * 7)
+
+
+def test_batch_axes_of_a_product_count_once():
+    have = traced(lambda x, y: jnp.einsum('bij,bjk->bik', x, y), (4, 3, 5), (4, 5, 7))
+    assert have.total == 2 * 4 * 3 * 5 * 7
+
+
+def test_the_body_of_a_scan_counts_as_often_as_it_runs():
+    def fn(x, weights):
+        return jax.lax.scan(lambda x, w: (x @ w, None), x, weights)[0]
+
+    assert traced(fn, (3, 5), (6, 5, 5)).total == 6 * 2 * 3 * 5 * 5
+
+
+def test_a_gradient_with_recomputation_is_four_products_of_one():
+    def loss(x, w):
+        return jax.checkpoint(lambda x, w: jnp.sin(jnp.sin(x @ w) @ w))(x, w).sum()
+
+    forward = traced(loss, (3, 5), (5, 5)).total
+    have = traced(jax.grad(loss, argnums=(0, 1)), (3, 5), (5, 5)).total
+    # Once forward, then recomputed but for the last, whose result nobody needs twice.
+    assert 3 * forward <= have <= 4 * forward
+
+
+def test_a_custom_gradient_is_counted():
+    @jax.custom_vjp
+    def product(x, w):
+        return x @ w
+
+    product.defvjp(
+        lambda x, w: (product(x, w), (x, w)),
+        lambda kept, g: (g @ kept[1].T, kept[0].T @ g),
+    )
+    one = 2.0 * 3 * 5 * 7
+    assert traced(product, (3, 5), (5, 7)).total == one
+    grad = jax.grad(lambda x, w: product(x, w).sum(), argnums=(0, 1))
+    assert traced(grad, (3, 5), (5, 7)).total == 3 * one
+
+
+def test_the_larger_branch_of_a_choice_is_counted():
+    def fn(x):
+        return jax.lax.cond(x.sum() > 0, lambda x: x @ x @ x, lambda x: x @ x, x)
+
+    assert traced(fn, (5, 5)).total == 2 * 2 * 5 * 5 * 5
+
+
+def test_a_loop_without_a_length_is_counted_once_and_reported():
+    def fn(x):
+        return jax.lax.while_loop(lambda x: x.sum() > 0, lambda x: x @ x, x)
+
+    assert traced(fn, (5, 5)) == Flops(2.0 * 5**3, 0.0, unknown_loops=1)
+
+
+def test_what_each_device_does_is_counted_for_all_of_them():
+    mesh = sharding.make_mesh(data=1, fsdp=4, rollout=1, tensor=2)
+    split = PartitionSpec('fsdp')
+
+    def fn(x, w):
+        return jax.shard_map(
+            jnp.matmul,
+            mesh=mesh,
+            in_specs=(split, PartitionSpec()),
+            out_specs=split,
+            check_vma=False,
+        )(x, w)
+
+    # The two devices along 'tensor' do the same, and both do it.
+    assert traced(fn, (8, 5), (5, 7)).total == 2 * (2 * 8 * 5 * 7)
+
+
+def test_a_kernel_counts_at_every_point_of_its_grid():
+    def kernel(x, y, out):
+        out[...] = x[...] @ y[...]
+
+    def fn(x, y):
+        return pl.pallas_call(
+            kernel,
+            grid=(4,),
+            in_specs=[
+                pl.BlockSpec((2, 5), lambda i: (i, 0)),
+                pl.BlockSpec((5, 7), lambda i: (0, 0)),
+            ],
+            out_specs=pl.BlockSpec((2, 7), lambda i: (i, 0)),
+            out_shape=jax.ShapeDtypeStruct((8, 7), jnp.float32),
+        )(x, y)
+
+    assert traced(fn, (8, 5), (5, 7)) == Flops(kernels=2.0 * 8 * 5 * 7)
+
+
+def test_a_causal_kernel_counts_the_pairs_that_its_mask_leaves():
+    P, N, T, S, J, H = 2, 3, 256, 384, 4, 128
+
+    def fn(query, key, value, lengths):
+        return attention_kernels._splash(query, (key, value), lengths, interpret=True)
+
+    arrays = [
+        jax.ShapeDtypeStruct(shape, jnp.bfloat16)
+        for shape in ((P, N, T, J, H), (P, N, S, J, H), (P, N, S, J, H))
+    ]
+    lengths = jax.ShapeDtypeStruct((P,), jnp.int32)
+    have = program_flops(jax.jit(fn).trace(*arrays, lengths).jaxpr)
+    seen = np.tri(T, S, k=S - T).sum()
+    assert have.kernels == pytest.approx(4 * P * N * J * H * seen)
+
+
+@pytest.mark.parametrize(('N', 'T'), [(3, 4), (1, 1)])
+def test_the_model_needs_what_a_plain_forward_pass_has(N, T):
+    builder = make_builder()
+    policy, P, S = builder.policy, 2, 5
+    params = policies.param_shapes(policy, builder.mesh)
+    tokens = jax.ShapeDtypeStruct((P, N, T), jnp.int32)
+    of_prompts = [jax.ShapeDtypeStruct(shape, jnp.int32) for shape in ((P, S), (P,))]
+    prompts = Prompts(*of_prompts, of_prompts[1])
+
+    def forward(params, prompts, tokens):
+        return policies.token_log_probs(
+            policy, params, prompts, tokens, temperature=1.0
+        )
+
+    have = program_flops(jax.jit(forward).trace(params, prompts, tokens).jaxpr).total
+    sizes = {'num_prompts': P, 'num_rollouts': N}
+    need = model_flops(policy.arch, prompt_tokens=S, response_tokens=T, **sizes)
+    # The plain attention looks at every pair, seen or not, and the prompts go through
+    # the last layer to their end.
+    arch = policy.arch
+    L, heads = arch.num_layers, arch.num_heads * arch.head_dim
+    unseen = (L - 1) * S * (S - 1) / 2 + L * N * T * (T - 1) / 2
+    unwanted = 2 * S * arch.embed_dim * (2 * heads + 3 * arch.mlp_dim)
+    assert have == need + P * (4 * heads * (unseen + S**2) + unwanted)
+
+
+def test_prompts_alone_go_through_all_of_the_model():
+    policy = make_builder().policy
+    S, arch = 5, policy.arch
+    sizes = {'num_rollouts': 0, 'response_tokens': 0}
+    have = model_flops(arch, num_prompts=2, prompt_tokens=S, **sizes)
+    per_pair = 4 * arch.num_layers * arch.num_heads * arch.head_dim
+    head = arch.vocab_size * arch.embed_dim
+    want = 2 * (S * flops.layer_weights(arch) + head) + per_pair * S * (S + 1) / 2
+    assert have == 2 * want
+
+
+def test_a_whole_model_needs_two_flops_a_weight_and_token():
+    arch = dataclasses.replace(make_builder().policy.arch, vocab_size=4)
+    weights = flops.layer_weights(arch) + arch.vocab_size * arch.embed_dim
+    assert flops.decode_flops(arch, sequences=3, context_tokens=0) == 3 * 2 * weights

@@ -1,0 +1,170 @@
+import dataclasses
+import math
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+
+from passk_jax import learner, sampling
+from passk_jax.models import hf_config
+from passk_jax.models import policy as policies
+from passk_jax.planning import programs
+from passk_jax.planning.programs import PROGRAMS, readable_source, shard_bytes
+from passk_jax.types import Prompts
+from tests import tiny
+from tests.planning.conftest import make_builder
+
+
+def with_source(source):
+    config = tiny.make_config()
+    model = dataclasses.replace(config.model, source=source, family='')
+    return dataclasses.replace(config, model=model)
+
+
+def test_a_published_model_is_read_without_the_hub(monkeypatch):
+    monkeypatch.setenv('HF_HUB_OFFLINE', '1')
+    config = with_source('Qwen/Qwen2.5-7B-Instruct')
+    with readable_source(config) as readable:
+        assert readable.model.source != config.model.source
+        arch = hf_config.arch_from_hf(
+            readable.model.source,
+            param_dtype='float32',
+            compute_dtype='bfloat16',
+            remat='full',
+            attention='plain',
+        )
+    assert (arch.num_layers, arch.embed_dim) == (28, 3584)
+
+
+def test_a_directory_of_that_name_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'Qwen' / 'Qwen2.5-7B-Instruct').mkdir(parents=True)
+    config = with_source('Qwen/Qwen2.5-7B-Instruct')
+    with readable_source(config) as readable:
+        assert readable is config
+
+
+def test_another_model_is_left_to_whoever_reads_it():
+    config = with_source('mine/model')
+    with readable_source(config) as readable:
+        assert readable is config
+
+
+def test_a_device_holds_its_shard_of_what_is_split(builder):
+    split = NamedSharding(builder.mesh, PartitionSpec('fsdp', None))
+    whole = NamedSharding(builder.mesh, PartitionSpec())
+    tree = [
+        jax.ShapeDtypeStruct((8, 3), np.float32, sharding=split),
+        jax.ShapeDtypeStruct((5,), np.int8, sharding=whole),
+        None,
+    ]
+    assert shard_bytes(tree) == 4 * 3 * 4 + 5
+
+
+def test_an_unknown_program_is_refused_with_the_choices(builder):
+    with pytest.raises(ValueError, match=r"'update' is none of \['train', 'score'"):
+        builder.build('update')
+
+
+@pytest.mark.parametrize('name', PROGRAMS)
+def test_every_argument_says_where_it_lies(builder, name):
+    program = builder.build(name)
+    leaves = jax.tree.leaves(program.arguments)
+    assert all(isinstance(x.sharding, NamedSharding) for x in leaves)
+    # And the program takes them as they are.
+    program.function.trace(*program.arguments)
+
+
+def test_the_rollouts_are_those_that_sampling_gives(builder):
+    config = builder.config
+    params = policies.param_shapes(builder.policy, builder.mesh)
+    have = builder.rollouts()
+
+    def sample(params, tokens, lengths, problem_ids):
+        return sampling.sample(
+            builder.policy,
+            params,
+            Prompts(tokens, lengths, problem_ids),
+            key=jax.random.key(0),
+            num_rollouts=config.sampling.num_rollouts,
+            max_response_tokens=config.sampling.max_response_tokens,
+            temperature=1.0,
+            top_p=1.0,
+            top_k=0,
+            stop_tokens=(1,),
+        )
+
+    prompts = have.prompts
+    want = jax.eval_shape(
+        sample, params, prompts.tokens, prompts.lengths, prompts.problem_ids
+    )
+    assert jax.tree.structure(have) == jax.tree.structure(want)
+    shapes = jax.tree.map(lambda x: (x.shape, x.dtype), (have, want))
+    assert shapes[0] == shapes[1]
+
+
+def test_decoding_goes_on_from_what_prefill_made(builder):
+    prefill, decode = builder.build('prefill'), builder.build('decode')
+    weights, (_, prefix) = jax.eval_shape(prefill.function, *prefill.arguments)
+    shapes = jax.tree.map(
+        lambda x: (x.shape, x.dtype), (weights, prefix, decode.arguments[:2])
+    )
+    assert shapes[:2] == shapes[2]
+
+
+def test_a_decode_step_gives_the_cache_back_in_its_place(builder):
+    decode = builder.build('decode')
+    compiled = decode.function.lower(*decode.arguments).compile()
+    cache = shard_bytes(builder.cache().layers)
+    assert compiled.memory_analysis().alias_size_in_bytes >= cache
+
+
+def test_the_whole_state_is_there_whatever_runs(builder):
+    state, reference = builder.state(), builder.reference()
+    everything = shard_bytes((state, reference))
+    for name in PROGRAMS:
+        program = builder.build(name)
+        taken = program.arguments[0]
+        if name == 'train':
+            assert isinstance(taken, learner.TrainState)
+        have = program.resident
+        have += shard_bytes(taken) if name != 'decode' else 0.0
+        have -= shard_bytes(builder.rollouts()) if name == 'decode' else 0.0
+        # The step counter is the state's too.
+        assert have == pytest.approx(everything, abs=8)
+
+
+def test_a_reference_policy_stays_in_memory():
+    without = make_builder()
+    builder = make_builder(tiny.make_config(loss__kl_coef=0.1))
+    with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
+        more = shard_bytes(policies.param_shapes(builder.policy, builder.mesh))
+        for name in ('score', 'prefill', 'decode'):
+            one, other = without.build(name), builder.build(name)
+            assert other.resident == one.resident + more
+        train = builder.build('train')
+        assert train.arguments[-1] is not None
+        # The reference's own pass, besides forward and backward.
+        assert train.useful_flops == 4 * builder.forward_flops()
+
+
+def test_several_updates_need_a_pass_for_the_old_log_probs():
+    builder = make_builder(tiny.make_config(train__mini_batch_prompts=4))
+    with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
+        train, score = builder.build('train'), builder.build('score')
+    assert train.useful_flops == 4 * score.useful_flops
+
+
+def test_tokens_are_those_of_a_step(builder):
+    config = builder.config
+    rollouts = config.train.num_prompts * config.sampling.num_rollouts
+    tokens = rollouts * config.sampling.max_response_tokens
+    counts = {name: builder.build(name).num_tokens for name in PROGRAMS}
+    assert counts['train'] == counts['score'] == tokens
+    assert counts['decode'] == rollouts
+    assert counts['prefill'] == math.prod(builder.prompts().tokens.shape)
+
+
+def test_programs_are_listed_in_the_order_of_the_table():
+    assert list(programs.PROGRAMS) == ['train', 'score', 'prefill', 'decode']
