@@ -90,6 +90,40 @@ def test_shard_constrains_inside_a_mesh_and_does_nothing_outside():
     np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.parametrize(
+    ('sizes', 'kind'),
+    [
+        ((1, 4, 2, 1), 'reduce-scatter'),
+        ((2, 2, 1, 2), 'reduce-scatter'),
+        # Nobody shares the batch, or the sum is not split: nothing to scatter.
+        ((1, 1, 8, 1), 'all-reduce'),
+        ((1, 1, 1, 8), None),
+    ],
+)
+def test_the_sum_over_shards_is_scattered_as_the_master_is(sizes, kind):
+    mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
+    with jax.set_mesh(mesh):
+        G, K = sharding.num_shards('batch', 8), sharding.num_shards('rollouts', 8)
+        parts = jnp.arange(G * K * 8 * 16.0).reshape(G, K, 8, 16)
+        run = jax.jit(lambda x: sharding.sum_over_shards(x, ('embed', 'mlp')))
+
+        have = run(parts)
+        text = run.lower(parts).compile().as_text()
+    np.testing.assert_array_equal(have, parts.sum((0, 1)))
+    spec = sharding.partition_spec(('embed', 'mlp'), (8, 16), mesh.shape)
+    assert have.sharding.is_equivalent_to(jax.NamedSharding(mesh, spec), 2)
+    assert ('reduce-scatter' in text) == (kind == 'reduce-scatter')
+
+
+def test_a_sum_whose_batch_is_not_shared_is_cut_and_not_added_up():
+    mesh = sharding.make_mesh(data=1, fsdp=8, rollout=1, tensor=1)
+    with jax.set_mesh(mesh):
+        have = jax.jit(lambda x: sharding.sum_over_shards(x, ('embed', None)))(
+            jnp.ones((1, 1, 8, 2))
+        )
+    np.testing.assert_array_equal(have, 1)
+
+
 def test_batches_and_optimizer_states_find_their_shardings():
     mesh = sharding.make_mesh(**EIGHT)
     batch = {'tokens': jnp.zeros((8, 3, 2)), 'lengths': jnp.zeros(8)}

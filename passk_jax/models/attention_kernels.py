@@ -35,6 +35,11 @@ IMPLEMENTATIONS = ('plain', 'splash', 'cudnn')
 SAVED = 'attention'
 """Name of the attention's output for remat policies."""
 
+_TOKEN_MAJOR = (
+    ('batch', 'rollouts', None, 'heads', None),
+    ('batch', 'rollouts', None, 'kv_heads', None),
+    ('batch', 'rollouts', None, 'kv_heads', None),
+)
 _LANES = 128
 _BLOCKS = (1024, 512, 256, 128)
 
@@ -59,8 +64,8 @@ def choose_implementation(
     """
     if name not in ('auto', *IMPLEMENTATIONS):
         raise ValueError(f'attention {name!r} is none of {("auto", *IMPLEMENTATIONS)}')
-    # cuDNN has neither float32 nor head sizes that its tiles do not divide.
-    cudnn = dtype == 'bfloat16' and head_dim % 8 == 0 and head_dim <= 256
+    # cuDNN has neither float32 nor, before Hopper, larger heads.
+    cudnn = dtype == 'bfloat16' and head_dim % 8 == 0 and head_dim <= 128
     able = {'plain': True, 'splash': platform == 'tpu'}
     able['cudnn'] = platform == 'gpu' and cudnn
     if name == 'auto':
@@ -140,31 +145,51 @@ def _seen(num_slots: int, T: int, lengths: jax.Array) -> jax.Array:
 
 
 def _dense(query, pair, prefix_lengths, implementation):
-    P, N, T, J, H = query.shape
+    T = query.shape[2]
     S = pair[0].shape[2]
-    mask = None
-    if prefix_lengths is not None:
+    attend_to = functools.partial(
+        jax.nn.dot_product_attention, scale=1.0, implementation=implementation
+    )
+
+    def prompts(*arrays):
+        rows = (x.reshape(-1, *x.shape[2:]) for x in arrays)
+        return attend_to(*rows, is_causal=True).reshape(arrays[0].shape)
+
+    def responses(query, key, value, seen):
         # Aligned at the bottom right, where is_causal would mean the top left.
         causal = jnp.arange(S) <= jnp.arange(T)[:, None] + S - T
-        mask = causal & _seen(S, T, prefix_lengths)[:, None]
-        mask = jnp.repeat(mask, N, axis=0)[:, None]
-    mixed = jax.nn.dot_product_attention(
-        query.reshape(P * N, T, J, H),
-        *(x.reshape(P * N, S, -1, H) for x in pair),
-        mask=mask,
-        is_causal=mask is None,
-        scale=1.0,
-        implementation=implementation,
-    )
-    return checkpoint_name(mixed.reshape(P, N, T, J, H), SAVED)
+        # cuDNN makes a bias of a mask, and differentiates none of odd sizes.
+        query, key, value = (_pad(x, 2, multiple=2) for x in (query, key, value))
+
+        def of_problem(args):
+            query, key, value, seen = args
+            mask = _pad(_pad(causal & seen, 0, multiple=2), 1, multiple=2)
+            # One for all rollouts; and a problem at a time, so one at a time.
+            return attend_to(query, key, value, mask=mask[None, None])
+
+        return jax.lax.map(of_problem, (query, key, value, seen))[:, :, :T]
+
+    arrays, axes, local = (query, *_keys_of_heads(query, pair)), _TOKEN_MAJOR, prompts
+    if prefix_lengths is not None:
+        arrays = (*arrays, _seen(S, T, prefix_lengths))
+        axes, local = (*axes, ('batch', None)), responses
+    mixed = sharding.on_each_device(local, arrays, axes, axes[0])
+    return checkpoint_name(mixed, SAVED)
+
+
+def _keys_of_heads(query, pair):
+    """Keys and values that split as the queries do, head for head."""
+    J, C = query.shape[3], pair[0].shape[3]
+    if sharding.local_size('heads', J) * C == sharding.local_size('kv_heads', C) * J:
+        return pair
+    # The queries' heads are split and the keys' are not: each gets its own.
+    return tuple(jnp.repeat(x, J // C, axis=3) for x in pair)
 
 
 def _splash(query, pair, prefix_lengths, *, interpret: bool = False):
-    T, J = query.shape[2:4]
-    P, _, S, C = pair[0].shape[:4]
-    if sharding.local_size('heads', J) * C != sharding.local_size('kv_heads', C) * J:
-        # The queries' heads are split and the keys' are not: each gets its own.
-        pair = tuple(jnp.repeat(x, J // C, axis=3) for x in pair)
+    T = query.shape[2]
+    P, _, S = pair[0].shape[:3]
+    pair = _keys_of_heads(query, pair)
     if prefix_lengths is None:
         seen = jnp.ones((P, S), jnp.int32)
     else:
@@ -225,8 +250,8 @@ def _splash_kernel(num_heads: int, T: int, S: int, interpret: bool):
         )
 
 
-def _pad(x: jax.Array, axis: int) -> jax.Array:
-    """Zeros at the end of an axis, up to a whole number of lanes."""
+def _pad(x: jax.Array, axis: int, *, multiple: int = _LANES) -> jax.Array:
+    """Zeros at the end of an axis, up to a multiple."""
     widths = np.zeros((x.ndim, 2), int)
-    widths[axis, 1] = -x.shape[axis] % _LANES
+    widths[axis, 1] = -x.shape[axis] % multiple
     return jnp.pad(x, widths)

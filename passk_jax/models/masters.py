@@ -6,9 +6,10 @@ dtype of the weight: bfloat16 has 8 bits, so a sum of it stands still once it is
 hundred times as large as what is added. A tensor product sums in float32 anyway; what
 it must not do is round the result.
 
-Masters are split over all devices. A product reads a *working copy*: cast first, then
-gathered (half the bytes), once for all the streams it is applied to; the gradients of
-all streams are summed before they are split up again. XLA sees both as constraints.
+A product reads a *working copy* of a master: cast first, then gathered (half the
+bytes), once for all the streams it is applied to. Each shard of the batch sums its
+gradients of all streams, and what crosses the network is one sum, split up as the
+master is.
 """
 
 import functools
@@ -18,7 +19,7 @@ import jax
 from jax import numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from passk_jax.sharding import gathered, shard
+from passk_jax.sharding import gathered, num_shards, shard, sum_over_shards
 
 Axes = tuple[str | None, ...]
 Streams = tuple[jax.Array, ...]
@@ -41,7 +42,7 @@ def project(xs: Streams, kernel: jax.Array, rank_in: int, axes: Axes) -> Streams
     behind ``g`` in transposed order: a third of a small policy's update.
 
     Args:
-        xs: arrays of one dtype.
+        xs: streams ``[P, N, T, ...]`` of one dtype.
         kernel: the master.
         rank_in: axes that are contracted.
         axes: logical axes of the kernel.
@@ -62,20 +63,41 @@ def _project_backward(
     xs, kernel = kept
     copy = working_copy(kernel, axes, xs[0].dtype)
     inner = tuple(range(rank_in, kernel.ndim))
-    grad_xs, grad_kernels = [], []
+    grad_xs, sums = [], {}
     for x, g in zip(xs, gs, strict=True):
-        rows = tuple(range(x.ndim - rank_in))
-        outputs = tuple(range(len(rows), g.ndim))
+        outputs = tuple(range(3, g.ndim))
         grad_xs.append(jnp.tensordot(g, copy, axes=(outputs, inner)))
-        grad_kernels.append(
-            jnp.tensordot(x, g, axes=(rows, rows), preferred_element_type=kernel.dtype)
+        (x, rows, shards), (g, _, _) = _by_shard(x), _by_shard(g)
+        part = jax.lax.dot_general(
+            x, g, ((rows, rows), (shards, shards)), preferred_element_type=kernel.dtype
         )
-    grad = functools.reduce(jnp.add, grad_kernels)
-    # Asked for the parts at once, XLA gathers activations instead of adding up sums.
-    return tuple(grad_xs), shard(shard(grad, *gathered(axes)), *axes)
+        part = shard(part, 'batch', 'rollouts', *gathered(axes))
+        # Streams are added up before they cross the network.
+        sums[part.shape] = sums[part.shape] + part if part.shape in sums else part
+    parts = [sum_over_shards(part, axes) for part in sums.values()]
+    return tuple(grad_xs), functools.reduce(jnp.add, parts)
 
 
 project.defvjp(_project_forward, _project_backward)
+
+
+def _by_shard(x: jax.Array) -> tuple[jax.Array, tuple[int, ...], tuple[int, int]]:
+    """A stream with the axes that devices share split in two: by shard, and within.
+
+    A product of whole arrays leaves it to XLA how devices add up their shares, and it
+    may gather the activations instead.
+
+    Returns:
+        The stream with five leading axes; which of them lie within a device, and which
+        are shards: of the batch, and of a problem's rollouts (or a prompt's tokens).
+    """
+    P, N, T, *rest = x.shape
+    G = num_shards('batch', P)
+    if N == 1:
+        K = num_shards('prompt_tokens', T)
+        return x.reshape(G, P // G, 1, K, T // K, *rest), (1, 2, 4), (0, 3)
+    K = num_shards('rollouts', N)
+    return x.reshape(G, P // G, K, N // K, T, *rest), (1, 3, 4), (0, 2)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
@@ -98,7 +120,7 @@ def _for_each_forward(
 def _for_each_backward(
     axes: Axes, shards: tuple[int, int], _: None, g: jax.Array
 ) -> tuple[jax.Array]:
-    return (shard(g.sum((0, 1)), *axes),)
+    return (sum_over_shards(g, axes),)
 
 
 for_each_shard.defvjp(_for_each_forward, _for_each_backward)

@@ -26,6 +26,8 @@ _NO_TPU_HOST = {
     'TPU_WORKER_ID': '0',
     'TPU_ACCELERATOR_TYPE': 'v5p-8',
     'TPU_WORKER_HOSTNAMES': 'localhost',
+    # One process at a time may use a TPU; any number of them may compile.
+    'ALLOW_MULTIPLE_LIBTPU_LOAD': '1',
 }
 
 

@@ -1,6 +1,7 @@
 """Attention of whole sequences: every implementation against the plain one."""
 
 import functools
+from unittest import mock
 
 import jax
 import numpy as np
@@ -63,21 +64,42 @@ def test_a_kernel_equals_the_plain_form_in_values_and_gradients(name, with_prefi
         np.testing.assert_allclose(x, y, atol=2e-5, rtol=2e-5)
 
 
-def test_the_kernel_of_a_tpu_on_a_mesh_equals_one_devices():
-    query, own, prefix, lengths = random_inputs(P=4)
+def placed(x):
+    """An array as the layers hand it over."""
+    axes = ('batch', 'rollouts', None, 'heads', None) if x.ndim > 1 else ('batch',)
+    mesh = jax.sharding.get_mesh()
+    spec = sharding.partition_spec(axes, x.shape, mesh.shape)
+    return jax.device_put(x, jax.NamedSharding(mesh, spec))
 
-    @jax.jit
-    def run(query, own, prefix, lengths):
-        query = sharding.shard(query, 'batch', 'rollouts', None, 'heads', None)
-        return with_kernel(CASES['splash'], query, own, prefix, lengths)
 
-    want = run(query, own, prefix, lengths)
-    # The last one has more devices than key heads: queries are split, keys are not.
-    for sizes in [(1, 2, 2, 2), (2, 1, 1, 4)]:
-        mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
-        with jax.set_mesh(mesh):
-            have = run(query, own, prefix, lengths)
-        np.testing.assert_allclose(have, want, atol=2e-5)
+@pytest.mark.parametrize('name', CASES)
+# In the last there are more devices than key heads: queries are split, keys are not.
+@pytest.mark.parametrize('sizes', [(1, 2, 2, 2), (2, 1, 1, 4)])
+def test_a_kernel_on_a_mesh_equals_one_devices_and_gathers_nothing(name, sizes):
+    inputs = random_inputs(P=4)
+    run = jax.jit(lambda *args: with_kernel(CASES[name], *args))
+    want = run(*inputs)
+    mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
+    with jax.set_mesh(mesh):
+        args = jax.tree.map(placed, inputs)
+        have = run(*args)
+        text = run.lower(*args).compile().as_text()
+    np.testing.assert_allclose(have, want, atol=2e-5)
+    assert 'all-gather' not in text
+
+
+def test_cudnn_gets_even_sizes_and_one_mask_for_all_rollouts():
+    query, own, prefix, lengths = random_inputs(P=3, N=4, S=6, T=5)
+    shapes = []
+
+    def spy(query, key, value, *, mask, **_):
+        shapes.append((query.shape[1], key.shape[1], mask.shape))
+        return query
+
+    pair = attention_kernels.after_prefix(own, prefix)
+    with mock.patch('jax.nn.dot_product_attention', spy):
+        attention_kernels._dense(query, pair, lengths, 'cudnn')
+    assert shapes == [(6, 12, (1, 1, 6, 12))]
 
 
 @pytest.mark.parametrize(
@@ -88,6 +110,7 @@ def test_the_kernel_of_a_tpu_on_a_mesh_equals_one_devices():
         ('auto', 'gpu', 'bfloat16', 128, 'cudnn'),
         ('auto', 'gpu', 'float32', 128, 'plain'),
         ('auto', 'gpu', 'bfloat16', 12, 'plain'),
+        ('auto', 'gpu', 'bfloat16', 256, 'plain'),
         ('plain', 'tpu', 'bfloat16', 128, 'plain'),
         ('splash', 'tpu', 'float32', 64, 'splash'),
     ],

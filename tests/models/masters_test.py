@@ -8,10 +8,10 @@ from passk_jax.models import masters
 
 @pytest.mark.parametrize('rank_in', [1, 2])
 def test_the_written_gradient_of_a_projection_is_that_of_tensordot(rank_in):
-    x = jax.random.normal(jax.random.key(0), (5, 3, 4))
-    kernel = jax.random.normal(jax.random.key(1), (*x.shape[-rank_in:], 6, 2))
+    x = jax.random.normal(jax.random.key(0), (5, 3, 4, 3, 2)[: 3 + rank_in])
+    kernel = jax.random.normal(jax.random.key(1), (*x.shape[3:], 6, 2))
 
-    axes = (None,) * kernel.ndim
+    axes = ('embed',) + (None,) * (kernel.ndim - 1)
 
     def projected(xs, kernel):
         return masters.project(xs, kernel, rank_in, axes)
@@ -23,7 +23,7 @@ def test_the_written_gradient_of_a_projection_is_that_of_tensordot(rank_in):
         return lambda *args: sum(jnp.sin(y).sum() for y in fn(*args))
 
     # One stream, and two of which one is shorter.
-    for xs in [(x,), (x, x[:2])]:
+    for xs in [(x,), (x[:, :1], x), (x[:, :, :2], x)]:
         have = jax.grad(loss(projected), argnums=(0, 1))(xs, kernel)
         want = jax.grad(loss(plainly), argnums=(0, 1))(xs, kernel)
         jax.tree.map(
