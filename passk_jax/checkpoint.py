@@ -32,7 +32,7 @@ from passk_jax.files import atomic_write_text
 
 PyTree = Any
 
-_FORMAT = 1
+_FORMAT = 2
 _SAVING = '.saving'
 _DELETING = '.deleting'
 
@@ -350,10 +350,11 @@ def _verify(path: pathlib.Path) -> None:
 
 def _read_meta(path: pathlib.Path) -> dict[str, Any]:
     content = json.loads((path / 'meta.json').read_text())
-    if content['format'] != _FORMAT:
+    if (found := content['format']) != _FORMAT:
         raise ValueError(
-            f'checkpoint {path} has format {content["format"]}; this program reads '
-            f'format {_FORMAT}'
+            f'checkpoint {path} has format {found}, and this program reads {_FORMAT} '
+            '(1 was written before layers were stacked): train it again, or use the '
+            "revision in the run's git.json"
         )
     return content['meta']
 

@@ -1,13 +1,17 @@
 """A run that is there already, as the commands that come after training find it.
 
 The flags that ``evaluate`` and ``export`` share, and the run's own configuration with
-the mesh of this process: which devices a run had says nothing of those it is read on.
+the mesh and the attention kernel of this process: which devices a run had says nothing
+of those it is read on.
 """
 
 import dataclasses
 import json
 import pathlib
 import re
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from absl import flags
 
@@ -24,18 +28,22 @@ MESH = flags.DEFINE_string(
 
 
 def run_config(workdir: pathlib.Path) -> ExperimentConfig:
-    """The configuration a run began with, on the mesh that ``--mesh`` says.
+    """The configuration a run began with, on the devices of this process.
+
+    The mesh is what ``--mesh`` says. A kernel that not every device has becomes
+    ``'auto'``, which is the same one where the run's devices are.
 
     Raises:
-        ValueError: no run directory, no configuration in it, or a bad ``--mesh``.
+        ValueError: no run directory, no configuration in it, one of another version of
+            the program, or a bad ``--mesh``.
     """
     path = workdir / 'config.json'
     if not path.is_file():
         raise ValueError(f'{workdir} is no run directory: {path} is absent')
-    try:
-        config = configs.from_json_dict(json.loads(path.read_text()))
-    except ValueError as error:
-        raise ValueError(f'{path} is not a config: {error}') from error
+    config = _read(path)
+    if config.model.attention != 'plain':
+        model = dataclasses.replace(config.model, attention='auto')
+        config = dataclasses.replace(config, model=model)
     if MESH.value is None:
         return config
     sizes = MESH.value.split(',')
@@ -46,3 +54,30 @@ def run_config(workdir: pathlib.Path) -> ExperimentConfig:
     values = configs.to_dict(config)
     values['mesh'] = dict(zip(_AXES, map(int, sizes), strict=True))
     return configs.from_json_dict(values)
+
+
+def _read(path: pathlib.Path) -> ExperimentConfig:
+    """What a run wrote, if it was this version of the program."""
+    which = 'git.json beside it says which version of passk_jax wrote it'
+    try:
+        values = json.loads(path.read_text())
+        differing = values and sorted(_differing_keys(ExperimentConfig, values))
+        if not differing:
+            return configs.from_json_dict(values)
+    except ValueError as error:
+        raise ValueError(f'{path} is not a config: {error} ({which})') from error
+    raise ValueError(
+        f'{path} is of another version of passk_jax ({which}): only one of the two has '
+        f'{differing}'
+    )
+
+
+def _differing_keys(section: type, values: Any, prefix: str = '') -> Iterator[str]:
+    """Dotted keys that only one of a section and what a file says of it has."""
+    if not isinstance(values, Mapping):
+        return
+    kinds = typing.get_type_hints(section)
+    yield from (prefix + name for name in kinds.keys() ^ values.keys())
+    for name in kinds.keys() & values.keys():
+        if dataclasses.is_dataclass(kinds[name]):
+            yield from _differing_keys(kinds[name], values[name], f'{prefix}{name}.')

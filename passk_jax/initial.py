@@ -22,6 +22,10 @@ from passk_jax.models.policy import Params
 from passk_jax.setup import Setup
 from passk_jax.warm_start import warm_start
 
+ONLY_ROUNDING = ('attention', 'head_chunk_tokens', 'remat')
+"""Fields of ``model`` that say how its devices compute the policy, and not which: like
+another mesh, another value rounds differently and has no other effect."""
+
 
 def initial_params(
     setup: Setup, workdir: pathlib.Path, *, stop: Callable[[], bool] = lambda: False
@@ -87,10 +91,11 @@ def _cached_warm_start(
     setup: Setup, directory: pathlib.Path, stop: Callable[[], bool]
 ) -> Params | None:
     config = setup.config
+    model = dataclasses.asdict(config.model)
     # Everything that decides the values; another config makes its own.
     fingerprint = {
         'seed': config.seed,
-        'model': dataclasses.asdict(config.model),
+        'model': {k: v for k, v in model.items() if k not in ONLY_ROUNDING},
         'task': {'name': config.task.name, 'params': dict(config.task.params)},
         'warm_start': dataclasses.asdict(config.init.warm_start),
         'max_prompt_tokens': config.data.max_prompt_tokens,

@@ -28,7 +28,7 @@ from passk_jax.config import ExperimentConfig
 from passk_jax.config_flag import CONFIG
 from passk_jax.data import EvaluationBatches, make_batches
 from passk_jax.evaluation import evaluate, evaluation_batches
-from passk_jax.initial import initial_params
+from passk_jax.initial import ONLY_ROUNDING, initial_params
 from passk_jax.models.families import FAMILIES
 from passk_jax.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.run_directory import prepare_workdir
@@ -297,8 +297,9 @@ def main(argv: Sequence[str]) -> int:
     check_names(config)
     hosts.join_hosts(hosts.HOSTS.value)
     workdir = cli.WORKDIR.value or f'runs/{config.name}'
+    may_differ = ('mesh.', *(f'model.{name}' for name in ONLY_ROUNDING))
     with prepare_workdir(
-        workdir, configs.to_json(config), may_differ=('mesh.',)
+        workdir, configs.to_json(config), may_differ=may_differ
     ) as path:
         finished = train(config, path)
     if not finished:

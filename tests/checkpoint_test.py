@@ -322,9 +322,21 @@ def test_parameters_are_not_cached_over_others(tmp_path):
         checkpoint.save_cached_params(tmp_path, params, fingerprint={})
 
 
-def test_a_checkpoint_of_another_format_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, '_FORMAT', 0)
-    checkpoints = _saved(tmp_path, 1)
+@pytest.mark.parametrize('other', [0, 1])
+def test_a_checkpoint_of_another_format_is_refused(other, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, '_FORMAT', other)
+    params = {f'layers.{i}.norm.scale': jnp.ones(2) for i in range(3)}
+    checkpoints = _saved(tmp_path / 'run' / 'checkpoints', 1)
+    checkpoint.save_cached_params(tmp_path / 'warm', params, fingerprint={'seed': 1})
     monkeypatch.undo()
-    with pytest.raises(ValueError, match='has format 0'):
+    words = rf'format {other}, and .* before layers were stacked.*git\.json'
+    with pytest.raises(ValueError, match=words):
         checkpoints.restore(**_target(_state()))
+    stacked = {'layers.norm.scale': jax.ShapeDtypeStruct((3, 2), jnp.float32)}
+    with pytest.raises(ValueError, match=words) as error:
+        checkpoint.restore_params(tmp_path / 'run', stacked)
+    assert 'layers.0' not in str(error.value)
+    with pytest.raises(ValueError, match=words):
+        checkpoint.restore_cached_params(
+            tmp_path / 'warm', stacked, fingerprint={'seed': 2}
+        )

@@ -6,6 +6,7 @@ from absl.testing import flagsaver
 
 from passk_jax import config as configs
 from passk_jax import existing_run
+from passk_jax.setup import make_setup
 from tests import tiny
 
 
@@ -66,5 +67,38 @@ def test_a_key_of_another_version_is_named(workdir):
     values = json.loads(path.read_text())
     values['model']['depth'] = 3
     path.write_text(json.dumps(values))
-    with pytest.raises(ValueError, match=r'unknown key model\.depth'):
+    del values['mesh']['rollout']
+    path.write_text(json.dumps(values))
+    with pytest.raises(ValueError, match='of another version of passk_jax') as error:
         read(workdir)
+    assert "['mesh.rollout', 'model.depth']" in str(error.value)
+    assert 'git.json beside it says which version' in str(error.value)
+    assert 'overridden' not in str(error.value)
+
+
+def test_a_value_of_another_version_is_named(workdir):
+    path = workdir / 'config.json'
+    values = json.loads(path.read_text())
+    values['model']['remat'] = True
+    path.write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=r'model.remat=True must be .*\(git\.json'):
+        read(workdir)
+    path.write_text('[]')
+    with pytest.raises(ValueError, match=r'is not a config: .* must be a section'):
+        read(workdir)
+
+
+@pytest.mark.parametrize(
+    ('of_run', 'here'), [('splash', 'auto'), ('cudnn', 'auto'), ('plain', 'plain')]
+)
+@pytest.mark.parametrize('mesh', [None, '-1,1,1,1'])
+def test_the_attention_kernel_is_one_that_these_devices_have(
+    mesh, of_run, here, tmp_path
+):
+    config = tiny.make_config(model__attention=of_run)
+    (tmp_path / 'config.json').write_text(configs.to_json(config))
+    found = read(tmp_path, mesh)
+    assert found.model.attention == here
+    # As the commands go on, on a CPU.
+    with tiny.devices(1):
+        assert make_setup(found).policy.arch.attention == 'plain'

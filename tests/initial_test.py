@@ -1,5 +1,6 @@
 """The first policy: made, read, cached, or refused with the reason."""
 
+import dataclasses
 import json
 import shutil
 from unittest import mock
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from passk_jax import initial
+from passk_jax.config import ModelConfig
 from tests import tiny
 
 
@@ -62,6 +64,17 @@ def test_a_warm_start_of_another_config_is_refused(override, name, finished_run)
 def test_what_does_not_decide_the_values_may_differ(finished_run):
     ours = make(finished_run)
     assert same(ours, make(finished_run, advantage__k=3, loss__kl_coef=0.1))
+    on_other_devices = {
+        'model__attention': 'plain',
+        'model__remat': 'full',
+        'model__head_chunk_tokens': 7,
+    }
+    assert same(ours, make(finished_run, **on_other_devices))
+
+
+def test_what_only_rounds_otherwise_is_of_the_model_section():
+    fields = {field.name for field in dataclasses.fields(ModelConfig)}
+    assert fields > set(initial.ONLY_ROUNDING)
 
 
 def test_a_corrupted_warm_start_is_refused(finished_run, tmp_path):

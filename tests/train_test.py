@@ -1,10 +1,13 @@
 """The loop: what a step is made of, and what stops it."""
 
 import dataclasses
+import types
 from unittest import mock
 
 import numpy as np
 import pytest
+from absl import flags
+from absl.testing import flagsaver
 
 from passk_jax import rewards, sampling, train
 from passk_jax.advantages import ESTIMATORS, make_estimator
@@ -270,3 +273,33 @@ def test_a_run_that_is_never_evaluated_trains(tmp_path):
     assert tiny.run(tiny.make_config(**tiny.ONLY_STEPS, train__steps=1), tmp_path)
     assert len(tiny.metrics(tmp_path, 'train')) == 1
     assert not (tmp_path / 'evaluation').exists()
+
+
+def begin(workdir, **changes):
+    """The command as far as its run directory, with these changes of the config."""
+    flags.FLAGS.mark_as_parsed()
+    config = tiny.get_config()
+    config.update_from_flattened_dict(changes)
+    given = mock.patch.multiple(
+        train,
+        CONFIG=types.SimpleNamespace(value=config),
+        train=mock.Mock(return_value=True),
+    )
+    with given, flagsaver.flagsaver(workdir=str(workdir)):
+        return train.main(['train'])
+
+
+def test_a_run_goes_on_on_other_devices_and_with_no_other_change(tmp_path):
+    assert begin(tmp_path) == 0
+    (tmp_path / 'metrics.jsonl').touch()
+    devices = {
+        'mesh.fsdp': 8,
+        'model.attention': 'splash',
+        'model.remat': 'full',
+        'model.head_chunk_tokens': 7,
+    }
+    assert begin(tmp_path, **devices) == 0
+    with pytest.raises(ValueError, match='run of another config') as error:
+        begin(tmp_path, **devices, **{'model.compute_dtype': 'bfloat16'})
+    lines = str(error.value).splitlines()[1:]
+    assert [line.split(':')[0].strip() for line in lines] == ['model.compute_dtype']

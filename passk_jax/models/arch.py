@@ -56,11 +56,16 @@ class Arch:
                 raise ValueError(f'{field.name}={value} must be positive')
         if self.num_heads % self.num_kv_heads:
             raise ValueError(
-                f'{self.num_heads=} must be a multiple of {self.num_kv_heads=}'
+                f'num_heads={self.num_heads} must be a multiple of '
+                f'num_kv_heads={self.num_kv_heads}'
             )
         if self.head_dim % 2:
-            raise ValueError(f'{self.head_dim=} must be even for rotary positions')
+            raise ValueError(
+                f'head_dim={self.head_dim} must be even: rotary positions turn pairs'
+            )
         if self.remat not in REMAT:
-            raise ValueError(f'{self.remat=} is none of {REMAT}')
+            raise ValueError(f'remat={self.remat!r} is none of {REMAT}')
         if self.attention not in IMPLEMENTATIONS:
-            raise ValueError(f'{self.attention=} is none of {IMPLEMENTATIONS}')
+            raise ValueError(
+                f'attention={self.attention!r} is none of {IMPLEMENTATIONS}'
+            )

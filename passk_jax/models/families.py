@@ -16,6 +16,7 @@ def family_of(model_type: str) -> Family:
     Raises:
         ValueError: there is none.
     """
-    if model_type not in FAMILIES:
+    # What a file says may be of any kind, and a list is no key.
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
         raise ValueError(f'{model_type=} is none of {sorted(FAMILIES)}')
     return FAMILIES[model_type]

@@ -14,7 +14,7 @@ import copy
 import json
 import pathlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from huggingface_hub import snapshot_download
@@ -48,10 +48,20 @@ _READ_FIELDS = frozenset(
     }
 )
 
+# Sizes for which transformers would put those of a model of its own choice.
+_REQUIRED_FIELDS = (
+    'hidden_size',
+    'intermediate_size',
+    'num_attention_heads',
+    'num_hidden_layers',
+    'vocab_size',
+)
+
 # Fields without influence on logits in any family: notes, token ids (the tokenizer's
 # business), initialisation.
 _INERT_FIELDS = frozenset(
     {
+        '_attn_implementation_autoset',
         '_name_or_path',
         'bos_token_id',
         'dtype',
@@ -71,7 +81,7 @@ _INERT_FIELDS = frozenset(
 
 
 def arch_from_hf(
-    source: str,
+    source: str | Mapping[str, Any],
     *,
     param_dtype: str,
     compute_dtype: str,
@@ -82,15 +92,16 @@ def arch_from_hf(
     """The architecture that a Hugging Face ``config.json`` describes.
 
     Args:
-        source: a directory, or a hub name (fetched through the hub's cache).
+        source: a directory, a hub name (fetched through the hub's cache), or the
+            fields themselves, where there is no file.
         param_dtype: dtype of the master weights, whatever the file's.
         compute_dtype: dtype of the matrix products.
         remat, attention: of :class:`Arch`.
         family: the ``model_type`` that the file must have; ``''``: any we know.
 
     Raises:
-        ValueError: no such source, another family, or a field that the network does
-            not honour.
+        ValueError: no such source, another family, a size that is absent, or a field
+            that the network does not honour.
     """
     path, fields = _read(source)
     if family and fields.get('model_type') != family:
@@ -107,27 +118,28 @@ def arch_from_hf(
     )
 
 
-def position_limit(source: str) -> int:
+def position_limit(source: str | Mapping[str, Any]) -> int:
     """Tokens of the longest sequence that the model of this source addresses.
 
+    Args:
+        source: as of :func:`arch_from_hf`.
+
     Returns:
-        Tokens, prompt and response together; 0 if ``config.json`` does not say.
+        Tokens, prompt and response together.
 
     Raises:
         ValueError: as :func:`arch_from_hf`.
     """
     path, fields = _read(source)
-    stated = fields.get('max_position_embeddings')
-    if stated is None:
-        return 0
-    rope = _rope(path, _checked(path, fields))
-    return hf_rope.addressed(rope, max_positions=stated)
+    config = _checked(path, fields)
+    stated = config.max_position_embeddings
+    return hf_rope.addressed(_rope(path, config), max_positions=stated)
 
 
 def check_positions(source: str, *, num_tokens: int) -> None:
     """Raises ValueError if the model cannot address a sequence of ``num_tokens``."""
     limit = position_limit(source)
-    if 0 < limit < num_tokens:
+    if limit < num_tokens:
         raise ValueError(
             f'a prompt and its response may have {num_tokens} tokens together, but '
             f'model.source={source!r} addresses {limit}: lower data.max_prompt_tokens '
@@ -240,7 +252,9 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     return value
 
 
-def _read(source: str) -> tuple[pathlib.Path, dict[str, Any]]:
+def _read(source: str | Mapping[str, Any]) -> tuple[pathlib.Path, dict[str, Any]]:
+    if isinstance(source, Mapping):
+        return pathlib.Path('config.json'), dict(source)
     path = source_directory(source, ['config.json']) / 'config.json'
     return path, read_json(path)
 
@@ -249,22 +263,26 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
     """The architecture of a file's fields, with what the file does not decide."""
     config = _checked(path, fields)
     family = family_of(config.model_type)
+    rope = _rope(path, config)
     heads = config.num_attention_heads
-    return Arch(
-        vocab_size=config.vocab_size,
-        num_layers=config.num_hidden_layers,
-        embed_dim=config.hidden_size,
-        num_heads=heads,
-        num_kv_heads=config.num_key_value_heads,
-        head_dim=getattr(config, 'head_dim', None) or config.hidden_size // heads,
-        mlp_dim=config.intermediate_size,
-        rope=_rope(path, config),
-        norm_eps=config.rms_norm_eps,
-        tie_embeddings=config.tie_word_embeddings,
-        qkv_bias=family.qkv_bias,
-        qk_norm=family.qk_norm,
-        **ours,
-    )
+    try:
+        return Arch(
+            vocab_size=config.vocab_size,
+            num_layers=config.num_hidden_layers,
+            embed_dim=config.hidden_size,
+            num_heads=heads,
+            num_kv_heads=config.num_key_value_heads,
+            head_dim=getattr(config, 'head_dim', None) or config.hidden_size // heads,
+            mlp_dim=config.intermediate_size,
+            rope=rope,
+            norm_eps=config.rms_norm_eps,
+            tie_embeddings=config.tie_word_embeddings,
+            qkv_bias=family.qkv_bias,
+            qk_norm=family.qk_norm,
+            **ours,
+        )
+    except ValueError as error:
+        raise ValueError(f'{path}: {error}') from error
 
 
 def _checked(path: pathlib.Path, fields: dict[str, Any]) -> PreTrainedConfig:
@@ -277,6 +295,9 @@ def _checked(path: pathlib.Path, fields: dict[str, Any]) -> PreTrainedConfig:
     if unknown := fields.keys() - known:
         shown = ', '.join(f'{key}={fields[key]!r}' for key in sorted(unknown))
         raise ValueError(f'{path}: fields that passk_jax does not know: {shown}')
+    if absent := [name for name in _REQUIRED_FIELDS if not fields.get(name)]:
+        shown = ', '.join(f'{name}={fields.get(name)!r}' for name in absent)
+        raise ValueError(f'{path}: every size must be stated; {shown}')
     named = fields.get('architectures') or [family.architecture]
     if named != [family.architecture]:
         raise ValueError(
@@ -305,6 +326,9 @@ def _checked(path: pathlib.Path, fields: dict[str, Any]) -> PreTrainedConfig:
 def _check_rope_is_said_once(path: pathlib.Path, fields: dict[str, Any]) -> None:
     """The spellings may not contradict each other: transformers reads but one."""
     old, new = fields.get('rope_scaling'), fields.get('rope_parameters')
+    for name, value in (('rope_scaling', old), ('rope_parameters', new)):
+        if value is not None and not isinstance(value, Mapping):
+            raise ValueError(f'{path}: {name}={value!r} must be an object or null')
     if old and new:
         raise ValueError(f'{path}: both rope_scaling and rope_parameters are given')
     inner, outer = (old or new or {}).get('rope_theta'), fields.get('rope_theta')

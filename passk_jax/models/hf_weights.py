@@ -24,10 +24,7 @@ from jax.sharding import Mesh
 from safetensors import SafetensorError, safe_open
 
 from passk_jax.models.hf_config import read_json, source_directory
-from passk_jax.models.policy import Params, Policy, param_shapes
-
-STACKED = 'layers.'
-"""How the names of parameters begin that have the layers as their first dimension."""
+from passk_jax.models.policy import LAYERS, Params, Policy, param_shapes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +122,7 @@ def _wanted(shapes: dict[str, jax.ShapeDtypeStruct]) -> dict[str, tuple[int, ...
     wanted = {}
     for name, x in shapes.items():
         tensor = TENSORS[name]
-        if not name.startswith(STACKED):
+        if not name.startswith(LAYERS):
             wanted[tensor.name] = tensor.shape(x.shape)
             continue
         for layer in range(x.shape[0]):
@@ -154,7 +151,7 @@ def _read(
 ) -> np.ndarray:
     """Reads a part of a parameter and nothing else of its tensors."""
     tensor = TENSORS[name]
-    if not name.startswith(STACKED):
+    if not name.startswith(LAYERS):
         values = _read_part(stored[tensor.name], tensor, x.shape, bounds)
         return values.astype(x.dtype, order='C')
     (first, last), *rest = bounds

@@ -41,7 +41,8 @@ Params = dict[str, jax.Array]
 """Name -> array. The layers' are stacked (``'layers.attention.query.kernel'``) or,
 made for decoding, apart (``'layers.0.attention.query.kernel'``)."""
 
-_STACKED = 'layers.'
+LAYERS = 'layers.'
+"""How names of parameters begin that have the layers as their first dimension."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Policy:
 
     def bind(self, params: Params) -> Transformer:
         """The network with these parameters."""
-        apart = any(name.startswith(f'{_STACKED}0.') for name in params)
+        apart = any(name.startswith(f'{LAYERS}0.') for name in params)
         flat = {_split_name(name): nnx.Param(x) for name, x in params.items()}
         graphdef = _graphdef(self.arch, stacked=not apart)
         return nnx.merge(graphdef, nnx.from_flat_state(flat))
@@ -141,11 +142,11 @@ def for_decoding(policy: Policy, params: Params) -> Params:
     for name, x in params.items():
         axes = sharding.gathered(param_axes(name))
         x = x.astype(dtype)
-        if not name.startswith(_STACKED):
+        if not name.startswith(LAYERS):
             weights[name] = shard(x, *axes)
             continue
         for i in range(policy.arch.num_layers):
-            apart = f'{_STACKED}{i}.{name.removeprefix(_STACKED)}'
+            apart = f'{LAYERS}{i}.{name.removeprefix(LAYERS)}'
             weights[apart] = shard(x[i], *axes[1:])
     return weights
 

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import transformers
 
@@ -15,6 +17,8 @@ def test_a_family_is_known_to_transformers_under_its_names(name):
     assert family.fixed.keys() | family.inert <= known
 
 
-def test_an_unknown_family_is_refused_with_the_choices():
-    with pytest.raises(ValueError, match=r"'gpt2' is none of .*'llama', 'qwen2'"):
-        family_of('gpt2')
+@pytest.mark.parametrize('unknown', ['gpt2', '', None, ['qwen2'], {'qwen2': 1}])
+def test_an_unknown_family_is_refused_with_the_choices(unknown):
+    words = re.escape(f'model_type={unknown!r} is none of [') + ".*'llama', 'qwen2'"
+    with pytest.raises(ValueError, match=words):
+        family_of(unknown)

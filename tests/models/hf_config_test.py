@@ -1,3 +1,4 @@
+import copy
 import json
 import math
 
@@ -103,8 +104,10 @@ def test_what_the_file_does_not_say_is_as_transformers_has_it(tmp_path):
     assert read_arch(tmp_path, rope_theta=1e6).rope.theta == 1e6
     assert read_arch(tmp_path, head_dim=16).head_dim == 16
     assert read_arch(tmp_path, QWEN3, head_dim=None).head_dim == 128
-    # DeepSeek-R1-Distill-Qwen says so.
+    # DeepSeek-R1-Distill-Qwen says so, and some that transformers 4.4x saved.
     assert read_arch(tmp_path, use_mrope=False) == oracle.tiny_arch()
+    arch = read_arch(tmp_path, _attn_implementation_autoset=True)
+    assert arch == oracle.tiny_arch()
 
 
 def test_what_the_file_does_not_decide_is_the_callers(tmp_path):
@@ -193,16 +196,42 @@ def test_yarn_has_the_defaults_of_transformers(tmp_path):
         ),
         ({'quantization_config': {'bits': 4}}, 'quantization_config'),
         ({'attention_bias': False}, 'attention_bias=False'),
-        ({'num_key_value_heads': 3}, 'num_kv_heads=3'),
-        ({'head_dim': 7}, 'head_dim=7|even'),
+        ({'num_key_value_heads': 3}, r'multiple of num_kv_heads=3'),
+        ({'head_dim': 7}, 'head_dim.=7'),
         ({'hidden_size': 'many'}, 'many'),
+        ({'hidden_size': -32}, 'embed_dim=-32 must be positive'),
+        ({'num_attention_heads': 0}, 'every size must be .*num_attention_heads=0'),
+        ({'model_type': ['qwen2']}, r"model_type=\['qwen2'\] is none of"),
+        ({'model_type': {}}, 'model_type={} is none of'),
+        ({'rope_scaling': 'yarn'}, "rope_scaling='yarn' must be an object"),
+        ({'rope_scaling': [YARN]}, r'rope_scaling=\[.*\] must be an object'),
+        ({'rope_scaling': ''}, "rope_scaling='' must be an object"),
+        ({'rope_parameters': 4.0}, 'rope_parameters=4.0 must be an object'),
     ],
 )
 def test_a_field_that_the_network_does_not_honour_is_refused(tmp_path, changes, words):
     with pytest.raises(ValueError, match=words) as error:
         read_arch(tmp_path, **changes)
-    if 'heads' not in words and 'head_dim' not in words:
-        assert str(tmp_path) in str(error.value)
+    assert str(tmp_path) in str(error.value)
+
+
+@pytest.mark.parametrize('config', [QWEN2, QWEN3, LLAMA], ids=lambda x: x['model_type'])
+@pytest.mark.parametrize('size', hf_config._REQUIRED_FIELDS)
+def test_a_size_is_never_transformers_own(size, config, tmp_path):
+    transformers.AutoConfig.for_model(**{k: v for k, v in config.items() if k != size})
+    with pytest.raises(ValueError, match=f'config.json: every size .* {size}=None'):
+        read_arch(tmp_path, config, **{size: None})
+
+
+def test_the_fields_themselves_will_do_where_there_is_no_file(tmp_path):
+    given = QWEN3 | {'rope_scaling': YARN}
+    before = copy.deepcopy(given)
+    source = write(tmp_path, given)
+    assert read(given) == read(source)
+    assert hf_config.position_limit(given) == hf_config.position_limit(source)
+    assert given == before
+    with pytest.raises(ValueError, match=r"config\.json: model_type='gpt2'"):
+        read(given | {'model_type': 'gpt2'})
 
 
 @pytest.mark.parametrize(
@@ -225,7 +254,9 @@ def test_so_is_what_only_another_family_has(tmp_path, config, changes, words):
     ('changes', 'limit'),
     [
         ({}, 32768),
-        ({'max_position_embeddings': None}, 0),
+        # The default of transformers, which its yarn too is computed from.
+        ({'max_position_embeddings': None}, 32768),
+        (LLAMA | {'max_position_embeddings': None, 'rope_scaling': None}, 2048),
         ({'rope_scaling': {'type': 'linear', 'factor': 2.5}}, 81920),
         # Qwen2.5 is told so by its model card, and keeps the field.
         ({'rope_scaling': YARN}, 131072),
@@ -234,12 +265,12 @@ def test_so_is_what_only_another_family_has(tmp_path, config, changes, words):
     ],
 )
 def test_the_position_limit_counts_what_was_stretched(tmp_path, changes, limit):
-    source = write(tmp_path, **changes)
+    config = changes if 'model_type' in changes else QWEN2 | changes
+    source = write(tmp_path, config)
     assert hf_config.position_limit(source) == limit
-    hf_config.check_positions(source, num_tokens=limit or 10**9)
-    if limit:
-        with pytest.raises(ValueError, match=f'addresses {limit}: lower data.max_pro'):
-            hf_config.check_positions(source, num_tokens=limit + 1)
+    hf_config.check_positions(source, num_tokens=limit)
+    with pytest.raises(ValueError, match=f'addresses {limit}: lower data.max_prompt'):
+        hf_config.check_positions(source, num_tokens=limit + 1)
 
 
 ROPES = [

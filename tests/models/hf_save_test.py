@@ -1,5 +1,10 @@
 import itertools
 import json
+import pathlib
+import signal
+import subprocess
+import sys
+from unittest import mock
 
 import jax
 import numpy as np
@@ -14,9 +19,16 @@ from passk_jax import sharding
 from passk_jax.models import hf_config, hf_save, hf_weights
 from passk_jax.models import policy as policies
 from passk_jax.models.families import family_of
+from tests import tiny
 from tests.models import hf_oracle, oracle
 
 ONE_FILE = 10**9
+
+
+def save(policy, params, directory, **options):
+    """Writes the weights into a new directory."""
+    with hf_save.new_directory(directory) as path:
+        hf_save.write_params(policy, params, path, **options)
 
 
 def reload(directory, dtype):
@@ -38,7 +50,7 @@ def test_a_model_comes_back_bit_for_bit(family, tie, dtype, shard_bytes, tmp_pat
     theirs.save_pretrained(tmp_path / 'theirs')
     policy, params = hf_oracle.read(tmp_path / 'theirs', param_dtype=dtype)
     ours = tmp_path / 'ours'
-    hf_save.save_params(policy, params, ours, dtype=dtype, max_shard_bytes=shard_bytes)
+    save(policy, params, ours, dtype=dtype, max_shard_bytes=shard_bytes)
     config = (tmp_path / 'theirs' / 'config.json').read_text()
     (ours / 'config.json').write_text(config)
     again = reload(ours, dtype).state_dict()
@@ -56,9 +68,7 @@ def test_a_model_comes_back_bit_for_bit(family, tie, dtype, shard_bytes, tmp_pat
 def test_a_policy_made_from_scratch_is_a_model_of_its_family(tmp_path):
     policy = oracle.tiny_policy(qkv_bias=False, qk_norm=True)
     params = oracle.random_params(policy)
-    hf_save.save_params(
-        policy, params, tmp_path, dtype='float32', max_shard_bytes=ONE_FILE
-    )
+    save(policy, params, tmp_path, dtype='float32', max_shard_bytes=ONE_FILE)
     fields = hf_config.hf_config_fields(
         policy.arch,
         family_of('qwen3'),
@@ -77,9 +87,7 @@ def test_a_policy_made_from_scratch_is_a_model_of_its_family(tmp_path):
 def test_float32_masters_are_rounded_to_the_nearest_bfloat16(tmp_path):
     policy = oracle.tiny_policy()
     params = oracle.random_params(policy)
-    hf_save.save_params(
-        policy, params, tmp_path / 'a', dtype='bfloat16', max_shard_bytes=ONE_FILE
-    )
+    save(policy, params, tmp_path / 'a', dtype='bfloat16', max_shard_bytes=ONE_FILE)
     have = hf_weights.load_params(policy, str(tmp_path / 'a'), hf_oracle.one_device())
     for name, x in params.items():
         rounded = x.astype(jnp.bfloat16).astype(jnp.float32)
@@ -99,8 +107,8 @@ def test_files_are_no_larger_than_asked_and_the_same_from_any_mesh(
         name: jax.device_put(params[name], x.sharding) for name, x in shapes.items()
     }
     options = {'dtype': 'float32', 'max_shard_bytes': shard_bytes}
-    hf_save.save_params(policy, params, tmp_path / 'one', **options)
-    hf_save.save_params(policy, placed, tmp_path / 'eight', **options)
+    save(policy, params, tmp_path / 'one', **options)
+    save(policy, placed, tmp_path / 'eight', **options)
     one, eight = (
         {p.name: p.read_bytes() for p in (tmp_path / name).iterdir()}
         for name in ('one', 'eight')
@@ -139,9 +147,7 @@ def test_one_tensor_at_a_time_is_gathered(tmp_path, monkeypatch):
         hf_save, '_gather', lambda *args: sizes.append(x := gather(*args)) or x
     )
     params = oracle.random_params(policy)
-    hf_save.save_params(
-        policy, params, tmp_path, dtype='float32', max_shard_bytes=ONE_FILE
-    )
+    save(policy, params, tmp_path, dtype='float32', max_shard_bytes=ONE_FILE)
     assert len(sizes) == 3 + 2 * 12
     assert max(x.size for x in sizes) == 32 * 48
 
@@ -156,7 +162,7 @@ def test_a_directory_with_content_is_refused_and_left_alone(tmp_path):
         with pytest.raises(
             ValueError, match=f'{name} exists and is no empty directory'
         ):
-            hf_save.save_params(
+            save(
                 policy,
                 params,
                 tmp_path / name,
@@ -165,6 +171,94 @@ def test_a_directory_with_content_is_refused_and_left_alone(tmp_path):
             )
     assert {p.name for p in tmp_path.iterdir()} == {'there', 'file'}
     assert [p.name for p in (tmp_path / 'there').iterdir()] == ['mine']
+
+
+def test_a_directory_must_have_a_name_that_it_can_get(tmp_path, monkeypatch):
+    """Said before the work, by the check, and again when the directory is made."""
+    (tmp_path / 'file').write_text('mine')
+    (tmp_path / 'circle').symlink_to(tmp_path / 'circle')
+    (tmp_path / 'link').symlink_to(tmp_path)
+    (tmp_path / 'mounted').mkdir()
+    is_mount = pathlib.Path.is_mount
+    monkeypatch.setattr(
+        pathlib.Path, 'is_mount', lambda p: p.name == 'mounted' or is_mount(p)
+    )
+    before = sorted(tmp_path.rglob('*'))
+    for path, words in (
+        ('/', 'mount point.*name a new directory in it'),
+        (tmp_path / 'mounted', 'mount point.*name a new directory in it'),
+        (tmp_path / 'circle', 'exists and is no empty'),
+        (tmp_path / 'link', f'{tmp_path.name} exists and is no empty'),
+        (tmp_path / 'file' / 'a' / 'out', 'out cannot be made: .*Not a dir'),
+        # Where not even root can write.
+        ('/proc/a/out', '/proc/a/out cannot be made: '),
+        (tmp_path / ('a' * 250), 'cannot be made: .*too long'),
+    ):
+        with pytest.raises(ValueError, match=words):
+            hf_save.new_directory(path).__enter__()
+        if 'too long' not in words:
+            with pytest.raises(ValueError, match=words):
+                hf_save.check_new(path)
+    assert sorted(tmp_path.rglob('*')) == before
+
+
+@pytest.mark.parametrize('there', [True, False])
+def test_a_link_is_the_directory_that_it_names(there, tmp_path):
+    if there:
+        (tmp_path / 'elsewhere').mkdir()
+    (tmp_path / 'link').symlink_to('elsewhere')
+    hf_save.check_new(tmp_path / 'link')
+    with hf_save.new_directory(tmp_path / 'link') as path:
+        (path / 'file').write_text('x')
+    assert (tmp_path / 'link').is_symlink()
+    assert [p.name for p in (tmp_path / 'elsewhere').iterdir()] == ['file']
+    assert {p.name for p in tmp_path.iterdir()} == {'link', 'elsewhere'}
+
+
+def test_the_check_makes_nothing(tmp_path):
+    hf_save.check_new(tmp_path / 'a' / 'b')
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_could_not_get_its_name_stays(tmp_path):
+    """Somebody else was quicker."""
+
+    def write():
+        with hf_save.new_directory(tmp_path / 'out') as path:
+            (path / 'weights').write_text('hours of work')
+            (tmp_path / 'out').mkdir()
+            (tmp_path / 'out' / 'file').write_text('theirs')
+
+    with pytest.raises(ValueError, match='all is written and stays in') as error:
+        write()
+    (path,) = tmp_path.glob('.out.*')
+    assert str(path) in str(error.value)
+    assert (path / 'weights').read_text() == 'hours of work'
+    assert [p.name for p in (tmp_path / 'out').iterdir()] == ['file']
+
+
+def test_what_a_killed_one_left_behind_is_named(tmp_path):
+    script = f"""if True:
+        import os, signal
+        from passk_jax.models import hf_save
+        with hf_save.new_directory({str(tmp_path / 'out')!r}):
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    killed = subprocess.run(
+        [sys.executable, '-c', script], check=False, env=tiny.environment()
+    )
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    (tmp_path / '.out.more.a.unfinished').mkdir()
+    (tmp_path / '.another.a.unfinished').mkdir()
+    with (
+        mock.patch.object(hf_save.logging, 'warning') as warned,
+        mock.patch.object(hf_save.logging, 'info') as told,
+        hf_save.new_directory(tmp_path / 'out') as path,
+    ):
+        pass
+    assert [call.args[1] for call in warned.call_args_list] == [left]
+    assert [call.args[1] for call in told.call_args_list] == [path]
 
 
 def test_what_fails_half_way_leaves_nothing(tmp_path, monkeypatch):
@@ -178,7 +272,7 @@ def test_what_fails_half_way_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(hf_save, '_gather', fails)
     with pytest.raises(OSError, match='no space left'):
-        hf_save.save_params(
+        save(
             policy, params, tmp_path / 'out', dtype='float32', max_shard_bytes=ONE_FILE
         )
     assert seen
@@ -192,7 +286,7 @@ def test_what_is_written_is_as_readable_as_any_other(tmp_path):
     (usual / 'file').write_text('x')
     policy = oracle.tiny_policy()
     ours = tmp_path / 'a' / 'b'
-    hf_save.save_params(
+    save(
         policy,
         oracle.random_params(policy),
         ours,
@@ -206,11 +300,12 @@ def test_what_is_written_is_as_readable_as_any_other(tmp_path):
 
 def test_only_process_0_makes_a_directory(tmp_path, monkeypatch):
     monkeypatch.setattr(jax, 'process_index', lambda: 1)
+    # It may be there already: process 0 was quicker.
+    with hf_save.new_directory('/') as path:
+        assert path is None
     policy = oracle.tiny_policy()
     params = oracle.random_params(policy)
-    hf_save.save_params(
-        policy, params, tmp_path / 'out', dtype='float32', max_shard_bytes=1000
-    )
+    save(policy, params, tmp_path / 'out', dtype='float32', max_shard_bytes=1000)
     assert not list(tmp_path.iterdir())
 
 
@@ -230,4 +325,4 @@ def test_what_cannot_be_written_is_refused(changes, words, tmp_path):
         'max_shard_bytes': ONE_FILE,
     }
     with pytest.raises(ValueError, match=words):
-        hf_save.save_params(policy, directory=tmp_path / 'out', **(given | changes))
+        save(policy, directory=tmp_path / 'out', **(given | changes))
