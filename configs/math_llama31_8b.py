@@ -8,7 +8,8 @@ Planned for 64 chips, 16 shares of the prompts by 4 of the rollouts:
     python -m passk_jax.plan --config=configs/math_llama31_8b.py \\
         --topology=v5p:4x4x4
 
-HBM a chip: see experiments/plans/.
+HBM a chip: training 53.8, decoding 70.7 of 95.7 GiB. Table:
+experiments/plans/.
 
 The task ``math`` is not in this repository yet: planning runs today, training
 once ``passk_jax.tasks.TASKS`` has it. Then, on every host, with a workdir they all see:

@@ -9,7 +9,8 @@ Planned for 32 chips, 8 shares of the prompts by 4 of the rollouts:
     python -m passk_jax.plan --config=configs/math_r1_distill_15b.py \\
         --topology=v5p:2x4x4
 
-HBM a chip: see experiments/plans/.
+HBM a chip: training 30.9, decoding 41.9 of 95.7 GiB. Table:
+experiments/plans/.
 
 The task ``math`` is not in this repository yet: planning runs today, training
 once ``passk_jax.tasks.TASKS`` has it. Then, on every host, with a workdir they all see:
