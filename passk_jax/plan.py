@@ -11,11 +11,13 @@ nothing is measured. Exit status 1: a program does not fit.
 """
 
 import dataclasses
+import json
 import pathlib
+import shlex
 import sys
+import tempfile
 from collections.abc import Sequence
 
-import jax
 from absl import flags
 from jax.sharding import Mesh
 
@@ -26,8 +28,9 @@ from passk_jax.config_flag import CONFIG
 from passk_jax.files import atomic_write_text
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
+from passk_jax.models.published import PUBLISHED
 from passk_jax.planning import fits, programs, sentences, table, topologies
-from passk_jax.planning.analysis import Analysis, analyse
+from passk_jax.planning.analysis import analyse
 from passk_jax.planning.programs import Builder
 from passk_jax.planning.topologies import Topology
 from passk_jax.tasks import make_task
@@ -37,9 +40,6 @@ _TOPOLOGY = flags.DEFINE_string(
 )
 _PROGRAMS = flags.DEFINE_list(
     'programs', list(programs.PROGRAMS), 'What to compile, with commas between.'
-)
-_MEASURE = flags.DEFINE_bool(
-    'measure', False, 'Compile at half the response length too, to measure the slope.'
 )
 _MARKDOWN = flags.DEFINE_string(
     'markdown', None, 'Markdown file that gets the plan too.'
@@ -55,10 +55,10 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(
             f'programs {sorted(unknown)} are none of {list(programs.PROGRAMS)}'
         )
-    text, fit = plan(config, topology, _PROGRAMS.value, measure=_MEASURE.value)
+    text, fit = plan(config, topology, _PROGRAMS.value)
     sys.stdout.write(text)
     if _MARKDOWN.value:
-        command = ' '.join(['python -m passk_jax.plan', *_arguments(sys.argv[1:])])
+        command = shlex.join(['python', '-m', 'passk_jax.plan', *_arguments(sys.argv)])
         path = pathlib.Path(_MARKDOWN.value)
         title = f'# {config.name} on {topology.name}\n\n    {command}\n\n'
         atomic_write_text(path, title + text)
@@ -66,23 +66,22 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _arguments(argv: Sequence[str]) -> list[str]:
-    return [each for each in argv if not each.lstrip('-').startswith('markdown=')]
+    """The command's own arguments, but for where the plan is kept."""
+    kept, rest = [], iter(argv[1:])
+    for argument in rest:
+        name, given, _ = argument.partition('=')
+        if name not in ('-markdown', '--markdown'):
+            kept.append(argument)
+        elif not given:
+            # The next one is its value.
+            next(rest, None)
+    return kept
 
 
 def plan(
-    config: ExperimentConfig,
-    topology: Topology,
-    names: Sequence[str],
-    *,
-    measure: bool,
+    config: ExperimentConfig, topology: Topology, names: Sequence[str]
 ) -> tuple[str, bool]:
-    """The plan as Markdown, and whether everything fits.
-
-    Args:
-        config: the experiment.
-        topology: what for.
-        names: of programs.
-        measure: compile a second time, for the memory of a response token.
+    """The plan of programs as Markdown, and whether everything fits.
 
     Raises:
         ValueError: the configuration does not fit the topology's devices.
@@ -90,29 +89,31 @@ def plan(
     mesh = sharding.make_mesh(
         **dataclasses.asdict(config.mesh), devices=topologies.connect(topology)
     )
-    # The mesh without its devices: what is made on the way, such as a kernel's tables,
-    # is made here.
-    with (
-        programs.readable_source(config) as readable,
-        jax.sharding.use_abstract_mesh(mesh.abstract_mesh),
-    ):
+    with tempfile.TemporaryDirectory() as directory:
+        readable = _readable(config, pathlib.Path(directory))
         builder = _builder(readable, topology, mesh)
-        analyses, edges = [], []
-        for name in names:
-            analysis = analyse(builder.build(name), topology)
-            slope = _measured_slope(analysis, builder) if measure else None
-            analyses.append(analysis)
-            edges.append(fits.fit(analysis, builder, per_token=slope))
+        analyses = [analyse(builder.build(name), topology) for name in names]
+        edges = [fits.fit(each, builder) for each in analyses]
         text = '\n'.join(
             [
                 *sentences.introduction(builder, topology, source=config.model.source),
                 table.render(table.plan_rows(analyses, edges)),
-                *sentences.readings(analyses, builder, measured=measure),
+                *sentences.readings(analyses, builder),
                 *sentences.overflows(analyses, edges, builder),
                 '',
             ]
         )
     return text, all(each.memory.fits for each in analyses)
+
+
+def _readable(config: ExperimentConfig, directory: pathlib.Path) -> ExperimentConfig:
+    """With a published model as a file, so that no plan needs the hub."""
+    source = config.model.source
+    if source not in PUBLISHED or pathlib.Path(source).expanduser().is_dir():
+        return config
+    (directory / 'config.json').write_text(json.dumps(PUBLISHED[source]))
+    model = dataclasses.replace(config.model, source=str(directory))
+    return dataclasses.replace(config, model=model)
 
 
 def _builder(config: ExperimentConfig, topology: Topology, mesh: Mesh) -> Builder:
@@ -134,19 +135,6 @@ def _vocab_size(config: ExperimentConfig) -> int:
         task = make_task(config.task.name, config.task.params)
         return len(tokenizers.character_tokenizer(task.alphabet))
     return len(tokenizers.load_tokenizer(config.model.tokenizer))
-
-
-def _measured_slope(analysis: Analysis, builder: Builder) -> float | None:
-    """Bytes a response token, from a second compilation at half their number."""
-    sampling = builder.config.sampling
-    T = sampling.max_response_tokens
-    if T < 2 or not analysis.topology.has_compiler:
-        return None
-    shorter = dataclasses.replace(sampling, max_response_tokens=T // 2)
-    config = dataclasses.replace(builder.config, sampling=shorter)
-    half = dataclasses.replace(builder, config=config)
-    other = analyse(half.build(analysis.program.name), analysis.topology)
-    return max(0.0, analysis.memory.total - other.memory.total) / (T - T // 2)
 
 
 if __name__ == '__main__':

@@ -1,4 +1,7 @@
+import dataclasses
+import json
 import os
+import re
 import subprocess
 import sys
 
@@ -8,6 +11,7 @@ import pytest
 from configs import base
 from passk_jax import config as configs
 from passk_jax import plan
+from passk_jax.models.published import PUBLISHED
 from passk_jax.planning import chips, topologies
 from passk_jax.planning.programs import PROGRAMS
 from tests import tiny
@@ -34,28 +38,45 @@ def cells(text: str, label: str) -> list[str]:
     return [cell.strip() for cell in row.strip('|').split('|')][1:]
 
 
+def amounts(text: str, label: str) -> list[float]:
+    """The numbers of a row of decimal amounts."""
+    powers = {'': 1.0, 'k': 1e3, 'M': 1e6, 'G': 1e9}
+    found = (cell.partition(' ') for cell in cells(text, label))
+    return [float(number) * powers[prefix] for number, _, prefix in found]
+
+
 def test_a_plan_for_this_host_has_every_program():
     config = tiny.make_config(mesh__fsdp=4, mesh__tensor=2)
-    text, fits = plan.plan(config, topologies.parse('cpu:8'), PROGRAMS, measure=False)
+    text, fits = plan.plan(config, topologies.parse('cpu:8'), PROGRAMS)
     assert fits
     assert cells(text, 'a chip') == ['train', 'score', 'prefill', 'decode']
-    assert all(cell.endswith('B') for cell in cells(text, 'memory traffic'))
-    assert all('x' in cell for cell in cells(text, 'all-reduce')[:1])
+    sizes = ('arguments', 'new outputs', 'temporaries', 'total', 'memory traffic')
+    for label in sizes:
+        assert all(float(cell.split()[0]) > 0 for cell in cells(text, label)), label
+    # What an update, a pass, a prompt and a token take, in this order.
+    assert amounts(text, 'FLOP') == sorted(amounts(text, 'FLOP'), reverse=True)
+    assert all('%' in cell for cell in cells(text, 'of them useful'))
+    # 'tensor' is summed over in all of them, 'fsdp' gathered but for decoding.
+    assert all(re.fullmatch(r'[\d,]+ x, .*B', x) for x in cells(text, 'all-reduce'))
+    gathered = [x != '-' for x in cells(text, 'all-gather')]
+    assert gathered[:3] == [True] * 3
+    assert 'tokens/s' not in text
 
 
-def test_a_plan_can_be_of_some_programs_with_a_measured_slope():
+def test_a_plan_can_be_of_some_programs():
     config = tiny.make_config(mesh__fsdp=8)
-    text, _ = plan.plan(config, topologies.parse('cpu:8'), ['score'], measure=True)
+    text, _ = plan.plan(config, topologies.parse('cpu:8'), ['score'])
     assert cells(text, 'a chip') == ['score']
-    assert 'by two compilations' in text
+    assert all(len(cells(text, label)) == 1 for label in ('total', 'FLOP'))
 
 
 def test_what_does_not_fit_is_a_result():
     config = tiny.make_config(mesh__fsdp=8)
     small = chips.Chip('small', 1e12, 1000.0, 1e9, 1e9, 0)
     topology = topologies.Topology('cpu:8', 'cpu', small, (8,))
-    text, fits = plan.plan(config, topology, ['decode'], measure=False)
+    text, fits = plan.plan(config, topology, ['decode'])
     assert not fits
+    assert cells(text, 'fits') == ['NO']
     assert 'decode does not fit: it needs' in text
     assert '\n1. ' in text
 
@@ -63,7 +84,7 @@ def test_what_does_not_fit_is_a_result():
 def test_a_mesh_of_another_size_is_refused():
     config = tiny.make_config(mesh__fsdp=3)
     with pytest.raises(ValueError, match='does not fit 8 devices'):
-        plan.plan(config, topologies.parse('cpu:8'), ['score'], measure=False)
+        plan.plan(config, topologies.parse('cpu:8'), ['score'])
 
 
 def test_the_command_prints_a_plan_and_keeps_it(tmp_path):
@@ -79,6 +100,44 @@ def test_the_command_prints_a_plan_and_keeps_it(tmp_path):
     assert f'{TINY} --topology=gpu:h100x8 --programs=train,decode\n' in kept
 
 
+@pytest.mark.parametrize(
+    'kept', [['--markdown=x.md'], ['--markdown', 'x.md'], ['-markdown', 'x.md']]
+)
+def test_where_a_plan_is_kept_is_no_part_of_its_command(kept):
+    argv = ['plan.py', TINY, *kept, '--config.name=--markdown', '--programs', 'train']
+    assert plan._arguments(argv) == [
+        TINY,
+        '--config.name=--markdown',
+        '--programs',
+        'train',
+    ]
+
+
+def with_source(source):
+    config = tiny.make_config()
+    model = dataclasses.replace(config.model, source=source, family='')
+    return dataclasses.replace(config, model=model)
+
+
+def test_a_published_model_becomes_a_file(tmp_path):
+    name = 'Qwen/Qwen2.5-7B-Instruct'
+    config = plan._readable(with_source(name), tmp_path)
+    assert config.model.source == str(tmp_path)
+    assert json.loads((tmp_path / 'config.json').read_text()) == PUBLISHED[name]
+
+
+def test_a_directory_of_that_name_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'Qwen' / 'Qwen2.5-7B-Instruct').mkdir(parents=True)
+    config = with_source('Qwen/Qwen2.5-7B-Instruct')
+    assert plan._readable(config, tmp_path) is config
+
+
+def test_another_model_is_left_to_whoever_reads_it(tmp_path):
+    config = with_source('mine/model')
+    assert plan._readable(config, tmp_path) is config
+
+
 def test_what_cannot_be_planned_is_refused_in_a_line():
     done = command(TINY, '--topology=cpu:8', '--programs=score,sleep')
     assert done.returncode == 2
@@ -92,7 +151,7 @@ def test_a_published_model_is_planned_without_a_hub_or_a_task(monkeypatch):
     values.name, values.task.name = 'base', 'none'
     config = configs.from_config_dict(values)
     topology = topologies.parse('gpu:h100x8')
-    text, _ = plan.plan(config, topology, ['score'], measure=False)
+    text, _ = plan.plan(config, topology, ['score'])
     assert 'Qwen/Qwen2.5-7B-Instruct, 7,615,616,512 parameters' in text
     # Parameters, and Adam's two, in float32 on eight chips, and the rollouts.
     size = 3 * 4 * 7_615_616_512 / 8 / 2**30
@@ -125,8 +184,15 @@ def test_the_tpu_compiler_refuses_what_does_not_fit_in_a_sentence():
     assert 'Traceback' not in done.stderr
 
 
-def test_planning_starts_nothing_on_the_devices_of_this_process():
-    before = jax.live_arrays()
+def test_planning_compiles_what_it_plans_and_runs_nothing(monkeypatch, caplog):
+    def refuse(*arguments):
+        raise AssertionError('a plan ran a program')
+
+    monkeypatch.setattr(jax.stages.Compiled, '__call__', refuse)
+    jax.clear_caches()
     config = tiny.make_config(mesh__fsdp=8)
-    plan.plan(config, topologies.parse('cpu:8'), ['prefill'], measure=False)
-    assert len(jax.live_arrays()) == len(before)
+    with jax.log_compiles(), caplog.at_level('WARNING'):
+        plan.plan(config, topologies.parse('cpu:8'), ['prefill', 'score'])
+    compiled = re.findall(r'Compiling (\S+)', caplog.text)
+    # Not even an array of zeros, which would be a program of its own.
+    assert compiled == ['jit(prefill)', 'jit(score)']

@@ -9,7 +9,6 @@ three to overlap perfectly and nothing else to cost anything.
 
 import dataclasses
 import re
-from typing import Any
 
 import jax
 from absl import logging
@@ -118,57 +117,56 @@ class Analysis:
 
 
 def analyse(program: Program, topology: Topology) -> Analysis:
-    """Traces a program, compiles it if there is a compiler, and counts.
+    """Traces a program, compiles it if there is a compiler, and counts."""
+    # The mesh without its devices: what is made on the way, such as a kernel's tables,
+    # is made here.
+    with jax.sharding.use_abstract_mesh(program.mesh.abstract_mesh):
+        return _analyse(program, topology)
 
-    Call it under the abstract mesh that the program's shardings are of.
-    """
+
+def _analyse(program: Program, topology: Topology) -> Analysis:
     traced = program.function.trace(*program.arguments)
     flops = program_flops(traced.jaxpr)
     arguments = shard_bytes(program.arguments)
-    limit = topology.chip.memory
-    if not topology.has_compiler:
-        memory = Memory(arguments, None, None, program.resident, limit)
-        return Analysis(program, topology, memory, flops, None)
-    logging.info('compiling %s for %s', program.name, topology.name)
-    try:
-        compiled = traced.lower().compile()
-    except jax.errors.JaxRuntimeError as error:
-        needed = overflow(str(error))
-        if needed is None:
-            raise
-        temporaries, limit = needed(arguments)
-        memory = Memory(arguments, None, temporaries, program.resident, limit)
-        return Analysis(program, topology, memory, flops, None)
-    sizes = compiled.memory_analysis()
-    memory = Memory(
-        # The compiled program drops those that it does not use; they are there still.
-        arguments=max(arguments, float(sizes.argument_size_in_bytes)),
-        outputs=float(sizes.output_size_in_bytes - sizes.alias_size_in_bytes),
-        temporaries=float(sizes.temp_size_in_bytes),
-        resident=program.resident,
-        limit=limit,
-    )
-    costs = hlo_costs.count(compiled.as_text(), num_devices=topology.num_chips)
+    limit, outputs, temporaries, costs = topology.chip.memory, None, None, None
+    if topology.has_compiler:
+        logging.info('compiling %s for %s', program.name, topology.name)
+        try:
+            compiled = traced.lower().compile()
+        except jax.errors.JaxRuntimeError as error:
+            needed = overflow(str(error), arguments=arguments)
+            if needed is None:
+                raise
+            temporaries, limit = needed
+        else:
+            sizes = compiled.memory_analysis()
+            # The compiled program drops what it does not use; that is there still.
+            arguments = max(arguments, float(sizes.argument_size_in_bytes))
+            outputs = float(sizes.output_size_in_bytes - sizes.alias_size_in_bytes)
+            temporaries = float(sizes.temp_size_in_bytes)
+            text = compiled.as_text()
+            costs = hlo_costs.count(text, num_devices=topology.num_chips)
+    memory = Memory(arguments, outputs, temporaries, program.resident, limit)
     return Analysis(program, topology, memory, flops, costs)
 
 
-def overflow(message: str) -> Any:
-    """Reads a compiler's refusal for want of memory, ``None`` if it is another one.
+def overflow(message: str, *, arguments: float) -> tuple[float, float] | None:
+    """Reads a compiler's refusal for want of memory.
+
+    Args:
+        message: of the refusal.
+        arguments: bytes of the program's arguments, which some messages count in.
 
     Returns:
-        A function of the bytes of the arguments that gives the bytes of temporaries
-        and the limit, because one of the two messages counts the arguments in.
+        Bytes of the temporaries and of the limit; ``None``: it is another refusal.
     """
     if 'RESOURCE_EXHAUSTED' not in message:
         return None
-    apart = re.search(rf'temporaries \({_AMOUNT}\) exceeds.*?\({_AMOUNT}\)', message)
-    if apart:
-        temporaries, limit = _bytes(*apart.groups()[:2]), _bytes(*apart.groups()[2:])
-        return lambda arguments: (temporaries, limit)
-    whole = re.search(rf'Used {_AMOUNT} of {_AMOUNT} hbm', message)
-    if whole:
+    if apart := re.search(rf'temporaries \({_AMOUNT}\) exc.*?\({_AMOUNT}\)', message):
+        return _bytes(*apart.groups()[:2]), _bytes(*apart.groups()[2:])
+    if whole := re.search(rf'Used {_AMOUNT} of {_AMOUNT} hbm', message):
         used, limit = _bytes(*whole.groups()[:2]), _bytes(*whole.groups()[2:])
-        return lambda arguments: (used - arguments, limit)
+        return used - arguments, limit
     return None
 
 

@@ -1,25 +1,38 @@
-"""Where the memory of a plan ends: what would fit, and what to do if it does not.
+"""Where the memory of a plan ends: an estimate, from shapes.
 
-A device's memory is affine in the response tokens: a part that stays (the state, the
-gradients, the weights that sampling reads) and a part for each token. The slope is a
-model, unless a second compilation measured it:
+:func:`estimate` says what a program needs once its configuration is changed. Nothing is
+compiled for it. What a device holds is counted from shapes; what the program makes
+besides is taken in two parts:
 
-* ``train``, ``score``: temporaries less the gradients, which are as large as the
-  parameters, belong to the tokens of a micro-batch, in proportion;
-* ``decode``: the cache and the recorded rollouts, which are exact; the temporaries of
-  one token stay.
+* what it is known to make goes with its shapes: the gradients, what the backward pass
+  keeps, logits; the weights, keys and values of ``prefill``; a copy of those of
+  ``decode``;
+* the rest grows with the hidden states that a pass has on a device, and is not taken
+  to shrink with them: so more is saved than is promised.
 
-So are all figures here estimates, to be tried and not believed.
+:func:`fit` finds where that meets the limit. To be tried, not believed.
 """
 
 import dataclasses
+import functools
 import math
-from typing import Any
+
+import jax
+from jax import numpy as jnp
 
 from passk_jax import sharding
+from passk_jax.models import policy as policies
+from passk_jax.models.layers import BETWEEN_LAYERS
+from passk_jax.models.policy import Policy
 from passk_jax.planning.analysis import Analysis
-from passk_jax.planning.chips import GIB
-from passk_jax.planning.programs import Builder, shard_bytes
+from passk_jax.planning.programs import (
+    Builder,
+    Program,
+    abstract_mesh,
+    shard_bytes,
+    tree_bytes,
+)
+from passk_jax.types import Prompts
 
 # Responses of a multiple of this fill the tiles of every chip.
 _TILE = 128
@@ -30,153 +43,161 @@ class Fit:
     """The edge of one program on a device; ``None``: no limit, or none known.
 
     Attributes:
-        longest_response: response tokens that fit; 0: none do.
-        batch: name of the key that says the batch that lies in memory at one time.
-        largest_batch: the largest value of it that fits; 0: none does.
+        longest_response: response tokens that fit, in whole tiles of 128; 0: none do.
+        largest_batch: prompts that fit and that all devices share, of
+            ``train.micro_batch_prompts`` for ``train`` and ``score``, else of
+            ``train.num_prompts``; 0: none do.
     """
 
     longest_response: int | None
-    batch: str
     largest_batch: int | None
 
 
-def fit(analysis: Analysis, builder: Builder, *, per_token: float | None = None) -> Fit:
+def works_by_pass(name: str) -> bool:
+    """Whether a program has a micro-batch in memory at one time, or the whole batch."""
+    return name in ('train', 'score')
+
+
+def estimate(analysis: Analysis, builder: Builder, other: Builder) -> float:
+    """Bytes that a device needs for the same program of another configuration.
+
+    Args:
+        analysis: of the program.
+        builder: that made it.
+        other: the changed one.
+    """
+    name, memory = analysis.program.name, analysis.memory
+    made = (memory.outputs or 0.0) + (memory.temporaries or 0.0)
+    known, now_known = _known(builder, name), _known(other, name)
+    # The compiler may make less than is asked of it: then shares are all that is known.
+    of_known = min(made, known)
+    held, now_held = _held(analysis.program), _held(other.build(name))
+    total = memory.total - held + now_held
+    if known:
+        total += of_known * (now_known / known - 1)
+    growth = _passed(other, name)[0] / _passed(builder, name)[0]
+    return total + (made - of_known) * max(0.0, growth - 1)
+
+
+def _held(program: Program) -> float:
+    return shard_bytes(program.arguments) + program.resident
+
+
+def _known(builder: Builder, name: str) -> float:
+    """Bytes that a program makes on a device, as far as shapes tell."""
+    if name == 'prefill':
+        return shard_bytes((builder.decoding_weights(), builder.prefix()))
+    if name == 'decode':
+        vocab_size = builder.policy.arch.vocab_size
+        P, N = builder.by_rollout(jnp.int32).shape
+        axes = ('batch', 'rollouts', 'vocab')
+        logits = builder.array(axes, (P, N, vocab_size), jnp.float32)
+        return shard_bytes((builder.prefix(), builder.cache(), logits))
+    shape = (builder.policy.head_chunk_tokens, builder.policy.arch.vocab_size)
+    logits = shard_bytes(builder.array((None, 'vocab'), shape, jnp.float32))
+    if name == 'score':
+        return logits
+    config = builder.config
+    kept, everything = (
+        _kept_for_backward(
+            Policy(dataclasses.replace(builder.policy.arch, remat=remat), 1),
+            (config.train.micro_batch_prompts, config.data.max_prompt_tokens),
+            config.sampling.num_rollouts,
+            config.sampling.max_response_tokens,
+        )
+        for remat in (builder.policy.arch.remat, 'none')
+    )
+    # What is not kept is made again, a layer at a time.
+    kept += (everything - kept) / builder.policy.arch.num_layers
+    on_device, everywhere = _passed(builder, name)
+    gradients = shard_bytes(builder.state().params)
+    return gradients + kept * on_device / everywhere + logits
+
+
+def _passed(builder: Builder, name: str) -> tuple[float, float]:
+    """Bytes of the hidden states of a pass: on a device, and on all of them."""
+    config, arch = builder.config, builder.policy.arch
+    P = config.train.num_prompts
+    if works_by_pass(name):
+        P = config.train.micro_batch_prompts
+    N, S = config.sampling.num_rollouts, config.data.max_prompt_tokens
+    T = 1 if name == 'decode' else config.sampling.max_response_tokens
+    prompts, responses = (
+        builder.array((*axes, None), (*shape, arch.embed_dim), jnp.dtype(arch.dtype))
+        for axes, shape in zip(BETWEEN_LAYERS, ((P, 1, S), (P, N, T)), strict=True)
+    )
+    alone = {'prefill': prompts, 'decode': responses}
+    arrays = alone.get(name, (prompts, responses))
+    return shard_bytes(arrays), tree_bytes(arrays)
+
+
+@functools.lru_cache(maxsize=64)
+def _kept_for_backward(
+    policy: Policy, prompts_shape: tuple[int, int], num_rollouts: int, num_tokens: int
+) -> float:
+    """Bytes of activations between forward and backward pass, on all devices."""
+    P, _ = prompts_shape
+
+    def kept(params: policies.Params, prompts: Prompts, tokens: jax.Array) -> object:
+        def log_probs(params: policies.Params) -> tuple[jax.Array, jax.Array]:
+            return policies.token_log_probs(
+                policy, params, prompts, tokens, temperature=1.0
+            )
+
+        # The backward function is a tree of what it needs.
+        return jax.vjp(log_probs, params)[1]
+
+    integers = functools.partial(jax.ShapeDtypeStruct, dtype=jnp.int32)
+    prompts = Prompts(integers(prompts_shape), integers((P,)), integers((P,)))
+    tokens = integers((P, num_rollouts, num_tokens))
+    # Nothing is split, so the count is of the whole.
+    mesh = abstract_mesh(dict.fromkeys(sharding.MESH_AXES, 1))
+    with jax.sharding.use_abstract_mesh(mesh):
+        params = policies.param_shapes(policy, mesh)
+        tree = jax.eval_shape(kept, params, prompts, tokens)
+    return max(0.0, tree_bytes(tree) - tree_bytes(params))
+
+
+def fit(analysis: Analysis, builder: Builder) -> Fit:
     """Where the memory of a program ends, as an estimate.
 
     Args:
         analysis: of the program.
         builder: that made it.
-        per_token: bytes for each more response token, if they were measured.
     """
-    train, memory = builder.config.train, analysis.memory
-    by_pass = analysis.program.name in ('train', 'score')
-    key = 'train.micro_batch_prompts' if by_pass else 'train.num_prompts'
-    unknown = memory.temporaries is None and analysis.program.name != 'decode'
-    if not memory.limit or unknown:
-        return Fit(None, key, None)
-    if per_token is None:
-        per_token = _slope(analysis, builder)
-    room = memory.limit - memory.total
-    longest = None
-    if per_token:
-        T = builder.config.sampling.max_response_tokens
-        longest = max(0, T + math.floor(room / per_token))
-        longest -= longest % _TILE if longest > _TILE else 0
-    batch = train.micro_batch_prompts if by_pass else train.num_prompts
-    of_batch = _of_batch(analysis, builder, per_token)
-    largest = batch + math.floor(batch * room / of_batch) if of_batch else batch
-    divided = train.mini_batch_prompts if by_pass else None
-    return Fit(longest, key, _usable(largest, divided, builder))
-
-
-def _slope(analysis: Analysis, builder: Builder) -> float:
-    """Bytes for each more response token."""
-    sampling = builder.config.sampling
-    S, N = builder.config.data.max_prompt_tokens, sampling.num_rollouts
-    T = sampling.max_response_tokens
-    recorded = shard_bytes(builder.rollouts()) / T
-    if analysis.program.name == 'prefill':
-        return 0.0
-    if analysis.program.name == 'decode':
-        return shard_bytes(builder.cache()) / max(T - 1, 1) + recorded
-    return _activations(analysis, builder) / (S / N + T) + recorded
-
-
-def _activations(analysis: Analysis, builder: Builder) -> float:
-    """Bytes of the temporaries that belong to the tokens of a pass."""
-    temporaries = analysis.memory.temporaries or 0.0
-    if analysis.program.name == 'train':
-        temporaries -= shard_bytes(builder.state().params)
-    return max(0.0, temporaries)
-
-
-def _of_batch(analysis: Analysis, builder: Builder, per_token: float) -> float:
-    """Bytes that belong to the batch."""
-    name, sampling = analysis.program.name, builder.config.sampling
-    if name in ('train', 'score'):
-        tokens = builder.config.data.max_prompt_tokens / sampling.num_rollouts
-        tokens += sampling.max_response_tokens
-        return max(0.0, per_token * tokens - shard_bytes(builder.rollouts()))
-    held = [builder.prefix()]
-    if name == 'decode':
-        held += [builder.cache(), builder.rollouts()]
-    return shard_bytes(held) + (analysis.memory.temporaries or 0.0)
-
-
-def _usable(largest: int, of: int | None, builder: Builder) -> int:
-    """The largest batch up to this that divides ``of`` and is shared by all devices."""
+    name, train = analysis.program.name, builder.config.train
+    unknown = analysis.memory.temporaries is None and name != 'decode'
+    if not analysis.memory.limit or unknown:
+        return Fit(None, None)
+    longest = _edge(analysis, builder, 'sampling.max_response_tokens', _TILE)
     shares = math.prod(builder.mesh.shape[axis] for axis in sharding.RULES['batch'])
-    largest = min(largest, of or largest)
-    for batch in range(largest - largest % shares, 0, -shares):
-        if of is None or of % batch == 0:
-            return batch
-    return 0
+    mini = train.mini_batch_prompts
+    if not works_by_pass(name):
+        step = math.lcm(shares, mini)
+        return Fit(longest, _edge(analysis, builder, 'train.num_prompts', step))
+    largest = _edge(analysis, builder, 'train.micro_batch_prompts', shares)
+    if largest is not None:
+        sizes = range(shares, min(largest, mini) + 1, shares)
+        largest = max((size for size in sizes if mini % size == 0), default=0)
+    return Fit(longest, largest)
 
 
-def ways_out(analysis: Analysis, builder: Builder, edge: Fit) -> list[str]:
-    """The three cheapest changes to a program that does not fit, cheapest first."""
-    memory = analysis.memory
-    ways = [
-        *_batch_ways(analysis, builder, edge),
-        *_layout_ways(analysis, builder),
-    ]
-    shortest = edge.longest_response
-    if shortest and shortest < builder.config.sampling.max_response_tokens:
-        ways.append(f'--config.sampling.max_response_tokens={shortest}')
-    factor = math.ceil(memory.total / memory.limit)
-    ways.append(
-        f'a topology of about {factor * analysis.topology.num_chips} chips, with '
-        f'mesh.fsdp or mesh.rollout {factor} times as large'
-    )
-    return ways[:3]
+def _edge(analysis: Analysis, builder: Builder, key: str, step: int) -> int | None:
+    """The largest multiple of ``step`` that a key can have; ``None``: any.
 
+    Memory is affine in it, as long as devices share it evenly: two points tell.
+    """
 
-def _batch_ways(analysis: Analysis, builder: Builder, edge: Fit) -> list[str]:
-    """Changes that cost no more than the order of the work."""
-    config, ways = builder.config, []
-    if analysis.program.name not in ('train', 'score'):
-        if edge.largest_batch:
-            ways.append(
-                f'--config.{edge.batch}={edge.largest_batch}, which changes the '
-                'experiment: it is the batch of an RL step'
-            )
-        return ways
-    micro = config.train.micro_batch_prompts
-    smallest = _usable(micro - 1, config.train.mini_batch_prompts, builder)
-    if edge.largest_batch:
-        ways.append(f'--config.{edge.batch}={edge.largest_batch}')
-    elif smallest:
-        ways.append(f'--config.{edge.batch}={smallest}, which alone is not enough')
-    logits = 4.0 * config.model.head_chunk_tokens * builder.policy.arch.vocab_size
-    logits /= builder.mesh.shape['tensor']
-    if logits > 0.02 * analysis.memory.total:
-        ways.append(
-            f'--config.model.head_chunk_tokens={config.model.head_chunk_tokens // 2} '
-            f'(about {logits / GIB:.1f} GiB less)'
-        )
-    if analysis.program.name == 'train' and config.model.remat != 'full':
-        ways.append('--config.model.remat=full (a third more products)')
-    return ways
+    def needed(steps: int) -> float:
+        return estimate(analysis, builder, builder.changed({key: steps * step}))
 
-
-def _layout_ways(analysis: Analysis, builder: Builder) -> list[str]:
-    """Changes of the mesh on the same chips."""
-    shape: Any = builder.mesh.shape
-    ways = []
-    if shape['data'] > 1:
-        state = shard_bytes((builder.state(), builder.reference()))
-        saved = state * (1 - 1 / shape['data'])
-        ways.append(
-            f'--config.mesh.data=1 --config.mesh.fsdp={shape["data"] * shape["fsdp"]} '
-            f'(about {saved / GIB:.1f} GiB less)'
-        )
-    heads = builder.policy.arch.num_kv_heads
-    doubled = 2 * shape['tensor']
-    sharded = next((axis for axis in ('fsdp', 'rollout') if shape[axis] % 2 == 0), None)
-    if sharded and heads % doubled == 0:
-        ways.append(
-            f'--config.mesh.tensor={doubled} --config.mesh.{sharded}='
-            f'{shape[sharded] // 2} (halves what a device holds of each layer, of the '
-            'weights that sampling reads and of the cache)'
-        )
-    return ways
+    section, _, field = key.partition('.')
+    first = math.ceil(getattr(getattr(builder.config, section), field) / step)
+    room = analysis.memory.limit - needed(first)
+    second = 2 * first if room >= 0 else first // 2
+    if not second:
+        return 0
+    slope = (needed(second) - needed(first)) / (second - first)
+    if slope <= 0:
+        return None if room >= 0 else 0
+    return step * max(0, first + math.floor(room / slope))

@@ -40,15 +40,11 @@ class Flops:
         """All of them."""
         return self.products + self.kernels
 
-    def times(self, count: int) -> 'Flops':
-        """The same, so many times."""
-        return Flops(self.products * count, self.kernels * count, self.unknown_loops)
-
-    def plus(self, other: 'Flops') -> 'Flops':
-        """Both, one after the other."""
+    def plus(self, other: 'Flops', *, times: int = 1) -> 'Flops':
+        """This, and then another so many times."""
         return Flops(
-            self.products + other.products,
-            self.kernels + other.kernels,
+            self.products + times * other.products,
+            self.kernels + times * other.kernels,
             self.unknown_loops + other.unknown_loops,
         )
 
@@ -70,17 +66,16 @@ def _equation_flops(equation: Any) -> Flops:
     inner = [program_flops(jaxpr) for jaxpr in _jaxprs(params)]
     if name == 'cond':
         return max(inner, key=lambda flops: flops.total)
-    total = Flops()
-    for flops in inner:
-        total = total.plus(flops)
+    times = 1
     if name == 'scan':
-        return total.times(params['length'])
-    if name == 'shard_map':
+        times = params['length']
+    elif name == 'shard_map':
         # Its body is what one device does of the axes that it takes apart.
         mesh = params['mesh'].shape
-        return total.times(math.prod(mesh[axis] for axis in _manual_axes(params)))
-    if name == 'while':
-        return total.plus(Flops(unknown_loops=1))
+        times = math.prod(mesh[axis] for axis in _manual_axes(params))
+    total = Flops(unknown_loops=int(name == 'while'))
+    for flops in inner:
+        total = total.plus(flops, times=times)
     return total
 
 

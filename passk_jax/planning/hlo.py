@@ -82,20 +82,6 @@ class Module:
     entry: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Executions:
-    """How often what runs.
-
-    Attributes:
-        counts: times that each computation of the control flow runs; those that a
-            fusion or a reduction is made of are not among them.
-        unknown_loops: loops whose length could not be read; counted once.
-    """
-
-    counts: Mapping[str, int]
-    unknown_loops: int
-
-
 def parse(text: str) -> Module:
     """Takes the text of a compiled module apart.
 
@@ -154,33 +140,44 @@ def _shapes(text: str) -> tuple[Shape, ...]:
     )
 
 
-def executions(module: Module) -> Executions:
-    """How often each computation of the control flow runs, from the entry on."""
+# An instruction that runs another computation, and the one that it stands in.
+_Frames = tuple[tuple[Computation, Instruction], ...]
+
+
+def executions(module: Module) -> tuple[dict[str, int], int]:
+    """How often each computation of the control flow runs, from the entry on.
+
+    Those that a fusion or a reduction is made of are not among them.
+
+    Returns:
+        Times that each runs, and the number of loops whose length could not be read:
+        those are counted once.
+    """
     counts: dict[str, int] = {}
     unknown = 0
 
-    def visit(name: str, times: int, frames: tuple['_Frame', ...]) -> None:
+    def visit(name: str, times: int, frames: _Frames) -> None:
         nonlocal unknown
         counts[name] = counts.get(name, 0) + times
         computation = module.computations[name]
         for instruction in computation.instructions.values():
+            inside = (*frames, (computation, instruction))
+            length = 1
             if instruction.opcode == 'while':
-                length = _loop_length(module, instruction, computation, frames)
+                length = _loop_length(module, inside)
                 unknown += length is None
-                inside = (*frames, _Frame(computation, instruction))
-                body = instruction.called('body')
-                visit(body, times * (1 if length is None else length), inside)
-            else:
-                for called in _called(instruction):
-                    visit(called, times, (*frames, _Frame(computation, instruction)))
+            for called in _called(instruction):
+                visit(called, times * (1 if length is None else length), inside)
 
     visit(module.entry, 1, ())
-    return Executions(counts, unknown)
+    return counts, unknown
 
 
 def _called(instruction: Instruction) -> Iterator[str]:
     """Computations that an instruction hands over to: all branches of a choice."""
-    if instruction.opcode == 'call':
+    if instruction.opcode == 'while':
+        yield instruction.called('body')
+    elif instruction.opcode == 'call':
         yield instruction.called('to_apply')
     elif instruction.opcode == 'conditional':
         branches = re.search(r'branch_computations=\{([^}]*)\}', instruction.attributes)
@@ -193,69 +190,49 @@ def _called(instruction: Instruction) -> Iterator[str]:
         yield instruction.called('calls') or instruction.called('to_apply')
 
 
-@dataclasses.dataclass(frozen=True)
-class _Frame:
-    """An instruction that is running another computation, and where it stands."""
-
-    computation: Computation
-    instruction: Instruction
-
-
-def _loop_length(
-    module: Module,
-    loop: Instruction,
-    computation: Computation,
-    frames: tuple[_Frame, ...],
-) -> int | None:
+def _loop_length(module: Module, frames: _Frames) -> int | None:
     """Iterations of a ``while``, ``None`` if they do not follow from its text.
 
     Without the compiler's own note the loop must count: a tuple element that starts
     at a constant, is compared with one and has one added to it.
     """
-    note = re.search(r'known_trip_count\D*(\d+)', loop.attributes)
-    if note:
+    computation, loop = frames[-1]
+    if note := re.search(r'known_trip_count\D*(\d+)', loop.attributes):
         return int(note[1])
     condition = module.computations[loop.called('condition')]
     body = module.computations[loop.called('body')]
     compared = condition.instructions[condition.root]
     if compared.opcode != 'compare':
         return None
-    inside = (*frames, _Frame(computation, loop))
     counter = _element_index(condition, compared.operands[0])
-    limit = _constant(condition, compared.operands[1], inside)
-    if counter is None or limit is None:
+    if counter is None:
         return None
-    tuple_of = computation.operand(loop, 0)
-    start = _constant(computation, tuple_of.operands[counter], frames)
-    step = _step(body, counter, inside)
-    if start is None or not step:
-        return None
-    direction = re.search(r'direction=(\w\w)', compared.attributes)[1]
-    if direction in ('LE', 'GE'):
-        limit += 1 if direction == 'LE' else -1
-    elif direction not in ('LT', 'GT', 'NE'):
-        return None
-    return max(0, math.ceil((limit - start) / step))
-
-
-def _step(body: Computation, counter: int, inside: tuple[_Frame, ...]) -> int | None:
-    """What a loop's body adds to the counter, an element of the tuple it carries."""
     added = body.operand(body.instructions[body.root], counter)
     if added is None or added.opcode != 'add':
         return None
-    steps = [
-        _constant(body, name, inside)
-        for name in added.operands
-        if _element_index(body, name) != counter
-    ]
-    return steps[0] if len(steps) == 1 else None
+    others = [x for x in added.operands if _element_index(body, x) != counter]
+    step = _constant(body, others[0], frames) if len(others) == 1 else None
+    limit = _constant(condition, compared.operands[1], frames)
+    carried = computation.operand(loop, 0)
+    start = _constant(computation, carried.operands[counter], frames[:-1])
+    direction = re.search(r'direction=(\w\w)', compared.attributes)[1]
+    if None in (start, limit, step) or step == 0 or direction == 'EQ':
+        return None
+    limit += {'LE': 1, 'GE': -1}.get(direction, 0)
+    return max(0, math.ceil((limit - start) / step))
+
+
+def _source(computation: Computation, name: str) -> Instruction | None:
+    """What a value is a copy of; ``None`` if it is not here."""
+    instruction = computation.instructions.get(name)
+    while instruction is not None and instruction.opcode in ('copy', 'bitcast'):
+        instruction = computation.operand(instruction, 0)
+    return instruction
 
 
 def _element_index(computation: Computation, name: str) -> int | None:
     """Which element of its parameter a computation calls ``name``."""
-    instruction = computation.instructions.get(name)
-    while instruction is not None and instruction.opcode in ('copy', 'bitcast'):
-        instruction = computation.operand(instruction, 0)
+    instruction = _source(computation, name)
     if instruction is None or instruction.opcode != 'get-tuple-element':
         return None
     source = computation.operand(instruction, 0)
@@ -264,23 +241,17 @@ def _element_index(computation: Computation, name: str) -> int | None:
     return int(re.search(r'index=(\d+)', instruction.attributes)[1])
 
 
-def _constant(
-    computation: Computation, name: str, frames: tuple[_Frame, ...]
-) -> int | None:
+def _constant(computation: Computation, name: str, frames: _Frames) -> int | None:
     """The integer that a value always is, looked up through the loops around it."""
-    instruction = computation.instructions.get(name)
-    while instruction is not None and instruction.opcode in ('copy', 'bitcast'):
-        instruction = computation.operand(instruction, 0)
-    if instruction is None:
-        return None
-    if instruction.opcode == 'constant':
+    instruction = _source(computation, name)
+    if instruction is not None and instruction.opcode == 'constant':
         match = re.fullmatch(r'-?\d+', instruction.literal)
         return int(match[0]) if match else None
     index = _element_index(computation, name)
-    if index is None or not frames or frames[-1].instruction.opcode != 'while':
+    if index is None or not frames or frames[-1][1].opcode != 'while':
         return None
-    outer = frames[-1]
-    carried = outer.computation.operand(outer.instruction, 0)
+    outer, loop = frames[-1]
+    carried = outer.operand(loop, 0)
     if carried is None or index >= len(carried.operands):
         return None
-    return _constant(outer.computation, carried.operands[index], frames[:-1])
+    return _constant(outer, carried.operands[index], frames[:-1])

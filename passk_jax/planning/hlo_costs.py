@@ -13,8 +13,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
 from passk_jax.planning.hlo import (
     Computation,
     Instruction,
@@ -88,10 +86,10 @@ class Costs:
 def count(text: str, *, num_devices: int) -> Costs:
     """Counts a compiled program of ``num_devices`` devices from its text."""
     module = parse(text)
-    runs = executions(module)
+    runs, unknown_loops = executions(module)
     flops = memory = 0.0
     collectives: dict[str, Traffic] = {}
-    for name, times in runs.counts.items():
+    for name, times in runs.items():
         computation = module.computations[name]
         for instruction in computation.instructions.values():
             memory += times * _memory(module, computation, instruction)
@@ -103,7 +101,7 @@ def count(text: str, *, num_devices: int) -> Costs:
                     collectives[kind] = Traffic(
                         old.count + times, old.size + times * size
                     )
-    return Costs(flops, memory, dict(sorted(collectives.items())), runs.unknown_loops)
+    return Costs(flops, memory, dict(sorted(collectives.items())), unknown_loops)
 
 
 def _with_fused(
@@ -207,66 +205,31 @@ def _fusion_memory(
 
 
 def _flops(computation: Computation, instruction: Instruction) -> float:
+    """Two for each multiplication of a matrix product, however it is spelled.
+
+    Every size of a product stands in two of left, right and result, but for those of
+    batch axes, which stand in all three: a root of all sizes is what is multiplied. So
+    padding is none of it, which most of the window is when a TPU makes a convolution
+    of a product with batch axes. There are no other convolutions here.
+    """
     if instruction.opcode not in ('dot', 'convolution'):
         return 0.0
-    shapes = _operand_shapes(computation, instruction)
-    left, right = shapes[0][0].dims, shapes[1][0].dims
-    out = instruction.shapes[0].dims
+    left, right = (each[0].dims for each in _operand_shapes(computation, instruction))
+    sizes = left, right, instruction.shapes[0].dims
     if instruction.opcode == 'dot':
-        axes = _integers(r'lhs_contracting_dims=\{([\d,]*)\}', instruction.attributes)
-        return 2.0 * math.prod(out) * math.prod(left[axis] for axis in axes)
-    return 2.0 * _multiplications(instruction.attributes, left, right, out)
-
-
-def _multiplications(
-    attributes: str, left: tuple[int, ...], right: tuple[int, ...], out: tuple[int, ...]
-) -> float:
-    """Multiplications of a convolution, which is what a TPU makes of every product.
-
-    Those with padding do not count, as in XLA's own analysis: a product with a batch
-    axis is a convolution over that axis, most of whose window is padding.
-    """
-    labels = re.search(r'dim_labels=(\w+)_(\w+)->(\w+)', attributes)
-    if labels is None:
-        return math.prod(out) * math.prod(left)
-    of_left, of_right, of_out = labels.groups()
-    window = re.search(r'window=\{([^}]*)\}', attributes)
-    fields = dict(part.split('=') for part in window[1].split()) if window else {}
-
-    def field(name: str, axis: int, default: str) -> str:
-        return fields[name].split('x')[axis] if name in fields else default
-
-    total = float(right[of_right.index('i')])
-    total *= out[of_out.index('b')] * out[of_out.index('f')]
-    for axis in range(len(of_out) - 2):
-        label = str(axis)
-        total *= _valid_pairs(
-            left[of_left.index(label)],
-            right[of_right.index(label)],
-            out[of_out.index(label)],
-            stride=int(field('stride', axis, '1')),
-            low=int(field('pad', axis, '0_0').split('_')[0]),
-            left_dilation=int(field('lhs_dilate', axis, '1')),
-            right_dilation=int(field('rhs_dilate', axis, '1')),
-        )
-    return total
-
-
-def _valid_pairs(
-    left: int,
-    right: int,
-    out: int,
-    *,
-    stride: int,
-    low: int,
-    left_dilation: int,
-    right_dilation: int,
-) -> int:
-    """Pairs of window and output position that meet an element, on one axis."""
-    outputs, windows = np.arange(out)[:, None], np.arange(right)[None, :]
-    place = outputs * stride + windows * right_dilation - low
-    inside = (place >= 0) & (place < (left - 1) * left_dilation + 1)
-    return int((inside & (place % left_dilation == 0)).sum())
+        axes = re.search(r'lhs_batch_dims=\{([\d,]*)\}', instruction.attributes)
+        shared = [left[int(axis)] for axis in axes[1].split(',')] if axes else []
+    else:
+        labels = re.search(r'dim_labels=(\w+)_(\w+)->(\w+)', instruction.attributes)
+        named = map(zip, labels.groups(), sizes)
+        first, *others = map(dict, named)
+        shared = [
+            size
+            for axis, size in first.items()
+            if axis.isdigit() and all(other[axis] == size for other in others)
+        ]
+    squared = math.prod(map(math.prod, sizes)) // math.prod(shared)
+    return 2.0 * math.sqrt(squared)
 
 
 def _collective(
@@ -316,8 +279,3 @@ def group_size(attributes: str, num_devices: int) -> int:
         axes = re.findall(r"'(\w+)'(?::\(\d+\)(\d+))?", match[2])
         return math.prod(int(part or sizes[axis]) for axis, part in axes)
     return num_devices
-
-
-def _integers(pattern: str, text: str) -> list[int]:
-    match = re.search(pattern, text)
-    return [int(each) for each in match[1].split(',') if each] if match else []

@@ -7,24 +7,20 @@ calls, with :class:`jax.ShapeDtypeStruct` and shardings in place of arrays: no w
 made or read, and every prompt and response is as long as the configuration lets it be.
 """
 
-import contextlib
 import dataclasses
-import json
 import math
-import pathlib
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 from jax import numpy as jnp
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 from passk_jax import learner, sharding
 from passk_jax.config import ExperimentConfig
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Cache, Policy
-from passk_jax.models.published import PUBLISHED
+from passk_jax.models.transformer import Prefix
 from passk_jax.planning.flops import decode_flops, model_flops
 from passk_jax.sampling import distribution
 from passk_jax.types import Prompts, Rollouts
@@ -38,6 +34,7 @@ class Program:
         name: one of :data:`PROGRAMS`.
         function: jitted; what it may overwrite is donated.
         arguments: ``ShapeDtypeStruct`` with shardings.
+        mesh: that these are of.
         resident: bytes a device holds all the while besides the arguments: the parts
             of the training state that the program does not take.
         useful_flops: what its mathematics needs, over all devices.
@@ -47,46 +44,44 @@ class Program:
     name: str
     function: Any
     arguments: tuple[Any, ...]
+    mesh: Mesh | AbstractMesh
     resident: float
     useful_flops: float
     num_tokens: int
 
 
-@contextlib.contextmanager
-def readable_source(config: ExperimentConfig) -> Iterator[ExperimentConfig]:
-    """The configuration with a ``model.source`` whose ``config.json`` can be read here.
+def abstract_mesh(sizes: Mapping[str, int]) -> AbstractMesh:
+    """A mesh of no devices: good for shapes and shardings."""
+    types = (AxisType.Auto,) * len(sizes)
+    return AbstractMesh(tuple(sizes.values()), tuple(sizes), axis_types=types)
 
-    A published model that is no directory here is described by published.py instead
-    of the hub, which a plan does not need.
-    """
-    source = config.model.source
-    if source not in PUBLISHED or pathlib.Path(source).expanduser().is_dir():
-        yield config
-        return
-    with tempfile.TemporaryDirectory() as directory:
-        path = pathlib.Path(directory) / 'config.json'
-        path.write_text(json.dumps(PUBLISHED[source]))
-        model = dataclasses.replace(config.model, source=directory)
-        yield dataclasses.replace(config, model=model)
+
+def tree_bytes(tree: Any) -> float:
+    """Bytes of a tree of shapes, over all devices."""
+    return float(sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree)))
 
 
 def shard_bytes(tree: Any) -> float:
     """Bytes of a tree of shapes with shardings on one device."""
-    return float(
-        sum(
-            math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize
-            for x in jax.tree.leaves(tree)
-        )
+    shards = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.sharding.shard_shape(x.shape), x.dtype), tree
     )
+    return tree_bytes(shards)
 
 
 @dataclasses.dataclass(frozen=True)
 class Builder:
-    """Makes the programs of a configuration; use it under its abstract mesh."""
+    """Makes the programs of a configuration.
+
+    Attributes:
+        config: the experiment.
+        policy: its policy.
+        mesh: its devices, or an abstract mesh: good for shapes alone.
+    """
 
     config: ExperimentConfig
     policy: Policy
-    mesh: Mesh
+    mesh: Mesh | AbstractMesh
 
     def build(self, name: str) -> Program:
         """The program of this name.
@@ -97,6 +92,23 @@ class Builder:
         if name not in PROGRAMS:
             raise ValueError(f'program {name!r} is none of {list(PROGRAMS)}')
         return PROGRAMS[name](self)
+
+    def changed(self, overrides: Mapping[str, Any]) -> 'Builder':
+        """The same experiment with other values, on an abstract mesh.
+
+        Args:
+            overrides: dotted key (``'mesh.fsdp'``) -> value; nothing is checked.
+        """
+        config, sizes = self.config, dict(self.mesh.shape)
+        for key, value in overrides.items():
+            section, _, name = key.partition('.')
+            part = dataclasses.replace(getattr(config, section), **{name: value})
+            config = dataclasses.replace(config, **{section: part})
+            if section == 'mesh':
+                sizes[name] = value
+        arch = dataclasses.replace(self.policy.arch, remat=config.model.remat)
+        policy = Policy(arch, config.model.head_chunk_tokens)
+        return Builder(config, policy, abstract_mesh(sizes))
 
     def state(self) -> learner.TrainState:
         """The training state."""
@@ -146,46 +158,65 @@ class Builder:
             entropies=self.by_rollout(jnp.float32, T),
         )
 
-    def decoding_weights(self) -> Any:
-        """The weights that sampling reads, from :func:`policies.for_decoding`."""
-        shapes = jax.eval_shape(
-            lambda params: policies.for_decoding(self.policy, params),
-            policies.param_shapes(self.policy, self.mesh),
-        )
-        return {
-            name: self.array(
-                sharding.gathered(policies.param_axes(name)), x.shape, x.dtype
-            )
-            for name, x in shapes.items()
-        }
+    def constrained(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function gives, split as its own last constraints say.
 
-    def prefix(self) -> Any:
-        """The keys and values of a step's prompts."""
-        _, prefix = jax.eval_shape(
-            lambda weights, prompts: policies.prefill(self.policy, weights, prompts),
-            self.decoding_weights(),
-            self.prompts(),
-        )
-        return jax.tree.map(
-            lambda x: self.array(
-                ('batch', 'kv_heads', None, None)[: x.ndim], x.shape, x.dtype
-            ),
-            prefix,
+        Raises:
+            ValueError: an array is not constrained; scalars need not be.
+        """
+        with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
+            traced, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        specs = {
+            equation.outvars[0]: equation.params['sharding'].spec
+            for equation in traced.eqns
+            if equation.primitive.name == 'sharding_constraint'
+        }
+        leaves, tree = jax.tree.flatten(shapes)
+        placed = []
+        for x, variable in zip(leaves, traced.jaxpr.outvars, strict=True):
+            if x.ndim and variable not in specs:
+                raise ValueError(f'{function} does not say where {x} lies')
+            spec = specs[variable] if x.ndim else PartitionSpec()
+            sharding_of_x = NamedSharding(self.mesh, spec)
+            placed.append(
+                jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding_of_x)
+            )
+        return jax.tree.unflatten(tree, placed)
+
+    def decoding_weights(self) -> policies.Params:
+        """The weights that sampling reads."""
+        params = policies.param_shapes(self.policy, self.mesh)
+        return self.constrained(
+            lambda params: policies.for_decoding(self.policy, params), params
         )
 
     def cache(self) -> Cache:
-        """The keys and values of a step's responses."""
-        cache = jax.eval_shape(
+        """The keys and values of a step's responses, but for the last tokens'."""
+        sampling = self.config.sampling
+        return self._cache(
+            sampling.num_rollouts, max(sampling.max_response_tokens - 1, 1)
+        )
+
+    def prefix(self) -> Prefix:
+        """The keys and values of a step's prompts: like a cache of one rollout."""
+
+        def of_prompt(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+            spec, shape = list(x.sharding.spec), list(x.shape)
+            del spec[2], shape[2]
+            split = NamedSharding(self.mesh, PartitionSpec(*spec))
+            return jax.ShapeDtypeStruct(tuple(shape), x.dtype, sharding=split)
+
+        layers = self._cache(1, self.config.data.max_prompt_tokens).layers
+        return Prefix(jax.tree.map(of_prompt, layers), self.prompts().lengths)
+
+    def _cache(self, num_rollouts: int, num_tokens: int) -> Cache:
+        return self.constrained(
             lambda: policies.empty_cache(
                 self.policy,
                 num_prompts=self.config.train.num_prompts,
-                num_rollouts=self.config.sampling.num_rollouts,
-                num_tokens=max(self.config.sampling.max_response_tokens - 1, 1),
+                num_rollouts=num_rollouts,
+                num_tokens=num_tokens,
             )
-        )
-        axes = ('batch', 'kv_heads', 'rollouts', None, None)
-        return jax.tree.map(
-            lambda x: self.array(axes[: x.ndim], x.shape, x.dtype), cache
         )
 
     def forward_flops(self) -> float:
@@ -197,15 +228,6 @@ class Builder:
             num_rollouts=config.sampling.num_rollouts,
             prompt_tokens=config.data.max_prompt_tokens,
             response_tokens=config.sampling.max_response_tokens,
-        )
-
-    def num_tokens(self) -> int:
-        """Response tokens of a step."""
-        sampling = self.config.sampling
-        return (
-            self.config.train.num_prompts
-            * sampling.num_rollouts
-            * sampling.max_response_tokens
         )
 
 
@@ -229,9 +251,10 @@ def _train(builder: Builder) -> Program:
         'train',
         step,
         (builder.state(), builder.rollouts(), advantages, reference),
+        builder.mesh,
         0.0,
         passes * builder.forward_flops(),
-        builder.num_tokens(),
+        math.prod(builder.rollouts().tokens.shape),
     )
 
 
@@ -259,9 +282,10 @@ def _score(builder: Builder) -> Program:
         'score',
         jax.jit(score),
         (state.params, builder.rollouts()),
+        builder.mesh,
         shard_bytes(state.opt_state) + shard_bytes(builder.reference()),
         builder.forward_flops(),
-        builder.num_tokens(),
+        math.prod(builder.rollouts().tokens.shape),
     )
 
 
@@ -283,6 +307,7 @@ def _prefill(builder: Builder) -> Program:
         'prefill',
         jax.jit(prefill),
         (state.params, builder.prompts()),
+        builder.mesh,
         shard_bytes(state.opt_state) + shard_bytes(builder.reference()),
         useful,
         P * S,
@@ -323,6 +348,7 @@ def _decode(builder: Builder) -> Program:
             builder.by_rollout(jnp.float32, 2),
             settings,
         ),
+        builder.mesh,
         # The rollouts so far are there too, as many bytes as the learner will take.
         shard_bytes((builder.state(), builder.reference(), builder.rollouts())),
         decode_flops(builder.policy.arch, sequences=sequences, context_tokens=context),

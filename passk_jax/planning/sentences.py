@@ -7,10 +7,11 @@ from passk_jax.models import hf_config
 from passk_jax.models import policy as policies
 from passk_jax.planning.analysis import Analysis
 from passk_jax.planning.chips import GIB
-from passk_jax.planning.fits import Fit, ways_out
+from passk_jax.planning.fits import Fit
 from passk_jax.planning.programs import Builder, shard_bytes
 from passk_jax.planning.table import decimal
 from passk_jax.planning.topologies import Topology
+from passk_jax.planning.ways import Way, ways_out
 
 
 def introduction(builder: Builder, topology: Topology, *, source: str) -> list[str]:
@@ -45,13 +46,10 @@ def introduction(builder: Builder, topology: Topology, *, source: str) -> list[s
     return [*lines, '']
 
 
-def readings(
-    analyses: Sequence[Analysis], builder: Builder, *, measured: bool
-) -> list[str]:
+def readings(analyses: Sequence[Analysis], builder: Builder) -> list[str]:
     """How the table's edges were had, and what it leaves unsaid, a sentence a line."""
-    how = 'two compilations of each program' if measured else 'a model of its memory'
     lines = [
-        f'Longest response and largest batch are estimates, by {how}; the batch is '
+        'Longest response and largest batch are estimates from shapes; the batch is '
         'train.micro_batch_prompts of train and score, train.num_prompts of the others.'
     ]
     source = builder.config.model.source
@@ -80,12 +78,21 @@ def overflows(
             '',
             f'{analysis.program.name} does not fit: it needs '
             f'{memory.total / GIB:.2f} GiB of the {memory.limit / GIB:.2f} GiB that a '
-            'program has on a chip. The cheapest ways out, cheapest first:',
+            'program has on a chip. The cheapest ways out, as estimates from shapes:',
             '',
         ]
         ways = ways_out(analysis, builder, edge)
-        lines += [f'{i}. {way}' for i, way in enumerate(ways, start=1)]
+        chips = analysis.topology.num_chips
+        lines += [f'{i}. {_way(way, chips)}' for i, way in enumerate(ways, start=1)]
     return lines
+
+
+def _way(way: Way, num_chips: int) -> str:
+    options = ' '.join(f'--config.{key}={x}' for key, x in way.overrides.items())
+    where = '' if way.num_chips == num_chips else f'on {way.num_chips:,} chips, '
+    saved = f'at least {way.saved / GIB:.2f} GiB less'
+    alone = '' if way.enough else ', which alone is not enough'
+    return f'{where}{options}: {saved}{alone} (at the cost of {way.cost})'
 
 
 def _decoding(analysis: Analysis, builder: Builder) -> str:

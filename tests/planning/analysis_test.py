@@ -15,7 +15,8 @@ class Refusing:
     """A traced program that no chip has the memory for."""
 
     def __init__(self, program, message):
-        self.jaxpr = program.function.trace(*program.arguments).jaxpr
+        with jax.sharding.use_abstract_mesh(program.mesh.abstract_mesh):
+            self.jaxpr = program.function.trace(*program.arguments).jaxpr
         self.message = message
 
     def trace(self, *arguments):
@@ -31,7 +32,9 @@ class Refusing:
 def test_memory_is_what_the_compiler_allots_and_what_is_there_anyhow(builder, topology):
     program = builder.build('score')
     have = analyse(program, topology).memory
-    compiled = program.function.lower(*program.arguments).compile().memory_analysis()
+    with jax.sharding.use_abstract_mesh(program.mesh.abstract_mesh):
+        lowered = program.function.lower(*program.arguments)
+    compiled = lowered.compile().memory_analysis()
     # The rollouts' figures that scoring does not use are there all the same.
     assert have.arguments == shard_bytes(program.arguments)
     assert have.arguments > compiled.argument_size_in_bytes
@@ -118,14 +121,14 @@ WHOLE = (
 
 @pytest.mark.parametrize(('message', 'more'), [(APART, 16.24), (WHOLE, 20.5 - 2)])
 def test_both_refusals_of_the_compiler_are_read(message, more):
-    temporaries, limit = overflow(message)(2 * GIB)
+    temporaries, limit = overflow(message, arguments=2 * GIB)
     assert temporaries == pytest.approx(more * GIB)
     assert limit == 15.75 * GIB
 
 
 @pytest.mark.parametrize('message', ['INTERNAL: oh', 'RESOURCE_EXHAUSTED: of patience'])
 def test_another_refusal_is_no_overflow(message):
-    assert overflow(message) is None
+    assert overflow(message, arguments=1.0) is None
 
 
 def test_a_refusal_for_want_of_memory_is_a_result(builder, topology):

@@ -152,13 +152,6 @@ def test_groups_are_read_in_all_spellings(groups, size):
             'window={size=2}, dim_labels=b0f_0io->bf0',
             2 * 16 * 32 * 64,
         ),
-        (
-            '1,5,1',
-            '3,1,1',
-            '1,5,1',
-            'window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f',
-            3 * 5 - 2,
-        ),
     ],
 )
 def test_products_as_convolutions_count_without_padding(

@@ -1,54 +1,18 @@
-import dataclasses
 import math
 
 import jax
 import numpy as np
 import pytest
+from jax import numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
 from passk_jax import learner, sampling
-from passk_jax.models import hf_config
 from passk_jax.models import policy as policies
 from passk_jax.planning import programs
-from passk_jax.planning.programs import PROGRAMS, readable_source, shard_bytes
+from passk_jax.planning.programs import PROGRAMS, shard_bytes, tree_bytes
 from passk_jax.types import Prompts
 from tests import tiny
 from tests.planning.conftest import make_builder
-
-
-def with_source(source):
-    config = tiny.make_config()
-    model = dataclasses.replace(config.model, source=source, family='')
-    return dataclasses.replace(config, model=model)
-
-
-def test_a_published_model_is_read_without_the_hub(monkeypatch):
-    monkeypatch.setenv('HF_HUB_OFFLINE', '1')
-    config = with_source('Qwen/Qwen2.5-7B-Instruct')
-    with readable_source(config) as readable:
-        assert readable.model.source != config.model.source
-        arch = hf_config.arch_from_hf(
-            readable.model.source,
-            param_dtype='float32',
-            compute_dtype='bfloat16',
-            remat='full',
-            attention='plain',
-        )
-    assert (arch.num_layers, arch.embed_dim) == (28, 3584)
-
-
-def test_a_directory_of_that_name_comes_first(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / 'Qwen' / 'Qwen2.5-7B-Instruct').mkdir(parents=True)
-    config = with_source('Qwen/Qwen2.5-7B-Instruct')
-    with readable_source(config) as readable:
-        assert readable is config
-
-
-def test_another_model_is_left_to_whoever_reads_it():
-    config = with_source('mine/model')
-    with readable_source(config) as readable:
-        assert readable is config
 
 
 def test_a_device_holds_its_shard_of_what_is_split(builder):
@@ -60,6 +24,43 @@ def test_a_device_holds_its_shard_of_what_is_split(builder):
         None,
     ]
     assert shard_bytes(tree) == 4 * 3 * 4 + 5
+    assert tree_bytes(tree) == 8 * 3 * 4 + 5
+
+
+def test_a_function_that_does_not_say_where_its_result_lies_is_refused(builder):
+    assert builder.constrained(lambda: jnp.int32(0)).sharding.is_fully_replicated
+    with pytest.raises(ValueError, match=r'does not say where .* lies'):
+        builder.constrained(lambda: jnp.zeros((8,)))
+
+
+def test_what_sampling_keeps_lies_where_the_compiler_puts_it(builder):
+    """The sampler's own functions, compiled, against what their constraints say."""
+    sizes = {'num_prompts': 8, 'num_rollouts': 4, 'num_tokens': 4}
+
+    def made():
+        params = policies.init_params(builder.policy, jax.random.key(0), builder.mesh)
+        weights = policies.for_decoding(builder.policy, params)
+        return weights, policies.empty_cache(builder.policy, **sizes).layers
+
+    with jax.set_mesh(builder.mesh):
+        arrays = jax.jit(made)()
+    want = builder.decoding_weights(), builder.cache().layers
+    assert jax.tree.structure(arrays) == jax.tree.structure(want)
+    for have, shape in zip(*map(jax.tree.leaves, (arrays, want)), strict=True):
+        assert have.shape == shape.shape
+        assert have.sharding.is_equivalent_to(shape.sharding, have.ndim)
+
+
+def test_a_changed_experiment_has_its_own_mesh_policy_and_sizes(builder):
+    overrides = {'mesh.fsdp': 4, 'mesh.rollout': 1, 'model.remat': 'full'}
+    other = builder.changed(overrides | {'model.head_chunk_tokens': 3})
+    assert dict(other.mesh.shape) == {'data': 1, 'fsdp': 4, 'rollout': 1, 'tensor': 2}
+    assert (other.config.mesh.fsdp, other.config.model.remat) == (4, 'full')
+    assert (other.policy.arch.remat, other.policy.head_chunk_tokens) == ('full', 3)
+    want = make_builder(other.config, fsdp=4, rollout=1)
+    for name in PROGRAMS:
+        have = other.build(name)
+        assert shard_bytes(have.arguments) == shard_bytes(want.build(name).arguments)
 
 
 def test_an_unknown_program_is_refused_with_the_choices(builder):
@@ -73,7 +74,8 @@ def test_every_argument_says_where_it_lies(builder, name):
     leaves = jax.tree.leaves(program.arguments)
     assert all(isinstance(x.sharding, NamedSharding) for x in leaves)
     # And the program takes them as they are.
-    program.function.trace(*program.arguments)
+    with jax.sharding.use_abstract_mesh(program.mesh.abstract_mesh):
+        program.function.trace(*program.arguments)
 
 
 def test_the_rollouts_are_those_that_sampling_gives(builder):
@@ -106,7 +108,8 @@ def test_the_rollouts_are_those_that_sampling_gives(builder):
 
 def test_decoding_goes_on_from_what_prefill_made(builder):
     prefill, decode = builder.build('prefill'), builder.build('decode')
-    weights, (_, prefix) = jax.eval_shape(prefill.function, *prefill.arguments)
+    with jax.sharding.use_abstract_mesh(prefill.mesh.abstract_mesh):
+        weights, (_, prefix) = jax.eval_shape(prefill.function, *prefill.arguments)
     shapes = jax.tree.map(
         lambda x: (x.shape, x.dtype), (weights, prefix, decode.arguments[:2])
     )
@@ -115,7 +118,8 @@ def test_decoding_goes_on_from_what_prefill_made(builder):
 
 def test_a_decode_step_gives_the_cache_back_in_its_place(builder):
     decode = builder.build('decode')
-    compiled = decode.function.lower(*decode.arguments).compile()
+    with jax.sharding.use_abstract_mesh(decode.mesh.abstract_mesh):
+        compiled = decode.function.lower(*decode.arguments).compile()
     cache = shard_bytes(builder.cache().layers)
     assert compiled.memory_analysis().alias_size_in_bytes >= cache
 
@@ -138,21 +142,19 @@ def test_the_whole_state_is_there_whatever_runs(builder):
 def test_a_reference_policy_stays_in_memory():
     without = make_builder()
     builder = make_builder(tiny.make_config(loss__kl_coef=0.1))
-    with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
-        more = shard_bytes(policies.param_shapes(builder.policy, builder.mesh))
-        for name in ('score', 'prefill', 'decode'):
-            one, other = without.build(name), builder.build(name)
-            assert other.resident == one.resident + more
-        train = builder.build('train')
-        assert train.arguments[-1] is not None
-        # The reference's own pass, besides forward and backward.
-        assert train.useful_flops == 4 * builder.forward_flops()
+    more = shard_bytes(policies.param_shapes(builder.policy, builder.mesh))
+    for name in ('score', 'prefill', 'decode'):
+        one, other = without.build(name), builder.build(name)
+        assert other.resident == one.resident + more
+    train = builder.build('train')
+    assert train.arguments[-1] is not None
+    # The reference's own pass, besides forward and backward.
+    assert train.useful_flops == 4 * builder.forward_flops()
 
 
 def test_several_updates_need_a_pass_for_the_old_log_probs():
     builder = make_builder(tiny.make_config(train__mini_batch_prompts=4))
-    with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
-        train, score = builder.build('train'), builder.build('score')
+    train, score = builder.build('train'), builder.build('score')
     assert train.useful_flops == 4 * score.useful_flops
 
 

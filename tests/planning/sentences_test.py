@@ -6,6 +6,7 @@ from passk_jax.planning.chips import GIB
 from passk_jax.planning.flops import Flops
 from passk_jax.planning.hlo_costs import Costs
 from passk_jax.planning.programs import shard_bytes
+from passk_jax.planning.ways import Way
 
 
 def analysed(builder, topology, name, **memory):
@@ -29,16 +30,14 @@ def test_a_plan_by_shapes_alone_says_so(builder):
     assert 'shapes alone' in text
 
 
-def test_estimates_say_what_they_rest_on(builder, topology):
-    (model,) = sentences.readings([], builder, measured=False)
-    (measured,) = sentences.readings([], builder, measured=True)
-    assert 'by a model of its memory' in model
-    assert 'by two compilations' in measured
+def test_edges_are_called_estimates(builder):
+    (line,) = sentences.readings([], builder)
+    assert line.startswith('Longest response and largest batch are estimates')
 
 
 def test_a_decode_step_reads_its_weights_and_its_cache(builder, topology):
     analysis = analysed(builder, topology, 'decode')
-    line = sentences.readings([analysis], builder, measured=False)[-1]
+    line = sentences.readings([analysis], builder)[-1]
     parts = builder.decoding_weights(), builder.prefix(), builder.cache()
     size = shard_bytes(parts)
     # Eight chips, 32 sequences: a token is a quarter of what a chip reads.
@@ -51,19 +50,29 @@ def test_a_loop_of_unknown_length_is_told(builder, topology):
     analysis = analysed(builder, topology, 'score')
     costs = Costs(1.0, 1.0, {}, unknown_loops=2)
     told = dataclasses.replace(analysis, costs=costs)
-    lines = sentences.readings([told], builder, measured=False)
+    lines = sentences.readings([told], builder)
     assert 'score: 2 loops of unknown length, once.' in lines
 
 
 def test_an_overflow_is_a_sentence_and_three_ways_out(builder, topology):
-    over = analysed(builder, topology, 'train', temporaries=7.5 * GIB)
-    fitting = analysed(builder, topology, 'score')
-    edges = [fits.fit(each, builder) for each in (over, fitting)]
-    lines = sentences.overflows([over, fitting], edges, builder)
-    assert lines[1].startswith(
-        'train does not fit: it needs 8.50 GiB of the 4.00 GiB that a program has'
-    )
+    held = shard_bytes(builder.build('decode').arguments)
+    sizes = {'arguments': held, 'temporaries': 0.0, 'limit': 0.8 * held}
+    over = analysed(builder, topology, 'decode', **sizes)
+    both = [over, analysed(builder, topology, 'score')]
+    edges = [fits.fit(each, builder) for each in both]
+    lines = sentences.overflows(both, edges, builder)
+    assert lines[1].startswith('decode does not fit: it needs ')
+    assert 'GiB that a program has on a chip' in lines[1]
     assert [line[:3] for line in lines[3:]] == ['1. ', '2. ', '3. ']
+
+
+def test_a_way_out_says_what_it_saves_and_costs():
+    way = Way({'mesh.fsdp': 4, 'mesh.data': 1}, 'time', 8, 1.5 * GIB, enough=True)
+    words = '--config.mesh.fsdp=4 --config.mesh.data=1: at least 1.50 GiB less'
+    assert sentences._way(way, 8) == f'{words} (at the cost of time)'
+    short = dataclasses.replace(way, enough=False)
+    assert ', which alone is not enough (' in sentences._way(short, 8)
+    assert sentences._way(way, 4).startswith('on 8 chips, --config.mesh.fsdp=4')
 
 
 def test_nothing_is_said_of_what_fits(builder, topology):

@@ -14,7 +14,7 @@ from passk_jax.planning.topologies import parse
 
 def analysed(name='train', *, topology='v5e:2x2', costs=None, **memory):
     """A program of which these figures are known."""
-    program = Program(name, None, (), 0.0, useful_flops=394e12, num_tokens=1000)
+    program = Program(name, None, (), None, 0.0, useful_flops=394e12, num_tokens=1000)
     sizes = {
         'arguments': 2 * GIB,
         'outputs': 0.0,
@@ -26,7 +26,7 @@ def analysed(name='train', *, topology='v5e:2x2', costs=None, **memory):
     return Analysis(program, parse(topology), known, Flops(788e12), costs)
 
 
-EDGE = Fit(5_000, 'train.num_prompts', 12)
+EDGE = Fit(5_000, 12)
 
 
 def rows(*analyses, edge=EDGE):
@@ -67,7 +67,7 @@ def test_what_does_not_fit_is_seen(memory, cell):
 
 def test_rows_that_nothing_is_known_of_are_left_out():
     known = analysed(topology='cpu:4', limit=0.0, temporaries=None, outputs=None)
-    have = rows(known, edge=Fit(None, '', None))
+    have = rows(known, edge=Fit(None, None))
     assert set(have) == {'a chip', 'arguments', 'resident besides', 'total', 'FLOP'} | {
         'of them useful'
     }
@@ -111,5 +111,5 @@ def test_numbers_have_three_figures_and_a_prefix(value, text):
 
 def test_the_cells_of_a_row_are_as_many_as_programs():
     analyses = [analysed(), dataclasses.replace(analysed('score'))]
-    have = table.plan_rows(analyses, [Fit(None, '', None)] * 2)
+    have = table.plan_rows(analyses, [Fit(None, None)] * 2)
     assert {len(row) for row in have} == {3}
