@@ -7,8 +7,8 @@ besides is taken in two parts:
 * what it is known to make goes with its shapes: the gradients, what the backward pass
   keeps, logits; the weights, keys and values of ``prefill``; a copy of those of
   ``decode``;
-* the rest grows with the hidden states that a pass has on a device, and is not taken
-  to shrink with them: so more is saved than is promised.
+* the rest, as what a backward pass computes anew, may grow with the hidden states that
+  a pass has on a device, and is not taken to shrink: so more is saved than is promised.
 
 :func:`fit` finds where that meets the limit. To be tried, not believed.
 """
@@ -75,6 +75,8 @@ def estimate(analysis: Analysis, builder: Builder, other: Builder) -> float:
     total = memory.total - held + now_held
     if known:
         total += of_known * (now_known / known - 1)
+    if name == 'train':
+        total += max(0.0, _backward(other)[1] - _backward(builder)[1])
     growth = _passed(other, name)[0] / _passed(builder, name)[0]
     return total + (made - of_known) * max(0.0, growth - 1)
 
@@ -97,21 +99,26 @@ def _known(builder: Builder, name: str) -> float:
     logits = shard_bytes(builder.array((None, 'vocab'), shape, jnp.float32))
     if name == 'score':
         return logits
-    config = builder.config
+    gradients = shard_bytes(builder.state().params)
+    return gradients + _backward(builder)[0] + logits
+
+
+def _backward(builder: Builder) -> tuple[float, float]:
+    """Bytes on a device that a backward pass is kept, and that it makes again."""
+    config, arch = builder.config, builder.policy.arch
     kept, everything = (
         _kept_for_backward(
-            Policy(dataclasses.replace(builder.policy.arch, remat=remat), 1),
+            Policy(dataclasses.replace(arch, remat=remat), head_chunk_tokens=1),
             (config.train.micro_batch_prompts, config.data.max_prompt_tokens),
             config.sampling.num_rollouts,
             config.sampling.max_response_tokens,
         )
-        for remat in (builder.policy.arch.remat, 'none')
+        for remat in (arch.remat, 'none')
     )
-    # What is not kept is made again, a layer at a time.
-    kept += (everything - kept) / builder.policy.arch.num_layers
-    on_device, everywhere = _passed(builder, name)
-    gradients = shard_bytes(builder.state().params)
-    return gradients + kept * on_device / everywhere + logits
+    on_device, everywhere = _passed(builder, 'train')
+    share = on_device / everywhere
+    # A layer at a time.
+    return share * kept, share * (everything - kept) / arch.num_layers
 
 
 def _passed(builder: Builder, name: str) -> tuple[float, float]:

@@ -71,6 +71,17 @@ def test_a_single_layer_is_not_smaller_for_being_computed_anew(builder, topology
     assert saved[1] > 0
 
 
+def test_a_smaller_pass_is_promised_no_more_than_it_keeps(builder, topology):
+    """What it computes anew is smaller too, but by how much the compiler knows."""
+    builder = builder.changed({'model.remat': 'full'})
+    now = analysed(builder, topology, 'train', temporaries=2.0**24, limit=1.0)
+    half = builder.changed({'train.micro_batch_prompts': 4})
+    saved = now.memory.total - fits.estimate(now, builder, half)
+    kept, anew = fits._backward(builder)
+    assert anew > 0
+    assert saved == pytest.approx(kept - fits._backward(half)[0])
+
+
 def test_the_longest_response_of_a_decode_step_just_fits(builder, topology):
     now = analysed(builder, topology, 'decode', temporaries=0.0, limit=1.0)
     roomy = limited(now, 20 * now.memory.total)
