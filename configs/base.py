@@ -39,6 +39,9 @@ def get_config() -> ConfigDict:
             # Silent; truncating while training would bias the ratio.
             'top_p': 1.0,
             'top_k': 0,
+            # Memory only. All rollouts at one time is the fewest steps; set it to what
+            # a device has left (see python -m passk_jax.plan) where they do not fit.
+            'max_cache_bytes': 0,
         }
     )
     config.advantage = _advantage()

@@ -156,13 +156,24 @@ class DataConfig:
 
 @dataclasses.dataclass(frozen=True)
 class SamplingConfig:
-    """Rollouts of the training steps; ``top_p=1`` and ``top_k=0`` truncate nothing."""
+    """Rollouts of the training steps.
+
+    Attributes:
+        num_rollouts: responses to each prompt.
+        max_response_tokens: limit of a response, in evaluation too.
+        temperature: divides the logits.
+        top_p, top_k: what is left of the distribution; 1 and 0 truncate nothing.
+        max_cache_bytes: keys and values of prompts and responses on a device, in
+            evaluation too; rollouts that do not fit wait for others to end, which
+            changes no token. 0: no limit.
+    """
 
     num_rollouts: int
     max_response_tokens: int
     temperature: float
     top_p: float
     top_k: int
+    max_cache_bytes: int
 
 
 @dataclasses.dataclass(frozen=True)

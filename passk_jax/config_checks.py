@@ -64,6 +64,7 @@ _NOT_NEGATIVE = (
     'seed',
     'init.warm_start.num_problems',
     'sampling.top_k',
+    'sampling.max_cache_bytes',
     'advantage.num_groups',
     'loss.entropy_coef',
     'loss.kl_coef',

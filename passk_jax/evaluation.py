@@ -65,6 +65,7 @@ def evaluate(
             top_p=config.top_p,
             top_k=config.top_k,
             stop_tokens=setup.stop_tokens,
+            max_cache_bytes=setup.config.sampling.max_cache_bytes,
         )
         answers = rollout.verify(setup, problems, rollouts, step=step)
         rows.extend(_records(problems[:valid], answers))

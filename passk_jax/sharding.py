@@ -133,6 +133,11 @@ def num_shards(axis: str, size: int) -> int:
     return 1 if size % splits else splits
 
 
+def divides(axis: str, size: int) -> bool:
+    """Whether a logical axis of this size is split as the rules say."""
+    return size % num_shards(axis, 0) == 0
+
+
 def local_size(axis: str, size: int) -> int:
     """A device's share of a logical axis of this size under ``jax.set_mesh``."""
     return size // num_shards(axis, size)

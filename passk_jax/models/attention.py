@@ -71,25 +71,31 @@ def attend(
         num_slots += prefix.values.shape[2]
     rows = local_size('batch', P) * local_size('rollouts', N) * local_size('heads', J)
     width = max(1, max_logits // (rows * num_slots))
-    if width >= T:
-        return _attend(query, own, last, prefix, prefix_mask)
 
-    @jax.checkpoint
     def part(args: tuple[jax.Array, jax.Array]) -> jax.Array:
         query, last = args
-        return _attend(query, own, last[0, 0], prefix, prefix_mask)
+        seen = jnp.arange(own.values.shape[3]) <= last[..., None]
+        return attend_masked(query, own, seen, prefix, prefix_mask)
 
-    return map_chunks(part, (query, last[None, None]), max_width=width)
+    arrays = (query, last[None, None])
+    if width >= T:
+        return part(arrays)
+    return map_chunks(jax.checkpoint(part), arrays, max_width=width)
 
 
-def _attend(
+def attend_masked(
     query: Float[Array, 'P N T J H'],
     own: KeyValues,
-    last: Int[Array, 'T'],
+    seen: Bool[Array, '#P #N T R'],
     prefix: KeyValues | None,
     prefix_mask: Bool[Array, 'P S'] | None,
 ) -> Float[Array, 'P N T J H']:
-    """:func:`attend` with all logits at one time."""
+    """:func:`attend` to any own slots, with all logits at one time.
+
+    Args:
+        query, own, prefix, prefix_mask: as there.
+        seen: which own slots each query sees; at least one.
+    """
     P, N, T, J, H = query.shape
     C = own.keys.shape[1]
     G = J // C
@@ -102,8 +108,7 @@ def _attend(
 
     logits = product(query.reshape(P, C, N, G * T, H), own.keys)
     logits = logits.reshape(P, C, N, G, T, -1)
-    seen = jnp.arange(logits.shape[-1]) <= last[:, None]
-    logits = jnp.where(seen, logits, lowest)
+    logits = jnp.where(seen[:, None, :, None], logits, lowest)
     top = logits.max(axis=-1, keepdims=True)
     if prefix is not None:
         before = product(query.reshape(P, C, N * G * T, H), prefix.keys)

@@ -15,11 +15,11 @@ from typing import Any
 import jax
 from flax import nnx
 from jax import numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from passk_jax.models import attention_kernels
 from passk_jax.models.arch import Arch
-from passk_jax.models.attention import KeyValues, attend
+from passk_jax.models.attention import KeyValues, attend_masked
 from passk_jax.models.masters import project, spread
 from passk_jax.models.rope import Turn, rotate
 from passk_jax.sharding import shard
@@ -160,21 +160,21 @@ class Attention(nnx.Module):
         x: Float[Array, 'P N 1 D'],
         turn: Turn,
         prefix: KeyValues,
-        lengths: Int[Array, 'P'],
+        prefix_mask: Bool[Array, 'P S'],
         cache: KeyValues,
-        index: Int[Array, ''],
+        seen: Bool[Array, 'P N 1 T'],
+        slot: Int[Array, ''],
     ) -> tuple[Float[Array, 'P N 1 D'], KeyValues]:
         """Mixes the next token of every rollout; the cache with its own added."""
         (query,), keys, values = self._project((x,), (turn,))
         new = attention_kernels.key_values((keys[0], values[0]))
-        # One scalar index for all sequences: a slice write, never a scatter.
+        # One scalar slot for all sequences: a slice write, never a scatter.
         write = jax.lax.dynamic_update_slice_in_dim
         own = KeyValues(
-            keys=write(cache.keys, new.keys, index, 4),
-            values=write(cache.values, new.values, index, 3),
+            keys=write(cache.keys, new.keys, slot, 4),
+            values=write(cache.values, new.values, slot, 3),
         )
-        mask = jnp.arange(prefix.values.shape[2]) < lengths[:, None]
-        mixed = attend(query, own, index[None], prefix, mask)
+        mixed = attend_masked(query, own, seen, prefix, prefix_mask)
         return self.out(mixed)[0], own
 
     def _project(self, xs: Streams, turns: tuple[Turn, ...]) -> tuple[Streams, ...]:

@@ -172,7 +172,7 @@ def prefill(
 def empty_cache(
     policy: Policy, *, num_prompts: int, num_rollouts: int, num_tokens: int
 ) -> Cache:
-    """A decode cache for ``num_tokens`` response tokens of each rollout."""
+    """A decode cache for the newest ``num_tokens`` tokens of each rollout."""
     arch = policy.arch
     lead = (num_prompts, arch.num_kv_heads, num_rollouts)
     dtype = jnp.dtype(arch.dtype)
@@ -190,7 +190,9 @@ def empty_cache(
         )
         for _ in range(arch.num_layers)
     )
-    return Cache(layers=layers, index=jnp.int32(0))
+    lengths = jnp.zeros((num_prompts, num_rollouts), jnp.int32)
+    lengths = shard(lengths, 'batch', 'rollouts')
+    return Cache(layers=layers, index=jnp.int32(0), lengths=lengths)
 
 
 def decode(
@@ -207,13 +209,15 @@ def decode(
         params: from :func:`for_decoding`.
         tokens: the tokens.
         prefix: from :func:`prefill`.
-        cache: what came before; its index is where these tokens go.
+        cache: what came before.
 
     Returns:
         What :func:`logits` takes, and the cache with these tokens.
     """
     hidden, layers = policy.bind(params).step(tokens, prefix, cache)
-    return hidden, Cache(layers=layers, index=cache.index + 1)
+    return hidden, Cache(
+        layers=layers, index=cache.index + 1, lengths=cache.lengths + 1
+    )
 
 
 def logits(

@@ -58,13 +58,21 @@ class Prefix:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Cache:
-    """The responses' keys and values while decoding, one :class:`KeyValues` a layer.
+    """The responses' keys and values while decoding: a ring of slots.
 
-    ``index`` is the scalar slot that the next token writes; slots past it are dead.
+    All rollouts write one slot, the same, for each token; the ring is as long as the
+    most tokens of a rollout that are to be seen. A rollout that began later than others
+    has a smaller length, and does not see what was in its row before.
+
+    Attributes:
+        layers: one :class:`KeyValues` a layer.
+        index: int32 scalar, slots ever written; the next one is this modulo the ring.
+        lengths: ``[P, N]`` int32, the newest slots that are the rollout's own.
     """
 
     layers: tuple[KeyValues, ...]
     index: jax.Array
+    lengths: jax.Array
 
 
 class Embed(nnx.Module):
@@ -148,11 +156,18 @@ class Transformer(nnx.Module):
     ) -> tuple[Float[Array, 'P N D'], tuple[KeyValues, ...]]:
         """Runs the next token of every rollout; the layers' updated caches."""
         (x,) = self._embed(tokens[..., None])
-        turn = self._turn((prefix.lengths + cache.index)[:, None, None])
+        turn = self._turn((prefix.lengths[:, None] + cache.lengths)[..., None])
+        S = prefix.layers[0].values.shape[2]
+        prompt = jnp.arange(S) < prefix.lengths[:, None]
+        ring = cache.layers[0].values.shape[3]
+        slot = cache.index % ring
+        # The token itself is the youngest, of age 0.
+        ages = (slot - jnp.arange(ring)) % ring
+        seen = (ages <= cache.lengths[..., None])[:, :, None]
         kept = []
         for i, layer in enumerate(self.layers):
             x, own = layer.step(
-                x, turn, prefix.layers[i], prefix.lengths, cache.layers[i], cache.index
+                x, turn, prefix.layers[i], prompt, cache.layers[i], seen, slot
             )
             kept.append(own)
         return x[:, :, 0], tuple(kept)

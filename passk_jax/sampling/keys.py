@@ -81,11 +81,12 @@ def rollout_keys(
 
 
 def position_uniforms(
-    keys: Key[Array, 'P N'], position: Int[Array, '']
+    keys: Key[Array, 'P N'], positions: Int[Array, '#P #N']
 ) -> Float[Array, 'P N 2']:
-    """Two uniforms in [0, 1) for the token that each rollout draws at a position."""
+    """Two uniforms in [0, 1) for the token that each rollout draws at its position."""
 
-    def uniforms(key: jax.Array) -> jax.Array:
+    def uniforms(key: jax.Array, position: jax.Array) -> jax.Array:
         return jax.random.uniform(jax.random.fold_in(key, position), (2,), jnp.float32)
 
-    return jax.vmap(jax.vmap(uniforms))(keys)
+    positions = jnp.broadcast_to(positions, keys.shape)
+    return jax.vmap(jax.vmap(uniforms))(keys, positions)

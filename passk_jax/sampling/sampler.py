@@ -89,8 +89,8 @@ def sample(
     if num_rollouts < 1 or max_response_tokens < 1:
         raise ValueError(f'{num_rollouts=}, {max_response_tokens=} must be at least 1')
     vocab_size = policy.arch.vocab_size
-    settings = _settings(temperature, top_p, top_k, vocab_size=vocab_size)
-    stops = _stop_array(stop_tokens, vocab_size=vocab_size)
+    settings = checked_settings(temperature, top_p, top_k, vocab_size=vocab_size)
+    stops = stop_array(stop_tokens, vocab_size=vocab_size)
     # These few host numbers are meant to cross, in a guarded training loop too.
     with jax.transfer_guard_host_to_device('allow'):
         return _sample(
@@ -166,27 +166,25 @@ def _sample(
         cache=policies.empty_cache(
             policy, num_prompts=P, num_rollouts=N, num_tokens=max(T - 1, 1)
         ),
-        rollouts=_empty_rollouts(prompts, num_rollouts=N, num_tokens=T),
+        rollouts=empty_rollouts(P, N, T),
     )
     # All rollouts of a prompt start from its one hidden state.
     first = jnp.broadcast_to(hidden[:, None], (P, N, hidden.shape[-1]))
     state = extend(state, first)
     with jax.named_scope('decode'):
         state = jax.lax.while_loop(goes_on, functools.partial(step, prefix), state)
-    return state.rollouts
+    return dataclasses.replace(state.rollouts, prompts=prompts)
 
 
-def _empty_rollouts(
-    prompts: Prompts, *, num_rollouts: int, num_tokens: int
-) -> Rollouts:
-    P = prompts.tokens.shape[0]
+def empty_rollouts(num_prompts: int, num_rollouts: int, num_tokens: int) -> Rollouts:
+    """Rollouts of length 0, without their prompts."""
 
     def zeros(dtype: type, *shape: int) -> jax.Array:
-        x = jnp.zeros((P, num_rollouts, *shape), dtype)
+        x = jnp.zeros((num_prompts, num_rollouts, *shape), dtype)
         return shard(x, 'batch', 'rollouts', *(None,) * len(shape))
 
     return Rollouts(
-        prompts=prompts,
+        prompts=None,
         tokens=zeros(jnp.int32, num_tokens),
         lengths=zeros(jnp.int32),
         stopped=zeros(jnp.bool_),
@@ -225,9 +223,14 @@ def _record(state: _State, choice: Choice, stop_tokens: jax.Array) -> _State:
     )
 
 
-def _settings(
+def checked_settings(
     temperature: float, top_p: float, top_k: int, *, vocab_size: int
 ) -> Settings:
+    """The traced settings.
+
+    Raises:
+        ValueError: one is out of range.
+    """
     # Written so that nan fails too; the bounds are where float32 has T and 1 / T.
     if not (temperature == 0 or 1e-30 <= temperature <= 1e30):
         raise ValueError(f'{temperature=} must be 0 (greedy) or in [1e-30, 1e30]')
@@ -243,8 +246,12 @@ def _settings(
     )
 
 
-def _stop_array(stop_tokens: Sequence[int], *, vocab_size: int) -> np.ndarray:
-    """Stop tokens, padded with -1, which is no token."""
+def stop_array(stop_tokens: Sequence[int], *, vocab_size: int) -> np.ndarray:
+    """Stop tokens, padded with -1, which is no token.
+
+    Raises:
+        ValueError: one is not in the vocabulary.
+    """
     for token in stop_tokens:
         if not 0 <= token < vocab_size:
             raise ValueError(f'stop token {token} is not in [0, {vocab_size})')

@@ -69,7 +69,7 @@ def test_steps_equal_the_whole(policy, params, streams):
     (_, want), _ = model.whole(streams, (at(0, S), positions), lengths, keep=False)
     for t in range(T):
         have, layers = model.step(responses[..., t], prefix, cache)
-        cache = Cache(layers=layers, index=cache.index + 1)
+        cache = Cache(layers, cache.index + 1, cache.lengths + 1)
         np.testing.assert_allclose(have, want[:, :, t], atol=1e-5)
 
 

@@ -1,0 +1,197 @@
+"""The grid of :mod:`passk_jax.sampling.grid` as arrays, and how rows move in it.
+
+G here is of all shards of the batch, K of all shards of the rollouts, and R is the
+number of the latter. Rows and slots never leave their devices, whatever the mesh: a
+prompt is copied to its slot (:func:`take_slots`), a free row takes the next rollout of
+its slot (:func:`refilled`), and rows move together (:func:`move_rows`,
+:func:`move_cache`). What is computed in between is the business of decoding.py.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax import numpy as jnp
+from jaxtyping import Array, Int
+
+from passk_jax import sharding
+from passk_jax.models.attention import KeyValues
+from passk_jax.models.policy import Cache, Prefix
+from passk_jax.sharding import shard
+from passk_jax.types import Rollouts
+
+_CACHE_AXES = ('batch', 'kv_heads', 'rollouts', None, None)
+PREFIX_AXES = ('batch', 'kv_heads', None, None)
+ROW_AXES = ('batch', 'rollouts')
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Slots:
+    """The problems that are in the slots, or all problems of the batch.
+
+    Attributes:
+        problem: ``[G]`` int32, which problem of its shard of the batch.
+        keys: ``[G]`` the problems' random keys.
+        hidden: ``[G, D]`` of the prompts' last tokens.
+        prefix: keys and values of the prompts.
+    """
+
+    problem: jax.Array
+    keys: jax.Array
+    hidden: jax.Array
+    prefix: Prefix
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class State:
+    """What decoding carries.
+
+    Attributes:
+        rollout: ``[G, K]`` int32, the rollout of each row; -1: none.
+        position: ``[G, K]`` int32, its tokens chosen so far.
+        last: ``[G, K]`` int32, the newest of them, not yet run through the policy.
+        waiting: ``[G, R, 2]`` int32, the range of rollouts that are next.
+        cache: keys and values of the tokens before the newest.
+        rollouts: what is recorded.
+        steps: int32 scalar, tokens of every row so far, live or not.
+    """
+
+    rollout: jax.Array
+    position: jax.Array
+    last: jax.Array
+    waiting: jax.Array
+    cache: Cache
+    rollouts: Rollouts
+    steps: jax.Array
+
+
+@jax.jit
+def take_slots(problems: Slots, problem: Int[Array, 'G']) -> Slots:
+    """The slots with these problems in them, of all problems."""
+
+    def take(x: jax.Array) -> jax.Array:
+        axes = PREFIX_AXES[: x.ndim] if x.ndim > 2 else ('batch', None)[: x.ndim]
+        return on_devices(lambda x, i: x[i], x, axes, (problem, ('batch',)))
+
+    return jax.tree.map(take, problems)
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def refill(state: State, waiting: Int[Array, 'G R 2']) -> State:
+    """The state with these ranges waiting, and the rows that are free taken."""
+    return placed(refilled(dataclasses.replace(state, waiting=waiting)))
+
+
+@jax.jit
+def move_rows(
+    state: State,
+    rollout: Int[Array, 'G K'],
+    source: Int[Array, 'G K'],
+    index: Int[Array, ''],
+) -> State:
+    """The rows elsewhere, in a state without a cache's layers and without rollouts.
+
+    Args:
+        state: as it was, without the same.
+        rollout: the rollouts in the new rows.
+        source: where they were, as :func:`passk_jax.sampling.grid.pack` says.
+        index: of the cache.
+    """
+
+    def moved(x: jax.Array) -> jax.Array:
+        return on_devices(_pick, x, ROW_AXES, (source, ROW_AXES))
+
+    G, R = rollout.shape[0], state.waiting.shape[1]
+    return placed(
+        dataclasses.replace(
+            state,
+            rollout=rollout,
+            position=moved(state.position),
+            last=moved(state.last),
+            waiting=jnp.zeros((G, R, 2), jnp.int32),
+            cache=Cache((), index, jnp.zeros_like(rollout)),
+        )
+    )
+
+
+@functools.partial(jax.jit, static_argnames='ring')
+def move_cache(
+    layer: KeyValues, source: Int[Array, 'G K'], index: jax.Array, *, ring: int
+) -> KeyValues:
+    """A layer's cache with its rows elsewhere, in a ring at least as long.
+
+    The oldest slot comes first there, so that the newest is the last of the old ring.
+    """
+
+    def pick(x: jax.Array, source: jax.Array) -> jax.Array:
+        return _pick(x.swapaxes(1, 2), source).swapaxes(1, 2)
+
+    def moved(x: jax.Array, axis: int) -> jax.Array:
+        x = on_devices(pick, x, _CACHE_AXES, (source, ROW_AXES))
+        old = x.shape[axis]
+        if old == ring:
+            return x
+        pads = [(0, 0)] * x.ndim
+        pads[axis] = (0, ring - old)
+        return jnp.pad(jnp.roll(x, -index % old, axis), pads)
+
+    return KeyValues(keys=moved(layer.keys, 4), values=moved(layer.values, 3))
+
+
+def refilled(state: State) -> State:
+    """Free rows take what waits for their slot."""
+    G, K = state.rollout.shape
+    R = state.waiting.shape[1]
+    free = (state.rollout < 0).reshape(G, R, K // R)
+    first, end = state.waiting[..., 0], state.waiting[..., 1]
+    number = first[..., None] + jnp.cumsum(free, axis=-1) - 1
+    taken = free & (number < end[..., None])
+    first = first + taken.sum(axis=-1)
+    number, taken = number.reshape(G, K), taken.reshape(G, K)
+    return dataclasses.replace(
+        state,
+        rollout=jnp.where(taken, number, state.rollout),
+        position=jnp.where(taken, 0, state.position),
+        waiting=jnp.stack([first, end], axis=-1),
+    )
+
+
+def placed(state: State) -> State:
+    """The state as it lies on the mesh between two programs."""
+
+    def rows(x: jax.Array) -> jax.Array:
+        return shard(x, *ROW_AXES, *(None,) * (x.ndim - 2))
+
+    layers = jax.tree.map(lambda x: shard(x, *_CACHE_AXES), state.cache.layers)
+    return State(
+        rollout=rows(state.rollout),
+        position=rows(state.position),
+        last=rows(state.last),
+        waiting=rows(state.waiting),
+        cache=Cache(layers, shard(state.cache.index), rows(state.cache.lengths)),
+        rollouts=jax.tree.map(rows, state.rollouts),
+        steps=shard(state.steps),
+    )
+
+
+def on_devices(
+    fn: Callable[..., jax.Array],
+    x: jax.Array,
+    axes: tuple[str | None, ...],
+    *others: tuple[jax.Array, Any],
+) -> jax.Array:
+    """``fn`` of each device's parts of ``x`` and of (array, its axes) of others."""
+    arrays = (x, *(other for other, _ in others))
+    return sharding.on_each_device(
+        fn, arrays, (axes, *(axes for _, axes in others)), axes
+    )
+
+
+def _pick(x: jax.Array, source: jax.Array) -> jax.Array:
+    """``[G, K, ...]`` of one cell, by the numbers of its rows."""
+    slot, row = jnp.divmod(jnp.maximum(source, 0), x.shape[1])
+    return x[slot, row]

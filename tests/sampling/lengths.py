@@ -1,0 +1,62 @@
+"""Responses of given lengths, whatever the policy: for tests and benchmarks.
+
+A rollout's length is drawn from its random key, so that it is the same under every
+schedule; the chooser is replaced by one that stops there and nowhere else.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from unittest import mock
+
+import jax
+from jax import numpy as jnp
+
+from passk_jax.sampling import decoding, distribution, keys, sampler
+
+STOP, OTHER = 0, 1
+
+
+def log_normal(uniform: jax.Array) -> jax.Array:
+    """Mean 57 and median 39 before a limit of 256 cuts the tail."""
+    normal = jax.scipy.special.ndtri(jnp.clip(uniform, 1e-6, 1 - 1e-6))
+    return jnp.round(39 * jnp.exp(0.9 * normal))
+
+
+def geometric(uniform: jax.Array) -> jax.Array:
+    """5 % are longer than 256."""
+    rate = -jnp.log(0.05) / 256
+    return jnp.ceil(-jnp.log(1 - uniform) / rate)
+
+
+def never(uniform: jax.Array) -> jax.Array:
+    """All go on to the limit."""
+    return jnp.full_like(uniform, jnp.inf)
+
+
+@contextlib.contextmanager
+def forced(quantile: Callable[[jax.Array], jax.Array]) -> Iterator[None]:
+    """Responses whose lengths have this quantile function, ended by ``STOP``.
+
+    What is compiled inside stays compiled: use a policy of your own.
+    """
+    uniforms_of = keys.position_uniforms
+
+    def uniforms(row_keys: jax.Array, positions: jax.Array) -> jax.Array:
+        of_row = jax.vmap(jax.vmap(lambda key: jax.random.uniform(key)))(row_keys)
+        ends = positions + 1 >= quantile(of_row)
+        found = uniforms_of(row_keys, positions)
+        return jnp.stack([found[..., 0], ends.astype(jnp.float32)], axis=-1)
+
+    def choose(logits, uniforms, settings, **static):
+        choice = distribution.choose(logits, uniforms, settings, **static)
+        others = jnp.where(choice.tokens == STOP, OTHER, choice.tokens)
+        tokens = jnp.where(uniforms[..., 1] > 0, STOP, others)
+        return dataclasses.replace(choice, tokens=tokens)
+
+    with (
+        mock.patch.object(keys, 'position_uniforms', uniforms),
+        mock.patch.object(sampler, 'choose', choose),
+        mock.patch.object(decoding, 'choose', choose),
+    ):
+        yield

@@ -1,0 +1,194 @@
+"""Scheduled sampling: the plain loop's rollouts, and fewer rows for them."""
+
+import contextlib
+import dataclasses
+import math
+from unittest import mock
+
+import jax
+import numpy as np
+import pytest
+
+from passk_jax import sharding
+from passk_jax.models import policy as policies
+from passk_jax.sampling import Purpose, decoding, grid, sampler, schedule, step_key
+from passk_jax.sampling.grid import Size
+from passk_jax.types import Prompts
+from tests.models import oracle
+from tests.sampling import lengths
+from tests.sampling.sampler_independence_test import assert_same, select
+
+# Long enough for three lengths of the cache, and 128 rows for several sizes.
+N, T = 16, 140
+SETTINGS = {
+    'num_rollouts': N,
+    'max_response_tokens': T,
+    'temperature': 1.0,
+    'top_p': 1.0,
+    'top_k': 0,
+    'stop_tokens': (3,),
+}
+
+
+def key(seed: int = 0) -> jax.Array:
+    return step_key(seed=seed, purpose=Purpose.ROLLOUTS, step=0)
+
+
+@contextlib.contextmanager
+def decodings():
+    """The :class:`Decoding` of every call that schedules, once it has ended."""
+    found = []
+    finish = schedule.Decoding.finish
+
+    def watched(self):
+        finish(self)
+        found.append(self)
+
+    with mock.patch.object(schedule.Decoding, 'finish', watched):
+        yield found
+
+
+def run(policy, params, prompts, **changes):
+    return schedule.sample(
+        policy, params, prompts, **{'key': key(), **SETTINGS, **changes}
+    )
+
+
+def plain(policy, params, prompts, **changes):
+    return sampler.sample(
+        policy, params, prompts, **{'key': key(), **SETTINGS, **changes}
+    )
+
+
+def work_of(policy, prompts: Prompts, num_rollouts: int = N, tokens: int = T):
+    return schedule._work_of_a_cell(policy.arch, prompts, num_rollouts, tokens)
+
+
+@pytest.fixture(scope='module')
+def rollouts(policy, params, prompts):
+    """The oracle's."""
+    found = plain(policy, params, prompts)
+    assert len(np.unique(found.lengths)) > 15
+    return found
+
+
+@pytest.mark.parametrize('size', [None, Size(8, 3), Size(2, 2), Size(1, 1)])
+def test_every_schedule_gives_the_plain_loops_rollouts(
+    policy, params, prompts, rollouts, size
+):
+    limit = work_of(policy, prompts).cache_bytes(size) if size else 0
+    with decodings() as found:
+        assert_same(run(policy, params, prompts, max_cache_bytes=limit), rollouts)
+    (done,) = found
+    # The cache was made longer, and all rows but few moved to smaller sizes.
+    assert done.ring == T - 1 > grid.first_ring(T - 1)
+    assert done.size.total <= 24
+
+
+@pytest.mark.parametrize(
+    'how', [{'temperature': 0.8, 'top_p': 0.9, 'top_k': 5}, {'temperature': 0.0}]
+)
+def test_settings_mean_what_they_mean_to_the_plain_loop(policy, params, prompts, how):
+    few = select(prompts, slice(0, 3))
+    limit = work_of(policy, few).cache_bytes(Size(2, 2))
+    found = run(policy, params, few, max_cache_bytes=limit, **how)
+    assert_same(found, plain(policy, params, few, **how))
+
+
+@pytest.mark.parametrize('sizes', [(2, 2, 1, 2), (1, 2, 2, 2), (2, 1, 4, 1)])
+def test_the_mesh_does_not_matter(policy, params, prompts, rollouts, sizes):
+    mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
+    with jax.set_mesh(mesh), decodings() as found:
+        shapes = policies.param_shapes(policy, mesh)
+        placed = {k: jax.device_put(v, shapes[k].sharding) for k, v in params.items()}
+        local = jax.device_put(prompts, sharding.batch_sharding(mesh, prompts))
+        work = work_of(policy, local)
+        limit = work.cache_bytes(Size(1, 2))
+        call_key = key()
+        # As in the training loop: nothing crosses that is not meant to.
+        with jax.transfer_guard('disallow'):
+            have = run(policy, placed, local, key=call_key, max_cache_bytes=limit)
+    assert_same(have, rollouts)
+    assert found[0].num_cells == math.prod(sizes[:3])
+    wanted = sharding.batch_sharding(mesh, prompts)
+    assert have.prompts.tokens.sharding == wanted.tokens
+
+
+def test_what_is_short_and_fits_is_left_to_the_plain_loop(policy, params, prompts):
+    with decodings() as found:
+        run(policy, params, prompts, max_response_tokens=10)
+    assert not found
+
+
+def test_a_batch_that_the_mesh_does_not_divide_cannot_wait(policy, params, prompts):
+    mesh = sharding.make_mesh(data=4, fsdp=1, rollout=1, tensor=2)
+    few = select(prompts, slice(0, 3))
+    with jax.set_mesh(mesh):
+        limit = work_of(policy, few).cache_bytes(Size(2, 2))
+        with pytest.raises(ValueError, match='3 prompts with 16 rollouts'):
+            run(policy, params, few, max_cache_bytes=limit)
+
+
+def test_a_cache_for_no_row_is_an_error_before_any_work(policy, prompts):
+    with pytest.raises(ValueError, match='max_cache_bytes=1 is too small'):
+        run(policy, None, prompts, max_cache_bytes=1)
+
+
+LONG = {
+    'num_rollouts': 32,
+    'max_response_tokens': 256,
+    'stop_tokens': (lengths.STOP,),
+}
+
+
+@pytest.fixture(scope='module')
+def small() -> tuple:
+    """One layer, and a static policy whose programs have forced lengths."""
+    policy = oracle.tiny_policy(
+        num_layers=1, vocab_size=12, num_heads=1, num_kv_heads=1, head_chunk_tokens=7
+    )
+    return policy, oracle.random_params(policy)
+
+
+@pytest.mark.parametrize('size', [None, Size(8, 8)])
+def test_a_long_tail_costs_a_quarter_more_rows_than_tokens(small, prompts, size):
+    policy = dataclasses.replace(small[0], head_chunk_tokens=8)
+    limit = work_of(policy, prompts, 32, 256).cache_bytes(size) if size else 0
+    with lengths.forced(lengths.log_normal), decodings() as found:
+        have = run(policy, small[1], prompts, max_cache_bytes=limit, **LONG)
+    tokens = int(have.lengths.sum())
+    assert 45 < tokens / 256 < 65
+    assert tokens <= found[0].row_steps <= 1.25 * tokens
+    # Waiting for the longest would have cost this.
+    assert 256 * int(have.lengths.max()) > 3.5 * tokens
+
+
+def test_geometric_lengths_cost_about_their_sum(small, prompts):
+    policy = dataclasses.replace(small[0], head_chunk_tokens=9)
+    with lengths.forced(lengths.geometric), decodings() as found:
+        have = run(policy, small[1], prompts, **LONG)
+    at_limit = (np.asarray(have.lengths) == 256).mean()
+    assert 0.02 < at_limit < 0.09
+    assert found[0].row_steps <= 1.25 * int(have.lengths.sum())
+
+
+def test_other_lengths_compile_a_bounded_number_of_programs(small, prompts):
+    policy = dataclasses.replace(small[0], head_chunk_tokens=8)
+    few = select(prompts, slice(0, 2))
+    limit = work_of(policy, few, 16, 64).cache_bytes(Size(2, 12))
+    before = decoding.advance._cache_size()
+    with lengths.forced(lengths.log_normal), decodings() as found:
+        for seed in range(5):
+            run(
+                policy,
+                small[1],
+                few,
+                key=key(seed),
+                num_rollouts=16,
+                max_response_tokens=64,
+                stop_tokens=(lengths.STOP,),
+                max_cache_bytes=limit,
+            )
+    work = found[0].work
+    sizes = 1 + len(grid.smaller_sizes(work, Size(2, 12)))
+    assert 1 < decoding.advance._cache_size() - before <= sizes
