@@ -1,0 +1,333 @@
+"""What a device can do, and how long our programs take on it.
+
+1. :func:`matmul_flops` and :func:`copy_bandwidth`: the ceilings, measured in the same
+   call as what is divided by them;
+2. :func:`timed`: compilation apart, then the median of repetitions that are waited for;
+3. :class:`Model` and its measurements: decoding, prefill, log-probabilities, the
+   gradient, the whole train step and the whole step of RL.
+
+Bytes and FLOPs are those that the mathematics needs, no more: the weights once a step,
+the keys and values of a prompt once for its rollouts, causal attention by its pairs,
+nothing for recomputation.
+"""
+
+import dataclasses
+import functools
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax import numpy as jnp
+
+from benchmarks.ours import LOSS, OPTIMIZER
+from passk_jax import learner, sharding
+from passk_jax.models import policy as policies
+from passk_jax.models.attention import KeyValues
+from passk_jax.models.policy import Params, Policy
+from passk_jax.models.transformer import Cache, Prefix
+from passk_jax.planning import flops
+from passk_jax.sampling import Purpose, keys, sample, step_key
+from passk_jax.sampling.distribution import Settings, choose
+from passk_jax.types import Prompts, Rollouts
+
+DECODE_STEPS = 64
+"""Tokens of each rollout that are timed in one call."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """Seconds of one call.
+
+    Attributes:
+        seconds: the median.
+        compile_seconds: of its program.
+        result: what the last call returned.
+    """
+
+    seconds: float
+    compile_seconds: float
+    result: Any
+
+
+def timed(
+    fn: Callable[..., Any],
+    *args: Any,
+    repetitions: int,
+    donate: tuple[int, ...] = (),
+) -> Timing:
+    """Compiles ``fn``, runs it once, then times it.
+
+    Args:
+        fn: to be jitted.
+        args: its arguments.
+        repetitions: that are timed.
+        donate: numbers of arguments that are given away, each of which is replaced by
+            the result before the next call; the result is a tuple of them, in order.
+    """
+    start = time.perf_counter()
+    compiled = jax.jit(fn, donate_argnums=donate).lower(*args).compile()
+    compile_seconds = time.perf_counter() - start
+    seconds, args = [], list(args)
+    for _ in range(1 + repetitions):
+        start = time.perf_counter()
+        result = jax.block_until_ready(compiled(*args))
+        seconds.append(time.perf_counter() - start)
+        for position, value in zip(donate, result if donate else (), strict=False):
+            args[position] = value
+    return Timing(statistics.median(seconds[1:]), compile_seconds, result)
+
+
+def matmul_flops(size: int, *, repetitions: int) -> float:
+    """FLOP/s of the product of two bfloat16 matrices of this size."""
+    # Of spectral norm near 1: products of it stay finite, and nothing else is done.
+    x = jax.random.normal(jax.random.key(0), (size, size)) / (2 * size**0.5)
+    x = x.astype(jnp.bfloat16)
+
+    def many(x: jax.Array) -> jax.Array:
+        # The next product needs the last one, so that none is left out.
+        return jax.lax.fori_loop(0, 8, lambda _, y: x @ y, x)
+
+    return 8 * 2 * size**3 / timed(many, x, repetitions=repetitions).seconds
+
+
+def copy_bandwidth(size: int, *, repetitions: int) -> float:
+    """Bytes a second, read and written, of a copy of so many bytes."""
+    x = jnp.zeros(size // 4, jnp.uint32)
+    # Given away and returned: a copy in place, of which each call does eight.
+    many = functools.partial(
+        jax.lax.fori_loop, 0, 8, lambda _, y: jax.lax.optimization_barrier(y + 1)
+    )
+    found = timed(lambda x: (many(x),), x, repetitions=repetitions, donate=(0,))
+    return 8 * 2 * x.nbytes / found.seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Sizes of what is measured: P, N, S and T."""
+
+    prompts: int
+    rollouts: int
+    prompt_tokens: int
+    response_tokens: int
+
+    @property
+    def sequences(self) -> int:
+        """Responses."""
+        return self.prompts * self.rollouts
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """A policy with random weights, and how often its programs are timed."""
+
+    policy: Policy
+    params: Params
+    repetitions: int
+
+    def decode(self, batch: Batch) -> tuple[Timing, float, float]:
+        """``DECODE_STEPS`` tokens of every rollout, sampled, after ``T`` own tokens.
+
+        Returns:
+            The time of all steps, and bytes and FLOPs that one step needs.
+        """
+        policy, arch = self.policy, self.policy.arch
+        weights = jax.jit(functools.partial(policies.for_decoding, policy))(self.params)
+        prefix = _prefix(policy, batch)
+        cache = policies.empty_cache(
+            policy,
+            num_prompts=batch.prompts,
+            num_rollouts=batch.rollouts,
+            num_tokens=batch.response_tokens + DECODE_STEPS,
+        )
+        settings = Settings(jnp.float32(1), jnp.float32(1), jnp.int32(0))
+        key = step_key(seed=0, purpose=Purpose.ROLLOUTS, step=0)
+
+        def run(weights: Params, prefix: Prefix, layers: Any, tokens: jax.Array) -> Any:
+            rows = keys.rollout_keys(
+                key, jnp.arange(batch.prompts), num_rollouts=batch.rollouts
+            )
+
+            def step(_: int, carry: tuple[jax.Array, Cache]) -> Any:
+                tokens, cache = carry
+                hidden, cache = policies.decode(policy, weights, tokens, prefix, cache)
+                choice = choose(
+                    policies.logits(policy, weights, hidden),
+                    keys.position_uniforms(rows, cache.index),
+                    settings,
+                    greedy=False,
+                    truncate=False,
+                )
+                return choice.tokens, cache
+
+            cache = Cache(layers=layers, index=jnp.int32(batch.response_tokens))
+            tokens, cache = jax.lax.fori_loop(0, DECODE_STEPS, step, (tokens, cache))
+            return cache.layers, tokens
+
+        tokens = jnp.zeros((batch.prompts, batch.rollouts), jnp.int32)
+        timing = timed(
+            run,
+            *(weights, prefix, cache.layers, tokens),
+            repetitions=self.repetitions,
+            donate=(2, 3),
+        )
+        own = batch.response_tokens + DECODE_STEPS / 2
+        slots = batch.prompts * batch.prompt_tokens + batch.sequences * own
+        size = jnp.dtype(arch.dtype).itemsize
+        bytes_read = size * (
+            flops.layer_weights(arch)
+            + arch.vocab_size * arch.embed_dim
+            + 2 * arch.num_layers * arch.num_kv_heads * arch.head_dim * slots
+        )
+        needed = flops.decode_flops(
+            arch, sequences=batch.sequences, context_tokens=batch.prompt_tokens + own
+        )
+        return timing, bytes_read, needed
+
+    def prefill(self, batch: Batch) -> tuple[Timing, float]:
+        """The prompts and the logits at their ends; the FLOPs that needs."""
+        policy = self.policy
+
+        def run(params: Params, prompts: Prompts) -> Any:
+            hidden, prefix = policies.prefill(policy, params, prompts)
+            return policies.logits(policy, params, hidden), prefix
+
+        timing = timed(run, self.params, _prompts(batch), repetitions=self.repetitions)
+        return timing, self._flops(batch, response_tokens=0)
+
+    def log_probs(self, batch: Batch) -> tuple[Timing, float]:
+        """Log-probabilities and entropies of given responses; the FLOPs that needs."""
+        timing = timed(
+            self._log_probs,
+            *(self.params, _rollouts(batch)),
+            repetitions=self.repetitions,
+        )
+        return timing, self._flops(batch)
+
+    def gradient(self, batch: Batch) -> tuple[Timing, float]:
+        """Forward and backward, no optimizer; the FLOPs that needs."""
+
+        def loss(params: Params, rollouts: Rollouts) -> jax.Array:
+            return self._log_probs(params, rollouts)[0].mean()
+
+        timing = timed(
+            jax.grad(loss),
+            *(self.params, _rollouts(batch)),
+            repetitions=self.repetitions,
+        )
+        return timing, 3 * self._flops(batch)
+
+    def train_step(self, batch: Batch) -> tuple[Timing, float]:
+        """The learner's step with AdamW, in a micro-batch a prompt; FLOPs."""
+        mesh = sharding.one_device_mesh(jax.devices()[0])
+        optimizer = learner.make_optimizer(OPTIMIZER)
+        step = learner.make_train_step(
+            self.policy,
+            optimizer,
+            mesh,
+            loss=LOSS,
+            temperature=1.0,
+            num_updates=1,
+            num_micro_batches=batch.prompts,
+        )
+        params = jax.tree.map(jnp.copy, self.params)
+        state = learner.init_state(self.policy, optimizer, params, mesh)
+        rollouts = _rollouts(batch)
+        advantages = jnp.ones((batch.prompts, batch.rollouts))
+        start = time.perf_counter()
+        state, metrics = jax.block_until_ready(step(state, rollouts, advantages, None))
+        compile_seconds = time.perf_counter() - start
+        seconds = []
+        for _ in range(self.repetitions):
+            start = time.perf_counter()
+            state, metrics = step(state, rollouts, advantages, None)
+            jax.block_until_ready((state, metrics))
+            seconds.append(time.perf_counter() - start)
+        median = statistics.median(seconds)
+        timing = Timing(median, compile_seconds - median, metrics)
+        return timing, 3 * self._flops(batch)
+
+    def generate(self, batch: Batch) -> tuple[Timing, dict[str, float]]:
+        """The whole sampler; and how far its log-probabilities are from the learner's.
+
+        Returns:
+            The time, and the mean and the largest difference a token.
+        """
+        prompts = _prompts(batch)
+        seconds = []
+        for step in range(1 + self.repetitions):
+            start = time.perf_counter()
+            rollouts = sample(
+                self.policy,
+                self.params,
+                prompts,
+                key=step_key(seed=0, purpose=Purpose.ROLLOUTS, step=step),
+                num_rollouts=batch.rollouts,
+                max_response_tokens=batch.response_tokens,
+                temperature=1.0,
+                top_p=1.0,
+                top_k=0,
+                stop_tokens=(),
+            )
+            jax.block_until_ready(rollouts)
+            seconds.append(time.perf_counter() - start)
+        found, _ = jax.jit(self._log_probs)(self.params, rollouts)
+        gap = jnp.abs(found - rollouts.untruncated_log_probs)
+        median = statistics.median(seconds[1:])
+        timing = Timing(median, seconds[0] - median, rollouts)
+        return timing, {'gap_mean': float(gap.mean()), 'gap_max': float(gap.max())}
+
+    def _log_probs(self, params: Params, rollouts: Rollouts) -> Any:
+        return policies.token_log_probs(
+            self.policy, params, rollouts.prompts, rollouts.tokens, temperature=1.0
+        )
+
+    def _flops(self, batch: Batch, response_tokens: int | None = None) -> float:
+        asked = batch.response_tokens if response_tokens is None else response_tokens
+        return flops.model_flops(
+            self.policy.arch,
+            num_prompts=batch.prompts,
+            num_rollouts=batch.rollouts,
+            prompt_tokens=batch.prompt_tokens,
+            response_tokens=asked,
+        )
+
+
+def _prompts(batch: Batch) -> Prompts:
+    shape = (batch.prompts, batch.prompt_tokens)
+    return Prompts(
+        tokens=jax.random.randint(jax.random.key(1), shape, 1, 32),
+        lengths=jnp.full(batch.prompts, batch.prompt_tokens, jnp.int32),
+        problem_ids=jnp.arange(batch.prompts, dtype=jnp.int32),
+    )
+
+
+def _rollouts(batch: Batch) -> Rollouts:
+    shape = (batch.prompts, batch.rollouts, batch.response_tokens)
+    zeros = jnp.zeros(shape, jnp.float32)
+    return Rollouts(
+        prompts=_prompts(batch),
+        tokens=jax.random.randint(jax.random.key(2), shape, 1, 32),
+        lengths=jnp.full(shape[:2], batch.response_tokens, jnp.int32),
+        stopped=jnp.zeros(shape[:2], bool),
+        sampler_log_probs=zeros,
+        untruncated_log_probs=zeros,
+        entropies=zeros,
+    )
+
+
+def _prefix(policy: Policy, batch: Batch) -> Prefix:
+    """Keys and values of prompts that nothing has computed: their size is all."""
+    arch = policy.arch
+    lead = (batch.prompts, arch.num_kv_heads)
+    dtype = jnp.dtype(arch.dtype)
+    layers = tuple(
+        KeyValues(
+            keys=jnp.zeros((*lead, arch.head_dim, batch.prompt_tokens), dtype),
+            values=jnp.zeros((*lead, batch.prompt_tokens, arch.head_dim), dtype),
+        )
+        for _ in range(arch.num_layers)
+    )
+    lengths = jnp.full(batch.prompts, batch.prompt_tokens, jnp.int32)
+    return Prefix(layers=layers, lengths=lengths)

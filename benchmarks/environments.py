@@ -1,0 +1,53 @@
+"""Virtual environments of the peers, made once from the package registry.
+
+A peer's requirements are its own, and pinned: a figure beside it names what it is of.
+The user's pip settings say where packages come from.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+REQUIREMENTS: Mapping[str, Sequence[str]] = {
+    # jax is the one of our own measurements; tunix takes any since 0.8.
+    'tunix': ('google-tunix==0.1.7', 'jax==0.10.2', 'flax==0.12.8'),
+    'trl': ('trl==1.16.0', 'transformers==5.23.0', 'torch==2.13.0'),
+}
+
+
+def directory() -> pathlib.Path:
+    """Where they are made."""
+    cache = os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache'
+    return pathlib.Path(cache) / 'passk_jax' / 'benchmarks'
+
+
+def python_of(peer: str, given: str = '') -> str:
+    """The python of a peer, made on the first call: minutes, and 1.5 GB.
+
+    Args:
+        peer: a name of :data:`REQUIREMENTS`.
+        given: a python that has what the peer needs; ``''``: the environment's own.
+
+    Raises:
+        ValueError: there is no such python.
+    """
+    if given:
+        found = shutil.which(given)
+        if found is None:
+            raise ValueError(f'{given!r} is no python: give a path, or leave it out')
+        return found
+    home = directory() / peer
+    python = home / 'bin' / 'python'
+    # Written last, so an installation that failed is tried again.
+    stamp = home / 'installed'
+    wanted = '\n'.join(REQUIREMENTS[peer])
+    if not stamp.is_file() or stamp.read_text() != wanted:
+        print(f'Installing {" ".join(REQUIREMENTS[peer])} into {home} (once; minutes)')
+        subprocess.run([sys.executable, '-m', 'venv', '--clear', home], check=True)
+        pip = [python, '-m', 'pip', 'install', '--quiet', *REQUIREMENTS[peer]]
+        subprocess.run(pip, check=True)
+        stamp.write_text(wanted)
+    return str(python)

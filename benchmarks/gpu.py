@@ -1,0 +1,284 @@
+"""Our programs on an accelerator, as fractions of what it was measured to do.
+
+    python -m benchmarks.gpu
+    python -m benchmarks.gpu --models Qwen/Qwen2.5-0.5B-Instruct --json out.json
+    JAX_PLATFORMS=cpu python -m benchmarks.gpu --small
+
+In one call: a large bfloat16 product and a large copy, which are the ceilings; then, of
+each model with random weights in bfloat16, decoding (a fraction of the time that the
+bytes and FLOPs of a step need at the ceilings, and of the copy's bandwidth), prefill,
+log-probabilities, the gradient and the learner's step (fractions of the product's
+FLOP/s), a group with its prompt shared and repeated, and the whole sampler with its
+distance to the learner's log-probabilities.
+
+The learner's step keeps float32 masters and AdamW's moments, of the smallest model
+alone: those of 7B do not fit one device. The last line is everything as JSON.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+
+from benchmarks import sides
+from benchmarks.accelerator import (
+    DECODE_STEPS,
+    Batch,
+    Model,
+    Timing,
+    copy_bandwidth,
+    matmul_flops,
+)
+from passk_jax import sharding
+from passk_jax.models import hf_config
+from passk_jax.models import policy as policies
+from passk_jax.models.attention_kernels import choose_implementation
+from passk_jax.models.policy import Policy
+from passk_jax.models.published import PUBLISHED
+from passk_jax.planning.chips import GPUS, TPUS
+
+Fields = dict[str, Any]
+
+MODELS = ('Qwen/Qwen2.5-0.5B-Instruct', 'Qwen/Qwen2.5-7B-Instruct')
+TRAINED = MODELS[0]
+
+# Context: the prompt and a hundred or so tokens of the rollout's own.
+DECODING = (
+    Batch(1, 1, 448, 32),
+    Batch(32, 1, 896, 96),
+    Batch(128, 1, 896, 96),
+    Batch(256, 1, 896, 96),
+    # A group of 32 with the prompt stored once, and stored 32 times.
+    Batch(4, 32, 2048, 96),
+    Batch(128, 1, 2048, 96),
+)
+PREFILL = Batch(8, 1, 1024, 1)
+TRAINING = (
+    Batch(8, 1, 128, 896),
+    # A group of 16, and its repetition: ideally 1.88 times as long.
+    Batch(1, 16, 512, 512),
+    Batch(16, 1, 512, 512),
+)
+STEP = Batch(4, 16, 256, 512)
+
+SMALL = Batch(2, 2, 6, 4)
+
+
+@dataclasses.dataclass(frozen=True)
+class Ceilings:
+    """What the device was measured to do: FLOP/s, and bytes/s read and written."""
+
+    flops: float
+    bandwidth: float
+
+
+def tiny_fields() -> Fields:
+    """A ``config.json`` for ``--small``."""
+    sizes = {
+        'hidden_size': 32,
+        'intermediate_size': 48,
+        'num_attention_heads': 4,
+        'num_hidden_layers': 2,
+        'num_key_value_heads': 2,
+        'vocab_size': 64,
+    }
+    return {**PUBLISHED[TRAINED], **sizes}
+
+
+def make_model(fields: Any, *, masters: str, remat: str, repetitions: int) -> Model:
+    """Random weights of the model that a ``config.json`` describes."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory) / 'config.json'
+        path.write_text(json.dumps(dict(fields)))
+        arch = hf_config.arch_from_hf(
+            directory,
+            param_dtype=masters,
+            compute_dtype='bfloat16',
+            remat=remat,
+            attention='plain',
+        )
+    attention = choose_implementation(
+        'auto',
+        platform=jax.default_backend(),
+        dtype='bfloat16',
+        head_dim=arch.head_dim,
+    )
+    arch = dataclasses.replace(arch, attention=attention)
+    policy = Policy(arch=arch, head_chunk_tokens=2048)
+    mesh = sharding.one_device_mesh(jax.devices()[0])
+    params = policies.init_params(policy, jax.random.key(0), mesh)
+    return Model(policy, params, repetitions)
+
+
+def decode_row(model: Model, batch: Batch, ceilings: Ceilings) -> Fields:
+    """A row of decoding."""
+    timing, bytes_read, needed = model.decode(batch)
+    seconds = timing.seconds / DECODE_STEPS
+    floor = max(bytes_read / ceilings.bandwidth, needed / ceilings.flops)
+    return {
+        'what': 'decode',
+        **dataclasses.asdict(batch),
+        'ms': 1e3 * seconds,
+        'tokens_per_second': batch.sequences / seconds,
+        'gigabytes_counted': bytes_read / 1e9,
+        'of_copy_bandwidth': bytes_read / seconds / ceilings.bandwidth,
+        'of_floor': floor / seconds,
+        **_rest(timing),
+    }
+
+
+def compute_row(
+    what: str, batch: Batch, found: tuple[Timing, float], ceilings: Ceilings
+) -> Fields:
+    """A row of what is bound by FLOPs."""
+    timing, needed = found
+    tokens = batch.prompts * batch.prompt_tokens
+    if what != 'prefill':
+        tokens += batch.sequences * batch.response_tokens
+    return {
+        'what': what,
+        **dataclasses.asdict(batch),
+        'ms': 1e3 * timing.seconds,
+        'tokens_per_second': tokens / timing.seconds,
+        'teraflops': needed / timing.seconds / 1e12,
+        'of_matmul': needed / timing.seconds / ceilings.flops,
+        **_rest(timing),
+    }
+
+
+def sampler_row(model: Model, batch: Batch) -> Fields:
+    """The whole sampler."""
+    timing, gaps = model.generate(batch)
+    return {
+        'what': 'generate',
+        **dataclasses.asdict(batch),
+        'ms': 1e3 * timing.seconds,
+        'tokens_per_second': batch.sequences * batch.response_tokens / timing.seconds,
+        **gaps,
+        **_rest(timing),
+    }
+
+
+def _rest(timing: Timing) -> Fields:
+    stats = jax.devices()[0].memory_stats() or {}
+    peak = stats.get('peak_bytes_in_use', 0) / 2**30
+    return {'compile_seconds': timing.compile_seconds, 'peak_gib_so_far': peak}
+
+
+def rows_of(
+    name: str, fields: Any, ceilings: Ceilings, args: argparse.Namespace
+) -> Iterator[Fields]:
+    """All rows of a model."""
+    decoding, prefill, training, step = DECODING, PREFILL, TRAINING, STEP
+    if args.small:
+        decoding, prefill, training, step = (SMALL,), SMALL, (SMALL,), SMALL
+    repetitions = args.repetitions
+    model = make_model(
+        fields, masters='bfloat16', remat='full', repetitions=repetitions
+    )
+    for batch in decoding:
+        yield decode_row(model, batch, ceilings)
+    yield compute_row('prefill', prefill, model.prefill(prefill), ceilings)
+    for batch in training:
+        yield compute_row('log_probs', batch, model.log_probs(batch), ceilings)
+        yield compute_row('gradient', batch, model.gradient(batch), ceilings)
+    yield sampler_row(model, step)
+    if name != TRAINED:
+        return
+    del model
+    model = make_model(
+        fields, masters='float32', remat='attention', repetitions=repetitions
+    )
+    for batch in (*training, step):
+        yield compute_row('train_step', batch, model.train_step(batch), ceilings)
+
+
+def published_peaks() -> dict[str, float]:
+    """What the maker says of the device, where we know: FLOP/s and bytes/s."""
+    kind = jax.devices()[0].device_kind.lower()
+    for name, chip in {**GPUS, **TPUS}.items():
+        if name in kind.replace(' ', ''):
+            return {'flops': chip.flops, 'bandwidth': chip.memory_bandwidth}
+    return {}
+
+
+def measure(args: argparse.Namespace) -> Fields:
+    """Everything, row by row as it is measured."""
+    size, copied = (256, 1 << 20) if args.small else (8192, 1 << 30)
+    ceilings = Ceilings(
+        matmul_flops(size, repetitions=args.repetitions),
+        copy_bandwidth(copied, repetitions=args.repetitions),
+    )
+    print(
+        f'{jax.devices()[0].device_kind}, jax {jax.__version__}: matmul '
+        f'{ceilings.flops / 1e12:.4g} TFLOP/s, copy {ceilings.bandwidth / 1e12:.4g} '
+        f'TB/s (published: {published_peaks() or "unknown"})'
+    )
+    models = (
+        {'tiny': tiny_fields()}
+        if args.small
+        else {name: PUBLISHED[name] for name in args.models}
+    )
+    rows = []
+    for name, fields in models.items():
+        trained = TRAINED if args.small else name
+        for row in rows_of(trained, fields, ceilings, args):
+            rows.append({'model': name, **row})
+            print(json.dumps(rows[-1]), flush=True)
+    return {
+        'device': jax.devices()[0].device_kind,
+        'jax': jax.__version__,
+        'flags': os.environ.get('XLA_FLAGS', ''),
+        'convention': 'causal attention by its pairs, a prompt once for its rollouts',
+        'measured': dataclasses.asdict(ceilings),
+        'published': published_peaks(),
+        'rows': rows,
+    }
+
+
+def table(rows: Sequence[Fields]) -> str:
+    """The rows for people."""
+    head = ['model', 'what', 'P x N', 'S + T', 'ms', 'tokens/s', 'of matmul', 'of copy']
+    lines = [[*head, 'of floor']]
+    for row in rows:
+        shares = [
+            row.get(key) for key in ('of_matmul', 'of_copy_bandwidth', 'of_floor')
+        ]
+        lines.append(
+            [
+                row['model'].rpartition('/')[2],
+                row['what'],
+                f'{row["prompts"]} x {row["rollouts"]}',
+                f'{row["prompt_tokens"]} + {row["response_tokens"]}',
+                f'{row["ms"]:.2f}',
+                f'{row["tokens_per_second"]:,.0f}',
+                *('' if share is None else f'{share:.0%}' for share in shares),
+            ]
+        )
+    return sides.table(lines)
+
+
+def main() -> None:
+    """Reads the command line, measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
+    parser.add_argument('--models', nargs='+', choices=PUBLISHED, default=MODELS)
+    parser.add_argument('--repetitions', type=int, default=5, help='of each program')
+    parser.add_argument('--json', default='', help='file for the last line too')
+    parser.add_argument('--small', action='store_true', help='to see that it runs')
+    args = parser.parse_args()
+    found = measure(args)
+    print(table(found['rows']))
+    text = json.dumps(found)
+    if args.json:
+        pathlib.Path(args.json).write_text(text + '\n')
+    print(text)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,242 @@
+"""Sides of a comparison, alternated: processes that are warm and wait for their turn.
+
+1. :class:`Side` starts a side under its own python, pinned to one core, with one thread
+   a library, the same for all;
+2. :func:`alternate` asks the sides in turns, first to warm up (compilation is reported
+   apart), then as often as asked;
+3. :func:`median` and :func:`ratio` of their answers, and :func:`table` to print them.
+
+A machine that does other work too makes wall seconds lie, and CPU seconds by a few
+per cent: ratios are those of CPU seconds, in one run.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from benchmarks.work import Work
+
+WARM_UPS = 2
+"""Repetitions that do not count; tunix compiles something in its second too."""
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+ONE_THREAD = {
+    'JAX_PLATFORMS': 'cpu',
+    'XLA_FLAGS': (
+        '--xla_cpu_multi_thread_eigen=false --xla_force_host_platform_device_count=1'
+    ),
+    'OMP_NUM_THREADS': '1',
+    'MKL_NUM_THREADS': '1',
+    'OPENBLAS_NUM_THREADS': '1',
+    'NPROC': '1',
+    'TOKENIZERS_PARALLELISM': 'false',
+    'HF_HUB_OFFLINE': '1',
+}
+
+
+class Side:
+    """A process that answers; a context manager."""
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        *args: str,
+        python: str = sys.executable,
+        environment: Mapping[str, str] = ONE_THREAD,
+    ):
+        self.name = name
+        self._args = (python, '-m', module, *args)
+        self._environment = environment
+        self._stack = contextlib.ExitStack()
+
+    def start(self, *, core: int) -> dict[str, Any]:
+        """Starts it, pinned to a core, or to none if that is -1.
+
+        Returns:
+            What it says when it is ready.
+        """
+        errors = tempfile.TemporaryFile('w+')  # noqa: SIM115 - the stack closes it.
+        self._errors = self._stack.enter_context(errors)
+        self._process = subprocess.Popen(
+            [*pinned(core), *self._args],
+            cwd=ROOT,
+            env={**os.environ, 'PYTHONPATH': str(ROOT), **self._environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        return self._answer()
+
+    def run(self) -> dict[str, Any]:
+        """Asks for one repetition."""
+        self._process.stdin.write('run\n')
+        self._process.stdin.flush()
+        return self._answer()
+
+    def close(self) -> None:
+        """Ends the process."""
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+        self._stack.close()
+
+    def _answer(self) -> dict[str, Any]:
+        line = self._process.stdout.readline()
+        if not line:
+            self._errors.seek(0)
+            raise RuntimeError(
+                f'{self.name} has ended: {" ".join(self._args)}\n'
+                f'{self._errors.read()[-4000:]}'
+            )
+        return json.loads(line)
+
+
+def pinned(core: int) -> list[str]:
+    """The front of a command line that is to run on one core.
+
+    Raises:
+        ValueError: there is no ``taskset`` here.
+    """
+    if core < 0:
+        return []
+    if shutil.which('taskset') is None:
+        raise ValueError(f'{core=} needs taskset, which is not here: use --core=-1')
+    return ['taskset', '-c', str(core)]
+
+
+@contextlib.contextmanager
+def started(sides: Sequence[Side], *, core: int) -> Iterator[dict[str, Any]]:
+    """Starts all sides, gives what they say when ready by name, and ends them."""
+    running = []
+    try:
+        ready = {}
+        for side in sides:
+            running.append(side)
+            ready[side.name] = side.start(core=core)
+        yield ready
+    finally:
+        for side in running:
+            side.close()
+
+
+def alternate(
+    sides: Sequence[Side], *, repetitions: int
+) -> dict[str, list[dict[str, Any]]]:
+    """Asks all sides in turns; the first two answers of each are the warm-up's."""
+    answers: dict[str, list[dict[str, Any]]] = {side.name: [] for side in sides}
+    for count in range(WARM_UPS + repetitions):
+        for side in sides:
+            answers[side.name].append(side.run())
+            said = f'{side.name} {count - WARM_UPS + 1}/{repetitions}'
+            print(f'{said}: {answers[side.name][-1]["cpu"]:.3f} CPU s', file=sys.stderr)
+    return answers
+
+
+def median(answers: Sequence[Mapping[str, float]], field: str = 'cpu') -> float:
+    """Of a field, without the warm-up's."""
+    return statistics.median(answer[field] for answer in answers[WARM_UPS:])
+
+
+def spread(answers: Sequence[Mapping[str, float]], field: str = 'cpu') -> float:
+    """Half of the range over the median: how far single repetitions are from it."""
+    values = [answer[field] for answer in answers[WARM_UPS:]]
+    return (max(values) - min(values)) / 2 / statistics.median(values)
+
+
+def warm_up(answers: Sequence[Mapping[str, float]]) -> float:
+    """CPU seconds that the first repetitions took longer: compilation, mostly."""
+    first = sum(answer['cpu'] for answer in answers[:WARM_UPS])
+    return first - WARM_UPS * median(answers)
+
+
+def gap(a: Sequence[float], b: Sequence[float]) -> float:
+    """The largest difference of two sides' log-probabilities of the same tokens."""
+    return max(abs(x - y) for x, y in zip(a, b, strict=True))
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows, the first of which is the head, as a table that Markdown reads too."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        '| ' + ' | '.join(map(str.ljust, row, widths)) + ' |' for row in map(list, rows)
+    ]
+    rule = '|' + '|'.join('-' * (width + 2) for width in widths) + '|'
+    return '\n'.join([lines[0], rule, *lines[1:]])
+
+
+def machine() -> str:
+    """The processor, by its own name, and how many of its cores there are."""
+    name = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path('/proc/cpuinfo').read_text().splitlines():
+            if line.startswith('model name'):
+                name = line.partition(':')[2].strip()
+                break
+    return f'{os.cpu_count()} cores of {name}'
+
+
+HEAD = ['work', 'side', 'CPU s', '+-', 'wall s', 'tokens / CPU s', 'ratio', 'warm-up']
+"""Of the rows of :func:`rows`."""
+
+
+def rows(
+    work: str, answers: Mapping[str, Sequence[Mapping[str, float]]], *, base: str
+) -> list[list[str]]:
+    """A row a side: medians, and how many times the tokens a CPU second of ``base``."""
+
+    def rate(name: str) -> float:
+        return median(answers[name], 'tokens') / median(answers[name])
+
+    return [
+        [
+            work,
+            name,
+            f'{median(answers[name]):.3f}',
+            f'{spread(answers[name]):.0%}',
+            f'{median(answers[name], "wall"):.3f}',
+            f'{rate(name):,.0f}',
+            f'{rate(name) / rate(base):.2f}',
+            f'{warm_up(answers[name]):.1f} s',
+        ]
+        for name in answers
+    ]
+
+
+def write_model(work: Work, directory: str) -> str:
+    """Has our side write the weights of a work; the directory they are in."""
+    model = str(pathlib.Path(directory) / 'model')
+    subprocess.run(
+        [
+            *(sys.executable, '-m', 'benchmarks.ours', 'model'),
+            *('--work', work.to_json(), '--model', model),
+        ],
+        cwd=ROOT,
+        env={**os.environ, **ONE_THREAD},
+        check=True,
+    )
+    return model
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options that comparisons share."""
+    parser.add_argument('--core', type=int, default=0, help='pinned to it; -1: to none')
+    parser.add_argument('--repetitions', type=int, default=5, help='of each side')
+    parser.add_argument('--small', action='store_true', help='to see that it runs')

@@ -1,0 +1,136 @@
+"""Generation beside transformers' ``generate``, and a step of RL beside TRL's.
+
+    python -m benchmarks.transformers_trl
+
+Generation has the model and the work of ``work.GROUPS`` (3.2 M parameters, 100 + 64
+tokens, 4 prompts x 32 rollouts), a step those of ``work.STEP``; float32 on the CPU. The
+peers run in an environment of their own. Both sides read the same weights, give the
+same log-probabilities of the same responses (the check), run on one core with one
+thread, use AdamW and one update a step, and the verifier is in the step.
+
+In the same run each side multiplies two large matrices, as fast as its library can: the
+ceiling. Our share of ours is the FLOPs that generation needs (the prompt once a
+problem, every token but the last through all layers) over CPU seconds, over the
+ceiling's.
+"""
+
+import argparse
+import tempfile
+
+from benchmarks import environments, sides
+from benchmarks import work as works
+from benchmarks.sides import Side
+from benchmarks.work import Work
+
+TARGET_GENERATION = 3.5
+"""Tokens a CPU second, ours over transformers', at least."""
+
+TARGET_SHARE = 0.55
+"""Of the ceiling, at least."""
+
+TARGET_STEP = 0.4
+"""CPU seconds a step, ours over TRL's, at most."""
+
+
+def needed_gflop(work: Work) -> float:
+    """What generation needs: see the top of this file."""
+    # Here, and not at the top: --help is for those without our requirements too.
+    from benchmarks.ours import make_policy
+    from passk_jax.planning import flops
+
+    arch = make_policy(work).arch
+    total = flops.model_flops(
+        arch,
+        num_prompts=work.prompts,
+        num_rollouts=work.rollouts,
+        prompt_tokens=work.prompt_tokens,
+        response_tokens=0,
+    )
+    for position in range(1, work.response_tokens):
+        total += flops.decode_flops(
+            arch,
+            sequences=work.sequences,
+            context_tokens=work.prompt_tokens + position,
+        )
+    return total / 1e9
+
+
+def generation(
+    work: Work, *, python: str, args: argparse.Namespace
+) -> tuple[list[list[str]], list[str]]:
+    """Alternates generation and the ceilings; rows, and a sentence a side."""
+    with tempfile.TemporaryDirectory() as directory:
+        model = sides.write_model(work, directory)
+        of_job = ['generate', '--work', work.to_json(), '--model', model]
+        all_sides = [
+            Side('passk_jax', 'benchmarks.ours', *of_job),
+            Side('transformers', 'benchmarks.torch_peer', *of_job, python=python),
+            Side('XLA matmul', 'benchmarks.ours', 'matmul'),
+            Side('torch matmul', 'benchmarks.torch_peer', 'matmul', python=python),
+        ]
+        with sides.started(all_sides, core=args.core) as ready:
+            answers = sides.alternate(all_sides, repetitions=args.repetitions)
+    found = sides.gap(ready['passk_jax']['check'], ready['transformers']['check'])
+    said = [f'generate: sides agree on log-probabilities of responses to {found:.1e}']
+    gflop = needed_gflop(work)
+    for name, ceiling in (
+        ('passk_jax', 'XLA matmul'),
+        ('transformers', 'torch matmul'),
+    ):
+        top = answers.pop(ceiling)
+        top = sides.median(top, 'gflop') / sides.median(top)
+        rate = gflop / sides.median(answers[name])
+        said.append(
+            f'{name}: {gflop:.1f} GFLOP needed at {rate:.1f} GFLOP/s, {rate / top:.0%} '
+            f'of the {top:.1f} of a {ceiling} in this run'
+        )
+    return sides.rows('generate', answers, base='transformers'), said
+
+
+def step(
+    work: Work, *, python: str, args: argparse.Namespace
+) -> tuple[list[list[str]], list[str]]:
+    """Alternates a step of RL; rows, and the check."""
+    with tempfile.TemporaryDirectory() as directory:
+        model = sides.write_model(work, directory)
+        of_job = ['step', '--work', work.to_json(), '--model', model, '--micro_batches']
+        both = [
+            Side('passk_jax', 'benchmarks.ours', *of_job, str(args.micro_batches)),
+            Side(
+                'TRL',
+                'benchmarks.torch_peer',
+                *of_job,
+                str(args.peer_micro_batches),
+                python=python,
+            ),
+        ]
+        with sides.started(both, core=args.core) as ready:
+            answers = sides.alternate(both, repetitions=args.repetitions)
+    found = sides.gap(ready['passk_jax']['check'], ready['TRL']['check'])
+    said = [f'step: sides agree on log-probabilities of responses to {found:.1e}']
+    return sides.rows('step', answers, base='TRL'), said
+
+
+def main() -> None:
+    """Reads the command line, measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
+    sides.add_arguments(parser)
+    parser.add_argument('--python', default='', help='one with torch and TRL')
+    parser.add_argument('--micro_batches', type=int, default=8, help='ours')
+    parser.add_argument('--peer_micro_batches', type=int, default=4, help="TRL's")
+    args = parser.parse_args()
+    python = environments.python_of('trl', args.python)
+    shrink = works.small if args.small else lambda work: work
+    print(f'{sides.machine()}; {args.repetitions} alternated repetitions')
+    for measure, work in ((generation, works.GROUPS), (step, works.STEP)):
+        rows, said = measure(shrink(work), python=python, args=args)
+        print('\n'.join([*said, sides.table([sides.HEAD, *rows])]), flush=True)
+    print(
+        f'targets: generate at least {TARGET_GENERATION} x the tokens a CPU second and '
+        f'{TARGET_SHARE:.0%} of the ceiling, step at most {TARGET_STEP} x the CPU '
+        'seconds'
+    )
+
+
+if __name__ == '__main__':
+    main()

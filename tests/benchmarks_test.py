@@ -1,0 +1,191 @@
+"""The benchmarks: their small parts, and that every command says how it is used."""
+
+import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from jax import numpy as jnp
+
+from benchmarks import accelerator, environments, growth, ours, sides
+from benchmarks import work as works
+from benchmarks.group_learner import gradient_gap
+from benchmarks.transformers_trl import needed_gflop
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+COMMANDS = ('tunix', 'transformers_trl', 'growth', 'gpu', 'group_learner', 'ours')
+TINY = works.small(works.GROUPS)
+
+# A side without JAX: it counts, and writes to the standard output meanwhile.
+COUNTER = """
+from benchmarks import worker
+
+for count, report in enumerate(worker.repetitions({'check': [1.0]})):
+    print('chatter')
+    report['tokens'] = count
+"""
+
+
+@pytest.mark.parametrize('command', COMMANDS)
+def test_every_command_says_how_it_is_used(command):
+    result = subprocess.run(
+        [sys.executable, '-m', f'benchmarks.{command}', '--help'],
+        cwd=ROOT,
+        env=os.environ | {'JAX_PLATFORMS': 'cpu'},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    assert 'usage:' in result.stdout
+
+
+@pytest.mark.parametrize('peer', ['tunix_peer', 'torch_peer'])
+def test_a_peer_is_read_without_our_library(peer):
+    source = (ROOT / 'benchmarks' / f'{peer}.py').read_text()
+    assert 'passk_jax' not in source
+    assert 'passk_jax' not in (ROOT / 'benchmarks' / 'work.py').read_text()
+    assert 'passk_jax' not in (ROOT / 'benchmarks' / 'worker.py').read_text()
+
+
+def counter(tmp_path: pathlib.Path, source: str = COUNTER) -> sides.Side:
+    (tmp_path / 'counter.py').write_text(source)
+    path = f'{ROOT}{os.pathsep}{tmp_path}'
+    return sides.Side('counter', 'counter', environment={'PYTHONPATH': path})
+
+
+def test_sides_answer_in_turns_whatever_they_print(tmp_path):
+    side = counter(tmp_path)
+    with sides.started([side], core=-1) as ready:
+        answers = sides.alternate([side], repetitions=3)['counter']
+    assert ready == {'counter': {'check': [1.0]}}
+    assert [answer['tokens'] for answer in answers] == [0, 1, 2, 3, 4]
+    assert all(answer['cpu'] >= 0 and answer['wall'] > 0 for answer in answers)
+
+
+def test_a_side_that_fails_says_why(tmp_path):
+    side = counter(tmp_path, "raise SystemExit('no such thing')")
+    with (
+        pytest.raises(RuntimeError, match='no such thing'),
+        sides.started([side], core=-1),
+    ):
+        pass
+
+
+def test_medians_leave_the_warm_up_out():
+    answers = [{'cpu': x, 'tokens': 10} for x in (9.0, 3.0, 1.0, 2.0, 3.0)]
+    assert sides.median(answers) == 2.0
+    assert sides.spread(answers) == 0.5
+    assert sides.warm_up(answers) == 8.0
+
+
+def test_a_ratio_is_of_tokens_a_cpu_second():
+    def answers(cpu: float) -> list[dict[str, float]]:
+        return [{'cpu': cpu, 'wall': 1.0, 'tokens': 12}] * 3
+
+    rows = sides.rows('work', {'a': answers(1.0), 'b': answers(3.0)}, base='b')
+    ratio = sides.HEAD.index('ratio')
+    assert [row[ratio] for row in rows] == ['3.00', '1.00']
+
+
+def test_a_table_has_a_rule_under_its_head():
+    assert sides.table([['a', 'b'], ['1', '22']]).splitlines() == [
+        '| a | b  |',
+        '|---|----|',
+        '| 1 | 22 |',
+    ]
+
+
+def test_no_prompt_has_a_pad_in_it():
+    tokens = works.prompt_tokens(works.GENERATION)
+    assert tokens.shape == (32, 32)
+    assert (tokens != works.PAD).all()
+    assert tokens.max() < works.GENERATION.vocab <= works.GENERATION.end
+
+
+def test_a_work_survives_the_command_line():
+    assert works.Work.from_json(TINY.to_json()) == TINY
+
+
+def test_text_and_tokens_are_each_other():
+    tokens = np.array([12, 0, 7])
+    assert works.to_tokens(works.to_text(tokens)) == tokens.tolist()
+    assert works.reward('12 0 7') == 1.0
+    assert works.reward('12 1 7') == 0.0
+
+
+def test_the_model_has_the_parameters_that_were_asked_for():
+    policy = ours.make_policy(works.GENERATION)
+    shapes = ours.policies.param_shapes(policy, ours.mesh())
+    assert sum(x.size for x in shapes.values()) == 4_330_752
+
+
+def test_what_generation_needs_is_what_the_reference_counted():
+    # 56.2 GFLOP of decoding, less the last of 64 tokens, and 2.9 of prefill, whose head
+    # is for the last tokens alone.
+    assert needed_gflop(works.GROUPS) == pytest.approx(56.2 * 63 / 64 + 2.7, rel=0.02)
+
+
+def test_repeated_prompts_are_groups_of_one():
+    rollouts, _ = ours.given(TINY)
+    apart = ours.repeat_prompts(rollouts)
+    rows = TINY.sequences
+    assert apart.tokens.shape == (rows, 1, TINY.response_tokens)
+    assert apart.prompts.tokens.shape == (rows, TINY.prompt_tokens)
+    # Row by row the prompt of its response.
+    np.testing.assert_array_equal(
+        apart.prompts.problem_ids, np.arange(rows) // TINY.rollouts
+    )
+    np.testing.assert_array_equal(
+        apart.tokens[:, 0], rollouts.tokens.reshape(rows, TINY.response_tokens)
+    )
+
+
+def test_the_gap_of_gradients_is_relative_and_named(tmp_path):
+    files = [tmp_path / 'a.npz', tmp_path / 'b.npz']
+    np.savez(files[0], x=np.array([3.0, 4.0]), y=np.array([1.0]))
+    np.savez(files[1], x=np.array([3.0, 4.5]), y=np.array([1.0]))
+    gap, name = gradient_gap(*files)
+    assert name == 'x'
+    assert gap == pytest.approx(0.5 / np.hypot(3.0, 4.5))
+
+
+def test_growth_changes_one_size_at_a_time():
+    named = dict(growth.works_to_measure(TINY, ['layers', 'prompts'], sizes=2))
+    assert next(iter(named)) == 'nothing'
+    for name, work in list(named.items())[1:]:
+        axis, size = name.split()
+        assert work == dataclasses.replace(TINY, **{axis: int(size)})
+
+
+def test_an_environment_is_made_only_without_a_python(tmp_path, monkeypatch):
+    assert environments.python_of('tunix', sys.executable) == sys.executable
+    with pytest.raises(ValueError, match='no_such_python'):
+        environments.python_of('tunix', 'no_such_python')
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
+    home = environments.directory() / 'trl'
+    home.mkdir(parents=True)
+    (home / 'installed').write_text('\n'.join(environments.REQUIREMENTS['trl']))
+    assert environments.python_of('trl') == str(home / 'bin' / 'python')
+
+
+def test_timing_waits_and_gives_donated_arguments_back():
+    x = jnp.zeros(4)
+    found = accelerator.timed(lambda x: (x + 1,), x, repetitions=3, donate=(0,))
+    # Once to warm up, three times timed, each going on from the one before.
+    np.testing.assert_array_equal(found.result[0], np.full(4, 4.0))
+    assert found.seconds > 0
+    assert found.compile_seconds > 0
+
+
+def test_decoding_counts_a_shared_prompt_once():
+    policy = ours.make_policy(TINY)
+    params = ours.policies.init_params(policy, jax.random.key(0), ours.mesh())
+    model = accelerator.Model(policy, params, repetitions=1)
+    _, group, _ = model.decode(accelerator.Batch(1, 4, 64, 2))
+    _, apart, _ = model.decode(accelerator.Batch(4, 1, 64, 2))
+    slot = 2 * TINY.layers * TINY.kv_heads * TINY.head_dim * 4
+    assert apart - group == 3 * 64 * slot
