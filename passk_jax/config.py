@@ -219,6 +219,9 @@ class LossConfig:
         entropy_coef: weight of the entropy bonus.
         kl_coef: weight of the KL to the initial policy.
         kl_estimator: ``'k1'``, ``'k2'`` or ``'k3'``.
+        mask_truncated: leave responses that the limit cut off out of the loss.
+        sampler_is_cap: cap of each token's importance weight against the sampler's own
+            arithmetic, at least 1; 0: no weights.
     """
 
     clip_low: float
@@ -227,6 +230,8 @@ class LossConfig:
     entropy_coef: float
     kl_coef: float
     kl_estimator: str
+    mask_truncated: bool
+    sampler_is_cap: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,12 +244,18 @@ class TrainConfig:
         mini_batch_prompts: prompts an update; divides ``num_prompts``.
         micro_batch_prompts: prompts a forward and backward pass; divides
             ``mini_batch_prompts``; changes memory, never the result.
+        pack_sizes: sizes of a micro-batch that are compiled, so that short responses
+            share rows; 0: a row each. Changes time, never the result.
+        dynamic_sampling_rounds: draws more a step, at most, for problems in place of
+            those without a signal; 0: every problem stays.
     """
 
     steps: int
     num_prompts: int
     mini_batch_prompts: int
     micro_batch_prompts: int
+    pack_sizes: int
+    dynamic_sampling_rounds: int
 
 
 @dataclasses.dataclass(frozen=True)

@@ -68,6 +68,9 @@ _NOT_NEGATIVE = (
     'advantage.num_groups',
     'loss.entropy_coef',
     'loss.kl_coef',
+    'loss.sampler_is_cap',
+    'train.pack_sizes',
+    'train.dynamic_sampling_rounds',
     'init.warm_start.optimizer.warmup_updates',
     'init.warm_start.optimizer.b1',
     'init.warm_start.optimizer.b2',
@@ -170,6 +173,11 @@ def _check_ranges(values: Mapping[str, Any]) -> None:
     for path, choices in CHOICES.items():
         if values[path] not in choices:
             raise ValueError(f'{path}={values[path]!r} must be one of {choices}')
+    if 0 < values['loss.sampler_is_cap'] < 1:
+        raise ValueError(
+            f'loss.sampler_is_cap={values["loss.sampler_is_cap"]} must be 0 (no '
+            f'weights) or at least 1: below, it would shrink weights that are right'
+        )
     if values['seed'] >= 2**32:
         raise ValueError(f'seed={values["seed"]} must be below 2**32')
 

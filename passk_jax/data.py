@@ -19,6 +19,7 @@ from absl import logging
 from passk_jax.types import Problem, Prompts
 
 Encode = Callable[[str], list[int]]
+Order = Callable[[int | Sequence[int]], grain.MapDataset]
 
 OVERLONG = ('drop', 'error')
 
@@ -68,9 +69,10 @@ class Batches(Sequence):
         prompt_width: S, the same in every batch.
     """
 
-    def __init__(self, kept: _Kept, rows: grain.MapDataset):
+    def __init__(self, kept: _Kept, order: Order, seed: int | Sequence[int]):
         self._kept = kept
-        self._rows = rows
+        self._order = order
+        self._rows = order(seed)
         self.num_problems = len(kept.indices)
         self.num_dropped = kept.num_dropped
         self.prompt_width = kept.width
@@ -83,6 +85,10 @@ class Batches(Sequence):
         if step < 0:
             raise IndexError(f'{step=} is negative')
         return self._kept.batch(self._rows[int(step)])
+
+    def reordered(self, seed: int | Sequence[int]) -> 'Batches':
+        """Batches of the same problems, not read again, in another seed's order."""
+        return Batches(self._kept, self._order, seed)
 
 
 def make_batches(
@@ -130,17 +136,20 @@ def make_batches(
         )
     local = num_prompts // process_count
     mine = slice(process_index * local, (process_index + 1) * local)
-    # Grain's epochs count up from the seed: hashed, no seed's second epoch is the
-    # first of the next seed.
-    (hashed,) = np.random.SeedSequence(seed).generate_state(1)
-    rows = (
-        grain.MapDataset.range(len(kept.indices))
-        .shuffle(seed=int(hashed))
-        .batch(num_prompts, drop_remainder=True)
-        .map(lambda batch: batch[mine])
-        .repeat()
-    )
-    return Batches(kept, rows)
+
+    def order(seed: int | Sequence[int]) -> grain.MapDataset:
+        # Grain's epochs count up from the seed: hashed, no seed's second epoch is the
+        # first of the next seed.
+        (hashed,) = np.random.SeedSequence(seed).generate_state(1)
+        return (
+            grain.MapDataset.range(len(kept.indices))
+            .shuffle(seed=int(hashed))
+            .batch(num_prompts, drop_remainder=True)
+            .map(lambda batch: batch[mine])
+            .repeat()
+        )
+
+    return Batches(kept, order, seed)
 
 
 class EvaluationBatches:

@@ -4,13 +4,13 @@ One call of the train step is one rollout batch:
 
 1. *score*: the learner's own log-probabilities of the responses, before any update:
    ``old_log_probs`` (the sampler's are another thing and never used in the ratio).
-   With one update a step they are the ones being differentiated, and nothing is run;
+   The first mini-batch is not scored: what its update differentiates are the old ones;
 2. *update* for each mini-batch of prompts: gradients summed over its micro-batches,
    then one optimizer step.
 
 The loss divides by the tokens (or sequences) of the whole mini-batch, counted before
-it is cut up, so micro-batches, padding and mesh cannot change it. Mini-batch u takes
-the prompts ``u, u + U, u + 2U ...``: each device keeps its own prompts.
+it is cut up, so micro-batches, padding, packing (packing.py) and mesh cannot change it.
+Mini-batch u takes the prompts ``u, u + U, u + 2U ...``: each device keeps its own.
 """
 
 import dataclasses
@@ -23,11 +23,13 @@ from jax import numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float
 
-from passk_jax import losses, sharding
+from passk_jax import losses, packing, sharding
 from passk_jax.config import LossConfig, OptimizerConfig
 from passk_jax.masked import masked_max, masked_mean
 from passk_jax.models import policy as policies
+from passk_jax.models.attention_kernels import PACKING
 from passk_jax.models.policy import Params, Policy
+from passk_jax.packing import Packing
 from passk_jax.types import Rollouts
 
 Metrics = dict[str, jax.Array]
@@ -54,14 +56,15 @@ class TrainState:
 class _Batch:
     """What an update learns from; every leaf has the prompts in front.
 
-    ``old_log_probs`` is ``None`` if the current ones are the old ones: two programs
-    differ in the last bit, and the ratio of the only update must be exactly 1.
+    ``old_log_probs`` is ``None`` if there is one update, whose current ones are the
+    old ones; ``packing`` if each response has a row.
     """
 
     rollouts: Rollouts
     advantages: Float[Array, 'P N']
-    old_log_probs: Float[Array, 'P N T'] | None
-    ref_log_probs: Float[Array, 'P N T'] | None
+    packing: Packing | None
+    old_log_probs: Float[Array, 'P N T'] | None = None
+    ref_log_probs: Float[Array, 'P N T'] | None = None
 
 
 def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
@@ -138,6 +141,7 @@ class _Learner:
     temperature: float
     num_updates: int
     num_micro_batches: int
+    pack_sizes: int
 
     def train_step(
         self,
@@ -147,84 +151,156 @@ class _Learner:
         ref_params: Params | None,
     ) -> tuple[TrainState, Metrics]:
         """Scores the responses, then makes every update of the step."""
+        width = rollouts.tokens.shape[-1]
+        packed = (
+            packing.pack(rollouts.lengths, width=width) if self.pack_sizes else None
+        )
+        batches = interleave(_Batch(rollouts, advantages, packed), self.num_updates)
+        is_first = jnp.arange(self.num_updates) == 0
         with jax.named_scope('score'):
-            once = self.num_updates == 1
-            old = None if once else self.score(state.params, rollouts)
-            ref = None if ref_params is None else self.score(ref_params, rollouts)
-        batch = _Batch(rollouts, advantages, old, ref)
+            old = ref = None
+            if self.num_updates > 1:
+                later = jax.tree.map(lambda x: x[1:], batches)
+                later = self.score(state.params, later)
+                # The first one's are never looked at: see micro_loss.
+                old = jnp.concatenate([jnp.zeros_like(later[:1]), later])
+            if ref_params is not None:
+                ref = self.score(ref_params, batches)
+        batches = dataclasses.replace(batches, old_log_probs=old, ref_log_probs=ref)
         (params, opt_state), (metrics, by_prompt) = jax.lax.scan(
-            self.update,
-            (state.params, state.opt_state),
-            interleave(batch, self.num_updates),
+            self.update, (state.params, state.opt_state), (is_first, batches)
         )
         finite = jnp.isfinite(metrics['loss']) & jnp.isfinite(metrics['grad_norm'])
         metrics = jax.tree.map(lambda x: x.mean(axis=0), metrics)
-        problem_loss, log_probs = deinterleave(by_prompt)
-        metrics |= mismatch(rollouts, log_probs if once else old)
+        problem_loss, log_probs = by_prompt
+        if old is not None:
+            log_probs = jnp.where(is_first[:, None, None, None], log_probs, old)
+        problem_loss, old = deinterleave((problem_loss, log_probs))
+        metrics |= mismatch(rollouts, old)
         metrics |= {'problem_loss': problem_loss, 'finite_updates': finite}
         return TrainState(params, opt_state, state.step + 1), metrics
 
-    def score(self, params: Params, rollouts: Rollouts) -> Float[Array, 'P N T']:
-        """Log-probabilities of the responses, a micro-batch at a time."""
-        parts = interleave(rollouts, self.num_updates * self.num_micro_batches)
-        return deinterleave(
-            jax.lax.map(lambda part: self.log_probs(params, part)[0], parts)
-        )
+    def score(self, params: Params, batches: _Batch) -> Float[Array, 'U P N T']:
+        """Log-probabilities of mini-batches, a micro-batch at a time."""
+
+        def score_part(part: _Batch) -> Float[Array, 'P N T']:
+            return packing.for_rows(
+                lambda rows: self.log_probs(params, part, rows)[0],
+                part.packing,
+                sizes=self.pack_sizes,
+            )
+
+        def score_batch(batch: _Batch) -> Float[Array, 'P N T']:
+            parts, join = self.cut(batch)
+            return join(jax.lax.map(score_part, parts))
+
+        return jax.lax.map(score_batch, batches)
+
+    def cut(self, batch: _Batch) -> tuple[_Batch, Callable[[Any], Any]]:
+        """The micro-batches of a mini-batch, and what joins what is made of them."""
+        count = self.num_micro_batches
+        if batch.packing is None:
+            return interleave(batch, count), deinterleave
+        order = packing.by_size(batch.packing.num_rows, parts=count)
+        back = jnp.argsort(order, axis=1)
+        parts = interleave(packing.reorder(batch, order), count)
+        return parts, lambda tree: packing.reorder(deinterleave(tree), back)
 
     def log_probs(
-        self, params: Params, rollouts: Rollouts
+        self, params: Params, batch: _Batch, rows: int | None
     ) -> tuple[Float[Array, 'P N T'], Float[Array, 'P N T']]:
-        """Log-probabilities and entropies of the responses."""
-        return policies.token_log_probs(
+        """Log-probabilities and entropies of the responses, packed into rows or not."""
+        rollouts, tokens, starts = batch.rollouts, batch.rollouts.tokens, None
+        where = {'lengths': rollouts.lengths, 'packing': batch.packing, 'rows': rows}
+        if rows is not None:
+            tokens, starts = packing.pack_tokens(tokens, **where)
+        found = policies.token_log_probs(
             self.policy,
             params,
             rollouts.prompts,
-            rollouts.tokens,
+            tokens,
+            starts,
             temperature=self.temperature,
         )
+        if rows is None:
+            return found
+        return tuple(packing.unpack(x, **where) for x in found)
 
     def update(
-        self, carry: tuple[Params, optax.OptState], batch: _Batch
+        self,
+        carry: tuple[Params, optax.OptState],
+        of_update: tuple[Bool[Array, ''], _Batch],
     ) -> tuple[tuple[Params, optax.OptState], tuple[Metrics, tuple[jax.Array, ...]]]:
         """One optimizer step on a mini-batch; its metrics, and what is by prompt."""
-        params, opt_state = carry
-        mask = response_mask(batch.rollouts)
+        (params, opt_state), (is_first, batch) = carry, of_update
+        mask = self.loss_mask(batch.rollouts)
         normalizer = losses.normalizer(mask, aggregation=self.loss.aggregation)
 
         def accumulate(total: Params, part: _Batch) -> tuple[Params, Any]:
-            grad = jax.grad(self.micro_loss, has_aux=True)
-            grads, seen = grad(params, part, normalizer)
+            def gradient(rows: int | None) -> tuple[Params, Any]:
+                grad = jax.grad(self.micro_loss, has_aux=True)
+                return grad(params, part, is_first, normalizer, rows)
+
+            grads, seen = packing.for_rows(
+                gradient, part.packing, sizes=self.pack_sizes
+            )
             return jax.tree.map(jnp.add, total, grads), seen
 
         with jax.named_scope('gradients'):
             zeros = jax.tree.map(jnp.zeros_like, params)
-            parts = interleave(batch, self.num_micro_batches)
+            parts, join = self.cut(batch)
             grads, (metrics, log_probs) = jax.lax.scan(accumulate, zeros, parts)
         with jax.named_scope('optimizer'):
             steps, opt_state = self.optimizer.update(grads, opt_state, params)
             params = optax.apply_updates(params, steps)
-        by_prompt = deinterleave((metrics.pop('problem_loss'), log_probs))
+        by_prompt = join((metrics.pop('problem_loss'), log_probs))
         metrics = losses.finish_metrics(metrics, mask)
+        tokens, positions = batch.rollouts.lengths.sum(), metrics.pop('positions')
+        metrics['padding'] = 1 - tokens / positions
         metrics['grad_norm'] = optax.tree.norm(grads)
         return (params, opt_state), (metrics, by_prompt)
 
     def micro_loss(
-        self, params: Params, batch: _Batch, normalizer: jax.Array
+        self,
+        params: Params,
+        batch: _Batch,
+        is_first: Bool[Array, ''],
+        normalizer: jax.Array,
+        rows: int | None,
     ) -> tuple[jax.Array, tuple[Metrics, jax.Array]]:
         """A micro-batch's share of the loss of its mini-batch."""
-        log_probs, entropies = self.log_probs(params, batch.rollouts)
-        current = jax.lax.stop_gradient(log_probs)
+        rollouts = batch.rollouts
+        log_probs, entropies = self.log_probs(params, batch, rows)
+        current = old = jax.lax.stop_gradient(log_probs)
+        if batch.old_log_probs is not None:
+            # Two programs differ in the last bit, and the ratio of the first update
+            # must be exactly 1.
+            old = jnp.where(is_first, current, batch.old_log_probs)
         loss, metrics = losses.total_loss(
             log_probs,
             entropies,
-            current if batch.old_log_probs is None else batch.old_log_probs,
+            old,
             batch.ref_log_probs,
             batch.advantages,
-            response_mask(batch.rollouts),
+            self.loss_mask(rollouts),
+            rollouts.sampler_log_probs if self.loss.sampler_is_cap else None,
             normalizer=normalizer,
             config=self.loss,
         )
+        positions = packing.num_positions(rollouts.tokens, rows)
+        metrics['positions'] = jnp.float32(positions)
         return loss, (metrics, current)
+
+    def loss_mask(self, rollouts: Rollouts) -> Bool[Array, 'P N T']:
+        """Which tokens are trained; DAPO's overlong filtering leaves some out.
+
+        The verdict on a response that the limit cut off says little of its tokens. It
+        still counts in its group's advantages, but in no sum and no normalizer.
+        """
+        mask = response_mask(rollouts)
+        if self.loss.mask_truncated:
+            mask &= rollouts.stopped[..., None]
+        return mask
 
 
 def make_train_step(
@@ -236,6 +312,7 @@ def make_train_step(
     temperature: float,
     num_updates: int,
     num_micro_batches: int,
+    pack_sizes: int = 0,
 ) -> Callable[..., tuple[TrainState, Metrics]]:
     """Makes the jitted ``train_step(state, rollouts, advantages, ref_params)``.
 
@@ -247,6 +324,8 @@ def make_train_step(
         temperature: that of the rollouts.
         num_updates: mini-batches a step.
         num_micro_batches: forward and backward passes a mini-batch.
+        pack_sizes: sizes of a packed micro-batch that are compiled (see packing.py);
+            0: a response has a row of its own.
 
     Returns:
         A function of the state (donated), the rollouts, the advantages ``[P, N]``
@@ -254,9 +333,23 @@ def make_train_step(
         returns the next state and metrics: means over the step's updates, and two
         that name the culprit of a loss that is not finite: ``problem_loss [P]`` and
         ``finite_updates``, a bool an update (mini-batch u has the problems u::U).
+
+    Raises:
+        ValueError: the policy's attention cannot read packed rows.
     """
+    if pack_sizes and policy.arch.attention not in PACKING:
+        raise ValueError(
+            f'train.{pack_sizes=} packs responses, which attention '
+            f'{policy.arch.attention!r} cannot read; those that can are {PACKING}'
+        )
     learner = _Learner(
-        policy, optimizer, loss, temperature, num_updates, num_micro_batches
+        policy,
+        optimizer,
+        loss,
+        temperature,
+        num_updates,
+        num_micro_batches,
+        pack_sizes,
     )
     shardings = jax.tree.map(
         lambda x: x.sharding, state_shapes(policy, optimizer, mesh)
@@ -274,10 +367,12 @@ def response_mask(rollouts: Rollouts) -> Bool[Array, 'P N T']:
 def mismatch(rollouts: Rollouts, old_log_probs: Float[Array, 'P N T']) -> Metrics:
     """How far the sampler's log-probabilities are from the learner's own."""
     mask = response_mask(rollouts)
-    gap = jnp.abs(rollouts.untruncated_log_probs - old_log_probs)
+    gap = jnp.where(mask, rollouts.untruncated_log_probs - old_log_probs, 0.0)
+    # The sampler drew the tokens: k3 is unbiased for KL(sampler || learner).
     return {
-        'sampler_gap_mean': masked_mean(gap, mask),
-        'sampler_gap_max': masked_max(gap, mask),
+        'sampler_gap_mean': masked_mean(jnp.abs(gap), mask),
+        'sampler_gap_max': masked_max(jnp.abs(gap), mask),
+        'sampler_k3': masked_mean(jnp.expm1(-gap) + gap, mask),
     }
 
 

@@ -11,7 +11,8 @@ there (nan included) reaches neither a value nor a gradient. Everything is float
 
 This module makes no advantage and no log-probability. Of DAPO only clip-higher and the
 token-level mean are here, as in the paper (section ``sec:formulation_pass1``): no
-dynamic sampling, no overlong penalty, and no dual clip, which DAPO does not have.
+overlong penalty, and no dual clip, which DAPO does not have. Its dynamic sampling and
+overlong filtering, off by default, are in dynamic_sampling.py and in the mask.
 """
 
 from collections.abc import Mapping
@@ -28,7 +29,15 @@ AGGREGATIONS = ('token', 'sequence')
 KL_ESTIMATORS = ('k1', 'k2', 'k3')
 
 # Metrics that are sums over tokens until finish_metrics divides them.
-_TOKEN_SUMS = ('entropy', 'old_kl', 'ref_kl', 'clip_fraction_low', 'clip_fraction_high')
+_TOKEN_SUMS = (
+    'entropy',
+    'old_kl',
+    'ref_kl',
+    'clip_fraction_low',
+    'clip_fraction_high',
+    'sampler_weight',
+    'sampler_weight_capped',
+)
 
 
 def policy_loss(
@@ -68,6 +77,38 @@ def policy_loss(
     ratio = jnp.exp(jnp.where(inside, log_ratio, 0.0))
     ratio = jnp.where(low, 1 - clip_low, jnp.where(high, 1 + clip_high, ratio))
     return jnp.where(mask, -ratio * advantages, 0.0)
+
+
+def sampler_weights(
+    old_log_probs: Float[Array, 'P N T'],
+    sampler_log_probs: Float[Array, 'P N T'],
+    mask: Bool[Array, 'P N T'],
+    *,
+    cap: float,
+) -> tuple[Float[Array, 'P N T'], Bool[Array, 'P N T']]:
+    """Truncated importance weights of the tokens that another program drew.
+
+    ``min(exp(old_log_probs - sampler_log_probs), cap)``: the sampler's arithmetic is
+    not the learner's, so its draws are not quite from the old policy (F. Yao et al.,
+    "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training", 2025;
+    verl's token-level ``rollout_is``). A constant factor of each token's loss.
+
+    Args:
+        old_log_probs: the learner's, before the step's first update.
+        sampler_log_probs: of the distribution that the tokens were drawn from; with
+            top-k or top-p the weights undo these too, within what they left.
+        mask: where response tokens are.
+        cap: largest weight, at least 1.
+
+    Returns:
+        The weights, 1 outside the mask, and which of them are capped.
+    """
+    old = jax.lax.stop_gradient(old_log_probs)
+    log_weights = _log_ratio(old, sampler_log_probs, mask)
+    capped = log_weights > jnp.log(cap)
+    # The weight that is not taken may be infinite, the one that is may not.
+    weights = jnp.exp(jnp.where(capped, 0.0, log_weights))
+    return jnp.where(capped, cap, weights), capped
 
 
 def kl_penalty(
@@ -167,6 +208,7 @@ def total_loss(
     ref_log_probs: Float[Array, 'P N T'] | None,
     advantages: Float[Array, 'P N'],
     mask: Bool[Array, 'P N T'],
+    sampler_log_probs: Float[Array, 'P N T'] | None = None,
     *,
     normalizer: Float[Array, ''],
     config: LossConfig,
@@ -179,7 +221,9 @@ def total_loss(
         old_log_probs: log-probabilities before the step's first update.
         ref_log_probs: under the reference; ``None`` when ``config.kl_coef == 0``.
         advantages: of each response.
-        mask: where response tokens are.
+        mask: which response tokens are trained.
+        sampler_log_probs: of the distribution that the tokens were drawn from; ``None``
+            when ``config.sampler_is_cap == 0``.
         normalizer: :func:`normalizer` of the whole mini-batch.
         config: the loss's settings.
 
@@ -189,10 +233,13 @@ def total_loss(
         prompt's part of the loss.
 
     Raises:
-        ValueError: a KL without a reference, or an unknown name.
+        ValueError: a KL without a reference, a correction of the sampler without its
+            log-probabilities, or an unknown name.
     """
     if config.kl_coef and ref_log_probs is None:
         raise ValueError(f'{config.kl_coef=} needs ref_log_probs, which are None')
+    if config.sampler_is_cap and sampler_log_probs is None:
+        raise ValueError(f'{config.sampler_is_cap=} needs sampler_log_probs: None')
 
     def share(values: Float[Array, 'P N T']) -> Float[Array, 'P']:
         return aggregate(
@@ -200,11 +247,18 @@ def total_loss(
         )
 
     clips = {'clip_low': config.clip_low, 'clip_high': config.clip_high}
-    surrogate = share(policy_loss(log_probs, old_log_probs, advantages, mask, **clips))
-    problem_loss = surrogate
     metrics = _diagnostics(
         log_probs, entropies, old_log_probs, advantages, mask, **clips
     )
+    values = policy_loss(log_probs, old_log_probs, advantages, mask, **clips)
+    if config.sampler_is_cap:
+        weights, capped = sampler_weights(
+            old_log_probs, sampler_log_probs, mask, cap=config.sampler_is_cap
+        )
+        values = weights * values
+        metrics['sampler_weight'] = jnp.where(mask, weights, 0.0).sum()
+        metrics['sampler_weight_capped'] = capped.sum().astype(jnp.float32)
+    problem_loss = surrogate = share(values)
     if config.kl_coef:
         kl = kl_penalty(log_probs, ref_log_probs, mask, estimator=config.kl_estimator)
         problem_loss = problem_loss + config.kl_coef * share(kl)

@@ -8,7 +8,8 @@ import dataclasses
 import functools
 import pathlib
 import time
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -81,6 +82,7 @@ class RunLog:
         answers: rollout.Answers,
         advantages: jax.Array,
         step_metrics: learner.Metrics,
+        draw_metrics: Mapping[str, float] = types.MappingProxyType({}),
     ) -> None:
         """Takes the figures of a step just dispatched; writes those of the one before.
 
@@ -89,7 +91,13 @@ class RunLog:
         """
         self.flush()
         self._pending = functools.partial(
-            self._write_step, step, problems, answers, advantages, step_metrics
+            self._write_step,
+            step,
+            problems,
+            answers,
+            advantages,
+            step_metrics,
+            draw_metrics,
         )
 
     def evaluation(
@@ -111,12 +119,14 @@ class RunLog:
             write_report(self._workdir)
         self._report_is_old = False
 
-    def _write_step(self, step, problems, answers, advantages, step_metrics) -> None:
+    def _write_step(
+        self, step, problems, answers, advantages, step_metrics, draw_metrics
+    ) -> None:
         values = rollout.fetch(step_metrics)
         check_finite(values, problems, step)
         del values['problem_loss'], values['finite_updates']
         advantages = rollout.fetch(advantages)
-        values |= batch_metrics(self._config, answers, advantages)
+        values |= batch_metrics(self._config, answers, advantages) | draw_metrics
         self._writer.write(step, values, split='train')
         self._report_is_old = True
         every = self._config.log.rollouts_every

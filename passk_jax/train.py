@@ -3,8 +3,9 @@
     python -m passk_jax.train --config=configs/maze_tiny.py --workdir=runs/maze_tiny
     python -m passk_jax.train --config=configs/maze_tiny.py --config.advantage.k=8
 
-A step is sample, verify, estimate, update. A checkpoint is the state before a step;
-run the same command again and it goes on from the newest one, bit for bit.
+A step is sample, verify, estimate, update; with dynamic sampling the first three go on
+until the batch is full of problems with a signal. A checkpoint is the state before a
+step; run the same command again and it goes on from the newest one, bit for bit.
 """
 
 import contextlib
@@ -26,7 +27,8 @@ from passk_jax.advantages.estimators import AdvantageFn
 from passk_jax.checkpoint import Checkpoints
 from passk_jax.config import ExperimentConfig
 from passk_jax.config_flag import CONFIG
-from passk_jax.data import EvaluationBatches, make_batches
+from passk_jax.data import Batches, EvaluationBatches, make_batches
+from passk_jax.dynamic_sampling import Draw, refill
 from passk_jax.evaluation import evaluate, evaluation_batches
 from passk_jax.initial import ONLY_ROUNDING, initial_params
 from passk_jax.models.families import FAMILIES
@@ -36,7 +38,7 @@ from passk_jax.run_log import RunLog
 from passk_jax.sampling import Purpose
 from passk_jax.setup import Setup, make_setup
 from passk_jax.tasks import make_task
-from passk_jax.types import Prompts, Rollouts
+from passk_jax.types import Problem, Prompts, Rollouts
 
 
 def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
@@ -81,18 +83,24 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
             if preempted or step == last:
                 return not preempted
             with jax.profiler.StepTraceAnnotation('train', step_num=step):
-                problems, prompts = batches[step]
-                rollouts = sample(setup, state.params, prompts, step)
-                answers = rollout.verify(setup, problems, rollouts, step=step)
-                advantages = estimate(rollouts, answers, step)
-                state, step_metrics = train_step(
-                    state, rollouts, advantages, ref_params
+                draw, advantages, draw_metrics = answer(
+                    setup, state.params, batches, estimate, step
                 )
-            log.step(step, problems, answers, advantages, step_metrics)
+                state, step_metrics = train_step(
+                    state, draw.rollouts, advantages, ref_params
+                )
+            log.step(
+                step,
+                draw.problems,
+                draw.answers,
+                advantages,
+                step_metrics,
+                draw_metrics,
+            )
     raise AssertionError('the loop returns at its last step')
 
 
-def train_batches(setup: Setup) -> Any:
+def train_batches(setup: Setup) -> Batches:
     """The training problems: ``batches[step]`` is a pure function of the step."""
     config = setup.config
     return make_batches(
@@ -161,6 +169,7 @@ def make_train_step(setup: Setup, optimizer: Any) -> Callable[..., Any]:
         num_micro_batches=(
             config.train.mini_batch_prompts // config.train.micro_batch_prompts
         ),
+        pack_sizes=config.train.pack_sizes,
     )
 
 
@@ -205,6 +214,37 @@ def save(
     """Saves the state before ``step``."""
     meta = {'step': step, 'name': config.name, 'seed': config.seed}
     checkpoints.save(step, params=state.params, opt_state=state.opt_state, meta=meta)
+
+
+def answer(
+    setup: Setup,
+    params: Any,
+    batches: Batches,
+    estimate: Callable[..., jax.Array],
+    step: int,
+) -> tuple[Draw, jax.Array, dict[str, float]]:
+    """Sample, verify, estimate: what the learner gets, and how it was drawn."""
+
+    def draw(problems: list[Problem], prompts: Prompts) -> Draw:
+        rollouts = sample(setup, params, prompts, step)
+        answers = rollout.verify(setup, problems, rollouts, step=step)
+        return Draw(problems, rollouts, answers)
+
+    def estimate_of(drawn: Draw) -> jax.Array:
+        return estimate(drawn.rollouts, drawn.answers, step)
+
+    first = draw(*batches[step])
+    rounds = setup.config.train.dynamic_sampling_rounds
+    if not rounds:
+        return first, estimate_of(first), {}
+    extra = batches.reordered((setup.config.seed, Purpose.EXTRA_PROBLEMS))
+    return refill(
+        setup,
+        first,
+        estimate_of,
+        lambda r: draw(*extra[step * rounds + r - 1]),
+        max_rounds=rounds,
+    )
 
 
 def sample(setup: Setup, params: Any, prompts: Prompts, step: int) -> Rollouts:

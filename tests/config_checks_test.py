@@ -142,6 +142,9 @@ def test_a_list_is_refused_in_a_config_file():
         ({'loss.clip_low': 1.5}, 'loss.clip_low=1.5 must be at most 1'),
         ({'loss.clip_high': 0.0}, 'loss.clip_high=0.0 must be positive'),
         ({'loss.kl_coef': -1.0}, 'loss.kl_coef=-1.0 must not be negative'),
+        ({'loss.sampler_is_cap': 0.5}, 'sampler_is_cap=0.5 must be 0 .* or at least'),
+        ({'train.pack_sizes': -1}, 'train.pack_sizes=-1 must not be negative'),
+        ({'train.dynamic_sampling_rounds': -1}, 'rounds=-1 must not be negative'),
         ({'reward.flip_wrong': 1.1}, r'reward.flip_wrong=1.1 must lie in \[0, 1\]'),
         ({'loss.aggregation': 'mean'}, "loss.aggregation='mean' must be one of"),
         ({'loss.kl_estimator': 'k4'}, "loss.kl_estimator='k4' must be one of"),
@@ -191,6 +194,7 @@ def test_a_bad_value_is_refused(overrides, message):
         {'init.kind': 'scratch'},
         {'mesh.data': -1, 'mesh.fsdp': 1},
         {'reward.flip_wrong': 1.0},
+        {'loss.sampler_is_cap': 1.0},
         {'model.tokenizer': '/some/tokenizer'},
     ],
 )

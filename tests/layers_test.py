@@ -25,7 +25,7 @@ RANKS = (
     ('train',),
     ('evaluate', 'export', 'plan', 'score'),
     ('evaluation', 'existing_run', 'initial', 'planning', 'run_log'),
-    ('report', 'warm_start'),
+    ('dynamic_sampling', 'report', 'warm_start'),
     (
         'checkpoint',
         'data',
@@ -39,7 +39,7 @@ RANKS = (
         'run_directory',
     ),
     ('report_panels', 'sampling', 'setup'),
-    ('models', 'report_drawings', 'report_run', 'tasks'),
+    ('models', 'packing', 'report_drawings', 'report_run', 'tasks'),
     ('advantages', 'losses', 'metrics', 'rewards', 'sharding', 'verifiers'),
     ('config', 'config_flag', 'digests'),
     ('cli', 'config_checks', 'files', 'hosts', 'masked', 'types'),

@@ -23,6 +23,8 @@ LOSS = LossConfig(
     entropy_coef=0.0,
     kl_coef=0.0,
     kl_estimator='k3',
+    mask_truncated=False,
+    sampler_is_cap=0.0,
 )
 OPTIMIZER = OptimizerConfig(
     learning_rate=1e-2,
@@ -85,6 +87,7 @@ def run_step(
     num_micro_batches=1,
     steps=1,
     with_ref=False,
+    pack_sizes=0,
 ):
     """The parameters, as numpy, and metrics after ``steps`` steps from one start."""
     mesh = make_mesh() if mesh is None else mesh
@@ -102,6 +105,7 @@ def run_step(
             temperature=1.0,
             num_updates=num_updates,
             num_micro_batches=num_micro_batches,
+            pack_sizes=pack_sizes,
         )
         for _ in range(steps):
             state, metrics = train_step(
@@ -255,7 +259,7 @@ def test_a_step_compiles_once_and_reuses_the_state_it_is_given():
         per_device = sum(
             x.addressable_shards[0].data.nbytes for x in jax.tree.leaves(state)
         )
-        assert compiled.memory_analysis().alias_size_in_bytes >= per_device
+        assert compiled.memory_analysis().alias_size_in_bytes == per_device
         for _ in range(3):
             state, _ = train_step(state, *args)
         assert train_step._cache_size() == 1
@@ -290,6 +294,9 @@ def test_the_sampler_gap_is_the_distance_to_the_learners_own_log_probs():
     assert metrics['sampler_gap_max'] == pytest.approx(0.5, abs=1e-5)
     tokens = int(rollouts.lengths.sum())
     assert metrics['sampler_gap_mean'] == pytest.approx(0.5 / tokens, abs=1e-5)
+    # k3 of a token whose sampler is 0.5 above the learner: exp(-0.5) - 1 + 0.5.
+    k3 = (np.exp(-0.5) - 0.5) / tokens
+    assert metrics['sampler_k3'] == pytest.approx(k3, abs=1e-6)
 
 
 def test_interleaving_keeps_every_row_once_and_is_undone():

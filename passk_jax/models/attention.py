@@ -42,6 +42,7 @@ def attend(
     last: Int[Array, 'T'],
     prefix: KeyValues | None,
     prefix_mask: Bool[Array, 'P S'] | None,
+    first: Int[Array, 'P N T'] | None = None,
     *,
     max_logits: int = MAX_LOGITS,
 ) -> Float[Array, 'P N T J H']:
@@ -60,6 +61,8 @@ def attend(
         last: the last own slot each query sees; it sees those before it too.
         prefix: the problem's prompt, or ``None``.
         prefix_mask: which prefix slots are real.
+        first: the first own slot each query sees, where a sequence holds several
+            responses one behind the other; ``None``: slot 0.
         max_logits: on a device at one time; but never less than one query's.
 
     Returns:
@@ -72,12 +75,15 @@ def attend(
     rows = local_size('batch', P) * local_size('rollouts', N) * local_size('heads', J)
     width = max(1, max_logits // (rows * num_slots))
 
-    def part(args: tuple[jax.Array, jax.Array]) -> jax.Array:
-        query, last = args
-        seen = jnp.arange(own.values.shape[3]) <= last[..., None]
+    def part(args: tuple[jax.Array, ...]) -> jax.Array:
+        query, last, *first = args
+        slots = jnp.arange(own.values.shape[3])
+        seen = slots <= last[..., None]
+        if first:
+            seen &= slots >= first[0][..., None]
         return attend_masked(query, own, seen, prefix, prefix_mask)
 
-    arrays = (query, last[None, None])
+    arrays = (query, last[None, None], *(() if first is None else (first,)))
     if width >= T:
         return part(arrays)
     return map_chunks(jax.checkpoint(part), arrays, max_width=width)

@@ -32,6 +32,9 @@ from passk_jax.models.attention import KeyValues, attend
 from passk_jax.sharding import shard
 
 IMPLEMENTATIONS = ('plain', 'splash', 'cudnn')
+PACKING = ('plain', 'cudnn')
+"""Those that attend to several responses a sequence (splash's segments have no prefix
+that all of them see)."""
 SAVED = 'attention'
 """Name of the attention's output for remat policies."""
 
@@ -84,6 +87,7 @@ def attend_whole(
     own: Pair,
     prefix: Pair | None,
     prefix_lengths: Int[Array, 'P'] | None,
+    starts: Int[Array, 'P N T'] | None = None,
 ) -> Float[Array, 'P N T J H']:
     """Causal attention of whole sequences, after a prefix they share or none.
 
@@ -93,17 +97,27 @@ def attend_whole(
         own: the sequences' keys and values, ``[P, N, T, C, H]``.
         prefix: those of the prompts, ``[P, 1, S, C, H]``, right-padded.
         prefix_lengths: how many of the S are seen.
+        starts: where in its sequence each query's response starts, if several lie in
+            one (each after the same prefix); ``None``: at 0.
 
     Returns:
         The mixed values, in the queries' dtype.
+
+    Raises:
+        ValueError: several responses a sequence, and a kernel that cannot.
     """
     if implementation == 'plain':
-        return _plain(query, own, prefix, prefix_lengths)
+        return _plain(query, own, prefix, prefix_lengths, starts)
+    if starts is not None and implementation not in PACKING:
+        raise ValueError(
+            f'attention {implementation!r} cannot attend to several responses a '
+            f'sequence; those that can are {PACKING}'
+        )
     if prefix is not None:
         own = after_prefix(own, prefix)
     if implementation == 'splash':
         return _splash(query, own, prefix_lengths)
-    return _dense(query, own, prefix_lengths, implementation)
+    return _dense(query, own, prefix_lengths, implementation, starts)
 
 
 def after_prefix(own: Pair, prefix: Pair) -> Pair:
@@ -128,13 +142,13 @@ def first_of_each(kept: KeyValues) -> KeyValues:
     return KeyValues(keys=kept.keys[:, :, 0], values=kept.values[:, :, 0])
 
 
-def _plain(query, own, prefix, prefix_lengths):
+def _plain(query, own, prefix, prefix_lengths, starts):
     shared = mask = None
     if prefix is not None:
         shared = first_of_each(key_values(prefix))
         mask = jnp.arange(prefix[0].shape[2]) < prefix_lengths[:, None]
     last = jnp.arange(query.shape[2])
-    mixed = attend(query, key_values(own), last, shared, mask)
+    mixed = attend(query, key_values(own), last, shared, mask, starts)
     return checkpoint_name(mixed, SAVED)
 
 
@@ -144,7 +158,7 @@ def _seen(num_slots: int, T: int, lengths: jax.Array) -> jax.Array:
     return (slots < lengths[:, None]) | (slots >= num_slots - T)
 
 
-def _dense(query, pair, prefix_lengths, implementation):
+def _dense(query, pair, prefix_lengths, implementation, starts=None):
     T = query.shape[2]
     S = pair[0].shape[2]
     attend_to = functools.partial(
@@ -155,24 +169,30 @@ def _dense(query, pair, prefix_lengths, implementation):
         rows = (x.reshape(-1, *x.shape[2:]) for x in arrays)
         return attend_to(*rows, is_causal=True).reshape(arrays[0].shape)
 
-    def responses(query, key, value, seen):
+    def responses(query, key, value, seen, *starts):
         # Aligned at the bottom right, where is_causal would mean the top left.
-        causal = jnp.arange(S) <= jnp.arange(T)[:, None] + S - T
+        slots = jnp.arange(S) - (S - T)
+        causal = slots <= jnp.arange(T)[:, None]
         # cuDNN makes a bias of a mask, and differentiates none of odd sizes.
         query, key, value = (_pad(x, 2, multiple=2) for x in (query, key, value))
 
         def of_problem(args):
-            query, key, value, seen = args
-            mask = _pad(_pad(causal & seen, 0, multiple=2), 1, multiple=2)
+            query, key, value, seen, *starts = args
             # One for all rollouts; and a problem at a time, so one at a time.
-            return attend_to(query, key, value, mask=mask[None, None])
+            mask = (causal & seen)[None]
+            for first in starts:
+                mask &= (slots < 0) | (slots >= first[..., None])
+            mask = _pad(_pad(mask, 1, multiple=2), 2, multiple=2)
+            return attend_to(query, key, value, mask=mask[:, None])
 
-        return jax.lax.map(of_problem, (query, key, value, seen))[:, :, :T]
+        return jax.lax.map(of_problem, (query, key, value, seen, *starts))[:, :, :T]
 
     arrays, axes, local = (query, *_keys_of_heads(query, pair)), _TOKEN_MAJOR, prompts
     if prefix_lengths is not None:
         arrays = (*arrays, _seen(S, T, prefix_lengths))
         axes, local = (*axes, ('batch', None)), responses
+    if starts is not None:
+        arrays, axes = (*arrays, starts), (*axes, ('batch', 'rollouts', None))
     mixed = sharding.on_each_device(local, arrays, axes, axes[0])
     return checkpoint_name(mixed, SAVED)
 

@@ -141,7 +141,11 @@ class Attention(nnx.Module):
         self.implementation = arch.attention
 
     def whole(
-        self, xs: Streams, turns: tuple[Turn, ...], lengths: Int[Array, 'P'] | None
+        self,
+        xs: Streams,
+        turns: tuple[Turn, ...],
+        lengths: Int[Array, 'P'] | None,
+        starts: Int[Array, 'P N T'] | None = None,
     ) -> tuple[Streams, KeyValues]:
         """Mixes whole streams; the first one's keys and values beside them."""
         queries, keys, values = self._project(xs, turns)
@@ -151,7 +155,7 @@ class Attention(nnx.Module):
         if len(xs) == 2:
             own = (keys[1], values[1])
             mixed.append(
-                attend_to(self.implementation, queries[1], own, prompt, lengths)
+                attend_to(self.implementation, queries[1], own, prompt, lengths, starts)
             )
         return self.out(*mixed), attention_kernels.key_values(prompt)
 
@@ -219,10 +223,8 @@ class Block(nnx.Module):
         self.mlp_norm = RMSNorm(arch.embed_dim, arch, stack=stack)
         self.mlp = MLP(arch, stack=stack, rngs=rngs)
 
-    def whole(
-        self, xs: Streams, turns: tuple[Turn, ...], lengths: Int[Array, 'P'] | None
-    ) -> tuple[Streams, KeyValues]:
-        mixed, kept = self.attention.whole(self.attention_norm(*xs), turns, lengths)
+    def whole(self, xs: Streams, *args: Any) -> tuple[Streams, KeyValues]:
+        mixed, kept = self.attention.whole(self.attention_norm(*xs), *args)
         return self._finish(xs, mixed), kept
 
     def step(

@@ -233,6 +233,7 @@ def token_log_probs(
     params: Params,
     prompts: Prompts,
     tokens: Int[Array, 'P N T'],
+    starts: Int[Array, 'P N T'] | None = None,
     *,
     temperature: float | jax.Array,
 ) -> tuple[Float[Array, 'P N T'], Float[Array, 'P N T']]:
@@ -247,6 +248,8 @@ def token_log_probs(
         params: its parameters.
         prompts: the prompts.
         tokens: responses, right-padded; what stands at pads is finite and unused.
+        starts: where in its row each token's response starts, for rows that hold
+            several responses (see packing.py); ``None``: a response a row, from 0.
         temperature: of the distribution, above 0.
 
     Returns:
@@ -255,7 +258,7 @@ def token_log_probs(
     """
     P, N, _ = tokens.shape
     model = policy.bind(params)
-    hidden = _responses(model, prompts, tokens)
+    hidden = _responses(model, prompts, tokens, starts)
     # The head is split over 'tensor' by vocabulary, so tokens are no longer.
     hidden = shard(hidden, 'batch', 'rollouts', None, None)
     shards = sharding.num_shards('batch', P), sharding.num_shards('rollouts', N)
@@ -283,7 +286,10 @@ def token_log_probs(
 
 
 def _responses(
-    model: Transformer, prompts: Prompts, tokens: Int[Array, 'P N T']
+    model: Transformer,
+    prompts: Prompts,
+    tokens: Int[Array, 'P N T'],
+    starts: Int[Array, 'P N T'] | None,
 ) -> Float[Array, 'P N T D']:
     """The hidden state that predicts each response token.
 
@@ -295,12 +301,16 @@ def _responses(
     last = jnp.take_along_axis(prompts.tokens, seen[:, None], axis=1)
     last = jnp.broadcast_to(last[:, None], (P, N, 1))
     inputs = jnp.concatenate([last, tokens[..., :-1]], axis=2)
+    steps = jnp.arange(T)
+    if starts is not None:
+        steps = steps - starts
+        inputs = jnp.where(steps == 0, last, inputs)
     positions = (
         jnp.broadcast_to(jnp.arange(S), (P, 1, S)),
-        seen[:, None, None] + jnp.arange(T),
+        seen[:, None, None] + steps,
     )
     streams = (prompts.tokens[:, None], inputs)
-    (_, hidden), _ = model.whole(streams, positions, seen, keep=False)
+    (_, hidden), _ = model.whole(streams, positions, seen, starts, keep=False)
     return hidden
 
 

@@ -116,6 +116,7 @@ class Transformer(nnx.Module):
         tokens: tuple[Int[Array, 'P N T'], ...],
         positions: tuple[Int[Array, 'P 1 T'], ...],
         lengths: Int[Array, 'P'] | None = None,
+        starts: Int[Array, 'P N T'] | None = None,
         *,
         keep: bool,
     ) -> tuple[Streams, tuple[KeyValues, ...] | None]:
@@ -125,6 +126,8 @@ class Transformer(nnx.Module):
             tokens: the prompts, ``[P, 1, S]``, and their responses or nothing.
             positions: absolute position of each token.
             lengths: tokens of each prompt that responses see.
+            starts: where in its row each response token's response starts; ``None``:
+                at 0, a response a row.
             keep: give the prompts' keys and values too.
 
         Returns:
@@ -135,7 +138,7 @@ class Transformer(nnx.Module):
         turns = tuple(map(self._turn, positions))
 
         def run(layer: Block, xs: Streams) -> tuple[Streams, KeyValues | None]:
-            xs, kept = layer.whole(xs, turns, lengths)
+            xs, kept = layer.whole(xs, turns, lengths, starts)
             return xs, kept if keep else None
 
         if self.stacked:

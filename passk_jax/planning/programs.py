@@ -245,8 +245,9 @@ def _train(builder: Builder) -> Program:
         num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
     )
     advantages = builder.by_rollout(jnp.float32)
-    # Forward and backward once, and forward for the old and the reference's figures.
-    passes = 3 + (num_updates > 1) + (reference is not None)
+    # Forward and backward once, and forward for the old figures of all mini-batches but
+    # the first and for the reference's. Nothing is packed: no response is short.
+    passes = 4 - 1 / num_updates + (reference is not None)
     return Program(
         'train',
         step,

@@ -28,6 +28,7 @@ class Purpose(enum.IntEnum):
     EVALUATION = 3
     GROUPS = 4
     REWARD_NOISE = 5
+    EXTRA_PROBLEMS = 6
 
 
 def step_key(
