@@ -161,7 +161,11 @@ class Model:
                 )
                 return choice.tokens, cache
 
-            cache = Cache(layers=layers, index=jnp.int32(batch.response_tokens))
+            cache = Cache(
+                layers=layers,
+                index=jnp.int32(batch.response_tokens),
+                lengths=jnp.full(tokens.shape, batch.response_tokens, jnp.int32),
+            )
             tokens, cache = jax.lax.fori_loop(0, DECODE_STEPS, step, (tokens, cache))
             return cache.layers, tokens
 

@@ -49,6 +49,8 @@ LOSS = LossConfig(
     entropy_coef=0.0,
     kl_coef=0.0,
     kl_estimator='k3',
+    mask_truncated=False,
+    sampler_is_cap=0.0,
 )
 OPTIMIZER = OptimizerConfig(
     learning_rate=1e-6,

@@ -21,7 +21,7 @@ from absl import app, flags, logging
 # Here, before any command imports it: the policy is not one of its models.
 os.environ.setdefault('TRANSFORMERS_NO_ADVISORY_WARNINGS', '1')
 
-Main = Callable[[Sequence[str]], int | None]
+Main = Callable[[], int | None]
 
 EXIT_ERROR = 2
 """Exit status after an error that trying again would only repeat."""
@@ -37,7 +37,7 @@ _DEBUG = flags.DEFINE_bool('debug', False, 'Show where an error was raised.')
 
 
 def run(main: Main) -> None:
-    """Parses the flags, calls ``main(program and leftover arguments)`` and exits."""
+    """Parses the flags, calls ``main()`` and exits."""
     app.run(functools.partial(_explained, main), flags_parser=_parse_flags)
 
 
@@ -45,12 +45,32 @@ def _explained(main: Main, argv: Sequence[str]) -> int:
     """Calls ``main``; errors that are raised on purpose become a line and a status."""
     _choose_what_is_logged()
     try:
-        return main(argv) or 0
+        reject_leftover_arguments(argv)
+        return main() or 0
     except (ValueError, FloatingPointError, OSError) as error:
         if _DEBUG.value or not _explains_itself(error):
             raise
         sys.stderr.write(f'error: {error}\n(--debug shows where it was raised)\n')
         return EXIT_ERROR
+
+
+def reject_leftover_arguments(argv: Sequence[str]) -> None:
+    """Refuses what absl did not understand.
+
+    absl reads ``--config.flag False`` as ``--config.flag`` (so: True) and leaves
+    ``False`` over; going on would run another experiment than the one asked for.
+
+    Args:
+        argv: what ``absl.app.run`` hands to ``main``; the first is the program.
+
+    Raises:
+        ValueError: anything is left over.
+    """
+    if leftover := list(argv[1:]):
+        raise ValueError(
+            f'arguments not understood: {leftover}; every option is written '
+            f'--name=value, for example --config.log.tensorboard=false'
+        )
 
 
 def _choose_what_is_logged() -> None:

@@ -10,7 +10,7 @@ whole. What a task, an estimator or a model family accepts is checked where it i
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -374,25 +374,6 @@ def diff(a: ExperimentConfig, b: ExperimentConfig) -> tuple[str, ...]:
     absent = object()
     keys = sorted(old.keys() | new.keys())
     return tuple(k for k in keys if old.get(k, absent) != new.get(k, absent))
-
-
-def reject_leftover_arguments(argv: Sequence[str]) -> None:
-    """Refuses what absl did not understand.
-
-    absl reads ``--config.flag False`` as ``--config.flag`` (so: True) and leaves
-    ``False`` over; going on would run another experiment than the one asked for.
-
-    Args:
-        argv: what ``absl.app.run`` hands to ``main``; the first is the program.
-
-    Raises:
-        ValueError: anything is left over.
-    """
-    if leftover := list(argv[1:]):
-        raise ValueError(
-            f'arguments not understood: {leftover}; every option is written '
-            f'--name=value, for example --config.log.tensorboard=false'
-        )
 
 
 def _checked(config: ExperimentConfig) -> ExperimentConfig:

@@ -11,7 +11,6 @@ The table goes to standard output; (n, c) of every problem, and how it was had, 
 import dataclasses
 import json
 import pathlib
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -33,9 +32,8 @@ _TEMPERATURE = flags.DEFINE_float('temperature', None, 'Of the sampling; 0: gree
 _TOP_P = flags.DEFINE_float('top_p', None, 'Of the sampling.')
 
 
-def main(argv: Sequence[str]) -> None:
+def main() -> None:
     """Evaluates the run in ``--workdir``; prints a table, keeps the records."""
-    configs.reject_leftover_arguments(argv)
     workdir = pathlib.Path(cli.WORKDIR.value)
     of_run = existing_run.run_config(workdir)
     config = _with_flags(of_run)

@@ -54,20 +54,20 @@ def evaluate(
     for problems, prompts, valid in batches:
         if stop():
             return None
-        rollouts = sampling.sample(
-            setup.policy,
+        _, answers = rollout.answer(
+            setup,
             params,
-            rollout.place(setup, prompts),
+            problems,
+            prompts,
             key=key,
+            step=step,
             num_rollouts=config.num_responses,
             max_response_tokens=setup.config.sampling.max_response_tokens,
             temperature=config.temperature,
             top_p=config.top_p,
             top_k=config.top_k,
-            stop_tokens=setup.stop_tokens,
             max_cache_bytes=setup.config.sampling.max_cache_bytes,
         )
-        answers = rollout.verify(setup, problems, rollouts, step=step)
         rows.extend(_records(problems[:valid], answers))
     values = summarize(
         rows, seed=setup.config.seed, bootstrap_samples=config.bootstrap_samples

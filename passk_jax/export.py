@@ -10,14 +10,13 @@ which changes no byte. Nothing here needs torch.
 
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 from absl import flags, logging
 
 from passk_jax import cli, existing_run, hosts
-from passk_jax import config as configs
 from passk_jax.checkpoint import restore_params
 from passk_jax.models import hf_config, hf_save
 from passk_jax.models import policy as policies
@@ -36,9 +35,8 @@ _DTYPE = flags.DEFINE_enum(
 _MAX_SHARD_BYTES = 5 * 10**9
 
 
-def main(argv: Sequence[str]) -> None:
+def main() -> None:
     """Exports a checkpoint of the run in ``--workdir`` to ``--out``."""
-    configs.reject_leftover_arguments(argv)
     workdir = pathlib.Path(cli.WORKDIR.value)
     hf_save.check_new(_OUT.value)
     config = existing_run.run_config(workdir)

@@ -46,9 +46,8 @@ _MARKDOWN = flags.DEFINE_string(
 )
 
 
-def main(argv: Sequence[str]) -> int:
+def main() -> int:
     """Prints the plan; 1 if something does not fit."""
-    configs.reject_leftover_arguments(argv)
     config = configs.from_config_dict(CONFIG.value)
     topology = topologies.parse(_TOPOLOGY.value)
     if unknown := set(_PROGRAMS.value) - set(programs.PROGRAMS):

@@ -1,9 +1,7 @@
 """From prompts to verified responses: what training and evaluation share.
 
-:func:`place` puts a batch on the mesh, ``sampling.sample`` answers it, and
-:func:`verify` brings the answers to the host as text and asks the task. Every host
-sees the whole batch: prompts and responses are small, and verdicts are then the same
-everywhere without a word between hosts.
+:func:`answer` puts a batch on the mesh, samples responses to it, and has them verified
+as they end (verifying.py); :func:`records` is what people read of it.
 """
 
 import dataclasses
@@ -11,12 +9,14 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import numpy as jnp
 from jax.experimental import multihost_utils
 
-from passk_jax import sharding
-from passk_jax.models import tokenizer as tokenizers
+from passk_jax import sampling, sharding
+from passk_jax.models.policy import Params
 from passk_jax.setup import Setup
-from passk_jax.types import Problem, Rollouts, Verdicts
+from passk_jax.types import Problem, Prompts, Rollouts, Verdicts
+from passk_jax.verifying import Verifying
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,49 +57,60 @@ def fetch(tree: Any) -> Any:
     return multihost_utils.process_allgather(tree, tiled=True)
 
 
-def verify(
-    setup: Setup, problems: list[Problem], rollouts: Rollouts, *, step: int
-) -> Answers:
-    """Reads the responses and verifies them.
+def answer(
+    setup: Setup,
+    params: Params,
+    problems: list[Problem],
+    prompts: Prompts,
+    *,
+    key: jax.Array,
+    step: int,
+    num_rollouts: int,
+    **settings: Any,
+) -> tuple[Rollouts, Answers]:
+    """Samples responses to problems and verifies them.
 
     Args:
         setup: the run's fixed parts.
+        params: the policy's parameters.
         problems: P of them.
-        rollouts: their responses.
+        prompts: theirs, on the host.
+        key: of :func:`passk_jax.sampling.step_key`.
         step: the training step, for messages.
+        num_rollouts: N.
+        settings: the others of :func:`passk_jax.sampling.sample`.
+
+    Returns:
+        The rollouts on the devices, and what the host knows of them.
 
     Raises:
         ValueError: a reward that is not finite, with the step and the problem's id.
     """
-    host = fetch(
-        {
-            'tokens': rollouts.tokens,
-            'lengths': rollouts.lengths,
-            'stopped': rollouts.stopped,
-            'entropies': rollouts.entropies,
-            'log_probs': rollouts.sampler_log_probs,
-        }
-    )
-    lengths = host['lengths']
-    responses = tokenizers.decode_responses(setup.tokenizer, host['tokens'], lengths)
-    verdicts = setup.task.verify(problems, responses)
-    bad = np.argwhere(~np.isfinite(verdicts.rewards))
-    if len(bad):
-        row, rollout = bad[0]
-        raise ValueError(
-            f'the verifier of task {setup.task.name!r} gave the reward '
-            f'{verdicts.rewards[row, rollout]} to rollout {rollout} of problem '
-            f'{problems[row].id} at step {step}'
+    with Verifying(setup, problems, num_rollouts) as verifying:
+        rollouts = sampling.sample(
+            setup.policy,
+            params,
+            place(setup, prompts),
+            key=key,
+            num_rollouts=num_rollouts,
+            stop_tokens=setup.stop_tokens,
+            on_ended=verifying.submit,
+            **settings,
         )
-    counts = np.maximum(lengths, 1)
-    return Answers(
-        lengths=lengths,
-        stopped=host['stopped'],
-        mean_entropies=host['entropies'].sum(-1) / counts,
-        mean_log_probs=host['log_probs'].sum(-1) / counts,
-        responses=responses,
-        verdicts=verdicts,
-    )
+        figures = fetch(_figures(rollouts))
+        responses, verdicts = verifying.finish(step=step)
+    return rollouts, Answers(responses=responses, verdicts=verdicts, **figures)
+
+
+@jax.jit
+def _figures(rollouts: Rollouts) -> dict[str, jax.Array]:
+    counts = jnp.maximum(rollouts.lengths, 1)
+    return {
+        'lengths': rollouts.lengths,
+        'stopped': rollouts.stopped,
+        'mean_entropies': rollouts.entropies.sum(axis=-1) / counts,
+        'mean_log_probs': rollouts.sampler_log_probs.sum(axis=-1) / counts,
+    }
 
 
 def records(

@@ -24,7 +24,7 @@ from typing import Any
 
 from absl import flags, logging
 
-from passk_jax import cli, config, files, tasks
+from passk_jax import cli, files, tasks
 
 _TASK = flags.DEFINE_enum('task', None, sorted(tasks.TASKS), 'Whose verifier to ask.')
 _INPUT = flags.DEFINE_string('input', None, 'JSON lines to read.')
@@ -123,9 +123,8 @@ def _check_writable(path: pathlib.Path) -> None:
         raise ValueError(f'output {str(path)!r} cannot be written: {e}') from e
 
 
-def main(argv: Sequence[str]) -> int:
+def main() -> int:
     """Scores ``--input``; 1 if any line of it was malformed."""
-    config.reject_leftover_arguments(argv)
     num_malformed = score_file(
         _TASK.value, input_path=_INPUT.value, output_path=_OUTPUT.value
     )

@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -226,9 +226,16 @@ def answer(
     """Sample, verify, estimate: what the learner gets, and how it was drawn."""
 
     def draw(problems: list[Problem], prompts: Prompts) -> Draw:
-        rollouts = sample(setup, params, prompts, step)
-        answers = rollout.verify(setup, problems, rollouts, step=step)
-        return Draw(problems, rollouts, answers)
+        key = sampling.step_key(
+            seed=setup.config.seed, purpose=Purpose.ROLLOUTS, step=step
+        )
+        settings = dataclasses.asdict(setup.config.sampling)
+        return Draw(
+            problems,
+            *rollout.answer(
+                setup, params, problems, prompts, key=key, step=step, **settings
+            ),
+        )
 
     def estimate_of(drawn: Draw) -> jax.Array:
         return estimate(drawn.rollouts, drawn.answers, step)
@@ -244,19 +251,6 @@ def answer(
         estimate_of,
         lambda r: draw(*extra[step * rounds + r - 1]),
         max_rounds=rounds,
-    )
-
-
-def sample(setup: Setup, params: Any, prompts: Prompts, step: int) -> Rollouts:
-    """The rollouts of a training step."""
-    config = setup.config
-    return sampling.sample(
-        setup.policy,
-        params,
-        rollout.place(setup, prompts),
-        key=sampling.step_key(seed=config.seed, purpose=Purpose.ROLLOUTS, step=step),
-        **dataclasses.asdict(config.sampling),
-        stop_tokens=setup.stop_tokens,
     )
 
 
@@ -330,9 +324,8 @@ def check_names(config: ExperimentConfig) -> None:
         raise ValueError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
 
 
-def main(argv: Sequence[str]) -> int:
+def main() -> int:
     """Reads the flags, prepares the run directory and trains."""
-    configs.reject_leftover_arguments(argv)
     config = configs.from_config_dict(CONFIG.value)
     check_names(config)
     hosts.join_hosts(hosts.HOSTS.value)

@@ -220,7 +220,7 @@ def test_what_can_be_done_gets_as_far_as_jax(answers):
 
 def run_main(body, *arguments, file='passk_jax/command.py'):
     """Exit status and standard error of a command whose main is ``body``."""
-    main = f'from passk_jax import cli\ndef main(argv): {body}\ncli.run(main)'
+    main = f'from passk_jax import cli\ndef main(): {body}\ncli.run(main)'
     script = f'exec(compile({main!r}, {str(tiny.ROOT / file)!r}, "exec"))'
     result = subprocess.run(
         [sys.executable, '-c', script, *arguments],

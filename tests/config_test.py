@@ -10,6 +10,7 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from configs import maze, maze_tiny
+from passk_jax import cli
 from passk_jax import config as config_lib
 
 
@@ -111,11 +112,11 @@ def test_a_value_after_a_space_is_left_over_and_refused(parse):
     # What makes it a trap: the flag is on although the user wrote False.
     assert config.log.tensorboard is True
     with pytest.raises(ValueError, match=r"not understood: \['False'\]"):
-        config_lib.reject_leftover_arguments(leftover)
+        cli.reject_leftover_arguments(leftover)
 
 
 def test_no_leftover_is_no_error():
-    config_lib.reject_leftover_arguments(['train'])
+    cli.reject_leftover_arguments(['train'])
 
 
 def test_configs_and_checks_import_no_jax():

@@ -18,11 +18,11 @@ def workdir(finished_run, tmp_path):
     return tmp_path / 'run'
 
 
-def run(workdir, *leftover, num_devices=1, **given):
+def run(workdir, *, num_devices=1, **given):
     """Calls the command with these flags; returns its records and their summary."""
     flags.FLAGS.mark_as_parsed()
     with flagsaver.flagsaver(workdir=str(workdir), **given), tiny.devices(num_devices):
-        evaluate.main(['evaluate', *leftover])
+        evaluate.main()
     directory = workdir / 'evaluation' / 'by_command'
     records = max(directory.glob('*.jsonl'), key=lambda path: path.stat().st_mtime_ns)
     return records, json.loads(records.with_suffix('.json').read_text())
@@ -174,11 +174,6 @@ def test_a_run_that_cannot_be_read_is_an_error_that_says_why(damage, message, wo
 def test_a_bad_flag_is_an_error(given, message, workdir):
     with pytest.raises(ValueError, match=message):
         run(workdir, **given)
-
-
-def test_leftover_arguments_are_an_error(workdir):
-    with pytest.raises(ValueError, match='not understood'):
-        run(workdir, 'test')
 
 
 def test_an_empty_split_is_an_error(workdir):

@@ -36,12 +36,12 @@ _SIZES = (
 )
 
 
-def run(workdir, out, *leftover, num_devices=1, **given):
+def run(workdir, out, *, num_devices=1, **given):
     """Calls the command with these flags."""
     flags.FLAGS.mark_as_parsed()
     given |= {'workdir': str(workdir), 'out': str(out)}
     with flagsaver.flagsaver(**given), tiny.devices(num_devices):
-        export.main(['export', *leftover])
+        export.main()
 
 
 def contents(directory):
@@ -269,11 +269,6 @@ def test_a_bad_flag_is_an_error_and_leaves_nothing(
     with pytest.raises(ValueError, match=message):
         run(finished_run, tmp_path / 'out', **given)
     assert not list(tmp_path.iterdir())
-
-
-def test_leftover_arguments_are_an_error(finished_run, tmp_path):
-    with pytest.raises(ValueError, match='not understood'):
-        run(finished_run, tmp_path / 'out', 'bfloat16')
 
 
 def test_a_directory_that_is_no_run_is_an_error(tmp_path):

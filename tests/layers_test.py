@@ -38,7 +38,8 @@ RANKS = (
         'rollout',
         'run_directory',
     ),
-    ('report_panels', 'sampling', 'setup'),
+    ('report_panels', 'verifying'),
+    ('sampling', 'setup'),
     ('models', 'packing', 'report_drawings', 'report_run', 'tasks'),
     ('advantages', 'losses', 'metrics', 'rewards', 'sharding', 'verifiers'),
     ('config', 'config_flag', 'digests'),
@@ -88,6 +89,7 @@ TESTED_IN = {
     'models.qwen3': 'models.families_test',
 }
 OTHER_TESTS = {
+    'benchmarks_test': 'the benchmarks in benchmarks/',
     'configs_test': 'the experiments in configs/',
     'layers_test': 'the package as a whole',
     'models.hf_parity_test': 'the numbers of transformers',

@@ -1,12 +1,14 @@
 """Responses come to the host whole, as text, and with their verdicts."""
 
 import dataclasses
+from unittest import mock
 
 import jax
 import numpy as np
 import pytest
 
 from passk_jax import rollout, sharding
+from passk_jax.sampling.ended import gather
 from passk_jax.tasks.maze import MazeTask
 from passk_jax.types import Problem, Prompts, Rollouts, Verdicts
 from tests import tiny
@@ -55,8 +57,29 @@ def make_rollouts(setup, *, garbage=0):
     )
 
 
+def answers_to(setup, rollouts, *, step=0):
+    """What the host learns when these rollouts are sampled."""
+
+    def sample(policy, params, prompts, *, on_ended, **settings):
+        on_ended(gather(rollouts, np.ones((2, 4), bool)))
+        return rollouts
+
+    with mock.patch.object(rollout.sampling, 'sample', sample):
+        returned, answers = rollout.answer(
+            setup,
+            {},
+            make_problems(),
+            rollouts.prompts,
+            key=None,
+            step=step,
+            num_rollouts=4,
+        )
+    assert returned is rollouts
+    return answers
+
+
 def test_responses_are_read_and_verified(setup):
-    answers = rollout.verify(setup, make_problems(), make_rollouts(setup), step=0)
+    answers = answers_to(setup, make_rollouts(setup))
     assert answers.responses == TEXTS
     correct = [[True, True, False, False], [False, False, False, False]]
     np.testing.assert_array_equal(answers.verdicts.correct, correct)
@@ -65,7 +88,7 @@ def test_responses_are_read_and_verified(setup):
 
 
 def test_means_are_over_the_tokens_of_a_response(setup):
-    answers = rollout.verify(setup, make_problems(), make_rollouts(setup), step=0)
+    answers = answers_to(setup, make_rollouts(setup))
     # Row 0 of the figures is 0, 1, 2; row 2 is 10, 11.
     assert answers.mean_log_probs[0, 0] == -1
     assert answers.mean_log_probs[0, 2] == -10.5
@@ -73,11 +96,9 @@ def test_means_are_over_the_tokens_of_a_response(setup):
 
 
 def test_what_stands_behind_a_response_is_not_read(setup):
-    clean = rollout.verify(setup, make_problems(), make_rollouts(setup), step=0)
+    clean = answers_to(setup, make_rollouts(setup))
     move = setup.tokenizer.encode('R', add_special_tokens=False)[0]
-    dirty = rollout.verify(
-        setup, make_problems(), make_rollouts(setup, garbage=move), step=0
-    )
+    dirty = answers_to(setup, make_rollouts(setup, garbage=move))
     assert dirty.responses == clean.responses
     np.testing.assert_array_equal(dirty.verdicts.correct, clean.verdicts.correct)
 
@@ -87,21 +108,21 @@ def test_a_reward_that_is_not_finite_is_an_error_with_the_problems_id(
     reward, setup, monkeypatch
 ):
     def verify(self, problems, responses):
-        rewards = np.zeros((2, 4), np.float32)
-        rewards[1, 3] = reward
-        return Verdicts(rewards, np.zeros((2, 4), bool), responses)
+        rewards = np.zeros((len(problems), 1), np.float32)
+        rewards[7] = reward
+        return Verdicts(rewards, rewards > 0, responses)
 
     monkeypatch.setattr(MazeTask, 'verify', verify)
     message = (
         rf"task 'maze' gave the reward {reward} to rollout 3 of problem 9 at step 6"
     )
     with pytest.raises(ValueError, match=message):
-        rollout.verify(setup, make_problems(), make_rollouts(setup), step=6)
+        answers_to(setup, make_rollouts(setup), step=6)
 
 
 def test_a_record_holds_what_a_person_asks_of_a_rollout(setup):
     problems = make_problems()
-    answers = rollout.verify(setup, problems, make_rollouts(setup), step=0)
+    answers = answers_to(setup, make_rollouts(setup))
     advantages = np.arange(8, dtype=np.float32).reshape(2, 4)
     rows = rollout.records(problems, answers, step=3, advantages=advantages)
     assert [row['problem_id'] for row in rows] == [7] * 4 + [9] * 4

@@ -286,7 +286,7 @@ def begin(workdir, **changes):
         train=mock.Mock(return_value=True),
     )
     with given, flagsaver.flagsaver(workdir=str(workdir)):
-        return train.main(['train'])
+        return train.main()
 
 
 def test_a_run_goes_on_on_other_devices_and_with_no_other_change(tmp_path):

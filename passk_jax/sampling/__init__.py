@@ -1,5 +1,6 @@
 """Sampling: addressed keys, the distribution of a token, and the decode loop."""
 
+from passk_jax.sampling.ended import Ended as Ended
 from passk_jax.sampling.keys import Purpose as Purpose
 from passk_jax.sampling.keys import problem_keys as problem_keys
 from passk_jax.sampling.keys import rollout_keys as rollout_keys

@@ -215,6 +215,19 @@ def give_work(shard: Shard, work: Work) -> bool:
     return given
 
 
+def ended(shard: Shard, work: Work) -> np.ndarray:
+    """``[problems, R * rollouts]`` bool: who has all their tokens."""
+    _, num_shards, _ = shard.rollout.shape
+    found = np.ones((work.problems, num_shards * work.rollouts), bool)
+    found[shard.unstarted] = False
+    slot, _, _ = live = np.nonzero(shard.rollout >= 0)
+    found[shard.problem[slot], shard.rollout[live]] = False
+    for problem, ranges in zip(shard.problem, shard.waiting, strict=True):
+        for first, end in ranges:
+            found[problem, first:end] = False
+    return found
+
+
 def pack(shard: Shard, size: Size) -> tuple[Shard, np.ndarray] | None:
     """Seats the live rows in a grid of another size; nothing may be waiting.
 

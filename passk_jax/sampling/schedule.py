@@ -23,6 +23,7 @@ from passk_jax.models.arch import Arch
 from passk_jax.models.policy import Params, Policy
 from passk_jax.sampling import decoding, grid, sampler, slots
 from passk_jax.sampling.decoding import How, Until
+from passk_jax.sampling.ended import OnEnded, gather
 from passk_jax.sampling.grid import Size, Work
 from passk_jax.sampling.slots import Slots, State
 from passk_jax.types import Prompts, Rollouts
@@ -31,6 +32,8 @@ _NO_LIMIT = 2**30
 # Steps between two looks at whether to go on: each costs an accelerator a word with its
 # host.
 _STRIDE = {'cpu': 1}
+# Times that responses are handed over while others go on.
+_HAND_OVERS = 16
 # Rows that did not fit a smaller grid are tried again when this part of them has ended.
 _RETRY_PART = 16
 
@@ -48,6 +51,7 @@ def sample(
     top_k: int,
     stop_tokens: Sequence[int],
     max_cache_bytes: int = 0,
+    on_ended: OnEnded | None = None,
 ) -> Rollouts:
     """Samples ``num_rollouts`` responses to each prompt.
 
@@ -71,6 +75,8 @@ def sample(
         stop_tokens: token ids that end a response; may be empty.
         max_cache_bytes: a device's keys and values of prompts and responses; rollouts
             that do not fit wait for others to end. 0: no limit.
+        on_ended: is given every response once, the first while others are still being
+            decoded (where that is long enough to be worth it).
 
     Returns:
         The rollouts, sharded over their prompts as the prompts are.
@@ -88,7 +94,7 @@ def sample(
     work = _work_of_a_cell(policy.arch, prompts, num_rollouts, max_response_tokens)
     first = grid.first_size(work, max_bytes=max_cache_bytes)
     if not _gains(work, first, P=prompts.tokens.shape[0], N=num_rollouts):
-        return sampler.sample(
+        rollouts = sampler.sample(
             policy,
             params,
             prompts,
@@ -100,6 +106,9 @@ def sample(
             top_k=top_k,
             stop_tokens=stop_tokens,
         )
+        if on_ended:
+            on_ended(gather(rollouts, np.ones(rollouts.lengths.shape, bool)))
+        return rollouts
     how = How(
         policy=policy,
         greedy=temperature == 0,
@@ -112,7 +121,7 @@ def sample(
         params, problems = decoding.prefill(policy, params, prompts, key)
         weights = (params, settings, stops)
         run = Decoding(how, weights, problems, work, first, num_rollouts)
-        run.finish()
+        run.finish(on_ended)
     return dataclasses.replace(run.state.rollouts, prompts=prompts)
 
 
@@ -169,10 +178,20 @@ class Decoding:
         """The slots with the problems that sit there."""
         return slots.take_slots(self.problems, self.whole('problem'))
 
-    def finish(self) -> None:
-        """Decodes to the end."""
-        while self.advance(_NO_LIMIT):
-            pass
+    def finish(self, on_ended: OnEnded | None) -> None:
+        """Decodes to the end, and hands over what has ended on the way."""
+        steps = max(1, self.how.limit // _HAND_OVERS) if on_ended else _NO_LIMIT
+        given = np.zeros(self.state.rollouts.lengths.shape, bool)
+        more = True
+        while more:
+            more = self.advance(steps)
+            if not on_ended:
+                continue
+            ended = [grid.ended(shard, self.work) for shard in self.shards]
+            new = np.concatenate(ended) & ~given
+            if new.any():
+                on_ended(gather(self.state.rollouts, new))
+                given |= new
         logging.info('sampled in %d row-steps', self.row_steps)
 
     def advance(self, steps: int) -> bool:
