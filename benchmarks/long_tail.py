@@ -97,8 +97,8 @@ def measure(name: str, *, repeats: int, max_cache_bytes: int) -> dict[str, float
     decoded = []
     finish = schedule.Decoding.finish
 
-    def counted(self):
-        finish(self)
+    def counted(self, on_ended):
+        finish(self, on_ended)
         decoded.append(self.row_steps)
 
     both = {

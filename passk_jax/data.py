@@ -10,6 +10,7 @@ them compiles once.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import grain
@@ -19,7 +20,6 @@ from absl import logging
 from passk_jax.types import Problem, Prompts
 
 Encode = Callable[[str], list[int]]
-Order = Callable[[int | Sequence[int]], grain.MapDataset]
 
 OVERLONG = ('drop', 'error')
 
@@ -69,10 +69,14 @@ class Batches(Sequence):
         prompt_width: S, the same in every batch.
     """
 
-    def __init__(self, kept: _Kept, order: Order, seed: int | Sequence[int]):
+    def __init__(
+        self, kept: _Kept, *, num_prompts: int, seed: int | Sequence[int], mine: slice
+    ):
         self._kept = kept
-        self._order = order
-        self._rows = order(seed)
+        self._mine = mine
+        self._rows = (
+            _shuffled(kept, seed).batch(num_prompts, drop_remainder=True).repeat()
+        )
         self.num_problems = len(kept.indices)
         self.num_dropped = kept.num_dropped
         self.prompt_width = kept.width
@@ -84,11 +88,42 @@ class Batches(Sequence):
     def __getitem__(self, step: int) -> tuple[list[Problem], Prompts]:
         if step < 0:
             raise IndexError(f'{step=} is negative')
-        return self._kept.batch(self._rows[int(step)])
+        return self._kept.batch(self._rows[int(step)][self._mine])
 
-    def reordered(self, seed: int | Sequence[int]) -> 'Batches':
-        """Batches of the same problems, not read again, in another seed's order."""
-        return Batches(self._kept, self._order, seed)
+    def others(
+        self, step: int, *, seed: Sequence[int]
+    ) -> Iterator[tuple[list[Problem], Prompts, np.ndarray]]:
+        """Batches of the problems that ``self[step]`` has not, each problem once.
+
+        Their order is drawn without replacement, anew for each step. What is missing in
+        the last batch is filled up with problems of ``self[step]``; where there are no
+        others, there is no batch.
+
+        Args:
+            step: at least 0.
+            seed: of the orders of all steps; nothing else may have it.
+
+        Yields:
+            Problems and prompts as ``self[step]`` has them, and a bool for each: it is
+            another one, and no filling.
+        """
+        own = self._rows[int(step)]
+        order, taken = _shuffled(self._kept, (*seed, step)), set(own.tolist())
+        # By index: iterating over a MapDataset would read ahead, in threads.
+        rows = (int(order[i]) for i in range(len(order)))
+        others = (row for row in rows if row not in taken)
+        while batch := list(itertools.islice(others, len(own))):
+            is_other = np.arange(len(own)) < len(batch)
+            batch = np.array([*batch, *own[: len(own) - len(batch)]])[self._mine]
+            yield *self._kept.batch(batch), is_other[self._mine]
+
+
+def _shuffled(kept: _Kept, seed: int | Sequence[int]) -> grain.MapDataset:
+    """The rows of ``kept.indices`` in an order of their own."""
+    # Grain's epochs count up from the seed: hashed, no seed's second epoch is the
+    # first of the next seed.
+    (hashed,) = np.random.SeedSequence(seed).generate_state(1)
+    return grain.MapDataset.range(len(kept.indices)).shuffle(seed=int(hashed))
 
 
 def make_batches(
@@ -136,20 +171,7 @@ def make_batches(
         )
     local = num_prompts // process_count
     mine = slice(process_index * local, (process_index + 1) * local)
-
-    def order(seed: int | Sequence[int]) -> grain.MapDataset:
-        # Grain's epochs count up from the seed: hashed, no seed's second epoch is the
-        # first of the next seed.
-        (hashed,) = np.random.SeedSequence(seed).generate_state(1)
-        return (
-            grain.MapDataset.range(len(kept.indices))
-            .shuffle(seed=int(hashed))
-            .batch(num_prompts, drop_remainder=True)
-            .map(lambda batch: batch[mine])
-            .repeat()
-        )
-
-    return Batches(kept, order, seed)
+    return Batches(kept, num_prompts=num_prompts, seed=seed, mine=mine)
 
 
 class EvaluationBatches:

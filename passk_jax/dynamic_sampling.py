@@ -1,24 +1,27 @@
 """Dynamic sampling (DAPO, arXiv:2503.14476): problems that teach nothing make room.
 
-A problem without a signal is one whose advantages are all exactly 0: all its rewards
-are equal, or its estimator gives the others no weight either (Pass@k where fewer than k
-responses are wrong). It is told by the advantages and not by a deviation of rewards,
-whose rounding may be taken for a signal. Then, in a step:
+A problem has a signal if a response that is trained has an advantage that is not 0. It
+has none where all its rewards are equal; where its estimator gives the others no weight
+either (Pass@k where fewer than k responses are wrong); or where, with
+``loss.mask_truncated``, only responses that the limit cut off have an advantage. It is
+told by the advantages and not by a deviation of rewards, whose rounding may be taken
+for a signal. Then, in a step:
 
 1. the step's own problems are answered, ``batches[step]``, as without all this;
-2. round r = 1, 2, ... answers the whole batch ``step * max_rounds + r - 1`` of another
-   order of the same problems (``Batches.reordered``), and those with a signal take the
-   places of those without, both in the order of their batches;
-3. it ends when every place has a signal or after ``max_rounds``. What is left without
-   a signal stays, adds no gradient, and counts in the normalizer as in any other step.
+2. a round answers the next P of all the others (``Batches.others``: each is there once,
+   in an order of the step's own), and those with a signal take the places of those
+   without, both in the order of their batches;
+3. it ends when every place has a signal, after ``train.dynamic_sampling_rounds``, or
+   when there are no others left. What is left without a signal stays, adds nothing to
+   the policy gradient, and counts in the normalizer as in any other step.
 
-So the problems are a function of (seed, step, policy): a resumed run draws the same. A
-problem that was tried in the step already is passed over: its address, and so its
-noise, would be the same. Every round is of one shape: nothing compiles twice.
+So the problems are a function of (seed, step, policy): a resumed run draws the same. No
+problem is tried twice in a step: its address, and so its noise, would be the same.
+Every round is of one shape: nothing compiles twice.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -26,98 +29,125 @@ import numpy as np
 from jax import numpy as jnp
 
 from passk_jax import rollout
+from passk_jax.config import LossConfig
 from passk_jax.rollout import Answers
 from passk_jax.setup import Setup
-from passk_jax.types import Problem, Rollouts
+from passk_jax.types import Problem, Prompts, Rollouts
 
 
 @dataclasses.dataclass(frozen=True)
 class Draw:
-    """Problems and the responses to them, on the devices and as the host has them."""
+    """P problems and the responses to them; the rollouts themselves are elsewhere.
+
+    Attributes:
+        problems: P of them.
+        answers: the responses and the verdicts on them.
+        advantages: ``[P, N]`` float32, on the devices.
+    """
 
     problems: list[Problem]
-    rollouts: Rollouts
     answers: Answers
+    advantages: jax.Array
 
 
-Estimate = Callable[[Draw], jax.Array]
+@dataclasses.dataclass(frozen=True)
+class Draws:
+    """What a step drew.
+
+    Attributes:
+        first: the step's own problems, selected by nothing.
+        trained: what the learner gets; ``first`` itself if no problem made room.
+        count: draws that were made; 1: no more than the step's own.
+        num_tokens: of the responses of all of them.
+    """
+
+    first: Draw
+    trained: Draw
+    count: int
+    num_tokens: int
+
+
+Answer = Callable[[list[Problem], Prompts], tuple[Rollouts, Draw]]
+Estimate = Callable[[Rollouts, Answers], jax.Array]
 
 
 def refill(
     setup: Setup,
+    rollouts: Rollouts,
     first: Draw,
-    estimate: Estimate,
-    draw: Callable[[int], Draw],
+    others: Iterator[tuple[list[Problem], Prompts, np.ndarray]],
     *,
-    max_rounds: int,
-) -> tuple[Draw, jax.Array, dict[str, float]]:
-    """Replaces the problems of ``first`` that have no signal.
+    answer: Answer,
+    estimate: Estimate,
+) -> tuple[Rollouts, Draws]:
+    """Replaces problems that have no signal, as often as the configuration lets it.
 
     Args:
         setup: the run's fixed parts.
+        rollouts: those of ``first``.
         first: the step's own problems, answered.
-        estimate: the advantages ``[P, N]`` of a draw.
-        draw: answers the problems of round r = 1, 2, ...; as many as ``first`` has.
-        max_rounds: rounds after the first draw, at most.
+        others: batches of as many other problems, and which of them are no filling.
+        answer: responds to a batch of problems.
+        estimate: the advantages of rollouts.
 
     Returns:
-        The filled batch, its advantages, and what became of the problems:
-        ``sampling_rounds`` (draws; 1: no more than the step's own),
-        ``problems_with_signal`` of the batch, and of all different problems drawn
-        ``drawn_with_signal`` (share) and ``drawn_reward`` (mean), which alone are of
-        problems that were not selected by how they were answered.
+        The rollouts that the learner gets, and what was drawn for them.
     """
-    batch, advantages, rounds = first, estimate(first), 1
-    live = has_signal(advantages)
-    signals, rewards = [live.copy()], [first.answers.verdicts.rewards]
-    tried = {problem.id for problem in first.problems}
-    while not live.all() and rounds <= max_rounds:
-        extra = draw(rounds)
-        rounds += 1
-        new = np.array([problem.id not in tried for problem in extra.problems])
-        tried |= {problem.id for problem in extra.problems}
-        useful = has_signal(estimate(extra)) & new
-        signals.append(useful[new])
-        rewards.append(extra.answers.verdicts.rewards[new])
-        places, rows = np.flatnonzero(~live), np.flatnonzero(useful)
-        count = min(len(places), len(rows))
-        source = np.full(len(live), -1, np.int32)
-        source[places[:count]] = rows[:count]
-        batch = merge(setup, batch, extra, source)
+    loss = setup.config.loss
+    trained, count, num_tokens = first, 1, int(first.answers.lengths.sum())
+    for _ in range(setup.config.train.dynamic_sampling_rounds):
+        places = np.flatnonzero(~_signals(loss, trained))
+        batch = next(others, None) if len(places) else None
+        if batch is None:
+            break
+        problems, prompts, is_other = batch
+        new_rollouts, new = answer(problems, prompts)
+        count += 1
+        num_tokens += int(new.answers.lengths.sum())
+        rows = np.flatnonzero(_signals(loss, new) & is_other)
+        source = np.full(len(problems), -1, np.int32)
+        source[places[: len(rows)]] = rows[: len(places)]
+        rollouts = merge_rollouts(setup, rollouts, new_rollouts, source)
+        problems = merge_on_host(trained.problems, new.problems, source)
+        answers = merge_on_host(trained.answers, new.answers, source)
         # Again, of the whole: an estimator may compare problems with each other.
-        advantages = estimate(batch)
-        live = has_signal(advantages)
-    return (
-        batch,
-        advantages,
-        {
-            'sampling_rounds': float(rounds),
-            'problems_with_signal': float(live.sum()),
-            'drawn_with_signal': float(np.concatenate(signals).mean()),
-            'drawn_reward': float(np.concatenate(rewards).mean()),
-        },
-    )
+        trained = Draw(problems, answers, estimate(rollouts, answers))
+    return rollouts, Draws(first, trained, count, num_tokens)
 
 
-def has_signal(advantages: jax.Array) -> np.ndarray:
-    """``[P]`` bool: which problems have an advantage that is not 0."""
-    return (rollout.fetch(advantages) != 0).any(axis=1)
+def _signals(loss: LossConfig, draw: Draw) -> np.ndarray:
+    """``[P]`` bool: :func:`has_signal` of a draw."""
+    trained = trained_responses(loss, draw.answers)
+    return has_signal(rollout.fetch(draw.advantages), trained)
 
 
-def merge(setup: Setup, old: Draw, new: Draw, source: np.ndarray) -> Draw:
+def has_signal(advantages: np.ndarray, trained: np.ndarray) -> np.ndarray:
+    """Which problems have an advantage that is not 0, on a response that is trained.
+
+    Args:
+        advantages: ``[P, N]``.
+        trained: ``[P, N]`` bool, from :func:`trained_responses`.
+
+    Returns:
+        ``[P]`` bool.
+    """
+    return ((advantages != 0) & trained).any(axis=1)
+
+
+def trained_responses(loss: LossConfig, answers: Answers) -> np.ndarray:
+    """``[P, N]`` bool: those that the learner's mask leaves in the loss."""
+    if loss.mask_truncated:
+        return answers.stopped
+    return np.ones_like(answers.stopped)
+
+
+def merge_rollouts(
+    setup: Setup, old: Rollouts, new: Rollouts, source: np.ndarray
+) -> Rollouts:
     """``old`` with row ``source[p]`` of ``new`` in place p, where that is not -1."""
-    rollouts = _merge_on_devices(
-        old.rollouts, new.rollouts, rollout.place(setup, source)
-    )
+    merged = _merge_on_devices(old, new, rollout.place(setup, source))
     # As they were sampled: another layout would compile the learner again.
-    rollouts = jax.tree.map(
-        lambda x, y: jax.device_put(x, y.sharding), rollouts, old.rollouts
-    )
-    return Draw(
-        problems=_merge_on_host(old.problems, new.problems, source),
-        rollouts=rollouts,
-        answers=_merge_on_host(old.answers, new.answers, source),
-    )
+    return jax.tree.map(lambda x, y: jax.device_put(x, y.sharding), merged, old)
 
 
 @jax.jit
@@ -129,11 +159,11 @@ def _merge_on_devices(old: Any, new: Any, source: jax.Array) -> Any:
     return jax.tree.map(choose, old, new)
 
 
-def _merge_on_host(old: Any, new: Any, source: np.ndarray) -> Any:
-    """Lists and arrays by row; dataclasses by field."""
+def merge_on_host(old: Any, new: Any, source: np.ndarray) -> Any:
+    """The same of lists and arrays, by row, and of dataclasses, by field."""
     if dataclasses.is_dataclass(old):
         fields = {
-            field.name: _merge_on_host(
+            field.name: merge_on_host(
                 getattr(old, field.name), getattr(new, field.name), source
             )
             for field in dataclasses.fields(old)

@@ -22,8 +22,14 @@ from passk_jax.models.policy import Params
 from passk_jax.setup import Setup
 from passk_jax.warm_start import warm_start
 
-ONLY_ROUNDING = ('attention', 'head_chunk_tokens', 'remat')
-"""Fields of ``model`` that say how its devices compute the policy, and not which: like
+ONLY_ROUNDING = (
+    'model.attention',
+    'model.head_chunk_tokens',
+    'model.remat',
+    'train.micro_batch_prompts',
+    'train.pack_sizes',
+)
+"""Keys that say how devices compute the policy and its update, and not which: like
 another mesh, another value rounds differently and has no other effect."""
 
 
@@ -95,7 +101,7 @@ def _cached_warm_start(
     # Everything that decides the values; another config makes its own.
     fingerprint = {
         'seed': config.seed,
-        'model': {k: v for k, v in model.items() if k not in ONLY_ROUNDING},
+        'model': {k: v for k, v in model.items() if f'model.{k}' not in ONLY_ROUNDING},
         'task': {'name': config.task.name, 'params': dict(config.task.params)},
         'warm_start': dataclasses.asdict(config.init.warm_start),
         'max_prompt_tokens': config.data.max_prompt_tokens,

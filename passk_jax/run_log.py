@@ -2,14 +2,20 @@
 
 Metrics of every step and evaluation, whole rollouts now and then, timings, progress,
 and the report. Nothing here changes the run.
+
+What is said of the policy (``reward``, ``pass_at_1``, ...) is of the step's own
+problems, which nothing has selected: with dynamic sampling and without it, it is the
+same thing. Of the batch that is trained on are the learner's figures, the rollouts that
+are kept and, with dynamic sampling, the same values once more as ``trained_reward``,
+``trained_pass_at_1``, ..., with ``sampling_draws``: how often problems were drawn (1: no
+more than the step's own).
 """
 
 import dataclasses
 import functools
 import pathlib
 import time
-import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -17,6 +23,7 @@ import numpy as np
 
 from passk_jax import learner, metrics, rollout
 from passk_jax.config import ExperimentConfig
+from passk_jax.dynamic_sampling import Draw, Draws, has_signal, trained_responses
 from passk_jax.metric_writer import MetricWriter
 from passk_jax.progress import Progress
 from passk_jax.report import write_curves, write_report
@@ -75,30 +82,14 @@ class RunLog:
         pending, self._pending = self._pending, lambda: None
         pending()
 
-    def step(
-        self,
-        step: int,
-        problems: list[Problem],
-        answers: rollout.Answers,
-        advantages: jax.Array,
-        step_metrics: learner.Metrics,
-        draw_metrics: Mapping[str, float] = types.MappingProxyType({}),
-    ) -> None:
+    def step(self, step: int, draws: Draws, step_metrics: learner.Metrics) -> None:
         """Takes the figures of a step just dispatched; writes those of the one before.
 
         Raises:
             FloatingPointError: the loss of the step before was not finite.
         """
         self.flush()
-        self._pending = functools.partial(
-            self._write_step,
-            step,
-            problems,
-            answers,
-            advantages,
-            step_metrics,
-            draw_metrics,
-        )
+        self._pending = functools.partial(self._write_step, step, draws, step_metrics)
 
     def evaluation(
         self, step: int, split: str, values: dict[str, float], rows: list[Any]
@@ -120,22 +111,31 @@ class RunLog:
         self._report_is_old = False
 
     def _write_step(
-        self, step, problems, answers, advantages, step_metrics, draw_metrics
+        self, step: int, draws: Draws, step_metrics: learner.Metrics
     ) -> None:
+        trained = draws.trained
         values = rollout.fetch(step_metrics)
-        check_finite(values, problems, step)
+        check_finite(values, trained.problems, step)
         del values['problem_loss'], values['finite_updates']
-        advantages = rollout.fetch(advantages)
-        values |= batch_metrics(self._config, answers, advantages) | draw_metrics
+        values |= batch_metrics(self._config, draws.first)
+        if self._config.train.dynamic_sampling_rounds:
+            of_trained = batch_metrics(self._config, trained)
+            values |= {f'trained_{name}': value for name, value in of_trained.items()}
+            values['sampling_draws'] = float(draws.count)
         self._writer.write(step, values, split='train')
         self._report_is_old = True
         every = self._config.log.rollouts_every
         if every and step % every == 0:
-            rows = rollout.records(problems, answers, step=step, advantages=advantages)
+            rows = rollout.records(
+                trained.problems,
+                trained.answers,
+                step=step,
+                advantages=rollout.fetch(trained.advantages),
+            )
             self._writer.write_rollouts(step, rows)
         seconds = time.monotonic() - self._clock
         self._clock = time.monotonic()
-        tokens_per_second = float(answers.lengths.sum()) / seconds
+        tokens_per_second = draws.num_tokens / seconds
         self._writer.write_timing(
             step, {'seconds': seconds, 'tokens_per_second': tokens_per_second}
         )
@@ -170,20 +170,20 @@ def check_finite(
     )
 
 
-def batch_metrics(
-    config: ExperimentConfig, answers: rollout.Answers, advantages: np.ndarray
-) -> dict[str, float]:
-    """What a step's rollouts say of the policy; deterministic values only."""
+def batch_metrics(config: ExperimentConfig, draw: Draw) -> dict[str, float]:
+    """What a draw's rollouts say of the policy; deterministic values only."""
+    answers, advantages = draw.answers, rollout.fetch(draw.advantages)
     correct = answers.verdicts.correct
     n = np.full(len(correct), correct.shape[1])
     c = correct.sum(axis=1)
+    signal = has_signal(advantages, trained_responses(config.loss, answers))
     values = {
         'reward': float(answers.verdicts.rewards.mean()),
         'response_length': float(answers.lengths.mean()),
         'stopped': float(answers.stopped.mean()),
         'mean_abs_advantage': float(np.abs(advantages).mean()),
         'unsolved_problems': float((c == 0).mean()),
-        'zero_signal_problems': float((advantages == 0).all(axis=1).mean()),
+        'zero_signal_problems': float((~signal).mean()),
     }
     for k in sorted({1, config.advantage.k}):
         values[f'pass_at_{k}'] = float(metrics.pass_at_k(n, c, k=k).mean())

@@ -28,7 +28,7 @@ from passk_jax.checkpoint import Checkpoints
 from passk_jax.config import ExperimentConfig
 from passk_jax.config_flag import CONFIG
 from passk_jax.data import Batches, EvaluationBatches, make_batches
-from passk_jax.dynamic_sampling import Draw, refill
+from passk_jax.dynamic_sampling import Draw, Draws, refill
 from passk_jax.evaluation import evaluate, evaluation_batches
 from passk_jax.initial import ONLY_ROUNDING, initial_params
 from passk_jax.models.families import FAMILIES
@@ -83,20 +83,13 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
             if preempted or step == last:
                 return not preempted
             with jax.profiler.StepTraceAnnotation('train', step_num=step):
-                draw, advantages, draw_metrics = answer(
+                rollouts, draws = sample_step(
                     setup, state.params, batches, estimate, step
                 )
                 state, step_metrics = train_step(
-                    state, draw.rollouts, advantages, ref_params
+                    state, rollouts, draws.trained.advantages, ref_params
                 )
-            log.step(
-                step,
-                draw.problems,
-                draw.answers,
-                advantages,
-                step_metrics,
-                draw_metrics,
-            )
+            log.step(step, draws, step_metrics)
     raise AssertionError('the loop returns at its last step')
 
 
@@ -216,41 +209,33 @@ def save(
     checkpoints.save(step, params=state.params, opt_state=state.opt_state, meta=meta)
 
 
-def answer(
+def sample_step(
     setup: Setup,
     params: Any,
     batches: Batches,
     estimate: Callable[..., jax.Array],
     step: int,
-) -> tuple[Draw, jax.Array, dict[str, float]]:
+) -> tuple[Rollouts, Draws]:
     """Sample, verify, estimate: what the learner gets, and how it was drawn."""
+    config = setup.config
+    key = sampling.step_key(seed=config.seed, purpose=Purpose.ROLLOUTS, step=step)
+    settings = dataclasses.asdict(config.sampling)
 
-    def draw(problems: list[Problem], prompts: Prompts) -> Draw:
-        key = sampling.step_key(
-            seed=setup.config.seed, purpose=Purpose.ROLLOUTS, step=step
+    def estimate_now(rollouts: Rollouts, answers: rollout.Answers) -> jax.Array:
+        return estimate(rollouts, answers, step)
+
+    def answer(problems: list[Problem], prompts: Prompts) -> tuple[Rollouts, Draw]:
+        rollouts, answers = rollout.answer(
+            setup, params, problems, prompts, key=key, step=step, **settings
         )
-        settings = dataclasses.asdict(setup.config.sampling)
-        return Draw(
-            problems,
-            *rollout.answer(
-                setup, params, problems, prompts, key=key, step=step, **settings
-            ),
-        )
+        return rollouts, Draw(problems, answers, estimate_now(rollouts, answers))
 
-    def estimate_of(drawn: Draw) -> jax.Array:
-        return estimate(drawn.rollouts, drawn.answers, step)
-
-    first = draw(*batches[step])
-    rounds = setup.config.train.dynamic_sampling_rounds
-    if not rounds:
-        return first, estimate_of(first), {}
-    extra = batches.reordered((setup.config.seed, Purpose.EXTRA_PROBLEMS))
     return refill(
         setup,
-        first,
-        estimate_of,
-        lambda r: draw(*extra[step * rounds + r - 1]),
-        max_rounds=rounds,
+        *answer(*batches[step]),
+        batches.others(step, seed=(config.seed, Purpose.EXTRA_PROBLEMS)),
+        answer=answer,
+        estimate=estimate_now,
     )
 
 
@@ -330,9 +315,8 @@ def main() -> int:
     check_names(config)
     hosts.join_hosts(hosts.HOSTS.value)
     workdir = cli.WORKDIR.value or f'runs/{config.name}'
-    may_differ = ('mesh.', *(f'model.{name}' for name in ONLY_ROUNDING))
     with prepare_workdir(
-        workdir, configs.to_json(config), may_differ=may_differ
+        workdir, configs.to_json(config), may_differ=('mesh.', *ONLY_ROUNDING)
     ) as path:
         finished = train(config, path)
     if not finished:

@@ -13,6 +13,7 @@ master is.
 """
 
 import functools
+import math
 from typing import Any
 
 import jax
@@ -68,9 +69,7 @@ def _project_backward(
         outputs = tuple(range(3, g.ndim))
         grad_xs.append(jnp.tensordot(g, copy, axes=(outputs, inner)))
         (x, rows, shards), (g, _, _) = _by_shard(x), _by_shard(g)
-        part = jax.lax.dot_general(
-            x, g, ((rows, rows), (shards, shards)), preferred_element_type=kernel.dtype
-        )
+        part = _outer(x, g, rows, shards, dtype=kernel.dtype)
         part = shard(part, 'batch', 'rollouts', *gathered(axes))
         # Streams are added up before they cross the network.
         sums[part.shape] = sums[part.shape] + part if part.shape in sums else part
@@ -79,6 +78,35 @@ def _project_backward(
 
 
 project.defvjp(_project_forward, _project_backward)
+
+
+def _outer(
+    x: jax.Array,
+    g: jax.Array,
+    rows: tuple[int, ...],
+    shards: tuple[int, ...],
+    *,
+    dtype: Any,
+) -> jax.Array:
+    """``x.T @ g`` over the rows, for each shard: ``[*shards, *x's rest, *g's rest]``.
+
+    XLA:CPU transposes the first factor, slowly, so that is the one with fewer features,
+    and the product is transposed where it comes out the other way round.
+    """
+    apart = len(rows) + len(shards)
+    inputs, outputs = x.shape[apart:], g.shape[apart:]
+    swap = math.prod(inputs) > math.prod(outputs)
+    product = jax.lax.dot_general(
+        *((g, x) if swap else (x, g)),
+        ((rows, rows), (shards, shards)),
+        preferred_element_type=dtype,
+    )
+    if not swap:
+        return product
+    first = len(shards)
+    last = first + len(outputs)
+    order = (*range(first), *range(last, product.ndim), *range(first, last))
+    return product.transpose(order)
 
 
 def _by_shard(x: jax.Array) -> tuple[jax.Array, tuple[int, ...], tuple[int, int]]:
@@ -165,9 +193,7 @@ def _score_backward(
     over_vocab = ((last, (2 + axes.index('vocab'),)), shards)
     grad_x = jax.lax.dot_general(g, copy, over_vocab)
     pair = (x, g) if axes.index('embed') == 0 else (g, x)
-    grad = jax.lax.dot_general(
-        *pair, ((rows, rows), shards), preferred_element_type=weight.dtype
-    )
+    grad = _outer(*pair, rows, (0, 1), dtype=weight.dtype)
     return grad_x, shard(grad, 'batch', 'rollouts', *gathered(axes)), None
 
 

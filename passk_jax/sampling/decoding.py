@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 
 from passk_jax import sharding
 from passk_jax.models import policy as policies
-from passk_jax.models.policy import Params, Policy
+from passk_jax.models.policy import Cache, Params, Policy
 from passk_jax.sampling import keys
 from passk_jax.sampling.distribution import Settings, choose
 from passk_jax.sampling.sampler import empty_rollouts
@@ -27,7 +27,6 @@ from passk_jax.sampling.slots import (
     ROW_AXES,
     Slots,
     State,
-    on_devices,
     placed,
     refilled,
 )
@@ -37,13 +36,14 @@ from passk_jax.types import Prompts, Rollouts
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Until:
+class StopWhen:
     """When :func:`advance` comes back, besides the end.
 
     Attributes:
-        outstanding: int32 scalar, this few rollouts of a cell have tokens to come.
+        outstanding: int32 scalar, nothing waits any more and no cell has more rollouts
+            than that.
         unstarted: ``[shards]`` bool, a shard of the batch has problems for a slot.
-        steps: int32 scalar, steps at most.
+        steps: int32 scalar, so many steps are done.
     """
 
     outstanding: jax.Array
@@ -52,8 +52,8 @@ class Until:
 
 
 @dataclasses.dataclass(frozen=True)
-class How:
-    """The static half of sampling.
+class Static:
+    """What a program of sampling is compiled for, besides shapes.
 
     Attributes:
         policy: the policy.
@@ -96,7 +96,7 @@ def prefill(
     static_argnames=('num_prompts', 'num_rollouts', 'rows', 'ring'),
 )
 def begin(
-    how: How,
+    static: Static,
     weights: Weights,
     slots: Slots,
     waiting: Int[Array, 'G R 2'],
@@ -109,33 +109,35 @@ def begin(
     """The state after the first token of every row.
 
     Args:
-        how: what is static.
+        static: what is static.
         weights: parameters, settings, stop tokens.
         slots: the problems in the slots.
         waiting: all rollouts that the slots begin with.
         num_prompts, num_rollouts: P and N of what is recorded.
         rows: K.
-        ring: tokens that the cache has slots for.
+        ring: tokens that the cache has room for.
     """
     G = slots.problem.shape[0]
+    cache = policies.empty_cache(
+        static.policy, num_prompts=G, num_rollouts=rows, num_tokens=ring
+    )
     state = State(
         rollout=jnp.full((G, rows), -1),
         position=jnp.zeros((G, rows), jnp.int32),
         last=jnp.zeros((G, rows), jnp.int32),
         waiting=waiting,
-        cache=policies.empty_cache(
-            how.policy, num_prompts=G, num_rollouts=rows, num_tokens=ring
-        ),
-        rollouts=empty_rollouts(num_prompts, num_rollouts, how.limit),
+        layers=cache.layers,
+        index=cache.index,
+        rollouts=empty_rollouts(num_prompts, num_rollouts, static.limit),
         steps=jnp.int32(0),
     )
     hidden = jnp.broadcast_to(slots.hidden[:, None], (G, rows, slots.hidden.shape[-1]))
-    return placed(_extend(how, weights, slots, refilled(state), hidden))
+    return placed(_extend(static, weights, slots, refilled(state), hidden))
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=3)
 def advance(
-    how: How, weights: Weights, slots: Slots, state: State, until: Until
+    static: Static, weights: Weights, slots: Slots, state: State, stop: StopWhen
 ) -> tuple[State, dict[str, jax.Array]]:
     """Decodes until there is something to decide.
 
@@ -144,27 +146,22 @@ def advance(
     """
 
     def step(_: int, state: State) -> State:
-        before = dataclasses.replace(
-            state.cache, lengths=jnp.maximum(state.position - 1, 0)
-        )
+        # The newest token is the one that is run now.
+        before = jnp.maximum(state.position - 1, 0)
+        cache = Cache(layers=state.layers, index=state.index, lengths=before)
         hidden, cache = policies.decode(
-            how.policy, weights[0], state.last, slots.prefix, before
+            static.policy, weights[0], state.last, slots.prefix, cache
         )
         begun = (state.position > 0)[..., None]
         hidden = jnp.where(begun, hidden, slots.hidden[:, None])
-        state = dataclasses.replace(state, cache=cache)
-        return _extend(how, weights, slots, state, hidden)
-
-    last = state.steps + until.steps
-
-    def goes_on(state: State) -> jax.Array:
-        return (state.steps < last) & _goes_on(how, state, until)
+        state = dataclasses.replace(state, layers=cache.layers, index=cache.index)
+        return _extend(static, weights, slots, state, hidden)
 
     with jax.named_scope('decode'):
         # A look costs an accelerator a word with its host.
         state = jax.lax.while_loop(
-            goes_on,
-            lambda state: jax.lax.fori_loop(0, how.stride, step, state),
+            functools.partial(_goes_on, static, stop),
+            lambda state: jax.lax.fori_loop(0, static.stride, step, state),
             state,
         )
     return placed(state), {
@@ -180,29 +177,29 @@ def _longest(state: State) -> jax.Array:
     return jnp.where(state.rollout >= 0, state.position, 0).max()
 
 
-def _goes_on(how: How, state: State, until: Until) -> jax.Array:
+def _goes_on(static: Static, stop: StopWhen, state: State) -> jax.Array:
     """Whether there is nothing to decide, and something to do."""
     G, K = state.rollout.shape
-    shards, R = until.unstarted.shape[0], state.waiting.shape[1]
+    shards, R = stop.unstarted.shape[0], state.waiting.shape[1]
     live = (state.rollout >= 0).reshape(shards, G // shards, R, K // R)
     waiting = (state.waiting[..., 1] - state.waiting[..., 0]).reshape(shards, -1, R)
     # The grid could be smaller.
-    outstanding = live.sum(axis=(1, 3)) + waiting.sum(axis=1)
-    many = outstanding.max() > until.outstanding
+    many = (live.sum(axis=(1, 3)).max() > stop.outstanding) | (waiting > 0).any()
+    many |= stop.unstarted.any()
     # A slot has nothing to do, and there is something.
     free = ~live.any(axis=(2, 3)) & (waiting.sum(axis=2) == 0)
-    useful = until.unstarted | (waiting.sum(axis=(1, 2)) > 0)
+    useful = stop.unstarted | (waiting.sum(axis=(1, 2)) > 0)
     busy = ~(free.any(axis=1) & useful).any()
-    goes_on = live.any() & many & busy
-    ring = state.cache.layers[0].values.shape[3]
-    if ring < how.limit - 1:
+    goes_on = live.any() & many & busy & (state.steps < stop.steps)
+    ring = state.layers[0].values.shape[3]
+    if ring < static.limit - 1:
         # Some row's next tokens would overwrite its first.
-        goes_on &= _longest(state) + how.stride - 1 <= ring
+        goes_on &= _longest(state) + static.stride - 1 <= ring
     return goes_on
 
 
 def _extend(
-    how: How,
+    static: Static,
     weights: Weights,
     slots: Slots,
     state: State,
@@ -212,7 +209,7 @@ def _extend(
     params, settings, stop_tokens = weights
     live = state.rollout >= 0
     with jax.named_scope('choose'):
-        logits = policies.logits(how.policy, params, hidden)
+        logits = policies.logits(static.policy, params, hidden)
         row_keys = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)))(
             slots.keys, state.rollout
         )
@@ -221,8 +218,8 @@ def _extend(
             shard(logits, 'batch', 'rollouts', None),
             keys.position_uniforms(row_keys, state.position),
             settings,
-            greedy=how.greedy,
-            truncate=how.truncate,
+            greedy=static.greedy,
+            truncate=static.truncate,
         )
     stopped = (choice.tokens[..., None] == stop_tokens).any(axis=-1)
     position = state.position + live
@@ -231,7 +228,7 @@ def _extend(
         'stopped': stopped,
         **{f.name: getattr(choice, f.name) for f in dataclasses.fields(choice)},
     }
-    ended = stopped | (position == how.limit)
+    ended = stopped | (position == static.limit)
     return refilled(
         dataclasses.replace(
             state,
@@ -255,12 +252,14 @@ def _record(state: State, slots: Slots, values: dict[str, jax.Array]) -> Rollout
         at = (problem[:, None], number, position)[: buffer.ndim]
         return buffer.at[at].set(value, mode='drop', unique_indices=True)
 
-    rows = [(x, ROW_AXES) for x in (number, state.position)]
-    problem = (slots.problem, ('batch',))
     written = {}
     for name, value in values.items():
         buffer = getattr(state.rollouts, name)
         axes = ('batch', 'rollouts', None)[: buffer.ndim]
-        value = (value.astype(buffer.dtype), ROW_AXES)
-        written[name] = on_devices(write, buffer, axes, value, problem, *rows)
+        written[name] = sharding.on_each_device(
+            write,
+            (buffer, value.astype(buffer.dtype), slots.problem, number, state.position),
+            (axes, ROW_AXES, ('batch',), ROW_AXES, ROW_AXES),
+            axes,
+        )
     return dataclasses.replace(state.rollouts, **written)

@@ -2,8 +2,10 @@
 
 Rollouts are decoded in a grid of G *slots* of K *rows*. A slot holds one problem's
 prompt, and its rows are rollouts of it; each slot has a range of rollouts that are
-waiting to take its rows. Every number here is of one *cell*: the part of the grid on
-one shard of the batch and of the rollouts. All cells have one size.
+waiting to take its rows. The rows' keys and values lie in a *ring* (see
+:class:`passk_jax.models.transformer.Cache`) that grows with the longest response. Every
+number here is of one *cell*: the part of the grid on one shard of the batch and of the
+rollouts. All cells have one size.
 
 1. :func:`first_size`: as many rows as the memory allows, of as many problems as can be.
 2. :func:`smaller_sizes`: what the grid shrinks to as rollouts end.
@@ -13,18 +15,21 @@ one shard of the batch and of the rollouts. All cells have one size.
 
 import dataclasses
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
-# What a rollout's step costs besides attention, in cache slots looked at: about 14 MB
-# of one row's activations and products at the bandwidth of any machine measured.
-_ROW_SLOTS = 1024
+# What a rollout's step costs besides attention, in tokens attended to: about what was
+# seen of policies from 3 million to 7 billion parameters. It chooses between layouts of
+# the same rows, which differ little around the best.
+_ROW_TOKENS = 1024
 # Fewer rows than this cost no less.
 _MIN_ROWS = 8
 SHORT_RESPONSE = 32
 """Tokens; a cache of so few is not worth making shorter."""
-# The first ring is the limit, halved so often at most; a full one is doubled.
-_RING_HALVINGS = 4
+# The first ring is this part of the longest, and no smaller than this.
+_FIRST_RING = 16
+_LEAST_RING = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,20 +53,38 @@ class Work:
         problems: P of the cell.
         rollouts: N of the cell.
         prompt_tokens: S.
-        response_tokens: slots of the cache that a rollout may need, T - 1.
-        slot_bytes: of the keys and values of one token in all layers.
+        response_tokens: of the longest ring, at least T - 1.
+        token_bytes: of the keys and values of one token in all layers.
+        num_layers: L.
     """
 
     problems: int
     rollouts: int
     prompt_tokens: int
     response_tokens: int
-    slot_bytes: int
+    token_bytes: int
+    num_layers: int
+
+    @property
+    def everything(self) -> Size:
+        """All rollouts at one time."""
+        return Size(self.problems, self.rollouts)
 
     def cache_bytes(self, size: Size) -> int:
-        """Prompts, once for all problems and once in the slots, and responses."""
-        prompts = (self.problems + size.slots) * self.prompt_tokens
-        return (prompts + size.total * self.response_tokens) * self.slot_bytes
+        """Keys and values: of the prompts, of their copies in the slots, of responses.
+
+        One layer's responses are counted twice: while rows move, they are there twice.
+        """
+        # All problems are their own slots.
+        copies = 0 if size == self.everything else size.slots
+        prompts = (self.problems + copies) * self.prompt_tokens * self.token_bytes
+        return prompts + size.total * self.row_bytes
+
+    @property
+    def row_bytes(self) -> int:
+        """Of one row of the longest ring."""
+        layers = self.num_layers + 1
+        return self.response_tokens * self.token_bytes * layers // self.num_layers
 
 
 def first_size(work: Work, *, max_bytes: int) -> Size:
@@ -74,9 +97,8 @@ def first_size(work: Work, *, max_bytes: int) -> Size:
     Raises:
         ValueError: not even one row fits.
     """
-    everything = Size(work.problems, work.rollouts)
-    if not max_bytes or work.cache_bytes(everything) <= max_bytes:
-        return everything
+    if not max_bytes or work.cache_bytes(work.everything) <= max_bytes:
+        return work.everything
     if (least := work.cache_bytes(Size(1, 1))) > max_bytes:
         raise ValueError(
             f'max_cache_bytes={max_bytes} is too small: the prompts and one response '
@@ -99,7 +121,7 @@ def first_size(work: Work, *, max_bytes: int) -> Size:
 def _most_rows(work: Work, slots: int, max_bytes: int) -> Size:
     """The size of so many slots with the most rows that fit; perhaps none."""
     spare = max_bytes - work.cache_bytes(Size(slots, 0))
-    rows = spare // (slots * work.response_tokens * work.slot_bytes)
+    rows = spare // (slots * work.row_bytes)
     return Size(slots, min(rows, work.rollouts))
 
 
@@ -110,36 +132,43 @@ def _shared_rows(work: Work, live: float) -> int:
     ``(1 + prompt / (own K)) (1 + K / (2 live))``; this is its minimum, as a power of
     two.
     """
-    own = work.response_tokens + _ROW_SLOTS
+    own = work.response_tokens + _ROW_TOKENS
     best = math.sqrt(2 * live * work.prompt_tokens / own)
     return 1 << max(0, math.floor(math.log2(max(best, 1))))
 
 
-def smaller_sizes(work: Work, first: Size) -> tuple[Size, ...]:
-    """What the grid shrinks to, two thirds at a time: about a fifth stays idle."""
-    sizes = []
-    rows = first.total
-    while (rows := rows * 2 // 3) >= _MIN_ROWS:
-        rows_a_slot = min(_shared_rows(work, rows / work.problems), rows)
-        size = Size(-(-rows // rows_a_slot), rows_a_slot)
-        while work.cache_bytes(size) > work.cache_bytes(first):
-            size = Size(-(-size.slots // 2), 2 * size.rows)
-        sizes.append(size)
+def smaller_sizes(work: Work, first: Size, *, part: float) -> tuple[Size, ...]:
+    """What the grid shrinks to, in no more memory: ``part`` of the rows, and so on."""
+    sizes, last, rows = [], first, first.total
+    while (rows := int(rows * part)) >= _MIN_ROWS:
+        for size in _sizes_of(work, rows):
+            fits = work.cache_bytes(size) <= work.cache_bytes(first)
+            if fits and size.total < last.total:
+                sizes.append(size)
+                last = size
+                break
     return tuple(sizes)
 
 
+def _sizes_of(work: Work, rows: int) -> Iterator[Size]:
+    """Sizes that hold so many rows, from the quickest to the one with fewest slots."""
+    most = min(rows, work.rollouts)
+    shared = _shared_rows(work, rows / work.problems)
+    while shared < most:
+        yield Size(-(-rows // shared), shared)
+        shared *= 2
+    yield Size(-(-rows // most), most)
+
+
 def first_ring(response_tokens: int) -> int:
-    """Slots of the first cache; more is made when a response needs it."""
-    ring = response_tokens
-    for _ in range(_RING_HALVINGS):
-        if ring // 2 >= SHORT_RESPONSE:
-            ring = -(-ring // 2)
-    return ring
+    """Tokens of the first ring; it is made longer when a response needs it."""
+    ring = max(_LEAST_RING, response_tokens // _FIRST_RING)
+    return min(-(-ring // _LEAST_RING) * _LEAST_RING, response_tokens)
 
 
-def next_ring(ring: int, response_tokens: int) -> int:
-    """Slots of the cache after one of ``ring`` is full."""
-    return min(2 * ring, response_tokens)
+def next_ring(ring: int, response_tokens: int, *, times: int) -> int:
+    """Tokens of the ring after one of ``ring`` is full."""
+    return min(times * ring, response_tokens)
 
 
 @dataclasses.dataclass

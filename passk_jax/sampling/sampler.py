@@ -64,8 +64,9 @@ def sample(
 
     A rollout depends on (params, prompt, key, problem id, rollout index, settings): not
     on the rest of the batch, its order, the padding, the mesh or the number of
-    rollouts; a larger limit only goes on from a smaller one. Settings and stop tokens
-    may change without a new compilation, but for the first greedy or truncated call.
+    rollouts; a larger limit only goes on from a smaller one (in float32; bfloat16
+    rounds products of other shapes differently). Settings and stop tokens may change
+    without a new compilation, but for the first greedy or truncated call.
 
     Args:
         policy: the policy.

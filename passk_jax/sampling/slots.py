@@ -9,8 +9,6 @@ its slot (:func:`refilled`), and rows move together (:func:`move_rows`,
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any
 
 import jax
 from jax import numpy as jnp
@@ -18,7 +16,7 @@ from jaxtyping import Array, Int
 
 from passk_jax import sharding
 from passk_jax.models.attention import KeyValues
-from passk_jax.models.policy import Cache, Prefix
+from passk_jax.models.policy import Prefix
 from passk_jax.sharding import shard
 from passk_jax.types import Rollouts
 
@@ -55,7 +53,8 @@ class State:
         position: ``[G, K]`` int32, its tokens chosen so far.
         last: ``[G, K]`` int32, the newest of them, not yet run through the policy.
         waiting: ``[G, R, 2]`` int32, the range of rollouts that are next.
-        cache: keys and values of the tokens before the newest.
+        layers: keys and values of the tokens before the newest, and
+        index: where they are, as :class:`passk_jax.models.transformer.Cache` says.
         rollouts: what is recorded.
         steps: int32 scalar, tokens of every row so far, live or not.
     """
@@ -64,7 +63,8 @@ class State:
     position: jax.Array
     last: jax.Array
     waiting: jax.Array
-    cache: Cache
+    layers: tuple[KeyValues, ...]
+    index: jax.Array
     rollouts: Rollouts
     steps: jax.Array
 
@@ -75,7 +75,9 @@ def take_slots(problems: Slots, problem: Int[Array, 'G']) -> Slots:
 
     def take(x: jax.Array) -> jax.Array:
         axes = PREFIX_AXES[: x.ndim] if x.ndim > 2 else ('batch', None)[: x.ndim]
-        return on_devices(lambda x, i: x[i], x, axes, (problem, ('batch',)))
+        return sharding.on_each_device(
+            lambda x, i: x[i], (x, problem), (axes, ('batch',)), axes
+        )
 
     return jax.tree.map(take, problems)
 
@@ -86,36 +88,21 @@ def refill(state: State, waiting: Int[Array, 'G R 2']) -> State:
     return placed(refilled(dataclasses.replace(state, waiting=waiting)))
 
 
+@functools.partial(jax.jit, donate_argnums=0)
+def settle(state: State) -> State:
+    """The state, partly the host's, on the devices."""
+    return placed(state)
+
+
 @jax.jit
-def move_rows(
-    state: State,
-    rollout: Int[Array, 'G K'],
-    source: Int[Array, 'G K'],
-    index: Int[Array, ''],
-) -> State:
-    """The rows elsewhere, in a state without a cache's layers and without rollouts.
+def move_rows(x: Int[Array, 'G K'], source: Int[Array, 'G K']) -> Int[Array, 'G K']:
+    """What is of rows, as their rows move.
 
     Args:
-        state: as it was, without the same.
-        rollout: the rollouts in the new rows.
-        source: where they were, as :func:`passk_jax.sampling.grid.pack` says.
-        index: of the cache.
+        x: as they are.
+        source: where the new rows were, as :func:`passk_jax.sampling.grid.pack` says.
     """
-
-    def moved(x: jax.Array) -> jax.Array:
-        return on_devices(_pick, x, ROW_AXES, (source, ROW_AXES))
-
-    G, R = rollout.shape[0], state.waiting.shape[1]
-    return placed(
-        dataclasses.replace(
-            state,
-            rollout=rollout,
-            position=moved(state.position),
-            last=moved(state.last),
-            waiting=jnp.zeros((G, R, 2), jnp.int32),
-            cache=Cache((), index, jnp.zeros_like(rollout)),
-        )
-    )
+    return _pick_on_devices(x, ROW_AXES, source)
 
 
 @functools.partial(jax.jit, static_argnames='ring')
@@ -127,11 +114,8 @@ def move_cache(
     The oldest slot comes first there, so that the newest is the last of the old ring.
     """
 
-    def pick(x: jax.Array, source: jax.Array) -> jax.Array:
-        return _pick(x.swapaxes(1, 2), source).swapaxes(1, 2)
-
     def moved(x: jax.Array, axis: int) -> jax.Array:
-        x = on_devices(pick, x, _CACHE_AXES, (source, ROW_AXES))
+        x = _pick_on_devices(x, _CACHE_AXES, source)
         old = x.shape[axis]
         if old == ring:
             return x
@@ -156,6 +140,8 @@ def refilled(state: State) -> State:
         state,
         rollout=jnp.where(taken, number, state.rollout),
         position=jnp.where(taken, 0, state.position),
+        # What ended there is nobody's any more.
+        last=jnp.where((state.rollout >= 0) & ~taken, state.last, 0),
         waiting=jnp.stack([first, end], axis=-1),
     )
 
@@ -166,32 +152,27 @@ def placed(state: State) -> State:
     def rows(x: jax.Array) -> jax.Array:
         return shard(x, *ROW_AXES, *(None,) * (x.ndim - 2))
 
-    layers = jax.tree.map(lambda x: shard(x, *_CACHE_AXES), state.cache.layers)
     return State(
         rollout=rows(state.rollout),
         position=rows(state.position),
         last=rows(state.last),
         waiting=rows(state.waiting),
-        cache=Cache(layers, shard(state.cache.index), rows(state.cache.lengths)),
+        layers=jax.tree.map(lambda x: shard(x, *_CACHE_AXES), state.layers),
+        index=shard(state.index),
         rollouts=jax.tree.map(rows, state.rollouts),
         steps=shard(state.steps),
     )
 
 
-def on_devices(
-    fn: Callable[..., jax.Array],
-    x: jax.Array,
-    axes: tuple[str | None, ...],
-    *others: tuple[jax.Array, Any],
+def _pick_on_devices(
+    x: jax.Array, axes: tuple[str | None, ...], source: Int[Array, 'G K']
 ) -> jax.Array:
-    """``fn`` of each device's parts of ``x`` and of (array, its axes) of others."""
-    arrays = (x, *(other for other, _ in others))
-    return sharding.on_each_device(
-        fn, arrays, (axes, *(axes for _, axes in others)), axes
-    )
+    """Rows of a cell, by their numbers in it."""
+    slots, rows = axes.index('batch'), axes.index('rollouts')
 
+    def pick(x: jax.Array, source: jax.Array) -> jax.Array:
+        at = jnp.divmod(jnp.maximum(source, 0), x.shape[rows])
+        picked = jnp.moveaxis(x, (slots, rows), (0, 1))[at]
+        return jnp.moveaxis(picked, (0, 1), (slots, rows))
 
-def _pick(x: jax.Array, source: jax.Array) -> jax.Array:
-    """``[G, K, ...]`` of one cell, by the numbers of its rows."""
-    slot, row = jnp.divmod(jnp.maximum(source, 0), x.shape[1])
-    return x[slot, row]
+    return sharding.on_each_device(pick, (x, source), (axes, ROW_AXES), axes)

@@ -12,7 +12,7 @@ from jax import numpy as jnp
 from passk_jax import sharding
 from passk_jax.models import policy as policies
 from passk_jax.sampling import decoding, sampler
-from passk_jax.sampling.decoding import How, Until
+from passk_jax.sampling.decoding import Static, StopWhen
 from passk_jax.types import Prompts
 
 P, S, N, T = 4, 8, 64, 257
@@ -23,7 +23,7 @@ def lowered(policy, *, mesh=None, stride: int = 1):
     params = policies.param_shapes(
         policy, mesh or sharding.one_device_mesh(jax.devices()[0])
     )
-    how = How(policy=policy, greedy=False, truncate=False, limit=T, stride=stride)
+    static = Static(policy=policy, greedy=False, truncate=False, limit=T, stride=stride)
     ints = jax.ShapeDtypeStruct((P,), jnp.int32)
     prompts = Prompts(jax.ShapeDtypeStruct((P, S), jnp.int32), ints, ints)
     params, problems = jax.eval_shape(
@@ -42,14 +42,14 @@ def lowered(policy, *, mesh=None, stride: int = 1):
     )
     state = jax.eval_shape(
         lambda *args: decoding.begin(
-            how, *args, num_prompts=P, num_rollouts=N, rows=N, ring=T - 1
+            static, *args, num_prompts=P, num_rollouts=N, rows=N, ring=T - 1
         ),
         weights,
         problems,
         jax.ShapeDtypeStruct((P, shards[1], 2), jnp.int32),
     )
-    until = Until(np.int32(0), np.zeros(shards[0], bool), np.int32(100))
-    return decoding.advance.lower(how, weights, problems, state, until), state
+    stop = StopWhen(np.int32(0), np.zeros(shards[0], bool), np.int32(100))
+    return decoding.advance.lower(static, weights, problems, state, stop), state
 
 
 def num_bytes(tree) -> int:
@@ -59,7 +59,7 @@ def num_bytes(tree) -> int:
 def test_the_cache_is_written_where_it_lies(policy):
     program, state = lowered(policy)
     memory = program.compile().memory_analysis()
-    assert memory.alias_size_in_bytes >= num_bytes(state.cache.layers)
+    assert memory.alias_size_in_bytes >= num_bytes(state.layers)
     assert memory.alias_size_in_bytes == pytest.approx(num_bytes(state), rel=0.01)
 
 
@@ -97,7 +97,7 @@ policy = oracle.tiny_policy(
 with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
     program, state = decoding_test.lowered(policy, mesh=mesh, stride=8)
 memory = program.compile().memory_analysis()
-cache = decoding_test.num_bytes(state.cache.layers)
+cache = decoding_test.num_bytes(state.layers)
 print(memory.temp_size_in_bytes / cache, memory.alias_size_in_bytes / cache)
 """
 

@@ -2,14 +2,21 @@
 
 import dataclasses
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from passk_jax.sampling import grid
 from passk_jax.sampling.grid import Shard, Size, Work
 
 WORK = Work(
-    problems=8, rollouts=32, prompt_tokens=100, response_tokens=255, slot_bytes=4
+    problems=8,
+    rollouts=32,
+    prompt_tokens=100,
+    response_tokens=256,
+    token_bytes=4,
+    num_layers=2,
 )
 
 
@@ -23,6 +30,8 @@ def test_without_a_limit_everything_is_decoded_at_one_time():
 
 def test_the_memory_that_everything_takes_holds_everything():
     full = budget(Size(8, 32))
+    # The prompts once, and the responses, of one layer twice.
+    assert full == 4 * (8 * 100 + 8 * 32 * 256 * 3 // 2)
     assert grid.first_size(WORK, max_bytes=full) == Size(8, 32)
     assert grid.first_size(WORK, max_bytes=full - 1) != Size(8, 32)
 
@@ -57,24 +66,49 @@ def test_memory_for_no_row_is_an_error():
         grid.first_size(WORK, max_bytes=least - 1)
 
 
-@pytest.mark.parametrize('first', [Size(8, 32), Size(8, 8), Size(64, 1), Size(3, 2)])
-def test_smaller_sizes_shrink_and_take_no_more_memory(first):
-    sizes = (first, *grid.smaller_sizes(WORK, first))
-    totals = [size.total for size in sizes]
+@hypothesis.given(
+    problems=st.integers(1, 40),
+    rollouts=st.integers(1, 70),
+    prompt_tokens=st.integers(1, 5000),
+    response_tokens=st.integers(1, 5000),
+    memory=st.floats(0, 1),
+    part=st.sampled_from([1 / 4, 2 / 3]),
+)
+def test_any_first_size_shrinks_to_less_in_no_more_memory(memory, part, **sizes):
+    work = Work(**sizes, token_bytes=4, num_layers=2)
+    least = work.cache_bytes(Size(1, 1))
+    limit = least + int(memory * max(0, work.cache_bytes(work.everything) - least))
+    first = grid.first_size(work, max_bytes=limit)
+    assert work.cache_bytes(first) <= limit
+    every = (first, *grid.smaller_sizes(work, first, part=part))
+    totals = [size.total for size in every]
     assert totals == sorted(set(totals), reverse=True)
-    assert all(budget(size) <= budget(first) for size in sizes)
+    assert all(work.cache_bytes(size) <= limit for size in every)
+    # No row that no rollout could take.
+    assert all(size.rows <= work.rollouts for size in every)
     # A program each: their number grows as the logarithm of the rows.
-    assert len(sizes) <= 1 + np.log(max(first.total / 6, 1)) / np.log(1.5)
+    assert len(every) <= 2 + np.log(max(first.total / 6, 1)) / np.log(1 / part)
 
 
-@pytest.mark.parametrize('tokens', [1, 31, 63, 127, 255, 4095, 32767])
-def test_rings_grow_to_the_limit_in_few_steps(tokens):
+def test_one_problem_with_a_long_prompt_shrinks():
+    """Its rows share one slot, however few they are."""
+    work = Work(
+        1, 16, prompt_tokens=256, response_tokens=63, token_bytes=4, num_layers=2
+    )
+    every = grid.smaller_sizes(work, Size(1, 16), part=2 / 3)
+    assert every == (Size(1, 10),)
+
+
+@pytest.mark.parametrize(('times', 'most'), [(2, 6), (4, 4)])
+@pytest.mark.parametrize('tokens', [16, 48, 64, 128, 256, 4096, 32768])
+def test_rings_grow_to_the_limit_in_few_steps(tokens, times, most):
     rings = [grid.first_ring(tokens)]
     while rings[-1] < tokens:
-        rings.append(grid.next_ring(rings[-1], tokens))
+        rings.append(grid.next_ring(rings[-1], tokens, times=times))
     assert rings[-1] == tokens
     assert rings == sorted(set(rings))
-    assert len(rings) <= 6
+    assert len(rings) <= most
+    assert all(ring % 16 == 0 for ring in rings)
 
 
 def seated(slots: int = 2, *, rollout_shards: int = 1) -> Shard:
