@@ -7,6 +7,9 @@
 # WORKDIR, ARGS (of the main job, as in ARGS=--config.advantage.k=8), PYTEST_ARGS.
 
 SHELL := /bin/bash
+# Large arrays are new at every step, and small pages of them are slow to get: a twentieth
+# of a train step on a CPU.
+export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
 VENV ?= .venv
 CONFIG ?= configs/maze_tiny.py
 WORKDIR ?= runs/maze_tiny

@@ -1,145 +1,138 @@
-"""What the schedule of sampling gains over waiting for the longest response.
+"""Sampling of responses with a long tail: the schedule beside waiting for the longest.
 
     python -m benchmarks.long_tail
 
-One process on one core, the plain loop and the schedule in turns, medians of process
-CPU seconds, which a busy machine changes least. The policy is that of
-benchmarks/README.md: 3.2 million parameters in float32, prompts of 100 tokens, a
-vocabulary of 64. Lengths are forced, and are the same for both; so are the tokens.
+The model and the prompts are those of ``work.GROUPS`` (3.2 M parameters, prompts of 100
+tokens), 8 prompts x 32 rollouts. The lengths are forced and the same for both sides,
+and so are the tokens, which is checked:
+
+* ``log-normal``: mean 57, median 39, cut at 256;
+* ``geometric``: 5 % reach the limit of 256;
+* ``equal``: all reach 128, where there is nothing to gain.
+
+Both sides are our library: ``plain`` is the readable loop of sampler.py, in which every
+row goes on until the last has ended; ``schedule`` is what training uses. *Rows a token*
+are the rows that were run, live or not, over the tokens that were asked for: 1 is the
+least there can be.
 """
 
+import argparse
 import dataclasses
-import os
-import statistics
-import sys
-import time
+import tempfile
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
 from unittest import mock
 
 import jax
 import numpy as np
 
-from passk_jax import sharding
-from passk_jax.models import policy as policies
-from passk_jax.models.arch import Arch
-from passk_jax.models.rope import Rope
-from passk_jax.sampling import Purpose, sampler, schedule, step_key
-from passk_jax.types import Prompts
-from tests.sampling import lengths
+from benchmarks import lengths, ours, sides, worker
+from benchmarks import work as works
+from benchmarks.sides import Side
+from benchmarks.work import Work
+from passk_jax.models import hf_weights
+from passk_jax.sampling import Purpose, deciding, sampler, schedule, step_key
 
-_PROMPT_TOKENS = 100
-# Name -> quantile function of the lengths, problems, rollouts, limit.
-WORK = {
-    'equal': (lengths.never, 8, 32, 128),
-    'log-normal': (lengths.log_normal, 8, 32, 256),
-    'geometric': (lengths.geometric, 8, 32, 256),
-    '4 x 32 x 64': (lengths.never, 4, 32, 64),
+TARGET = 1.25
+"""Rows a token of log-normal lengths, at most."""
+
+LENGTHS: Mapping[str, tuple[Callable[[jax.Array], jax.Array], int]] = {
+    'log-normal': (lengths.log_normal, 256),
+    'geometric': (lengths.geometric, 256),
+    'equal': (lengths.never, 128),
+}
+"""Name -> quantile function and limit."""
+
+SAMPLERS: Mapping[str, Callable[..., Any]] = {
+    'plain': sampler.sample,
+    'schedule': schedule.sample,
 }
 
 
-def make_policy(seed: int) -> policies.Policy:
-    """The policy; another seed is another static one, which shares no program."""
-    arch = Arch(
-        vocab_size=64,
-        num_layers=4,
-        embed_dim=256,
-        num_heads=4,
-        num_kv_heads=2,
-        head_dim=64,
-        mlp_dim=768,
-        rope=Rope(kind='default', theta=1e4),
-        norm_eps=1e-6,
-        tie_embeddings=False,
-        qkv_bias=True,
-        qk_norm=False,
-        param_dtype='float32',
-        dtype='float32',
-        remat='none',
-        attention='plain',
-    )
-    return policies.Policy(arch, head_chunk_tokens=1024 + seed)
+def act(args: argparse.Namespace) -> None:
+    """One side: samples the same responses once for each request."""
+    work = Work.from_json(args.work)
+    quantile, limit = LENGTHS[args.lengths]
+    policy = ours.make_policy(work)
+    params = hf_weights.load_params(policy, args.model, ours.mesh())
+    more = {'max_cache_bytes': args.max_cache_bytes} if args.max_cache_bytes else {}
+    rows: list[int] = []
+    finish = deciding.Decoding.finish
 
+    def counted(decoding: deciding.Decoding, *arguments: Any) -> None:
+        finish(decoding, *arguments)
+        rows.append(decoding.row_steps)
 
-def make_prompts(num_prompts: int) -> Prompts:
-    """Random ones."""
-    rng = np.random.default_rng(0)
-    shape = (num_prompts, _PROMPT_TOKENS)
-    return Prompts(
-        tokens=rng.integers(2, 64, shape, np.int32),
-        lengths=np.full(num_prompts, _PROMPT_TOKENS, np.int32),
-        problem_ids=np.arange(num_prompts, dtype=np.int32),
-    )
-
-
-def measure(name: str, *, repeats: int, max_cache_bytes: int) -> dict[str, float]:
-    """CPU seconds of both, and rows decoded a token."""
-    quantile, P, N, T = WORK[name]
-    policy = make_policy(list(WORK).index(name))
-    mesh = sharding.one_device_mesh(jax.devices()[0])
-    params = policies.init_params(policy, jax.random.key(0), mesh)
-    prompts = make_prompts(P)
-
-    def run(sample, **more):
-        rollouts = sample(
-            policy,
-            params,
-            prompts,
-            key=step_key(seed=0, purpose=Purpose.ROLLOUTS, step=0),
-            num_rollouts=N,
-            max_response_tokens=T,
-            temperature=1.0,
-            top_p=1.0,
-            top_k=0,
-            stop_tokens=(lengths.STOP,),
-            **more,
-        )
-        return jax.device_get(dataclasses.replace(rollouts, prompts=None))
-
-    decoded = []
-    finish = schedule.Decoding.finish
-
-    def counted(self, on_ended):
-        finish(self, on_ended)
-        decoded.append(self.row_steps)
-
-    both = {
-        'plain': lambda: run(sampler.sample),
-        'schedule': lambda: run(schedule.sample, max_cache_bytes=max_cache_bytes),
-    }
-    watch = mock.patch.object(schedule.Decoding, 'finish', counted)
+    watch = mock.patch.object(deciding.Decoding, 'finish', counted)
     with lengths.forced(quantile), watch:
-        found = {name: once() for name, once in both.items()}
-        np.testing.assert_array_equal(found['plain'].tokens, found['schedule'].tokens)
-        seconds = {name: [] for name in both}
-        for _ in range(repeats):
-            for name, once in both.items():
-                start = time.process_time()
-                once()
-                seconds[name].append(time.process_time() - start)
-        rows = decoded[-1]
-    tokens = int(found['plain'].lengths.sum())
-    steps = int(found['plain'].lengths.max())
-    return {
-        'tokens': tokens,
-        'plain s': statistics.median(seconds['plain']),
-        'schedule s': statistics.median(seconds['schedule']),
-        'plain rows / token': P * N * steps / tokens,
-        'schedule rows / token': rows / tokens,
-    }
+        for report in worker.repetitions({'jax': jax.__version__}):
+            found = SAMPLERS[args.side](
+                policy,
+                params,
+                ours.make_prompts(work),
+                key=step_key(seed=0, purpose=Purpose.ROLLOUTS, step=0),
+                num_rollouts=work.rollouts,
+                max_response_tokens=min(limit, work.response_tokens),
+                temperature=1.0,
+                top_p=1.0,
+                top_k=0,
+                stop_tokens=(lengths.STOP,),
+                **(more if args.side == 'schedule' else {}),
+            )
+            tokens, ends = jax.device_get((found.tokens, found.lengths))
+            waited = work.sequences * int(ends.max())
+            report['rows'] = rows.pop() if args.side == 'schedule' else waited
+            report['tokens'] = int(ends.sum())
+            report['digest'] = zlib.crc32(np.ascontiguousarray(tokens).tobytes())
 
 
-def main(names: list[str]) -> None:
-    """Prints the table."""
-    # Before JAX starts a backend, which counts the cores.
-    jax.config.update('jax_platforms', 'cpu')
-    os.sched_setaffinity(0, {int(os.environ.get('BENCHMARK_CORE', '0'))})
-    budget = int(os.environ.get('BENCHMARK_CACHE_BYTES', '0'))
-    repeats = int(os.environ.get('BENCHMARK_REPEATS', '3'))
-    for name in names or WORK:
-        row = measure(name, repeats=repeats, max_cache_bytes=budget)
-        row['speed-up'] = row['plain s'] / row['schedule s']
-        cells = '  '.join(f'{key} {value:.4g}' for key, value in row.items())
-        print(f'{name}: {cells}', flush=True)
+def compare(name: str, work: Work, args: argparse.Namespace) -> list[list[str]]:
+    """Rows of the table."""
+    with tempfile.TemporaryDirectory() as directory:
+        options = ['--work', work.to_json(), '--lengths', name]
+        options += ['--model', sides.write_model(work, directory)]
+        options += ['--max_cache_bytes', str(args.max_cache_bytes)]
+        both = [
+            Side(side, 'benchmarks.long_tail', '--side', side, *options)
+            for side in SAMPLERS
+        ]
+        with sides.started(both, core=args.core):
+            answers = sides.alternate(both, repetitions=args.repetitions)
+    if len({answer['digest'] for found in answers.values() for answer in found}) > 1:
+        raise RuntimeError(f'the sides sampled different tokens of {name} lengths')
+    table = sides.rows(name, answers, base='plain')
+    for row, found in zip(table, answers.values(), strict=True):
+        row.append(f'{sides.median(found, "rows") / sides.median(found, "tokens"):.2f}')
+    return table
+
+
+def main() -> None:
+    """Reads the command line; compares, or is a side of the comparison."""
+    parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
+    sides.add_arguments(parser)
+    parser.add_argument(
+        '--lengths', nargs='+', choices=LENGTHS, default=list(LENGTHS), help='of which'
+    )
+    parser.add_argument(
+        '--max_cache_bytes', type=int, default=0, help="the schedule's; 0: no limit"
+    )
+    parser.add_argument('--side', choices=SAMPLERS, help='be this side, with:')
+    parser.add_argument('--work', help='JSON of a work')
+    parser.add_argument('--model', help='directory of the weights')
+    args = parser.parse_args()
+    if args.side:
+        (args.lengths,) = args.lengths
+        act(args)
+        return
+    work = works.small(works.GROUPS) if args.small else works.GROUPS
+    longest = 40 if args.small else 256
+    work = dataclasses.replace(work, prompts=8, response_tokens=longest)
+    print(f'{sides.machine()}; {args.repetitions} alternated repetitions')
+    rows = [row for name in args.lengths for row in compare(name, work, args)]
+    print(sides.table([[*sides.HEAD, 'rows a token'], *rows]))
+    print(f'target: at most {TARGET} rows a token of log-normal lengths')
 
 
 if __name__ == '__main__':
-    main(sys.argv[1:])
+    main()

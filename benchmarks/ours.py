@@ -50,7 +50,7 @@ LOSS = LossConfig(
     kl_coef=0.0,
     kl_estimator='k3',
     mask_truncated=False,
-    sampler_is_cap=0.0,
+    sampler_weight_cap=0.0,
 )
 OPTIMIZER = OptimizerConfig(
     learning_rate=1e-6,

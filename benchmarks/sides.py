@@ -40,6 +40,8 @@ ONE_THREAD = {
     'MKL_NUM_THREADS': '1',
     'OPENBLAS_NUM_THREADS': '1',
     'NPROC': '1',
+    # Large arrays are new at every call, and small pages of them are slow to get.
+    'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1',
     'TOKENIZERS_PARALLELISM': 'false',
     'HF_HUB_OFFLINE': '1',
 }

@@ -220,8 +220,10 @@ class LossConfig:
         kl_coef: weight of the KL to the initial policy.
         kl_estimator: ``'k1'``, ``'k2'`` or ``'k3'``.
         mask_truncated: leave responses that the limit cut off out of the loss.
-        sampler_is_cap: cap of each token's importance weight against the sampler's own
-            arithmetic, at least 1; 0: no weights.
+        sampler_weight_cap: largest importance weight of a token, at least 1; 0: no
+            weights. It is the learner's probability of the token over that of the
+            distribution that it was drawn from, which differs by the sampler's
+            arithmetic and, with top-p or top-k, by the mass that these keep.
     """
 
     clip_low: float
@@ -231,7 +233,7 @@ class LossConfig:
     kl_coef: float
     kl_estimator: str
     mask_truncated: bool
-    sampler_is_cap: float
+    sampler_weight_cap: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,9 +245,10 @@ class TrainConfig:
         num_prompts: prompts a step.
         mini_batch_prompts: prompts an update; divides ``num_prompts``.
         micro_batch_prompts: prompts a forward and backward pass; divides
-            ``mini_batch_prompts``; changes memory, never the result.
-        pack_sizes: sizes of a micro-batch that are compiled, so that short responses
-            share rows; 0: a row each. Changes time, never the result.
+            ``mini_batch_prompts``; changes memory, and of the result only rounding.
+        pack_sizes: sizes of a micro-batch that are compiled, at least 2, so that short
+            responses share rows; 0: a row each. Changes time, of compiling too, and of
+            the result only rounding.
         dynamic_sampling_rounds: draws more a step, at most, for problems in place of
             those without a signal; 0: every problem stays.
     """

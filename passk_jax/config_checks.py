@@ -68,7 +68,7 @@ _NOT_NEGATIVE = (
     'advantage.num_groups',
     'loss.entropy_coef',
     'loss.kl_coef',
-    'loss.sampler_is_cap',
+    'loss.sampler_weight_cap',
     'train.pack_sizes',
     'train.dynamic_sampling_rounds',
     'init.warm_start.optimizer.warmup_updates',
@@ -150,6 +150,7 @@ def check(values: Mapping[str, Any]) -> None:
     _check_model(values)
     _check_init(values)
     _check_mesh(values)
+    _check_packing(values)
     if values['eval.every'] and not values['eval.split']:
         raise ValueError(
             f'eval.every={values["eval.every"]} needs a split in eval.split; '
@@ -173,10 +174,10 @@ def _check_ranges(values: Mapping[str, Any]) -> None:
     for path, choices in CHOICES.items():
         if values[path] not in choices:
             raise ValueError(f'{path}={values[path]!r} must be one of {choices}')
-    if 0 < values['loss.sampler_is_cap'] < 1:
+    if 0 < values['loss.sampler_weight_cap'] < 1:
         raise ValueError(
-            f'loss.sampler_is_cap={values["loss.sampler_is_cap"]} must be 0 (no '
-            f'weights) or at least 1: below, it would shrink weights that are right'
+            f'loss.sampler_weight_cap={values["loss.sampler_weight_cap"]} must be 0 '
+            f'(no weights) or at least 1: below, it would shrink weights that are right'
         )
     if values['seed'] >= 2**32:
         raise ValueError(f'seed={values["seed"]} must be below 2**32')
@@ -188,6 +189,12 @@ def _check_batches(values: Mapping[str, Any]) -> None:
         raise ValueError(
             f'advantage.k={k} must lie in 1..{num_rollouts}, the rollouts of a '
             f'prompt (sampling.num_rollouts)'
+        )
+    rounds = values['train.dynamic_sampling_rounds']
+    if rounds and num_rollouts == 1:
+        raise ValueError(
+            f'train.dynamic_sampling_rounds={rounds} would find nothing: with '
+            f'sampling.num_rollouts={num_rollouts} no problem has a signal'
         )
     batches = ('num_prompts', 'mini_batch_prompts', 'micro_batch_prompts')
     for whole, part in itertools.pairwise(batches):
@@ -249,6 +256,44 @@ def _check_mesh(values: Mapping[str, Any]) -> None:
         raise ValueError(
             f'mesh {mesh} must be positive sizes, of which one may be -1 (all '
             f'devices that are left)'
+        )
+
+
+def _check_packing(values: Mapping[str, Any]) -> None:
+    """As far as the configuration says it; :mod:`passk_jax.setup` knows the rest."""
+    sizes = values['train.pack_sizes']
+    if sizes == 1:
+        raise ValueError(
+            'train.pack_sizes=1 would pack nothing: one of the sizes is a row a '
+            'response; 0 packs nothing, 2 is the least that does'
+        )
+    if sizes and values['model.attention'] == 'splash':
+        raise ValueError(
+            f"train.pack_sizes={sizes} packs responses, which model.attention='splash' "
+            f'cannot read; set train.pack_sizes=0 or another attention'
+        )
+    if sizes:
+        check_several_rollouts(
+            sizes,
+            num_rollouts=values['sampling.num_rollouts'],
+            shares=values['mesh.rollout'],
+        )
+
+
+def check_several_rollouts(pack_sizes: int, *, num_rollouts: int, shares: int) -> None:
+    """Raises ValueError if a device has one response to a prompt: nothing to pack.
+
+    Args:
+        pack_sizes: ``train.pack_sizes``, not 0.
+        num_rollouts: N.
+        shares: devices along the mesh's rollout axis; -1: not known. If they do not
+            divide the rollouts, each has all of them.
+    """
+    if num_rollouts in (1, shares):
+        raise ValueError(
+            f'train.pack_sizes={pack_sizes} would pack nothing: with mesh.rollout='
+            f'{shares} and sampling.num_rollouts={num_rollouts} a device has one '
+            f'response to each prompt; set train.pack_sizes=0'
         )
 
 

@@ -71,21 +71,19 @@ Answer = Callable[[list[Problem], Prompts], tuple[Rollouts, Draw]]
 Estimate = Callable[[Rollouts, Answers], jax.Array]
 
 
-def refill(
+def draw_step(
     setup: Setup,
-    rollouts: Rollouts,
-    first: Draw,
+    own: tuple[list[Problem], Prompts],
     others: Iterator[tuple[list[Problem], Prompts, np.ndarray]],
     *,
     answer: Answer,
     estimate: Estimate,
 ) -> tuple[Rollouts, Draws]:
-    """Replaces problems that have no signal, as often as the configuration lets it.
+    """Answers a step's own problems, and replaces those that have no signal.
 
     Args:
-        setup: the run's fixed parts.
-        rollouts: those of ``first``.
-        first: the step's own problems, answered.
+        setup: the run's fixed parts, ``train.dynamic_sampling_rounds`` among them.
+        own: the step's own problems.
         others: batches of as many other problems, and which of them are no filling.
         answer: responds to a batch of problems.
         estimate: the advantages of rollouts.
@@ -94,6 +92,7 @@ def refill(
         The rollouts that the learner gets, and what was drawn for them.
     """
     loss = setup.config.loss
+    rollouts, first = answer(*own)
     trained, count, num_tokens = first, 1, int(first.answers.lengths.sum())
     for _ in range(setup.config.train.dynamic_sampling_rounds):
         places = np.flatnonzero(~_signals(loss, trained))

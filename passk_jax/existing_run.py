@@ -31,7 +31,8 @@ def run_config(workdir: pathlib.Path) -> ExperimentConfig:
     """The configuration a run began with, on the devices of this process.
 
     The mesh is what ``--mesh`` says. A kernel that not every device has becomes
-    ``'auto'``, which is the same one where the run's devices are.
+    ``'auto'``, which is the same one where the run's devices are, and responses are not
+    packed, which only the learner does.
 
     Raises:
         ValueError: no run directory, no configuration in it, one of another version of
@@ -41,6 +42,9 @@ def run_config(workdir: pathlib.Path) -> ExperimentConfig:
     if not path.is_file():
         raise ValueError(f'{workdir} is no run directory: {path} is absent')
     config = _read(path)
+    # Nothing is trained any more: how the learner packs need not suit these devices.
+    train = dataclasses.replace(config.train, pack_sizes=0)
+    config = dataclasses.replace(config, train=train)
     if config.model.attention != 'plain':
         model = dataclasses.replace(config.model, attention='auto')
         config = dataclasses.replace(config, model=model)

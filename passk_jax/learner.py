@@ -29,7 +29,7 @@ from passk_jax.masked import masked_max, masked_mean
 from passk_jax.models import policy as policies
 from passk_jax.models.attention_kernels import PACKING
 from passk_jax.models.policy import Params, Policy
-from passk_jax.packing import Packing
+from passk_jax.packing import Packing, deinterleave, interleave
 from passk_jax.types import Rollouts
 
 Metrics = dict[str, jax.Array]
@@ -171,7 +171,9 @@ class _Learner:
             self.update, (state.params, state.opt_state), (is_first, batches)
         )
         finite = jnp.isfinite(metrics['loss']) & jnp.isfinite(metrics['grad_norm'])
-        metrics = jax.tree.map(lambda x: x.mean(axis=0), metrics)
+        tokens, positions = metrics.pop('tokens'), metrics.pop('positions')
+        metrics = losses.finish_metrics(metrics, tokens)
+        metrics['padding'] = 1 - rollouts.lengths.sum() / positions.sum()
         problem_loss, log_probs = by_prompt
         if old is not None:
             log_probs = jnp.where(is_first[:, None, None, None], log_probs, old)
@@ -180,8 +182,9 @@ class _Learner:
         metrics |= {'problem_loss': problem_loss, 'finite_updates': finite}
         return TrainState(params, opt_state, state.step + 1), metrics
 
-    def score(self, params: Params, batches: _Batch) -> Float[Array, 'U P N T']:
+    def score(self, params: Params, batches: _Batch) -> Float[Array, 'updates P N T']:
         """Log-probabilities of mini-batches, a micro-batch at a time."""
+        count = self.num_micro_batches
 
         def score_part(part: _Batch) -> Float[Array, 'P N T']:
             return packing.for_rows(
@@ -191,47 +194,37 @@ class _Learner:
             )
 
         def score_batch(batch: _Batch) -> Float[Array, 'P N T']:
-            parts, join = self.cut(batch)
+            parts, join = packing.cut(batch, batch.packing, parts=count)
             return join(jax.lax.map(score_part, parts))
 
         return jax.lax.map(score_batch, batches)
-
-    def cut(self, batch: _Batch) -> tuple[_Batch, Callable[[Any], Any]]:
-        """The micro-batches of a mini-batch, and what joins what is made of them."""
-        count = self.num_micro_batches
-        if batch.packing is None:
-            return interleave(batch, count), deinterleave
-        order = packing.by_size(batch.packing.num_rows, parts=count)
-        back = jnp.argsort(order, axis=1)
-        parts = interleave(packing.reorder(batch, order), count)
-        return parts, lambda tree: packing.reorder(deinterleave(tree), back)
 
     def log_probs(
         self, params: Params, batch: _Batch, rows: int | None
     ) -> tuple[Float[Array, 'P N T'], Float[Array, 'P N T']]:
         """Log-probabilities and entropies of the responses, packed into rows or not."""
-        rollouts, tokens, starts = batch.rollouts, batch.rollouts.tokens, None
-        where = {'lengths': rollouts.lengths, 'packing': batch.packing, 'rows': rows}
-        if rows is not None:
-            tokens, starts = packing.pack_tokens(tokens, **where)
-        found = policies.token_log_probs(
-            self.policy,
-            params,
-            rollouts.prompts,
-            tokens,
-            starts,
-            temperature=self.temperature,
+        rollouts = batch.rollouts
+
+        def of_tokens(tokens: jax.Array, starts: jax.Array | None) -> Any:
+            return policies.token_log_probs(
+                self.policy,
+                params,
+                rollouts.prompts,
+                tokens,
+                starts,
+                temperature=self.temperature,
+            )
+
+        return packing.in_rows(
+            of_tokens, rollouts.tokens, rollouts.lengths, batch.packing, rows=rows
         )
-        if rows is None:
-            return found
-        return tuple(packing.unpack(x, **where) for x in found)
 
     def update(
         self,
         carry: tuple[Params, optax.OptState],
         of_update: tuple[Bool[Array, ''], _Batch],
     ) -> tuple[tuple[Params, optax.OptState], tuple[Metrics, tuple[jax.Array, ...]]]:
-        """One optimizer step on a mini-batch; its metrics, and what is by prompt."""
+        """One optimizer step on a mini-batch; its figures, and what is by prompt."""
         (params, opt_state), (is_first, batch) = carry, of_update
         mask = self.loss_mask(batch.rollouts)
         normalizer = losses.normalizer(mask, aggregation=self.loss.aggregation)
@@ -248,16 +241,15 @@ class _Learner:
 
         with jax.named_scope('gradients'):
             zeros = jax.tree.map(jnp.zeros_like, params)
-            parts, join = self.cut(batch)
+            count = self.num_micro_batches
+            parts, join = packing.cut(batch, batch.packing, parts=count)
             grads, (metrics, log_probs) = jax.lax.scan(accumulate, zeros, parts)
         with jax.named_scope('optimizer'):
             steps, opt_state = self.optimizer.update(grads, opt_state, params)
             params = optax.apply_updates(params, steps)
         by_prompt = join((metrics.pop('problem_loss'), log_probs))
-        metrics = losses.finish_metrics(metrics, mask)
-        tokens, positions = batch.rollouts.lengths.sum(), metrics.pop('positions')
-        metrics['padding'] = 1 - tokens / positions
-        metrics['grad_norm'] = optax.tree.norm(grads)
+        metrics = {name: x.sum(axis=0) for name, x in metrics.items()}
+        metrics |= {'tokens': mask.sum(), 'grad_norm': optax.tree.norm(grads)}
         return (params, opt_state), (metrics, by_prompt)
 
     def micro_loss(
@@ -283,7 +275,7 @@ class _Learner:
             batch.ref_log_probs,
             batch.advantages,
             self.loss_mask(rollouts),
-            rollouts.sampler_log_probs if self.loss.sampler_is_cap else None,
+            rollouts.sampler_log_probs if self.loss.sampler_weight_cap else None,
             normalizer=normalizer,
             config=self.loss,
         )
@@ -330,9 +322,13 @@ def make_train_step(
     Returns:
         A function of the state (donated), the rollouts, the advantages ``[P, N]``
         and the reference parameters (``None`` when ``loss.kl_coef == 0``), which
-        returns the next state and metrics: means over the step's updates, and two
-        that name the culprit of a loss that is not finite: ``problem_loss [P]`` and
-        ``finite_updates``, a bool an update (mini-batch u has the problems u::U).
+        returns the next state and metrics. ``loss``, ``policy_loss`` and ``grad_norm``
+        are means over the step's updates; ``padding`` and the sampler's gaps
+        (:func:`mismatch`) are of all responses; the others, such as ``entropy``, are
+        means over the tokens that were trained, of all updates together: 0 if there
+        were none. Two name the culprit of a loss that is not finite:
+        ``problem_loss [P]`` and ``finite_updates``, a bool an update (mini-batch u has
+        the problems u::U).
 
     Raises:
         ValueError: the policy's attention cannot read packed rows.
@@ -343,13 +339,13 @@ def make_train_step(
             f'{policy.arch.attention!r} cannot read; those that can are {PACKING}'
         )
     learner = _Learner(
-        policy,
-        optimizer,
-        loss,
-        temperature,
-        num_updates,
-        num_micro_batches,
-        pack_sizes,
+        policy=policy,
+        optimizer=optimizer,
+        loss=loss,
+        temperature=temperature,
+        num_updates=num_updates,
+        num_micro_batches=num_micro_batches,
+        pack_sizes=pack_sizes,
     )
     shardings = jax.tree.map(
         lambda x: x.sharding, state_shapes(policy, optimizer, mesh)
@@ -365,7 +361,10 @@ def response_mask(rollouts: Rollouts) -> Bool[Array, 'P N T']:
 
 
 def mismatch(rollouts: Rollouts, old_log_probs: Float[Array, 'P N T']) -> Metrics:
-    """How far the sampler's log-probabilities are from the learner's own."""
+    """How far the sampler's log-probabilities are from the learner's own.
+
+    Of all response tokens, those that :meth:`_Learner.loss_mask` leaves out too.
+    """
     mask = response_mask(rollouts)
     gap = jnp.where(mask, rollouts.untruncated_log_probs - old_log_probs, 0.0)
     # The sampler drew the tokens: k3 is unbiased for KL(sampler || learner).
@@ -374,15 +373,3 @@ def mismatch(rollouts: Rollouts, old_log_probs: Float[Array, 'P N T']) -> Metric
         'sampler_gap_max': masked_max(jnp.abs(gap), mask),
         'sampler_k3': masked_mean(jnp.expm1(-gap) + gap, mask),
     }
-
-
-def interleave(tree: Any, parts: int) -> Any:
-    """``[P, ...] -> [parts, P / parts, ...]``; part i takes rows i, i + parts, ..."""
-    return jax.tree.map(
-        lambda x: x.reshape(-1, parts, *x.shape[1:]).swapaxes(0, 1), tree
-    )
-
-
-def deinterleave(tree: Any) -> Any:
-    """The inverse of :func:`interleave`."""
-    return jax.tree.map(lambda x: x.swapaxes(0, 1).reshape(-1, *x.shape[2:]), tree)

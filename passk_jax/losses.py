@@ -19,7 +19,7 @@ from collections.abc import Mapping
 
 import jax
 from jax import numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from passk_jax.config import LossConfig
 
@@ -28,7 +28,7 @@ Metrics = dict[str, jax.Array]
 AGGREGATIONS = ('token', 'sequence')
 KL_ESTIMATORS = ('k1', 'k2', 'k3')
 
-# Metrics that are sums over tokens until finish_metrics divides them.
+# Metrics that are sums over trained tokens until finish_metrics divides them.
 _TOKEN_SUMS = (
     'entropy',
     'old_kl',
@@ -93,10 +93,12 @@ def sampler_weights(
     "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training", 2025;
     verl's token-level ``rollout_is``). A constant factor of each token's loss.
 
+    With top-k or top-p the tokens are drawn from what these keep, divided by its mass:
+    the weight has that mass as a factor, and of an exact sampler it is that mass.
+
     Args:
         old_log_probs: the learner's, before the step's first update.
-        sampler_log_probs: of the distribution that the tokens were drawn from; with
-            top-k or top-p the weights undo these too, within what they left.
+        sampler_log_probs: of the distribution that the tokens were drawn from.
         mask: where response tokens are.
         cap: largest weight, at least 1.
 
@@ -223,7 +225,7 @@ def total_loss(
         advantages: of each response.
         mask: which response tokens are trained.
         sampler_log_probs: of the distribution that the tokens were drawn from; ``None``
-            when ``config.sampler_is_cap == 0``.
+            when ``config.sampler_weight_cap == 0``.
         normalizer: :func:`normalizer` of the whole mini-batch.
         config: the loss's settings.
 
@@ -238,8 +240,10 @@ def total_loss(
     """
     if config.kl_coef and ref_log_probs is None:
         raise ValueError(f'{config.kl_coef=} needs ref_log_probs, which are None')
-    if config.sampler_is_cap and sampler_log_probs is None:
-        raise ValueError(f'{config.sampler_is_cap=} needs sampler_log_probs: None')
+    if config.sampler_weight_cap and sampler_log_probs is None:
+        raise ValueError(
+            f'{config.sampler_weight_cap=} needs sampler_log_probs, which are None'
+        )
 
     def share(values: Float[Array, 'P N T']) -> Float[Array, 'P']:
         return aggregate(
@@ -251,9 +255,9 @@ def total_loss(
         log_probs, entropies, old_log_probs, advantages, mask, **clips
     )
     values = policy_loss(log_probs, old_log_probs, advantages, mask, **clips)
-    if config.sampler_is_cap:
+    if config.sampler_weight_cap:
         weights, capped = sampler_weights(
-            old_log_probs, sampler_log_probs, mask, cap=config.sampler_is_cap
+            old_log_probs, sampler_log_probs, mask, cap=config.sampler_weight_cap
         )
         values = weights * values
         metrics['sampler_weight'] = jnp.where(mask, weights, 0.0).sum()
@@ -276,23 +280,24 @@ def total_loss(
 
 
 def finish_metrics(
-    metrics: Mapping[str, Float[Array, 'M']], mask: Bool[Array, '*shape']
+    metrics: Mapping[str, Float[Array, 'updates']], tokens: Int[Array, 'updates']
 ) -> Metrics:
-    """Adds up micro-batches and turns sums over tokens into means.
+    """Turns the figures of a step's updates into figures of the step.
 
     Args:
-        metrics: those of :func:`total_loss` without ``problem_loss``, a micro-batch an
-            entry.
-        mask: where response tokens are in the whole mini-batch.
+        metrics: those of :func:`total_loss` without ``problem_loss``, added up over the
+            micro-batches of an update; and any others that are figures of an update.
+        tokens: trained tokens of each update: the mask of its mini-batch, added up.
 
     Returns:
-        Scalars of the mini-batch; means over its tokens, but for the losses.
+        Scalars. Sums over tokens become means over all trained tokens of the step,
+        whichever update they are in; 0 if there are none. Others become means over
+        updates.
     """
-    tokens = jnp.maximum(mask.sum(), 1)
-    totals = {name: parts.sum(axis=0) for name, parts in metrics.items()}
+    count = jnp.maximum(tokens.sum(), 1)
     return {
-        name: total / tokens if name in _TOKEN_SUMS else total
-        for name, total in totals.items()
+        name: x.sum() / count if name in _TOKEN_SUMS else x.mean()
+        for name, x in metrics.items()
     }
 
 

@@ -7,9 +7,9 @@ be, ``[P, N, T]`` becoming ``[P, R, T]`` with R < N, and every prompt is still r
 1. :func:`pack` finds a row and an offset for each response;
 2. :func:`row_counts` are the few R that are compiled, and :func:`for_rows` runs the
    smallest that holds a micro-batch (one program, ``lax.switch``);
-3. :func:`pack_tokens` moves the tokens there, :func:`unpack` the results back, so that
-   whoever uses them sees ``[P, N, T]`` and never knows;
-4. :func:`by_size` puts prompts that need alike many rows into one micro-batch.
+3. :func:`in_rows` moves the tokens there and the results back, so that whoever uses
+   them sees ``[P, N, T]`` and never knows;
+4. :func:`cut` makes micro-batches of prompts that need alike many rows.
 
 Everything is inside jit and of static shape. On a mesh a device packs the rollouts and
 sorts the prompts that it has; all devices take the branch of the one that needs most
@@ -128,6 +128,33 @@ def num_positions(tokens: Int[Array, 'P N T'], rows: int | None) -> int:
     return P * num_rows * T
 
 
+def in_rows(
+    fn: Callable[[jax.Array, jax.Array | None], tuple[jax.Array, ...]],
+    tokens: Int[Array, 'P N T'],
+    lengths: Int[Array, 'P N'],
+    packing: Packing | None,
+    *,
+    rows: int | None,
+) -> tuple[Float[Array, 'P N T'], ...]:
+    """What ``fn`` makes of each response token, in rows or with a row a response.
+
+    Args:
+        fn: of tokens ``[P, R, T]`` and where the response of each starts (``None``: at
+            0); what it returns is as large as the tokens.
+        tokens: of the responses.
+        lengths: of the responses.
+        packing: where they lie in the rows.
+        rows: that a device has, from :func:`for_rows`; ``None``: a response a row.
+
+    Returns:
+        The results in the places of the tokens; 0 at pads if they were packed.
+    """
+    if rows is None:
+        return fn(tokens, None)
+    found = fn(*pack_tokens(tokens, lengths, packing, rows=rows))
+    return tuple(unpack(x, lengths, packing, rows=rows) for x in found)
+
+
 def pack_tokens(
     tokens: Int[Array, 'P N T'],
     lengths: Int[Array, 'P N'],
@@ -178,7 +205,7 @@ def unpack(
 
 def _slots(
     lengths: Int[Array, 'P N'], packing: Packing, *, width: int, rows: int
-) -> Int[Array, 'P K I']:
+) -> Int[Array, 'P shards slots']:
     """Slot of each token among its device's, by shard; of a pad: one past them all.
 
     Pads differ from each other: every slot is written, and added to, once at most.
@@ -193,15 +220,39 @@ def _slots(
     return slots.reshape(P, shards, -1)
 
 
-def by_size(num_rows: Int[Array, 'P'], *, parts: int) -> Int[Array, 'G Q']:
+def cut(
+    tree: Any, packing: Packing | None, *, parts: int
+) -> tuple[Any, Callable[[Any], Any]]:
+    """Cuts prompts up into parts, those that need alike many rows into one.
+
+    Args:
+        tree: leaves with the prompts in front; the packing may be one of them.
+        packing: of the responses; ``None``: the prompts stay in their order.
+        parts: as in :func:`interleave`.
+
+    Returns:
+        The parts, and what joins results that were made of them in the same way.
+    """
+    if packing is None:
+        return interleave(tree, parts), deinterleave
+    order = by_size(packing.num_rows, parts=parts)
+    back = jnp.argsort(order, axis=1)
+
+    def join(results: Any) -> Any:
+        return reorder(deinterleave(results), back)
+
+    return interleave(reorder(tree, order), parts), join
+
+
+def by_size(num_rows: Int[Array, 'P'], *, parts: int) -> Int[Array, 'devices prompts']:
     """The order that gives every one of ``parts`` parts prompts of like size.
 
     Args:
         num_rows: of each prompt.
-        parts: as in ``learner.interleave``, which is to cut the reordered prompts.
+        parts: as in :func:`interleave`, which is to cut the reordered prompts.
 
     Returns:
-        For :func:`reorder`; prompts stay on the device that has them (G devices).
+        For :func:`reorder`; prompts stay on the device that has them.
     """
     P = len(num_rows)
     shards = sharding.num_shards('batch', P // parts)
@@ -210,7 +261,7 @@ def by_size(num_rows: Int[Array, 'P'], *, parts: int) -> Int[Array, 'G Q']:
     return order.reshape(shards, P // shards)
 
 
-def reorder(tree: Any, order: Int[Array, 'G Q']) -> Any:
+def reorder(tree: Any, order: Int[Array, 'devices prompts']) -> Any:
     """The prompts of every leaf in this order; ``argsort(order, axis=1)`` undoes it."""
 
     def move(x: jax.Array) -> jax.Array:
@@ -219,3 +270,15 @@ def reorder(tree: Any, order: Int[Array, 'G Q']) -> Any:
         return jnp.take_along_axis(parts, places, axis=1).reshape(x.shape)
 
     return jax.tree.map(move, tree)
+
+
+def interleave(tree: Any, parts: int) -> Any:
+    """``[P, ...] -> [parts, P / parts, ...]``; part i takes rows i, i + parts, ..."""
+    return jax.tree.map(
+        lambda x: x.reshape(-1, parts, *x.shape[1:]).swapaxes(0, 1), tree
+    )
+
+
+def deinterleave(tree: Any) -> Any:
+    """The inverse of :func:`interleave`."""
+    return jax.tree.map(lambda x: x.swapaxes(0, 1).reshape(-1, *x.shape[2:]), tree)

@@ -4,11 +4,11 @@ Metrics of every step and evaluation, whole rollouts now and then, timings, prog
 and the report. Nothing here changes the run.
 
 What is said of the policy (``reward``, ``pass_at_1``, ...) is of the step's own
-problems, which nothing has selected: with dynamic sampling and without it, it is the
-same thing. Of the batch that is trained on are the learner's figures, the rollouts that
-are kept and, with dynamic sampling, the same values once more as ``trained_reward``,
-``trained_pass_at_1``, ..., with ``sampling_draws``: how often problems were drawn (1: no
-more than the step's own).
+problems, which nothing has selected: it is the same thing with dynamic sampling and
+without. Of the batch that is trained on are the learner's figures, the rollouts that
+are kept and, with dynamic sampling, the same values once more: ``trained_reward``,
+``trained_pass_at_1``, ... Then there is ``sampling_draws`` too: how often problems were
+drawn, 1 if no more than the step's own. ``tokens_per_second`` counts all draws.
 """
 
 import dataclasses

@@ -8,16 +8,18 @@ import dataclasses
 import math
 from typing import Any
 
+import jax
 from absl import logging
 from jax.sharding import Mesh
 
-from passk_jax import sharding
+from passk_jax import config_checks, sharding
 from passk_jax.config import ExperimentConfig, ModelConfig
 from passk_jax.models import attention_kernels, hf_config
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.arch import Arch
 from passk_jax.models.policy import Policy
+from passk_jax.sampling import schedule
 from passk_jax.tasks import make_task
 
 
@@ -59,6 +61,8 @@ def make_setup(config: ExperimentConfig) -> Setup:
     mesh = sharding.make_mesh(**dataclasses.asdict(config.mesh))
     platform = mesh.devices.flat[0].platform
     arch = architecture(config.model, vocab_size=len(tokenizer), platform=platform)
+    _check_packing(config, arch, mesh)
+    _check_cache(config, arch, mesh)
     _check_vocabulary(tokenizer, arch)
     policy = Policy(arch, head_chunk_tokens=config.model.head_chunk_tokens)
     logging.info('devices: %d x %s', mesh.size, mesh.devices.flat[0].device_kind)
@@ -149,6 +153,49 @@ def _check_vocabulary(tokenizer: Any, arch: Arch) -> None:
             f'the tokenizer (model.tokenizer) has ids up to {largest}, but the token '
             f'table of the model only {arch.vocab_size} rows'
         )
+
+
+def _check_packing(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
+    """Raises ValueError if packed responses cannot be read, or there is none to pack.
+
+    Of what the configuration leaves open: an attention of the platform's choice, and as
+    many devices along an axis as there are.
+    """
+    if not (sizes := config.train.pack_sizes):
+        return
+    if arch.attention not in attention_kernels.PACKING:
+        raise ValueError(
+            f'train.pack_sizes={sizes} packs responses, which the attention of these '
+            f'devices, {arch.attention!r}, cannot read; set train.pack_sizes=0 or '
+            f'model.attention to one of {attention_kernels.PACKING}'
+        )
+    config_checks.check_several_rollouts(
+        sizes,
+        num_rollouts=config.sampling.num_rollouts,
+        shares=mesh.shape['rollout'],
+    )
+
+
+def _check_cache(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
+    """Raises ValueError if ``sampling.max_cache_bytes`` is too little for anything."""
+    training, evaluation = config.sampling, config.eval
+    batches = {
+        'training': (config.train.num_prompts, training.num_rollouts),
+        'evaluation': (evaluation.batch_size, evaluation.num_responses),
+    }
+    for name, (num_prompts, num_rollouts) in batches.items():
+        try:
+            with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+                schedule.at_one_time(
+                    arch,
+                    num_prompts=num_prompts,
+                    num_rollouts=num_rollouts,
+                    prompt_tokens=config.data.max_prompt_tokens,
+                    max_response_tokens=training.max_response_tokens,
+                    max_cache_bytes=training.max_cache_bytes,
+                )
+        except ValueError as error:
+            raise ValueError(f'{name}: sampling.{error}') from error
 
 
 def check_positions(config: ExperimentConfig) -> None:

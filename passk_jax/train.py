@@ -28,7 +28,7 @@ from passk_jax.checkpoint import Checkpoints
 from passk_jax.config import ExperimentConfig
 from passk_jax.config_flag import CONFIG
 from passk_jax.data import Batches, EvaluationBatches, make_batches
-from passk_jax.dynamic_sampling import Draw, Draws, refill
+from passk_jax.dynamic_sampling import Draw, Draws, draw_step
 from passk_jax.evaluation import evaluate, evaluation_batches
 from passk_jax.initial import ONLY_ROUNDING, initial_params
 from passk_jax.models.families import FAMILIES
@@ -230,13 +230,8 @@ def sample_step(
         )
         return rollouts, Draw(problems, answers, estimate_now(rollouts, answers))
 
-    return refill(
-        setup,
-        *answer(*batches[step]),
-        batches.others(step, seed=(config.seed, Purpose.EXTRA_PROBLEMS)),
-        answer=answer,
-        estimate=estimate_now,
-    )
+    others = batches.others(step, seed=(config.seed, Purpose.EXTRA_PROBLEMS))
+    return draw_step(setup, batches[step], others, answer=answer, estimate=estimate_now)
 
 
 def configured_estimator(config: ExperimentConfig) -> AdvantageFn:

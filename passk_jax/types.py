@@ -6,7 +6,7 @@ Letters of the shapes, everywhere in this package:
     S  prompt tokens, right-padded              T  response tokens, right-padded
     V  vocabulary    D  embedding    J  query heads    C  key/value heads
     H  head dimension    F  MLP width    L  layers    k  size of a group
-    B  sequences, P * N
+    B  sequences, P * N    R  rows that the responses of a prompt are packed into
 
 Groups are an axis, never an id: arrays keep ``[P, N, ...]`` as long as they can.
 A *problem* is a host object, a *prompt* its tokens, a *response* what the policy

@@ -17,7 +17,15 @@ from benchmarks.group_learner import gradient_gap
 from benchmarks.transformers_trl import needed_gflop
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-COMMANDS = ('tunix', 'transformers_trl', 'growth', 'gpu', 'group_learner', 'ours')
+COMMANDS = (
+    'tunix',
+    'transformers_trl',
+    'long_tail',
+    'growth',
+    'gpu',
+    'group_learner',
+    'ours',
+)
 TINY = works.small(works.GROUPS)
 
 # A side without JAX: it counts, and writes to the standard output meanwhile.

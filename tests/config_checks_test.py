@@ -37,6 +37,10 @@ LEAVES = leaf_paths(config_lib.ExperimentConfig)
 SCALARS = [(path, kind) for path, kind in LEAVES if kind in (bool, int, float, str)]
 
 
+# A problem has one response, and no group.
+ONE_ROLLOUT = {'sampling.num_rollouts': 1, 'advantage.k': 1}
+
+
 def test_there_is_a_scalar_of_each_type():
     assert {kind for _, kind in SCALARS} == {bool, int, float, str}
     assert len(SCALARS) > 60
@@ -142,8 +146,28 @@ def test_a_list_is_refused_in_a_config_file():
         ({'loss.clip_low': 1.5}, 'loss.clip_low=1.5 must be at most 1'),
         ({'loss.clip_high': 0.0}, 'loss.clip_high=0.0 must be positive'),
         ({'loss.kl_coef': -1.0}, 'loss.kl_coef=-1.0 must not be negative'),
-        ({'loss.sampler_is_cap': 0.5}, 'sampler_is_cap=0.5 must be 0 .* or at least'),
+        (
+            {'loss.sampler_weight_cap': 0.5},
+            'sampler_weight_cap=0.5 must be 0 .* or at least',
+        ),
         ({'train.pack_sizes': -1}, 'train.pack_sizes=-1 must not be negative'),
+        ({'train.pack_sizes': 1}, 'train.pack_sizes=1 would pack nothing'),
+        (
+            {'train.pack_sizes': 4, 'model.attention': 'splash'},
+            "pack_sizes=4 packs .* model.attention='splash' cannot read",
+        ),
+        (
+            {'train.pack_sizes': 4, 'mesh.rollout': 16},
+            'pack_sizes=4 would .* mesh.rollout=16 and sampling.num_rollouts=16',
+        ),
+        (
+            {'train.pack_sizes': 4, 'mesh.fsdp': 1, 'mesh.rollout': -1} | ONE_ROLLOUT,
+            'pack_sizes=4 would pack nothing: .* sampling.num_rollouts=1 ',
+        ),
+        (
+            {'train.dynamic_sampling_rounds': 9} | ONE_ROLLOUT,
+            'dynamic_sampling_rounds=9 would find nothing: .*num_rollouts=1 ',
+        ),
         ({'train.dynamic_sampling_rounds': -1}, 'rounds=-1 must not be negative'),
         ({'reward.flip_wrong': 1.1}, r'reward.flip_wrong=1.1 must lie in \[0, 1\]'),
         ({'loss.aggregation': 'mean'}, "loss.aggregation='mean' must be one of"),
@@ -194,7 +218,11 @@ def test_a_bad_value_is_refused(overrides, message):
         {'init.kind': 'scratch'},
         {'mesh.data': -1, 'mesh.fsdp': 1},
         {'reward.flip_wrong': 1.0},
-        {'loss.sampler_is_cap': 1.0},
+        {'loss.sampler_weight_cap': 1.0},
+        {'train.pack_sizes': 2, 'mesh.rollout': 8},
+        {'model.attention': 'splash', 'mesh.rollout': 16},
+        ONE_ROLLOUT,
+        {'train.dynamic_sampling_rounds': 1},
         {'model.tokenizer': '/some/tokenizer'},
     ],
 )

@@ -104,6 +104,56 @@ def test_hosts_share_the_batch_that_one_host_would_have():
             assert len(set.union(*ids)) == sum(map(len, ids)) == 6
 
 
+def _others(batches, step, seed=(0, 6)):
+    """Ids of the batches of others, and of those in them that are no filling."""
+    whole, new = [], []
+    for problems, prompts, is_other in batches.others(step, seed=seed):
+        ids = [problem.id for problem in problems]
+        assert prompts.problem_ids.tolist() == ids
+        whole.append(ids)
+        new.append([id for id, other in zip(ids, is_other, strict=True) if other])
+    return whole, new
+
+
+def test_the_others_are_all_but_the_steps_own_each_once():
+    batches = _batches(_source(22))
+    for step in range(12):
+        own, (whole, new) = _ids(batches, [step])[0], _others(batches, step)
+        assert [len(ids) for ids in new] == [4, 4, 4, 4, 2]
+        assert sorted(itertools.chain(*new)) == sorted(set(range(22)) - set(own))
+        assert all(len(set(ids)) == 4 for ids in whole)
+        # The last one is filled up with what was tried.
+        assert whole[-1] == [*new[-1], *own[:2]]
+
+
+def test_the_others_have_an_order_of_the_steps_own():
+    source = _source(22)
+    orders = [_others(_batches(source), step)[0] for step in range(8)]
+    again = [_others(_batches(source), step)[0] for step in reversed(range(8))]
+    assert orders == again[::-1]
+    orders.append(_others(_batches(source), 0, seed=(1, 6))[0])
+    flat = [list(itertools.chain(*order)) for order in orders]
+    for one, other in itertools.combinations(flat, 2):
+        common = set(one[:18]) & set(other[:18])
+        assert [x for x in one if x in common] != [x for x in other if x in common]
+
+
+def test_where_all_problems_are_the_steps_own_there_are_no_others():
+    assert _others(_batches(_source(4)), 3) == ([], [])
+
+
+def test_hosts_share_the_others_that_one_host_would_have():
+    source = _source(16)
+    whole, whole_new = _others(_batches(source, num_prompts=6), 2)
+    hosts = [
+        _others(_batches(source, num_prompts=6, process_index=i, process_count=3), 2)
+        for i in range(3)
+    ]
+    for found, batches in enumerate((whole, whole_new)):
+        parts = zip(*(host[found] for host in hosts), strict=True)
+        assert [list(itertools.chain(*part)) for part in parts] == batches
+
+
 def test_overlong_prompts_are_dropped_and_counted():
     batches = _batches(_source(21), max_prompt_tokens=4)
     assert (batches.num_problems, batches.num_dropped) == (12, 9)

@@ -102,3 +102,11 @@ def test_the_attention_kernel_is_one_that_these_devices_have(
     # As the commands go on, on a CPU.
     with tiny.devices(1):
         assert make_setup(found).policy.arch.attention == 'plain'
+
+
+@pytest.mark.parametrize('mesh', [None, '1,1,4,1'])
+def test_nothing_is_packed_where_nothing_is_trained(mesh, tmp_path):
+    """The run's devices could, and these need not."""
+    config = tiny.make_config(train__pack_sizes=2)
+    (tmp_path / 'config.json').write_text(configs.to_json(config))
+    assert read(tmp_path, mesh).train.pack_sizes == 0

@@ -1,6 +1,5 @@
 """The first policy: made, read, cached, or refused with the reason."""
 
-import dataclasses
 import json
 import shutil
 from unittest import mock
@@ -9,8 +8,8 @@ import jax
 import numpy as np
 import pytest
 
-from passk_jax import initial
-from passk_jax.config import ModelConfig
+from passk_jax import config as configs
+from passk_jax import config_checks, initial
 from tests import tiny
 
 
@@ -72,9 +71,9 @@ def test_what_does_not_decide_the_values_may_differ(finished_run):
     assert same(ours, make(finished_run, **on_other_devices))
 
 
-def test_what_only_rounds_otherwise_is_of_the_model_section():
-    fields = {field.name for field in dataclasses.fields(ModelConfig)}
-    assert fields > set(initial.ONLY_ROUNDING)
+def test_what_only_rounds_otherwise_is_a_key_of_the_configuration():
+    keys = config_checks.flatten(configs.to_dict(tiny.make_config()))
+    assert keys.keys() > set(initial.ONLY_ROUNDING)
 
 
 def test_a_corrupted_warm_start_is_refused(finished_run, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from passk_jax.models import policy as policies
 from tests.learner_test import (
     LOSS,
+    OPTIMIZER,
     N,
     P,
     assert_params_close,
@@ -70,6 +71,30 @@ def test_a_batch_of_truncated_responses_has_no_gradient():
     assert metrics['finite_updates'].all()
 
 
+@pytest.mark.parametrize('num_updates', [1, 2, 4])
+def test_figures_of_tokens_are_of_those_trained_whatever_updates_they_are_in(
+    num_updates,
+):
+    """Of two updates the first has none, and their lengths differ anyhow."""
+    rollouts = make_rollouts()
+    kept = np.broadcast_to(np.arange(P)[:, None] % 2 == 1, (P, N))
+    own, entropies = learner_figures(rollouts)
+    sampler = own - np.random.default_rng(3).uniform(0, 0.5, own.shape)
+    rollouts = dataclasses.replace(
+        rollouts, stopped=kept, sampler_log_probs=sampler.astype(np.float32)
+    )
+    _, metrics = run_step(
+        rollouts=rollouts,
+        loss=dataclasses.replace(LOSS, mask_truncated=True, sampler_weight_cap=2.0),
+        optimizer=dataclasses.replace(OPTIMIZER, learning_rate=1e-30),
+        num_updates=num_updates,
+    )
+    mask = kept[..., None] & (np.arange(own.shape[-1]) < rollouts.lengths[..., None])
+    assert metrics['entropy'] == pytest.approx(entropies[mask].mean(), rel=1e-5)
+    weights = np.exp(own - sampler)[mask]
+    assert metrics['sampler_weight'] == pytest.approx(weights.mean(), rel=1e-5)
+
+
 def test_without_a_cap_what_the_sampler_said_changes_no_bit():
     rng = np.random.default_rng(4)
     rollouts = make_rollouts()
@@ -85,12 +110,12 @@ def test_without_a_cap_what_the_sampler_said_changes_no_bit():
 def test_the_weights_are_those_of_the_sampler_against_the_learner():
     """A sampler whose log-probabilities are log 2 below: every weight is 2."""
     rollouts = make_rollouts()
-    own = learner_log_probs(rollouts)
+    own, _ = learner_figures(rollouts)
     settings = {'num_updates': 2}
 
     def run(shift, cap):
         shifted = dataclasses.replace(rollouts, sampler_log_probs=own - shift)
-        loss = dataclasses.replace(LOSS, sampler_is_cap=cap)
+        loss = dataclasses.replace(LOSS, sampler_weight_cap=cap)
         return run_step(rollouts=shifted, loss=loss, **settings)
 
     plain, metrics = run_step(rollouts=rollouts, **settings)
@@ -110,9 +135,10 @@ def test_the_weights_are_those_of_the_sampler_against_the_learner():
     assert capped['sampler_weight_capped'] == 1
 
 
-def learner_log_probs(rollouts):
+def learner_figures(rollouts):
+    """Log-probabilities and entropies of the tokens before the first update."""
     params = policies.init_params(make_policy(), jax.random.key(0), make_mesh())
-    found, _ = policies.token_log_probs(
+    found = policies.token_log_probs(
         make_policy(), params, rollouts.prompts, rollouts.tokens, temperature=1.0
     )
-    return np.asarray(found)
+    return tuple(map(np.asarray, found))

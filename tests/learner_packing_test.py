@@ -52,7 +52,7 @@ def test_packing_changes_neither_the_update_nor_its_metrics(aggregation):
     }
     plain, packed = run_step(**settings), run_step(**settings, pack_sizes=SIZES)
     assert_same_step(plain, packed)
-    assert packed[1]['padding'] < 0.75 * plain[1]['padding']
+    assert packed[1]['padding'] < 0.8 * plain[1]['padding']
 
 
 @pytest.mark.parametrize('mesh', [(2, 2, 1), (2, 1, 2)])
@@ -81,15 +81,24 @@ def test_problem_losses_stand_in_the_order_of_the_problems():
     assert np.flatnonzero(metrics['problem_loss']).tolist() == [3]
 
 
-def test_padding_is_the_share_of_computed_positions_without_a_token():
+@pytest.mark.parametrize('updates', [1, 2])
+def test_padding_is_the_share_of_computed_positions_without_a_token(updates):
     rollouts = make_rollouts(pad=PAD)
+    # The second of two updates has little to do.
+    rollouts.lengths[1::2] = 1
     tokens, width = rollouts.lengths.sum(), T + PAD
-    _, metrics = run_step(rollouts=rollouts)
+    _, metrics = run_step(rollouts=rollouts, num_updates=updates)
     assert metrics['padding'] == pytest.approx(1 - tokens / (P * N * width))
-    _, metrics = run_step(rollouts=rollouts, num_micro_batches=4, pack_sizes=N)
+    _, metrics = run_step(
+        rollouts=rollouts,
+        num_updates=updates,
+        num_micro_batches=4 // updates,
+        pack_sizes=N,
+    )
     # The prompts of a pass, two here, are alike and have the rows of the larger one.
     needed = packing.pack(jnp.array(rollouts.lengths), width=width).num_rows
-    rows = 2 * int(np.sort(needed)[1::2].sum())
+    each = [np.sort(needed[u::updates])[1::2].sum() for u in range(updates)]
+    rows = 2 * int(sum(each))
     assert rows < P * N
     assert metrics['padding'] == pytest.approx(1 - tokens / (rows * width))
 

@@ -24,7 +24,7 @@ LOSS = LossConfig(
     kl_coef=0.0,
     kl_estimator='k3',
     mask_truncated=False,
-    sampler_is_cap=0.0,
+    sampler_weight_cap=0.0,
 )
 OPTIMIZER = OptimizerConfig(
     learning_rate=1e-2,
@@ -297,13 +297,6 @@ def test_the_sampler_gap_is_the_distance_to_the_learners_own_log_probs():
     # k3 of a token whose sampler is 0.5 above the learner: exp(-0.5) - 1 + 0.5.
     k3 = (np.exp(-0.5) - 0.5) / tokens
     assert metrics['sampler_k3'] == pytest.approx(k3, abs=1e-6)
-
-
-def test_interleaving_keeps_every_row_once_and_is_undone():
-    x = np.arange(12).reshape(6, 2)
-    parts = learner.interleave(x, 3)
-    assert parts[1].tolist() == [[2, 3], [8, 9]]
-    assert np.array_equal(learner.deinterleave(parts), x)
 
 
 def test_the_update_that_went_wrong_is_told_from_those_that_suffer_from_it():

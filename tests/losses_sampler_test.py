@@ -31,7 +31,7 @@ def test_weights_are_the_ratio_up_to_the_cap():
 
 def test_the_loss_and_its_gradient_by_hand():
     """On policy with A = 1: the mean of -weight, and -weight / tokens of each token."""
-    config = dataclasses.replace(DEFAULT, sampler_is_cap=2.0)
+    config = dataclasses.replace(DEFAULT, sampler_weight_cap=2.0)
     arrays = {
         'entropies': jnp.zeros_like(OLD),
         'old_log_probs': OLD,
@@ -44,11 +44,18 @@ def test_the_loss_and_its_gradient_by_hand():
     (value, metrics), slopes = grad(OLD, config, arrays)
     assert value == pytest.approx(-(0.5 + 1 + 2 + 2) / 4)
     np.testing.assert_allclose(slopes[0, 0], [-0.125, -0.25, -0.5, -0.5, 0], rtol=1e-6)
-    metrics = losses.finish_metrics(
-        {name: x[None] for name, x in metrics.items() if name != 'problem_loss'}, MASK
-    )
+    metrics.pop('problem_loss')
+    of_update = {name: x[None] for name, x in metrics.items()}
+    metrics = losses.finish_metrics(of_update, MASK.sum()[None])
     assert metrics['sampler_weight'] == pytest.approx(5.5 / 4)
     assert metrics['sampler_weight_capped'] == 0.5
+
+
+def test_of_an_exact_sampler_with_top_p_the_weight_is_the_mass_that_it_keeps():
+    """Of 0.6, 0.2 and 0.2, top_p=0.8 keeps two, which are drawn as 0.75 and 0.25."""
+    own, drawn = (jnp.log(jnp.array([[p]])) for p in ([0.6, 0.2], [0.75, 0.25]))
+    weights, _ = losses.sampler_weights(own, drawn, MASK[..., :2], cap=2.0)
+    np.testing.assert_allclose(weights, 0.8, rtol=1e-6)
 
 
 def test_weights_are_constants():
@@ -62,7 +69,7 @@ def test_weights_are_constants():
 def test_only_the_policy_gradient_is_weighted():
     arrays = batch()
     sampler = arrays['old_log_probs'] - jnp.log(2.0)
-    config = dataclasses.replace(FULL, sampler_is_cap=4.0)
+    config = dataclasses.replace(FULL, sampler_weight_cap=4.0)
     log_probs = arrays.pop('log_probs')
     plain, metrics = loss_of(log_probs, FULL, arrays)
     weighted, others = loss_of(
@@ -103,6 +110,8 @@ def test_without_a_cap_nothing_is_weighted_and_nothing_reported():
 
 def test_a_cap_without_the_samplers_log_probs_is_refused():
     arrays = batch()
-    config = dataclasses.replace(DEFAULT, sampler_is_cap=2.0)
-    with pytest.raises(ValueError, match=r'sampler_is_cap=2.0 needs sampler_log_probs'):
+    config = dataclasses.replace(DEFAULT, sampler_weight_cap=2.0)
+    with pytest.raises(
+        ValueError, match=r'sampler_weight_cap=2.0 needs sampler_log_probs'
+    ):
         loss_of(arrays.pop('log_probs'), config, arrays)

@@ -238,9 +238,9 @@ def test_micro_batches_add_up_to_the_whole(config, parts):
             )
 
     def finish(several):
-        stacked = jax.tree.map(lambda *x: jnp.stack(x), *several)
-        stacked.pop('problem_loss')
-        return losses.finish_metrics(stacked, arrays['mask'])
+        summed = jax.tree.map(lambda *x: sum(x)[None], *several)
+        summed.pop('problem_loss')
+        return losses.finish_metrics(summed, arrays['mask'].sum()[None])
 
     whole, summed = finish([metrics]), finish([p[2] for p in pieces])
     assert whole.keys() == summed.keys()
@@ -306,12 +306,18 @@ def test_clip_fractions_and_entropy_by_hand():
     }
     _, _, metrics = loss_and_gradients(arrays, DEFAULT)
     metrics.pop('problem_loss')
-    stacked = {name: x[None] for name, x in metrics.items()}
-    finished = losses.finish_metrics(stacked, arrays['mask'])
+    of_update = {name: x[None] for name, x in metrics.items()}
+    finished = losses.finish_metrics(of_update, arrays['mask'].sum()[None])
     assert finished['clip_fraction_high'] == pytest.approx(1 / 7)
     assert finished['clip_fraction_low'] == pytest.approx(1 / 7)
     assert finished['entropy'] == pytest.approx(0.5)
     assert finished['loss'] == finished['policy_loss']
+
+
+def test_a_token_counts_the_same_in_whichever_update_it_is():
+    metrics = {'entropy': jnp.array([6.0, 0, 1]), 'loss': jnp.array([1.0, 0, 2])}
+    finished = losses.finish_metrics(metrics, jnp.array([3, 0, 1]))
+    assert finished == {'entropy': 7 / 4, 'loss': 1.0}
 
 
 def test_bfloat16_inputs_are_computed_in_float32():

@@ -21,6 +21,8 @@ TRAIN = (
     f'--config.train.steps={STEPS}',
     *('--config.eval.every=0', '--config.eval.final_split='),
     '--config.init.warm_start.steps=5',
+    # Long enough that rows move: both hosts must decide alike.
+    '--config.sampling.max_response_tokens=40',
 )
 
 

@@ -118,6 +118,26 @@ def test_prompts_of_like_size_come_together_and_go_back(parts):
     np.testing.assert_array_equal(back, sizes)
 
 
+@pytest.mark.parametrize('packed', [False, True])
+def test_what_is_cut_up_is_joined_in_its_place(packed):
+    lengths = make_lengths(prompts=8)
+    found = packing.pack(lengths, width=WIDTH) if packed else None
+    x = np.arange(16).reshape(8, 2)
+    parts, join = packing.cut((x, found), found, parts=4)
+    assert parts[0].shape == (4, 2, 2)
+    np.testing.assert_array_equal(join(parts[0]), x)
+    if packed:
+        # What needs most rows is in the last part.
+        assert parts[1].num_rows[-1].min() == np.sort(found.num_rows)[-2]
+
+
+def test_interleaving_keeps_every_row_once_and_is_undone():
+    x = np.arange(12).reshape(6, 2)
+    parts = packing.interleave(x, 3)
+    assert parts[1].tolist() == [[2, 3], [8, 9]]
+    assert np.array_equal(packing.deinterleave(parts), x)
+
+
 def test_on_a_mesh_prompts_and_rollouts_stay_on_their_devices():
     mesh = sharding.make_mesh(data=2, fsdp=2, rollout=2, tensor=1)
     lengths = make_lengths(prompts=8)

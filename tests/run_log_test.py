@@ -1,12 +1,14 @@
 """What a run says of itself as it goes."""
 
 import contextlib
+import dataclasses
 
 import jax
 import numpy as np
 import pytest
 
 from passk_jax import run_log
+from passk_jax.dynamic_sampling import Draw, Draws
 from passk_jax.rollout import Answers
 from passk_jax.run_log import RunLog
 from passk_jax.types import Problem, Verdicts
@@ -33,6 +35,13 @@ def make_answers():
     return Answers(lengths, lengths < 4, zeros, zeros, texts, verdicts)
 
 
+def make_draws(count=1, **trained):
+    """A step's own problems, of which those that are trained differ in these."""
+    own = Draw(make_problems(), make_answers(), jax.numpy.asarray(ADVANTAGES))
+    trained = dataclasses.replace(own, **trained) if trained else own
+    return Draws(own, trained, count, 40 * count)
+
+
 def step_metrics(loss=0.5, problem_loss=(0.5, 0, 0, 0), finite_updates=(True,)):
     return {
         'loss': np.float32(loss),
@@ -43,7 +52,7 @@ def step_metrics(loss=0.5, problem_loss=(0.5, 0, 0, 0), finite_updates=(True,)):
 
 
 def test_a_batch_is_described_as_a_hand_does_it():
-    values = run_log.batch_metrics(tiny.make_config(), make_answers(), ADVANTAGES)
+    values = run_log.batch_metrics(tiny.make_config(), make_draws().first)
     assert values == pytest.approx(
         {
             'reward': 7 / 16,
@@ -57,6 +66,17 @@ def test_a_batch_is_described_as_a_hand_does_it():
             'pass_at_2': (5 / 6 + 0 + 1 / 2 + 1) / 4,
         }
     )
+
+
+def test_an_advantage_that_is_not_trained_is_no_signal():
+    """Each last response is cut off, and of problem 1 no other has an advantage."""
+    advantages = ADVANTAGES.copy()
+    advantages[1, 3] = 1
+    draw = make_draws(advantages=jax.numpy.asarray(advantages)).trained
+    for masked, expected in ((False, 0.25), (True, 0.5)):
+        config = tiny.make_config(loss__mask_truncated=masked)
+        values = run_log.batch_metrics(config, draw)
+        assert values['zero_signal_problems'] == expected
 
 
 @pytest.mark.parametrize('value', [np.nan, np.inf])
@@ -89,25 +109,26 @@ def test_finite_figures_pass():
 
 
 @pytest.fixture
-def log(tmp_path, monkeypatch):
+def settings():
+    """Of the run's configuration, for a test to change."""
+    return {}
+
+
+@pytest.fixture
+def log(tmp_path, monkeypatch, settings):
     """A log from step 0, and the pictures it draws, counted."""
     drawn = []
     monkeypatch.setattr(run_log, 'write_curves', lambda path: drawn.append('curves'))
     monkeypatch.setattr(run_log, 'write_report', lambda path: drawn.append('report'))
-    setup = tiny.make_setup(tiny.make_config())
+    setup = tiny.make_setup(tiny.make_config(**settings))
     log = RunLog(setup, tmp_path, 0)
     log.drawn = drawn
     return log
 
 
-def take_step(log, step, **metrics):
-    log.step(
-        step,
-        make_problems(),
-        make_answers(),
-        jax.numpy.asarray(ADVANTAGES),
-        jax.tree.map(jax.numpy.asarray, step_metrics(**metrics)),
-    )
+def take_step(log, step, draws=None, **metrics):
+    metrics = jax.tree.map(jax.numpy.asarray, step_metrics(**metrics))
+    log.step(step, draws or make_draws(), metrics)
 
 
 def test_a_step_is_written_when_the_next_is_under_way(log, tmp_path):
@@ -146,13 +167,61 @@ def test_rollouts_are_kept_of_every_second_step(log, tmp_path):
     assert {row['step'] for row in rows} == {2}
 
 
-def test_timings_are_beside_the_metrics(log, tmp_path):
+def test_timings_are_beside_the_metrics_and_count_the_tokens_of_all_draws(
+    log, tmp_path
+):
+    with log:
+        take_step(log, 0)
+        take_step(log, 1, make_draws(count=3))
+        log.flush()
+    for row, tokens in zip(
+        tiny.read_lines(tmp_path / 'timing.jsonl'), (40, 120), strict=True
+    ):
+        assert row['seconds'] > 0
+        assert row['tokens_per_second'] == pytest.approx(tokens / row['seconds'])
+
+
+def other_draws():
+    """Trained are other problems, of which more are solved."""
+    problems = [dataclasses.replace(x, id=x.id + 10) for x in make_problems()]
+    answers = make_answers()
+    verdicts = Verdicts(np.ones((4, 4), np.float32), ~CORRECT, answers.verdicts.parsed)
+    return make_draws(
+        count=2,
+        problems=problems,
+        answers=dataclasses.replace(answers, verdicts=verdicts),
+        advantages=jax.numpy.asarray(-ADVANTAGES),
+    )
+
+
+@pytest.mark.parametrize('settings', [{'train__dynamic_sampling_rounds': 1}])
+def test_what_was_trained_has_metrics_of_its_own_and_is_what_is_kept(log, tmp_path):
+    draws = other_draws()
+    with log:
+        take_step(log, 0, draws)
+        log.flush()
+    (row,) = tiny.metrics(tmp_path, 'train')
+    for prefix, draw in (('', draws.first), ('trained_', draws.trained)):
+        for name, value in run_log.batch_metrics(log._config, draw).items():
+            assert row[prefix + name] == value
+    assert (row['reward'], row['trained_reward']) == (7 / 16, 1)
+    assert row['sampling_draws'] == 2
+    rows = tiny.read_lines(tmp_path / 'rollouts' / 'step_00000000.jsonl')
+    assert [x['problem_id'] for x in rows[::4]] == [13, 11, 14, 15]
+    assert [x['advantage'] for x in rows] == (-ADVANTAGES).reshape(-1).tolist()
+    with pytest.raises(FloatingPointError, match=r'problems \[14\]'), log:  # noqa: PT012
+        take_step(
+            log, 1, draws, problem_loss=(0, 0, np.nan, 0), finite_updates=(False,)
+        )
+        log.flush()
+
+
+def test_without_dynamic_sampling_no_metric_says_what_was_trained(log, tmp_path):
     with log:
         take_step(log, 0)
         log.flush()
-    (row,) = tiny.read_lines(tmp_path / 'timing.jsonl')
-    assert row['seconds'] > 0
-    assert row['tokens_per_second'] == pytest.approx(40 / row['seconds'])
+    (row,) = tiny.metrics(tmp_path, 'train')
+    assert not [name for name in row if name.startswith(('trained_', 'sampling_'))]
 
 
 def test_an_evaluation_has_its_line_its_records_and_new_pictures(log, tmp_path):

@@ -1,6 +1,7 @@
 """What a command makes of a configuration."""
 
 import json
+from unittest import mock
 
 import pytest
 
@@ -78,6 +79,25 @@ def test_rollouts_that_the_devices_cannot_share_are_named(caplog):
     assert warning.endswith(': sampling.num_rollouts=6')
 
 
+def test_packed_responses_that_the_chosen_attention_cannot_read_are_refused():
+    """Of the platform's own choice, which a configuration does not say."""
+    choice = 'passk_jax.models.attention_kernels.choose_implementation'
+    with mock.patch(choice, return_value='splash'):
+        assert tiny.make_setup(tiny.make_config()).policy.arch.attention == 'splash'
+        with pytest.raises(ValueError, match=r"pack_sizes=4 .*'splash', cannot read"):
+            tiny.make_setup(tiny.make_config(train__pack_sizes=4))
+
+
+def test_a_device_that_has_one_response_to_a_problem_is_not_to_pack():
+    config = tiny.make_config(
+        mesh__fsdp=1, mesh__rollout=-1, train__pack_sizes=2, init__kind='scratch'
+    )
+    with tiny.devices(4), pytest.raises(ValueError, match=r'with mesh.rollout=4 and'):
+        setup_lib.make_setup(config)
+    with tiny.devices(2):
+        setup_lib.make_setup(config)
+
+
 def test_a_tokenizer_larger_than_the_models_table_is_refused(tmp_path):
     config = tiny.make_config()
     arch = tiny.make_setup(config).policy.arch
@@ -115,3 +135,16 @@ def test_a_tokenizer_larger_than_the_models_table_is_refused(tmp_path):
 def test_what_does_not_exist_is_named(key, value, message):
     with pytest.raises(ValueError, match=message):
         tiny.make_setup(tiny.make_config(**{key: value}))
+
+
+@pytest.mark.parametrize(
+    ('changes', 'message'),
+    [
+        ({}, r'training: sampling.max_cache_bytes=1 is too small'),
+        ({'sampling__max_cache_bytes': 40_000, 'eval__batch_size': 64}, 'evaluation: '),
+    ],
+)
+def test_a_cache_too_small_for_anything_is_an_error_at_once(changes, message):
+    config = tiny.make_config(**{'sampling__max_cache_bytes': 1, **changes})
+    with pytest.raises(ValueError, match=message):
+        tiny.make_setup(config)

@@ -11,10 +11,11 @@ from unittest import mock
 
 import pytest
 
-from passk_jax import checkpoint, digests, rollout, train, warm_start
+from passk_jax import checkpoint, digests, train, warm_start
 from passk_jax.checkpoint import Checkpoints
 from passk_jax.metric_writer import MetricWriter
 from passk_jax.run_log import RunLog
+from passk_jax.verifying import Verifying
 from tests import tiny
 
 LAST = 5
@@ -123,7 +124,7 @@ KILLS = (
     (digests, 'write_digests', 1),
     # Between evaluation and save; in the first step, the evaluations' batches before.
     (train, 'save', 1),
-    (rollout, 'verify', 5),
+    (Verifying, 'finish', 5),
     # Between two steps, each with its metrics pending.
     (RunLog, 'step', 2),
     # In the save before step 2, its evaluation written; after that of step 4.

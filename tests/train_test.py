@@ -181,17 +181,13 @@ def test_adaptive_reads_the_entropy_of_a_token():
     np.testing.assert_allclose(got, expected, atol=1e-6)
 
 
-def verify_with(reward, *, step, row, rollout):
-    """The task's verifier, but for one reward of one training step."""
-    verify, steps = MazeTask.verify, 0
+def verify_with(reward, problem):
+    """The task's verifier, but for the rewards of one problem."""
+    verify = MazeTask.verify
 
     def broken(self, problems, texts):
-        nonlocal steps
         verdicts = verify(self, problems, texts)
-        if len(problems) == 8:  # The evaluations' batches have 4.
-            if steps == step:
-                verdicts.rewards[row, rollout] = reward
-            steps += 1
+        verdicts.rewards[[each == problem for each in problems]] = reward
         return verdicts
 
     return mock.patch.object(MazeTask, 'verify', broken)
@@ -207,13 +203,10 @@ def test_a_reward_that_is_not_finite_stops_the_run_with_its_problem(
     reward, finished_run, tmp_path
 ):
     workdir = tiny.warm_copy(finished_run, tmp_path)
-    message = (
-        rf'reward {reward} to rollout 2 of problem {problem_of(3, 5).id} at step 3'
-    )
-    with (
-        verify_with(reward, step=3, row=5, rollout=2),
-        pytest.raises(ValueError, match=message),
-    ):
+    # No problem is in two of the first steps.
+    problem = problem_of(3, 5)
+    message = rf'reward {reward} to rollout 0 of problem {problem.id} at step 3'
+    with verify_with(reward, problem), pytest.raises(ValueError, match=message):
         tiny.run(tiny.make_config(), workdir)
     assert Checkpoints(workdir / 'checkpoints', keep=2).latest_step() == 2
     assert tiny.run(tiny.make_config(), workdir)
@@ -289,15 +282,17 @@ def begin(workdir, **changes):
         return train.main()
 
 
-def test_a_run_goes_on_on_other_devices_and_with_no_other_change(tmp_path):
+@pytest.mark.parametrize(
+    'devices',
+    [
+        {'mesh.fsdp': 8, 'model.attention': 'splash', 'model.remat': 'full'},
+        {'model.head_chunk_tokens': 7, 'train.micro_batch_prompts': 2},
+        {'train.pack_sizes': 2},
+    ],
+)
+def test_a_run_goes_on_on_other_devices_and_with_no_other_change(devices, tmp_path):
     assert begin(tmp_path) == 0
     (tmp_path / 'metrics.jsonl').touch()
-    devices = {
-        'mesh.fsdp': 8,
-        'model.attention': 'splash',
-        'model.remat': 'full',
-        'model.head_chunk_tokens': 7,
-    }
     assert begin(tmp_path, **devices) == 0
     with pytest.raises(ValueError, match='run of another config') as error:
         begin(tmp_path, **devices, **{'model.compute_dtype': 'bfloat16'})

@@ -88,13 +88,14 @@ def _held(program: Program) -> float:
 def _known(builder: Builder, name: str) -> float:
     """Bytes that a program makes on a device, as far as shapes tell."""
     if name == 'prefill':
-        return shard_bytes((builder.decoding_weights(), builder.prefix()))
+        prefix = builder.prefix(builder.config.train.num_prompts)
+        return shard_bytes((builder.decoding_weights(), prefix))
     if name == 'decode':
         vocab_size = builder.policy.arch.vocab_size
-        P, N = builder.by_rollout(jnp.int32).shape
+        G, K = builder.rows()
         axes = ('batch', 'rollouts', 'vocab')
-        logits = builder.array(axes, (P, N, vocab_size), jnp.float32)
-        return shard_bytes((builder.prefix(), builder.cache(), logits))
+        logits = builder.array(axes, (G, K, vocab_size), jnp.float32)
+        return shard_bytes((builder.prefix(G), builder.cache(), logits))
     shape = (builder.policy.head_chunk_tokens, builder.policy.arch.vocab_size)
     logits = shard_bytes(builder.array((None, 'vocab'), shape, jnp.float32))
     if name == 'score':
@@ -174,7 +175,9 @@ def fit(analysis: Analysis, builder: Builder) -> Fit:
     """
     name, train = analysis.program.name, builder.config.train
     unknown = analysis.memory.temporaries is None and name != 'decode'
-    if not analysis.memory.limit or unknown:
+    # With a limit of its own the cache does not grow with either.
+    limited = name == 'decode' and builder.config.sampling.max_cache_bytes
+    if not analysis.memory.limit or unknown or limited:
         return Fit(None, None)
     longest = _edge(analysis, builder, 'sampling.max_response_tokens', _TILE)
     shares = math.prod(builder.mesh.shape[axis] for axis in sharding.RULES['batch'])

@@ -6,10 +6,11 @@ length is what the compiler wrote beside it (CPU, GPU) or what follows from its 
 (TPU, which writes nothing). What is counted from that is in hlo_costs.py.
 """
 
+import collections
 import dataclasses
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 _BYTES = {'pred': 1, 'token': 0, 'opaque': 0, 's4': 0.5, 'u4': 0.5, 'f4e2m1fn': 0.5}
 _ARRAY = re.compile(r'([a-z]\w*)\[([\d,<=]*)\](\{[^}]*\})?')
@@ -144,21 +145,25 @@ def _shapes(text: str) -> tuple[Shape, ...]:
 _Frames = tuple[tuple[Computation, Instruction], ...]
 
 
-def executions(module: Module) -> tuple[dict[str, int], int]:
+def executions(
+    module: Module, *, work: Callable[[Computation], float]
+) -> tuple[dict[str, int], int]:
     """How often each computation of the control flow runs, from the entry on.
 
-    Those that a fusion or a reduction is made of are not among them.
+    Those that a fusion or a reduction is made of are not among them. Of the branches of
+    a choice the one with most work runs.
+
+    Args:
+        module: the module.
+        work: of one run of a computation, but for those that it hands over to.
 
     Returns:
         Times that each runs, and the number of loops whose length could not be read:
         those are counted once.
     """
-    counts: dict[str, int] = {}
-    unknown = 0
 
-    def visit(name: str, times: int, frames: _Frames) -> None:
-        nonlocal unknown
-        counts[name] = counts.get(name, 0) + times
+    def runs(name: str, frames: _Frames) -> tuple[collections.Counter[str], int]:
+        counts, unknown = collections.Counter([name]), 0
         computation = module.computations[name]
         for instruction in computation.instructions.values():
             inside = (*frames, (computation, instruction))
@@ -166,15 +171,25 @@ def executions(module: Module) -> tuple[dict[str, int], int]:
             if instruction.opcode == 'while':
                 length = _loop_length(module, inside)
                 unknown += length is None
-            for called in _called(instruction):
-                visit(called, times * (1 if length is None else length), inside)
+            found = [runs(called, inside) for called in _called(instruction)]
+            if instruction.opcode == 'conditional':
+                found = [max(found, key=work_of)]
+            for of_called, loops in found:
+                for each, times in of_called.items():
+                    counts[each] += times * (1 if length is None else length)
+                unknown += loops
+        return counts, unknown
 
-    visit(module.entry, 1, ())
-    return counts, unknown
+    def work_of(found: tuple[collections.Counter[str], int]) -> float:
+        counts, _ = found
+        return sum(n * work(module.computations[name]) for name, n in counts.items())
+
+    counts, unknown = runs(module.entry, ())
+    return dict(counts), unknown
 
 
 def _called(instruction: Instruction) -> Iterator[str]:
-    """Computations that an instruction hands over to: all branches of a choice."""
+    """Computations that an instruction may hand over to: all branches of a choice."""
     if instruction.opcode == 'while':
         yield instruction.called('body')
     elif instruction.opcode == 'call':

@@ -19,10 +19,12 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionS
 from passk_jax import learner, sharding
 from passk_jax.config import ExperimentConfig
 from passk_jax.models import policy as policies
+from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Cache, Policy
 from passk_jax.models.transformer import Prefix
 from passk_jax.planning.flops import decode_flops, model_flops
-from passk_jax.sampling import distribution
+from passk_jax.sampling import distribution, schedule
+from passk_jax.sampling.slots import PREFIX_AXES
 from passk_jax.types import Prompts, Rollouts
 
 
@@ -190,34 +192,48 @@ class Builder:
             lambda params: policies.for_decoding(self.policy, params), params
         )
 
+    def rows(self) -> tuple[int, int]:
+        """Problems and rollouts of each that are decoded at one time, to begin with.
+
+        Raises:
+            ValueError: ``sampling.max_cache_bytes`` is too small.
+        """
+        config = self.config
+        P, N = config.train.num_prompts, config.sampling.num_rollouts
+        with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
+            work, first = schedule.at_one_time(
+                self.policy.arch,
+                num_prompts=P,
+                num_rollouts=N,
+                prompt_tokens=config.data.max_prompt_tokens,
+                max_response_tokens=config.sampling.max_response_tokens,
+                max_cache_bytes=config.sampling.max_cache_bytes,
+            )
+        return P // work.problems * first.slots, N // work.rollouts * first.rows
+
     def cache(self) -> Cache:
-        """The keys and values of a step's responses, but for the last tokens'."""
-        sampling = self.config.sampling
-        return self._cache(
-            sampling.num_rollouts, max(sampling.max_response_tokens - 1, 1)
-        )
-
-    def prefix(self) -> Prefix:
-        """The keys and values of a step's prompts: like a cache of one rollout."""
-
-        def of_prompt(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-            spec, shape = list(x.sharding.spec), list(x.shape)
-            del spec[2], shape[2]
-            split = NamedSharding(self.mesh, PartitionSpec(*spec))
-            return jax.ShapeDtypeStruct(tuple(shape), x.dtype, sharding=split)
-
-        layers = self._cache(1, self.config.data.max_prompt_tokens).layers
-        return Prefix(jax.tree.map(of_prompt, layers), self.prompts().lengths)
-
-    def _cache(self, num_rollouts: int, num_tokens: int) -> Cache:
+        """The keys and values of the responses that are decoded at one time."""
+        G, K = self.rows()
         return self.constrained(
             lambda: policies.empty_cache(
                 self.policy,
-                num_prompts=self.config.train.num_prompts,
-                num_rollouts=num_rollouts,
-                num_tokens=num_tokens,
+                num_prompts=G,
+                num_rollouts=K,
+                # The last token a response may have is never run.
+                num_tokens=self.config.sampling.max_response_tokens - 1,
             )
         )
+
+    def prefix(self, num_prompts: int) -> Prefix:
+        """The keys and values of so many prompts."""
+        arch, S = self.policy.arch, self.config.data.max_prompt_tokens
+        lead = (num_prompts, arch.num_kv_heads)
+        keys, values = (
+            self.array(PREFIX_AXES, (*lead, *rest), jnp.dtype(arch.dtype))
+            for rest in ((arch.head_dim, S), (S, arch.head_dim))
+        )
+        lengths = self.array(('batch',), (num_prompts,), jnp.int32)
+        return Prefix((KeyValues(keys, values),) * arch.num_layers, lengths)
 
     def forward_flops(self) -> float:
         """Of one pass over a step's prompts and responses."""
@@ -243,10 +259,12 @@ def _train(builder: Builder) -> Program:
         temperature=builder.config.sampling.temperature,
         num_updates=num_updates,
         num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
+        pack_sizes=train.pack_sizes,
     )
     advantages = builder.by_rollout(jnp.float32)
     # Forward and backward once, and forward for the old figures of all mini-batches but
-    # the first and for the reference's. Nothing is packed: no response is short.
+    # the first and for the reference's. No response is short, so that packing, if it is
+    # asked for, saves nothing.
     passes = 4 - 1 / num_updates + (reference is not None)
     return Program(
         'train',
@@ -334,7 +352,12 @@ def _decode(builder: Builder) -> Program:
         top_p=jax.ShapeDtypeStruct((), jnp.float32, sharding=scalar),
         top_k=jax.ShapeDtypeStruct((), jnp.int32, sharding=scalar),
     )
-    sequences = builder.config.train.num_prompts * sampling.num_rollouts
+    G, K = builder.rows()
+    P = builder.config.train.num_prompts
+    resident = (builder.state(), builder.reference(), builder.rollouts())
+    if P * sampling.num_rollouts > G * K:
+        # Others wait, and their prompts with them.
+        resident = (*resident, builder.prefix(P))
     # Every slot of the cache is looked at, whatever is in it.
     context = builder.config.data.max_prompt_tokens
     context += max(sampling.max_response_tokens - 1, 1)
@@ -343,17 +366,17 @@ def _decode(builder: Builder) -> Program:
         jax.jit(decode, donate_argnums=2),
         (
             builder.decoding_weights(),
-            builder.prefix(),
+            builder.prefix(G),
             builder.cache(),
-            builder.by_rollout(jnp.int32),
-            builder.by_rollout(jnp.float32, 2),
+            builder.array(('batch', 'rollouts'), (G, K), jnp.int32),
+            builder.array(('batch', 'rollouts', None), (G, K, 2), jnp.float32),
             settings,
         ),
         builder.mesh,
         # The rollouts so far are there too, as many bytes as the learner will take.
-        shard_bytes((builder.state(), builder.reference(), builder.rollouts())),
-        decode_flops(builder.policy.arch, sequences=sequences, context_tokens=context),
-        sequences,
+        shard_bytes(resident),
+        decode_flops(builder.policy.arch, sequences=G * K, context_tokens=context),
+        G * K,
     )
 
 

@@ -99,7 +99,7 @@ def _decoding(analysis: Analysis, builder: Builder) -> str:
     """What a decode step reads, by what it is, and at what rate that can be read."""
     parts = {
         'weights': shard_bytes(builder.decoding_weights()),
-        "prompts' keys and values": shard_bytes(builder.prefix()),
+        "prompts' keys and values": shard_bytes(builder.prefix(builder.rows()[0])),
         "responses'": shard_bytes(builder.cache()),
     }
     total, tokens = sum(parts.values()), analysis.program.num_tokens

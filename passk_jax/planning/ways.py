@@ -13,7 +13,7 @@ from typing import Any
 from passk_jax import config as configs
 from passk_jax.planning.analysis import Analysis
 from passk_jax.planning.fits import Fit, estimate, works_by_pass
-from passk_jax.planning.programs import Builder
+from passk_jax.planning.programs import Builder, shard_bytes
 
 Overrides = Mapping[str, Any]
 
@@ -78,10 +78,10 @@ def _mildest(
         other = builder.changed(overrides)
         try:
             configs.from_json_dict(configs.to_dict(other.config))
+            needed = estimate(analysis, builder, other)
         except ValueError:
             # Such as a batch that does not divide the next larger one.
             continue
-        needed = estimate(analysis, builder, other)
         saved = memory.total - needed
         if saved > (best.saved if best else _LEAST_SAVING * memory.total):
             chips = math.prod(other.mesh.shape.values())
@@ -112,6 +112,13 @@ def _changes(
         yield (
             'computing more anew in the backward pass',
             [{'model.remat': remat} for remat in more],
+        )
+    if name == 'decode':
+        slots, _ = builder.rows()
+        held = shard_bytes((builder.prefix(slots), builder.cache()))
+        yield (
+            'rollouts that wait for others to end',
+            [{'sampling.max_cache_bytes': int(held) // factor} for factor in _FACTORS],
         )
     yield from _layouts(builder)
     yield (

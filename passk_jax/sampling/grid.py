@@ -29,7 +29,7 @@ SHORT_RESPONSE = 32
 """Tokens; a cache of so few is not worth making shorter."""
 # The first ring is this part of the longest, and no smaller than this.
 _FIRST_RING = 16
-_LEAST_RING = 16
+_LEAST_RING = 32
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,8 +3,8 @@
 Each prompt is run once. Then as many rollouts as the memory allows are decoded at one
 time; a rollout that ends makes place for one that waits; and when nothing waits any
 more, the rows that are left move together, into fewer and fewer. The device decodes
-(decoding.py) until there is something to decide; the host decides it (grid.py), every
-host the same; and the rows move (slots.py).
+(decoding.py) until there is something to decide; the host decides it (deciding.py, by
+the arithmetic of grid.py), every host the same; and the rows move (slots.py).
 
 A rollout's tokens do not depend on any of this: its randomness is addressed. The plain
 loop (sampler.py) says what they are, and is what runs where there is nothing to gain.
@@ -15,46 +15,16 @@ from collections.abc import Sequence
 
 import jax
 import numpy as np
-from absl import logging
 from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.models import policy as policies
 from passk_jax.models.arch import Arch
 from passk_jax.models.policy import Params, Policy
-from passk_jax.sampling import decoding, grid, sampler, slots
-from passk_jax.sampling.decoding import Static, StopWhen
+from passk_jax.sampling import deciding, grid, sampler
 from passk_jax.sampling.ended import OnEnded, gather
 from passk_jax.sampling.grid import Size, Work
-from passk_jax.sampling.slots import Slots, State
 from passk_jax.types import Prompts, Rollouts
-
-_NO_LIMIT = 2**30
-
-
-@dataclasses.dataclass(frozen=True)
-class Pace:
-    """How often something is decided.
-
-    Attributes:
-        stride: steps between two looks at whether to go on.
-        part: of its rows is what the grid shrinks to.
-        times: as long is the next ring.
-    """
-
-    stride: int
-    part: float
-    times: int
-
-
-# A look costs an accelerator a word with its host; a program costs it up to minutes to
-# compile, and an idle row little of a step, which reads all weights anyway.
-_PACE = {'cpu': Pace(stride=1, part=2 / 3, times=2)}
-_PACE_OF_ACCELERATORS = Pace(stride=8, part=1 / 4, times=4)
-# Times that responses are handed over while others go on.
-_HAND_OVERS = 16
-# Rows that did not fit a smaller grid are tried again when this part of them has ended.
-_RETRY_PART = 16
 
 
 def sample(
@@ -105,15 +75,19 @@ def sample(
         ValueError: a setting is out of range, or not even one response fits.
     """
     vocab_size = policy.arch.vocab_size
-    settings = sampler.checked_settings(
-        temperature, top_p, top_k, vocab_size=vocab_size
-    )
+    check = sampler.checked_settings
+    settings = check(temperature, top_p, top_k, vocab_size=vocab_size)
     stops = sampler.stop_array(stop_tokens, vocab_size=vocab_size)
-    if num_rollouts < 1 or max_response_tokens < 1:
-        raise ValueError(f'{num_rollouts=}, {max_response_tokens=} must be at least 1')
-    work = _work_of_a_cell(policy.arch, prompts, num_rollouts, max_response_tokens)
-    first = grid.first_size(work, max_bytes=max_cache_bytes)
-    if not _gains(work, first, P=prompts.tokens.shape[0], N=num_rollouts):
+    P, S = prompts.tokens.shape
+    work, first = at_one_time(
+        policy.arch,
+        num_prompts=P,
+        num_rollouts=num_rollouts,
+        prompt_tokens=S,
+        max_response_tokens=max_response_tokens,
+        max_cache_bytes=max_cache_bytes,
+    )
+    if _nothing_to_gain(work, first, num_prompts=P, num_rollouts=num_rollouts):
         rollouts = sampler.sample(
             policy,
             params,
@@ -127,232 +101,82 @@ def sample(
             stop_tokens=stop_tokens,
         )
         if on_ended:
-            on_ended(gather(rollouts, np.ones(rollouts.lengths.shape, bool)))
+            on_ended(gather(rollouts, np.full((P, num_rollouts), True)))
         return rollouts
-    pace = _PACE.get(jax.default_backend(), _PACE_OF_ACCELERATORS)
-    static = Static(
-        policy=policy,
+    rollouts = deciding.decode(
+        policy,
+        params,
+        prompts,
+        key,
+        settings,
+        stops,
+        work=work,
+        size=first,
+        num_rollouts=num_rollouts,
+        limit=max_response_tokens,
         greedy=temperature == 0,
         truncate=top_p < 1 or top_k > 0,
-        limit=max_response_tokens,
-        stride=pace.stride,
+        on_ended=on_ended,
     )
-    # The few numbers of a decision are meant to cross, in a guarded loop too.
-    with jax.transfer_guard_host_to_device('allow'):
-        params, problems = decoding.prefill(policy, params, prompts, key)
-        weights = (params, settings, stops)
-        run = Decoding(static, pace, weights, problems, work, first, num_rollouts)
-        run.finish(on_ended)
-    return dataclasses.replace(run.state.rollouts, prompts=prompts)
+    return dataclasses.replace(rollouts, prompts=prompts)
 
 
-class Decoding:
-    """One call's decoding: what the host knows, and the device's arrays.
+def at_one_time(
+    arch: Arch,
+    *,
+    num_prompts: int,
+    num_rollouts: int,
+    prompt_tokens: int,
+    max_response_tokens: int,
+    max_cache_bytes: int,
+) -> tuple[Work, Size]:
+    """What a cell has to do, and what of it is decoded at one time, to begin with.
 
-    Attributes:
-        size: of the grid now.
-        smaller: sizes that it may shrink to.
-        look_below: so few live rows are worth a look at smaller sizes.
-        ring: tokens that the cache has room for now.
-        shards: who sits where, one a shard of the batch.
-        row_steps: rows decoded so far, live or not, of all cells.
-        slots: the prompts that the rows read.
-        state: the device's.
-    """
+    A cell is what one device has of the batch; see :mod:`passk_jax.sampling.grid`.
 
-    def __init__(
-        self,
-        static: Static,
-        pace: Pace,
-        weights: decoding.Weights,
-        problems: Slots,
-        work: Work,
-        size: Size,
-        num_rollouts: int,
-    ):
-        P = problems.problem.shape[0]
-        R = num_rollouts // work.rollouts
-        self.static, self.pace, self.weights = static, pace, weights
-        self.problems, self.work = problems, work
-        self.size = size
-        self.smaller = grid.smaller_sizes(work, size, part=pace.part)
-        self.ring = grid.first_ring(work.response_tokens)
-        self.num_cells = P // work.problems * R
-        self.steps = self.row_steps = 0
-        self.shards = [
-            grid.seat(work, size, rollout_shards=R) for _ in range(P // work.problems)
-        ]
-        self.look_below = self.largest_smaller()
-        self.slots = problems
-        if size.slots < work.problems:
-            self.seat()
-        self.state: State = decoding.begin(
-            static,
-            weights,
-            self.slots,
-            self.joined('waiting'),
-            num_prompts=P,
-            num_rollouts=num_rollouts,
-            rows=size.rows * R,
-            ring=self.ring,
-        )
-
-    def finish(self, on_ended: OnEnded | None = None) -> None:
-        """Decodes to the end, and hands over what has ended on the way."""
-        steps = max(1, self.static.limit // _HAND_OVERS) if on_ended else _NO_LIMIT
-        given = np.zeros(self.state.rollouts.lengths.shape, bool)
-        while self.outstanding or self.unstarted.any():
-            longest = self.advance(steps)
-            if on_ended:
-                ended = [grid.ended(shard, self.work) for shard in self.shards]
-                new = np.concatenate(ended) & ~given
-                if new.any():
-                    on_ended(gather(self.state.rollouts, new))
-                    given |= new
-            self.decide(longest)
-        logging.info('sampled in %d row-steps', self.row_steps)
-
-    def advance(self, steps: int) -> int:
-        """Decodes until there is something to decide; the longest live response."""
-        stop = StopWhen(
-            outstanding=np.int32(self.look_below),
-            unstarted=self.unstarted,
-            steps=np.int32(self.steps + steps),
-        )
-        self.state, report = decoding.advance(
-            self.static, self.weights, self.slots, self.state, stop
-        )
-        report = jax.device_get(report)
-        done = int(report['steps'])
-        self.row_steps += (done - self.steps) * self.size.total * self.num_cells
-        self.steps = done
-        parts = len(self.shards)
-        waiting = np.split(np.array(report['waiting']), parts)
-        G, R, _ = report['waiting'].shape
-        rollout = np.split(report['rollout'].reshape(G, R, -1), parts)
-        for shard, mine, left in zip(self.shards, rollout, waiting, strict=True):
-            shard.rollout, shard.waiting = mine, left
-        return int(report['longest'])
-
-    def decide(self, longest: int) -> None:
-        """Gives empty slots work, or moves the rows, where there is reason to."""
-        given = [grid.give_work(shard, self.work) for shard in self.shards]
-        if any(given):
-            self.seat()
-            self.state = slots.refill(self.state, self.joined('waiting'))
-            return
-        outstanding = self.outstanding
-        all_started = all(shard.all_started for shard in self.shards)
-        if 0 < outstanding <= self.look_below and all_started:
-            if self.shrink():
-                self.look_below = self.largest_smaller()
-            else:
-                self.look_below = outstanding - max(1, outstanding // _RETRY_PART)
-        room = self.ring - self.pace.stride + 1
-        if longest > room and self.ring < self.work.response_tokens:
-            self.grow()
-
-    @property
-    def outstanding(self) -> int:
-        """Rollouts of the fullest cell that are in its slots and have not ended."""
-        return max(shard.outstanding for shard in self.shards)
-
-    @property
-    def unstarted(self) -> np.ndarray:
-        """``[shards]`` bool: there are problems that no slot has had."""
-        return np.array([bool(shard.unstarted) for shard in self.shards])
-
-    def largest_smaller(self) -> int:
-        """Rows of the next smaller size; 0: there is none."""
-        return self.smaller[0].total if self.smaller else 0
-
-    def joined(self, name: str) -> np.ndarray:
-        """An array of the shards together."""
-        parts = [getattr(shard, name) for shard in self.shards]
-        return np.concatenate(parts).astype(np.int32)
-
-    def seat(self) -> None:
-        """Brings the prompts of the problems that sit in the slots there."""
-        # What was there makes room first.
-        self.slots = None
-        self.slots = slots.take_slots(self.problems, self.joined('problem'))
-
-    def shrink(self) -> bool:
-        """Moves the rows into the smallest grid that holds them, if one does."""
-        for i, size in reversed(list(enumerate(self.smaller))):
-            packed = [grid.pack(shard, size) for shard in self.shards]
-            if None in packed:
-                continue
-            self.shards = [shard for shard, _ in packed]
-            self.size, self.smaller = size, self.smaller[i + 1 :]
-            self.seat()
-            self.move([source for _, source in packed], self.ring)
-            return True
-        return False
-
-    def grow(self) -> None:
-        """Makes the ring longer."""
-        R = self.shards[0].rollout.shape[1]
-        stay = np.arange(self.size.total).reshape(self.size.slots, 1, self.size.rows)
-        stay = np.broadcast_to(stay, (self.size.slots, R, self.size.rows))
-        ring = grid.next_ring(
-            self.ring, self.work.response_tokens, times=self.pace.times
-        )
-        self.move([stay] * len(self.shards), ring)
-
-    def move(self, sources: list[np.ndarray], ring: int) -> None:
-        """Moves the rows of every shard, a layer at a time: memory holds one twice."""
-        source = np.concatenate(sources).astype(np.int32)
-        source = source.reshape(len(source), -1)
-        old, layers, moved = self.state, list(self.state.layers), []
-        self.state = None
-        old = dataclasses.replace(old, layers=())
-        while layers:
-            moved.append(slots.move_cache(layers.pop(0), source, old.index, ring=ring))
-        self.state = slots.settle(
-            dataclasses.replace(
-                old,
-                rollout=self.joined('rollout').reshape(source.shape),
-                position=slots.move_rows(old.position, source),
-                last=slots.move_rows(old.last, source),
-                waiting=self.joined('waiting'),
-                layers=tuple(moved),
-                # In a longer ring what was written ends where the old one did.
-                index=np.int32(self.ring) if ring > self.ring else old.index,
-            )
-        )
-        self.ring = ring
-
-
-def _work_of_a_cell(
-    arch: Arch, prompts: Prompts, num_rollouts: int, max_response_tokens: int
-) -> Work:
-    P, S = prompts.tokens.shape
-    heads = sharding.local_size('kv_heads', arch.num_kv_heads)
-    itemsize = jnp.dtype(arch.dtype).itemsize
-    return Work(
-        problems=sharding.local_size('batch', P),
-        rollouts=sharding.local_size('rollouts', num_rollouts),
-        prompt_tokens=S,
-        response_tokens=policies.cache_slots(max_response_tokens - 1),
-        token_bytes=2 * arch.num_layers * heads * arch.head_dim * itemsize,
-        num_layers=arch.num_layers,
-    )
-
-
-def _gains(work: Work, first: Size, *, P: int, N: int) -> bool:
-    """Whether there is anything to schedule.
+    Args:
+        arch: the policy's.
+        num_prompts, num_rollouts, prompt_tokens: P, N and S.
+        max_response_tokens, max_cache_bytes: as :func:`sample` has them.
 
     Raises:
-        ValueError: there is, but the mesh does not divide the batch, so that every
-            device has all of it.
+        ValueError: a number below 1; not even one response fits; or rollouts would
+            have to wait and the mesh does not divide the batch, so that every device
+            has all of it.
     """
-    all_at_once = first == work.everything
-    divided = sharding.divides('batch', P) and sharding.divides('rollouts', N)
-    if not all_at_once and not divided:
+    if num_rollouts < 1 or max_response_tokens < 1:
+        raise ValueError(f'{num_rollouts=}, {max_response_tokens=} must be at least 1')
+    heads = sharding.local_size('kv_heads', arch.num_kv_heads)
+    token_bytes = 2 * heads * arch.head_dim * jnp.dtype(arch.dtype).itemsize
+    work = Work(
+        problems=sharding.local_size('batch', num_prompts),
+        rollouts=sharding.local_size('rollouts', num_rollouts),
+        prompt_tokens=prompt_tokens,
+        response_tokens=policies.cache_slots(max_response_tokens - 1),
+        token_bytes=token_bytes * arch.num_layers,
+        num_layers=arch.num_layers,
+    )
+    first = grid.first_size(work, max_bytes=max_cache_bytes)
+    if first != work.everything and not _divided(num_prompts, num_rollouts):
         raise ValueError(
-            f'max_cache_bytes is too small for {P} prompts with {N} rollouts on every '
-            f'device, and a mesh that does not divide them cannot let them wait'
+            f'{max_cache_bytes=} is too small for {num_prompts} prompts with '
+            f'{num_rollouts} rollouts on every device, and a mesh that does not divide '
+            f'them cannot let them wait'
         )
+    return work, first
+
+
+def _nothing_to_gain(
+    work: Work, first: Size, *, num_prompts: int, num_rollouts: int
+) -> bool:
+    """Whether the plain loop is as good: all fits, and is short or cannot move."""
     # In a short response's time no row is worth moving.
-    return divided and not (all_at_once and work.response_tokens <= grid.SHORT_RESPONSE)
+    short = work.response_tokens <= grid.SHORT_RESPONSE
+    divided = _divided(num_prompts, num_rollouts)
+    return first == work.everything and (short or not divided)
+
+
+def _divided(num_prompts: int, num_rollouts: int) -> bool:
+    return sharding.divides('batch', num_prompts) and sharding.divides(
+        'rollouts', num_rollouts
+    )

@@ -3,8 +3,9 @@
 G here is of all shards of the batch, K of all shards of the rollouts, and R is the
 number of the latter. Rows and slots never leave their devices, whatever the mesh: a
 prompt is copied to its slot (:func:`take_slots`), a free row takes the next rollout of
-its slot (:func:`refilled`), and rows move together (:func:`move_rows`,
-:func:`move_cache`). What is computed in between is the business of decoding.py.
+its slot (:func:`refilled`), rows move together (:func:`move_rows`,
+:func:`move_cache`), and a full ring is made longer (:func:`lengthen`). What is computed
+in between is the business of decoding.py.
 """
 
 import dataclasses
@@ -105,25 +106,30 @@ def move_rows(x: Int[Array, 'G K'], source: Int[Array, 'G K']) -> Int[Array, 'G 
     return _pick_on_devices(x, ROW_AXES, source)
 
 
-@functools.partial(jax.jit, static_argnames='ring')
-def move_cache(
-    layer: KeyValues, source: Int[Array, 'G K'], index: jax.Array, *, ring: int
-) -> KeyValues:
-    """A layer's cache with its rows elsewhere, in a ring at least as long.
+@jax.jit
+def move_cache(layer: KeyValues, source: Int[Array, 'G K']) -> KeyValues:
+    """A layer's cache, as its rows move."""
+    return jax.tree.map(lambda x: _pick_on_devices(x, _CACHE_AXES, source), layer)
 
-    The oldest slot comes first there, so that the newest is the last of the old ring.
+
+@functools.partial(jax.jit, static_argnames='ring')
+def lengthen(layer: KeyValues, index: jax.Array, *, ring: int) -> KeyValues:
+    """A layer's cache in a longer ring.
+
+    The oldest token comes first there, so that the newest is the last of the old ring.
     """
 
-    def moved(x: jax.Array, axis: int) -> jax.Array:
-        x = _pick_on_devices(x, _CACHE_AXES, source)
+    def longer(x: jax.Array, axis: int) -> jax.Array:
         old = x.shape[axis]
-        if old == ring:
-            return x
+        # Where all rows began together there is nothing to turn.
+        x = jax.lax.cond(
+            index % old == 0, lambda x: x, lambda x: jnp.roll(x, -index % old, axis), x
+        )
         pads = [(0, 0)] * x.ndim
         pads[axis] = (0, ring - old)
-        return jnp.pad(jnp.roll(x, -index % old, axis), pads)
+        return shard(jnp.pad(x, pads), *_CACHE_AXES)
 
-    return KeyValues(keys=moved(layer.keys, 4), values=moved(layer.values, 3))
+    return KeyValues(keys=longer(layer.keys, 4), values=longer(layer.values, 3))
 
 
 def refilled(state: State) -> State:

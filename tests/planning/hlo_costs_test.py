@@ -55,6 +55,27 @@ def test_a_scanned_product_counts_as_often_as_it_runs():
     assert not have.unknown_loops
 
 
+def test_of_a_choice_the_branch_with_most_products_counts():
+    """In a loop, and with loops in it, as the learner's is of packed responses."""
+
+    def branch(count):
+        def multiply(x, weights):
+            return jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, weights)[0]
+
+        return lambda x, weights: multiply(x, weights[:count])
+
+    def fn(x, weights, which):
+        branches = [branch(count) for count in (1, 4, 2)]
+        return jax.lax.scan(
+            lambda x, i: (jax.lax.switch(i, branches, x, weights), None), x, which
+        )[0]
+
+    shapes = array((16, 32), 'fsdp'), array((6, 32, 32)), array((3,), dtype=jnp.int32)
+    have = compiled(fn, *shapes)
+    assert have.flops == 3 * 4 * 2 * 16 * 32 * 32 / 4
+    assert not have.unknown_loops
+
+
 def test_weights_are_gathered_as_often_as_a_scan_reads_them():
     def fn(x, weights):
         return jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, weights)[0]

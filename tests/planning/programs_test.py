@@ -1,3 +1,4 @@
+import dataclasses
 import math
 
 import jax
@@ -9,6 +10,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from passk_jax import learner, sampling
 from passk_jax.models import policy as policies
 from passk_jax.planning import programs
+from passk_jax.planning.flops import program_flops
 from passk_jax.planning.programs import PROGRAMS, shard_bytes, tree_bytes
 from passk_jax.types import Prompts
 from tests import tiny
@@ -156,6 +158,27 @@ def test_updates_after_the_first_need_a_pass_for_their_old_log_probs():
     builder = make_builder(tiny.make_config(train__mini_batch_prompts=4))
     train, score = builder.build('train'), builder.build('score')
     assert train.useful_flops == 3.5 * score.useful_flops
+
+
+def test_a_step_that_packs_is_planned_for_responses_that_leave_it_nothing_to_pack():
+    builders = [make_builder(tiny.make_config(train__pack_sizes=x)) for x in (0, 2)]
+    plain, packed = (builder.build('train') for builder in builders)
+    assert packed.useful_flops == plain.useful_flops
+    counts = []
+    for program in (plain, packed):
+        with jax.sharding.use_abstract_mesh(program.mesh.abstract_mesh):
+            traced = program.function.trace(*program.arguments)
+        assert ('branches' in str(traced.jaxpr)) == (program is packed)
+        counts.append(program_flops(traced.jaxpr))
+    assert counts[0] == counts[1]
+
+
+def test_packing_that_the_attention_cannot_read_is_refused():
+    builder = make_builder(tiny.make_config(train__pack_sizes=2))
+    arch = dataclasses.replace(builder.policy.arch, attention='splash')
+    policy = dataclasses.replace(builder.policy, arch=arch)
+    with pytest.raises(ValueError, match=r"pack_sizes=2 .*'splash' cannot read"):
+        dataclasses.replace(builder, policy=policy).build('train')
 
 
 def test_tokens_are_those_of_a_step(builder):

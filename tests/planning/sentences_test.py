@@ -38,7 +38,8 @@ def test_edges_are_called_estimates(builder):
 def test_a_decode_step_reads_its_weights_and_its_cache(builder, topology):
     analysis = analysed(builder, topology, 'decode')
     line = sentences.readings([analysis], builder)[-1]
-    parts = builder.decoding_weights(), builder.prefix(), builder.cache()
+    prefix = builder.prefix(builder.config.train.num_prompts)
+    parts = builder.decoding_weights(), prefix, builder.cache()
     size = shard_bytes(parts)
     # Eight chips, 32 sequences: a token is a quarter of what a chip reads.
     assert f'{size / 1e3:.3g} kB a chip' in line

@@ -147,3 +147,17 @@ def test_recomputation_is_proposed_where_there_is_none(topology):
     (degrees,) = (each for _, each in changes if 'model.remat' in each[0])
     way = ways._mildest(now, builder, '', degrees)
     assert way.overrides == {'model.remat': 'full'}
+
+
+def test_a_cache_that_does_not_fit_may_have_a_limit(topology):
+    """Fewer chips do not help where all are alike; rollouts that wait do."""
+    config = tiny.make_config(
+        sampling__max_response_tokens=1000, sampling__num_rollouts=8
+    )
+    builder = make_builder(config)
+    now = over(builder, topology, 'decode', temporaries=0.0, limit=1.0)
+    limit = 0.7 * now.memory.total
+    now = over(builder, topology, 'decode', temporaries=0.0, limit=limit)
+    first, *_ = ways_of(now, builder)
+    assert first.overrides.keys() == {'sampling.max_cache_bytes'}
+    assert first.enough

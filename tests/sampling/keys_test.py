@@ -75,6 +75,7 @@ def test_the_address_scheme_is_what_it_was():
         'EVALUATION': 3,
         'GROUPS': 4,
         'REWARD_NOISE': 5,
+        'EXTRA_PROBLEMS': 6,
     }
 
 

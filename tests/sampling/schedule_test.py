@@ -9,14 +9,22 @@ import jax
 import numpy as np
 import pytest
 
+from benchmarks import lengths
 from passk_jax import sharding
 from passk_jax.models import policy as policies
-from passk_jax.sampling import Purpose, decoding, grid, sampler, schedule, step_key
+from passk_jax.sampling import (
+    Purpose,
+    deciding,
+    decoding,
+    grid,
+    sampler,
+    schedule,
+    step_key,
+)
+from passk_jax.sampling.deciding import Pace
 from passk_jax.sampling.grid import Size
-from passk_jax.sampling.schedule import Pace
 from passk_jax.types import Prompts
 from tests.models import oracle
-from tests.sampling import lengths
 from tests.sampling.sampler_independence_test import assert_same, select
 
 # Long enough for three lengths of the cache, and 128 rows for several sizes.
@@ -31,7 +39,7 @@ SETTINGS = {
 }
 
 
-ACCELERATORS = schedule._PACE_OF_ACCELERATORS
+ACCELERATORS = deciding._PACE_OF_ACCELERATORS
 
 
 def key(seed: int = 0) -> jax.Array:
@@ -42,20 +50,20 @@ def key(seed: int = 0) -> jax.Array:
 def decodings():
     """The :class:`Decoding` of every call that schedules, once it has ended."""
     found = []
-    finish = schedule.Decoding.finish
+    finish = deciding.Decoding.finish
 
     def watched(self, on_ended):
         finish(self, on_ended)
         found.append(self)
 
-    with mock.patch.object(schedule.Decoding, 'finish', watched):
+    with mock.patch.object(deciding.Decoding, 'finish', watched):
         yield found
 
 
 @contextlib.contextmanager
 def at(pace: Pace):
     """Another platform's pace."""
-    with mock.patch.dict(schedule._PACE, {jax.default_backend(): pace}):
+    with mock.patch.dict(deciding._PACE, {jax.default_backend(): pace}):
         yield
 
 
@@ -72,7 +80,16 @@ def plain(policy, params, prompts, **changes):
 
 
 def work_of(policy, prompts: Prompts, num_rollouts: int = N, tokens: int = T):
-    return schedule._work_of_a_cell(policy.arch, prompts, num_rollouts, tokens)
+    P, S = prompts.tokens.shape
+    work, _ = schedule.at_one_time(
+        policy.arch,
+        num_prompts=P,
+        num_rollouts=num_rollouts,
+        prompt_tokens=S,
+        max_response_tokens=tokens,
+        max_cache_bytes=0,
+    )
+    return work
 
 
 @pytest.fixture(scope='module')
@@ -191,7 +208,7 @@ def test_geometric_lengths_cost_about_their_sum(small, prompts):
     assert found[0].row_steps <= 1.25 * int(have.lengths.sum())
 
 
-@pytest.mark.parametrize('pace', [schedule._PACE['cpu'], ACCELERATORS])
+@pytest.mark.parametrize('pace', [deciding._PACE['cpu'], ACCELERATORS])
 def test_other_lengths_compile_a_bounded_number_of_programs(small, prompts, pace):
     policy = dataclasses.replace(small[0], head_chunk_tokens=10 + pace.stride)
     few = select(prompts, slice(0, 2))

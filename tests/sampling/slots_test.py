@@ -1,27 +1,37 @@
 """Rows that move in the grid keep what is theirs."""
 
 import numpy as np
+import pytest
 
 from passk_jax.models import policy as policies
 from passk_jax.sampling import slots
 
+G, C, K, H, RING = 2, 1, 3, 2, 5
 
-def test_rows_move_with_all_their_slots_oldest_first():
-    rng = np.random.default_rng(0)
-    G, C, K, H, ring, index = 2, 1, 3, 2, 5, 7
-    keys = rng.normal(size=(G, C, K, H, ring)).astype(np.float32)
-    values = keys.swapaxes(3, 4)
+
+def cache():
+    keys = np.random.default_rng(0).normal(size=(G, C, K, H, RING))
+    return policies.KeyValues(keys=keys, values=keys.swapaxes(3, 4))
+
+
+def test_rows_move_with_all_that_is_theirs():
     source = np.array([[4], [0], [-1], [2]], np.int32)
-    layer = policies.KeyValues(keys=keys, values=values)
-    moved = slots.move_cache(layer, source, np.int32(index), ring=8)
-    assert moved.keys.shape == (4, C, 1, H, 8)
-    order = (index + np.arange(ring)) % ring
+    layer = cache()
+    moved = slots.move_cache(layer, source)
+    assert moved.keys.shape == (4, C, 1, H, RING)
     for g, old in enumerate(source[:, 0]):
         if old >= 0:
-            want = keys[old // K, :, old % K][..., order]
-            np.testing.assert_array_equal(moved.keys[g, :, 0, :, :ring], want)
-            np.testing.assert_array_equal(
-                moved.values[g, :, 0, :ring], want.swapaxes(1, 2)
-            )
-    same = slots.move_cache(layer, source, np.int32(index), ring=ring)
-    np.testing.assert_array_equal(same.keys[1, :, 0], keys[0, :, 0])
+            want = layer.keys[old // K, :, old % K].astype(np.float32)
+            np.testing.assert_array_equal(moved.keys[g, :, 0], want)
+            np.testing.assert_array_equal(moved.values[g, :, 0], want.swapaxes(1, 2))
+
+
+@pytest.mark.parametrize('index', [5, 7, 10, 13])
+def test_a_longer_ring_has_the_oldest_first(index):
+    layer = cache()
+    longer = slots.lengthen(layer, np.int32(index), ring=8)
+    assert longer.keys.shape == (G, C, K, H, 8)
+    order = (index + np.arange(RING)) % RING
+    want = layer.keys[..., order].astype(np.float32)
+    np.testing.assert_array_equal(longer.keys[..., :RING], want)
+    np.testing.assert_array_equal(longer.values[..., :RING, :], want.swapaxes(3, 4))

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from passk_jax.sampling import schedule
+from passk_jax.sampling import deciding
 from tests.sampling import schedule_test
 from tests.sampling.schedule_test import T, run, work_of
 
@@ -62,13 +62,13 @@ def test_the_plain_loop_hands_all_over_at_its_end(policy, params, prompts):
 def test_decoding_goes_on_before_anybody_looks(policy, params, prompts, monkeypatch):
     """What is handed over was not waited for, and is not in the way of a donation."""
     events = []
-    advance = schedule.decoding.advance
+    advance = deciding.decoding.advance
 
     def watched(*args):
         events.append('advance')
         return advance(*args)
 
-    monkeypatch.setattr(schedule.decoding, 'advance', watched)
+    monkeypatch.setattr(deciding.decoding, 'advance', watched)
     kept = []
 
     def on_ended(ended):

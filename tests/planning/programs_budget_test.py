@@ -1,0 +1,75 @@
+"""A limit of the cache in the plan: what sampling would decode at one time."""
+
+import math
+
+import jax
+import pytest
+
+from passk_jax.planning.programs import shard_bytes
+from passk_jax.sampling import schedule
+from tests import tiny
+from tests.planning.conftest import make_builder
+
+LONG = {'sampling__max_response_tokens': 100, 'sampling__num_rollouts': 8}
+
+
+def needed(builder) -> float:
+    prompts = builder.prefix(builder.config.train.num_prompts)
+    return shard_bytes((prompts, builder.cache().layers))
+
+
+@pytest.fixture
+def limited():
+    free = make_builder(tiny.make_config(**LONG))
+    limit = int(needed(free) * 0.6)
+    config = tiny.make_config(**LONG, sampling__max_cache_bytes=limit)
+    return free, make_builder(config), limit
+
+
+def test_what_waits_takes_no_memory(limited):
+    free, builder, limit = limited
+    assert free.rows() == (8, 8)
+    G, K = builder.rows()
+    assert G * K < 64
+    program = builder.build('decode')
+    *_, tokens, _, _ = program.arguments
+    assert tokens.shape == (G, K)
+    # The prompts are there twice: those of all problems, and those in the slots.
+    assert needed(builder) + shard_bytes(builder.prefix(G)) <= limit
+    assert program.resident == free.build('decode').resident + shard_bytes(
+        builder.prefix(8)
+    )
+    assert program.useful_flops == pytest.approx(
+        free.build('decode').useful_flops * G * K / 64
+    )
+
+
+def test_a_decode_step_of_fewer_rows_compiles(limited):
+    _, builder, _ = limited
+    decode = builder.build('decode')
+    with jax.sharding.use_abstract_mesh(decode.mesh.abstract_mesh):
+        compiled = decode.function.lower(*decode.arguments).compile()
+    cache = shard_bytes(builder.cache().layers)
+    assert compiled.memory_analysis().alias_size_in_bytes >= cache
+
+
+def test_it_is_what_the_sampler_begins_with(limited):
+    _, builder, limit = limited
+    config = builder.config
+    with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
+        work, first = schedule.at_one_time(
+            builder.policy.arch,
+            num_prompts=8,
+            num_rollouts=8,
+            prompt_tokens=config.data.max_prompt_tokens,
+            max_response_tokens=100,
+            max_cache_bytes=limit,
+        )
+    cells = 8 // work.problems * (8 // work.rollouts)
+    assert math.prod(builder.rows()) == cells * first.total
+
+
+def test_a_limit_for_no_row_is_refused():
+    builder = make_builder(tiny.make_config(**LONG, sampling__max_cache_bytes=1))
+    with pytest.raises(ValueError, match='max_cache_bytes=1 is too small'):
+        builder.build('decode')
