@@ -16,8 +16,10 @@ jax.config.update('jax_num_cpu_devices', 8)
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _SHARED = _ROOT.parent / 'shared'
 
-# Tests compile the same few programs over and over.
-jax.config.update('jax_compilation_cache_dir', str(_ROOT / '.pytest_cache' / 'xla'))
+# Tests compile the same few programs over and over. A worker has its own: reading what
+# another is writing ends the process.
+_CACHE = _ROOT / '.pytest_cache' / 'xla' / os.environ.get('PYTEST_XDIST_WORKER', 'main')
+jax.config.update('jax_compilation_cache_dir', str(_CACHE))
 jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)
 jax.config.update('jax_persistent_cache_min_entry_size_bytes', 0)
 
