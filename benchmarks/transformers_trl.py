@@ -3,7 +3,8 @@
     python -m benchmarks.transformers_trl
 
 Generation has the model and the work of ``work.GROUPS`` (3.2 M parameters, 100 + 64
-tokens, 4 prompts x 32 rollouts), a step those of ``work.STEP``; float32 on the CPU. The
+tokens, 4 prompts x 32 rollouts), a step those of ``work.STEP`` and, for what prompts
+that are shared do, those of ``work.GROUPS`` too; float32 on the CPU. The
 peers run in an environment of their own. Both sides read the same weights, give the
 same log-probabilities of the same responses (the check), run on one core with one
 thread, use AdamW and one update a step, and the verifier is in the step.
@@ -15,6 +16,7 @@ ceiling's.
 """
 
 import argparse
+import functools
 import tempfile
 
 from benchmarks import environments, sides
@@ -88,27 +90,32 @@ def generation(
 
 
 def step(
-    work: Work, *, python: str, args: argparse.Namespace
+    work: Work, *, name: str = 'step', python: str, args: argparse.Namespace
 ) -> tuple[list[list[str]], list[str]]:
     """Alternates a step of RL; rows, and the check."""
+    # A micro-batch has whole prompts.
+    ours, peers = (
+        min(count, work.prompts)
+        for count in (args.micro_batches, args.peer_micro_batches)
+    )
     with tempfile.TemporaryDirectory() as directory:
         model = sides.write_model(work, directory)
         of_job = ['step', '--work', work.to_json(), '--model', model, '--micro_batches']
         both = [
-            Side('passk_jax', 'benchmarks.ours', *of_job, str(args.micro_batches)),
+            Side('passk_jax', 'benchmarks.ours', *of_job, str(ours)),
             Side(
                 'TRL',
                 'benchmarks.torch_peer',
                 *of_job,
-                str(args.peer_micro_batches),
+                str(peers),
                 python=python,
             ),
         ]
         with sides.started(both, core=args.core) as ready:
             answers = sides.alternate(both, repetitions=args.repetitions)
     found = sides.gap(ready['passk_jax']['check'], ready['TRL']['check'])
-    said = [f'step: sides agree on log-probabilities of responses to {found:.1e}']
-    return sides.rows('step', answers, base='TRL'), said
+    said = [f'{name}: sides agree on log-probabilities of responses to {found:.1e}']
+    return sides.rows(name, answers, base='TRL'), said
 
 
 def main() -> None:
@@ -122,7 +129,12 @@ def main() -> None:
     python = environments.python_of('trl', args.python)
     shrink = works.small if args.small else lambda work: work
     print(f'{sides.machine()}; {args.repetitions} alternated repetitions')
-    for measure, work in ((generation, works.GROUPS), (step, works.STEP)):
+    step_of_groups = functools.partial(step, name='step of groups')
+    for measure, work in (
+        (generation, works.GROUPS),
+        (step, works.STEP),
+        (step_of_groups, works.GROUPS),
+    ):
         rows, said = measure(shrink(work), python=python, args=args)
         print('\n'.join([*said, sides.table([sides.HEAD, *rows])]), flush=True)
     print(

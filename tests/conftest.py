@@ -24,6 +24,17 @@ jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)
 jax.config.update('jax_persistent_cache_min_entry_size_bytes', 0)
 
 
+@pytest.fixture(autouse=True, scope='module')
+def forget_programs():
+    """Each file's programs end with it.
+
+    A program is several memory mappings, of which a process may have 65,530 on Linux;
+    one that has no more ends, wherever it is.
+    """
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def shared_dir() -> pathlib.Path:
     """The folder of real problems and official verdicts beside the checkout."""
