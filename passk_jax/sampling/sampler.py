@@ -87,8 +87,7 @@ def sample(
     Raises:
         ValueError: a setting is out of range.
     """
-    if num_rollouts < 1 or max_response_tokens < 1:
-        raise ValueError(f'{num_rollouts=}, {max_response_tokens=} must be at least 1')
+    check_counts(num_rollouts, max_response_tokens)
     vocab_size = policy.arch.vocab_size
     settings = checked_settings(temperature, top_p, top_k, vocab_size=vocab_size)
     stops = stop_array(stop_tokens, vocab_size=vocab_size)
@@ -222,6 +221,12 @@ def _record(state: _State, choice: Choice, stop_tokens: jax.Array) -> _State:
         last=jnp.where(live, choice.tokens, 0),
         rollouts=rollouts,
     )
+
+
+def check_counts(num_rollouts: int, max_response_tokens: int) -> None:
+    """Raises ValueError if there is nothing to sample."""
+    if num_rollouts < 1 or max_response_tokens < 1:
+        raise ValueError(f'{num_rollouts=}, {max_response_tokens=} must be at least 1')
 
 
 def checked_settings(

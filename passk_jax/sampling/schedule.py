@@ -78,6 +78,7 @@ def sample(
     check = sampler.checked_settings
     settings = check(temperature, top_p, top_k, vocab_size=vocab_size)
     stops = sampler.stop_array(stop_tokens, vocab_size=vocab_size)
+    sampler.check_counts(num_rollouts, max_response_tokens)
     P, S = prompts.tokens.shape
     work, first = at_one_time(
         policy.arch,
@@ -144,8 +145,7 @@ def at_one_time(
             have to wait and the mesh does not divide the batch, so that every device
             has all of it.
     """
-    if num_rollouts < 1 or max_response_tokens < 1:
-        raise ValueError(f'{num_rollouts=}, {max_response_tokens=} must be at least 1')
+    sampler.check_counts(num_rollouts, max_response_tokens)
     heads = sharding.local_size('kv_heads', arch.num_kv_heads)
     token_bytes = 2 * heads * arch.head_dim * jnp.dtype(arch.dtype).itemsize
     work = Work(
