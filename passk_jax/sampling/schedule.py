@@ -74,10 +74,9 @@ def sample(
     Raises:
         ValueError: a setting is out of range, or not even one response fits.
     """
-    vocab_size = policy.arch.vocab_size
-    check = sampler.checked_settings
-    settings = check(temperature, top_p, top_k, vocab_size=vocab_size)
-    stops = sampler.stop_array(stop_tokens, vocab_size=vocab_size)
+    vocabulary = {'vocab_size': policy.arch.vocab_size}
+    settings = sampler.checked_settings(temperature, top_p, top_k, **vocabulary)
+    stops = sampler.stop_array(stop_tokens, **vocabulary)
     sampler.check_counts(num_rollouts, max_response_tokens)
     P, S = prompts.tokens.shape
     work, first = at_one_time(
