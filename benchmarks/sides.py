@@ -40,11 +40,12 @@ ONE_THREAD = {
     'MKL_NUM_THREADS': '1',
     'OPENBLAS_NUM_THREADS': '1',
     'NPROC': '1',
-    # Large arrays are new at every call, and small pages of them are slow to get.
-    'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1',
     'TOKENIZERS_PARALLELISM': 'false',
     'HF_HUB_OFFLINE': '1',
 }
+
+LARGE_PAGES = ONE_THREAD | {'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1'}
+"""For sides on JAX, whose arrays are new at every call; torch is slower with them."""
 
 
 class Side:
@@ -56,7 +57,7 @@ class Side:
         module: str,
         *args: str,
         python: str = sys.executable,
-        environment: Mapping[str, str] = ONE_THREAD,
+        environment: Mapping[str, str] = LARGE_PAGES,
     ):
         self.name = name
         self._args = (python, '-m', module, *args)

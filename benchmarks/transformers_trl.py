@@ -64,11 +64,12 @@ def generation(
     with tempfile.TemporaryDirectory() as directory:
         model = sides.write_model(work, directory)
         of_job = ['generate', '--work', work.to_json(), '--model', model]
+        peer = {'python': python, 'environment': sides.ONE_THREAD}
         all_sides = [
             Side('passk_jax', 'benchmarks.ours', *of_job),
-            Side('transformers', 'benchmarks.torch_peer', *of_job, python=python),
+            Side('transformers', 'benchmarks.torch_peer', *of_job, **peer),
             Side('XLA matmul', 'benchmarks.ours', 'matmul'),
-            Side('torch matmul', 'benchmarks.torch_peer', 'matmul', python=python),
+            Side('torch matmul', 'benchmarks.torch_peer', 'matmul', **peer),
         ]
         with sides.started(all_sides, core=args.core) as ready:
             answers = sides.alternate(all_sides, repetitions=args.repetitions)
@@ -109,6 +110,7 @@ def step(
                 *of_job,
                 str(peers),
                 python=python,
+                environment=sides.ONE_THREAD,
             ),
         ]
         with sides.started(both, core=args.core) as ready:
