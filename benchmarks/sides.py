@@ -238,6 +238,60 @@ def write_model(work: Work, directory: str) -> str:
     return model
 
 
+def beside(
+    peer: str,
+    module: str,
+    job: str,
+    work: Work,
+    *,
+    python: str,
+    args: argparse.Namespace,
+    name: str = '',
+    environment: Mapping[str, str] = LARGE_PAGES,
+) -> tuple[list[list[str]], list[str]]:
+    """Alternates our side and a peer's on one job.
+
+    Args:
+        peer: the peer's name.
+        module: its side.
+        job: of both.
+        work: of both.
+        python: the peer's.
+        args: of :func:`add_peer_arguments`.
+        name: of the job in the table.
+        environment: the peer's.
+
+    Returns:
+        Rows of the table, ours first, and what both say of the same responses.
+    """
+    # A micro-batch has whole prompts.
+    ours, peers = (
+        str(min(count, work.prompts))
+        for count in (args.micro_batches, args.peer_micro_batches)
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        model = write_model(work, directory)
+        of_job = [job, '--work', work.to_json(), '--model', model, '--micro_batches']
+        both = [
+            Side('passk_jax', 'benchmarks.ours', *of_job, ours),
+            Side(peer, module, *of_job, peers, python=python, environment=environment),
+        ]
+        with started(both, core=args.core) as ready:
+            answers = alternate(both, repetitions=args.repetitions)
+    found = gap(ready['passk_jax']['check'], ready[peer]['check'])
+    name = name or job
+    said = [f'{name}: sides agree on log-probabilities of responses to {found:.1e}']
+    return rows(name, answers, base=peer), said
+
+
+def add_peer_arguments(parser: argparse.ArgumentParser, *, packages: str) -> None:
+    """The options of comparisons with a peer that needs these packages."""
+    add_arguments(parser)
+    parser.add_argument('--python', default='', help=f'one that has {packages}')
+    parser.add_argument('--micro_batches', type=int, default=8, help='ours')
+    parser.add_argument('--peer_micro_batches', type=int, default=4, help="the peer's")
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options that comparisons share."""
     parser.add_argument('--core', type=int, default=0, help='pinned to it; -1: to none')

@@ -94,39 +94,22 @@ def step(
     work: Work, *, name: str = 'step', python: str, args: argparse.Namespace
 ) -> tuple[list[list[str]], list[str]]:
     """Alternates a step of RL; rows, and the check."""
-    # A micro-batch has whole prompts.
-    ours, peers = (
-        min(count, work.prompts)
-        for count in (args.micro_batches, args.peer_micro_batches)
+    return sides.beside(
+        'TRL',
+        'benchmarks.torch_peer',
+        'step',
+        work,
+        python=python,
+        args=args,
+        name=name,
+        environment=sides.ONE_THREAD,
     )
-    with tempfile.TemporaryDirectory() as directory:
-        model = sides.write_model(work, directory)
-        of_job = ['step', '--work', work.to_json(), '--model', model, '--micro_batches']
-        both = [
-            Side('passk_jax', 'benchmarks.ours', *of_job, str(ours)),
-            Side(
-                'TRL',
-                'benchmarks.torch_peer',
-                *of_job,
-                str(peers),
-                python=python,
-                environment=sides.ONE_THREAD,
-            ),
-        ]
-        with sides.started(both, core=args.core) as ready:
-            answers = sides.alternate(both, repetitions=args.repetitions)
-    found = sides.gap(ready['passk_jax']['check'], ready['TRL']['check'])
-    said = [f'{name}: sides agree on log-probabilities of responses to {found:.1e}']
-    return sides.rows(name, answers, base='TRL'), said
 
 
 def main() -> None:
     """Reads the command line, measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
-    sides.add_arguments(parser)
-    parser.add_argument('--python', default='', help='one with torch and TRL')
-    parser.add_argument('--micro_batches', type=int, default=8, help='ours')
-    parser.add_argument('--peer_micro_batches', type=int, default=4, help="TRL's")
+    sides.add_peer_arguments(parser, packages='torch and TRL')
     args = parser.parse_args()
     python = environments.python_of('trl', args.python)
     shrink = works.small if args.small else lambda work: work

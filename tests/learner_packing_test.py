@@ -8,7 +8,6 @@ import pytest
 from jax import numpy as jnp
 
 from passk_jax import learner, packing, sharding
-from passk_jax.models import policy as policies
 from tests.learner_test import (
     LOSS,
     OPTIMIZER,
@@ -16,8 +15,8 @@ from tests.learner_test import (
     P,
     T,
     assert_params_close,
+    begin,
     make_advantages,
-    make_policy,
     make_rollouts,
     run_step,
 )
@@ -115,21 +114,11 @@ def test_responses_of_full_width_are_not_packed():
 
 
 def test_random_lengths_compile_one_program():
-    policy, mesh = make_policy(), sharding.one_device_mesh(jax.devices()[0])
-    transform = learner.make_optimizer(OPTIMIZER)
+    mesh = sharding.one_device_mesh(jax.devices()[0])
     rng = np.random.default_rng(0)
     with jax.set_mesh(mesh):
-        params = policies.init_params(policy, jax.random.key(0), mesh)
-        state = learner.init_state(policy, transform, params, mesh)
-        train_step = learner.make_train_step(
-            policy,
-            transform,
-            mesh,
-            loss=LOSS,
-            temperature=1.0,
-            num_updates=2,
-            num_micro_batches=2,
-            pack_sizes=SIZES,
+        state, train_step, _ = begin(
+            mesh, num_updates=2, num_micro_batches=2, pack_sizes=SIZES
         )
         paddings = set()
         for longest in (1, 2, 3, T):

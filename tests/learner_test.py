@@ -76,37 +76,46 @@ def make_advantages() -> np.ndarray:
     return np.random.default_rng(1).normal(size=(P, N)).astype(np.float32)
 
 
+def begin(
+    mesh,
+    *,
+    loss=LOSS,
+    optimizer=OPTIMIZER,
+    num_updates=1,
+    num_micro_batches=1,
+    with_ref=False,
+    pack_sizes=0,
+):
+    """The first state, the train step and the reference, under the set mesh."""
+    policy, transform = make_policy(), learner.make_optimizer(optimizer)
+    params = policies.init_params(policy, jax.random.key(0), mesh)
+    ref = jax.tree.map(jnp.copy, params) if with_ref else None
+    state = learner.init_state(policy, transform, params, mesh)
+    train_step = learner.make_train_step(
+        policy,
+        transform,
+        mesh,
+        loss=loss,
+        temperature=1.0,
+        num_updates=num_updates,
+        num_micro_batches=num_micro_batches,
+        pack_sizes=pack_sizes,
+    )
+    return state, train_step, ref
+
+
 def run_step(
     *,
     mesh=None,
     rollouts=None,
     advantages=None,
-    loss=LOSS,
-    optimizer=OPTIMIZER,
-    num_updates=1,
-    num_micro_batches=1,
     steps=1,
-    with_ref=False,
-    pack_sizes=0,
+    **options,
 ):
     """The parameters, as numpy, and metrics after ``steps`` steps from one start."""
     mesh = make_mesh() if mesh is None else mesh
-    policy = make_policy()
-    transform = learner.make_optimizer(optimizer)
     with jax.set_mesh(mesh):
-        params = policies.init_params(policy, jax.random.key(0), mesh)
-        ref = jax.tree.map(jnp.copy, params) if with_ref else None
-        state = learner.init_state(policy, transform, params, mesh)
-        train_step = learner.make_train_step(
-            policy,
-            transform,
-            mesh,
-            loss=loss,
-            temperature=1.0,
-            num_updates=num_updates,
-            num_micro_batches=num_micro_batches,
-            pack_sizes=pack_sizes,
-        )
+        state, train_step, ref = begin(mesh, **options)
         for _ in range(steps):
             state, metrics = train_step(
                 state,
@@ -240,20 +249,9 @@ def test_the_warm_up_reaches_the_rate_and_wastes_no_update():
 
 
 def test_a_step_compiles_once_and_reuses_the_state_it_is_given():
-    mesh, policy = make_mesh(2, 2, 2), make_policy()
-    transform = learner.make_optimizer(OPTIMIZER)
+    mesh = make_mesh(2, 2, 2)
     with jax.set_mesh(mesh):
-        params = policies.init_params(policy, jax.random.key(0), mesh)
-        state = learner.init_state(policy, transform, params, mesh)
-        train_step = learner.make_train_step(
-            policy,
-            transform,
-            mesh,
-            loss=LOSS,
-            temperature=1.0,
-            num_updates=2,
-            num_micro_batches=2,
-        )
+        state, train_step, _ = begin(mesh, num_updates=2, num_micro_batches=2)
         args = make_rollouts(), make_advantages(), None
         compiled = train_step.lower(state, *args).compile()
         per_device = sum(

@@ -18,9 +18,9 @@ from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Params, Policy
 from passk_jax.sampling import decoding, grid, slots
 from passk_jax.sampling.decoding import Static, StopWhen
-from passk_jax.sampling.distribution import Settings
 from passk_jax.sampling.ended import OnEnded, gather
 from passk_jax.sampling.grid import Size, Work
+from passk_jax.sampling.sampler import Request
 from passk_jax.sampling.slots import Slots, State
 from passk_jax.types import Prompts, Rollouts
 
@@ -57,39 +57,33 @@ def decode(
     params: Params,
     prompts: Prompts,
     key: jax.Array,
-    settings: Settings,
-    stop_tokens: np.ndarray,
-    *,
+    request: Request,
     work: Work,
     size: Size,
-    num_rollouts: int,
-    limit: int,
-    greedy: bool,
-    truncate: bool,
     on_ended: OnEnded | None,
 ) -> Rollouts:
     """Decodes all rollouts of a batch.
 
     Args:
         policy, params, prompts, key: as :func:`passk_jax.sampling.sample` has them.
-        settings, stop_tokens: as sampler.py checks and pads them.
+        request: what is asked of every response.
         work: of a cell.
         size: of the grid to begin with.
-        num_rollouts: N.
-        limit: tokens of a response.
-        greedy, truncate: as :class:`passk_jax.sampling.decoding.Static` has them.
         on_ended: is given every response once.
 
     Returns:
         The rollouts, without their prompts.
     """
     pace = _PACE.get(jax.default_backend(), _PACE_OF_ACCELERATORS)
-    static = Static(policy, greedy, truncate, limit, pace.stride)
+    static = Static(
+        policy, request.greedy, request.truncate, request.limit, pace.stride
+    )
     # The few numbers of a decision are meant to cross, in a guarded loop too.
     with jax.transfer_guard_host_to_device('allow'):
         params, problems = decoding.prefill(policy, params, prompts, key)
-        weights = (params, settings, stop_tokens)
-        run = Decoding(static, pace, weights, problems, work, size, num_rollouts)
+        weights = (params, request.settings, request.stop_tokens)
+        N = request.num_rollouts
+        run = Decoding(static, pace, weights, problems, work, size, N)
         run.finish(on_ended)
     return run.state.rollouts
 

@@ -3,7 +3,7 @@
 1. :func:`prefill` runs each prompt once.
 2. :func:`begin` makes the state and chooses every row's first token.
 3. :func:`advance` decodes: rows that end take the next rollout of their slot, until
-   something wants the host's decision (:func:`_goes_on`), which slots.py carries out.
+   something wants the host's decision (:func:`_goes_on`), which deciding.py takes.
 
 A row that has just been taken decodes nothing that is used: its first token comes from
 its prompt's hidden state, so a step gives every live row one token.

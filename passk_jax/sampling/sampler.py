@@ -12,6 +12,7 @@ here knows of rewards, text or steps; the caller's key says which draw this is.
 import dataclasses
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -47,50 +48,74 @@ class _State:
     rollouts: Rollouts
 
 
-def sample(
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What is asked of every response, checked.
+
+    Attributes:
+        num_rollouts: responses to each prompt.
+        limit: tokens of a response.
+        greedy, truncate: as :func:`passk_jax.sampling.distribution.choose` has them.
+        settings: the traced ones.
+        stop_tokens: padded.
+    """
+
+    num_rollouts: int
+    limit: int
+    greedy: bool
+    truncate: bool
+    settings: Settings
+    stop_tokens: np.ndarray
+
+
+def checked_request(
     policy: Policy,
-    params: Params,
-    prompts: Prompts,
     *,
-    key: jax.Array,
     num_rollouts: int,
     max_response_tokens: int,
     temperature: float,
     top_p: float,
     top_k: int,
     stop_tokens: Sequence[int],
-) -> Rollouts:
-    """Samples ``num_rollouts`` responses to each prompt.
-
-    A rollout depends on (params, prompt, key, problem id, rollout index, settings): not
-    on the rest of the batch, its order, the padding, the mesh or the number of
-    rollouts; a larger limit only goes on from a smaller one (in float32; bfloat16
-    rounds products of other shapes differently). Settings and stop tokens may change
-    without a new compilation, but for the first greedy or truncated call.
-
-    Args:
-        policy: the policy.
-        params: its parameters.
-        prompts: the prompts, placed on the mesh by the caller.
-        key: of :func:`passk_jax.sampling.keys.step_key`.
-        num_rollouts: responses to each prompt.
-        max_response_tokens: limit of a response, the stop token included.
-        temperature: divides the logits; 0: greedy, which uses no randomness.
-        top_p: keep the smallest set of most probable tokens with at least this much
-            of the probability that ``top_k`` left; 1: off.
-        top_k: keep this many most probable tokens; 0: off.
-        stop_tokens: token ids that end a response; may be empty.
-
-    Returns:
-        The rollouts, sharded over their prompts as the prompts are.
+) -> Request:
+    """What :func:`passk_jax.sampling.sample` is asked for, in the form that is run.
 
     Raises:
         ValueError: a setting is out of range.
     """
     check_counts(num_rollouts, max_response_tokens)
     vocab_size = policy.arch.vocab_size
-    settings = checked_settings(temperature, top_p, top_k, vocab_size=vocab_size)
-    stops = stop_array(stop_tokens, vocab_size=vocab_size)
+    return Request(
+        num_rollouts=num_rollouts,
+        limit=max_response_tokens,
+        greedy=temperature == 0,
+        truncate=top_p < 1 or top_k > 0,
+        settings=checked_settings(temperature, top_p, top_k, vocab_size=vocab_size),
+        stop_tokens=stop_array(stop_tokens, vocab_size=vocab_size),
+    )
+
+
+def sample(
+    policy: Policy,
+    params: Params,
+    prompts: Prompts,
+    *,
+    key: jax.Array,
+    **settings: Any,
+) -> Rollouts:
+    """What :func:`passk_jax.sampling.sample` gives, by the plain loop.
+
+    Args:
+        policy, params, prompts, key: as there.
+        settings: of :func:`checked_request`.
+    """
+    return run(policy, params, prompts, key, checked_request(policy, **settings))
+
+
+def run(
+    policy: Policy, params: Params, prompts: Prompts, key: jax.Array, request: Request
+) -> Rollouts:
+    """:func:`sample` of what has been checked."""
     # These few host numbers are meant to cross, in a guarded training loop too.
     with jax.transfer_guard_host_to_device('allow'):
         return _sample(
@@ -98,12 +123,12 @@ def sample(
             params,
             prompts,
             key,
-            settings,
-            stops,
-            num_rollouts=num_rollouts,
-            max_response_tokens=max_response_tokens,
-            greedy=temperature == 0,
-            truncate=top_p < 1 or top_k > 0,
+            request.settings,
+            request.stop_tokens,
+            num_rollouts=request.num_rollouts,
+            max_response_tokens=request.limit,
+            greedy=request.greedy,
+            truncate=request.truncate,
         )
 
 

@@ -74,10 +74,15 @@ def sample(
     Raises:
         ValueError: a setting is out of range, or not even one response fits.
     """
-    vocabulary = {'vocab_size': policy.arch.vocab_size}
-    settings = sampler.checked_settings(temperature, top_p, top_k, **vocabulary)
-    stops = sampler.stop_array(stop_tokens, **vocabulary)
-    sampler.check_counts(num_rollouts, max_response_tokens)
+    request = sampler.checked_request(
+        policy,
+        num_rollouts=num_rollouts,
+        max_response_tokens=max_response_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        stop_tokens=stop_tokens,
+    )
     P, S = prompts.tokens.shape
     work, first = at_one_time(
         policy.arch,
@@ -88,35 +93,12 @@ def sample(
         max_cache_bytes=max_cache_bytes,
     )
     if _nothing_to_gain(work, first, num_prompts=P, num_rollouts=num_rollouts):
-        rollouts = sampler.sample(
-            policy,
-            params,
-            prompts,
-            key=key,
-            num_rollouts=num_rollouts,
-            max_response_tokens=max_response_tokens,
-            temperature=temperature,
-            top_p=top_p,
-            top_k=top_k,
-            stop_tokens=stop_tokens,
-        )
+        rollouts = sampler.run(policy, params, prompts, key, request)
         if on_ended:
             on_ended(gather(rollouts, np.full((P, num_rollouts), True)))
         return rollouts
     rollouts = deciding.decode(
-        policy,
-        params,
-        prompts,
-        key,
-        settings,
-        stops,
-        work=work,
-        size=first,
-        num_rollouts=num_rollouts,
-        limit=max_response_tokens,
-        greedy=temperature == 0,
-        truncate=top_p < 1 or top_k > 0,
-        on_ended=on_ended,
+        policy, params, prompts, key, request, work, first, on_ended
     )
     return dataclasses.replace(rollouts, prompts=prompts)
 
