@@ -199,7 +199,7 @@ class Attention(nnx.Module):
 
 
 class MLP(nnx.Module):
-    """SwiGLU."""
+    """SwiGLU; its backward pass multiplies the gates again, and keeps no product."""
 
     def __init__(self, arch: Arch, *, stack: tuple[int, ...] = (), rngs: nnx.Rngs):
         embed, mlp = (arch.embed_dim,), (arch.mlp_dim,)
@@ -209,7 +209,13 @@ class MLP(nnx.Module):
         self.down = Linear('down', mlp, embed, arch, **options)
 
     def __call__(self, *xs: jax.Array) -> Streams:
-        both = zip(self.gate(*xs), self.up(*xs), strict=True)
+        # Of six arrays as wide as this, two are kept. Layers that train are scanned,
+        # which keeps what is computed again apart from what was.
+        finish = jax.checkpoint(self._finish, prevent_cse=False)
+        return finish(self.gate(*xs), self.up(*xs))
+
+    def _finish(self, gates: Streams, ups: Streams) -> Streams:
+        both = zip(gates, ups, strict=True)
         hidden = tuple(jax.nn.silu(gate) * up for gate, up in both)
         return self.down(*shard_streams(hidden, INSIDE_LAYERS, 'mlp'))
 

@@ -217,7 +217,11 @@ class Transformer(nnx.Module):
         return shard_streams(xs, BETWEEN_LAYERS, None)
 
     def _turn(self, positions: Int[Array, 'P N T']) -> Turn:
-        return rotary(positions, self.arch.rope, head_dim=self.arch.head_dim)
+        turn = rotary(positions, self.arch.rope, head_dim=self.arch.head_dim)
+        # Or XLA:CPU computes the cosines anew in every product with them: it fuses what
+        # is before a barrier, but not what is put together there.
+        cos, sin = jax.lax.optimization_barrier(jnp.stack(turn))
+        return cos, sin
 
     def _remat(self, fn: Any) -> Any:
         if self.arch.remat == 'none':

@@ -234,9 +234,12 @@ class Decoding:
 
     def grow(self) -> None:
         """Makes the ring longer."""
-        old, work = self.state.index, self.work
-        ring = grid.next_ring(self.ring, work.response_tokens, times=self.pace.times)
-        self.replace_layers(functools.partial(slots.lengthen, index=old, ring=ring))
+        ring = grid.next_ring(
+            self.ring, self.work.response_tokens, times=self.pace.times
+        )
+        # 0 where all rows began together.
+        oldest = np.int32(jax.device_get(self.state.index) % self.ring) or None
+        self.replace_layers(functools.partial(slots.lengthen, oldest=oldest, ring=ring))
         # What was written ends where the old ring did.
         self.settle(index=np.int32(self.ring))
         self.ring = ring

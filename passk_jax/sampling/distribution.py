@@ -10,8 +10,9 @@ import jax
 from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-# A row longer than this is drawn in two stages; see draw().
-_BLOCK = 512
+# A row longer than this is drawn in two stages; see draw(). Published vocabularies are
+# multiples of it: no row is copied to be padded, which takes ten times as long.
+_BLOCK = 128
 
 
 @jax.tree_util.register_dataclass

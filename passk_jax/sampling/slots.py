@@ -12,6 +12,7 @@ import dataclasses
 import functools
 
 import jax
+import numpy as np
 from jax import numpy as jnp
 from jaxtyping import Array, Int
 
@@ -113,18 +114,21 @@ def move_cache(layer: KeyValues, source: Int[Array, 'G K']) -> KeyValues:
 
 
 @functools.partial(jax.jit, static_argnames='ring')
-def lengthen(layer: KeyValues, index: jax.Array, *, ring: int) -> KeyValues:
+def lengthen(layer: KeyValues, oldest: np.int32 | None, *, ring: int) -> KeyValues:
     """A layer's cache in a longer ring.
 
     The oldest token comes first there, so that the newest is the last of the old ring.
+
+    Args:
+        layer: the layer's.
+        oldest: where in the old ring that is; ``None``: first, which is copied faster.
+        ring: tokens of the longer one.
     """
 
     def longer(x: jax.Array, axis: int) -> jax.Array:
         old = x.shape[axis]
-        # Where all rows began together there is nothing to turn.
-        x = jax.lax.cond(
-            index % old == 0, lambda x: x, lambda x: jnp.roll(x, -index % old, axis), x
-        )
+        if oldest is not None:
+            x = jnp.roll(x, -oldest, axis)
         pads = [(0, 0)] * x.ndim
         pads[axis] = (0, ring - old)
         return shard(jnp.pad(x, pads), *_CACHE_AXES)

@@ -26,12 +26,12 @@ def test_rows_move_with_all_that_is_theirs():
             np.testing.assert_array_equal(moved.values[g, :, 0], want.swapaxes(1, 2))
 
 
-@pytest.mark.parametrize('index', [5, 7, 10, 13])
-def test_a_longer_ring_has_the_oldest_first(index):
+@pytest.mark.parametrize('oldest', [None, 0, 1, RING - 1])
+def test_a_longer_ring_has_the_oldest_first(oldest):
     layer = cache()
-    longer = slots.lengthen(layer, np.int32(index), ring=8)
+    longer = slots.lengthen(layer, oldest and np.int32(oldest), ring=8)
     assert longer.keys.shape == (G, C, K, H, 8)
-    order = (index + np.arange(RING)) % RING
+    order = ((oldest or 0) + np.arange(RING)) % RING
     want = layer.keys[..., order].astype(np.float32)
     np.testing.assert_array_equal(longer.keys[..., :RING], want)
     np.testing.assert_array_equal(longer.values[..., :RING, :], want.swapaxes(3, 4))
