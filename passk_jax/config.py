@@ -47,8 +47,8 @@ class ModelConfig:
         arch: sizes when ``source == ''``.
         param_dtype: dtype of the master weights and the optimizer.
         compute_dtype: dtype of the matrix products.
-        remat: what the backward pass recomputes: ``'none'``, ``'full'`` (each layer) or
-            ``'attention'`` (each layer but its attention).
+        remat: what the backward pass recomputes: ``'none'`` (no matrix product),
+            ``'full'`` (each layer) or ``'attention'`` (each layer but its attention).
         attention: of whole sequences: ``'plain'``, ``'splash'`` (TPU), ``'cudnn'``
             (GPU) or ``'auto'`` (the platform's own where it can).
         head_chunk_tokens: tokens whose logits exist on a device at one time in the

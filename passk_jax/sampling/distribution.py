@@ -10,9 +10,13 @@ import jax
 from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-# A row longer than this is drawn in two stages; see draw(). Published vocabularies are
+# A row is summed in pieces of so many tokens; see draw(). Published vocabularies are
 # multiples of it: no row is copied to be padded, which takes ten times as long.
-_BLOCK = 128
+_PIECE = 128
+
+# A row has at most so many blocks, each of whole pieces. The more there are, the less
+# probable each is, and a uniform of 23 bits may never draw one below 1e-7.
+_MAX_BLOCKS = 300
 
 
 @jax.tree_util.register_dataclass
@@ -154,14 +158,22 @@ def draw(
     costs more than a plain sum a block.
     """
     *lead, vocab_size = weights.shape
-    if vocab_size <= _BLOCK:
+    if vocab_size <= _PIECE:
         return _invert(weights, uniforms[..., 0])
-    num_blocks = -(-vocab_size // _BLOCK)
-    pads = [(0, 0)] * len(lead) + [(0, num_blocks * _BLOCK - vocab_size)]
-    blocks = jnp.pad(weights, pads).reshape(*lead, num_blocks, _BLOCK)
-    block = _invert(blocks.sum(axis=-1), uniforms[..., 0])
-    inside = jnp.take_along_axis(blocks, block[..., None, None], axis=-2)[..., 0, :]
-    return block * _BLOCK + _invert(inside, uniforms[..., 1])
+    pieces = _padded(weights, _PIECE).reshape(*lead, -1, _PIECE)
+    count = pieces.shape[-2]
+    width = -(-count // _MAX_BLOCKS)
+    sums = _padded(pieces.sum(axis=-1), width).reshape(*lead, -1, width)
+    block = _invert(sums.sum(axis=-1), uniforms[..., 0])
+    at = block[..., None] * width + jnp.arange(width)
+    inside = jnp.take_along_axis(pieces, jnp.minimum(at, count - 1)[..., None], axis=-2)
+    inside = jnp.where(at[..., None] < count, inside, 0).reshape(*lead, -1)
+    return block * width * _PIECE + _invert(inside, uniforms[..., 1])
+
+
+def _padded(x: jax.Array, width: int) -> jax.Array:
+    """Zeros behind the last axis, which is then a multiple of ``width`` long."""
+    return jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, -x.shape[-1] % width)])
 
 
 def _invert(
