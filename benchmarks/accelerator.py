@@ -22,7 +22,8 @@ import jax
 from jax import numpy as jnp
 
 from benchmarks.ours import LOSS, OPTIMIZER
-from passk_jax import learner, sharding
+from passk_jax import sharding
+from passk_jax.learning import learner
 from passk_jax.models import policy as policies
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Params, Policy

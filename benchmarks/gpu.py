@@ -36,11 +36,11 @@ from benchmarks.accelerator import (
     matmul_flops,
 )
 from passk_jax import sharding
-from passk_jax.models import hf_config
 from passk_jax.models import policy as policies
 from passk_jax.models.attention_kernels import choose_implementation
+from passk_jax.models.hf import config
+from passk_jax.models.hf.published import PUBLISHED
 from passk_jax.models.policy import Policy
-from passk_jax.models.published import PUBLISHED
 from passk_jax.planning.chips import GPUS, TPUS
 
 Fields = dict[str, Any]
@@ -96,7 +96,7 @@ def make_model(fields: Any, *, masters: str, remat: str, repetitions: int) -> Mo
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / 'config.json'
         path.write_text(json.dumps(dict(fields)))
-        arch = hf_config.arch_from_hf(
+        arch = config.arch_from_hf(
             directory,
             param_dtype=masters,
             compute_dtype='bfloat16',

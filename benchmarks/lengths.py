@@ -12,7 +12,8 @@ from unittest import mock
 import jax
 from jax import numpy as jnp
 
-from passk_jax.sampling import decoding, distribution, keys, sampler
+from passk_jax.sampling import distribution, keys, plain_loop
+from passk_jax.sampling.scheduled import device
 
 STOP, OTHER = 0, 1
 
@@ -56,7 +57,7 @@ def forced(quantile: Callable[[jax.Array], jax.Array]) -> Iterator[None]:
 
     with (
         mock.patch.object(keys, 'position_uniforms', uniforms),
-        mock.patch.object(sampler, 'choose', choose),
-        mock.patch.object(decoding, 'choose', choose),
+        mock.patch.object(plain_loop, 'choose', choose),
+        mock.patch.object(device, 'choose', choose),
     ):
         yield

@@ -10,10 +10,10 @@ and so are the tokens, which is checked:
 * ``geometric``: 5 % reach the limit of 256;
 * ``equal``: all reach 128, where there is nothing to gain.
 
-Both sides are our library: ``plain`` is the readable loop of sampler.py, in which every
-row goes on until the last has ended; ``schedule`` is what training uses. *Rows a token*
-are the rows that were run, live or not, over the tokens that were asked for: 1 is the
-least there can be.
+Both sides are our library: ``plain`` is the readable loop of plain_loop.py, in which
+every row goes on until the last has ended; ``schedule`` is what training uses. *Rows a
+token* are the rows that were run, live or not, over the tokens that were asked for: 1
+is the least there can be.
 """
 
 import argparse
@@ -31,8 +31,9 @@ from benchmarks import lengths, ours, sides, worker
 from benchmarks import work as works
 from benchmarks.sides import Side
 from benchmarks.work import Work
-from passk_jax.models import hf_weights
-from passk_jax.sampling import Purpose, deciding, sampler, schedule, step_key
+from passk_jax.models.hf import weights
+from passk_jax.sampling import Purpose, plain_loop, schedule, step_key
+from passk_jax.sampling.scheduled import host
 
 TARGET = 1.25
 """Rows a token of log-normal lengths, at most."""
@@ -45,7 +46,7 @@ LENGTHS: Mapping[str, tuple[Callable[[jax.Array], jax.Array], int]] = {
 """Name -> quantile function and limit."""
 
 SAMPLERS: Mapping[str, Callable[..., Any]] = {
-    'plain': sampler.sample,
+    'plain': plain_loop.sample,
     'schedule': schedule.sample,
 }
 
@@ -55,16 +56,16 @@ def act(args: argparse.Namespace) -> None:
     work = Work.from_json(args.work)
     quantile, limit = LENGTHS[args.lengths]
     policy = ours.make_policy(work)
-    params = hf_weights.load_params(policy, args.model, ours.mesh())
+    params = weights.load_params(policy, args.model, ours.mesh())
     more = {'max_cache_bytes': args.max_cache_bytes} if args.max_cache_bytes else {}
     rows: list[int] = []
-    finish = deciding.Decoding.finish
+    finish = host.Decoding.finish
 
-    def counted(decoding: deciding.Decoding, *arguments: Any) -> None:
+    def counted(decoding: host.Decoding, *arguments: Any) -> None:
         finish(decoding, *arguments)
         rows.append(decoding.row_steps)
 
-    watch = mock.patch.object(deciding.Decoding, 'finish', counted)
+    watch = mock.patch.object(host.Decoding, 'finish', counted)
     with lengths.forced(quantile), watch:
         for report in worker.repetitions({'jax': jax.__version__}):
             found = SAMPLERS[args.side](

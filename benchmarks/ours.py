@@ -30,14 +30,16 @@ from jax import numpy as jnp
 from benchmarks import work as works
 from benchmarks import worker
 from benchmarks.work import Work
-from passk_jax import learner, sharding
+from passk_jax import sharding
 from passk_jax.advantages.estimators import make_estimator
 from passk_jax.config import LossConfig, OptimizerConfig
-from passk_jax.models import hf_config, hf_save, hf_weights
+from passk_jax.learning import learner
 from passk_jax.models import policy as policies
 from passk_jax.models.arch import Arch
+from passk_jax.models.families.qwen2 import FAMILY
+from passk_jax.models.hf import config, weights
+from passk_jax.models.hf import save as hf_save
 from passk_jax.models.policy import Params, Policy
-from passk_jax.models.qwen2 import FAMILY
 from passk_jax.models.rope import Rope
 from passk_jax.sampling import Purpose, sample, step_key
 from passk_jax.types import Prompts, Rollouts
@@ -107,7 +109,7 @@ def write_model(work: Work, directory: pathlib.Path) -> None:
     hf_save.write_params(
         policy, params, directory, dtype='float32', max_shard_bytes=1 << 30
     )
-    fields = hf_config.hf_config_fields(
+    fields = config.hf_config_fields(
         policy.arch,
         FAMILY,
         dtype='float32',
@@ -297,7 +299,7 @@ def main() -> None:
         write_model(work, pathlib.Path(args.model))
         return
     policy = make_policy(work)
-    params = hf_weights.load_params(policy, args.model, mesh())
+    params = weights.load_params(policy, args.model, mesh())
     ready['check'] = check(policy, params, work)
     ours = Ours(work, policy, params, args.micro_batches, args.gradient)
     JOBS[args.job](ours, ready)

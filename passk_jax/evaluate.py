@@ -16,13 +16,14 @@ from typing import Any
 import jax
 from absl import flags
 
-from passk_jax import cli, existing_run, hosts
+from passk_jax import cli, hosts
 from passk_jax import config as configs
-from passk_jax.checkpoint import restore_params
 from passk_jax.config import ExperimentConfig
 from passk_jax.evaluation import evaluate, evaluation_batches
 from passk_jax.files import atomic_write_text
 from passk_jax.models import policy as policies
+from passk_jax.runs import saved_config
+from passk_jax.runs.checkpoints import restore_params
 from passk_jax.setup import make_setup
 
 _SPLIT = flags.DEFINE_string('split', 'test', 'Split of the task.')
@@ -35,14 +36,14 @@ _TOP_P = flags.DEFINE_float('top_p', None, 'Of the sampling.')
 def main() -> None:
     """Evaluates the run in ``--workdir``; prints a table, keeps the records."""
     workdir = pathlib.Path(cli.WORKDIR.value)
-    of_run = existing_run.run_config(workdir)
+    of_run = saved_config.run_config(workdir)
     config = _with_flags(of_run)
     hosts.join_hosts(hosts.HOSTS.value)
     setup = make_setup(config)
     batches = evaluation_batches(setup, _SPLIT.value)
     shapes = policies.param_shapes(setup.policy, setup.mesh)
     with jax.set_mesh(setup.mesh):
-        params, step = restore_params(workdir, shapes, step=existing_run.STEP.value)
+        params, step = restore_params(workdir, shapes, step=saved_config.STEP.value)
         values, rows = evaluate(setup, params, batches, split=_SPLIT.value, step=step)
     if jax.process_index() == 0:
         changes = ''.join(f'_{k}={v}' for k, v in _changes(of_run, config).items())

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from passk_jax import data, metrics, rollout, sampling
+from passk_jax import data, metrics, sampling
 from passk_jax.data import EvaluationBatches
 from passk_jax.models.policy import Params
+from passk_jax.rollouts import sample_and_verify
 from passk_jax.setup import Setup
 from passk_jax.types import Problem
 
@@ -54,7 +55,7 @@ def evaluate(
     for problems, prompts, valid in batches:
         if stop():
             return None
-        _, answers = rollout.answer(
+        _, answers = sample_and_verify.answer(
             setup,
             params,
             problems,
@@ -77,7 +78,9 @@ def evaluate(
     return values, rows
 
 
-def _records(problems: list[Problem], answers: rollout.Answers) -> list[Record]:
+def _records(
+    problems: list[Problem], answers: sample_and_verify.Answers
+) -> list[Record]:
     verdicts = answers.verdicts
     diversity = metrics.answer_diversity(verdicts.parsed, verdicts.correct)
     return [

@@ -16,12 +16,14 @@ from typing import Any
 import jax
 from absl import flags, logging
 
-from passk_jax import cli, existing_run, hosts
-from passk_jax.checkpoint import restore_params
-from passk_jax.models import hf_config, hf_save
+from passk_jax import cli, hosts
 from passk_jax.models import policy as policies
-from passk_jax.models.families import family_of
-from passk_jax.models.hf_tokenizer import save_tokenizer
+from passk_jax.models.families.table import family_of
+from passk_jax.models.hf import config as hf_config
+from passk_jax.models.hf import save as hf_save
+from passk_jax.models.hf.save_tokenizer import save_tokenizer
+from passk_jax.runs import saved_config
+from passk_jax.runs.checkpoints import restore_params
 from passk_jax.setup import Setup, make_setup
 
 _OUT = flags.DEFINE_string('out', None, 'Directory to make; absent or empty.')
@@ -39,7 +41,7 @@ def main() -> None:
     """Exports a checkpoint of the run in ``--workdir`` to ``--out``."""
     workdir = pathlib.Path(cli.WORKDIR.value)
     hf_save.check_new(_OUT.value)
-    config = existing_run.run_config(workdir)
+    config = saved_config.run_config(workdir)
     # What the run itself sampled with: the masters, cast to it.
     dtype = _DTYPE.value or config.model.compute_dtype
     hosts.join_hosts(hosts.HOSTS.value)
@@ -50,7 +52,7 @@ def main() -> None:
     }
     shapes = policies.param_shapes(setup.policy, setup.mesh)
     with jax.set_mesh(setup.mesh):
-        params, step = restore_params(workdir, shapes, step=existing_run.STEP.value)
+        params, step = restore_params(workdir, shapes, step=saved_config.STEP.value)
         with hf_save.new_directory(_OUT.value) as directory:
             hf_save.write_params(
                 setup.policy,

@@ -23,13 +23,13 @@ from jax.sharding import Mesh
 
 from passk_jax import cli, setup, sharding
 from passk_jax import config as configs
+from passk_jax.cli.flags import CONFIG
 from passk_jax.config import ExperimentConfig
-from passk_jax.config_flag import CONFIG
 from passk_jax.files import atomic_write_text
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
-from passk_jax.models.published import PUBLISHED
-from passk_jax.planning import fits, programs, sentences, table, topologies
+from passk_jax.models.hf.published import PUBLISHED
+from passk_jax.planning import fits, programs, summary, table, topologies
 from passk_jax.planning.analysis import analyse
 from passk_jax.planning.programs import Builder
 from passk_jax.planning.topologies import Topology
@@ -95,10 +95,10 @@ def plan(
         edges = [fits.fit(each, builder) for each in analyses]
         text = '\n'.join(
             [
-                *sentences.introduction(builder, topology, source=config.model.source),
+                *summary.introduction(builder, topology, source=config.model.source),
                 table.render(table.plan_rows(analyses, edges)),
-                *sentences.readings(analyses, builder),
-                *sentences.overflows(analyses, edges, builder),
+                *summary.readings(analyses, builder),
+                *summary.overflows(analyses, edges, builder),
                 '',
             ]
         )

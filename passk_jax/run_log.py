@@ -21,12 +21,19 @@ from typing import Any
 import jax
 import numpy as np
 
-from passk_jax import learner, metrics, rollout
+from passk_jax import metrics
 from passk_jax.config import ExperimentConfig
-from passk_jax.dynamic_sampling import Draw, Draws, has_signal, trained_responses
-from passk_jax.metric_writer import MetricWriter
-from passk_jax.progress import Progress
-from passk_jax.report import write_curves, write_report
+from passk_jax.learning import learner
+from passk_jax.report.write import write_curves, write_report
+from passk_jax.rollouts import sample_and_verify
+from passk_jax.rollouts.dynamic_sampling import (
+    Draw,
+    Draws,
+    has_signal,
+    trained_responses,
+)
+from passk_jax.runs.metric_writer import MetricWriter
+from passk_jax.runs.progress import Progress
 from passk_jax.setup import Setup
 from passk_jax.types import Problem
 
@@ -114,7 +121,7 @@ class RunLog:
         self, step: int, draws: Draws, step_metrics: learner.Metrics
     ) -> None:
         trained = draws.trained
-        values = rollout.fetch(step_metrics)
+        values = sample_and_verify.fetch(step_metrics)
         check_finite(values, trained.problems, step)
         del values['problem_loss'], values['finite_updates']
         values |= batch_metrics(self._config, draws.first)
@@ -126,11 +133,11 @@ class RunLog:
         self._report_is_old = True
         every = self._config.log.rollouts_every
         if every and step % every == 0:
-            rows = rollout.records(
+            rows = sample_and_verify.records(
                 trained.problems,
                 trained.answers,
                 step=step,
-                advantages=rollout.fetch(trained.advantages),
+                advantages=sample_and_verify.fetch(trained.advantages),
             )
             self._writer.write_rollouts(step, rows)
         seconds = time.monotonic() - self._clock
@@ -172,7 +179,7 @@ def check_finite(
 
 def batch_metrics(config: ExperimentConfig, draw: Draw) -> dict[str, float]:
     """What a draw's rollouts say of the policy; deterministic values only."""
-    answers, advantages = draw.answers, rollout.fetch(draw.advantages)
+    answers, advantages = draw.answers, sample_and_verify.fetch(draw.advantages)
     correct = answers.verdicts.correct
     n = np.full(len(correct), correct.shape[1])
     c = correct.sum(axis=1)

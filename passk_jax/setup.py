@@ -12,12 +12,13 @@ import jax
 from absl import logging
 from jax.sharding import Mesh
 
-from passk_jax import config_checks, sharding
-from passk_jax.config import ExperimentConfig, ModelConfig
-from passk_jax.models import attention_kernels, hf_config
+from passk_jax import sharding
+from passk_jax.config import ExperimentConfig, ModelConfig, checks
+from passk_jax.models import attention_kernels
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.arch import Arch
+from passk_jax.models.hf import config as hf_config
 from passk_jax.models.policy import Policy
 from passk_jax.sampling import schedule
 from passk_jax.tasks import make_task
@@ -169,7 +170,7 @@ def _check_packing(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
             f'devices, {arch.attention!r}, cannot read; set train.pack_sizes=0 or '
             f'model.attention to one of {attention_kernels.PACKING}'
         )
-    config_checks.check_several_rollouts(
+    checks.check_several_rollouts(
         sizes,
         num_rollouts=config.sampling.num_rollouts,
         shares=mesh.shape['rollout'],

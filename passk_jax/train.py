@@ -20,21 +20,23 @@ import numpy as np
 from absl import flags, logging
 from jax import numpy as jnp
 
-from passk_jax import cli, hosts, learner, rewards, rollout, sampling
+from passk_jax import cli, hosts, sampling
 from passk_jax import config as configs
-from passk_jax.advantages import estimator_parameters, make_estimator
+from passk_jax.advantages import estimator_parameters, make_estimator, rewards
 from passk_jax.advantages.estimators import AdvantageFn
-from passk_jax.checkpoint import Checkpoints
+from passk_jax.cli.flags import CONFIG
 from passk_jax.config import ExperimentConfig
-from passk_jax.config_flag import CONFIG
 from passk_jax.data import Batches, EvaluationBatches, make_batches
-from passk_jax.dynamic_sampling import Draw, Draws, draw_step
 from passk_jax.evaluation import evaluate, evaluation_batches
-from passk_jax.initial import ONLY_ROUNDING, initial_params
-from passk_jax.models.families import FAMILIES
-from passk_jax.preemption import EXIT_PREEMPTED, PreemptionGuard
-from passk_jax.run_directory import prepare_workdir
+from passk_jax.initial.params import ONLY_ROUNDING, initial_params
+from passk_jax.learning import learner
+from passk_jax.models.families.table import FAMILIES
+from passk_jax.rollouts import sample_and_verify
+from passk_jax.rollouts.dynamic_sampling import Draw, Draws, draw_step
 from passk_jax.run_log import RunLog
+from passk_jax.runs.checkpoints import Checkpoints
+from passk_jax.runs.directory import prepare_workdir
+from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.sampling import Purpose
 from passk_jax.setup import Setup, make_setup
 from passk_jax.tasks import make_task
@@ -221,11 +223,13 @@ def sample_step(
     key = sampling.step_key(seed=config.seed, purpose=Purpose.ROLLOUTS, step=step)
     settings = dataclasses.asdict(config.sampling)
 
-    def estimate_now(rollouts: Rollouts, answers: rollout.Answers) -> jax.Array:
+    def estimate_now(
+        rollouts: Rollouts, answers: sample_and_verify.Answers
+    ) -> jax.Array:
         return estimate(rollouts, answers, step)
 
     def answer(problems: list[Problem], prompts: Prompts) -> tuple[Rollouts, Draw]:
-        rollouts, answers = rollout.answer(
+        rollouts, answers = sample_and_verify.answer(
             setup, params, problems, prompts, key=key, step=step, **settings
         )
         return rollouts, Draw(problems, answers, estimate_now(rollouts, answers))
@@ -268,9 +272,11 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
             mean_entropy=rollouts.entropies.sum(axis=(-2, -1)) / tokens,
         )
 
-    def estimate(rollouts: Rollouts, answers: rollout.Answers, step: int) -> jax.Array:
+    def estimate(
+        rollouts: Rollouts, answers: sample_and_verify.Answers, step: int
+    ) -> jax.Array:
         key = functools.partial(sampling.step_key, seed=config.seed, step=step)
-        verdicts = rollout.place(
+        verdicts = sample_and_verify.place(
             setup, (answers.verdicts.rewards, answers.verdicts.correct)
         )
         return compute(

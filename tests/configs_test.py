@@ -20,12 +20,13 @@ from jax.sharding import AbstractMesh, AxisType
 
 from configs import base, maze, maze_tiny
 from passk_jax import config as config_lib
-from passk_jax import learner, setup, sharding
+from passk_jax import setup, sharding
 from passk_jax.advantages import estimator_parameters
 from passk_jax.config import ExperimentConfig
+from passk_jax.learning import learner
 from passk_jax.models import policy as policies
-from passk_jax.models.families import FAMILIES
-from passk_jax.models.published import PUBLISHED
+from passk_jax.models.families.table import FAMILIES
+from passk_jax.models.hf.published import PUBLISHED
 from passk_jax.tasks import TASKS, make_task
 from passk_jax.types import Prompts, Rollouts
 

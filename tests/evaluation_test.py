@@ -6,7 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from passk_jax import evaluation, initial, metrics
+from passk_jax import evaluation, metrics
+from passk_jax.initial import params as initial
 from tests import tiny
 
 

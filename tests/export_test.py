@@ -13,11 +13,12 @@ from absl import flags
 from absl.testing import flagsaver
 from tokenizers import models, pre_tokenizers
 
-from passk_jax import checkpoint, export, sampling
-from passk_jax.models import hf_weights
+from passk_jax import export, sampling
 from passk_jax.models import policy as policies
+from passk_jax.models.hf import weights
+from passk_jax.runs import checkpoints
 from tests import tiny
-from tests.models import hf_oracle
+from tests.models.hf import oracle as hf_oracle
 
 _TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}"
@@ -70,7 +71,7 @@ def assert_generates_as_the_run(directory, config, workdir, *, step):
     model, tokenizer = load(directory)
     setup = tiny.make_setup(config)
     shapes = policies.param_shapes(setup.policy, setup.mesh)
-    params, _ = checkpoint.restore_params(workdir, shapes, step=step)
+    params, _ = checkpoints.restore_params(workdir, shapes, step=step)
     T = config.sampling.max_response_tokens
     source = setup.task.source('test', data_dir=config.data.dir)
     for problem in source[:4]:
@@ -138,8 +139,8 @@ def test_an_earlier_step_and_another_dtype_may_be_asked_for(
     assert config['torch_dtype'] == 'bfloat16'
     setup = tiny.make_setup(tiny.make_config())
     shapes = policies.param_shapes(setup.policy, setup.mesh)
-    want, _ = checkpoint.restore_params(finished_run, shapes, step=4)
-    have = hf_weights.load_params(setup.policy, str(tmp_path / 'out'), setup.mesh)
+    want, _ = checkpoints.restore_params(finished_run, shapes, step=4)
+    have = weights.load_params(setup.policy, str(tmp_path / 'out'), setup.mesh)
     for name, x in want.items():
         np.testing.assert_array_equal(have[name], x.astype('bfloat16').astype(x.dtype))
 

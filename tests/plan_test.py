@@ -11,7 +11,7 @@ import pytest
 from configs import base
 from passk_jax import config as configs
 from passk_jax import plan
-from passk_jax.models.published import PUBLISHED
+from passk_jax.models.hf.published import PUBLISHED
 from passk_jax.planning import chips, topologies
 from passk_jax.planning.programs import PROGRAMS
 from tests import tiny

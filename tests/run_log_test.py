@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from passk_jax import run_log
-from passk_jax.dynamic_sampling import Draw, Draws
-from passk_jax.rollout import Answers
+from passk_jax.rollouts.dynamic_sampling import Draw, Draws
+from passk_jax.rollouts.sample_and_verify import Answers
 from passk_jax.run_log import RunLog
 from passk_jax.types import Problem, Verdicts
 from tests import tiny

@@ -6,9 +6,9 @@ from unittest import mock
 import pytest
 
 from passk_jax import setup as setup_lib
-from passk_jax.models import hf_config
 from passk_jax.models import tokenizer as tokenizers
-from passk_jax.models.families import family_of
+from passk_jax.models.families.table import family_of
+from passk_jax.models.hf import config as hf_config
 from tests import tiny
 
 

@@ -27,7 +27,7 @@ from passk_jax import config as config_lib
 from passk_jax import setup as setup_lib
 from passk_jax import sharding
 from passk_jax.config import ExperimentConfig
-from passk_jax.run_directory import prepare_workdir
+from passk_jax.runs.directory import prepare_workdir
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 

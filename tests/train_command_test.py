@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from passk_jax.checkpoint import Checkpoints
+from passk_jax.runs.checkpoints import Checkpoints
 from tests import tiny
 
 LAST = 40

@@ -10,8 +10,9 @@ from unittest import mock
 
 import pytest
 
-from passk_jax import checkpoint, train
-from passk_jax.checkpoint import Checkpoints
+from passk_jax import train
+from passk_jax.runs import checkpoints
+from passk_jax.runs.checkpoints import Checkpoints
 from tests import tiny
 
 
@@ -67,7 +68,7 @@ def test_a_disk_that_fills_up_stops_the_run_and_keeps_the_last_checkpoint(
     finished_run, tmp_path
 ):
     """At the last file of a checkpoint; checkpoint_test.py fills a real disk."""
-    write = checkpoint.atomic_write_text
+    write = checkpoints.atomic_write_text
 
     def write_until_full(path, text):
         if '4.saving' in str(path):
@@ -77,7 +78,7 @@ def test_a_disk_that_fills_up_stops_the_run_and_keeps_the_last_checkpoint(
     workdir = tiny.warm_copy(finished_run, tmp_path)
     message = r'checkpoints/4 could not be saved .*\[0, 2\].*No space left on device'
     with (
-        mock.patch.object(checkpoint, 'atomic_write_text', write_until_full),
+        mock.patch.object(checkpoints, 'atomic_write_text', write_until_full),
         pytest.raises(ValueError, match=message),
     ):
         tiny.run(tiny.make_config(), workdir)

@@ -11,11 +11,13 @@ from unittest import mock
 
 import pytest
 
-from passk_jax import checkpoint, digests, train, warm_start
-from passk_jax.checkpoint import Checkpoints
-from passk_jax.metric_writer import MetricWriter
+from passk_jax import train
+from passk_jax.initial import warm_start
+from passk_jax.rollouts.verification import Verifying
 from passk_jax.run_log import RunLog
-from passk_jax.verifying import Verifying
+from passk_jax.runs import checkpoints, digests
+from passk_jax.runs.checkpoints import Checkpoints
+from passk_jax.runs.metric_writer import MetricWriter
 from tests import tiny
 
 LAST = 5
@@ -133,7 +135,7 @@ KILLS = (
     # With a line of metrics written, and not yet the rollouts that belong to it.
     (MetricWriter, 'write_rollouts', 1),
     # With one checkpoint too many; with an evaluation's line, and not its records.
-    (checkpoint, '_remove', 1),
+    (checkpoints, '_remove', 1),
     (MetricWriter, 'write_evaluation', 3),
     (train, 'save', 2),
 )

@@ -9,12 +9,12 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
-from passk_jax import rewards, sampling, train
-from passk_jax.advantages import ESTIMATORS, make_estimator
-from passk_jax.checkpoint import Checkpoints
-from passk_jax.rollout import Answers
+from passk_jax import sampling, train
+from passk_jax.advantages import ESTIMATORS, make_estimator, rewards
+from passk_jax.rollouts.sample_and_verify import Answers
+from passk_jax.runs.checkpoints import Checkpoints
 from passk_jax.sampling import Purpose
-from passk_jax.tasks.maze import MazeTask
+from passk_jax.tasks.maze.task import MazeTask
 from passk_jax.types import Prompts, Rollouts, Verdicts
 from tests import tiny
 

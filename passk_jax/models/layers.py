@@ -6,7 +6,7 @@ or the next token of every rollout) or two, the prompts ``[P, 1, S]`` and the re
 
 With a ``stack`` the parameters have leading axes, for a scan to take apart: a layer is
 only called when it has none. Masters are kept in ``param_dtype`` and cast to ``dtype``
-at use (see masters.py for their gradients); norms and softmax are float32.
+at use (see master_weights.py for their gradients); norms and softmax are float32.
 """
 
 import functools
@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, Int
 from passk_jax.models import attention_kernels
 from passk_jax.models.arch import Arch
 from passk_jax.models.attention import KeyValues, attend_masked
-from passk_jax.models.masters import project, spread
+from passk_jax.models.master_weights import project, spread
 from passk_jax.models.rope import Turn, rotate
 from passk_jax.sharding import shard
 

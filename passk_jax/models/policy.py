@@ -29,7 +29,7 @@ from passk_jax.models.arch import Arch
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.attention_kernels import first_of_each
 from passk_jax.models.chunks import map_chunks
-from passk_jax.models.families import family_of
+from passk_jax.models.families.table import family_of
 from passk_jax.models.layers import AXES
 from passk_jax.models.rope import Rope
 from passk_jax.models.token_distribution import log_probs_and_entropies

@@ -17,7 +17,7 @@ import tokenizers
 import transformers
 from tokenizers import decoders, models, pre_tokenizers
 
-from passk_jax.models import hf_config
+from passk_jax.models.hf import config
 
 Tokenizer = transformers.PreTrainedTokenizerFast
 
@@ -80,8 +80,8 @@ def load_tokenizer(source: str) -> Tokenizer:
         ValueError: there is none, or it cannot be reached.
     """
     try:
-        directory = hf_config.source_directory(source, _TOKENIZER_FILES)
-        hf_config.read_json(directory / 'tokenizer.json')
+        directory = config.source_directory(source, _TOKENIZER_FILES)
+        config.read_json(directory / 'tokenizer.json')
         tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(directory)
     except (OSError, ValueError, KeyError) as e:
         raise ValueError(
@@ -102,10 +102,10 @@ def load_generation_config(source: str) -> transformers.GenerationConfig | None:
         ValueError: no such source, or a file that cannot be read.
     """
     name = 'generation_config.json'
-    path = hf_config.source_directory(source, [name]) / name
+    path = config.source_directory(source, [name]) / name
     if not path.exists():
         return None
-    fields = hf_config.read_json(path)
+    fields = config.read_json(path)
     return transformers.GenerationConfig.from_dict(fields)
 
 

@@ -37,7 +37,7 @@ from passk_jax.models.layers import (
     Streams,
     shard_streams,
 )
-from passk_jax.models.masters import (
+from passk_jax.models.master_weights import (
     for_each_shard,
     look_up,
     score_tokens,

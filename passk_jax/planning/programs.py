@@ -16,15 +16,16 @@ import jax
 from jax import numpy as jnp
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
-from passk_jax import learner, sharding
+from passk_jax import sharding
 from passk_jax.config import ExperimentConfig
+from passk_jax.learning import learner
 from passk_jax.models import policy as policies
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Cache, Policy
 from passk_jax.models.transformer import Prefix
 from passk_jax.planning.flops import decode_flops, model_flops
 from passk_jax.sampling import distribution, schedule
-from passk_jax.sampling.slots import PREFIX_AXES
+from passk_jax.sampling.scheduled.state import PREFIX_AXES
 from passk_jax.types import Prompts, Rollouts
 
 

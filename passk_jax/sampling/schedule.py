@@ -3,11 +3,11 @@
 Each prompt is run once. Then as many rollouts as the memory allows are decoded at one
 time; a rollout that ends makes place for one that waits; and when nothing waits any
 more, the rows that are left move together, into fewer and fewer. The device decodes
-(decoding.py) until there is something to decide; the host decides it (deciding.py, by
-the arithmetic of grid.py), every host the same; and the rows move (slots.py).
+(device.py) until there is something to decide; the host decides it (host.py, by
+the arithmetic of grid.py), every host the same; and the rows move (state.py).
 
 A rollout's tokens do not depend on any of this: its randomness is addressed. The plain
-loop (sampler.py) says what they are, and is what runs where there is nothing to gain.
+loop (plain_loop.py) says what they are, and runs where there is nothing to gain.
 """
 
 import dataclasses
@@ -21,9 +21,10 @@ from passk_jax import sharding
 from passk_jax.models import policy as policies
 from passk_jax.models.arch import Arch
 from passk_jax.models.policy import Params, Policy
-from passk_jax.sampling import deciding, grid, sampler
-from passk_jax.sampling.ended import OnEnded, gather
-from passk_jax.sampling.grid import Size, Work
+from passk_jax.sampling import plain_loop
+from passk_jax.sampling.scheduled import grid, host
+from passk_jax.sampling.scheduled.grid import Size, Work
+from passk_jax.sampling.scheduled.hand_over import OnEnded, gather
 from passk_jax.types import Prompts, Rollouts
 
 
@@ -74,7 +75,7 @@ def sample(
     Raises:
         ValueError: a setting is out of range, or not even one response fits.
     """
-    request = sampler.checked_request(
+    request = plain_loop.checked_request(
         policy,
         num_rollouts=num_rollouts,
         max_response_tokens=max_response_tokens,
@@ -93,13 +94,11 @@ def sample(
         max_cache_bytes=max_cache_bytes,
     )
     if _nothing_to_gain(work, first, num_prompts=P, num_rollouts=num_rollouts):
-        rollouts = sampler.run(policy, params, prompts, key, request)
+        rollouts = plain_loop.run(policy, params, prompts, key, request)
         if on_ended:
             on_ended(gather(rollouts, np.full((P, num_rollouts), True)))
         return rollouts
-    rollouts = deciding.decode(
-        policy, params, prompts, key, request, work, first, on_ended
-    )
+    rollouts = host.decode(policy, params, prompts, key, request, work, first, on_ended)
     return dataclasses.replace(rollouts, prompts=prompts)
 
 
@@ -114,7 +113,7 @@ def at_one_time(
 ) -> tuple[Work, Size]:
     """What a cell has to do, and what of it is decoded at one time, to begin with.
 
-    A cell is what one device has of the batch; see :mod:`passk_jax.sampling.grid`.
+    A cell is what one device has of the batch; see scheduled/grid.py.
 
     Args:
         arch: the policy's.
@@ -126,7 +125,7 @@ def at_one_time(
             have to wait and the mesh does not divide the batch, so that every device
             has all of it.
     """
-    sampler.check_counts(num_rollouts, max_response_tokens)
+    plain_loop.check_counts(num_rollouts, max_response_tokens)
     heads = sharding.local_size('kv_heads', arch.num_kv_heads)
     token_bytes = 2 * heads * arch.head_dim * jnp.dtype(arch.dtype).itemsize
     work = Work(

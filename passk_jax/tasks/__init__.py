@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from passk_jax.tasks.maze import MazeTask
+from passk_jax.tasks.maze.task import MazeTask
 from passk_jax.types import Problem, Verdict, Verdicts
 
 

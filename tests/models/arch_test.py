@@ -22,6 +22,6 @@ def test_impossible_sizes_and_unknown_names_are_refused(change, words):
 
 
 def test_what_the_config_may_say_of_remat_is_what_the_network_knows():
-    from passk_jax.config_checks import CHOICES
+    from passk_jax.config.checks import CHOICES
 
     assert CHOICES['model.remat'] == REMAT

@@ -7,7 +7,8 @@ import pytest
 from jax import numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
-from passk_jax import learner, sampling
+from passk_jax import sampling
+from passk_jax.learning import learner
 from passk_jax.models import policy as policies
 from passk_jax.planning import programs
 from passk_jax.planning.flops import program_flops

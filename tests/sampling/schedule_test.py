@@ -12,20 +12,13 @@ import pytest
 from benchmarks import lengths
 from passk_jax import sharding
 from passk_jax.models import policy as policies
-from passk_jax.sampling import (
-    Purpose,
-    deciding,
-    decoding,
-    grid,
-    sampler,
-    schedule,
-    step_key,
-)
-from passk_jax.sampling.deciding import Pace
-from passk_jax.sampling.grid import Size
+from passk_jax.sampling import Purpose, plain_loop, schedule, step_key
+from passk_jax.sampling.scheduled import device, grid, host
+from passk_jax.sampling.scheduled.grid import Size
+from passk_jax.sampling.scheduled.host import Pace
 from passk_jax.types import Prompts
 from tests.models import oracle
-from tests.sampling.sampler_independence_test import assert_same, select
+from tests.sampling.plain_loop_independence_test import assert_same, select
 
 # Long enough for three lengths of the cache, and 128 rows for several sizes.
 N, T = 16, 140
@@ -39,7 +32,7 @@ SETTINGS = {
 }
 
 
-ACCELERATORS = deciding._PACE_OF_ACCELERATORS
+ACCELERATORS = host._PACE_OF_ACCELERATORS
 
 
 def key(seed: int = 0) -> jax.Array:
@@ -50,20 +43,20 @@ def key(seed: int = 0) -> jax.Array:
 def decodings():
     """The :class:`Decoding` of every call that schedules, once it has ended."""
     found = []
-    finish = deciding.Decoding.finish
+    finish = host.Decoding.finish
 
     def watched(self, on_ended):
         finish(self, on_ended)
         found.append(self)
 
-    with mock.patch.object(deciding.Decoding, 'finish', watched):
+    with mock.patch.object(host.Decoding, 'finish', watched):
         yield found
 
 
 @contextlib.contextmanager
 def at(pace: Pace):
     """Another platform's pace."""
-    with mock.patch.dict(deciding._PACE, {jax.default_backend(): pace}):
+    with mock.patch.dict(host._PACE, {jax.default_backend(): pace}):
         yield
 
 
@@ -74,7 +67,7 @@ def run(policy, params, prompts, **changes):
 
 
 def plain(policy, params, prompts, **changes):
-    return sampler.sample(
+    return plain_loop.sample(
         policy, params, prompts, **{'key': key(), **SETTINGS, **changes}
     )
 
@@ -208,11 +201,11 @@ def test_geometric_lengths_cost_about_their_sum(small, prompts):
     assert found[0].row_steps <= 1.25 * int(have.lengths.sum())
 
 
-@pytest.mark.parametrize('pace', [deciding._PACE['cpu'], ACCELERATORS])
+@pytest.mark.parametrize('pace', [host._PACE['cpu'], ACCELERATORS])
 def test_other_lengths_compile_a_bounded_number_of_programs(small, prompts, pace):
     policy = dataclasses.replace(small[0], head_chunk_tokens=10 + pace.stride)
     few = select(prompts, slice(0, 2))
-    before = decoding.advance._cache_size()
+    before = device.advance._cache_size()
     with lengths.forced(lengths.log_normal), at(pace), decodings() as found:
         for seed in range(4):
             run(policy, small[1], few, key=key(seed), **LONG)
@@ -224,7 +217,7 @@ def test_other_lengths_compile_a_bounded_number_of_programs(small, prompts, pace
     rings = [grid.first_ring(256)]
     while rings[-1] < 256:
         rings.append(grid.next_ring(rings[-1], 256, times=pace.times))
-    compiled = decoding.advance._cache_size() - before
+    compiled = device.advance._cache_size() - before
     assert len(rings) <= compiled <= len(sizes) * len(rings)
     # At most so many whatever the lengths; an accelerator's take long.
     assert len(sizes) * len(rings) <= (30 if pace.stride == 1 else 6)

@@ -1,0 +1,392 @@
+"""The configuration as frozen dataclasses, and the one way in from a ConfigDict.
+
+``configs/*.py`` give an ``ml_collections.ConfigDict``; :func:`from_config_dict` turns
+it into :class:`ExperimentConfig`. The dataclasses have no defaults of their own: a
+forgotten, misspelt or mistyped key fails here, before a device is touched, and so
+does a value that :mod:`passk_jax.config.checks` rejects. Nothing else in the package
+sees a ConfigDict, and library functions take keywords or their own section, never the
+whole. What a task, an estimator or a model family accepts is checked where it is made.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from passk_jax.config import checks
+
+
+@dataclasses.dataclass(frozen=True)
+class ArchConfig:
+    """Sizes of a policy made from scratch; all 0 when ``model.source`` says them."""
+
+    num_layers: int
+    embed_dim: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    mlp_dim: int
+    rope_theta: float
+    norm_eps: float
+    tie_embeddings: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig:
+    """The policy network.
+
+    Attributes:
+        family: a name of ``models.families.FAMILIES``; ``''``: what the ``config.json``
+            of ``source`` says, which it must agree with otherwise.
+        source: Hugging Face directory or hub name that gives sizes, weights (if
+            ``init.kind == 'hf'``) and tokenizer; ``''``: sizes from ``arch``.
+        tokenizer: ``'characters'`` (built from the task's alphabet), ``'source'``
+            (that of ``model.source``), or a Hugging Face directory or hub name.
+        arch: sizes when ``source == ''``.
+        param_dtype: dtype of the master weights and the optimizer.
+        compute_dtype: dtype of the matrix products.
+        remat: what the backward pass recomputes: ``'none'`` (no matrix product),
+            ``'full'`` (each layer) or ``'attention'`` (each layer but its attention).
+        attention: of whole sequences: ``'plain'``, ``'splash'`` (TPU), ``'cudnn'``
+            (GPU) or ``'auto'`` (the platform's own where it can).
+        head_chunk_tokens: tokens whose logits exist on a device at one time in the
+            learner.
+    """
+
+    family: str
+    source: str
+    tokenizer: str
+    arch: ArchConfig
+    param_dtype: str
+    compute_dtype: str
+    remat: str
+    attention: str
+    head_chunk_tokens: int
+
+
+@dataclasses.dataclass(frozen=True)
+class MeshConfig:
+    """Devices along each mesh axis; one of them may be -1: all that are left.
+
+    Attributes:
+        data: replicas of the parameters, which share the prompts.
+        fsdp: shards of the parameters, which share the prompts too.
+        rollout: replicas of the parameters, which share each prompt's rollouts.
+        tensor: shards of heads, MLP and vocabulary.
+    """
+
+    data: int
+    fsdp: int
+    rollout: int
+    tensor: int
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerConfig:
+    """AdamW with a linear warm-up to a constant rate; ``max_grad_norm=0``: no clip."""
+
+    learning_rate: float
+    warmup_updates: int
+    b1: float
+    b2: float
+    eps: float
+    weight_decay: float
+    max_grad_norm: float
+
+
+@dataclasses.dataclass(frozen=True)
+class WarmStartConfig:
+    """Supervised training on the task's demonstrations before the RL.
+
+    Attributes:
+        steps: optimizer steps.
+        batch_size: demonstrations a step.
+        num_problems: training problems demonstrated; 0: all of them.
+        demonstrations: the task's kind of demonstration.
+        optimizer: of this stage alone.
+    """
+
+    steps: int
+    batch_size: int
+    num_problems: int
+    demonstrations: str
+    optimizer: OptimizerConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class InitConfig:
+    """Where the first policy comes from.
+
+    Attributes:
+        kind: ``'warm_start'``, ``'hf'`` (weights of ``model.source``),
+            ``'checkpoint'`` (parameters of another run) or ``'scratch'``.
+        checkpoint: the other run's workdir when ``kind == 'checkpoint'``, else ``''``.
+        warm_start: used when ``kind == 'warm_start'``.
+    """
+
+    kind: str
+    checkpoint: str
+    warm_start: WarmStartConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskConfig:
+    """The task by name; its own parameters are checked by the task itself."""
+
+    name: str
+    params: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig:
+    """Where problems are kept and how long a prompt may be.
+
+    Attributes:
+        dir: where prepared data sets live; ``''``: ``~/.cache/passk_jax``.
+        max_prompt_tokens: longest prompt.
+        overlong: ``'drop'`` (counted and reported) or ``'error'``.
+    """
+
+    dir: str
+    max_prompt_tokens: int
+    overlong: str
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplingConfig:
+    """Rollouts of the training steps.
+
+    Attributes:
+        num_rollouts: responses to each prompt.
+        max_response_tokens: limit of a response, in evaluation too.
+        temperature: divides the logits.
+        top_p, top_k: what is left of the distribution; 1 and 0 truncate nothing.
+        max_cache_bytes: keys and values of prompts and responses on a device, in
+            evaluation too; rollouts that do not fit wait for others to end, which
+            changes no token. 0: no limit.
+    """
+
+    num_rollouts: int
+    max_response_tokens: int
+    temperature: float
+    top_p: float
+    top_k: int
+    max_cache_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class AdvantageConfig:
+    """The estimator by name and every parameter any estimator has.
+
+    Attributes:
+        name: a name of ``advantages.ESTIMATORS``.
+        k: group size.
+        num_groups: groups drawn by bootstrap sampling; 0: as many as rollouts.
+        aggregation: bootstrap's ``'sum'`` over a response's groups (as printed) or
+            ``'mean'``.
+        easy_threshold: accuracy above which ``without_easy`` gives no advantage.
+        switch_threshold: accuracy at which ``piecewise`` changes curve.
+        high_entropy_fraction: share of problems that ``adaptive`` calls
+            high-exploration.
+    """
+
+    name: str
+    k: int
+    num_groups: int
+    aggregation: str
+    easy_threshold: float
+    switch_threshold: float
+    high_entropy_fraction: float
+
+
+@dataclasses.dataclass(frozen=True)
+class RewardConfig:
+    """Reward transforms; ``flip_wrong`` is the paper's Noise Rewards fraction."""
+
+    flip_wrong: float
+
+
+@dataclasses.dataclass(frozen=True)
+class LossConfig:
+    """The policy-gradient loss.
+
+    Attributes:
+        clip_low: epsilon_low; the ratio is clipped below at ``1 - clip_low``.
+        clip_high: epsilon_high.
+        aggregation: ``'token'`` (DAPO) or ``'sequence'`` (GRPO) mean.
+        entropy_coef: weight of the entropy bonus.
+        kl_coef: weight of the KL to the initial policy.
+        kl_estimator: ``'k1'``, ``'k2'`` or ``'k3'``.
+        mask_truncated: leave responses that the limit cut off out of the loss.
+        sampler_weight_cap: largest importance weight of a token, at least 1; 0: no
+            weights. It is the learner's probability of the token over that of the
+            distribution that it was drawn from, which differs by the sampler's
+            arithmetic and, with top-p or top-k, by the mass that these keep.
+    """
+
+    clip_low: float
+    clip_high: float
+    aggregation: str
+    entropy_coef: float
+    kl_coef: float
+    kl_estimator: str
+    mask_truncated: bool
+    sampler_weight_cap: float
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """The loop.
+
+    Attributes:
+        steps: rollout batches.
+        num_prompts: prompts a step.
+        mini_batch_prompts: prompts an update; divides ``num_prompts``.
+        micro_batch_prompts: prompts a forward and backward pass; divides
+            ``mini_batch_prompts``; changes memory, and of the result only rounding.
+        pack_sizes: sizes of a micro-batch that are compiled, at least 2, so that short
+            responses share rows; 0: a row each. Changes time, of compiling too, and of
+            the result only rounding.
+        dynamic_sampling_rounds: draws more a step, at most, for problems in place of
+            those without a signal; 0: every problem stays.
+    """
+
+    steps: int
+    num_prompts: int
+    mini_batch_prompts: int
+    micro_batch_prompts: int
+    pack_sizes: int
+    dynamic_sampling_rounds: int
+
+
+@dataclasses.dataclass(frozen=True)
+class EvalConfig:
+    """Evaluation; distinct from ``sampling`` because the paper's is.
+
+    Attributes:
+        every: steps between evaluations on ``split``; 0: never.
+        split: evaluated as training goes.
+        final_split: evaluated at step 0 and at the end; ``''``: none.
+        num_problems: of each split; 0: all.
+        num_responses: to each problem.
+        batch_size: problems sampled at one time.
+        temperature, top_p, top_k: of the evaluation's sampling.
+        bootstrap_samples: resamples of the problems behind each interval.
+    """
+
+    every: int
+    split: str
+    final_split: str
+    num_problems: int
+    num_responses: int
+    batch_size: int
+    temperature: float
+    top_p: float
+    top_k: int
+    bootstrap_samples: int
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointConfig:
+    """``every`` steps a checkpoint, of which the newest ``keep`` stay."""
+
+    every: int
+    keep: int
+
+
+@dataclasses.dataclass(frozen=True)
+class LogConfig:
+    """What the run directory gets besides metrics.
+
+    Attributes:
+        rollouts_every: steps between dumps of a whole step's rollouts; 0: never.
+        tensorboard: write TensorBoard files.
+        wandb_project: Weights & Biases project; ``''``: none.
+    """
+
+    rollouts_every: int
+    tensorboard: bool
+    wandb_project: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentConfig:
+    """A whole experiment; see the sections."""
+
+    name: str
+    seed: int
+    model: ModelConfig
+    mesh: MeshConfig
+    init: InitConfig
+    task: TaskConfig
+    data: DataConfig
+    sampling: SamplingConfig
+    advantage: AdvantageConfig
+    reward: RewardConfig
+    loss: LossConfig
+    optimizer: OptimizerConfig
+    train: TrainConfig
+    eval: EvalConfig
+    checkpoint: CheckpointConfig
+    log: LogConfig
+
+
+def from_config_dict(config: ConfigDict) -> ExperimentConfig:
+    """Turns a ConfigDict into the checked, frozen configuration.
+
+    Raises:
+        ValueError: an unknown, missing, mistyped or impossible value; the message
+            names the dotted key. Or it is no ConfigDict.
+    """
+    if not isinstance(config, ConfigDict):
+        try:
+            # ml_collections puts an object in place of a file that cannot be read,
+            # which says so when it is looked into.
+            getattr(config, 'lock', None)
+        except OSError as error:
+            raise ValueError(str(error)) from error
+        kind = type(config).__name__
+        raise ValueError(f'get_config() must return a ConfigDict; this one a {kind}')
+    return _checked(checks.build(ExperimentConfig, config.to_dict()))
+
+
+def from_json_dict(values: Mapping[str, Any]) -> ExperimentConfig:
+    """Reads what :func:`to_json` wrote; the result equals the one written.
+
+    Raises:
+        ValueError: as :func:`from_config_dict`.
+    """
+    return _checked(checks.build(ExperimentConfig, _lists_to_tuples(values)))
+
+
+def to_dict(config: ExperimentConfig) -> dict[str, Any]:
+    """The configuration as nested dicts."""
+    return dataclasses.asdict(config)
+
+
+def to_json(config: ExperimentConfig) -> str:
+    """The configuration as JSON text, in the order of the fields."""
+    return json.dumps(to_dict(config), indent=2) + '\n'
+
+
+def diff(a: ExperimentConfig, b: ExperimentConfig) -> tuple[str, ...]:
+    """Dotted keys whose values differ, sorted; empty for equal configurations."""
+    old, new = (checks.flatten(to_dict(config)) for config in (a, b))
+    absent = object()
+    keys = sorted(old.keys() | new.keys())
+    return tuple(k for k in keys if old.get(k, absent) != new.get(k, absent))
+
+
+def _checked(config: ExperimentConfig) -> ExperimentConfig:
+    checks.check(checks.flatten(to_dict(config)))
+    return config
+
+
+def _lists_to_tuples(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _lists_to_tuples(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return tuple(_lists_to_tuples(v) for v in value)
+    return value

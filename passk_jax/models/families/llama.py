@@ -1,0 +1,18 @@
+"""Llama 3, 3.1 and 3.2, and DeepSeek-R1-Distill-Llama: no bias, llama3 positions."""
+
+from passk_jax.models.families.family import Family
+
+FAMILY = Family(
+    model_type='llama',
+    architecture='LlamaForCausalLM',
+    qkv_bias=False,
+    qk_norm=False,
+    fixed={
+        'hidden_act': 'silu',
+        'attention_bias': False,
+        'attention_dropout': 0.0,
+        'mlp_bias': False,
+        # More than one sums in another order.
+        'pretraining_tp': 1,
+    },
+)

@@ -1,0 +1,22 @@
+"""The model families by the ``model_type`` of their ``config.json``."""
+
+from collections.abc import Mapping
+
+from passk_jax.models.families import llama, qwen2, qwen3
+from passk_jax.models.families.family import Family
+
+FAMILIES: Mapping[str, Family] = {
+    module.FAMILY.model_type: module.FAMILY for module in (llama, qwen2, qwen3)
+}
+
+
+def family_of(model_type: str) -> Family:
+    """The family of this ``model_type``.
+
+    Raises:
+        ValueError: there is none.
+    """
+    # What a file says may be of any kind, and a list is no key.
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
+        raise ValueError(f'{model_type=} is none of {sorted(FAMILIES)}')
+    return FAMILIES[model_type]

@@ -1,0 +1,346 @@
+"""``config.json`` of a Hugging Face model and our architecture, in both directions.
+
+1. :func:`arch_from_hf` reads a file and refuses every field whose meaning the network
+   would not honour; no field is read past silently. What an older or newer spelling
+   means, and what an absent field stands for, is transformers' own answer.
+2. :func:`position_limit` says how long a sequence the model can address.
+3. :func:`hf_config_fields` writes the file of a policy made from scratch.
+
+What differs between families is in their files (qwen2.py and so on). The weights are
+the business of weights.py and save.py. Nothing here needs torch.
+"""
+
+import copy
+import json
+import pathlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from huggingface_hub import snapshot_download
+from transformers import AutoConfig, PreTrainedConfig
+
+from passk_jax.models.arch import Arch
+from passk_jax.models.families.family import Family
+from passk_jax.models.families.table import family_of
+from passk_jax.models.hf import rope as hf_rope
+from passk_jax.models.rope import Rope
+
+# Fields that become the architecture, or say which it is.
+_READ_FIELDS = frozenset(
+    {
+        'architectures',
+        'head_dim',
+        'hidden_size',
+        'intermediate_size',
+        'layer_types',
+        'max_position_embeddings',
+        'model_type',
+        'num_attention_heads',
+        'num_hidden_layers',
+        'num_key_value_heads',
+        'rms_norm_eps',
+        'rope_parameters',
+        'rope_scaling',
+        'rope_theta',
+        'tie_word_embeddings',
+        'vocab_size',
+    }
+)
+
+# Sizes for which transformers would put those of a model of its own choice.
+_REQUIRED_FIELDS = (
+    'hidden_size',
+    'intermediate_size',
+    'num_attention_heads',
+    'num_hidden_layers',
+    'vocab_size',
+)
+
+# Fields without influence on logits in any family: notes, token ids (the tokenizer's
+# business), initialisation.
+_INERT_FIELDS = frozenset(
+    {
+        '_attn_implementation_autoset',
+        '_name_or_path',
+        'bos_token_id',
+        'dtype',
+        'eos_token_id',
+        'id2label',
+        'initializer_range',
+        'label2id',
+        'output_attentions',
+        'output_hidden_states',
+        'pad_token_id',
+        'return_dict',
+        'torch_dtype',
+        'transformers_version',
+        'use_cache',
+    }
+)
+
+
+def arch_from_hf(
+    source: str | Mapping[str, Any],
+    *,
+    param_dtype: str,
+    compute_dtype: str,
+    remat: str,
+    attention: str,
+    family: str = '',
+) -> Arch:
+    """The architecture that a Hugging Face ``config.json`` describes.
+
+    Args:
+        source: a directory, a hub name (fetched through the hub's cache), or the
+            fields themselves, where there is no file.
+        param_dtype: dtype of the master weights, whatever the file's.
+        compute_dtype: dtype of the matrix products.
+        remat, attention: of :class:`Arch`.
+        family: the ``model_type`` that the file must have; ``''``: any we know.
+
+    Raises:
+        ValueError: no such source, another family, a size that is absent, or a field
+            that the network does not honour.
+    """
+    path, fields = _read(source)
+    if family and fields.get('model_type') != family:
+        raise ValueError(
+            f'{path}: model_type={fields.get("model_type")!r} is not model.{family=}'
+        )
+    return _arch(
+        path,
+        fields,
+        param_dtype=param_dtype,
+        dtype=compute_dtype,
+        remat=remat,
+        attention=attention,
+    )
+
+
+def position_limit(source: str | Mapping[str, Any]) -> int:
+    """Tokens of the longest sequence that the model of this source addresses.
+
+    Args:
+        source: as of :func:`arch_from_hf`.
+
+    Returns:
+        Tokens, prompt and response together.
+
+    Raises:
+        ValueError: as :func:`arch_from_hf`.
+    """
+    path, fields = _read(source)
+    config = _checked(path, fields)
+    stated = config.max_position_embeddings
+    return hf_rope.addressed(_rope(path, config), max_positions=stated)
+
+
+def check_positions(source: str, *, num_tokens: int) -> None:
+    """Raises ValueError if the model cannot address a sequence of ``num_tokens``."""
+    limit = position_limit(source)
+    if limit < num_tokens:
+        raise ValueError(
+            f'a prompt and its response may have {num_tokens} tokens together, but '
+            f'model.source={source!r} addresses {limit}: lower data.max_prompt_tokens '
+            'or sampling.max_response_tokens, or give its config.json a rope scaling'
+        )
+
+
+def hf_config_fields(
+    arch: Arch,
+    family: Family,
+    *,
+    dtype: str,
+    max_positions: int,
+    eos_token_ids: Sequence[int],
+    pad_token_id: int | None,
+) -> dict[str, Any]:
+    """The ``config.json`` of a policy that was made from scratch.
+
+    Rope is spelled as before transformers 5, which every version and vLLM read.
+
+    Args:
+        arch: the architecture.
+        family: whose parts it has.
+        dtype: of the weights that lie beside the file.
+        max_positions: tokens of the longest sequence the policy addresses.
+        eos_token_ids: tokens that end a response.
+        pad_token_id: of the tokenizer; ``None`` if it has none.
+
+    Raises:
+        ValueError: transformers has no such model: it refuses the fields, or they
+            mean another architecture to it.
+    """
+    rope = arch.rope
+    ids = list(eos_token_ids)
+    fields = {
+        'architectures': [family.architecture],
+        'model_type': family.model_type,
+        **family.fixed,
+        'vocab_size': arch.vocab_size,
+        'num_hidden_layers': arch.num_layers,
+        'hidden_size': arch.embed_dim,
+        'num_attention_heads': arch.num_heads,
+        'num_key_value_heads': arch.num_kv_heads,
+        'head_dim': arch.head_dim,
+        'intermediate_size': arch.mlp_dim,
+        'max_position_embeddings': hf_rope.stated_positions(
+            rope, num_tokens=max_positions
+        ),
+        'rms_norm_eps': arch.norm_eps,
+        'rope_theta': rope.theta,
+        'tie_word_embeddings': arch.tie_embeddings,
+        'torch_dtype': dtype,
+        'use_cache': True,
+        'bos_token_id': None,
+        'eos_token_id': ids[0] if len(ids) == 1 else ids,
+        'pad_token_id': pad_token_id,
+    }
+    if scaling := hf_rope.rope_scaling(rope):
+        fields['rope_scaling'] = scaling
+    meant = _arch(
+        pathlib.Path('config.json'),
+        fields,
+        param_dtype=arch.param_dtype,
+        dtype=arch.dtype,
+        remat=arch.remat,
+        attention=arch.attention,
+    )
+    if meant != arch:
+        raise ValueError(
+            f'{arch} is no {family.model_type} model; the nearest that config.json can '
+            f'say is {meant}'
+        )
+    return fields
+
+
+def source_directory(source: str, patterns: Iterable[str]) -> pathlib.Path:
+    """The local directory of a source, fetched from the hub where it is no path.
+
+    Args:
+        source: a directory or a hub name.
+        patterns: of the files that are wanted, for the hub.
+
+    Raises:
+        ValueError: neither a directory nor a hub name, or the hub does not give it.
+    """
+    path = pathlib.Path(source).expanduser()
+    if source and path.is_dir():
+        return path
+    if not re.fullmatch(r'[\w-][\w.-]*(/[\w-][\w.-]*)?', source):
+        raise ValueError(f'model source {source!r} is no directory and no hub name')
+    try:
+        return pathlib.Path(snapshot_download(source, allow_patterns=list(patterns)))
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f'model source {source!r} is no directory, and the hub does not give it: '
+            f'{error}'
+        ) from error
+
+
+def read_json(path: pathlib.Path) -> dict[str, Any]:
+    """The JSON object in a file; ValueError if there is none."""
+    if not path.is_file():
+        raise ValueError(f'{path.parent} has no {path.name}')
+    try:
+        value = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f'{path} is no JSON: {error}') from error
+    if not isinstance(value, dict):
+        raise ValueError(f'{path} is no JSON object')
+    return value
+
+
+def _read(source: str | Mapping[str, Any]) -> tuple[pathlib.Path, dict[str, Any]]:
+    if isinstance(source, Mapping):
+        return pathlib.Path('config.json'), dict(source)
+    path = source_directory(source, ['config.json']) / 'config.json'
+    return path, read_json(path)
+
+
+def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
+    """The architecture of a file's fields, with what the file does not decide."""
+    config = _checked(path, fields)
+    family = family_of(config.model_type)
+    rope = _rope(path, config)
+    heads = config.num_attention_heads
+    try:
+        return Arch(
+            vocab_size=config.vocab_size,
+            num_layers=config.num_hidden_layers,
+            embed_dim=config.hidden_size,
+            num_heads=heads,
+            num_kv_heads=config.num_key_value_heads,
+            head_dim=getattr(config, 'head_dim', None) or config.hidden_size // heads,
+            mlp_dim=config.intermediate_size,
+            rope=rope,
+            norm_eps=config.rms_norm_eps,
+            tie_embeddings=config.tie_word_embeddings,
+            qkv_bias=family.qkv_bias,
+            qk_norm=family.qk_norm,
+            **ours,
+        )
+    except ValueError as error:
+        raise ValueError(f'{path}: {error}') from error
+
+
+def _checked(path: pathlib.Path, fields: dict[str, Any]) -> PreTrainedConfig:
+    """transformers' reading of the fields, once nothing in them is left unhonoured."""
+    try:
+        family = family_of(fields.get('model_type'))
+    except ValueError as error:
+        raise ValueError(f'{path}: {error}') from error
+    known = _READ_FIELDS | _INERT_FIELDS | family.inert | family.fixed.keys()
+    if unknown := fields.keys() - known:
+        shown = ', '.join(f'{key}={fields[key]!r}' for key in sorted(unknown))
+        raise ValueError(f'{path}: fields that passk_jax does not know: {shown}')
+    if absent := [name for name in _REQUIRED_FIELDS if not fields.get(name)]:
+        shown = ', '.join(f'{name}={fields.get(name)!r}' for name in absent)
+        raise ValueError(f'{path}: every size must be stated; {shown}')
+    named = fields.get('architectures') or [family.architecture]
+    if named != [family.architecture]:
+        raise ValueError(
+            f'{path}: architectures={named!r}; of {family.model_type} only '
+            f'{family.architecture!r} is supported'
+        )
+    _check_rope_is_said_once(path, fields)
+    try:
+        # A copy, because it writes into the rope's fields.
+        config = AutoConfig.for_model(**copy.deepcopy(fields))
+    except Exception as error:  # Its validation raises several classes of its own.
+        raise ValueError(f'{path}: transformers refuses it: {error}') from error
+    # After that, for values that the file leaves to transformers' defaults too.
+    for key, only in family.fixed.items():
+        value = getattr(config, key, only)
+        if value != only:
+            raise ValueError(f'{path}: {key}={value!r}; only {only!r} is supported')
+    layers = getattr(config, 'layer_types', None) or ['full_attention']
+    if set(layers) != {'full_attention'}:
+        raise ValueError(
+            f'{path}: layer_types={layers!r}; only full_attention is supported'
+        )
+    return config
+
+
+def _check_rope_is_said_once(path: pathlib.Path, fields: dict[str, Any]) -> None:
+    """The spellings may not contradict each other: transformers reads but one."""
+    old, new = fields.get('rope_scaling'), fields.get('rope_parameters')
+    for name, value in (('rope_scaling', old), ('rope_parameters', new)):
+        if value is not None and not isinstance(value, Mapping):
+            raise ValueError(f'{path}: {name}={value!r} must be an object or null')
+    if old and new:
+        raise ValueError(f'{path}: both rope_scaling and rope_parameters are given')
+    inner, outer = (old or new or {}).get('rope_theta'), fields.get('rope_theta')
+    if inner is not None and outer is not None and inner != outer:
+        raise ValueError(f'{path}: rope_theta is {outer} and, in the rope, {inner}')
+
+
+def _rope(path: pathlib.Path, config: PreTrainedConfig) -> Rope:
+    """The rope of a config, in the one spelling that transformers makes of all."""
+    try:
+        return hf_rope.read_rope(
+            config.rope_parameters, max_positions=config.max_position_embeddings
+        )
+    except ValueError as error:
+        raise ValueError(f'{path}: {error}') from error

@@ -1,0 +1,149 @@
+"""The rotary positions of a ``config.json`` and our :class:`Rope`, both ways.
+
+1. :func:`read_rope` takes the fields as transformers spells them after reading a file,
+   old or new, and refuses a kind or a field that would not be honoured;
+2. :func:`rope_scaling` writes them as before transformers 5, which all versions and
+   vLLM read;
+3. :func:`addressed` and :func:`stated_positions` convert between the longest sequence
+   and ``max_position_embeddings``, which kinds count differently.
+
+Files are the business of config.py, angles of models/rope.py.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from passk_jax.models.rope import KINDS, Rope
+
+# Kind of rope -> its fields besides rope_theta, as transformers checks them.
+_FIELDS = {
+    'default': (),
+    'linear': ('factor',),
+    'llama3': (
+        'factor',
+        'original_max_position_embeddings',
+        'low_freq_factor',
+        'high_freq_factor',
+    ),
+    'yarn': (
+        'factor',
+        'original_max_position_embeddings',
+        'beta_fast',
+        'beta_slow',
+        'truncate',
+        'attention_factor',
+        'mscale',
+        'mscale_all_dim',
+    ),
+}
+assert tuple(_FIELDS) == KINDS
+
+
+def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
+    """The rope that transformers' ``rope_parameters`` mean.
+
+    Args:
+        stated: the fields, the defaults that transformers adds among them.
+        max_positions: ``max_position_embeddings``, which yarn may refer to.
+
+    Raises:
+        ValueError: an unsupported kind, a field that its kind does not use, or a value
+            that makes no rope.
+    """
+    fields = dict(stated)
+    # Absent where each type of layer has its own.
+    kind = fields.pop('rope_type', None)
+    # The spelling of old, which transformers keeps beside the new one.
+    old = fields.pop('type', kind)
+    if kind not in KINDS or old != kind:
+        raise ValueError(f'rope {stated!r}; only rope types {KINDS} are supported')
+    theta = fields.pop('rope_theta', None)
+    if unknown := fields.keys() - set(_FIELDS[kind]):
+        raise ValueError(
+            f'rope {stated!r} has {sorted(unknown)}, which {kind!r} does not use; it '
+            f'uses {_FIELDS[kind]}'
+        )
+    try:
+        if kind == 'yarn':
+            return _yarn(fields, theta, max_positions)
+        return Rope(
+            kind=kind,
+            theta=float(theta),
+            factor=float(fields.get('factor', 1.0)),
+            original_max_positions=fields.get('original_max_position_embeddings', 0),
+            low_freq_factor=float(fields.get('low_freq_factor', 1.0)),
+            high_freq_factor=float(fields.get('high_freq_factor', 1.0)),
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(f'rope {stated!r}: {error}') from error
+
+
+def rope_scaling(rope: Rope) -> dict[str, Any] | None:
+    """The fields of ``rope_scaling``; ``None`` for the default rope."""
+    if rope.kind == 'default':
+        return None
+    fields = {
+        'rope_type': rope.kind,
+        'factor': rope.factor,
+        'original_max_position_embeddings': rope.original_max_positions,
+        'low_freq_factor': rope.low_freq_factor,
+        'high_freq_factor': rope.high_freq_factor,
+        'beta_fast': rope.beta_fast,
+        'beta_slow': rope.beta_slow,
+        'truncate': rope.truncate,
+        'attention_factor': rope.attention_factor,
+    }
+    kept = ('rope_type', *_FIELDS[rope.kind])
+    return {name: value for name, value in fields.items() if name in kept}
+
+
+def addressed(rope: Rope, *, max_positions: int) -> int:
+    """Tokens of the longest sequence, of a file's ``max_position_embeddings``.
+
+    Linear scaling leaves the field as it was before (the model addresses ``factor``
+    times as many); llama3 and yarn state the stretched length. Yarn configs of old
+    leave it as it was too, so of yarn the larger of it and ``factor *
+    original_max_position_embeddings`` counts.
+    """
+    if rope.kind == 'linear':
+        return math.floor(max_positions * rope.factor)
+    if rope.kind == 'yarn':
+        stretched = math.floor(rope.original_max_positions * rope.factor)
+        return max(max_positions, stretched)
+    return max_positions
+
+
+def stated_positions(rope: Rope, *, num_tokens: int) -> int:
+    """``max_position_embeddings`` of a model that addresses ``num_tokens``."""
+    return math.ceil(num_tokens / rope.factor) if rope.kind == 'linear' else num_tokens
+
+
+def _yarn(fields: Mapping[str, Any], theta: float, max_positions: int) -> Rope:
+    """Yarn with the defaults of ``_compute_yarn_parameters`` in transformers."""
+    original = fields['original_max_position_embeddings']
+    factor = fields['factor']
+    if factor is None:
+        factor = max_positions / original
+    attention_factor = fields.get('attention_factor')
+    if attention_factor is None:
+        above, below = fields.get('mscale'), fields.get('mscale_all_dim')
+        if above and below:
+            attention_factor = _mscale(factor, above) / _mscale(factor, below)
+        else:
+            attention_factor = _mscale(factor, 1.0)
+    return Rope(
+        kind='yarn',
+        theta=float(theta),
+        factor=float(factor),
+        original_max_positions=original,
+        # There 0 and null are the defaults; but a null truncate is a false one.
+        beta_fast=float(fields.get('beta_fast') or 32),
+        beta_slow=float(fields.get('beta_slow') or 1),
+        truncate=bool(fields.get('truncate', True)),
+        attention_factor=float(attention_factor),
+    )
+
+
+def _mscale(factor: float, weight: float) -> float:
+    return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1.0

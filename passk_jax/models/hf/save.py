@@ -1,0 +1,271 @@
+"""Our parameters to safetensors as transformers and vLLM read them.
+
+1. :func:`check_new` says at once, before anything is read or computed, whether a
+   directory can be made under a name;
+2. :func:`new_directory` makes it, so that it appears under its name only when all of it
+   is written;
+3. :func:`write_params` puts the parameters into as many files as they need: tensor by
+   tensor they are cast and gathered by all hosts, file by file written by process 0.
+
+Names and layouts are those of :data:`hf_weights.TENSORS`. ``config.json`` is the
+business of config.py, and what else belongs to a model of export.py.
+"""
+
+import contextlib
+import functools
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from absl import logging
+from jax import numpy as jnp
+from jax.sharding import NamedSharding
+from safetensors.numpy import save_file
+
+from passk_jax.models.hf.weights import TENSORS, Tensor
+from passk_jax.models.policy import LAYERS, Params, Policy
+from passk_jax.sharding import replicated
+
+DTYPES = ('bfloat16', 'float32')
+"""Dtypes that can be written."""
+
+# A tensor: its name, the parameter, and the layer of it, if it is stacked.
+_Item = tuple[str, str, int | None]
+
+
+_UNFINISHED = '.unfinished'
+
+
+def check_new(directory: str | os.PathLike[str]) -> None:
+    """Checks that :func:`new_directory` can make this directory; changes nothing.
+
+    It asks JAX for nothing, so it may be called before processes have found each other.
+
+    Raises:
+        ValueError: there is something under its name already, a directory cannot get
+            this name, or nothing can be written where it is to be.
+    """
+    path = _resolved(directory)
+    _check_free(path)
+    with _as_value_error(f'{path} cannot be made'):
+        # The nearest directory there is: those between would be made in it.
+        above = next(each for each in path.parents if each.exists())
+        tempfile.TemporaryFile(dir=above).close()
+
+
+@contextlib.contextmanager
+def new_directory(directory: str | os.PathLike[str]) -> Iterator[pathlib.Path | None]:
+    """A directory to fill, which gets its name once the block has ended well.
+
+    Until then it lies beside it, as ``.<name>.<random>.unfinished``. A block that
+    raises leaves nothing; one that is killed leaves that, and the next one says so.
+
+    Every process enters; process 0 alone looks, makes, names and removes, because a
+    late process may find the directory finished.
+
+    Yields:
+        Where process 0 is to write; ``None`` to the others.
+
+    Raises:
+        ValueError: as :func:`check_new`; or all is written and could not get its name,
+            then it stays, and the message says where.
+    """
+    if jax.process_index():
+        yield None
+        return
+    path = _resolved(directory)
+    _check_free(path)
+    with _as_value_error(f'{path} cannot be made'):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _warn_of_unfinished(path)
+        # Beside it, because only inside a file system a rename is one step.
+        temporary = pathlib.Path(
+            tempfile.mkdtemp(_UNFINISHED, f'.{path.name}.', path.parent)
+        )
+    logging.info('writing to %s until all of it is there', temporary)
+    try:
+        yield temporary
+    except BaseException:
+        shutil.rmtree(temporary)
+        raise
+    what = f'all is written and stays in {temporary}, which could not become {path}'
+    with _as_value_error(what):
+        _let_others_read(temporary, 0o777)
+        temporary.replace(path)
+
+
+def _resolved(directory: str | os.PathLike[str]) -> pathlib.Path:
+    """Where a directory of this name is: a link is no directory, what it names is."""
+    return pathlib.Path(os.path.realpath(pathlib.Path(directory).expanduser()))
+
+
+def _check_free(path: pathlib.Path) -> None:
+    """Raises ValueError if a directory cannot be put under this name."""
+    with _as_value_error(f'{path} cannot be read'):
+        mounted = path.is_mount()
+        # Links that go round in a circle lead nowhere, and still are there.
+        taken = os.path.lexists(path) and (not path.is_dir() or any(path.iterdir()))
+    if mounted:
+        raise ValueError(
+            f'{path} is a mount point, which nothing can replace: name a new directory '
+            'in it'
+        )
+    if taken:
+        raise ValueError(f'{path} exists and is no empty directory: choose another')
+
+
+def _warn_of_unfinished(path: pathlib.Path) -> None:
+    """Names what was left behind by a process that was killed while it wrote."""
+    name = re.compile(re.escape(f'.{path.name}.') + r'[^.]+' + re.escape(_UNFINISHED))
+    for each in sorted(path.parent.iterdir()):
+        if name.fullmatch(each.name):
+            logging.warning(
+                '%s was left by a process that was killed, unless one is writing it '
+                'now: delete it',
+                each,
+            )
+
+
+@contextlib.contextmanager
+def _as_value_error(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(f'{what}: {error}') from error
+
+
+def _let_others_read(path: pathlib.Path, mode: int) -> None:
+    """The usual permissions, of what was made private; a model is read by others."""
+    umask = os.umask(0)
+    os.umask(umask)
+    path.chmod(mode & ~umask)
+
+
+def write_params(
+    policy: Policy,
+    params: Params,
+    directory: pathlib.Path | None,
+    *,
+    dtype: str,
+    max_shard_bytes: int,
+) -> None:
+    """Writes ``model.safetensors``, or its parts and their index.
+
+    Every process calls it, because all take part in gathering a tensor; process 0
+    writes. It has the tensors of one file at a time, a device one whole tensor. Tied
+    embeddings are written once.
+
+    Args:
+        policy: the policy.
+        params: its parameters, sharded as they may be.
+        directory: where to; it exists. Only process 0 needs one.
+        dtype: one of :data:`DTYPES`; rounded to the nearest.
+        max_shard_bytes: of the tensors of a file; one that is larger has a file of its
+            own.
+
+    Raises:
+        ValueError: an unknown dtype, no room in a file, or parameters that are not
+            those that are trained.
+    """
+    if unknown := params.keys() - TENSORS.keys():
+        raise ValueError(f'{sorted(unknown)} are none of {list(TENSORS)}')
+    if dtype not in DTYPES:
+        raise ValueError(f'{dtype=} is none of {DTYPES}')
+    if max_shard_bytes < 1:
+        raise ValueError(f'{max_shard_bytes=} must be positive')
+    width = jnp.dtype(dtype).itemsize
+    files = _divided(policy, params, max_elements=max_shard_bytes // width)
+    weight_map = {}
+    for i, items in enumerate(files):
+        name = 'model.safetensors'
+        if len(files) > 1:
+            name = f'model-{i + 1:05d}-of-{len(files):05d}.safetensors'
+        weight_map |= {tensor: name for tensor, _, _ in items}
+        tensors = _gather_all(params, items, dtype)
+        if jax.process_index() == 0:
+            # Loaders ask whose layout it is.
+            save_file(tensors, directory / name, metadata={'format': 'pt'})
+            _let_others_read(directory / name, 0o666)
+        # The next file's would come on top of them.
+        del tensors
+    count = sum(x.size for x in params.values())
+    if len(files) > 1 and jax.process_index() == 0:
+        index = {'metadata': {'total_size': count * width}, 'weight_map': weight_map}
+        text = json.dumps(index, indent=2) + '\n'
+        (directory / 'model.safetensors.index.json').write_text(text)
+    logging.info('wrote %d parameters as %s; files: %d', count, dtype, len(files))
+
+
+def _divided(policy: Policy, params: Params, *, max_elements: int) -> list[list[_Item]]:
+    """The tensors of each file, in the order of the network."""
+    rows = [(name, row) for name, row in TENSORS.items() if name in params]
+    layers: list[_Item] = [
+        (row.name.format(i), name, i)
+        for i in range(policy.arch.num_layers)
+        for name, row in rows
+        if name.startswith(LAYERS)
+    ]
+    apart = [
+        (row.name, name, None) for name, row in rows if not name.startswith(LAYERS)
+    ]
+    # The token table, the layers, the last norm and the head.
+    items = [*apart[:1], *layers, *apart[1:]]
+    files: list[list[_Item]] = [[]]
+    room = max_elements
+    for item in items:
+        size = math.prod(_stored_shape(params, item))
+        if files[-1] and size > room:
+            files.append([])
+            room = max_elements
+        files[-1].append(item)
+        room -= size
+    return files
+
+
+def _stored_shape(params: Params, item: _Item) -> tuple[int, ...]:
+    _, name, layer = item
+    shape = params[name].shape
+    return TENSORS[name].shape(shape if layer is None else shape[1:])
+
+
+def _gather_all(
+    params: Params, items: Sequence[_Item], dtype: str
+) -> dict[str, np.ndarray]:
+    """The tensors of a file, gathered one by one; empty but on process 0."""
+    tensors = {}
+    for tensor, name, layer in items:
+        whole = _gather(params[name], TENSORS[name], layer, dtype)
+        if jax.process_index() == 0:
+            tensors[tensor] = np.asarray(whole.addressable_data(0))
+    return tensors
+
+
+def _gather(x: jax.Array, tensor: Tensor, layer: int | None, dtype: str) -> jax.Array:
+    """The tensor that is stored of a parameter, whole on every device."""
+    sharding = x.sharding
+    if isinstance(sharding, NamedSharding):
+        sharding = replicated(sharding.mesh)
+    stored = _stored(sharding, tensor.dims, dtype)
+    return stored(x) if layer is None else stored(x, np.int32(layer))
+
+
+@functools.cache
+def _stored(sharding: Any, dims: tuple[tuple[int, ...], ...], dtype: str) -> Any:
+    """A function to a stored tensor; compiled once for all layers."""
+
+    def stored(x: jax.Array, layer: jax.Array | None = None) -> jax.Array:
+        if layer is not None:
+            x = jax.lax.dynamic_index_in_dim(x, layer, keepdims=False)
+        shape = Tensor('', dims).shape(x.shape)
+        order = [d for group in dims for d in group]
+        return x.astype(dtype).transpose(order).reshape(shape)
+
+    return jax.jit(stored, out_shardings=sharding)

@@ -1,0 +1,220 @@
+"""The report's HTML around its charts: page, style, tables, responses.
+
+Everything that a policy or a data set wrote is escaped here. The page loads nothing:
+one style sheet, inline SVG, no script.
+"""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from passk_jax.report.run_data import Row, Run, categories_of, ks_of
+from passk_jax.tasks.maze.drawing import DRAWINGS
+
+_MOST_TEXT = 4000
+_SHORT_TEXT = 60
+
+STYLE = """
+:root{color-scheme:light dark;--page:#f6f7f9;--card:#fff;--text:#1d2433;--soft:#667085;
+--edge:#e3e7ee;--wall:#3d4759;--floor:#fbfcfd;--right:#2b9e4b;--wrong:#e8590c}
+@media(prefers-color-scheme:dark){:root{--page:#12151b;--card:#1b2029;--text:#e6e9ef;
+--soft:#98a2b3;--edge:#2d3440;--wall:#0b0d12;--floor:#39424f;--right:#4cc36c;
+--wrong:#ff8a4c}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--page);color:var(--text);
+font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
+main{max-width:1240px;margin:0 auto;padding:28px 20px 60px}
+h1{font-size:28px;margin:0;letter-spacing:-.02em}
+h2{font-size:19px;margin:38px 0 12px}
+h3{font-size:15px;margin:22px 0 8px;color:var(--soft);font-weight:600}
+p.lead{margin:4px 0 14px;color:var(--soft)}
+.card p{margin:0 0 10px}
+.chips{display:flex;flex-wrap:wrap;gap:8px}
+.chips span{background:var(--card);border:1px solid var(--edge);border-radius:8px;
+padding:4px 10px}
+.chips b{font-weight:600}.chips i{font-style:normal;color:var(--soft);margin-right:6px}
+.grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(340px,1fr));gap:14px}
+.card,.chart{background:var(--card);border:1px solid var(--edge);border-radius:12px;
+padding:14px 16px;margin:0}
+.chart figcaption{font-weight:600;margin-bottom:2px}
+.chart svg{width:100%;height:auto;display:block}
+.chart text{font-size:10.5px;fill:var(--soft)}
+.chart .grid{stroke:var(--edge)}.chart .axis{stroke:var(--soft)}
+.legend{display:flex;flex-wrap:wrap;gap:2px 12px;font-size:12px;color:var(--soft);
+min-height:22px;margin-bottom:4px}
+.legend i{display:inline-block;width:18px;border-top:3px solid;margin-right:5px;
+vertical-align:middle}
+.legend i.dashed{border-top-style:dashed}
+.empty{color:var(--soft);text-align:center;padding:60px 0;margin:0}
+.scroll{overflow-x:auto}
+table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
+th,td{padding:6px 12px;text-align:right;border-bottom:1px solid var(--edge);
+white-space:nowrap}
+th{font-weight:600;color:var(--soft);font-size:13px}
+th:first-child,td:first-child{text-align:left}
+tr:last-child td{border-bottom:0}
+tr.all td{font-weight:600}
+td small{display:block;font-weight:400;color:var(--soft);font-size:12px}
+.up{color:var(--right)}.down{color:var(--wrong)}
+.problem{margin-bottom:14px}
+.problem header{display:flex;flex-wrap:wrap;gap:4px 16px;align-items:baseline;
+margin-bottom:10px}
+.problem header b{font-size:15px}.problem header span{color:var(--soft)}
+.responses{display:grid;grid-template-columns:repeat(auto-fill,minmax(165px,1fr));
+gap:14px}
+.responses.texts{grid-template-columns:repeat(auto-fill,minmax(340px,1fr))}
+.responses figure{margin:0;min-width:0}
+.responses figcaption{font-size:12.5px;color:var(--soft);margin-top:5px;line-height:1.4}
+.responses .tag{font-weight:600}
+.tag.right{color:var(--right)}.tag.wrong{color:var(--wrong)}
+.maze{display:block;width:100%;height:auto;border-radius:6px}
+.maze .floor{fill:var(--floor)}.maze .wall{fill:var(--wall)}
+.maze .start{fill:#5c7cfa}.maze .end{fill:#d6a50b}
+.maze text{font:700 10.5px system-ui,sans-serif;fill:#fff}
+.maze .path,.maze .cross{fill:none;stroke-width:3.4;stroke-linecap:round;
+stroke-linejoin:round}
+.maze.right .path{stroke:var(--right)}.maze.wrong .path{stroke:var(--wrong)}
+.maze.right .tip{fill:var(--right)}.maze.wrong .tip{fill:var(--wrong)}
+.maze .cross{stroke:#e03131;stroke-width:3}
+code,pre{font:12px/1.45 ui-monospace,SFMono-Regular,Menlo,monospace}
+code{overflow-wrap:anywhere;color:var(--text)}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:6px 0 0;max-height:420px;
+overflow:auto}
+summary{cursor:pointer;color:var(--soft)}
+footer{margin-top:40px;color:var(--soft);font-size:13px}
+"""
+
+
+def page(title: str, body: str) -> str:
+    """A whole document."""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n'
+        f'<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n'
+    )
+
+
+def chips(pairs: Mapping[str, Any]) -> str:
+    """Small labelled values in a row."""
+    spans = (
+        f'<span><i>{escape(key)}</i><b>{escape(str(value))}</b></span>'
+        for key, value in pairs.items()
+    )
+    return f'<div class="chips">{"".join(spans)}</div>'
+
+
+def results_table(rows: list[Row]) -> str:
+    """Pass@k of a split's last evaluation, beside its first, whole and by category."""
+    first, last = rows[0], rows[-1]
+    ks = ks_of([last])
+    steps = f'step {last["step"]}'
+    if len(rows) > 1:
+        steps += f', from step {first["step"]}'
+    head = ''.join(f'<th>Pass@{k}</th>' for k in ks)
+    lines = []
+    for category in ['', *categories_of([last])]:
+        prefix = f'{category}/' if category else ''
+        cells = ''.join(_cell(first, last, f'{prefix}pass_at_{k}') for k in ks)
+        name = escape(category) or 'all problems'
+        lines.append(
+            f'<tr{"" if category else " class=all"}><td>{name}</td>{cells}</tr>'
+        )
+    return (
+        '<div class="card scroll"><table><thead><tr>'
+        f'<th>{steps}</th>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
+        '</div>'
+    )
+
+
+def _cell(first: Row, last: Row, name: str) -> str:
+    value = last.get(name)
+    if value is None:
+        return '<td></td>'
+    lines = []
+    if last.get(f'{name}_low') is not None and last.get(f'{name}_high') is not None:
+        lines.append(f'{last[f"{name}_low"]:.3f} to {last[f"{name}_high"]:.3f}')
+    if first is not last and first.get(name) is not None:
+        change = value - first[name]
+        kind = 'up' if change >= 0 else 'down'
+        lines.append(
+            f'{first[name]:.3f} <span class="{kind}">{change:+.3f}</span>'.replace(
+                '-', '−'
+            )
+        )
+    small = ''.join(f'<small>{line}</small>' for line in lines)
+    return f'<td>{value:.3f}{small}</td>'
+
+
+def problem_card(run: Run, responses: Sequence[Row], *, most: int) -> str:
+    """One problem of a dump with its most frequent responses, right ones first.
+
+    Args:
+        run: names the task, which decides how responses are drawn.
+        responses: all rollouts of the problem.
+        most: different responses shown at the most.
+    """
+    row = responses[0]
+    num_right = sum(bool(r.get('correct')) for r in responses)
+    draw = DRAWINGS.get(run.option('task.name', ''))
+    groups: dict[str, list[Row]] = {}
+    for response in responses:
+        groups.setdefault(str(response.get('response', '')), []).append(response)
+    by_count = sorted(groups.values(), key=len, reverse=True)
+    right = [group for group in by_count if group[0].get('correct')]
+    wrong = [group for group in by_count if not group[0].get('correct')]
+    num_wrong = min(len(wrong), max(most // 2, most - len(right)))
+    shown = right[: most - num_wrong] + wrong[:num_wrong]
+    figures = ''.join(_response(group, draw) for group in shown)
+    return (
+        '<div class="card problem"><header>'
+        f'<b>Problem {escape(str(row.get("problem_id", "?")))}</b>'
+        f'<span>{escape(str(row.get("category", "")))}</span>'
+        f'<span>{num_right} of {len(responses)} right</span>'
+        f'<span>{len(groups)} different responses</span></header>'
+        f'<div class="responses{"" if draw else " texts"}">{figures}</div>'
+        f'<details><summary>prompt</summary><pre>'
+        f'{_clipped(row.get("prompt", ""))}</pre></details></div>'
+    )
+
+
+def _response(group: Sequence[Row], draw: Any) -> str:
+    row = group[0]
+    correct = bool(row.get('correct'))
+    picture = ''
+    if draw is not None:
+        try:
+            picture = draw(row['data'], str(row.get('parsed', '')), correct=correct)
+        except (KeyError, TypeError, ValueError):
+            # A dump of another version: its text is still worth showing.
+            picture = ''
+    facts = [f'× {len(group)}'] if len(group) > 1 else []
+    for name, form in (('reward', '.2f'), ('advantage', '+.3f'), ('length', 'd')):
+        if isinstance(row.get(name), int | float):
+            value = int(row[name]) if form == 'd' else float(row[name])
+            text = format(value, form).replace('-', '−')
+            facts.append(f'{text} tokens' if name == 'length' else f'{name} {text}')
+    if row.get('stopped') is False:
+        facts.append('cut off')
+    text = str(row.get('response', ''))
+    if len(text) <= _SHORT_TEXT:
+        said = f'<code>{escape(text) or "(empty)"}</code>'
+    else:
+        beginning = escape(' '.join(text[:_SHORT_TEXT].split()))
+        said = (
+            f'<details><summary><code>{beginning}…</code></summary>'
+            f'<pre>{_clipped(text)}</pre></details>'
+        )
+    kind = 'right' if correct else 'wrong'
+    return (
+        f'<figure>{picture}<figcaption><span class="tag {kind}">{kind}</span> '
+        f'{" · ".join(facts)}<br>{said}</figcaption></figure>'
+    )
+
+
+def _clipped(text: Any) -> str:
+    text = str(text)
+    more = len(text) - _MOST_TEXT
+    return escape(text[:_MOST_TEXT]) + (
+        f' … {more} characters more' if more > 0 else ''
+    )

@@ -1,0 +1,252 @@
+"""What the report plots, apart from how: panels of named series.
+
+The six panels of a run, and the advantage curve that its config asks for. Both
+renderers (``charts.py``) draw the same panels.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from passk_jax import sharding
+from passk_jax.advantages import (
+    ESTIMATORS,
+    estimator_parameters,
+    make_estimator,
+    sum_abs_advantage,
+)
+from passk_jax.report.run_data import Row, Run, ks_of
+
+_TRAIN = '#5c7cfa'
+_SPLITS = ('#f08c00', '#0ca678', '#ae3ec9', '#e03131')
+# From small k to large: dark to bright, and legible on white and on black.
+_BY_K = ('#5f4bd8', '#9440c9', '#c8429d', '#e8566c', '#f28048', '#e9ad2f')
+_POSITIVE, _NEGATIVE, _ETA = '#2b9e4b', '#e8590c', '#5c7cfa'
+_SMOOTHED_FROM = 40
+
+
+@dataclasses.dataclass(frozen=True)
+class Series:
+    """One line.
+
+    Attributes:
+        label: in the legend; ``''``: not there.
+        x, y: its points.
+        color: as ``#rrggbb``.
+        low, high: a band around it, or ``None``.
+        dashed: instead of solid.
+        faint: background to another line.
+        marked: a dot at each point.
+    """
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    color: str
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+    dashed: bool = False
+    faint: bool = False
+    marked: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+    """One chart.
+
+    Attributes:
+        title: above it.
+        x_label: under its x axis.
+        series: may be empty in a young run.
+        log2: powers of two along x.
+        floor, ceiling: the y axis never passes them.
+    """
+
+    title: str
+    x_label: str
+    series: tuple[Series, ...]
+    log2: bool = False
+    floor: float | None = None
+    ceiling: float | None = None
+
+
+def metric_panels(run: Run) -> list[Panel]:
+    """Reward, pass@k over steps, pass@k over k, entropy, diversity, length."""
+    return [
+        Panel('Training reward', 'step', _train(run, 'reward'), floor=0.0),
+        _pass_over_steps(run),
+        _pass_over_k(run),
+        Panel('Entropy (nats a token)', 'step', _both(run, 'entropy'), floor=0.0),
+        Panel(
+            'Diversity of wrong answers',
+            'step',
+            _both(run, 'answer_diversity'),
+            floor=0.0,
+            ceiling=1.0,
+        ),
+        Panel(
+            'Response length (tokens)', 'step', _both(run, 'response_length'), floor=0.0
+        ),
+    ]
+
+
+def main_split(run: Run) -> str | None:
+    """The split evaluated most often, that is the one with curves."""
+    return max(run.evaluations, key=lambda s: len(run.evaluations[s]), default=None)
+
+
+def _points(rows: list[Row], name: str) -> tuple[list[float], list[float]]:
+    pairs = [(row['step'], row[name]) for row in rows if row.get(name) is not None]
+    return [x for x, _ in pairs], [y for _, y in pairs]
+
+
+def _train(run: Run, name: str) -> tuple[Series, ...]:
+    """A line a step; from some length on, its mean over the last steps before it."""
+    x, y = _points(run.train, name)
+    if not x:
+        return ()
+    if len(x) < _SMOOTHED_FROM:
+        return (Series('train', x, y, _TRAIN),)
+    window = max(5, len(y) // 20)
+    sums = np.cumsum([0.0, *y])
+    starts = np.maximum(np.arange(1, len(y) + 1) - window, 0)
+    means = (sums[1:] - sums[starts]) / (np.arange(1, len(y) + 1) - starts)
+    return (
+        Series('', x, y, _TRAIN, faint=True),
+        Series(f'train, mean of {window} steps', x, means.tolist(), _TRAIN),
+    )
+
+
+def _both(run: Run, name: str) -> tuple[Series, ...]:
+    series = list(_train(run, name))
+    for split, color in _colored(run):
+        x, y = _points(run.evaluations[split], name)
+        if x:
+            series.append(Series(split, x, y, color, marked=True))
+    return tuple(series)
+
+
+def _colored(run: Run) -> list[tuple[str, str]]:
+    splits = list(run.evaluations)
+    return [(split, _SPLITS[i % len(_SPLITS)]) for i, split in enumerate(splits)]
+
+
+def _pass_over_steps(run: Run) -> Panel:
+    split = main_split(run)
+    rows = run.evaluations.get(split, [])
+    ks = ks_of(rows)
+    series = []
+    for i, k in enumerate(ks):
+        complete = [row for row in rows if row.get(f'pass_at_{k}') is not None]
+        x, y = _points(complete, f'pass_at_{k}')
+        low, high = (
+            [row.get(f'pass_at_{k}_{end}', row[f'pass_at_{k}']) for row in complete]
+            for end in ('low', 'high')
+        )
+        color = _BY_K[round(i * (len(_BY_K) - 1) / max(1, len(ks) - 1))]
+        series.append(Series(f'k={k}', x, y, color, low, high, marked=True))
+    title = f'Pass@k, {split}' if split else 'Pass@k'
+    return Panel(title, 'step', tuple(series), floor=0.0, ceiling=1.0)
+
+
+def _pass_over_k(run: Run) -> Panel:
+    """First and last evaluation: what training gave at each k, and what it took."""
+    series = []
+    for split, color in _colored(run):
+        rows = run.evaluations[split]
+        for row in rows[:1] + rows[1:][-1:]:
+            ks = [k for k in ks_of([row]) if row[f'pass_at_{k}'] is not None]
+            y = [row[f'pass_at_{k}'] for k in ks]
+            bounds = [
+                [row.get(f'pass_at_{k}_{end}', row[f'pass_at_{k}']) for k in ks]
+                for end in ('low', 'high')
+            ]
+            first = row is rows[0] and len(rows) > 1
+            label = f'{split}, step {row["step"]}'
+            series.append(
+                Series(label, ks, y, color, *bounds, dashed=first, marked=True)
+            )
+    return Panel(
+        'Pass@k by k, first and last',
+        'k',
+        tuple(series),
+        log2=True,
+        floor=0.0,
+        ceiling=1.0,
+    )
+
+
+def curve_in_use(run: Run) -> dict[str, Any] | None:
+    """The advantage curve of the run's estimator, tabulated.
+
+    Estimators that draw groups, or that choose by entropy, have none of their own:
+    theirs is the analytical curve in the mean, and ``note`` says so.
+
+    Returns:
+        ``name``, ``note``, and lists ``accuracy``, ``positive``, ``negative``, ``eta``
+        over the number correct from 0 to N; ``None`` without a config.
+    """
+    name = run.option('advantage.name')
+    num_rollouts = run.option('sampling.num_rollouts')
+    if name not in ESTIMATORS or not num_rollouts:
+        return None
+    shown, note = name, ''
+    if name in ('full_sampling', 'bootstrap_sampling', 'adaptive'):
+        shown = 'pass_at_k'
+        note = {
+            'adaptive': 'adaptive uses this curve for some problems and that of '
+            'pass_at_1 for the others, by their entropy.',
+        }.get(
+            name,
+            f'{name} draws groups, so its advantages scatter. Shown is pass_at_k, '
+            'their analytical form; sums over groups are larger by a factor near k.',
+        )
+    parameters = {
+        key: run.option(f'advantage.{key}') for key in estimator_parameters(shown)
+    }
+    estimate = make_estimator(shown, num_rollouts=num_rollouts, **parameters)
+    counts = np.arange(num_rollouts + 1)
+    correct = np.arange(num_rollouts) < counts[:, None]
+    # Process 0 draws alone: a mesh that the caller has set would want the others.
+    device = jax.local_devices()[0]
+    with jax.set_mesh(sharding.one_device_mesh(device)):
+        rewards = jax.device_put((correct.astype(np.float32), correct), device)
+        advantages = jax.device_get(estimate(*rewards))
+        # Right responses come first; all right and all wrong have no other kind.
+        positive = np.where(counts > 0, advantages[:, 0], 0.0)
+        negative = np.where(counts < num_rollouts, advantages[:, -1], 0.0)
+        eta = sum_abs_advantage(counts, positive, negative, num_rollouts=num_rollouts)
+    described = ', '.join(f'{key}={value}' for key, value in parameters.items())
+    return {
+        'name': f'{shown} ({described})' if described else shown,
+        'note': note,
+        'accuracy': (counts / num_rollouts).tolist(),
+        'positive': positive.tolist(),
+        'negative': negative.tolist(),
+        'eta': np.asarray(eta).tolist(),
+    }
+
+
+def advantage_panels(curve: Mapping[str, Any]) -> list[Panel]:
+    """The advantages of right and wrong responses, and eta, against accuracy."""
+    accuracy = curve['accuracy']
+    label = 'accuracy: the share of a problem’s responses that are right'
+    return [
+        Panel(
+            f'Advantage, {curve["name"]}',
+            label,
+            (
+                Series('right response', accuracy, curve['positive'], _POSITIVE),
+                Series('wrong response', accuracy, curve['negative'], _NEGATIVE),
+            ),
+        ),
+        Panel(
+            'Sum of absolute advantages η',
+            label,
+            (Series('η', accuracy, curve['eta'], _ETA),),
+            floor=0.0,
+        ),
+    ]

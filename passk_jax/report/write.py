@@ -1,0 +1,208 @@
+"""The pictures of a run, from its directory alone: curves.png and report.html.
+
+``report_run`` reads, ``report_panels`` says what is plotted, ``report_charts`` and
+``report_drawings`` draw, ``report_page`` writes HTML; here they are put in order. Both
+files can be made of a run at any age, while it runs and after, and are replaced whole.
+"""
+
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from passk_jax.files import atomic_write_bytes, atomic_write_text
+from passk_jax.report import charts as report_charts
+from passk_jax.report import page as report_page
+from passk_jax.report import panels as report_panels
+from passk_jax.report.run_data import Row, Run, by_category, read_lines, read_run
+
+_PROBLEMS_LAST, _PROBLEMS_FIRST, _RESPONSES = 6, 3, 6
+
+
+def write_curves(workdir: str | os.PathLike[str]) -> pathlib.Path:
+    """Writes ``curves.png``: reward, pass@k, entropy, diversity, length.
+
+    Returns:
+        Its path.
+
+    Raises:
+        ValueError: there is no such directory, or it cannot be written.
+    """
+    run = read_run(workdir)
+    panels = report_panels.metric_panels(run)
+    image = report_charts.draw_figure(panels, title=_title(run))
+    return _written(atomic_write_bytes, run.path / 'curves.png', image)
+
+
+def write_report(
+    workdir: str | os.PathLike[str], *, advantage_curve: Mapping[str, Any] | None = None
+) -> pathlib.Path:
+    """Writes ``report.html``, one file that needs no other and no network.
+
+    Args:
+        workdir: the run directory.
+        advantage_curve: as ``report_panels.curve_in_use`` gives it, which is asked
+            when this is ``None``.
+
+    Returns:
+        Its path.
+
+    Raises:
+        ValueError: there is no such directory, or it cannot be written.
+    """
+    run = read_run(workdir)
+    curve = advantage_curve or report_panels.curve_in_use(run)
+    sections = (
+        _head(run),
+        _results(run),
+        _curves(run),
+        _advantage(curve),
+        _responses(run),
+        _config(run),
+    )
+    html = report_page.page(_title(run), '\n'.join(s for s in sections if s))
+    return _written(atomic_write_text, run.path / 'report.html', html)
+
+
+def _written(write: Any, path: pathlib.Path, content: Any) -> pathlib.Path:
+    try:
+        write(path, content)
+    except OSError as error:
+        raise ValueError(f'cannot write {path}: {error}') from error
+    return path
+
+
+def _title(run: Run) -> str:
+    name = run.option('name') or run.path.absolute().name
+    estimator = run.option('advantage.name')
+    k = run.option('advantage.k')
+    return ', '.join(
+        [str(name)]
+        + ([f'{estimator} (k = {k})' if k else str(estimator)] if estimator else [])
+    )
+
+
+def _head(run: Run) -> str:
+    done = run.train[-1]['step'] + 1 if run.train else 0
+    steps = run.option('train.steps')
+    facts = {
+        'task': run.option('task.name'),
+        'estimator': run.option('advantage.name'),
+        'k': run.option('advantage.k'),
+        'rollouts N': run.option('sampling.num_rollouts'),
+        'prompts a step': run.option('train.num_prompts'),
+        'learning rate': run.option('optimizer.learning_rate'),
+        'init': run.option('init.kind'),
+        'seed': run.option('seed'),
+        'steps': f'{done} of {steps}' if steps else done,
+        'training time': _training_time(run),
+        'code': _revision(run),
+    }
+    known = {key: value for key, value in facts.items() if value is not None}
+    name = escape(str(run.option('name') or run.path.absolute().name))
+    return (
+        f'<h1>{name}</h1><p class="lead">{escape(str(run.path.absolute()))}</p>'
+        + report_page.chips(known)
+    )
+
+
+def _training_time(run: Run) -> str | None:
+    seconds = [
+        row['seconds'] for row in run.timing if isinstance(row.get('seconds'), float)
+    ]
+    if not seconds:
+        return None
+    rates = sorted(
+        row['tokens_per_second'] for row in run.timing if 'tokens_per_second' in row
+    )
+    text = f'{sum(seconds) / 60:.1f} min'
+    return f'{text}, {rates[len(rates) // 2]:,.0f} tokens/s' if rates else text
+
+
+def _revision(run: Run) -> str | None:
+    revision = run.git.get('revision')
+    if not revision:
+        return None
+    return str(revision)[:10] + (', with changes' if run.git.get('dirty') else '')
+
+
+def _results(run: Run) -> str:
+    if not run.evaluations:
+        return '<h2>Results</h2><div class="card empty">no evaluation yet</div>'
+    parts = ['<h2>Results</h2>']
+    for split, rows in run.evaluations.items():
+        count = rows[-1].get('num_problems')
+        size = f' ({count:.0f} problems)' if isinstance(count, int | float) else ''
+        ends = [
+            row | by_category(run, split, row['step'])
+            for row in rows[:1] + rows[1:][-1:]
+        ]
+        parts.append(f'<h3>{escape(split)}{size}</h3>{report_page.results_table(ends)}')
+    parts.append(
+        '<p class="lead">Unbiased pass@k. Small print: the 95 % bootstrap interval '
+        'over problems; the first evaluation and the change since.</p>'
+    )
+    return ''.join(parts)
+
+
+def _curves(run: Run) -> str:
+    charts = ''.join(map(report_charts.svg_chart, report_panels.metric_panels(run)))
+    return f'<h2>Curves</h2><div class="grid">{charts}</div>'
+
+
+def _advantage(curve: Mapping[str, Any] | None) -> str:
+    if curve is None:
+        return ''
+    panels = report_panels.advantage_panels(curve)
+    charts = ''.join(map(report_charts.svg_chart, panels))
+    height, at = max(zip(curve['eta'], curve['accuracy'], strict=True))
+    reading = (
+        'Right and wrong responses to a problem get these advantages, by the share of '
+        'its responses that are right.',
+        'η = N₊ |Â₊| + N₋ |Â₋| is how strongly such a problem pulls at the policy. '
+        f'It is largest at accuracy {at:.3g}: {height:.3g}.',
+        curve.get('note', ''),
+    )
+    texts = ''.join(f'<p>{escape(text)}</p>' for text in reading if text)
+    return (
+        f'<h2>Advantage in use</h2><div class="grid">{charts}'
+        f'<div class="card">{texts}</div></div>'
+    )
+
+
+def _responses(run: Run) -> str:
+    if not run.dumps:
+        return '<h2>Responses</h2><div class="card empty">no rollouts yet</div>'
+    steps = list(run.dumps)
+    parts = ['<h2>Responses</h2>']
+    wanted = [(steps[-1], _PROBLEMS_LAST)]
+    if len(steps) > 1:
+        wanted.append((steps[0], _PROBLEMS_FIRST))
+    for step, most in wanted:
+        parts.append(f'<h3>Sampled at step {step}</h3>')
+        for responses in _interesting(read_lines(run.dumps[step]))[:most]:
+            parts.append(report_page.problem_card(run, responses, most=_RESPONSES))
+    return ''.join(parts)
+
+
+def _interesting(rows: list[Row]) -> list[list[Row]]:
+    """Rollouts by problem: those with right and wrong ones first, in file order."""
+    problems: dict[Any, list[Row]] = {}
+    for row in rows:
+        problems.setdefault(row.get('problem_id'), []).append(row)
+    return sorted(
+        problems.values(),
+        key=lambda group: len({bool(row.get('correct')) for row in group}) == 1,
+    )
+
+
+def _config(run: Run) -> str:
+    if not run.config:
+        return ''
+    text = escape(json.dumps(run.config, indent=2))
+    return (
+        '<h2>Config</h2><details class="card"><summary>as resolved</summary>'
+        f'<pre>{text}</pre></details>'
+    )

@@ -1,0 +1,166 @@
+"""Maze data sets on disk: a TFDS builder, array_record files, no TensorFlow.
+
+A data set is named by a digest of all that decides its mazes, so another parameter or
+another generator version is another directory. :func:`open_split` prepares it if
+needed: under a lock, in a directory of another name that is renamed when complete, so
+processes that start together, or are killed half-way, leave no half data set. Nothing
+here looks at the network.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator, Sequence
+
+import filelock
+import numpy as np
+import tensorflow_datasets as tfds
+from absl import logging
+
+from passk_jax.tasks.maze import generator as maze_generator
+
+# Raise it whenever the same parameters give other mazes: TFDS reuses a directory
+# whatever its generator was.
+GENERATOR_VERSION = '1.0.0'
+
+DEFAULT_DATA_DIR = '~/.cache/passk_jax'
+
+# Mazes read from a file at one time.
+_CHUNK = 4096
+
+
+@dataclasses.dataclass(kw_only=True)
+class MazeConfig(tfds.core.BuilderConfig):
+    """What decides the mazes of a data set; see ``maze_generator.generate_splits``."""
+
+    generator: str
+    wall_probability: float
+    min_path: int
+    max_path: int
+    sizes: dict[str, tuple[int, ...]]
+    counts: dict[str, tuple[int, ...]]
+    seed: int
+
+    @classmethod
+    def create(cls, **values) -> 'MazeConfig':
+        """A config whose name is the digest of its values."""
+        text = json.dumps(values, sort_keys=True).encode('utf-8')
+        digest = hashlib.sha256(text).hexdigest()[:16]
+        return cls(name=f'{values["generator"]}_{digest}', **values)
+
+    def generate(self) -> dict[str, list[str]]:
+        """The mazes of every split."""
+        return maze_generator.generate_splits(
+            generator=self.generator,
+            wall_probability=self.wall_probability,
+            min_path=self.min_path,
+            max_path=self.max_path,
+            sizes=self.sizes,
+            counts=self.counts,
+            seed=self.seed,
+        )
+
+
+class PasskMaze(tfds.core.GeneratorBasedBuilder):
+    """Text mazes; the place of a maze in its split is its id."""
+
+    VERSION = tfds.core.Version(GENERATOR_VERSION)
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description='Text mazes: * is a wall, . is free, S the start, E the end.',
+            features=tfds.features.FeaturesDict({'maze': tfds.features.Text()}),
+            disable_shuffling=True,
+        )
+
+    def _split_generators(self, dl_manager) -> dict[str, Iterator]:
+        del dl_manager  # Everything is generated.
+        splits = self.builder_config.generate()
+        return {name: self._generate_examples(m) for name, m in splits.items() if m}
+
+    def _generate_examples(self, mazes: Sequence[str]) -> Iterator:
+        for index, maze in enumerate(mazes):
+            yield index, {'maze': maze}
+
+    def _log_download_bytes(self) -> None:
+        """Says nothing; TFDS would print that it downloads."""
+
+    def _log_download_done(self) -> None:
+        """Says nothing."""
+
+
+def open_split(
+    config: MazeConfig, split: str, *, data_dir: str | os.PathLike[str]
+) -> Sequence[str]:
+    """The mazes of a split, generated and written at the first call.
+
+    Args:
+        config: the data set.
+        split: one with at least one maze.
+        data_dir: where data sets live; ``''``: ``~/.cache/passk_jax``.
+
+    Returns:
+        Maze texts; the whole split is read into memory at once.
+
+    Raises:
+        ValueError: the mazes cannot be generated, or ``data_dir`` cannot be used.
+    """
+    data_dir = pathlib.Path(data_dir or DEFAULT_DATA_DIR).expanduser().absolute()
+    # TFDS would first ask its public bucket for a prepared copy.
+    tfds.core.utils.gcs_utils._is_gcs_disabled = True
+    tfds.disable_progress_bar()
+    try:
+        directory = _prepared(config, data_dir)
+        return _read(str(directory), split)
+    except OSError as e:
+        raise ValueError(f'data directory {data_dir} cannot be used: {e}') from e
+
+
+def _prepared(config: MazeConfig, data_dir: pathlib.Path) -> pathlib.Path:
+    """The directory of a complete data set."""
+    home = data_dir / PasskMaze.name / config.name
+    directory = home / GENERATOR_VERSION
+    # Only a rename makes this directory, so it is complete; it may be read-only.
+    if directory.is_dir():
+        return directory
+    home.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(home / 'prepare.lock'):
+        if directory.is_dir():
+            return directory
+        # What a killed process left, under the name that TFDS renames at the end.
+        for half in home.glob('incomplete.*'):
+            shutil.rmtree(half)
+        logging.info('generating mazes in %s', directory)
+        with _warnings_off():
+            builder = PasskMaze(config=config, data_dir=data_dir)
+            builder.download_and_prepare(file_format='array_record')
+    return directory
+
+
+@contextlib.contextmanager
+def _warnings_off() -> Iterator[None]:
+    """TFDS tells of every file, and warns of configs that are in no list of its own."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+
+
+@functools.lru_cache(maxsize=8)
+def _read(directory: str, split: str) -> tuple[str, ...]:
+    with _warnings_off():
+        source = tfds.builder_from_directory(directory).as_data_source(split)
+    mazes: list[str] = []
+    for start in range(0, len(source), _CHUNK):
+        chunk = range(start, min(start + _CHUNK, len(source)))
+        records = source.__getitems__(list(chunk))
+        mazes.extend(np.asarray(r['maze']).item().decode('ascii') for r in records)
+    return tuple(mazes)

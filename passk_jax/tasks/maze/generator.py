@@ -1,0 +1,317 @@
+"""Where mazes come from: uniform perfect mazes, percolation mazes, and their splits.
+
+1. :func:`wilson` and :func:`percolation` are endless streams of maze texts, addressed
+   by a seed: the same integers give the same mazes on any host.
+2. :func:`unique_mazes` takes the first ``count`` new ones of a stream.
+3. :func:`generate_splits` does so for every split and size, and no maze text occurs
+   twice in the result.
+
+Randomness is raw Philox words, never a method of ``numpy.random.Generator``, whose
+streams may change between versions of numpy. Paths through mazes are
+:mod:`passk_jax.tasks.maze.demonstrations`.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from passk_jax.tasks.maze.rule import END, FREE, START, WALL
+
+GENERATORS = ('wilson', 'percolation')
+
+# Generated in this order, so that test mazes depend on no other split.
+SPLITS = ('test', 'validation', 'train')
+
+# A stream that gave nothing new for so many mazes (and for 20 times as many as were
+# found, after which a uniformly drawn one is missed with probability e^-20) is taken
+# to hold no more.
+_PATIENCE = 50_000
+_PATIENCE_PER_FOUND = 20
+
+_PERCOLATION_CELLS = 1 << 18
+_WORDS = 1 << 12
+
+# Raw bytes below 252 are uniform over 12 after the remainder, and 12 is a multiple of
+# 2, 3 and 4, the numbers of neighbours a cell can have.
+_TWELVE = bytes(i % 12 for i in range(256))
+_REJECTED = bytes(range(252, 256))
+
+
+def generate_splits(
+    *,
+    generator: str,
+    wall_probability: float,
+    min_path: int,
+    max_path: int,
+    sizes: Mapping[str, Sequence[int]],
+    counts: Mapping[str, Sequence[int]],
+    seed: int,
+) -> dict[str, list[str]]:
+    """Mazes of every split; no text occurs twice, within or across splits.
+
+    Args:
+        generator: one of ``GENERATORS``.
+        wall_probability: of each cell, for percolation.
+        min_path: shortest length, in moves, of the shortest path from S to E.
+        max_path: longest length of it; 0: any.
+        sizes: split -> sides of its mazes.
+        counts: split -> mazes of each of these sizes.
+        seed: addresses every stream.
+
+    Returns:
+        Split -> mazes in the order of its sizes. A stream belongs to one split and one
+        size, so other sizes, and larger splits, leave the mazes of a split as they are
+        (unless a split generated before it takes one of them away).
+
+    Raises:
+        ValueError: more mazes of a size are asked for than there are, or were found.
+    """
+    seen: set[str] = set()
+    splits: dict[str, list[str]] = {}
+    for index, split in enumerate(SPLITS):
+        mazes = splits[split] = []
+        for size, count in zip(sizes[split], counts[split], strict=True):
+            address = (seed, index, size)
+            if generator == 'wilson':
+                stream = wilson(size, address=address)
+                if min_path or max_path:
+                    longest = max_path or size * size
+                    stream = within(stream, min_path=min_path, max_path=longest)
+            else:
+                stream = percolation(
+                    size,
+                    wall_probability=wall_probability,
+                    min_path=min_path,
+                    max_path=max_path or size * size,
+                    address=address,
+                )
+            try:
+                mazes.extend(unique_mazes(stream, count=count, seen=seen))
+            except ValueError as e:
+                raise ValueError(f'{split} mazes of size {size}: {e}') from None
+    return splits
+
+
+def unique_mazes(
+    stream: Iterator[str | None], *, count: int, seen: set[str]
+) -> list[str]:
+    """The first ``count`` mazes of a stream that are not in ``seen``; adds them to it.
+
+    Args:
+        stream: mazes; ``None`` is one that was drawn and did not qualify.
+        count: mazes to find.
+        seen: texts that are taken already.
+
+    Raises:
+        ValueError: the stream stopped giving new mazes; says how many were found.
+    """
+    found: list[str] = []
+    fruitless = 0
+    while len(found) < count:
+        maze = next(stream)
+        if maze is not None and maze not in seen:
+            seen.add(maze)
+            found.append(maze)
+            fruitless = 0
+            continue
+        fruitless += 1
+        if fruitless >= max(_PATIENCE, _PATIENCE_PER_FOUND * len(found)):
+            raise ValueError(
+                f'{count} mazes were asked for and {len(found)} found, that no other '
+                f'split has; the last {fruitless} drawn gave no new one'
+            )
+    return found
+
+
+def num_perfect_mazes(size: int) -> float:
+    """How many perfect mazes of this side there are: spanning trees of the cells.
+
+    By Kirchhoff's theorem for the m x m grid, m = (size - 1) / 2: the product of
+    ``4 - 2 cos(pi i / m) - 2 cos(pi j / m)`` over (i, j) != (0, 0), divided by m^2.
+
+    >>> num_perfect_mazes(7), num_perfect_mazes(9)
+    (192.0, 100352.0)
+    """
+    side = (size - 1) // 2
+    angles = [2 * math.cos(math.pi * i / side) for i in range(side)]
+    log_trees = sum(
+        math.log(4 - a - b)
+        for (i, a), (j, b) in itertools.product(enumerate(angles), repeat=2)
+        if (i, j) != (0, 0)
+    ) - 2 * math.log(side)
+    if log_trees > 600:
+        return math.inf
+    trees = math.exp(log_trees)
+    return float(round(trees)) if trees < 2**40 else trees
+
+
+def wilson(size: int, *, address: Sequence[int]) -> Iterator[str]:
+    """Uniformly random perfect mazes, by Wilson's algorithm.
+
+    Cells lie at odd rows and columns, S in the first and E in the last; a spanning
+    tree of the cells says which walls between them are open. From each cell outside
+    the tree a random walk goes to the tree; of every cell it keeps the last way out,
+    which is the walk with its loops erased.
+
+    Args:
+        size: odd side of the text, at least 5.
+        address: integers that name the stream.
+
+    Yields:
+        ``size`` rows of ``size`` characters, joined by newlines.
+    """
+    side = (size - 1) // 2
+    neighbours = _neighbours(side)
+    positions = [(size + 1) * (2 * (c // side) + 1) + 2 * (c % side) + 1
+                 for c in range(side * side)]  # fmt: skip
+    full_rows = [
+        WALL * size,
+        ''.join(WALL if i % 2 == 0 else FREE for i in range(size)),
+    ]
+    template = bytearray(
+        '\n'.join(full_rows[i % 2] for i in range(size)).encode('ascii')
+    )
+    template[positions[0]] = ord(START)
+    template[positions[-1]] = ord(END)
+    draws = _uniform_below_12(address)
+    free = ord(FREE)
+    while True:
+        way_out = _spanning_tree(neighbours, draws)
+        cells = template.copy()
+        for cell, towards in enumerate(way_out):
+            cells[(positions[cell] + positions[towards]) // 2] = free
+        # The root has no way out: it "opened" its own cell.
+        cells[positions[-1]] = ord(END)
+        yield cells.decode('ascii')
+
+
+def _spanning_tree(
+    neighbours: Sequence[Sequence[int]], draws: Iterator[int]
+) -> list[int]:
+    """Cell -> its parent in a uniform spanning tree; the last cell is its own."""
+    root = len(neighbours) - 1
+    in_tree = bytearray(len(neighbours))
+    in_tree[root] = 1
+    way_out = [root] * len(neighbours)
+    for first in range(root):
+        cell = first
+        while not in_tree[cell]:
+            way_out[cell] = cell = neighbours[cell][next(draws)]
+        cell = first
+        while not in_tree[cell]:
+            in_tree[cell] = 1
+            cell = way_out[cell]
+    return way_out
+
+
+def _neighbours(side: int) -> list[tuple[int, ...]]:
+    """Cell -> its neighbours, each 12 / (how many) times over."""
+    result = []
+    for row, column in itertools.product(range(side), repeat=2):
+        near = [(row - 1, column), (row + 1, column), (row, column - 1),
+                (row, column + 1)]  # fmt: skip
+        inside = [r * side + c for r, c in near if 0 <= r < side and 0 <= c < side]
+        result.append(tuple(inside * (12 // len(inside))))
+    return result
+
+
+def percolation(
+    size: int,
+    *,
+    wall_probability: float,
+    min_path: int,
+    max_path: int,
+    address: Sequence[int],
+) -> Iterator[str | None]:
+    """Mazes whose cells are walls independently; S and E are two random open cells.
+
+    Args:
+        size: side of the text, at least 2.
+        wall_probability: of each cell.
+        min_path: shortest length, in moves, of the shortest path from S to E.
+        max_path: longest length of it.
+        address: integers that name the stream.
+
+    Yields:
+        A maze, or ``None`` for one that was drawn and has no such path.
+    """
+    bits = _philox(address)
+    batch = max(1, _PERCOLATION_CELLS // (size * size))
+    symbols = np.frombuffer(f'{FREE}{WALL}'.encode('ascii'), np.uint8)
+    while True:
+        words = bits.random_raw(2 * batch * size * size).reshape(2, batch, size * size)
+        walls = (words[0] >> np.uint64(11)) * 2.0**-53 < wall_probability
+        # The two open cells of the highest priority are a uniformly random pair.
+        priority = np.where(walls, np.uint64(0), words[1])
+        start = priority.argmax(axis=1)
+        every = np.arange(batch)
+        priority[every, start] = 0
+        end = priority.argmax(axis=1)
+        two_open = priority[every, end] > 0
+        lengths = _path_lengths(
+            ~walls.reshape(batch, size, size), start, end, longest=max_path
+        )
+        good = two_open & (lengths >= max(min_path, 1))
+        cells = np.full((batch, size, size + 1), ord('\n'), np.uint8)
+        cells[:, :, :size] = symbols[walls.astype(np.intp)].reshape(batch, size, size)
+        for place, symbol in ((start, START), (end, END)):
+            cells[every, place // size, place % size] = ord(symbol)
+        texts = cells.reshape(batch, -1)[:, :-1]
+        for qualifies, text in zip(good.tolist(), texts, strict=True):
+            yield text.tobytes().decode('ascii') if qualifies else None
+
+
+def _path_lengths(
+    is_open: np.ndarray, start: np.ndarray, end: np.ndarray, *, longest: int
+) -> np.ndarray:
+    """Moves on the shortest path in each maze; -1: none of at most ``longest``.
+
+    Args:
+        is_open: ``[B, size, size]`` bool.
+        start: ``[B]`` flat index of S.
+        end: ``[B]`` flat index of E.
+        longest: moves after which to stop looking.
+    """
+    batch, size, _ = is_open.shape
+    every = np.arange(batch)
+    reached = np.zeros((batch, size + 2, size + 2), bool)
+    inner = reached[:, 1:-1, 1:-1]
+    inner[every, start // size, start % size] = True
+    lengths = np.full(batch, -1)
+    for length in range(1, longest + 1):
+        spread = reached[:, :-2, 1:-1] | reached[:, 2:, 1:-1]
+        spread |= reached[:, 1:-1, :-2]
+        spread |= reached[:, 1:-1, 2:]
+        spread &= is_open
+        spread &= ~inner
+        if not spread.any():
+            break
+        inner |= spread
+        lengths[spread[every, end // size, end % size]] = length
+    return lengths
+
+
+def within(
+    stream: Iterator[str], *, min_path: int, max_path: int
+) -> Iterator[str | None]:
+    """``None`` for the mazes of a stream whose shortest path has another length."""
+    for maze in stream:
+        rows = maze.split('\n')
+        cells = np.array([list(row) for row in rows])
+        start, end = ((cells == c).ravel().argmax()[None] for c in (START, END))
+        is_open = (cells != WALL)[None]
+        (length,) = _path_lengths(is_open, start, end, longest=max_path)
+        yield maze if length >= max(min_path, 1) else None
+
+
+def _philox(address: Sequence[int]) -> np.random.Philox:
+    return np.random.Philox(np.random.SeedSequence(tuple(address)))
+
+
+def _uniform_below_12(address: Sequence[int]) -> Iterator[int]:
+    bits = _philox(address)
+    while True:
+        raw = bits.random_raw(_WORDS).astype('<u8').tobytes()
+        yield from raw.translate(_TWELVE, _REJECTED)

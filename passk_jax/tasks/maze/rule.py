@@ -1,0 +1,106 @@
+r"""The verdict on a path through a text maze, one response at a time, in plain Python.
+
+This is the rule of the paper's released verifier, restated: ``*`` is a wall and ``.``
+is free (the paper's appendix says the opposite; its verifier and its data agree with
+this). A path need not be shortest and may cross ``E`` before it ends there. The same
+rule over arrays is :mod:`passk_jax.tasks.maze.rule_on_arrays`; this one also says why.
+"""
+
+import dataclasses
+import functools
+import re
+
+from passk_jax.types import Verdict
+from passk_jax.verifiers.extract import extract_boxed
+
+WALL, FREE, START, END = '*', '.', 'S', 'E'
+SYMBOLS = WALL + FREE + START + END
+MOVES = 'UDLR'
+# Move -> (row, column) step.
+STEPS = {'U': (-1, 0), 'D': (1, 0), 'L': (0, -1), 'R': (0, 1)}
+
+_NOT_A_MOVE = re.compile(f'[^{MOVES}]+')
+
+
+@dataclasses.dataclass(frozen=True)
+class Maze:
+    """A well-formed maze.
+
+    Attributes:
+        rows: strings of one length over ``SYMBOLS``.
+        start: row and column of the only ``S``.
+    """
+
+    rows: tuple[str, ...]
+    start: tuple[int, int]
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_maze(text: str) -> Maze:
+    """Reads a maze; white space around it is ignored.
+
+    Two ``E`` are well-formed (the path may end on either); two ``S``, or none, are not.
+
+    Raises:
+        ValueError: what is malformed.
+    """
+    rows = tuple(text.strip().split('\n'))
+    if not rows[0]:
+        raise ValueError('malformed maze: empty')
+    if len({len(row) for row in rows}) != 1:
+        raise ValueError('malformed maze: rows of different lengths')
+    cells = ''.join(rows)
+    if foreign := sorted(set(cells) - set(SYMBOLS)):
+        raise ValueError(f'malformed maze: {foreign[0]!r} is none of {SYMBOLS}')
+    if (starts := cells.count(START)) != 1:
+        raise ValueError(f'malformed maze: {starts} S, not one')
+    if END not in cells:
+        raise ValueError('malformed maze: no E')
+    return Maze(rows, divmod(cells.index(START), len(rows[0])))
+
+
+def parse_moves(response: str) -> str:
+    r"""The moves in a response: letters U, D, L, R of its answer, in either case.
+
+    Every other character is skipped, so ``Right, Down`` reads ``RD`` (and so does any
+    prose that happens to hold these letters, when nothing is boxed).
+
+    >>> parse_moves(r'I go \boxed{R, R, d}')
+    'RRD'
+    """
+    return _NOT_A_MOVE.sub('', extract_boxed(response).upper())
+
+
+def verdict(maze: str, response: str) -> Verdict:
+    """Whether the response leads from S to E, and if not, why.
+
+    Args:
+        maze: rows separated by newlines.
+        response: what the policy wrote.
+
+    Returns:
+        The verdict; a malformed maze is an error in it, never an exception.
+    """
+    moves = parse_moves(response)
+    try:
+        error = _first_fault(parse_maze(maze), moves)
+    except ValueError as e:
+        error = str(e)
+    return Verdict(correct=error is None, parsed=moves, error=error)
+
+
+def _first_fault(maze: Maze, moves: str) -> str | None:
+    if not moves:
+        return 'no moves'
+    height, width = len(maze.rows), len(maze.rows[0])
+    row, column = maze.start
+    for count, move in enumerate(moves, start=1):
+        down, right = STEPS[move]
+        row, column = row + down, column + right
+        if not (0 <= row < height and 0 <= column < width):
+            return f'left the grid at move {count}'
+        if maze.rows[row][column] == WALL:
+            return f'stepped on a wall at move {count}'
+    if (last := maze.rows[row][column]) != END:
+        return f'ended at {last} not {END}'
+    return None

@@ -1,0 +1,177 @@
+"""The maze verdict over arrays: every response of a batch at once.
+
+:func:`encode_grids` and :func:`encode_moves` (host, numpy) turn mazes and moves into
+int8 arrays, :func:`verify_moves` (jitted) follows all paths in one ``lax.scan``, and
+:func:`verify` puts the three together with shapes rounded up, so that a run compiles a
+handful of them. It agrees with :mod:`passk_jax.tasks.maze.rule` on every maze that one
+calls well-formed; it does not say why a path fails.
+"""
+
+import functools
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+from jax.sharding import AxisType, Mesh
+from jaxtyping import Array, Bool, Int8
+
+from passk_jax.tasks.maze import rule as maze
+
+# Codes of cells and of moves; move 0 stays, which is what pads.
+FREE, WALL, START, END = range(4)
+STAY, UP, DOWN, LEFT, RIGHT = range(5)
+
+_SIDE_MULTIPLE = 8
+_MIN_MOVES = 16
+_MIN_ROWS = 64
+
+
+def _codes(pairs: dict[str, int], rest: int) -> np.ndarray:
+    table = np.full(256, rest, np.int8)
+    for character, code in pairs.items():
+        table[ord(character)] = code
+    return table
+
+
+_CELL_CODES = _codes({maze.FREE: FREE, maze.START: START, maze.END: END}, WALL)
+_MOVE_CODES = _codes({'U': UP, 'D': DOWN, 'L': LEFT, 'R': RIGHT}, STAY)
+
+
+@jax.jit
+def verify_moves(
+    grids: Int8[Array, 'B h w'], moves: Int8[Array, 'B L']
+) -> Bool[Array, 'B']:
+    """Whether each path ends on E without leaving the grid or entering a wall.
+
+    Args:
+        grids: codes of cells (module constants), one START each.
+        moves: codes of moves; STAY anywhere changes nothing.
+
+    Returns:
+        The verdicts; False for a grid without START.
+    """
+    # Inside a frame of walls, to leave the grid is to step on a wall, and a path that
+    # stops there never points outside the array.
+    framed = jnp.pad(grids, ((0, 0), (1, 1), (1, 1)), constant_values=WALL)
+    cells = framed.reshape(framed.shape[0], -1)
+    width = framed.shape[2]
+    steps = jnp.array([0, -width, width, -1, 1], jnp.int32)
+
+    def cell_at(position):
+        return jnp.take_along_axis(cells, position[:, None], axis=1)[:, 0]
+
+    def move(carry, code):
+        position, alive = carry
+        ahead = position + steps[code]
+        alive &= cell_at(ahead) != WALL
+        return (jnp.where(alive, ahead, position), alive), None
+
+    start = jnp.argmax(cells == START, axis=1).astype(jnp.int32)
+    has_start = cell_at(start) == START
+    (position, alive), _ = lax.scan(move, (start, has_start), moves.T)
+    return alive & (cell_at(position) == END)
+
+
+def encode_grids(mazes: Sequence[str], *, side: int = 0) -> np.ndarray:
+    """Mazes as codes, padded with walls below and to the right.
+
+    Args:
+        mazes: well-formed mazes of any sizes.
+        side: height and width of the result; 0: the longest side of all mazes.
+
+    Returns:
+        ``[len(mazes), side, side]`` int8.
+
+    Raises:
+        ValueError: a malformed maze, or one larger than ``side``.
+    """
+    encoded = [_encode_grid(text) for text in mazes]
+    longest = max((max(grid.shape) for grid in encoded), default=0)
+    side = side or longest
+    if longest > side:
+        raise ValueError(f'a maze of side {longest} does not fit in {side=}')
+    grids = np.full((len(encoded), side, side), WALL, np.int8)
+    for row, grid in zip(grids, encoded, strict=True):
+        row[: grid.shape[0], : grid.shape[1]] = grid
+    return grids
+
+
+def encode_moves(moves: Sequence[str], *, length: int = 0) -> np.ndarray:
+    """Strings over UDLR as codes, padded with STAY.
+
+    Args:
+        moves: what :func:`passk_jax.tasks.maze.rule.parse_moves` returns.
+        length: of every row; 0: that of the longest string.
+
+    Returns:
+        ``[len(moves), length]`` int8.
+
+    Raises:
+        ValueError: a string longer than ``length``.
+    """
+    longest = max((len(m) for m in moves), default=0)
+    length = length or longest
+    if longest > length:
+        raise ValueError(f'{longest} moves do not fit in {length=}')
+    joined = ''.join(m.ljust(length) for m in moves).encode('ascii')
+    codes = _MOVE_CODES[np.frombuffer(joined, np.uint8)]
+    return codes.reshape(len(moves), length)
+
+
+def verify(mazes: Sequence[str], moves: Sequence[Sequence[str]]) -> np.ndarray:
+    """Verdicts of N paths through each of P mazes, on this process's first device.
+
+    Args:
+        mazes: P well-formed mazes.
+        moves: ``[P][N]`` strings over UDLR.
+
+    Returns:
+        ``[P, N]`` bool.
+
+    Raises:
+        ValueError: a malformed maze, or mazes without the same number of paths each.
+    """
+    num_paths = len(moves[0]) if moves else 0
+    if len(mazes) != len(moves) or any(len(m) != num_paths for m in moves):
+        raise ValueError(
+            f'{len(mazes)} mazes with {[len(m) for m in moves]} paths: every maze '
+            f'needs the same number of paths'
+        )
+    if not num_paths:
+        return np.zeros((len(mazes), 0), bool)
+    flat = [m for row in moves for m in row]
+    grids = encode_grids(mazes)
+    rows = _power_of_two(len(flat), _MIN_ROWS)
+    side = -(-grids.shape[1] // _SIDE_MULTIPLE) * _SIDE_MULTIPLE
+    length = _power_of_two(max(map(len, flat)), _MIN_MOVES)
+    padded_grids = np.full((rows, side, side), WALL, np.int8)
+    padded_grids[: len(flat), : grids.shape[1], : grids.shape[2]] = np.repeat(
+        grids, num_paths, axis=0
+    )
+    padded_moves = np.zeros((rows, length), np.int8)
+    padded_moves[: len(flat)] = encode_moves(flat, length=length)
+    device = jax.local_devices()[0]
+    # Whatever mesh the caller has set: on a pod each process verifies its own
+    # responses, and on one device.
+    with jax.set_mesh(_one_device_mesh(device)):
+        correct = verify_moves(*jax.device_put((padded_grids, padded_moves), device))
+    return jax.device_get(correct)[: len(flat)].reshape(len(mazes), num_paths)
+
+
+@functools.cache
+def _one_device_mesh(device: jax.Device) -> Mesh:
+    auto = (AxisType.Auto,)
+    return jax.make_mesh((1,), ('local',), axis_types=auto, devices=[device])
+
+
+@functools.lru_cache(maxsize=4096)
+def _encode_grid(text: str) -> np.ndarray:
+    rows = maze.parse_maze(text).rows
+    cells = np.frombuffer(''.join(rows).encode('ascii'), np.uint8)
+    return _CELL_CODES[cells].reshape(len(rows), len(rows[0]))
+
+
+def _power_of_two(count: int, minimum: int) -> int:
+    return max(minimum, 1 << (count - 1).bit_length())

@@ -1,0 +1,259 @@
+"""Every kind of bad configuration ends in a ValueError that says what and where."""
+
+import copy
+import dataclasses
+from typing import Any
+
+import pytest
+
+from configs import maze, maze_tiny
+from passk_jax import config as config_lib
+from passk_jax.config import checks
+
+
+def check(overrides: dict[str, Any], experiment: Any = maze_tiny) -> Any:
+    """Reads an experiment in which these dotted keys have other values."""
+    values = copy.deepcopy(experiment.get_config().to_dict())
+    for path, value in overrides.items():
+        *sections, name = path.split('.')
+        section = values
+        for key in sections:
+            section = section[key]
+        section[name] = value
+    return config_lib.from_json_dict(values)
+
+
+def leaf_paths(cls: type, prefix: str = '') -> list[tuple[str, type]]:
+    paths = []
+    for field in dataclasses.fields(cls):
+        if dataclasses.is_dataclass(field.type):
+            paths += leaf_paths(field.type, f'{prefix}{field.name}.')
+        else:
+            paths.append((prefix + field.name, field.type))
+    return paths
+
+
+LEAVES = leaf_paths(config_lib.ExperimentConfig)
+SCALARS = [(path, kind) for path, kind in LEAVES if kind in (bool, int, float, str)]
+
+
+# A problem has one response, and no group.
+ONE_ROLLOUT = {'sampling.num_rollouts': 1, 'advantage.k': 1}
+
+
+def test_there_is_a_scalar_of_each_type():
+    assert {kind for _, kind in SCALARS} == {bool, int, float, str}
+    assert len(SCALARS) > 60
+
+
+@pytest.mark.parametrize(('path', 'kind'), SCALARS)
+def test_a_value_of_another_type_is_refused(path, kind):
+    wrong = {bool: 1, int: True, float: True, str: 1}[kind]
+    with pytest.raises(ValueError, match=f'^{path}=.* must be of type'):
+        check({path: wrong})
+    with pytest.raises(ValueError, match=f'^{path}=None must be of type'):
+        check({path: None})
+
+
+@pytest.mark.parametrize('path', [path for path, kind in SCALARS if kind is float])
+@pytest.mark.parametrize('value', [float('nan'), float('inf'), -float('inf')])
+def test_a_float_must_be_finite(path, value):
+    with pytest.raises(ValueError, match=f'^{path}=.* must be finite'):
+        check({path: value})
+
+
+def test_an_int_beyond_floats_is_no_float():
+    with pytest.raises(ValueError, match='must be finite'):
+        check({'optimizer.eps': 10**400})
+
+
+def test_a_float_is_no_int():
+    with pytest.raises(ValueError, match=r'train.steps=3.0 must be of type int'):
+        check({'train.steps': 3.0})
+
+
+@pytest.mark.parametrize(
+    ('key', 'hint'),
+    [
+        ('sampling.temprature', 'did you mean sampling.temperature?'),
+        ('model.arch.num_layer', 'did you mean model.arch.num_layers?'),
+        ('sampling.mini_batch_prompts', 'did you mean train.mini_batch_prompts?'),
+        ('loss.zzz', "have ['clip_low', 'clip_high'"),
+        ('sead', 'did you mean seed?'),
+    ],
+)
+def test_an_unknown_key_is_named_with_the_nearest(key, hint):
+    with pytest.raises(ValueError, match=f'unknown key {key}; ') as error:
+        check({key: 1})
+    assert hint in str(error.value)
+
+
+@pytest.mark.parametrize('path', [path for path, _ in LEAVES])
+def test_a_missing_key_is_named(path):
+    values = maze_tiny.get_config().to_dict()
+    *sections, name = path.split('.')
+    section = values
+    for key in sections:
+        section = section[key]
+    del section[name]
+    with pytest.raises(ValueError, match='missing keys') as error:
+        config_lib.from_json_dict(values)
+    assert repr(path) in str(error.value)
+
+
+def test_a_section_must_be_a_section():
+    with pytest.raises(ValueError, match=r'sampling=3 must be a section with the keys'):
+        check({'sampling': 3})
+    with pytest.raises(ValueError, match=r'task.params=3 must be a section'):
+        check({'task.params': 3})
+
+
+@pytest.mark.parametrize(
+    'value', [None, (1, None), (1, (float('nan'),)), float('inf'), {'a': None}, {1}]
+)
+def test_a_task_parameter_is_plain(value):
+    with pytest.raises(ValueError, match=r'^task.params.seed[^=]*='):
+        check({'task.params.seed': value})
+
+
+def test_a_list_is_refused_in_a_config_file():
+    config = maze_tiny.get_config()
+    config.task.params = {'train_sizes': [5]}
+    with pytest.raises(ValueError, match=r'task.params.train_sizes=\[5\] must be'):
+        config_lib.from_config_dict(config)
+
+
+@pytest.mark.parametrize(
+    ('overrides', 'message'),
+    [
+        ({'name': ''}, "name='' must not be empty"),
+        ({'model.family': ''}, "model.family='' needs a model.source"),
+        ({'model.remat': 'some'}, "model.remat='some' must be one of .*'attention'"),
+        ({'model.attention': 'flash'}, "'flash' must be one of .*'splash'"),
+        ({'mesh.rollout': 0}, "'rollout': 0.* must be positive"),
+        ({'seed': -1}, 'seed=-1 must not be negative'),
+        ({'seed': 2**32}, 'seed=4294967296 must be below'),
+        ({'train.steps': 0}, 'train.steps=0 must be positive'),
+        ({'sampling.temperature': 0.0}, 'sampling.temperature=0.0 must be positive'),
+        ({'sampling.top_p': 0.0}, 'sampling.top_p=0.0 must be positive'),
+        ({'sampling.top_p': 1.1}, 'sampling.top_p=1.1 must be at most 1'),
+        ({'sampling.top_k': -1}, 'sampling.top_k=-1 must not be negative'),
+        ({'eval.temperature': -0.1}, 'eval.temperature=-0.1 must not be negative'),
+        ({'eval.num_problems': -1}, 'eval.num_problems=-1 must not be negative'),
+        ({'eval.batch_size': 0}, 'eval.batch_size=0 must be positive'),
+        ({'optimizer.learning_rate': 0.0}, 'optimizer.learning_rate=0.0 must be pos'),
+        ({'optimizer.b2': 1.0}, 'optimizer.b2=1.0 must be below 1'),
+        ({'loss.clip_low': 1.5}, 'loss.clip_low=1.5 must be at most 1'),
+        ({'loss.clip_high': 0.0}, 'loss.clip_high=0.0 must be positive'),
+        ({'loss.kl_coef': -1.0}, 'loss.kl_coef=-1.0 must not be negative'),
+        (
+            {'loss.sampler_weight_cap': 0.5},
+            'sampler_weight_cap=0.5 must be 0 .* or at least',
+        ),
+        ({'train.pack_sizes': -1}, 'train.pack_sizes=-1 must not be negative'),
+        ({'train.pack_sizes': 1}, 'train.pack_sizes=1 would pack nothing'),
+        (
+            {'train.pack_sizes': 4, 'model.attention': 'splash'},
+            "pack_sizes=4 packs .* model.attention='splash' cannot read",
+        ),
+        (
+            {'train.pack_sizes': 4, 'mesh.rollout': 16},
+            'pack_sizes=4 would .* mesh.rollout=16 and sampling.num_rollouts=16',
+        ),
+        (
+            {'train.pack_sizes': 4, 'mesh.fsdp': 1, 'mesh.rollout': -1} | ONE_ROLLOUT,
+            'pack_sizes=4 would pack nothing: .* sampling.num_rollouts=1 ',
+        ),
+        (
+            {'train.dynamic_sampling_rounds': 9} | ONE_ROLLOUT,
+            'dynamic_sampling_rounds=9 would find nothing: .*num_rollouts=1 ',
+        ),
+        ({'train.dynamic_sampling_rounds': -1}, 'rounds=-1 must not be negative'),
+        ({'reward.flip_wrong': 1.1}, r'reward.flip_wrong=1.1 must lie in \[0, 1\]'),
+        ({'loss.aggregation': 'mean'}, "loss.aggregation='mean' must be one of"),
+        ({'loss.kl_estimator': 'k4'}, "loss.kl_estimator='k4' must be one of"),
+        ({'advantage.aggregation': 'token'}, "advantage.aggregation='token' must be"),
+        ({'data.overlong': 'cut'}, "data.overlong='cut' must be one of"),
+        ({'init.kind': 'random'}, "init.kind='random' must be one of"),
+        ({'model.compute_dtype': 'bf16'}, "model.compute_dtype='bf16' must be one of"),
+        ({'advantage.k': 0}, 'advantage.k=0 must be positive'),
+        ({'advantage.k': 17}, r'advantage.k=17 must lie in 1..16'),
+        (
+            {'train.mini_batch_prompts': 12},
+            'mini_batch_prompts=12 must divide train.num_prompts=32',
+        ),
+        (
+            {'train.micro_batch_prompts': 3},
+            'micro_batch_prompts=3 must divide train.mini_batch_prompts=16',
+        ),
+        ({'eval.split': ''}, 'eval.every=50 needs a split'),
+        ({'model.arch.num_layers': 0}, "states {'num_layers': 0}; without a model"),
+        ({'model.arch.head_dim': 15}, 'head_dim=15 must be even'),
+        ({'model.arch.num_kv_heads': 3}, 'num_kv_heads=3 must divide'),
+        ({'model.source': 'Qwen/Qwen3-8B'}, "model.source='Qwen/Qwen3-8B' says"),
+        ({'model.tokenizer': 'source'}, "tokenizer='source' needs a model.source"),
+        ({'init.kind': 'hf'}, "init.kind='hf' needs a model.source"),
+        ({'init.kind': 'checkpoint'}, "init.checkpoint='' goes with"),
+        ({'init.checkpoint': '/x'}, "init.checkpoint='/x' goes with"),
+        ({'mesh.fsdp': 0}, "'fsdp': 0.* must be positive"),
+        ({'mesh.data': -1}, 'of which one may be -1'),
+        ({'mesh.tensor': -2}, "'tensor': -2"),
+    ],
+)
+def test_a_bad_value_is_refused(overrides, message):
+    with pytest.raises(ValueError, match=message):
+        check(overrides)
+
+
+@pytest.mark.parametrize(
+    'overrides',
+    [
+        {'eval.temperature': 0.0},
+        {'eval.every': 0, 'eval.split': ''},
+        {'eval.final_split': ''},
+        {'advantage.k': 16},
+        {'advantage.k': 1},
+        {'train.mini_batch_prompts': 32, 'train.micro_batch_prompts': 1},
+        {'init.kind': 'checkpoint', 'init.checkpoint': '/runs/other'},
+        {'init.kind': 'scratch'},
+        {'mesh.data': -1, 'mesh.fsdp': 1},
+        {'reward.flip_wrong': 1.0},
+        {'loss.sampler_weight_cap': 1.0},
+        {'train.pack_sizes': 2, 'mesh.rollout': 8},
+        {'model.attention': 'splash', 'mesh.rollout': 16},
+        ONE_ROLLOUT,
+        {'train.dynamic_sampling_rounds': 1},
+        {'model.tokenizer': '/some/tokenizer'},
+    ],
+)
+def test_the_borders_are_accepted(overrides):
+    check(overrides)
+
+
+def test_a_source_forbids_a_stated_size():
+    check({}, maze)
+    with pytest.raises(ValueError, match=r"states {'tie_embeddings': True}"):
+        check({'model.arch.tie_embeddings': True}, maze)
+
+
+def test_every_number_has_a_range():
+    """A new field without a range fails here; the mesh and the arch have their own."""
+    ranged = {
+        *checks._POSITIVE,
+        *checks._NOT_NEGATIVE,
+        *checks._FRACTIONS,
+    }
+    numbers = {
+        path
+        for path, kind in SCALARS
+        if kind in (int, float) and not path.startswith(('mesh.', 'model.arch.'))
+    }
+    assert numbers == ranged
+
+
+def test_flatten_joins_keys_with_dots():
+    assert checks.flatten({'a': {'b': 1, 'c': {'d': 2}}, 'e': (3,)}) == {
+        'a.b': 1,
+        'a.c.d': 2,
+        'e': (3,),
+    }

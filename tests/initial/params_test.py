@@ -1,0 +1,223 @@
+"""The first policy: made, read, cached, or refused with the reason."""
+
+import json
+import shutil
+from unittest import mock
+
+import jax
+import numpy as np
+import pytest
+
+from passk_jax import config as configs
+from passk_jax.config import checks
+from passk_jax.initial import params as initial
+from tests import tiny
+
+
+def make(workdir, **overrides):
+    """The initial parameters as numpy."""
+    setup = tiny.make_setup(tiny.make_config(**overrides))
+    with jax.set_mesh(setup.mesh):
+        return jax.device_get(initial.initial_params(setup, workdir))
+
+
+def same(a, b):
+    assert a.keys() == b.keys()
+    return all(a[name].tobytes() == b[name].tobytes() for name in a)
+
+
+def from_run(workdir):
+    return {'init__kind': 'checkpoint', 'init__checkpoint': str(workdir)}
+
+
+def test_scratch_is_a_function_of_the_seed(tmp_path):
+    first = make(tmp_path, init__kind='scratch')
+    assert same(first, make(tmp_path, init__kind='scratch'))
+    assert not same(first, make(tmp_path, init__kind='scratch', seed=1))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_warm_start_is_made_once_and_read_ever_after(finished_run, tmp_path):
+    first = make(tmp_path)
+    assert not same(first, make(tmp_path, init__kind='scratch'))
+    with mock.patch.object(initial, 'warm_start', side_effect=AssertionError):
+        assert same(first, make(tmp_path))
+        # So was the run's: the directory has no part in it.
+        assert same(first, make(finished_run))
+
+
+@pytest.mark.parametrize(
+    ('override', 'name'),
+    [
+        ({'seed': 1}, 'seed'),
+        ({'init__warm_start__steps': 3}, 'warm_start'),
+        ({'task__params__seed': 5}, 'task'),
+        ({'model__arch__norm_eps': 1e-5}, 'model'),
+        ({'sampling__max_response_tokens': 6}, 'max_response_tokens'),
+    ],
+)
+def test_a_warm_start_of_another_config_is_refused(override, name, finished_run):
+    with pytest.raises(ValueError, match=rf'made with another {name}; delete'):
+        make(finished_run, **override)
+
+
+def test_what_does_not_decide_the_values_may_differ(finished_run):
+    ours = make(finished_run)
+    assert same(ours, make(finished_run, advantage__k=3, loss__kl_coef=0.1))
+    on_other_devices = {
+        'model__attention': 'plain',
+        'model__remat': 'full',
+        'model__head_chunk_tokens': 7,
+    }
+    assert same(ours, make(finished_run, **on_other_devices))
+
+
+def test_what_only_rounds_otherwise_is_a_key_of_the_configuration():
+    keys = checks.flatten(configs.to_dict(tiny.make_config()))
+    assert keys.keys() > set(initial.ONLY_ROUNDING)
+
+
+def test_a_corrupted_warm_start_is_refused(finished_run, tmp_path):
+    workdir = tiny.warm_copy(finished_run, tmp_path)
+    file = max(
+        (workdir / 'warm_start' / '0').rglob('*'),
+        key=lambda path: path.is_file() and path.stat().st_size,
+    )
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r'warm_start/0 is corrupted'):
+        make(workdir)
+
+
+def test_another_run_gives_its_newest_parameters(finished_run, tmp_path):
+    params = make(tmp_path, **from_run(finished_run))
+    saved = tiny.saved_arrays(finished_run, 5)
+    assert same(
+        {f'params/{name}': x for name, x in params.items()},
+        {name: x for name, x in saved.items() if name.startswith('params/')},
+    )
+
+
+def test_a_resumed_run_gets_the_parameters_it_began_with(finished_run, tmp_path):
+    """Though the run they are from has gone on since."""
+    other = tmp_path / 'other'
+    shutil.copytree(finished_run, other)
+    newest = other / 'checkpoints' / '5'
+    newest.rename(tmp_path / '5')
+    began = make(tmp_path, **from_run(other))
+    assert json.loads((tmp_path / 'initial.json').read_text())['step'] == 4
+    (tmp_path / '5').rename(newest)
+    assert same(began, make(tmp_path, **from_run(other)))
+    # Another directory, or another source, begins with the newest.
+    assert not same(began, make(tmp_path / 'other', **from_run(other)))
+    assert not same(began, make(tmp_path, **from_run(finished_run)))
+
+
+def test_a_relative_path_is_where_it_was_at_first(finished_run, tmp_path, monkeypatch):
+    shutil.copytree(finished_run, tmp_path / 'other')
+    (tmp_path / 'run').mkdir()
+    monkeypatch.chdir(tmp_path)
+    began = make(tmp_path / 'run', **from_run('other'))
+    noted = json.loads((tmp_path / 'run' / 'initial.json').read_text())
+    path = str(tmp_path / 'other')
+    assert noted == {'checkpoint': 'other', 'path': path, 'step': 5}
+    monkeypatch.chdir(tmp_path / 'run')
+    assert same(began, make(tmp_path / 'run', **from_run('other')))
+
+
+def test_a_run_that_has_saved_nothing_is_refused(tmp_path):
+    for workdir in (tmp_path, tmp_path / 'absent'):
+        with pytest.raises(ValueError, match=r'no checkpoint to restore: .*not exist'):
+            make(tmp_path, **from_run(workdir))
+    (tmp_path / 'checkpoints').mkdir()
+    with pytest.raises(ValueError, match=r'no checkpoint to restore: .* is empty'):
+        make(tmp_path, **from_run(tmp_path))
+
+
+def test_a_run_of_another_model_is_refused(finished_run, tmp_path):
+    settings = from_run(finished_run) | {'model__arch__mlp_dim': 48}
+    with pytest.raises(ValueError, match=r'(?s)does not fit this run.*mlp.up.kernel'):
+        make(tmp_path, **settings)
+
+
+def test_training_goes_on_from_another_run(finished_run, tmp_path):
+    config = tiny.make_config(
+        **tiny.ONLY_STEPS | from_run(finished_run), train__steps=1
+    )
+    assert tiny.run(config, tmp_path)
+    row = tiny.metrics(tmp_path, 'train')[0]
+    last = tiny.metrics(finished_run, 'train')[-1]
+    # Its entropy, and not that of random parameters (2.4 nats).
+    assert row['entropy'] == pytest.approx(last['entropy'], abs=0.15)
+
+
+@pytest.fixture(scope='module')
+def hf_model(tmp_path_factory):
+    """A directory such as the hub has: a tiny random Qwen2, and its state."""
+    torch = pytest.importorskip('torch', reason='torch writes the model')
+    import transformers
+
+    directory = tmp_path_factory.mktemp('qwen2')
+    tokenizer = tiny.make_setup(tiny.make_config()).tokenizer
+    tokenizer.save_pretrained(directory)
+    torch.manual_seed(0)
+    model = transformers.Qwen2ForCausalLM(
+        transformers.Qwen2Config(
+            vocab_size=len(tokenizer),
+            hidden_size=16,
+            intermediate_size=32,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            tie_word_embeddings=True,
+            rms_norm_eps=1e-6,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=None,
+            bos_token_id=None,
+        )
+    )
+    model.save_pretrained(directory)
+    return directory, {name: x.numpy() for name, x in model.state_dict().items()}
+
+
+def of_hf(directory):
+    arch = dict.fromkeys(
+        ('num_layers', 'embed_dim', 'num_heads', 'num_kv_heads', 'head_dim', 'mlp_dim'),
+        0,
+    )
+    arch |= {'rope_theta': 0.0, 'norm_eps': 0.0, 'tie_embeddings': False}
+    return {f'model__arch__{name}': value for name, value in arch.items()} | {
+        'model__source': str(directory),
+        'model__tokenizer': 'source',
+        'init__kind': 'hf',
+    }
+
+
+def test_a_hugging_face_directory_gives_weights_and_tokenizer(hf_model, tmp_path):
+    directory, state = hf_model
+    params = make(tmp_path, **of_hf(directory))
+    np.testing.assert_array_equal(
+        params['embed.embedding'], state['model.embed_tokens.weight']
+    )
+    np.testing.assert_array_equal(
+        params['layers.mlp.down.kernel'][0],
+        state['model.layers.0.mlp.down_proj.weight'].T,
+    )
+
+
+def test_a_hugging_face_model_trains_and_resumes(hf_model, tmp_path):
+    directory, _ = hf_model
+    settings = tiny.ONLY_STEPS | of_hf(directory) | {'train__steps': 2}
+    config = tiny.make_config(**settings, checkpoint__every=1)
+    assert tiny.run(config, tmp_path / 'a')
+    assert len(tiny.metrics(tmp_path / 'a', 'train')) == 2
+    with mock.patch(
+        'passk_jax.train.PreemptionGuard.requested', lambda self, step: step == 1
+    ):
+        assert not tiny.run(config, tmp_path / 'b')
+    assert tiny.run(config, tmp_path / 'b')
+    tiny.assert_same_run(tmp_path / 'a', tmp_path / 'b', last=2)
+
+
+def test_a_directory_that_holds_no_model_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=str(tmp_path)):
+        make(tmp_path, **of_hf(tmp_path))

@@ -1,0 +1,144 @@
+"""The learner: exactness of its gradients and ratios, and what it leaves out."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from passk_jax.models import policy as policies
+from tests.learning.learner_test import (
+    LOSS,
+    OPTIMIZER,
+    N,
+    P,
+    assert_params_close,
+    make_advantages,
+    make_mesh,
+    make_policy,
+    make_rollouts,
+    run_step,
+)
+
+
+def test_the_first_of_several_updates_has_ratios_of_exactly_one():
+    # With advantages of 1 a problem's loss is minus the sum of its ratios, divided.
+    rollouts, ones = make_rollouts(), np.ones((P, N), np.float32)
+    _, metrics = run_step(advantages=ones, num_updates=4)
+    tokens = rollouts.lengths.sum(axis=1)[0::4].astype(np.float32)
+    expected = -tokens / tokens.sum()
+    np.testing.assert_array_equal(metrics['problem_loss'][0::4], expected)
+    assert metrics['old_kl'] > 0, 'the later ones are off-policy'
+
+
+@pytest.mark.parametrize('pack_sizes', [0, 3])
+def test_a_scaled_advantage_scales_the_gradient_bit_for_bit(pack_sizes):
+    """Rounding that depends on the scale would be a cast in the wrong place."""
+    settings = {'rollouts': make_rollouts(pad=3), 'pack_sizes': pack_sizes}
+    _, one = run_step(**settings)
+    _, four = run_step(**settings, advantages=4 * make_advantages())
+    assert four['grad_norm'] == 4 * one['grad_norm']
+    np.testing.assert_array_equal(four['problem_loss'], 4 * one['problem_loss'])
+
+
+def truncate_some(rollouts):
+    stopped = np.random.default_rng(2).uniform(size=(P, N)) < 0.6
+    return dataclasses.replace(rollouts, stopped=stopped)
+
+
+@pytest.mark.parametrize('aggregation', ['token', 'sequence'])
+def test_truncated_responses_are_in_no_sum_and_no_normalizer(aggregation):
+    rollouts, advantages = truncate_some(make_rollouts()), make_advantages()
+    kept, lengths = rollouts.stopped, rollouts.lengths
+    loss = dataclasses.replace(LOSS, mask_truncated=True, aggregation=aggregation)
+    params, metrics = run_step(rollouts=rollouts, advantages=advantages, loss=loss)
+    weights = kept * (lengths if aggregation == 'token' else 1)
+    expected = -(weights * advantages).sum() / weights.sum()
+    assert metrics['loss'] == pytest.approx(expected, abs=1e-6)
+    # Nor does what stands in them matter.
+    other = np.where(kept, advantages, 100.0).astype(np.float32)
+    again, _ = run_step(rollouts=rollouts, advantages=other, loss=loss)
+    assert_params_close(params, again, atol=0)
+    _, unmasked = run_step(rollouts=rollouts, advantages=other)
+    assert unmasked['loss'] < metrics['loss'] - 1
+
+
+def test_a_batch_of_truncated_responses_has_no_gradient():
+    rollouts = dataclasses.replace(make_rollouts(), stopped=np.zeros((P, N), bool))
+    loss = dataclasses.replace(LOSS, mask_truncated=True)
+    _, metrics = run_step(rollouts=rollouts, loss=loss)
+    assert metrics['loss'] == metrics['grad_norm'] == 0
+    assert metrics['finite_updates'].all()
+
+
+@pytest.mark.parametrize('num_updates', [1, 2, 4])
+def test_figures_of_tokens_are_of_those_trained_whatever_updates_they_are_in(
+    num_updates,
+):
+    """Of two updates the first has none, and their lengths differ anyhow."""
+    rollouts = make_rollouts()
+    kept = np.broadcast_to(np.arange(P)[:, None] % 2 == 1, (P, N))
+    own, entropies = learner_figures(rollouts)
+    sampler = own - np.random.default_rng(3).uniform(0, 0.5, own.shape)
+    rollouts = dataclasses.replace(
+        rollouts, stopped=kept, sampler_log_probs=sampler.astype(np.float32)
+    )
+    _, metrics = run_step(
+        rollouts=rollouts,
+        loss=dataclasses.replace(LOSS, mask_truncated=True, sampler_weight_cap=2.0),
+        optimizer=dataclasses.replace(OPTIMIZER, learning_rate=1e-30),
+        num_updates=num_updates,
+    )
+    mask = kept[..., None] & (np.arange(own.shape[-1]) < rollouts.lengths[..., None])
+    assert metrics['entropy'] == pytest.approx(entropies[mask].mean(), rel=1e-5)
+    weights = np.exp(own - sampler)[mask]
+    assert metrics['sampler_weight'] == pytest.approx(weights.mean(), rel=1e-5)
+
+
+def test_without_a_cap_what_the_sampler_said_changes_no_bit():
+    rng = np.random.default_rng(4)
+    rollouts = make_rollouts()
+    noise = rng.normal(size=rollouts.tokens.shape).astype(np.float32)
+    other = dataclasses.replace(rollouts, sampler_log_probs=noise)
+    for num_updates in (1, 2):
+        a, metrics = run_step(rollouts=rollouts, num_updates=num_updates)
+        b, _ = run_step(rollouts=other, num_updates=num_updates)
+        assert_params_close(a, b, atol=0)
+        assert 'sampler_weight' not in metrics
+
+
+def test_the_weights_are_those_of_the_sampler_against_the_learner():
+    """A sampler whose log-probabilities are log 2 below: every weight is 2."""
+    rollouts = make_rollouts()
+    own, _ = learner_figures(rollouts)
+    settings = {'num_updates': 2}
+
+    def run(shift, cap):
+        shifted = dataclasses.replace(rollouts, sampler_log_probs=own - shift)
+        loss = dataclasses.replace(LOSS, sampler_weight_cap=cap)
+        return run_step(rollouts=shifted, loss=loss, **settings)
+
+    plain, metrics = run_step(rollouts=rollouts, **settings)
+    agreed, weighted = run(0.0, 1e6)
+    assert_params_close(plain, agreed, atol=1e-5)
+    assert weighted['loss'] == pytest.approx(metrics['loss'], abs=1e-5)
+    assert weighted['sampler_weight'] == pytest.approx(1, abs=1e-5)
+    _, doubled = run(np.float32(np.log(2)), 4.0)
+    assert doubled['sampler_weight'] == pytest.approx(2, abs=1e-5)
+    assert doubled['sampler_weight_capped'] == 0
+    first = slice(0, None, 2)
+    np.testing.assert_allclose(
+        doubled['problem_loss'][first], 2 * metrics['problem_loss'][first], atol=1e-5
+    )
+    _, capped = run(np.float32(np.log(2)), 1.5)
+    assert capped['sampler_weight'] == pytest.approx(1.5)
+    assert capped['sampler_weight_capped'] == 1
+
+
+def learner_figures(rollouts):
+    """Log-probabilities and entropies of the tokens before the first update."""
+    params = policies.init_params(make_policy(), jax.random.key(0), make_mesh())
+    found = policies.token_log_probs(
+        make_policy(), params, rollouts.prompts, rollouts.tokens, temperature=1.0
+    )
+    return tuple(map(np.asarray, found))

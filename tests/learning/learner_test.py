@@ -1,0 +1,308 @@
+"""The learner: an update is a function of the rollouts, not of how they are cut."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import optax
+import pytest
+from jax import numpy as jnp
+
+from passk_jax import sharding
+from passk_jax.config import LossConfig, OptimizerConfig
+from passk_jax.learning import learner
+from passk_jax.models import policy as policies
+from passk_jax.types import Prompts, Rollouts
+from tests.models import oracle
+
+P, N, S, T, VOCAB = 8, 4, 6, 5, 11
+
+LOSS = LossConfig(
+    clip_low=0.2,
+    clip_high=0.28,
+    aggregation='token',
+    entropy_coef=0.0,
+    kl_coef=0.0,
+    kl_estimator='k3',
+    mask_truncated=False,
+    sampler_weight_cap=0.0,
+)
+OPTIMIZER = OptimizerConfig(
+    learning_rate=1e-2,
+    warmup_updates=0,
+    b1=0.9,
+    b2=0.95,
+    # Adam divides by the root of its second moment: with a small eps, a gradient that
+    # is zero but for rounding would move as far as any other.
+    eps=1e-3,
+    weight_decay=0.1,
+    max_grad_norm=1.0,
+)
+
+
+def make_policy() -> policies.Policy:
+    return oracle.tiny_policy(vocab_size=VOCAB, num_layers=1, tie_embeddings=True)
+
+
+def make_mesh(data: int = 1, fsdp: int = 1, tensor: int = 1):
+    devices = jax.devices()[: data * fsdp * tensor]
+    return sharding.make_mesh(
+        data=data, fsdp=fsdp, rollout=1, tensor=tensor, devices=devices
+    )
+
+
+def make_rollouts(*, pad: int = 0, garbage: int = 0) -> Rollouts:
+    rng = np.random.default_rng(0)
+    tokens = np.pad(rng.integers(0, VOCAB, (P, N, T)), ((0, 0), (0, 0), (0, pad)))
+    lengths = rng.integers(1, T + 1, (P, N)).astype(np.int32)
+    tokens = np.where(np.arange(T + pad) < lengths[..., None], tokens, garbage)
+    prompts = rng.integers(0, VOCAB, (P, S)).astype(np.int32)
+    zeros = np.zeros((P, N, T + pad), np.float32)
+    return Rollouts(
+        prompts=Prompts(
+            tokens=prompts,
+            lengths=rng.integers(2, S + 1, P).astype(np.int32),
+            problem_ids=np.arange(P, dtype=np.int32),
+        ),
+        tokens=tokens.astype(np.int32),
+        lengths=lengths,
+        stopped=np.ones((P, N), bool),
+        sampler_log_probs=zeros,
+        untruncated_log_probs=zeros,
+        entropies=zeros,
+    )
+
+
+def make_advantages() -> np.ndarray:
+    return np.random.default_rng(1).normal(size=(P, N)).astype(np.float32)
+
+
+def begin(
+    mesh,
+    *,
+    loss=LOSS,
+    optimizer=OPTIMIZER,
+    num_updates=1,
+    num_micro_batches=1,
+    with_ref=False,
+    pack_sizes=0,
+):
+    """The first state, the train step and the reference, under the set mesh."""
+    policy, transform = make_policy(), learner.make_optimizer(optimizer)
+    params = policies.init_params(policy, jax.random.key(0), mesh)
+    ref = jax.tree.map(jnp.copy, params) if with_ref else None
+    state = learner.init_state(policy, transform, params, mesh)
+    train_step = learner.make_train_step(
+        policy,
+        transform,
+        mesh,
+        loss=loss,
+        temperature=1.0,
+        num_updates=num_updates,
+        num_micro_batches=num_micro_batches,
+        pack_sizes=pack_sizes,
+    )
+    return state, train_step, ref
+
+
+def run_step(
+    *,
+    mesh=None,
+    rollouts=None,
+    advantages=None,
+    steps=1,
+    **options,
+):
+    """The parameters, as numpy, and metrics after ``steps`` steps from one start."""
+    mesh = make_mesh() if mesh is None else mesh
+    with jax.set_mesh(mesh):
+        state, train_step, ref = begin(mesh, **options)
+        for _ in range(steps):
+            state, metrics = train_step(
+                state,
+                make_rollouts() if rollouts is None else rollouts,
+                make_advantages() if advantages is None else advantages,
+                ref,
+            )
+    return jax.device_get(state.params), jax.device_get(metrics)
+
+
+def assert_params_close(a, b, *, atol: float) -> None:
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_allclose(a[name], b[name], atol=atol, err_msg=name)
+
+
+@pytest.mark.parametrize('aggregation', ['token', 'sequence'])
+@pytest.mark.parametrize('num_micro_batches', [2, 4])
+def test_micro_batches_do_not_change_the_update(aggregation, num_micro_batches):
+    loss = dataclasses.replace(LOSS, aggregation=aggregation, entropy_coef=0.01)
+    whole, metrics = run_step(loss=loss, num_updates=2)
+    cut, cut_metrics = run_step(
+        loss=loss, num_updates=2, num_micro_batches=num_micro_batches
+    )
+    assert_params_close(whole, cut, atol=2e-6)
+    assert metrics['loss'] == pytest.approx(cut_metrics['loss'], abs=1e-6)
+    np.testing.assert_allclose(
+        metrics['problem_loss'], cut_metrics['problem_loss'], atol=1e-6
+    )
+
+
+@pytest.mark.parametrize('shape', [(8, 1, 1), (2, 2, 2), (1, 4, 2), (1, 8, 1)])
+def test_the_mesh_does_not_change_the_update(shape):
+    alone, metrics = run_step(num_updates=2)
+    together, mesh_metrics = run_step(mesh=make_mesh(*shape), num_updates=2)
+    assert_params_close(alone, together, atol=5e-6)
+    assert metrics['grad_norm'] == pytest.approx(mesh_metrics['grad_norm'], rel=1e-4)
+
+
+def test_padding_and_what_stands_in_it_do_not_change_the_update():
+    tight, _ = run_step()
+    loose, _ = run_step(rollouts=make_rollouts(pad=3, garbage=VOCAB - 1))
+    assert_params_close(tight, loose, atol=2e-6)
+
+
+def test_the_first_update_of_every_step_is_on_policy():
+    # One update a step: whatever steps went before, old is current, exactly.
+    for steps in (1, 3):
+        _, metrics = run_step(steps=steps)
+        assert metrics['old_kl'] == 0.0
+        assert metrics['clip_fraction_low'] == metrics['clip_fraction_high'] == 0.0
+
+
+def test_later_updates_of_a_step_are_off_policy():
+    _, metrics = run_step(num_updates=4)
+    assert metrics['old_kl'] > 0
+
+
+def test_one_update_is_the_plain_policy_gradient():
+    # At ratio 1 the surrogate's gradient is REINFORCE's with a token-level mean.
+    rollouts, advantages = make_rollouts(), make_advantages()
+    policy, mesh = make_policy(), make_mesh()
+    params = policies.init_params(policy, jax.random.key(0), mesh)
+
+    def reinforce(params):
+        log_probs, _ = policies.token_log_probs(
+            policy, params, rollouts.prompts, rollouts.tokens, temperature=1.0
+        )
+        mask = learner.response_mask(rollouts)
+        weighted = jnp.where(mask, log_probs * advantages[..., None], 0)
+        return -weighted.sum() / mask.sum()
+
+    expected = optax.tree.norm(jax.grad(reinforce)(params))
+    _, metrics = run_step()
+    assert metrics['grad_norm'] == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_zero_advantages_change_nothing_but_weight_decay():
+    still = dataclasses.replace(OPTIMIZER, weight_decay=0.0)
+    before = policies.init_params(make_policy(), jax.random.key(0), make_mesh())
+    after, metrics = run_step(advantages=np.zeros((P, N), np.float32), optimizer=still)
+    assert metrics['grad_norm'] == 0
+    assert_params_close(jax.device_get(before), after, atol=0)
+
+
+def test_weight_decay_leaves_norms_and_biases_alone():
+    before = jax.device_get(
+        policies.init_params(make_policy(), jax.random.key(0), make_mesh())
+    )
+    after, _ = run_step(advantages=np.zeros((P, N), np.float32))
+    for name in before:
+        moved = not np.array_equal(before[name], after[name])
+        assert moved == name.endswith(('kernel', 'embedding')), name
+
+
+def test_the_kl_to_the_reference_is_zero_at_first_and_then_grows():
+    loss = dataclasses.replace(LOSS, kl_coef=0.1)
+    _, first = run_step(loss=loss, with_ref=True)
+    _, later = run_step(loss=loss, with_ref=True, steps=4)
+    assert first['ref_kl'] == pytest.approx(0, abs=1e-6)
+    assert later['ref_kl'] > 1e-4
+
+
+def test_a_kl_without_a_reference_is_refused():
+    with pytest.raises(ValueError, match='ref_log_probs'):
+        run_step(loss=dataclasses.replace(LOSS, kl_coef=0.1))
+
+
+def test_problem_losses_stand_in_the_order_of_the_problems():
+    advantages = np.zeros((P, N), np.float32)
+    advantages[3] = 1.0
+    _, metrics = run_step(advantages=advantages, num_updates=2, num_micro_batches=2)
+    assert np.flatnonzero(metrics['problem_loss']).tolist() == [3]
+
+
+def test_the_warm_up_reaches_the_rate_and_wastes_no_update():
+    config = dataclasses.replace(
+        OPTIMIZER, warmup_updates=4, weight_decay=0.0, max_grad_norm=0.0, eps=1e-12
+    )
+    transform = learner.make_optimizer(config)
+    params = {'x.kernel': jnp.zeros(1)}
+    state = transform.init(params)
+    moves = []
+    for _ in range(6):
+        update, state = transform.update({'x.kernel': jnp.ones(1)}, state, params)
+        moves.append(-float(update['x.kernel'][0]))
+    # With a constant gradient, Adam moves by the rate.
+    np.testing.assert_allclose(
+        moves, 1e-2 * np.array([0.25, 0.5, 0.75, 1, 1, 1]), rtol=1e-4
+    )
+
+
+def test_a_step_compiles_once_and_reuses_the_state_it_is_given():
+    mesh = make_mesh(2, 2, 2)
+    with jax.set_mesh(mesh):
+        state, train_step, _ = begin(mesh, num_updates=2, num_micro_batches=2)
+        args = make_rollouts(), make_advantages(), None
+        compiled = train_step.lower(state, *args).compile()
+        per_device = sum(
+            x.addressable_shards[0].data.nbytes for x in jax.tree.leaves(state)
+        )
+        assert compiled.memory_analysis().alias_size_in_bytes == per_device
+        for _ in range(3):
+            state, _ = train_step(state, *args)
+        assert train_step._cache_size() == 1
+        assert int(state.step) == 3
+
+
+def test_optimizer_state_is_sharded_like_its_parameters():
+    mesh, policy = make_mesh(2, 2, 2), make_policy()
+    shapes = learner.state_shapes(policy, learner.make_optimizer(OPTIMIZER), mesh)
+    moments = {
+        jax.tree_util.keystr(path, simple=True, separator='.'): leaf
+        for path, leaf in jax.tree.leaves_with_path(shapes.opt_state)
+    }
+    for name, param in shapes.params.items():
+        same = [leaf for path, leaf in moments.items() if path.endswith('.' + name)]
+        assert len(same) == 2, name
+        assert all(leaf.sharding == param.sharding for leaf in same), name
+
+
+def test_the_sampler_gap_is_the_distance_to_the_learners_own_log_probs():
+    rollouts = make_rollouts()
+    policy, mesh = make_policy(), make_mesh()
+    params = policies.init_params(policy, jax.random.key(0), mesh)
+    log_probs, _ = policies.token_log_probs(
+        policy, params, rollouts.prompts, rollouts.tokens, temperature=1.0
+    )
+    shifted = np.array(log_probs)
+    shifted[2, 1, 0] += 0.5
+    _, metrics = run_step(
+        rollouts=dataclasses.replace(rollouts, untruncated_log_probs=shifted)
+    )
+    assert metrics['sampler_gap_max'] == pytest.approx(0.5, abs=1e-5)
+    tokens = int(rollouts.lengths.sum())
+    assert metrics['sampler_gap_mean'] == pytest.approx(0.5 / tokens, abs=1e-5)
+    # k3 of a token whose sampler is 0.5 above the learner: exp(-0.5) - 1 + 0.5.
+    k3 = (np.exp(-0.5) - 0.5) / tokens
+    assert metrics['sampler_k3'] == pytest.approx(k3, abs=1e-6)
+
+
+def test_the_update_that_went_wrong_is_told_from_those_that_suffer_from_it():
+    advantages = make_advantages()
+    advantages[2, 1] = np.nan
+    _, metrics = run_step(advantages=advantages, num_updates=4)
+    # Problem 2 is in update 2 of 4; update 3 has its parameters, and is no culprit.
+    assert metrics['finite_updates'].tolist() == [True, True, False, False]
+    first = metrics['problem_loss'][2::4]
+    assert np.isfinite(first).tolist() == [False, True]

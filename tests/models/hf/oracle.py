@@ -1,0 +1,153 @@
+"""Tiny models made and run by transformers, and ours that are read from them."""
+
+import pathlib
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+import transformers
+from jax import numpy as jnp
+
+from passk_jax import sharding
+from passk_jax.models.hf import config as hf_config
+from passk_jax.models.hf import weights
+from passk_jax.models.policy import Params, Policy
+from passk_jax.types import Prompts
+
+FAMILIES = ('llama', 'qwen2', 'qwen3')
+
+# Original contexts shorter than the tests' sequences, so that stretching shows.
+ROPES: dict[str, dict[str, Any]] = {
+    'default': {},
+    'linear': {'factor': 2.5},
+    'llama3': {
+        'factor': 4.0,
+        'original_max_position_embeddings': 16,
+        'low_freq_factor': 1.0,
+        'high_freq_factor': 4.0,
+    },
+    'yarn': {'factor': 4.0, 'original_max_position_embeddings': 16},
+}
+
+_SIZES = {
+    'vocab_size': 40,
+    'num_hidden_layers': 2,
+    'hidden_size': 32,
+    'num_attention_heads': 4,
+    'num_key_value_heads': 2,
+    'head_dim': 8,
+    'intermediate_size': 48,
+    'max_position_embeddings': 64,
+    'tie_word_embeddings': False,
+    'bos_token_id': None,
+    'eos_token_id': None,
+    'pad_token_id': None,
+}
+
+
+def make_model(
+    family: str, *, rope: str = 'default', theta: float = 1e3, seed: int = 0, **sizes
+) -> transformers.PreTrainedModel:
+    """A model in which every parameter is random, norms and biases too."""
+    config = transformers.AutoConfig.for_model(
+        family,
+        **(_SIZES | sizes),
+        rope_parameters={'rope_type': rope, 'rope_theta': theta, **ROPES[rope]},
+        attn_implementation='eager',
+    )
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, x in model.named_parameters():
+            x.copy_(0.15 * torch.randn(x.shape, generator=generator))
+            x += name.endswith('norm.weight')
+    return model
+
+
+def read(
+    directory: pathlib.Path, mesh: jax.sharding.Mesh | None = None, **options: str
+) -> tuple[Policy, Params]:
+    """Our policy of a directory, float32 unless ``options`` say otherwise."""
+    chosen = {
+        'param_dtype': 'float32',
+        'compute_dtype': 'float32',
+        'remat': 'none',
+        'attention': 'plain',
+    }
+    arch = hf_config.arch_from_hf(str(directory), **(chosen | options))
+    policy = Policy(arch, head_chunk_tokens=16)
+    mesh = one_device() if mesh is None else mesh
+    return policy, weights.load_params(policy, str(directory), mesh)
+
+
+def one_device() -> jax.sharding.Mesh:
+    return sharding.make_mesh(
+        data=1, fsdp=1, rollout=1, tensor=1, devices=jax.devices()[:1]
+    )
+
+
+def unequal_prompts(vocab_size: int, *, lengths: tuple[int, ...], seed: int) -> Prompts:
+    """Random prompts, with random tokens in the pads on their right too."""
+    rng = np.random.default_rng(seed)
+    shape = (len(lengths), max(lengths))
+    return Prompts(
+        tokens=jnp.asarray(rng.integers(0, vocab_size, shape), jnp.int32),
+        lengths=jnp.asarray(lengths, jnp.int32),
+        problem_ids=jnp.arange(len(lengths), dtype=jnp.int32),
+    )
+
+
+def one_prompt(tokens: list[int]) -> Prompts:
+    return Prompts(
+        tokens=jnp.asarray([tokens], jnp.int32),
+        lengths=jnp.asarray([len(tokens)], jnp.int32),
+        problem_ids=jnp.zeros(1, jnp.int32),
+    )
+
+
+def left_padded(prompts: Prompts) -> dict[str, torch.Tensor]:
+    """Prompts as transformers takes them: pads on the left, masked."""
+    tokens, lengths = np.asarray(prompts.tokens), np.asarray(prompts.lengths)
+    shape = tokens.shape
+    ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    for row, (ours, length) in enumerate(zip(tokens, lengths, strict=True)):
+        ids[row, shape[1] - length :] = ours[:length]
+        mask[row, shape[1] - length :] = 1
+    return {'input_ids': torch.tensor(ids), 'attention_mask': torch.tensor(mask)}
+
+
+@torch.no_grad()
+def their_logits(
+    model: transformers.PreTrainedModel, inputs: dict[str, torch.Tensor]
+) -> np.ndarray:
+    """``[P, S, V]`` of left-padded inputs."""
+    positions = (inputs['attention_mask'].cumsum(-1) - 1).clamp(min=0)
+    return model(**inputs, position_ids=positions).logits.numpy()
+
+
+@jax.jit(static_argnums=0)
+def our_logits(policy: Policy, params: Params, prompts: Prompts) -> jax.Array:
+    """``[P, S, V]`` of right-padded prompts, the pads' too."""
+    P, S = prompts.tokens.shape
+    model = policy.bind(params)
+    positions = jnp.broadcast_to(jnp.arange(S), (P, 1, S))
+    (hidden,), _ = model.whole((prompts.tokens[:, None],), (positions,), keep=False)
+    return model.logits(hidden[None, None, :, 0], model.head_weights((1, 1)))[0, 0]
+
+
+def logits_error(
+    model: transformers.PreTrainedModel,
+    policy: Policy,
+    params: Params,
+    prompts: Prompts,
+) -> float:
+    """The largest difference at any token of any prompt."""
+    theirs = their_logits(model, left_padded(prompts))
+    ours = np.asarray(our_logits(policy, params, prompts))
+    S = ours.shape[1]
+    errors = [
+        np.abs(ours[row, :length] - theirs[row, S - length :]).max()
+        for row, length in enumerate(np.asarray(prompts.lengths))
+    ]
+    return max(errors)

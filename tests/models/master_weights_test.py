@@ -1,0 +1,103 @@
+import jax
+import numpy as np
+import pytest
+from jax import numpy as jnp
+
+from passk_jax.models import master_weights
+
+
+@pytest.mark.parametrize('rank_in', [1, 2])
+def test_the_written_gradient_of_a_projection_is_that_of_tensordot(rank_in):
+    x = jax.random.normal(jax.random.key(0), (5, 3, 4, 3, 2)[: 3 + rank_in])
+    kernel = jax.random.normal(jax.random.key(1), (*x.shape[3:], 6, 2))
+
+    axes = ('embed',) + (None,) * (kernel.ndim - 1)
+
+    def projected(xs, kernel):
+        return master_weights.project(xs, kernel, rank_in, axes)
+
+    def plainly(xs, kernel):
+        return tuple(jnp.tensordot(x, kernel, rank_in) for x in xs)
+
+    def loss(fn):
+        return lambda *args: sum(jnp.sin(y).sum() for y in fn(*args))
+
+    # One stream, and two of which one is shorter.
+    for xs in [(x,), (x[:, :1], x), (x[:, :, :2], x)]:
+        have = jax.grad(loss(projected), argnums=(0, 1))(xs, kernel)
+        want = jax.grad(loss(plainly), argnums=(0, 1))(xs, kernel)
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), have, want
+        )
+
+
+def test_the_written_gradient_of_scores_is_that_of_a_product():
+    x = jax.random.normal(jax.random.key(0), (2, 3, 5, 4))
+    head = jax.random.normal(jax.random.key(1), (4, 7))
+    for weight, axes in [(head, ('embed', 'vocab')), (head.T, ('vocab', 'embed'))]:
+
+        def scored(x, weight, axes=axes):
+            copy, weight = (
+                master_weights.for_each_shard(y, axes, x.shape[:2])
+                for y in (jax.lax.stop_gradient(weight), weight)
+            )
+            return jnp.sin(master_weights.score_tokens(x, weight, copy, axes)).sum()
+
+        def plainly(x, weight):
+            return jnp.sin(x @ weight).sum()
+
+        have = jax.grad(scored, argnums=(0, 1))(x, weight)
+        want = jax.grad(plainly, argnums=(0, 1))(x, head)
+        np.testing.assert_allclose(have[0], want[0], atol=1e-5)
+        turned = want[1] if axes[0] == 'embed' else want[1].T
+        np.testing.assert_allclose(have[1], turned, atol=1e-5)
+
+
+def spread_plainly(weight, tokens, dtype):
+    return jnp.broadcast_to(weight.astype(dtype), (*tokens.shape, *weight.shape))
+
+
+def spread(weight, tokens, dtype):
+    return master_weights.spread(weight, (*tokens.shape, *weight.shape), dtype)
+
+
+def look_up(weight, tokens, dtype):
+    (rows,) = master_weights.look_up(weight, (tokens,), (None, None), dtype)
+    return rows
+
+
+def look_up_plainly(weight, tokens, dtype):
+    return weight.astype(dtype)[tokens]
+
+
+PAIRS = [(spread, spread_plainly), (look_up, look_up_plainly)]
+
+
+@pytest.mark.parametrize(('fn', 'plain'), PAIRS)
+def test_written_gradients_are_those_of_autodiff_in_float32(fn, plain):
+    weight = jax.random.normal(jax.random.key(0), (5, 3))
+    tokens = jax.random.randint(jax.random.key(1), (2, 3, 4), 0, 5)
+
+    def loss(fn):
+        return lambda weight: jnp.sin(fn(weight, tokens, jnp.float32)).sum()
+
+    have, want = jax.grad(loss(fn))(weight), jax.grad(loss(plain))(weight)
+    np.testing.assert_allclose(have, want, atol=1e-5)
+
+
+@pytest.mark.parametrize(('fn', 'plain'), PAIRS)
+@pytest.mark.parametrize('master', ['float32', 'bfloat16'])
+def test_what_is_used_8192_times_gets_the_sum_of_8192_gradients(fn, plain, master):
+    weight = jax.random.normal(jax.random.key(0), (5, 3), jnp.dtype(master))
+    tokens = jnp.full((1, 64, 128), 2)
+
+    def loss(fn):
+        return lambda weight: (fn(weight, tokens, jnp.bfloat16) * 0.01).sum()
+
+    value = fn(weight, tokens, jnp.bfloat16)
+    assert value.dtype == jnp.bfloat16
+    np.testing.assert_array_equal(value, plain(weight, tokens, jnp.bfloat16))
+    have = jax.grad(loss(fn))(weight)
+    assert have.dtype == weight.dtype
+    # bfloat16 stops at 4: a hundredth is less than half of its last bit.
+    np.testing.assert_allclose(np.float32(have[2]), 81.92, rtol=4e-3)

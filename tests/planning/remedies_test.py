@@ -1,0 +1,163 @@
+import math
+
+import pytest
+
+from passk_jax import config as configs
+from passk_jax.planning import fits, remedies
+from passk_jax.planning.analysis import Analysis, Memory, analyse
+from passk_jax.planning.flops import Flops
+from passk_jax.planning.programs import PROGRAMS, shard_bytes
+from tests import tiny
+from tests.planning.conftest import make_builder
+
+BATCHES = {
+    'train.num_prompts': 96,
+    'train.mini_batch_prompts': 32,
+    'train.micro_batch_prompts': 8,
+}
+
+
+def make(**mesh):
+    """96 prompts a step: 48 would be no whole number of updates."""
+    flat = {key.replace('.', '__'): value for key, value in BATCHES.items()}
+    return make_builder(tiny.make_config(**flat), **mesh)
+
+
+def over(builder, topology, name, *, temporaries, limit):
+    program = builder.build(name)
+    arguments = shard_bytes(program.arguments)
+    memory = Memory(arguments, 0.0, temporaries, program.resident, limit)
+    return Analysis(program, topology, memory, Flops(1.0), None)
+
+
+def ways_of(analysis, builder):
+    return remedies.ways_out(analysis, builder, fits.fit(analysis, builder))
+
+
+def applied(overrides):
+    """The configuration that the command would make of the overrides."""
+    config = tiny.get_config()
+    config.update_from_flattened_dict(BATCHES)
+    config.update_from_flattened_dict(dict(overrides))
+    return configs.from_config_dict(config)
+
+
+@pytest.mark.parametrize('name', PROGRAMS)
+@pytest.mark.parametrize(
+    ('mesh', 'share'), [({}, 0.8), ({'data': 4, 'fsdp': 1, 'rollout': 1}, 0.4)]
+)
+def test_every_way_out_is_accepted_and_helps(topology, mesh, name, share):
+    builder = make(**mesh)
+    now = over(builder, topology, name, temporaries=2.0**15, limit=1.0)
+    now = over(
+        builder, topology, name, temporaries=2.0**15, limit=share * now.memory.total
+    )
+    found = ways_of(now, builder)
+    assert 1 <= len(found) <= 3
+    for way in found:
+        config = applied(way.overrides)
+        sizes = dict(builder.mesh.shape)
+        sizes |= {
+            key.removeprefix('mesh.'): size
+            for key, size in way.overrides.items()
+            if key.startswith('mesh.')
+        }
+        assert math.prod(sizes.values()) == way.num_chips
+        assert way.num_chips == 8 or 'chips' in way.cost
+        other = builder.changed(way.overrides)
+        assert other.config.train == config.train
+        assert other.config.sampling == config.sampling
+        needed = fits.estimate(now, builder, other)
+        assert way.saved == now.memory.total - needed > 0
+        assert way.enough == (needed <= now.memory.limit)
+    assert [way.enough for way in found] == sorted(
+        (way.enough for way in found), reverse=True
+    )
+
+
+def test_what_is_promised_is_saved_by_the_compiler(topology):
+    """Compiled with each way out on the same chips, a program is that much smaller."""
+    builder = make_builder(tiny.make_config(sampling__max_response_tokens=100))
+    now = analyse(builder.build('decode'), topology)
+    limit = 0.8 * now.memory.total
+    memory = Memory(**(vars(now.memory) | {'limit': limit}))
+    found = ways_of(Analysis(now.program, topology, memory, Flops(), None), builder)
+    here = [way for way in found if way.num_chips == 8]
+    assert here
+    for way in here:
+        mesh = {
+            key.removeprefix('mesh.'): size
+            for key, size in way.overrides.items()
+            if key.startswith('mesh.')
+        }
+        config = builder.changed(way.overrides).config
+        other = analyse(make_builder(config, **mesh).build('decode'), topology)
+        assert now.memory.total - other.memory.total > 0.5 * way.saved
+
+
+def test_a_batch_that_is_no_whole_number_of_updates_is_not_proposed(topology):
+    builder = make()
+    now = over(builder, topology, 'decode', temporaries=0.0, limit=1.0)
+    edge = fits.fit(now, builder)
+    degrees = [{'train.num_prompts': size} for size in range(95, 0, -1)]
+    assert remedies._mildest(now, builder, '', degrees).overrides == {
+        'train.num_prompts': 32
+    }
+    assert edge.largest_batch == 0
+
+
+def test_more_rollout_shards_save_no_state(topology):
+    """They hold the parameters alike: only giving them up for 'fsdp' saves some."""
+    builder = make(fsdp=1, rollout=4)
+    now = over(builder, topology, 'score', temporaries=0.0, limit=1.0)
+    state = shard_bytes(builder.state())
+    doubled = builder.changed({'mesh.rollout': 8})
+    assert shard_bytes(doubled.state()) == state
+    degrees = [{'mesh.rollout': 2, 'mesh.fsdp': 2}]
+    assert remedies._mildest(now, builder, '', degrees).saved > 0.2 * state
+
+
+def test_a_mesh_that_cuts_the_cache_no_further_is_dropped(topology):
+    """Over fewer prompts and more heads, a cache of two heads' keys stays as large."""
+    builder = make()
+    now = over(builder, topology, 'decode', temporaries=0.0, limit=1.0)
+    # Its only head of keys is no more divided by more of 'tensor'.
+    degrees = [{'mesh.rollout': 1, 'mesh.tensor': 4}]
+    assert remedies._mildest(now, builder, '', degrees) is None
+
+
+def test_the_mildest_degree_that_is_enough_is_taken(topology):
+    builder = make()
+    gradients = shard_bytes(builder.state().params)
+    now = over(builder, topology, 'train', temporaries=gradients + 2**20, limit=1.0)
+    half = fits.estimate(
+        now, builder, builder.changed({'train.micro_batch_prompts': 4})
+    )
+    now = over(builder, topology, 'train', temporaries=gradients + 2**20, limit=half)
+    way = ways_of(now, builder)[0]
+    assert way.overrides == {'train.micro_batch_prompts': 4}
+    assert way.enough
+
+
+def test_recomputation_is_proposed_where_there_is_none(topology):
+    builder = make_builder(tiny.make_config(model__arch__num_layers=4))
+    assert builder.config.model.remat == 'none'
+    now = over(builder, topology, 'train', temporaries=2.0**22, limit=1.0)
+    changes = remedies._changes(builder, 'train', fits.Fit(None, None))
+    (degrees,) = (each for _, each in changes if 'model.remat' in each[0])
+    way = remedies._mildest(now, builder, '', degrees)
+    assert way.overrides == {'model.remat': 'full'}
+
+
+def test_a_cache_that_does_not_fit_may_have_a_limit(topology):
+    """Fewer chips do not help where all are alike; rollouts that wait do."""
+    config = tiny.make_config(
+        sampling__max_response_tokens=1000, sampling__num_rollouts=8
+    )
+    builder = make_builder(config)
+    now = over(builder, topology, 'decode', temporaries=0.0, limit=1.0)
+    limit = 0.7 * now.memory.total
+    now = over(builder, topology, 'decode', temporaries=0.0, limit=limit)
+    first, *_ = ways_of(now, builder)
+    assert first.overrides.keys() == {'sampling.max_cache_bytes'}
+    assert first.enough

@@ -1,0 +1,149 @@
+"""The panels show what was measured, and the curve is the estimator's own."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from passk_jax import sharding
+from passk_jax.advantages import ESTIMATORS
+from passk_jax.report import panels as report_panels
+from passk_jax.report.run_data import Run
+
+
+def _run(train=(), evaluations=None, config=None):
+    return Run(
+        path=None,
+        config=config or {},
+        git={},
+        train=list(train),
+        evaluations=evaluations or {},
+        timing=[],
+        dumps={},
+    )
+
+
+def _evaluation(step, **values):
+    return {'step': step, 'split': 'validation', **values}
+
+
+def _config(name, num_rollouts=32, **advantage):
+    advantage = {
+        'k': 4,
+        'num_groups': 0,
+        'aggregation': 'sum',
+        'easy_threshold': 0.6,
+        'switch_threshold': 0.5,
+        'high_entropy_fraction': 0.5,
+    } | advantage
+    config = {
+        'advantage': {'name': name} | advantage,
+        'sampling': {'num_rollouts': num_rollouts},
+    }
+    return _run(config=json.loads(json.dumps(config)))
+
+
+def test_a_young_run_has_six_panels_without_series():
+    panels = report_panels.metric_panels(_run())
+    assert len(panels) == 6
+    assert all(panel.series == () for panel in panels)
+
+
+def test_a_missing_value_leaves_a_gap_and_no_zero():
+    rows = [{'step': 0, 'reward': 0.5}, {'step': 1}, {'step': 2, 'reward': 0.25}]
+    series = report_panels.metric_panels(_run(rows))[0].series
+    assert [(s.x, s.y) for s in series] == [([0, 2], [0.5, 0.25])]
+
+
+def test_a_long_run_shows_the_mean_of_the_steps_before_and_the_steps_behind_it():
+    rewards = np.random.default_rng(0).random(200)
+    rows = [{'step': i, 'reward': float(r)} for i, r in enumerate(rewards)]
+    raw, smooth = report_panels.metric_panels(_run(rows))[0].series
+    assert raw.faint
+    np.testing.assert_array_equal(raw.y, rewards)
+    for i in (0, 3, 9, 10, 199):
+        assert smooth.y[i] == pytest.approx(rewards[max(0, i - 9) : i + 1].mean())
+
+
+def test_pass_at_k_has_a_line_and_its_interval_for_every_k():
+    rows = [
+        _evaluation(s, pass_at_1=0.1, pass_at_1_low=0.05, pass_at_1_high=0.2,
+                    pass_at_8=0.5)
+        for s in (0, 10)
+    ]  # fmt: skip
+    panel = report_panels.metric_panels(_run(evaluations={'validation': rows}))[1]
+    assert panel.title == 'Pass@k, validation'
+    one, eight = panel.series
+    assert (one.label, one.x, one.y) == ('k=1', [0, 10], [0.1, 0.1])
+    assert (one.low, one.high) == ([0.05, 0.05], [0.2, 0.2])
+    assert (eight.low, eight.high) == ([0.5, 0.5], [0.5, 0.5])
+
+
+def test_pass_at_k_over_k_compares_the_first_evaluation_with_the_last():
+    rows = [_evaluation(s, pass_at_1=s / 100, pass_at_2=s / 50) for s in (0, 10, 20)]
+    panel = report_panels.metric_panels(_run(evaluations={'validation': rows}))[2]
+    first, last = panel.series
+    assert (first.label, first.dashed) == ('validation, step 0', True)
+    assert (last.x, last.y, last.dashed) == ([1, 2], [0.2, 0.4], False)
+    only = report_panels.metric_panels(_run(evaluations={'validation': rows[:1]}))[2]
+    assert [series.dashed for series in only.series] == [False]
+
+
+@pytest.mark.parametrize('name', list(ESTIMATORS))
+def test_every_estimator_has_a_curve_or_a_note_that_says_why_not(name):
+    curve = report_panels.curve_in_use(_config(name))
+    assert len(curve['accuracy']) == 33
+    for column in ('positive', 'negative', 'eta'):
+        assert np.all(np.isfinite(curve[column]))
+        assert curve[column][0] == curve[column][-1] == 0
+    sampled = {'full_sampling', 'bootstrap_sampling', 'adaptive'}
+    assert bool(curve['note']) == (name in sampled)
+
+
+@pytest.mark.parametrize(
+    ('name', 'k', 'peak_at', 'peak'),
+    [('pass_at_1', 4, 16, 32.0), ('pass_at_k', 4, 8, 10.36), ('pass_at_k', 8, 4, 5.18)],
+)
+def test_the_sum_of_absolute_advantages_peaks_where_it_should(name, k, peak_at, peak):
+    curve = report_panels.curve_in_use(_config(name, k=k))
+    assert np.argmax(curve['eta']) == peak_at
+    assert max(curve['eta']) == pytest.approx(peak, abs=0.01)
+
+
+def test_the_curve_needs_no_other_process_of_a_mesh(monkeypatch):
+    """Process 0 draws the report alone, under the mesh of all of them."""
+    estimators = report_panels.make_estimator, report_panels.sum_abs_advantage
+    used = []
+
+    def noting(function):
+        def noted(*args, **kwargs):
+            result = function(*args, **kwargs)
+            used.append(result.devices())
+            return result
+
+        return noted
+
+    def make_noting(*args, **kwargs):
+        return noting(estimators[0](*args, **kwargs))
+
+    monkeypatch.setattr(report_panels, 'make_estimator', make_noting)
+    monkeypatch.setattr(report_panels, 'sum_abs_advantage', noting(estimators[1]))
+    with jax.set_mesh(sharding.make_mesh(data=2, fsdp=2, rollout=1, tensor=2)):
+        report_panels.curve_in_use(_config('pass_at_k'))
+    assert used == [{jax.local_devices()[0]}] * 2
+
+
+def test_without_a_config_there_is_no_curve():
+    assert report_panels.curve_in_use(_run()) is None
+
+
+def test_the_curve_makes_two_panels_over_accuracy():
+    curve = report_panels.curve_in_use(_config('pass_at_k'))
+    advantages, eta = report_panels.advantage_panels(curve)
+    assert advantages.title == 'Advantage, pass_at_k (k=4)'
+    assert [series.label for series in advantages.series] == [
+        'right response',
+        'wrong response',
+    ]
+    assert eta.series[0].y == curve['eta']

@@ -1,0 +1,88 @@
+"""A run directory is read whatever is missing from it."""
+
+import json
+
+import pytest
+
+from passk_jax.report import run_data
+
+
+def _write_lines(path, *rows):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(''.join(json.dumps(row) + '\n' for row in rows))
+
+
+def test_an_empty_directory_is_a_run_without_anything(tmp_path):
+    run = run_data.read_run(tmp_path)
+    assert (run.config, run.git, run.train, run.timing) == ({}, {}, [], [])
+    assert (run.evaluations, run.dumps) == ({}, {})
+    assert run.option('advantage.name') is None
+
+
+def test_a_directory_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match='no run directory at'):
+        run_data.read_run(tmp_path / 'nowhere')
+
+
+def test_lines_cut_short_are_skipped_and_the_others_kept(tmp_path):
+    (tmp_path / 'metrics.jsonl').write_text(
+        '{"step": 1, "split": "train"}\n{"step": 2, "sp\n7\n'
+        '{"step": 0, "split": "test"}\n{"step": 3, "split": "tr'
+    )
+    (tmp_path / 'config.json').write_text('{"name": ')
+    run = run_data.read_run(tmp_path)
+    assert run.train == [{'step': 1, 'split': 'train'}]
+    assert run.evaluations == {'test': [{'step': 0, 'split': 'test'}]}
+    assert run.config == {}
+
+
+def test_a_response_may_hold_any_character_that_ends_lines_elsewhere(tmp_path):
+    rows = [{'step': 0, 'split': 'train', 'text': f'a{c}b'} for c in '\u2028\x85\x1c\r']
+    text = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows)
+    (tmp_path / 'metrics.jsonl').write_text(text)
+    assert run_data.read_lines(tmp_path / 'metrics.jsonl') == rows
+
+
+def test_dumps_are_in_the_order_of_their_steps(tmp_path):
+    for step in (100, 20, 3):
+        _write_lines(tmp_path / 'rollouts' / f'step_{step:08d}.jsonl', {})
+    (tmp_path / 'rollouts' / 'notes.jsonl').write_text('')
+    assert list(run_data.read_run(tmp_path).dumps) == [3, 20, 100]
+
+
+def test_a_dotted_option_is_found_only_where_every_part_is(tmp_path):
+    (tmp_path / 'config.json').write_text('{"a": {"b": 1}, "c": 2}')
+    run = run_data.read_run(tmp_path)
+    assert run.option('a.b') == 1
+    assert run.option('c.b', 'none') == 'none'
+
+
+def test_ks_and_categories_come_from_the_names_in_numeric_order():
+    rows = [
+        {'pass_at_16': 0.1, 'pass_at_2': 0.1, 'pass_at_2_low': 0.0, 'entropy': 1.0},
+        {'11x11/pass_at_1': 0.1, '9x9/pass_at_32': 0.1, 'easy/pass_at_1': 0.2},
+    ]
+    assert run_data.ks_of(rows) == [2, 16]
+    assert run_data.categories_of(rows) == ['9x9', '11x11', 'easy']
+
+
+def test_categories_get_every_k_from_the_counts_of_each_problem(tmp_path):
+    _write_lines(
+        tmp_path / 'evaluation' / 'test_step_00000004.jsonl',
+        {'category': 'a', 'n': 4, 'c': 1},
+        {'category': 'a', 'n': 4, 'c': 4},
+        {'category': 'b', 'n': 4, 'c': 0},
+    )
+    run = run_data.read_run(tmp_path)
+    found = run_data.by_category(run, 'test', 4)
+    assert found == pytest.approx(
+        {
+            'a/pass_at_1': (1 / 4 + 1) / 2,
+            'a/pass_at_2': (1 / 2 + 1) / 2,
+            'a/pass_at_4': 1.0,
+            'b/pass_at_1': 0.0,
+            'b/pass_at_2': 0.0,
+            'b/pass_at_4': 0.0,
+        }
+    )
+    assert run_data.by_category(run, 'test', 5) == {}

@@ -1,0 +1,162 @@
+"""A report is made of any run directory, alone and without a network."""
+
+import json
+import re
+
+import pytest
+
+from passk_jax.report.write import write_curves, write_report
+
+_CONFIG = {
+    'name': 'tiny',
+    'seed': 0,
+    'task': {'name': 'maze', 'params': {}},
+    'sampling': {'num_rollouts': 8},
+    'advantage': {'name': 'pass_at_k', 'k': 4},
+    'train': {'steps': 20, 'num_prompts': 4},
+}
+
+
+def _write_lines(path, rows):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(''.join(json.dumps(row) + '\n' for row in rows))
+
+
+@pytest.fixture
+def workdir(tmp_path):
+    """A short run, as training leaves it."""
+    (tmp_path / 'config.json').write_text(json.dumps(_CONFIG))
+    (tmp_path / 'git.json').write_text('{"revision": "0123456789abcdef"}')
+    rows = []
+    for step in range(21):
+        if step % 10 == 0:
+            for split in ('validation', 'test'):
+                values = {f'pass_at_{k}': 0.1 * k + step / 100 for k in (1, 2, 4, 8)}
+                values['entropy'] = 0.5
+                rows.append({'step': step, 'split': split, **values})
+        if step < 20:
+            rows.append({'step': step, 'split': 'train', 'reward': step / 40})
+    _write_lines(tmp_path / 'metrics.jsonl', rows)
+    _write_lines(
+        tmp_path / 'timing.jsonl',
+        [{'step': s, 'seconds': 3.0, 'tokens_per_second': 1e4} for s in range(20)],
+    )
+    for step in (0, 10):
+        responses = [
+            {
+                'step': step,
+                'problem_id': problem,
+                'category': '3x1',
+                'prompt': 'find a path',
+                'data': {'maze': 'S.E'},
+                'rollout': n,
+                'response': 'RR' if n < right else 'RL' * n,
+                'parsed': 'RR' if n < right else 'RL' * n,
+                'correct': n < right,
+                'reward': float(n < right),
+                'advantage': 0.5,
+                'length': 3,
+            }
+            for problem, right in ((1, 8), (2, 0), (3, 4))
+            for n in range(8)
+        ]
+        _write_lines(tmp_path / 'rollouts' / f'step_{step:08d}.jsonl', responses)
+    return tmp_path
+
+
+def _html(workdir):
+    return write_report(workdir).read_text()
+
+
+def test_a_report_shows_results_curves_the_advantage_and_the_responses(workdir):
+    html = _html(workdir)
+    for text in (
+        '<h1>tiny</h1>',
+        '20 of 20',
+        '0123456789',
+        '1.0 min, 10,000 tokens/s',
+        '<h3>validation</h3>',
+        '<h3>test</h3>',
+        'step 20, from step 0',
+        'Advantage, pass_at_k (k=4)',
+        'Sampled at step 10',
+        'Sampled at step 0',
+        'maze right',
+        'maze wrong',
+    ):
+        assert text in html, text
+    assert html.count('class="chart"') == 8
+
+
+def test_a_report_loads_nothing(workdir):
+    html = _html(workdir)
+    assert not re.search(r'https?://|<script|<link|@import|url\(|src=', html)
+
+
+def test_problems_with_right_and_wrong_responses_come_first(workdir):
+    html = _html(workdir)
+    places = [html.index(f'Problem {i}<') for i in (3, 1, 2)]
+    assert places == sorted(places)
+
+
+def test_the_estimators_peak_is_told_in_words(workdir):
+    assert 'It is largest at accuracy 0.25' in _html(workdir)
+
+
+def test_a_given_advantage_curve_is_shown_instead(workdir):
+    curve = {
+        'name': 'mine',
+        'note': 'a <note>',
+        'accuracy': [0.0, 0.5, 1.0],
+        'positive': [0.0, 1.0, 0.0],
+        'negative': [0.0, -1.0, 0.0],
+        'eta': [0.0, 7.0, 0.0],
+    }
+    html = write_report(workdir, advantage_curve=curve).read_text()
+    assert 'Advantage, mine' in html
+    assert 'a &lt;note&gt;' in html
+    assert 'It is largest at accuracy 0.5: 7.' in html
+
+
+@pytest.mark.parametrize(
+    'missing',
+    [
+        ('metrics.jsonl',),
+        ('config.json',),
+        ('git.json', 'timing.jsonl'),
+        ('rollouts/step_00000000.jsonl',),
+        ('rollouts/step_00000000.jsonl', 'rollouts/step_00000010.jsonl'),
+        ('metrics.jsonl', 'config.json', 'git.json', 'timing.jsonl'),
+    ],
+)
+def test_a_run_that_is_young_or_lacks_files_has_a_report_too(workdir, missing):
+    for name in missing:
+        (workdir / name).unlink()
+    assert '</html>' in _html(workdir)
+    assert write_curves(workdir).read_bytes().startswith(b'\x89PNG')
+
+
+def test_only_a_first_evaluation_is_enough(workdir):
+    lines = (workdir / 'metrics.jsonl').read_text().splitlines(keepends=True)
+    (workdir / 'metrics.jsonl').write_text(lines[0])
+    html = _html(workdir)
+    assert '<th>step 0</th>' in html
+    write_curves(workdir)
+
+
+def test_a_broken_dump_is_shown_as_far_as_it_goes(workdir):
+    dump = workdir / 'rollouts' / 'step_00000010.jsonl'
+    dump.write_text(dump.read_text()[:-100] + '\n[]\n{"problem_id": 3}\n')
+    assert 'Problem 3<' in _html(workdir)
+
+
+def test_the_same_run_gives_the_same_files(workdir):
+    first = (_html(workdir), write_curves(workdir).read_bytes())
+    assert (_html(workdir), write_curves(workdir).read_bytes()) == first
+
+
+def test_a_directory_that_is_not_there_or_takes_no_files_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match='no run directory'):
+        write_report(tmp_path / 'nowhere')
+    with pytest.raises(ValueError, match=r'cannot write /proc/report.html'):
+        write_report('/proc')

@@ -1,0 +1,276 @@
+"""Problems without a signal make room, in order, once each, and resumably."""
+
+import dataclasses
+from unittest import mock
+
+import jax
+import numpy as np
+import pytest
+
+from passk_jax import train
+from passk_jax.rollouts.dynamic_sampling import (
+    Draw,
+    draw_step,
+    has_signal,
+    merge_on_host,
+    merge_rollouts,
+)
+from passk_jax.rollouts.sample_and_verify import Answers
+from passk_jax.types import Problem, Prompts, Rollouts, Verdicts
+from tests import tiny
+
+P, N, T = 4, 3, 5
+
+
+@pytest.fixture(scope='module')
+def setup():
+    return tiny.make_setup(tiny.make_config())
+
+
+def make_draw(ids, num_correct, truncated=()):
+    """Every value of a row says whose it is: the problem's id.
+
+    Returns:
+        The rollouts, and what is known of them; those truncated are the last ones of
+        the problems with these ids.
+    """
+    ids = np.array(ids, np.int32)
+    correct = np.arange(N) < np.array(num_correct)[:, None]
+    of_rollout = np.broadcast_to(ids[:, None], (P, N))
+    of_token = np.broadcast_to(ids[:, None, None], (P, N, T)).astype(np.float32)
+    stopped = ~(np.isin(ids, truncated)[:, None] & (np.arange(N) == N - 1))
+    prompts = Prompts(np.repeat(ids[:, None], 6, axis=1), ids, ids)
+    rollouts = Rollouts(
+        prompts=prompts,
+        tokens=of_token.astype(np.int32),
+        lengths=of_rollout,
+        stopped=stopped,
+        sampler_log_probs=of_token,
+        untruncated_log_probs=of_token,
+        entropies=of_token,
+    )
+    texts = [[str(i)] * N for i in ids]
+    verdicts = Verdicts(correct.astype(np.float32), correct, texts)
+    means = of_rollout.astype(np.float32)
+    answers = Answers(of_rollout, stopped, means, means, texts, verdicts)
+    problems = [Problem(int(i), str(i), {}, '') for i in ids]
+    rollouts = jax.tree.map(jax.numpy.asarray, rollouts)
+    return rollouts, Draw(problems, answers, estimate(rollouts, answers))
+
+
+def estimate(rollouts, answers):
+    rewards = answers.verdicts.rewards
+    return jax.numpy.asarray(rewards - rewards.mean(axis=1, keepdims=True))
+
+
+def run(own, *others, rounds=None, num_others=P, **settings):
+    """The ids of the batch that is trained on, and what ``draw_step`` gives.
+
+    Args:
+        own, others: draws in the order in which they are asked for.
+        rounds: as many as there are others if ``None``.
+        num_others: problems of the last of the others that are no filling.
+        settings: of the configuration.
+    """
+    rounds = len(others) if rounds is None else rounds
+    config = tiny.make_config(train__dynamic_sampling_rounds=rounds, **settings)
+    draws = {
+        id(rollouts.prompts): (rollouts, draw) for rollouts, draw in (own, *others)
+    }
+    batches = [(draw.problems, rollouts.prompts) for rollouts, draw in (own, *others)]
+    new = [np.arange(P) < P for _ in others]
+    new[-1:] = [np.arange(P) < num_others for _ in new[-1:]]
+    rollouts, drawn = draw_step(
+        tiny.make_setup(config),
+        batches[0],
+        ((*batch, is_new) for batch, is_new in zip(batches[1:], new, strict=True)),
+        answer=lambda problems, prompts: draws[id(prompts)],
+        estimate=estimate,
+    )
+    trained = drawn.trained
+    np.testing.assert_array_equal(
+        trained.advantages, estimate(rollouts, trained.answers)
+    )
+    ids = [problem.id for problem in trained.problems]
+    assert drawn.first is own[1]
+    assert rollouts.prompts.problem_ids.tolist() == ids
+    return ids, drawn
+
+
+def test_places_without_a_signal_are_filled_in_order():
+    own = make_draw([1, 2, 3, 4], [0, 1, 3, 2])
+    other = make_draw([5, 6, 7, 8], [3, 2, 1, 1])
+    ids, drawn = run(own, other)
+    assert ids == [6, 2, 7, 4]
+    assert (drawn.count, drawn.num_tokens) == (2, N * sum(range(1, 9)))
+
+
+def test_a_full_batch_draws_no_more():
+    own = make_draw([1, 2, 3, 4], [1, 1, 2, 2])
+    ids, drawn = run(own, rounds=3)
+    assert ids == [1, 2, 3, 4]
+    assert drawn.trained is drawn.first
+    assert (drawn.count, drawn.num_tokens) == (1, N * 10)
+
+
+@pytest.mark.parametrize('rounds', [2, 5])
+def test_it_stops_after_the_last_round_or_the_last_problem(rounds):
+    own = make_draw([1, 2, 3, 4], [0, 0, 0, 2])
+    others = [
+        make_draw([5, 6, 7, 8], [0, 1, 0, 0]),
+        make_draw([9, 10, 11, 12], [0] * 4),
+        make_draw([13, 14, 15, 16], [1] * 4),
+    ]
+    ids, drawn = run(own, *others[:2], *others[2:] * (rounds == 2), rounds=rounds)
+    assert ids == [6, 2, 3, 4]
+    assert drawn.count == 3
+
+
+def test_without_rounds_nothing_is_replaced():
+    own = make_draw([1, 2, 3, 4], [0] * 4)
+    ids, drawn = run(own, make_draw([5, 6, 7, 8], [1] * 4), rounds=0)
+    assert ids == [1, 2, 3, 4]
+    assert drawn.count == 1
+
+
+def test_what_fills_up_a_batch_replaces_nothing():
+    """It was tried already, and may be in the batch."""
+    own = make_draw([1, 2, 3, 4], [0, 0, 0, 1])
+    ids, _ = run(own, make_draw([5, 6, 4, 1], [0, 1, 1, 1]), num_others=2)
+    assert ids == [6, 2, 3, 4]
+
+
+@pytest.mark.parametrize('masked', [False, True])
+def test_an_advantage_that_is_not_trained_is_no_signal(masked):
+    """Of problems 1 and 5 the one response that has an advantage is cut off."""
+    only_last = np.array([[0, 0, 1]], np.float32)
+
+    def with_only_last(draw, *ids):
+        rollouts, drawn = draw
+        has = np.isin([problem.id for problem in drawn.problems], ids)[:, None]
+        verdicts = drawn.answers.verdicts
+        verdicts.rewards[:] = np.where(has, only_last, verdicts.rewards)
+        advantages = only_advantages(rollouts, drawn.answers)
+        return rollouts, dataclasses.replace(drawn, advantages=advantages)
+
+    def only_advantages(rollouts, answers):
+        rewards = answers.verdicts.rewards
+        return jax.numpy.asarray(rewards - np.median(rewards, axis=1, keepdims=True))
+
+    own = with_only_last(make_draw([1, 2, 3, 4], [3, 1, 1, 1], truncated=[1, 2]), 1)
+    other = with_only_last(make_draw([5, 6, 7, 8], [3, 1, 1, 1], truncated=[5]), 5)
+    with mock.patch.dict(globals(), estimate=only_advantages):
+        ids, drawn = run(own, other, loss__mask_truncated=masked)
+    assert ids == ([6, 2, 3, 4] if masked else [1, 2, 3, 4])
+    assert drawn.count == 1 + masked
+
+
+def test_a_replaced_problem_is_replaced_in_everything(setup):
+    old, new = make_draw([1, 2, 3, 4], [0] * 4), make_draw([5, 6, 7, 8], [1] * 4, [8])
+    source = np.array([-1, 3, -1, 0], np.int32)
+    rollouts, draw = make_draw([1, 8, 3, 5], [0, 1, 0, 1], [8])
+    merged = merge_rollouts(setup, old[0], new[0], source)
+    jax.tree.map(np.testing.assert_array_equal, merged, rollouts)
+    before, after = old[1], new[1]
+    assert merge_on_host(before.problems, after.problems, source) == draw.problems
+    answers = merge_on_host(before.answers, after.answers, source)
+    assert answers.responses == draw.answers.responses
+    assert answers.verdicts.parsed == draw.answers.verdicts.parsed
+    for name in ('lengths', 'stopped', 'mean_entropies', 'mean_log_probs'):
+        ours, theirs = (getattr(x, name) for x in (answers, draw.answers))
+        np.testing.assert_array_equal(ours, theirs)
+    verdicts = draw.answers.verdicts
+    np.testing.assert_array_equal(answers.verdicts.correct, verdicts.correct)
+    np.testing.assert_array_equal(answers.verdicts.rewards, verdicts.rewards)
+    # The draws themselves stay as they were.
+    assert [problem.id for problem in before.problems] == [1, 2, 3, 4]
+    assert before.answers.lengths[1, 0] == 2
+
+
+def test_equal_rewards_are_no_signal_whatever_their_rounding():
+    rewards = np.full((2, 32), 0.1, np.float32)
+    rewards[1, 0] = np.nextafter(np.float32(0.1), np.float32(1))
+    config = tiny.make_config(advantage__name='pass_at_1', sampling__num_rollouts=32)
+    advantages = train.configured_estimator(config)(rewards, rewards > 1)
+    # A deviation of rewards would be rounding here, and an advantage of +-0.9.
+    assert not has_signal(np.asarray(advantages), np.ones((2, 32), bool))[0]
+
+
+SETTINGS = {
+    'eval__every': 0,
+    'eval__final_split': '',
+    'train__dynamic_sampling_rounds': 2,
+    'advantage__name': 'pass_at_1',
+    'log__rollouts_every': 1,
+    'loss__mask_truncated': True,
+    'loss__sampler_weight_cap': 2.0,
+    'train__pack_sizes': 2,
+}
+
+
+@pytest.fixture(scope='module')
+def whole(finished_run, tmp_path_factory):
+    """The directory of a run with dynamic sampling."""
+    workdir = tiny.warm_copy(finished_run, tmp_path_factory.mktemp('whole'))
+    assert tiny.run(tiny.make_config(**SETTINGS, train__steps=3), workdir)
+    return workdir
+
+
+def test_a_run_with_dynamic_sampling_resumes_bit_for_bit(whole, finished_run, tmp_path):
+    config = tiny.make_config(**SETTINGS, train__steps=3)
+    workdir = tiny.warm_copy(finished_run, tmp_path)
+    with mock.patch.object(
+        train.PreemptionGuard, 'requested', lambda self, step: step == 2
+    ):
+        assert not tiny.run(config, workdir)
+    assert tiny.run(config, workdir)
+    tiny.assert_same_run(whole, workdir, last=3)
+
+
+def rollouts_of(workdir, step):
+    return tiny.read_lines(workdir / 'rollouts' / f'step_{step:08d}.jsonl')
+
+
+def test_its_metrics_are_of_the_steps_own_problems_and_of_those_trained(
+    whole, finished_run
+):
+    rows = tiny.metrics(whole, 'train')
+    assert max(row['sampling_draws'] for row in rows) > 1
+    for row in rows:
+        assert row['trained_zero_signal_problems'] <= row['zero_signal_problems']
+        assert 0 <= row['padding'] < 1
+        assert row['sampler_k3'] < 1e-8
+        assert row['sampler_weight'] == pytest.approx(1, abs=1e-5)
+        trained = rollouts_of(whole, row['step'])
+        for name in ('reward', 'stopped'):
+            mean = np.mean([each[name] for each in trained])
+            assert row[f'trained_{name}'] == pytest.approx(mean)
+        signal = {x['problem_id'] for x in trained if x['advantage'] and x['stopped']}
+        zeros = row['trained_zero_signal_problems']
+        assert len(signal) == pytest.approx(8 * (1 - zeros))
+    # At first the policy is that of a run without dynamic sampling, to the bit.
+    plain = tiny.metrics(finished_run, 'train')[0]
+    assert not [name for name in plain if name.startswith(('trained_', 'sampling_'))]
+    own = ('reward', 'response_length', 'stopped', 'unsolved_problems', 'pass_at_1')
+    for name in own:
+        assert rows[0][name] == plain[name]
+    assert rows[0]['trained_reward'] != plain['reward']
+
+
+def test_on_a_mesh_the_same_problems_are_drawn(whole, finished_run, tmp_path):
+    config = tiny.make_config(
+        **SETTINGS, train__steps=2, mesh__data=2, mesh__fsdp=1, mesh__rollout=2
+    )
+    workdir = tiny.warm_copy(finished_run, tmp_path)
+    assert tiny.run(config, workdir, num_devices=4)
+    rows, others = (tiny.metrics(path, 'train')[:2] for path in (whole, workdir))
+    for row, other in zip(rows, others, strict=True):
+        assert row.keys() == other.keys()
+        # What is packed, and so how many pads there are, is a device's own affair.
+        for name in row.keys() - {'split', 'padding'}:
+            close = pytest.approx(row[name], rel=1e-4, abs=1e-5)
+            assert other[name] == close, name
+    for step in range(2):
+        ours, theirs = (rollouts_of(path, step) for path in (whole, workdir))
+        for name in ('problem_id', 'response'):
+            assert [x[name] for x in ours] == [x[name] for x in theirs]

@@ -1,0 +1,160 @@
+"""Responses come to the host whole, as text, and with their verdicts."""
+
+import dataclasses
+from unittest import mock
+
+import jax
+import numpy as np
+import pytest
+
+from passk_jax import sharding
+from passk_jax.rollouts import sample_and_verify
+from passk_jax.sampling.scheduled.hand_over import gather
+from passk_jax.tasks.maze.task import MazeTask
+from passk_jax.types import Problem, Prompts, Rollouts, Verdicts
+from tests import tiny
+
+MAZE = 'S.E\n...\n***'
+TEXTS = [['RR', 'DRRU', 'R', ''], ['U', 'RRR', 'L', 'DD']]
+
+
+@pytest.fixture(scope='module')
+def setup():
+    return tiny.make_setup(tiny.make_config())
+
+
+def make_problems():
+    return [
+        Problem(id=id, prompt=MAZE + '\n', data={'maze': MAZE}, category='3x3')
+        for id in (7, 9)
+    ]
+
+
+def make_rollouts(setup, *, garbage=0):
+    """Rollouts of ``TEXTS``; what stands behind a response is ``garbage``."""
+    tokens = np.full((2, 4, 5), garbage, np.int32)
+    lengths = np.zeros((2, 4), np.int32)
+    stopped = np.ones((2, 4), bool)
+    stopped[0, 1] = False  # Cut off by the limit: no stop token.
+    for p, row in enumerate(TEXTS):
+        for n, text in enumerate(row):
+            ids = setup.tokenizer.encode(text, add_special_tokens=False)
+            ids += [setup.stop_tokens[0]] * bool(stopped[p, n])
+            tokens[p, n, : len(ids)] = ids
+            lengths[p, n] = len(ids)
+    inside = np.arange(5) < lengths[..., None]
+    values = np.arange(40, dtype=np.float32).reshape(2, 4, 5) * inside
+    prompts = Prompts(
+        np.zeros((2, 12), np.int32), np.full(2, 12, np.int32), np.array([7, 9])
+    )
+    return Rollouts(
+        prompts=prompts,
+        tokens=tokens,
+        lengths=lengths,
+        stopped=stopped,
+        sampler_log_probs=-values,
+        untruncated_log_probs=-2 * values,
+        entropies=3 * values,
+    )
+
+
+def answers_to(setup, rollouts, *, step=0):
+    """What the host learns when these rollouts are sampled."""
+
+    def sample(policy, params, prompts, *, on_ended, **settings):
+        on_ended(gather(rollouts, np.ones((2, 4), bool)))
+        return rollouts
+
+    with mock.patch.object(sample_and_verify.sampling, 'sample', sample):
+        returned, answers = sample_and_verify.answer(
+            setup,
+            {},
+            make_problems(),
+            rollouts.prompts,
+            key=None,
+            step=step,
+            num_rollouts=4,
+        )
+    assert returned is rollouts
+    return answers
+
+
+def test_responses_are_read_and_verified(setup):
+    answers = answers_to(setup, make_rollouts(setup))
+    assert answers.responses == TEXTS
+    correct = [[True, True, False, False], [False, False, False, False]]
+    np.testing.assert_array_equal(answers.verdicts.correct, correct)
+    np.testing.assert_array_equal(answers.verdicts.rewards, np.array(correct, float))
+    np.testing.assert_array_equal(answers.lengths, [[3, 4, 2, 1], [2, 4, 2, 3]])
+
+
+def test_means_are_over_the_tokens_of_a_response(setup):
+    answers = answers_to(setup, make_rollouts(setup))
+    # Row 0 of the figures is 0, 1, 2; row 2 is 10, 11.
+    assert answers.mean_log_probs[0, 0] == -1
+    assert answers.mean_log_probs[0, 2] == -10.5
+    assert answers.mean_entropies[0, 2] == 31.5
+
+
+def test_what_stands_behind_a_response_is_not_read(setup):
+    clean = answers_to(setup, make_rollouts(setup))
+    move = setup.tokenizer.encode('R', add_special_tokens=False)[0]
+    dirty = answers_to(setup, make_rollouts(setup, garbage=move))
+    assert dirty.responses == clean.responses
+    np.testing.assert_array_equal(dirty.verdicts.correct, clean.verdicts.correct)
+
+
+@pytest.mark.parametrize('reward', [np.nan, np.inf, -np.inf])
+def test_a_reward_that_is_not_finite_is_an_error_with_the_problems_id(
+    reward, setup, monkeypatch
+):
+    def verify(self, problems, responses):
+        rewards = np.zeros((len(problems), 1), np.float32)
+        rewards[7] = reward
+        return Verdicts(rewards, rewards > 0, responses)
+
+    monkeypatch.setattr(MazeTask, 'verify', verify)
+    message = (
+        rf"task 'maze' gave the reward {reward} to rollout 3 of problem 9 at step 6"
+    )
+    with pytest.raises(ValueError, match=message):
+        answers_to(setup, make_rollouts(setup), step=6)
+
+
+def test_a_record_holds_what_a_person_asks_of_a_rollout(setup):
+    problems = make_problems()
+    answers = answers_to(setup, make_rollouts(setup))
+    advantages = np.arange(8, dtype=np.float32).reshape(2, 4)
+    rows = sample_and_verify.records(problems, answers, step=3, advantages=advantages)
+    assert [row['problem_id'] for row in rows] == [7] * 4 + [9] * 4
+    assert [row['rollout'] for row in rows] == [0, 1, 2, 3] * 2
+    assert [row['response'] for row in rows] == TEXTS[0] + TEXTS[1]
+    assert rows[1] == {
+        'step': 3,
+        'problem_id': 7,
+        'category': '3x3',
+        'prompt': MAZE + '\n',
+        'data': {'maze': MAZE},
+        'rollout': 1,
+        'response': 'DRRU',
+        'parsed': 'DRRU',
+        'correct': True,
+        'reward': 1.0,
+        'advantage': 1.0,
+        'length': 4,
+        'stopped': False,
+        'mean_log_prob': -6.5,
+        'mean_entropy': 19.5,
+    }
+
+
+def test_a_batch_is_placed_over_the_mesh_and_comes_back_as_it_was(setup):
+    mesh = sharding.make_mesh(data=2, fsdp=4, rollout=1, tensor=1)
+    batch = {'a': np.arange(16).reshape(8, 2), 'b': np.arange(3)}
+    placed = sample_and_verify.place(dataclasses.replace(setup, mesh=mesh), batch)
+    assert len(placed['a'].sharding.device_set) == 8
+    assert placed['a'].addressable_shards[0].data.shape == (1, 2)
+    # Three rows do not divide: they are everywhere whole.
+    assert placed['b'].addressable_shards[0].data.shape == (3,)
+    back = sample_and_verify.fetch(placed)
+    jax.tree.map(np.testing.assert_array_equal, back, batch)

@@ -1,0 +1,127 @@
+"""Verdicts come as responses end, and are the same in whatever parts they came."""
+
+import threading
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from passk_jax.rollouts.verification import Verifying
+from passk_jax.sampling import Ended
+from passk_jax.tasks.maze.task import MazeTask
+from passk_jax.types import Problem
+from tests import tiny
+
+MAZES = ('S.E\n...\n***', 'E.S\n...\n***')
+TEXTS = [['RR', 'DRRU', 'R', ''], ['LL', 'RRR', 'L', 'DLLU']]
+CORRECT = [[True, True, False, False], [True, False, False, True]]
+
+
+@pytest.fixture(scope='module')
+def setup():
+    return tiny.make_setup(tiny.make_config())
+
+
+@pytest.fixture
+def problems():
+    return [
+        Problem(id=7 + i, prompt=maze + '\n', data={'maze': maze}, category='3x3')
+        for i, maze in enumerate(MAZES)
+    ]
+
+
+def ended(setup, *places):
+    """These responses of ``TEXTS``, in some more rows as the sampler gives them."""
+    tokens = np.zeros((len(places) + 2, 6), np.int32)
+    lengths = np.full(len(places) + 2, 6, np.int32)
+    for row, (p, n) in enumerate(places):
+        ids = setup.tokenizer.encode(TEXTS[p][n], add_special_tokens=False)
+        ids.append(setup.stop_tokens[0])
+        tokens[row, : len(ids)] = ids
+        lengths[row] = len(ids)
+    where = np.array(places)
+    return Ended(where[:, 0], where[:, 1], jnp.asarray(tokens), jnp.asarray(lengths))
+
+
+ALL = [(p, n) for p in range(2) for n in range(4)]
+
+
+@pytest.mark.parametrize(
+    'parts', [[ALL], [ALL[::-1]], [[place] for place in ALL[::-1]], [ALL[:3], ALL[3:]]]
+)
+def test_the_parts_do_not_matter(setup, problems, parts):
+    with Verifying(setup, problems, 4) as verifying:
+        for places in parts:
+            verifying.submit(ended(setup, *places))
+        responses, verdicts = verifying.finish(step=0)
+    assert responses == TEXTS
+    np.testing.assert_array_equal(verdicts.correct, CORRECT)
+    np.testing.assert_array_equal(verdicts.rewards, np.array(CORRECT, float))
+    assert verdicts.parsed == TEXTS
+
+
+def test_whoever_decodes_does_not_wait_for_the_verifier(setup, problems, monkeypatch):
+    verify, decoded = MazeTask.verify, threading.Event()
+
+    def slow(*args):
+        # Until decoding has ended, which it could not if it waited.
+        assert decoded.wait(timeout=60)
+        return verify(*args)
+
+    monkeypatch.setattr(MazeTask, 'verify', slow)
+    with Verifying(setup, problems, 4) as verifying:
+        verifying.submit(ended(setup, *ALL[:5]))
+        verifying.submit(ended(setup, *ALL[5:]))
+        decoded.set()
+        _, verdicts = verifying.finish(step=0)
+    np.testing.assert_array_equal(verdicts.correct, CORRECT)
+
+
+def test_verdicts_are_given_while_others_are_decoded(setup, problems, monkeypatch):
+    verify, verified = MazeTask.verify, threading.Event()
+
+    def watched(*args):
+        verdicts = verify(*args)
+        verified.set()
+        return verdicts
+
+    monkeypatch.setattr(MazeTask, 'verify', watched)
+    with Verifying(setup, problems, 4) as verifying:
+        verifying.submit(ended(setup, *ALL[:5]))
+        assert verified.wait(timeout=60)
+        verifying.submit(ended(setup, *ALL[5:]))
+        verifying.finish(step=0)
+
+
+def test_what_the_task_raises_is_raised(setup, problems, monkeypatch):
+    def broken(*_):
+        raise ValueError('no such maze')
+
+    monkeypatch.setattr(MazeTask, 'verify', broken)
+    with Verifying(setup, problems, 4) as verifying:
+        verifying.submit(ended(setup, *ALL))
+        with pytest.raises(ValueError, match='no such maze'):
+            verifying.finish(step=0)
+
+
+def test_an_error_elsewhere_is_not_held_up(setup, problems, monkeypatch):
+    asked, release = [], threading.Event()
+
+    def slow(self, problems, responses):
+        asked.append(len(problems))
+        assert release.wait(timeout=60)
+        raise ValueError('of the verifier')
+
+    monkeypatch.setattr(MazeTask, 'verify', slow)
+    threading.Timer(0.5, release.set).start()
+
+    def interrupted():
+        with Verifying(setup, problems, 4) as verifying:
+            for place in ALL:
+                verifying.submit(ended(setup, place))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    # The one that had begun; the others are forgotten.
+    assert asked in ([], [1])

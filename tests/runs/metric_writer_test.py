@@ -1,0 +1,229 @@
+"""No metrics line is lost, none is there twice, and equal runs give equal bytes."""
+
+import json
+import math
+import subprocess
+import sys
+import types
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from passk_jax.runs.metric_writer import MetricWriter
+
+
+def _open(path, *, resume_step=0, tensorboard=False, wandb_project=''):
+    return MetricWriter(
+        path,
+        tensorboard=tensorboard,
+        wandb_project=wandb_project,
+        resume_step=resume_step,
+        config={'name': 'a'},
+    )
+
+
+def _run(path, *, start, stop):
+    with _open(path, resume_step=start) as writer:
+        for step in range(start, stop):
+            if step % 2 == 0:
+                writer.write(step, {'pass_at_1': step / 7}, split='validation')
+                writer.write_evaluation('validation', step, [{'id': 1, 'n': step}])
+            writer.write(step, {'reward': jnp.float32(step / 3)}, split='train')
+            writer.write_timing(step, {'seconds': 0.5})
+            writer.write_rollouts(step, [{'step': step}])
+
+
+def _contents(path):
+    return {
+        p.relative_to(path).as_posix(): p.read_bytes()
+        for p in sorted(path.rglob('*'))
+        if p.is_file()
+    }
+
+
+def _lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize('resume_step', [0, 1, 2, 4])
+def test_a_resumed_run_leaves_the_bytes_of_an_uninterrupted_one(tmp_path, resume_step):
+    whole, resumed = tmp_path / 'whole', tmp_path / 'resumed'
+    for path, stop in ((whole, 6), (resumed, 5)):
+        path.mkdir()
+        _run(path, start=0, stop=stop)
+    _run(resumed, start=resume_step, stop=6)
+    assert _contents(resumed) == _contents(whole)
+
+
+@pytest.mark.parametrize('cut', range(1, 60, 7))
+def test_a_line_cut_short_by_a_kill_is_made_again_once(tmp_path, cut):
+    whole, killed = tmp_path / 'whole', tmp_path / 'killed'
+    for path in (whole, killed):
+        path.mkdir()
+        _run(path, start=0, stop=4)
+    metrics = killed / 'metrics.jsonl'
+    metrics.write_bytes(metrics.read_bytes()[:-cut])
+    _run(killed, start=2, stop=4)
+    assert _contents(killed) == _contents(whole)
+
+
+def test_what_was_made_after_the_checkpoint_is_gone_when_the_run_resumes(tmp_path):
+    _run(tmp_path, start=0, stop=6)
+    _open(tmp_path, resume_step=3).close()
+    assert [line['step'] for line in _lines(tmp_path / 'metrics.jsonl')] == [
+        0, 0, 1, 2, 2,
+    ]  # fmt: skip
+    assert [line['step'] for line in _lines(tmp_path / 'timing.jsonl')] == [0, 1, 2]
+    assert sorted(p.name for p in (tmp_path / 'rollouts').iterdir()) == [
+        f'step_{step:08d}.jsonl' for step in range(3)
+    ]
+    assert sorted(p.name for p in (tmp_path / 'evaluation').iterdir()) == [
+        'validation_step_00000000.jsonl',
+        'validation_step_00000002.jsonl',
+    ]
+
+
+def test_damage_before_the_last_line_is_an_error_with_its_number(tmp_path):
+    _run(tmp_path, start=0, stop=3)
+    metrics = tmp_path / 'metrics.jsonl'
+    lines = metrics.read_text().splitlines(keepends=True)
+    metrics.write_text(lines[0] + '{"step": 0, "spl\n' + ''.join(lines[2:]))
+    before = metrics.read_bytes()
+    with pytest.raises(ValueError, match=r'metrics.jsonl, line 2 is damaged'):
+        _open(tmp_path, resume_step=3)
+    assert metrics.read_bytes() == before
+
+
+def test_resuming_takes_only_line_feeds_for_the_ends_of_lines(tmp_path):
+    line = '{"step": 0, "split": "a\u2028b\x85c"}\n'
+    (tmp_path / 'metrics.jsonl').write_text(line + '{"step": 1}\n')
+    _open(tmp_path, resume_step=1).close()
+    assert (tmp_path / 'metrics.jsonl').read_text() == line
+
+
+def test_a_line_survives_a_kill_right_after_it_was_written(tmp_path):
+    script = (
+        'import os, signal, sys\n'
+        'from passk_jax.runs.metric_writer import MetricWriter\n'
+        'writer = MetricWriter(sys.argv[1], tensorboard=True, wandb_project="",\n'
+        '                      resume_step=0, config={})\n'
+        'writer.write(0, {"reward": 0.5}, split="train")\n'
+        'os.kill(os.getpid(), signal.SIGKILL)\n'
+    )
+    subprocess.run([sys.executable, '-c', script, str(tmp_path)], check=False)
+    assert (tmp_path / 'metrics.jsonl').read_text() == (
+        '{"step": 0, "split": "train", "reward": 0.5}\n'
+    )
+
+
+def test_values_are_sorted_and_have_the_fewest_digits_that_give_them_back(tmp_path):
+    values = {
+        'z': jnp.float32(0.1),
+        'a': 0.1,
+        'm': np.int64(3),
+        'b': jnp.bfloat16(0.5),
+        'c': np.float64(1 / 3),
+        'd': jnp.float32(1 / 3),
+        'e': np.float32(1e-30),
+    }
+    with _open(tmp_path) as writer:
+        writer.write(7, values, split='test')
+    assert (tmp_path / 'metrics.jsonl').read_text() == (
+        '{"step": 7, "split": "test", "a": 0.1, "b": 0.5, "c": 0.3333333333333333, '
+        '"d": 0.33333334, "e": 1e-30, "m": 3, "z": 0.1}\n'
+    )
+
+
+def test_undefined_values_are_left_out_and_infinite_ones_refused(tmp_path):
+    with _open(tmp_path) as writer:
+        writer.write(0, {'a': math.nan, 'b': None, 'c': jnp.nan}, split='train')
+        with pytest.raises(ValueError, match='loss of step 1 is inf'):
+            writer.write(1, {'loss': jnp.float32(jnp.inf)}, split='train')
+        writer.write_rollouts(1, [{'entropy': math.nan, 'n': np.arange(2)}])
+    assert _lines(tmp_path / 'metrics.jsonl') == [{'step': 0, 'split': 'train'}]
+    dump = tmp_path / 'rollouts' / 'step_00000001.jsonl'
+    assert _lines(dump) == [{'entropy': None, 'n': [0, 1]}]
+
+
+def test_a_metric_cannot_take_the_name_of_the_step(tmp_path):
+    with _open(tmp_path) as writer, pytest.raises(ValueError, match=r"\['step'\]"):
+        writer.write(0, {'step': 3}, split='train')
+
+
+def test_a_directory_that_takes_no_files_is_an_error_with_its_path():
+    with pytest.raises(ValueError, match='cannot write in /proc'):
+        _open('/proc')
+
+
+def test_a_full_disk_is_an_error_with_the_file(tmp_path):
+    with _open(tmp_path) as writer:
+        writer._streams['metrics'].close()
+        writer._streams['metrics'] = open('/dev/full', 'w')  # noqa: SIM115
+        with pytest.raises(ValueError, match=r'cannot write /dev/full: .*No space'):
+            writer.write(0, {'a': 1}, split='train')
+        # Nothing is left to flush at closing.
+        writer._streams['metrics'] = open('/dev/null', 'w')  # noqa: SIM115
+
+
+def test_tensorboard_has_the_values_and_a_resumed_run_purges_later_ones(tmp_path):
+    with _open(tmp_path, tensorboard=True) as writer:
+        writer.write(3, {'reward': 0.25}, split='train')
+    with _open(tmp_path, tensorboard=True, resume_step=2) as writer:
+        writer.write(2, {'reward': 0.5}, split='train')
+    events = _tensorboard_events(tmp_path / 'tensorboard')
+    scalars = [
+        (event.step, value.tag, value.simple_value)
+        for event in events
+        for value in event.summary.value
+    ]
+    assert sorted(scalars) == [(2, 'train/reward', 0.5), (3, 'train/reward', 0.25)]
+    starts = [e.step for e in events if e.session_log.status == 1]
+    assert starts[-1] == 2
+
+
+def _tensorboard_events(directory):
+    """Records of TFRecord files: length, its checksum, the event, its checksum."""
+    from tensorboardX.proto import event_pb2
+
+    events = []
+    for path in sorted(directory.iterdir()):
+        content = path.read_bytes()
+        while content:
+            length = int.from_bytes(content[:8], 'little')
+            events.append(event_pb2.Event.FromString(content[12 : 12 + length]))
+            content = content[16 + length :]
+    return events
+
+
+def test_wandb_missing_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'wandb', None)
+    with pytest.raises(ValueError, match='pip install wandb'):
+        _open(tmp_path, wandb_project='p')
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wandb_keeps_its_id_when_the_run_resumes(tmp_path, monkeypatch):
+    logged, inits = [], []
+    run = types.SimpleNamespace(
+        log=lambda values, step: logged.append((step, values)), finish=lambda: None
+    )
+
+    def init(**kwargs):
+        inits.append(kwargs)
+        return run
+
+    monkeypatch.setitem(sys.modules, 'wandb', types.SimpleNamespace(init=init))
+    for _ in range(2):
+        with _open(tmp_path, wandb_project='p') as writer:
+            writer.write(4, {'a': 1.5}, split='train')
+    assert inits[0]['id'] == inits[1]['id']
+    assert inits[0]['project'] == 'p'
+    assert inits[0]['resume'] == 'allow'
+    assert logged == [(4, {'train/a': 1.5})] * 2
+
+
+def test_other_processes_write_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr('jax.process_index', lambda: 1)
+    _run(tmp_path, start=0, stop=2)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,109 @@
+"""Progress says what a person asks for, and is quiet where nobody watches."""
+
+import io
+import logging
+
+import pytest
+
+from passk_jax.runs.progress import Progress, format_value
+
+
+class _Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+class _Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def lines():
+    """The messages of absl's logger, which does not propagate to pytest's."""
+    messages = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())
+    logger = logging.getLogger('absl')
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield messages
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+def _off_terminal(clock, **kwargs):
+    stream = io.StringIO()
+    return Progress(
+        stream=stream, clock=clock, description='training', **kwargs
+    ), stream
+
+
+def test_off_a_terminal_a_line_comes_first_then_by_time_then_last(lines):
+    clock = _Clock()
+    progress, stream = _off_terminal(clock, total=100, initial=0)
+    with progress:
+        for step in range(1, 101):
+            progress.update(step, reward=step / 100, tokens_per_second=12345.6)
+            clock.now += 1.0
+    assert [line.split(',')[0] for line in lines] == [
+        f'training {step}/100' for step in [*range(1, 100, 10), 100]
+    ]
+    assert lines[1] == (
+        'training 11/100, reward 0.110, tokens per second 12,346, ETA 0:01:29'
+    )
+    assert 'ETA' not in lines[-1]
+    assert stream.getvalue() == ''
+
+
+def test_the_time_left_counts_neither_compiling_nor_steps_of_before(lines):
+    clock = _Clock()
+    progress, _ = _off_terminal(clock, total=100, initial=50)
+    with progress:
+        clock.now = 600.0
+        progress.update(51)
+        clock.now = 620.0
+        progress.update(61)
+    assert lines[-1] == 'training 61/100, ETA 0:01:18'
+
+
+def test_the_end_is_not_said_twice_and_an_empty_loop_says_nothing(lines):
+    progress, _ = _off_terminal(_Clock(), total=1, initial=0)
+    with progress:
+        progress.update(1)
+    assert lines == ['training 1/1']
+    with _off_terminal(_Clock(), total=1, initial=1)[0]:
+        pass
+    assert len(lines) == 1
+
+
+def test_on_a_terminal_it_is_a_bar_and_no_lines(lines):
+    stream = _Terminal()
+    with Progress(10, initial=4, description='training', stream=stream) as progress:
+        progress.update(6, reward=0.25, pass_at_8=0.5)
+    last = stream.getvalue().split('\r')[-1]
+    assert 'training' in last
+    assert '6/10' in last
+    assert 'reward 0.250, pass at 8 0.500' in last
+    assert lines == []
+
+
+def test_only_process_0_shows_it(lines, monkeypatch):
+    monkeypatch.setattr('jax.process_index', lambda: 1)
+    stream = _Terminal()
+    with Progress(10, initial=0, description='training', stream=stream) as progress:
+        progress.update(1)
+    assert stream.getvalue() == ''
+    assert lines == []
+
+
+@pytest.mark.parametrize(
+    ('value', 'text'),
+    [(0.12345, '0.123'), (3, '3'), (12345, '12,345'), (2345.6, '2,346'), (-1, '-1')],
+)
+def test_numbers_have_the_digits_a_person_reads(value, text):
+    assert format_value(value) == text

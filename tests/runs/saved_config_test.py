@@ -1,0 +1,112 @@
+import json
+
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from passk_jax import config as configs
+from passk_jax.runs import saved_config
+from passk_jax.setup import make_setup
+from tests import tiny
+
+
+@pytest.fixture
+def workdir(tmp_path):
+    (tmp_path / 'config.json').write_text(configs.to_json(tiny.make_config()))
+    return tmp_path
+
+
+def read(workdir, mesh=None):
+    flags.FLAGS.mark_as_parsed()
+    with flagsaver.flagsaver(mesh=mesh):
+        return saved_config.run_config(workdir)
+
+
+def test_a_run_has_the_configuration_it_began_with(workdir):
+    assert read(workdir) == tiny.make_config()
+
+
+def test_the_mesh_is_this_processs(workdir):
+    config = read(workdir, '2,-1,1,4')
+    assert (
+        configs.diff(
+            config,
+            tiny.make_config(
+                mesh__data=2, mesh__fsdp=-1, mesh__rollout=1, mesh__tensor=4
+            ),
+        )
+        == ()
+    )
+
+
+@pytest.mark.parametrize(
+    'mesh', ['', '1', '1,1,1', '1,1,1,1,1', '1,1,1,x', '1.0,1,1,1']
+)
+def test_a_mesh_that_is_none_is_an_error(mesh, workdir):
+    with pytest.raises(ValueError, match=r'must be data,fsdp,rollout,tensor, for exam'):
+        read(workdir, mesh)
+
+
+@pytest.mark.parametrize('mesh', ['-1,-1,1,1', '0,1,1,1', '-2,1,1,1'])
+def test_sizes_that_no_mesh_has_are_an_error(mesh, workdir):
+    with pytest.raises(ValueError, match='must be positive sizes, of which one may'):
+        read(workdir, mesh)
+
+
+def test_a_directory_without_a_run_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match=r'is no run directory: .*config.json is abs'):
+        read(tmp_path)
+    for text, words in (('{"name": ', 'Expecting value'), ('{}', 'missing keys')):
+        (tmp_path / 'config.json').write_text(text)
+        with pytest.raises(ValueError, match=f'config.json is not a config: {words}'):
+            read(tmp_path)
+
+
+def test_a_key_of_another_version_is_named(workdir):
+    path = workdir / 'config.json'
+    values = json.loads(path.read_text())
+    values['model']['depth'] = 3
+    path.write_text(json.dumps(values))
+    del values['mesh']['rollout']
+    path.write_text(json.dumps(values))
+    with pytest.raises(ValueError, match='of another version of passk_jax') as error:
+        read(workdir)
+    assert "['mesh.rollout', 'model.depth']" in str(error.value)
+    assert 'git.json beside it says which version' in str(error.value)
+    assert 'overridden' not in str(error.value)
+
+
+def test_a_value_of_another_version_is_named(workdir):
+    path = workdir / 'config.json'
+    values = json.loads(path.read_text())
+    values['model']['remat'] = True
+    path.write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=r'model.remat=True must be .*\(git\.json'):
+        read(workdir)
+    path.write_text('[]')
+    with pytest.raises(ValueError, match=r'is not a config: .* must be a section'):
+        read(workdir)
+
+
+@pytest.mark.parametrize(
+    ('of_run', 'here'), [('splash', 'auto'), ('cudnn', 'auto'), ('plain', 'plain')]
+)
+@pytest.mark.parametrize('mesh', [None, '-1,1,1,1'])
+def test_the_attention_kernel_is_one_that_these_devices_have(
+    mesh, of_run, here, tmp_path
+):
+    config = tiny.make_config(model__attention=of_run)
+    (tmp_path / 'config.json').write_text(configs.to_json(config))
+    found = read(tmp_path, mesh)
+    assert found.model.attention == here
+    # As the commands go on, on a CPU.
+    with tiny.devices(1):
+        assert make_setup(found).policy.arch.attention == 'plain'
+
+
+@pytest.mark.parametrize('mesh', [None, '1,1,4,1'])
+def test_nothing_is_packed_where_nothing_is_trained(mesh, tmp_path):
+    """The run's devices could, and these need not."""
+    config = tiny.make_config(train__pack_sizes=2)
+    (tmp_path / 'config.json').write_text(configs.to_json(config))
+    assert read(tmp_path, mesh).train.pack_sizes == 0

@@ -1,0 +1,114 @@
+"""The programs of scheduled sampling: memory, and what crosses devices."""
+
+import re
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from jax import numpy as jnp
+
+from passk_jax import sharding
+from passk_jax.models import policy as policies
+from passk_jax.sampling import plain_loop
+from passk_jax.sampling.scheduled import device
+from passk_jax.sampling.scheduled.device import Static, StopWhen
+from passk_jax.types import Prompts
+
+P, S, N, T = 4, 8, 64, 257
+
+
+def lowered(policy, *, mesh=None, stride: int = 1):
+    """:func:`decoding.advance` of a whole batch, and the shapes it is called with."""
+    params = policies.param_shapes(
+        policy, mesh or sharding.one_device_mesh(jax.devices()[0])
+    )
+    static = Static(policy=policy, greedy=False, truncate=False, limit=T, stride=stride)
+    ints = jax.ShapeDtypeStruct((P,), jnp.int32)
+    prompts = Prompts(jax.ShapeDtypeStruct((P, S), jnp.int32), ints, ints)
+    params, problems = jax.eval_shape(
+        lambda *args: device.prefill(policy, *args),
+        params,
+        prompts,
+        jax.random.key(0),
+    )
+    shards = (1, 1)
+    if mesh is not None:
+        shards = sharding.num_shards('batch', P), sharding.num_shards('rollouts', N)
+    weights = (
+        params,
+        plain_loop.checked_settings(1.0, 1.0, 0, vocab_size=policy.arch.vocab_size),
+        plain_loop.stop_array((), vocab_size=policy.arch.vocab_size),
+    )
+    state = jax.eval_shape(
+        lambda *args: device.begin(
+            static, *args, num_prompts=P, num_rollouts=N, rows=N, ring=T - 1
+        ),
+        weights,
+        problems,
+        jax.ShapeDtypeStruct((P, shards[1], 2), jnp.int32),
+    )
+    stop = StopWhen(np.int32(0), np.zeros(shards[0], bool), np.int32(100))
+    return device.advance.lower(static, weights, problems, state, stop), state
+
+
+def num_bytes(tree) -> int:
+    return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
+
+
+def test_the_cache_is_written_where_it_lies(policy):
+    program, state = lowered(policy)
+    memory = program.compile().memory_analysis()
+    assert memory.alias_size_in_bytes >= num_bytes(state.layers)
+    assert memory.alias_size_in_bytes == pytest.approx(num_bytes(state), rel=0.01)
+
+
+@pytest.mark.parametrize('sizes', [(2, 2, 1, 1), (2, 1, 4, 1)])
+def test_only_the_question_whether_to_go_on_crosses_devices(policy, sizes):
+    count = np.prod(sizes)
+    mesh = sharding.make_mesh(
+        **dict(zip(sharding.MESH_AXES, sizes, strict=True)),
+        devices=jax.devices()[:count],
+    )
+    with jax.set_mesh(mesh):
+        text = lowered(policy, mesh=mesh)[0].compile().as_text()
+    collectives = re.findall(
+        r'= (\S+) (all-\w+|collective-\w+|reduce-scatter)(?:-start)?\(', text
+    )
+    inside = [line for line in text.splitlines() if 'decode/while/body' in line]
+    assert inside
+    assert not [line for line in inside if re.search(r' (all|collective)-\w+\(', line)]
+    assert all('[]' in shape or len(shape) < 40 for shape, _ in collectives)
+
+
+TPU = """
+import jax
+from passk_jax.planning import topologies
+(device, *_) = topologies.connect(topologies.parse('v5e:2x2'))
+from passk_jax import sharding
+from tests.models import oracle
+from tests.sampling import decoding_test
+mesh = sharding.make_mesh(data=1, fsdp=1, rollout=1, tensor=1, devices=[device])
+decoding_test.P, decoding_test.N, decoding_test.T, decoding_test.S = 8, 32, 1025, 256
+policy = oracle.tiny_policy(
+    vocab_size=1024, num_layers=4, embed_dim=256, num_heads=4, num_kv_heads=2,
+    head_dim=128, mlp_dim=512, dtype='bfloat16',
+)
+with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+    program, state = decoding_test.lowered(policy, mesh=mesh, stride=8)
+memory = program.compile().memory_analysis()
+cache = decoding_test.num_bytes(state.layers)
+print(memory.temp_size_in_bytes / cache, memory.alias_size_in_bytes / cache)
+"""
+
+
+@pytest.mark.slow
+def test_on_a_tpu_decoding_needs_little_beside_the_cache():
+    pytest.importorskip('libtpu')
+    found = subprocess.run(
+        [sys.executable, '-c', TPU], capture_output=True, text=True, check=True
+    )
+    temporary, aliased = map(float, found.stdout.split()[-2:])
+    assert temporary < 0.05
+    assert aliased >= 1

@@ -1,0 +1,83 @@
+"""Scheduled sampling hands its responses over as they end."""
+
+import jax
+import numpy as np
+import pytest
+
+from passk_jax.sampling.scheduled import host
+from tests.sampling import schedule_test
+from tests.sampling.schedule_test import T, run, work_of
+
+
+class Heard:
+    """What was handed over, and how far decoding was at each time."""
+
+    def __init__(self):
+        self.parts = []
+
+    def __call__(self, ended):
+        self.parts.append(ended)
+
+    def responses(self):
+        """``{(p, n): (tokens, length)}``; each was handed over once."""
+        found = {}
+        for part in self.parts:
+            tokens, lengths = jax.device_get((part.tokens, part.lengths))
+            places = zip(part.problems, part.rollouts, strict=True)
+            for row, place in enumerate(places):
+                assert place not in found
+                found[place] = tokens[row], lengths[row]
+        return found
+
+
+def check_all(heard, rollouts):
+    found = heard.responses()
+    P, N = rollouts.lengths.shape
+    assert found.keys() == {(p, n) for p in range(P) for n in range(N)}
+    for (p, n), (tokens, length) in found.items():
+        np.testing.assert_array_equal(tokens, rollouts.tokens[p, n])
+        assert length == rollouts.lengths[p, n]
+
+
+@pytest.mark.parametrize('size', [None, schedule_test.Size(2, 2)])
+def test_every_response_is_handed_over_once_and_whole(policy, params, prompts, size):
+    heard = Heard()
+    limit = work_of(policy, prompts).cache_bytes(size) if size else 0
+    rollouts = run(policy, params, prompts, max_cache_bytes=limit, on_ended=heard)
+    check_all(heard, rollouts)
+    assert len(heard.parts) > 4
+    # Short ones go first: they do not wait for the longest.
+    first = heard.parts[0]
+    lengths = np.asarray(rollouts.lengths)
+    assert lengths[first.problems, first.rollouts].max() < T // 2
+
+
+def test_the_plain_loop_hands_all_over_at_its_end(policy, params, prompts):
+    heard = Heard()
+    rollouts = run(policy, params, prompts, max_response_tokens=10, on_ended=heard)
+    assert len(heard.parts) == 1
+    check_all(heard, rollouts)
+
+
+def test_decoding_goes_on_before_anybody_looks(policy, params, prompts, monkeypatch):
+    """What is handed over was not waited for, and is not in the way of a donation."""
+    events = []
+    advance = host.decoding.advance
+
+    def watched(*args):
+        events.append('advance')
+        return advance(*args)
+
+    monkeypatch.setattr(host.decoding, 'advance', watched)
+    kept = []
+
+    def on_ended(ended):
+        events.append('ended')
+        # As a thread that is late: it looks when all is over.
+        kept.append(ended)
+
+    rollouts = run(policy, params, prompts, on_ended=on_ended)
+    assert events.index('ended') < len(events) - events[::-1].index('advance') - 1
+    heard = Heard()
+    heard.parts = kept
+    check_all(heard, rollouts)

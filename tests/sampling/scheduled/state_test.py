@@ -1,0 +1,37 @@
+"""Rows that move in the grid keep what is theirs."""
+
+import numpy as np
+import pytest
+
+from passk_jax.models import policy as policies
+from passk_jax.sampling.scheduled import state
+
+G, C, K, H, RING = 2, 1, 3, 2, 5
+
+
+def cache():
+    keys = np.random.default_rng(0).normal(size=(G, C, K, H, RING))
+    return policies.KeyValues(keys=keys, values=keys.swapaxes(3, 4))
+
+
+def test_rows_move_with_all_that_is_theirs():
+    source = np.array([[4], [0], [-1], [2]], np.int32)
+    layer = cache()
+    moved = state.move_cache(layer, source)
+    assert moved.keys.shape == (4, C, 1, H, RING)
+    for g, old in enumerate(source[:, 0]):
+        if old >= 0:
+            want = layer.keys[old // K, :, old % K].astype(np.float32)
+            np.testing.assert_array_equal(moved.keys[g, :, 0], want)
+            np.testing.assert_array_equal(moved.values[g, :, 0], want.swapaxes(1, 2))
+
+
+@pytest.mark.parametrize('oldest', [None, 0, 1, RING - 1])
+def test_a_longer_ring_has_the_oldest_first(oldest):
+    layer = cache()
+    longer = state.lengthen(layer, oldest and np.int32(oldest), ring=8)
+    assert longer.keys.shape == (G, C, K, H, 8)
+    order = ((oldest or 0) + np.arange(RING)) % RING
+    want = layer.keys[..., order].astype(np.float32)
+    np.testing.assert_array_equal(longer.keys[..., :RING], want)
+    np.testing.assert_array_equal(longer.values[..., :RING, :], want.swapaxes(3, 4))
