@@ -32,7 +32,7 @@ from benchmarks import work as works
 from benchmarks.sides import Side
 from benchmarks.work import Work
 from passk_jax.models.hf import weights
-from passk_jax.sampling import Purpose, plain_loop, schedule, step_key
+from passk_jax.sampling import Purpose, plain_loop, sampler, step_key
 from passk_jax.sampling.scheduled import host
 
 TARGET = 1.25
@@ -47,7 +47,7 @@ LENGTHS: Mapping[str, tuple[Callable[[jax.Array], jax.Array], int]] = {
 
 SAMPLERS: Mapping[str, Callable[..., Any]] = {
     'plain': plain_loop.sample,
-    'schedule': schedule.sample,
+    'schedule': sampler.sample,
 }
 
 

@@ -20,7 +20,7 @@ from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.arch import Arch
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.policy import Policy
-from passk_jax.sampling import schedule
+from passk_jax.sampling import sampler
 from passk_jax.tasks import make_task
 
 
@@ -187,7 +187,7 @@ def _check_cache(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
     for name, (num_prompts, num_rollouts) in batches.items():
         try:
             with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-                schedule.at_one_time(
+                sampler.at_one_time(
                     arch,
                     num_prompts=num_prompts,
                     num_rollouts=num_rollouts,

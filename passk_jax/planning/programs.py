@@ -24,7 +24,7 @@ from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Cache, Policy
 from passk_jax.models.transformer import Prefix
 from passk_jax.planning.flops import decode_flops, model_flops
-from passk_jax.sampling import distribution, schedule
+from passk_jax.sampling import distribution, sampler
 from passk_jax.sampling.scheduled.state import PREFIX_AXES
 from passk_jax.types import Prompts, Rollouts
 
@@ -202,7 +202,7 @@ class Builder:
         config = self.config
         P, N = config.train.num_prompts, config.sampling.num_rollouts
         with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
-            work, first = schedule.at_one_time(
+            work, first = sampler.at_one_time(
                 self.policy.arch,
                 num_prompts=P,
                 num_rollouts=N,

@@ -8,8 +8,8 @@ A checkpoint is the state *before* a step, in ``<directory>/<step>/``:
 
 Everything is written under another name and renamed at the end, so a directory whose
 name is a number is complete. Its digests are checked first, because Orbax reads a
-flipped bit as a parameter. Restoring never converts: another shape or dtype is an error,
-another mesh is not. A batch is a function of the step, so no data position is here.
+flipped bit as a parameter. Restoring never converts: another shape or dtype is an
+error, another mesh is not. A batch is a function of the step, so no data position is here.
 """
 
 import contextlib

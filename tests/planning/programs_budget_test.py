@@ -6,7 +6,7 @@ import jax
 import pytest
 
 from passk_jax.planning.programs import shard_bytes
-from passk_jax.sampling import schedule
+from passk_jax.sampling import sampler
 from tests import tiny
 from tests.planning.conftest import make_builder
 
@@ -57,7 +57,7 @@ def test_it_is_what_the_sampler_begins_with(limited):
     _, builder, limit = limited
     config = builder.config
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
-        work, first = schedule.at_one_time(
+        work, first = sampler.at_one_time(
             builder.policy.arch,
             num_prompts=8,
             num_rollouts=8,

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from passk_jax.sampling.scheduled import host
-from tests.sampling import schedule_test
-from tests.sampling.schedule_test import T, run, work_of
+from tests.sampling import sampler_test
+from tests.sampling.sampler_test import T, run, work_of
 
 
 class Heard:
@@ -39,7 +39,7 @@ def check_all(heard, rollouts):
         assert length == rollouts.lengths[p, n]
 
 
-@pytest.mark.parametrize('size', [None, schedule_test.Size(2, 2)])
+@pytest.mark.parametrize('size', [None, sampler_test.Size(2, 2)])
 def test_every_response_is_handed_over_once_and_whole(policy, params, prompts, size):
     heard = Heard()
     limit = work_of(policy, prompts).cache_bytes(size) if size else 0

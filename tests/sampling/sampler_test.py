@@ -12,7 +12,7 @@ import pytest
 from benchmarks import lengths
 from passk_jax import sharding
 from passk_jax.models import policy as policies
-from passk_jax.sampling import Purpose, plain_loop, schedule, step_key
+from passk_jax.sampling import Purpose, plain_loop, sampler, step_key
 from passk_jax.sampling.scheduled import device, grid, host
 from passk_jax.sampling.scheduled.grid import Size
 from passk_jax.sampling.scheduled.host import Pace
@@ -61,7 +61,7 @@ def at(pace: Pace):
 
 
 def run(policy, params, prompts, **changes):
-    return schedule.sample(
+    return sampler.sample(
         policy, params, prompts, **{'key': key(), **SETTINGS, **changes}
     )
 
@@ -74,7 +74,7 @@ def plain(policy, params, prompts, **changes):
 
 def work_of(policy, prompts: Prompts, num_rollouts: int = N, tokens: int = T):
     P, S = prompts.tokens.shape
-    work, _ = schedule.at_one_time(
+    work, _ = sampler.at_one_time(
         policy.arch,
         num_prompts=P,
         num_rollouts=num_rollouts,
