@@ -17,6 +17,7 @@ import grain
 import numpy as np
 from absl import logging
 
+from passk_jax.errors import InputError
 from passk_jax.types import Problem, Prompts
 
 Encode = Callable[[str], list[int]]
@@ -160,12 +161,12 @@ def make_batches(
             not divide the batch.
     """
     if num_prompts < 1 or num_prompts % process_count:
-        raise ValueError(f'{num_prompts=} cannot be shared by {process_count=}')
+        raise InputError(f'{num_prompts=} cannot be shared by {process_count=}')
     if not 0 <= process_index < process_count:
-        raise ValueError(f'{process_index=} is not below {process_count=}')
+        raise InputError(f'{process_index=} is not below {process_count=}')
     kept = _keep(source, encode, max_prompt_tokens, overlong)
     if num_prompts > len(kept.indices):
-        raise ValueError(
+        raise InputError(
             f'{num_prompts=} is more than the {len(kept.indices)} problems there are '
             f'({kept.num_dropped} were dropped as too long)'
         )
@@ -229,9 +230,9 @@ def evaluation_batches(
         ValueError: no problems, or fewer than asked for; too long a prompt.
     """
     if batch_size < 1:
-        raise ValueError(f'{batch_size=} must be at least 1')
+        raise InputError(f'{batch_size=} must be at least 1')
     if not 0 <= num_problems <= len(source):
-        raise ValueError(f'{num_problems=} of the {len(source)} problems there are')
+        raise InputError(f'{num_problems=} of the {len(source)} problems there are')
     kept = _keep(source, encode, max_prompt_tokens, overlong, first=num_problems)
     return EvaluationBatches(kept, batch_size=batch_size)
 
@@ -246,25 +247,25 @@ def _keep(
 ) -> _Kept:
     """Reads the first problems (0: all) and leaves out those that are too long."""
     if overlong not in OVERLONG:
-        raise ValueError(f'{overlong=} is none of {list(OVERLONG)}')
+        raise InputError(f'{overlong=} is none of {list(OVERLONG)}')
     count = first or len(source)
     if not count:
-        raise ValueError('there are no problems: the split is empty')
+        raise InputError('there are no problems: the split is empty')
     lengths = np.zeros(count, np.int64)
     for index in range(count):
         problem = source[index]
         lengths[index] = len(encode(problem.prompt))
         if not lengths[index]:
-            raise ValueError(f'the prompt of problem {problem.id} has no tokens')
+            raise InputError(f'the prompt of problem {problem.id} has no tokens')
         if lengths[index] > max_prompt_tokens and overlong == 'error':
-            raise ValueError(
+            raise InputError(
                 f'the prompt of problem {problem.id} has {lengths[index]} tokens, more '
                 f'than {max_prompt_tokens=}'
             )
     indices = np.flatnonzero(lengths <= max_prompt_tokens)
     num_dropped = count - len(indices)
     if not len(indices):
-        raise ValueError(
+        raise InputError(
             f'all {count} prompts are longer than {max_prompt_tokens=}; the shortest '
             f'has {lengths.min()} tokens'
         )

@@ -11,6 +11,8 @@ import numpy as np
 from absl import flags
 from jax.experimental import multihost_utils
 
+from passk_jax.errors import InputError
+
 # Here because flags are global, and more than one command has it.
 HOSTS = flags.DEFINE_string(
     'hosts',
@@ -31,7 +33,7 @@ def join_hosts(hosts: str) -> None:
     elif hosts:
         match = re.fullmatch(r'([^,]+:\d+),(\d+),(\d+)', hosts)
         if not match or not int(match[3]) < int(match[2]):
-            raise ValueError(f"{hosts=} must be 'auto' or 'address:port,count,index'")
+            raise InputError(f"{hosts=} must be 'auto' or 'address:port,count,index'")
         jax.distributed.initialize(match[1], int(match[2]), int(match[3]))
 
 

@@ -9,6 +9,8 @@ boolean and broadcasts to ``values``; half-precision values are reduced in float
 import jax
 import jax.numpy as jnp
 
+from passk_jax.errors import InputError
+
 Axis = int | tuple[int, ...] | None
 
 
@@ -72,7 +74,7 @@ def masked_max(values: jax.Array, mask: jax.Array, *, axis: Axis = None) -> jax.
 def _prepare(values: jax.Array, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
     values, mask = jnp.asarray(values), jnp.asarray(mask)
     if mask.dtype != jnp.bool:
-        raise ValueError(f'{mask.dtype=} must be bool')
+        raise InputError(f'{mask.dtype=} must be bool')
     if jnp.issubdtype(values.dtype, jnp.floating):
         values = values.astype(jnp.promote_types(values.dtype, jnp.float32))
     elif values.dtype == jnp.bool:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import special
 
+from passk_jax.errors import InputError
+
 
 def pass_at_k(
     num_responses: np.ndarray | int, num_correct: np.ndarray | int, *, k: int
@@ -70,7 +72,7 @@ def pass_at_powers(
     [1, 2, 4, 8]
     """
     if np.size(num_responses) == 0:
-        raise ValueError('num_responses is empty: there is no problem')
+        raise InputError('num_responses is empty: there is no problem')
     _check_counts(num_responses, num_correct, k=1)
     powers = [2**i for i in range(int(np.min(num_responses)).bit_length())]
     return {k: pass_at_k(num_responses, num_correct, k=k) for k in powers}
@@ -167,9 +169,9 @@ def bootstrap_interval(
     """
     values = np.asarray(values, np.float64)
     if values.ndim != 1:
-        raise ValueError(f'{values.shape=} must be one value a problem')
+        raise InputError(f'{values.shape=} must be one value a problem')
     if num_samples < 1:
-        raise ValueError(f'{num_samples=} must be at least 1')
+        raise InputError(f'{num_samples=} must be at least 1')
     _check_level(level)
     values = values[~np.isnan(values)]
     if values.size == 0:
@@ -204,13 +206,13 @@ def paired_interval(
     """
     first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
     if first.shape != second.shape or first.ndim != 1 or first.size < 2:
-        raise ValueError(
+        raise InputError(
             f'{first.shape=} and {second.shape=} must be the same [S], S >= 2'
         )
     _check_level(level)
     differences = first - second
     if not np.isfinite(differences).all():
-        raise ValueError(f'a difference is not finite: {differences}')
+        raise InputError(f'a difference is not finite: {differences}')
     mean = float(differences.mean())
     standard_error = differences.std(ddof=1) / math.sqrt(differences.size)
     quantile = special.stdtrit(differences.size - 1, (1 + level) / 2)
@@ -224,13 +226,13 @@ def _check_counts(
     responses, correct = np.asarray(num_responses), np.asarray(num_correct)
     for name, counts in (('num_responses', responses), ('num_correct', correct)):
         if not np.issubdtype(counts.dtype, np.integer):
-            raise ValueError(f'{name} is {counts.dtype}; it must be whole numbers')
+            raise InputError(f'{name} is {counts.dtype}; it must be whole numbers')
     if np.any(correct < 0) or np.any(correct > responses):
-        raise ValueError('num_correct must lie in [0, num_responses]')
+        raise InputError('num_correct must lie in [0, num_responses]')
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ValueError(f'{k=} must be a whole number, at least 1')
+        raise InputError(f'{k=} must be a whole number, at least 1')
     if np.any(responses < k):
-        raise ValueError(f'{k=} exceeds the {responses.min()} responses of a problem')
+        raise InputError(f'{k=} exceeds the {responses.min()} responses of a problem')
     return np.broadcast_arrays(responses.astype(np.int64), correct.astype(np.int64))
 
 
@@ -245,10 +247,10 @@ def _share_of_groups(part: np.ndarray, whole: np.ndarray, *, k: int) -> np.ndarr
 def _check_answers(parsed: Sequence[Sequence[str]], correct: np.ndarray) -> np.ndarray:
     correct = np.asarray(correct)
     if correct.dtype != bool or correct.ndim != 2:
-        raise ValueError(f'correct is {correct.dtype}{correct.shape}; want bool [P, N]')
+        raise InputError(f'correct is {correct.dtype}{correct.shape}; want bool [P, N]')
     lengths = {len(answers) for answers in parsed}
     if len(parsed) != len(correct) or lengths - {correct.shape[1]}:
-        raise ValueError(
+        raise InputError(
             f'parsed has {len(parsed)} problems of {sorted(lengths)} responses;'
             f' {correct.shape=}'
         )
@@ -257,7 +259,7 @@ def _check_answers(parsed: Sequence[Sequence[str]], correct: np.ndarray) -> np.n
 
 def _check_level(level: float) -> None:
     if not 0.0 < level < 1.0:
-        raise ValueError(f'{level=} must lie in (0, 1)')
+        raise InputError(f'{level=} must lie in (0, 1)')
 
 
 def _majority_of(answers: Sequence[str], correct: np.ndarray, *, k: int) -> float:

@@ -25,6 +25,7 @@ from passk_jax import cli, setup, sharding
 from passk_jax import config as configs
 from passk_jax.cli.flags import CONFIG
 from passk_jax.config import ExperimentConfig
+from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
@@ -51,7 +52,7 @@ def main() -> int:
     config = configs.from_config_dict(CONFIG.value)
     topology = topologies.parse(_TOPOLOGY.value)
     if unknown := set(_PROGRAMS.value) - set(programs.PROGRAMS):
-        raise ValueError(
+        raise InputError(
             f'programs {sorted(unknown)} are none of {list(programs.PROGRAMS)}'
         )
     text, fit = plan(config, topology, _PROGRAMS.value)

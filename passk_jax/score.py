@@ -25,6 +25,7 @@ from typing import Any
 from absl import flags, logging
 
 from passk_jax import cli, files, tasks
+from passk_jax.errors import InputError
 
 _TASK = flags.DEFINE_enum('task', None, sorted(tasks.TASKS), 'Whose verifier to ask.')
 _INPUT = flags.DEFINE_string('input', None, 'JSON lines to read.')
@@ -64,7 +65,7 @@ def score_file(name: str, *, input_path: str, output_path: str) -> int:
     try:
         content = pathlib.Path(input_path).read_bytes()
     except OSError as e:
-        raise ValueError(f'input {input_path!r} cannot be read: {e.strerror}') from e
+        raise InputError(f'input {input_path!r} cannot be read: {e.strerror}') from e
     _check_writable(pathlib.Path(output_path))
     lines = content.split(b'\n')
     if not lines[-1]:  # What follows the last line break is no line.
@@ -78,28 +79,28 @@ def score_file(name: str, *, input_path: str, output_path: str) -> int:
     try:
         files.atomic_write_text(output_path, ''.join(results))
     except OSError as e:
-        raise ValueError(f'output {output_path!r} cannot be written: {e}') from e
+        raise InputError(f'output {output_path!r} cannot be written: {e}') from e
     return num_malformed
 
 
 def _parse(line: bytes) -> dict[str, Any]:
     if not line.strip():
-        raise ValueError('empty line')
+        raise InputError('empty line')
     try:
         record = json.loads(line.decode('utf-8'), parse_constant=_refuse_constant)
     except json.JSONDecodeError as e:
-        raise ValueError(f'not JSON: {e}') from e
+        raise InputError(f'not JSON: {e}') from e
     if not isinstance(record, dict):
-        raise ValueError(f'a JSON {type(record).__name__}, not an object')
+        raise InputError(f'a JSON {type(record).__name__}, not an object')
     return record
 
 
 def _score(record: dict[str, Any], task: type[tasks.Task]) -> dict[str, Any]:
     for field in ('problem', 'response'):
         if field not in record:
-            raise ValueError(f'no field {field!r}')
+            raise InputError(f'no field {field!r}')
         if not isinstance(record[field], str):
-            raise ValueError(f'field {field!r} is not text')
+            raise InputError(f'field {field!r} is not text')
     verdict = task.verdict(task.parse_problem(record['problem']), record['response'])
     return record | {
         'correct': verdict.correct,
@@ -110,17 +111,17 @@ def _score(record: dict[str, Any], task: type[tasks.Task]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> None:
     """Python would read NaN and Infinity, and write them, though they are no JSON."""
-    raise ValueError(f'not JSON: {name}')
+    raise InputError(f'not JSON: {name}')
 
 
 def _check_writable(path: pathlib.Path) -> None:
     if path.is_dir():
-        raise ValueError(f'output {str(path)!r} is a directory')
+        raise InputError(f'output {str(path)!r} is a directory')
     try:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as e:
-        raise ValueError(f'output {str(path)!r} cannot be written: {e}') from e
+        raise InputError(f'output {str(path)!r} cannot be written: {e}') from e
 
 
 def main() -> int:

@@ -14,6 +14,7 @@ from jax.sharding import Mesh
 
 from passk_jax import sharding
 from passk_jax.config import ExperimentConfig, ModelConfig, checks
+from passk_jax.errors import InputError
 from passk_jax.models import attention_kernels
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
@@ -150,7 +151,7 @@ def _check_vocabulary(tokenizer: Any, arch: Arch) -> None:
     """Raises ValueError for a token that has no row in the token table."""
     largest = max(tokenizer.get_vocab().values())
     if largest >= arch.vocab_size:
-        raise ValueError(
+        raise InputError(
             f'the tokenizer (model.tokenizer) has ids up to {largest}, but the token '
             f'table of the model only {arch.vocab_size} rows'
         )
@@ -165,7 +166,7 @@ def _check_packing(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
     if not (sizes := config.train.pack_sizes):
         return
     if arch.attention not in attention_kernels.PACKING:
-        raise ValueError(
+        raise InputError(
             f'train.pack_sizes={sizes} packs responses, which the attention of these '
             f'devices, {arch.attention!r}, cannot read; set train.pack_sizes=0 or '
             f'model.attention to one of {attention_kernels.PACKING}'
@@ -196,7 +197,7 @@ def _check_cache(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
                     max_cache_bytes=training.max_cache_bytes,
                 )
         except ValueError as error:
-            raise ValueError(f'{name}: sampling.{error}') from error
+            raise InputError(f'{name}: sampling.{error}') from error
 
 
 def check_positions(config: ExperimentConfig) -> None:

@@ -16,6 +16,8 @@ import jax
 from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from passk_jax.errors import InputError
+
 MESH_AXES = ('data', 'fsdp', 'rollout', 'tensor')
 
 # Logical axis -> mesh axes. An axis that does not divide is replicated.
@@ -65,11 +67,11 @@ def make_mesh(
     free = [axis for axis, size in sizes.items() if size == -1]
     taken = math.prod(size for size in sizes.values() if size != -1)
     if len(free) > 1 or taken < 1 or any(size < -1 for size in sizes.values()):
-        raise ValueError(f'mesh {sizes} must be positive sizes and at most one -1')
+        raise InputError(f'mesh {sizes} must be positive sizes and at most one -1')
     if free:
         sizes[free[0]] = len(devices) // taken
     if math.prod(sizes.values()) != len(devices):
-        raise ValueError(f'mesh {asked} does not fit {len(devices)} devices')
+        raise InputError(f'mesh {asked} does not fit {len(devices)} devices')
     # Neighbours of the physical torus become neighbours in the mesh.
     grid = mesh_utils.create_device_mesh(
         tuple(sizes.values()), devices, allow_split_physical_axes=True
@@ -100,10 +102,10 @@ def partition_spec(
         ValueError: an unknown axis, or not one name a dimension.
     """
     if len(axes) != len(shape):
-        raise ValueError(f'{axes=} must name each dimension of {shape=}')
+        raise InputError(f'{axes=} must name each dimension of {shape=}')
     unknown = {axis for axis in axes if axis is not None} - set(RULES)
     if unknown:
-        raise ValueError(f'unknown logical axes {sorted(unknown)}; have {list(RULES)}')
+        raise InputError(f'unknown logical axes {sorted(unknown)}; have {list(RULES)}')
     parts = []
     for axis, size in zip(axes, shape, strict=True):
         mesh_axes = () if axis is None else RULES[axis]

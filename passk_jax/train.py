@@ -27,6 +27,7 @@ from passk_jax.advantages.estimators import AdvantageFn
 from passk_jax.cli.flags import CONFIG
 from passk_jax.config import ExperimentConfig
 from passk_jax.data import Batches, EvaluationBatches, make_batches
+from passk_jax.errors import InputError
 from passk_jax.evaluation import evaluate, evaluation_batches
 from passk_jax.initial.params import ONLY_ROUNDING, initial_params
 from passk_jax.learning import learner
@@ -300,14 +301,14 @@ def check_names(config: ExperimentConfig) -> None:
     task = make_task(config.task.name, config.task.params)
     for split in splits_due(config, 0):
         if split not in task.splits:
-            raise ValueError(f'{split=} to evaluate is none of {list(task.splits)}')
+            raise InputError(f'{split=} to evaluate is none of {list(task.splits)}')
     demonstrations = config.init.warm_start.demonstrations
     if config.init.kind == 'warm_start' and demonstrations not in task.demonstrations:
-        raise ValueError(
+        raise InputError(
             f'init.warm_start.{demonstrations=} is none of {list(task.demonstrations)}'
         )
     if config.model.family and config.model.family not in FAMILIES:
-        raise ValueError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
+        raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
 
 
 def main() -> int:

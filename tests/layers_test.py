@@ -33,6 +33,7 @@ RANKS = (
     ('models', 'tasks'),
     ('advantages', 'data', 'metrics', 'sharding', 'verifiers'),
     ('cli', 'config', 'files', 'hosts', 'masked', 'types'),
+    ('errors',),
 )
 RANK = {name: len(RANKS) - i for i, names in enumerate(RANKS) for name in names}
 

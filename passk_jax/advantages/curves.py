@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from passk_jax.errors import InputError
+
 Curve = tuple[Float[Array, '*P'], Float[Array, '*P']]
 
 
@@ -22,9 +24,9 @@ def check_group_size(*, num_rollouts: int, k: int) -> None:
     for name, value in (('num_rollouts', num_rollouts), ('k', k)):
         # bool is an int to Python; k=True is a mistake, not a group of one.
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-            raise ValueError(f'{name}={value!r} must be a whole number')
+            raise InputError(f'{name}={value!r} must be a whole number')
     if not 1 <= k <= num_rollouts:
-        raise ValueError(f'{k=} must lie in [1, {num_rollouts=}]')
+        raise InputError(f'{k=} must lie in [1, {num_rollouts=}]')
 
 
 def group_odds(*, num_rollouts: int, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -29,6 +29,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from passk_jax.advantages import curves
+from passk_jax.errors import InputError
 
 AGGREGATIONS = ('sum', 'mean')
 
@@ -124,7 +125,7 @@ def bootstrap_sampling(
         rows = jnp.arange(num_problems)
         key = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, rows)
     if key.shape != (num_problems,):
-        raise ValueError(f'{key.shape=} must be () or ({num_problems=},)')
+        raise InputError(f'{key.shape=} must be () or ({num_problems=},)')
 
     def draw_groups(problem_key: Key[Array, '']) -> Bool[Array, 'M N']:
         # The k largest of N random words are a uniform k-subset.
@@ -307,7 +308,7 @@ def estimator_parameters(name: str) -> tuple[str, ...]:
         ValueError: there is no estimator of that name.
     """
     if name not in ESTIMATORS:
-        raise ValueError(f'unknown estimator {name!r}; choose from {list(ESTIMATORS)}')
+        raise InputError(f'unknown estimator {name!r}; choose from {list(ESTIMATORS)}')
     return ESTIMATORS[name].parameters
 
 
@@ -337,9 +338,9 @@ def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageF
     """
     known = estimator_parameters(name)
     if unknown := sorted(set(params) - set(known)):
-        raise ValueError(f'{name} has no parameter {unknown}; it has {list(known)}')
+        raise InputError(f'{name} has no parameter {unknown}; it has {list(known)}')
     if 'k' in known and 'k' not in params:
-        raise ValueError(f'{name} needs the parameter k')
+        raise InputError(f'{name} needs the parameter k')
     curves.check_group_size(num_rollouts=num_rollouts, k=params.get('k', 1))
     for parameter, value in params.items():
         _check_parameter(parameter, value)
@@ -376,22 +377,22 @@ def _check_parameter(name: str, value: Any) -> None:
         good = isinstance(value, (int, float, np.number)) and 0.0 <= value <= 1.0
         want = 'a number in [0, 1]'
     if isinstance(value, bool) or not good:
-        raise ValueError(f'{name}={value!r} must be {want}')
+        raise InputError(f'{name}={value!r} must be {want}')
 
 
 def _check_arrays(arrays: dict[str, Any], *, name: str, num_rollouts: int) -> None:
     rewards, correct = arrays['rewards'], arrays['correct']
     if rewards.ndim != 2 or rewards.shape[1] != num_rollouts:
-        raise ValueError(f'{rewards.shape=} must be [P, {num_rollouts=}]')
+        raise InputError(f'{rewards.shape=} must be [P, {num_rollouts=}]')
     if correct.shape != rewards.shape:
-        raise ValueError(f'{correct.shape=} must be that of rewards, {rewards.shape}')
+        raise InputError(f'{correct.shape=} must be that of rewards, {rewards.shape}')
     if correct.dtype != jnp.bool:
-        raise ValueError(f"{correct.dtype=} must be bool: the verifier's own channel")
+        raise InputError(f"{correct.dtype=} must be bool: the verifier's own channel")
     for needed in ('key', 'mean_entropy'):
         if needed in ESTIMATORS[name].reads and arrays[needed] is None:
-            raise ValueError(f'{name} needs {needed}=')
+            raise InputError(f'{name} needs {needed}=')
     entropy = arrays['mean_entropy']
     if entropy is not None and jnp.shape(entropy) != rewards.shape[:1]:
-        raise ValueError(
+        raise InputError(
             f'mean_entropy has shape {jnp.shape(entropy)}, not [P={len(rewards)}]'
         )

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from absl import app, flags, logging
 
+from passk_jax.errors import InputError
+
 # Here, before any command imports it: the policy is not one of its models.
 os.environ.setdefault('TRANSFORMERS_NO_ADVISORY_WARNINGS', '1')
 
@@ -67,7 +69,7 @@ def reject_leftover_arguments(argv: Sequence[str]) -> None:
         ValueError: anything is left over.
     """
     if leftover := list(argv[1:]):
-        raise ValueError(
+        raise InputError(
             f'arguments not understood: {leftover}; every option is written '
             f'--name=value, for example --config.log.tensorboard=false'
         )

@@ -17,6 +17,8 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from passk_jax.errors import InputError
+
 _DTYPES = ('float32', 'bfloat16')
 CHOICES: Mapping[str, tuple[str, ...]] = {
     'model.param_dtype': _DTYPES,
@@ -152,7 +154,7 @@ def check(values: Mapping[str, Any]) -> None:
     _check_mesh(values)
     _check_packing(values)
     if values['eval.every'] and not values['eval.split']:
-        raise ValueError(
+        raise InputError(
             f'eval.every={values["eval.every"]} needs a split in eval.split; '
             f'eval.every=0 never evaluates as training goes'
         )
@@ -170,29 +172,29 @@ def _check_ranges(values: Mapping[str, Any]) -> None:
     for paths, holds, words in ranges:
         for path in paths:
             if not holds(values[path]):
-                raise ValueError(f'{path}={values[path]!r} must {words}')
+                raise InputError(f'{path}={values[path]!r} must {words}')
     for path, choices in CHOICES.items():
         if values[path] not in choices:
-            raise ValueError(f'{path}={values[path]!r} must be one of {choices}')
+            raise InputError(f'{path}={values[path]!r} must be one of {choices}')
     if 0 < values['loss.sampler_weight_cap'] < 1:
-        raise ValueError(
+        raise InputError(
             f'loss.sampler_weight_cap={values["loss.sampler_weight_cap"]} must be 0 '
             f'(no weights) or at least 1: below, it would shrink weights that are right'
         )
     if values['seed'] >= 2**32:
-        raise ValueError(f'seed={values["seed"]} must be below 2**32')
+        raise InputError(f'seed={values["seed"]} must be below 2**32')
 
 
 def _check_batches(values: Mapping[str, Any]) -> None:
     k, num_rollouts = values['advantage.k'], values['sampling.num_rollouts']
     if k > num_rollouts:
-        raise ValueError(
+        raise InputError(
             f'advantage.k={k} must lie in 1..{num_rollouts}, the rollouts of a '
             f'prompt (sampling.num_rollouts)'
         )
     rounds = values['train.dynamic_sampling_rounds']
     if rounds and num_rollouts == 1:
-        raise ValueError(
+        raise InputError(
             f'train.dynamic_sampling_rounds={rounds} would find nothing: with '
             f'sampling.num_rollouts={num_rollouts} no problem has a signal'
         )
@@ -200,7 +202,7 @@ def _check_batches(values: Mapping[str, Any]) -> None:
     for whole, part in itertools.pairwise(batches):
         size, total = values[f'train.{part}'], values[f'train.{whole}']
         if total % size:
-            raise ValueError(f'train.{part}={size} must divide train.{whole}={total}')
+            raise InputError(f'train.{part}={size} must divide train.{whole}={total}')
 
 
 def _check_model(values: Mapping[str, Any]) -> None:
@@ -210,28 +212,28 @@ def _check_model(values: Mapping[str, Any]) -> None:
         # tie_embeddings too: a size that model.source overrules would mislead.
         arch['tie_embeddings'] = values['model.arch.tie_embeddings']
         if stated := {name: size for name, size in arch.items() if size}:
-            raise ValueError(
+            raise InputError(
                 f'model.arch states {stated}, but model.source={source!r} says the '
                 f'sizes; set them to 0 (and tie_embeddings to False)'
             )
         return
     if not values['model.family']:
-        raise ValueError("model.family='' needs a model.source, which says the family")
+        raise InputError("model.family='' needs a model.source, which says the family")
     if values['model.tokenizer'] == 'source':
-        raise ValueError("model.tokenizer='source' needs a model.source")
+        raise InputError("model.tokenizer='source' needs a model.source")
     if wrong := {name: size for name, size in arch.items() if size <= 0}:
-        raise ValueError(
+        raise InputError(
             f'model.arch states {wrong}; without a model.source every size must be '
             f'positive'
         )
     heads, kv_heads = arch['num_heads'], arch['num_kv_heads']
     if heads % kv_heads:
-        raise ValueError(
+        raise InputError(
             f'model.arch.num_kv_heads={kv_heads} must divide '
             f'model.arch.num_heads={heads}'
         )
     if arch['head_dim'] % 2:
-        raise ValueError(
+        raise InputError(
             f'model.arch.head_dim={arch["head_dim"]} must be even: rotary positions '
             f'turn pairs'
         )
@@ -240,9 +242,9 @@ def _check_model(values: Mapping[str, Any]) -> None:
 def _check_init(values: Mapping[str, Any]) -> None:
     kind, checkpoint = values['init.kind'], values['init.checkpoint']
     if kind == 'hf' and not values['model.source']:
-        raise ValueError("init.kind='hf' needs a model.source")
+        raise InputError("init.kind='hf' needs a model.source")
     if (kind == 'checkpoint') != (checkpoint != ''):
-        raise ValueError(
+        raise InputError(
             f"init.checkpoint={checkpoint!r} goes with init.kind='checkpoint' and "
             f'with no other; init.kind={kind!r}'
         )
@@ -253,7 +255,7 @@ def _check_mesh(values: Mapping[str, Any]) -> None:
     mesh = {axis: values[f'mesh.{axis}'] for axis in axes}
     sizes = list(mesh.values())
     if sizes.count(-1) > 1 or any(size < 1 and size != -1 for size in sizes):
-        raise ValueError(
+        raise InputError(
             f'mesh {mesh} must be positive sizes, of which one may be -1 (all '
             f'devices that are left)'
         )
@@ -263,12 +265,12 @@ def _check_packing(values: Mapping[str, Any]) -> None:
     """As far as the configuration says it; :mod:`passk_jax.setup` knows the rest."""
     sizes = values['train.pack_sizes']
     if sizes == 1:
-        raise ValueError(
+        raise InputError(
             'train.pack_sizes=1 would pack nothing: one of the sizes is a row a '
             'response; 0 packs nothing, 2 is the least that does'
         )
     if sizes and values['model.attention'] == 'splash':
-        raise ValueError(
+        raise InputError(
             f"train.pack_sizes={sizes} packs responses, which model.attention='splash' "
             f'cannot read; set train.pack_sizes=0 or another attention'
         )
@@ -290,7 +292,7 @@ def check_several_rollouts(pack_sizes: int, *, num_rollouts: int, shares: int) -
             divide the rollouts, each has all of them.
     """
     if num_rollouts in (1, shares):
-        raise ValueError(
+        raise InputError(
             f'train.pack_sizes={pack_sizes} would pack nothing: with mesh.rollout='
             f'{shares} and sampling.num_rollouts={num_rollouts} a device has one '
             f'response to each prompt; set train.pack_sizes=0'
@@ -301,16 +303,16 @@ def _section(cls: type, values: Any, path: str, known: list[str]) -> Any:
     """:func:`build`, with every dotted key of the whole for the messages."""
     kinds = typing.get_type_hints(cls)
     if not isinstance(values, Mapping):
-        raise ValueError(
+        raise InputError(
             f'{path}={values!r} must be a section with the keys {list(kinds)}'
         )
     dotted = {name: f'{path}.{name}' if path else name for name in [*kinds, *values]}
     if unknown := [name for name in values if name not in kinds]:
-        raise ValueError(
+        raise InputError(
             _unknown_keys([dotted[name] for name in unknown], list(kinds), known)
         )
     if missing := [dotted[name] for name in kinds if name not in values]:
-        raise ValueError(
+        raise InputError(
             f'missing keys {missing}; a section that is overridden as a whole must '
             f'be complete'
         )
@@ -323,11 +325,11 @@ def _value(kind: Any, value: Any, path: str, known: list[str]) -> Any:
         return _section(kind, value, path, known)
     if kind == Mapping[str, Any]:
         if not isinstance(value, Mapping):
-            raise ValueError(f'{path}={value!r} must be a section')
+            raise InputError(f'{path}={value!r} must be a section')
         return {k: _parameter(v, f'{path}.{k}') for k, v in value.items()}
     accepted = (int, float) if kind is float else kind
     if not isinstance(value, accepted) or (isinstance(value, bool) != (kind is bool)):
-        raise ValueError(
+        raise InputError(
             f'{path}={value!r} must be of type {kind.__name__}, '
             f'not {type(value).__name__}'
         )
@@ -343,7 +345,7 @@ def _parameter(value: Any, path: str) -> Any:
     if isinstance(value, tuple):
         return tuple(_parameter(v, f'{path}[{i}]') for i, v in enumerate(value))
     if not isinstance(value, bool | int | float | str):
-        raise ValueError(
+        raise InputError(
             f'{path}={value!r} must be a bool, int, float, str, or a tuple of them '
             f'(a list or None could not be overridden), not {type(value).__name__}'
         )
@@ -355,7 +357,7 @@ def _parameter(value: Any, path: str) -> Any:
 def _reject_non_finite(value: float, path: str) -> None:
     # One comparison covers nan, both infinities and an int too large for a float.
     if not abs(value) <= sys.float_info.max:
-        raise ValueError(f'{path}={value!r} must be finite')
+        raise InputError(f'{path}={value!r} must be finite')
 
 
 def _unknown_keys(unknown: list[str], siblings: list[str], known: list[str]) -> str:

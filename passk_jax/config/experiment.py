@@ -16,6 +16,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from passk_jax.config import checks
+from passk_jax.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -346,9 +347,9 @@ def from_config_dict(config: ConfigDict) -> ExperimentConfig:
             # which says so when it is looked into.
             getattr(config, 'lock', None)
         except OSError as error:
-            raise ValueError(str(error)) from error
+            raise InputError(str(error)) from error
         kind = type(config).__name__
-        raise ValueError(f'get_config() must return a ConfigDict; this one a {kind}')
+        raise InputError(f'get_config() must return a ConfigDict; this one a {kind}')
     return _checked(checks.build(ExperimentConfig, config.to_dict()))
 
 

@@ -15,6 +15,7 @@ from absl import logging
 
 from passk_jax import hosts, sampling
 from passk_jax.data import make_batches
+from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
 from passk_jax.initial.warm_start import warm_start
 from passk_jax.models import policy as policies
@@ -60,7 +61,7 @@ def initial_params(
         return _cached_warm_start(setup, workdir / 'warm_start', stop)
     if kind == 'scratch':
         return _random_params(setup)
-    raise ValueError(
+    raise InputError(
         f"{kind=} is none of 'warm_start', 'hf', 'checkpoint' and 'scratch'"
     )
 
@@ -117,7 +118,7 @@ def _cached_warm_start(
         return cached
     source = setup.task.source('train', data_dir=config.data.dir)
     if (wanted := config.init.warm_start.num_problems) > len(source):
-        raise ValueError(
+        raise InputError(
             f'init.warm_start.num_problems={wanted} of the {len(source)} there are'
         )
     source = source[: wanted or len(source)]

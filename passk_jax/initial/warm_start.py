@@ -16,6 +16,7 @@ import optax
 from absl import logging
 from jax import numpy as jnp
 
+from passk_jax.errors import InputError
 from passk_jax.learning import learner
 from passk_jax.masked import masked_mean
 from passk_jax.models import policy as policies
@@ -108,7 +109,7 @@ def warm_start(
             problems, prompts = batches[step]
             tokens, lengths, dropped = demonstrate(setup, problems)
             if dropped == len(problems):
-                raise ValueError(
+                raise InputError(
                     f'no demonstration of warm-start step {step} fits in '
                     f'{setup.config.sampling.max_response_tokens=}'
                 )

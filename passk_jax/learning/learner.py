@@ -25,6 +25,7 @@ from jaxtyping import Array, Bool, Float
 
 from passk_jax import sharding
 from passk_jax.config import LossConfig, OptimizerConfig
+from passk_jax.errors import InputError
 from passk_jax.learning import losses, packing
 from passk_jax.learning.packing import Packing, deinterleave, interleave
 from passk_jax.masked import masked_max, masked_mean
@@ -335,7 +336,7 @@ def make_train_step(
         ValueError: the policy's attention cannot read packed rows.
     """
     if pack_sizes and policy.arch.attention not in PACKING:
-        raise ValueError(
+        raise InputError(
             f'train.{pack_sizes=} packs responses, which attention '
             f'{policy.arch.attention!r} cannot read; those that can are {PACKING}'
         )

@@ -22,6 +22,7 @@ from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from passk_jax.config import LossConfig
+from passk_jax.errors import InputError
 
 Metrics = dict[str, jax.Array]
 
@@ -149,7 +150,7 @@ def kl_penalty(
     if estimator == 'k3':
         # expm1, because exp(-d) - 1 loses the digits of a small d.
         return jnp.expm1(-d) + d
-    raise ValueError(f'{estimator=} must be one of {KL_ESTIMATORS}')
+    raise InputError(f'{estimator=} must be one of {KL_ESTIMATORS}')
 
 
 def normalizer(mask: Bool[Array, 'P N T'], *, aggregation: str) -> Float[Array, '']:
@@ -167,7 +168,7 @@ def normalizer(mask: Bool[Array, 'P N T'], *, aggregation: str) -> Float[Array, 
         ValueError: an unknown aggregation.
     """
     if aggregation not in AGGREGATIONS:
-        raise ValueError(f'{aggregation=} must be one of {AGGREGATIONS}')
+        raise InputError(f'{aggregation=} must be one of {AGGREGATIONS}')
     counted = mask if aggregation == 'token' else mask.any(axis=-1)
     return jnp.maximum(counted.sum(), 1).astype(jnp.float32)
 
@@ -199,7 +200,7 @@ def aggregate(
     if aggregation == 'sequence':
         sums = sums / jnp.maximum(mask.sum(axis=-1), 1)
     elif aggregation != 'token':
-        raise ValueError(f'{aggregation=} must be one of {AGGREGATIONS}')
+        raise InputError(f'{aggregation=} must be one of {AGGREGATIONS}')
     return sums.sum(axis=-1) / normalizer
 
 
@@ -239,9 +240,9 @@ def total_loss(
             log-probabilities, or an unknown name.
     """
     if config.kl_coef and ref_log_probs is None:
-        raise ValueError(f'{config.kl_coef=} needs ref_log_probs, which are None')
+        raise InputError(f'{config.kl_coef=} needs ref_log_probs, which are None')
     if config.sampler_weight_cap and sampler_log_probs is None:
-        raise ValueError(
+        raise InputError(
             f'{config.sampler_weight_cap=} needs sampler_log_probs, which are None'
         )
 

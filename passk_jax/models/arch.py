@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from passk_jax.errors import InputError
 from passk_jax.models.attention_kernels import IMPLEMENTATIONS
 from passk_jax.models.rope import Rope
 
@@ -53,19 +54,19 @@ class Arch:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.type in (int, float) and not value > 0:
-                raise ValueError(f'{field.name}={value} must be positive')
+                raise InputError(f'{field.name}={value} must be positive')
         if self.num_heads % self.num_kv_heads:
-            raise ValueError(
+            raise InputError(
                 f'num_heads={self.num_heads} must be a multiple of '
                 f'num_kv_heads={self.num_kv_heads}'
             )
         if self.head_dim % 2:
-            raise ValueError(
+            raise InputError(
                 f'head_dim={self.head_dim} must be even: rotary positions turn pairs'
             )
         if self.remat not in REMAT:
-            raise ValueError(f'remat={self.remat!r} is none of {REMAT}')
+            raise InputError(f'remat={self.remat!r} is none of {REMAT}')
         if self.attention not in IMPLEMENTATIONS:
-            raise ValueError(
+            raise InputError(
                 f'attention={self.attention!r} is none of {IMPLEMENTATIONS}'
             )

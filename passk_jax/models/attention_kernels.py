@@ -28,6 +28,7 @@ from jax.experimental.pallas.ops.tpu.splash_attention import (
 from jaxtyping import Array, Float, Int
 
 from passk_jax import sharding
+from passk_jax.errors import InputError
 from passk_jax.models.attention import KeyValues, attend
 from passk_jax.sharding import shard
 
@@ -66,7 +67,7 @@ def choose_implementation(
         ValueError: an unknown name, or a kernel that cannot do it.
     """
     if name not in ('auto', *IMPLEMENTATIONS):
-        raise ValueError(f'attention {name!r} is none of {("auto", *IMPLEMENTATIONS)}')
+        raise InputError(f'attention {name!r} is none of {("auto", *IMPLEMENTATIONS)}')
     # cuDNN has neither float32 nor, before Hopper, larger heads.
     cudnn = dtype == 'bfloat16' and head_dim % 8 == 0 and head_dim <= 128
     able = {'plain': True, 'splash': platform == 'tpu'}
@@ -74,7 +75,7 @@ def choose_implementation(
     if name == 'auto':
         return next(each for each in ('splash', 'cudnn', 'plain') if able[each])
     if not able[name]:
-        raise ValueError(
+        raise InputError(
             f'attention {name!r} cannot run on {platform=} with {dtype=} and '
             f'{head_dim=}; have {[each for each, can in able.items() if can]}'
         )
@@ -109,7 +110,7 @@ def attend_whole(
     if implementation == 'plain':
         return _plain(query, own, prefix, prefix_lengths, starts)
     if starts is not None and implementation not in PACKING:
-        raise ValueError(
+        raise InputError(
             f'attention {implementation!r} cannot attend to several responses a '
             f'sequence; those that can are {PACKING}'
         )

@@ -25,6 +25,7 @@ from jaxtyping import Array, Float, Int
 
 from passk_jax import sharding
 from passk_jax.config import ModelConfig
+from passk_jax.errors import InputError
 from passk_jax.models.arch import Arch
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.attention_kernels import first_of_each
@@ -124,7 +125,7 @@ def param_axes(name: str) -> tuple[str | None, ...]:
     parts = name.split('.')
     kind = '.'.join(parts[-2:])
     if kind not in AXES:
-        raise ValueError(f'no logical axes for {name=}; known are {list(AXES)}')
+        raise InputError(f'no logical axes for {name=}; known are {list(AXES)}')
     # A path of the optimizer's may have more in front.
     stacked = 'layers' in parts and not parts[parts.index('layers') + 1].isdigit()
     return (None, *AXES[kind]) if stacked else AXES[kind]

@@ -13,6 +13,8 @@ import numpy as np
 from jax import numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from passk_jax.errors import InputError
+
 KINDS = ('default', 'linear', 'llama3', 'yarn')
 
 
@@ -47,15 +49,15 @@ class Rope:
 
     def __post_init__(self):
         if self.kind not in KINDS:
-            raise ValueError(f'rope kind {self.kind!r} is none of {KINDS}')
+            raise InputError(f'rope kind {self.kind!r} is none of {KINDS}')
         if not (self.theta > 0 and self.factor > 0 and self.attention_factor > 0):
-            raise ValueError(f'{self} must have positive theta and factors')
+            raise InputError(f'{self} must have positive theta and factors')
         if self.kind in ('llama3', 'yarn') and self.original_max_positions < 1:
-            raise ValueError(f'{self} must say original_max_positions')
+            raise InputError(f'{self} must say original_max_positions')
         if self.kind == 'llama3' and not (
             0 < self.low_freq_factor < self.high_freq_factor
         ):
-            raise ValueError(f'{self} must have 0 < low_freq_factor < high_freq_factor')
+            raise InputError(f'{self} must have 0 < low_freq_factor < high_freq_factor')
 
 
 def frequencies(rope: Rope, *, head_dim: int) -> Float[np.ndarray, 'H/2']:

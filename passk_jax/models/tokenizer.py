@@ -17,6 +17,7 @@ import tokenizers
 import transformers
 from tokenizers import decoders, models, pre_tokenizers
 
+from passk_jax.errors import InputError
 from passk_jax.models.hf import config
 
 Tokenizer = transformers.PreTrainedTokenizerFast
@@ -52,7 +53,7 @@ def character_tokenizer(alphabet: str) -> Tokenizer:
         ValueError: an empty alphabet, or a character twice.
     """
     if not alphabet or len(set(alphabet)) != len(alphabet):
-        raise ValueError(f'{alphabet=} must hold characters, and each only once')
+        raise InputError(f'{alphabet=} must hold characters, and each only once')
     vocab = {token: i for i, token in enumerate((PAD, EOS, *alphabet))}
     backend = tokenizers.Tokenizer(models.WordLevel(vocab, unk_token='<unknown>'))
     one_character = tokenizers.Regex(r'[\s\S]')
@@ -84,7 +85,7 @@ def load_tokenizer(source: str) -> Tokenizer:
         config.read_json(directory / 'tokenizer.json')
         tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(directory)
     except (OSError, ValueError, KeyError) as e:
-        raise ValueError(
+        raise InputError(
             f'no tokenizer in {source!r}, which is to be a directory with a '
             f'tokenizer.json or a name on the Hugging Face hub that can be reached '
             f'from here: {e}'
@@ -129,7 +130,7 @@ def encode_prompt(tokenizer: Tokenizer, text: str) -> list[int]:
         return backend.encode(text, add_special_tokens=not chat).ids
     except Exception as e:
         # What the Rust side raises has no narrower type.
-        raise ValueError(f'the tokenizer cannot encode {text!r}: {e}') from e
+        raise InputError(f'the tokenizer cannot encode {text!r}: {e}') from e
 
 
 def decode_responses(
@@ -184,7 +185,7 @@ def stop_token_ids(
     first = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
     every = (*_end_of_turn(tokenizer), *first, *more)
     if not (ids := tuple(dict.fromkeys(int(i) for i in every))):
-        raise ValueError(
+        raise InputError(
             'neither tokenizer, chat template nor generation config has an end token'
         )
     return ids
@@ -203,7 +204,7 @@ def _chat(
         )
     except Exception as e:
         # A template is a program, which may raise anything.
-        raise ValueError(f'the chat template cannot write {turns}: {e}') from e
+        raise InputError(f'the chat template cannot write {turns}: {e}') from e
 
 
 def _end_of_turn(tokenizer: Tokenizer) -> list[int]:
@@ -218,7 +219,7 @@ def _end_of_turn(tokenizer: Tokenizer) -> list[int]:
     text = _chat(tokenizer, turns, opens_answer=False)
     _, found, after = text.rpartition(answer)
     if not found:
-        raise ValueError(f'the chat template leaves out what {turns} answers: {text!r}')
+        raise InputError(f'the chat template leaves out what {turns} answers: {text!r}')
     known = tokenizer.added_tokens_decoder
     ids = tokenizer.encode(after, add_special_tokens=False)
     return [i for i in ids if i in known and known[i].special][:1]

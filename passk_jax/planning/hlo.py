@@ -12,6 +12,8 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from passk_jax.errors import InputError
+
 _BYTES = {'pred': 1, 'token': 0, 'opaque': 0, 's4': 0.5, 'u4': 0.5, 'f4e2m1fn': 0.5}
 _ARRAY = re.compile(r'([a-z]\w*)\[([\d,<=]*)\](\{[^}]*\})?')
 _NAME = re.compile(r'%([\w.-]+)')
@@ -105,7 +107,7 @@ def parse(text: str) -> Module:
             body[instruction.name] = instruction
             root = instruction.name if match[1] else root
     if entry is None:
-        raise ValueError('this is no text of a compiled module: it has no ENTRY')
+        raise InputError('this is no text of a compiled module: it has no ENTRY')
     return Module(computations, entry)
 
 

@@ -18,6 +18,7 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionS
 
 from passk_jax import sharding
 from passk_jax.config import ExperimentConfig
+from passk_jax.errors import InputError
 from passk_jax.learning import learner
 from passk_jax.models import policy as policies
 from passk_jax.models.attention import KeyValues
@@ -93,7 +94,7 @@ class Builder:
             ValueError: there is none.
         """
         if name not in PROGRAMS:
-            raise ValueError(f'program {name!r} is none of {list(PROGRAMS)}')
+            raise InputError(f'program {name!r} is none of {list(PROGRAMS)}')
         return PROGRAMS[name](self)
 
     def changed(self, overrides: Mapping[str, Any]) -> 'Builder':
@@ -178,7 +179,7 @@ class Builder:
         placed = []
         for x, variable in zip(leaves, traced.jaxpr.outvars, strict=True):
             if x.ndim and variable not in specs:
-                raise ValueError(f'{function} does not say where {x} lies')
+                raise InputError(f'{function} does not say where {x} lies')
             spec = specs[variable] if x.ndim else PartitionSpec()
             sharding_of_x = NamedSharding(self.mesh, spec)
             placed.append(

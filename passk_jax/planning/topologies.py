@@ -18,6 +18,7 @@ from typing import Any
 import jax
 from jax.experimental import topologies
 
+from passk_jax.errors import InputError
 from passk_jax.planning.chips import CPU, GPUS, TPUS, Chip
 
 # A TPU host asks a metadata server who it is; here nobody would answer.
@@ -74,7 +75,7 @@ def parse(name: str) -> Topology:
     match = re.fullmatch(r'(\w+?)x([1-9]\d*)', rest)
     if kind == 'gpu' and match and match[1] in GPUS:
         return Topology(name, 'gpu', GPUS[match[1]], (int(match[2]),))
-    raise ValueError(
+    raise InputError(
         f'topology {name!r} must be one of v4:XxYxZ, v5p:XxYxZ, v5e:XxY, v6e:XxY, '
         f'cpu:COUNT, gpu:KINDxCOUNT with KIND of {list(GPUS)}: v5p:4x4x4, gpu:h100x8'
     )
@@ -97,7 +98,7 @@ def connect(topology: Topology) -> list[Any]:
         jax.config.update('jax_num_cpu_devices', count)
     devices = jax.devices('cpu')
     if len(devices) < count:
-        raise ValueError(
+        raise InputError(
             f'{topology.name} asks for {count} devices, but this process has started '
             f'with {len(devices)}'
         )
@@ -106,7 +107,7 @@ def connect(topology: Topology) -> list[Any]:
 
 def _tpu_devices(topology: Topology) -> list[Any]:
     if importlib.util.find_spec('libtpu') is None:
-        raise ValueError(
+        raise InputError(
             f'{topology.name}: the TPU compiler is not installed here; it is libtpu, '
             "of the extra 'tpu' (pip install -e '.[tpu]'), and needs no TPU"
         )
@@ -124,5 +125,5 @@ def _tpu_devices(topology: Topology) -> list[Any]:
         )
     except jax.errors.JaxRuntimeError as error:
         message = f'the TPU compiler refuses {topology.name}: {error}'
-        raise ValueError(message) from error
+        raise InputError(message) from error
     return list(described.devices)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from passk_jax import metrics
+from passk_jax.errors import InputError
 
 _STEP = re.compile(r'step_(\d+)\.jsonl$')
 
@@ -61,7 +62,7 @@ def read_run(workdir: str | os.PathLike[str]) -> Run:
     """
     path = pathlib.Path(workdir)
     if not path.is_dir():
-        raise ValueError(f'no run directory at {path}')
+        raise InputError(f'no run directory at {path}')
     rows = [row for row in read_lines(path / 'metrics.jsonl') if 'step' in row]
     rows.sort(key=lambda row: row['step'])
     evaluations: dict[str, list[Row]] = {}

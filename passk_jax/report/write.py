@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_bytes, atomic_write_text
 from passk_jax.report import charts as report_charts
 from passk_jax.report import page as report_page
@@ -70,7 +71,7 @@ def _written(write: Any, path: pathlib.Path, content: Any) -> pathlib.Path:
     try:
         write(path, content)
     except OSError as error:
-        raise ValueError(f'cannot write {path}: {error}') from error
+        raise InputError(f'cannot write {path}: {error}') from error
     return path
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from passk_jax.errors import InputError
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.sampling import Ended
 from passk_jax.setup import Setup
@@ -69,7 +70,7 @@ class Verifying:
         bad = np.argwhere(~np.isfinite(self._rewards))
         if len(bad):
             p, n = bad[0]
-            raise ValueError(
+            raise InputError(
                 f'the verifier of task {self._setup.task.name!r} gave the reward '
                 f'{self._rewards[p, n]} to rollout {n} of problem '
                 f'{self._problems[p].id} at step {step}'

@@ -9,7 +9,7 @@ A checkpoint is the state *before* a step, in ``<directory>/<step>/``:
 Everything is written under another name and renamed at the end, so a directory whose
 name is a number is complete. Its digests are checked first, because Orbax reads a
 flipped bit as a parameter. Restoring never converts: another shape or dtype is an
-error, another mesh is not. A batch is a function of the step, so no data position is here.
+error, another mesh is not. A batch is a function of the step, so none is kept here.
 """
 
 import contextlib
@@ -27,6 +27,7 @@ import orbax.checkpoint as ocp
 from absl import logging
 
 from passk_jax import hosts
+from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
 from passk_jax.runs import digests
 
@@ -65,7 +66,7 @@ class Checkpoints:
 
     def __init__(self, directory: str | os.PathLike[str], *, keep: int):
         if keep < 1:
-            raise ValueError(f'{keep=} must be at least 1')
+            raise InputError(f'{keep=} must be at least 1')
         self._directory = pathlib.Path(directory).absolute()
         self._keep = keep
         with _named_errors(f'checkpoint directory {self._directory} is unusable'):
@@ -103,7 +104,7 @@ class Checkpoints:
             logging.info('checkpoint %d exists in %s', step, self._directory)
             return
         if steps and step < steps[-1]:
-            raise ValueError(
+            raise InputError(
                 f'cannot save {step=} in {self._directory}: it has a newer '
                 f'checkpoint, {steps[-1]}'
             )
@@ -171,7 +172,7 @@ def save_cached_params(
     """
     directory = pathlib.Path(directory).absolute()
     if (directory / '0').exists():
-        raise ValueError(f'{directory} holds parameters already')
+        raise InputError(f'{directory} holds parameters already')
     Checkpoints(directory, keep=1)
     _save(directory / '0', {'params': params}, {'fingerprint': dict(fingerprint)})
 
@@ -197,7 +198,7 @@ def restore_cached_params(
     keys = saved.keys() | wanted.keys()
     differing = [k for k in sorted(keys) if saved.get(k, ...) != wanted.get(k, ...)]
     if differing:
-        raise ValueError(
+        raise InputError(
             f'the parameters cached in {directory} were made with another '
             f'{", ".join(differing)}; delete the directory to make them again'
         )
@@ -244,7 +245,7 @@ def _restore(
             held = stored.get(name)
             problems += _differences(name, dict(held.tree) if held else {}, leaves)
         if problems:
-            raise ValueError(
+            raise InputError(
                 f'checkpoint {path} does not fit this run (is it of another model or '
                 'dtype?):\n  ' + '\n  '.join(problems)
             )
@@ -293,10 +294,10 @@ def _flatten(tree: PyTree) -> dict[str, Any]:
         for path, leaf in leaves
     }
     if len(flat) != len(leaves):
-        raise ValueError('two leaves of a pytree to checkpoint have the same path')
+        raise InputError('two leaves of a pytree to checkpoint have the same path')
     bad = [key for key, leaf in flat.items() if not hasattr(leaf, 'dtype')]
     if bad:
-        raise ValueError(f'a pytree to checkpoint must hold arrays; not arrays: {bad}')
+        raise InputError(f'a pytree to checkpoint must hold arrays; not arrays: {bad}')
     return flat
 
 
@@ -323,14 +324,14 @@ def _choose(directory: pathlib.Path, step: int | None) -> int:
     steps = _steps(directory)
     if not steps:
         state = 'is empty' if directory.is_dir() else 'does not exist'
-        raise ValueError(
+        raise InputError(
             f'no checkpoint to restore: {directory} {state}; name the directory of a '
             'run that has saved at least one'
         )
     if step is None:
         return steps[-1]
     if step not in steps:
-        raise ValueError(f'no checkpoint of {step=} in {directory}; there is {steps}')
+        raise InputError(f'no checkpoint of {step=} in {directory}; there is {steps}')
     return step
 
 
@@ -341,7 +342,7 @@ def _verify(path: pathlib.Path) -> None:
     )
     if damage is not None:
         others = [step for step in _steps(path.parent) if str(step) != path.name]
-        raise ValueError(
+        raise InputError(
             f'checkpoint {path} is corrupted: {damage}. Other checkpoints in '
             f'{path.parent}: {others or "none"}; to use the newest of them, delete '
             f'{path} and start again'
@@ -351,7 +352,7 @@ def _verify(path: pathlib.Path) -> None:
 def _read_meta(path: pathlib.Path) -> dict[str, Any]:
     content = json.loads((path / 'meta.json').read_text())
     if (found := content['format']) != _FORMAT:
-        raise ValueError(
+        raise InputError(
             f'checkpoint {path} has format {found}, and this program reads {_FORMAT} '
             '(1 was written before layers were stacked): train it again, or use the '
             "revision in the run's git.json"
@@ -377,13 +378,12 @@ def _remove_leftovers(directory: pathlib.Path) -> None:
 def _named_errors(what: str) -> Iterator[None]:
     """Turns what the disk or Orbax raise into one error that says what to do.
 
-    TensorStore reports a full disk as a ``ValueError`` and Orbax wraps others in bare
-    exceptions, so no narrower clause holds them all.
+    TensorStore reports a full disk as a ValueError; Orbax raises bare exceptions.
     """
     try:
         yield
     except Exception as error:
-        raise ValueError(
+        raise InputError(
             f'{what}: {type(error).__name__}: {error}. Is the disk full, or the '
             'directory not writable?'
         ) from error

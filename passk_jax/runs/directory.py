@@ -26,6 +26,7 @@ import filelock
 import jax
 from absl import logging
 
+from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_bytes, atomic_write_text
 
 _MIN_FREE_BYTES = 64 << 20
@@ -58,7 +59,7 @@ def prepare_workdir(
             runs in it, or a run of another config began in it.
     """
     if '://' in os.fspath(workdir):
-        raise ValueError(
+        raise InputError(
             f'{workdir=} must be a directory: mount the bucket and name it'
         )
     path = pathlib.Path(workdir).expanduser().absolute()
@@ -68,7 +69,7 @@ def prepare_workdir(
             probe.write(b'?')
         free = shutil.disk_usage(path).free
     if free < min_free_bytes:
-        raise ValueError(
+        raise InputError(
             f'workdir {path} has {free / 2**20:.0f} MiB left on its disk, less than '
             f'{min_free_bytes / 2**20:.0f} MiB: make room or choose another workdir'
         )
@@ -133,7 +134,7 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
             who = f'process {who["pid"]} on {who["host"]}'
         except (OSError, ValueError, KeyError):
             who = 'another process'
-        raise ValueError(
+        raise InputError(
             f'workdir {path} is in use by {who}: stop it or choose another workdir'
         ) from error
     try:
@@ -165,7 +166,7 @@ def _check_config(
     try:
         before, now = _flat(json.loads(path.read_text())), _flat(config)
     except ValueError as error:
-        raise ValueError(
+        raise InputError(
             f'{path} is not a config ({error}): choose another workdir'
         ) from error
     lines = [
@@ -181,7 +182,7 @@ def _check_config(
         more = len(lines) - _SHOWN_DIFFERENCES
         lines = [*lines[:_SHOWN_DIFFERENCES], f'and {more} more']
     if lines:
-        raise ValueError(
+        raise InputError(
             f'workdir {path.parent} belongs to a run of another config; choose another '
             'workdir. Different are:\n  ' + '\n  '.join(lines)
         )
@@ -234,4 +235,4 @@ def _as_value_error(what: str) -> Iterator[None]:
     except filelock.Timeout:
         raise
     except OSError as error:
-        raise ValueError(f'{what}: {error}') from error
+        raise InputError(f'{what}: {error}') from error

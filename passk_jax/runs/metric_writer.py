@@ -20,6 +20,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
 
 _STEP_OF_FILE = re.compile(r'step_(\d+)\.jsonl$')
@@ -68,7 +69,7 @@ class MetricWriter:
             if wandb is not None:
                 self._wandb = _open_wandb(wandb, self._workdir, wandb_project, config)
         except OSError as error:
-            raise ValueError(f'cannot write in {self._workdir}: {error}') from error
+            raise InputError(f'cannot write in {self._workdir}: {error}') from error
 
     def __enter__(self) -> 'MetricWriter':
         return self
@@ -119,7 +120,7 @@ class MetricWriter:
         if jax.process_index() != 0:
             return
         if taken := head.keys() & values.keys():
-            raise ValueError(f'metrics cannot be named {sorted(taken)}')
+            raise InputError(f'metrics cannot be named {sorted(taken)}')
         plain = {}
         for key in sorted(values):
             value = _plain(values[key], f'{key} of step {head["step"]}')
@@ -131,7 +132,7 @@ class MetricWriter:
             stream.flush()
             os.fsync(stream.fileno())
         except OSError as error:
-            raise ValueError(f'cannot write {stream.name}: {error}') from error
+            raise InputError(f'cannot write {stream.name}: {error}') from error
         shown = {f'{group}/{key}': value for key, value in plain.items()}
         if self._tensorboard is not None:
             for key, value in shown.items():
@@ -153,7 +154,7 @@ class MetricWriter:
             path.parent.mkdir(exist_ok=True)
             atomic_write_text(path, text)
         except OSError as error:
-            raise ValueError(f'cannot write {path}: {error}') from error
+            raise InputError(f'cannot write {path}: {error}') from error
 
 
 def _plain(value: Any, name: str) -> Any:
@@ -173,7 +174,7 @@ def _plain(value: Any, name: str) -> Any:
         return [_plain(item, name) for item in value]
     if isinstance(value, float):
         if math.isinf(value):
-            raise ValueError(f'{name} is {value}: JSON has no infinity')
+            raise InputError(f'{name} is {value}: JSON has no infinity')
         return None if math.isnan(value) else value
     return value
 
@@ -192,7 +193,7 @@ def _drop_lines(path: pathlib.Path, resume_step: int) -> None:
         except (ValueError, KeyError, TypeError) as error:
             if number == len(lines):
                 break
-            raise ValueError(
+            raise InputError(
                 f'{path}, line {number} is damaged ({error}): mend or remove it'
             ) from error
         # The last line may be whole but for its end; it counts only if it is ended.
@@ -226,7 +227,7 @@ def _import_wandb(project: str) -> Any:
     try:
         import wandb
     except ImportError as error:
-        raise ValueError(
+        raise InputError(
             f'log.wandb_project={project!r} needs a package that is not here: '
             "pip install wandb (or set log.wandb_project='')"
         ) from error

@@ -17,6 +17,7 @@ from absl import flags
 
 from passk_jax import config as configs
 from passk_jax.config import ExperimentConfig, MeshConfig
+from passk_jax.errors import InputError
 
 _AXES = tuple(field.name for field in dataclasses.fields(MeshConfig))
 
@@ -40,7 +41,7 @@ def run_config(workdir: pathlib.Path) -> ExperimentConfig:
     """
     path = workdir / 'config.json'
     if not path.is_file():
-        raise ValueError(f'{workdir} is no run directory: {path} is absent')
+        raise InputError(f'{workdir} is no run directory: {path} is absent')
     config = _read(path)
     # Nothing is trained any more: how the learner packs need not suit these devices.
     train = dataclasses.replace(config.train, pack_sizes=0)
@@ -52,7 +53,7 @@ def run_config(workdir: pathlib.Path) -> ExperimentConfig:
         return config
     sizes = MESH.value.split(',')
     if len(sizes) != len(_AXES) or not all(re.fullmatch(r'-?\d+', x) for x in sizes):
-        raise ValueError(
+        raise InputError(
             f'mesh={MESH.value!r} must be {",".join(_AXES)}, for example -1,1,1,1'
         )
     values = configs.to_dict(config)
@@ -69,8 +70,8 @@ def _read(path: pathlib.Path) -> ExperimentConfig:
         if not differing:
             return configs.from_json_dict(values)
     except ValueError as error:
-        raise ValueError(f'{path} is not a config: {error} ({which})') from error
-    raise ValueError(
+        raise InputError(f'{path} is not a config: {error} ({which})') from error
+    raise InputError(
         f'{path} is of another version of passk_jax ({which}): only one of the two has '
         f'{differing}'
     )

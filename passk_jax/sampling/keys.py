@@ -14,6 +14,8 @@ import numpy as np
 from jax import numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from passk_jax.errors import InputError
+
 # Named, because per-row keys under vmap give the same bits in any batch and on any
 # mesh with this generator only ('rbg' draws differently in another batch).
 _GENERATOR = 'threefry2x32'
@@ -48,7 +50,7 @@ def step_key(
     """
     for name, value in (('seed', seed), ('step', step)):
         if not 0 <= value < 2**32:
-            raise ValueError(f'{name}={value} must be in [0, 2**32)')
+            raise InputError(f'{name}={value} must be in [0, 2**32)')
     purpose = Purpose(purpose)
     address = np.asarray([seed, purpose, zlib.crc32(split.encode()), step], np.uint32)
     # Four numbers that are meant to cross, in a guarded training loop too.

@@ -18,6 +18,7 @@ import jax
 import numpy as np
 from jax import numpy as jnp
 
+from passk_jax.errors import InputError
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Cache, Params, Policy, Prefix
 from passk_jax.sampling import keys
@@ -251,7 +252,7 @@ def _record(state: _State, choice: Choice, stop_tokens: jax.Array) -> _State:
 def check_counts(num_rollouts: int, max_response_tokens: int) -> None:
     """Raises ValueError if there is nothing to sample."""
     if num_rollouts < 1 or max_response_tokens < 1:
-        raise ValueError(f'{num_rollouts=}, {max_response_tokens=} must be at least 1')
+        raise InputError(f'{num_rollouts=}, {max_response_tokens=} must be at least 1')
 
 
 def checked_settings(
@@ -264,11 +265,11 @@ def checked_settings(
     """
     # Written so that nan fails too; the bounds are where float32 has T and 1 / T.
     if not (temperature == 0 or 1e-30 <= temperature <= 1e30):
-        raise ValueError(f'{temperature=} must be 0 (greedy) or in [1e-30, 1e30]')
+        raise InputError(f'{temperature=} must be 0 (greedy) or in [1e-30, 1e30]')
     if not 0 < top_p <= 1:
-        raise ValueError(f'{top_p=} must be in (0, 1]; 1 is off')
+        raise InputError(f'{top_p=} must be in (0, 1]; 1 is off')
     if top_k < 0:
-        raise ValueError(f'{top_k=} must be at least 0; 0 is off')
+        raise InputError(f'{top_k=} must be at least 0; 0 is off')
     return Settings(
         temperature=np.float32(temperature),
         # Any smaller one keeps one token too, but is 0 in float32, which keeps none.
@@ -285,7 +286,7 @@ def stop_array(stop_tokens: Sequence[int], *, vocab_size: int) -> np.ndarray:
     """
     for token in stop_tokens:
         if not 0 <= token < vocab_size:
-            raise ValueError(f'stop token {token} is not in [0, {vocab_size})')
+            raise InputError(f'stop token {token} is not in [0, {vocab_size})')
     multiple = _STOP_TOKENS_MULTIPLE
     width = max(1, -(-len(stop_tokens) // multiple)) * multiple
     padded = np.full(width, _NO_TOKEN, np.int32)

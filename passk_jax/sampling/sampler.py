@@ -18,6 +18,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from passk_jax import sharding
+from passk_jax.errors import InputError
 from passk_jax.models import policy as policies
 from passk_jax.models.arch import Arch
 from passk_jax.models.policy import Params, Policy
@@ -138,7 +139,7 @@ def at_one_time(
     )
     first = grid.first_size(work, max_bytes=max_cache_bytes)
     if first != work.everything and not _divided(num_prompts, num_rollouts):
-        raise ValueError(
+        raise InputError(
             f'{max_cache_bytes=} is too small for {num_prompts} prompts with '
             f'{num_rollouts} rollouts on every device, and a mesh that does not divide '
             f'them cannot let them wait'

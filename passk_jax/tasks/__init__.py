@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from passk_jax.errors import InputError
 from passk_jax.tasks.maze.task import MazeTask
 from passk_jax.types import Problem, Verdict, Verdicts
 
@@ -69,7 +70,7 @@ def task_class(name: str) -> type[Task]:
         ValueError: an unknown name.
     """
     if name not in TASKS:
-        raise ValueError(f'task {name!r} is none of {sorted(TASKS)}')
+        raise InputError(f'task {name!r} is none of {sorted(TASKS)}')
     return TASKS[name]
 
 

@@ -10,8 +10,8 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from configs import maze, maze_tiny
-from passk_jax import cli
 from passk_jax import config as config_lib
+from passk_jax.cli import command
 
 
 @pytest.fixture
@@ -112,11 +112,11 @@ def test_a_value_after_a_space_is_left_over_and_refused(parse):
     # What makes it a trap: the flag is on although the user wrote False.
     assert config.log.tensorboard is True
     with pytest.raises(ValueError, match=r"not understood: \['False'\]"):
-        cli.reject_leftover_arguments(leftover)
+        command.reject_leftover_arguments(leftover)
 
 
 def test_no_leftover_is_no_error():
-    cli.reject_leftover_arguments(['train'])
+    command.reject_leftover_arguments(['train'])
 
 
 def test_configs_and_checks_import_no_jax():

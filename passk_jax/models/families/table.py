@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from passk_jax.errors import InputError
 from passk_jax.models.families import llama, qwen2, qwen3
 from passk_jax.models.families.family import Family
 
@@ -18,5 +19,5 @@ def family_of(model_type: str) -> Family:
     """
     # What a file says may be of any kind, and a list is no key.
     if not isinstance(model_type, str) or model_type not in FAMILIES:
-        raise ValueError(f'{model_type=} is none of {sorted(FAMILIES)}')
+        raise InputError(f'{model_type=} is none of {sorted(FAMILIES)}')
     return FAMILIES[model_type]

@@ -20,6 +20,7 @@ from typing import Any
 from huggingface_hub import snapshot_download
 from transformers import AutoConfig, PreTrainedConfig
 
+from passk_jax.errors import InputError
 from passk_jax.models.arch import Arch
 from passk_jax.models.families.family import Family
 from passk_jax.models.families.table import family_of
@@ -105,7 +106,7 @@ def arch_from_hf(
     """
     path, fields = _read(source)
     if family and fields.get('model_type') != family:
-        raise ValueError(
+        raise InputError(
             f'{path}: model_type={fields.get("model_type")!r} is not model.{family=}'
         )
     return _arch(
@@ -140,7 +141,7 @@ def check_positions(source: str, *, num_tokens: int) -> None:
     """Raises ValueError if the model cannot address a sequence of ``num_tokens``."""
     limit = position_limit(source)
     if limit < num_tokens:
-        raise ValueError(
+        raise InputError(
             f'a prompt and its response may have {num_tokens} tokens together, but '
             f'model.source={source!r} addresses {limit}: lower data.max_prompt_tokens '
             'or sampling.max_response_tokens, or give its config.json a rope scaling'
@@ -208,7 +209,7 @@ def hf_config_fields(
         attention=arch.attention,
     )
     if meant != arch:
-        raise ValueError(
+        raise InputError(
             f'{arch} is no {family.model_type} model; the nearest that config.json can '
             f'say is {meant}'
         )
@@ -229,11 +230,11 @@ def source_directory(source: str, patterns: Iterable[str]) -> pathlib.Path:
     if source and path.is_dir():
         return path
     if not re.fullmatch(r'[\w-][\w.-]*(/[\w-][\w.-]*)?', source):
-        raise ValueError(f'model source {source!r} is no directory and no hub name')
+        raise InputError(f'model source {source!r} is no directory and no hub name')
     try:
         return pathlib.Path(snapshot_download(source, allow_patterns=list(patterns)))
     except (OSError, ValueError) as error:
-        raise ValueError(
+        raise InputError(
             f'model source {source!r} is no directory, and the hub does not give it: '
             f'{error}'
         ) from error
@@ -242,13 +243,13 @@ def source_directory(source: str, patterns: Iterable[str]) -> pathlib.Path:
 def read_json(path: pathlib.Path) -> dict[str, Any]:
     """The JSON object in a file; ValueError if there is none."""
     if not path.is_file():
-        raise ValueError(f'{path.parent} has no {path.name}')
+        raise InputError(f'{path.parent} has no {path.name}')
     try:
         value = json.loads(path.read_text())
     except ValueError as error:
-        raise ValueError(f'{path} is no JSON: {error}') from error
+        raise InputError(f'{path} is no JSON: {error}') from error
     if not isinstance(value, dict):
-        raise ValueError(f'{path} is no JSON object')
+        raise InputError(f'{path} is no JSON object')
     return value
 
 
@@ -282,7 +283,7 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
             **ours,
         )
     except ValueError as error:
-        raise ValueError(f'{path}: {error}') from error
+        raise InputError(f'{path}: {error}') from error
 
 
 def _checked(path: pathlib.Path, fields: dict[str, Any]) -> PreTrainedConfig:
@@ -290,17 +291,17 @@ def _checked(path: pathlib.Path, fields: dict[str, Any]) -> PreTrainedConfig:
     try:
         family = family_of(fields.get('model_type'))
     except ValueError as error:
-        raise ValueError(f'{path}: {error}') from error
+        raise InputError(f'{path}: {error}') from error
     known = _READ_FIELDS | _INERT_FIELDS | family.inert | family.fixed.keys()
     if unknown := fields.keys() - known:
         shown = ', '.join(f'{key}={fields[key]!r}' for key in sorted(unknown))
-        raise ValueError(f'{path}: fields that passk_jax does not know: {shown}')
+        raise InputError(f'{path}: fields that passk_jax does not know: {shown}')
     if absent := [name for name in _REQUIRED_FIELDS if not fields.get(name)]:
         shown = ', '.join(f'{name}={fields.get(name)!r}' for name in absent)
-        raise ValueError(f'{path}: every size must be stated; {shown}')
+        raise InputError(f'{path}: every size must be stated; {shown}')
     named = fields.get('architectures') or [family.architecture]
     if named != [family.architecture]:
-        raise ValueError(
+        raise InputError(
             f'{path}: architectures={named!r}; of {family.model_type} only '
             f'{family.architecture!r} is supported'
         )
@@ -309,15 +310,15 @@ def _checked(path: pathlib.Path, fields: dict[str, Any]) -> PreTrainedConfig:
         # A copy, because it writes into the rope's fields.
         config = AutoConfig.for_model(**copy.deepcopy(fields))
     except Exception as error:  # Its validation raises several classes of its own.
-        raise ValueError(f'{path}: transformers refuses it: {error}') from error
+        raise InputError(f'{path}: transformers refuses it: {error}') from error
     # After that, for values that the file leaves to transformers' defaults too.
     for key, only in family.fixed.items():
         value = getattr(config, key, only)
         if value != only:
-            raise ValueError(f'{path}: {key}={value!r}; only {only!r} is supported')
+            raise InputError(f'{path}: {key}={value!r}; only {only!r} is supported')
     layers = getattr(config, 'layer_types', None) or ['full_attention']
     if set(layers) != {'full_attention'}:
-        raise ValueError(
+        raise InputError(
             f'{path}: layer_types={layers!r}; only full_attention is supported'
         )
     return config
@@ -328,12 +329,12 @@ def _check_rope_is_said_once(path: pathlib.Path, fields: dict[str, Any]) -> None
     old, new = fields.get('rope_scaling'), fields.get('rope_parameters')
     for name, value in (('rope_scaling', old), ('rope_parameters', new)):
         if value is not None and not isinstance(value, Mapping):
-            raise ValueError(f'{path}: {name}={value!r} must be an object or null')
+            raise InputError(f'{path}: {name}={value!r} must be an object or null')
     if old and new:
-        raise ValueError(f'{path}: both rope_scaling and rope_parameters are given')
+        raise InputError(f'{path}: both rope_scaling and rope_parameters are given')
     inner, outer = (old or new or {}).get('rope_theta'), fields.get('rope_theta')
     if inner is not None and outer is not None and inner != outer:
-        raise ValueError(f'{path}: rope_theta is {outer} and, in the rope, {inner}')
+        raise InputError(f'{path}: rope_theta is {outer} and, in the rope, {inner}')
 
 
 def _rope(path: pathlib.Path, config: PreTrainedConfig) -> Rope:
@@ -343,4 +344,4 @@ def _rope(path: pathlib.Path, config: PreTrainedConfig) -> Rope:
             config.rope_parameters, max_positions=config.max_position_embeddings
         )
     except ValueError as error:
-        raise ValueError(f'{path}: {error}') from error
+        raise InputError(f'{path}: {error}') from error

@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from passk_jax.errors import InputError
 from passk_jax.models.rope import KINDS, Rope
 
 # Kind of rope -> its fields besides rope_theta, as transformers checks them.
@@ -57,10 +58,10 @@ def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
     # The spelling of old, which transformers keeps beside the new one.
     old = fields.pop('type', kind)
     if kind not in KINDS or old != kind:
-        raise ValueError(f'rope {stated!r}; only rope types {KINDS} are supported')
+        raise InputError(f'rope {stated!r}; only rope types {KINDS} are supported')
     theta = fields.pop('rope_theta', None)
     if unknown := fields.keys() - set(_FIELDS[kind]):
-        raise ValueError(
+        raise InputError(
             f'rope {stated!r} has {sorted(unknown)}, which {kind!r} does not use; it '
             f'uses {_FIELDS[kind]}'
         )
@@ -76,7 +77,7 @@ def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
             high_freq_factor=float(fields.get('high_freq_factor', 1.0)),
         )
     except (TypeError, ValueError) as error:
-        raise ValueError(f'rope {stated!r}: {error}') from error
+        raise InputError(f'rope {stated!r}: {error}') from error
 
 
 def rope_scaling(rope: Rope) -> dict[str, Any] | None:

@@ -30,6 +30,7 @@ from jax import numpy as jnp
 from jax.sharding import NamedSharding
 from safetensors.numpy import save_file
 
+from passk_jax.errors import InputError
 from passk_jax.models.hf.weights import TENSORS, Tensor
 from passk_jax.models.policy import LAYERS, Params, Policy
 from passk_jax.sharding import replicated
@@ -114,12 +115,12 @@ def _check_free(path: pathlib.Path) -> None:
         # Links that go round in a circle lead nowhere, and still are there.
         taken = os.path.lexists(path) and (not path.is_dir() or any(path.iterdir()))
     if mounted:
-        raise ValueError(
+        raise InputError(
             f'{path} is a mount point, which nothing can replace: name a new directory '
             'in it'
         )
     if taken:
-        raise ValueError(f'{path} exists and is no empty directory: choose another')
+        raise InputError(f'{path} exists and is no empty directory: choose another')
 
 
 def _warn_of_unfinished(path: pathlib.Path) -> None:
@@ -139,7 +140,7 @@ def _as_value_error(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ValueError(f'{what}: {error}') from error
+        raise InputError(f'{what}: {error}') from error
 
 
 def _let_others_read(path: pathlib.Path, mode: int) -> None:
@@ -176,11 +177,11 @@ def write_params(
             those that are trained.
     """
     if unknown := params.keys() - TENSORS.keys():
-        raise ValueError(f'{sorted(unknown)} are none of {list(TENSORS)}')
+        raise InputError(f'{sorted(unknown)} are none of {list(TENSORS)}')
     if dtype not in DTYPES:
-        raise ValueError(f'{dtype=} is none of {DTYPES}')
+        raise InputError(f'{dtype=} is none of {DTYPES}')
     if max_shard_bytes < 1:
-        raise ValueError(f'{max_shard_bytes=} must be positive')
+        raise InputError(f'{max_shard_bytes=} must be positive')
     width = jnp.dtype(dtype).itemsize
     files = _divided(policy, params, max_elements=max_shard_bytes // width)
     weight_map = {}

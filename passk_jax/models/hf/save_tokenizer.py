@@ -15,6 +15,7 @@ from typing import Any
 
 import transformers
 
+from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
 from passk_jax.models.hf.config import read_json
 from passk_jax.models.tokenizer import Tokenizer
@@ -45,7 +46,7 @@ def save_tokenizer(tokenizer: Tokenizer, directory: pathlib.Path) -> None:
     name = f'{_MODULE}.TokenizerOfFile'
     _update(directory, {'auto_map': {'AutoTokenizer': [None, name]}})
     if not _same(tokenizer, directory):
-        raise ValueError(
+        raise InputError(
             f'AutoTokenizer of transformers {transformers.__version__} does not read '
             'back the tokenizer that was written'
         )

@@ -23,6 +23,7 @@ from absl import logging
 from jax.sharding import Mesh
 from safetensors import SafetensorError, safe_open
 
+from passk_jax.errors import InputError
 from passk_jax.models.hf.config import read_json, source_directory
 from passk_jax.models.policy import LAYERS, Params, Policy, param_shapes
 
@@ -108,7 +109,7 @@ def load_params(policy: Policy, source: str, mesh: Mesh) -> Params:
         stored, problems = _open_tensors(directory, stack)
         problems += _problems(stored, _wanted(shapes))
         if problems:
-            raise ValueError(
+            raise InputError(
                 f'{directory} does not fit the model:\n  ' + '\n  '.join(problems)
             )
         params = {name: _load(stored, name, x) for name, x in shapes.items()}
@@ -221,12 +222,12 @@ def _open_tensors(
     if index.is_file():
         files = read_json(index).get('weight_map')
         if not isinstance(files, dict):
-            raise ValueError(f'{index} has no weight_map')
+            raise InputError(f'{index} has no weight_map')
         paths = [directory / name for name in sorted(set(files.values()))]
     elif single.is_file():
         paths = [single]
     else:
-        raise ValueError(f'{directory} has neither {single.name} nor {index.name}')
+        raise InputError(f'{directory} has neither {single.name} nor {index.name}')
     stored: dict[str, Any] = {}
     problems = []
     for path in paths:

@@ -19,6 +19,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from passk_jax.errors import InputError
+
 # What a rollout's step costs besides attention, in tokens attended to: about what was
 # seen of policies from 3 million to 7 billion parameters. It chooses between layouts of
 # the same rows, which differ little around the best.
@@ -100,7 +102,7 @@ def first_size(work: Work, *, max_bytes: int) -> Size:
     if not max_bytes or work.cache_bytes(work.everything) <= max_bytes:
         return work.everything
     if (least := work.cache_bytes(Size(1, 1))) > max_bytes:
-        raise ValueError(
+        raise InputError(
             f'max_cache_bytes={max_bytes} is too small: the prompts and one response '
             f'a device take {least} bytes; 0 is no limit'
         )

@@ -22,6 +22,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from absl import logging
 
+from passk_jax.errors import InputError
 from passk_jax.tasks.maze import generator as maze_generator
 
 # Raise it whenever the same parameters give other mazes: TFDS reuses a directory
@@ -119,7 +120,7 @@ def open_split(
         directory = _prepared(config, data_dir)
         return _read(str(directory), split)
     except OSError as e:
-        raise ValueError(f'data directory {data_dir} cannot be used: {e}') from e
+        raise InputError(f'data directory {data_dir} cannot be used: {e}') from e
 
 
 def _prepared(config: MazeConfig, data_dir: pathlib.Path) -> pathlib.Path:

@@ -8,6 +8,7 @@ import collections
 
 import numpy as np
 
+from passk_jax.errors import InputError
 from passk_jax.tasks.maze.rule import END, STEPS, WALL, Maze
 
 # Of the demonstrations that ignore walls, those that are straight.
@@ -42,7 +43,7 @@ def shortest_path(maze: Maze, rng: np.random.Generator) -> str:
     """
     distances = distances_to_end(maze)
     if maze.start not in distances:
-        raise ValueError('no path leads from S to E')
+        raise InputError('no path leads from S to E')
     # How many shortest paths lead on from each cell; nearer cells come first.
     num_paths: dict[tuple[int, int], int] = {}
     for cell in distances:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from passk_jax.errors import InputError
 from passk_jax.tasks.maze.rule import END, FREE, START, WALL
 
 GENERATORS = ('wilson', 'percolation')
@@ -90,7 +91,7 @@ def generate_splits(
             try:
                 mazes.extend(unique_mazes(stream, count=count, seen=seen))
             except ValueError as e:
-                raise ValueError(f'{split} mazes of size {size}: {e}') from None
+                raise InputError(f'{split} mazes of size {size}: {e}') from None
     return splits
 
 
@@ -118,7 +119,7 @@ def unique_mazes(
             continue
         fruitless += 1
         if fruitless >= max(_PATIENCE, _PATIENCE_PER_FOUND * len(found)):
-            raise ValueError(
+            raise InputError(
                 f'{count} mazes were asked for and {len(found)} found, that no other '
                 f'split has; the last {fruitless} drawn gave no new one'
             )

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import re
 
+from passk_jax.errors import InputError
 from passk_jax.types import Verdict
 from passk_jax.verifiers.extract import extract_boxed
 
@@ -46,16 +47,16 @@ def parse_maze(text: str) -> Maze:
     """
     rows = tuple(text.strip().split('\n'))
     if not rows[0]:
-        raise ValueError('malformed maze: empty')
+        raise InputError('malformed maze: empty')
     if len({len(row) for row in rows}) != 1:
-        raise ValueError('malformed maze: rows of different lengths')
+        raise InputError('malformed maze: rows of different lengths')
     cells = ''.join(rows)
     if foreign := sorted(set(cells) - set(SYMBOLS)):
-        raise ValueError(f'malformed maze: {foreign[0]!r} is none of {SYMBOLS}')
+        raise InputError(f'malformed maze: {foreign[0]!r} is none of {SYMBOLS}')
     if (starts := cells.count(START)) != 1:
-        raise ValueError(f'malformed maze: {starts} S, not one')
+        raise InputError(f'malformed maze: {starts} S, not one')
     if END not in cells:
-        raise ValueError('malformed maze: no E')
+        raise InputError('malformed maze: no E')
     return Maze(rows, divmod(cells.index(START), len(rows[0])))
 
 

@@ -17,6 +17,7 @@ from jax import numpy as jnp
 from jax.sharding import AxisType, Mesh
 from jaxtyping import Array, Bool, Int8
 
+from passk_jax.errors import InputError
 from passk_jax.tasks.maze import rule as maze
 
 # Codes of cells and of moves; move 0 stays, which is what pads.
@@ -91,7 +92,7 @@ def encode_grids(mazes: Sequence[str], *, side: int = 0) -> np.ndarray:
     longest = max((max(grid.shape) for grid in encoded), default=0)
     side = side or longest
     if longest > side:
-        raise ValueError(f'a maze of side {longest} does not fit in {side=}')
+        raise InputError(f'a maze of side {longest} does not fit in {side=}')
     grids = np.full((len(encoded), side, side), WALL, np.int8)
     for row, grid in zip(grids, encoded, strict=True):
         row[: grid.shape[0], : grid.shape[1]] = grid
@@ -114,7 +115,7 @@ def encode_moves(moves: Sequence[str], *, length: int = 0) -> np.ndarray:
     longest = max((len(m) for m in moves), default=0)
     length = length or longest
     if longest > length:
-        raise ValueError(f'{longest} moves do not fit in {length=}')
+        raise InputError(f'{longest} moves do not fit in {length=}')
     joined = ''.join(m.ljust(length) for m in moves).encode('ascii')
     codes = _MOVE_CODES[np.frombuffer(joined, np.uint8)]
     return codes.reshape(len(moves), length)
@@ -135,7 +136,7 @@ def verify(mazes: Sequence[str], moves: Sequence[Sequence[str]]) -> np.ndarray:
     """
     num_paths = len(moves[0]) if moves else 0
     if len(mazes) != len(moves) or any(len(m) != num_paths for m in moves):
-        raise ValueError(
+        raise InputError(
             f'{len(mazes)} mazes with {[len(m) for m in moves]} paths: every maze '
             f'needs the same number of paths'
         )

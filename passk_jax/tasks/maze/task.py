@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from passk_jax.errors import InputError
 from passk_jax.tasks.maze import dataset, rule, rule_on_arrays
 from passk_jax.tasks.maze import demonstrations as maze_paths
 from passk_jax.tasks.maze import generator as maze_generator
@@ -67,9 +68,9 @@ class MazeParams:
             _check_integer(name, getattr(self, name), minimum=0)
         probability = self.wall_probability
         if not isinstance(probability, (int, float)) or not 0 <= probability < 1:
-            raise ValueError(f'wall_probability={probability!r} is not in [0, 1)')
+            raise InputError(f'wall_probability={probability!r} is not in [0, 1)')
         if self.max_path and self.max_path < self.min_path:
-            raise ValueError(f'{self.max_path=} is less than {self.min_path=}')
+            raise InputError(f'{self.max_path=} is less than {self.min_path=}')
         for split in maze_generator.SPLITS:
             self._check_split(split)
         if self.generator == 'wilson':
@@ -84,22 +85,22 @@ class MazeParams:
         for field, values in (('sizes', sizes), ('counts', counts)):
             name = f'{split}_{field}'
             if not isinstance(values, tuple):
-                raise ValueError(f'{name}={values!r} is not a tuple of integers')
+                raise InputError(f'{name}={values!r} is not a tuple of integers')
             for value in values:
                 _check_integer(name, value, minimum=0)
         if len(sizes) != len(counts) or len(set(sizes)) != len(sizes):
-            raise ValueError(
+            raise InputError(
                 f'{split}_sizes={sizes} and {split}_counts={counts}: every size once, '
                 f'and a count for each'
             )
         for size in sizes:
             if self.generator == 'wilson' and (size < 5 or size % 2 == 0):
-                raise ValueError(
+                raise InputError(
                     f'{split}_sizes={sizes}: {size} is no side of a perfect maze, '
                     f'which is odd and at least 5'
                 )
             if size < 2 or size * size <= self.min_path:
-                raise ValueError(
+                raise InputError(
                     f'{split}_sizes={sizes}: {size} is too small for a path of '
                     f'{max(self.min_path, 1)} moves'
                 )
@@ -112,7 +113,7 @@ class MazeParams:
                 wanted[size] = wanted.get(size, 0) + count
         for size, count in wanted.items():
             if count > (there_are := maze_generator.num_perfect_mazes(size)):
-                raise ValueError(
+                raise InputError(
                     f'{count} perfect mazes of size {size} are asked for in all '
                     f'splits together, and there are {there_are:.0f}'
                 )
@@ -155,9 +156,9 @@ class MazeTask:
         """The task with these fields of :class:`MazeParams`; lists count as tuples."""
         names = [field.name for field in dataclasses.fields(MazeParams)]
         if unknown := sorted(params.keys() - set(names)):
-            raise ValueError(f'maze has no parameter {unknown[0]!r}, but {names}')
+            raise InputError(f'maze has no parameter {unknown[0]!r}, but {names}')
         if missing := [name for name in names if name not in params]:
-            raise ValueError(f'maze needs the parameters {missing}')
+            raise InputError(f'maze needs the parameters {missing}')
         values = {k: tuple(v) if isinstance(v, list) else v for k, v in params.items()}
         return cls(MazeParams(**values))
 
@@ -183,7 +184,7 @@ class MazeTask:
         _check_choice('split', split, self.splits)
         counts = self.params.by_split('counts')
         if not sum(counts[split]):
-            raise ValueError(
+            raise InputError(
                 f'split {split!r} of the maze task is empty: '
                 f'{split}_counts={counts[split]}'
             )
@@ -245,7 +246,7 @@ class MazeTask:
             sizes = self.params.by_split('sizes').values()
             longest = 2 * (max((s for split in sizes for s in split), default=3) - 3)
         if longest + 1 > max_response_tokens:
-            raise ValueError(
+            raise InputError(
                 f'{max_response_tokens=} is too little for answers of {longest} moves '
                 f'and a stop token'
             )
@@ -278,10 +279,10 @@ def _problem(maze: str, *, id: int, prompt: str) -> Problem:
 
 def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     if value not in choices:
-        raise ValueError(f'{name} {value!r} is none of {list(choices)}')
+        raise InputError(f'{name} {value!r} is none of {list(choices)}')
 
 
 def _check_integer(name: str, value: Any, *, minimum: int) -> None:
     # bool is a kind of int, and True mazes are not one maze.
     if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-        raise ValueError(f'{name}: {value!r} is no integer of at least {minimum}')
+        raise InputError(f'{name}: {value!r} is no integer of at least {minimum}')
