@@ -1,4 +1,4 @@
-"""An error of the user's is a ValueError, so callers of the library may catch either."""
+"""An error of the user's is a ValueError: callers may catch either."""
 
 import pytest
 
