@@ -19,7 +19,7 @@ from absl import flags
 from passk_jax import cli, hosts
 from passk_jax import config as configs
 from passk_jax.config import ExperimentConfig
-from passk_jax.evaluation import evaluate, evaluation_batches
+from passk_jax.evaluation import evaluate
 from passk_jax.files import atomic_write_text
 from passk_jax.models import policy as policies
 from passk_jax.runs import saved_config
@@ -40,11 +40,21 @@ def main() -> None:
     config = _with_flags(of_run)
     hosts.join_hosts(hosts.HOSTS.value)
     setup = make_setup(config)
-    batches = evaluation_batches(setup, _SPLIT.value)
+    batches = setup.evaluation_batches(_SPLIT.value)
     shapes = policies.param_shapes(setup.policy, setup.mesh)
     with jax.set_mesh(setup.mesh):
         params, step = restore_params(workdir, shapes, step=saved_config.STEP.value)
-        values, rows = evaluate(setup, params, batches, split=_SPLIT.value, step=step)
+        values, rows = evaluate(
+            params,
+            batches,
+            sample=setup.sampler(
+                config.eval.options, num_rollouts=config.eval.num_responses
+            ),
+            config=config.eval,
+            seed=config.seed,
+            split=_SPLIT.value,
+            step=step,
+        )
     if jax.process_index() == 0:
         changes = ''.join(f'_{k}={v}' for k, v in _changes(of_run, config).items())
         name = f'{_SPLIT.value}_step_{step:08d}{changes}'

@@ -1,31 +1,33 @@
-"""Evaluation: unbiased pass@k with intervals, a problem at a time, on any split.
+"""The verb *evaluate*: unbiased pass@k with intervals, on any split.
 
-It serves the training loop and the command ``python -m passk_jax.evaluate``.
-
-The number right of the number drawn, (n, c), is kept for every problem, so any pass@k
-with k <= n can be had later without sampling again.
+The training loop and the command ``python -m passk_jax.evaluate`` share it. Of every
+problem it keeps n, the number of responses, and c, how many are correct: any pass@k
+with k <= n can be computed from them later, without sampling again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from passk_jax import data, metrics, sampling
+from passk_jax import metrics
+from passk_jax.config import EvalConfig
 from passk_jax.data import EvaluationBatches
 from passk_jax.models.policy import Params
-from passk_jax.rollouts import sample_and_verify
-from passk_jax.setup import Setup
+from passk_jax.rollouts.sample_and_verify import Responses, Sampled, verify
+from passk_jax.sampling import Purpose, step_key
 from passk_jax.types import Problem
 
 Record = dict[str, Any]
 
 
 def evaluate(
-    setup: Setup,
     params: Params,
     batches: EvaluationBatches,
     *,
+    sample: Callable[..., Sampled],
+    config: EvalConfig,
+    seed: int,
     split: str,
     step: int,
     stop: Callable[[], bool] = lambda: False,
@@ -33,55 +35,34 @@ def evaluate(
     """Samples responses to every problem and verifies them.
 
     Args:
-        setup: the run's fixed parts.
         params: the policy's parameters.
         batches: the split's problems in order.
-        split: its name; together with ``step`` it addresses the sampling keys.
-        step: the training step of these parameters.
+        sample: ``(params, problems, prompts, *, key)``, as ``Setup.sampler`` makes it.
+        config: how to evaluate.
+        seed: of the experiment; it addresses the random keys.
+        split: the split's name; it addresses them too.
+        step: the training step of these parameters; it addresses them too.
         stop: asked before every batch.
 
     Returns:
         Metrics (see :func:`summarize`) and one record a problem with its (n, c);
         ``None`` if told to stop.
     """
-    config = setup.config.eval
-    key = sampling.step_key(
-        seed=setup.config.seed,
-        purpose=sampling.Purpose.EVALUATION,
-        step=step,
-        split=split,
-    )
+    key = step_key(seed=seed, purpose=Purpose.EVALUATION, step=step, split=split)
     rows: list[Record] = []
     for problems, prompts, valid in batches:
         if stop():
             return None
-        _, answers = sample_and_verify.answer(
-            setup,
-            params,
-            problems,
-            prompts,
-            key=key,
-            step=step,
-            num_rollouts=config.num_responses,
-            max_response_tokens=setup.config.sampling.max_response_tokens,
-            temperature=config.temperature,
-            top_p=config.top_p,
-            top_k=config.top_k,
-            max_cache_bytes=setup.config.sampling.max_cache_bytes,
-        )
-        rows.extend(_records(problems[:valid], answers))
-    values = summarize(
-        rows, seed=setup.config.seed, bootstrap_samples=config.bootstrap_samples
-    )
-    # A prompt over the limit is in no mean: its absence must be seen beside them.
+        responses = verify(sample(params, problems, prompts, key=key), step=step)
+        rows.extend(_records(problems[:valid], responses))
+    values = summarize(rows, seed=seed, bootstrap_samples=config.bootstrap_samples)
+    # No mean includes a prompt over the limit: show how many there were.
     values['num_dropped'] = float(batches.num_dropped)
     return values, rows
 
 
-def _records(
-    problems: list[Problem], answers: sample_and_verify.Answers
-) -> list[Record]:
-    verdicts = answers.verdicts
+def _records(problems: Sequence[Problem], responses: Responses) -> list[Record]:
+    verdicts = responses.verdicts
     diversity = metrics.answer_diversity(verdicts.parsed, verdicts.correct)
     return [
         {
@@ -92,10 +73,10 @@ def _records(
             # Undefined where no response is wrong.
             'answer_diversity': None if np.isnan(diversity[p]) else diversity[p],
             'entropy': float(
-                np.average(answers.mean_entropies[p], weights=answers.lengths[p])
+                np.average(responses.mean_entropies[p], weights=responses.lengths[p])
             ),
-            'response_length': float(answers.lengths[p].mean()),
-            'stopped': float(answers.stopped[p].mean()),
+            'response_length': float(responses.lengths[p].mean()),
+            'stopped': float(responses.stopped[p].mean()),
         }
         for p, problem in enumerate(problems)
     ]
@@ -139,20 +120,3 @@ def summarize(
     if diverse:
         values['answer_diversity'] = float(np.mean(diverse))
     return values
-
-
-def evaluation_batches(setup: Setup, split: str) -> EvaluationBatches:
-    """The problems of a split in order, each once.
-
-    Raises:
-        ValueError: no such split, or it is empty.
-    """
-    config = setup.config
-    return data.evaluation_batches(
-        setup.task.source(split, data_dir=config.data.dir),
-        setup.encode,
-        batch_size=config.eval.batch_size,
-        num_problems=config.eval.num_problems,
-        max_prompt_tokens=config.data.max_prompt_tokens,
-        overlong=config.data.overlong,
-    )

@@ -8,6 +8,7 @@ when all of it is written. ``--hosts`` and ``--mesh`` say where the checkpoint i
 which changes no byte. Nothing here needs torch.
 """
 
+import dataclasses
 import json
 import pathlib
 from collections.abc import Mapping
@@ -100,9 +101,8 @@ def _generation_config(setup: Setup) -> Mapping[str, Any]:
     if not fields:
         fields = {
             'do_sample': True,
-            'temperature': sampling.temperature,
-            'top_p': sampling.top_p,
-            'top_k': sampling.top_k,
+            # Hugging Face has the names of our options.
+            **dataclasses.asdict(sampling.options),
             'max_new_tokens': sampling.max_response_tokens,
         }
         if (pad := setup.tokenizer.pad_token_id) is not None:

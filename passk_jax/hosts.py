@@ -5,6 +5,7 @@ before anything asks JAX for devices.
 """
 
 import re
+from typing import Any
 
 import jax
 import numpy as np
@@ -41,6 +42,13 @@ def barrier(name: str) -> None:
     """Returns when every process has called it with this name."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(name)
+
+
+def fetch(tree: Any) -> Any:
+    """Brings the arrays of a tree to every host, whole."""
+    if jax.process_count() == 1:
+        return jax.device_get(tree)
+    return multihost_utils.process_allgather(tree, tiled=True)
 
 
 def agreed(number: int) -> int:

@@ -1,40 +1,34 @@
-"""What a training run says of itself as it goes: one object that the loop tells.
+"""The log of a training run: the loop tells one object what happens.
 
-Metrics of every step and evaluation, whole rollouts now and then, timings, progress,
-and the report. Nothing here changes the run.
+It writes metrics of every step and evaluation, whole rollouts now and then, timings,
+progress, and the report. Nothing here changes the run.
 
-What is said of the policy (``reward``, ``pass_at_1``, ...) is of the step's own
-problems, which nothing has selected: it is the same thing with dynamic sampling and
-without. Of the batch that is trained on are the learner's figures, the rollouts that
-are kept and, with dynamic sampling, the same values once more: ``trained_reward``,
-``trained_pass_at_1``, ... Then there is ``sampling_draws`` too: how often problems were
-drawn, 1 if no more than the step's own. ``tokens_per_second`` counts all draws.
+Figures of the policy (``reward``, ``pass_at_1``, ...) describe the step's own problems,
+which nothing has selected, so they mean the same with dynamic sampling and without. The
+learner's figures and the rollouts that are kept describe the batch that is trained on.
+Dynamic sampling adds the policy's figures of that batch (``trained_reward``,
+``trained_pass_at_1``, ...) and ``sampling_draws``, the number of draws: 1 if the step's
+own problems were enough. ``tokens_per_second`` counts all draws.
 """
 
-import dataclasses
 import functools
 import pathlib
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from passk_jax import metrics
-from passk_jax.config import ExperimentConfig
+from passk_jax import hosts, metrics
+from passk_jax.config import LogConfig
 from passk_jax.learning import learner
 from passk_jax.report.write import write_curves, write_report
-from passk_jax.rollouts import sample_and_verify
-from passk_jax.rollouts.dynamic_sampling import (
-    Draw,
-    Draws,
-    has_signal,
-    trained_responses,
-)
+from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
+from passk_jax.rollouts.sample_and_verify import records
 from passk_jax.runs.metric_writer import MetricWriter
 from passk_jax.runs.progress import Progress
-from passk_jax.setup import Setup
 from passk_jax.types import Problem
 
 
@@ -45,25 +39,40 @@ class RunLog:
     the device never waits for the host; :meth:`flush` reads them at once.
 
     Args:
-        setup: the run's fixed parts.
         workdir: the run directory.
-        start: the first step.
+        config: what to write.
+        name: of the experiment.
+        steps: of the whole run.
+        start: the first step of this process.
+        k: of the ``pass_at_k`` of every step.
+        mask_truncated: responses cut off by the limit are not trained.
+        settings: the whole configuration, for Weights & Biases to show.
     """
 
-    def __init__(self, setup: Setup, workdir: pathlib.Path, start: int):
-        config = setup.config
-        self._config = config
-        self._workdir = workdir
+    def __init__(
+        self,
+        workdir: pathlib.Path,
+        config: LogConfig,
+        *,
+        name: str,
+        steps: int,
+        start: int,
+        k: int,
+        mask_truncated: bool,
+        settings: Mapping[str, Any],
+    ):
+        self._workdir, self._rollouts_every = workdir, config.rollouts_every
+        self._batch_metrics = functools.partial(
+            batch_metrics, k=k, mask_truncated=mask_truncated
+        )
         self._writer = MetricWriter(
             workdir,
-            tensorboard=config.log.tensorboard,
-            wandb_project=config.log.wandb_project,
+            tensorboard=config.tensorboard,
+            wandb_project=config.wandb_project,
             resume_step=start,
-            config=dataclasses.asdict(config),
+            config=settings,
         )
-        self._progress = Progress(
-            config.train.steps, initial=start, description=config.name
-        )
+        self._progress = Progress(steps, initial=start, description=name)
         self._pending: Callable[[], None] = lambda: None
         self._shown: dict[str, float] = {}
         self._report_is_old = False
@@ -90,7 +99,7 @@ class RunLog:
         pending()
 
     def step(self, step: int, draws: Draws, step_metrics: learner.Metrics) -> None:
-        """Takes the figures of a step just dispatched; writes those of the one before.
+        """Takes the figures of a step just dispatched; writes the step before.
 
         Raises:
             FloatingPointError: the loss of the step before was not finite.
@@ -104,9 +113,8 @@ class RunLog:
         """Writes an evaluation, and the report as it stands."""
         self._writer.write(step, values, split=split)
         self._writer.write_evaluation(split, step, rows)
-        largest = 2 ** (self._config.eval.num_responses.bit_length() - 1)
-        shown = sorted({1, largest})
-        self._shown = {f'eval_pass_at_{k}': values[f'pass_at_{k}'] for k in shown}
+        powers = [k for k in values if re.fullmatch(r'pass_at_\d+', k)]
+        self._shown = {f'eval_{k}': values[k] for k in (powers[0], powers[-1])}
         self._report_is_old = True
         self._report()
         self._clock = time.monotonic()
@@ -121,23 +129,22 @@ class RunLog:
         self, step: int, draws: Draws, step_metrics: learner.Metrics
     ) -> None:
         trained = draws.trained
-        values = sample_and_verify.fetch(step_metrics)
+        values = hosts.fetch(step_metrics)
         check_finite(values, trained.problems, step)
         del values['problem_loss'], values['finite_updates']
-        values |= batch_metrics(self._config, draws.first)
-        if self._config.train.dynamic_sampling_rounds:
-            of_trained = batch_metrics(self._config, trained)
+        values |= self._batch_metrics(draws.first)
+        if draws.selected:
+            of_trained = self._batch_metrics(trained)
             values |= {f'trained_{name}': value for name, value in of_trained.items()}
             values['sampling_draws'] = float(draws.count)
         self._writer.write(step, values, split='train')
         self._report_is_old = True
-        every = self._config.log.rollouts_every
-        if every and step % every == 0:
-            rows = sample_and_verify.records(
+        if self._rollouts_every and step % self._rollouts_every == 0:
+            rows = records(
                 trained.problems,
-                trained.answers,
+                trained.responses,
                 step=step,
-                advantages=sample_and_verify.fetch(trained.advantages),
+                advantages=hosts.fetch(trained.advantages),
             )
             self._writer.write_rollouts(step, rows)
         seconds = time.monotonic() - self._clock
@@ -158,7 +165,7 @@ class RunLog:
 def check_finite(
     values: learner.Metrics, problems: Sequence[Problem], step: int
 ) -> None:
-    """Stops a run whose loss or gradient is no number any more.
+    """Stops a run whose loss or gradient is no longer finite.
 
     Raises:
         FloatingPointError: with the step and the problems it came from.
@@ -177,21 +184,27 @@ def check_finite(
     )
 
 
-def batch_metrics(config: ExperimentConfig, draw: Draw) -> dict[str, float]:
-    """What a draw's rollouts say of the policy; deterministic values only."""
-    answers, advantages = draw.answers, sample_and_verify.fetch(draw.advantages)
-    correct = answers.verdicts.correct
+def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, float]:
+    """What a draw's rollouts say of the policy; deterministic values only.
+
+    Args:
+        draw: the rollouts.
+        k: of a ``pass_at_k`` beside ``pass_at_1``.
+        mask_truncated: responses cut off by the limit are not trained.
+    """
+    responses, advantages = draw.responses, hosts.fetch(draw.advantages)
+    correct = responses.verdicts.correct
     n = np.full(len(correct), correct.shape[1])
     c = correct.sum(axis=1)
-    signal = has_signal(advantages, trained_responses(config.loss, answers))
+    signal = with_signal(draw, mask_truncated=mask_truncated)
     values = {
-        'reward': float(answers.verdicts.rewards.mean()),
-        'response_length': float(answers.lengths.mean()),
-        'stopped': float(answers.stopped.mean()),
+        'reward': float(responses.verdicts.rewards.mean()),
+        'response_length': float(responses.lengths.mean()),
+        'stopped': float(responses.stopped.mean()),
         'mean_abs_advantage': float(np.abs(advantages).mean()),
         'unsolved_problems': float((c == 0).mean()),
         'zero_signal_problems': float((~signal).mean()),
     }
-    for k in sorted({1, config.advantage.k}):
-        values[f'pass_at_{k}'] = float(metrics.pass_at_k(n, c, k=k).mean())
+    for size in sorted({1, k}):
+        values[f'pass_at_{size}'] = float(metrics.pass_at_k(n, c, k=size).mean())
     return values

@@ -1,28 +1,41 @@
 """What every command makes of a configuration before it does its own work.
 
-The order is the order in which things can fail: names and sizes first, then files,
-then devices. :class:`Setup` holds what stays the same through a run.
+Things are made in the order in which they can fail: names and sizes first, then files,
+then devices. :class:`Setup` holds what stays the same through a run. Commands make it
+and open it: no other function takes it, or the whole configuration.
 """
 
 import dataclasses
+import functools
 import math
-from typing import Any
+import pathlib
+from collections.abc import Callable
 
 import jax
 from absl import logging
 from jax.sharding import Mesh
 
 from passk_jax import sharding
-from passk_jax.config import ExperimentConfig, ModelConfig, checks
+from passk_jax.config import ExperimentConfig, ModelConfig, SamplingOptions, checks
+from passk_jax.data import (
+    Batches,
+    EvaluationBatches,
+    evaluation_batches,
+    make_batches,
+)
 from passk_jax.errors import InputError
+from passk_jax.initial.params import initial_params
+from passk_jax.initial.warm_start import Demonstrations
 from passk_jax.models import attention_kernels
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.arch import Arch
 from passk_jax.models.hf import config as hf_config
-from passk_jax.models.policy import Policy
-from passk_jax.sampling import sampler
-from passk_jax.tasks import make_task
+from passk_jax.models.policy import Params, Policy
+from passk_jax.models.tokenizer import Tokenizer
+from passk_jax.rollouts.sample_and_verify import Sampled, sample
+from passk_jax.sampling import Purpose, sampler
+from passk_jax.tasks import Task, make_task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +52,8 @@ class Setup:
     """
 
     config: ExperimentConfig
-    task: Any
-    tokenizer: Any
+    task: Task
+    tokenizer: Tokenizer
     stop_tokens: tuple[int, ...]
     policy: Policy
     mesh: Mesh
@@ -48,6 +61,79 @@ class Setup:
     def encode(self, text: str) -> list[int]:
         """Tokens of a problem's prompt."""
         return tokenizers.encode_prompt(self.tokenizer, text)
+
+    def train_batches(self) -> Batches:
+        """The training problems: ``batches[step]`` is a pure function of the step."""
+        data = self.config.data
+        return make_batches(
+            self.task.source('train', data_dir=data.dir),
+            self.encode,
+            num_prompts=self.config.train.num_prompts,
+            seed=(self.config.seed, Purpose.ROLLOUTS),
+            max_prompt_tokens=data.max_prompt_tokens,
+            overlong=data.overlong,
+        )
+
+    def evaluation_batches(self, split: str) -> EvaluationBatches:
+        """The problems of a split in order, each once.
+
+        Raises:
+            ValueError: no such split, or it is empty.
+        """
+        data = self.config.data
+        return evaluation_batches(
+            self.task.source(split, data_dir=data.dir),
+            self.encode,
+            batch_size=self.config.eval.batch_size,
+            num_problems=self.config.eval.num_problems,
+            max_prompt_tokens=data.max_prompt_tokens,
+            overlong=data.overlong,
+        )
+
+    def demonstrations(self) -> Demonstrations:
+        """What a warm start learns from."""
+        return Demonstrations(
+            task=self.task,
+            tokenizer=self.tokenizer,
+            stop_token=self.stop_tokens[0],
+            warm_start=self.config.init.warm_start,
+            data=self.config.data,
+            max_response_tokens=self.config.sampling.max_response_tokens,
+            seed=self.config.seed,
+        )
+
+    def initial_params(
+        self, workdir: pathlib.Path, *, stop: Callable[[], bool] = lambda: False
+    ) -> Params | None:
+        """Parameters before step 0; ``None`` if told to stop meanwhile."""
+        return initial_params(
+            self.policy,
+            self.mesh,
+            workdir,
+            init=self.config.init,
+            model=self.config.model,
+            task=self.config.task,
+            demonstrations=self.demonstrations(),
+            stop=stop,
+        )
+
+    def sampler(
+        self, options: SamplingOptions, *, num_rollouts: int
+    ) -> Callable[..., Sampled]:
+        """The verb ``sample(params, problems, prompts, *, key)`` of this run."""
+        sampling = self.config.sampling
+        return functools.partial(
+            sample,
+            self.policy,
+            mesh=self.mesh,
+            task=self.task,
+            tokenizer=self.tokenizer,
+            num_rollouts=num_rollouts,
+            options=options,
+            max_response_tokens=sampling.max_response_tokens,
+            stop_tokens=self.stop_tokens,
+            max_cache_bytes=sampling.max_cache_bytes,
+        )
 
 
 def make_setup(config: ExperimentConfig) -> Setup:
@@ -106,7 +192,9 @@ def _warn_of_whole_batches(config: ExperimentConfig, mesh: Mesh) -> None:
             )
 
 
-def _tokenizer(config: ExperimentConfig, task: Any) -> tuple[Any, tuple[int, ...]]:
+def _tokenizer(
+    config: ExperimentConfig, task: Task
+) -> tuple[Tokenizer, tuple[int, ...]]:
     kind = config.model.tokenizer
     if kind == 'characters':
         tokenizer = tokenizers.character_tokenizer(task.alphabet)
@@ -147,7 +235,7 @@ def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch
     return dataclasses.replace(arch, attention=attention)
 
 
-def _check_vocabulary(tokenizer: Any, arch: Arch) -> None:
+def _check_vocabulary(tokenizer: Tokenizer, arch: Arch) -> None:
     """Raises ValueError for a token that has no row in the token table."""
     largest = max(tokenizer.get_vocab().values())
     if largest >= arch.vocab_size:

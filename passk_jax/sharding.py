@@ -227,6 +227,15 @@ def batch_sharding(mesh: Mesh, tree: Any) -> Any:
     )
 
 
+def place(mesh: Mesh, tree: Any) -> Any:
+    """Puts host arrays on the mesh, split over the data axes; any number of hosts."""
+    return jax.tree.map(
+        lambda x, s: jax.make_array_from_callback(x.shape, s, lambda i: x[i]),
+        tree,
+        batch_sharding(mesh, tree),
+    )
+
+
 def tree_sharding(
     mesh: Mesh, tree: Any, axes_of: Callable[[str], tuple[str | None, ...]]
 ) -> Any:

@@ -3,13 +3,12 @@
     python -m passk_jax.train --config=configs/maze_tiny.py --workdir=runs/maze_tiny
     python -m passk_jax.train --config=configs/maze_tiny.py --config.advantage.k=8
 
-A step is sample, verify, estimate, update; with dynamic sampling the first three go on
-until the batch is full of problems with a signal. A checkpoint is the state before a
-step; run the same command again and it goes on from the newest one, bit for bit.
+A step is sample, verify, estimate, update. With dynamic sampling the first three are
+repeated until the batch is full of problems with a signal. A checkpoint is the state
+before a step: the same command continues from the newest one, bit for bit.
 """
 
 import contextlib
-import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable
@@ -20,20 +19,20 @@ import numpy as np
 from absl import flags, logging
 from jax import numpy as jnp
 
-from passk_jax import cli, hosts, sampling
+from passk_jax import cli, hosts, sampling, sharding
 from passk_jax import config as configs
 from passk_jax.advantages import estimator_parameters, make_estimator, rewards
 from passk_jax.advantages.estimators import AdvantageFn
 from passk_jax.cli.flags import CONFIG
 from passk_jax.config import ExperimentConfig
-from passk_jax.data import Batches, EvaluationBatches, make_batches
+from passk_jax.data import EvaluationBatches
 from passk_jax.errors import InputError
-from passk_jax.evaluation import evaluate, evaluation_batches
-from passk_jax.initial.params import ONLY_ROUNDING, initial_params
+from passk_jax.evaluation import evaluate
+from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.learning import learner
 from passk_jax.models.families.table import FAMILIES
-from passk_jax.rollouts import sample_and_verify
-from passk_jax.rollouts.dynamic_sampling import Draw, Draws, draw_step
+from passk_jax.rollouts.dynamic_sampling import Draw, Selection
+from passk_jax.rollouts.sample_and_verify import Responses, Sampled, verify
 from passk_jax.run_log import RunLog
 from passk_jax.runs.checkpoints import Checkpoints
 from passk_jax.runs.directory import prepare_workdir
@@ -41,7 +40,7 @@ from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.sampling import Purpose
 from passk_jax.setup import Setup, make_setup
 from passk_jax.tasks import make_task
-from passk_jax.types import Problem, Prompts, Rollouts
+from passk_jax.types import Rollouts
 
 
 def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
@@ -62,62 +61,48 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
     if jax.process_index() == 0:
         setup.tokenizer.save_pretrained(workdir / 'tokenizer')
     estimate = make_estimate(setup)
-    batches = train_batches(setup)
-    evaluations = evaluation_splits(setup)
+    batches = setup.train_batches()
+    # Every split is due before the first step.
+    splits = {s: setup.evaluation_batches(s) for s in splits_due(config, 0)}
+    sample = make_sample(setup)
     optimizer = learner.make_optimizer(config.optimizer)
     checkpoints = Checkpoints(workdir / 'checkpoints', keep=config.checkpoint.keep)
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.set_mesh(setup.mesh))
         guard = stack.enter_context(PreemptionGuard())
-        train_step = make_train_step(setup, optimizer)
+        update = make_update(setup, optimizer)
         first = first_state(setup, optimizer, checkpoints, workdir, guard)
         if first is None:
             return False
         state, ref_params = first
         start, last = int(state.step), config.train.steps
-        log = stack.enter_context(RunLog(setup, workdir, start))
+        log = stack.enter_context(make_log(config, workdir, start))
         for step in range(start, last + 1):
             preempted = guard.requested(step) or not evaluate_due(
-                setup, state, evaluations, log, guard, step
+                setup, state.params, splits, log, step, stop=guard.interrupted
             )
             if preempted or step == last or step % config.checkpoint.every == 0:
                 log.flush()
                 save(checkpoints, config, state, step)
             if preempted or step == last:
                 return not preempted
+            selection = make_selection(setup, estimate, step)
             with jax.profiler.StepTraceAnnotation('train', step_num=step):
-                rollouts, draws = sample_step(
-                    setup, state.params, batches, estimate, step
+                for problems, prompts, is_new in selection.batches(batches):
+                    sampled = sample(state.params, problems, prompts, step)
+                    responses = verify(sampled, step=step)
+                    advantages = estimate(sampled.rollouts, responses, step)
+                    draw = Draw(problems, responses, advantages)
+                    selection.add(sampled.rollouts, draw, is_new)
+                state, figures = update(
+                    state, selection.rollouts, selection.advantages, ref_params
                 )
-                state, step_metrics = train_step(
-                    state, rollouts, draws.trained.advantages, ref_params
-                )
-            log.step(step, draws, step_metrics)
+            log.step(step, selection.draws, figures)
     raise AssertionError('the loop returns at its last step')
 
 
-def train_batches(setup: Setup) -> Batches:
-    """The training problems: ``batches[step]`` is a pure function of the step."""
-    config = setup.config
-    return make_batches(
-        setup.task.source('train', data_dir=config.data.dir),
-        setup.encode,
-        num_prompts=config.train.num_prompts,
-        seed=(config.seed, Purpose.ROLLOUTS),
-        max_prompt_tokens=config.data.max_prompt_tokens,
-        overlong=config.data.overlong,
-    )
-
-
-def evaluation_splits(setup: Setup) -> dict[str, EvaluationBatches]:
-    """The problems of every split that will be evaluated, read before training."""
-    # All of them are due before the first step.
-    splits = splits_due(setup.config, 0)
-    return {split: evaluation_batches(setup, split) for split in splits}
-
-
 def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
-    """What is evaluated before this step."""
+    """The splits that are evaluated before this step."""
     due = []
     ends = step in (0, config.train.steps)
     if config.eval.every and (ends or step % config.eval.every == 0):
@@ -129,44 +114,32 @@ def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
 
 def evaluate_due(
     setup: Setup,
-    state: learner.TrainState,
-    evaluations: dict[str, EvaluationBatches],
+    params: Any,
+    splits: dict[str, EvaluationBatches],
     log: RunLog,
-    guard: PreemptionGuard,
     step: int,
+    *,
+    stop: Callable[[], bool],
 ) -> bool:
     """Evaluates what is due before this step; False if told to stop meanwhile."""
-    for split in splits_due(setup.config, step):
+    config = setup.config
+    sample = setup.sampler(config.eval.options, num_rollouts=config.eval.num_responses)
+    for split in splits_due(config, step):
         log.flush()
         result = evaluate(
-            setup,
-            state.params,
-            evaluations[split],
+            params,
+            splits[split],
+            sample=sample,
+            config=config.eval,
+            seed=config.seed,
             split=split,
             step=step,
-            stop=guard.interrupted,
+            stop=stop,
         )
         if result is None:
             return False
         log.evaluation(step, split, *result)
     return True
-
-
-def make_train_step(setup: Setup, optimizer: Any) -> Callable[..., Any]:
-    """The learner's step as this configuration has it."""
-    config = setup.config
-    return learner.make_train_step(
-        setup.policy,
-        optimizer,
-        setup.mesh,
-        loss=config.loss,
-        temperature=config.sampling.temperature,
-        num_updates=config.train.num_prompts // config.train.mini_batch_prompts,
-        num_micro_batches=(
-            config.train.mini_batch_prompts // config.train.micro_batch_prompts
-        ),
-        pack_sizes=config.train.pack_sizes,
-    )
 
 
 def first_state(
@@ -180,21 +153,20 @@ def first_state(
 
     ``None`` altogether if told to stop while the initial policy was being made.
     """
+    config, policy, mesh = setup.config, setup.policy, setup.mesh
     resumes = checkpoints.latest_step() is not None
     ref_params = params = None
-    if setup.config.loss.kl_coef or not resumes:
-        params = initial_params(setup, workdir, stop=guard.interrupted)
+    if config.loss.kl_coef or not resumes:
+        params = setup.initial_params(workdir, stop=guard.interrupted)
         if params is None:
             return None
-    if setup.config.loss.kl_coef:
+    if config.loss.kl_coef:
         ref_params = params
         # The state takes its parameters over; the reference keeps its own.
         params = jax.tree.map(jnp.copy, params)
     if not resumes:
-        return learner.init_state(
-            setup.policy, optimizer, params, setup.mesh
-        ), ref_params
-    shapes = learner.state_shapes(setup.policy, optimizer, setup.mesh)
+        return learner.init_state(policy, optimizer, params, mesh), ref_params
+    shapes = learner.state_shapes(policy, optimizer, mesh)
     saved = checkpoints.restore(params=shapes.params, opt_state=shapes.opt_state)
     logging.info('resuming at step %d', saved.step)
     step = jax.device_put(np.int32(saved.step), shapes.step.sharding)
@@ -212,31 +184,60 @@ def save(
     checkpoints.save(step, params=state.params, opt_state=state.opt_state, meta=meta)
 
 
-def sample_step(
-    setup: Setup,
-    params: Any,
-    batches: Batches,
-    estimate: Callable[..., jax.Array],
-    step: int,
-) -> tuple[Rollouts, Draws]:
-    """Sample, verify, estimate: what the learner gets, and how it was drawn."""
+def make_log(config: ExperimentConfig, workdir: pathlib.Path, start: int) -> RunLog:
+    """The log of this run from step ``start`` on."""
+    return RunLog(
+        workdir,
+        config.log,
+        name=config.name,
+        steps=config.train.steps,
+        start=start,
+        k=config.advantage.k,
+        mask_truncated=config.loss.mask_truncated,
+        settings=configs.to_dict(config),
+    )
+
+
+def make_sample(setup: Setup) -> Callable[..., Sampled]:
+    """Makes the verb ``sample(params, problems, prompts, step)``."""
+    config = setup.config.sampling
+    sample = setup.sampler(config.options, num_rollouts=config.num_rollouts)
+    key = functools.partial(
+        sampling.step_key, seed=setup.config.seed, purpose=Purpose.ROLLOUTS
+    )
+    return lambda params, problems, prompts, step: sample(
+        params, problems, prompts, key=key(step=step)
+    )
+
+
+def make_selection(setup: Setup, estimate: Callable[..., Any], step: int) -> Selection:
+    """Makes what chooses the problems that a step trains on."""
     config = setup.config
-    key = sampling.step_key(seed=config.seed, purpose=Purpose.ROLLOUTS, step=step)
-    settings = dataclasses.asdict(config.sampling)
+    return Selection(
+        step,
+        rounds=config.train.dynamic_sampling_rounds,
+        mask_truncated=config.loss.mask_truncated,
+        seed=(config.seed, Purpose.EXTRA_PROBLEMS),
+        estimate=estimate,
+        mesh=setup.mesh,
+    )
 
-    def estimate_now(
-        rollouts: Rollouts, answers: sample_and_verify.Answers
-    ) -> jax.Array:
-        return estimate(rollouts, answers, step)
 
-    def answer(problems: list[Problem], prompts: Prompts) -> tuple[Rollouts, Draw]:
-        rollouts, answers = sample_and_verify.answer(
-            setup, params, problems, prompts, key=key, step=step, **settings
-        )
-        return rollouts, Draw(problems, answers, estimate_now(rollouts, answers))
-
-    others = batches.others(step, seed=(config.seed, Purpose.EXTRA_PROBLEMS))
-    return draw_step(setup, batches[step], others, answer=answer, estimate=estimate_now)
+def make_update(setup: Setup, optimizer: Any) -> Callable[..., Any]:
+    """Makes the verb ``update(state, rollouts, advantages, ref_params)``."""
+    config = setup.config
+    return learner.make_train_step(
+        setup.policy,
+        optimizer,
+        setup.mesh,
+        loss=config.loss,
+        temperature=config.sampling.temperature,
+        num_updates=config.train.num_prompts // config.train.mini_batch_prompts,
+        num_micro_batches=(
+            config.train.mini_batch_prompts // config.train.micro_batch_prompts
+        ),
+        pack_sizes=config.train.pack_sizes,
+    )
 
 
 def configured_estimator(config: ExperimentConfig) -> AdvantageFn:
@@ -251,7 +252,7 @@ def configured_estimator(config: ExperimentConfig) -> AdvantageFn:
 
 
 def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
-    """Makes ``estimate(rollouts, answers, step) -> advantages [P, N]``."""
+    """Makes the verb ``estimate(rollouts, responses, step) -> advantages [P, N]``."""
     config = setup.config
     estimator = configured_estimator(config)
 
@@ -273,15 +274,11 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
             mean_entropy=rollouts.entropies.sum(axis=(-2, -1)) / tokens,
         )
 
-    def estimate(
-        rollouts: Rollouts, answers: sample_and_verify.Answers, step: int
-    ) -> jax.Array:
+    def estimate(rollouts: Rollouts, responses: Responses, step: int) -> jax.Array:
         key = functools.partial(sampling.step_key, seed=config.seed, step=step)
-        verdicts = sample_and_verify.place(
-            setup, (answers.verdicts.rewards, answers.verdicts.correct)
-        )
+        verdicts = responses.verdicts
         return compute(
-            *verdicts,
+            *sharding.place(setup.mesh, (verdicts.rewards, verdicts.correct)),
             rollouts,
             key(purpose=Purpose.GROUPS),
             key(purpose=Purpose.REWARD_NOISE),

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from passk_jax import evaluation, metrics
-from passk_jax.initial import params as initial
 from tests import tiny
 
 
@@ -88,9 +87,16 @@ def evaluate(*, split='validation', step=2, **overrides):
     """
     setup = tiny.make_setup(tiny.make_config(init__kind='scratch', **overrides))
     with jax.set_mesh(setup.mesh):
-        params = initial.initial_params(setup, None)
-        batches = evaluation.evaluation_batches(setup, 'validation')
-        return evaluation.evaluate(setup, params, batches, split=split, step=step)
+        config = setup.config.eval
+        return evaluation.evaluate(
+            setup.initial_params(None),
+            setup.evaluation_batches('validation'),
+            sample=setup.sampler(config.options, num_rollouts=config.num_responses),
+            config=config,
+            seed=setup.config.seed,
+            split=split,
+            step=step,
+        )
 
 
 @pytest.fixture(scope='module')
@@ -161,10 +167,10 @@ def test_records_and_metrics_of_a_run_say_the_same(finished_run):
 def test_a_split_that_does_not_exist_is_an_error():
     setup = tiny.make_setup(tiny.make_config())
     with pytest.raises(ValueError, match=r"split 'tset' is none of \['train'"):
-        evaluation.evaluation_batches(setup, 'tset')
+        setup.evaluation_batches('tset')
 
 
 def test_more_problems_than_a_split_has_are_an_error():
     setup = tiny.make_setup(tiny.make_config(eval__num_problems=7))
     with pytest.raises(ValueError, match=r'num_problems=7 of the 6 problems'):
-        evaluation.evaluation_batches(setup, 'validation')
+        setup.evaluation_batches('validation')

@@ -5,17 +5,13 @@ lowest rank that lies above everything it imports.
 """
 
 import ast
-import dataclasses
 import os
 import pathlib
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import pytest
-
-from passk_jax import config as config_lib
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / 'passk_jax'
@@ -24,10 +20,10 @@ PACKAGE = ROOT / 'passk_jax'
 RANKS = (
     ('train',),
     ('evaluate', 'export', 'plan', 'score'),
+    ('setup',),
     ('evaluation', 'run_log'),
     ('planning', 'report', 'initial'),
     ('rollouts',),
-    ('setup',),
     ('learning', 'runs'),
     ('sampling',),
     ('models', 'tasks'),
@@ -79,6 +75,7 @@ TESTED_IN = {
 OTHER_TESTS = {
     'benchmarks_test': 'the benchmarks in benchmarks/',
     'configs_test': 'the experiments in configs/',
+    'fields_test': 'what the package reads of the configuration',
     'layers_test': 'the package as a whole',
     'models.hf.parity_test': 'the numbers of transformers',
     'models.hf.property_test': 'the same, of architectures drawn at random',
@@ -250,124 +247,21 @@ def test_functions_are_short():
     assert not long, f'too long: {long}'
 
 
-# Calls that read every field of their first argument.
-EVERY_FIELD = ('dataclasses.asdict', 'getattr')
+# The commands and their set-up make the whole configuration and open it.
+OPENS_THE_CONFIG = ('train', 'evaluate', 'export', 'plan', 'setup', 'config')
 
 
-class FieldReads:
-    """Which fields of the config dataclasses the package reads, by their types.
+def test_only_commands_take_the_whole_configuration():
+    def takes_it(node: ast.AST) -> bool:
+        kind = getattr(node, 'annotation', None)
+        return (
+            isinstance(node, ast.arg | ast.AnnAssign)
+            and kind is not None
+            and ast.unparse(kind).rpartition('.')[2] in ('ExperimentConfig', 'Setup')
+        )
 
-    A name has a type where it is annotated or assigned an expression that has one
-    (``config: LossConfig``, ``loss = setup.config.loss``); an attribute of that type
-    is a read. ``dataclasses.asdict`` and ``getattr`` read every field.
-    """
-
-    def __init__(self, classes: dict[str, type], trees: list[ast.AST]):
-        self.classes = classes
-        self.reads: set[tuple[str, str]] = set()
-        # Attributes of other objects that hold a section (Setup.config).
-        self.holders: dict[str, str] = {}
-        nodes = [node for tree in trees for node in ast.walk(tree)]
-        for cls in (node for node in nodes if isinstance(node, ast.ClassDef)):
-            for field in (node for node in cls.body if isinstance(node, ast.AnnAssign)):
-                if section := self.annotated(field.annotation):
-                    self.holders[ast.unparse(field.target)] = section
-        # Twice, because a method may stand above the one that assigns self.config.
-        for tree in 2 * trees:
-            self.visit(tree, {})
-
-    def annotated(self, annotation: ast.AST | None) -> str | None:
-        name = ast.unparse(annotation).rpartition('.')[2] if annotation else ''
-        return name if name in self.classes else None
-
-    def type_of(self, node: ast.AST, types: dict[str, str]) -> str | None:
-        if isinstance(node, ast.Name):
-            return types.get(node.id)
-        if not isinstance(node, ast.Attribute):
-            return None
-        owner = self.type_of(node.value, types)
-        if owner is None:
-            return self.holders.get(node.attr)
-        fields = {f.name: f.type for f in dataclasses.fields(self.classes[owner])}
-        kind = fields.get(node.attr)
-        return kind.__name__ if dataclasses.is_dataclass(kind) else None
-
-    def add(
-        self, owner: ast.AST, types: dict[str, str], names: set[str] | None
-    ) -> None:
-        """Notes a read of these fields, or of all, if the owner is a section."""
-        if section := self.type_of(owner, types):
-            fields = {field.name for field in dataclasses.fields(self.classes[section])}
-            self.reads |= {(section, name) for name in names or fields}
-
-    def visit(self, node: ast.AST, types: dict[str, str]) -> None:
-        if isinstance(node, ast.FunctionDef | ast.Lambda):
-            types = dict(types)
-            arguments = node.args
-            for arg in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
-                types.pop(arg.arg, None)
-                if section := self.annotated(arg.annotation):
-                    types[arg.arg] = section
-        if isinstance(node, ast.AnnAssign):
-            if section := self.annotated(node.annotation):
-                types[ast.unparse(node.target)] = section
-        elif isinstance(node, ast.Assign):
-            section = self.type_of(node.value, types)
-            for target in node.targets if section else ():
-                names = self.holders if isinstance(target, ast.Attribute) else types
-                names[target.attr if names is self.holders else target.id] = section
-        elif isinstance(node, ast.Attribute):
-            self.add(node.value, types, {node.attr})
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in EVERY_FIELD:
-            self.add(node.args[0], types, None)
-        for child in ast.iter_child_nodes(node):
-            self.visit(child, types)
-
-
-def config_classes() -> dict[str, type]:
-    return {
-        name: value
-        for name, value in vars(config_lib).items()
-        if isinstance(value, type) and dataclasses.is_dataclass(value)
+    takers = {
+        module for module, tree in MODULES.items() if any(map(takes_it, ast.walk(tree)))
     }
-
-
-def unread_fields(trees: list[Any]) -> set[tuple[str, str]]:
-    classes = config_classes()
-    fields = {
-        (name, field.name)
-        for name, cls in classes.items()
-        for field in dataclasses.fields(cls)
-    }
-    return fields - FieldReads(classes, trees).reads
-
-
-def test_every_config_field_is_read():
-    trees = [tree for name, tree in MODULES.items() if not lies_in(name, ('config',))]
-    unread = sorted('.'.join(field) for field in unread_fields(trees))
-    assert not unread, f'config fields that nothing reads: {unread}'
-
-
-def test_an_unread_field_would_be_found():
-    """The reader of fields above, tried on a piece of code."""
-    source = (
-        'class Setup:\n'
-        '    config: ExperimentConfig\n'
-        'class Log:\n'
-        '    def show(self):\n'
-        '        return self._log.tensorboard\n'
-        '    def __init__(self, setup):\n'
-        '        self._log = setup.config.log\n'
-        'def f(config: LossConfig, setup):\n'
-        '    train = setup.config.train\n'
-        '    mesh = dataclasses.asdict(setup.config.mesh)\n'
-        '    return config.clip_low, train.steps, setup.every\n'
-    )
-    unread = unread_fields([ast.parse(source)])
-    read = {
-        ('LossConfig', 'clip_low'),
-        ('TrainConfig', 'steps'),
-        ('MeshConfig', 'fsdp'),
-    }
-    assert not read & unread
-    assert {('LossConfig', 'clip_high'), ('EvalConfig', 'every')} <= unread
+    wrong = sorted(m for m in takers if not lies_in(m, OPENS_THE_CONFIG))
+    assert not wrong, f'{wrong} take the whole configuration: give them what they read'

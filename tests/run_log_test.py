@@ -9,8 +9,8 @@ import pytest
 
 from passk_jax import run_log
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws
-from passk_jax.rollouts.sample_and_verify import Answers
-from passk_jax.run_log import RunLog
+from passk_jax.rollouts.sample_and_verify import Responses
+from passk_jax.train import make_log
 from passk_jax.types import Problem, Verdicts
 from tests import tiny
 
@@ -27,19 +27,19 @@ def make_problems():
     ]
 
 
-def make_answers():
+def make_responses():
     lengths = np.array([[1, 2, 3, 4]] * 4, np.int32)
     zeros = np.zeros((4, 4), np.float32)
     texts = [['R'] * 4] * 4
     verdicts = Verdicts(CORRECT.astype(np.float32), CORRECT, texts)
-    return Answers(lengths, lengths < 4, zeros, zeros, texts, verdicts)
+    return Responses(lengths, lengths < 4, zeros, zeros, texts, verdicts)
 
 
-def make_draws(count=1, **trained):
+def make_draws(count=1, selected=False, **trained):
     """A step's own problems, of which those that are trained differ in these."""
-    own = Draw(make_problems(), make_answers(), jax.numpy.asarray(ADVANTAGES))
+    own = Draw(make_problems(), make_responses(), jax.numpy.asarray(ADVANTAGES))
     trained = dataclasses.replace(own, **trained) if trained else own
-    return Draws(own, trained, count, 40 * count)
+    return Draws(own, trained, selected, count, 40 * count)
 
 
 def step_metrics(loss=0.5, problem_loss=(0.5, 0, 0, 0), finite_updates=(True,)):
@@ -52,7 +52,7 @@ def step_metrics(loss=0.5, problem_loss=(0.5, 0, 0, 0), finite_updates=(True,)):
 
 
 def test_a_batch_is_described_as_a_hand_does_it():
-    values = run_log.batch_metrics(tiny.make_config(), make_draws().first)
+    values = run_log.batch_metrics(make_draws().first, k=2, mask_truncated=False)
     assert values == pytest.approx(
         {
             'reward': 7 / 16,
@@ -74,8 +74,7 @@ def test_an_advantage_that_is_not_trained_is_no_signal():
     advantages[1, 3] = 1
     draw = make_draws(advantages=jax.numpy.asarray(advantages)).trained
     for masked, expected in ((False, 0.25), (True, 0.5)):
-        config = tiny.make_config(loss__mask_truncated=masked)
-        values = run_log.batch_metrics(config, draw)
+        values = run_log.batch_metrics(draw, k=2, mask_truncated=masked)
         assert values['zero_signal_problems'] == expected
 
 
@@ -109,19 +108,12 @@ def test_finite_figures_pass():
 
 
 @pytest.fixture
-def settings():
-    """Of the run's configuration, for a test to change."""
-    return {}
-
-
-@pytest.fixture
-def log(tmp_path, monkeypatch, settings):
+def log(tmp_path, monkeypatch):
     """A log from step 0, and the pictures it draws, counted."""
     drawn = []
     monkeypatch.setattr(run_log, 'write_curves', lambda path: drawn.append('curves'))
     monkeypatch.setattr(run_log, 'write_report', lambda path: drawn.append('report'))
-    setup = tiny.make_setup(tiny.make_config(**settings))
-    log = RunLog(setup, tmp_path, 0)
+    log = make_log(tiny.make_config(), tmp_path, 0)
     log.drawn = drawn
     return log
 
@@ -184,17 +176,19 @@ def test_timings_are_beside_the_metrics_and_count_the_tokens_of_all_draws(
 def other_draws():
     """Trained are other problems, of which more are solved."""
     problems = [dataclasses.replace(x, id=x.id + 10) for x in make_problems()]
-    answers = make_answers()
-    verdicts = Verdicts(np.ones((4, 4), np.float32), ~CORRECT, answers.verdicts.parsed)
+    responses = make_responses()
+    verdicts = Verdicts(
+        np.ones((4, 4), np.float32), ~CORRECT, responses.verdicts.parsed
+    )
     return make_draws(
         count=2,
+        selected=True,
         problems=problems,
-        answers=dataclasses.replace(answers, verdicts=verdicts),
+        responses=dataclasses.replace(responses, verdicts=verdicts),
         advantages=jax.numpy.asarray(-ADVANTAGES),
     )
 
 
-@pytest.mark.parametrize('settings', [{'train__dynamic_sampling_rounds': 1}])
 def test_what_was_trained_has_metrics_of_its_own_and_is_what_is_kept(log, tmp_path):
     draws = other_draws()
     with log:
@@ -202,7 +196,9 @@ def test_what_was_trained_has_metrics_of_its_own_and_is_what_is_kept(log, tmp_pa
         log.flush()
     (row,) = tiny.metrics(tmp_path, 'train')
     for prefix, draw in (('', draws.first), ('trained_', draws.trained)):
-        for name, value in run_log.batch_metrics(log._config, draw).items():
+        for name, value in run_log.batch_metrics(
+            draw, k=2, mask_truncated=False
+        ).items():
             assert row[prefix + name] == value
     assert (row['reward'], row['trained_reward']) == (7 / 16, 1)
     assert row['sampling_draws'] == 2

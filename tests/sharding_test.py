@@ -140,3 +140,15 @@ def test_batches_and_optimizer_states_find_their_shardings():
     assert paths == ['1.mu.mlp.up']
     assert count == sharding.replicated(mesh)
     assert moments['mu']['mlp.up'].spec == PartitionSpec('fsdp', 'tensor')
+
+
+def test_a_batch_is_placed_over_the_mesh_and_comes_back_as_it_was():
+    mesh = sharding.make_mesh(data=2, fsdp=4, rollout=1, tensor=1)
+    batch = {'a': np.arange(16).reshape(8, 2), 'b': np.arange(3)}
+    placed = sharding.place(mesh, batch)
+    assert len(placed['a'].sharding.device_set) == 8
+    assert placed['a'].addressable_shards[0].data.shape == (1, 2)
+    # Three rows do not divide: they are everywhere whole.
+    assert placed['b'].addressable_shards[0].data.shape == (3,)
+    back = jax.device_get(placed)
+    jax.tree.map(np.testing.assert_array_equal, back, batch)

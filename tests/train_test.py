@@ -11,7 +11,7 @@ from absl.testing import flagsaver
 
 from passk_jax import sampling, train
 from passk_jax.advantages import ESTIMATORS, make_estimator, rewards
-from passk_jax.rollouts.sample_and_verify import Answers
+from passk_jax.rollouts.sample_and_verify import Responses
 from passk_jax.runs.checkpoints import Checkpoints
 from passk_jax.sampling import Purpose
 from passk_jax.tasks.maze.task import MazeTask
@@ -107,7 +107,7 @@ def test_every_estimator_trains_with_every_term_of_the_loss(
 
 
 def make_batch(order=tuple(range(8))):
-    """Rollouts and answers to 8 problems, in this order."""
+    """Rollouts and responses to 8 problems, in this order."""
     rng = np.random.default_rng(0)
     correct = np.arange(4) < rng.integers(0, 4, (8, 1))
     entropies = rng.uniform(size=(8, 4, 5)).astype(np.float32)
@@ -127,8 +127,8 @@ def make_batch(order=tuple(range(8))):
         entropies=entropies[order],
     )
     verdicts = Verdicts(correct[order].astype(np.float32), correct[order], [])
-    answers = Answers(lengths, rollouts.stopped, zeros, zeros, [], verdicts)
-    return rollouts, answers
+    responses = Responses(lengths, rollouts.stopped, zeros, zeros, [], verdicts)
+    return rollouts, responses
 
 
 def estimate(*, order=tuple(range(8)), step=0, **overrides):
@@ -195,7 +195,7 @@ def verify_with(reward, problem):
 
 def problem_of(step, row):
     setup = tiny.make_setup(tiny.make_config())
-    return train.train_batches(setup)[step][0][row]
+    return setup.train_batches()[step][0][row]
 
 
 @pytest.mark.parametrize('reward', [np.nan, np.inf])
@@ -224,8 +224,8 @@ def test_a_loss_that_is_not_finite_stops_the_run_with_step_and_problem(
     def make_broken(setup):
         estimate = make_estimate(setup)
 
-        def broken(rollouts, answers, at):
-            advantages = estimate(rollouts, answers, at)
+        def broken(rollouts, responses, at):
+            advantages = estimate(rollouts, responses, at)
             return advantages.at[5, 2].set(np.nan) if at == step else advantages
 
         return broken

@@ -24,6 +24,7 @@ from passk_jax.config.experiment import (
     to_dict,
     to_json,
 )
+from passk_jax.config.sampling_options import SamplingOptions
 
 __all__ = [
     'AdvantageConfig',
@@ -40,6 +41,7 @@ __all__ = [
     'OptimizerConfig',
     'RewardConfig',
     'SamplingConfig',
+    'SamplingOptions',
     'TaskConfig',
     'TrainConfig',
     'WarmStartConfig',

@@ -17,6 +17,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from passk_jax.config.sampling_options import check_fields
 from passk_jax.errors import InputError
 
 _DTYPES = ('float32', 'bfloat16')
@@ -44,7 +45,6 @@ _POSITIVE = (
     'sampling.num_rollouts',
     'sampling.max_response_tokens',
     'sampling.temperature',
-    'sampling.top_p',
     'advantage.k',
     'loss.clip_low',
     'loss.clip_high',
@@ -56,7 +56,6 @@ _POSITIVE = (
     'train.micro_batch_prompts',
     'eval.num_responses',
     'eval.batch_size',
-    'eval.top_p',
     'eval.bootstrap_samples',
     'checkpoint.every',
     'checkpoint.keep',
@@ -65,7 +64,6 @@ _POSITIVE = (
 _NOT_NEGATIVE = (
     'seed',
     'init.warm_start.num_problems',
-    'sampling.top_k',
     'sampling.max_cache_bytes',
     'advantage.num_groups',
     'loss.entropy_coef',
@@ -85,8 +83,6 @@ _NOT_NEGATIVE = (
     'optimizer.max_grad_norm',
     'eval.every',
     'eval.num_problems',
-    'eval.temperature',
-    'eval.top_k',
     'log.rollouts_every',
 )
 
@@ -97,7 +93,7 @@ _FRACTIONS = (
     'reward.flip_wrong',
 )
 
-_AT_MOST_1 = ('sampling.top_p', 'eval.top_p', 'loss.clip_low')
+_AT_MOST_1 = ('loss.clip_low',)
 
 _BELOW_1 = (
     'init.warm_start.optimizer.b1',
@@ -316,7 +312,9 @@ def _section(cls: type, values: Any, path: str, known: list[str]) -> Any:
             f'missing keys {missing}; a section that is overridden as a whole must '
             f'be complete'
         )
-    return cls(**{k: _value(kinds[k], values[k], dotted[k], known) for k in kinds})
+    section = cls(**{k: _value(kinds[k], values[k], dotted[k], known) for k in kinds})
+    check_fields(section, path)
+    return section
 
 
 def _value(kind: Any, value: Any, path: str, known: list[str]) -> Any:

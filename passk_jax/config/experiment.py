@@ -16,6 +16,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from passk_jax.config import checks
+from passk_jax.config.sampling_options import SamplingOptions
 from passk_jax.errors import InputError
 
 
@@ -156,24 +157,19 @@ class DataConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class SamplingConfig:
+class SamplingConfig(SamplingOptions):
     """Rollouts of the training steps.
 
     Attributes:
         num_rollouts: responses to each prompt.
-        max_response_tokens: limit of a response, in evaluation too.
-        temperature: divides the logits.
-        top_p, top_k: what is left of the distribution; 1 and 0 truncate nothing.
+        max_response_tokens: longest response, in evaluation too.
         max_cache_bytes: keys and values of prompts and responses on a device, in
-            evaluation too; rollouts that do not fit wait for others to end, which
+            evaluation too. Rollouts that do not fit wait for others to end, which
             changes no token. 0: no limit.
     """
 
     num_rollouts: int
     max_response_tokens: int
-    temperature: float
-    top_p: float
-    top_k: int
     max_cache_bytes: int
 
 
@@ -263,8 +259,8 @@ class TrainConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class EvalConfig:
-    """Evaluation; distinct from ``sampling`` because the paper's is.
+class EvalConfig(SamplingOptions):
+    """Evaluation, which samples with options of its own, as the paper does.
 
     Attributes:
         every: steps between evaluations on ``split``; 0: never.
@@ -273,7 +269,6 @@ class EvalConfig:
         num_problems: of each split; 0: all.
         num_responses: to each problem.
         batch_size: problems sampled at one time.
-        temperature, top_p, top_k: of the evaluation's sampling.
         bootstrap_samples: resamples of the problems behind each interval.
     """
 
@@ -283,9 +278,6 @@ class EvalConfig:
     num_problems: int
     num_responses: int
     batch_size: int
-    temperature: float
-    top_p: float
-    top_k: int
     bootstrap_samples: int
 
 

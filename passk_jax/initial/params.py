@@ -1,28 +1,28 @@
 """The first policy of a run: warm start, Hugging Face weights, another run, scratch.
 
-A warm start is made once and kept in ``<workdir>/warm_start``; the reference policy
-of a KL penalty is the initial policy, so a resumed run gets it from here as well: of
-another run, ``<workdir>/initial.json`` says which step it was.
+A warm start is made once and kept in ``<workdir>/warm_start``. The reference policy of
+a KL penalty is the initial policy, so a resumed run gets it from here as well; if it
+came from another run, ``<workdir>/initial.json`` says from which step.
 """
 
 import dataclasses
 import json
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax
 from absl import logging
+from jax.sharding import Mesh
 
 from passk_jax import hosts, sampling
-from passk_jax.data import make_batches
-from passk_jax.errors import InputError
+from passk_jax.config import InitConfig, ModelConfig, TaskConfig
 from passk_jax.files import atomic_write_text
-from passk_jax.initial.warm_start import warm_start
+from passk_jax.initial.warm_start import Demonstrations, warm_start
 from passk_jax.models import policy as policies
 from passk_jax.models.hf import weights
-from passk_jax.models.policy import Params
+from passk_jax.models.policy import Params, Policy
 from passk_jax.runs import checkpoints
-from passk_jax.setup import Setup
 
 ONLY_ROUNDING = (
     'model.attention',
@@ -31,56 +31,95 @@ ONLY_ROUNDING = (
     'train.micro_batch_prompts',
     'train.pack_sizes',
 )
-"""Keys that say how devices compute the policy and its update, and not which: like
-another mesh, another value rounds differently and has no other effect."""
+"""Keys that say how devices compute the policy and its update, and not which policy and
+update: like another mesh, another value changes rounding and nothing else."""
 
 
 def initial_params(
-    setup: Setup, workdir: pathlib.Path, *, stop: Callable[[], bool] = lambda: False
+    policy: Policy,
+    mesh: Mesh,
+    workdir: pathlib.Path,
+    *,
+    init: InitConfig,
+    model: ModelConfig,
+    task: TaskConfig,
+    demonstrations: Demonstrations,
+    stop: Callable[[], bool],
 ) -> Params | None:
-    """Parameters before step 0, on the mesh, as ``config.init`` says.
+    """Parameters before step 0, on the mesh, as ``init`` says.
 
     Args:
-        setup: the run's fixed parts.
+        policy: the policy.
+        mesh: of its parameters.
         workdir: the run directory.
+        init: where they come from.
+        model: for the source of published weights, and with
+        task: for what a kept warm start was made of.
+        demonstrations: of a warm start; their seed is also that of random parameters.
         stop: asked while they are being made.
 
     Returns:
         The parameters, ``None`` if told to stop.
 
     Raises:
-        ValueError: an unknown kind, or a source that does not fit the model.
+        ValueError: a source that does not fit the model.
     """
-    config = setup.config
-    kind = config.init.kind
-    if kind == 'hf':
-        return weights.load_params(setup.policy, config.model.source, setup.mesh)
-    if kind == 'checkpoint':
-        return _of_other_run(setup, workdir / 'initial.json')
-    if kind == 'warm_start':
-        return _cached_warm_start(setup, workdir / 'warm_start', stop)
-    if kind == 'scratch':
-        return _random_params(setup)
-    raise InputError(
-        f"{kind=} is none of 'warm_start', 'hf', 'checkpoint' and 'scratch'"
+
+    def published_or_random() -> Params:
+        if model.source and init.kind != 'scratch':
+            return weights.load_params(policy, model.source, mesh)
+        return random_params(policy, mesh, seed=demonstrations.seed)
+
+    if init.kind == 'checkpoint':
+        return _of_other_run(policy, mesh, init.checkpoint, workdir / 'initial.json')
+    if init.kind != 'warm_start':
+        return published_or_random()
+    directory = workdir / 'warm_start'
+    fingerprint = _fingerprint(model, task, demonstrations)
+    shapes = policies.param_shapes(policy, mesh)
+    params = checkpoints.restore_cached_params(
+        directory, shapes, fingerprint=fingerprint
     )
+    if params is not None:
+        logging.info('warm start: read from %s', directory)
+        return params
+    start = published_or_random()
+    params = warm_start(policy, start, demonstrations, mesh, stop=stop)
+    if params is not None:
+        checkpoints.save_cached_params(directory, params, fingerprint=fingerprint)
+    return params
 
 
-def _random_params(setup: Setup) -> Params:
-    key = sampling.step_key(
-        seed=setup.config.seed, purpose=sampling.Purpose.PARAMETERS, step=0
-    )
-    return policies.init_params(setup.policy, key, setup.mesh)
+def random_params(policy: Policy, mesh: Mesh, *, seed: int) -> Params:
+    """Random parameters, a function of the seed."""
+    key = sampling.step_key(seed=seed, purpose=sampling.Purpose.PARAMETERS, step=0)
+    return policies.init_params(policy, key, mesh)
 
 
-def _of_other_run(setup: Setup, note: pathlib.Path) -> Params:
-    """The newest parameters of another run, and of the same step ever after.
+def _fingerprint(
+    model: ModelConfig, task: TaskConfig, demonstrations: Demonstrations
+) -> Mapping[str, Any]:
+    """Everything that decides the values of a warm start."""
+    fields = dataclasses.asdict(model)
+    return {
+        'seed': demonstrations.seed,
+        'model': {k: v for k, v in fields.items() if f'model.{k}' not in ONLY_ROUNDING},
+        'task': {'name': task.name, 'params': dict(task.params)},
+        'warm_start': dataclasses.asdict(demonstrations.warm_start),
+        'max_prompt_tokens': demonstrations.data.max_prompt_tokens,
+        'max_response_tokens': demonstrations.max_response_tokens,
+    }
 
-    The other run may go on, and a resumed run asks again for its KL penalty: what was
-    read first, and where, is noted.
+
+def _of_other_run(
+    policy: Policy, mesh: Mesh, source: str, note: pathlib.Path
+) -> Params:
+    """The newest parameters of another run, and later those of the same step again.
+
+    The other run may go on, and a resumed run asks again for its KL penalty: ``note``
+    keeps the step that was read first, and where.
     """
-    source = setup.config.init.checkpoint
-    shapes = policies.param_shapes(setup.policy, setup.mesh)
+    shapes = policies.param_shapes(policy, mesh)
     noted = json.loads(note.read_text()) if note.exists() else {}
     if noted.get('checkpoint') == source:
         return checkpoints.restore_params(noted['path'], shapes, step=noted['step'])[0]
@@ -92,50 +131,4 @@ def _of_other_run(setup: Setup, note: pathlib.Path) -> Params:
     if jax.process_index() == 0:
         noted = {'checkpoint': source, 'path': str(path), 'step': step}
         atomic_write_text(note, json.dumps(noted, indent=2) + '\n')
-    return params
-
-
-def _cached_warm_start(
-    setup: Setup, directory: pathlib.Path, stop: Callable[[], bool]
-) -> Params | None:
-    config = setup.config
-    model = dataclasses.asdict(config.model)
-    # Everything that decides the values; another config makes its own.
-    fingerprint = {
-        'seed': config.seed,
-        'model': {k: v for k, v in model.items() if f'model.{k}' not in ONLY_ROUNDING},
-        'task': {'name': config.task.name, 'params': dict(config.task.params)},
-        'warm_start': dataclasses.asdict(config.init.warm_start),
-        'max_prompt_tokens': config.data.max_prompt_tokens,
-        'max_response_tokens': config.sampling.max_response_tokens,
-    }
-    shapes = policies.param_shapes(setup.policy, setup.mesh)
-    cached = checkpoints.restore_cached_params(
-        directory, shapes, fingerprint=fingerprint
-    )
-    if cached is not None:
-        logging.info('warm start: read from %s', directory)
-        return cached
-    source = setup.task.source('train', data_dir=config.data.dir)
-    if (wanted := config.init.warm_start.num_problems) > len(source):
-        raise InputError(
-            f'init.warm_start.num_problems={wanted} of the {len(source)} there are'
-        )
-    source = source[: wanted or len(source)]
-    batches = make_batches(
-        source,
-        setup.encode,
-        num_prompts=config.init.warm_start.batch_size,
-        # Another order than the RL's, which would meet the same problems again.
-        seed=(config.seed, sampling.Purpose.WARM_START),
-        max_prompt_tokens=config.data.max_prompt_tokens,
-        overlong=config.data.overlong,
-    )
-    if config.model.source:
-        start = weights.load_params(setup.policy, config.model.source, setup.mesh)
-    else:
-        start = _random_params(setup)
-    params = warm_start(setup, start, batches, stop=stop)
-    if params is not None:
-        checkpoints.save_cached_params(directory, params, fingerprint=fingerprint)
     return params

@@ -1,13 +1,14 @@
 """Supervised training on a task's demonstrations, before the RL.
 
 A policy that never succeeds gets no signal from any advantage; this stage gives it a
-base worth exploring from. It is the learner's forward pass with one demonstration a
-problem and the mean negative log-likelihood of its tokens, the stop token included.
-Batches and demonstrations are addressed by (seed, step) and (seed, problem), so the
-stage is a pure function of the configuration and its result can be cached.
+base worth exploring from. It runs the learner's forward pass on one demonstration a
+problem and minimises the mean negative log-likelihood of its tokens, the stop token
+included. Batches and demonstrations are addressed by (seed, step) and (seed, problem),
+so the stage is a pure function of the configuration and its result can be cached.
 """
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -15,51 +16,99 @@ import numpy as np
 import optax
 from absl import logging
 from jax import numpy as jnp
+from jax.sharding import Mesh
 
+from passk_jax import sharding
+from passk_jax.config import DataConfig, WarmStartConfig
+from passk_jax.data import Batches, make_batches
 from passk_jax.errors import InputError
 from passk_jax.learning import learner
 from passk_jax.masked import masked_mean
 from passk_jax.models import policy as policies
-from passk_jax.models.policy import Params
-from passk_jax.rollouts.sample_and_verify import place
+from passk_jax.models.policy import Params, Policy
+from passk_jax.models.tokenizer import Tokenizer, encode_prompt
 from passk_jax.runs.progress import Progress
-from passk_jax.setup import Setup
+from passk_jax.sampling import Purpose
+from passk_jax.tasks import Task
 from passk_jax.types import Problem, Prompts
 
 
-def demonstrate(
-    setup: Setup, problems: list[Problem]
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Demonstrations of these problems as tokens.
+@dataclasses.dataclass(frozen=True)
+class Demonstrations:
+    """The demonstrations of a task, as tokens.
 
-    Returns:
-        Tokens ``[P, 1, T]`` and lengths ``[P, 1]`` with the stop token counted, and
-        how many were dropped (length 0) for being longer than a response may be.
+    Attributes:
+        task: which demonstrates.
+        tokenizer: the policy's.
+        stop_token: ends every demonstration.
+        warm_start: how many problems and steps, of which kind.
+        data: where problems are kept, and how long a prompt may be.
+        max_response_tokens: longest demonstration, the stop token included.
+        seed: of the experiment.
     """
-    warm_start = setup.config.init.warm_start
-    limit = setup.config.sampling.max_response_tokens
-    tokens = np.zeros((len(problems), 1, limit), np.int32)
-    lengths = np.zeros((len(problems), 1), np.int32)
-    for row, problem in enumerate(problems):
-        rng = np.random.default_rng((setup.config.seed, problem.id))
-        text = setup.task.demonstration(
-            problem, kind=warm_start.demonstrations, rng=rng
+
+    task: Task
+    tokenizer: Tokenizer
+    stop_token: int
+    warm_start: WarmStartConfig
+    data: DataConfig
+    max_response_tokens: int
+    seed: int
+
+    def batches(self) -> Batches:
+        """The problems demonstrated, by step.
+
+        Raises:
+            ValueError: there are fewer problems than ``warm_start.num_problems``.
+        """
+        source = self.task.source('train', data_dir=self.data.dir)
+        if (wanted := self.warm_start.num_problems) > len(source):
+            raise InputError(
+                f'init.warm_start.num_problems={wanted} is more than the '
+                f'{len(source)} training problems'
+            )
+        return make_batches(
+            source[: wanted or len(source)],
+            lambda text: encode_prompt(self.tokenizer, text),
+            num_prompts=self.warm_start.batch_size,
+            # Not the RL's order, which would meet the same problems again.
+            seed=(self.seed, Purpose.WARM_START),
+            max_prompt_tokens=self.data.max_prompt_tokens,
+            overlong=self.data.overlong,
         )
-        ids = setup.tokenizer.encode(text, add_special_tokens=False)
-        ids = [*ids, setup.stop_tokens[0]]
-        if len(ids) <= limit:
-            tokens[row, 0, : len(ids)] = ids
-            lengths[row, 0] = len(ids)
-    return tokens, lengths, int((lengths == 0).sum())
+
+    def tokens(self, problems: Sequence[Problem]) -> tuple[np.ndarray, np.ndarray]:
+        """Demonstrations of these problems.
+
+        Returns:
+            Tokens ``[P, 1, T]`` and lengths ``[P, 1]`` with the stop token counted; 0
+            where a demonstration is longer than a response may be.
+        """
+        limit = self.max_response_tokens
+        tokens = np.zeros((len(problems), 1, limit), np.int32)
+        lengths = np.zeros((len(problems), 1), np.int32)
+        for row, problem in enumerate(problems):
+            rng = np.random.default_rng((self.seed, problem.id))
+            text = self.task.demonstration(
+                problem, kind=self.warm_start.demonstrations, rng=rng
+            )
+            ids = self.tokenizer.encode(text, add_special_tokens=False)
+            ids = [*ids, self.stop_token]
+            if len(ids) <= limit:
+                tokens[row, 0, : len(ids)] = ids
+                lengths[row, 0] = len(ids)
+        return tokens, lengths
 
 
-def make_step(setup: Setup) -> tuple[optax.GradientTransformation, Callable[..., Any]]:
+def make_step(
+    policy: Policy, mesh: Mesh, config: WarmStartConfig
+) -> tuple[optax.GradientTransformation, Callable[..., Any]]:
     """The optimizer and the jitted supervised step."""
-    optimizer = learner.make_optimizer(setup.config.init.warm_start.optimizer)
+    optimizer = learner.make_optimizer(config.optimizer)
 
     def loss(params: Params, prompts: Prompts, tokens: jax.Array, lengths: jax.Array):
         log_probs, _ = policies.token_log_probs(
-            setup.policy, params, prompts, tokens, temperature=1.0
+            policy, params, prompts, tokens, temperature=1.0
         )
         mask = jnp.arange(tokens.shape[-1]) < lengths[..., None]
         return -masked_mean(log_probs, mask)
@@ -75,20 +124,26 @@ def make_step(setup: Setup) -> tuple[optax.GradientTransformation, Callable[...,
         params = optax.apply_updates(state.params, updates)
         return learner.TrainState(params, opt_state, state.step + 1), value
 
-    shapes = learner.state_shapes(setup.policy, optimizer, setup.mesh)
+    shapes = learner.state_shapes(policy, optimizer, mesh)
     shardings = jax.tree.map(lambda x: x.sharding, shapes)
     return optimizer, jax.jit(step, donate_argnums=0, out_shardings=(shardings, None))
 
 
 def warm_start(
-    setup: Setup, params: Params, batches: Any, *, stop: Callable[[], bool]
+    policy: Policy,
+    params: Params,
+    demonstrations: Demonstrations,
+    mesh: Mesh,
+    *,
+    stop: Callable[[], bool],
 ) -> Params | None:
     """Trains ``params`` on demonstrations; takes ownership of them.
 
     Args:
-        setup: the run's fixed parts.
+        policy: the policy.
         params: where to start.
-        batches: ``batches[step] -> (problems, Prompts)``.
+        demonstrations: what to learn from.
+        mesh: of the parameters.
         stop: asked at every step; a stage that is stopped starts anew.
 
     Returns:
@@ -96,26 +151,28 @@ def warm_start(
 
     Raises:
         ValueError: no demonstration of a batch fits in a response.
-        FloatingPointError: the loss is not finite, with its step.
+        FloatingPointError: the loss is not finite; the message names its step.
     """
-    config = setup.config.init.warm_start
-    optimizer, step_fn = make_step(setup)
-    state = learner.init_state(setup.policy, optimizer, params, setup.mesh)
+    config = demonstrations.warm_start
+    batches = demonstrations.batches()
+    optimizer, step_fn = make_step(policy, mesh, config)
+    state = learner.init_state(policy, optimizer, params, mesh)
     pending, num_dropped = None, 0
     with Progress(config.steps, initial=0, description='warm start') as progress:
         for step in range(config.steps):
             if stop():
                 return None
             problems, prompts = batches[step]
-            tokens, lengths, dropped = demonstrate(setup, problems)
-            if dropped == len(problems):
+            tokens, lengths = demonstrations.tokens(problems)
+            num_dropped += int((lengths == 0).sum())
+            if not lengths.any():
                 raise InputError(
                     f'no demonstration of warm-start step {step} fits in '
-                    f'{setup.config.sampling.max_response_tokens=}'
+                    f'sampling.max_response_tokens={demonstrations.max_response_tokens}'
                 )
-            num_dropped += dropped
-            state, loss = step_fn(state, *place(setup, (prompts, tokens, lengths)))
-            # Read the loss of the step before: this one is still running.
+            batch = sharding.place(mesh, (prompts, tokens, lengths))
+            state, loss = step_fn(state, *batch)
+            # Reads the loss of the step before, because this one is still running.
             if pending is not None:
                 progress.update(step, loss=_finite(pending, step - 1))
             pending = loss
@@ -123,7 +180,7 @@ def warm_start(
             progress.update(config.steps, loss=_finite(pending, config.steps - 1))
     if num_dropped:
         logging.warning(
-            '%d of %d demonstrations were longer than a response may be, and left out',
+            '%d of %d demonstrations were longer than a response may be and left out',
             num_dropped,
             config.steps * config.batch_size,
         )

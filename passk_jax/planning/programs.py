@@ -337,22 +337,23 @@ def _prefill(builder: Builder) -> Program:
 
 def _decode(builder: Builder) -> Program:
     sampling = builder.config.sampling
-    truncate = sampling.top_p < 1 or sampling.top_k > 0
-    greedy = sampling.temperature == 0
 
-    def decode(weights, prefix, cache, tokens, uniforms, settings):
+    def decode(weights, prefix, cache, tokens, uniforms, options):
         hidden, cache = policies.decode(builder.policy, weights, tokens, prefix, cache)
         scores = policies.logits(builder.policy, weights, hidden)
         choice = distribution.choose(
-            scores, uniforms, settings, greedy=greedy, truncate=truncate
+            scores,
+            uniforms,
+            options,
+            greedy=sampling.greedy,
+            truncate=sampling.truncates,
         )
         return choice, cache
 
     scalar = sharding.replicated(builder.mesh)
-    settings = distribution.Settings(
-        temperature=jax.ShapeDtypeStruct((), jnp.float32, sharding=scalar),
-        top_p=jax.ShapeDtypeStruct((), jnp.float32, sharding=scalar),
-        top_k=jax.ShapeDtypeStruct((), jnp.int32, sharding=scalar),
+    options = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct((), x.dtype, sharding=scalar),
+        distribution.traced_options(sampling.options, vocab_size=1),
     )
     G, K = builder.rows()
     P = builder.config.train.num_prompts
@@ -372,7 +373,7 @@ def _decode(builder: Builder) -> Program:
             builder.cache(),
             builder.array(('batch', 'rollouts'), (G, K), jnp.int32),
             builder.array(('batch', 'rollouts', None), (G, K, 2), jnp.float32),
-            settings,
+            options,
         ),
         builder.mesh,
         # The rollouts so far are there too, as many bytes as the learner will take.

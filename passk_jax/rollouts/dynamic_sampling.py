@@ -1,23 +1,22 @@
-"""Dynamic sampling (DAPO, arXiv:2503.14476): problems that teach nothing make room.
+"""Dynamic sampling (DAPO, arXiv:2503.14476): problems without a signal are replaced.
 
-A problem has a signal if a response that is trained has an advantage that is not 0. It
-has none where all its rewards are equal; where its estimator gives the others no weight
-either (Pass@k where fewer than k responses are wrong); or where, with
-``loss.mask_truncated``, only responses that the limit cut off have an advantage. It is
-told by the advantages and not by a deviation of rewards, whose rounding may be taken
-for a signal. Then, in a step:
+A problem has a signal if a response that is trained has an advantage other than 0. It
+has none where all its rewards are equal; where its estimator gives no weight (Pass@k
+where fewer than k responses are wrong); or where, with ``loss.mask_truncated``, only
+responses cut off by the limit have an advantage. The test reads advantages and not a
+deviation of rewards, whose rounding could pass for a signal. In a step:
 
-1. the step's own problems are answered, ``batches[step]``, as without all this;
-2. a round answers the next P of all the others (``Batches.others``: each is there once,
-   in an order of the step's own), and those with a signal take the places of those
+1. the step's own problems are sampled, ``batches[step]``, as without dynamic sampling;
+2. each round samples the next P of all other problems (``Batches.others`` gives each
+   once, in an order of this step), and those with a signal take the places of those
    without, both in the order of their batches;
-3. it ends when every place has a signal, after ``train.dynamic_sampling_rounds``, or
-   when there are no others left. What is left without a signal stays, adds nothing to
-   the policy gradient, and counts in the normalizer as in any other step.
+3. rounds end when every place has a signal, after ``train.dynamic_sampling_rounds``, or
+   when no other problems are left. A problem that stays without a signal adds nothing
+   to the policy gradient and still counts in the normalizer, as in any other step.
 
-So the problems are a function of (seed, step, policy): a resumed run draws the same. No
-problem is tried twice in a step: its address, and so its noise, would be the same.
-Every round is of one shape: nothing compiles twice.
+So the problems are a function of (seed, step, policy), and a resumed run draws the
+same. No problem is sampled twice in a step: its random keys, and so its responses,
+would be the same. Every round has one shape: nothing compiles twice.
 """
 
 import dataclasses
@@ -27,26 +26,26 @@ from typing import Any
 import jax
 import numpy as np
 from jax import numpy as jnp
+from jax.sharding import Mesh
 
-from passk_jax.config import LossConfig
-from passk_jax.rollouts import sample_and_verify
-from passk_jax.rollouts.sample_and_verify import Answers
-from passk_jax.setup import Setup
+from passk_jax import hosts, sharding
+from passk_jax.data import Batches
+from passk_jax.rollouts.sample_and_verify import Responses
 from passk_jax.types import Problem, Prompts, Rollouts
 
 
 @dataclasses.dataclass(frozen=True)
 class Draw:
-    """P problems and the responses to them; the rollouts themselves are elsewhere.
+    """P problems with their responses and advantages; the rollouts are kept apart.
 
     Attributes:
         problems: P of them.
-        answers: the responses and the verdicts on them.
+        responses: to them, with the verdicts.
         advantages: ``[P, N]`` float32, on the devices.
     """
 
     problems: list[Problem]
-    answers: Answers
+    responses: Responses
     advantages: jax.Array
 
 
@@ -55,97 +54,134 @@ class Draws:
     """What a step drew.
 
     Attributes:
-        first: the step's own problems, selected by nothing.
-        trained: what the learner gets; ``first`` itself if no problem made room.
-        count: draws that were made; 1: no more than the step's own.
-        num_tokens: of the responses of all of them.
+        first: the step's own problems, which nothing has selected.
+        trained: what the learner gets; ``first`` itself if nothing was replaced.
+        selected: whether dynamic sampling was on.
+        count: draws made; 1 is the step's own alone.
+        num_tokens: of the responses of all draws.
     """
 
     first: Draw
     trained: Draw
+    selected: bool
     count: int
     num_tokens: int
 
 
-Answer = Callable[[list[Problem], Prompts], tuple[Rollouts, Draw]]
-Estimate = Callable[[Rollouts, Answers], jax.Array]
-
-
-def draw_step(
-    setup: Setup,
-    own: tuple[list[Problem], Prompts],
-    others: Iterator[tuple[list[Problem], Prompts, np.ndarray]],
-    *,
-    answer: Answer,
-    estimate: Estimate,
-) -> tuple[Rollouts, Draws]:
-    """Answers a step's own problems, and replaces those that have no signal.
+class Selection:
+    """The problems that a step trains on, chosen as its draws come in.
 
     Args:
-        setup: the run's fixed parts, ``train.dynamic_sampling_rounds`` among them.
-        own: the step's own problems.
-        others: batches of as many other problems, and which of them are no filling.
-        answer: responds to a batch of problems.
-        estimate: the advantages of rollouts.
+        step: the training step.
+        rounds: draws besides the step's own, at most; 0 turns dynamic sampling off.
+        mask_truncated: responses cut off by the limit are not trained.
+        seed: of the order of other problems; nothing else may have it.
+        estimate: ``(rollouts, responses, step) -> advantages``, for a merged batch.
+        mesh: of the rollouts.
 
-    Returns:
-        The rollouts that the learner gets, and what was drawn for them.
+    Attributes:
+        rollouts: what the learner gets; ``None`` before the first draw.
+        draws: what the host knows of them; ``None`` likewise.
     """
-    loss = setup.config.loss
-    rollouts, first = answer(*own)
-    trained, count, num_tokens = first, 1, int(first.answers.lengths.sum())
-    for _ in range(setup.config.train.dynamic_sampling_rounds):
-        places = np.flatnonzero(~_signals(loss, trained))
-        batch = next(others, None) if len(places) else None
-        if batch is None:
-            break
-        problems, prompts, is_other = batch
-        new_rollouts, new = answer(problems, prompts)
-        count += 1
-        num_tokens += int(new.answers.lengths.sum())
-        rows = np.flatnonzero(_signals(loss, new) & is_other)
-        source = np.full(len(problems), -1, np.int32)
+
+    def __init__(
+        self,
+        step: int,
+        *,
+        rounds: int,
+        mask_truncated: bool,
+        seed: tuple[int, ...],
+        estimate: Callable[[Rollouts, Responses, int], jax.Array],
+        mesh: Mesh,
+    ):
+        self._step, self._rounds, self._seed = step, rounds, seed
+        self._mask_truncated = mask_truncated
+        self._estimate, self._mesh = estimate, mesh
+        self.rollouts: Rollouts | None = None
+        self.draws: Draws | None = None
+
+    @property
+    def advantages(self) -> jax.Array:
+        """``[P, N]`` of the rollouts."""
+        return self.draws.trained.advantages
+
+    def batches(
+        self, batches: Batches
+    ) -> Iterator[tuple[list[Problem], Prompts, np.ndarray]]:
+        """The step's own problems, then others for as long as places need them.
+
+        Args:
+            batches: of the run.
+
+        Yields:
+            Problems, their prompts, and ``[P]`` bool: not a repeat that fills a batch.
+        """
+        own = batches[self._step]
+        yield *own, np.ones(len(own[0]), bool)
+        others = batches.others(self._step, seed=self._seed)
+        for _ in range(self._rounds):
+            full = self._with_signal(self.draws.trained).all()
+            batch = None if full else next(others, None)
+            if batch is None:
+                return
+            yield batch
+
+    def add(self, rollouts: Rollouts, draw: Draw, is_new: np.ndarray) -> None:
+        """Takes a draw: the first whole, of later ones the problems with a signal.
+
+        Args:
+            rollouts: of the draw.
+            draw: the rest of it.
+            is_new: ``[P]`` bool, from :meth:`batches`.
+        """
+        tokens = int(draw.responses.lengths.sum())
+        if self.draws is None:
+            self.rollouts = rollouts
+            self.draws = Draws(draw, draw, self._rounds > 0, 1, tokens)
+            return
+        trained = self.draws.trained
+        places = np.flatnonzero(~self._with_signal(trained))
+        rows = np.flatnonzero(self._with_signal(draw) & is_new)
+        source = np.full(len(draw.problems), -1, np.int32)
         source[places[: len(rows)]] = rows[: len(places)]
-        rollouts = merge_rollouts(setup, rollouts, new_rollouts, source)
-        problems = merge_on_host(trained.problems, new.problems, source)
-        answers = merge_on_host(trained.answers, new.answers, source)
-        # Again, of the whole: an estimator may compare problems with each other.
-        trained = Draw(problems, answers, estimate(rollouts, answers))
-    return rollouts, Draws(first, trained, count, num_tokens)
+        self.rollouts = merge_rollouts(self._mesh, self.rollouts, rollouts, source)
+        problems = merge_on_host(trained.problems, draw.problems, source)
+        responses = merge_on_host(trained.responses, draw.responses, source)
+        # Of the whole batch: an estimator may compare problems with each other.
+        advantages = self._estimate(self.rollouts, responses, self._step)
+        self.draws = dataclasses.replace(
+            self.draws,
+            trained=Draw(problems, responses, advantages),
+            count=self.draws.count + 1,
+            num_tokens=self.draws.num_tokens + tokens,
+        )
+
+    def _with_signal(self, draw: Draw) -> np.ndarray:
+        return with_signal(draw, mask_truncated=self._mask_truncated)
 
 
-def _signals(loss: LossConfig, draw: Draw) -> np.ndarray:
-    """``[P]`` bool: :func:`has_signal` of a draw."""
-    trained = trained_responses(loss, draw.answers)
-    return has_signal(sample_and_verify.fetch(draw.advantages), trained)
-
-
-def has_signal(advantages: np.ndarray, trained: np.ndarray) -> np.ndarray:
-    """Which problems have an advantage that is not 0, on a response that is trained.
+def with_signal(draw: Draw, *, mask_truncated: bool) -> np.ndarray:
+    """Which problems have an advantage other than 0 on a response that is trained.
 
     Args:
-        advantages: ``[P, N]``.
-        trained: ``[P, N]`` bool, from :func:`trained_responses`.
+        draw: the problems, with ``[P, N]`` advantages.
+        mask_truncated: responses cut off by the limit are not trained.
 
     Returns:
         ``[P]`` bool.
     """
-    return ((advantages != 0) & trained).any(axis=1)
-
-
-def trained_responses(loss: LossConfig, answers: Answers) -> np.ndarray:
-    """``[P, N]`` bool: those that the learner's mask leaves in the loss."""
-    if loss.mask_truncated:
-        return answers.stopped
-    return np.ones_like(answers.stopped)
+    weighted = hosts.fetch(draw.advantages) != 0
+    if mask_truncated:
+        weighted = weighted & draw.responses.stopped
+    return weighted.any(axis=1)
 
 
 def merge_rollouts(
-    setup: Setup, old: Rollouts, new: Rollouts, source: np.ndarray
+    mesh: Mesh, old: Rollouts, new: Rollouts, source: np.ndarray
 ) -> Rollouts:
     """``old`` with row ``source[p]`` of ``new`` in place p, where that is not -1."""
-    merged = _merge_on_devices(old, new, sample_and_verify.place(setup, source))
-    # As they were sampled: another layout would compile the learner again.
+    merged = _merge_on_devices(old, new, sharding.place(mesh, source))
+    # In the layout they were sampled in: another would compile the learner again.
     return jax.tree.map(lambda x, y: jax.device_put(x, y.sharding), merged, old)
 
 
@@ -159,7 +195,7 @@ def _merge_on_devices(old: Any, new: Any, source: jax.Array) -> Any:
 
 
 def merge_on_host(old: Any, new: Any, source: np.ndarray) -> Any:
-    """The same of lists and arrays, by row, and of dataclasses, by field."""
+    """The same for lists and arrays, by row, and for dataclasses, by field."""
     if dataclasses.is_dataclass(old):
         fields = {
             field.name: merge_on_host(

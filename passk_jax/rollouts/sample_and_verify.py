@@ -1,34 +1,50 @@
-"""From prompts to verified responses: what training and evaluation share.
+"""The verbs *sample* and *verify*: from problems to responses with verdicts.
 
-:func:`answer` puts a batch on the mesh, samples responses to it, and has them verified
-as they end (verification.py); :func:`records` is what people read of it.
+:func:`sample` puts a batch on the mesh, samples responses to it, and hands each one
+that ends to a verifier thread (verification.py) while others are still being decoded.
+:func:`verify` waits for the verdicts and fetches the figures that the host needs.
+:func:`records` turns a batch into what people read. Training and evaluation share them.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax import numpy as jnp
-from jax.experimental import multihost_utils
+from jax.sharding import Mesh
 
-from passk_jax import sampling, sharding
-from passk_jax.models.policy import Params
-from passk_jax.rollouts.verification import Verifying
-from passk_jax.setup import Setup
+from passk_jax import hosts, sampling, sharding
+from passk_jax.models.policy import Params, Policy
+from passk_jax.rollouts.verification import Verification
+from passk_jax.tasks import Task
 from passk_jax.types import Problem, Prompts, Rollouts, Verdicts
 
 
 @dataclasses.dataclass(frozen=True)
-class Answers:
-    """Rollouts on the host.
+class Sampled:
+    """Rollouts whose responses are being verified.
+
+    Attributes:
+        rollouts: on the devices.
+        verification: of their responses, under way; :func:`verify` ends it.
+    """
+
+    rollouts: Rollouts
+    verification: Verification
+
+
+@dataclasses.dataclass(frozen=True)
+class Responses:
+    """What the host knows of a batch of rollouts.
 
     Attributes:
         lengths: ``[P, N]`` int32, tokens including the stop token.
-        stopped: ``[P, N]`` bool.
+        stopped: ``[P, N]`` bool, ended by a stop token and not by the limit.
         mean_entropies: ``[P, N]`` float32, nats a token.
         mean_log_probs: ``[P, N]`` float32, of the distribution sampled from.
-        responses: ``[P][N]`` texts.
+        texts: ``[P][N]``.
         verdicts: the task's.
     """
 
@@ -36,70 +52,68 @@ class Answers:
     stopped: np.ndarray
     mean_entropies: np.ndarray
     mean_log_probs: np.ndarray
-    responses: list[list[str]]
+    texts: list[list[str]]
     verdicts: Verdicts
 
 
-def place(setup: Setup, tree: Any) -> Any:
-    """Puts host arrays on the mesh, split over the data axes; any number of hosts."""
-    shardings = sharding.batch_sharding(setup.mesh, tree)
-    return jax.tree.map(
-        lambda x, s: jax.make_array_from_callback(x.shape, s, lambda i: x[i]),
-        tree,
-        shardings,
-    )
-
-
-def fetch(tree: Any) -> Any:
-    """Brings arrays to every host whole."""
-    if jax.process_count() == 1:
-        return jax.device_get(tree)
-    return multihost_utils.process_allgather(tree, tiled=True)
-
-
-def answer(
-    setup: Setup,
+def sample(
+    policy: Policy,
     params: Params,
-    problems: list[Problem],
+    problems: Sequence[Problem],
     prompts: Prompts,
     *,
-    key: jax.Array,
-    step: int,
+    mesh: Mesh,
+    task: Task,
+    tokenizer: Any,
     num_rollouts: int,
     **settings: Any,
-) -> tuple[Rollouts, Answers]:
-    """Samples responses to problems and verifies them.
+) -> Sampled:
+    """Samples responses to problems and has each verified as it ends.
 
     Args:
-        setup: the run's fixed parts.
-        params: the policy's parameters.
+        policy: the policy.
+        params: its parameters.
         problems: P of them.
-        prompts: theirs, on the host.
-        key: of :func:`passk_jax.sampling.step_key`.
-        step: the training step, for messages.
+        prompts: their prompts, on the host.
+        mesh: where to sample.
+        task: gives the verdicts.
+        tokenizer: turns responses into text.
         num_rollouts: N.
-        settings: the others of :func:`passk_jax.sampling.sample`.
+        settings: the other arguments of :func:`passk_jax.sampling.sample`.
 
     Returns:
-        The rollouts on the devices, and what the host knows of them.
-
-    Raises:
-        ValueError: a reward that is not finite, with the step and the problem's id.
+        The rollouts, for :func:`verify`.
     """
-    with Verifying(setup, problems, num_rollouts) as verifying:
+    verification = Verification(task, tokenizer, problems, num_rollouts)
+    try:
         rollouts = sampling.sample(
-            setup.policy,
+            policy,
             params,
-            place(setup, prompts),
-            key=key,
+            sharding.place(mesh, prompts),
             num_rollouts=num_rollouts,
-            stop_tokens=setup.stop_tokens,
-            on_ended=verifying.submit,
+            on_ended=verification.submit,
             **settings,
         )
-        figures = fetch(_figures(rollouts))
-        responses, verdicts = verifying.finish(step=step)
-    return rollouts, Answers(responses=responses, verdicts=verdicts, **figures)
+    except BaseException:
+        verification.close()
+        raise
+    return Sampled(rollouts, verification)
+
+
+def verify(sampled: Sampled, *, step: int) -> Responses:
+    """Waits for the verdicts on a batch.
+
+    Args:
+        sampled: from :func:`sample`; its verification ends here.
+        step: the training step, for messages.
+
+    Raises:
+        ValueError: a reward is not finite; the message names step and problem.
+    """
+    with sampled.verification as verification:
+        figures = hosts.fetch(_figures(sampled.rollouts))
+        texts, verdicts = verification.finish(step=step)
+    return Responses(texts=texts, verdicts=verdicts, **figures)
 
 
 @jax.jit
@@ -114,7 +128,11 @@ def _figures(rollouts: Rollouts) -> dict[str, jax.Array]:
 
 
 def records(
-    problems: list[Problem], answers: Answers, *, step: int, advantages: np.ndarray
+    problems: Sequence[Problem],
+    responses: Responses,
+    *,
+    step: int,
+    advantages: np.ndarray,
 ) -> list[dict[str, Any]]:
     """One JSON record a rollout, for people to read."""
     return [
@@ -125,16 +143,16 @@ def records(
             'prompt': problem.prompt,
             'data': dict(problem.data),
             'rollout': n,
-            'response': answers.responses[p][n],
-            'parsed': answers.verdicts.parsed[p][n],
-            'correct': bool(answers.verdicts.correct[p, n]),
-            'reward': float(answers.verdicts.rewards[p, n]),
+            'response': responses.texts[p][n],
+            'parsed': responses.verdicts.parsed[p][n],
+            'correct': bool(responses.verdicts.correct[p, n]),
+            'reward': float(responses.verdicts.rewards[p, n]),
             'advantage': float(advantages[p, n]),
-            'length': int(answers.lengths[p, n]),
-            'stopped': bool(answers.stopped[p, n]),
-            'mean_log_prob': float(answers.mean_log_probs[p, n]),
-            'mean_entropy': float(answers.mean_entropies[p, n]),
+            'length': int(responses.lengths[p, n]),
+            'stopped': bool(responses.stopped[p, n]),
+            'mean_log_prob': float(responses.mean_log_probs[p, n]),
+            'mean_entropy': float(responses.mean_entropies[p, n]),
         }
         for p, problem in enumerate(problems)
-        for n in range(answers.lengths.shape[1])
+        for n in range(responses.lengths.shape[1])
     ]

@@ -7,8 +7,12 @@ what top-k left, renormalised. Everything is float32 and finite for any finite l
 import dataclasses
 
 import jax
+import numpy as np
 from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
+
+from passk_jax.config import SamplingOptions
+from passk_jax.config.sampling_options import check_fields
 
 # A row is summed in pieces of so many tokens; see draw(). Published vocabularies are
 # multiples of it: no row is copied to be padded, which takes ten times as long.
@@ -19,20 +23,30 @@ _PIECE = 128
 _MAX_BLOCKS = 300
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """Traced settings, so that another value is no other program.
+# Traced, so that another value needs no other program.
+_NAMES = [field.name for field in dataclasses.fields(SamplingOptions)]
+jax.tree_util.register_dataclass(SamplingOptions, _NAMES, [])
 
-    Attributes:
-        temperature: float32 scalar, above 0; unused by greedy choice.
-        top_p: float32 scalar in (0, 1].
-        top_k: int32 scalar; 0: off.
+
+def traced_options(options: SamplingOptions, *, vocab_size: int) -> SamplingOptions:
+    """The options as the scalars that :func:`choose` takes.
+
+    Raises:
+        ValueError: an option is out of range.
     """
-
-    temperature: jax.Array
-    top_p: jax.Array
-    top_k: jax.Array
+    check_fields(options)
+    options = dataclasses.replace(
+        options,
+        # A smaller share keeps one token too, but is 0 in float32, which keeps none.
+        top_p=max(options.top_p, float(np.finfo(np.float32).tiny)),
+        top_k=min(options.top_k, vocab_size),
+    )
+    dtypes = {float: np.float32, int: np.int32}
+    scalars = {
+        field.name: dtypes[field.type](getattr(options, field.name))
+        for field in dataclasses.fields(options)
+    }
+    return SamplingOptions(**scalars)
 
 
 @jax.tree_util.register_dataclass
@@ -49,7 +63,7 @@ class Choice:
 def choose(
     logits: Float[Array, '*B V'],
     uniforms: Float[Array, '*B 2'],
-    settings: Settings,
+    options: SamplingOptions,
     *,
     greedy: bool,
     truncate: bool,
@@ -62,14 +76,14 @@ def choose(
     Args:
         logits: float32 and finite.
         uniforms: in [0, 1), independent.
-        settings: temperature, top-p and top-k.
+        options: from :func:`traced_options`.
         greedy: take the most probable token, the first of equals (static).
         truncate: apply top-k and top-p (static: without them no search is paid).
     """
     # The maximum goes first: dividing large logits by a small temperature overflows.
     scores = logits - logits.max(axis=-1, keepdims=True)
     if not greedy:
-        scores = scores / settings.temperature
+        scores = scores / options.temperature
     weights = jnp.exp(scores)
     total = weights.sum(axis=-1)
     # A weight of 0 adds nothing, though its score may be -inf.
@@ -79,7 +93,7 @@ def choose(
         tokens = jnp.argmax(scores, axis=-1)
     else:
         if truncate:
-            weights = jnp.where(kept_by_truncation(scores, settings), weights, 0)
+            weights = jnp.where(kept_by_truncation(scores, options), weights, 0)
             sampled_total = weights.sum(axis=-1)
         tokens = draw(weights, uniforms)
     score = jnp.take_along_axis(scores, tokens[..., None], axis=-1)[..., 0]
@@ -92,7 +106,7 @@ def choose(
 
 
 def kept_by_truncation(
-    scores: Float[Array, '*B V'], settings: Settings
+    scores: Float[Array, '*B V'], options: SamplingOptions
 ) -> Bool[Array, '*B V']:
     """Which tokens top-k, then top-p, leave; of equal tokens the lower ids go first.
 
@@ -101,22 +115,22 @@ def kept_by_truncation(
 
     Args:
         scores: log-probabilities up to a constant of the row; the largest is 0.
-        settings: top-p and top-k.
+        options: top-p and top-k.
     """
 
     def by_top_k(kept: jax.Array) -> jax.Array:
-        count = settings.top_k.astype(jnp.float32)
+        count = options.top_k.astype(jnp.float32)
         return _keep_below(scores, kept.astype(jnp.float32), limit=count)
 
     def by_top_p(kept: jax.Array) -> jax.Array:
         weights = jnp.where(kept, jnp.exp(scores), 0)
-        enough = settings.top_p * weights.sum(axis=-1, keepdims=True)
+        enough = options.top_p * weights.sum(axis=-1, keepdims=True)
         return kept & _keep_below(scores, weights, limit=enough)
 
     # Whichever is off costs nothing, and drops nothing by rounding.
     kept = jnp.ones_like(scores, bool)
-    kept = jax.lax.cond(settings.top_k > 0, by_top_k, lambda x: x, kept)
-    return jax.lax.cond(settings.top_p < 1, by_top_p, lambda x: x, kept)
+    kept = jax.lax.cond(options.top_k > 0, by_top_k, lambda x: x, kept)
+    return jax.lax.cond(options.top_p < 1, by_top_p, lambda x: x, kept)
 
 
 def _keep_below(

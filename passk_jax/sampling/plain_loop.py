@@ -18,11 +18,12 @@ import jax
 import numpy as np
 from jax import numpy as jnp
 
+from passk_jax.config import SamplingOptions
 from passk_jax.errors import InputError
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Cache, Params, Policy, Prefix
 from passk_jax.sampling import keys
-from passk_jax.sampling.distribution import Choice, Settings, choose
+from passk_jax.sampling.distribution import Choice, choose, traced_options
 from passk_jax.sharding import shard
 from passk_jax.types import Prompts, Rollouts
 
@@ -57,7 +58,7 @@ class Request:
         num_rollouts: responses to each prompt.
         limit: tokens of a response.
         greedy, truncate: as :func:`passk_jax.sampling.distribution.choose` has them.
-        settings: the traced ones.
+        options: traced.
         stop_tokens: padded.
     """
 
@@ -65,7 +66,7 @@ class Request:
     limit: int
     greedy: bool
     truncate: bool
-    settings: Settings
+    options: SamplingOptions
     stop_tokens: np.ndarray
 
 
@@ -74,9 +75,7 @@ def checked_request(
     *,
     num_rollouts: int,
     max_response_tokens: int,
-    temperature: float,
-    top_p: float,
-    top_k: int,
+    options: SamplingOptions,
     stop_tokens: Sequence[int],
 ) -> Request:
     """What :func:`passk_jax.sampling.sample` is asked for, in the form that is run.
@@ -89,9 +88,9 @@ def checked_request(
     return Request(
         num_rollouts=num_rollouts,
         limit=max_response_tokens,
-        greedy=temperature == 0,
-        truncate=top_p < 1 or top_k > 0,
-        settings=checked_settings(temperature, top_p, top_k, vocab_size=vocab_size),
+        greedy=options.greedy,
+        truncate=options.truncates,
+        options=traced_options(options, vocab_size=vocab_size),
         stop_tokens=stop_array(stop_tokens, vocab_size=vocab_size),
     )
 
@@ -124,7 +123,7 @@ def run(
             params,
             prompts,
             key,
-            request.settings,
+            request.options,
             request.stop_tokens,
             num_rollouts=request.num_rollouts,
             max_response_tokens=request.limit,
@@ -148,7 +147,7 @@ def _sample(
     params: Params,
     prompts: Prompts,
     key: jax.Array,
-    settings: Settings,
+    options: SamplingOptions,
     stop_tokens: jax.Array,
     *,
     num_rollouts: int,
@@ -168,7 +167,7 @@ def _sample(
                 # Whole rows: choosing looks at all of the vocabulary.
                 shard(logits, 'batch', 'rollouts', None),
                 keys.position_uniforms(row_keys, state.position),
-                settings,
+                options,
                 greedy=greedy,
                 truncate=truncate,
             )
@@ -253,29 +252,6 @@ def check_counts(num_rollouts: int, max_response_tokens: int) -> None:
     """Raises ValueError if there is nothing to sample."""
     if num_rollouts < 1 or max_response_tokens < 1:
         raise InputError(f'{num_rollouts=}, {max_response_tokens=} must be at least 1')
-
-
-def checked_settings(
-    temperature: float, top_p: float, top_k: int, *, vocab_size: int
-) -> Settings:
-    """The traced settings.
-
-    Raises:
-        ValueError: one is out of range.
-    """
-    # Written so that nan fails too; the bounds are where float32 has T and 1 / T.
-    if not (temperature == 0 or 1e-30 <= temperature <= 1e30):
-        raise InputError(f'{temperature=} must be 0 (greedy) or in [1e-30, 1e30]')
-    if not 0 < top_p <= 1:
-        raise InputError(f'{top_p=} must be in (0, 1]; 1 is off')
-    if top_k < 0:
-        raise InputError(f'{top_k=} must be at least 0; 0 is off')
-    return Settings(
-        temperature=np.float32(temperature),
-        # Any smaller one keeps one token too, but is 0 in float32, which keeps none.
-        top_p=np.float32(max(top_p, np.finfo(np.float32).tiny)),
-        top_k=np.int32(min(top_k, vocab_size)),
-    )
 
 
 def stop_array(stop_tokens: Sequence[int], *, vocab_size: int) -> np.ndarray:

@@ -18,6 +18,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from passk_jax import sharding
+from passk_jax.config import SamplingOptions
 from passk_jax.errors import InputError
 from passk_jax.models import policy as policies
 from passk_jax.models.arch import Arch
@@ -37,9 +38,7 @@ def sample(
     key: jax.Array,
     num_rollouts: int,
     max_response_tokens: int,
-    temperature: float,
-    top_p: float,
-    top_k: int,
+    options: SamplingOptions,
     stop_tokens: Sequence[int],
     max_cache_bytes: int = 0,
     on_ended: OnEnded | None = None,
@@ -60,10 +59,7 @@ def sample(
         key: of :func:`passk_jax.sampling.keys.step_key`.
         num_rollouts: responses to each prompt.
         max_response_tokens: limit of a response, the stop token included.
-        temperature: divides the logits; 0: greedy, which uses no randomness.
-        top_p: keep the smallest set of most probable tokens with at least this much
-            of the probability that ``top_k`` left; 1: off.
-        top_k: keep this many most probable tokens; 0: off.
+        options: the distribution that tokens are drawn from.
         stop_tokens: token ids that end a response; may be empty.
         max_cache_bytes: a device's keys and values of prompts and responses; rollouts
             that do not fit wait for others to end. 0: no limit.
@@ -80,9 +76,7 @@ def sample(
         policy,
         num_rollouts=num_rollouts,
         max_response_tokens=max_response_tokens,
-        temperature=temperature,
-        top_p=top_p,
-        top_k=top_k,
+        options=options,
         stop_tokens=stop_tokens,
     )
     P, S = prompts.tokens.shape

@@ -9,6 +9,7 @@ import pytest
 from configs import maze, maze_tiny
 from passk_jax import config as config_lib
 from passk_jax.config import checks
+from passk_jax.config.sampling_options import SamplingOptions
 
 
 def check(overrides: dict[str, Any], experiment: Any = maze_tiny) -> Any:
@@ -34,6 +35,7 @@ def leaf_paths(cls: type, prefix: str = '') -> list[tuple[str, type]]:
 
 
 LEAVES = leaf_paths(config_lib.ExperimentConfig)
+OPTIONS = [field.name for field in dataclasses.fields(SamplingOptions)]
 SCALARS = [(path, kind) for path, kind in LEAVES if kind in (bool, int, float, str)]
 
 
@@ -135,10 +137,13 @@ def test_a_list_is_refused_in_a_config_file():
         ({'seed': 2**32}, 'seed=4294967296 must be below'),
         ({'train.steps': 0}, 'train.steps=0 must be positive'),
         ({'sampling.temperature': 0.0}, 'sampling.temperature=0.0 must be positive'),
-        ({'sampling.top_p': 0.0}, 'sampling.top_p=0.0 must be positive'),
-        ({'sampling.top_p': 1.1}, 'sampling.top_p=1.1 must be at most 1'),
+        ({'sampling.top_p': 0.0}, 'sampling.top_p=0.0 must lie in (0, 1]'),
+        ({'sampling.top_p': 1.1}, 'sampling.top_p=1.1 must lie in (0, 1]'),
         ({'sampling.top_k': -1}, 'sampling.top_k=-1 must not be negative'),
-        ({'eval.temperature': -0.1}, 'eval.temperature=-0.1 must not be negative'),
+        (
+            {'eval.temperature': -0.1},
+            'eval.temperature=-0.1 must be 0 (greedy) or lie in',
+        ),
         ({'eval.num_problems': -1}, 'eval.num_problems=-1 must not be negative'),
         ({'eval.batch_size': 0}, 'eval.batch_size=0 must be positive'),
         ({'optimizer.learning_rate': 0.0}, 'optimizer.learning_rate=0.0 must be pos'),
@@ -242,6 +247,7 @@ def test_every_number_has_a_range():
         *checks._POSITIVE,
         *checks._NOT_NEGATIVE,
         *checks._FRACTIONS,
+        *(f'{section}.{name}' for section in ('sampling', 'eval') for name in OPTIONS),
     }
     numbers = {
         path

@@ -18,7 +18,7 @@ def make(workdir, **overrides):
     """The initial parameters as numpy."""
     setup = tiny.make_setup(tiny.make_config(**overrides))
     with jax.set_mesh(setup.mesh):
-        return jax.device_get(initial.initial_params(setup, workdir))
+        return jax.device_get(setup.initial_params(workdir))
 
 
 def same(a, b):

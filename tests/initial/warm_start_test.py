@@ -7,21 +7,9 @@ import jax
 import numpy as np
 import pytest
 
-from passk_jax import data
 from passk_jax.initial import params as initial
 from passk_jax.initial import warm_start
 from tests import tiny
-
-
-def make_batches(setup):
-    return data.make_batches(
-        setup.task.source('train', data_dir=setup.config.data.dir),
-        setup.encode,
-        num_prompts=setup.config.init.warm_start.batch_size,
-        seed=setup.config.seed,
-        max_prompt_tokens=setup.config.data.max_prompt_tokens,
-        overlong=setup.config.data.overlong,
-    )
 
 
 def short_of(setup, limit):
@@ -29,6 +17,13 @@ def short_of(setup, limit):
     sampling = dataclasses.replace(setup.config.sampling, max_response_tokens=limit)
     config = dataclasses.replace(setup.config, sampling=sampling)
     return dataclasses.replace(setup, config=config)
+
+
+def run(setup, stop=lambda: False):
+    scratch = initial.random_params(setup.policy, setup.mesh, seed=setup.config.seed)
+    return warm_start.warm_start(
+        setup.policy, scratch, setup.demonstrations(), setup.mesh, stop=stop
+    )
 
 
 def train(setup):
@@ -42,11 +37,7 @@ def train(setup):
 
     listening = mock.patch.object(warm_start, 'Progress', Listening)
     with listening, jax.set_mesh(setup.mesh):
-        scratch = initial._random_params(setup)
-        params = warm_start.warm_start(
-            setup, scratch, make_batches(setup), stop=lambda: False
-        )
-        return jax.device_get(params), losses
+        return jax.device_get(run(setup)), losses
 
 
 @pytest.fixture(scope='module')
@@ -66,9 +57,11 @@ def test_the_loss_falls_from_chance(setup):
 
 
 def test_a_demonstration_is_a_right_answer_that_ends(setup):
-    problems, _ = make_batches(setup)[0]
-    tokens, lengths, dropped = warm_start.demonstrate(setup, problems)
-    assert (tokens.shape, lengths.shape, dropped) == ((16, 1, 5), (16, 1), 0)
+    demonstrations = setup.demonstrations()
+    problems, _ = demonstrations.batches()[0]
+    tokens, lengths = demonstrations.tokens(problems)
+    assert (tokens.shape, lengths.shape) == ((16, 1, 5), (16, 1))
+    assert lengths.all()
     for problem, row, length in zip(problems, tokens[:, 0], lengths[:, 0], strict=True):
         assert row[length - 1] == setup.stop_tokens[0]
         assert setup.stop_tokens[0] not in row[: length - 1]
@@ -78,20 +71,20 @@ def test_a_demonstration_is_a_right_answer_that_ends(setup):
 
 
 def test_a_demonstration_is_a_function_of_seed_and_problem(setup):
-    problems, _ = make_batches(setup)[0]
-    tokens, _, _ = warm_start.demonstrate(setup, problems)
-    backwards, _, _ = warm_start.demonstrate(setup, problems[::-1])
+    demonstrations = setup.demonstrations()
+    problems, _ = demonstrations.batches()[0]
+    tokens, _ = demonstrations.tokens(problems)
+    backwards, _ = demonstrations.tokens(problems[::-1])
     np.testing.assert_array_equal(backwards[::-1], tokens)
 
 
 def test_too_long_ones_are_dropped_and_counted_and_the_rest_learnt(setup):
-    problems, _ = make_batches(setup)[0]
-    _, lengths, _ = warm_start.demonstrate(setup, problems)
+    demonstrations = setup.demonstrations()
+    problems, _ = demonstrations.batches()[0]
+    _, lengths = demonstrations.tokens(problems)
     limit = 3
-    too_long = int((lengths > limit).sum())
-    assert 0 < too_long < 16
-    tokens, short, dropped = warm_start.demonstrate(short_of(setup, limit), problems)
-    assert dropped == too_long
+    assert 0 < (lengths > limit).sum() < 16
+    tokens, short = short_of(setup, limit).demonstrations().tokens(problems)
     np.testing.assert_array_equal(short, np.where(lengths > limit, 0, lengths))
     assert not tokens[short == 0].any()
     _, losses = train(short_of(setup, limit))
@@ -107,8 +100,8 @@ def test_where_all_are_too_long_it_says_so(setup):
 def test_a_loss_that_is_not_finite_stops_it_with_its_step(setup, monkeypatch):
     make_step = warm_start.make_step
 
-    def broken(setup):
-        optimizer, step = make_step(setup)
+    def broken(*args):
+        optimizer, step = make_step(*args)
 
         def explode(state, *batch):
             state, loss = step(state, *batch)
@@ -128,28 +121,29 @@ def test_told_to_stop_it_stops_before_the_next_step(setup):
         asked.append(None)
         return len(asked) == 4
 
-    with jax.set_mesh(setup.mesh):
-        scratch = initial._random_params(setup)
-        batches = mock.Mock(wraps=make_batches(setup), spec=['__getitem__'])
-        batches.__getitem__ = mock.Mock(side_effect=make_batches(setup).__getitem__)
-        assert warm_start.warm_start(setup, scratch, batches, stop=stop) is None
-    assert batches.__getitem__.call_count == 3
+    tokens = mock.Mock(side_effect=setup.demonstrations().tokens)
+    with (
+        jax.set_mesh(setup.mesh),
+        mock.patch.object(warm_start.Demonstrations, 'tokens', tokens),
+    ):
+        assert run(setup, stop) is None
+    assert tokens.call_count == 3
 
 
 def test_only_so_many_problems_are_demonstrated_as_asked(tmp_path, monkeypatch):
     seen = set()
-    demonstrate = warm_start.demonstrate
+    tokens = warm_start.Demonstrations.tokens
 
-    def watching(setup, problems):
+    def watching(self, problems):
         seen.update(problem.id for problem in problems)
-        return demonstrate(setup, problems)
+        return tokens(self, problems)
 
-    monkeypatch.setattr(warm_start, 'demonstrate', watching)
+    monkeypatch.setattr(warm_start.Demonstrations, 'tokens', watching)
     setup = tiny.make_setup(
         tiny.make_config(init__warm_start__num_problems=20, init__warm_start__steps=5)
     )
     with jax.set_mesh(setup.mesh):
-        initial.initial_params(setup, tmp_path)
+        setup.initial_params(tmp_path)
     assert seen == set(range(20))
 
 

@@ -7,24 +7,19 @@ import jax
 import numpy as np
 import pytest
 
-from passk_jax import train
+from passk_jax import sharding, train
 from passk_jax.rollouts.dynamic_sampling import (
     Draw,
-    draw_step,
-    has_signal,
+    Selection,
     merge_on_host,
     merge_rollouts,
+    with_signal,
 )
-from passk_jax.rollouts.sample_and_verify import Answers
+from passk_jax.rollouts.sample_and_verify import Responses
 from passk_jax.types import Problem, Prompts, Rollouts, Verdicts
 from tests import tiny
 
 P, N, T = 4, 3, 5
-
-
-@pytest.fixture(scope='module')
-def setup():
-    return tiny.make_setup(tiny.make_config())
 
 
 def make_draw(ids, num_correct, truncated=()):
@@ -52,48 +47,70 @@ def make_draw(ids, num_correct, truncated=()):
     texts = [[str(i)] * N for i in ids]
     verdicts = Verdicts(correct.astype(np.float32), correct, texts)
     means = of_rollout.astype(np.float32)
-    answers = Answers(of_rollout, stopped, means, means, texts, verdicts)
+    responses = Responses(of_rollout, stopped, means, means, texts, verdicts)
     problems = [Problem(int(i), str(i), {}, '') for i in ids]
     rollouts = jax.tree.map(jax.numpy.asarray, rollouts)
-    return rollouts, Draw(problems, answers, estimate(rollouts, answers))
+    return rollouts, Draw(problems, responses, estimate(rollouts, responses))
 
 
-def estimate(rollouts, answers):
-    rewards = answers.verdicts.rewards
+def estimate(rollouts, responses, step=0):
+    rewards = responses.verdicts.rewards
     return jax.numpy.asarray(rewards - rewards.mean(axis=1, keepdims=True))
 
 
-def run(own, *others, rounds=None, num_others=P, **settings):
-    """The ids of the batch that is trained on, and what ``draw_step`` gives.
+class Drawn:
+    """Batches as ``data.Batches`` gives them, of draws made before.
 
     Args:
         own, others: draws in the order in which they are asked for.
-        rounds: as many as there are others if ``None``.
-        num_others: problems of the last of the others that are no filling.
-        settings: of the configuration.
+        num_others: problems of the last of the others that do not repeat.
     """
-    rounds = len(others) if rounds is None else rounds
-    config = tiny.make_config(train__dynamic_sampling_rounds=rounds, **settings)
-    draws = {
-        id(rollouts.prompts): (rollouts, draw) for rollouts, draw in (own, *others)
-    }
-    batches = [(draw.problems, rollouts.prompts) for rollouts, draw in (own, *others)]
-    new = [np.arange(P) < P for _ in others]
-    new[-1:] = [np.arange(P) < num_others for _ in new[-1:]]
-    rollouts, drawn = draw_step(
-        tiny.make_setup(config),
-        batches[0],
-        ((*batch, is_new) for batch, is_new in zip(batches[1:], new, strict=True)),
-        answer=lambda problems, prompts: draws[id(prompts)],
+
+    def __init__(self, own, others, num_others):
+        draws = (own, *others)
+        self.draws = {id(rollouts.prompts): (rollouts, x) for rollouts, x in draws}
+        self.own, *self.rest = (
+            (draw.problems, rollouts.prompts) for rollouts, draw in draws
+        )
+        self.is_new = [np.arange(P) < P for _ in others]
+        self.is_new[-1:] = [np.arange(P) < num_others for _ in self.is_new[-1:]]
+
+    def __getitem__(self, step):
+        return self.own
+
+    def others(self, step, *, seed):
+        return (
+            (*batch, new) for batch, new in zip(self.rest, self.is_new, strict=True)
+        )
+
+
+def run(own, *others, rounds=None, num_others=P, mask_truncated=False):
+    """The ids of the batch that is trained on, and what was drawn.
+
+    Args:
+        own, others, num_others: of :class:`Drawn`.
+        rounds: as many as there are others if ``None``.
+        mask_truncated: of the loss.
+    """
+    batches = Drawn(own, others, num_others)
+    selection = Selection(
+        0,
+        rounds=len(others) if rounds is None else rounds,
+        mask_truncated=mask_truncated,
+        seed=(0,),
         estimate=estimate,
+        mesh=sharding.one_device_mesh(jax.devices()[0]),
     )
-    trained = drawn.trained
+    for _, prompts, is_new in selection.batches(batches):
+        selection.add(*batches.draws[id(prompts)], is_new)
+    drawn, trained = selection.draws, selection.draws.trained
     np.testing.assert_array_equal(
-        trained.advantages, estimate(rollouts, trained.answers)
+        trained.advantages, estimate(selection.rollouts, trained.responses)
     )
     ids = [problem.id for problem in trained.problems]
     assert drawn.first is own[1]
-    assert rollouts.prompts.problem_ids.tolist() == ids
+    assert selection.rollouts.prompts.problem_ids.tolist() == ids
+    assert drawn.selected == (rounds != 0)
     return ids, drawn
 
 
@@ -148,43 +165,44 @@ def test_an_advantage_that_is_not_trained_is_no_signal(masked):
     def with_only_last(draw, *ids):
         rollouts, drawn = draw
         has = np.isin([problem.id for problem in drawn.problems], ids)[:, None]
-        verdicts = drawn.answers.verdicts
+        verdicts = drawn.responses.verdicts
         verdicts.rewards[:] = np.where(has, only_last, verdicts.rewards)
-        advantages = only_advantages(rollouts, drawn.answers)
+        advantages = only_advantages(rollouts, drawn.responses)
         return rollouts, dataclasses.replace(drawn, advantages=advantages)
 
-    def only_advantages(rollouts, answers):
-        rewards = answers.verdicts.rewards
+    def only_advantages(rollouts, responses, step=0):
+        rewards = responses.verdicts.rewards
         return jax.numpy.asarray(rewards - np.median(rewards, axis=1, keepdims=True))
 
     own = with_only_last(make_draw([1, 2, 3, 4], [3, 1, 1, 1], truncated=[1, 2]), 1)
     other = with_only_last(make_draw([5, 6, 7, 8], [3, 1, 1, 1], truncated=[5]), 5)
     with mock.patch.dict(globals(), estimate=only_advantages):
-        ids, drawn = run(own, other, loss__mask_truncated=masked)
+        ids, drawn = run(own, other, mask_truncated=masked)
     assert ids == ([6, 2, 3, 4] if masked else [1, 2, 3, 4])
     assert drawn.count == 1 + masked
 
 
-def test_a_replaced_problem_is_replaced_in_everything(setup):
+def test_a_replaced_problem_is_replaced_in_everything():
     old, new = make_draw([1, 2, 3, 4], [0] * 4), make_draw([5, 6, 7, 8], [1] * 4, [8])
     source = np.array([-1, 3, -1, 0], np.int32)
     rollouts, draw = make_draw([1, 8, 3, 5], [0, 1, 0, 1], [8])
-    merged = merge_rollouts(setup, old[0], new[0], source)
+    mesh = sharding.one_device_mesh(jax.devices()[0])
+    merged = merge_rollouts(mesh, old[0], new[0], source)
     jax.tree.map(np.testing.assert_array_equal, merged, rollouts)
     before, after = old[1], new[1]
     assert merge_on_host(before.problems, after.problems, source) == draw.problems
-    answers = merge_on_host(before.answers, after.answers, source)
-    assert answers.responses == draw.answers.responses
-    assert answers.verdicts.parsed == draw.answers.verdicts.parsed
+    responses = merge_on_host(before.responses, after.responses, source)
+    assert responses.texts == draw.responses.texts
+    assert responses.verdicts.parsed == draw.responses.verdicts.parsed
     for name in ('lengths', 'stopped', 'mean_entropies', 'mean_log_probs'):
-        ours, theirs = (getattr(x, name) for x in (answers, draw.answers))
+        ours, theirs = (getattr(x, name) for x in (responses, draw.responses))
         np.testing.assert_array_equal(ours, theirs)
-    verdicts = draw.answers.verdicts
-    np.testing.assert_array_equal(answers.verdicts.correct, verdicts.correct)
-    np.testing.assert_array_equal(answers.verdicts.rewards, verdicts.rewards)
+    verdicts = draw.responses.verdicts
+    np.testing.assert_array_equal(responses.verdicts.correct, verdicts.correct)
+    np.testing.assert_array_equal(responses.verdicts.rewards, verdicts.rewards)
     # The draws themselves stay as they were.
     assert [problem.id for problem in before.problems] == [1, 2, 3, 4]
-    assert before.answers.lengths[1, 0] == 2
+    assert before.responses.lengths[1, 0] == 2
 
 
 def test_equal_rewards_are_no_signal_whatever_their_rounding():
@@ -193,7 +211,7 @@ def test_equal_rewards_are_no_signal_whatever_their_rounding():
     config = tiny.make_config(advantage__name='pass_at_1', sampling__num_rollouts=32)
     advantages = train.configured_estimator(config)(rewards, rewards > 1)
     # A deviation of rewards would be rounding here, and an advantage of +-0.9.
-    assert not has_signal(np.asarray(advantages), np.ones((2, 32), bool))[0]
+    assert not with_signal(Draw([], None, advantages), mask_truncated=False)[0]
 
 
 SETTINGS = {

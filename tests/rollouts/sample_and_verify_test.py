@@ -1,14 +1,12 @@
 """Responses come to the host whole, as text, and with their verdicts."""
 
-import dataclasses
 from unittest import mock
 
-import jax
 import numpy as np
 import pytest
 
-from passk_jax import sharding
 from passk_jax.rollouts import sample_and_verify
+from passk_jax.rollouts.verification import Verification
 from passk_jax.sampling.scheduled.hand_over import gather
 from passk_jax.tasks.maze.task import MazeTask
 from passk_jax.types import Problem, Prompts, Rollouts, Verdicts
@@ -58,49 +56,67 @@ def make_rollouts(setup, *, garbage=0):
     )
 
 
-def answers_to(setup, rollouts, *, step=0):
+def sample(setup, rollouts):
+    return sample_and_verify.sample(
+        setup.policy,
+        {},
+        make_problems(),
+        rollouts.prompts,
+        mesh=setup.mesh,
+        task=setup.task,
+        tokenizer=setup.tokenizer,
+        num_rollouts=4,
+    )
+
+
+def responses_to(setup, rollouts, *, step=0):
     """What the host learns when these rollouts are sampled."""
 
-    def sample(policy, params, prompts, *, on_ended, **settings):
+    def give(policy, params, prompts, *, on_ended, **settings):
         on_ended(gather(rollouts, np.ones((2, 4), bool)))
         return rollouts
 
-    with mock.patch.object(sample_and_verify.sampling, 'sample', sample):
-        returned, answers = sample_and_verify.answer(
-            setup,
-            {},
-            make_problems(),
-            rollouts.prompts,
-            key=None,
-            step=step,
-            num_rollouts=4,
-        )
-    assert returned is rollouts
-    return answers
+    with mock.patch.object(sample_and_verify.sampling, 'sample', give):
+        sampled = sample(setup, rollouts)
+    assert sampled.rollouts is rollouts
+    return sample_and_verify.verify(sampled, step=step)
+
+
+def test_an_error_of_the_sampler_ends_the_verification(setup, monkeypatch):
+    closed = []
+
+    def fail(*_, on_ended, **settings):
+        raise RuntimeError('out of memory')
+
+    monkeypatch.setattr(sample_and_verify.sampling, 'sample', fail)
+    monkeypatch.setattr(Verification, 'close', lambda self: closed.append(self))
+    with pytest.raises(RuntimeError, match='out of memory'):
+        sample(setup, make_rollouts(setup))
+    assert len(closed) == 1
 
 
 def test_responses_are_read_and_verified(setup):
-    answers = answers_to(setup, make_rollouts(setup))
-    assert answers.responses == TEXTS
+    responses = responses_to(setup, make_rollouts(setup))
+    assert responses.texts == TEXTS
     correct = [[True, True, False, False], [False, False, False, False]]
-    np.testing.assert_array_equal(answers.verdicts.correct, correct)
-    np.testing.assert_array_equal(answers.verdicts.rewards, np.array(correct, float))
-    np.testing.assert_array_equal(answers.lengths, [[3, 4, 2, 1], [2, 4, 2, 3]])
+    np.testing.assert_array_equal(responses.verdicts.correct, correct)
+    np.testing.assert_array_equal(responses.verdicts.rewards, np.array(correct, float))
+    np.testing.assert_array_equal(responses.lengths, [[3, 4, 2, 1], [2, 4, 2, 3]])
 
 
 def test_means_are_over_the_tokens_of_a_response(setup):
-    answers = answers_to(setup, make_rollouts(setup))
+    responses = responses_to(setup, make_rollouts(setup))
     # Row 0 of the figures is 0, 1, 2; row 2 is 10, 11.
-    assert answers.mean_log_probs[0, 0] == -1
-    assert answers.mean_log_probs[0, 2] == -10.5
-    assert answers.mean_entropies[0, 2] == 31.5
+    assert responses.mean_log_probs[0, 0] == -1
+    assert responses.mean_log_probs[0, 2] == -10.5
+    assert responses.mean_entropies[0, 2] == 31.5
 
 
 def test_what_stands_behind_a_response_is_not_read(setup):
-    clean = answers_to(setup, make_rollouts(setup))
+    clean = responses_to(setup, make_rollouts(setup))
     move = setup.tokenizer.encode('R', add_special_tokens=False)[0]
-    dirty = answers_to(setup, make_rollouts(setup, garbage=move))
-    assert dirty.responses == clean.responses
+    dirty = responses_to(setup, make_rollouts(setup, garbage=move))
+    assert dirty.texts == clean.texts
     np.testing.assert_array_equal(dirty.verdicts.correct, clean.verdicts.correct)
 
 
@@ -118,14 +134,14 @@ def test_a_reward_that_is_not_finite_is_an_error_with_the_problems_id(
         rf"task 'maze' gave the reward {reward} to rollout 3 of problem 9 at step 6"
     )
     with pytest.raises(ValueError, match=message):
-        answers_to(setup, make_rollouts(setup), step=6)
+        responses_to(setup, make_rollouts(setup), step=6)
 
 
 def test_a_record_holds_what_a_person_asks_of_a_rollout(setup):
     problems = make_problems()
-    answers = answers_to(setup, make_rollouts(setup))
+    responses = responses_to(setup, make_rollouts(setup))
     advantages = np.arange(8, dtype=np.float32).reshape(2, 4)
-    rows = sample_and_verify.records(problems, answers, step=3, advantages=advantages)
+    rows = sample_and_verify.records(problems, responses, step=3, advantages=advantages)
     assert [row['problem_id'] for row in rows] == [7] * 4 + [9] * 4
     assert [row['rollout'] for row in rows] == [0, 1, 2, 3] * 2
     assert [row['response'] for row in rows] == TEXTS[0] + TEXTS[1]
@@ -146,15 +162,3 @@ def test_a_record_holds_what_a_person_asks_of_a_rollout(setup):
         'mean_log_prob': -6.5,
         'mean_entropy': 19.5,
     }
-
-
-def test_a_batch_is_placed_over_the_mesh_and_comes_back_as_it_was(setup):
-    mesh = sharding.make_mesh(data=2, fsdp=4, rollout=1, tensor=1)
-    batch = {'a': np.arange(16).reshape(8, 2), 'b': np.arange(3)}
-    placed = sample_and_verify.place(dataclasses.replace(setup, mesh=mesh), batch)
-    assert len(placed['a'].sharding.device_set) == 8
-    assert placed['a'].addressable_shards[0].data.shape == (1, 2)
-    # Three rows do not divide: they are everywhere whole.
-    assert placed['b'].addressable_shards[0].data.shape == (3,)
-    back = sample_and_verify.fetch(placed)
-    jax.tree.map(np.testing.assert_array_equal, back, batch)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from passk_jax.rollouts.verification import Verifying
+from passk_jax.rollouts.verification import Verification
 from passk_jax.sampling import Ended
 from passk_jax.tasks.maze.task import MazeTask
 from passk_jax.types import Problem
@@ -50,10 +50,10 @@ ALL = [(p, n) for p in range(2) for n in range(4)]
     'parts', [[ALL], [ALL[::-1]], [[place] for place in ALL[::-1]], [ALL[:3], ALL[3:]]]
 )
 def test_the_parts_do_not_matter(setup, problems, parts):
-    with Verifying(setup, problems, 4) as verifying:
+    with Verification(setup.task, setup.tokenizer, problems, 4) as verification:
         for places in parts:
-            verifying.submit(ended(setup, *places))
-        responses, verdicts = verifying.finish(step=0)
+            verification.submit(ended(setup, *places))
+        responses, verdicts = verification.finish(step=0)
     assert responses == TEXTS
     np.testing.assert_array_equal(verdicts.correct, CORRECT)
     np.testing.assert_array_equal(verdicts.rewards, np.array(CORRECT, float))
@@ -69,11 +69,11 @@ def test_whoever_decodes_does_not_wait_for_the_verifier(setup, problems, monkeyp
         return verify(*args)
 
     monkeypatch.setattr(MazeTask, 'verify', slow)
-    with Verifying(setup, problems, 4) as verifying:
-        verifying.submit(ended(setup, *ALL[:5]))
-        verifying.submit(ended(setup, *ALL[5:]))
+    with Verification(setup.task, setup.tokenizer, problems, 4) as verification:
+        verification.submit(ended(setup, *ALL[:5]))
+        verification.submit(ended(setup, *ALL[5:]))
         decoded.set()
-        _, verdicts = verifying.finish(step=0)
+        _, verdicts = verification.finish(step=0)
     np.testing.assert_array_equal(verdicts.correct, CORRECT)
 
 
@@ -86,11 +86,11 @@ def test_verdicts_are_given_while_others_are_decoded(setup, problems, monkeypatc
         return verdicts
 
     monkeypatch.setattr(MazeTask, 'verify', watched)
-    with Verifying(setup, problems, 4) as verifying:
-        verifying.submit(ended(setup, *ALL[:5]))
+    with Verification(setup.task, setup.tokenizer, problems, 4) as verification:
+        verification.submit(ended(setup, *ALL[:5]))
         assert verified.wait(timeout=60)
-        verifying.submit(ended(setup, *ALL[5:]))
-        verifying.finish(step=0)
+        verification.submit(ended(setup, *ALL[5:]))
+        verification.finish(step=0)
 
 
 def test_what_the_task_raises_is_raised(setup, problems, monkeypatch):
@@ -98,10 +98,10 @@ def test_what_the_task_raises_is_raised(setup, problems, monkeypatch):
         raise ValueError('no such maze')
 
     monkeypatch.setattr(MazeTask, 'verify', broken)
-    with Verifying(setup, problems, 4) as verifying:
-        verifying.submit(ended(setup, *ALL))
+    with Verification(setup.task, setup.tokenizer, problems, 4) as verification:
+        verification.submit(ended(setup, *ALL))
         with pytest.raises(ValueError, match='no such maze'):
-            verifying.finish(step=0)
+            verification.finish(step=0)
 
 
 def test_an_error_elsewhere_is_not_held_up(setup, problems, monkeypatch):
@@ -116,9 +116,9 @@ def test_an_error_elsewhere_is_not_held_up(setup, problems, monkeypatch):
     threading.Timer(0.5, release.set).start()
 
     def interrupted():
-        with Verifying(setup, problems, 4) as verifying:
+        with Verification(setup.task, setup.tokenizer, problems, 4) as verification:
             for place in ALL:
-                verifying.submit(ended(setup, place))
+                verification.submit(ended(setup, place))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -192,7 +192,7 @@ def test_an_empty_directory_named_as_a_step_is_a_corrupted_checkpoint(tmp_path):
 _SAVE = """
 import os, signal, sys
 import jax.numpy as jnp
-from passk_jax import checkpoint
+from passk_jax.runs import checkpoints as checkpoint
 directory, event, end = sys.argv[1:]
 def kill(happening, args):
     if happening == event and any(str(arg).endswith(end) for arg in args[:2]):
@@ -247,7 +247,7 @@ def test_a_full_disk_is_an_error_with_the_path_and_no_checkpoint(tmp_path):
         import resource, signal, sys
         import jax
         import jax.numpy as jnp
-        from passk_jax import checkpoint
+        from passk_jax.runs import checkpoints as checkpoint
         checkpoints = checkpoint.Checkpoints(sys.argv[1], keep=1)
         params = {'w': jax.random.normal(jax.random.key(0), (300, 300))}
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from jax import numpy as jnp
 
+from passk_jax.config import SamplingOptions
 from passk_jax.sampling.distribution import (
-    Settings,
     choose,
     draw,
     kept_by_truncation,
@@ -19,7 +19,7 @@ LARGEST_UNIFORM = np.float32(1 - 2**-24)
 
 
 def settings(*, temperature=1.0, top_p=1.0, top_k=0):
-    return Settings(
+    return SamplingOptions(
         temperature=jnp.float32(temperature),
         top_p=jnp.float32(top_p),
         top_k=jnp.int32(top_k),

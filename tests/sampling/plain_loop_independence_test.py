@@ -12,6 +12,7 @@ from passk_jax import sharding
 from passk_jax.models import policy as policies
 from passk_jax.sampling import Purpose, sample, step_key
 from passk_jax.types import Prompts, Rollouts
+from tests.sampling.calls import keywords
 
 DEFAULTS = {
     'num_rollouts': 4,
@@ -30,7 +31,7 @@ def rollout_key(*, seed=0, purpose=Purpose.ROLLOUTS, step=0, split=''):
 
 def run(policy, params, prompts, *, key=None, **overrides) -> Rollouts:
     key = rollout_key() if key is None else key
-    return sample(policy, params, prompts, key=key, **DEFAULTS | overrides)
+    return sample(policy, params, prompts, key=key, **keywords(DEFAULTS | overrides))
 
 
 def select(prompts: Prompts, index) -> Prompts:

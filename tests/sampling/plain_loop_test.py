@@ -9,11 +9,14 @@ import pytest
 from jax import numpy as jnp
 
 from passk_jax import sharding
+from passk_jax.config import SamplingOptions
 from passk_jax.models import policy as policies
 from passk_jax.sampling import Purpose, sample, step_key
 from passk_jax.sampling import plain_loop as sampler_module
+from passk_jax.sampling.distribution import traced_options
 from passk_jax.types import Rollouts
 from tests.sampling import oracle
+from tests.sampling.calls import keywords
 
 STOPS = (3, 7)
 DEFAULTS = {
@@ -36,7 +39,7 @@ def rollout_key(*, seed=0, purpose=Purpose.ROLLOUTS, step=0):
 
 def run(policy, params, prompts, *, key=None, **overrides) -> Rollouts:
     key = rollout_key() if key is None else key
-    return sample(policy, params, prompts, key=key, **DEFAULTS | overrides)
+    return sample(policy, params, prompts, key=key, **keywords(DEFAULTS | overrides))
 
 
 def mask_of(rollouts: Rollouts) -> np.ndarray:
@@ -252,7 +255,7 @@ def compiled(policy, params, prompts, *, num_rollouts, max_response_tokens):
         params,
         prompts,
         rollout_key(),
-        sampler_module.Settings(np.float32(1), np.float32(1), np.int32(0)),
+        traced_options(SamplingOptions(1.0, 1.0, 0), vocab_size=12),
         np.full(8, -1, np.int32),
         num_rollouts=num_rollouts,
         max_response_tokens=max_response_tokens,

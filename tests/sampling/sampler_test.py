@@ -18,6 +18,7 @@ from passk_jax.sampling.scheduled.grid import Size
 from passk_jax.sampling.scheduled.host import Pace
 from passk_jax.types import Prompts
 from tests.models import oracle
+from tests.sampling.calls import keywords
 from tests.sampling.plain_loop_independence_test import assert_same, select
 
 # Long enough for three lengths of the cache, and 128 rows for several sizes.
@@ -62,13 +63,13 @@ def at(pace: Pace):
 
 def run(policy, params, prompts, **changes):
     return sampler.sample(
-        policy, params, prompts, **{'key': key(), **SETTINGS, **changes}
+        policy, params, prompts, **keywords({'key': key(), **SETTINGS, **changes})
     )
 
 
 def plain(policy, params, prompts, **changes):
     return plain_loop.sample(
-        policy, params, prompts, **{'key': key(), **SETTINGS, **changes}
+        policy, params, prompts, **keywords({'key': key(), **SETTINGS, **changes})
     )
 
 

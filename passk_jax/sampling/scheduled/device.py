@@ -17,10 +17,11 @@ from jax import numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from passk_jax import sharding
+from passk_jax.config import SamplingOptions
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Cache, Params, Policy
 from passk_jax.sampling import keys
-from passk_jax.sampling.distribution import Settings, choose
+from passk_jax.sampling.distribution import choose
 from passk_jax.sampling.plain_loop import empty_rollouts
 from passk_jax.sampling.scheduled.state import (
     PREFIX_AXES,
@@ -69,8 +70,8 @@ class Static:
     stride: int
 
 
-Weights = tuple[Params, Settings, jax.Array]
-"""Parameters for decoding, settings and stop tokens."""
+Weights = tuple[Params, SamplingOptions, jax.Array]
+"""Parameters for decoding, traced options and stop tokens."""
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -110,7 +111,7 @@ def begin(
 
     Args:
         static: what is static.
-        weights: parameters, settings, stop tokens.
+        weights: parameters, options, stop tokens.
         slots: the problems in the slots.
         waiting: all rollouts that the slots begin with.
         num_prompts, num_rollouts: P and N of what is recorded.
@@ -206,7 +207,7 @@ def _extend(
     hidden: Float[Array, 'G K D'],
 ) -> State:
     """Chooses and records the token after each hidden state; refills ended rows."""
-    params, settings, stop_tokens = weights
+    params, options, stop_tokens = weights
     live = state.rollout >= 0
     with jax.named_scope('choose'):
         logits = policies.logits(static.policy, params, hidden)
@@ -217,7 +218,7 @@ def _extend(
             # Whole rows: choosing looks at all of the vocabulary.
             shard(logits, 'batch', 'rollouts', None),
             keys.position_uniforms(row_keys, state.position),
-            settings,
+            options,
             greedy=static.greedy,
             truncate=static.truncate,
         )

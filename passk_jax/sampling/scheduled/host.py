@@ -81,7 +81,7 @@ def decode(
     # The few numbers of a decision are meant to cross, in a guarded loop too.
     with jax.transfer_guard_host_to_device('allow'):
         params, problems = device.prefill(policy, params, prompts, key)
-        weights = (params, request.settings, request.stop_tokens)
+        weights = (params, request.options, request.stop_tokens)
         N = request.num_rollouts
         run = Decoding(static, pace, weights, problems, work, size, N)
         run.finish(on_ended)

@@ -9,7 +9,7 @@ from passk_jax.models.families.table import FAMILIES, family_of
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf import published
 from passk_jax.models.rope import Rope
-from tests.models.hf import oracle
+from tests.models import oracle
 from tests.models.hf import oracle as hf_oracle
 
 # As published, less the sizes, which are those of the oracle's tiny policy.

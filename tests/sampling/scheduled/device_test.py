@@ -10,8 +10,10 @@ import pytest
 from jax import numpy as jnp
 
 from passk_jax import sharding
+from passk_jax.config import SamplingOptions
 from passk_jax.models import policy as policies
 from passk_jax.sampling import plain_loop
+from passk_jax.sampling.distribution import traced_options
 from passk_jax.sampling.scheduled import device
 from passk_jax.sampling.scheduled.device import Static, StopWhen
 from passk_jax.types import Prompts
@@ -38,7 +40,7 @@ def lowered(policy, *, mesh=None, stride: int = 1):
         shards = sharding.num_shards('batch', P), sharding.num_shards('rollouts', N)
     weights = (
         params,
-        plain_loop.checked_settings(1.0, 1.0, 0, vocab_size=policy.arch.vocab_size),
+        traced_options(SamplingOptions(1.0, 1.0, 0), vocab_size=policy.arch.vocab_size),
         plain_loop.stop_array((), vocab_size=policy.arch.vocab_size),
     )
     state = jax.eval_shape(
@@ -87,6 +89,8 @@ import jax
 from passk_jax.planning import topologies
 (device, *_) = topologies.connect(topologies.parse('v5e:2x2'))
 from passk_jax import sharding
+from passk_jax.config import SamplingOptions
+from passk_jax.sampling.distribution import traced_options
 from tests.models import oracle
 from tests.sampling import decoding_test
 mesh = sharding.make_mesh(data=1, fsdp=1, rollout=1, tensor=1, devices=[device])

@@ -1,0 +1,68 @@
+"""The options of the sampler, declared once for every section and module with them."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from passk_jax.errors import InputError
+
+
+def _option(must: str, holds: Callable[[Any], bool]) -> Any:
+    """A field whose value ``must`` be so, which ``holds`` tests."""
+    return dataclasses.field(metadata={'must': must, 'holds': holds})
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplingOptions:
+    """The distribution that each token is drawn from.
+
+    Training and evaluation have these fields in their own sections, and the sampler,
+    ``plan`` and ``export`` read them from here: a new option is a field of this class,
+    its default in ``configs/base.py``, and its use in ``sampling/distribution.py``.
+
+    Attributes:
+        temperature: divides the logits; 0 takes the most probable token.
+        top_p: keeps the smallest set of most probable tokens that has at least this
+            share of the probability that ``top_k`` left; 1 keeps all.
+        top_k: keeps this many most probable tokens; 0 keeps all.
+    """
+
+    # Beyond these bounds float32 has no T or no 1 / T.
+    temperature: float = _option(
+        'be 0 (greedy) or lie in [1e-30, 1e30]', lambda x: x == 0 or 1e-30 <= x <= 1e30
+    )
+    top_p: float = _option('lie in (0, 1], where 1 is off', lambda x: 0 < x <= 1)
+    top_k: int = _option('not be negative; 0 is off', lambda x: x >= 0)
+
+    @property
+    def options(self) -> 'SamplingOptions':
+        """These fields alone, without those that a section adds."""
+        names = (field.name for field in dataclasses.fields(SamplingOptions))
+        return SamplingOptions(**{name: getattr(self, name) for name in names})
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the most probable token is taken, without randomness."""
+        return self.temperature == 0
+
+    @property
+    def truncates(self) -> bool:
+        """Whether some tokens may be cut from the distribution."""
+        return self.top_p < 1 or self.top_k > 0
+
+
+def check_fields(section: Any, path: str = '') -> None:
+    """Checks the values of a dataclass whose fields say what holds of them.
+
+    Args:
+        section: the dataclass.
+        path: where it lies in the whole configuration, for messages.
+
+    Raises:
+        ValueError: a value for which its field's ``holds`` is false.
+    """
+    for field in dataclasses.fields(section):
+        value = getattr(section, field.name)
+        if field.metadata and not field.metadata['holds'](value):
+            name = f'{path}.{field.name}' if path else field.name
+            raise InputError(f'{name}={value!r} must {field.metadata["must"]}')

@@ -1,0 +1,14 @@
+"""How the tests of both samplers call them."""
+
+import dataclasses
+from typing import Any
+
+from passk_jax.config import SamplingOptions
+
+
+def keywords(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of ``sample``, with its options given one by one, as it takes them."""
+    names = [field.name for field in dataclasses.fields(SamplingOptions)]
+    options = SamplingOptions(**{name: settings[name] for name in names})
+    rest = {name: x for name, x in settings.items() if name not in names}
+    return {**rest, 'options': options}
