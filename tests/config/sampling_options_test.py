@@ -63,8 +63,8 @@ def test_what_needs_another_program_is_said_once(changes, greedy, truncates):
 @pytest.mark.parametrize(
     ('name', 'value', 'words'),
     [
-        ('temperature', -0.1, r'0 \(greedy\) or lie in'),
-        ('temperature', float('nan'), r'0 \(greedy\) or lie in'),
+        ('temperature', -0.1, r'be 0 \(greedy\)'),
+        ('temperature', float('nan'), r'be 0 \(greedy\)'),
         ('top_p', 1.1, r'lie in \(0, 1\]'),
         ('top_k', -1, 'not be negative'),
     ],
