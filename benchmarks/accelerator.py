@@ -23,7 +23,7 @@ from jax import numpy as jnp
 
 from benchmarks.ours import LOSS, OPTIMIZER
 from passk_jax import sharding
-from passk_jax.config import SamplingOptions
+from passk_jax.config import sampling_options
 from passk_jax.learning import learner
 from passk_jax.models import policy as policies
 from passk_jax.models.attention import KeyValues
@@ -31,7 +31,7 @@ from passk_jax.models.policy import Params, Policy
 from passk_jax.models.transformer import Cache, Prefix
 from passk_jax.planning import flops
 from passk_jax.sampling import Purpose, keys, sample, step_key
-from passk_jax.sampling.distribution import choose
+from passk_jax.sampling.distribution import choose, traced_options
 from passk_jax.types import Prompts, Rollouts
 
 DECODE_STEPS = 64
@@ -143,7 +143,7 @@ class Model:
             num_rollouts=batch.rollouts,
             num_tokens=batch.response_tokens + DECODE_STEPS,
         )
-        settings = SamplingOptions(jnp.float32(1), jnp.float32(1), jnp.int32(0))
+        settings = traced_options(sampling_options(), vocab_size=arch.vocab_size)
         key = step_key(seed=0, purpose=Purpose.ROLLOUTS, step=0)
 
         def run(weights: Params, prefix: Prefix, layers: Any, tokens: jax.Array) -> Any:
@@ -271,7 +271,7 @@ class Model:
                 key=step_key(seed=0, purpose=Purpose.ROLLOUTS, step=step),
                 num_rollouts=batch.rollouts,
                 max_response_tokens=batch.response_tokens,
-                options=SamplingOptions(temperature=1.0, top_p=1.0, top_k=0),
+                options=sampling_options(),
                 stop_tokens=(),
             )
             jax.block_until_ready(rollouts)

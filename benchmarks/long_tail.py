@@ -31,7 +31,7 @@ from benchmarks import lengths, ours, sides, worker
 from benchmarks import work as works
 from benchmarks.sides import Side
 from benchmarks.work import Work
-from passk_jax.config import SamplingOptions
+from passk_jax.config import sampling_options
 from passk_jax.models.hf import weights
 from passk_jax.sampling import Purpose, plain_loop, sampler, step_key
 from passk_jax.sampling.scheduled import host
@@ -76,7 +76,7 @@ def act(args: argparse.Namespace) -> None:
                 key=step_key(seed=0, purpose=Purpose.ROLLOUTS, step=0),
                 num_rollouts=work.rollouts,
                 max_response_tokens=min(limit, work.response_tokens),
-                options=SamplingOptions(temperature=1.0, top_p=1.0, top_k=0),
+                options=sampling_options(),
                 stop_tokens=(lengths.STOP,),
                 **(more if args.side == 'schedule' else {}),
             )

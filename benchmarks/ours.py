@@ -32,7 +32,7 @@ from benchmarks import worker
 from benchmarks.work import Work
 from passk_jax import sharding
 from passk_jax.advantages.estimators import make_estimator
-from passk_jax.config import LossConfig, OptimizerConfig, SamplingOptions
+from passk_jax.config import LossConfig, OptimizerConfig, sampling_options
 from passk_jax.learning import learner
 from passk_jax.models import policy as policies
 from passk_jax.models.arch import Arch
@@ -149,7 +149,7 @@ class Ours:
             key=step_key(seed=0, purpose=Purpose.ROLLOUTS, step=step),
             num_rollouts=self.work.rollouts,
             max_response_tokens=self.work.response_tokens,
-            options=SamplingOptions(temperature=1.0, top_p=1.0, top_k=0),
+            options=sampling_options(),
             stop_tokens=(),
         )
 

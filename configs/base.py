@@ -16,7 +16,11 @@ refuses. An experiment imports it and states what differs:
         return config
 """
 
+import dataclasses
+
 from ml_collections import ConfigDict
+
+from passk_jax.config import sampling_options
 
 
 def get_config() -> ConfigDict:
@@ -35,10 +39,9 @@ def get_config() -> ConfigDict:
         {
             'num_rollouts': 32,
             'max_response_tokens': 4096,
-            'temperature': 1.0,
-            # Silent; truncating while training would bias the ratio.
-            'top_p': 1.0,
-            'top_k': 0,
+            # Temperature 1; no truncation, of which the paper says nothing: it would
+            # bias the ratio.
+            **dataclasses.asdict(sampling_options()),
             # Memory only. All rollouts at one time is the fewest steps; set it to what
             # a device has left (see python -m passk_jax.plan) where they do not fit.
             'max_cache_bytes': 0,
@@ -198,9 +201,8 @@ def _eval() -> ConfigDict:
             # 32 for mazes, 8 for every other task.
             'num_responses': 8,
             'batch_size': 32,
-            'temperature': 1.0,
+            **dataclasses.asdict(sampling_options()),
             'top_p': 0.95,
-            'top_k': 0,
             # Not in the paper, which gives no intervals.
             'bootstrap_samples': 1000,
         }

@@ -5,6 +5,7 @@ problem it keeps n, the number of responses, and c, how many are correct: any pa
 with k <= n can be computed from them later, without sampling again.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,22 +62,58 @@ def evaluate(
     return values, rows
 
 
+def _mean_entropies(responses: Responses) -> list[float]:
+    pairs = zip(responses.mean_entropies, responses.lengths, strict=True)
+    return [float(np.average(values, weights=tokens)) for values, tokens in pairs]
+
+
+@dataclasses.dataclass(frozen=True)
+class ProblemMetric:
+    """A row of :data:`PROBLEM_METRICS`.
+
+    Attributes:
+        compute: responses to P problems -> ``[P]`` values, NaN where undefined.
+        over_tokens: the mean over problems weights each by its tokens.
+    """
+
+    compute: Callable[[Responses], Sequence[float] | np.ndarray]
+    over_tokens: bool = False
+
+
+PROBLEM_METRICS: dict[str, ProblemMetric] = {
+    # The distinct share of the wrong answers; undefined where none is wrong.
+    'answer_diversity': ProblemMetric(
+        lambda responses: metrics.answer_diversity(
+            responses.verdicts.parsed, responses.verdicts.correct
+        )
+    ),
+    # In nats; over all tokens, as in training.
+    'entropy': ProblemMetric(_mean_entropies, over_tokens=True),
+    # In tokens, the stop token included.
+    'response_length': ProblemMetric(lambda responses: responses.lengths.mean(axis=1)),
+    # The share that a stop token ended, and not the limit.
+    'stopped': ProblemMetric(lambda responses: responses.stopped.mean(axis=1)),
+}
+"""What an evaluation says of a problem besides (n, c), by name.
+
+A new metric is one function and one row here. Each is kept for every problem, and its
+mean over the problems where it is defined is a metric of the evaluation.
+"""
+
+
 def _records(problems: Sequence[Problem], responses: Responses) -> list[Record]:
-    verdicts = responses.verdicts
-    diversity = metrics.answer_diversity(verdicts.parsed, verdicts.correct)
+    correct = responses.verdicts.correct
+    values = {name: row.compute(responses) for name, row in PROBLEM_METRICS.items()}
     return [
         {
             'problem_id': problem.id,
             'category': problem.category,
-            'n': int(verdicts.correct[p].size),
-            'c': int(verdicts.correct[p].sum()),
-            # Undefined where no response is wrong.
-            'answer_diversity': None if np.isnan(diversity[p]) else diversity[p],
-            'entropy': float(
-                np.average(responses.mean_entropies[p], weights=responses.lengths[p])
-            ),
-            'response_length': float(responses.lengths[p].mean()),
-            'stopped': float(responses.stopped[p].mean()),
+            'n': int(correct[p].size),
+            'c': int(correct[p].sum()),
+            **{
+                name: None if np.isnan(of_problem[p]) else float(of_problem[p])
+                for name, of_problem in values.items()
+            },
         }
         for p, problem in enumerate(problems)
     ]
@@ -89,11 +126,8 @@ def summarize(
 
     Returns:
         ``pass_at_{k}`` with ``_low`` and ``_high`` (95 % bootstrap over problems) for
-        every k = 2^i <= n; ``entropy`` (nats, the mean over all tokens as in
-        training), ``answer_diversity`` (of wrong responses, over the problems that
-        have any), ``response_length`` (tokens),
-        ``stopped`` (share ended by a stop token), and ``{category}/pass_at_{k}`` for
-        the smallest and the largest k.
+        every k = 2^i <= n; ``{category}/pass_at_{k}`` for the smallest and the largest
+        k; and each of :data:`PROBLEM_METRICS` that is defined for any problem.
     """
     n = np.array([row['n'] for row in rows])
     c = np.array([row['c'] for row in rows])
@@ -111,12 +145,13 @@ def summarize(
         for k in (min(by_k), max(by_k)):
             mean = by_k[k][categories == category].mean()
             values[f'{category}/pass_at_{k}'] = float(mean)
-    for name in ('response_length', 'stopped'):
-        values[name] = float(np.mean([row[name] for row in rows]))
-    tokens = [row['n'] * row['response_length'] for row in rows]
-    entropies = [row['entropy'] for row in rows]
-    values['entropy'] = float(np.average(entropies, weights=tokens))
-    diverse = [r['answer_diversity'] for r in rows if r['answer_diversity'] is not None]
-    if diverse:
-        values['answer_diversity'] = float(np.mean(diverse))
+    for name, metric in PROBLEM_METRICS.items():
+        if defined := [row for row in rows if row[name] is not None]:
+            tokens = [row['n'] * row['response_length'] for row in defined]
+            values[name] = float(
+                np.average(
+                    [row[name] for row in defined],
+                    weights=tokens if metric.over_tokens else None,
+                )
+            )
     return values

@@ -174,3 +174,24 @@ def test_more_problems_than_a_split_has_are_an_error():
     setup = tiny.make_setup(tiny.make_config(eval__num_problems=7))
     with pytest.raises(ValueError, match=r'num_problems=7 of the 6 problems'):
         setup.evaluation_batches('validation')
+
+
+def test_a_new_metric_is_one_row_and_is_in_records_and_means(monkeypatch):
+    """Undefined for the first problem of each batch, and weighted by tokens."""
+
+    def length_of_the_longest(responses):
+        longest = responses.lengths.max(axis=1).astype(float)
+        return np.where(np.arange(len(longest)) == 0, np.nan, longest)
+
+    metric = evaluation.ProblemMetric(length_of_the_longest, over_tokens=True)
+    monkeypatch.setitem(evaluation.PROBLEM_METRICS, 'longest', metric)
+    values, rows = evaluate()
+    # Six problems in batches of four.
+    assert [row['longest'] is None for row in rows] == [True] + 3 * [False] + [
+        True,
+        False,
+    ]
+    rows = [row for row in rows if row['longest'] is not None]
+    tokens = [row['n'] * row['response_length'] for row in rows]
+    mean = np.average([row['longest'] for row in rows], weights=tokens)
+    assert values['longest'] == pytest.approx(mean)

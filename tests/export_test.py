@@ -14,7 +14,7 @@ from absl.testing import flagsaver
 from tokenizers import models, pre_tokenizers
 
 from passk_jax import export, sampling
-from passk_jax.config import SamplingOptions
+from passk_jax.config import sampling_options
 from passk_jax.models import policy as policies
 from passk_jax.models.hf import weights
 from passk_jax.runs import checkpoints
@@ -84,7 +84,7 @@ def assert_generates_as_the_run(directory, config, workdir, *, step):
             key=jax.random.key(0),
             num_rollouts=1,
             max_response_tokens=T,
-            options=SamplingOptions(temperature=0.0, top_p=1.0, top_k=0),
+            options=sampling_options(temperature=0.0),
             stop_tokens=setup.stop_tokens,
         )
         turn = [{'role': 'user', 'content': problem.prompt}]

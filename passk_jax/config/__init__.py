@@ -24,7 +24,7 @@ from passk_jax.config.experiment import (
     to_dict,
     to_json,
 )
-from passk_jax.config.sampling_options import SamplingOptions
+from passk_jax.config.sampling_options import SamplingOptions, sampling_options
 
 __all__ = [
     'AdvantageConfig',
@@ -48,6 +48,7 @@ __all__ = [
     'diff',
     'from_config_dict',
     'from_json_dict',
+    'sampling_options',
     'to_dict',
     'to_json',
 ]

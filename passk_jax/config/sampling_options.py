@@ -7,32 +7,38 @@ from typing import Any
 from passk_jax.errors import InputError
 
 
-def _option(must: str, holds: Callable[[Any], bool]) -> Any:
-    """A field whose value ``must`` be so, which ``holds`` tests."""
-    return dataclasses.field(metadata={'must': must, 'holds': holds})
+def _option(off: Any, must: str, holds: Callable[[Any], bool]) -> Any:
+    """A field, its value without effect, and what its values ``must`` be."""
+    return dataclasses.field(metadata={'off': off, 'must': must, 'holds': holds})
 
 
 @dataclasses.dataclass(frozen=True)
 class SamplingOptions:
     """The distribution that each token is drawn from.
 
-    Training and evaluation have these fields in their own sections, and the sampler,
-    ``plan`` and ``export`` read them from here: a new option is a field of this class,
-    its default in ``configs/base.py``, and its use in ``sampling/distribution.py``.
+    Training and evaluation have these fields in their own sections, ``evaluate`` has a
+    flag for each, and the sampler, ``plan`` and ``export`` read them from here. A new
+    option is a field of this class and its use in ``sampling/distribution.py``. A run
+    made before there was an option resumes with the option off.
 
     Attributes:
         temperature: divides the logits; 0 takes the most probable token.
         top_p: keeps the smallest set of most probable tokens that has at least this
             share of the probability that ``top_k`` left; 1 keeps all.
         top_k: keeps this many most probable tokens; 0 keeps all.
+        min_p: keeps the tokens at least this many times as probable as the most
+            probable one; 0 keeps all.
     """
 
     # Beyond these bounds float32 has no T or no 1 / T.
     temperature: float = _option(
-        'be 0 (greedy) or lie in [1e-30, 1e30]', lambda x: x == 0 or 1e-30 <= x <= 1e30
+        1.0,
+        'be 0 (greedy) or lie in [1e-30, 1e30]',
+        lambda x: x == 0 or 1e-30 <= x <= 1e30,
     )
-    top_p: float = _option('lie in (0, 1], where 1 is off', lambda x: 0 < x <= 1)
-    top_k: int = _option('not be negative; 0 is off', lambda x: x >= 0)
+    top_p: float = _option(1.0, 'lie in (0, 1], where 1 is off', lambda x: 0 < x <= 1)
+    top_k: int = _option(0, 'not be negative; 0 is off', lambda x: x >= 0)
+    min_p: float = _option(0.0, 'lie in [0, 1], where 0 is off', lambda x: 0 <= x <= 1)
 
     @property
     def options(self) -> 'SamplingOptions':
@@ -48,7 +54,17 @@ class SamplingOptions:
     @property
     def truncates(self) -> bool:
         """Whether some tokens may be cut from the distribution."""
-        return self.top_p < 1 or self.top_k > 0
+        return self.top_p < 1 or self.top_k > 0 or self.min_p > 0
+
+
+def sampling_options(**changes: Any) -> SamplingOptions:
+    """The options with these values, every other one off.
+
+    >>> sampling_options(top_k=3)
+    SamplingOptions(temperature=1.0, top_p=1.0, top_k=3, min_p=0.0)
+    """
+    off = {f.name: f.metadata['off'] for f in dataclasses.fields(SamplingOptions)}
+    return SamplingOptions(**off | changes)
 
 
 def check_fields(section: Any, path: str = '') -> None:

@@ -1,7 +1,7 @@
-"""The distribution a token is drawn from: temperature, top-k, top-p, one draw a row.
+"""The distribution a token is drawn from, and one draw from it a row.
 
-In the order of Hugging Face and vLLM: temperature first, then top-k, then top-p on
-what top-k left, renormalised. Everything is float32 and finite for any finite logits.
+The options act in Hugging Face's order: temperature, top-k, top-p on what top-k left,
+renormalised, then min-p. All values are float32, and finite for any finite logits.
 """
 
 import dataclasses
@@ -78,7 +78,7 @@ def choose(
         uniforms: in [0, 1), independent.
         options: from :func:`traced_options`.
         greedy: take the most probable token, the first of equals (static).
-        truncate: apply top-k and top-p (static: without them no search is paid).
+        truncate: apply top-k, top-p and min-p (static: without them no search is paid).
     """
     # The maximum goes first: dividing large logits by a small temperature overflows.
     scores = logits - logits.max(axis=-1, keepdims=True)
@@ -108,14 +108,15 @@ def choose(
 def kept_by_truncation(
     scores: Float[Array, '*B V'], options: SamplingOptions
 ) -> Bool[Array, '*B V']:
-    """Which tokens top-k, then top-p, leave; of equal tokens the lower ids go first.
+    """Which tokens top-k, top-p and min-p leave.
 
-    Top-p keeps the smallest set of most probable tokens whose share of what top-k
-    left is at least ``top_p``; at least one token.
+    Of equal tokens, top-k and top-p take the lower ids first. Top-p keeps the smallest
+    set of most probable tokens whose share of what top-k left is at least ``top_p``.
+    Min-p compares with the most probable token, which all three always keep.
 
     Args:
         scores: log-probabilities up to a constant of the row; the largest is 0.
-        options: top-p and top-k.
+        options: top-k, top-p and min-p.
     """
 
     def by_top_k(kept: jax.Array) -> jax.Array:
@@ -130,7 +131,9 @@ def kept_by_truncation(
     # Whichever is off costs nothing, and drops nothing by rounding.
     kept = jnp.ones_like(scores, bool)
     kept = jax.lax.cond(options.top_k > 0, by_top_k, lambda x: x, kept)
-    return jax.lax.cond(options.top_p < 1, by_top_p, lambda x: x, kept)
+    kept = jax.lax.cond(options.top_p < 1, by_top_p, lambda x: x, kept)
+    # The largest score is 0, so a weight is the ratio to the most probable token's.
+    return kept & (jnp.exp(scores) >= options.min_p)
 
 
 def _keep_below(

@@ -9,11 +9,11 @@ import pytest
 from configs import maze_tiny
 from passk_jax import config as config_lib
 from passk_jax.config import EvalConfig, SamplingConfig, SamplingOptions
-from passk_jax.config.sampling_options import check_fields
+from passk_jax.config.sampling_options import check_fields, sampling_options
 from passk_jax.sampling.distribution import traced_options
 
 FIELDS = dataclasses.fields(SamplingOptions)
-OPTIONS = SamplingOptions(temperature=0.5, top_p=0.9, top_k=7)
+OPTIONS = sampling_options(temperature=0.5, top_p=0.9, top_k=7)
 
 
 def test_training_and_evaluation_have_every_option_with_its_range():
@@ -29,7 +29,7 @@ def test_the_options_of_a_section_are_its_own():
     config = config_lib.from_config_dict(config)
     assert config.eval.options == OPTIONS
     assert type(config.eval.options) is SamplingOptions
-    assert config.sampling.options == SamplingOptions(1.0, 1.0, 0)
+    assert config.sampling.options == sampling_options()
     again = config_lib.from_json_dict(json.loads(config_lib.to_json(config)))
     assert again == config
 
@@ -37,7 +37,7 @@ def test_the_options_of_a_section_are_its_own():
 def test_every_option_is_traced_and_another_value_is_no_other_program():
     leaves = jax.tree.leaves(traced_options(OPTIONS, vocab_size=12))
     assert len(leaves) == len(FIELDS)
-    assert [x.item() for x in leaves] == pytest.approx([0.5, 0.9, 7])
+    assert [x.item() for x in leaves] == pytest.approx([0.5, 0.9, 7, 0])
     seen = []
     program = jax.jit(lambda options: seen.append(options) or options.top_p)
     for top_p in (0.2, 0.7):
@@ -53,6 +53,7 @@ def test_every_option_is_traced_and_another_value_is_no_other_program():
         ({'top_p': 1.0, 'top_k': 0}, False, False),
         ({'top_p': 1.0}, False, True),
         ({'top_k': 0}, False, True),
+        ({'top_p': 1.0, 'top_k': 0, 'min_p': 0.1}, False, True),
     ],
 )
 def test_what_needs_another_program_is_said_once(changes, greedy, truncates):
@@ -67,6 +68,7 @@ def test_what_needs_another_program_is_said_once(changes, greedy, truncates):
         ('temperature', float('nan'), r'be 0 \(greedy\)'),
         ('top_p', 1.1, r'lie in \(0, 1\]'),
         ('top_k', -1, 'not be negative'),
+        ('min_p', 1.5, r'lie in \[0, 1\]'),
     ],
 )
 def test_a_value_out_of_range_names_where_it_stands(name, value, words):

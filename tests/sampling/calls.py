@@ -3,12 +3,12 @@
 import dataclasses
 from typing import Any
 
-from passk_jax.config import SamplingOptions
+from passk_jax.config import SamplingOptions, sampling_options
 
 
 def keywords(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings of ``sample``, with its options given one by one, as it takes them."""
     names = [field.name for field in dataclasses.fields(SamplingOptions)]
-    options = SamplingOptions(**{name: settings[name] for name in names})
+    options = sampling_options(**{n: settings[n] for n in names if n in settings})
     rest = {name: x for name, x in settings.items() if name not in names}
     return {**rest, 'options': options}

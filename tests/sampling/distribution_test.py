@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jax import numpy as jnp
 
-from passk_jax.config import SamplingOptions
+from passk_jax.config import sampling_options
 from passk_jax.sampling.distribution import (
     choose,
     draw,
@@ -18,12 +18,9 @@ from tests.sampling import oracle
 LARGEST_UNIFORM = np.float32(1 - 2**-24)
 
 
-def settings(*, temperature=1.0, top_p=1.0, top_k=0):
-    return SamplingOptions(
-        temperature=jnp.float32(temperature),
-        top_p=jnp.float32(top_p),
-        top_k=jnp.int32(top_k),
-    )
+def settings(**options):
+    # Only min() with the vocabulary's size, which no test here needs.
+    return traced_options(sampling_options(**options), vocab_size=2**31 - 1)
 
 
 def random_logits(*shape, seed=0, scale=3.0):
@@ -156,13 +153,33 @@ def test_every_token_of_a_large_vocabularys_tail_is_drawn(tail):
     assert abs(np.mean(tokens) / 150_000 - 0.5) < 5 / np.sqrt(12 * 4000)
 
 
+def test_min_p_keeps_what_is_probable_enough_beside_the_best():
+    logits = np.log([[0.5, 0.3, 0.15, 0.05]])
+    assert kept(logits, min_p=0.25)[0].tolist() == [True, True, True, False]
+    assert kept(logits, min_p=0.4)[0].tolist() == [True, True, False, False]
+    # The best alone, and of equals all.
+    assert kept(logits, min_p=1.0)[0].tolist() == [True, False, False, False]
+    assert kept(np.zeros((1, 4)), min_p=1.0).all()
+    # What top-k left, and beside the same best token.
+    assert kept(logits, min_p=0.25, top_k=2)[0].tolist() == [True, True, False, False]
+    assert kept(logits, min_p=0.25, top_p=0.4)[0].tolist() == [True] + 3 * [False]
+
+
 @pytest.mark.parametrize(
-    ('temperature', 'top_p', 'top_k'),
-    [(1.0, 1.0, 0), (0.7, 1.0, 0), (1.0, 0.95, 0), (1.3, 1.0, 3), (0.7, 0.9, 5)],
+    ('temperature', 'top_p', 'top_k', 'min_p'),
+    [
+        (1.0, 1.0, 0, 0.0),
+        (0.7, 1.0, 0, 0.0),
+        (1.0, 0.95, 0, 0.0),
+        (1.3, 1.0, 3, 0.0),
+        (0.7, 0.9, 5, 0.0),
+        (1.3, 1.0, 0, 0.2),
+        (0.7, 0.9, 5, 0.1),
+    ],
 )
-def test_figures_equal_the_float64_ones(temperature, top_p, top_k):
+def test_figures_equal_the_float64_ones(temperature, top_p, top_k, min_p):
     logits = random_logits(400, 12)
-    truncate = top_p < 1 or top_k > 0
+    truncate = top_p < 1 or top_k > 0 or min_p > 0
     choice = run(
         logits,
         uniforms(400),
@@ -170,6 +187,7 @@ def test_figures_equal_the_float64_ones(temperature, top_p, top_k):
         temperature=temperature,
         top_p=top_p,
         top_k=top_k,
+        min_p=min_p,
     )
     expected = oracle.figures(
         logits,
@@ -177,6 +195,7 @@ def test_figures_equal_the_float64_ones(temperature, top_p, top_k):
         temperature=temperature,
         top_p=top_p,
         top_k=top_k,
+        min_p=min_p,
     )
     np.testing.assert_allclose(choice.sampler_log_probs, expected.sampler, atol=2e-6)
     np.testing.assert_allclose(

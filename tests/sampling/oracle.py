@@ -20,7 +20,12 @@ def softmax(logits: np.ndarray, *, temperature: float) -> np.ndarray:
 
 
 def kept_tokens(
-    logits: np.ndarray, *, top_p: float, top_k: int, temperature: float = 1.0
+    logits: np.ndarray,
+    *,
+    top_p: float,
+    top_k: int,
+    temperature: float = 1.0,
+    min_p: float = 0.0,
 ) -> np.ndarray:
     """Row by row: sort, cut at k, renormalise, cut where the sum reaches p."""
     kept = np.zeros(logits.shape, bool)
@@ -35,15 +40,16 @@ def kept_tokens(
                 break
             kept[(*row, token)] = True
             total += part
+        kept[row] &= probs >= min_p * probs.max()
     return kept
 
 
 def distribution(
-    logits: np.ndarray, *, temperature: float, top_p: float, top_k: int
+    logits: np.ndarray, *, temperature: float, **truncation: float
 ) -> np.ndarray:
-    """Probabilities after temperature, top-k and top-p."""
+    """Probabilities after temperature, top-k, top-p and min-p."""
     probs = softmax(logits, temperature=temperature)
-    kept = kept_tokens(logits, top_p=top_p, top_k=top_k, temperature=temperature)
+    kept = kept_tokens(logits, temperature=temperature, **truncation)
     probs = np.where(kept, probs, 0)
     return probs / probs.sum(axis=-1, keepdims=True)
 
@@ -53,11 +59,10 @@ def figures(
     tokens: np.ndarray,
     *,
     temperature: float,
-    top_p: float,
-    top_k: int,
+    **truncation: float,
 ) -> Figures:
     whole = softmax(logits, temperature=temperature)
-    cut = distribution(logits, temperature=temperature, top_p=top_p, top_k=top_k)
+    cut = distribution(logits, temperature=temperature, **truncation)
 
     def of_tokens(probs: np.ndarray) -> np.ndarray:
         return np.log(np.take_along_axis(probs, tokens[..., None], -1)[..., 0])

@@ -9,7 +9,7 @@ import pytest
 from jax import numpy as jnp
 
 from passk_jax import sharding
-from passk_jax.config import SamplingOptions
+from passk_jax.config import sampling_options
 from passk_jax.models import policy as policies
 from passk_jax.sampling import Purpose, sample, step_key
 from passk_jax.sampling import plain_loop as sampler_module
@@ -255,7 +255,7 @@ def compiled(policy, params, prompts, *, num_rollouts, max_response_tokens):
         params,
         prompts,
         rollout_key(),
-        traced_options(SamplingOptions(1.0, 1.0, 0), vocab_size=12),
+        traced_options(sampling_options(), vocab_size=12),
         np.full(8, -1, np.int32),
         num_rollouts=num_rollouts,
         max_response_tokens=max_response_tokens,

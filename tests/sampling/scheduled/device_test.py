@@ -10,7 +10,7 @@ import pytest
 from jax import numpy as jnp
 
 from passk_jax import sharding
-from passk_jax.config import SamplingOptions
+from passk_jax.config import sampling_options
 from passk_jax.models import policy as policies
 from passk_jax.sampling import plain_loop
 from passk_jax.sampling.distribution import traced_options
@@ -40,7 +40,7 @@ def lowered(policy, *, mesh=None, stride: int = 1):
         shards = sharding.num_shards('batch', P), sharding.num_shards('rollouts', N)
     weights = (
         params,
-        traced_options(SamplingOptions(1.0, 1.0, 0), vocab_size=policy.arch.vocab_size),
+        traced_options(sampling_options(), vocab_size=policy.arch.vocab_size),
         plain_loop.stop_array((), vocab_size=policy.arch.vocab_size),
     )
     state = jax.eval_shape(
@@ -89,7 +89,7 @@ import jax
 from passk_jax.planning import topologies
 (device, *_) = topologies.connect(topologies.parse('v5e:2x2'))
 from passk_jax import sharding
-from passk_jax.config import SamplingOptions
+from passk_jax.config import sampling_options
 from passk_jax.sampling.distribution import traced_options
 from tests.models import oracle
 from tests.sampling import decoding_test
