@@ -12,6 +12,7 @@ from passk_jax.sampling.distribution import (
     choose,
     draw,
     kept_by_truncation,
+    traced_options,
 )
 from tests.sampling import oracle
 
