@@ -22,7 +22,8 @@ from passk_jax.models.arch import Arch
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.policy import Policy
 from passk_jax.sampling import sampler
-from passk_jax.tasks import make_task
+from passk_jax.tasks import make_task, require
+from passk_jax.tasks.abilities import Alphabet, LengthCheck
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +58,8 @@ def make_setup(config: ExperimentConfig) -> Setup:
         ValueError: from whichever of them the configuration does not fit.
     """
     task = make_task(config.task.name, config.task.params)
-    task.check_answerable(config.sampling.max_response_tokens)
+    if isinstance(task, LengthCheck):
+        task.check_answerable(config.sampling.max_response_tokens)
     tokenizer, stop_tokens = _tokenizer(config, task)
     check_positions(config)
     mesh = sharding.make_mesh(**dataclasses.asdict(config.mesh))
@@ -109,7 +111,8 @@ def _warn_of_whole_batches(config: ExperimentConfig, mesh: Mesh) -> None:
 def _tokenizer(config: ExperimentConfig, task: Any) -> tuple[Any, tuple[int, ...]]:
     kind = config.model.tokenizer
     if kind == 'characters':
-        tokenizer = tokenizers.character_tokenizer(task.alphabet)
+        able = require(task, Alphabet, needed_by="model.tokenizer='characters'")
+        tokenizer = tokenizers.character_tokenizer(able.alphabet)
         return tokenizer, tokenizers.stop_token_ids(tokenizer)
     source = config.model.source if kind == 'source' else kind
     tokenizer = tokenizers.load_tokenizer(source)

@@ -47,6 +47,8 @@ def test_each_line_comes_back_with_its_verdict(tmp_path):
         (b'[1]', 'not an object'),
         (b'{"response": "R"}', "no field 'problem'"),
         (b'{"problem": "S.E"}', "no field 'response'"),
+        (b'{"problem": 3, "response": "R"}', "'problem' is not text or an object"),
+        (b'{"problem": {}, "response": "R"}', 'a maze is given as text'),
         (b'{"problem": "S.E", "response": 3}', "field 'response' is not text"),
         (b'{"problem": "S..", "response": "R"}', 'malformed maze: no E'),
         (b'\xff', 'utf-8'),
@@ -79,7 +81,7 @@ def test_an_empty_input_gives_an_empty_output(tmp_path):
 
 def test_scores_are_those_of_the_task():
     line = json.dumps({'problem': _MAZE, 'response': 'R'}).encode()
-    [(result, malformed)] = score.score_lines([line], task=tasks.TASKS['maze'])
+    [(result, malformed)] = score.score_lines([line], task=tasks.task_class('maze'))
     assert not malformed
     assert result['error'] == 'ended at . not E'
 
@@ -146,7 +148,7 @@ def test_the_command_says_which_input_is_missing(tmp_path):
 
 def test_a_malformed_object_keeps_what_names_it():
     line = json.dumps({'problem': 'SS', 'response': 'R', 'id': 7}).encode()
-    [(result, malformed)] = score.score_lines([line], task=tasks.TASKS['maze'])
+    [(result, malformed)] = score.score_lines([line], task=tasks.task_class('maze'))
     assert malformed
     assert result['id'] == 7
     assert result['problem'] == 'SS'

@@ -24,6 +24,8 @@ from passk_jax.models.policy import Params
 from passk_jax.rollouts.sample_and_verify import place
 from passk_jax.runs.progress import Progress
 from passk_jax.setup import Setup
+from passk_jax.tasks import require
+from passk_jax.tasks.abilities import Demonstrations
 from passk_jax.types import Problem, Prompts
 
 
@@ -37,14 +39,13 @@ def demonstrate(
         how many were dropped (length 0) for being longer than a response may be.
     """
     warm_start = setup.config.init.warm_start
+    task = require(setup.task, Demonstrations, needed_by="init.kind='warm_start'")
     limit = setup.config.sampling.max_response_tokens
     tokens = np.zeros((len(problems), 1, limit), np.int32)
     lengths = np.zeros((len(problems), 1), np.int32)
     for row, problem in enumerate(problems):
         rng = np.random.default_rng((setup.config.seed, problem.id))
-        text = setup.task.demonstration(
-            problem, kind=warm_start.demonstrations, rng=rng
-        )
+        text = task.demonstration(problem, kind=warm_start.demonstrations, rng=rng)
         ids = setup.tokenizer.encode(text, add_special_tokens=False)
         ids = [*ids, setup.stop_tokens[0]]
         if len(ids) <= limit:
