@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from passk_jax import score, tasks
+from tests.tasks.toy import LastDigit
 
 _MAZE = '*****\n*S.E*\n*****\n'
 
@@ -84,6 +85,26 @@ def test_scores_are_those_of_the_task():
     [(result, malformed)] = score.score_lines([line], task=tasks.task_class('maze'))
     assert not malformed
     assert result['error'] == 'ended at . not E'
+
+
+class Numbers(LastDigit):
+    """A task whose problems are records."""
+
+    @staticmethod
+    def parse_problem(record):
+        if not isinstance(record, dict):
+            raise ValueError('not a record')
+        return LastDigit.parse_problem(record['number'])
+
+
+def test_a_problem_may_be_the_record_of_a_benchmark():
+    record = {'problem': {'number': '13', 'source': 'a book'}, 'response': 'so 3'}
+    text = record | {'problem': '13'}
+    lines = [json.dumps(each).encode() for each in (record, text)]
+    (first, _), (second, malformed) = score.score_lines(lines, task=Numbers)
+    assert first == record | {'correct': True, 'parsed': 'so 3', 'error': None}
+    assert malformed
+    assert second['error'] == 'not a record'
 
 
 def test_files_that_cannot_be_used_are_named(tmp_path):
