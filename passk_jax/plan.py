@@ -34,7 +34,8 @@ from passk_jax.planning import fits, programs, summary, table, topologies
 from passk_jax.planning.analysis import analyse
 from passk_jax.planning.programs import Builder
 from passk_jax.planning.topologies import Topology
-from passk_jax.tasks import make_task
+from passk_jax.tasks import make_task, require
+from passk_jax.tasks.abilities import Alphabet
 
 _TOPOLOGY = flags.DEFINE_string(
     'topology', None, 'Chips: v5p:4x4x4, v5e:16x16, v6e:8x8, cpu:8, gpu:h100x8.'
@@ -133,7 +134,8 @@ def _vocab_size(config: ExperimentConfig) -> int:
         return 0
     if config.model.tokenizer == 'characters':
         task = make_task(config.task.name, config.task.params)
-        return len(tokenizers.character_tokenizer(task.alphabet))
+        able = require(task, Alphabet, needed_by="model.tokenizer='characters'")
+        return len(tokenizers.character_tokenizer(able.alphabet))
     return len(tokenizers.load_tokenizer(config.model.tokenizer))
 
 

@@ -2,18 +2,18 @@
 
     python -m passk_jax.score --task=maze --input=in.jsonl --output=out.jsonl
 
-Each line of the input is an object ``{"problem": <text>, "response": <text>}``; for a
-maze the problem is its rows. The same line of the output is that object with
+Each line of the input is an object ``{"problem": <problem>, "response": <text>}``. The
+problem is text (for a maze, its rows) or an object, the benchmark's own record. The
+same line of the output is that object with these fields added or replaced:
 
     "correct"  true or false
-    "parsed"   the answer read from the response, "" where there was none
+    "parsed"   the answer read from the response, "" if there is none
     "error"    null, or why the response is not correct
 
-(replacing fields of these names). Whatever a line is, it has a line in the output: a
-malformed one gives ``{"line": 3, "correct": false, "parsed": "", "error": <reason>}``
-beside whatever fields it has, is reported with its number on stderr, and makes the exit
-status 1. A file that cannot be read or written makes it 2. The output appears at the
-end, whole, or not at all. No device is used.
+Every line of the input has its line in the output. A malformed line keeps its fields
+and gets ``"line": <number>, "correct": false, "parsed": "", "error": <reason>``. The
+command also reports it on stderr and exits with 1. It exits with 2 if it cannot read or
+write a file. It writes the output at the end, whole or not at all, and uses no device.
 """
 
 import json
@@ -59,7 +59,7 @@ def score_file(name: str, *, input_path: str, output_path: str) -> int:
 
     Raises:
         ValueError: an unknown task; a file that cannot be read or written, found
-            before anything is scored.
+            before the first verdict.
     """
     task = tasks.task_class(name)
     try:
@@ -68,7 +68,7 @@ def score_file(name: str, *, input_path: str, output_path: str) -> int:
         raise InputError(f'input {input_path!r} cannot be read: {e.strerror}') from e
     _check_writable(pathlib.Path(output_path))
     lines = content.split(b'\n')
-    if not lines[-1]:  # What follows the last line break is no line.
+    if not lines[-1]:  # Nothing follows the last line break.
         lines.pop()
     results, num_malformed = [], 0
     for number, (result, malformed) in enumerate(score_lines(lines, task=task), 1):
@@ -96,11 +96,12 @@ def _parse(line: bytes) -> dict[str, Any]:
 
 
 def _score(record: dict[str, Any], task: type[tasks.Task]) -> dict[str, Any]:
-    for field in ('problem', 'response'):
+    for field, kinds in (('problem', (str, dict)), ('response', (str,))):
         if field not in record:
             raise InputError(f'no field {field!r}')
-        if not isinstance(record[field], str):
-            raise InputError(f'field {field!r} is not text')
+        if not isinstance(record[field], kinds):
+            wanted = 'text' if len(kinds) == 1 else 'text or an object'
+            raise InputError(f'field {field!r} is not {wanted}')
     verdict = task.verdict(task.parse_problem(record['problem']), record['response'])
     return record | {
         'correct': verdict.correct,
@@ -110,7 +111,7 @@ def _score(record: dict[str, Any], task: type[tasks.Task]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> None:
-    """Python would read NaN and Infinity, and write them, though they are no JSON."""
+    """Refuses NaN and Infinity, which Python reads and writes but JSON lacks."""
     raise InputError(f'not JSON: {name}')
 
 

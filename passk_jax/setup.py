@@ -25,7 +25,7 @@ from passk_jax.data import (
 )
 from passk_jax.errors import InputError
 from passk_jax.initial.params import initial_params
-from passk_jax.initial.warm_start import Demonstrations
+from passk_jax.initial.warm_start import WarmStartData
 from passk_jax.models import attention_kernels
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
@@ -35,7 +35,8 @@ from passk_jax.models.policy import Params, Policy
 from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.rollouts.sample_and_verify import Sampled, sample
 from passk_jax.sampling import Purpose, sampler
-from passk_jax.tasks import Task, make_task
+from passk_jax.tasks import Task, make_task, require
+from passk_jax.tasks.abilities import Alphabet, LengthCheck
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,9 +91,9 @@ class Setup:
             overlong=data.overlong,
         )
 
-    def demonstrations(self) -> Demonstrations:
+    def demonstrations(self) -> WarmStartData:
         """What a warm start learns from."""
-        return Demonstrations(
+        return WarmStartData(
             task=self.task,
             tokenizer=self.tokenizer,
             stop_token=self.stop_tokens[0],
@@ -143,7 +144,8 @@ def make_setup(config: ExperimentConfig) -> Setup:
         ValueError: from whichever of them the configuration does not fit.
     """
     task = make_task(config.task.name, config.task.params)
-    task.check_answerable(config.sampling.max_response_tokens)
+    if isinstance(task, LengthCheck):
+        task.check_answerable(config.sampling.max_response_tokens)
     tokenizer, stop_tokens = _tokenizer(config, task)
     check_positions(config)
     mesh = sharding.make_mesh(**dataclasses.asdict(config.mesh))
@@ -197,7 +199,8 @@ def _tokenizer(
 ) -> tuple[Tokenizer, tuple[int, ...]]:
     kind = config.model.tokenizer
     if kind == 'characters':
-        tokenizer = tokenizers.character_tokenizer(task.alphabet)
+        able = require(task, Alphabet, needed_by="model.tokenizer='characters'")
+        tokenizer = tokenizers.character_tokenizer(able.alphabet)
         return tokenizer, tokenizers.stop_token_ids(tokenizer)
     source = config.model.source if kind == 'source' else kind
     tokenizer = tokenizers.load_tokenizer(source)

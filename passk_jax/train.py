@@ -39,7 +39,8 @@ from passk_jax.runs.directory import prepare_workdir
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.sampling import Purpose
 from passk_jax.setup import Setup, make_setup
-from passk_jax.tasks import make_task
+from passk_jax.tasks import make_task, require
+from passk_jax.tasks.abilities import Demonstrations
 from passk_jax.types import Rollouts
 
 
@@ -299,11 +300,13 @@ def check_names(config: ExperimentConfig) -> None:
     for split in splits_due(config, 0):
         if split not in task.splits:
             raise InputError(f'{split=} to evaluate is none of {list(task.splits)}')
-    demonstrations = config.init.warm_start.demonstrations
-    if config.init.kind == 'warm_start' and demonstrations not in task.demonstrations:
-        raise InputError(
-            f'init.warm_start.{demonstrations=} is none of {list(task.demonstrations)}'
-        )
+    if config.init.kind == 'warm_start':
+        able = require(task, Demonstrations, needed_by="init.kind='warm_start'")
+        demonstrations = config.init.warm_start.demonstrations
+        if demonstrations not in (kinds := able.demonstrations):
+            raise InputError(
+                f'init.warm_start.{demonstrations=} is none of {list(kinds)}'
+            )
     if config.model.family and config.model.family not in FAMILIES:
         raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
 

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from passk_jax import score, tasks
+from tests.tasks.toy import LastDigit
 
 _MAZE = '*****\n*S.E*\n*****\n'
 
@@ -47,6 +48,8 @@ def test_each_line_comes_back_with_its_verdict(tmp_path):
         (b'[1]', 'not an object'),
         (b'{"response": "R"}', "no field 'problem'"),
         (b'{"problem": "S.E"}', "no field 'response'"),
+        (b'{"problem": 3, "response": "R"}', "'problem' is not text or an object"),
+        (b'{"problem": {}, "response": "R"}', 'a maze is given as text'),
         (b'{"problem": "S.E", "response": 3}', "field 'response' is not text"),
         (b'{"problem": "S..", "response": "R"}', 'malformed maze: no E'),
         (b'\xff', 'utf-8'),
@@ -79,9 +82,29 @@ def test_an_empty_input_gives_an_empty_output(tmp_path):
 
 def test_scores_are_those_of_the_task():
     line = json.dumps({'problem': _MAZE, 'response': 'R'}).encode()
-    [(result, malformed)] = score.score_lines([line], task=tasks.TASKS['maze'])
+    [(result, malformed)] = score.score_lines([line], task=tasks.task_class('maze'))
     assert not malformed
     assert result['error'] == 'ended at . not E'
+
+
+class Numbers(LastDigit):
+    """A task whose problems are records."""
+
+    @staticmethod
+    def parse_problem(record):
+        if not isinstance(record, dict):
+            raise ValueError('not a record')
+        return LastDigit.parse_problem(record['number'])
+
+
+def test_a_problem_may_be_the_record_of_a_benchmark():
+    record = {'problem': {'number': '13', 'source': 'a book'}, 'response': 'so 3'}
+    text = record | {'problem': '13'}
+    lines = [json.dumps(each).encode() for each in (record, text)]
+    (first, _), (second, malformed) = score.score_lines(lines, task=Numbers)
+    assert first == record | {'correct': True, 'parsed': 'so 3', 'error': None}
+    assert malformed
+    assert second['error'] == 'not a record'
 
 
 def test_files_that_cannot_be_used_are_named(tmp_path):
@@ -146,7 +169,7 @@ def test_the_command_says_which_input_is_missing(tmp_path):
 
 def test_a_malformed_object_keeps_what_names_it():
     line = json.dumps({'problem': 'SS', 'response': 'R', 'id': 7}).encode()
-    [(result, malformed)] = score.score_lines([line], task=tasks.TASKS['maze'])
+    [(result, malformed)] = score.score_lines([line], task=tasks.task_class('maze'))
     assert malformed
     assert result['id'] == 7
     assert result['problem'] == 'SS'

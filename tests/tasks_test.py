@@ -1,9 +1,109 @@
+"""What holds for every task of ``TASKS``, and for the toy, which overrides nothing."""
+
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from passk_jax import tasks
+from passk_jax.tasks.task import NoParams
+from tests.tasks.toy import LastDigit
+
+# Parameters that make a few problems in every split; a task without any has no row.
+SMALL = {
+    'maze': {
+        'generator': 'percolation',
+        'wall_probability': 0.35,
+        'min_path': 1,
+        'max_path': 8,
+        'train_sizes': (3, 4),
+        'train_counts': (6, 6),
+        'validation_sizes': (4,),
+        'validation_counts': (5,),
+        'test_sizes': (3,),
+        'test_counts': (4,),
+        'seed': 0,
+        'prompt': 'bare',
+    },
+}
+
+# No response and no record may raise anything but what the protocol says.
+MALFORMED = (
+    '', ' ', '\n', '\x00', '\ud800', 'é→𝔸', '-0', 'nan', '1e999', '9' * 10_000,
+    '[' * 10_000, '{"a": ', 'boxed', r'\boxed{', r'\boxed{}', r'\boxed{{x}',
+    '</answer>', '<answer>', '<answer></answer>', r'\frac{1}{0}', '((', '1/0', 'RRDD',
+    'x' * 20_000,
+)  # fmt: skip
+
+
+@pytest.fixture(params=[*tasks.TASKS, LastDigit.name])
+def task(request, monkeypatch):
+    monkeypatch.setitem(tasks.TASKS, LastDigit.name, 'tests.tasks.toy:LastDigit')
+    cls = tasks.task_class(request.param)
+    assert (request.param in SMALL) == (cls.Params is not NoParams)
+    return tasks.make_task(request.param, SMALL.get(request.param, {}))
+
+
+@pytest.fixture
+def splits(task, tmp_path):
+    """Some problems of every split."""
+    return {s: task.source(s, data_dir=str(tmp_path))[:20] for s in task.splits}
+
+
+def test_a_task_is_listed_under_its_own_name(task):
+    assert isinstance(task, tasks.task_class(task.name))
+
+
+def test_problems_are_complete(task, splits, tmp_path):
+    assert 'train' in splits
+    for split, problems in splits.items():
+        assert len(problems) > 0
+        ids = [problem.id for problem in problems]
+        assert len(set(ids)) == len(ids)
+        assert all(0 <= each < 2**31 for each in ids)
+        for problem in problems:
+            assert problem.prompt.strip()
+            assert problem.category.strip()
+        again = task.source(split, data_dir=str(tmp_path))
+        assert list(again[: len(problems)]) == list(problems)
+
+
+def test_splits_do_not_overlap(splits):
+    prompts = [problem.prompt for each in splits.values() for problem in each]
+    assert len(set(prompts)) == len(prompts)
+
+
+def test_no_response_makes_a_verdict_raise(task, splits):
+    for problem in splits['train'][:2]:
+        for response in MALFORMED:
+            verdict = task.verdict(problem, response)
+            assert isinstance(verdict.correct, bool)
+            assert isinstance(verdict.parsed, str)
+            assert bool(verdict.error) != verdict.correct
+
+
+def test_the_verdicts_of_a_batch_are_those_of_its_responses(task, splits):
+    problems = [problem for each in splits.values() for problem in each[:3]]
+    verdicts = task.verify(problems, [MALFORMED for _ in problems])
+    shape = len(problems), len(MALFORMED)
+    assert (verdicts.rewards.shape, verdicts.rewards.dtype) == (shape, np.float32)
+    assert (verdicts.correct.shape, verdicts.correct.dtype) == (shape, bool)
+    assert np.isfinite(verdicts.rewards).all()
+    for p, problem in enumerate(problems):
+        for n, response in enumerate(MALFORMED):
+            one = task.verdict(problem, response)
+            assert verdicts.correct[p, n] == one.correct
+            assert verdicts.parsed[p][n] == one.parsed
+
+
+def test_a_record_that_cannot_be_read_is_a_value_error(task):
+    for record in (*MALFORMED, {}, {'problem': 1}, {'maze': 'S.E'}):
+        try:
+            problem = task.parse_problem(record)
+        except ValueError:
+            continue
+        assert problem.prompt
 
 
 def test_an_unknown_task_names_the_choices():
@@ -11,25 +111,21 @@ def test_an_unknown_task_names_the_choices():
         tasks.make_task('mazes', {})
 
 
-def test_a_task_is_listed_under_its_own_name():
-    assert all(task.name == name for name, task in tasks.TASKS.items())
-
-
 def test_tasks_start_no_jax_backend_and_never_import_tensorflow(tmp_path):
-    script = """
+    script = f"""
 import sys
 import jax
 from passk_jax import tasks
-from passk_jax.verifiers import extract, maze, maze_vectorized
-params = dict(generator='wilson', wall_probability=0.0, min_path=0, max_path=0,
-              train_sizes=[7], train_counts=[5], validation_sizes=[],
-              validation_counts=[], test_sizes=[], test_counts=[], seed=0,
-              prompt='bare')
-task = tasks.make_task('maze', params)
+from passk_jax.verifiers import extract
+assert not any(name.startswith('passk_jax.tasks.maze') for name in sys.modules)
+task = tasks.make_task('maze', {SMALL['maze']!r})
+assert not task.verdict(task.parse_problem('S.E'), 'U').correct
+assert tasks.drawing_of('maze') is task.draw
+assert 'tensorflow_datasets' not in sys.modules
 source = task.source('train', data_dir=sys.argv[1])
 assert not task.verdict(source[0], 'U').correct
-assert jax._src.xla_bridge._backends == {}, jax._src.xla_bridge._backends
-assert not {'tensorflow', 'torch'} & sys.modules.keys()
+assert jax._src.xla_bridge._backends == {{}}, jax._src.xla_bridge._backends
+assert not {{'tensorflow', 'torch'}} & sys.modules.keys()
 """
     command = [sys.executable, '-c', script, str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

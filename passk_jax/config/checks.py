@@ -119,7 +119,8 @@ def build(cls: type, values: Any, path: str = '') -> Any:
 
     Args:
         cls: a dataclass whose fields are dataclasses, ``bool``, ``int``, ``float``
-            (an int will do), ``str`` or ``Mapping[str, Any]``.
+            (an int will do), ``str``, ``Mapping[str, Any]`` or ``tuple`` of one of
+            them and an ellipsis (a list will do).
         values: the mapping.
         path: where the mapping lies in the whole, for messages.
 
@@ -325,6 +326,13 @@ def _value(kind: Any, value: Any, path: str, known: list[str]) -> Any:
         if not isinstance(value, Mapping):
             raise InputError(f'{path}={value!r} must be a section')
         return {k: _parameter(v, f'{path}.{k}') for k, v in value.items()}
+    if typing.get_origin(kind) is tuple:
+        if not isinstance(value, tuple | list):
+            raise InputError(f'{path}={value!r} must be a tuple')
+        item = typing.get_args(kind)[0]
+        return tuple(
+            _value(item, v, f'{path}[{i}]', known) for i, v in enumerate(value)
+        )
     accepted = (int, float) if kind is float else kind
     if not isinstance(value, accepted) or (isinstance(value, bool) != (kind is bool)):
         raise InputError(

@@ -18,7 +18,7 @@ from jax.sharding import Mesh
 from passk_jax import hosts, sampling
 from passk_jax.config import InitConfig, ModelConfig, TaskConfig
 from passk_jax.files import atomic_write_text
-from passk_jax.initial.warm_start import Demonstrations, warm_start
+from passk_jax.initial.warm_start import WarmStartData, warm_start
 from passk_jax.models import policy as policies
 from passk_jax.models.hf import weights
 from passk_jax.models.policy import Params, Policy
@@ -43,7 +43,7 @@ def initial_params(
     init: InitConfig,
     model: ModelConfig,
     task: TaskConfig,
-    demonstrations: Demonstrations,
+    demonstrations: WarmStartData,
     stop: Callable[[], bool],
 ) -> Params | None:
     """Parameters before step 0, on the mesh, as ``init`` says.
@@ -97,7 +97,7 @@ def random_params(policy: Policy, mesh: Mesh, *, seed: int) -> Params:
 
 
 def _fingerprint(
-    model: ModelConfig, task: TaskConfig, demonstrations: Demonstrations
+    model: ModelConfig, task: TaskConfig, demonstrations: WarmStartData
 ) -> Mapping[str, Any]:
     """Everything that decides the values of a warm start."""
     fields = dataclasses.asdict(model)

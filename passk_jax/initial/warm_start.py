@@ -29,12 +29,13 @@ from passk_jax.models.policy import Params, Policy
 from passk_jax.models.tokenizer import Tokenizer, encode_prompt
 from passk_jax.runs.progress import Progress
 from passk_jax.sampling import Purpose
-from passk_jax.tasks import Task
+from passk_jax.tasks import Task, require
+from passk_jax.tasks.abilities import Demonstrations
 from passk_jax.types import Problem, Prompts
 
 
 @dataclasses.dataclass(frozen=True)
-class Demonstrations:
+class WarmStartData:
     """The demonstrations of a task, as tokens.
 
     Attributes:
@@ -85,13 +86,13 @@ class Demonstrations:
             where a demonstration is longer than a response may be.
         """
         limit = self.max_response_tokens
+        task = require(self.task, Demonstrations, needed_by="init.kind='warm_start'")
         tokens = np.zeros((len(problems), 1, limit), np.int32)
         lengths = np.zeros((len(problems), 1), np.int32)
         for row, problem in enumerate(problems):
             rng = np.random.default_rng((self.seed, problem.id))
-            text = self.task.demonstration(
-                problem, kind=self.warm_start.demonstrations, rng=rng
-            )
+            kind = self.warm_start.demonstrations
+            text = task.demonstration(problem, kind=kind, rng=rng)
             ids = self.tokenizer.encode(text, add_special_tokens=False)
             ids = [*ids, self.stop_token]
             if len(ids) <= limit:
@@ -132,7 +133,7 @@ def make_step(
 def warm_start(
     policy: Policy,
     params: Params,
-    demonstrations: Demonstrations,
+    demonstrations: WarmStartData,
     mesh: Mesh,
     *,
     stop: Callable[[], bool],

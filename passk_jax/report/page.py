@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from passk_jax.report.run_data import Row, Run, categories_of, ks_of
-from passk_jax.tasks.maze.drawing import DRAWINGS
+from passk_jax.tasks import drawing_of
 
 _MOST_TEXT = 4000
 _SHORT_TEXT = 60
@@ -156,7 +156,7 @@ def problem_card(run: Run, responses: Sequence[Row], *, most: int) -> str:
     """
     row = responses[0]
     num_right = sum(bool(r.get('correct')) for r in responses)
-    draw = DRAWINGS.get(run.option('task.name', ''))
+    draw = drawing_of(run.option('task.name', ''))
     groups: dict[str, list[Row]] = {}
     for response in responses:
         groups.setdefault(str(response.get('response', '')), []).append(response)

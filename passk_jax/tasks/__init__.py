@@ -1,77 +1,37 @@
-"""Tasks by name: where problems come from, the prompt, how an answer is verified.
+"""Tasks by name: where problems come from, their prompts, and verdicts on responses.
 
-``TASKS`` is the table; a new task is one file and one line of it. Importing this
-package starts no JAX backend, because worker processes import it.
+To add a task, write a :class:`~passk_jax.tasks.task.Task` in a file or a folder of its
+own and add its row to ``TASKS``. What a task may offer beyond that is listed in
+:mod:`passk_jax.tasks.abilities`. A task's module loads when the task is first asked
+for. No import here starts a JAX backend, because worker processes import tasks.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+import pkgutil
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
-import numpy as np
-
+from passk_jax.config import checks
 from passk_jax.errors import InputError
-from passk_jax.tasks.maze.task import MazeTask
-from passk_jax.types import Problem, Verdict, Verdicts
+from passk_jax.tasks.abilities import Drawing
+from passk_jax.tasks.task import Task
 
+# Name of the task -> module:class.
+TASKS: dict[str, str] = {
+    'maze': 'passk_jax.tasks.maze.task:MazeTask',
+}
 
-class Task(Protocol):
-    """What a task offers.
-
-    Attributes:
-        name: its key in ``TASKS``.
-        splits: names that :meth:`source` knows.
-        demonstrations: kinds that :meth:`demonstration` knows.
-        alphabet: every character of its prompts and demonstrations, each once.
-    """
-
-    name: str
-    splits: tuple[str, ...]
-    demonstrations: tuple[str, ...]
-
-    @property
-    def alphabet(self) -> str: ...
-
-    @classmethod
-    def create(cls, params: Mapping[str, Any]) -> 'Task':
-        """The task with these parameters; ValueError names what is wrong with them."""
-
-    def source(self, split: str, *, data_dir: str) -> Sequence[Problem]:
-        """The problems of a split; ValueError for an unknown or empty one."""
-
-    def verify(
-        self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
-    ) -> Verdicts:
-        """Verdicts of N responses to each of P problems."""
-
-    def demonstration(
-        self, problem: Problem, *, kind: str, rng: np.random.Generator
-    ) -> str:
-        """A response to learn from before the RL."""
-
-    def check_answerable(self, max_response_tokens: int) -> None:
-        """ValueError if right answers to some problem are longer than that."""
-
-    @staticmethod
-    def parse_problem(text: str) -> Problem:
-        """A problem given as text, for its verdict; ValueError if malformed."""
-
-    @staticmethod
-    def verdict(problem: Problem, response: str) -> Verdict:
-        """The verdict on one response, with the reason if it is not correct."""
-
-
-TASKS: dict[str, type[Task]] = {'maze': MazeTask}
+Ability = TypeVar('Ability')
 
 
 def task_class(name: str) -> type[Task]:
-    """The class of a task, which parses problems and gives verdicts by itself.
+    """The class of a task; it parses problems and gives verdicts without an instance.
 
     Raises:
         ValueError: an unknown name.
     """
     if name not in TASKS:
         raise InputError(f'task {name!r} is none of {sorted(TASKS)}')
-    return TASKS[name]
+    return pkgutil.resolve_name(TASKS[name])
 
 
 def make_task(name: str, params: Mapping[str, Any]) -> Task:
@@ -79,9 +39,37 @@ def make_task(name: str, params: Mapping[str, Any]) -> Task:
 
     Args:
         name: a name of ``TASKS``.
-        params: every parameter of the task, by name.
+        params: every field of the task's ``Params``; lists count as tuples.
 
     Raises:
         ValueError: an unknown name; an unknown, missing or impossible parameter.
     """
-    return task_class(name).create(params)
+    cls = task_class(name)
+    return cls(checks.build(cls.Params, params, path='task.params'))
+
+
+def require(task: Task, ability: type[Ability], *, needed_by: str) -> Ability:
+    """The task itself, if it has an ability that is optional.
+
+    Args:
+        task: any task.
+        ability: a protocol of :mod:`passk_jax.tasks.abilities`.
+        needed_by: the option that asks for the ability, such as
+            ``"model.tokenizer='characters'"``.
+
+    Raises:
+        ValueError: the task lacks it; names the option and the tasks that have it.
+    """
+    if isinstance(task, ability):
+        return task
+    able = [name for name in sorted(TASKS) if isinstance(task_class(name), ability)]
+    raise InputError(
+        f'{needed_by} needs a task with the ability {ability.__name__}, which task '
+        f'{task.name!r} lacks; these tasks have it: {able}'
+    )
+
+
+def drawing_of(name: str) -> Callable[..., str] | None:
+    """``draw`` of a task; None for an unknown task and for one without drawings."""
+    task = task_class(name) if name in TASKS else None
+    return task.draw if isinstance(task, Drawing) else None

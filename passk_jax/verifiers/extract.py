@@ -1,4 +1,4 @@
-"""Where the answer stands in a response: one rule for mazes and for mathematics."""
+"""Where a response states its answer: one rule for mazes and for mathematics."""
 
 _OPEN_TAG, _CLOSE_TAG = '<answer>', '</answer>'
 
@@ -7,11 +7,12 @@ def extract_boxed(text: str) -> str:
     r"""The answer in a response, by the rule of the released verifiers.
 
     1. If both ``<answer>`` and ``</answer>`` occur, only the text from the last
-       ``<answer>`` to the next ``</answer>`` (or the end) is looked at.
-    2. Without the word ``boxed`` (a backslash is not needed) that text is the answer.
-    3. Else the answer follows the last ``boxed``: the brace-balanced content if ``{``
-       comes next, where an unclosed brace reaches to the end; otherwise what stands
-       before the next ``$``.
+       ``<answer>`` to the next ``</answer>`` (or the end) counts.
+    2. If that text lacks the word ``boxed``, with or without a backslash, all of it is
+       the answer.
+    3. Otherwise the answer follows the last ``boxed``. If ``{`` comes next, it is the
+       brace-balanced content, and an unclosed brace reaches to the end. If not, it is
+       the text before the next ``$``.
 
     Args:
         text: a whole response.
@@ -35,7 +36,7 @@ def extract_boxed(text: str) -> str:
 
 
 def _balanced(text: str) -> str:
-    """``text`` up to the brace that closes one opened before it, or to the end."""
+    """``text`` up to the brace that closes one opened before it, or all of it."""
     depth = 1
     for i, character in enumerate(text):
         if character == '{':

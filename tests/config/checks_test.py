@@ -118,6 +118,28 @@ def test_a_task_parameter_is_plain(value):
         check({'task.params.seed': value})
 
 
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """As a task has them."""
+
+    sizes: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+def test_a_field_may_be_a_tuple_of_one_type():
+    built = checks.build(Params, {'sizes': [3, 5], 'names': ()}, path='task.params')
+    assert built == Params((3, 5), ())
+    for values, message in (
+        ({'sizes': 3, 'names': ()}, r'^task\.params\.sizes=3 must be a tuple$'),
+        ({'sizes': '35', 'names': ()}, r"sizes='35' must be a tuple"),
+        ({'sizes': (3, True), 'names': ()}, r'sizes\[1\]=True must be of type int'),
+        ({'sizes': (), 'names': ('a', 1)}, r'names\[1\]=1 must be of type str'),
+        ({'sizes': (), 'nmes': ()}, r'task\.params\.nmes; .* task\.params\.names'),
+    ):
+        with pytest.raises(ValueError, match=message):
+            checks.build(Params, values, path='task.params')
+
+
 def test_a_list_is_refused_in_a_config_file():
     config = maze_tiny.get_config()
     config.task.params = {'train_sizes': [5]}

@@ -124,7 +124,7 @@ def test_told_to_stop_it_stops_before_the_next_step(setup):
     tokens = mock.Mock(side_effect=setup.demonstrations().tokens)
     with (
         jax.set_mesh(setup.mesh),
-        mock.patch.object(warm_start.Demonstrations, 'tokens', tokens),
+        mock.patch.object(warm_start.WarmStartData, 'tokens', tokens),
     ):
         assert run(setup, stop) is None
     assert tokens.call_count == 3
@@ -132,13 +132,13 @@ def test_told_to_stop_it_stops_before_the_next_step(setup):
 
 def test_only_so_many_problems_are_demonstrated_as_asked(tmp_path, monkeypatch):
     seen = set()
-    tokens = warm_start.Demonstrations.tokens
+    tokens = warm_start.WarmStartData.tokens
 
     def watching(self, problems):
         seen.update(problem.id for problem in problems)
         return tokens(self, problems)
 
-    monkeypatch.setattr(warm_start.Demonstrations, 'tokens', watching)
+    monkeypatch.setattr(warm_start.WarmStartData, 'tokens', watching)
     setup = tiny.make_setup(
         tiny.make_config(init__warm_start__num_problems=20, init__warm_start__steps=5)
     )

@@ -1,10 +1,10 @@
 """Maze data sets on disk: a TFDS builder, array_record files, no TensorFlow.
 
-A data set is named by a digest of all that decides its mazes, so another parameter or
-another generator version is another directory. :func:`open_split` prepares it if
-needed: under a lock, in a directory of another name that is renamed when complete, so
-processes that start together, or are killed half-way, leave no half data set. Nothing
-here looks at the network.
+The name of a data set is a digest of everything that decides its mazes, so another
+parameter or generator version gives another directory. :func:`open_split` prepares the
+data set if needed: under a lock, in a directory that it renames when complete. So
+neither processes that start together nor one that is killed leave half a data set.
+Nothing here uses the network.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ import os
 import pathlib
 import shutil
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import filelock
 import numpy as np
@@ -25,50 +26,40 @@ from absl import logging
 from passk_jax.errors import InputError
 from passk_jax.tasks.maze import generator as maze_generator
 
-# Raise it whenever the same parameters give other mazes: TFDS reuses a directory
-# whatever its generator was.
+# Raise it whenever the same parameters give other mazes, because TFDS reuses a
+# directory whichever generator filled it.
 GENERATOR_VERSION = '1.0.0'
 
 DEFAULT_DATA_DIR = '~/.cache/passk_jax'
 
-# Mazes read from a file at one time.
+# Mazes to read from a file at a time.
 _CHUNK = 4096
 
 
 @dataclasses.dataclass(kw_only=True)
 class MazeConfig(tfds.core.BuilderConfig):
-    """What decides the mazes of a data set; see ``maze_generator.generate_splits``."""
+    """What decides the mazes of a data set.
 
-    generator: str
-    wall_probability: float
-    min_path: int
-    max_path: int
-    sizes: dict[str, tuple[int, ...]]
-    counts: dict[str, tuple[int, ...]]
-    seed: int
+    Attributes:
+        values: the arguments of ``maze_generator.generate_splits``.
+    """
+
+    values: dict[str, Any]
 
     @classmethod
-    def create(cls, **values) -> 'MazeConfig':
+    def create(cls, **values: Any) -> 'MazeConfig':
         """A config whose name is the digest of its values."""
         text = json.dumps(values, sort_keys=True).encode('utf-8')
         digest = hashlib.sha256(text).hexdigest()[:16]
-        return cls(name=f'{values["generator"]}_{digest}', **values)
+        return cls(name=f'{values["generator"]}_{digest}', values=values)
 
     def generate(self) -> dict[str, list[str]]:
         """The mazes of every split."""
-        return maze_generator.generate_splits(
-            generator=self.generator,
-            wall_probability=self.wall_probability,
-            min_path=self.min_path,
-            max_path=self.max_path,
-            sizes=self.sizes,
-            counts=self.counts,
-            seed=self.seed,
-        )
+        return maze_generator.generate_splits(**self.values)
 
 
 class PasskMaze(tfds.core.GeneratorBasedBuilder):
-    """Text mazes; the place of a maze in its split is its id."""
+    """Text mazes; the id of a maze is its place in its split."""
 
     VERSION = tfds.core.Version(GENERATOR_VERSION)
 
@@ -81,7 +72,7 @@ class PasskMaze(tfds.core.GeneratorBasedBuilder):
         )
 
     def _split_generators(self, dl_manager) -> dict[str, Iterator]:
-        del dl_manager  # Everything is generated.
+        del dl_manager  # Nothing is downloaded.
         splits = self.builder_config.generate()
         return {name: self._generate_examples(m) for name, m in splits.items() if m}
 
@@ -90,7 +81,7 @@ class PasskMaze(tfds.core.GeneratorBasedBuilder):
             yield index, {'maze': maze}
 
     def _log_download_bytes(self) -> None:
-        """Says nothing; TFDS would print that it downloads."""
+        """Says nothing, where TFDS would say that it downloads."""
 
     def _log_download_done(self) -> None:
         """Says nothing."""
@@ -99,21 +90,21 @@ class PasskMaze(tfds.core.GeneratorBasedBuilder):
 def open_split(
     config: MazeConfig, split: str, *, data_dir: str | os.PathLike[str]
 ) -> Sequence[str]:
-    """The mazes of a split, generated and written at the first call.
+    """The mazes of a split; the first call generates and stores the data set.
 
     Args:
         config: the data set.
-        split: one with at least one maze.
+        split: a split that has mazes.
         data_dir: where data sets live; ``''``: ``~/.cache/passk_jax``.
 
     Returns:
-        Maze texts; the whole split is read into memory at once.
+        Maze texts, the whole split in memory.
 
     Raises:
         ValueError: the mazes cannot be generated, or ``data_dir`` cannot be used.
     """
     data_dir = pathlib.Path(data_dir or DEFAULT_DATA_DIR).expanduser().absolute()
-    # TFDS would first ask its public bucket for a prepared copy.
+    # Otherwise TFDS first asks its public bucket for a prepared copy.
     tfds.core.utils.gcs_utils._is_gcs_disabled = True
     tfds.disable_progress_bar()
     try:
@@ -127,14 +118,14 @@ def _prepared(config: MazeConfig, data_dir: pathlib.Path) -> pathlib.Path:
     """The directory of a complete data set."""
     home = data_dir / PasskMaze.name / config.name
     directory = home / GENERATOR_VERSION
-    # Only a rename makes this directory, so it is complete; it may be read-only.
+    # Only a rename makes this directory, so it is complete. It may be read-only.
     if directory.is_dir():
         return directory
     home.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(home / 'prepare.lock'):
         if directory.is_dir():
             return directory
-        # What a killed process left, under the name that TFDS renames at the end.
+        # A killed process left these; TFDS renames such a directory at the end.
         for half in home.glob('incomplete.*'):
             shutil.rmtree(half)
         logging.info('generating mazes in %s', directory)
@@ -146,7 +137,7 @@ def _prepared(config: MazeConfig, data_dir: pathlib.Path) -> pathlib.Path:
 
 @contextlib.contextmanager
 def _warnings_off() -> Iterator[None]:
-    """TFDS tells of every file, and warns of configs that are in no list of its own."""
+    """Silences TFDS, which reports every file and warns of configs it does not list."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity(logging.ERROR)
     try:

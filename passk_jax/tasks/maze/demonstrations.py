@@ -1,4 +1,4 @@
-"""Paths to demonstrate: shortest ones, and walks that do not look at the walls.
+"""Paths to demonstrate: shortest paths, and walks that ignore the walls.
 
 ``DEMONSTRATIONS`` is the table of kinds; each takes a maze and a numpy generator and
 returns a string over UDLR.
@@ -11,14 +11,14 @@ import numpy as np
 from passk_jax.errors import InputError
 from passk_jax.tasks.maze.rule import END, STEPS, WALL, Maze
 
-# Of the demonstrations that ignore walls, those that are straight.
+# The share of straight walks among those that ignore walls.
 _STRAIGHT = 0.8
 
 
 def distances_to_end(maze: Maze) -> dict[tuple[int, int], int]:
-    """Moves on a shortest path to the nearest E, for each cell that has one.
+    """Moves from each cell to its nearest E; nearer cells come first.
 
-    The cells come in the order of their distance.
+    Cells without a path to E are absent.
     """
     ends = _ends(maze)
     distances = dict.fromkeys(ends, 0)
@@ -36,7 +36,7 @@ def distances_to_end(maze: Maze) -> dict[tuple[int, int], int]:
 
 
 def shortest_path(maze: Maze, rng: np.random.Generator) -> str:
-    """One of the shortest paths from S to E, each with the same probability.
+    """A shortest path from S to E, drawn uniformly from all shortest paths.
 
     Raises:
         ValueError: there is no path.
@@ -44,7 +44,7 @@ def shortest_path(maze: Maze, rng: np.random.Generator) -> str:
     distances = distances_to_end(maze)
     if maze.start not in distances:
         raise InputError('no path leads from S to E')
-    # How many shortest paths lead on from each cell; nearer cells come first.
+    # The number of shortest paths from each cell; nearer cells come first.
     num_paths: dict[tuple[int, int], int] = {}
     for cell in distances:
         onward = (num_paths[n] for _, n in _nearer(cell, distances))
@@ -63,12 +63,12 @@ def shortest_path(maze: Maze, rng: np.random.Generator) -> str:
 
 
 def ignore_walls(maze: Maze, rng: np.random.Generator) -> str:
-    """A walk from S to E over cells and walls alike: a weak policy that can explore.
+    """A walk from S to E that passes through walls: a weak policy that can explore.
 
-    With probability 0.8 it is straight, all vertical and then all horizontal moves or
-    the other way round; else it is a random walk that visits no cell twice and makes
-    at most ``height + width`` moves, each uniform among those after which E is still
-    in reach of the moves left.
+    With probability 0.8 it is straight: all vertical and then all horizontal moves, or
+    the reverse. Otherwise it is a random walk of at most ``height + width`` moves that
+    visits no cell twice. Each of its moves is uniform among those from which the moves
+    left still suffice to reach E.
     """
     if rng.random() < _STRAIGHT:
         return _straight_walk(maze, rng)
@@ -92,7 +92,7 @@ def _straight_walk(maze: Maze, rng: np.random.Generator) -> str:
 
 
 def _simple_walk(maze: Maze, rng: np.random.Generator) -> str | None:
-    """``None`` if the walk got stuck among cells it had visited."""
+    """A random walk; ``None`` if visited cells block it."""
     end = _ends(maze)[0]
     left = len(maze.rows) + len(maze.rows[0])
     cell, visited, moves = maze.start, {maze.start}, []

@@ -1,16 +1,17 @@
-"""Drawings of what a response did, by task; text is the fallback for the others.
+"""A drawing of the path that a response took through its maze.
 
-A drawing is an SVG made from a problem's data and the answer that the verifier read.
-Right ones are green, wrong ones orange, by the verdict that was recorded: a drawing
-shows a verdict and never makes one.
+A drawing is an SVG of a problem's data and the answer that the verifier read. The path
+is green if the recorded verdict is correct and orange if not; the drawing shows that
+verdict and never makes one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from passk_jax.tasks.maze.rule import END, START, STEPS, WALL
+
 _CELL = 16
-_MOVES = {'U': (-1, 0), 'D': (1, 0), 'L': (0, -1), 'R': (0, 1)}
 
 
 def draw_maze(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
@@ -18,9 +19,9 @@ def draw_maze(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
 
     Args:
         data: holds ``maze``: lines of ``*`` (wall), ``.``, ``S`` and ``E``.
-        parsed: the answer; letters other than U, D, L and R are no moves, in either
-            case, as for the verifier.
-        correct: the verdict.
+        parsed: the answer; as in the verifier, only the letters U, D, L and R count as
+            moves, in either case.
+        correct: the recorded verdict.
     """
     rows = str(data['maze']).strip().split('\n')
     height, width = len(rows), max(len(row) for row in rows)
@@ -28,7 +29,7 @@ def draw_maze(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
     parts = [f'<rect class="floor" width="{width * _CELL}" height="{height * _CELL}"/>']
     letters = []
     for (row, column), cell in cells.items():
-        kind = {'*': 'wall', 'S': 'start', 'E': 'end'}.get(cell)
+        kind = {WALL: 'wall', START: 'start', END: 'end'}.get(cell)
         if kind:
             # A hair wider, so that no seam shows between walls.
             parts.append(
@@ -40,7 +41,7 @@ def draw_maze(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
                 f'<text x="{(column + 0.5) * _CELL}" y="{(row + 0.76) * _CELL}" '
                 f'text-anchor="middle">{cell}</text>'
             )
-    start = next((place for place, cell in cells.items() if cell == 'S'), None)
+    start = next((place for place, cell in cells.items() if cell == START), None)
     if start is not None:
         parts.append(_draw_path(cells, start, parsed))
     verdict = 'right' if correct else 'wrong'
@@ -54,17 +55,17 @@ def draw_maze(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
 def walk(
     cells: Mapping[tuple[int, int], str], start: tuple[int, int], parsed: str
 ) -> tuple[list[tuple[int, int]], tuple[int, int] | None]:
-    """The cells an answer passes, and the first that is no free cell, if it meets one.
+    """The cells on an answer's path, and the wall or outside cell that stopped it.
 
     >>> walk({(0, 0): 'S', (0, 1): '.'}, (0, 0), 'RR')
     ([(0, 0), (0, 1)], (0, 2))
     """
     path = [start]
     for letter in parsed.upper():
-        if letter not in _MOVES:
+        if letter not in STEPS:
             continue
-        place = tuple(a + b for a, b in zip(path[-1], _MOVES[letter], strict=True))
-        if cells.get(place, '*') == '*':
+        place = tuple(a + b for a, b in zip(path[-1], STEPS[letter], strict=True))
+        if cells.get(place, WALL) == WALL:
             return path, place
         path.append(place)
     return path, None
@@ -92,7 +93,3 @@ def _draw_path(
         '</title></path>'
     )
     return ''.join(parts)
-
-
-DRAWINGS: dict[str, Callable[..., str]] = {'maze': draw_maze}
-"""Task name -> ``draw(data, parsed, *, correct) -> svg``."""

@@ -1,13 +1,13 @@
 """Where mazes come from: uniform perfect mazes, percolation mazes, and their splits.
 
 1. :func:`wilson` and :func:`percolation` are endless streams of maze texts, addressed
-   by a seed: the same integers give the same mazes on any host.
-2. :func:`unique_mazes` takes the first ``count`` new ones of a stream.
-3. :func:`generate_splits` does so for every split and size, and no maze text occurs
-   twice in the result.
+   by integers: the same integers give the same mazes on any host.
+2. :func:`unique_mazes` takes the first ``count`` new mazes of a stream.
+3. :func:`generate_splits` does so for every split and size; no maze text occurs twice
+   in its result.
 
 Randomness is raw Philox words, never a method of ``numpy.random.Generator``, whose
-streams may change between versions of numpy. Paths through mazes are
+streams may change between versions of numpy. Paths through mazes are in
 :mod:`passk_jax.tasks.maze.demonstrations`.
 """
 
@@ -22,12 +22,12 @@ from passk_jax.tasks.maze.rule import END, FREE, START, WALL
 
 GENERATORS = ('wilson', 'percolation')
 
-# Generated in this order, so that test mazes depend on no other split.
+# In the order of generation, so that test mazes depend on no other split.
 SPLITS = ('test', 'validation', 'train')
 
-# A stream that gave nothing new for so many mazes (and for 20 times as many as were
-# found, after which a uniformly drawn one is missed with probability e^-20) is taken
-# to hold no more.
+# A stream counts as exhausted after this many mazes without a new one, or after 20
+# times as many as were found, if that is more. The chance to have missed a uniformly
+# drawn maze is then e^-20.
 _PATIENCE = 50_000
 _PATIENCE_PER_FOUND = 20
 
@@ -54,20 +54,20 @@ def generate_splits(
 
     Args:
         generator: one of ``GENERATORS``.
-        wall_probability: of each cell, for percolation.
-        min_path: shortest length, in moves, of the shortest path from S to E.
-        max_path: longest length of it; 0: any.
+        wall_probability: the chance that a cell is a wall, for percolation.
+        min_path: the least length, in moves, of the shortest path from S to E.
+        max_path: the greatest length of that path; 0: any.
         sizes: split -> sides of its mazes.
-        counts: split -> mazes of each of these sizes.
+        counts: split -> number of mazes of each size.
         seed: addresses every stream.
 
     Returns:
-        Split -> mazes in the order of its sizes. A stream belongs to one split and one
-        size, so other sizes, and larger splits, leave the mazes of a split as they are
-        (unless a split generated before it takes one of them away).
+        Split -> mazes in the order of its sizes. Each split and size has its own
+        stream, so its mazes do not change with other sizes or counts, unless an
+        earlier split takes one of them.
 
     Raises:
-        ValueError: more mazes of a size are asked for than there are, or were found.
+        ValueError: a split asks for more mazes of a size than there are, or were found.
     """
     seen: set[str] = set()
     splits: dict[str, list[str]] = {}
@@ -101,12 +101,12 @@ def unique_mazes(
     """The first ``count`` mazes of a stream that are not in ``seen``; adds them to it.
 
     Args:
-        stream: mazes; ``None`` is one that was drawn and did not qualify.
+        stream: mazes, and ``None`` for each draw that did not qualify.
         count: mazes to find.
-        seen: texts that are taken already.
+        seen: texts that are taken.
 
     Raises:
-        ValueError: the stream stopped giving new mazes; says how many were found.
+        ValueError: the stream stopped giving new mazes; says how many it gave.
     """
     found: list[str] = []
     fruitless = 0
@@ -120,14 +120,14 @@ def unique_mazes(
         fruitless += 1
         if fruitless >= max(_PATIENCE, _PATIENCE_PER_FOUND * len(found)):
             raise InputError(
-                f'{count} mazes were asked for and {len(found)} found, that no other '
-                f'split has; the last {fruitless} drawn gave no new one'
+                f'wanted {count} mazes that no other split has, but {len(found)} '
+                f'found; the last {fruitless} draws gave no new one'
             )
     return found
 
 
 def num_perfect_mazes(size: int) -> float:
-    """How many perfect mazes of this side there are: spanning trees of the cells.
+    """The number of perfect mazes of this side: spanning trees of the cells.
 
     By Kirchhoff's theorem for the m x m grid, m = (size - 1) / 2: the product of
     ``4 - 2 cos(pi i / m) - 2 cos(pi j / m)`` over (i, j) != (0, 0), divided by m^2.
@@ -153,8 +153,8 @@ def wilson(size: int, *, address: Sequence[int]) -> Iterator[str]:
 
     Cells lie at odd rows and columns, S in the first and E in the last; a spanning
     tree of the cells says which walls between them are open. From each cell outside
-    the tree a random walk goes to the tree; of every cell it keeps the last way out,
-    which is the walk with its loops erased.
+    the tree a random walk leads to the tree. The algorithm keeps the last way out of
+    every cell, which is the walk with its loops erased.
 
     Args:
         size: odd side of the text, at least 5.
@@ -183,7 +183,7 @@ def wilson(size: int, *, address: Sequence[int]) -> Iterator[str]:
         cells = template.copy()
         for cell, towards in enumerate(way_out):
             cells[(positions[cell] + positions[towards]) // 2] = free
-        # The root has no way out: it "opened" its own cell.
+        # The root is its own way out, so the loop marked its cell as free.
         cells[positions[-1]] = ord(END)
         yield cells.decode('ascii')
 
@@ -191,7 +191,7 @@ def wilson(size: int, *, address: Sequence[int]) -> Iterator[str]:
 def _spanning_tree(
     neighbours: Sequence[Sequence[int]], draws: Iterator[int]
 ) -> list[int]:
-    """Cell -> its parent in a uniform spanning tree; the last cell is its own."""
+    """Cell -> its parent in a uniform spanning tree; the root, the last, is its own."""
     root = len(neighbours) - 1
     in_tree = bytearray(len(neighbours))
     in_tree[root] = 1
@@ -208,7 +208,7 @@ def _spanning_tree(
 
 
 def _neighbours(side: int) -> list[tuple[int, ...]]:
-    """Cell -> its neighbours, each 12 / (how many) times over."""
+    """Cell -> 12 entries, in which each of its neighbours is equally frequent."""
     result = []
     for row, column in itertools.product(range(side), repeat=2):
         near = [(row - 1, column), (row + 1, column), (row, column - 1),
@@ -230,13 +230,13 @@ def percolation(
 
     Args:
         size: side of the text, at least 2.
-        wall_probability: of each cell.
-        min_path: shortest length, in moves, of the shortest path from S to E.
-        max_path: longest length of it.
+        wall_probability: the chance that a cell is a wall.
+        min_path: the least length, in moves, of the shortest path from S to E.
+        max_path: the greatest length of that path.
         address: integers that name the stream.
 
     Yields:
-        A maze, or ``None`` for one that was drawn and has no such path.
+        A maze, or ``None`` for a draw that has no such path.
     """
     bits = _philox(address)
     batch = max(1, _PERCOLATION_CELLS // (size * size))
@@ -244,7 +244,7 @@ def percolation(
     while True:
         words = bits.random_raw(2 * batch * size * size).reshape(2, batch, size * size)
         walls = (words[0] >> np.uint64(11)) * 2.0**-53 < wall_probability
-        # The two open cells of the highest priority are a uniformly random pair.
+        # The two open cells with the highest priority are a uniformly random pair.
         priority = np.where(walls, np.uint64(0), words[1])
         start = priority.argmax(axis=1)
         every = np.arange(batch)
@@ -267,7 +267,7 @@ def percolation(
 def _path_lengths(
     is_open: np.ndarray, start: np.ndarray, end: np.ndarray, *, longest: int
 ) -> np.ndarray:
-    """Moves on the shortest path in each maze; -1: none of at most ``longest``.
+    """Moves on each maze's shortest path; -1 if none has at most ``longest``.
 
     Args:
         is_open: ``[B, size, size]`` bool.
@@ -297,7 +297,7 @@ def _path_lengths(
 def within(
     stream: Iterator[str], *, min_path: int, max_path: int
 ) -> Iterator[str | None]:
-    """``None`` for the mazes of a stream whose shortest path has another length."""
+    """A stream with ``None`` for mazes whose shortest path has another length."""
     for maze in stream:
         rows = maze.split('\n')
         cells = np.array([list(row) for row in rows])

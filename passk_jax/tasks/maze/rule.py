@@ -1,9 +1,9 @@
 r"""The verdict on a path through a text maze, one response at a time, in plain Python.
 
-This is the rule of the paper's released verifier, restated: ``*`` is a wall and ``.``
-is free (the paper's appendix says the opposite; its verifier and its data agree with
-this). A path need not be shortest and may cross ``E`` before it ends there. The same
-rule over arrays is :mod:`passk_jax.tasks.maze.rule_on_arrays`; this one also says why.
+This restates the rule of the paper's released verifier. ``*`` is a wall and ``.`` is
+free, as in the released verifier and data; the paper's appendix says the opposite. A
+path need not be shortest and may cross ``E`` before it ends there. A wrong path comes
+with a reason. :mod:`passk_jax.tasks.maze.rule_on_arrays` is the same rule on arrays.
 """
 
 import dataclasses
@@ -40,10 +40,10 @@ class Maze:
 def parse_maze(text: str) -> Maze:
     """Reads a maze; white space around it is ignored.
 
-    Two ``E`` are well-formed (the path may end on either); two ``S``, or none, are not.
+    A maze has exactly one ``S`` and at least one ``E``; a path may end on any ``E``.
 
     Raises:
-        ValueError: what is malformed.
+        ValueError: the maze is malformed; says how.
     """
     rows = tuple(text.strip().split('\n'))
     if not rows[0]:
@@ -63,8 +63,8 @@ def parse_maze(text: str) -> Maze:
 def parse_moves(response: str) -> str:
     r"""The moves in a response: letters U, D, L, R of its answer, in either case.
 
-    Every other character is skipped, so ``Right, Down`` reads ``RD`` (and so does any
-    prose that happens to hold these letters, when nothing is boxed).
+    It skips every other character, so it reads ``Right, Down`` as ``RD``. If the
+    response has no box, the letters of its whole text count.
 
     >>> parse_moves(r'I go \boxed{R, R, d}')
     'RRD'
@@ -73,14 +73,14 @@ def parse_moves(response: str) -> str:
 
 
 def verdict(maze: str, response: str) -> Verdict:
-    """Whether the response leads from S to E, and if not, why.
+    """Whether a response leads from S to E, and if not, why.
 
     Args:
         maze: rows separated by newlines.
-        response: what the policy wrote.
+        response: the policy's text.
 
     Returns:
-        The verdict; a malformed maze is an error in it, never an exception.
+        The verdict; for a malformed maze, a wrong one with the reason.
     """
     moves = parse_moves(response)
     try:

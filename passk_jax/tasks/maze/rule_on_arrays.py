@@ -1,10 +1,10 @@
-"""The maze verdict over arrays: every response of a batch at once.
+"""The maze verdict on arrays: every response of a batch at once.
 
 :func:`encode_grids` and :func:`encode_moves` (host, numpy) turn mazes and moves into
-int8 arrays, :func:`verify_moves` (jitted) follows all paths in one ``lax.scan``, and
-:func:`verify` puts the three together with shapes rounded up, so that a run compiles a
-handful of them. It agrees with :mod:`passk_jax.tasks.maze.rule` on every maze that one
-calls well-formed; it does not say why a path fails.
+int8 arrays. :func:`verify_moves` (jitted) follows all paths in one ``lax.scan``.
+:func:`verify` joins the three and rounds shapes up, so that a run compiles only a few
+programs. It agrees with :mod:`passk_jax.tasks.maze.rule` on every well-formed maze, but
+does not say why a path fails.
 """
 
 import functools
@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Int8
 from passk_jax.errors import InputError
 from passk_jax.tasks.maze import rule as maze
 
-# Codes of cells and of moves; move 0 stays, which is what pads.
+# Codes of cells and of moves; STAY pads.
 FREE, WALL, START, END = range(4)
 STAY, UP, DOWN, LEFT, RIGHT = range(5)
 
@@ -53,8 +53,8 @@ def verify_moves(
     Returns:
         The verdicts; False for a grid without START.
     """
-    # Inside a frame of walls, to leave the grid is to step on a wall, and a path that
-    # stops there never points outside the array.
+    # In a frame of walls a path that leaves the grid steps on a wall. It stops there,
+    # so no position lies outside the array.
     framed = jnp.pad(grids, ((0, 0), (1, 1), (1, 1)), constant_values=WALL)
     cells = framed.reshape(framed.shape[0], -1)
     width = framed.shape[2]
@@ -75,36 +75,34 @@ def verify_moves(
     return alive & (cell_at(position) == END)
 
 
-def encode_grids(mazes: Sequence[str], *, side: int = 0) -> np.ndarray:
+def encode_grids(mazes: Sequence[str], *, multiple_of: int = 1) -> np.ndarray:
     """Mazes as codes, padded with walls below and to the right.
 
     Args:
         mazes: well-formed mazes of any sizes.
-        side: height and width of the result; 0: the longest side of all mazes.
+        multiple_of: divides the side of the result.
 
     Returns:
-        ``[len(mazes), side, side]`` int8.
+        ``[len(mazes), side, side]`` int8, of the least side that holds every maze.
 
     Raises:
-        ValueError: a malformed maze, or one larger than ``side``.
+        ValueError: a malformed maze.
     """
     encoded = [_encode_grid(text) for text in mazes]
     longest = max((max(grid.shape) for grid in encoded), default=0)
-    side = side or longest
-    if longest > side:
-        raise InputError(f'a maze of side {longest} does not fit in {side=}')
+    side = -(-longest // multiple_of) * multiple_of
     grids = np.full((len(encoded), side, side), WALL, np.int8)
     for row, grid in zip(grids, encoded, strict=True):
         row[: grid.shape[0], : grid.shape[1]] = grid
     return grids
 
 
-def encode_moves(moves: Sequence[str], *, length: int = 0) -> np.ndarray:
+def encode_moves(moves: Sequence[str], *, length: int) -> np.ndarray:
     """Strings over UDLR as codes, padded with STAY.
 
     Args:
-        moves: what :func:`passk_jax.tasks.maze.rule.parse_moves` returns.
-        length: of every row; 0: that of the longest string.
+        moves: results of :func:`passk_jax.tasks.maze.rule.parse_moves`.
+        length: of every row.
 
     Returns:
         ``[len(moves), length]`` int8.
@@ -112,9 +110,7 @@ def encode_moves(moves: Sequence[str], *, length: int = 0) -> np.ndarray:
     Raises:
         ValueError: a string longer than ``length``.
     """
-    longest = max((len(m) for m in moves), default=0)
-    length = length or longest
-    if longest > length:
+    if (longest := max(map(len, moves), default=0)) > length:
         raise InputError(f'{longest} moves do not fit in {length=}')
     joined = ''.join(m.ljust(length) for m in moves).encode('ascii')
     codes = _MOVE_CODES[np.frombuffer(joined, np.uint8)]
@@ -122,7 +118,7 @@ def encode_moves(moves: Sequence[str], *, length: int = 0) -> np.ndarray:
 
 
 def verify(mazes: Sequence[str], moves: Sequence[Sequence[str]]) -> np.ndarray:
-    """Verdicts of N paths through each of P mazes, on this process's first device.
+    """Verdicts on N paths through each of P mazes, on this process's first device.
 
     Args:
         mazes: P well-formed mazes.
@@ -137,25 +133,20 @@ def verify(mazes: Sequence[str], moves: Sequence[Sequence[str]]) -> np.ndarray:
     num_paths = len(moves[0]) if moves else 0
     if len(mazes) != len(moves) or any(len(m) != num_paths for m in moves):
         raise InputError(
-            f'{len(mazes)} mazes with {[len(m) for m in moves]} paths: every maze '
-            f'needs the same number of paths'
+            f'{len(mazes)} mazes with {[len(m) for m in moves]} paths: not the same '
+            f'number of paths for every maze'
         )
     if not num_paths:
         return np.zeros((len(mazes), 0), bool)
     flat = [m for row in moves for m in row]
-    grids = encode_grids(mazes)
-    rows = _power_of_two(len(flat), _MIN_ROWS)
-    side = -(-grids.shape[1] // _SIDE_MULTIPLE) * _SIDE_MULTIPLE
+    # Rows that pad have no START, so they are never correct.
+    padding = [(0, _power_of_two(len(flat), _MIN_ROWS) - len(flat)), (0, 0)]
+    grids = np.repeat(encode_grids(mazes, multiple_of=_SIDE_MULTIPLE), num_paths, 0)
     length = _power_of_two(max(map(len, flat)), _MIN_MOVES)
-    padded_grids = np.full((rows, side, side), WALL, np.int8)
-    padded_grids[: len(flat), : grids.shape[1], : grids.shape[2]] = np.repeat(
-        grids, num_paths, axis=0
-    )
-    padded_moves = np.zeros((rows, length), np.int8)
-    padded_moves[: len(flat)] = encode_moves(flat, length=length)
+    padded_grids = np.pad(grids, [*padding, (0, 0)])
+    padded_moves = np.pad(encode_moves(flat, length=length), padding)
     device = jax.local_devices()[0]
-    # Whatever mesh the caller has set: on a pod each process verifies its own
-    # responses, and on one device.
+    # The caller may have set a larger mesh; here each process uses one device.
     with jax.set_mesh(_one_device_mesh(device)):
         correct = verify_moves(*jax.device_put((padded_grids, padded_moves), device))
     return jax.device_get(correct)[: len(flat)].reshape(len(mazes), num_paths)

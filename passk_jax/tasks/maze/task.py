@@ -1,10 +1,11 @@
 r"""The maze task: find a path from S to E; the answer is a string over U, D, L, R.
 
-The paper's mazes (appendix, Implementation Details) are not public, nor is the code
-that made them: these are generated here, with walls ``*`` as its released verifier has
-them. The wording of the prompt is ours too.
+The paper's mazes (appendix, Implementation Details) and the code that made them are not
+public, so this package generates its own. Walls are ``*``, as in the paper's released
+verifier. The prompt is worded here too.
 """
 
+import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from passk_jax.errors import InputError
-from passk_jax.tasks.maze import dataset, rule, rule_on_arrays
 from passk_jax.tasks.maze import demonstrations as maze_paths
+from passk_jax.tasks.maze import drawing, rule, rule_on_arrays
 from passk_jax.tasks.maze import generator as maze_generator
+from passk_jax.tasks.task import Task
 from passk_jax.types import Problem, Verdict, Verdicts
 
 _INSTRUCTIONS = r"""Find a path through this maze:
@@ -25,7 +27,7 @@ Each line is a row of the maze and each character a cell: `*` is a wall, `.` is 
 
 Reason step by step, and put your final answer, the moves as one string of the letters U, D, L and R, within \boxed{{}}."""  # noqa: E501
 
-# How a maze is put to the policy -> (prompt, form of a demonstrated answer).
+# Style of the prompt -> (prompt, form of a demonstrated answer).
 PROMPTS = {
     'bare': ('{maze}\n', '{moves}'),
     'instruct': (_INSTRUCTIONS, r'\boxed{{{moves}}}'),
@@ -39,12 +41,13 @@ class MazeParams:
     Attributes:
         generator: ``'wilson'`` (uniform perfect mazes of odd side, S and E in opposite
             corners) or ``'percolation'`` (cells are walls at random, S and E anywhere).
-        wall_probability: of each cell, for percolation; Wilson does not read it.
-        min_path: shortest length, in moves, of the shortest path from S to E.
-        max_path: longest length of it; 0: any.
+        wall_probability: the chance that a cell is a wall, in [0, 1); only percolation
+            reads it.
+        min_path: the least length, in moves, of the shortest path from S to E.
+        max_path: the greatest length of that path; 0: any.
         train_sizes, validation_sizes, test_sizes: sides of the split's mazes.
-        train_counts, validation_counts, test_counts: mazes of each of these sizes.
-        seed: of the mazes.
+        train_counts, validation_counts, test_counts: number of mazes of each size.
+        seed: decides which mazes are generated.
         prompt: ``'bare'`` (the maze and a line break) or ``'instruct'`` (English).
     """
 
@@ -65,10 +68,10 @@ class MazeParams:
         _check_choice('generator', self.generator, maze_generator.GENERATORS)
         _check_choice('prompt', self.prompt, tuple(PROMPTS))
         for name in ('min_path', 'max_path', 'seed'):
-            _check_integer(name, getattr(self, name), minimum=0)
-        probability = self.wall_probability
-        if not isinstance(probability, (int, float)) or not 0 <= probability < 1:
-            raise InputError(f'wall_probability={probability!r} is not in [0, 1)')
+            if (value := getattr(self, name)) < 0:
+                raise InputError(f'{name}={value} is negative')
+        if not 0 <= self.wall_probability < 1:
+            raise InputError(f'{self.wall_probability=} is not in [0, 1)')
         if self.max_path and self.max_path < self.min_path:
             raise InputError(f'{self.max_path=} is less than {self.min_path=}')
         for split in maze_generator.SPLITS:
@@ -82,22 +85,18 @@ class MazeParams:
 
     def _check_split(self, split: str) -> None:
         sizes, counts = (getattr(self, f'{split}_{f}') for f in ('sizes', 'counts'))
-        for field, values in (('sizes', sizes), ('counts', counts)):
-            name = f'{split}_{field}'
-            if not isinstance(values, tuple):
-                raise InputError(f'{name}={values!r} is not a tuple of integers')
-            for value in values:
-                _check_integer(name, value, minimum=0)
         if len(sizes) != len(counts) or len(set(sizes)) != len(sizes):
             raise InputError(
-                f'{split}_sizes={sizes} and {split}_counts={counts}: every size once, '
-                f'and a count for each'
+                f'{split}_sizes={sizes} and {split}_counts={counts}: give every size '
+                f'once, and a count for each'
             )
+        if any(count < 0 for count in counts):
+            raise InputError(f'{split}_counts={counts}: a count is negative')
         for size in sizes:
             if self.generator == 'wilson' and (size < 5 or size % 2 == 0):
                 raise InputError(
-                    f'{split}_sizes={sizes}: {size} is no side of a perfect maze, '
-                    f'which is odd and at least 5'
+                    f'{split}_sizes={sizes}: the side of a perfect maze is odd '
+                    f'and at least 5, not {size}'
                 )
             if size < 2 or size * size <= self.min_path:
                 raise InputError(
@@ -106,72 +105,37 @@ class MazeParams:
                 )
 
     def _check_enough_perfect_mazes(self) -> None:
-        wanted: dict[int, int] = {}
+        wanted = collections.Counter()
         for split in maze_generator.SPLITS:
             sizes, counts = (getattr(self, f'{split}_{f}') for f in ('sizes', 'counts'))
-            for size, count in zip(sizes, counts, strict=True):
-                wanted[size] = wanted.get(size, 0) + count
+            wanted.update(dict(zip(sizes, counts, strict=True)))
         for size, count in wanted.items():
             if count > (there_are := maze_generator.num_perfect_mazes(size)):
                 raise InputError(
-                    f'{count} perfect mazes of size {size} are asked for in all '
-                    f'splits together, and there are {there_are:.0f}'
+                    f'all splits together ask for {count} perfect mazes of size '
+                    f'{size}, but there are {there_are:.0f}'
                 )
 
 
-@dataclasses.dataclass(frozen=True)
-class MazeProblems(Sequence[Problem]):
-    """The problems of a split; a problem's id is its place.
-
-    Attributes:
-        mazes: texts, rows separated by newlines.
-        prompt: a name of ``PROMPTS``.
-    """
-
-    mazes: Sequence[str]
-    prompt: str
-
-    def __len__(self) -> int:
-        return len(self.mazes)
-
-    def __getitem__(self, index):
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        maze = self.mazes[index]
-        return _problem(maze, id=int(index) % len(self), prompt=self.prompt)
-
-
-@dataclasses.dataclass(frozen=True)
-class MazeTask:
-    """See :class:`passk_jax.tasks.Task`."""
-
-    params: MazeParams
+class MazeTask(Task):
+    """Mazes as a :class:`passk_jax.tasks.task.Task`, with every optional ability."""
 
     name = 'maze'
     splits = ('train', 'validation', 'test')
+    Params = MazeParams
     demonstrations = tuple(maze_paths.DEMONSTRATIONS)
-
-    @classmethod
-    def create(cls, params: Mapping[str, Any]) -> 'MazeTask':
-        """The task with these fields of :class:`MazeParams`; lists count as tuples."""
-        names = [field.name for field in dataclasses.fields(MazeParams)]
-        if unknown := sorted(params.keys() - set(names)):
-            raise InputError(f'maze has no parameter {unknown[0]!r}, but {names}')
-        if missing := [name for name in names if name not in params]:
-            raise InputError(f'maze needs the parameters {missing}')
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in params.items()}
-        return cls(MazeParams(**values))
+    draw = staticmethod(drawing.draw_maze)
 
     @property
     def alphabet(self) -> str:
-        """Symbols and moves first, then whatever else prompt and answer hold."""
+        """Symbols and moves, then every other character of prompts and answers."""
         first = rule.SYMBOLS + '\n' + rule.MOVES
         prompt, answer = PROMPTS[self.params.prompt]
         rest = set(prompt.format(maze='') + answer.format(moves='')) - set(first)
         return first + ''.join(sorted(rest))
 
-    def source(self, split: str, *, data_dir: str) -> MazeProblems:
-        """The problems of a split, generated and written to disk at the first call.
+    def source(self, split: str, *, data_dir: str) -> list[Problem]:
+        """The problems of a split; the first call generates and stores them.
 
         Args:
             split: one of ``splits``.
@@ -181,6 +145,9 @@ class MazeTask:
             ValueError: an unknown or empty split; mazes that cannot be generated; a
                 directory that cannot be used.
         """
+        # Here, because it loads TFDS, which verdicts and drawings do not need.
+        from passk_jax.tasks.maze import dataset
+
         _check_choice('split', split, self.splits)
         counts = self.params.by_split('counts')
         if not sum(counts[split]):
@@ -198,12 +165,15 @@ class MazeTask:
             seed=self.params.seed,
         )
         mazes = dataset.open_split(config, split, data_dir=data_dir)
-        return MazeProblems(mazes, self.params.prompt)
+        return [
+            _problem(maze, id=index, prompt=self.params.prompt)
+            for index, maze in enumerate(mazes)
+        ]
 
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
     ) -> Verdicts:
-        """Verdicts of N responses to each of P problems, all at once.
+        """Verdicts on N responses to each of P problems, all at once.
 
         Raises:
             ValueError: problems without the same number of responses each.
@@ -215,7 +185,7 @@ class MazeTask:
     def demonstration(
         self, problem: Problem, *, kind: str, rng: np.random.Generator
     ) -> str:
-        """An answer in the form the prompt asks for.
+        """An answer in the form that the prompt asks for.
 
         Args:
             problem: of this task.
@@ -231,13 +201,13 @@ class MazeTask:
         return PROMPTS[self.params.prompt][1].format(moves=moves)
 
     def check_answerable(self, max_response_tokens: int) -> None:
-        """Checks that bare answers, a token a move, and the stop token have room.
+        """Checks that a bare answer, one token a move, and the stop token fit.
 
-        Without ``max_path`` the longest answer is not known: the shortest possible one
-        of the largest maze must fit.
+        Without ``max_path`` the longest answer is unknown. Then the shortest path that
+        the largest Wilson maze can have must fit.
 
         Raises:
-            ValueError: they have not.
+            ValueError: they do not fit.
         """
         if self.params.prompt != 'bare':
             return
@@ -252,14 +222,16 @@ class MazeTask:
             )
 
     @staticmethod
-    def parse_problem(text: str) -> Problem:
-        """A maze given as text; its prompt is the bare one, as only a verdict needs it.
+    def parse_problem(record: str | Mapping[str, Any]) -> Problem:
+        """A maze given as text; the prompt is bare, because a verdict ignores it.
 
         Raises:
-            ValueError: a malformed maze.
+            ValueError: a record, or a malformed maze.
         """
-        rule.parse_maze(text)
-        return _problem(text.strip(), id=0, prompt='bare')
+        if not isinstance(record, str):
+            raise InputError('a maze is given as text, not as a record')
+        rule.parse_maze(record)
+        return _problem(record.strip(), id=0, prompt='bare')
 
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
@@ -280,9 +252,3 @@ def _problem(maze: str, *, id: int, prompt: str) -> Problem:
 def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     if value not in choices:
         raise InputError(f'{name} {value!r} is none of {list(choices)}')
-
-
-def _check_integer(name: str, value: Any, *, minimum: int) -> None:
-    # bool is a kind of int, and True mazes are not one maze.
-    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-        raise InputError(f'{name}: {value!r} is no integer of at least {minimum}')

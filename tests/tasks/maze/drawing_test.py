@@ -4,27 +4,27 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from passk_jax.tasks.maze import drawing as report_drawings
+from passk_jax.tasks.maze import drawing
 
 _MAZE = 'S.*\n*..\n**E'
 
 
 def _draw(parsed, correct=False, maze=_MAZE):
-    svg = report_drawings.draw_maze({'maze': maze}, parsed, correct=correct)
+    svg = drawing.draw_maze({'maze': maze}, parsed, correct=correct)
     return ElementTree.fromstring(svg)
 
 
-def _with_class(drawing, name):
-    return [e for e in drawing.iter() if e.get('class') == name]
+def _with_class(svg, name):
+    return [e for e in svg.iter() if e.get('class') == name]
 
 
 def test_a_path_to_the_end_is_drawn_whole_and_green():
-    drawing = _draw('RDRD', correct=True)
-    assert drawing.get('class') == 'maze right'
-    (path,) = _with_class(drawing, 'path')
+    svg = _draw('RDRD', correct=True)
+    assert svg.get('class') == 'maze right'
+    (path,) = _with_class(svg, 'path')
     assert path.get('points') == '8.0,8.0 24.0,8.0 24.0,24.0 40.0,24.0 40.0,40.0'
-    assert _with_class(drawing, 'cross') == []
-    assert len(_with_class(drawing, 'wall')) == 4
+    assert _with_class(svg, 'cross') == []
+    assert len(_with_class(svg, 'wall')) == 4
 
 
 @pytest.mark.parametrize(
@@ -32,11 +32,11 @@ def test_a_path_to_the_end_is_drawn_whole_and_green():
     [('D', 1), ('RR', 2), ('RDL', 3), ('U', 1), ('RDRR', 4), ('RDRDD', 5)],
 )
 def test_the_move_into_a_wall_or_out_of_the_grid_is_crossed(parsed, failing):
-    drawing = _draw(parsed)
-    assert drawing.get('class') == 'maze wrong'
-    (cross,) = _with_class(drawing, 'cross')
+    svg = _draw(parsed)
+    assert svg.get('class') == 'maze wrong'
+    (cross,) = _with_class(svg, 'cross')
     assert cross[0].text == f'move {failing} fails'
-    assert _with_class(drawing, 'tip') == []
+    assert _with_class(svg, 'tip') == []
 
 
 def test_the_colour_follows_the_recorded_verdict_and_not_the_path():
@@ -50,8 +50,8 @@ def test_letters_that_are_no_moves_are_passed_over_and_case_does_not_matter():
 
 
 def test_an_empty_answer_stays_at_the_start():
-    drawing = _draw('')
-    assert _with_class(drawing, 'tip')[0].get('cx') == '8.0'
+    svg = _draw('')
+    assert _with_class(svg, 'tip')[0].get('cx') == '8.0'
 
 
 @pytest.mark.parametrize('maze', ['', '***\n***', 'S', '.S\n.'])
@@ -60,5 +60,5 @@ def test_odd_mazes_do_not_break_a_drawing(maze):
 
 
 def test_an_answer_cannot_write_into_the_page():
-    svg = report_drawings.draw_maze({'maze': _MAZE}, '"><script>', correct=False)
+    svg = drawing.draw_maze({'maze': _MAZE}, '"><script>', correct=False)
     assert '<script>' not in svg

@@ -170,7 +170,9 @@ def test_every_maze_there_is_can_be_asked_for_and_not_one_more():
         counts={'test': (100,), 'train': (92,)},
     )
     assert len(set(splits['test'] + splits['train'])) == 192
-    with pytest.raises(ValueError, match=r'train mazes of size 7: 93 .* 92 found'):
+    with pytest.raises(
+        ValueError, match=r'train mazes of size 7: wanted 93 .* 92 found'
+    ):
         _splits(
             'wilson',
             sizes={'test': (7,), 'train': (7,)},
@@ -181,7 +183,9 @@ def test_every_maze_there_is_can_be_asked_for_and_not_one_more():
 @pytest.mark.parametrize('generator', maze_generator.GENERATORS)
 def test_a_path_length_that_no_maze_has_ends_with_an_error(generator, monkeypatch):
     monkeypatch.setattr(maze_generator, '_PATIENCE', 1000)
-    with pytest.raises(ValueError, match='1 mazes were asked for and 0 found'):
+    with pytest.raises(
+        ValueError, match='wanted 1 mazes that no other split has, but 0 found'
+    ):
         _splits(
             generator,
             sizes={'test': (5,)},
