@@ -1,6 +1,7 @@
 """What a configuration needs of chips that need not be there.
 
-    python -m passk_jax.plan --config=configs/enigmata_qwen25_7b.py --topology=v5p:4x4x4
+    python -m passk_jax.plan --config=configs/enigmata.py:model=qwen25_7b \\
+        --topology=v5p:4x4x4
 
 compiles the run's programs (training step, log-prob pass, prefill, decode step) with
 the real compiler of the topology and prints memory, work, collectives, and the time
