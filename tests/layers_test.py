@@ -78,6 +78,7 @@ TESTED_IN = {
 }
 OTHER_TESTS = {
     'benchmarks_test': 'the benchmarks in benchmarks/',
+    'configs_arguments_test': 'the arguments that a config file takes',
     'configs_test': 'the experiments in configs/',
     'layers_test': 'the package as a whole',
     'models.hf.parity_test': 'the numbers of transformers',

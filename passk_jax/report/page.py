@@ -37,14 +37,8 @@ padding:4px 10px}
 .card,.chart{background:var(--card);border:1px solid var(--edge);border-radius:12px;
 padding:14px 16px;margin:0}
 .chart figcaption{font-weight:600;margin-bottom:2px}
-.chart svg{width:100%;height:auto;display:block}
-.chart text{font-size:10.5px;fill:var(--soft)}
-.chart .grid{stroke:var(--edge)}.chart .axis{stroke:var(--soft)}
-.legend{display:flex;flex-wrap:wrap;gap:2px 12px;font-size:12px;color:var(--soft);
-min-height:22px;margin-bottom:4px}
-.legend i{display:inline-block;width:18px;border-top:3px solid;margin-right:5px;
-vertical-align:middle}
-.legend i.dashed{border-top-style:dashed}
+.chart svg{width:100%;height:auto;display:block;stroke-linejoin:round}
+.chart text{font-family:inherit!important}
 .empty{color:var(--soft);text-align:center;padding:60px 0;margin:0}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}

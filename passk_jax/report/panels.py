@@ -1,7 +1,7 @@
 """What the report plots, apart from how: panels of named series.
 
-The six panels of a run, and the advantage curve that its config asks for. Both
-renderers (``charts.py``) draw the same panels.
+The six panels of a run, and the advantage curve that its config asks for.
+``charts.py`` draws them.
 """
 
 import dataclasses

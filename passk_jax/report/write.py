@@ -1,8 +1,8 @@
-"""The pictures of a run, from its directory alone: curves.png and report.html.
+"""Writes curves.png and report.html of a run, from its directory alone.
 
-``report_run`` reads, ``report_panels`` says what is plotted, ``report_charts`` and
-``report_drawings`` draw, ``report_page`` writes HTML; here they are put in order. Both
-files can be made of a run at any age, while it runs and after, and are replaced whole.
+``run_data`` reads the run, ``panels`` says what to plot, ``charts`` draws it and
+``page`` writes HTML; this module puts them in order. Both files can be written at any
+time, during the run and after it, and are replaced as a whole.
 """
 
 import json
