@@ -1,22 +1,25 @@
-"""What a configuration needs of chips that need not be there.
+"""Plans a configuration for chips that need not be there.
 
-    python -m passk_jax.plan --config=configs/enigmata_qwen25_7b.py --topology=v5p:4x4x4
+    python -m passk_jax.plan --config=configs/enigmata.py:model=qwen25_7b \\
+        --topology=v5p:4x4x4
 
 compiles the run's programs (training step, log-prob pass, prefill, decode step) with
 the real compiler of the topology and prints memory, work, collectives, and the time
-that no run can beat. A TPU topology needs the TPU compiler (the extra 'tpu') and no
+that no run can beat. A TPU topology needs the TPU compiler (the extra 'tpu') but no
 TPU; ``cpu:8`` needs nothing; ``gpu:h100x8`` is planned by shapes alone, because the GPU
 compiler needs a GPU. No weight, tokenizer of a model or data is read, nothing runs and
 nothing is measured. Exit status 1: a program does not fit.
 """
 
 import dataclasses
+import functools
 import json
 import pathlib
 import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from absl import flags
 from jax.sharding import Mesh
@@ -29,8 +32,9 @@ from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
+from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf.published import PUBLISHED
-from passk_jax.planning import fits, programs, summary, table, topologies
+from passk_jax.planning import fits, programs, remedies, summary, table, topologies
 from passk_jax.planning.analysis import analyse
 from passk_jax.planning.programs import Builder
 from passk_jax.planning.topologies import Topology
@@ -41,20 +45,20 @@ _TOPOLOGY = flags.DEFINE_string(
     'topology', None, 'Chips: v5p:4x4x4, v5e:16x16, v6e:8x8, cpu:8, gpu:h100x8.'
 )
 _PROGRAMS = flags.DEFINE_list(
-    'programs', list(programs.PROGRAMS), 'What to compile, with commas between.'
+    'programs', list(programs.PROGRAMS), 'Programs to compile, separated by commas.'
 )
 _MARKDOWN = flags.DEFINE_string(
-    'markdown', None, 'Markdown file that gets the plan too.'
+    'markdown', None, 'Markdown file that the plan is written to as well.'
 )
 
 
 def main() -> int:
-    """Prints the plan; 1 if something does not fit."""
+    """Prints the plan; returns 1 if something does not fit."""
     config = configs.from_config_dict(CONFIG.value)
     topology = topologies.parse(_TOPOLOGY.value)
     if unknown := set(_PROGRAMS.value) - set(programs.PROGRAMS):
         raise InputError(
-            f'programs {sorted(unknown)} are none of {list(programs.PROGRAMS)}'
+            f'programs {sorted(unknown)} must be among {list(programs.PROGRAMS)}'
         )
     text, fit = plan(config, topology, _PROGRAMS.value)
     sys.stdout.write(text)
@@ -67,14 +71,14 @@ def main() -> int:
 
 
 def _arguments(argv: Sequence[str]) -> list[str]:
-    """The command's own arguments, but for where the plan is kept."""
+    """The command's arguments, without the file that the plan is written to."""
     kept, rest = [], iter(argv[1:])
     for argument in rest:
         name, given, _ = argument.partition('=')
         if name not in ('-markdown', '--markdown'):
             kept.append(argument)
         elif not given:
-            # The next one is its value.
+            # The next argument is its value.
             next(rest, None)
     return kept
 
@@ -85,30 +89,40 @@ def plan(
     """The plan of programs as Markdown, and whether everything fits.
 
     Raises:
-        ValueError: the configuration does not fit the topology's devices.
+        InputError: the configuration does not fit the topology's devices.
     """
     mesh = sharding.make_mesh(
         **dataclasses.asdict(config.mesh), devices=topologies.connect(topology)
     )
+    source = config.model.source
     with tempfile.TemporaryDirectory() as directory:
         readable = _readable(config, pathlib.Path(directory))
         builder = _builder(readable, topology, mesh)
-        analyses = [analyse(builder.build(name), topology) for name in names]
-        edges = [fits.fit(each, builder) for each in analyses]
-        text = '\n'.join(
-            [
-                *summary.introduction(builder, topology, source=config.model.source),
-                table.render(table.plan_rows(analyses, edges)),
-                *summary.readings(analyses, builder),
-                *summary.overflows(analyses, edges, builder),
-                '',
-            ]
-        )
-    return text, all(each.memory.fits for each in analyses)
+        limit = hf_config.position_limit(readable.model.source) if source else 0
+    analyses = [analyse(builder.build(name), topology) for name in names]
+    edges = [fits.fit(each, builder) for each in analyses]
+    lines = summary.introduction(builder, topology, name=config.name, source=source)
+    lines.append(table.render(table.plan_rows(analyses, edges)))
+    lines += summary.notes(analyses, builder, max_positions=limit)
+    for each, edge in zip(analyses, edges, strict=True):
+        if not each.memory.fits:
+            check = functools.partial(_check, config)
+            ways = remedies.ways_out(each, builder, edge, check=check)
+            lines += summary.overflow(each, ways)
+    return '\n'.join([*lines, '']), all(each.memory.fits for each in analyses)
+
+
+def _check(config: ExperimentConfig, overrides: Mapping[str, Any]) -> None:
+    """Raises InputError if the configuration refuses other values of dotted keys."""
+    values = configs.to_dict(config)
+    for key, value in overrides.items():
+        section, _, name = key.partition('.')
+        values[section][name] = value
+    configs.from_json_dict(values)
 
 
 def _readable(config: ExperimentConfig, directory: pathlib.Path) -> ExperimentConfig:
-    """With a published model as a file, so that no plan needs the hub."""
+    """Makes a published model a file, so that no plan needs the hub."""
     source = config.model.source
     if source not in PUBLISHED or pathlib.Path(source).expanduser().is_dir():
         return config
@@ -124,12 +138,19 @@ def _builder(config: ExperimentConfig, topology: Topology, mesh: Mesh) -> Builde
     arch = setup.architecture(
         config.model, vocab_size=_vocab_size(config), platform=platform
     )
-    chunk = config.model.head_chunk_tokens
-    return Builder(config, policies.Policy(arch, head_chunk_tokens=chunk), mesh)
+    return Builder(
+        policies.Policy(arch, head_chunk_tokens=config.model.head_chunk_tokens),
+        mesh,
+        data=config.data,
+        sampling=config.sampling,
+        train=config.train,
+        loss=config.loss,
+        optimizer=config.optimizer,
+    )
 
 
 def _vocab_size(config: ExperimentConfig) -> int:
-    """Of a policy made from scratch; a source says its own."""
+    """The vocabulary of a policy from scratch; 0 where ``model.source`` gives it."""
     if config.model.source:
         return 0
     if config.model.tokenizer == 'characters':

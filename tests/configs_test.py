@@ -17,6 +17,7 @@ import jax
 import pytest
 from jax import numpy as jnp
 from jax.sharding import AbstractMesh, AxisType
+from ml_collections import ConfigDict
 
 from configs import base, maze, maze_tiny
 from passk_jax import config as config_lib
@@ -31,11 +32,46 @@ from passk_jax.tasks import TASKS, make_task
 from passk_jax.types import Prompts, Rollouts
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-EXPERIMENTS = sorted(
-    path.stem
-    for path in (ROOT / 'configs').glob('*.py')
-    if path.stem not in ('__init__', 'base')
-)
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """A config file, or one row of a file whose argument chooses a model."""
+
+    file: str
+    argument: str
+    docstring: str
+
+    @property
+    def option(self) -> str:
+        """As ``--config`` takes it."""
+        path = f'configs/{self.file}.py'
+        return f'{path}:{self.argument}' if self.argument else path
+
+    def get_config(self) -> ConfigDict:
+        module = importlib.import_module(f'configs.{self.file}')
+        return module.get_config(*filter(None, [self.argument]))
+
+
+def experiments() -> dict[str, Experiment]:
+    """The name that its config must have -> every experiment of ``configs/``."""
+    found = {}
+    for path in sorted((ROOT / 'configs').glob('*.py')):
+        if path.stem in ('__init__', 'base', 'arguments'):
+            continue
+        module = importlib.import_module(f'configs.{path.stem}')
+        if not hasattr(module, 'MODELS'):
+            found[path.stem] = Experiment(path.stem, '', module.__doc__)
+            continue
+        for name, model in module.MODELS.items():
+            docstring = f'{module.__doc__}\n{model.__doc__}'
+            found[f'{path.stem}_{name}'] = Experiment(
+                path.stem, f'model={name}', docstring
+            )
+    return found
+
+
+EXPERIMENTS = experiments()
 # Tasks that configs name and the program does not have yet: such a config can be
 # planned, not trained. A task that comes is taken off this list.
 MISSING_TASKS = {'enigmata', 'math'}
@@ -57,8 +93,7 @@ PAPER = {
 
 
 def load(name: str) -> ExperimentConfig:
-    module = importlib.import_module(f'configs.{name}')
-    return config_lib.from_config_dict(module.get_config())
+    return config_lib.from_config_dict(EXPERIMENTS[name].get_config())
 
 
 def source_directory(source: str, parent: pathlib.Path) -> str:
@@ -78,15 +113,15 @@ def planned_mesh(config: ExperimentConfig) -> AbstractMesh:
 
 
 @pytest.mark.parametrize('name', EXPERIMENTS)
-def test_an_experiment_is_valid_and_named_after_its_file(name):
+def test_an_experiment_is_valid_and_named_after_its_file_and_row(name):
     assert load(name).name == name
 
 
 @pytest.mark.parametrize('name', EXPERIMENTS)
 def test_every_value_of_an_experiment_reaches_the_program(name):
     """That the program reads every one of them is for tests/layers_test.py."""
-    module = importlib.import_module(f'configs.{name}')
-    assert config_lib.to_dict(load(name)) == module.get_config().to_dict()
+    values = EXPERIMENTS[name].get_config().to_dict()
+    assert config_lib.to_dict(load(name)) == values
 
 
 @pytest.mark.parametrize('name', EXPERIMENTS)
@@ -107,8 +142,8 @@ def test_the_tasks_that_are_missing_are_missing():
     assert named <= MISSING_TASKS | TASKS.keys()
     assert named >= MISSING_TASKS, 'no config names them: take them off MISSING_TASKS'
     for name in EXPERIMENTS:
-        docstring = importlib.import_module(f'configs.{name}').__doc__
-        says = 'is not in this repository yet' in docstring
+        docstring = EXPERIMENTS[name].docstring
+        says = re.search(r'is not in this repository\s+yet', docstring) is not None
         assert says == (load(name).task.name in MISSING_TASKS)
 
 
@@ -196,11 +231,13 @@ def test_a_planned_mesh_is_the_one_of_the_docstring_and_divides_everything(
     name, tmp_path
 ):
     config = load(name)
-    docstring = importlib.import_module(f'configs.{name}').__doc__
+    # The row's own part: the file's docstring has a command too.
+    docstring = EXPERIMENTS[name].docstring.partition('Planned for')[2]
     mesh = planned_mesh(config)
     (topology,) = re.findall(r'--topology=v5p:([\dx]+)', docstring)
+    assert f'--config={EXPERIMENTS[name].option} ' in docstring
     assert math.prod(map(int, topology.split('x'))) == mesh.size
-    assert f'Planned for {mesh.size} chips' in docstring
+    assert docstring.startswith(f' {mesh.size} chips, ')
     assert 'HBM a chip: ' in docstring
 
     source = source_directory(config.model.source, tmp_path)
@@ -228,11 +265,22 @@ def test_a_planned_mesh_is_the_one_of_the_docstring_and_divides_everything(
         assert not any(size % shares for size in each), (axis, each, shares)
 
 
+def test_every_kept_plan_has_a_command_and_a_title_that_agree():
+    options = {each.option: name for name, each in EXPERIMENTS.items()}
+    plans = sorted((ROOT / 'experiments' / 'plans').glob('*_v*.md'))
+    assert plans
+    for path in plans:
+        text = path.read_text()
+        (option,) = re.findall(r'python -m passk_jax.plan .*?--config=(\S+)', text)
+        assert text.startswith(f'# {options[option]} on ')
+        assert path.stem.startswith(options[option])
+
+
 @pytest.mark.parametrize('name', EXPERIMENTS)
 def test_an_experiment_states_section_command_and_result(name):
-    docstring = importlib.import_module(f'configs.{name}').__doc__
+    docstring = EXPERIMENTS[name].docstring
     assert '``sec:' in docstring
-    assert f'--config=configs/{name}.py' in docstring
+    assert f'--config={EXPERIMENTS[name].option} ' in docstring
     assert 'see experiments/README.md' in docstring
 
 
@@ -246,9 +294,9 @@ def test_an_experiment_loads_by_its_path_from_the_root(name):
         'flags.FLAGS(sys.argv)\n'
         'print(flags.FLAGS.config.name, flags.FLAGS.config.advantage.k)\n'
     )
-    arguments = [f'--config=configs/{name}.py', '--config.advantage.k=8']
+    options = [f'--config={EXPERIMENTS[name].option}', '--config.advantage.k=8']
     result = subprocess.run(
-        [sys.executable, '-c', code, *arguments],
+        [sys.executable, '-c', code, *options],
         cwd=ROOT,
         capture_output=True,
         text=True,

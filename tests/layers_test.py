@@ -74,6 +74,7 @@ TESTED_IN = {
 }
 OTHER_TESTS = {
     'benchmarks_test': 'the benchmarks in benchmarks/',
+    'configs_arguments_test': 'the arguments that a config file takes',
     'configs_test': 'the experiments in configs/',
     'fields_test': 'what the package reads of the configuration',
     'layers_test': 'the package as a whole',

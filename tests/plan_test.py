@@ -113,6 +113,15 @@ def test_where_a_plan_is_kept_is_no_part_of_its_command(kept):
     ]
 
 
+def test_a_way_out_that_the_configuration_refuses_is_known():
+    config = tiny.make_config()
+    plan._check(config, {'train.micro_batch_prompts': 1, 'mesh.fsdp': 2})
+    with pytest.raises(ValueError, match='mini_batch_prompts'):
+        plan._check(config, {'train.num_prompts': 7})
+    with pytest.raises(ValueError, match='remat'):
+        plan._check(config, {'model.remat': 'some'})
+
+
 def with_source(source):
     config = tiny.make_config()
     model = dataclasses.replace(config.model, source=source, family='')
@@ -141,7 +150,7 @@ def test_another_model_is_left_to_whoever_reads_it(tmp_path):
 def test_what_cannot_be_planned_is_refused_in_a_line():
     done = command(TINY, '--topology=cpu:8', '--programs=score,sleep')
     assert done.returncode == 2
-    assert done.stderr.startswith("error: programs ['sleep'] are none of ['train',")
+    assert done.stderr.startswith("error: programs ['sleep'] must be among ['train',")
     assert 'Traceback' not in done.stderr
 
 

@@ -1,10 +1,10 @@
-"""One program against one topology: memory, work, and the time that no run can beat.
+"""One program on one topology: memory, work, and the time that no run can beat.
 
-:func:`analyse` traces, compiles and counts. Memory is what the compiler allots on a
-device, beside what is resident there anyhow. The bound on the time is the roofline's:
-the longest of products at the chip's peak, of memory traffic at its bandwidth, and of
-what the chip must receive at the bandwidth of all its links together. It takes the
-three to overlap perfectly and nothing else to cost anything.
+:func:`analyse` traces, compiles and counts. Memory is what the compiler allocates on a
+device, plus what stays there while the program runs. The lower bound on the time is the
+roofline: the longest of matrix products at the chip's peak, memory traffic at its
+bandwidth, and bytes received at the bandwidth of all its links. It assumes that the
+three overlap perfectly and that nothing else takes time.
 """
 
 import dataclasses
@@ -30,11 +30,11 @@ class Memory:
 
     Attributes:
         arguments: of the program's arguments, used or not.
-        outputs: of its results, but for those that overwrite an argument; ``None``
-            where nothing was compiled.
-        temporaries: allotted besides; ``None`` likewise.
-        resident: of what else is there while it runs.
-        limit: what a program can have; 0: not known.
+        outputs: of its results, except those that overwrite an argument; ``None`` if
+            nothing was compiled.
+        temporaries: that it allocates while it runs; ``None`` if nothing was compiled.
+        resident: of everything else on the device while it runs.
+        limit: available to a program; 0: unknown.
     """
 
     arguments: float
@@ -45,27 +45,27 @@ class Memory:
 
     @property
     def total(self) -> float:
-        """All that is known of."""
+        """The sum of what is known."""
         made = (self.outputs or 0.0) + (self.temporaries or 0.0)
         return self.arguments + made + self.resident
 
     @property
     def fits(self) -> bool:
-        """Whether that is within the limit, or there is none."""
+        """Whether the total is within the limit; true without one."""
         return not self.limit or self.total <= self.limit
 
 
 @dataclasses.dataclass(frozen=True)
 class Analysis:
-    """A program, and what is known of it.
+    """What is known about a program.
 
     Attributes:
         program: the program.
-        topology: what it was compiled for.
-        memory: of a device.
+        topology: the devices it was compiled for.
+        memory: bytes on a device.
         traced: FLOPs of the program as written, over all devices.
-        costs: of the compiled program, a device; ``None`` if there is none: no
-            compiler, or more memory than it would compile for.
+        costs: costs of the compiled program on a device; ``None`` without a compiler,
+            or if the compiler refused for want of memory.
     """
 
     program: Program
@@ -76,7 +76,7 @@ class Analysis:
 
     @property
     def flops(self) -> float:
-        """FLOPs of a device: as compiled, else its share of the program's."""
+        """FLOPs on a device: as compiled, else its share of those written."""
         count = self.topology.num_chips
         if self.costs is None:
             return self.traced.total / count
@@ -90,9 +90,9 @@ class Analysis:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Least time for each of the three; of those for which there are figures."""
+        """Lower bounds from compute, memory and network, where figures are known."""
         chip: Chip = self.topology.chip
-        # Every argument is read, if nothing else is known of the traffic.
+        # Uncompiled, all that is known is that the program reads its arguments.
         traffic = self.memory.arguments if self.costs is None else self.costs.memory
         amounts = {
             'compute': (self.flops, chip.flops),
@@ -104,12 +104,12 @@ class Analysis:
 
     @property
     def bound(self) -> float | None:
-        """Seconds that one run takes at least; ``None`` without any peak."""
+        """Lower bound on the seconds of a run; ``None`` if no peak is known."""
         return max(self.seconds.values(), default=None)
 
     @property
     def utilisation_bound(self) -> float | None:
-        """Share of the chips' peak that useful FLOPs can have (MFU), at most."""
+        """Upper bound on model FLOPs utilisation (MFU)."""
         if not self.bound:
             return None
         peak = self.topology.chip.flops * self.topology.num_chips
@@ -118,8 +118,8 @@ class Analysis:
 
 def analyse(program: Program, topology: Topology) -> Analysis:
     """Traces a program, compiles it if there is a compiler, and counts."""
-    # The mesh without its devices: what is made on the way, such as a kernel's tables,
-    # is made here.
+    # The mesh without its devices, so that what tracing creates, such as a kernel's
+    # tables, is created on this host.
     with jax.sharding.use_abstract_mesh(program.mesh.abstract_mesh):
         return _analyse(program, topology)
 
@@ -140,7 +140,7 @@ def _analyse(program: Program, topology: Topology) -> Analysis:
             temporaries, limit = needed
         else:
             sizes = compiled.memory_analysis()
-            # The compiled program drops what it does not use; that is there still.
+            # The compiled program drops unused arguments, which stay in memory.
             arguments = max(arguments, float(sizes.argument_size_in_bytes))
             outputs = float(sizes.output_size_in_bytes - sizes.alias_size_in_bytes)
             temporaries = float(sizes.temp_size_in_bytes)
@@ -151,14 +151,14 @@ def _analyse(program: Program, topology: Topology) -> Analysis:
 
 
 def overflow(message: str, *, arguments: float) -> tuple[float, float] | None:
-    """Reads a compiler's refusal for want of memory.
+    """Reads a compiler's error for want of memory.
 
     Args:
-        message: of the refusal.
-        arguments: bytes of the program's arguments, which some messages count in.
+        message: the error's message.
+        arguments: bytes of the program's arguments, which some messages include.
 
     Returns:
-        Bytes of the temporaries and of the limit; ``None``: it is another refusal.
+        Bytes of the temporaries and of the limit; ``None`` for any other error.
     """
     if 'RESOURCE_EXHAUSTED' not in message:
         return None

@@ -1,9 +1,8 @@
-"""What the makers publish of their chips: peaks that no program can pass.
+"""Published figures of chips: peaks that no program can exceed.
 
-Rates are of one chip and of dense bfloat16. ``link_bandwidth`` is what all the links of
-a chip to its neighbours bring in together: one direction, half of what is sold as
-"bidirectional". Several hosts of GPUs, and several slices of TPUs, are joined by slower
-networks that are not counted here.
+Rates are for one chip and dense bfloat16. ``link_bandwidth`` is what all links to a
+chip's neighbours deliver together, in one direction: half of the "bidirectional"
+figure. The slower networks between GPU hosts and between TPU slices are not counted.
 """
 
 import dataclasses
@@ -22,7 +21,7 @@ class Chip:
         memory: bytes that a program may use; 0: no figure.
         memory_bandwidth: bytes/s; 0: no figure.
         link_bandwidth: bytes/s into a chip from its neighbours; 0: no figure.
-        dimensions: of the torus that its topologies are named by; 0: of no torus.
+        dimensions: of the torus in its topologies' names; 0: none.
     """
 
     name: str
@@ -57,7 +56,7 @@ _GPUS = (
 )
 
 CPU = Chip('cpu', 0, 0, 0, 0, 0)
-"""The host's own processor: a plan for it counts, and bounds nothing."""
+"""The host's processor: a plan for it has counts and no bounds."""
 
 TPUS: Mapping[str, Chip] = {chip.name: chip for chip in _TPUS}
 GPUS: Mapping[str, Chip] = {chip.name: chip for chip in _GPUS}

@@ -1,16 +1,17 @@
-"""Where the memory of a plan ends: an estimate, from shapes.
+"""Where the memory of a plan ends: an estimate from shapes.
 
-:func:`estimate` says what a program needs once its configuration is changed. Nothing is
-compiled for it. What a device holds is counted from shapes; what the program makes
-besides is taken in two parts:
+:func:`estimate` says what a program needs after its configuration changes, without
+compiling it again. What a device holds is counted from shapes. What the program
+allocates besides has two parts:
 
-* what it is known to make goes with its shapes: the gradients, what the backward pass
-  keeps, logits; the weights, keys and values of ``prefill``; a copy of those of
-  ``decode``;
-* the rest, as what a backward pass computes anew, may grow with the hidden states that
-  a pass has on a device, and is not taken to shrink: so more is saved than is promised.
+* the known part follows from shapes: the gradients, what the backward pass keeps and
+  the logits; for ``prefill`` the weights, keys and values; for ``decode`` a copy of
+  keys and values;
+* the rest, such as what a backward pass recomputes, may grow with the hidden states
+  that a pass has on a device and is taken never to shrink, so an estimate promises
+  less than a change saves.
 
-:func:`fit` finds where that meets the limit. To be tried, not believed.
+:func:`fit` finds where the estimate meets the limit.
 """
 
 import dataclasses
@@ -34,18 +35,18 @@ from passk_jax.planning.programs import (
 )
 from passk_jax.types import Prompts
 
-# Responses of a multiple of this fill the tiles of every chip.
+# The kernels of every chip work on tiles of this many tokens.
 _TILE = 128
 
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """The edge of one program on a device; ``None``: no limit, or none known.
+    """The largest sizes that fit a device; ``None``: no limit, or none known.
 
     Attributes:
-        longest_response: response tokens that fit, in whole tiles of 128; 0: none do.
-        largest_batch: prompts that fit and that all devices share, of
-            ``train.micro_batch_prompts`` for ``train`` and ``score``, else of
+        longest_response: response tokens that fit, a multiple of 128; 0: none do.
+        largest_batch: prompts that fit and divide evenly among the devices. For
+            ``train`` and ``score`` it is ``train.micro_batch_prompts``, else
             ``train.num_prompts``; 0: none do.
     """
 
@@ -54,22 +55,22 @@ class Fit:
 
 
 def works_by_pass(name: str) -> bool:
-    """Whether a program has a micro-batch in memory at one time, or the whole batch."""
+    """Whether a program works on a micro-batch at a time, not on the whole batch."""
     return name in ('train', 'score')
 
 
 def estimate(analysis: Analysis, builder: Builder, other: Builder) -> float:
-    """Bytes that a device needs for the same program of another configuration.
+    """Bytes that a device needs for the same program of a changed configuration.
 
     Args:
-        analysis: of the program.
-        builder: that made it.
-        other: the changed one.
+        analysis: the analysis of the program.
+        builder: the builder that made it.
+        other: the changed builder.
     """
     name, memory = analysis.program.name, analysis.memory
     made = (memory.outputs or 0.0) + (memory.temporaries or 0.0)
     known, now_known = _known(builder, name), _known(other, name)
-    # The compiler may make less than is asked of it: then shares are all that is known.
+    # The compiler may allocate less than the shapes say; then only its share is scaled.
     of_known = min(made, known)
     held, now_held = _held(analysis.program), _held(other.build(name))
     total = memory.total - held + now_held
@@ -86,9 +87,9 @@ def _held(program: Program) -> float:
 
 
 def _known(builder: Builder, name: str) -> float:
-    """Bytes that a program makes on a device, as far as shapes tell."""
+    """Bytes that a program allocates on a device, as far as shapes tell."""
     if name == 'prefill':
-        prefix = builder.prefix(builder.config.train.num_prompts)
+        prefix = builder.prefix(builder.train.num_prompts)
         return shard_bytes((builder.decoding_weights(), prefix))
     if name == 'decode':
         vocab_size = builder.policy.arch.vocab_size
@@ -105,31 +106,29 @@ def _known(builder: Builder, name: str) -> float:
 
 
 def _backward(builder: Builder) -> tuple[float, float]:
-    """Bytes on a device that a backward pass is kept, and that it makes again."""
-    config, arch = builder.config, builder.policy.arch
+    """Bytes that a device keeps for the backward pass, and that it recomputes."""
+    arch = builder.policy.arch
     kept, everything = (
         _kept_for_backward(
             Policy(dataclasses.replace(arch, remat=remat), head_chunk_tokens=1),
-            (config.train.micro_batch_prompts, config.data.max_prompt_tokens),
-            config.sampling.num_rollouts,
-            config.sampling.max_response_tokens,
+            (builder.train.micro_batch_prompts, builder.data.max_prompt_tokens),
+            builder.sampling.num_rollouts,
+            builder.sampling.max_response_tokens,
         )
         for remat in (arch.remat, 'none')
     )
     on_device, everywhere = _passed(builder, 'train')
     share = on_device / everywhere
-    # A layer at a time.
+    # One layer is recomputed at a time.
     return share * kept, share * (everything - kept) / arch.num_layers
 
 
 def _passed(builder: Builder, name: str) -> tuple[float, float]:
-    """Bytes of the hidden states of a pass: on a device, and on all of them."""
-    config, arch = builder.config, builder.policy.arch
-    P = config.train.num_prompts
-    if works_by_pass(name):
-        P = config.train.micro_batch_prompts
-    N, S = config.sampling.num_rollouts, config.data.max_prompt_tokens
-    T = 1 if name == 'decode' else config.sampling.max_response_tokens
+    """Bytes of the hidden states of a pass: on one device, and on all of them."""
+    train, arch = builder.train, builder.policy.arch
+    P = train.micro_batch_prompts if works_by_pass(name) else train.num_prompts
+    N, S = builder.sampling.num_rollouts, builder.data.max_prompt_tokens
+    T = 1 if name == 'decode' else builder.sampling.max_response_tokens
     prompts, responses = (
         builder.array((*axes, None), (*shape, arch.embed_dim), jnp.dtype(arch.dtype))
         for axes, shape in zip(BETWEEN_LAYERS, ((P, 1, S), (P, N, T)), strict=True)
@@ -152,13 +151,13 @@ def _kept_for_backward(
                 policy, params, prompts, tokens, temperature=1.0
             )
 
-        # The backward function is a tree of what it needs.
+        # The backward function is a pytree of the arrays it needs.
         return jax.vjp(log_probs, params)[1]
 
     integers = functools.partial(jax.ShapeDtypeStruct, dtype=jnp.int32)
     prompts = Prompts(integers(prompts_shape), integers((P,)), integers((P,)))
     tokens = integers((P, num_rollouts, num_tokens))
-    # Nothing is split, so the count is of the whole.
+    # On a mesh of one device nothing is split.
     mesh = abstract_mesh(dict.fromkeys(sharding.MESH_AXES, 1))
     with jax.sharding.use_abstract_mesh(mesh):
         params = policies.param_shapes(policy, mesh)
@@ -167,16 +166,16 @@ def _kept_for_backward(
 
 
 def fit(analysis: Analysis, builder: Builder) -> Fit:
-    """Where the memory of a program ends, as an estimate.
+    """Estimates the largest sizes that fit.
 
     Args:
-        analysis: of the program.
-        builder: that made it.
+        analysis: the analysis of the program.
+        builder: the builder that made it.
     """
-    name, train = analysis.program.name, builder.config.train
+    name, train = analysis.program.name, builder.train
     unknown = analysis.memory.temporaries is None and name != 'decode'
-    # With a limit of its own the cache does not grow with either.
-    limited = name == 'decode' and builder.config.sampling.max_cache_bytes
+    # A limited cache grows with neither size.
+    limited = name == 'decode' and builder.sampling.max_cache_bytes
     if not analysis.memory.limit or unknown or limited:
         return Fit(None, None)
     longest = _edge(analysis, builder, 'sampling.max_response_tokens', _TILE)
@@ -193,16 +192,16 @@ def fit(analysis: Analysis, builder: Builder) -> Fit:
 
 
 def _edge(analysis: Analysis, builder: Builder, key: str, step: int) -> int | None:
-    """The largest multiple of ``step`` that a key can have; ``None``: any.
+    """The largest multiple of ``step`` that fits as a key's value; ``None``: any does.
 
-    Memory is affine in it, as long as devices share it evenly: two points tell.
+    Memory is affine in it while devices share it evenly, so two points determine it.
     """
 
     def needed(steps: int) -> float:
         return estimate(analysis, builder, builder.changed({key: steps * step}))
 
     section, _, field = key.partition('.')
-    first = math.ceil(getattr(getattr(builder.config, section), field) / step)
+    first = math.ceil(getattr(getattr(builder, section), field) / step)
     room = analysis.memory.limit - needed(first)
     second = 2 * first if room >= 0 else first // 2
     if not second:

@@ -1,14 +1,13 @@
-"""Floating-point operations of matrix products: what a program has, what it needs.
+"""FLOPs of matrix products: those a program has, and those it needs.
 
-:func:`program_flops` walks a traced program: every ``dot_general``, times the length of
-the scans it stands in, recomputation included. That is what is asked of the compiler,
-over all devices; hlo.py counts what the compiler made of it. Kernels written by hand
-are counted by their grid and their own products, a causal attention kernel by the pairs
-that its mask leaves.
+:func:`program_flops` walks a traced program and counts every ``dot_general`` times the
+length of the scans around it, recomputation included, over all devices. hlo_costs.py
+counts what the compiler made of it. A hand-written kernel counts by its grid and its
+products, a causal attention kernel by the pairs that its mask leaves.
 
-:func:`model_flops` is what the mathematics needs and no more, in the usual convention:
-two a weight and token forward, four backward, and causal attention counted by its
-pairs. The ratio of the two is what recomputation, padding and masks cost.
+:func:`model_flops` is what the mathematics needs, by the usual convention: two FLOPs
+per weight and token forward, four backward, and causal attention by its pairs. The
+ratio of the two is the cost of recomputation, padding and masks.
 """
 
 import dataclasses
@@ -27,8 +26,8 @@ class Flops:
 
     Attributes:
         products: of matrix products that the compiler sees.
-        kernels: inside kernels, which it does not look into.
-        unknown_loops: loops without a length in the program, each counted once.
+        kernels: inside kernels, which the compiler does not see.
+        unknown_loops: loops of unknown length, each counted once.
     """
 
     products: float = 0.0
@@ -37,11 +36,11 @@ class Flops:
 
     @property
     def total(self) -> float:
-        """All of them."""
+        """FLOPs of both kinds."""
         return self.products + self.kernels
 
     def plus(self, other: 'Flops', *, times: int = 1) -> 'Flops':
-        """This, and then another so many times."""
+        """This plus ``times`` times another."""
         return Flops(
             self.products + times * other.products,
             self.kernels + times * other.kernels,
@@ -70,7 +69,7 @@ def _equation_flops(equation: Any) -> Flops:
     if name == 'scan':
         times = params['length']
     elif name == 'shard_map':
-        # Its body is what one device does of the axes that it takes apart.
+        # Its body is the work of one device along the manual axes.
         mesh = params['mesh'].shape
         times = math.prod(mesh[axis] for axis in _manual_axes(params))
     total = Flops(unknown_loops=int(name == 'while'))
@@ -84,7 +83,7 @@ def _manual_axes(params: Any) -> Any:
 
 
 def _jaxprs(params: Any) -> Iterator[Any]:
-    """The programs among an equation's parameters, whatever they are called."""
+    """The jaxprs among an equation's parameters."""
     for value in params.values():
         for each in value if isinstance(value, tuple | list) else (value,):
             if hasattr(getattr(each, 'jaxpr', each), 'eqns'):
@@ -104,8 +103,8 @@ def _kernel_flops(equation: Any) -> float:
     flops = points * program_flops(equation.params['jaxpr']).total
     if not (equation.params['name'] or '').startswith('splash_mha'):
         return flops
-    # Its queries come first of the arrays, then its keys; blocks that the causal mask
-    # hides are in the grid and are skipped.
+    # The first arrays are queries and keys. The grid includes the blocks that the
+    # causal mask hides, and the kernel skips them.
     arrays = [x.aval.shape for x in equation.invars if _is_float(x) and x.aval.ndim > 2]
     (T, S) = (shape[-2] for shape in arrays[:2])
     return flops * (S - T + (T + 1) / 2) / S
@@ -125,9 +124,9 @@ def model_flops(
 ) -> float:
     """FLOPs of one forward pass over prompts and their responses; training is three.
 
-    A prompt is run once for its rollouts, which in the last layer want its keys and
-    values alone. The head is a product for each response token; looking a token up is
-    none.
+    A prompt is run once for its rollouts, which need only its keys and values in the
+    last layer. The head is a product for each response token; a token look-up costs
+    nothing.
 
     Args:
         arch: the architecture.
@@ -151,14 +150,14 @@ def model_flops(
 
 
 def decode_flops(arch: Arch, *, sequences: int, context_tokens: int) -> float:
-    """FLOPs of one more token of each sequence, after ``context_tokens`` before it."""
+    """FLOPs of one more token of each sequence, after ``context_tokens`` others."""
     head = arch.vocab_size * arch.embed_dim
     attention = 4.0 * arch.num_layers * arch.num_heads * arch.head_dim * context_tokens
     return sequences * (2.0 * (layer_weights(arch) + head) + attention)
 
 
 def layer_weights(arch: Arch) -> int:
-    """Weights of the matrices of all layers: what a token is multiplied with."""
+    """Weights of the matrices of all layers."""
     heads = 2 * arch.num_heads + 2 * arch.num_kv_heads
     per_layer = arch.embed_dim * (heads * arch.head_dim + 3 * arch.mlp_dim)
     return arch.num_layers * per_layer

@@ -1,9 +1,8 @@
-"""Compiled programs as text, read far enough to be counted.
+"""Parses the text of compiled programs, as far as hlo_costs.py needs it.
 
-:func:`parse` takes the text of a compiled module apart into computations and their
-instructions, and :func:`executions` says how often each computation runs: a loop's
-length is what the compiler wrote beside it (CPU, GPU) or what follows from its counter
-(TPU, which writes nothing). What is counted from that is in hlo_costs.py.
+:func:`parse` splits a compiled module into computations and their instructions.
+:func:`executions` says how often each computation runs. The compiler notes a loop's
+length beside it on CPU and GPU; on TPU it follows from the loop's counter.
 """
 
 import collections
@@ -11,8 +10,6 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-
-from passk_jax.errors import InputError
 
 _BYTES = {'pred': 1, 'token': 0, 'opaque': 0, 's4': 0.5, 'u4': 0.5, 'f4e2m1fn': 0.5}
 _ARRAY = re.compile(r'([a-z]\w*)\[([\d,<=]*)\](\{[^}]*\})?')
@@ -28,7 +25,7 @@ class Shape:
     Attributes:
         dtype: as the text spells it.
         dims: its dimensions.
-        in_memory: it lies in the device's main memory, and not in a memory on the chip.
+        in_memory: whether it lies in the device's main memory, not on the chip.
     """
 
     dtype: str
@@ -47,7 +44,7 @@ class Shape:
 
 @dataclasses.dataclass(frozen=True)
 class Instruction:
-    """One instruction: its result, what it does, to what, and all the rest as text."""
+    """One instruction: result, opcode, operands, and the rest as text."""
 
     name: str
     shapes: tuple[Shape, ...]
@@ -71,7 +68,7 @@ class Computation:
     root: str
 
     def operand(self, instruction: Instruction, index: int) -> Instruction | None:
-        """What an instruction reads, ``None`` if it is not here."""
+        """The instruction behind an operand; ``None`` if it is not here."""
         if index >= len(instruction.operands):
             return None
         return self.instructions.get(instruction.operands[index])
@@ -86,10 +83,10 @@ class Module:
 
 
 def parse(text: str) -> Module:
-    """Takes the text of a compiled module apart.
+    """Parses the text of a compiled module.
 
     Raises:
-        ValueError: it has no entry.
+        ValueError: the text has no entry computation.
     """
     computations, entry, name, body, root = {}, None, None, {}, ''
     for line in text.splitlines():
@@ -98,7 +95,7 @@ def parse(text: str) -> Module:
                 name, body, root = match[2], {}, ''
                 entry = name if match[1] else entry
         elif line.startswith('}'):
-            # A kernel's metadata may hold such a line, after the instruction it is of.
+            # A kernel's metadata, after its instruction, may hold such a line too.
             if line.strip() == '}' or line.startswith('}, execution_thread='):
                 computations[name] = Computation(name, body, root)
                 name = None
@@ -107,7 +104,7 @@ def parse(text: str) -> Module:
             body[instruction.name] = instruction
             root = instruction.name if match[1] else root
     if entry is None:
-        raise InputError('this is no text of a compiled module: it has no ENTRY')
+        raise ValueError('not the text of a compiled module: it has no ENTRY')
     return Module(computations, entry)
 
 
@@ -143,7 +140,7 @@ def _shapes(text: str) -> tuple[Shape, ...]:
     )
 
 
-# An instruction that runs another computation, and the one that it stands in.
+# Each instruction that runs another computation, and the computation it is in.
 _Frames = tuple[tuple[Computation, Instruction], ...]
 
 
@@ -152,16 +149,16 @@ def executions(
 ) -> tuple[dict[str, int], int]:
     """How often each computation of the control flow runs, from the entry on.
 
-    Those that a fusion or a reduction is made of are not among them. Of the branches of
-    a choice the one with most work runs.
+    The computations inside fusions and reductions are left out. Of the branches of a
+    conditional, the one with the most work runs.
 
     Args:
         module: the module.
-        work: of one run of a computation, but for those that it hands over to.
+        work: the work of one run of a computation, without those that it calls.
 
     Returns:
-        Times that each runs, and the number of loops whose length could not be read:
-        those are counted once.
+        How often each runs, and the number of loops of unknown length, which count as
+        one iteration.
     """
 
     def runs(name: str, frames: _Frames) -> tuple[collections.Counter[str], int]:
@@ -191,7 +188,7 @@ def executions(
 
 
 def _called(instruction: Instruction) -> Iterator[str]:
-    """Computations that an instruction may hand over to: all branches of a choice."""
+    """Computations that an instruction may call: all branches of a conditional."""
     if instruction.opcode == 'while':
         yield instruction.called('body')
     elif instruction.opcode == 'call':
@@ -208,10 +205,10 @@ def _called(instruction: Instruction) -> Iterator[str]:
 
 
 def _loop_length(module: Module, frames: _Frames) -> int | None:
-    """Iterations of a ``while``, ``None`` if they do not follow from its text.
+    """Iterations of a ``while``; ``None`` if they do not follow from its text.
 
-    Without the compiler's own note the loop must count: a tuple element that starts
-    at a constant, is compared with one and has one added to it.
+    Without the compiler's note the loop must have a counter: a tuple element that
+    starts at a constant, is compared with one and is incremented by one.
     """
     computation, loop = frames[-1]
     if note := re.search(r'known_trip_count\D*(\d+)', loop.attributes):
@@ -240,7 +237,7 @@ def _loop_length(module: Module, frames: _Frames) -> int | None:
 
 
 def _source(computation: Computation, name: str) -> Instruction | None:
-    """What a value is a copy of; ``None`` if it is not here."""
+    """The instruction that a value is a copy of; ``None`` if it is not here."""
     instruction = computation.instructions.get(name)
     while instruction is not None and instruction.opcode in ('copy', 'bitcast'):
         instruction = computation.operand(instruction, 0)
@@ -259,7 +256,7 @@ def _element_index(computation: Computation, name: str) -> int | None:
 
 
 def _constant(computation: Computation, name: str, frames: _Frames) -> int | None:
-    """The integer that a value always is, looked up through the loops around it."""
+    """The constant integer of a value, looked up through the loops around it."""
     instruction = _source(computation, name)
     if instruction is not None and instruction.opcode == 'constant':
         match = re.fullmatch(r'-?\d+', instruction.literal)

@@ -1,11 +1,11 @@
-"""What a compiled program does on one chip: products, memory traffic, collectives.
+"""Costs of a compiled program on one chip: products, memory traffic, collectives.
 
 XLA's own ``cost_analysis`` counts the body of a loop once. Here each instruction counts
-as often as it runs (hlo.py says how often), with XLA's meaning of its cost: a product
-has two FLOPs a multiplication, an instruction reads its operands and writes its result
-once, and of a slice only the slice is read. Of a choice the branch with most FLOPs is
-run. What stays in the memory on a TPU's chip is no traffic. The inside of kernels
-written by hand is not seen; what they read and write is.
+as often as it runs (hlo.py), at XLA's cost: a product has two FLOPs per multiplication,
+an instruction reads its operands and writes its result once, and slicing reads only the
+slice. Of a conditional, the branch with the most FLOPs runs. Data that stays in a TPU's
+on-chip memory is not traffic. Of a hand-written kernel only its operands and results
+are seen.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from passk_jax.planning.hlo import (
     parse,
 )
 
-# They name, pass on or wait for what is there.
+# These move no data themselves.
 _FREE = (
     'parameter',
     'constant',
@@ -55,7 +55,7 @@ _COLLECTIVES = (
 
 @dataclasses.dataclass(frozen=True)
 class Traffic:
-    """Collectives of one kind: how many a chip takes part in, and bytes it receives."""
+    """Collectives of one kind on a chip: their number, and the bytes received."""
 
     count: int
     size: float
@@ -63,7 +63,7 @@ class Traffic:
 
 @dataclasses.dataclass(frozen=True)
 class Costs:
-    """What one chip does in one run of the program.
+    """Costs of one run of the program on one chip.
 
     Attributes:
         flops: of matrix products and convolutions outside kernels.
@@ -115,10 +115,9 @@ def count(text: str, *, num_devices: int) -> Costs:
 def _with_fused(
     module: Module, computation: Computation, instruction: Instruction
 ) -> Iterator[tuple[Computation, Instruction, bool]]:
-    """An instruction and those fused into it; whether an all-reduce is scattered.
+    """An instruction and those fused into it, and whether an all-reduce is scattered.
 
-    A TPU reduces and scatters in one fusion, in which the text has an all-reduce and
-    a slice.
+    On TPU a reduce-scatter is a fusion of an all-reduce and a slice.
     """
     yield computation, instruction, False
     if instruction.opcode == 'fusion':
@@ -146,7 +145,7 @@ def _memory(
     operands = _operand_shapes(computation, instruction)
     results = instruction.shapes
     if opcode.endswith('-start'):
-        # Its result is a tuple: what it reads, what it makes, and its own affairs.
+        # Its result is a tuple: operands, results and internal state.
         results = results[1:2]
         opcode = opcode.removesuffix('-start')
     written = sum(map(_traffic, results))
@@ -154,7 +153,7 @@ def _memory(
         inner = module.computations[instruction.called('calls')]
         return _fusion_memory(inner, instruction, operands)
     if opcode in _SLICES:
-        # As much as it makes, wherever that lies.
+        # It reads as many bytes as it returns.
         made = sum(shape.size for shape in results)
         return written + (made if _in_memory(operands[0]) else 0.0)
     if opcode == 'dynamic-update-slice':
@@ -173,7 +172,7 @@ def _in_memory(shapes: tuple[Shape, ...]) -> bool:
 def _fusion_memory(
     inner: Computation, fusion: Instruction, operands: list[tuple[Shape, ...]]
 ) -> float:
-    """Traffic of a fusion: of what it slices or updates in place, only that part."""
+    """Traffic of a fusion; of what it slices or updates in place, only that part."""
     users: dict[str, list[Instruction]] = {}
     for each in inner.instructions.values():
         for name in each.operands:
@@ -213,12 +212,13 @@ def _fusion_memory(
 
 
 def _flops(computation: Computation, instruction: Instruction) -> float:
-    """Two for each multiplication of a matrix product, however it is spelled.
+    """Two FLOPs for each multiplication of a matrix product, dot or convolution.
 
-    Every size of a product stands in two of left, right and result, but for those of
-    batch axes, which stand in all three: a root of all sizes is what is multiplied. So
-    padding is none of it, which most of the window is when a TPU makes a convolution
-    of a product with batch axes. There are no other convolutions here.
+    Every axis of a product is in two of left, right and result, and every batch axis in
+    all three. So the number of multiplications is the root of the product of all sizes,
+    with each batch axis divided out once. It leaves out padding, which is most of the
+    window where a TPU makes a batched product a convolution. No other convolutions
+    occur.
     """
     if instruction.opcode not in ('dot', 'convolution'):
         return 0.0
@@ -247,18 +247,18 @@ def _collective(
     *,
     scattered: bool,
 ) -> tuple[str | None, float]:
-    """The kind of a collective, ``None`` if it is none, and bytes a chip receives.
+    """The kind of a collective and the bytes a chip receives; ``None`` for others.
 
-    Of a group of g chips each must receive what the others have: (g - 1) / g of a
-    gathered result; the same of what is reduced, once for the sum of its own share
-    and, where all want the whole, once more for the shares of the others.
+    In a group of g chips each receives what the others hold: (g - 1) / g of a gathered
+    result. Of a reduction it receives as much to sum its own share and, in an
+    all-reduce, as much again for the shares of the others.
     """
     kind = instruction.opcode.removesuffix('-start')
     if kind not in _COLLECTIVES:
         return None, 0.0
     shapes = instruction.shapes
     if instruction.opcode.endswith('-start') and kind != 'all-reduce':
-        # Operands, then results, then a TPU's flags.
+        # Operands, then results, then flags on TPU.
         operands = sum(map(len, _operand_shapes(computation, instruction)))
         shapes = shapes[operands : 2 * operands]
     result = sum(shape.size for shape in shapes)
@@ -276,14 +276,14 @@ def _collective(
 
 
 def group_size(attributes: str, num_devices: int) -> int:
-    """Devices that a collective is among, from any spelling of its replica groups."""
+    """Number of devices in a collective's group, in any notation of replica groups."""
     if match := re.search(r'replica_groups=\{\{([\d,]+)\}', attributes):
         return len(match[1].split(','))
     if match := re.search(r'replica_groups=\[(\d+),(\d+)\]', attributes):
         return int(match[2])
     if match := re.search(r'replica_groups=mesh\[([^\]]*)\] \{([^}]*)\}', attributes):
         sizes = dict(re.findall(r"'(\w+)'=(\d+)", match[1]))
-        # An axis, or a part of one: 'axis_0':(2)4 is 4 wide.
+        # An axis, or part of one: 'axis_0':(2)4 has size 4.
         axes = re.findall(r"'(\w+)'(?::\(\d+\)(\d+))?", match[2])
         return math.prod(int(part or sizes[axis]) for axis, part in axes)
     return num_devices

@@ -1,10 +1,10 @@
 """The programs of a run as shapes: what a configuration will ask of each device.
 
 ``train`` is the learner's whole step, ``score`` its pass for log-probabilities alone,
-``prefill`` what sampling does first (make the weights it reads, run the prompts) and
-``decode`` one more token of every rollout. They are made of the functions that a run
-calls, with :class:`jax.ShapeDtypeStruct` and shardings in place of arrays: no weight is
-made or read, and every prompt and response is as long as the configuration lets it be.
+``prefill`` the first part of sampling (make the weights it reads, run the prompts) and
+``decode`` one more token of every rollout. They call the functions that a run calls,
+with :class:`jax.ShapeDtypeStruct` and shardings in place of arrays: no weight is made
+or read, and every prompt and response is as long as the configuration allows.
 """
 
 import dataclasses
@@ -16,8 +16,7 @@ import jax
 from jax import numpy as jnp
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
-from passk_jax import sharding
-from passk_jax.config import ExperimentConfig
+from passk_jax import config, sharding
 from passk_jax.errors import InputError
 from passk_jax.learning import learner
 from passk_jax.models import policy as policies
@@ -38,11 +37,11 @@ class Program:
         name: one of :data:`PROGRAMS`.
         function: jitted; what it may overwrite is donated.
         arguments: ``ShapeDtypeStruct`` with shardings.
-        mesh: that these are of.
-        resident: bytes a device holds all the while besides the arguments: the parts
-            of the training state that the program does not take.
-        useful_flops: what its mathematics needs, over all devices.
-        num_tokens: response tokens that it works on; of ``prefill``, prompt tokens.
+        mesh: the mesh of these shardings.
+        resident: bytes that a device holds besides the arguments while the program
+            runs: the parts of the training state that it does not take.
+        useful_flops: FLOPs that its mathematics needs, over all devices.
+        num_tokens: response tokens it works on; for ``prefill``, prompt tokens.
     """
 
     name: str
@@ -55,7 +54,7 @@ class Program:
 
 
 def abstract_mesh(sizes: Mapping[str, int]) -> AbstractMesh:
-    """A mesh of no devices: good for shapes and shardings."""
+    """A mesh without devices, enough for shapes and shardings."""
     types = (AxisType.Auto,) * len(sizes)
     return AbstractMesh(tuple(sizes.values()), tuple(sizes), axis_types=types)
 
@@ -66,7 +65,7 @@ def tree_bytes(tree: Any) -> float:
 
 
 def shard_bytes(tree: Any) -> float:
-    """Bytes of a tree of shapes with shardings on one device."""
+    """Bytes that one device holds of a tree of shapes with shardings."""
     shards = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.sharding.shard_shape(x.shape), x.dtype), tree
     )
@@ -75,53 +74,63 @@ def shard_bytes(tree: Any) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Builder:
-    """Makes the programs of a configuration.
+    """Makes the programs of a run from the parts of its configuration that shape them.
 
     Attributes:
-        config: the experiment.
-        policy: its policy.
-        mesh: its devices, or an abstract mesh: good for shapes alone.
+        policy: the policy.
+        mesh: the devices; an abstract mesh is enough for shapes.
+        data, sampling, train, loss, optimizer: sections of the configuration.
     """
 
-    config: ExperimentConfig
     policy: Policy
     mesh: Mesh | AbstractMesh
+    data: config.DataConfig
+    sampling: config.SamplingConfig
+    train: config.TrainConfig
+    loss: config.LossConfig
+    optimizer: config.OptimizerConfig
 
     def build(self, name: str) -> Program:
-        """The program of this name.
+        """Makes the program of this name.
 
         Raises:
-            ValueError: there is none.
+            ValueError: the name is unknown.
         """
         if name not in PROGRAMS:
-            raise InputError(f'program {name!r} is none of {list(PROGRAMS)}')
+            raise InputError(f'program {name!r} must be one of {list(PROGRAMS)}')
         return PROGRAMS[name](self)
 
     def changed(self, overrides: Mapping[str, Any]) -> 'Builder':
-        """The same experiment with other values, on an abstract mesh.
+        """The same run with other values, on an abstract mesh.
 
         Args:
             overrides: dotted key (``'mesh.fsdp'``) -> value; nothing is checked.
         """
-        config, sizes = self.config, dict(self.mesh.shape)
+        policy, sizes, parts = self.policy, dict(self.mesh.shape), {}
         for key, value in overrides.items():
             section, _, name = key.partition('.')
-            part = dataclasses.replace(getattr(config, section), **{name: value})
-            config = dataclasses.replace(config, **{section: part})
             if section == 'mesh':
                 sizes[name] = value
-        arch = dataclasses.replace(self.policy.arch, remat=config.model.remat)
-        policy = Policy(arch, config.model.head_chunk_tokens)
-        return Builder(config, policy, abstract_mesh(sizes))
+            elif key == 'model.remat':
+                arch = dataclasses.replace(policy.arch, remat=value)
+                policy = dataclasses.replace(policy, arch=arch)
+            elif section == 'model':
+                policy = dataclasses.replace(policy, **{name: value})
+            else:
+                part = parts.get(section, getattr(self, section))
+                parts[section] = dataclasses.replace(part, **{name: value})
+        return dataclasses.replace(
+            self, policy=policy, mesh=abstract_mesh(sizes), **parts
+        )
 
     def state(self) -> learner.TrainState:
         """The training state."""
-        optimizer = learner.make_optimizer(self.config.optimizer)
+        optimizer = learner.make_optimizer(self.optimizer)
         return learner.state_shapes(self.policy, optimizer, self.mesh)
 
     def reference(self) -> Any:
-        """The parameters of the policy that a KL term refers to, or ``None``."""
-        if not self.config.loss.kl_coef:
+        """Parameters of the reference policy; ``None`` without a KL term."""
+        if not self.loss.kl_coef:
             return None
         return policies.param_shapes(self.policy, self.mesh)
 
@@ -136,7 +145,7 @@ class Builder:
 
     def prompts(self) -> Prompts:
         """A step's prompts."""
-        P, S = self.config.train.num_prompts, self.config.data.max_prompt_tokens
+        P, S = self.train.num_prompts, self.data.max_prompt_tokens
         return Prompts(
             tokens=self.array(('batch', None), (P, S), jnp.int32),
             lengths=self.array(('batch',), (P,), jnp.int32),
@@ -145,13 +154,13 @@ class Builder:
 
     def by_rollout(self, dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
         """An array with the rollouts of a step in front."""
-        lead = (self.config.train.num_prompts, self.config.sampling.num_rollouts)
+        lead = (self.train.num_prompts, self.sampling.num_rollouts)
         axes = ('batch', 'rollouts', *(None,) * len(shape))
         return self.array(axes, (*lead, *shape), dtype)
 
     def rollouts(self) -> Rollouts:
         """A step's rollouts."""
-        T = self.config.sampling.max_response_tokens
+        T = self.sampling.max_response_tokens
         return Rollouts(
             prompts=self.prompts(),
             tokens=self.by_rollout(jnp.int32, T),
@@ -163,10 +172,10 @@ class Builder:
         )
 
     def constrained(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a function gives, split as its own last constraints say.
+        """The shapes a function returns, sharded as its last constraints say.
 
         Raises:
-            ValueError: an array is not constrained; scalars need not be.
+            ValueError: an array has no constraint; scalars need none.
         """
         with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
             traced, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
@@ -179,7 +188,7 @@ class Builder:
         placed = []
         for x, variable in zip(leaves, traced.jaxpr.outvars, strict=True):
             if x.ndim and variable not in specs:
-                raise InputError(f'{function} does not say where {x} lies')
+                raise ValueError(f'{function} does not constrain the sharding of {x}')
             spec = specs[variable] if x.ndim else PartitionSpec()
             sharding_of_x = NamedSharding(self.mesh, spec)
             placed.append(
@@ -195,21 +204,20 @@ class Builder:
         )
 
     def rows(self) -> tuple[int, int]:
-        """Problems and rollouts of each that are decoded at one time, to begin with.
+        """How many problems, and rollouts of each, are decoded at first at one time.
 
         Raises:
             ValueError: ``sampling.max_cache_bytes`` is too small.
         """
-        config = self.config
-        P, N = config.train.num_prompts, config.sampling.num_rollouts
+        P, N = self.train.num_prompts, self.sampling.num_rollouts
         with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
             work, first = sampler.at_one_time(
                 self.policy.arch,
                 num_prompts=P,
                 num_rollouts=N,
-                prompt_tokens=config.data.max_prompt_tokens,
-                max_response_tokens=config.sampling.max_response_tokens,
-                max_cache_bytes=config.sampling.max_cache_bytes,
+                prompt_tokens=self.data.max_prompt_tokens,
+                max_response_tokens=self.sampling.max_response_tokens,
+                max_cache_bytes=self.sampling.max_cache_bytes,
             )
         return P // work.problems * first.slots, N // work.rollouts * first.rows
 
@@ -222,13 +230,13 @@ class Builder:
                 num_prompts=G,
                 num_rollouts=K,
                 # The last token a response may have is never run.
-                num_tokens=self.config.sampling.max_response_tokens - 1,
+                num_tokens=self.sampling.max_response_tokens - 1,
             )
         )
 
     def prefix(self, num_prompts: int) -> Prefix:
-        """The keys and values of so many prompts."""
-        arch, S = self.policy.arch, self.config.data.max_prompt_tokens
+        """The keys and values of ``num_prompts`` prompts."""
+        arch, S = self.policy.arch, self.data.max_prompt_tokens
         lead = (num_prompts, arch.num_kv_heads)
         keys, values = (
             self.array(PREFIX_AXES, (*lead, *rest), jnp.dtype(arch.dtype))
@@ -238,35 +246,34 @@ class Builder:
         return Prefix((KeyValues(keys, values),) * arch.num_layers, lengths)
 
     def forward_flops(self) -> float:
-        """Of one pass over a step's prompts and responses."""
-        config = self.config
+        """FLOPs of one pass over a step's prompts and responses."""
         return model_flops(
             self.policy.arch,
-            num_prompts=config.train.num_prompts,
-            num_rollouts=config.sampling.num_rollouts,
-            prompt_tokens=config.data.max_prompt_tokens,
-            response_tokens=config.sampling.max_response_tokens,
+            num_prompts=self.train.num_prompts,
+            num_rollouts=self.sampling.num_rollouts,
+            prompt_tokens=self.data.max_prompt_tokens,
+            response_tokens=self.sampling.max_response_tokens,
         )
 
 
 def _train(builder: Builder) -> Program:
-    train, loss = builder.config.train, builder.config.loss
+    train = builder.train
     num_updates = train.num_prompts // train.mini_batch_prompts
     reference = builder.reference()
     step = learner.make_train_step(
         builder.policy,
-        learner.make_optimizer(builder.config.optimizer),
+        learner.make_optimizer(builder.optimizer),
         builder.mesh,
-        loss=loss,
-        temperature=builder.config.sampling.temperature,
+        loss=builder.loss,
+        temperature=builder.sampling.temperature,
         num_updates=num_updates,
         num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
         pack_sizes=train.pack_sizes,
     )
     advantages = builder.by_rollout(jnp.float32)
-    # Forward and backward once, and forward for the old figures of all mini-batches but
-    # the first and for the reference's. No response is short, so that packing, if it is
-    # asked for, saves nothing.
+    # One forward and backward pass; a forward pass for the old log-probs of every
+    # mini-batch but the first; another for the reference policy. Every response is of
+    # full length, so packing saves nothing.
     passes = 4 - 1 / num_updates + (reference is not None)
     return Program(
         'train',
@@ -280,7 +287,7 @@ def _train(builder: Builder) -> Program:
 
 
 def _score(builder: Builder) -> Program:
-    train = builder.config.train
+    train = builder.train
     parts = train.num_prompts // train.micro_batch_prompts
 
     def log_probs(params: Any, rollouts: Rollouts) -> jax.Array:
@@ -289,7 +296,7 @@ def _score(builder: Builder) -> Program:
             params,
             rollouts.prompts,
             rollouts.tokens,
-            temperature=builder.config.sampling.temperature,
+            temperature=builder.sampling.temperature,
         )[0]
 
     def score(params: Any, rollouts: Rollouts) -> jax.Array:
@@ -315,8 +322,8 @@ def _prefill(builder: Builder) -> Program:
         weights = policies.for_decoding(builder.policy, params)
         return weights, policies.prefill(builder.policy, weights, prompts)
 
-    state, config = builder.state(), builder.config
-    P, S = config.train.num_prompts, config.data.max_prompt_tokens
+    state = builder.state()
+    P, S = builder.train.num_prompts, builder.data.max_prompt_tokens
     useful = model_flops(
         builder.policy.arch,
         num_prompts=P,
@@ -336,7 +343,7 @@ def _prefill(builder: Builder) -> Program:
 
 
 def _decode(builder: Builder) -> Program:
-    sampling = builder.config.sampling
+    sampling = builder.sampling
 
     def decode(weights, prefix, cache, tokens, uniforms, options):
         hidden, cache = policies.decode(builder.policy, weights, tokens, prefix, cache)
@@ -356,13 +363,13 @@ def _decode(builder: Builder) -> Program:
         distribution.traced_options(sampling.options, vocab_size=1),
     )
     G, K = builder.rows()
-    P = builder.config.train.num_prompts
+    P = builder.train.num_prompts
     resident = (builder.state(), builder.reference(), builder.rollouts())
     if P * sampling.num_rollouts > G * K:
-        # Others wait, and their prompts with them.
+        # The prompts of the rollouts that wait are held too.
         resident = (*resident, builder.prefix(P))
-    # Every slot of the cache is looked at, whatever is in it.
-    context = builder.config.data.max_prompt_tokens
+    # Attention reads every slot of the cache, filled or not.
+    context = builder.data.max_prompt_tokens
     context += max(sampling.max_response_tokens - 1, 1)
     return Program(
         'decode',
@@ -376,7 +383,7 @@ def _decode(builder: Builder) -> Program:
             options,
         ),
         builder.mesh,
-        # The rollouts so far are there too, as many bytes as the learner will take.
+        # The rollouts so far are held too, in the shapes that the learner takes.
         shard_bytes(resident),
         decode_flops(builder.policy.arch, sequences=G * K, context_tokens=context),
         G * K,

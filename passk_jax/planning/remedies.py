@@ -1,31 +1,34 @@
 """Ways out of a program that does not fit: other values of the configuration.
 
-:func:`ways_out` has a list of changes, the cheapest first, each in several degrees. It
-tries them in turn, by shapes alone (fits.py): what the configuration refuses, and what
-saves nothing, is dropped. Only one value, or pair of values, is changed at a time.
+:func:`ways_out` tries a list of changes, the cheapest first, each in several degrees,
+by shapes alone (fits.py). It drops what the configuration refuses and what saves
+nothing. Each way changes one value, or a pair of mesh axes.
 """
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from passk_jax import config as configs
 from passk_jax.planning.analysis import Analysis
 from passk_jax.planning.fits import Fit, estimate, works_by_pass
 from passk_jax.planning.programs import Builder, shard_bytes
 
 Overrides = Mapping[str, Any]
+"""Dotted key -> value."""
+
+Check = Callable[[Overrides], object]
+"""Raises ValueError for overrides that the configuration refuses."""
 
 _MOST = 3
-# A way that saves a smaller share than this saves nothing.
+# Changes that save a smaller share than this are dropped.
 _LEAST_SAVING = 0.01
-# Of the responses' length: with less of it there is no experiment left.
+# Share of the responses' length below which the experiment would be another.
 _LEAST_RESPONSE = 0.25
 _FACTORS = (2, 4, 8, 16)
-# By how much of a layer is computed again.
+# In the order of how much of a layer is recomputed.
 _REMAT = ('none', 'attention', 'full')
-# What it costs to have more devices along an axis, the cheapest first.
+# What more devices along an axis cost, the cheapest first.
 _AXES = {
     'fsdp': 'gathering weights from more chips',
     'rollout': 'parameters that more chips hold alike',
@@ -35,13 +38,13 @@ _AXES = {
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """A change that helps.
+    """A change that saves memory.
 
     Attributes:
-        overrides: dotted key -> value.
-        cost: what it costs, in words.
-        num_chips: that it takes.
-        saved: bytes of a device, as an estimate.
+        overrides: the values to change.
+        cost: its cost, in words.
+        num_chips: chips that it takes.
+        saved: bytes saved on a device, estimated.
         enough: whether the program fits then.
     """
 
@@ -52,17 +55,20 @@ class Way:
     enough: bool
 
 
-def ways_out(analysis: Analysis, builder: Builder, edge: Fit) -> list[Way]:
-    """At most three changes, the cheapest first; then those that are not enough alone.
+def ways_out(
+    analysis: Analysis, builder: Builder, edge: Fit, *, check: Check
+) -> list[Way]:
+    """At most three changes: those that are enough first, then the cheapest.
 
     Args:
-        analysis: of a program that does not fit.
-        builder: that made it.
-        edge: from :func:`passk_jax.planning.fits.fit`.
+        analysis: the analysis of a program that does not fit.
+        builder: the builder that made it.
+        edge: what :func:`passk_jax.planning.fits.fit` found.
+        check: refuses overrides.
     """
     ways = []
     for cost, degrees in _changes(builder, analysis.program.name, edge):
-        if way := _mildest(analysis, builder, cost, degrees):
+        if way := _mildest(analysis, builder, cost, degrees, check):
             ways.append(way)
         if sum(way.enough for way in ways) == _MOST:
             break
@@ -70,14 +76,18 @@ def ways_out(analysis: Analysis, builder: Builder, edge: Fit) -> list[Way]:
 
 
 def _mildest(
-    analysis: Analysis, builder: Builder, cost: str, degrees: Iterable[Overrides]
+    analysis: Analysis,
+    builder: Builder,
+    cost: str,
+    degrees: Iterable[Overrides],
+    check: Check,
 ) -> Way | None:
     """The first degree that is enough, else the one that saves most."""
     memory, best = analysis.memory, None
     for overrides in degrees:
         other = builder.changed(overrides)
         try:
-            configs.from_json_dict(configs.to_dict(other.config))
+            check(overrides)
             needed = estimate(analysis, builder, other)
         except ValueError:
             # Such as a batch that does not divide the next larger one.
@@ -94,63 +104,46 @@ def _mildest(
 def _changes(
     builder: Builder, name: str, edge: Fit
 ) -> Iterator[tuple[str, list[Overrides]]]:
-    """What could help a program, the cheapest first: its cost, and its degrees."""
-    config = builder.config
-    train, sampling, model = config.train, config.sampling, config.model
+    """Cost and degrees of each change that could help, the cheapest first."""
+    train, policy = builder.train, builder.policy
     if works_by_pass(name):
         batches = range(train.micro_batch_prompts - 1, 0, -1)
-        yield (
-            'smaller products',
-            [{'train.micro_batch_prompts': batch} for batch in batches],
-        )
-        chunks = [model.head_chunk_tokens // factor for factor in _FACTORS]
-        yield (
-            'smaller products of the head',
-            [{'model.head_chunk_tokens': chunk} for chunk in chunks],
-        )
-        more = _REMAT[_REMAT.index(model.remat) + 1 :]
-        yield (
-            'computing more anew in the backward pass',
-            [{'model.remat': remat} for remat in more],
-        )
+        yield 'smaller products', _each('train.micro_batch_prompts', batches)
+        chunks = [policy.head_chunk_tokens // factor for factor in _FACTORS]
+        yield 'smaller products of the head', _each('model.head_chunk_tokens', chunks)
+        more = _REMAT[_REMAT.index(policy.arch.remat) + 1 :]
+        yield 'more recomputation in the backward pass', _each('model.remat', more)
     if name == 'decode':
         slots, _ = builder.rows()
-        held = shard_bytes((builder.prefix(slots), builder.cache()))
-        yield (
-            'rollouts that wait for others to end',
-            [{'sampling.max_cache_bytes': int(held) // factor} for factor in _FACTORS],
-        )
+        held = int(shard_bytes((builder.prefix(slots), builder.cache())))
+        limits = [held // factor for factor in _FACTORS]
+        cost = 'rollouts that wait for others to end'
+        yield cost, _each('sampling.max_cache_bytes', limits)
     yield from _layouts(builder)
-    yield (
-        'more chips',
-        [
-            {f'mesh.{axis}': factor * builder.mesh.shape[axis]}
-            for factor in _FACTORS
-            for axis in _AXES
-        ],
-    )
-    longest, now = edge.longest_response, sampling.max_response_tokens
+    shape = builder.mesh.shape
+    more_chips = [{f'mesh.{axis}': n * shape[axis]} for n in _FACTORS for axis in _AXES]
+    yield 'more chips', more_chips
+    longest, now = edge.longest_response, builder.sampling.max_response_tokens
     if longest and now * _LEAST_RESPONSE <= longest < now:
-        yield 'another experiment', [{'sampling.max_response_tokens': longest}]
+        yield 'another experiment', _each('sampling.max_response_tokens', [longest])
     if not works_by_pass(name):
         batches = range(train.num_prompts - 1, 0, -1)
-        yield 'another experiment', [{'train.num_prompts': batch} for batch in batches]
+        yield 'another experiment', _each('train.num_prompts', batches)
+
+
+def _each(key: str, values: Sequence[Any]) -> list[Overrides]:
+    return [{key: value} for value in values]
 
 
 def _layouts(builder: Builder) -> Iterator[tuple[str, list[Overrides]]]:
-    """More devices along one axis, of the same chips."""
+    """More devices along one axis and fewer along another, on the same chips."""
     shape = builder.mesh.shape
     for axis, cost in _AXES.items():
         for giver in ('data', 'rollout', 'tensor', 'fsdp'):
-            factors = [n for n in _FACTORS if shape[giver] % n == 0]
-            if giver != axis and factors:
-                yield (
-                    cost,
-                    [
-                        {
-                            f'mesh.{giver}': shape[giver] // factor,
-                            f'mesh.{axis}': shape[axis] * factor,
-                        }
-                        for factor in factors
-                    ],
-                )
+            degrees = [
+                {f'mesh.{giver}': shape[giver] // n, f'mesh.{axis}': shape[axis] * n}
+                for n in _FACTORS
+                if shape[giver] % n == 0
+            ]
+            if giver != axis and degrees:
+                yield cost, degrees

@@ -1,8 +1,8 @@
 """The figures of a plan as a Markdown table, a program a column.
 
-Columns are padded, so that a terminal shows it as well. Amounts are of one chip, bytes
-in binary units where they are memory and in decimal ones where they are traffic, as the
-makers of chips state both. What each row means is in experiments/plans/README.md.
+Columns are padded, so that the table is legible in a terminal. Amounts are for one
+chip; memory is in binary units and traffic in decimal ones, as chip makers state them.
+experiments/plans/README.md explains each row.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ _BOUNDS: dict[str, Callable[[Analysis], str]] = {
 
 
 def render(rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table of rows of equally many cells; the first is the heading."""
+    """A Markdown table; the first row is the heading, all rows are of equal length."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rule = [widths[0] * '-', *((width - 1) * '-' + ':' for width in widths[1:])]
     lines = [rows[0], rule, *rows[1:]]
@@ -51,7 +51,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def plan_rows(analyses: Sequence[Analysis], edges: Sequence[Fit]) -> list[list[str]]:
-    """The rows of the table; those that nothing is known of are left out."""
+    """The rows of the table, except those without any figure."""
     rows = [
         [label, *(_binary(size(each)) for each in analyses)]
         for label, size in _MEMORY.items()

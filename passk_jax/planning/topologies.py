@@ -1,10 +1,10 @@
-"""Devices that a program can be compiled for, by name, whether they are here or not.
+"""Devices to compile for, by name; they need not be present.
 
-:func:`parse` reads the name (``'v5p:4x4x4'``, ``'cpu:8'``, ``'gpu:h100x8'``) and starts
-nothing. :func:`connect` then gives devices: those of a TPU topology come from the TPU
-compiler, which needs no TPU; those of ``cpu`` are this host's, as many as are asked
-for; those of ``gpu`` are stand-ins, good for shapes and shardings alone, because the
-GPU compiler needs a GPU. It must be what first touches a device in a process.
+:func:`parse` reads a name (``'v5p:4x4x4'``, ``'cpu:8'``, ``'gpu:h100x8'``) and starts
+no backend. :func:`connect` returns the devices. Those of a TPU topology come from the
+TPU compiler, which needs no TPU. Those of ``cpu`` are virtual devices of this host.
+Those of ``gpu`` are stand-ins for shapes and shardings only, because the GPU compiler
+needs a GPU. :func:`connect` must be the first use of a device in the process.
 """
 
 import contextlib
@@ -21,26 +21,26 @@ from jax.experimental import topologies
 from passk_jax.errors import InputError
 from passk_jax.planning.chips import CPU, GPUS, TPUS, Chip
 
-# A TPU host asks a metadata server who it is; here nobody would answer.
+# A TPU host asks a metadata server for its identity; elsewhere there is no such server.
 _NO_TPU_HOST = {
     'TPU_SKIP_MDS_QUERY': '1',
     'TPU_WORKER_ID': '0',
     'TPU_ACCELERATOR_TYPE': 'v5p-8',
     'TPU_WORKER_HOSTNAMES': 'localhost',
-    # One process at a time may use a TPU; any number of them may compile.
+    # Only one process may use a TPU, but any number may compile.
     'ALLOW_MULTIPLE_LIBTPU_LOAD': '1',
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Topology:
-    """What a name means.
+    """The devices that a name stands for.
 
     Attributes:
         name: the name.
         platform: ``'tpu'``, ``'gpu'`` or ``'cpu'``.
-        chip: its chips.
-        shape: of the torus; a count alone for ``cpu`` and ``gpu``.
+        chip: the kind of its chips.
+        shape: of the torus; the count alone for ``cpu`` and ``gpu``.
     """
 
     name: str
@@ -50,12 +50,12 @@ class Topology:
 
     @property
     def num_chips(self) -> int:
-        """How many chips, each of which is one device."""
+        """Number of chips; each is one device."""
         return math.prod(self.shape)
 
     @property
     def has_compiler(self) -> bool:
-        """Whether :func:`connect` gives devices that can be compiled for."""
+        """Whether programs can be compiled for the devices of :func:`connect`."""
         return self.platform != 'gpu'
 
 
@@ -63,7 +63,7 @@ def parse(name: str) -> Topology:
     """Reads the name of a topology.
 
     Raises:
-        ValueError: it is none.
+        InputError: it is not the name of a topology.
     """
     kind, _, rest = name.partition(':')
     if kind in TPUS and re.fullmatch(r'[1-9]\d*(x[1-9]\d*)*', rest):
@@ -85,15 +85,15 @@ def connect(topology: Topology) -> list[Any]:
     """The devices of a topology.
 
     Raises:
-        ValueError: the TPU compiler is not installed or refuses the topology, or
-            devices were made before and are too few.
+        InputError: the TPU compiler is not installed or refuses the topology, or the
+            process has started with fewer devices.
     """
-    # What is compiled for is never what runs here.
+    # Nothing runs on the devices that are compiled for.
     jax.config.update('jax_platforms', 'cpu')
     if topology.platform == 'tpu':
         return _tpu_devices(topology)
     count = topology.num_chips
-    # Once a backend has started, its devices are as many as they are.
+    # A backend that has started keeps its number of devices.
     with contextlib.suppress(RuntimeError):
         jax.config.update('jax_num_cpu_devices', count)
     devices = jax.devices('cpu')
@@ -115,7 +115,7 @@ def _tpu_devices(topology: Topology) -> list[Any]:
         os.environ.setdefault(variable, value)
     options: dict[str, Any] = {}
     if topology.chip.name == 'v4':
-        # Its two cores are one device, as they are by default on a v4 host.
+        # One device for its two cores, the default on a v4 host.
         options['chip_config_name'] = 'megacore'
     if topology.num_chips < 4:
         options['chips_per_host_bounds'] = [1, 1, 1]

@@ -1,67 +1,110 @@
-"""Two renderers of panels: a PNG by matplotlib, and SVG in the colours of the page.
+"""Draws panels with matplotlib: a PNG of all, or one SVG each for the page.
 
-The SVG has no colours but the series' own; axes and text take the CSS classes of
-``page.py``, so a page in dark mode stays legible. Neither needs a display.
+Both are drawn by the same code and need no display. In an SVG the colours of text and
+grid are the variables of the page's style sheet, so that it is legible in dark mode.
 """
 
-import dataclasses
 import io
 import math
+import re
 from collections.abc import Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
-from passk_jax.report.panels import Panel, Series
+from passk_jax.report.panels import Panel
 
-_WIDTH, _HEIGHT = 420, 230
-_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 12, 8, 34
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_TEXT, _GRID = '#667085', '#e3e7ee'
+_VARIABLES = {_TEXT: 'var(--soft)', _GRID: 'var(--edge)'}
 _MOST_POINTS = 400
 
 
 def draw_figure(panels: Sequence[Panel], *, title: str) -> bytes:
     """All panels in rows of three, as a PNG."""
-    # Here: importing it takes a second that no other command should wait for. The
-    # object interface leaves pyplot, and whichever backend it has, alone.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     rows = math.ceil(len(panels) / 3)
-    figure = Figure(figsize=(15, 4.2 * rows + 0.5), dpi=110, layout='constrained')
-    FigureCanvasAgg(figure)
-    figure.suptitle(title, fontsize=15, fontweight='bold')
+    height = 4.2 * rows + 0.5
+    figure = _figure(15, height)
+    figure.suptitle(title, y=1 - 0.2 / height, va='top', fontsize=15, fontweight='bold')
+    # Fixed margins, in inches by the height: to look for tight ones doubles the time.
+    margins = {'bottom': 0.55 / height, 'top': 1 - 0.85 / height, 'hspace': 0.25}
+    figure.subplots_adjust(left=0.035, right=0.985, wspace=0.13, **margins)
     axes = figure.subplots(rows, 3, squeeze=False).flat
     for panel, ax in zip(panels, axes, strict=False):
+        ax.set_title(panel.title, fontsize=12, loc='left', fontweight='bold')
         _draw_panel(panel, ax)
     stream = io.BytesIO()
     # Without the version in the metadata, equal runs give equal pictures.
-    figure.savefig(stream, format='png', metadata={'Software': None})
+    figure.savefig(stream, format='png', dpi=110, metadata={'Software': None})
     return stream.getvalue()
 
 
-def _draw_panel(panel: Panel, ax) -> None:
-    ax.set_title(panel.title, fontsize=12, loc='left', fontweight='bold')
-    ax.set_xlabel(panel.x_label)
+def svg_chart(panel: Panel) -> str:
+    """One panel as a ``<figure>``: its title, and its chart as inline SVG.
+
+    Equal panels give equal text. Ids in the SVG are made from the title, so that charts
+    of different titles can be in one page.
+    """
+    import matplotlib
+
+    figure = _figure(5.0, 2.9)
+    _draw_panel(panel, figure.add_axes((0.11, 0.15, 0.88, 0.83)))
+    stream = io.StringIO()
+    nothing = dict.fromkeys(('Creator', 'Date', 'Format', 'Type'))
+    # Text remains text, in the font of the page.
+    options = {'svg.fonttype': 'none', 'svg.hashsalt': panel.title}
+    with matplotlib.rc_context(options):
+        figure.savefig(stream, format='svg', transparent=True, metadata=nothing)
+    title = escape(panel.title)
+    svg = _inlined(stream.getvalue(), label=title)
+    return f'<figure class="chart"><figcaption>{title}</figcaption>{svg}</figure>'
+
+
+def _inlined(svg: str, *, label: str) -> str:
+    """An SVG document as part of a page, which gives it size, font and colours."""
+    head, body = re.search(r'<svg .*?(viewBox="[^"]*").*?>(.*)', svg, re.S).groups()
+    # The document's style sheet would apply to the whole page, and every chart gives
+    # its groups the same ids.
+    body = re.sub(r'<defs>\s*<style.*?</defs>|(?<=<g) id="[^"]*"', '', body, flags=re.S)
+    for color, variable in _VARIABLES.items():
+        body = body.replace(color, variable)
+    return f'<svg {head} role="img" aria-label="{label}">{body}'
+
+
+def _figure(width: float, height: float) -> 'Figure':
+    # Here: importing it takes a second that no other command should wait for. The
+    # object interface leaves pyplot, and whichever backend it has, alone.
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height))
+
+
+def _draw_panel(panel: Panel, ax: 'Axes') -> None:
+    ax.set_xlabel(panel.x_label, color=_TEXT)
     ax.spines[['top', 'right']].set_visible(False)
-    ax.grid(color='#e4e7ec', linewidth=0.8)
+    ax.spines[['left', 'bottom']].set_color(_TEXT)
+    ax.tick_params(color=_TEXT, labelcolor=_TEXT)
+    ax.grid(color=_GRID, linewidth=0.8)
     ax.set_axisbelow(True)
-    if not any(series.x for series in panel.series):
+    places = sorted({x for series in panel.series for x in series.x})
+    if not places:
         ax.set(xticks=[], yticks=[])
-        ax.text(
-            0.5,
-            0.5,
-            'nothing yet',
-            color='#98a2b3',
-            ha='center',
-            transform=ax.transAxes,
-        )
+        middle = {'ha': 'center', 'transform': ax.transAxes}
+        ax.text(0.5, 0.5, 'nothing yet', color=_TEXT, **middle)
         return
     if panel.log2:
         ax.set_xscale('log', base=2)
-        ticks = sorted({x for series in panel.series for x in series.x})
-        ax.set_xticks(ticks, [str(tick) for tick in ticks])
+    if panel.log2 or len(places) == 1:
+        ax.set_xticks(places, [f'{place:g}' for place in places])
     for series in panel.series:
+        # From the end, so that the last point is always there.
+        stride = max(1, math.ceil(len(series.x) / _MOST_POINTS))
+        kept = slice((len(series.x) - 1) % stride, None, stride)
         ax.plot(
-            series.x,
-            series.y,
+            series.x[kept],
+            series.y[kept],
             color=series.color,
             linestyle='--' if series.dashed else '-',
             linewidth=1.0 if series.faint else 2.0,
@@ -70,121 +113,18 @@ def _draw_panel(panel: Panel, ax) -> None:
             markersize=3.5,
             label=series.label or None,
         )
-        if series.low is not None:
-            ax.fill_between(
-                series.x, series.low, series.high, color=series.color, alpha=0.13, lw=0
-            )
-    bottom, top = _y_range(panel)
-    ax.set_ylim(bottom, top)
+        if series.low is not None and series.high is not None:
+            band = (series.low[kept], series.high[kept])
+            ax.fill_between(series.x[kept], *band, color=series.color, alpha=0.13, lw=0)
+    ax.set_ylim(*_y_range(panel))
     if any(series.label for series in panel.series):
-        many = len(panel.series) > 4
-        ax.legend(frameon=False, fontsize=9, ncols=2 if many else 1, handlelength=2.8)
-
-
-def svg_chart(panel: Panel) -> str:
-    """One panel as a ``<figure>`` with title, legend and chart."""
-    head = f'<figcaption>{escape(panel.title)}</figcaption>'
-    if not any(len(series.x) for series in panel.series):
-        return f'<figure class="chart">{head}<p class="empty">nothing yet</p></figure>'
-    legend = ''.join(
-        f'<span><i class="{"dashed" if s.dashed else ""}" '
-        f'style="border-color:{s.color}"></i>{escape(s.label)}</span>'
-        for s in panel.series
-        if s.label
-    )
-    scale = _scale(panel)
-    body = _axes(panel, scale) + ''.join(_line(s, scale) for s in panel.series)
-    return (
-        f'<figure class="chart">{head}<div class="legend">{legend}</div>'
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'aria-label="{escape(panel.title)}">{body}</svg></figure>'
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Scale:
-    """From values to places in the SVG; the attributes are the ends of the axes."""
-
-    left: float
-    right: float
-    bottom: float
-    top: float
-    log2: bool
-
-    def x(self, value: float) -> float:
-        ends = (self.left, self.right, float(value))
-        left, right, value = map(math.log2, ends) if self.log2 else ends
-        share = 0.5 if left == right else (value - left) / (right - left)
-        return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
-
-    def y(self, value: float) -> float:
-        share = (self.top - value) / (self.top - self.bottom)
-        return _TOP + share * (_HEIGHT - _TOP - _BOTTOM)
-
-
-def _scale(panel: Panel) -> _Scale:
-    places = [x for series in panel.series for x in series.x]
-    return _Scale(min(places), max(places), *_y_range(panel), panel.log2)
-
-
-def _axes(panel: Panel, scale: _Scale) -> str:
-    parts = []
-    for tick in nice_ticks(scale.bottom, scale.top):
-        y = scale.y(tick)
-        parts.append(
-            f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" '
-            f'y2="{y:.1f}"/><text x="{_LEFT - 6}" y="{y + 3.5:.1f}" '
-            f'text-anchor="end">{tick:g}</text>'
+        ax.legend(
+            frameon=False,
+            fontsize=9,
+            labelcolor=_TEXT,
+            ncols=2 if len(panel.series) > 4 else 1,
+            handlelength=2.8,
         )
-    if panel.log2 or scale.left == scale.right:
-        ticks = sorted({x for series in panel.series for x in series.x})
-    else:
-        ticks = nice_ticks(scale.left, scale.right)
-    for tick in ticks:
-        parts.append(
-            f'<text x="{scale.x(tick):.1f}" y="{_HEIGHT - _BOTTOM + 15}" '
-            f'text-anchor="middle">{tick:g}</text>'
-        )
-    middle = (_LEFT + _WIDTH - _RIGHT) / 2
-    parts.append(
-        f'<line class="axis" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" '
-        f'y1="{_HEIGHT - _BOTTOM}" y2="{_HEIGHT - _BOTTOM}"/>'
-        f'<text x="{middle:.0f}" y="{_HEIGHT - 3}" text-anchor="middle">'
-        f'{escape(panel.x_label)}</text>'
-    )
-    return ''.join(parts)
-
-
-def _line(series: Series, scale: _Scale) -> str:
-    stride = max(1, math.ceil(len(series.x) / _MOST_POINTS))
-    # From the end, so that the last point is always there.
-    kept = range(len(series.x) - 1, -1, -stride)[::-1]
-
-    def point(i: int, values: Sequence[float]) -> str:
-        return f'{scale.x(series.x[i]):.1f},{scale.y(values[i]):.1f}'
-
-    parts = []
-    if series.low is not None:
-        band = [point(i, series.high) for i in kept]
-        band += [point(i, series.low) for i in reversed(kept)]
-        parts.append(
-            f'<polygon points="{" ".join(band)}" fill="{series.color}" opacity=".13"/>'
-        )
-    dashes = 'stroke-dasharray="5 4"' if series.dashed else ''
-    parts.append(
-        f'<polyline points="{" ".join(point(i, series.y) for i in kept)}" fill="none" '
-        f'stroke="{series.color}" stroke-width="{1 if series.faint else 2}" '
-        f'opacity="{0.35 if series.faint else 1}" stroke-linejoin="round" {dashes}/>'
-    )
-    if series.marked:
-        for i in kept:
-            x, y = point(i, series.y).split(',')
-            name = f'{series.label}: ' if series.label else ''
-            parts.append(
-                f'<circle cx="{x}" cy="{y}" r="2.6" fill="{series.color}"><title>'
-                f'{escape(name)}{series.y[i]:.4g} at {series.x[i]:g}</title></circle>'
-            )
-    return ''.join(parts)
 
 
 def _y_range(panel: Panel) -> tuple[float, float]:
@@ -206,16 +146,3 @@ def _y_range(panel: Panel) -> tuple[float, float]:
     if panel.ceiling is not None and high <= panel.ceiling:
         top = min(top, panel.ceiling)
     return bottom, top if top > bottom else bottom + room
-
-
-def nice_ticks(low: float, high: float, *, about: int = 5) -> list[float]:
-    """Round numbers from ``low`` to ``high``: steps of 1, 2 or 5 times a power of 10.
-
-    >>> nice_ticks(0.0, 1.0)
-    [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    """
-    raw = (high - low) / about
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * 0.75)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [float(f'{i * step:.10g}') for i in range(first, last + 1)]

@@ -1,7 +1,7 @@
 """The report's HTML around its charts: page, style, tables, responses.
 
-Everything that a policy or a data set wrote is escaped here. The page loads nothing:
-one style sheet, inline SVG, no script.
+Text from a policy or a data set is escaped here. The page loads nothing: it has one
+style sheet, inline SVG and no script.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,14 +37,8 @@ padding:4px 10px}
 .card,.chart{background:var(--card);border:1px solid var(--edge);border-radius:12px;
 padding:14px 16px;margin:0}
 .chart figcaption{font-weight:600;margin-bottom:2px}
-.chart svg{width:100%;height:auto;display:block}
-.chart text{font-size:10.5px;fill:var(--soft)}
-.chart .grid{stroke:var(--edge)}.chart .axis{stroke:var(--soft)}
-.legend{display:flex;flex-wrap:wrap;gap:2px 12px;font-size:12px;color:var(--soft);
-min-height:22px;margin-bottom:4px}
-.legend i{display:inline-block;width:18px;border-top:3px solid;margin-right:5px;
-vertical-align:middle}
-.legend i.dashed{border-top-style:dashed}
+.chart svg{width:100%;height:auto;display:block;stroke-linejoin:round}
+.chart text{font-family:inherit!important}
 .empty{color:var(--soft);text-align:center;padding:60px 0;margin:0}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
@@ -105,7 +99,7 @@ def chips(pairs: Mapping[str, Any]) -> str:
 
 
 def results_table(rows: list[Row]) -> str:
-    """Pass@k of a split's last evaluation, beside its first, whole and by category."""
+    """Pass@k of a split's first and last evaluation, overall and by category."""
     first, last = rows[0], rows[-1]
     ks = ks_of([last])
     steps = f'step {last["step"]}'
@@ -150,9 +144,9 @@ def problem_card(run: Run, responses: Sequence[Row], *, most: int) -> str:
     """One problem of a dump with its most frequent responses, right ones first.
 
     Args:
-        run: names the task, which decides how responses are drawn.
+        run: the run; its task decides how responses are drawn.
         responses: all rollouts of the problem.
-        most: different responses shown at the most.
+        most: how many different responses are shown at most.
     """
     row = responses[0]
     num_right = sum(bool(r.get('correct')) for r in responses)
@@ -186,7 +180,7 @@ def _response(group: Sequence[Row], draw: Any) -> str:
         try:
             picture = draw(row['data'], str(row.get('parsed', '')), correct=correct)
         except (KeyError, TypeError, ValueError):
-            # A dump of another version: its text is still worth showing.
+            # A dump of another version; its text is still shown.
             picture = ''
     facts = [f'× {len(group)}'] if len(group) > 1 else []
     for name, form in (('reward', '.2f'), ('advantage', '+.3f'), ('length', 'd')):

@@ -1,7 +1,7 @@
-"""What the report plots, apart from how: panels of named series.
+"""What the report plots: panels of named series.
 
-The six panels of a run, and the advantage curve that its config asks for. Both
-renderers (``charts.py``) draw the same panels.
+The six panels of a run, and the advantage curve that its config asks for.
+``charts.py`` draws them.
 """
 
 import dataclasses
@@ -33,13 +33,13 @@ class Series:
     """One line.
 
     Attributes:
-        label: in the legend; ``''``: not there.
+        label: its name in the legend; ``''``: not in the legend.
         x, y: its points.
         color: as ``#rrggbb``.
         low, high: a band around it, or ``None``.
-        dashed: instead of solid.
-        faint: background to another line.
-        marked: a dot at each point.
+        dashed: whether the line is dashed.
+        faint: whether it is the background of another line.
+        marked: whether each point has a dot.
     """
 
     label: str
@@ -58,11 +58,11 @@ class Panel:
     """One chart.
 
     Attributes:
-        title: above it.
-        x_label: under its x axis.
-        series: may be empty in a young run.
-        log2: powers of two along x.
-        floor, ceiling: the y axis never passes them.
+        title: above the chart.
+        x_label: under the x axis.
+        series: the lines; none in a young run.
+        log2: whether the x axis has powers of two.
+        floor, ceiling: values that the y axis does not go beyond.
     """
 
     title: str
@@ -94,7 +94,7 @@ def metric_panels(run: Run) -> list[Panel]:
 
 
 def main_split(run: Run) -> str | None:
-    """The split evaluated most often, that is the one with curves."""
+    """The split evaluated most often, the one with curves."""
     return max(run.evaluations, key=lambda s: len(run.evaluations[s]), default=None)
 
 
@@ -104,7 +104,7 @@ def _points(rows: list[Row], name: str) -> tuple[list[float], list[float]]:
 
 
 def _train(run: Run, name: str) -> tuple[Series, ...]:
-    """A line a step; from some length on, its mean over the last steps before it."""
+    """A metric of every step; a long run adds its mean over the latest steps."""
     x, y = _points(run.train, name)
     if not x:
         return ()
@@ -153,7 +153,7 @@ def _pass_over_steps(run: Run) -> Panel:
 
 
 def _pass_over_k(run: Run) -> Panel:
-    """First and last evaluation: what training gave at each k, and what it took."""
+    """The first and the last evaluation of each split."""
     series = []
     for split, color in _colored(run):
         rows = run.evaluations[split]

@@ -1,7 +1,7 @@
-"""A run directory read back: the only input of the report.
+"""Reads a run directory, the only input of the report.
 
-Reading forgives: a run may be young, still writing, or cut short, and every part of it
-may be absent. Lines that are not whole JSON objects are skipped.
+A run may be young, still writing, or cut short, so any part may be missing. Lines that
+are not whole JSON objects are skipped.
 """
 
 import dataclasses
@@ -24,16 +24,16 @@ Row = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What a run has left so far.
+    """What a run has written so far.
 
     Attributes:
         path: the run directory.
-        config: as resolved, ``{}`` if absent.
-        git: revision of the code, ``{}`` if absent.
-        train: metrics of the training steps, by step.
+        config: the resolved configuration, ``{}`` if absent.
+        git: the revision of the code, ``{}`` if absent.
+        train: metrics of the training steps, in their order.
         evaluations: split -> its evaluations, by step.
         timing: timings of the training steps.
-        dumps: step -> file of its rollouts, ascending.
+        dumps: step -> the file of its rollouts, ascending.
     """
 
     path: pathlib.Path
@@ -58,7 +58,7 @@ def read_run(workdir: str | os.PathLike[str]) -> Run:
     """Reads everything but the rollouts.
 
     Raises:
-        ValueError: there is no such directory.
+        InputError: the directory does not exist.
     """
     path = pathlib.Path(workdir)
     if not path.is_dir():
@@ -100,9 +100,9 @@ def read_lines(path: pathlib.Path) -> list[Row]:
 
 
 def by_category(run: Run, split: str, step: int) -> Row:
-    """``<category>/pass_at_<k>`` for every k, from the (n, c) kept of each problem.
+    """``<category>/pass_at_<k>`` for every k, from the (n, c) of each problem.
 
-    The metrics lines have the smallest and the largest k only.
+    The metrics files hold only the smallest and the largest k.
     """
     file = run.path / 'evaluation' / f'{split}_step_{step:08d}.jsonl'
     counts: dict[str, list[tuple[int, int]]] = {}

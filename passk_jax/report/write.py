@@ -1,8 +1,8 @@
-"""The pictures of a run, from its directory alone: curves.png and report.html.
+"""Writes curves.png and report.html of a run, from its directory alone.
 
-``report_run`` reads, ``report_panels`` says what is plotted, ``report_charts`` and
-``report_drawings`` draw, ``report_page`` writes HTML; here they are put in order. Both
-files can be made of a run at any age, while it runs and after, and are replaced whole.
+``run_data`` reads the run, ``panels`` says what to plot, ``charts`` draws it and
+``page`` writes HTML; this module puts them in order. Both files can be written at any
+time, during the run and after it, and are replaced as a whole.
 """
 
 import json
@@ -29,7 +29,7 @@ def write_curves(workdir: str | os.PathLike[str]) -> pathlib.Path:
         Its path.
 
     Raises:
-        ValueError: there is no such directory, or it cannot be written.
+        InputError: the directory does not exist or cannot be written.
     """
     run = read_run(workdir)
     panels = report_panels.metric_panels(run)
@@ -40,18 +40,17 @@ def write_curves(workdir: str | os.PathLike[str]) -> pathlib.Path:
 def write_report(
     workdir: str | os.PathLike[str], *, advantage_curve: Mapping[str, Any] | None = None
 ) -> pathlib.Path:
-    """Writes ``report.html``, one file that needs no other and no network.
+    """Writes ``report.html``, one file that needs no other file and no network.
 
     Args:
         workdir: the run directory.
-        advantage_curve: as ``report_panels.curve_in_use`` gives it, which is asked
-            when this is ``None``.
+        advantage_curve: what ``panels.curve_in_use`` returns; ``None``: call it.
 
     Returns:
         Its path.
 
     Raises:
-        ValueError: there is no such directory, or it cannot be written.
+        InputError: the directory does not exist or cannot be written.
     """
     run = read_run(workdir)
     curve = advantage_curve or report_panels.curve_in_use(run)
@@ -189,7 +188,7 @@ def _responses(run: Run) -> str:
 
 
 def _interesting(rows: list[Row]) -> list[list[Row]]:
-    """Rollouts by problem: those with right and wrong ones first, in file order."""
+    """Rollouts by problem; problems with right and wrong ones come first."""
     problems: dict[Any, list[Row]] = {}
     for row in rows:
         problems.setdefault(row.get('problem_id'), []).append(row)

@@ -20,7 +20,21 @@ def make_builder(config: ExperimentConfig | None = None, **mesh: int) -> Builder
     mesh = sharding.make_mesh(**sizes, devices=jax.devices()[:8])
     arch = setup.architecture(config.model, vocab_size=16, platform='cpu')
     policy = policies.Policy(arch, head_chunk_tokens=config.model.head_chunk_tokens)
-    return Builder(config, policy, mesh)
+    return Builder(
+        policy,
+        mesh,
+        data=config.data,
+        sampling=config.sampling,
+        train=config.train,
+        loss=config.loss,
+        optimizer=config.optimizer,
+    )
+
+
+def on_devices(builder: Builder) -> Builder:
+    """The same on the eight devices, where what is built can be compiled."""
+    mesh = sharding.make_mesh(**builder.mesh.shape, devices=jax.devices()[:8])
+    return dataclasses.replace(builder, mesh=mesh)
 
 
 @pytest.fixture

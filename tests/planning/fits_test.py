@@ -7,7 +7,7 @@ from passk_jax.planning.analysis import Analysis, Memory, analyse
 from passk_jax.planning.flops import Flops
 from passk_jax.planning.programs import PROGRAMS, shard_bytes
 from tests import tiny
-from tests.planning.conftest import make_builder
+from tests.planning.conftest import make_builder, on_devices
 
 
 @pytest.fixture
@@ -47,12 +47,11 @@ def test_what_a_device_holds_is_counted_and_not_scaled(builder, topology):
 def test_the_estimate_of_another_pass_is_near_the_compilers(topology):
     # Long enough that activations are most of it.
     flat = {'train.micro_batch_prompts': 4, 'sampling.max_response_tokens': 100}
-    builder = make_builder(tiny.make_config()).changed(flat)
-    builder = make_builder(builder.config)
+    builder = on_devices(make_builder(tiny.make_config()).changed(flat))
     now = analyse(builder.build('train'), topology)
     for micro in (2, 8):
         other = builder.changed({'train.micro_batch_prompts': micro})
-        real = analyse(make_builder(other.config).build('train'), topology)
+        real = analyse(on_devices(other).build('train'), topology)
         have = fits.estimate(now, builder, other) - now.memory.total
         assert have == pytest.approx(real.memory.total - now.memory.total, rel=0.25)
 
@@ -86,7 +85,7 @@ def test_the_longest_response_of_a_decode_step_just_fits(builder, topology):
     now = analysed(builder, topology, 'decode', temporaries=0.0, limit=1.0)
     roomy = limited(now, 20 * now.memory.total)
     longest = fits.fit(roomy, builder).longest_response
-    assert longest > builder.config.sampling.max_response_tokens
+    assert longest > builder.sampling.max_response_tokens
     assert longest % 128 == 0
     for more, fitting in ((0, True), (128, False)):
         longer = builder.changed({'sampling.max_response_tokens': longest + more})

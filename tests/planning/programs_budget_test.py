@@ -14,7 +14,7 @@ LONG = {'sampling__max_response_tokens': 100, 'sampling__num_rollouts': 8}
 
 
 def needed(builder) -> float:
-    prompts = builder.prefix(builder.config.train.num_prompts)
+    prompts = builder.prefix(builder.train.num_prompts)
     return shard_bytes((prompts, builder.cache().layers))
 
 
@@ -55,13 +55,12 @@ def test_a_decode_step_of_fewer_rows_compiles(limited):
 
 def test_it_is_what_the_sampler_begins_with(limited):
     _, builder, limit = limited
-    config = builder.config
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
         work, first = sampler.at_one_time(
             builder.policy.arch,
             num_prompts=8,
             num_rollouts=8,
-            prompt_tokens=config.data.max_prompt_tokens,
+            prompt_tokens=builder.data.max_prompt_tokens,
             max_response_tokens=100,
             max_cache_bytes=limit,
         )

@@ -32,7 +32,7 @@ def test_a_device_holds_its_shard_of_what_is_split(builder):
 
 def test_a_function_that_does_not_say_where_its_result_lies_is_refused(builder):
     assert builder.constrained(lambda: jnp.int32(0)).sharding.is_fully_replicated
-    with pytest.raises(ValueError, match=r'does not say where .* lies'):
+    with pytest.raises(ValueError, match=r'does not constrain the sharding of'):
         builder.constrained(lambda: jnp.zeros((8,)))
 
 
@@ -56,18 +56,27 @@ def test_what_sampling_keeps_lies_where_the_compiler_puts_it(builder):
 
 def test_a_changed_experiment_has_its_own_mesh_policy_and_sizes(builder):
     overrides = {'mesh.fsdp': 4, 'mesh.rollout': 1, 'model.remat': 'full'}
-    other = builder.changed(overrides | {'model.head_chunk_tokens': 3})
+    overrides |= {'model.head_chunk_tokens': 3, 'train.num_prompts': 16}
+    other = builder.changed(overrides | {'train.mini_batch_prompts': 16})
     assert dict(other.mesh.shape) == {'data': 1, 'fsdp': 4, 'rollout': 1, 'tensor': 2}
-    assert (other.config.mesh.fsdp, other.config.model.remat) == (4, 'full')
     assert (other.policy.arch.remat, other.policy.head_chunk_tokens) == ('full', 3)
-    want = make_builder(other.config, fsdp=4, rollout=1)
+    assert other.train == dataclasses.replace(
+        builder.train, num_prompts=16, mini_batch_prompts=16
+    )
+    config = tiny.make_config(
+        model__remat='full',
+        model__head_chunk_tokens=3,
+        train__num_prompts=16,
+        train__mini_batch_prompts=16,
+    )
+    want = make_builder(config, fsdp=4, rollout=1)
     for name in PROGRAMS:
         have = other.build(name)
         assert shard_bytes(have.arguments) == shard_bytes(want.build(name).arguments)
 
 
 def test_an_unknown_program_is_refused_with_the_choices(builder):
-    with pytest.raises(ValueError, match=r"'update' is none of \['train', 'score'"):
+    with pytest.raises(ValueError, match=r"'update' must be one of \['train', 'score'"):
         builder.build('update')
 
 
@@ -82,7 +91,6 @@ def test_every_argument_says_where_it_lies(builder, name):
 
 
 def test_the_rollouts_are_those_that_sampling_gives(builder):
-    config = builder.config
     params = policies.param_shapes(builder.policy, builder.mesh)
     have = builder.rollouts()
 
@@ -92,8 +100,8 @@ def test_the_rollouts_are_those_that_sampling_gives(builder):
             params,
             Prompts(tokens, lengths, problem_ids),
             key=jax.random.key(0),
-            num_rollouts=config.sampling.num_rollouts,
-            max_response_tokens=config.sampling.max_response_tokens,
+            num_rollouts=builder.sampling.num_rollouts,
+            max_response_tokens=builder.sampling.max_response_tokens,
             temperature=1.0,
             top_p=1.0,
             top_k=0,
@@ -183,9 +191,8 @@ def test_packing_that_the_attention_cannot_read_is_refused():
 
 
 def test_tokens_are_those_of_a_step(builder):
-    config = builder.config
-    rollouts = config.train.num_prompts * config.sampling.num_rollouts
-    tokens = rollouts * config.sampling.max_response_tokens
+    rollouts = builder.train.num_prompts * builder.sampling.num_rollouts
+    tokens = rollouts * builder.sampling.max_response_tokens
     counts = {name: builder.build(name).num_tokens for name in PROGRAMS}
     assert counts['train'] == counts['score'] == tokens
     assert counts['decode'] == rollouts

@@ -8,7 +8,7 @@ from passk_jax.planning.analysis import Analysis, Memory, analyse
 from passk_jax.planning.flops import Flops
 from passk_jax.planning.programs import PROGRAMS, shard_bytes
 from tests import tiny
-from tests.planning.conftest import make_builder
+from tests.planning.conftest import make_builder, on_devices
 
 BATCHES = {
     'train.num_prompts': 96,
@@ -31,7 +31,13 @@ def over(builder, topology, name, *, temporaries, limit):
 
 
 def ways_of(analysis, builder):
-    return remedies.ways_out(analysis, builder, fits.fit(analysis, builder))
+    return remedies.ways_out(
+        analysis, builder, fits.fit(analysis, builder), check=applied
+    )
+
+
+def mildest(analysis, builder, degrees):
+    return remedies._mildest(analysis, builder, '', degrees, applied)
 
 
 def applied(overrides):
@@ -65,8 +71,8 @@ def test_every_way_out_is_accepted_and_helps(topology, mesh, name, share):
         assert math.prod(sizes.values()) == way.num_chips
         assert way.num_chips == 8 or 'chips' in way.cost
         other = builder.changed(way.overrides)
-        assert other.config.train == config.train
-        assert other.config.sampling == config.sampling
+        assert other.train == config.train
+        assert other.sampling == config.sampling
         needed = fits.estimate(now, builder, other)
         assert way.saved == now.memory.total - needed > 0
         assert way.enough == (needed <= now.memory.limit)
@@ -81,17 +87,15 @@ def test_what_is_promised_is_saved_by_the_compiler(topology):
     now = analyse(builder.build('decode'), topology)
     limit = 0.8 * now.memory.total
     memory = Memory(**(vars(now.memory) | {'limit': limit}))
-    found = ways_of(Analysis(now.program, topology, memory, Flops(), None), builder)
+    over_limit = Analysis(now.program, topology, memory, Flops(), None)
+    found = remedies.ways_out(
+        over_limit, builder, fits.fit(over_limit, builder), check=lambda overrides: None
+    )
     here = [way for way in found if way.num_chips == 8]
     assert here
     for way in here:
-        mesh = {
-            key.removeprefix('mesh.'): size
-            for key, size in way.overrides.items()
-            if key.startswith('mesh.')
-        }
-        config = builder.changed(way.overrides).config
-        other = analyse(make_builder(config, **mesh).build('decode'), topology)
+        other = on_devices(builder.changed(way.overrides))
+        other = analyse(other.build('decode'), topology)
         assert now.memory.total - other.memory.total > 0.5 * way.saved
 
 
@@ -100,9 +104,7 @@ def test_a_batch_that_is_no_whole_number_of_updates_is_not_proposed(topology):
     now = over(builder, topology, 'decode', temporaries=0.0, limit=1.0)
     edge = fits.fit(now, builder)
     degrees = [{'train.num_prompts': size} for size in range(95, 0, -1)]
-    assert remedies._mildest(now, builder, '', degrees).overrides == {
-        'train.num_prompts': 32
-    }
+    assert mildest(now, builder, degrees).overrides == {'train.num_prompts': 32}
     assert edge.largest_batch == 0
 
 
@@ -114,7 +116,7 @@ def test_more_rollout_shards_save_no_state(topology):
     doubled = builder.changed({'mesh.rollout': 8})
     assert shard_bytes(doubled.state()) == state
     degrees = [{'mesh.rollout': 2, 'mesh.fsdp': 2}]
-    assert remedies._mildest(now, builder, '', degrees).saved > 0.2 * state
+    assert mildest(now, builder, degrees).saved > 0.2 * state
 
 
 def test_a_mesh_that_cuts_the_cache_no_further_is_dropped(topology):
@@ -123,7 +125,7 @@ def test_a_mesh_that_cuts_the_cache_no_further_is_dropped(topology):
     now = over(builder, topology, 'decode', temporaries=0.0, limit=1.0)
     # Its only head of keys is no more divided by more of 'tensor'.
     degrees = [{'mesh.rollout': 1, 'mesh.tensor': 4}]
-    assert remedies._mildest(now, builder, '', degrees) is None
+    assert mildest(now, builder, degrees) is None
 
 
 def test_the_mildest_degree_that_is_enough_is_taken(topology):
@@ -141,11 +143,11 @@ def test_the_mildest_degree_that_is_enough_is_taken(topology):
 
 def test_recomputation_is_proposed_where_there_is_none(topology):
     builder = make_builder(tiny.make_config(model__arch__num_layers=4))
-    assert builder.config.model.remat == 'none'
+    assert builder.policy.arch.remat == 'none'
     now = over(builder, topology, 'train', temporaries=2.0**22, limit=1.0)
     changes = remedies._changes(builder, 'train', fits.Fit(None, None))
     (degrees,) = (each for _, each in changes if 'model.remat' in each[0])
-    way = remedies._mildest(now, builder, '', degrees)
+    way = mildest(now, builder, degrees)
     assert way.overrides == {'model.remat': 'full'}
 
 

@@ -1,4 +1,4 @@
-"""Charts hold every series inside their frame, and are well-formed."""
+"""Charts hold every series inside their frame, and fit into a page."""
 
 import itertools
 import re
@@ -8,18 +8,42 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from passk_jax.report import charts
+from passk_jax.report.page import STYLE
 from passk_jax.report.panels import Panel, Series
+
+COLOR = '#123456'
+WIDTH, HEIGHT = 360, 208.8
 
 
 def _series(x, y, **kwargs):
-    return Series('a', x, y, '#123456', **kwargs)
+    return Series('a', x, y, COLOR, **kwargs)
+
+
+def _chart(panel):
+    """The chart's markup, which must be XML but for a name space that HTML knows."""
+    figure = charts.svg_chart(panel)
+    root = '<figure xmlns:xlink="http://www.w3.org/1999/xlink"'
+    ElementTree.fromstring(figure.replace('<figure', root, 1))
+    return figure
 
 
 def _places(svg):
-    for points in re.findall(r'points="([^"]*)"', svg):
-        for pair in points.split():
-            x, y = pair.split(',')
-            yield float(x), float(y)
+    """Every point of the lines and bands."""
+    for band, path, tail in re.findall(r'<path( id="m\w*")? d="([^"]*)"([^>]*)>', svg):
+        # A band is drawn from the lower left corner; a dot has curves.
+        down = HEIGHT if band else 0
+        if ('clip-path' in tail or band) and COLOR in tail and 'C' not in path:
+            for x, y in re.findall(r'[ML] ([-\d.e]+) ([-\d.e]+)', path):
+                yield float(x), float(y) + down
+
+
+def _marks(svg):
+    """The dots of marked series; those of the legend are not clipped."""
+    for group in re.findall(r'<g clip-path=[^>]*>(.*?)</g>', svg, re.S):
+        for x, y in re.findall(r'<use [^>]*x="([^"]*)" y="([^"]*)"', group):
+            # A band is used at the corner.
+            if float(x):
+                yield float(x), float(y)
 
 
 @pytest.mark.parametrize(
@@ -36,62 +60,101 @@ def _places(svg):
         Panel('t', 'x', (_series([0, 1], [1e12, -1e12]),), floor=0.0, ceiling=1.0),
     ],
 )  # fmt: skip
-def test_every_point_is_inside_the_frame_and_the_svg_is_well_formed(panel):
-    svg = charts.svg_chart(panel)
-    ElementTree.fromstring(svg)
-    places = list(_places(svg))
+def test_every_point_is_inside_the_frame(panel):
+    places = [*_places(svg := _chart(panel)), *_marks(svg)]
     assert places
     for x, y in places:
-        assert 43 < x < 410
-        assert 7 < y < 198
+        assert 0.11 * WIDTH < x < WIDTH
+        assert 0 < y < 0.85 * HEIGHT + 0.1
 
 
 def test_a_higher_value_is_higher_and_a_later_one_further_right():
-    svg = charts.svg_chart(Panel('t', 'x', (_series([0, 1], [0.0, 1.0]),)))
+    svg = _chart(Panel('t', 'x', (_series([0, 1], [0.0, 1.0]),)))
     (x0, y0), (x1, y1) = _places(svg)
     assert x0 < x1
     assert y0 > y1
 
 
 def test_powers_of_two_are_evenly_spaced_on_a_logarithmic_axis():
-    panel = Panel('t', 'k', (_series([1, 2, 4, 8], [0.1] * 4),), log2=True)
-    xs = [x for x, _ in _places(charts.svg_chart(panel))]
-    gaps = [b - a for a, b in itertools.pairwise(xs)]
+    values = [1, 2, 4, 8]
+    panel = Panel('t', 'k', (_series(values, [0.1] * 4, marked=True),), log2=True)
+    svg = _chart(panel)
+    gaps = [b - a for (a, _), (b, _) in itertools.pairwise(_marks(svg))]
     assert gaps == pytest.approx([gaps[0]] * 3, abs=0.2)
+    texts = re.findall(r'<text[^>]*>([^<]*)</text>', svg)
+    assert texts[:4] == ['1', '2', '4', '8']
+
+
+def test_a_single_place_has_a_single_tick():
+    svg = _chart(Panel('t', 'step', (_series([250], [0.5], marked=True),)))
+    texts = re.findall(r'<text[^>]*>([^<]*)</text>', svg)
+    assert texts[:2] == ['250', 'step']
+
+
+def test_a_band_and_a_dashed_line_are_drawn():
+    band = {'low': [0.0, 0.1], 'high': [0.2, 0.4]}
+    plain = _chart(Panel('t', 'x', (_series([0, 1], [0.1, 0.3]),)))
+    svg = _chart(Panel('t', 'x', (_series([0, 1], [0.1, 0.3], dashed=True, **band),)))
+    assert 'stroke-dasharray' not in plain.replace('stroke-dasharray: none', '')
+    assert re.search(rf'stroke-dasharray: [\d., ]+; stroke-dashoffset.*?{COLOR}', svg)
+    assert f'fill: {COLOR}; fill-opacity: 0.13' in svg
+    assert f'fill: {COLOR}; fill-opacity: 0.13' not in plain
 
 
 def test_an_empty_panel_says_so():
-    assert 'nothing yet' in charts.svg_chart(Panel('t', 'x', ()))
+    assert 'nothing yet' in _chart(Panel('t', 'x', ()))
+
+
+def test_a_chart_has_a_caption_a_name_and_a_legend():
+    svg = _chart(Panel('Reward', 'step', (_series([0, 1], [0.0, 1.0]),)))
+    assert '<figcaption>Reward</figcaption>' in svg
+    assert 'role="img" aria-label="Reward"' in svg
+    texts = re.findall(r'<text[^>]*>([^<]*)</text>', svg)
+    assert {'step', 'a', '0.0'} <= set(texts)
 
 
 def test_names_are_escaped():
-    panel = Panel('<t>', '<x>', (Series('<script>', [0, 1], [0, 1], '#123456'),))
-    svg = charts.svg_chart(panel)
+    panel = Panel('<t>"\\1', '<x>', (Series('<script>', [0, 1], [0, 1], COLOR),))
+    svg = _chart(panel)
     assert '<script>' not in svg
-    ElementTree.fromstring(svg)
+    assert '&lt;script&gt;' in svg
+    assert 'aria-label="&lt;t&gt;&quot;\\1"' in svg
+
+
+def test_text_and_axes_have_the_colours_of_the_page():
+    """A fixed black, or a white ground, could not be read in dark mode."""
+    svg = _chart(Panel('t', 'x', (_series([0, 1], [0.0, 1.0], marked=True),)))
+    assert set(re.findall(r'#[0-9a-f]{6}\b', svg)) == {COLOR}
+    used = set(re.findall(r'var\((--\w+)\)', svg))
+    assert used == {'--soft', '--edge'}
+    assert all(f'{name}:#' in STYLE for name in used)
+    assert '<style' not in svg
+
+
+def test_charts_of_one_page_have_no_id_in_common():
+    band = {'low': [0.0, 0.0], 'high': [1.0, 1.0], 'marked': True}
+    first, second = (
+        _chart(Panel(title, 'x', (_series([0, 1], [0.0, 1.0], **band),)))
+        for title in ('one', 'two')
+    )
+    ids = [re.findall(r'\bid="([^"]*)"', svg) for svg in (first, second)]
+    assert ids[0]
+    assert len({*ids[0], *ids[1]}) == len(ids[0]) + len(ids[1])
+    for own, svg in zip(ids, (first, second), strict=True):
+        referred = re.findall(r'url\(#([^)]*)\)|href="#([^"]*)"', svg)
+        assert {a or b for a, b in referred} <= set(own)
 
 
 def test_a_long_run_is_thinned_and_keeps_its_last_point():
     n = 50_000
-    panel = Panel('t', 'x', (_series(range(n), [float(i % 7) for i in range(n)]),))
+    line = _series(range(n), [float(i % 7) for i in range(n)], marked=True)
     started = time.process_time()
-    places = list(_places(charts.svg_chart(panel)))
-    assert time.process_time() - started < 2
-    assert len(places) <= 401
-    assert places[-1][0] == 408.0
-
-
-@pytest.mark.parametrize(
-    ('low', 'high', 'ticks'),
-    [
-        (0.0, 1.0, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]),
-        (-0.31, 2.7, [0.0, 0.5, 1.0, 1.5, 2.0, 2.5]),
-        (12, 16, [12, 13, 14, 15, 16]),
-        (0, 200, [0, 50, 100, 150, 200]),
-    ],
-)
-def test_ticks_are_round_numbers(low, high, ticks):
-    assert charts.nice_ticks(low, high) == ticks
+    svg = _chart(Panel('t', 'x', (line,)))
+    assert time.process_time() - started < 4
+    marks = list(_marks(svg))
+    assert 350 < len(marks) <= 400
+    last = _chart(Panel('t', 'x', (_series([0, n - 1], [0.0, 6.0], marked=True),)))
+    assert marks[-1][0] == pytest.approx(list(_marks(last))[-1][0], abs=0.1)
 
 
 def test_equal_panels_give_equal_pictures():
@@ -105,3 +168,6 @@ def test_equal_panels_give_equal_pictures():
     assert first.startswith(b'\x89PNG')
     assert first == charts.draw_figure(panels, title='a')
     assert first != charts.draw_figure(panels[:3], title='a')
+    charts_of_page = [_chart(panel) for panel in panels]
+    assert charts_of_page == [_chart(panel) for panel in panels]
+    assert not re.search(r'\d{4}-\d\d-\d\d|[Mm]atplotlib', ''.join(charts_of_page))

@@ -62,13 +62,13 @@ def test_the_plain_loop_hands_all_over_at_its_end(policy, params, prompts):
 def test_decoding_goes_on_before_anybody_looks(policy, params, prompts, monkeypatch):
     """What is handed over was not waited for, and is not in the way of a donation."""
     events = []
-    advance = host.decoding.advance
+    advance = host.device.advance
 
     def watched(*args):
         events.append('advance')
         return advance(*args)
 
-    monkeypatch.setattr(host.decoding, 'advance', watched)
+    monkeypatch.setattr(host.device, 'advance', watched)
     kept = []
 
     def on_ended(ended):

@@ -1,0 +1,65 @@
+"""Arguments of a config file: what ``--config=configs/enigmata.py:model=…`` gives it.
+
+The text behind the colon is ``key=value,key=value``. A config file says which keys it
+takes and reads them with :func:`parse`.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from passk_jax.errors import InputError
+
+_BOOLS = {'true': True, 'false': False}
+
+
+def parse(
+    text: str,
+    *,
+    defaults: Mapping[str, Any] | None = None,
+    choices: Mapping[str, Iterable[Any]] | None = None,
+) -> dict[str, Any]:
+    """Reads ``key=value,key=value``.
+
+    >>> parse('fraction=0.3', defaults={'fraction': 0.1, 'size': 'tiny'})
+    {'fraction': 0.3, 'size': 'tiny'}
+
+    Args:
+        text: the arguments; ``''`` for none.
+        defaults: key -> value if the text does not give one. Its type (bool, int, float
+            or str) is the type of the argument.
+        choices: key -> the values it may have. A key without a default is a required
+            string.
+
+    Returns:
+        The value of every key of ``defaults`` and ``choices``.
+
+    Raises:
+        InputError: a key is unknown, repeated or missing, or a value is not of the
+            default's type or not one of the choices.
+    """
+    defaults = dict(defaults or {})
+    choices = {key: list(values) for key, values in (choices or {}).items()}
+    known = list(dict.fromkeys([*choices, *defaults]))
+    given: dict[str, Any] = {}
+    for part in filter(None, text.split(',')):
+        key, equals, value = part.partition('=')
+        if key not in known or not equals:
+            raise InputError(f'argument {part!r} must be key=value, key one of {known}')
+        if key in given:
+            raise InputError(f'argument {key!r} is given twice in {text!r}')
+        given[key] = _typed(key, value, type(defaults.get(key, '')))
+    values = defaults | given
+    for key, allowed in choices.items():
+        if key not in values:
+            raise InputError(f'argument {key}=… is missing; choose one of {allowed}')
+        if values[key] not in allowed:
+            raise InputError(f'{key}={values[key]!r} must be one of {allowed}')
+    return {key: values[key] for key in known}
+
+
+def _typed(key: str, value: str, kind: type) -> Any:
+    try:
+        return _BOOLS[value] if kind is bool else kind(value)
+    except (KeyError, ValueError):
+        wanted = 'true or false' if kind is bool else f'of type {kind.__name__}'
+        raise InputError(f'{key}={value!r} must be {wanted}') from None

@@ -1,0 +1,68 @@
+"""What follows the colon in ``--config=configs/enigmata.py:model=qwen25_7b``."""
+
+import subprocess
+import sys
+
+import pytest
+
+from configs import arguments, enigmata
+from passk_jax.errors import InputError
+from tests import tiny
+
+
+@pytest.mark.parametrize(
+    ('argument', 'message'),
+    [
+        (
+            '',
+            r"argument model=… is missing; choose one of \['qwen25_7b', 'qwen25_32b'",
+        ),
+        ('model=qwen3', r"model='qwen3' must be one of \['qwen25_7b', 'qwen25_32b'"),
+        ('size=7b', r"argument 'size=7b' must be key=value, key one of \['model'\]"),
+        ('qwen25_7b', "argument 'qwen25_7b' must be key=value"),
+        ('model=qwen25_7b,model=qwen25_7b', "argument 'model' is given twice"),
+    ],
+)
+def test_a_wrong_or_missing_argument_names_the_choices(argument, message):
+    with pytest.raises(InputError, match=message):
+        enigmata.get_config(argument)
+
+
+def test_a_missing_argument_is_an_error_of_the_command_line():
+    done = subprocess.run(
+        [
+            *(sys.executable, '-m', 'passk_jax.plan'),
+            *('--config=configs/math.py', '--topology=cpu:1'),
+        ],
+        cwd=tiny.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "argument model=… is missing; choose one of ['llama32_3b'," in done.stderr
+    assert 'Traceback' not in done.stderr
+
+
+def test_arguments_have_the_types_of_their_defaults():
+    defaults = {'fraction': 0.1, 'size': 'tiny', 'steps': 3, 'packed': False}
+    choices = {'size': ('tiny', 'full')}
+    assert arguments.parse('', defaults=defaults, choices=choices) == defaults
+    given = 'fraction=1,packed=true,size=full,steps=5'
+    values = arguments.parse(given, defaults=defaults, choices=choices)
+    assert values == {'fraction': 1.0, 'size': 'full', 'steps': 5, 'packed': True}
+    assert isinstance(values['fraction'], float)
+
+
+@pytest.mark.parametrize(
+    ('argument', 'message'),
+    [
+        ('steps=1.5', "steps='1.5' must be of type int"),
+        ('packed=yes', "packed='yes' must be true or false"),
+        ('size=huge', r"size='huge' must be one of \['tiny', 'full'\]"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(argument, message):
+    defaults = {'steps': 3, 'packed': False, 'size': 'tiny'}
+    with pytest.raises(InputError, match=message):
+        arguments.parse(argument, defaults=defaults, choices={'size': ('tiny', 'full')})
