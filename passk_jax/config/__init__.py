@@ -1,5 +1,6 @@
 """The configuration: frozen dataclasses without defaults, and every check on them."""
 
+from passk_jax.config.checks import flatten, nearest, unknown_key
 from passk_jax.config.experiment import (
     AdvantageConfig,
     ArchConfig,
@@ -18,7 +19,6 @@ from passk_jax.config.experiment import (
     TaskConfig,
     TrainConfig,
     WarmStartConfig,
-    diff,
     from_config_dict,
     from_json_dict,
     to_dict,
@@ -43,9 +43,11 @@ __all__ = [
     'TaskConfig',
     'TrainConfig',
     'WarmStartConfig',
-    'diff',
+    'flatten',
     'from_config_dict',
     'from_json_dict',
+    'nearest',
     'to_dict',
     'to_json',
+    'unknown_key',
 ]

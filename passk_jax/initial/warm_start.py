@@ -16,7 +16,7 @@ import optax
 from absl import logging
 from jax import numpy as jnp
 
-from passk_jax.errors import InputError
+from passk_jax.errors import InputError, NonFiniteError
 from passk_jax.learning import learner
 from passk_jax.masked import masked_mean
 from passk_jax.models import policy as policies
@@ -96,7 +96,7 @@ def warm_start(
 
     Raises:
         ValueError: no demonstration of a batch fits in a response.
-        FloatingPointError: the loss is not finite, with its step.
+        NonFiniteError: the loss is not finite, with its step.
     """
     config = setup.config.init.warm_start
     optimizer, step_fn = make_step(setup)
@@ -133,5 +133,5 @@ def warm_start(
 def _finite(loss: jax.Array, step: int) -> float:
     value = float(loss)
     if not np.isfinite(value):
-        raise FloatingPointError(f'the loss is {value} at warm-start step {step}')
+        raise NonFiniteError(f'the loss is {value} at warm-start step {step}')
     return value
