@@ -144,10 +144,13 @@ def flatten(values: Any, key: str = '') -> dict[str, Any]:
 
 
 def nearest(name: str, names: Collection[str]) -> list[str]:
-    """At most three of ``names`` that look like ``name``; or end in the same word."""
-    near = difflib.get_close_matches(name, names, cutoff=0.75)
+    """Those of ``names`` that look like ``name``, or else end in the same word."""
     last = name.rpartition('.')[2]
-    return near or [each for each in names if each.rpartition('.')[2] == last]
+    return (
+        difflib.get_close_matches(name, names, cutoff=0.9)
+        or difflib.get_close_matches(name, names, n=1, cutoff=0.75)
+        or [each for each in names if each.rpartition('.')[2] == last]
+    )
 
 
 def unknown_key(key: str, known: Collection[str]) -> str:
