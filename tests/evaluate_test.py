@@ -142,7 +142,7 @@ def another_model(workdir):
         (corrupt, r'checkpoints/5 is corrupted.*Other checkpoints.*\[4\]'),
         (remove_checkpoints, r'no checkpoint to restore: .*checkpoints does not exist'),
         (empty_checkpoints, r'no checkpoint to restore: .*checkpoints is empty'),
-        (remove_config, r'is no run directory: .*config.json is absent'),
+        (remove_config, r'is not a run directory: .*config.json is absent'),
         (spoil_config, r'config.json is not a config: Expecting value'),
         (empty_config, r'config.json is not a config: missing keys'),
         (another_model, r'does not fit this run.*\n.*mlp'),
