@@ -15,9 +15,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-from absl import flags, logging
+from absl import logging
 
-from passk_jax import cli, hosts
+from passk_jax import cli
+from passk_jax.errors import InputError
+from passk_jax.hosts import barrier, join_hosts
 from passk_jax.models import policy as policies
 from passk_jax.models.families.table import family_of
 from passk_jax.models.hf import config as hf_config
@@ -27,25 +29,27 @@ from passk_jax.runs import saved_config
 from passk_jax.runs.checkpoints import restore_params
 from passk_jax.setup import Setup, make_setup
 
-_OUT = flags.DEFINE_string('out', None, 'Directory to make; absent or empty.')
-_DTYPE = flags.DEFINE_enum(
-    'dtype',
-    None,
-    hf_save.DTYPES,
-    "Of the weights; model.compute_dtype's if absent.",
-)
-
 _MAX_SHARD_BYTES = 5 * 10**9
 
 
-def main() -> None:
-    """Exports a checkpoint of the run in ``--workdir`` to ``--out``."""
-    workdir = pathlib.Path(cli.WORKDIR.value)
-    hf_save.check_new(_OUT.value)
-    config = saved_config.run_config(workdir)
-    # What the run itself sampled with: the masters, cast to it.
-    dtype = _DTYPE.value or config.model.compute_dtype
-    hosts.join_hosts(hosts.HOSTS.value)
+def main(
+    *,
+    workdir: str,
+    out: str,
+    dtype: str = '',
+    step: int | None = None,
+    mesh: str | None = None,
+    hosts: str = '',
+) -> None:
+    """Exports a checkpoint of the run in ``workdir`` to ``out``."""
+    hf_save.check_new(out)
+    if dtype and dtype not in hf_save.DTYPES:
+        raise InputError(f'{dtype=} must be one of {list(hf_save.DTYPES)}')
+    path = pathlib.Path(workdir)
+    config = saved_config.run_config(path, mesh)
+    # By default the run's own: it sampled with its master weights, cast to this type.
+    dtype = dtype or config.model.compute_dtype
+    join_hosts(hosts)
     setup = make_setup(config)
     texts = {
         'config.json': _config(setup, dtype=dtype),
@@ -53,8 +57,8 @@ def main() -> None:
     }
     shapes = policies.param_shapes(setup.policy, setup.mesh)
     with jax.set_mesh(setup.mesh):
-        params, step = restore_params(workdir, shapes, step=saved_config.STEP.value)
-        with hf_save.new_directory(_OUT.value) as directory:
+        params, step = restore_params(path, shapes, step=step)
+        with hf_save.new_directory(out) as directory:
             hf_save.write_params(
                 setup.policy,
                 params,
@@ -67,8 +71,8 @@ def main() -> None:
                     text = json.dumps(fields, indent=2) + '\n'
                     (directory / name).write_text(text)
                 save_tokenizer(setup.tokenizer, directory)
-    hosts.barrier('export')
-    logging.info('wrote step %d of %s to %s', step, workdir, _OUT.value)
+    barrier('export')
+    logging.info('wrote step %d of %s to %s', step, workdir, out)
 
 
 def _config(setup: Setup, *, dtype: str) -> dict[str, Any]:
@@ -121,5 +125,4 @@ def _read(source: str, name: str) -> dict[str, Any]:
 
 
 if __name__ == '__main__':
-    flags.mark_flags_as_required(['workdir', 'out'])
     cli.run(main)

@@ -27,8 +27,11 @@ def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         os.unlink(temporary)
+        # A full disk is reported without a name.
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = os.fspath(path)
         raise
 
 

@@ -9,25 +9,20 @@ from typing import Any
 
 import jax
 import numpy as np
-from absl import flags
 from jax.experimental import multihost_utils
 
 from passk_jax.errors import InputError
 
-# Here because flags are global, and more than one command has it.
-HOSTS = flags.DEFINE_string(
-    'hosts',
-    '',
-    "'': this process is alone; 'auto': one of several that JAX finds by itself (TPU "
-    "pod, Slurm, Kubernetes); 'address:port,count,index': one of several, said so.",
-)
-
 
 def join_hosts(hosts: str) -> None:
-    """Makes this process one of several, as ``--hosts`` says.
+    """Makes this process one of several.
+
+    Args:
+        hosts: ``''``, this process is alone; ``'auto'``, one of several that JAX finds
+            by itself; ``'address:port,count,index'``, one of several.
 
     Raises:
-        ValueError: neither ``''``, ``'auto'`` nor ``'address:port,count,index'``.
+        ValueError: ``hosts`` is none of these.
     """
     if hosts == 'auto':
         jax.distributed.initialize()

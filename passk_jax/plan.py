@@ -21,12 +21,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from absl import flags
 from jax.sharding import Mesh
 
 from passk_jax import cli, setup, sharding
-from passk_jax import config as configs
-from passk_jax.cli.flags import CONFIG
 from passk_jax.config import ExperimentConfig
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
@@ -34,39 +31,31 @@ from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf.published import PUBLISHED
-from passk_jax.planning import fits, programs, remedies, summary, table, topologies
+from passk_jax.planning import fits, remedies, summary, table, topologies
 from passk_jax.planning.analysis import analyse
-from passk_jax.planning.programs import Builder
+from passk_jax.planning.programs import PROGRAMS, Builder
 from passk_jax.planning.topologies import Topology
 from passk_jax.tasks import make_task, require
 from passk_jax.tasks.abilities import Alphabet
 
-_TOPOLOGY = flags.DEFINE_string(
-    'topology', None, 'Chips: v5p:4x4x4, v5e:16x16, v6e:8x8, cpu:8, gpu:h100x8.'
-)
-_PROGRAMS = flags.DEFINE_list(
-    'programs', list(programs.PROGRAMS), 'Programs to compile, separated by commas.'
-)
-_MARKDOWN = flags.DEFINE_string(
-    'markdown', None, 'Markdown file that the plan is written to as well.'
-)
 
-
-def main() -> int:
+def main(
+    *,
+    config: ExperimentConfig,
+    topology: str,
+    programs: str = ','.join(PROGRAMS),
+    markdown: str = '',
+) -> int:
     """Prints the plan; returns 1 if something does not fit."""
-    config = configs.from_config_dict(CONFIG.value)
-    topology = topologies.parse(_TOPOLOGY.value)
-    if unknown := set(_PROGRAMS.value) - set(programs.PROGRAMS):
-        raise InputError(
-            f'programs {sorted(unknown)} must be among {list(programs.PROGRAMS)}'
-        )
-    text, fit = plan(config, topology, _PROGRAMS.value)
+    chips, names = topologies.parse(topology), programs.split(',')
+    if unknown := set(names) - set(PROGRAMS):
+        raise InputError(f'programs {sorted(unknown)} must be among {list(PROGRAMS)}')
+    text, fit = plan(config, chips, names)
     sys.stdout.write(text)
-    if _MARKDOWN.value:
+    if markdown:
         command = shlex.join(['python', '-m', 'passk_jax.plan', *_arguments(sys.argv)])
-        path = pathlib.Path(_MARKDOWN.value)
-        title = f'# {config.name} on {topology.name}\n\n    {command}\n\n'
-        atomic_write_text(path, title + text)
+        title = f'# {config.name} on {chips.name}\n\n    {command}\n\n'
+        atomic_write_text(markdown, title + text)
     return 0 if fit else 1
 
 
@@ -161,5 +150,4 @@ def _vocab_size(config: ExperimentConfig) -> int:
 
 
 if __name__ == '__main__':
-    flags.mark_flags_as_required(['config', 'topology'])
     cli.run(main)

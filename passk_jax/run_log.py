@@ -23,6 +23,7 @@ import numpy as np
 
 from passk_jax import hosts, metrics
 from passk_jax.config import LogConfig
+from passk_jax.errors import NonFiniteError
 from passk_jax.learning import learner
 from passk_jax.report.write import write_curves, write_report
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
@@ -102,7 +103,7 @@ class RunLog:
         """Takes the figures of a step just dispatched; writes the step before.
 
         Raises:
-            FloatingPointError: the loss of the step before was not finite.
+            NonFiniteError: the loss of the step before was not finite.
         """
         self.flush()
         self._pending = functools.partial(self._write_step, step, draws, step_metrics)
@@ -168,7 +169,7 @@ def check_finite(
     """Stops a run whose loss or gradient is no longer finite.
 
     Raises:
-        FloatingPointError: with the step and the problems it came from.
+        NonFiniteError: with the step and the problems it came from.
     """
     finite = values['finite_updates']
     if finite.all():
@@ -177,7 +178,7 @@ def check_finite(
     first = int(np.argmin(finite))
     rows = range(first, len(problems), len(finite))
     bad = [problems[i].id for i in rows if not np.isfinite(values['problem_loss'][i])]
-    raise FloatingPointError(
+    raise NonFiniteError(
         f'the loss or its gradient is not finite at step {step}, update {first}, from '
         f'{f"problems {bad}" if bad else "no single problem"}. The newest checkpoint '
         'is from before it'

@@ -22,14 +22,10 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from absl import flags, logging
+from absl import logging
 
 from passk_jax import cli, files, tasks
 from passk_jax.errors import InputError
-
-_TASK = flags.DEFINE_enum('task', None, sorted(tasks.TASKS), 'Whose verifier to ask.')
-_INPUT = flags.DEFINE_string('input', None, 'JSON lines to read.')
-_OUTPUT = flags.DEFINE_string('output', None, 'JSON lines to write.')
 
 
 def score_lines(
@@ -125,14 +121,11 @@ def _check_writable(path: pathlib.Path) -> None:
         raise InputError(f'output {str(path)!r} cannot be written: {e}') from e
 
 
-def main() -> int:
-    """Scores ``--input``; 1 if any line of it was malformed."""
-    num_malformed = score_file(
-        _TASK.value, input_path=_INPUT.value, output_path=_OUTPUT.value
-    )
-    return 1 if num_malformed else 0
+# The parameters are the names of the flags.
+def main(*, task: str, input: str, output: str) -> int:
+    """Scores ``input``; 1 if any line of it was malformed."""
+    return 1 if score_file(task, input_path=input, output_path=output) else 0
 
 
 if __name__ == '__main__':
-    flags.mark_flags_as_required(['task', 'input', 'output'])
     cli.run(main)

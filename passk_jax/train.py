@@ -16,18 +16,18 @@ from typing import Any
 
 import jax
 import numpy as np
-from absl import flags, logging
+from absl import logging
 from jax import numpy as jnp
 
-from passk_jax import cli, hosts, sampling, sharding
+from passk_jax import cli, sampling, sharding
 from passk_jax import config as configs
 from passk_jax.advantages import estimator_parameters, make_estimator, rewards
 from passk_jax.advantages.estimators import AdvantageFn
-from passk_jax.cli.flags import CONFIG
 from passk_jax.config import ExperimentConfig
 from passk_jax.data import EvaluationBatches
 from passk_jax.errors import InputError
 from passk_jax.evaluation import evaluate
+from passk_jax.hosts import join_hosts
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.learning import learner
 from passk_jax.models.families.table import FAMILIES
@@ -56,7 +56,7 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
 
     Raises:
         ValueError: the configuration does not fit, or a reward is not finite.
-        FloatingPointError: a loss is not finite; the last checkpoint is kept.
+        NonFiniteError: a loss is not finite; the last checkpoint is kept.
     """
     setup = make_setup(config)
     if jax.process_index() == 0:
@@ -311,14 +311,14 @@ def check_names(config: ExperimentConfig) -> None:
         raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
 
 
-def main() -> int:
-    """Reads the flags, prepares the run directory and trains."""
-    config = configs.from_config_dict(CONFIG.value)
+def main(*, config: ExperimentConfig, workdir: str = '', hosts: str = '') -> int:
+    """Prepares the run directory and trains."""
     check_names(config)
-    hosts.join_hosts(hosts.HOSTS.value)
-    workdir = cli.WORKDIR.value or f'runs/{config.name}'
+    join_hosts(hosts)
     with prepare_workdir(
-        workdir, configs.to_json(config), may_differ=('mesh.', *ONLY_ROUNDING)
+        workdir or f'runs/{config.name}',
+        configs.to_json(config),
+        may_differ=('mesh.', *ONLY_ROUNDING),
     ) as path:
         finished = train(config, path)
     if not finished:
@@ -328,5 +328,4 @@ def main() -> int:
 
 
 if __name__ == '__main__':
-    flags.mark_flag_as_required('config')
     cli.run(main)

@@ -4,8 +4,6 @@ import json
 import shutil
 
 import pytest
-from absl import flags
-from absl.testing import flagsaver
 
 from passk_jax import evaluate
 from tests import tiny
@@ -20,9 +18,8 @@ def workdir(finished_run, tmp_path):
 
 def run(workdir, *, num_devices=1, **given):
     """Calls the command with these flags; returns its records and their summary."""
-    flags.FLAGS.mark_as_parsed()
-    with flagsaver.flagsaver(workdir=str(workdir), **given), tiny.devices(num_devices):
-        evaluate.main()
+    with tiny.devices(num_devices):
+        evaluate.main(workdir=str(workdir), **given)
     directory = workdir / 'evaluation' / 'by_command'
     records = max(directory.glob('*.jsonl'), key=lambda path: path.stat().st_mtime_ns)
     return records, json.loads(records.with_suffix('.json').read_text())
@@ -145,7 +142,7 @@ def another_model(workdir):
         (corrupt, r'checkpoints/5 is corrupted.*Other checkpoints.*\[4\]'),
         (remove_checkpoints, r'no checkpoint to restore: .*checkpoints does not exist'),
         (empty_checkpoints, r'no checkpoint to restore: .*checkpoints is empty'),
-        (remove_config, r'is no run directory: .*config.json is absent'),
+        (remove_config, r'is not a run directory: .*config.json is absent'),
         (spoil_config, r'config.json is not a config: Expecting value'),
         (empty_config, r'config.json is not a config: missing keys'),
         (another_model, r'does not fit this run.*\n.*mlp'),

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 import tokenizers as hf_tokenizers
 import transformers
-from absl import flags
-from absl.testing import flagsaver
 from tokenizers import models, pre_tokenizers
 
 from passk_jax import export, sampling
@@ -40,10 +38,8 @@ _SIZES = (
 
 def run(workdir, out, *, num_devices=1, **given):
     """Calls the command with these flags."""
-    flags.FLAGS.mark_as_parsed()
-    given |= {'workdir': str(workdir), 'out': str(out)}
-    with flagsaver.flagsaver(**given), tiny.devices(num_devices):
-        export.main()
+    with tiny.devices(num_devices):
+        export.main(workdir=str(workdir), out=str(out), **given)
 
 
 def contents(directory):
@@ -272,5 +268,5 @@ def test_a_bad_flag_is_an_error_and_leaves_nothing(
 
 
 def test_a_directory_that_is_no_run_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match='is no run directory'):
+    with pytest.raises(ValueError, match='is not a run directory'):
         run(tmp_path, tmp_path / 'out')

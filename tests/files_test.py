@@ -31,8 +31,9 @@ def test_a_failure_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch, fail
         raise OSError(28, 'No space left on device')
 
     monkeypatch.setattr(os, failing, fail)
-    with pytest.raises(OSError, match='No space left'):
+    with pytest.raises(OSError, match='No space left') as error:
         files.atomic_write_text(path, 'new')
+    assert error.value.filename == str(path)
     assert path.read_text() == 'old'
     assert os.listdir(tmp_path) == ['a.txt']
 

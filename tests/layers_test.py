@@ -27,15 +27,15 @@ RANKS = (
     ('learning', 'runs'),
     ('sampling',),
     ('models', 'tasks'),
-    ('advantages', 'data', 'metrics', 'sharding', 'verifiers'),
-    ('cli', 'config', 'files', 'hosts', 'masked', 'types'),
+    ('advantages', 'cli', 'data', 'metrics', 'sharding', 'verifiers'),
+    ('config', 'files', 'hosts', 'masked', 'types'),
     ('errors',),
 )
 RANK = {name: len(RANKS) - i for i, names in enumerate(RANKS) for name in names}
 
 # Third party -> the only modules, or packages, that may import it.
 ONLY_IN = {
-    'ml_collections': ('config', 'cli.flags'),
+    'ml_collections': ('config', 'cli.config_file'),
     'transformers': (
         'models.tokenizer',
         'models.hf.config',
@@ -171,16 +171,25 @@ def test_third_party_stays_where_it_belongs(module):
         )
 
 
-def test_tasks_and_verifiers_import_without_a_backend():
-    """Worker processes import them; a backend costs seconds and an accelerator."""
-    modules = [name for name in MODULES if lies_in(name, ('tasks', 'verifiers'))]
-    code = ''.join(f'import passk_jax.{name}\n' for name in modules)
+_IMPORT_ALL = """
+import importlib, sys
+from absl import flags
+for name in sys.argv[1:]:
+    importlib.import_module(f'passk_jax.{name}')
+defined = flags.FLAGS.flags_by_module_dict().items()
+ours = {name: found for name, found in defined if name.startswith('passk_jax')}
+sys.exit(f'defined at import: {ours}' if ours else 0)
+"""
 
-    def run(code: str) -> subprocess.CompletedProcess:
+
+def test_importing_defines_no_flag_and_starts_no_backend():
+    """Worker processes import tasks; a backend costs seconds and an accelerator."""
+
+    def run(code: str, *arguments: str) -> subprocess.CompletedProcess:
         # Any start of a backend fails: there is no such platform.
         environment = os.environ | {'JAX_PLATFORMS': 'no_such_platform'}
         return subprocess.run(
-            [sys.executable, '-c', code],
+            [sys.executable, '-c', code, *arguments],
             cwd=ROOT,
             env=environment,
             capture_output=True,
@@ -188,7 +197,12 @@ def test_tasks_and_verifiers_import_without_a_backend():
         )
 
     assert run('import jax\njax.devices()').returncode != 0
-    result = run(code)
+    define = """flags.DEFINE_bool('x', False, '', module_name='passk_jax.x')"""
+    assert (
+        'defined at import'
+        in run(f'from absl import flags\n{define}' + _IMPORT_ALL).stderr
+    )
+    result = run(_IMPORT_ALL, *MODULES)
     assert result.returncode == 0, result.stderr
 
 

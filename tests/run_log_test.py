@@ -82,7 +82,7 @@ def test_an_advantage_that_is_not_trained_is_no_signal():
 def test_a_loss_that_is_not_finite_names_step_and_problems(value):
     values = step_metrics(problem_loss=(0, value, 0, value), finite_updates=(False,))
     with pytest.raises(
-        FloatingPointError, match=r'at step 7, update 0, from problems \[1, 5\]'
+        NonFiniteError, match=r'at step 7, update 0, from problems \[1, 5\]'
     ):
         run_log.check_finite(values, make_problems(), 7)
 
@@ -91,15 +91,15 @@ def test_only_the_first_update_that_went_wrong_is_blamed():
     """Of two updates the second takes every second problem; later ones suffer."""
     values = step_metrics(problem_loss=(0, np.nan, np.nan, 0))
     values['finite_updates'] = np.array([True, False])
-    with pytest.raises(FloatingPointError, match=r'update 1, from problems \[1\]'):
+    with pytest.raises(NonFiniteError, match=r'update 1, from problems \[1\]'):
         run_log.check_finite(values, make_problems(), 7)
     values['finite_updates'] = np.array([False, False])
-    with pytest.raises(FloatingPointError, match=r'update 0, from problems \[4\]'):
+    with pytest.raises(NonFiniteError, match=r'update 0, from problems \[4\]'):
         run_log.check_finite(values, make_problems(), 7)
 
 
 def test_where_no_problem_is_to_blame_it_says_so():
-    with pytest.raises(FloatingPointError, match='no single problem'):
+    with pytest.raises(NonFiniteError, match='no single problem'):
         run_log.check_finite(step_metrics(finite_updates=(False,)), make_problems(), 7)
 
 
@@ -142,7 +142,7 @@ def test_a_bad_step_is_not_written(log, tmp_path):
     with log:
         take_step(log, 0)
         take_step(log, 1, problem_loss=(0, 0, np.nan, 0), finite_updates=(False,))
-        with pytest.raises(FloatingPointError, match=r'at step 1, .* problems \[4\]'):
+        with pytest.raises(NonFiniteError, match=r'at step 1, .* problems \[4\]'):
             log.flush()
     assert [row['step'] for row in tiny.metrics(tmp_path, 'train')] == [0]
 
@@ -205,7 +205,7 @@ def test_what_was_trained_has_metrics_of_its_own_and_is_what_is_kept(log, tmp_pa
     rows = tiny.read_lines(tmp_path / 'rollouts' / 'step_00000000.jsonl')
     assert [x['problem_id'] for x in rows[::4]] == [13, 11, 14, 15]
     assert [x['advantage'] for x in rows] == (-ADVANTAGES).reshape(-1).tolist()
-    with pytest.raises(FloatingPointError, match=r'problems \[14\]'), log:  # noqa: PT012
+    with pytest.raises(NonFiniteError, match=r'problems \[14\]'), log:  # noqa: PT012
         take_step(
             log, 1, draws, problem_loss=(0, 0, np.nan, 0), finite_updates=(False,)
         )

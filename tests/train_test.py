@@ -1,13 +1,10 @@
 """The loop: what a step is made of, and what stops it."""
 
 import dataclasses
-import types
 from unittest import mock
 
 import numpy as np
 import pytest
-from absl import flags
-from absl.testing import flagsaver
 
 from passk_jax import sampling, train
 from passk_jax.advantages import ESTIMATORS, make_estimator, rewards
@@ -234,7 +231,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_with_step_and_problem(
     message = rf'at step {step}, update 0, from problems \[{problem_of(step, 5).id}\]'
     with (
         mock.patch.object(train, 'make_estimate', make_broken),
-        pytest.raises(FloatingPointError, match=message),
+        pytest.raises(NonFiniteError, match=message),
     ):
         tiny.run(tiny.make_config(), workdir)
     assert Checkpoints(workdir / 'checkpoints', keep=2).latest_step() == 2
@@ -270,16 +267,11 @@ def test_a_run_that_is_never_evaluated_trains(tmp_path):
 
 def begin(workdir, **changes):
     """The command as far as its run directory, with these changes of the config."""
-    flags.FLAGS.mark_as_parsed()
-    config = tiny.get_config()
-    config.update_from_flattened_dict(changes)
-    given = mock.patch.multiple(
-        train,
-        CONFIG=types.SimpleNamespace(value=config),
-        train=mock.Mock(return_value=True),
-    )
-    with given, flagsaver.flagsaver(workdir=str(workdir)):
-        return train.main()
+    values = tiny.get_config()
+    values.update_from_flattened_dict(changes)
+    config = configs.from_config_dict(values)
+    with mock.patch.object(train, 'train', return_value=True):
+        return train.main(config=config, workdir=str(workdir))
 
 
 @pytest.mark.parametrize(

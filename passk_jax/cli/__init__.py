@@ -1,5 +1,3 @@
-"""The frame around every command: flags, exit statuses, and whose an error is."""
+"""The frame around every command: its flags, its errors and its exit status."""
 
-from passk_jax.cli.command import EXIT_ERROR as EXIT_ERROR
-from passk_jax.cli.command import WORKDIR as WORKDIR
-from passk_jax.cli.command import run as run
+from passk_jax.cli.command import EXIT_ERROR, run

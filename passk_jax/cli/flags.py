@@ -1,5 +1,160 @@
-"""The flag ``--config`` of the commands that start from a config file."""
+"""Every flag of every command; a command takes those that its ``main`` names.
 
-from ml_collections import config_flags
+Importing this module defines no flag: :func:`parse` does, for one command. Every error
+is an :class:`InputError` that names the flag and what it may be.
+"""
 
-CONFIG = config_flags.DEFINE_config_file('config', None, 'Path of the config file.')
+import dataclasses
+import inspect
+import re
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from absl import flags
+
+from passk_jax import config as configs
+from passk_jax.cli import config_file
+from passk_jax.errors import InputError
+
+_TEXT, _INT, _FLOAT = flags.ArgumentParser(), flags.IntegerParser(), flags.FloatParser()
+
+TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
+    'config': (
+        _TEXT,
+        'Config file; --config.<key>=<value> overrides one of its values. main() gets '
+        'the checked configuration.',
+    ),
+    'workdir': (_TEXT, 'Run directory; train makes runs/<config.name> by default.'),
+    'hosts': (
+        _TEXT,
+        "'': this process is alone; 'auto': one of several that JAX finds by itself "
+        "(TPU pod, Slurm, Kubernetes); 'address:port,count,index': one of several.",
+    ),
+    'mesh': (_TEXT, "data,fsdp,rollout,tensor; one may be -1. Default: the run's."),
+    'step': (_INT, 'Step of the checkpoint; the newest by default.'),
+    'split': (_TEXT, 'Split of the task.'),
+    'num_responses': (_INT, "Responses to each problem; the run's by default."),
+    'num_problems': (_INT, "Problems of the split, 0 for all; the run's by default."),
+    **{
+        option.name: (
+            _FLOAT if option.type is float else _INT,
+            f"Must {option.metadata['must']}; the run's by default.",
+        )
+        for option in dataclasses.fields(configs.SamplingOptions)
+    },
+    'out': (_TEXT, 'Directory to make; absent or empty.'),
+    'dtype': (_TEXT, 'Of the weights; model.compute_dtype by default.'),
+    'task': (_TEXT, 'Task whose verifier judges, for example maze.'),
+    'input': (_TEXT, 'JSON lines to read.'),
+    'output': (_TEXT, 'JSON lines to write.'),
+    'topology': (_TEXT, 'Chips: v5p:4x4x4, v5e:16x16, v6e:8x8, cpu:8, gpu:h100x8.'),
+    'programs': (_TEXT, 'Programs to compile, separated by commas.'),
+    'markdown': (_TEXT, 'Markdown file that gets the plan too.'),
+}
+"""Name -> parser and help; a command's ``main`` says the default."""
+
+
+def parameters_of(main: Callable[..., Any]) -> dict[str, Any]:
+    """The flags that ``main`` takes with their defaults; a required one has none.
+
+    ``**options`` stands for every option of the sampler, ``None`` by default.
+    """
+    parameters = {}
+    for name, parameter in inspect.signature(main).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            options = dataclasses.fields(configs.SamplingOptions)
+            parameters |= dict.fromkeys(option.name for option in options)
+        else:
+            parameters[name] = parameter.default
+    return parameters
+
+
+def parse(
+    main: Callable[..., Any],
+    argv: Sequence[str],
+    values: flags.FlagValues = flags.FLAGS,
+) -> dict[str, Any]:
+    """Defines and reads the flags that ``main`` takes, by the names of its parameters.
+
+    Args:
+        main: a command; a parameter without a default is a required flag.
+        argv: the program, then the arguments.
+        values: where the flags are defined.
+
+    Returns:
+        The arguments to call ``main`` with; ``config`` is checked and frozen.
+
+    Raises:
+        InputError: an unknown flag or key, a value of another type, a required flag
+            that is absent, or an argument that belongs to no flag.
+        flags.Error: absl's own, for example a flag without its value.
+    """
+    program, parameters = argv[0], parameters_of(main)
+    absent = inspect.Parameter.empty
+    required = [name for name, value in parameters.items() if value is absent]
+    for name, value in parameters.items():
+        parser, text = TABLE[name]
+        default = None if name in required else value
+        serializer = flags.ArgumentSerializer()
+        flags.DEFINE(parser, name, default, text, values, serializer, program)
+    text = 'Show where an error was raised.'
+    flags.DEFINE_bool('debug', False, text, values, program)
+    rest = _parse_known(values, argv)
+    given = {name: values[name].value for name in parameters}
+    choices = list(parameters)
+    if path := given.get('config'):
+        config = config_file.load(path)
+        choices += [f'config.{key}' for key in configs.flatten(config.to_dict())]
+        overrides = config_file.override_flags(config, rest)
+        rest = _parse_known(overrides, [program, *rest])
+    absent = [name for name in required if given[name] in (None, '')]
+    # Without --config an override is not an unknown flag.
+    _reject_unknown(rest, choices, but='config.' if 'config' in absent else None)
+    if absent:
+        raise InputError(f'{_listed(absent)} required{_example(main)}')
+    if rest:
+        raise InputError(
+            f'arguments not understood: {rest}; every flag is written --name=value, '
+            f'for example --config.log.tensorboard=false'
+        )
+    # Last, so that the command line is understood before its values are judged.
+    return given | ({'config': configs.from_config_dict(config)} if path else {})
+
+
+def _parse_known(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
+    """Parses the flags that are defined; returns the other arguments."""
+    # A flag may follow an argument that is none, the value of an override for example.
+    values.set_gnu_getopt()
+    try:
+        return values(argv, known_only=True)[1:]
+    except flags.IllegalFlagValueError as error:
+        flag = re.match(r'flag --(([^=]*)=.*?): ', str(error), re.DOTALL)
+        kind = values[flag[2]].flag_type()
+        # absl also says 'string' of a section, which is a dict.
+        must = f'be of type {kind}' if kind != 'string' else 'be a complete section'
+        raise InputError(f'--{flag[1]} must {must}') from error
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def _reject_unknown(
+    rest: Sequence[str], choices: Collection[str], *, but: str | None
+) -> None:
+    for argument in rest:
+        name = argument.lstrip('-').partition('=')[0]
+        if argument.startswith('-') and not (but and name.startswith(but)):
+            near = [f'--{choice}' for choice in configs.nearest(name, choices)]
+            hint = f'did you mean {" or ".join(near)}?' if near else 'see --help'
+            raise InputError(f'unknown flag {argument}; {hint}')
+
+
+def _listed(absent: Sequence[str]) -> str:
+    return ', '.join(f'--{name}' for name in absent) + (' are' if absent[1:] else ' is')
+
+
+def _example(main: Callable[..., Any]) -> str:
+    """The first example in the docstring of the command, to end a message with."""
+    text = sys.modules[main.__module__].__doc__ or ''
+    example = re.search(r'^    python -m .*$', text, re.MULTILINE)
+    return f', for example:\n{example[0]}' if example else ''

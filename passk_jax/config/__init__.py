@@ -1,5 +1,6 @@
 """The configuration: frozen dataclasses without defaults, and every check on them."""
 
+from passk_jax.config.checks import flatten, nearest, unknown_key
 from passk_jax.config.experiment import (
     AdvantageConfig,
     ArchConfig,
@@ -18,37 +19,9 @@ from passk_jax.config.experiment import (
     TaskConfig,
     TrainConfig,
     WarmStartConfig,
-    diff,
     from_config_dict,
     from_json_dict,
     to_dict,
     to_json,
 )
 from passk_jax.config.sampling_options import SamplingOptions, sampling_options
-
-__all__ = [
-    'AdvantageConfig',
-    'ArchConfig',
-    'CheckpointConfig',
-    'DataConfig',
-    'EvalConfig',
-    'ExperimentConfig',
-    'InitConfig',
-    'LogConfig',
-    'LossConfig',
-    'MeshConfig',
-    'ModelConfig',
-    'OptimizerConfig',
-    'RewardConfig',
-    'SamplingConfig',
-    'SamplingOptions',
-    'TaskConfig',
-    'TrainConfig',
-    'WarmStartConfig',
-    'diff',
-    'from_config_dict',
-    'from_json_dict',
-    'sampling_options',
-    'to_dict',
-    'to_json',
-]

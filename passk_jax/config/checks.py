@@ -14,7 +14,7 @@ import difflib
 import itertools
 import sys
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from passk_jax.config.sampling_options import check_fields
@@ -130,9 +130,33 @@ def build(cls: type, values: Any, path: str = '') -> Any:
     return _section(cls, values, path, list(_paths(cls, f'{path}.' if path else '')))
 
 
-def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested mappings as one, by dotted key."""
-    return dict(_flat_items(values, ''))
+def flatten(values: Any, key: str = '') -> dict[str, Any]:
+    """Nested mappings as one, by dotted key; an empty section is a value."""
+    if not isinstance(values, Mapping) or (key and not values):
+        return {key: values}
+    flat = {}
+    for name, value in values.items():
+        flat |= flatten(value, f'{key}.{name}' if key else name)
+    return flat
+
+
+def nearest(name: str, names: Collection[str]) -> list[str]:
+    """Those of ``names`` that look like ``name``, or else end in the same word."""
+    last = name.rpartition('.')[2]
+    return (
+        difflib.get_close_matches(name, names, cutoff=0.9)
+        or difflib.get_close_matches(name, names, n=1, cutoff=0.75)
+        or [each for each in names if each.rpartition('.')[2] == last]
+    )
+
+
+def unknown_key(key: str, known: Collection[str]) -> str:
+    """The message for an unknown dotted key, with the nearest known ones."""
+    if near := nearest(key, known):
+        return f'unknown key {key}; did you mean {" or ".join(near)}?'
+    section = key.rpartition('.')[0]
+    siblings = [each for each in known if each.rpartition('.')[0] == section]
+    return f'unknown key {key}; have {siblings or list(known)}'
 
 
 def check(values: Mapping[str, Any]) -> None:
@@ -305,9 +329,8 @@ def _section(cls: type, values: Any, path: str, known: list[str]) -> Any:
         )
     dotted = {name: f'{path}.{name}' if path else name for name in [*kinds, *values]}
     if unknown := [name for name in values if name not in kinds]:
-        raise InputError(
-            _unknown_keys([dotted[name] for name in unknown], list(kinds), known)
-        )
+        messages = [unknown_key(dotted[name], known) for name in unknown]
+        raise InputError('; '.join(messages))
     if missing := [dotted[name] for name in kinds if name not in values]:
         raise InputError(
             f'missing keys {missing}; a section that is overridden as a whole must '
@@ -366,29 +389,9 @@ def _reject_non_finite(value: float, path: str) -> None:
         raise InputError(f'{path}={value!r} must be finite')
 
 
-def _unknown_keys(unknown: list[str], siblings: list[str], known: list[str]) -> str:
-    """The message for unknown dotted keys, with the nearest known one of each."""
-    messages = []
-    for path in unknown:
-        name = path.rpartition('.')[2]
-        near = difflib.get_close_matches(path, known, n=1, cutoff=0.75)
-        near = near or [key for key in known if key.rpartition('.')[2] == name]
-        hint = f'did you mean {" or ".join(near)}?' if near else f'have {siblings}'
-        messages.append(f'unknown key {path}; {hint}')
-    return '; '.join(messages)
-
-
 def _paths(cls: type, prefix: str) -> Iterator[str]:
     """Every dotted key, sections included."""
     for name, kind in typing.get_type_hints(cls).items():
         yield prefix + name
         if dataclasses.is_dataclass(kind):
             yield from _paths(kind, f'{prefix}{name}.')
-
-
-def _flat_items(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat_items(value, f'{prefix}{name}.')
-        else:
-            yield prefix + name, value

@@ -17,7 +17,6 @@ from ml_collections import ConfigDict
 
 from passk_jax.config import checks
 from passk_jax.config.sampling_options import SamplingOptions
-from passk_jax.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -331,17 +330,8 @@ def from_config_dict(config: ConfigDict) -> ExperimentConfig:
 
     Raises:
         ValueError: an unknown, missing, mistyped or impossible value; the message
-            names the dotted key. Or it is no ConfigDict.
+            names the dotted key.
     """
-    if not isinstance(config, ConfigDict):
-        try:
-            # ml_collections puts an object in place of a file that cannot be read,
-            # which says so when it is looked into.
-            getattr(config, 'lock', None)
-        except OSError as error:
-            raise InputError(str(error)) from error
-        kind = type(config).__name__
-        raise InputError(f'get_config() must return a ConfigDict; this one a {kind}')
     return _checked(checks.build(ExperimentConfig, config.to_dict()))
 
 
@@ -362,14 +352,6 @@ def to_dict(config: ExperimentConfig) -> dict[str, Any]:
 def to_json(config: ExperimentConfig) -> str:
     """The configuration as JSON text, in the order of the fields."""
     return json.dumps(to_dict(config), indent=2) + '\n'
-
-
-def diff(a: ExperimentConfig, b: ExperimentConfig) -> tuple[str, ...]:
-    """Dotted keys whose values differ, sorted; empty for equal configurations."""
-    old, new = (checks.flatten(to_dict(config)) for config in (a, b))
-    absent = object()
-    keys = sorted(old.keys() | new.keys())
-    return tuple(k for k in keys if old.get(k, absent) != new.get(k, absent))
 
 
 def _checked(config: ExperimentConfig) -> ExperimentConfig:

@@ -21,7 +21,7 @@ from jax.sharding import Mesh
 from passk_jax import sharding
 from passk_jax.config import DataConfig, WarmStartConfig
 from passk_jax.data import Batches, make_batches
-from passk_jax.errors import InputError
+from passk_jax.errors import InputError, NonFiniteError
 from passk_jax.learning import learner
 from passk_jax.masked import masked_mean
 from passk_jax.models import policy as policies
@@ -152,7 +152,7 @@ def warm_start(
 
     Raises:
         ValueError: no demonstration of a batch fits in a response.
-        FloatingPointError: the loss is not finite; the message names its step.
+        NonFiniteError: the loss is not finite; the message names its step.
     """
     config = demonstrations.warm_start
     batches = demonstrations.batches()
@@ -191,5 +191,5 @@ def warm_start(
 def _finite(loss: jax.Array, step: int) -> float:
     value = float(loss)
     if not np.isfinite(value):
-        raise FloatingPointError(f'the loss is {value} at warm-start step {step}')
+        raise NonFiniteError(f'the loss is {value} at warm-start step {step}')
     return value

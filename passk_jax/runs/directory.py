@@ -26,6 +26,7 @@ import filelock
 import jax
 from absl import logging
 
+from passk_jax.config import flatten
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_bytes, atomic_write_text
 
@@ -164,7 +165,7 @@ def _check_config(
     if not path.exists():
         return
     try:
-        before, now = _flat(json.loads(path.read_text())), _flat(config)
+        before, now = flatten(json.loads(path.read_text())), flatten(config)
     except ValueError as error:
         raise InputError(
             f'{path} is not a config ({error}): choose another workdir'
@@ -190,16 +191,6 @@ def _check_config(
 
 def _shown(flat: Mapping[str, Any], key: str) -> str:
     return json.dumps(flat[key]) if key in flat else 'absent'
-
-
-def _flat(config: Any, prefix: str = '') -> dict[str, Any]:
-    """Leaves by dotted key; an empty section is a leaf."""
-    if not isinstance(config, Mapping) or (prefix and not config):
-        return {prefix: config}
-    flat = {}
-    for key, value in config.items():
-        flat |= _flat(value, f'{prefix}.{key}' if prefix else key)
-    return flat
 
 
 def _write_once(path: pathlib.Path, config_json: str) -> None:

@@ -1,14 +1,154 @@
-import subprocess
-import sys
+"""The flags of a command, parsed without starting it."""
+
+import importlib
+import inspect
+import re
+
+import pytest
+from absl import flags
+
+from configs import maze_tiny
+from passk_jax import config as configs
+from passk_jax import evaluate, export, plan, score, train
+from passk_jax.cli.flags import TABLE, parse
+from passk_jax.errors import InputError
+from tests import tiny
+
+COMMANDS = (train, evaluate, export, plan, score)
+TINY = '--config=configs/maze_tiny.py'
 
 
-def test_the_flag_reads_a_config_file_and_overrides_of_its_keys():
-    code = (
-        'from absl import app\n'
-        'from passk_jax.cli.flags import CONFIG\n'
-        'app.run(lambda argv: print(CONFIG.value.name, CONFIG.value.seed))\n'
+def read(main, *arguments):
+    """What ``main`` would get; no flag outlives the call."""
+    return parse(main, ['command', *arguments], flags.FlagValues())
+
+
+def refusal(main, *arguments):
+    with pytest.raises((InputError, flags.Error)) as error:
+        read(main, *arguments)
+    return str(error.value)
+
+
+def test_a_command_gets_the_flags_that_its_main_names():
+    assert read(evaluate.main, '--workdir=runs/x', '--step=3', '--top_p=0.5') == {
+        'workdir': 'runs/x',
+        'split': 'test',
+        'step': 3,
+        'num_responses': None,
+        'num_problems': None,
+        'temperature': None,
+        'top_p': 0.5,
+        'mesh': None,
+        'hosts': '',
+    }
+
+
+def test_the_config_is_checked_and_overridden():
+    default = configs.from_config_dict(maze_tiny.get_config())
+    assert read(train.main, TINY)['config'] == default
+    given = read(
+        train.main,
+        '--config.loss.mask_truncated',
+        *('--config.advantage.k', '8', TINY, '--workdir=w', '--config.mesh.data', '-1'),
+        '--config.mesh.fsdp=1',
+        '--config.task.params.test_counts=(7,)',
     )
-    arguments = ('--config=configs/maze_tiny.py', '--config.seed=7')
-    command = [sys.executable, '-c', code, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ['maze_tiny', '7']
+    assert given['workdir'] == 'w'
+    values = configs.flatten(configs.to_dict(given['config']))
+    changed = dict(values.items() - configs.flatten(configs.to_dict(default)).items())
+    assert changed == {
+        'advantage.k': 8,
+        'loss.mask_truncated': True,
+        'mesh.data': -1,
+        'mesh.fsdp': 1,
+        'task.params.test_counts': (7,),
+    }
+    off = read(train.main, TINY, '--noconfig.log.tensorboard')['config']
+    assert not off.log.tensorboard
+
+
+def test_flags_and_overrides_may_come_from_a_file(tmp_path):
+    (tmp_path / 'flags').write_text(f'{TINY}\n--config.seed=7\n')
+    given = read(train.main, f'--flagfile={tmp_path / "flags"}', '--workdir=w')
+    assert given['config'].seed == 7
+    assert given['workdir'] == 'w'
+
+
+@pytest.mark.parametrize('command', COMMANDS)
+def test_the_example_of_a_command_has_all_that_it_requires(command, monkeypatch):
+    examples = re.findall(r'^    python -m (\S+) (.*)$', command.__doc__, re.MULTILINE)
+    monkeypatch.chdir(tiny.ROOT)
+    for name, arguments in examples:
+        assert importlib.import_module(name) is command
+        assert read(command.main, *arguments.split())
+    message = refusal(command.main)
+    name, arguments = examples[0]
+    assert message.endswith(f'required, for example:\n    python -m {name} {arguments}')
+
+
+def test_every_flag_of_the_table_is_some_commands():
+    named = [inspect.signature(command.main).parameters for command in COMMANDS]
+    assert set().union(*named) == TABLE.keys()
+
+
+def test_what_is_required_is_named():
+    assert refusal(score.main, '--input=i').startswith('--task, --output are required')
+    # An empty value is one that a shell's unset variable gave.
+    assert refusal(evaluate.main, '--workdir=').startswith('--workdir is required')
+    # Neither an override nor an argument without a flag hides it.
+    assert refusal(train.main, '--config.seed=1').startswith('--config is required')
+    assert refusal(train.main, 'configs/maze_tiny.py').startswith('--config is req')
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'words'),
+    [
+        (['--confg=x'], 'unknown flag --confg=x; did you mean --config?'),
+        ([TINY, '--stepz'], 'unknown flag --stepz; see --help'),
+        (
+            [TINY, '--advantage.k=8'],
+            'unknown flag --advantage.k=8; did you mean --config.advantage.k?',
+        ),
+        ([TINY, '--seed=8'], 'did you mean --config.seed or --config.task'),
+        ([TINY, '--config.advantge.k=8'], 'did you mean advantage.k'),
+        ([TINY, '--config.advantage.kk=8'], 'did you mean advantage.k'),
+        ([TINY, '--config.advantage.k[0]=8'], 'unknown key advantage.k[0]'),
+        (
+            [TINY, '--config.train.steps=many'],
+            '--config.train.steps=many must be of type int',
+        ),
+        (
+            [TINY, '--config.optimizer.learning_rate=fast'],
+            '--config.optimizer.learning_rate=fast must be of type float',
+        ),
+        (
+            [TINY, '--config.log.tensorboard=maybe'],
+            '--config.log.tensorboard=maybe must be of type bool',
+        ),
+        ([TINY, '--config.advantage=3'], '--config.advantage=3 must be a complete'),
+        (
+            [TINY, '--config.advantage.k=8', "--config.advantage={'k':3}"],
+            '--config.advantage is provided after --config.advantage.k',
+        ),
+        ([TINY, '--noconfig.log.tensorboard=1'], 'does not take an argument'),
+        (['--config'], 'Missing value for flag --config'),
+        ([TINY, '--config.log.tensorboard', 'false'], "not understood: ['false']"),
+    ],
+)
+def test_what_is_not_understood_is_named(arguments, words):
+    assert words in refusal(train.main, *arguments)
+
+
+def test_a_value_of_another_type_is_named():
+    assert refusal(evaluate.main, '--workdir=w', '--step=x') == (
+        '--step=x must be of type int'
+    )
+
+
+def test_an_override_of_a_command_without_a_config_is_an_unknown_flag():
+    message = refusal(evaluate.main, '--workdir=w', '--config.seed=1')
+    assert message == 'unknown flag --config.seed=1; see --help'
+
+
+def test_the_program_keeps_no_flag_of_a_command():
+    assert not {'workdir', 'config', 'hosts'} & set(flags.FLAGS)

@@ -80,7 +80,7 @@ def test_a_float_is_no_int():
         ('sampling.temprature', 'did you mean sampling.temperature?'),
         ('model.arch.num_layer', 'did you mean model.arch.num_layers?'),
         ('sampling.mini_batch_prompts', 'did you mean train.mini_batch_prompts?'),
-        ('loss.zzz', "have ['clip_low', 'clip_high'"),
+        ('loss.zzz', "have ['loss.clip_low', 'loss.clip_high'"),
         ('sead', 'did you mean seed?'),
     ],
 )
@@ -280,8 +280,10 @@ def test_every_number_has_a_range():
 
 
 def test_flatten_joins_keys_with_dots():
-    assert checks.flatten({'a': {'b': 1, 'c': {'d': 2}}, 'e': (3,)}) == {
+    assert checks.flatten({'a': {'b': 1, 'c': {'d': 2}}, 'e': (3,), 'f': {}}) == {
         'a.b': 1,
         'a.c.d': 2,
         'e': (3,),
+        'f': {},
     }
+    assert checks.flatten({}) == {}

@@ -110,7 +110,7 @@ def test_a_loss_that_is_not_finite_stops_it_with_its_step(setup, monkeypatch):
         return optimizer, explode
 
     monkeypatch.setattr(warm_start, 'make_step', broken)
-    with pytest.raises(FloatingPointError, match='loss is nan at warm-start step 2'):
+    with pytest.raises(NonFiniteError, match='loss is nan at warm-start step 2'):
         train(setup)
 
 

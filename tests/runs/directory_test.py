@@ -157,7 +157,8 @@ def code(tmp_path, monkeypatch):
     """The one file of a repository that the program believes to lie in."""
     _commit(tmp_path / 'code')
     file = tmp_path / 'code' / 'code.py'
-    monkeypatch.setattr(directory, '__file__', str(file))
+    place = file.parent / 'runs' / 'directory.py'
+    monkeypatch.setattr(directory, '__file__', str(place))
     return file
 
 

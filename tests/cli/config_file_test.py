@@ -1,0 +1,90 @@
+import pytest
+from absl import flags
+
+from configs import maze_tiny
+from passk_jax.cli import config_file
+from passk_jax.errors import InputError
+
+# Content of a file -> the message without the file's name.
+FAULTY = {
+    '# of two lines\nimport absent': (
+        ", line 2: ModuleNotFoundError: No module named 'absent'"
+    ),
+    'def get_config():\n    raise ValueError("mine")': ', line 2: ValueError: mine',
+    'import json\ndef get_config():\n    json.loads("")': (
+        ', line 3: JSONDecodeError: Expecting value: line 1 column 1 (char 0)'
+    ),
+    'from passk_jax.errors import InputError\n'
+    'def get_config():\n    raise InputError("no such model")': ': no such model',
+    'print "mine"': ', line 1: SyntaxError: ',
+    '': ': it defines no get_config()',
+    'def get_config():\n    return {"seed": 1}': (
+        ': get_config() must return a ConfigDict, not a dict'
+    ),
+}
+
+
+def test_it_is_what_get_config_returns():
+    assert config_file.load('configs/maze_tiny.py') == maze_tiny.get_config()
+
+
+def test_what_follows_a_colon_is_the_functions_argument(tmp_path):
+    path = tmp_path / 'mine.py'
+    path.write_text(
+        'from ml_collections import ConfigDict\n'
+        'def get_config(arg):\n    return ConfigDict({"arg": arg})'
+    )
+    assert config_file.load(f'{path}:a=1:b').arg == 'a=1:b'
+    with pytest.raises(InputError, match=r'mine.py: TypeError: .* missing 1 required'):
+        config_file.load(str(path))
+
+
+@pytest.mark.parametrize('content', FAULTY)
+def test_an_error_of_the_file_has_its_line(content, tmp_path):
+    path = tmp_path / 'mine.py'
+    path.write_text(content)
+    with pytest.raises(InputError) as error:
+        config_file.load(str(path))
+    assert str(error.value).startswith(f'{path}{FAULTY[content]}')
+
+
+@pytest.mark.parametrize('path', ['absent.py', 'configs', 'absent.py:model=x'])
+def test_what_is_no_file_is_named(path):
+    with pytest.raises(InputError, match=f'{path}: no such file'):
+        config_file.load(path)
+
+
+def test_an_override_changes_one_key_and_leaves_other_arguments_alone():
+    config = maze_tiny.get_config()
+    rest = ['--config.advantage.k=8', '--other=1']
+    values = config_file.override_flags(config, rest)
+    assert values(['program', *rest], known_only=True) == ['program', '--other=1']
+    expected = maze_tiny.get_config()
+    expected.advantage.k = 8
+    assert config == expected
+    assert 'config.advantage.k' not in flags.FLAGS
+
+
+def test_a_whole_section_may_be_overridden():
+    config = maze_tiny.get_config()
+    rest = ["--config.task={'name': 'other', 'params': {}}"]
+    config_file.override_flags(config, rest)(['program', *rest])
+    assert config.task.to_dict() == {'name': 'other', 'params': {}}
+
+
+@pytest.mark.parametrize(
+    ('argument', 'words'),
+    [
+        ('--config.advantge.k=8', 'did you mean advantage.k'),
+        ('-config.advantage.kk=8', 'did you mean advantage.k'),
+        ('--noconfig.log.tensorbord', 'did you mean log.tensorboard?'),
+        ('--config.task.params.train_size=(3,)', 'did you mean task.params.train_si'),
+        ('--config.k', 'did you mean advantage.k'),
+        ('--config.zzz=1', "have ['name', 'seed'"),
+    ],
+)
+def test_an_unknown_key_is_named_with_the_nearest(argument, words):
+    with pytest.raises(InputError) as error:
+        config_file.override_flags(maze_tiny.get_config(), [argument])
+    assert str(error.value).startswith(f'{argument}: unknown key ')
+    assert words in str(error.value)
