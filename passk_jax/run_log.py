@@ -11,7 +11,6 @@ are kept and, with dynamic sampling, the same values once more: ``trained_reward
 drawn, 1 if no more than the step's own. ``tokens_per_second`` counts all draws.
 """
 
-import dataclasses
 import functools
 import pathlib
 import time
@@ -21,6 +20,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from passk_jax import config as configs
 from passk_jax import metrics
 from passk_jax.config import ExperimentConfig
 from passk_jax.learning import learner
@@ -59,7 +59,7 @@ class RunLog:
             tensorboard=config.log.tensorboard,
             wandb_project=config.log.wandb_project,
             resume_step=start,
-            config=dataclasses.asdict(config),
+            config=configs.to_dict(config),
         )
         self._progress = Progress(
             config.train.steps, initial=start, description=config.name

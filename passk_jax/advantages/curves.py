@@ -143,14 +143,14 @@ def without_easy(
     *,
     num_rollouts: int,
     k: int,
-    easy_threshold: float = 0.6,
+    easy_threshold: float,
 ) -> Curve:
     """Pass@k Training without easy problems (fig:adv-wo_easy).
 
     ``pass_at_k`` where ``c / N <= easy_threshold``, and 0 above.
 
-    The paper leaves two things open. The threshold: 0.6 is the accuracy above which
-    it calls a problem relatively easy when it reads the eta curves. The curve that is
+    The paper leaves two things open. The threshold: it calls a problem above an
+    accuracy of 0.6 relatively easy when it reads the eta curves. The curve that is
     cut: the caption says Pass@k, which is what we do, while the text compares with
     the Pass@1 baseline; ``k=1`` gives Pass@1 without easy problems.
 
@@ -176,7 +176,7 @@ def piecewise(
     *,
     num_rollouts: int,
     k: int,
-    switch_threshold: float = 0.5,
+    switch_threshold: float,
 ) -> Curve:
     """Pass@1 on hard problems, Pass@k on easy ones (fig:adv-segment).
 

@@ -183,23 +183,14 @@ class AdvantageConfig:
 
     Attributes:
         name: a name of ``advantages.ESTIMATORS``.
-        k: group size.
-        num_groups: groups drawn by bootstrap sampling; 0: as many as rollouts.
-        aggregation: bootstrap's ``'sum'`` over a response's groups (as printed) or
-            ``'mean'``.
-        easy_threshold: accuracy above which ``without_easy`` gives no advantage.
-        switch_threshold: accuracy at which ``piecewise`` changes curve.
-        high_entropy_fraction: share of problems that ``adaptive`` calls
-            high-exploration.
+        k: group size; also the k of the training metric ``pass_at_<k>``.
+        parameters: every other key of the section, ``advantage.<parameter>``; the rows
+            of ``ESTIMATORS`` declare them.
     """
 
     name: str
     k: int
-    num_groups: int
-    aggregation: str
-    easy_threshold: float
-    switch_threshold: float
-    high_entropy_fraction: float
+    parameters: Mapping[str, Any] = dataclasses.field(metadata={'other_keys': True})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -363,8 +354,10 @@ def from_json_dict(values: Mapping[str, Any]) -> ExperimentConfig:
 
 
 def to_dict(config: ExperimentConfig) -> dict[str, Any]:
-    """The configuration as nested dicts."""
-    return dataclasses.asdict(config)
+    """The configuration as nested dicts, which :func:`from_json_dict` reads."""
+    values = dataclasses.asdict(config)
+    values['advantage'] |= values['advantage'].pop('parameters')
+    return values
 
 
 def to_json(config: ExperimentConfig) -> str:

@@ -9,14 +9,13 @@ import dataclasses
 import json
 import pathlib
 import re
-import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from absl import flags
 
 from passk_jax import config as configs
-from passk_jax.config import ExperimentConfig, MeshConfig
+from passk_jax.config import ExperimentConfig, MeshConfig, checks
 from passk_jax.errors import InputError
 
 _AXES = tuple(field.name for field in dataclasses.fields(MeshConfig))
@@ -81,8 +80,9 @@ def _differing_keys(section: type, values: Any, prefix: str = '') -> Iterator[st
     """Dotted keys that only one of a section and what a file says of it has."""
     if not isinstance(values, Mapping):
         return
-    kinds = typing.get_type_hints(section)
-    yield from (prefix + name for name in kinds.keys() ^ values.keys())
+    kinds, others = checks.fields(section)
+    missing, unknown = kinds.keys() - values, values.keys() - kinds
+    yield from (prefix + name for name in missing | (set() if others else unknown))
     for name in kinds.keys() & values.keys():
         if dataclasses.is_dataclass(kinds[name]):
             yield from _differing_keys(kinds[name], values[name], f'{prefix}{name}.')
