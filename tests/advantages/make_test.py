@@ -1,12 +1,22 @@
 """What make_estimator and the functions it makes accept, and how they refuse."""
 
+import doctest
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from passk_jax import config
-from passk_jax.advantages import ESTIMATORS, estimator_parameters, make_estimator
+from passk_jax.advantages import (
+    ESTIMATORS,
+    INPUTS,
+    Estimator,
+    all_parameters,
+    estimator_of_config,
+    estimator_parameters,
+    make,
+    make_estimator,
+)
 
 NUM_ROLLOUTS = 8
 
@@ -14,12 +24,6 @@ NUM_ROLLOUTS = 8
 def estimator_of(name: str):
     group = {} if name == 'pass_at_1' else {'k': 2}
     return make_estimator(name, num_rollouts=NUM_ROLLOUTS, **group)
-
-
-@pytest.mark.parametrize('name', ESTIMATORS)
-def test_parameters_are_fields_of_the_advantage_config(name):
-    fields = config.AdvantageConfig.__dataclass_fields__
-    assert set(estimator_parameters(name)) <= set(fields)
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_choices():
@@ -94,8 +98,97 @@ def test_what_an_estimator_needs_must_be_given():
         estimator_of('bootstrap_sampling')(rewards, correct)
     with pytest.raises(ValueError, match='adaptive needs mean_entropy'):
         estimator_of('adaptive')(rewards, correct)
-    with pytest.raises(ValueError, match='mean_entropy has shape'):
+    with pytest.raises(ValueError, match=r'mean_entropy\.shape=\(3,\) must be \(2,\)'):
         estimator_of('adaptive')(rewards, correct, mean_entropy=jnp.zeros(3))
     keys = jax.random.split(jax.random.key(0), 3)
     with pytest.raises(ValueError, match=r'key\.shape'):
         estimator_of('bootstrap_sampling')(rewards, correct, key=keys)
+
+
+def test_every_input_reaches_an_estimator_in_its_shape_and_dtype(monkeypatch):
+    got = {}
+
+    def everything(**inputs):
+        got.update(inputs)
+        return inputs['rewards']
+
+    monkeypatch.setitem(ESTIMATORS, 'everything', Estimator(everything, tuple(INPUTS)))
+    shape = (3, NUM_ROLLOUTS)
+    given = {
+        'rewards': np.arange(24).reshape(shape),
+        'correct': np.arange(24).reshape(shape) % 2 == 0,
+        'key': jax.random.key(0),
+        'mean_entropy': np.arange(3),
+        'lengths': np.full(shape, 7),
+        'log_probs': np.full(shape, -3),
+    }
+    estimate = make_estimator('everything', num_rollouts=NUM_ROLLOUTS)
+    estimate(**given)
+    assert list(got) == list(INPUTS)
+    for name in got.keys() - {'key'}:
+        np.testing.assert_array_equal(got[name], given[name])
+        assert got[name].dtype == jnp.dtype(INPUTS[name].dtype)
+    assert got['key'].shape == (3,)
+    for name in ('lengths', 'log_probs'):
+        with pytest.raises(ValueError, match=rf'{name}\.shape=\(3,\) must be \(3, 8\)'):
+            estimate(**given | {name: np.ones(3)})
+        with pytest.raises(ValueError, match=f'everything needs {name}='):
+            estimate(**given | {name: None})
+    with pytest.raises(ValueError, match=r"\['length'\] are not inputs; .*'lengths'"):
+        estimate(**given, length=given['lengths'])
+
+
+def of_config(name='pass_at_k', **changes):
+    values = {p.name: p.default for p in all_parameters()} | changes
+    return estimator_of_config(name, values, num_rollouts=NUM_ROLLOUTS)
+
+
+@pytest.mark.parametrize('name', ESTIMATORS)
+def test_the_defaults_make_every_estimator(name):
+    correct = np.arange(NUM_ROLLOUTS)[None] < 3
+    inputs = {'key': jax.random.key(0), 'mean_entropy': jnp.ones(1)}
+    group = {} if name == 'pass_at_1' else {'k': 4}
+    want = make_estimator(name, num_rollouts=NUM_ROLLOUTS, **group)
+    np.testing.assert_array_equal(
+        of_config(name)(correct * 1.0, correct, **inputs),
+        want(correct * 1.0, correct, **inputs),
+    )
+
+
+def test_a_configured_value_reaches_its_estimator():
+    correct = np.arange(NUM_ROLLOUTS)[None] < 3
+    assert np.any(of_config('without_easy')(correct * 1.0, correct))
+    cut = of_config('without_easy', easy_threshold=0.3)
+    assert not np.any(cut(correct * 1.0, correct))
+
+
+@pytest.mark.parametrize('name', ['pass_at_1', 'bootstrap_sampling'])
+@pytest.mark.parametrize(
+    ('changes', 'message'),
+    [
+        ({'k': 0}, r'^advantage\.k=0 must be a whole number in \[1, num_rollouts=8\]'),
+        ({'k': 9}, r'^advantage\.k=9 must be a whole number in \[1, num_rollouts=8\]'),
+        ({'aggregation': 'token'}, r"^advantage\.aggregation='token' must be one of"),
+        ({'easy_threshold': 1.5}, r'^advantage\.easy_threshold=1\.5 must be a number'),
+        (
+            {'num_group': 3},
+            r'^unknown key advantage\.num_group; .* advantage\.num_groups',
+        ),
+    ],
+)
+def test_a_bad_key_of_a_config_is_named_whoever_reads_it(name, changes, message):
+    with pytest.raises(ValueError, match=message):
+        of_config(name, **changes)
+
+
+def test_only_the_keys_that_an_estimator_reads_must_be_there():
+    estimator_of_config('pass_at_1', {}, num_rollouts=4)
+    message = r"missing keys \['advantage.switch_threshold'\], which piecewise reads"
+    with pytest.raises(ValueError, match=message):
+        estimator_of_config('piecewise', {'k': 2}, num_rollouts=4)
+
+
+def test_the_example_in_the_docstring_holds():
+    result = doctest.testmod(make)
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -1,0 +1,126 @@
+"""Curves of every estimator, made by the estimator itself, and README's tables."""
+
+import pathlib
+import re
+
+import numpy as np
+import pytest
+from jax import numpy as jnp
+
+from passk_jax.advantages import (
+    ESTIMATORS,
+    Estimator,
+    curves,
+    estimator_parameters,
+    estimator_tables,
+    tabulated_curve,
+)
+
+README = pathlib.Path(__file__).resolve().parents[2] / 'README.md'
+
+
+def tabulate(name, num_rollouts=32, **params):
+    if 'k' in estimator_parameters(name):
+        params = {'k': 4} | params
+    return tabulated_curve(name, num_rollouts=num_rollouts, **params)
+
+
+@pytest.mark.parametrize('name', ESTIMATORS)
+def test_every_estimator_has_a_curve_and_says_how_it_was_made(name):
+    curve = tabulate(name, num_rollouts=8)
+    np.testing.assert_array_equal(curve['accuracy'], np.arange(9) / 8)
+    for column in ('positive', 'negative', 'eta'):
+        assert len(curve[column]) == 9
+        assert np.all(np.isfinite(curve[column]))
+        assert curve[column][0] == curve[column][-1] == 0
+    assert curve['note'].startswith('Each point is the mean over 64 problems')
+    assert curve['name'] == ('pass_at_1' if name == 'pass_at_1' else f'{name} (k=4)')
+
+
+@pytest.mark.parametrize(
+    ('name', 'curve', 'params'),
+    [
+        ('pass_at_1', curves.pass_at_1, {}),
+        ('pass_at_k', curves.pass_at_k, {'k': 8}),
+        ('pass_at_k_real', curves.pass_at_k, {'k': 4}),
+        ('piecewise', curves.piecewise, {'k': 4, 'switch_threshold': 0.25}),
+    ],
+)
+def test_it_is_the_analytical_curve_where_there_is_one(name, curve, params):
+    got = tabulate(name, **params)
+    want = curve(jnp.arange(33), num_rollouts=32, **params)
+    # Nobody is there to get the advantage of a right response if none is right.
+    np.testing.assert_allclose(got['positive'][1:], want[0][1:], atol=1e-5)
+    np.testing.assert_allclose(got['negative'][:-1], want[1][:-1], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ('name', 'k', 'peak_at', 'peak'),
+    [('pass_at_1', 4, 16, 32.0), ('pass_at_k', 4, 8, 10.36), ('pass_at_k', 8, 4, 5.18)],
+)
+def test_the_sum_of_absolute_advantages_peaks_where_it_should(name, k, peak_at, peak):
+    curve = tabulate(name, **({} if name == 'pass_at_1' else {'k': k}))
+    assert np.argmax(curve['eta']) == peak_at
+    assert max(curve['eta']) == pytest.approx(peak, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ('name', 'params', 'scale'),
+    [
+        ('full_sampling', {}, 1),
+        ('bootstrap_sampling', {}, 4),
+        ('bootstrap_sampling', {'aggregation': 'mean'}, 1),
+    ],
+)
+def test_drawn_groups_scatter_little_in_the_mean(name, params, scale):
+    want = np.asarray(tabulate('pass_at_k', num_rollouts=16)['eta'])
+    curve = tabulate(name, num_rollouts=16, **params)
+    np.testing.assert_allclose(np.array(curve['eta']) / scale, want, atol=1.0)
+    assert 'scatter' in curve['note']
+
+
+def test_adaptive_is_the_mean_of_its_two_curves():
+    curve = tabulate('adaptive', high_entropy_fraction=0.25)
+    of_1, of_k = tabulate('pass_at_1'), tabulate('pass_at_k')
+    for column in ('positive', 'negative'):
+        want = 0.25 * np.array(of_1[column]) + 0.75 * np.array(of_k[column])
+        np.testing.assert_allclose(curve[column], want, atol=1e-5)
+    assert 'with equal mean_entropy. Problems of high entropy' in curve['note']
+
+
+def test_a_curve_does_not_change_from_call_to_call_but_with_its_row(monkeypatch):
+    curve = tabulate('bootstrap_sampling', num_rollouts=4)
+    tabulate('pass_at_1', num_rollouts=4)
+    assert tabulate('bootstrap_sampling', num_rollouts=4) == curve
+    for value in (1.0, 2.0):
+        compute = lambda correct, value=value: correct * value  # noqa: E731
+        monkeypatch.setitem(ESTIMATORS, 'new', Estimator(compute, ('correct',)))
+        assert tabulate('new', num_rollouts=2)['positive'] == [0, value, value]
+
+
+def test_a_bad_parameter_is_refused():
+    with pytest.raises(ValueError, match=r'k=5 must be .* \[1, num_rollouts=4\]'):
+        tabulated_curve('pass_at_k', num_rollouts=4, k=5)
+    with pytest.raises(ValueError, match=r'k=\[2\] must be'):
+        tabulated_curve('pass_at_k', num_rollouts=4, k=[2])
+
+
+def test_a_single_response_to_a_problem_has_a_curve():
+    assert tabulate('pass_at_1', num_rollouts=1)['eta'] == [0, 0]
+
+
+def test_the_tables_in_readme_are_those_of_the_rows():
+    between = r'<!-- begin: .*estimator_tables.* -->\n(.*)\n<!-- end -->'
+    (found,) = re.findall(between, README.read_text(), re.DOTALL)
+    assert found == estimator_tables(), 'the command is in README, before the tables'
+
+
+def test_a_table_row_names_what_is_read_and_its_parameters():
+    lines = estimator_tables().splitlines()
+    (row,) = [line for line in lines if line.startswith('| `bootstrap_sampling`')]
+    cells = [cell.strip() for cell in row.strip('|').split('|')]
+    assert cells[1] == '`correct`, `key`'
+    assert cells[2] == '`k`, `num_groups`, `aggregation`'
+    assert cells[3].startswith('Pass@k by bootstrap sampling')
+    (row,) = [line for line in lines if line.startswith('| `k`')]
+    assert row.startswith('| `k` | `4` | a whole number in [1, N] | size of a group')
