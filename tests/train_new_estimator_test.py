@@ -21,7 +21,7 @@ from tests import tiny
 def terse(correct, key, lengths, log_probs, *, penalty):
     """Pays what is right and short, and a coin for each problem."""
     coins = jax.vmap(jax.random.bernoulli)(key)
-    return coins[:, None] + correct - penalty * lengths + log_probs
+    return 1.0 * coins[:, None] + correct - penalty * lengths + log_probs
 
 
 @pytest.fixture(autouse=True)

@@ -120,7 +120,7 @@ def test_every_other_key_of_the_advantage_is_a_parameter():
     advantage = check({'advantage.order': 3}).advantage
     assert advantage.parameters['order'] == 3
     assert not {'name', 'k', 'parameters'} & advantage.parameters.keys()
-    for value in (None, [1], float('nan')):
+    for value in (None, float('nan')):
         with pytest.raises(ValueError, match=r'^advantage.order[^=]*='):
             check({'advantage.order': value})
 
