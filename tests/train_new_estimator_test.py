@@ -9,13 +9,14 @@ import pytest
 from jax import numpy as jnp
 
 from passk_jax import sampling, train
-from passk_jax.advantages import ESTIMATORS, Estimator, Parameter, estimator_tables
+from passk_jax.advantages import ESTIMATORS, Estimator, Parameter
 from passk_jax.errors import InputError
 from passk_jax.report.panels import curve_in_use
 from passk_jax.report.run_data import read_run
 from passk_jax.report.write import write_report
 from passk_jax.sampling import Purpose
 from tests import tiny
+from tests.readme_test import estimator_tables
 
 
 def terse(correct, key, lengths, log_probs, *, penalty):

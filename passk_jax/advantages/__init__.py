@@ -10,7 +10,7 @@ from passk_jax.advantages.make import (
     estimator_parameters,
     make_estimator,
 )
-from passk_jax.advantages.tabulation import estimator_tables, tabulated_curve
+from passk_jax.advantages.tabulation import tabulated_curve
 
 __all__ = [
     'ESTIMATORS',
@@ -21,7 +21,6 @@ __all__ = [
     'all_parameters',
     'estimator_of_config',
     'estimator_parameters',
-    'estimator_tables',
     'make_estimator',
     'sum_abs_advantage',
     'tabulated_curve',

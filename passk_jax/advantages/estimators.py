@@ -4,6 +4,10 @@ In order: Pass@1 (GRPO), the two that sample groups, Pass@k of real-valued rewar
 adaptive, the way from a curve to an estimator, and :data:`ESTIMATORS`. Not here: what
 everything outside this package calls, ``make.py``.
 
+**Every estimator** takes the arrays of ``INPUTS`` that it reads, with rewards of any
+finite values, and where it forms groups their size ``k``. It returns ``[P, N]``
+advantages.
+
 **A new estimator** is a function and a row of :data:`ESTIMATORS`, which declares its
 inputs and parameters. Config, checks, README and report follow from the row.
 
@@ -41,11 +45,7 @@ def pass_at_1(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
     [0, 1], which changes nothing but the rounding: neither a large offset nor a
     tiny spread costs digits.
 
-    Args:
-        rewards: any finite values.
-
-    Returns:
-        The advantages; a NaN among the rewards gives NaN, never a silent 0.
+    A NaN among the rewards gives NaN, never a silent 0.
 
     >>> pass_at_1(jnp.array([[1.0, 0.0], [0.7, 0.7]])).tolist()
     [[1.0, -1.0], [0.0, 0.0]]
@@ -64,13 +64,6 @@ def full_sampling(correct: Bool[Array, 'P N'], *, k: int) -> Float[Array, 'P N']
     Each k consecutive responses are a group; a group's advantage is GRPO's over the
     ``N // k`` group rewards and each member's. The ``N mod k`` redundant responses at
     the end are discarded: their advantage is 0. With a single group all are 0.
-
-    Args:
-        correct: whether each response is correct.
-        k: group size.
-
-    Returns:
-        The advantages.
     """
     num_problems, num_rollouts = correct.shape
     num_groups = num_rollouts // k
@@ -101,17 +94,13 @@ def bootstrap_sampling(
     contain the response and tends to ``pass_at_k`` as groups are added.
 
     Args:
-        correct: whether each response is correct.
+        correct, k: as of every estimator.
         key: one key for each problem, made from the problem's id, so that the groups
             do not depend on where in the batch a problem stands. Consumed here.
-        k: group size.
         num_groups: groups drawn for each problem; 0: as many as responses, as in the
             paper's runs.
         aggregation: ``'sum'`` as printed, or ``'mean'``. A response in no group gets
             0 either way.
-
-    Returns:
-        The advantages.
     """
     num_rollouts = correct.shape[1]
     num_groups = num_groups or num_rollouts
@@ -151,12 +140,7 @@ def pass_at_k_real(rewards: Float[Array, 'P N'], *, k: int) -> Float[Array, 'P N
     The paper derives the two-valued case only (sec:passk_w_analytical_derivation);
     this is the same definition, with Eq. passk in place of counts.
 
-    Args:
-        rewards: any finite values.
-        k: group size.
-
-    Returns:
-        The advantages; a NaN among the rewards gives NaN, never a silent 0.
+    A NaN among the rewards gives NaN, never a silent 0.
 
     >>> round(float(pass_at_k_real(jnp.array([[0.3, 0.1, 0.1, 0.1]]), k=2)[0, 0]), 5)
     1.0
@@ -208,14 +192,10 @@ def adaptive(
     ranked, nor how it rounds.
 
     Args:
-        correct: whether each response is correct.
+        correct, k: as of every estimator.
         mean_entropy: nats, over the tokens of a problem's responses.
-        k: group size of the low-exploration problems.
         high_entropy_fraction: share called high-exploration, in ``[0, 1]``; the
             paper's is one half.
-
-    Returns:
-        The advantages.
     """
     num_problems = correct.shape[0]
     num_high = math.floor(high_entropy_fraction * num_problems + 0.5)

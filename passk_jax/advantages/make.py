@@ -117,17 +117,9 @@ def estimator_of_config(
 def _checked_inputs(
     given: Mapping[str, Any], estimator: Estimator, *, name: str, num_rollouts: int
 ) -> dict[str, jax.Array]:
-    """The arrays that an estimator reads, checked and converted.
+    """The arrays that an estimator reads, converted.
 
-    Args:
-        given: arrays by their names in :data:`INPUTS`, or ``None``; ``rewards`` and
-            ``correct`` among them, which are checked whoever reads them.
-        estimator: the row.
-        name: its name, for messages.
-        num_rollouts: N.
-
-    Raises:
-        ValueError: an array is unknown, missing, or has another shape or dtype.
+    All of them are checked, and ``rewards`` and ``correct`` for every estimator.
     """
     if unknown := sorted(given.keys() - INPUTS):
         raise InputError(f'{unknown} are not inputs; choose from {list(INPUTS)}')

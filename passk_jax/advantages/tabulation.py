@@ -1,11 +1,10 @@
-"""What people read of an estimator: its curve in numbers, and README's tables.
+"""The curve of any row of ``ESTIMATORS``, in numbers, as the report draws it.
 
-Both work for every row of ``ESTIMATORS``. The curve is no formula: it is what the
-estimator gives to problems with each number of correct responses.
+It comes from no formula: it is what the estimator itself gives to problems with each
+number of correct responses.
 """
 
 import functools
-from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -14,7 +13,7 @@ import numpy as np
 from passk_jax.advantages.curves import sum_abs_advantage
 from passk_jax.advantages.declarations import INPUTS, Estimator
 from passk_jax.advantages.estimators import ESTIMATORS
-from passk_jax.advantages.make import all_parameters, make_estimator
+from passk_jax.advantages.make import make_estimator
 
 # Batches large enough for a smooth curve where groups are drawn, and no larger.
 _MAX_PROBLEMS, _MAX_RESPONSES = 64, 1024
@@ -89,37 +88,3 @@ def _mean_advantages(
         for mean, of in zip(means, (correct, ~correct), strict=True):
             mean[c] = advantages[of].mean() if of.any() else 0.0
     return means
-
-
-def estimator_tables() -> str:
-    """The tables of estimators and of their parameters, in Markdown, as in README."""
-    estimators = (
-        (
-            _code(name),
-            _code(*row.reads),
-            _code(*(p.name for p in row.parameters)),
-            row.summary.replace('``', '`'),
-        )
-        for name, row in ESTIMATORS.items()
-    )
-    parameters = (
-        (_code(p.name), _code(p.default), p.allowed(), p.doc) for p in all_parameters()
-    )
-    return '\n\n'.join(
-        (
-            _table(
-                ('`advantage.name`', 'reads', 'parameters', 'what it is'), estimators
-            ),
-            _table(('`advantage.…`', 'default', 'values', 'what it is'), parameters),
-        )
-    )
-
-
-def _code(*values: Any) -> str:
-    return ', '.join(f'`{value}`' for value in values)
-
-
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    head = tuple(head)
-    lines = (head, ['---'] * len(head), *rows)
-    return '\n'.join(f'| {" | ".join(line)} |' for line in lines)

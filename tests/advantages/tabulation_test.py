@@ -1,7 +1,4 @@
-"""Curves of every estimator, made by the estimator itself, and README's tables."""
-
-import pathlib
-import re
+"""Curves of every estimator, made by the estimator itself."""
 
 import numpy as np
 import pytest
@@ -12,11 +9,8 @@ from passk_jax.advantages import (
     Estimator,
     curves,
     estimator_parameters,
-    estimator_tables,
     tabulated_curve,
 )
-
-README = pathlib.Path(__file__).resolve().parents[2] / 'README.md'
 
 
 def tabulate(name, num_rollouts=32, **params):
@@ -110,20 +104,3 @@ def test_a_bad_parameter_is_refused():
 
 def test_a_single_response_to_a_problem_has_a_curve():
     assert tabulate('pass_at_1', num_rollouts=1)['eta'] == [0, 0]
-
-
-def test_the_tables_in_readme_are_those_of_the_rows():
-    between = r'<!-- begin: .*estimator_tables.* -->\n(.*)\n<!-- end -->'
-    (found,) = re.findall(between, README.read_text(), re.DOTALL)
-    assert found == estimator_tables(), 'the command is in README, before the tables'
-
-
-def test_a_table_row_names_what_is_read_and_its_parameters():
-    lines = estimator_tables().splitlines()
-    (row,) = [line for line in lines if line.startswith('| `bootstrap_sampling`')]
-    cells = [cell.strip() for cell in row.strip('|').split('|')]
-    assert cells[1] == '`correct`, `key`'
-    assert cells[2] == '`k`, `num_groups`, `aggregation`'
-    assert cells[3].startswith('Pass@k by bootstrap sampling')
-    (row,) = [line for line in lines if line.startswith('| `k`')]
-    assert row.startswith('| `k` | `4` | a whole number in [1, N] | size of a group')
