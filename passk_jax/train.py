@@ -21,8 +21,12 @@ from jax import numpy as jnp
 
 from passk_jax import cli, sampling, sharding
 from passk_jax import config as configs
-from passk_jax.advantages import estimator_parameters, make_estimator, rewards
-from passk_jax.advantages.estimators import AdvantageFn
+from passk_jax.advantages import (
+    AdvantageFn,
+    estimator_of_config,
+    estimator_parameters,
+    rewards,
+)
 from passk_jax.config import ExperimentConfig
 from passk_jax.data import EvaluationBatches
 from passk_jax.errors import InputError
@@ -242,14 +246,22 @@ def make_update(setup: Setup, optimizer: Any) -> Callable[..., Any]:
 
 
 def configured_estimator(config: ExperimentConfig) -> AdvantageFn:
-    """The estimator with the parameters it has, of those in the configuration.
+    """The estimator of the configuration, whose every parameter is checked.
 
     Raises:
         ValueError: an unknown estimator, or a parameter it cannot have.
     """
-    name = config.advantage.name
-    params = {p: getattr(config.advantage, p) for p in estimator_parameters(name)}
-    return make_estimator(name, num_rollouts=config.sampling.num_rollouts, **params)
+    return estimator_of_config(
+        config.advantage.name,
+        {'k': config.advantage.k, **config.advantage.parameters},
+        num_rollouts=config.sampling.num_rollouts,
+    )
+
+
+def unread_parameters(config: ExperimentConfig) -> tuple[str, ...]:
+    """Keys of the parameters that other estimators read and this run does not."""
+    read = estimator_parameters(config.advantage.name)
+    return tuple(f'advantage.{p}' for p in config.advantage.parameters if p not in read)
 
 
 def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
@@ -273,6 +285,8 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
             correct,
             key=sampling.problem_keys(groups_key, ids),
             mean_entropy=rollouts.entropies.sum(axis=(-2, -1)) / tokens,
+            lengths=rollouts.lengths,
+            log_probs=rollouts.sampler_log_probs.sum(axis=-1),
         )
 
     def estimate(rollouts: Rollouts, responses: Responses, step: int) -> jax.Array:
@@ -315,10 +329,11 @@ def main(*, config: ExperimentConfig, workdir: str = '', hosts: str = '') -> int
     """Prepares the run directory and trains."""
     check_names(config)
     join_hosts(hosts)
+    may_differ = ('mesh.', *ONLY_ROUNDING, *unread_parameters(config))
     with prepare_workdir(
         workdir or f'runs/{config.name}',
         configs.to_json(config),
-        may_differ=('mesh.', *ONLY_ROUNDING),
+        may_differ=may_differ,
     ) as path:
         finished = train(config, path)
     if not finished:

@@ -21,8 +21,7 @@ from ml_collections import ConfigDict
 
 from configs import base, maze, maze_tiny
 from passk_jax import config as config_lib
-from passk_jax import setup, sharding
-from passk_jax.advantages import estimator_parameters
+from passk_jax import setup, sharding, train
 from passk_jax.config import ExperimentConfig
 from passk_jax.learning import learner
 from passk_jax.models import policy as policies
@@ -128,8 +127,7 @@ def test_every_value_of_an_experiment_reaches_the_program(name):
 def test_an_experiment_names_what_exists(name):
     config = load(name)
     assert config.model.family in FAMILIES or config.model.source in PUBLISHED
-    parameters = estimator_parameters(config.advantage.name)
-    assert all(hasattr(config.advantage, parameter) for parameter in parameters)
+    train.configured_estimator(config)
     if config.task.name in MISSING_TASKS:
         return
     task = make_task(config.task.name, config.task.params)
@@ -339,7 +337,7 @@ def test_defaults_are_those_of_the_appendix():
     assert (config.eval.temperature, config.eval.top_p) == (1.0, 0.95)
     assert config.eval.num_responses == 8
     assert config.advantage.name == 'pass_at_k'
-    assert config.advantage.high_entropy_fraction == 0.5
+    assert config.advantage.parameters['high_entropy_fraction'] == 0.5
 
 
 def test_maze_is_the_papers():

@@ -1,6 +1,7 @@
 """The loop: what a step is made of, and what stops it."""
 
 import dataclasses
+import json
 from unittest import mock
 
 import numpy as np
@@ -290,3 +291,29 @@ def test_a_run_goes_on_on_other_devices_and_with_no_other_change(devices, tmp_pa
         begin(tmp_path, **devices, **{'model.compute_dtype': 'bfloat16'})
     lines = str(error.value).splitlines()[1:]
     assert [line.split(':')[0].strip() for line in lines] == ['model.compute_dtype']
+
+
+def test_a_run_goes_on_whatever_the_parameters_that_it_does_not_read(tmp_path):
+    """A new estimator adds its parameters to the config of every run."""
+    assert begin(tmp_path) == 0
+    (tmp_path / 'metrics.jsonl').touch()
+    path = tmp_path / 'config.json'
+    values = json.loads(path.read_text())
+    del values['advantage']['easy_threshold']
+    path.write_text(json.dumps(values))
+    assert begin(tmp_path, **{'advantage.num_groups': 7}) == 0
+    with pytest.raises(ValueError, match='run of another config') as error:
+        begin(tmp_path, **{'advantage.k': 3})
+    assert str(error.value).splitlines()[1:] == ['  advantage.k: 2 there, 3 now']
+
+
+def test_a_parameter_that_a_run_reads_and_the_k_of_its_metrics_are_the_same(tmp_path):
+    read = {'advantage.name': 'bootstrap_sampling'}
+    for name, own, change in (
+        ('a', read, {'advantage.num_groups': 7}),
+        ('b', {'advantage.name': 'pass_at_1'}, {'advantage.k': 3}),
+    ):
+        assert begin(tmp_path / name, **own) == 0
+        (tmp_path / name / 'metrics.jsonl').touch()
+        with pytest.raises(ValueError, match=f'{next(iter(change))}: .* there, . now'):
+            begin(tmp_path / name, **own, **change)

@@ -5,9 +5,12 @@ how many of its problem's N responses are correct, and whether it is one of them
 function here maps the first to the advantage of a correct and of a wrong response.
 In order: the odds of a group, Pass@1, Pass@k, the designs made from those two, eta.
 
+**Every curve** takes ``num_correct`` (c, in ``[0, N]``; it alone may be traced) and
+``num_rollouts`` (N), and most take the group size ``k``. It returns the advantage of a
+correct and of a wrong response, float32, and raises ValueError unless ``1 <= k <= N``.
+
 Not here: which response gets which value, groups that are sampled, rewards that are
-not two-valued (``estimators.py``). ``num_rollouts``, ``k`` and the thresholds are
-static; ``num_correct`` may be traced and must lie in ``[0, num_rollouts]``.
+not two-valued (``estimators.py``).
 """
 
 import jax.numpy as jnp
@@ -78,13 +81,6 @@ def pass_at_1(num_correct: Int[Array, '*P'], *, num_rollouts: int) -> Curve:
     population's. Eq. grpo_std prints 1/N outside the root, a misprint: the paper's
     own figure (fig:sec4-adv-vanilla) peaks at eta = N, which is the population sigma.
 
-    Args:
-        num_correct: c.
-        num_rollouts: N.
-
-    Returns:
-        The advantage of a correct and of a wrong response, float32.
-
     >>> positive, negative = pass_at_1(jnp.array([0, 1, 5]), num_rollouts=5)
     >>> positive.tolist(), negative.tolist()
     ([0.0, 2.0, 0.0], [0.0, -0.5, 0.0])
@@ -110,17 +106,6 @@ def pass_at_k(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Cu
     in, which leaves no difference to cancel. Both are 0 when no response is correct
     or ``w < k``, where every group has the same reward. ``k = 1`` is ``pass_at_1``.
 
-    Args:
-        num_correct: c.
-        num_rollouts: N.
-        k: group size.
-
-    Returns:
-        The advantage of a correct and of a wrong response, float32.
-
-    Raises:
-        ValueError: ``k`` is not a group size for N.
-
     >>> positive, negative = pass_at_k(jnp.array([0, 1, 3]), num_rollouts=4, k=2)
     >>> positive.tolist()
     [0.0, 1.0, 0.0]
@@ -143,28 +128,20 @@ def without_easy(
     *,
     num_rollouts: int,
     k: int,
-    easy_threshold: float = 0.6,
+    easy_threshold: float,
 ) -> Curve:
     """Pass@k Training without easy problems (fig:adv-wo_easy).
 
     ``pass_at_k`` where ``c / N <= easy_threshold``, and 0 above.
 
-    The paper leaves two things open. The threshold: 0.6 is the accuracy above which
-    it calls a problem relatively easy when it reads the eta curves. The curve that is
+    The paper leaves two things open. The threshold: it calls a problem above an
+    accuracy of 0.6 relatively easy when it reads the eta curves. The curve that is
     cut: the caption says Pass@k, which is what we do, while the text compares with
     the Pass@1 baseline; ``k=1`` gives Pass@1 without easy problems.
 
     Args:
-        num_correct: c.
-        num_rollouts: N.
-        k: group size.
+        num_correct, num_rollouts, k: as of every curve.
         easy_threshold: largest accuracy that is still trained on, in ``[0, 1]``.
-
-    Returns:
-        The advantage of a correct and of a wrong response, float32.
-
-    Raises:
-        ValueError: ``k`` is not a group size for N.
     """
     positive, negative = pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)
     easy = _accuracy_above(num_correct, easy_threshold, num_rollouts=num_rollouts)
@@ -176,7 +153,7 @@ def piecewise(
     *,
     num_rollouts: int,
     k: int,
-    switch_threshold: float = 0.5,
+    switch_threshold: float,
 ) -> Curve:
     """Pass@1 on hard problems, Pass@k on easy ones (fig:adv-segment).
 
@@ -189,16 +166,8 @@ def piecewise(
     place of the switch is open; 0.5 is where the eta of Pass@1 peaks.
 
     Args:
-        num_correct: c.
-        num_rollouts: N.
-        k: group size.
+        num_correct, num_rollouts, k: as of every curve.
         switch_threshold: largest accuracy at which Pass@1 is used, in ``[0, 1]``.
-
-    Returns:
-        The advantage of a correct and of a wrong response, float32.
-
-    Raises:
-        ValueError: ``k`` is not a group size for N.
     """
     easy = _accuracy_above(num_correct, switch_threshold, num_rollouts=num_rollouts)
     hard_curve = pass_at_1(num_correct, num_rollouts=num_rollouts)
@@ -216,17 +185,6 @@ def exceeding(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Cu
 
     (sec. Exceeding Pass@k Training). The logarithm is natural: with it the peak of
     eta lies at c = 1, as the paper says. f is negative at c = 0, where A is 0 anyway.
-
-    Args:
-        num_correct: c.
-        num_rollouts: N.
-        k: group size.
-
-    Returns:
-        The advantage of a correct and of a wrong response, float32.
-
-    Raises:
-        ValueError: ``k`` is not a group size for N.
     """
     positive, negative = pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)
     factor = 4.0 / (10.0 * jnp.log(jnp.maximum(num_correct, 1) + 0.5))
@@ -238,16 +196,7 @@ def combination(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> 
 
         A = (c / N) A_pass@k + (1 - c / N) A_pass@1
 
-    Args:
-        num_correct: c.
-        num_rollouts: N.
-        k: group size.
-
-    Returns:
-        The advantage of a correct and of a wrong response, float32.
-
-    Raises:
-        ValueError: ``k`` is not a group size for N.
+    The higher the accuracy c / N, the more Pass@k counts.
     """
     accuracy = jnp.asarray(num_correct) / num_rollouts
     of_k = pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)

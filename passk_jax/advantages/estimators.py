@@ -1,8 +1,15 @@
 """From ``[P, N]`` rewards to ``[P, N]`` advantages: the estimators and their table.
 
 In order: Pass@1 (GRPO), the two that sample groups, Pass@k of real-valued rewards,
-adaptive, the way from a curve to an estimator, :data:`ESTIMATORS`, and
-:func:`make_estimator`, which everything outside this package calls.
+adaptive, the way from a curve to an estimator, and :data:`ESTIMATORS`. Not here: what
+everything outside this package calls, ``make.py``.
+
+**Every estimator** takes the arrays of ``INPUTS`` that it reads, with rewards of any
+finite values, and where it forms groups their size ``k``. It returns ``[P, N]``
+advantages.
+
+**A new estimator** is a function and a row of :data:`ESTIMATORS`, which declares its
+inputs and parameters. Config, checks, README and report follow from the row.
 
 **Which channel is read.** ``correct`` is the verifier's boolean; ``rewards`` is what
 the policy is paid, and may be -1/+1, shaped, or carry a format bonus. A Pass@k
@@ -17,7 +24,6 @@ A problem whose groups all have one reward gets exactly 0, by integer counts and
 of equality; no sigma is ever compared with 0, and none gets an epsilon.
 """
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -29,12 +35,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from passk_jax.advantages import curves
-from passk_jax.errors import InputError
-
-AGGREGATIONS = ('sum', 'mean')
-
-# (rewards [P, N], correct [P, N], *, key=None, mean_entropy=None) -> [P, N]
-AdvantageFn = Callable[..., Float[Array, 'P N']]
+from passk_jax.advantages.declarations import Estimator, Parameter
 
 
 def pass_at_1(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
@@ -44,11 +45,7 @@ def pass_at_1(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
     [0, 1], which changes nothing but the rounding: neither a large offset nor a
     tiny spread costs digits.
 
-    Args:
-        rewards: any finite values.
-
-    Returns:
-        The advantages; a NaN among the rewards gives NaN, never a silent 0.
+    A NaN among the rewards gives NaN, never a silent 0.
 
     >>> pass_at_1(jnp.array([[1.0, 0.0], [0.7, 0.7]])).tolist()
     [[1.0, -1.0], [0.0, 0.0]]
@@ -67,13 +64,6 @@ def full_sampling(correct: Bool[Array, 'P N'], *, k: int) -> Float[Array, 'P N']
     Each k consecutive responses are a group; a group's advantage is GRPO's over the
     ``N // k`` group rewards and each member's. The ``N mod k`` redundant responses at
     the end are discarded: their advantage is 0. With a single group all are 0.
-
-    Args:
-        correct: whether each response is correct.
-        k: group size.
-
-    Returns:
-        The advantages.
     """
     num_problems, num_rollouts = correct.shape
     num_groups = num_rollouts // k
@@ -86,10 +76,10 @@ def full_sampling(correct: Bool[Array, 'P N'], *, k: int) -> Float[Array, 'P N']
 def bootstrap_sampling(
     correct: Bool[Array, 'P N'],
     *,
-    key: jax.Array,
+    key: Key[Array, 'P'],
     k: int,
-    num_groups: int = 0,
-    aggregation: str = 'sum',
+    num_groups: int,
+    aggregation: str,
 ) -> Float[Array, 'P N']:
     """Pass@k by bootstrap sampling (Algorithm code:bootstrap_sampling).
 
@@ -104,28 +94,16 @@ def bootstrap_sampling(
     contain the response and tends to ``pass_at_k`` as groups are added.
 
     Args:
-        correct: whether each response is correct.
+        correct, k: as of every estimator.
         key: one key for each problem, made from the problem's id, so that the groups
-            do not depend on where in the batch a problem stands; or one key for all,
-            folded with the row, when that does not matter. Consumed here.
-        k: group size.
+            do not depend on where in the batch a problem stands. Consumed here.
         num_groups: groups drawn for each problem; 0: as many as responses, as in the
             paper's runs.
         aggregation: ``'sum'`` as printed, or ``'mean'``. A response in no group gets
             0 either way.
-
-    Returns:
-        The advantages.
     """
-    num_problems, num_rollouts = correct.shape
+    num_rollouts = correct.shape[1]
     num_groups = num_groups or num_rollouts
-    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
-        key = jax.random.wrap_key_data(key)
-    if key.ndim == 0:
-        rows = jnp.arange(num_problems)
-        key = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, rows)
-    if key.shape != (num_problems,):
-        raise InputError(f'{key.shape=} must be () or ({num_problems=},)')
 
     def draw_groups(problem_key: Key[Array, '']) -> Bool[Array, 'M N']:
         # The k largest of N random words are a uniform k-subset.
@@ -162,12 +140,7 @@ def pass_at_k_real(rewards: Float[Array, 'P N'], *, k: int) -> Float[Array, 'P N
     The paper derives the two-valued case only (sec:passk_w_analytical_derivation);
     this is the same definition, with Eq. passk in place of counts.
 
-    Args:
-        rewards: any finite values.
-        k: group size.
-
-    Returns:
-        The advantages; a NaN among the rewards gives NaN, never a silent 0.
+    A NaN among the rewards gives NaN, never a silent 0.
 
     >>> round(float(pass_at_k_real(jnp.array([[0.3, 0.1, 0.1, 0.1]]), k=2)[0, 0]), 5)
     1.0
@@ -206,7 +179,7 @@ def adaptive(
     *,
     mean_entropy: Float[Array, 'P'],
     k: int,
-    high_entropy_fraction: float = 0.5,
+    high_entropy_fraction: float,
 ) -> Float[Array, 'P N']:
     """Adaptive Training (sec:adaptive_training).
 
@@ -219,14 +192,10 @@ def adaptive(
     ranked, nor how it rounds.
 
     Args:
-        correct: whether each response is correct.
+        correct, k: as of every estimator.
         mean_entropy: nats, over the tokens of a problem's responses.
-        k: group size of the low-exploration problems.
         high_entropy_fraction: share called high-exploration, in ``[0, 1]``; the
             paper's is one half.
-
-    Returns:
-        The advantages.
     """
     num_problems = correct.shape[0]
     num_high = math.floor(high_entropy_fraction * num_problems + 0.5)
@@ -262,137 +231,94 @@ def _to_unit_interval(
     return (rewards - lowest) / jnp.where(flat, 1.0, spread)
 
 
-@dataclasses.dataclass(frozen=True)
-class Estimator:
-    """A row of :data:`ESTIMATORS`.
-
-    Attributes:
-        compute: called with exactly the arrays of ``reads`` and the ``parameters``
-            that were given, all by keyword.
-        reads: which of ``rewards``, ``correct``, ``key`` and ``mean_entropy``.
-        parameters: its parameters; ``k`` is required, the rest have defaults.
-    """
-
-    compute: Callable[..., Float[Array, 'P N']]
-    reads: tuple[str, ...]
-    parameters: tuple[str, ...] = ()
-
-
-def _of_curve(curve: Callable[..., curves.Curve], *parameters: str) -> Estimator:
+def _of_curve(curve: Callable[..., curves.Curve], *parameters: Parameter) -> Estimator:
     compute = functools.partial(_along_curve, curve=curve)
+    compute.__doc__ = curve.__doc__
     return Estimator(compute, ('correct',), parameters)
 
 
+# The paper does not give the k of its main runs.
+_K = Parameter(
+    'k',
+    4,
+    'size of a group; of 4, 8 and 16 the paper finds 4 the most efficient '
+    '(sec:robustness)',
+    low=1,
+    high='N',
+    required=True,
+)
+_SCATTER = (
+    'Chance puts responses into groups, so the advantages of a step scatter around '
+    'these means.'
+)
+
 ESTIMATORS: dict[str, Estimator] = {
     'pass_at_1': Estimator(pass_at_1, ('rewards',)),
-    'full_sampling': Estimator(full_sampling, ('correct',), ('k',)),
+    'full_sampling': Estimator(full_sampling, ('correct',), (_K,), _SCATTER),
     'bootstrap_sampling': Estimator(
-        bootstrap_sampling, ('correct', 'key'), ('k', 'num_groups', 'aggregation')
+        bootstrap_sampling,
+        ('correct', 'key'),
+        (
+            _K,
+            Parameter(
+                'num_groups',
+                0,
+                'groups drawn for each problem; 0: as many as rollouts, as in the '
+                "paper's runs (sec:passk_w_bootstrap_sampling)",
+                low=0,
+            ),
+            Parameter(
+                'aggregation',
+                'sum',
+                "sum over a response's groups, as printed "
+                '(eq:bootstrap_sampling_group_to_response), or their mean',
+                choices=('sum', 'mean'),
+            ),
+        ),
+        _SCATTER,
     ),
-    'pass_at_k': _of_curve(curves.pass_at_k, 'k'),
-    'pass_at_k_real': Estimator(pass_at_k_real, ('rewards',), ('k',)),
-    'without_easy': _of_curve(curves.without_easy, 'k', 'easy_threshold'),
-    'piecewise': _of_curve(curves.piecewise, 'k', 'switch_threshold'),
-    'exceeding': _of_curve(curves.exceeding, 'k'),
-    'combination': _of_curve(curves.combination, 'k'),
+    'pass_at_k': _of_curve(curves.pass_at_k, _K),
+    'pass_at_k_real': Estimator(pass_at_k_real, ('rewards',), (_K,)),
+    'without_easy': _of_curve(
+        curves.without_easy,
+        _K,
+        Parameter(
+            'easy_threshold',
+            0.6,
+            'largest accuracy that is trained on; not in the paper, which calls '
+            'problems above 60 % "relatively easy" (sec:difference_pass1_passk)',
+            low=0,
+            high=1,
+        ),
+    ),
+    'piecewise': _of_curve(
+        curves.piecewise,
+        _K,
+        Parameter(
+            'switch_threshold',
+            0.5,
+            'largest accuracy at which Pass@1 is used; not in the paper',
+            low=0,
+            high=1,
+        ),
+    ),
+    'exceeding': _of_curve(curves.exceeding, _K),
+    'combination': _of_curve(curves.combination, _K),
     'adaptive': Estimator(
-        adaptive, ('correct', 'mean_entropy'), ('k', 'high_entropy_fraction')
+        adaptive,
+        ('correct', 'mean_entropy'),
+        (
+            _K,
+            Parameter(
+                'high_entropy_fraction',
+                0.5,
+                'share of problems called high-exploration: the top half by entropy '
+                '(sec:adaptive_training)',
+                low=0,
+                high=1,
+            ),
+        ),
+        'Problems of high entropy follow the curve of pass_at_1 and the others that '
+        'of pass_at_k; shown is their mean.',
     ),
 }
-
-
-def estimator_parameters(name: str) -> tuple[str, ...]:
-    """The parameters ``make_estimator(name, ...)`` takes besides ``num_rollouts``.
-
-    Raises:
-        ValueError: there is no estimator of that name.
-    """
-    if name not in ESTIMATORS:
-        raise InputError(f'unknown estimator {name!r}; choose from {list(ESTIMATORS)}')
-    return ESTIMATORS[name].parameters
-
-
-def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageFn:
-    """Makes the function that turns a batch's rewards into advantages.
-
-    Args:
-        name: a name of :data:`ESTIMATORS`.
-        num_rollouts: N.
-        **params: values for ``estimator_parameters(name)``; ``k`` must be given.
-
-    Returns:
-        ``fn(rewards, correct, *, key=None, mean_entropy=None) -> advantages``, with
-        ``rewards`` ``[P, N]`` real, ``correct`` ``[P, N]`` bool, ``key`` as
-        :func:`bootstrap_sampling` takes it, ``mean_entropy`` ``[P]`` and the
-        advantages ``[P, N]`` float32; pure, to be jitted by the caller. It raises
-        ValueError on other shapes, on a ``correct`` that is not boolean, and where
-        an estimator needs a ``key`` or a ``mean_entropy`` that is not given.
-
-    Raises:
-        ValueError: an unknown name; a parameter that is unknown, missing or bad.
-
-    >>> estimate = make_estimator('pass_at_k', num_rollouts=4, k=2)
-    >>> correct = jnp.array([[True, False, False, False]])
-    >>> estimate(correct.astype(jnp.float32), correct)[0, 0].item()
-    1.0
-    """
-    known = estimator_parameters(name)
-    if unknown := sorted(set(params) - set(known)):
-        raise InputError(f'{name} has no parameter {unknown}; it has {list(known)}')
-    if 'k' in known and 'k' not in params:
-        raise InputError(f'{name} needs the parameter k')
-    curves.check_group_size(num_rollouts=num_rollouts, k=params.get('k', 1))
-    for parameter, value in params.items():
-        _check_parameter(parameter, value)
-    estimator = ESTIMATORS[name]
-
-    def estimate(
-        rewards: Float[Array, 'P N'],
-        correct: Bool[Array, 'P N'],
-        *,
-        key: jax.Array | None = None,
-        mean_entropy: Float[Array, 'P'] | None = None,
-    ) -> Float[Array, 'P N']:
-        correct = jnp.asarray(correct)
-        arrays = {
-            'rewards': jnp.asarray(rewards, jnp.float32),
-            'correct': correct,
-            'key': key,
-            'mean_entropy': mean_entropy,
-        }
-        _check_arrays(arrays, name=name, num_rollouts=num_rollouts)
-        return estimator.compute(**{a: arrays[a] for a in estimator.reads}, **params)
-
-    return estimate
-
-
-def _check_parameter(name: str, value: Any) -> None:
-    """Checks a value on its own; ``k`` was checked against ``num_rollouts``."""
-    if name == 'aggregation':
-        good, want = value in AGGREGATIONS, f'one of {AGGREGATIONS}'
-    elif name in ('k', 'num_groups'):
-        good = isinstance(value, (int, np.integer)) and value >= 0
-        want = 'a whole number, 0 or more'
-    else:
-        good = isinstance(value, (int, float, np.number)) and 0.0 <= value <= 1.0
-        want = 'a number in [0, 1]'
-    if isinstance(value, bool) or not good:
-        raise InputError(f'{name}={value!r} must be {want}')
-
-
-def _check_arrays(arrays: dict[str, Any], *, name: str, num_rollouts: int) -> None:
-    rewards, correct = arrays['rewards'], arrays['correct']
-    if rewards.ndim != 2 or rewards.shape[1] != num_rollouts:
-        raise InputError(f'{rewards.shape=} must be [P, {num_rollouts=}]')
-    if correct.shape != rewards.shape:
-        raise InputError(f'{correct.shape=} must be that of rewards, {rewards.shape}')
-    if correct.dtype != jnp.bool:
-        raise InputError(f"{correct.dtype=} must be bool: the verifier's own channel")
-    for needed in ('key', 'mean_entropy'):
-        if needed in ESTIMATORS[name].reads and arrays[needed] is None:
-            raise InputError(f'{name} needs {needed}=')
-    entropy = arrays['mean_entropy']
-    if entropy is not None and jnp.shape(entropy) != rewards.shape[:1]:
-        raise InputError(
-            f'mean_entropy has shape {jnp.shape(entropy)}, not [P={len(rewards)}]'
-        )

@@ -23,5 +23,6 @@ from passk_jax.config.experiment import (
     from_json_dict,
     to_dict,
     to_json,
+    with_new_options,
 )
 from passk_jax.config.sampling_options import SamplingOptions, sampling_options

@@ -5,8 +5,9 @@
 2. :func:`check` looks at the values, each alone and then together, by dotted key.
 
 Every failure is a ``ValueError`` that names the dotted key, the value and the choices.
-Names of estimators, tasks and model families are not checked here: their tables lie
-in higher layers and check them where the thing is made. No JAX is imported.
+Names of estimators, tasks and model families, and the ranges of an estimator's
+parameters, are not checked here: their tables lie in higher layers and check them
+where the thing is made. No JAX is imported.
 """
 
 import dataclasses
@@ -28,7 +29,6 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     'model.attention': ('auto', 'plain', 'splash', 'cudnn'),
     'init.kind': ('warm_start', 'hf', 'checkpoint', 'scratch'),
     'data.overlong': ('drop', 'error'),
-    'advantage.aggregation': ('sum', 'mean'),
     'loss.aggregation': ('token', 'sequence'),
     'loss.kl_estimator': ('k1', 'k2', 'k3'),
 }
@@ -65,7 +65,6 @@ _NOT_NEGATIVE = (
     'seed',
     'init.warm_start.num_problems',
     'sampling.max_cache_bytes',
-    'advantage.num_groups',
     'loss.entropy_coef',
     'loss.kl_coef',
     'loss.sampler_weight_cap',
@@ -86,12 +85,7 @@ _NOT_NEGATIVE = (
     'log.rollouts_every',
 )
 
-_FRACTIONS = (
-    'advantage.easy_threshold',
-    'advantage.switch_threshold',
-    'advantage.high_entropy_fraction',
-    'reward.flip_wrong',
-)
+_FRACTIONS = ('reward.flip_wrong',)
 
 _AT_MOST_1 = ('loss.clip_low',)
 
@@ -120,7 +114,7 @@ def build(cls: type, values: Any, path: str = '') -> Any:
     Args:
         cls: a dataclass whose fields are dataclasses, ``bool``, ``int``, ``float``
             (an int will do), ``str``, ``Mapping[str, Any]`` or ``tuple`` of one of
-            them and an ellipsis (a list will do).
+            them and an ellipsis (a list will do). See :func:`fields`.
         values: the mapping.
         path: where the mapping lies in the whole, for messages.
 
@@ -128,6 +122,18 @@ def build(cls: type, values: Any, path: str = '') -> Any:
         ValueError: an unknown or missing key, or a value of another type.
     """
     return _section(cls, values, path, list(_paths(cls, f'{path}.' if path else '')))
+
+
+def fields(cls: type) -> tuple[dict[str, Any], str | None]:
+    """The keys of a section with their types, and the field that takes all others.
+
+    That field is marked by the metadata ``other_keys``; without one a key that is not
+    a field is an error.
+    """
+    kinds = typing.get_type_hints(cls)
+    marked = [f.name for f in dataclasses.fields(cls) if f.metadata.get('other_keys')]
+    others = marked[0] if marked else None
+    return {name: kind for name, kind in kinds.items() if name != others}, others
 
 
 def flatten(values: Any, key: str = '') -> dict[str, Any]:
@@ -207,12 +213,7 @@ def _check_ranges(values: Mapping[str, Any]) -> None:
 
 
 def _check_batches(values: Mapping[str, Any]) -> None:
-    k, num_rollouts = values['advantage.k'], values['sampling.num_rollouts']
-    if k > num_rollouts:
-        raise InputError(
-            f'advantage.k={k} must lie in 1..{num_rollouts}, the rollouts of a '
-            f'prompt (sampling.num_rollouts)'
-        )
+    num_rollouts = values['sampling.num_rollouts']
     rounds = values['train.dynamic_sampling_rounds']
     if rounds and num_rollouts == 1:
         raise InputError(
@@ -322,13 +323,14 @@ def check_several_rollouts(pack_sizes: int, *, num_rollouts: int, shares: int) -
 
 def _section(cls: type, values: Any, path: str, known: list[str]) -> Any:
     """:func:`build`, with every dotted key of the whole for the messages."""
-    kinds = typing.get_type_hints(cls)
+    kinds, others = fields(cls)
     if not isinstance(values, Mapping):
         raise InputError(
             f'{path}={values!r} must be a section with the keys {list(kinds)}'
         )
     dotted = {name: f'{path}.{name}' if path else name for name in [*kinds, *values]}
-    if unknown := [name for name in values if name not in kinds]:
+    unknown = [name for name in values if name not in kinds]
+    if unknown and not others:
         messages = [unknown_key(dotted[name], known) for name in unknown]
         raise InputError('; '.join(messages))
     if missing := [dotted[name] for name in kinds if name not in values]:
@@ -336,7 +338,10 @@ def _section(cls: type, values: Any, path: str, known: list[str]) -> Any:
             f'missing keys {missing}; a section that is overridden as a whole must '
             f'be complete'
         )
-    section = cls(**{k: _value(kinds[k], values[k], dotted[k], known) for k in kinds})
+    made = {k: _value(kinds[k], values[k], dotted[k], known) for k in kinds}
+    if others:
+        made[others] = {k: _parameter(values[k], dotted[k]) for k in unknown}
+    section = cls(**made)
     check_fields(section, path)
     return section
 
@@ -368,7 +373,7 @@ def _value(kind: Any, value: Any, path: str, known: list[str]) -> Any:
 
 
 def _parameter(value: Any, path: str) -> Any:
-    """Checks a value whose type no dataclass knows (a task's own parameter)."""
+    """Checks a value whose type no dataclass knows: a task's or an estimator's own."""
     if isinstance(value, Mapping):
         return {k: _parameter(v, f'{path}.{k}') for k, v in value.items()}
     if isinstance(value, tuple):
@@ -391,7 +396,7 @@ def _reject_non_finite(value: float, path: str) -> None:
 
 def _paths(cls: type, prefix: str) -> Iterator[str]:
     """Every dotted key, sections included."""
-    for name, kind in typing.get_type_hints(cls).items():
+    for name, kind in fields(cls)[0].items():
         yield prefix + name
         if dataclasses.is_dataclass(kind):
             yield from _paths(kind, f'{prefix}{name}.')

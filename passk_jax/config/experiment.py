@@ -16,7 +16,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from passk_jax.config import checks
-from passk_jax.config.sampling_options import SamplingOptions
+from passk_jax.config.sampling_options import SamplingOptions, sampling_options
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,23 +178,14 @@ class AdvantageConfig:
 
     Attributes:
         name: a name of ``advantages.ESTIMATORS``.
-        k: group size.
-        num_groups: groups drawn by bootstrap sampling; 0: as many as rollouts.
-        aggregation: bootstrap's ``'sum'`` over a response's groups (as printed) or
-            ``'mean'``.
-        easy_threshold: accuracy above which ``without_easy`` gives no advantage.
-        switch_threshold: accuracy at which ``piecewise`` changes curve.
-        high_entropy_fraction: share of problems that ``adaptive`` calls
-            high-exploration.
+        k: group size; also the k of the training metric ``pass_at_<k>``.
+        parameters: every other key of the section, ``advantage.<parameter>``; the rows
+            of ``ESTIMATORS`` declare them.
     """
 
     name: str
     k: int
-    num_groups: int
-    aggregation: str
-    easy_threshold: float
-    switch_threshold: float
-    high_entropy_fraction: float
+    parameters: Mapping[str, Any] = dataclasses.field(metadata={'other_keys': True})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -344,9 +335,21 @@ def from_json_dict(values: Mapping[str, Any]) -> ExperimentConfig:
     return _checked(checks.build(ExperimentConfig, _lists_to_tuples(values)))
 
 
+def with_new_options(values: Any) -> Any:
+    """A saved configuration with the sampler's options that it does not know, off."""
+    if not isinstance(values, Mapping):
+        return values
+    off = dataclasses.asdict(sampling_options())
+    sections = {'sampling', 'eval'} & values.keys()
+    known = {name: values[name] for name in sections if isinstance(values[name], dict)}
+    return {**values, **{name: off | section for name, section in known.items()}}
+
+
 def to_dict(config: ExperimentConfig) -> dict[str, Any]:
-    """The configuration as nested dicts."""
-    return dataclasses.asdict(config)
+    """The configuration as nested dicts, which :func:`from_json_dict` reads."""
+    values = dataclasses.asdict(config)
+    values['advantage'] |= values['advantage'].pop('parameters')
+    return values
 
 
 def to_json(config: ExperimentConfig) -> str:

@@ -79,6 +79,7 @@ def check_fields(section: Any, path: str = '') -> None:
     """
     for field in dataclasses.fields(section):
         value = getattr(section, field.name)
-        if field.metadata and not field.metadata['holds'](value):
+        holds = field.metadata.get('holds')
+        if holds and not holds(value):
             name = f'{path}.{field.name}' if path else field.name
             raise InputError(f'{name}={value!r} must {field.metadata["must"]}')

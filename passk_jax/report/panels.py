@@ -12,12 +12,7 @@ import jax
 import numpy as np
 
 from passk_jax import sharding
-from passk_jax.advantages import (
-    ESTIMATORS,
-    estimator_parameters,
-    make_estimator,
-    sum_abs_advantage,
-)
+from passk_jax.advantages import ESTIMATORS, estimator_parameters, tabulated_curve
 from passk_jax.report.run_data import Row, Run, ks_of
 
 _TRAIN = '#5c7cfa'
@@ -182,52 +177,22 @@ def _pass_over_k(run: Run) -> Panel:
 def curve_in_use(run: Run) -> dict[str, Any] | None:
     """The advantage curve of the run's estimator, tabulated.
 
-    Estimators that draw groups, or that choose by entropy, have none of their own:
-    theirs is the analytical curve in the mean, and ``note`` says so.
-
     Returns:
-        ``name``, ``note``, and lists ``accuracy``, ``positive``, ``negative``, ``eta``
-        over the number correct from 0 to N; ``None`` without a config.
+        What ``advantages.tabulated_curve`` returns; ``None`` without a config.
     """
-    name = run.option('advantage.name')
-    num_rollouts = run.option('sampling.num_rollouts')
+    section, num_rollouts = (
+        run.option('advantage', {}),
+        run.option('sampling.num_rollouts'),
+    )
+    name = section.get('name')
     if name not in ESTIMATORS or not num_rollouts:
         return None
-    shown, note = name, ''
-    if name in ('full_sampling', 'bootstrap_sampling', 'adaptive'):
-        shown = 'pass_at_k'
-        note = {
-            'adaptive': 'adaptive uses this curve for some problems and that of '
-            'pass_at_1 for the others, by their entropy.',
-        }.get(
-            name,
-            f'{name} draws groups, so its advantages scatter. Shown is pass_at_k, '
-            'their analytical form; sums over groups are larger by a factor near k.',
-        )
     parameters = {
-        key: run.option(f'advantage.{key}') for key in estimator_parameters(shown)
+        key: section[key] for key in estimator_parameters(name) if key in section
     }
-    estimate = make_estimator(shown, num_rollouts=num_rollouts, **parameters)
-    counts = np.arange(num_rollouts + 1)
-    correct = np.arange(num_rollouts) < counts[:, None]
     # Process 0 draws alone: a mesh that the caller has set would want the others.
-    device = jax.local_devices()[0]
-    with jax.set_mesh(sharding.one_device_mesh(device)):
-        rewards = jax.device_put((correct.astype(np.float32), correct), device)
-        advantages = jax.device_get(estimate(*rewards))
-        # Right responses come first; all right and all wrong have no other kind.
-        positive = np.where(counts > 0, advantages[:, 0], 0.0)
-        negative = np.where(counts < num_rollouts, advantages[:, -1], 0.0)
-        eta = sum_abs_advantage(counts, positive, negative, num_rollouts=num_rollouts)
-    described = ', '.join(f'{key}={value}' for key, value in parameters.items())
-    return {
-        'name': f'{shown} ({described})' if described else shown,
-        'note': note,
-        'accuracy': (counts / num_rollouts).tolist(),
-        'positive': positive.tolist(),
-        'negative': negative.tolist(),
-        'eta': np.asarray(eta).tolist(),
-    }
+    with jax.set_mesh(sharding.one_device_mesh(jax.local_devices()[0])):
+        return tabulated_curve(name, num_rollouts=num_rollouts, **parameters)
 
 
 def advantage_panels(curve: Mapping[str, Any]) -> list[Panel]:

@@ -26,7 +26,7 @@ import filelock
 import jax
 from absl import logging
 
-from passk_jax.config import flatten
+from passk_jax.config import flatten, with_new_options
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_bytes, atomic_write_text
 
@@ -165,7 +165,8 @@ def _check_config(
     if not path.exists():
         return
     try:
-        before, now = flatten(json.loads(path.read_text())), flatten(config)
+        saved = with_new_options(json.loads(path.read_text()))
+        before, now = flatten(saved), flatten(config)
     except ValueError as error:
         raise InputError(
             f'{path} is not a config ({error}): choose another workdir'

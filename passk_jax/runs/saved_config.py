@@ -8,12 +8,11 @@ import dataclasses
 import json
 import pathlib
 import re
-import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from passk_jax import config as configs
-from passk_jax.config import ExperimentConfig, MeshConfig
+from passk_jax.config import ExperimentConfig, MeshConfig, checks
 from passk_jax.errors import InputError
 
 _AXES = tuple(field.name for field in dataclasses.fields(MeshConfig))
@@ -57,7 +56,7 @@ def _read(path: pathlib.Path) -> ExperimentConfig:
     """Reads the file, which this version of the program must have written."""
     which = 'git.json beside it says which version of passk_jax wrote it'
     try:
-        values = json.loads(path.read_text())
+        values = configs.with_new_options(json.loads(path.read_text()))
         differing = values and sorted(_differing_keys(ExperimentConfig, values))
         if not differing:
             return configs.from_json_dict(values)
@@ -73,8 +72,9 @@ def _differing_keys(section: type, values: Any, prefix: str = '') -> Iterator[st
     """Dotted keys that either the section or the file's values lack."""
     if not isinstance(values, Mapping):
         return
-    kinds = typing.get_type_hints(section)
-    yield from (prefix + name for name in kinds.keys() ^ values.keys())
+    kinds, others = checks.fields(section)
+    missing, unknown = kinds.keys() - values, values.keys() - kinds
+    yield from (prefix + name for name in missing | (set() if others else unknown))
     for name in kinds.keys() & values.keys():
         if dataclasses.is_dataclass(kinds[name]):
             yield from _differing_keys(kinds[name], values[name], f'{prefix}{name}.')

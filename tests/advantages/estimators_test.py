@@ -1,4 +1,5 @@
 import doctest
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -364,9 +365,17 @@ def test_adaptive_rounds_its_share_and_prefers_earlier_rows_among_equals(
     [
         (estimators.pass_at_1, {'rewards': 'float'}),
         (estimators.full_sampling, {'correct': 'bool', 'k': 2}),
-        (estimators.bootstrap_sampling, {'correct': 'bool', 'key': 'key', 'k': 2}),
+        (
+            estimators.bootstrap_sampling,
+            {'correct': 'bool', 'key': 'key', 'k': 2}
+            | {'num_groups': 0, 'aggregation': 'sum'},
+        ),
         (estimators.pass_at_k_real, {'rewards': 'float', 'k': 2}),
-        (estimators.adaptive, {'correct': 'bool', 'mean_entropy': 'entropy', 'k': 2}),
+        (
+            estimators.adaptive,
+            {'correct': 'bool', 'mean_entropy': 'entropy', 'k': 2}
+            | {'high_entropy_fraction': 0.5},
+        ),
     ],
 )
 def test_annotated_shapes_hold(function, inputs):
@@ -383,9 +392,16 @@ def test_annotated_shapes_hold(function, inputs):
 def test_the_curve_estimators_agree_with_their_curves():
     correct = every_count()
     num_correct = jnp.arange(NUM_ROLLOUTS + 1)
-    for name in ('pass_at_k', 'without_easy', 'piecewise', 'exceeding', 'combination'):
-        curve = getattr(curves, name)
-        positive, negative = curve(num_correct, num_rollouts=NUM_ROLLOUTS, k=4)
+    params = {
+        'pass_at_k': {},
+        'without_easy': {'easy_threshold': 0.6},
+        'piecewise': {'switch_threshold': 0.5},
+        'exceeding': {},
+        'combination': {},
+    }
+    for name, own in params.items():
+        curve = functools.partial(getattr(curves, name), k=4, **own)
+        positive, negative = curve(num_correct, num_rollouts=NUM_ROLLOUTS)
         want = np.where(correct, positive[:, None], negative[:, None])
         np.testing.assert_allclose(run(name, correct), want, rtol=1e-6, atol=1e-7)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from passk_jax import sharding
-from passk_jax.advantages import ESTIMATORS
+from passk_jax.advantages import ESTIMATORS, Estimator, tabulated_curve
 from passk_jax.report import panels as report_panels
 from passk_jax.report.run_data import Run
 
@@ -90,48 +90,35 @@ def test_pass_at_k_over_k_compares_the_first_evaluation_with_the_last():
     assert [series.dashed for series in only.series] == [False]
 
 
-@pytest.mark.parametrize('name', list(ESTIMATORS))
-def test_every_estimator_has_a_curve_or_a_note_that_says_why_not(name):
-    curve = report_panels.curve_in_use(_config(name))
-    assert len(curve['accuracy']) == 33
-    for column in ('positive', 'negative', 'eta'):
-        assert np.all(np.isfinite(curve[column]))
-        assert curve[column][0] == curve[column][-1] == 0
-    sampled = {'full_sampling', 'bootstrap_sampling', 'adaptive'}
-    assert bool(curve['note']) == (name in sampled)
+def test_the_curve_is_that_of_the_configured_estimator():
+    curve = report_panels.curve_in_use(_config('piecewise', switch_threshold=0.25))
+    want = tabulated_curve('piecewise', num_rollouts=32, k=4, switch_threshold=0.25)
+    assert curve == want
+    assert curve['name'] == 'piecewise (k=4, switch_threshold=0.25)'
 
 
-@pytest.mark.parametrize(
-    ('name', 'k', 'peak_at', 'peak'),
-    [('pass_at_1', 4, 16, 32.0), ('pass_at_k', 4, 8, 10.36), ('pass_at_k', 8, 4, 5.18)],
-)
-def test_the_sum_of_absolute_advantages_peaks_where_it_should(name, k, peak_at, peak):
-    curve = report_panels.curve_in_use(_config(name, k=k))
-    assert np.argmax(curve['eta']) == peak_at
-    assert max(curve['eta']) == pytest.approx(peak, abs=0.01)
+def test_a_parameter_that_an_old_run_did_not_have_has_its_default():
+    run = _config('piecewise')
+    del run.config['advantage']['switch_threshold']
+    curve = report_panels.curve_in_use(run)
+    assert curve['eta'] == report_panels.curve_in_use(_config('piecewise'))['eta']
 
 
 def test_the_curve_needs_no_other_process_of_a_mesh(monkeypatch):
     """Process 0 draws the report alone, under the mesh of all of them."""
-    estimators = report_panels.make_estimator, report_panels.sum_abs_advantage
     used = []
 
-    def noting(function):
-        def noted(*args, **kwargs):
-            result = function(*args, **kwargs)
-            used.append(result.devices())
-            return result
+    def watched(correct, key):
+        advantages = correct + 0.0 * jax.vmap(jax.random.uniform)(key)[:, None]
+        jax.debug.inspect_array_sharding(advantages, callback=used.append)
+        return advantages
 
-        return noted
-
-    def make_noting(*args, **kwargs):
-        return noting(estimators[0](*args, **kwargs))
-
-    monkeypatch.setattr(report_panels, 'make_estimator', make_noting)
-    monkeypatch.setattr(report_panels, 'sum_abs_advantage', noting(estimators[1]))
+    monkeypatch.setitem(ESTIMATORS, 'watched', Estimator(watched, ('correct', 'key')))
     with jax.set_mesh(sharding.make_mesh(data=2, fsdp=2, rollout=1, tensor=2)):
-        report_panels.curve_in_use(_config('pass_at_k'))
-    assert used == [{jax.local_devices()[0]}] * 2
+        curve = report_panels.curve_in_use(_config('watched'))
+    assert curve['positive'] == [0.0] + [1.0] * 32
+    assert used
+    assert all(each.device_set == {jax.local_devices()[0]} for each in used)
 
 
 def test_without_a_config_there_is_no_curve():

@@ -1,0 +1,140 @@
+"""What a row of ``ESTIMATORS`` declares: a function, its inputs and its parameters.
+
+Everything else follows from the row: the keys of ``config.advantage`` and their
+checks, the tables in README, and the curve in the report. The rows themselves are in
+``estimators.py``.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from passk_jax.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """A parameter of one estimator or of several, ``config.advantage.<name>``.
+
+    Attributes:
+        name: its keyword and its key in the config.
+        default: used where no value is given. Its type, int, float or str, is the
+            parameter's.
+        doc: one line: what it is, and the source of the default.
+        low, high: bounds of a number, inclusive; ``'N'`` is the number of rollouts.
+        choices: the values of a str.
+        required: whether ``make_estimator`` insists on a value; only a config then
+            uses the default.
+    """
+
+    name: str
+    default: int | float | str
+    doc: str
+    low: float = -math.inf
+    high: float | str = math.inf
+    choices: tuple[str, ...] = ()
+    required: bool = False
+
+    def allowed(self, high: str | None = None) -> str:
+        """Says in words which values are allowed; ``high`` replaces the upper bound."""
+        if isinstance(self.default, str):
+            return f'one of {self.choices}'
+        words = 'a whole number' if isinstance(self.default, int) else 'a number'
+        if self.high != math.inf:
+            return f'{words} in [{self.low:g}, {high or self.high}]'
+        return words if self.low == -math.inf else f'{words}, {self.low:g} or more'
+
+    def check(self, value: Any, *, num_rollouts: int, section: str = '') -> None:
+        """Checks a value.
+
+        Args:
+            value: of any type.
+            num_rollouts: N.
+            section: what precedes the name in the message, as in ``'advantage.'``.
+
+        Raises:
+            ValueError: another type, out of range, or not one of the choices.
+        """
+        most, shown = self.high, None
+        if most == 'N':
+            most, shown = num_rollouts, f'{num_rollouts=}'
+        if isinstance(self.default, str):
+            good = isinstance(value, str) and value in self.choices
+        else:
+            whole, real = (int, np.integer), (int, float, np.number)
+            kinds = whole if isinstance(self.default, int) else real
+            # A bool is an int to Python; k=True is a mistake, not a group of one.
+            good = isinstance(value, kinds) and not isinstance(value, bool)
+            good = good and self.low <= value <= most and math.isfinite(value)
+        if not good:
+            raise InputError(
+                f'{section}{self.name}={value!r} must be {self.allowed(shown)}'
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """An array that an estimator may read.
+
+    Attributes:
+        shape: in the letters of the glossary, such as ``'P N'``.
+        dtype: what it is converted to; a ``bool`` must be one already.
+        doc: one line, with the unit.
+        typical: the value of every response or problem in the report's curve, not 0;
+            0 for the inputs that the curve varies.
+    """
+
+    shape: str
+    dtype: Any
+    doc: str
+    typical: float = 0
+
+
+INPUTS: Mapping[str, Input] = {
+    'rewards': Input('P N', jnp.float32, 'what the policy is paid'),
+    'correct': Input('P N', bool, "the verifier's own channel"),
+    'key': Input('P', None, 'a random key for each problem, made from its id'),
+    'mean_entropy': Input(
+        'P', jnp.float32, "nats, mean over the tokens of a problem's responses", 1
+    ),
+    'lengths': Input(
+        'P N', jnp.int32, 'tokens of each response, its stop token included', 100
+    ),
+    'log_probs': Input(
+        'P N',
+        jnp.float32,
+        "nats, sum over a response's tokens, its stop token included, of "
+        '``Rollouts.sampler_log_probs``: of the distribution that they were drawn '
+        'from, with temperature, top-k and top-p',
+        -100,
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimator:
+    """A row of ``ESTIMATORS``.
+
+    Attributes:
+        compute: called with exactly the arrays of ``reads`` and a value for each of
+            ``parameters``, all by keyword. The first line of its docstring says in
+            README what the estimator is.
+        reads: names of :data:`INPUTS`. A ``key`` arrives as one for each problem.
+        parameters: its parameters; ``compute`` has no defaults of its own.
+        note: what a reader of its curve in the report should know.
+    """
+
+    compute: Callable[..., Float[Array, 'P N']]
+    reads: tuple[str, ...]
+    parameters: tuple[Parameter, ...] = ()
+    note: str = ''
+
+    @property
+    def summary(self) -> str:
+        """The first line of the function's docstring."""
+        return (self.compute.__doc__ or '').partition('\n')[0]

@@ -1,0 +1,152 @@
+"""Estimators by name: made, with their parameters and arrays checked.
+
+:func:`make_estimator` is what programs call, :func:`estimator_of_config` what a run
+calls. What is checked comes from the rows of ``ESTIMATORS`` alone.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from passk_jax.advantages import curves
+from passk_jax.advantages.declarations import INPUTS, Estimator, Parameter
+from passk_jax.advantages.estimators import ESTIMATORS
+from passk_jax.config import checks
+from passk_jax.errors import InputError
+
+# (rewards [P, N], correct [P, N], **other arrays of INPUTS) -> [P, N]
+AdvantageFn = Callable[..., Float[Array, 'P N']]
+
+
+def all_parameters() -> tuple[Parameter, ...]:
+    """Every parameter of the table, once: the keys of ``config.advantage``."""
+    rows = ESTIMATORS.values()
+    return tuple({p.name: p for row in rows for p in row.parameters}.values())
+
+
+def estimator_parameters(name: str) -> tuple[str, ...]:
+    """The parameters ``make_estimator(name, ...)`` takes besides ``num_rollouts``.
+
+    Raises:
+        ValueError: there is no estimator of that name.
+    """
+    if name not in ESTIMATORS:
+        raise InputError(f'unknown estimator {name!r}; choose from {list(ESTIMATORS)}')
+    return tuple(parameter.name for parameter in ESTIMATORS[name].parameters)
+
+
+def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageFn:
+    """Makes the function that turns a batch's rewards into advantages.
+
+    Args:
+        name: a name of :data:`ESTIMATORS`.
+        num_rollouts: N.
+        **params: values for ``estimator_parameters(name)``; ``k`` must be given, the
+            others have defaults.
+
+    Returns:
+        ``fn(rewards, correct, **others) -> advantages``, with ``rewards`` ``[P, N]``
+        real, ``correct`` ``[P, N]`` bool and the advantages ``[P, N]`` float32; pure,
+        to be jitted by the caller. ``others`` are the other arrays of ``INPUTS``, of
+        which it needs those in the row's ``reads``. In place of a ``key`` for each
+        problem one key will do, which is folded with the row. It raises ValueError if
+        an array is missing or has another shape, and if ``correct`` is not boolean.
+
+    Raises:
+        ValueError: an unknown name; a parameter that is unknown, missing or bad.
+
+    >>> estimate = make_estimator('pass_at_k', num_rollouts=4, k=2)
+    >>> correct = jnp.array([[True, False, False, False]])
+    >>> estimate(correct.astype(jnp.float32), correct)[0, 0].item()
+    1.0
+    """
+    known = estimator_parameters(name)
+    if unknown := sorted(set(params) - set(known)):
+        raise InputError(f'{name} has no parameter {unknown}; it has {list(known)}')
+    curves.check_group_size(num_rollouts=num_rollouts, k=1)
+    estimator, values = ESTIMATORS[name], {}
+    for parameter in estimator.parameters:
+        if parameter.required and parameter.name not in params:
+            raise InputError(f'{name} needs the parameter {parameter.name}')
+        value = params.get(parameter.name, parameter.default)
+        parameter.check(value, num_rollouts=num_rollouts)
+        values[parameter.name] = value
+
+    def estimate(
+        rewards: Float[Array, 'P N'], correct: Bool[Array, 'P N'], **others: Any
+    ) -> Float[Array, 'P N']:
+        given = {'rewards': rewards, 'correct': correct, **others}
+        arrays = _checked_inputs(given, estimator, name=name, num_rollouts=num_rollouts)
+        return estimator.compute(**arrays, **values)
+
+    return estimate
+
+
+def estimator_of_config(
+    name: str, parameters: Mapping[str, Any], *, num_rollouts: int
+) -> AdvantageFn:
+    """:func:`make_estimator` of a configuration, which has all estimators' parameters.
+
+    Args:
+        name: ``advantage.name``.
+        parameters: the other keys of ``advantage``. All of them are checked, those
+            that the estimator does not read included.
+        num_rollouts: N.
+
+    Raises:
+        ValueError: an unknown name, or a key that is unknown, missing or bad; the
+            message has the dotted key.
+    """
+    own = estimator_parameters(name)
+    declared = {parameter.name: parameter for parameter in all_parameters()}
+    keys = {each: f'advantage.{each}' for each in [*declared, *parameters]}
+    if unknown := [keys[each] for each in parameters if each not in declared]:
+        known = [keys[each] for each in declared]
+        raise InputError('; '.join(checks.unknown_key(key, known) for key in unknown))
+    if missing := [keys[each] for each in own if each not in parameters]:
+        raise InputError(f'missing keys {missing}, which {name} reads')
+    for each, value in parameters.items():
+        declared[each].check(value, num_rollouts=num_rollouts, section='advantage.')
+    values = {each: parameters[each] for each in own}
+    return make_estimator(name, num_rollouts=num_rollouts, **values)
+
+
+def _checked_inputs(
+    given: Mapping[str, Any], estimator: Estimator, *, name: str, num_rollouts: int
+) -> dict[str, jax.Array]:
+    """The arrays that an estimator reads, converted.
+
+    All of them are checked, and ``rewards`` and ``correct`` for every estimator.
+    """
+    if unknown := sorted(given.keys() - INPUTS):
+        raise InputError(f'{unknown} are not inputs; choose from {list(INPUTS)}')
+    arrays = {}
+    for each in dict.fromkeys(('rewards', 'correct', *estimator.reads)):
+        declared = INPUTS[each]
+        if given.get(each) is None:
+            raise InputError(f'{name} needs {each}=, {declared.doc}')
+        sizes = {'P': len(given['rewards']), 'N': num_rollouts}
+        shape = tuple(sizes[letter] for letter in declared.shape.split())
+        array = jnp.asarray(given[each])
+        if each == 'key':
+            array = _one_for_each_problem(array, sizes['P'])
+        if array.shape != shape:
+            letters = declared.shape.replace(' ', ', ')
+            raise InputError(f'{each}.shape={array.shape} must be {shape}, [{letters}]')
+        if declared.dtype is bool and array.dtype != bool:
+            raise InputError(f'{each}.dtype={array.dtype} must be bool: {declared.doc}')
+        arrays[each] = array.astype(declared.dtype) if declared.dtype else array
+    return {each: arrays[each] for each in estimator.reads}
+
+
+def _one_for_each_problem(key: jax.Array, num_problems: int) -> jax.Array:
+    """Wraps raw key data; folds one key for all with each problem's row."""
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        key = jax.random.wrap_key_data(key)
+    if key.ndim == 0:
+        rows = jnp.arange(num_problems)
+        key = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, rows)
+    return key

@@ -1,0 +1,194 @@
+"""What make_estimator and the functions it makes accept, and how they refuse."""
+
+import doctest
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from passk_jax.advantages import (
+    ESTIMATORS,
+    INPUTS,
+    Estimator,
+    all_parameters,
+    estimator_of_config,
+    estimator_parameters,
+    make,
+    make_estimator,
+)
+
+NUM_ROLLOUTS = 8
+
+
+def estimator_of(name: str):
+    group = {} if name == 'pass_at_1' else {'k': 2}
+    return make_estimator(name, num_rollouts=NUM_ROLLOUTS, **group)
+
+
+def test_an_unknown_name_is_an_error_that_lists_the_choices():
+    for call in (
+        lambda: make_estimator('passk', num_rollouts=4),
+        lambda: estimator_parameters('passk'),
+    ):
+        with pytest.raises(ValueError, match=r"'passk'.*pass_at_k_real"):
+            call()
+
+
+def test_an_unknown_parameter_is_an_error_that_lists_the_known_ones():
+    with pytest.raises(ValueError, match=r"\['groups'\].*num_groups"):
+        make_estimator('bootstrap_sampling', num_rollouts=4, k=2, groups=3)
+    with pytest.raises(ValueError, match='pass_at_1 has no parameter'):
+        make_estimator('pass_at_1', num_rollouts=4, k=2)
+
+
+@pytest.mark.parametrize('name', [n for n in ESTIMATORS if n != 'pass_at_1'])
+def test_the_group_size_must_be_given_and_be_one(name):
+    with pytest.raises(ValueError, match='needs the parameter k'):
+        make_estimator(name, num_rollouts=4)
+    for k in (0, -1, 5, 2.0, True, '2', None):
+        with pytest.raises(ValueError, match='k='):
+            make_estimator(name, num_rollouts=4, k=k)
+
+
+@pytest.mark.parametrize('num_rollouts', [0, -1, 2.0, True, None])
+@pytest.mark.parametrize('name', ['pass_at_1', 'pass_at_k'])
+def test_the_number_of_rollouts_must_be_a_positive_whole_number(name, num_rollouts):
+    group = {} if name == 'pass_at_1' else {'k': 1}
+    with pytest.raises(ValueError, match='num_rollouts='):
+        make_estimator(name, num_rollouts=num_rollouts, **group)
+
+
+@pytest.mark.parametrize(
+    ('name', 'parameter', 'values'),
+    [
+        ('bootstrap_sampling', 'num_groups', (-1, 2.0, True, '3', None)),
+        ('bootstrap_sampling', 'aggregation', ('median', '', None, 3)),
+        ('without_easy', 'easy_threshold', (-0.1, 1.1, float('nan'), '0.5', True)),
+        ('piecewise', 'switch_threshold', (-0.1, 1.1, float('nan'), None)),
+        ('adaptive', 'high_entropy_fraction', (-0.1, 1.1, float('nan'), [0.5])),
+    ],
+)
+def test_a_bad_parameter_is_an_error_that_names_it(name, parameter, values):
+    for value in values:
+        with pytest.raises(ValueError, match=parameter):
+            make_estimator(name, num_rollouts=8, k=2, **{parameter: value})
+
+
+@pytest.mark.parametrize('name', ESTIMATORS)
+def test_arrays_of_the_wrong_shape_or_type_are_errors(name):
+    estimate = estimator_of(name)
+    inputs = {'key': jax.random.key(0), 'mean_entropy': jnp.zeros(2)}
+    good = np.zeros((2, NUM_ROLLOUTS), bool)
+    cases = [
+        (np.zeros(NUM_ROLLOUTS), good, 'rewards.shape'),
+        (np.zeros((2, NUM_ROLLOUTS + 1)), good, 'rewards.shape'),
+        (np.zeros((2, NUM_ROLLOUTS)), good[:1], 'correct.shape'),
+        (np.zeros((2, NUM_ROLLOUTS)), good.astype(np.float32), 'must be bool'),
+    ]
+    for rewards, correct, message in cases:
+        with pytest.raises(ValueError, match=message):
+            estimate(rewards, correct, **inputs)
+
+
+def test_what_an_estimator_needs_must_be_given():
+    correct = np.zeros((2, NUM_ROLLOUTS), bool)
+    rewards = correct.astype(np.float32)
+    with pytest.raises(ValueError, match='bootstrap_sampling needs key'):
+        estimator_of('bootstrap_sampling')(rewards, correct)
+    with pytest.raises(ValueError, match='adaptive needs mean_entropy'):
+        estimator_of('adaptive')(rewards, correct)
+    with pytest.raises(ValueError, match=r'mean_entropy\.shape=\(3,\) must be \(2,\)'):
+        estimator_of('adaptive')(rewards, correct, mean_entropy=jnp.zeros(3))
+    keys = jax.random.split(jax.random.key(0), 3)
+    with pytest.raises(ValueError, match=r'key\.shape'):
+        estimator_of('bootstrap_sampling')(rewards, correct, key=keys)
+
+
+def test_every_input_reaches_an_estimator_in_its_shape_and_dtype(monkeypatch):
+    got = {}
+
+    def everything(**inputs):
+        got.update(inputs)
+        return inputs['rewards']
+
+    monkeypatch.setitem(ESTIMATORS, 'everything', Estimator(everything, tuple(INPUTS)))
+    shape = (3, NUM_ROLLOUTS)
+    given = {
+        'rewards': np.arange(24).reshape(shape),
+        'correct': np.arange(24).reshape(shape) % 2 == 0,
+        'key': jax.random.key(0),
+        'mean_entropy': np.arange(3),
+        'lengths': np.full(shape, 7),
+        'log_probs': np.full(shape, -3),
+    }
+    estimate = make_estimator('everything', num_rollouts=NUM_ROLLOUTS)
+    estimate(**given)
+    assert list(got) == list(INPUTS)
+    for name in got.keys() - {'key'}:
+        np.testing.assert_array_equal(got[name], given[name])
+        assert got[name].dtype == jnp.dtype(INPUTS[name].dtype)
+    assert got['key'].shape == (3,)
+    for name in ('lengths', 'log_probs'):
+        with pytest.raises(ValueError, match=rf'{name}\.shape=\(3,\) must be \(3, 8\)'):
+            estimate(**given | {name: np.ones(3)})
+        with pytest.raises(ValueError, match=f'everything needs {name}='):
+            estimate(**given | {name: None})
+    with pytest.raises(ValueError, match=r"\['length'\] are not inputs; .*'lengths'"):
+        estimate(**given, length=given['lengths'])
+
+
+def of_config(name='pass_at_k', **changes):
+    values = {p.name: p.default for p in all_parameters()} | changes
+    return estimator_of_config(name, values, num_rollouts=NUM_ROLLOUTS)
+
+
+@pytest.mark.parametrize('name', ESTIMATORS)
+def test_the_defaults_make_every_estimator(name):
+    correct = np.arange(NUM_ROLLOUTS)[None] < 3
+    inputs = {'key': jax.random.key(0), 'mean_entropy': jnp.ones(1)}
+    group = {} if name == 'pass_at_1' else {'k': 4}
+    want = make_estimator(name, num_rollouts=NUM_ROLLOUTS, **group)
+    np.testing.assert_array_equal(
+        of_config(name)(correct * 1.0, correct, **inputs),
+        want(correct * 1.0, correct, **inputs),
+    )
+
+
+def test_a_configured_value_reaches_its_estimator():
+    correct = np.arange(NUM_ROLLOUTS)[None] < 3
+    assert np.any(of_config('without_easy')(correct * 1.0, correct))
+    cut = of_config('without_easy', easy_threshold=0.3)
+    assert not np.any(cut(correct * 1.0, correct))
+
+
+@pytest.mark.parametrize('name', ['pass_at_1', 'bootstrap_sampling'])
+@pytest.mark.parametrize(
+    ('changes', 'message'),
+    [
+        ({'k': 0}, r'^advantage\.k=0 must be a whole number in \[1, num_rollouts=8\]'),
+        ({'k': 9}, r'^advantage\.k=9 must be a whole number in \[1, num_rollouts=8\]'),
+        ({'aggregation': 'token'}, r"^advantage\.aggregation='token' must be one of"),
+        ({'easy_threshold': 1.5}, r'^advantage\.easy_threshold=1\.5 must be a number'),
+        (
+            {'num_group': 3},
+            r'^unknown key advantage\.num_group; .* advantage\.num_groups',
+        ),
+    ],
+)
+def test_a_bad_key_of_a_config_is_named_whoever_reads_it(name, changes, message):
+    with pytest.raises(ValueError, match=message):
+        of_config(name, **changes)
+
+
+def test_only_the_keys_that_an_estimator_reads_must_be_there():
+    estimator_of_config('pass_at_1', {}, num_rollouts=4)
+    message = r"missing keys \['advantage.switch_threshold'\], which piecewise reads"
+    with pytest.raises(ValueError, match=message):
+        estimator_of_config('piecewise', {'k': 2}, num_rollouts=4)
+
+
+def test_the_example_in_the_docstring_holds():
+    result = doctest.testmod(make)
+    assert result.attempted > 0
+    assert result.failed == 0
