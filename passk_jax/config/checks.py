@@ -1,8 +1,8 @@
 """What :mod:`passk_jax.config` accepts: names and types first, then values.
 
 1. :func:`build` makes nested dataclasses of nested mappings, exactly: no key too many
-   or too few, no value of another type.
-2. :func:`check` looks at the values, each alone and then together, by dotted key.
+   or too few, no value of another type or outside its field's range (ranges.py).
+2. :func:`check` looks at values that must go together, by dotted key.
 
 Every failure is a ``ValueError`` that names the dotted key, the value and the choices.
 Names of estimators, tasks and model families, and the ranges of an estimator's
@@ -18,83 +18,8 @@ import typing
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from passk_jax.config.sampling_options import check_fields
+from passk_jax.config.ranges import check_fields
 from passk_jax.errors import InputError
-
-_DTYPES = ('float32', 'bfloat16')
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    'model.param_dtype': _DTYPES,
-    'model.compute_dtype': _DTYPES,
-    'model.remat': ('none', 'full', 'attention'),
-    'model.attention': ('auto', 'plain', 'splash', 'cudnn'),
-    'init.kind': ('warm_start', 'hf', 'checkpoint', 'scratch'),
-    'data.overlong': ('drop', 'error'),
-    'loss.aggregation': ('token', 'sequence'),
-    'loss.kl_estimator': ('k1', 'k2', 'k3'),
-}
-
-_NOT_EMPTY = ('name', 'model.tokenizer', 'task.name', 'advantage.name')
-
-_POSITIVE = (
-    'model.head_chunk_tokens',
-    'init.warm_start.steps',
-    'init.warm_start.batch_size',
-    'init.warm_start.optimizer.learning_rate',
-    'init.warm_start.optimizer.eps',
-    'data.max_prompt_tokens',
-    'sampling.num_rollouts',
-    'sampling.max_response_tokens',
-    'sampling.temperature',
-    'advantage.k',
-    'loss.clip_low',
-    'loss.clip_high',
-    'optimizer.learning_rate',
-    'optimizer.eps',
-    'train.steps',
-    'train.num_prompts',
-    'train.mini_batch_prompts',
-    'train.micro_batch_prompts',
-    'eval.num_responses',
-    'eval.batch_size',
-    'eval.bootstrap_samples',
-    'checkpoint.every',
-    'checkpoint.keep',
-)
-
-_NOT_NEGATIVE = (
-    'seed',
-    'init.warm_start.num_problems',
-    'sampling.max_cache_bytes',
-    'loss.entropy_coef',
-    'loss.kl_coef',
-    'loss.sampler_weight_cap',
-    'train.pack_sizes',
-    'train.dynamic_sampling_rounds',
-    'init.warm_start.optimizer.warmup_updates',
-    'init.warm_start.optimizer.b1',
-    'init.warm_start.optimizer.b2',
-    'init.warm_start.optimizer.weight_decay',
-    'init.warm_start.optimizer.max_grad_norm',
-    'optimizer.warmup_updates',
-    'optimizer.b1',
-    'optimizer.b2',
-    'optimizer.weight_decay',
-    'optimizer.max_grad_norm',
-    'eval.every',
-    'eval.num_problems',
-    'log.rollouts_every',
-)
-
-_FRACTIONS = ('reward.flip_wrong',)
-
-_AT_MOST_1 = ('loss.clip_low',)
-
-_BELOW_1 = (
-    'init.warm_start.optimizer.b1',
-    'init.warm_start.optimizer.b2',
-    'optimizer.b1',
-    'optimizer.b2',
-)
 
 _ARCH_SIZES = (
     'num_layers',
@@ -119,7 +44,7 @@ def build(cls: type, values: Any, path: str = '') -> Any:
         path: where the mapping lies in the whole, for messages.
 
     Raises:
-        ValueError: an unknown or missing key, or a value of another type.
+        ValueError: an unknown or missing key, or a value of another type or range.
     """
     return _section(cls, values, path, list(_paths(cls, f'{path}.' if path else '')))
 
@@ -166,15 +91,14 @@ def unknown_key(key: str, known: Collection[str]) -> str:
 
 
 def check(values: Mapping[str, Any]) -> None:
-    """Checks the values of a whole configuration.
+    """Checks that the values of a whole configuration go together.
 
     Args:
         values: every value of an ``ExperimentConfig`` by dotted key.
 
     Raises:
-        ValueError: a value out of its range, or two that do not go together.
+        ValueError: two values that do not go together.
     """
-    _check_ranges(values)
     _check_batches(values)
     _check_model(values)
     _check_init(values)
@@ -187,32 +111,11 @@ def check(values: Mapping[str, Any]) -> None:
         )
 
 
-def _check_ranges(values: Mapping[str, Any]) -> None:
-    ranges = (
-        (_NOT_EMPTY, lambda x: x != '', 'not be empty'),
-        (_POSITIVE, lambda x: x > 0, 'be positive'),
-        (_NOT_NEGATIVE, lambda x: x >= 0, 'not be negative'),
-        (_FRACTIONS, lambda x: 0 <= x <= 1, 'lie in [0, 1]'),
-        (_AT_MOST_1, lambda x: x <= 1, 'be at most 1'),
-        (_BELOW_1, lambda x: x < 1, 'be below 1'),
-    )
-    for paths, holds, words in ranges:
-        for path in paths:
-            if not holds(values[path]):
-                raise InputError(f'{path}={values[path]!r} must {words}')
-    for path, choices in CHOICES.items():
-        if values[path] not in choices:
-            raise InputError(f'{path}={values[path]!r} must be one of {choices}')
-    if 0 < values['loss.sampler_weight_cap'] < 1:
-        raise InputError(
-            f'loss.sampler_weight_cap={values["loss.sampler_weight_cap"]} must be 0 '
-            f'(no weights) or at least 1: below, it would shrink weights that are right'
-        )
-    if values['seed'] >= 2**32:
-        raise InputError(f'seed={values["seed"]} must be below 2**32')
-
-
 def _check_batches(values: Mapping[str, Any]) -> None:
+    if not values['sampling.temperature']:
+        raise InputError(
+            'sampling.temperature=0.0 must be positive: greedy rollouts are all equal'
+        )
     num_rollouts = values['sampling.num_rollouts']
     rounds = values['train.dynamic_sampling_rounds']
     if rounds and num_rollouts == 1:

@@ -16,7 +16,18 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from passk_jax.config import checks
+from passk_jax.config.ranges import (
+    decay,
+    fraction,
+    not_empty,
+    not_negative,
+    one_of,
+    positive,
+    ranged,
+)
 from passk_jax.config.sampling_options import SamplingOptions, sampling_options
+
+DTYPES = ('float32', 'bfloat16')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,13 +69,13 @@ class ModelConfig:
 
     family: str
     source: str
-    tokenizer: str
+    tokenizer: str = not_empty()
     arch: ArchConfig
-    param_dtype: str
-    compute_dtype: str
-    remat: str
-    attention: str
-    head_chunk_tokens: int
+    param_dtype: str = one_of(*DTYPES)
+    compute_dtype: str = one_of(*DTYPES)
+    remat: str = one_of('none', 'full', 'attention')
+    attention: str = one_of('auto', 'plain', 'splash', 'cudnn')
+    head_chunk_tokens: int = positive()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,13 +99,13 @@ class MeshConfig:
 class OptimizerConfig:
     """AdamW with a linear warm-up to a constant rate; ``max_grad_norm=0``: no clip."""
 
-    learning_rate: float
-    warmup_updates: int
-    b1: float
-    b2: float
-    eps: float
-    weight_decay: float
-    max_grad_norm: float
+    learning_rate: float = positive()
+    warmup_updates: int = not_negative()
+    b1: float = decay()
+    b2: float = decay()
+    eps: float = positive()
+    weight_decay: float = not_negative()
+    max_grad_norm: float = not_negative()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,9 +120,9 @@ class WarmStartConfig:
         optimizer: of this stage alone.
     """
 
-    steps: int
-    batch_size: int
-    num_problems: int
+    steps: int = positive()
+    batch_size: int = positive()
+    num_problems: int = not_negative()
     demonstrations: str
     optimizer: OptimizerConfig
 
@@ -127,7 +138,7 @@ class InitConfig:
         warm_start: used when ``kind == 'warm_start'``.
     """
 
-    kind: str
+    kind: str = one_of('warm_start', 'hf', 'checkpoint', 'scratch')
     checkpoint: str
     warm_start: WarmStartConfig
 
@@ -136,7 +147,7 @@ class InitConfig:
 class TaskConfig:
     """The task by name; its own parameters are checked by the task itself."""
 
-    name: str
+    name: str = not_empty()
     params: Mapping[str, Any]
 
 
@@ -151,8 +162,8 @@ class DataConfig:
     """
 
     dir: str
-    max_prompt_tokens: int
-    overlong: str
+    max_prompt_tokens: int = positive()
+    overlong: str = one_of('drop', 'error')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,9 +178,9 @@ class SamplingConfig(SamplingOptions):
             changes no token. 0: no limit.
     """
 
-    num_rollouts: int
-    max_response_tokens: int
-    max_cache_bytes: int
+    num_rollouts: int = positive()
+    max_response_tokens: int = positive()
+    max_cache_bytes: int = not_negative()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,8 +194,8 @@ class AdvantageConfig:
             of ``ESTIMATORS`` declare them.
     """
 
-    name: str
-    k: int
+    name: str = not_empty()
+    k: int = positive()
     parameters: Mapping[str, Any] = dataclasses.field(metadata={'other_keys': True})
 
 
@@ -192,7 +203,7 @@ class AdvantageConfig:
 class RewardConfig:
     """Reward transforms; ``flip_wrong`` is the paper's Noise Rewards fraction."""
 
-    flip_wrong: float
+    flip_wrong: float = fraction()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,14 +224,18 @@ class LossConfig:
             arithmetic and, with top-p or top-k, by the mass that these keep.
     """
 
-    clip_low: float
-    clip_high: float
-    aggregation: str
-    entropy_coef: float
-    kl_coef: float
-    kl_estimator: str
+    clip_low: float = ranged('lie in (0, 1]', lambda x: 0 < x <= 1)
+    clip_high: float = positive()
+    aggregation: str = one_of('token', 'sequence')
+    entropy_coef: float = not_negative()
+    kl_coef: float = not_negative()
+    kl_estimator: str = one_of('k1', 'k2', 'k3')
     mask_truncated: bool
-    sampler_weight_cap: float
+    sampler_weight_cap: float = ranged(
+        # Below 1 it would shrink weights that are right.
+        'be 0 (no weights) or at least 1',
+        lambda x: x == 0 or x >= 1,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -240,12 +255,12 @@ class TrainConfig:
             those without a signal; 0: every problem stays.
     """
 
-    steps: int
-    num_prompts: int
-    mini_batch_prompts: int
-    micro_batch_prompts: int
-    pack_sizes: int
-    dynamic_sampling_rounds: int
+    steps: int = positive()
+    num_prompts: int = positive()
+    mini_batch_prompts: int = positive()
+    micro_batch_prompts: int = positive()
+    pack_sizes: int = not_negative()
+    dynamic_sampling_rounds: int = not_negative()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -262,21 +277,21 @@ class EvalConfig(SamplingOptions):
         bootstrap_samples: resamples of the problems behind each interval.
     """
 
-    every: int
+    every: int = not_negative()
     split: str
     final_split: str
-    num_problems: int
-    num_responses: int
-    batch_size: int
-    bootstrap_samples: int
+    num_problems: int = not_negative()
+    num_responses: int = positive()
+    batch_size: int = positive()
+    bootstrap_samples: int = positive()
 
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointConfig:
     """``every`` steps a checkpoint, of which the newest ``keep`` stay."""
 
-    every: int
-    keep: int
+    every: int = positive()
+    keep: int = positive()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -289,7 +304,7 @@ class LogConfig:
         wandb_project: Weights & Biases project; ``''``: none.
     """
 
-    rollouts_every: int
+    rollouts_every: int = not_negative()
     tensorboard: bool
     wandb_project: str
 
@@ -298,8 +313,8 @@ class LogConfig:
 class ExperimentConfig:
     """A whole experiment; see the sections."""
 
-    name: str
-    seed: int
+    name: str = not_empty()
+    seed: int = ranged('lie in [0, 2**32)', lambda x: 0 <= x < 2**32)
     model: ModelConfig
     mesh: MeshConfig
     init: InitConfig

@@ -1,15 +1,9 @@
 """The options of the sampler, declared once for every section and module with them."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
-from passk_jax.errors import InputError
-
-
-def _option(off: Any, must: str, holds: Callable[[Any], bool]) -> Any:
-    """A field, its value without effect, and what its values ``must`` be."""
-    return dataclasses.field(metadata={'off': off, 'must': must, 'holds': holds})
+from passk_jax.config.ranges import fraction, not_negative, ranged
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,15 +24,15 @@ class SamplingOptions:
             probable one; 0 keeps all.
     """
 
-    # Beyond these bounds float32 has no T or no 1 / T.
-    temperature: float = _option(
-        1.0,
+    temperature: float = ranged(
         'be 0 (greedy) or lie in [1e-30, 1e30]',
+        # Beyond these bounds float32 has no T or no 1 / T.
         lambda x: x == 0 or 1e-30 <= x <= 1e30,
+        off=1.0,
     )
-    top_p: float = _option(1.0, 'lie in (0, 1], where 1 is off', lambda x: 0 < x <= 1)
-    top_k: int = _option(0, 'not be negative; 0 is off', lambda x: x >= 0)
-    min_p: float = _option(0.0, 'lie in [0, 1], where 0 is off', lambda x: 0 <= x <= 1)
+    top_p: float = ranged('lie in (0, 1]', lambda x: 0 < x <= 1, off=1.0)
+    top_k: int = not_negative(off=0)
+    min_p: float = fraction(off=0.0)
 
     @property
     def options(self) -> 'SamplingOptions':
@@ -65,21 +59,3 @@ def sampling_options(**changes: Any) -> SamplingOptions:
     """
     off = {f.name: f.metadata['off'] for f in dataclasses.fields(SamplingOptions)}
     return SamplingOptions(**off | changes)
-
-
-def check_fields(section: Any, path: str = '') -> None:
-    """Checks the values of a dataclass whose fields say what holds of them.
-
-    Args:
-        section: the dataclass.
-        path: where it lies in the whole configuration, for messages.
-
-    Raises:
-        ValueError: a value for which its field's ``holds`` is false.
-    """
-    for field in dataclasses.fields(section):
-        value = getattr(section, field.name)
-        holds = field.metadata.get('holds')
-        if holds and not holds(value):
-            name = f'{path}.{field.name}' if path else field.name
-            raise InputError(f'{name}={value!r} must {field.metadata["must"]}')

@@ -12,7 +12,7 @@ from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from passk_jax.config import SamplingOptions
-from passk_jax.config.sampling_options import check_fields
+from passk_jax.config.ranges import check_fields
 
 # A row is summed in pieces of so many tokens; see draw(). Published vocabularies are
 # multiples of it: no row is copied to be padded, which takes ten times as long.

@@ -9,7 +9,6 @@ import pytest
 from configs import maze, maze_tiny
 from passk_jax import config as config_lib
 from passk_jax.config import checks
-from passk_jax.config.sampling_options import SamplingOptions
 
 
 def check(overrides: dict[str, Any], experiment: Any = maze_tiny) -> Any:
@@ -35,7 +34,6 @@ def leaf_paths(cls: type, prefix: str = '') -> list[tuple[str, type]]:
 
 
 LEAVES = leaf_paths(config_lib.ExperimentConfig)
-OPTIONS = [field.name for field in dataclasses.fields(SamplingOptions)]
 SCALARS = [(path, kind) for path, kind in LEAVES if kind in (bool, int, float, str)]
 
 
@@ -164,8 +162,8 @@ def test_a_list_is_refused_in_a_config_file():
         ({'model.remat': 'some'}, "model.remat='some' must be one of .*'attention'"),
         ({'model.attention': 'flash'}, "'flash' must be one of .*'splash'"),
         ({'mesh.rollout': 0}, "'rollout': 0.* must be positive"),
-        ({'seed': -1}, 'seed=-1 must not be negative'),
-        ({'seed': 2**32}, 'seed=4294967296 must be below'),
+        ({'seed': -1}, 'seed=-1 must lie in'),
+        ({'seed': 2**32}, 'seed=4294967296 must lie in'),
         ({'train.steps': 0}, 'train.steps=0 must be positive'),
         ({'sampling.temperature': 0.0}, 'sampling.temperature=0.0 must be positive'),
         ({'sampling.top_p': 0.0}, 'sampling.top_p=0.0 must lie in'),
@@ -178,8 +176,8 @@ def test_a_list_is_refused_in_a_config_file():
         ({'eval.num_problems': -1}, 'eval.num_problems=-1 must not be negative'),
         ({'eval.batch_size': 0}, 'eval.batch_size=0 must be positive'),
         ({'optimizer.learning_rate': 0.0}, 'optimizer.learning_rate=0.0 must be pos'),
-        ({'optimizer.b2': 1.0}, 'optimizer.b2=1.0 must be below 1'),
-        ({'loss.clip_low': 1.5}, 'loss.clip_low=1.5 must be at most 1'),
+        ({'optimizer.b2': 1.0}, 'optimizer.b2=1.0 must lie in'),
+        ({'loss.clip_low': 1.5}, 'loss.clip_low=1.5 must lie in'),
         ({'loss.clip_high': 0.0}, 'loss.clip_high=0.0 must be positive'),
         ({'loss.kl_coef': -1.0}, 'loss.kl_coef=-1.0 must not be negative'),
         (
@@ -265,23 +263,6 @@ def test_a_source_forbids_a_stated_size():
     check({}, maze)
     with pytest.raises(ValueError, match=r"states {'tie_embeddings': True}"):
         check({'model.arch.tie_embeddings': True}, maze)
-
-
-def test_every_number_has_a_range():
-    """A new field without a range fails here; these sections have checks elsewhere."""
-    elsewhere = ('mesh.', 'model.arch.', 'advantage.')
-    ranged = {
-        *checks._POSITIVE,
-        *checks._NOT_NEGATIVE,
-        *checks._FRACTIONS,
-        *(f'{section}.{name}' for section in ('sampling', 'eval') for name in OPTIONS),
-    }
-    numbers = {
-        path
-        for path, kind in SCALARS
-        if kind in (int, float) and not path.startswith(elsewhere)
-    }
-    assert numbers == ranged
 
 
 def test_flatten_joins_keys_with_dots():

@@ -1,0 +1,46 @@
+"""Every number of the configuration has a range, and a value outside names its key."""
+
+import dataclasses
+
+import pytest
+
+from passk_jax import config as config_lib
+from passk_jax.config.ranges import check_fields
+from passk_jax.config.sampling_options import sampling_options
+
+OPTIONS = sampling_options(temperature=0.5, top_p=0.9, top_k=7)
+
+
+def test_every_number_has_a_range():
+    """A new field without one fails here; mesh and arch have checks of their own."""
+    sections = (
+        value
+        for value in vars(config_lib).values()
+        if dataclasses.is_dataclass(value)
+        and value not in (config_lib.MeshConfig, config_lib.ArchConfig)
+    )
+    missing = [
+        f'{section.__name__}.{field.name}'
+        for section in sections
+        for field in dataclasses.fields(section)
+        if field.type in (int, float) and 'holds' not in field.metadata
+    ]
+    assert not missing
+
+
+@pytest.mark.parametrize(
+    ('name', 'value', 'words'),
+    [
+        ('temperature', -0.1, r'be 0 \(greedy\)'),
+        ('temperature', float('nan'), r'be 0 \(greedy\)'),
+        ('top_p', 1.1, r'lie in \(0, 1\]'),
+        ('top_k', -1, 'not be negative'),
+        ('min_p', 1.5, r'lie in \[0, 1\]'),
+    ],
+)
+def test_a_value_out_of_range_names_where_it_stands(name, value, words):
+    bad = dataclasses.replace(OPTIONS, **{name: value})
+    with pytest.raises(ValueError, match=rf'^eval\.{name}={value} must {words}'):
+        check_fields(bad, 'eval')
+    with pytest.raises(ValueError, match=rf'^{name}={value} must'):
+        check_fields(bad)
