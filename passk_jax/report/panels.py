@@ -180,10 +180,8 @@ def curve_in_use(run: Run) -> dict[str, Any] | None:
     Returns:
         What ``advantages.tabulated_curve`` returns; ``None`` without a config.
     """
-    section, num_rollouts = (
-        run.option('advantage', {}),
-        run.option('sampling.num_rollouts'),
-    )
+    num_rollouts = run.option('sampling.num_rollouts')
+    section = run.option('advantage', {})
     name = section.get('name')
     if name not in ESTIMATORS or not num_rollouts:
         return None
