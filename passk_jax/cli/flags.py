@@ -21,8 +21,7 @@ _TEXT, _INT, _FLOAT = flags.ArgumentParser(), flags.IntegerParser(), flags.Float
 TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'config': (
         _TEXT,
-        'Config file; --config.<key>=<value> overrides one of its values. main() gets '
-        'the checked configuration.',
+        'Config file, or config.py:argument; --config.<key>=<value> overrides a value.',
     ),
     'workdir': (_TEXT, 'Run directory; train makes runs/<config.name> by default.'),
     'hosts': (
