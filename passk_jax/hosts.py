@@ -1,7 +1,7 @@
 """Several processes as one: how they find each other, wait, and agree.
 
-A command that may run on several hosts calls :func:`join_hosts` with its ``--hosts``
-before anything asks JAX for devices.
+A command that may run on several hosts calls :func:`join_hosts` before anything asks
+JAX for devices.
 """
 
 import re
@@ -47,7 +47,7 @@ def fetch(tree: Any) -> Any:
 
 
 def agreed(number: int) -> int:
-    """The number that process 0 gave, on every process; each must ask."""
+    """Process 0's number, on every process; every process must call this."""
     if jax.process_count() == 1:
         return number
     return int(multihost_utils.broadcast_one_to_all(np.int32(number)))

@@ -7,8 +7,10 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from passk_jax import config as configs
 from passk_jax import sampling, train
 from passk_jax.advantages import ESTIMATORS, make_estimator, rewards
+from passk_jax.errors import NonFiniteError
 from passk_jax.rollouts.sample_and_verify import Responses
 from passk_jax.runs.checkpoints import Checkpoints
 from passk_jax.sampling import Purpose

@@ -1,7 +1,7 @@
 """Every flag of every command; a command takes those that its ``main`` names.
 
-Importing this module defines no flag: :func:`parse` does, for one command. Every error
-is an :class:`InputError` that names the flag and what it may be.
+Importing this module defines no flag: :func:`parse` does, for one command. To add a
+command, write its file, and a row of :data:`TABLE` for each flag that is new.
 """
 
 import dataclasses
@@ -22,8 +22,7 @@ _TEXT, _INT, _FLOAT = flags.ArgumentParser(), flags.IntegerParser(), flags.Float
 TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'config': (
         _TEXT,
-        'Config file; --config.<key>=<value> overrides one of its values. main() gets '
-        'the checked configuration.',
+        'Config file, or config.py:argument; --config.<key>=<value> overrides a value.',
     ),
     'workdir': (_TEXT, 'Run directory; train makes runs/<config.name> by default.'),
     'hosts': (
@@ -52,7 +51,7 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'programs': (_TEXT, 'Programs to compile, separated by commas.'),
     'markdown': (_TEXT, 'Markdown file that gets the plan too.'),
 }
-"""Name -> parser and help; a command's ``main`` says the default."""
+"""Name -> parser and help; the default is that of the parameter of ``main``."""
 
 
 def parameters_of(main: Callable[..., Any]) -> dict[str, Any]:
@@ -124,16 +123,16 @@ def parse(
 
 def _parse_known(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
     """Parses the flags that are defined; returns the other arguments."""
-    # A flag may follow an argument that is none, the value of an override for example.
+    # Flags may follow other arguments, for example the value of an override.
     values.set_gnu_getopt()
     try:
         return values(argv, known_only=True)[1:]
     except flags.IllegalFlagValueError as error:
         flag = re.match(r'flag --(([^=]*)=.*?): ', str(error), re.DOTALL)
         kind = values[flag[2]].flag_type()
-        # absl also says 'string' of a section, which is a dict.
-        must = f'be of type {kind}' if kind != 'string' else 'be a complete section'
-        raise InputError(f'--{flag[1]} must {must}') from error
+        # absl also says 'string' of a section and of a choice.
+        message = f'--{flag[1]} must be of type {kind}'
+        raise InputError(message if kind != 'string' else str(error)) from error
     except ValueError as error:
         raise InputError(str(error)) from error
 
