@@ -24,6 +24,7 @@ from passk_jax.sharding import gathered, num_shards, shard, sum_over_shards
 
 Axes = tuple[str | None, ...]
 Streams = tuple[jax.Array, ...]
+"""Activations of the prompts, or of prompts and responses, or of one next token."""
 
 
 def working_copy(weight: jax.Array, axes: Axes, dtype: Any) -> jax.Array:

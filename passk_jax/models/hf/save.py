@@ -7,7 +7,7 @@
 3. :func:`write_params` puts the parameters into as many files as they need: tensor by
    tensor they are cast and gathered by all hosts, file by file written by process 0.
 
-Names and layouts are those of :data:`hf_weights.TENSORS`. ``config.json`` is the
+Names and layouts are those of :data:`block.PARAMETERS`. ``config.json`` is the
 business of config.py, and what else belongs to a model of export.py.
 """
 
@@ -31,8 +31,9 @@ from jax.sharding import NamedSharding
 from safetensors.numpy import save_file
 
 from passk_jax.errors import InputError
-from passk_jax.models.hf.weights import TENSORS, Tensor
-from passk_jax.models.policy import LAYERS, Params, Policy
+from passk_jax.models.block import LAYERS, PARAMETERS
+from passk_jax.models.layers import Parameter
+from passk_jax.models.policy import Params, Policy
 from passk_jax.sharding import replicated
 
 DTYPES = ('bfloat16', 'float32')
@@ -176,8 +177,8 @@ def write_params(
         ValueError: an unknown dtype, no room in a file, or parameters that are not
             those that are trained.
     """
-    if unknown := params.keys() - TENSORS.keys():
-        raise InputError(f'{sorted(unknown)} are none of {list(TENSORS)}')
+    if unknown := params.keys() - PARAMETERS.keys():
+        raise InputError(f'{sorted(unknown)} are none of {list(PARAMETERS)}')
     if dtype not in DTYPES:
         raise InputError(f'{dtype=} is none of {DTYPES}')
     if max_shard_bytes < 1:
@@ -207,15 +208,15 @@ def write_params(
 
 def _divided(policy: Policy, params: Params, *, max_elements: int) -> list[list[_Item]]:
     """The tensors of each file, in the order of the network."""
-    rows = [(name, row) for name, row in TENSORS.items() if name in params]
+    rows = [(name, row) for name, row in PARAMETERS.items() if name in params]
     layers: list[_Item] = [
-        (row.name.format(i), name, i)
+        (row.tensor.format(i), name, i)
         for i in range(policy.arch.num_layers)
         for name, row in rows
         if name.startswith(LAYERS)
     ]
     apart = [
-        (row.name, name, None) for name, row in rows if not name.startswith(LAYERS)
+        (row.tensor, name, None) for name, row in rows if not name.startswith(LAYERS)
     ]
     # The token table, the layers, the last norm and the head.
     items = [*apart[:1], *layers, *apart[1:]]
@@ -234,7 +235,7 @@ def _divided(policy: Policy, params: Params, *, max_elements: int) -> list[list[
 def _stored_shape(params: Params, item: _Item) -> tuple[int, ...]:
     _, name, layer = item
     shape = params[name].shape
-    return TENSORS[name].shape(shape if layer is None else shape[1:])
+    return PARAMETERS[name].stored_shape(shape if layer is None else shape[1:])
 
 
 def _gather_all(
@@ -243,18 +244,18 @@ def _gather_all(
     """The tensors of a file, gathered one by one; empty but on process 0."""
     tensors = {}
     for tensor, name, layer in items:
-        whole = _gather(params[name], TENSORS[name], layer, dtype)
+        whole = _gather(params[name], name, layer, dtype)
         if jax.process_index() == 0:
             tensors[tensor] = np.asarray(whole.addressable_data(0))
     return tensors
 
 
-def _gather(x: jax.Array, tensor: Tensor, layer: int | None, dtype: str) -> jax.Array:
-    """The tensor that is stored of a parameter, whole on every device."""
+def _gather(x: jax.Array, name: str, layer: int | None, dtype: str) -> jax.Array:
+    """The stored tensor of a parameter, whole on every device."""
     sharding = x.sharding
     if isinstance(sharding, NamedSharding):
         sharding = replicated(sharding.mesh)
-    stored = _stored(sharding, tensor.dims, dtype)
+    stored = _stored(sharding, PARAMETERS[name].dims, dtype)
     return stored(x) if layer is None else stored(x, np.int32(layer))
 
 
@@ -265,7 +266,7 @@ def _stored(sharding: Any, dims: tuple[tuple[int, ...], ...], dtype: str) -> Any
     def stored(x: jax.Array, layer: jax.Array | None = None) -> jax.Array:
         if layer is not None:
             x = jax.lax.dynamic_index_in_dim(x, layer, keepdims=False)
-        shape = Tensor('', dims).shape(x.shape)
+        shape = Parameter('', (), dims).stored_shape(x.shape)
         order = [d for group in dims for d in group]
         return x.astype(dtype).transpose(order).reshape(shape)
 

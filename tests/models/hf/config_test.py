@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 import json
 import math
 
@@ -9,7 +10,7 @@ from passk_jax.models.families.table import FAMILIES, family_of
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf import published
 from passk_jax.models.rope import Rope
-from tests.models.hf import oracle
+from tests.models import oracle
 from tests.models.hf import oracle as hf_oracle
 
 # As published, less the sizes, which are those of the oracle's tiny policy.
@@ -66,11 +67,16 @@ LLAMA = {
     'rope_scaling': LLAMA3_ROPE,
     'eos_token_id': [128001, 128008, 128009],
 }
+MISTRAL = {
+    **{k: v for k, v in QWEN3.items() if k not in _NOT_LLAMA[:1] + _NOT_LLAMA[2:]},
+    'model_type': 'mistral',
+}
+del MISTRAL['attention_bias']
 YARN = {'factor': 4.0, 'original_max_position_embeddings': 32768, 'type': 'yarn'}
 
 
 def write(directory, config=QWEN2, **changes):
-    """Writes config.json with fields changed; ``None`` leaves one away."""
+    """Writes config.json with fields changed; ``None`` leaves one out."""
     fields = {k: v for k, v in (config | changes).items() if v is not None}
     (directory / 'config.json').write_text(json.dumps(fields))
     return str(directory)
@@ -130,8 +136,61 @@ def test_the_papers_models_are_read(name, tmp_path):
     fields = published.PUBLISHED[name]
     arch = read_arch(tmp_path, dict(fields))
     family = family_of(fields['model_type'])
-    assert (arch.qkv_bias, arch.qk_norm) == (family.qkv_bias, family.qk_norm)
+    assert {name: getattr(arch, name) for name in family.pieces} == family.pieces
     assert arch.embed_dim == fields['hidden_size']
+
+
+SLIDING, FULL = 'sliding_attention', 'full_attention'
+SIX = {'num_hidden_layers': 6, 'use_sliding_window': True, 'sliding_window': 8}
+
+
+@pytest.mark.parametrize(
+    ('config', 'changes', 'windows'),
+    [
+        (MISTRAL, {'sliding_window': 4096}, (4096,)),
+        (QWEN2, {'use_sliding_window': True}, (0,)),
+        (QWEN2, SIX | {'max_window_layers': 0}, (8,)),
+        (QWEN2, SIX | {'max_window_layers': 4}, (0, 0, 0, 0, 8, 8)),
+        (QWEN3, SIX | {'layer_types': [FULL, SLIDING] * 3}, (0, 8)),
+        (QWEN3, SIX | {'layer_types': [SLIDING, SLIDING, FULL] * 2}, (8, 8, 0)),
+        (QWEN3, SIX | {'layer_types': [FULL] * 6}, (0,)),
+        (QWEN3, {'use_sliding_window': False, 'sliding_window': 8}, (0,)),
+    ],
+)
+def test_windows_are_the_shortest_pattern_of_the_layers(
+    tmp_path, config, changes, windows
+):
+    assert read_arch(tmp_path, config, **changes).windows == windows
+
+
+def test_an_absent_window_of_mistral_is_as_transformers_has_it():
+    fields = {k: v for k, v in MISTRAL.items() if k != 'sliding_window'}
+    assert read(fields).windows == (4096,)
+    assert read(MISTRAL).windows == (0,)
+
+
+@pytest.mark.parametrize(
+    ('family', 'windows'),
+    [('mistral', (7,)), ('qwen2', (7,)), ('qwen2', (0, 7)), ('qwen3', (0, 0, 7, 7))],
+)
+def test_windows_are_written_as_they_are_read(family, windows):
+    parts = family_of(family)
+    arch = oracle.tiny_arch(windows=windows, num_layers=4, **parts.pieces)
+
+    def fields(arch):
+        return hf_config.hf_config_fields(
+            arch,
+            parts,
+            dtype='float32',
+            max_positions=64,
+            eos_token_ids=(1,),
+            pad_token_id=None,
+        )
+
+    assert read(fields(arch)) == arch
+    # Two sizes of windows have no spelling, nor has a pattern in Mistral.
+    with pytest.raises(ValueError, match=f'not a {family} model'):
+        fields(dataclasses.replace(arch, windows=(7, 5)))
 
 
 def test_old_and_new_spellings_of_rope_are_one(tmp_path):
@@ -171,12 +230,18 @@ def test_yarn_has_the_defaults_of_transformers(tmp_path):
 @pytest.mark.parametrize(
     ('changes', 'words'),
     [
-        ({'model_type': 'gpt2'}, r"model_type='gpt2' is none of \['llama', 'qwen2'"),
+        (
+            {'model_type': 'gpt2'},
+            r"model_type='gpt2' is none of \['llama', 'mistral', 'qwen2'",
+        ),
         ({'model_type': None}, 'model_type=None'),
         ({'architectures': ['Qwen2ForSequenceClassification']}, 'architectures='),
         ({'hidden_act': 'gelu'}, "hidden_act='gelu'.*'silu'"),
         ({'attention_dropout': 0.1}, 'attention_dropout=0.1'),
-        ({'use_sliding_window': True}, 'use_sliding_window=True'),
+        (
+            {'use_sliding_window': True, 'sliding_window': -4, 'max_window_layers': 1},
+            'sliding_window=-4',
+        ),
         ({'use_mrope': True}, 'use_mrope=True'),
         ({'layer_types': ['full_attention', 'sliding_attention']}, 'layer_types='),
         ({'rope_scaling': {'type': 'dynamic', 'factor': 4.0}}, "dynamic.*'yarn'"),
@@ -217,7 +282,9 @@ def test_a_field_that_the_network_does_not_honour_is_refused(tmp_path, changes, 
     assert str(tmp_path) in str(error.value)
 
 
-@pytest.mark.parametrize('config', [QWEN2, QWEN3, LLAMA], ids=lambda x: x['model_type'])
+@pytest.mark.parametrize(
+    'config', [QWEN2, QWEN3, LLAMA, MISTRAL], ids=lambda x: x['model_type']
+)
 @pytest.mark.parametrize('size', hf_config._REQUIRED_FIELDS)
 def test_a_size_is_never_transformers_own(size, config, tmp_path):
     transformers.AutoConfig.for_model(**{k: v for k, v in config.items() if k != size})
@@ -244,7 +311,10 @@ def test_the_fields_themselves_will_do_where_there_is_no_file(tmp_path):
         (LLAMA, {'pretraining_tp': 2}, 'pretraining_tp=2'),
         (LLAMA, {'sliding_window': 4}, 'sliding_window=4'),
         (QWEN3, {'attention_bias': True}, 'attention_bias=True'),
-        (QWEN3, {'use_sliding_window': True}, 'use_sliding_window=True'),
+        (MISTRAL, {'layer_types': ['full_attention'] * 2}, 'layer_types='),
+        (MISTRAL, {'sliding_window': 0}, 'sliding_window=0'),
+        (MISTRAL, {'use_sliding_window': False}, 'use_sliding_window=False'),
+        (LLAMA, {'layer_types': ['sliding_attention'] * 2}, 'layer_types='),
     ],
 )
 def test_so_is_what_only_another_family_has(tmp_path, config, changes, words):
@@ -287,9 +357,7 @@ ROPES = [
 @pytest.mark.parametrize('family', sorted(FAMILIES))
 def test_what_is_written_is_read_back_as_it_was(family, rope, tmp_path):
     parts = family_of(family)
-    arch = oracle.tiny_arch(
-        rope=rope, qkv_bias=parts.qkv_bias, qk_norm=parts.qk_norm, head_dim=6
-    )
+    arch = oracle.tiny_arch(rope=rope, head_dim=6, **parts.pieces)
     fields = hf_config.hf_config_fields(
         arch,
         parts,
@@ -300,7 +368,9 @@ def test_what_is_written_is_read_back_as_it_was(family, rope, tmp_path):
     )
     # transformers writes into the fields that it is given to check.
     assert 'rope_theta' not in fields.get('rope_scaling', {})
-    source = write(tmp_path, fields)
+    # As it is: null is not the same as absent.
+    (tmp_path / 'config.json').write_text(json.dumps(fields))
+    source = str(tmp_path)
     assert read(source, family=family) == arch
     assert hf_config.position_limit(source) >= 100_001
     theirs = transformers.AutoConfig.from_pretrained(source)
@@ -309,7 +379,7 @@ def test_what_is_written_is_read_back_as_it_was(family, rope, tmp_path):
 
 
 def test_an_architecture_that_the_family_has_not_is_not_written():
-    with pytest.raises(ValueError, match='no qwen3 model'):
+    with pytest.raises(ValueError, match='not a qwen3 model'):
         hf_config.hf_config_fields(
             oracle.tiny_arch(),
             family_of('qwen3'),

@@ -21,15 +21,20 @@ N, T = 2, 12
 
 @pytest.fixture(
     scope='module',
-    params=list(itertools.product(hf_oracle.FAMILIES, hf_oracle.ROPES)),
+    params=[
+        *itertools.product(hf_oracle.FAMILIES, hf_oracle.ROPES),
+        *itertools.product(hf_oracle.WINDOWS, ['windows']),
+    ],
     ids='-'.join,
 )
 def pair(request, tmp_path_factory):
     """Their model, and our policy of what it saved."""
-    family, rope = request.param
+    family, kind = request.param
     directory = tmp_path_factory.mktemp('model')
+    rope = 'default' if kind == 'windows' else kind
+    sizes = hf_oracle.WINDOWS[family] if kind == 'windows' else {}
     tie = rope in ('linear', 'yarn')
-    model = hf_oracle.make_model(family, rope=rope, tie_word_embeddings=tie)
+    model = hf_oracle.make_model(family, rope=rope, tie_word_embeddings=tie, **sizes)
     model.save_pretrained(directory)
     return model, *hf_oracle.read(directory)
 

@@ -22,7 +22,7 @@ from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf import save as hf_save
 from passk_jax.models.hf import weights
 from tests import tiny
-from tests.models.hf import oracle
+from tests.models import oracle
 from tests.models.hf import oracle as hf_oracle
 
 ONE_FILE = 10**9

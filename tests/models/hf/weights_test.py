@@ -10,6 +10,7 @@ from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.models import policy as policies
+from passk_jax.models.block import PARAMETERS
 from passk_jax.models.hf import weights
 from tests.models import oracle
 from tests.models.hf.oracle import one_device
@@ -74,7 +75,7 @@ def test_every_parameter_has_a_row_and_every_row_a_parameter():
     for parts in ({'qkv_bias': True}, {'qkv_bias': False, 'qk_norm': True}):
         policy = oracle.tiny_policy(**parts)
         names |= policies.param_shapes(policy, one_device()).keys()
-    assert names == weights.TENSORS.keys()
+    assert names == PARAMETERS.keys()
 
 
 @pytest.mark.parametrize('shards', [1, 3])
