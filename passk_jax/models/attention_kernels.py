@@ -245,16 +245,9 @@ def _splash(query, pair, prefix_lengths, window=0, *, interpret: bool = False):
         return jax.vmap(of_rollout)(query, key, value, seen)
 
     head_major = [_pad(x, 3) for x in head_major]
+    axes = tuple((*a[:2], a[3], None, None) for a in _TOKEN_MAJOR)
     mixed = sharding.on_each_device(
-        local,
-        (*head_major, _pad(seen, 1)),
-        (
-            ('batch', 'rollouts', 'heads', None, None),
-            ('batch', 'rollouts', 'kv_heads', None, None),
-            ('batch', 'rollouts', 'kv_heads', None, None),
-            ('batch', None),
-        ),
-        ('batch', 'rollouts', 'heads', None, None),
+        local, (*head_major, _pad(seen, 1)), (*axes, ('batch', None)), axes[0]
     )
     mixed = mixed[:, :, :, :T].transpose(0, 1, 3, 2, 4)
     return shard(mixed, 'batch', 'rollouts', None, 'heads', None)

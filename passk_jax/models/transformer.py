@@ -18,7 +18,6 @@ for every token.
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -108,14 +107,11 @@ class Transformer(nnx.Module):
                 [Block(arch, rngs=rngs) for _ in range(arch.num_layers)]
             )
         self.final_norm = RMSNorm(arch.embed_dim, arch)
-        head = functools.partial(
-            Linear,
+        declared, sizes = (
             PARAMETERS['head.kernel'],
-            (arch.embed_dim,),
-            (arch.vocab_size,),
-            arch,
-            rngs=rngs,
+            ((arch.embed_dim,), (arch.vocab_size,)),
         )
+        head = functools.partial(Linear, declared, *sizes, arch, rngs=rngs)
         self.head = None if arch.tie_embeddings else head()
 
     def whole(
@@ -154,7 +150,8 @@ class Transformer(nnx.Module):
             xs, kept = self._scan(run, xs)
         else:
             kept = []
-            for layer, window in self._layers():
+            windows = itertools.cycle(self.arch.windows)
+            for layer, window in zip(self.layers, windows, strict=False):
                 xs, own = run(layer, xs, window)
                 kept.append(own)
         return xs, tuple(kept) if keep else None
@@ -189,10 +186,6 @@ class Transformer(nnx.Module):
             for i in range(num_layers)
         ]
 
-    def _layers(self) -> Iterator[tuple[Block, int]]:
-        """The layers of a list, each with its window."""
-        return zip(self.layers, itertools.cycle(self.arch.windows), strict=False)
-
     def step(
         self, tokens: Int[Array, 'P N'], prefix: Prefix, cache: Cache
     ) -> tuple[Float[Array, 'P N D'], tuple[KeyValues, ...]]:
@@ -212,8 +205,8 @@ class Transformer(nnx.Module):
             near = slots > positions[..., None] - window
             masks[window] = prompt & near, own & (ages < window)
         kept = []
-        for i, (layer, window) in enumerate(self._layers()):
-            prompt, own = masks[window]
+        for i, layer in enumerate(self.layers):
+            prompt, own = masks[self.arch.windows[i % len(self.arch.windows)]]
             x, new = layer.step(
                 x, turn, prefix.layers[i], prompt, cache.layers[i], own, slot
             )

@@ -4,7 +4,7 @@
 the scans it stands in, recomputation included. That is what is asked of the compiler,
 over all devices; hlo.py counts what the compiler made of it. Kernels written by hand
 are counted by their grid and their own products, a causal attention kernel by the pairs
-that its mask leaves.
+that causality leaves (an upper bound under a window).
 
 :func:`model_flops` is what the mathematics needs and no more, in the usual convention:
 two a weight and token forward, four backward, and causal attention counted by its
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import numpy as np
 
 from passk_jax.models.arch import Arch
 
@@ -141,20 +142,28 @@ def model_flops(
     tokens = num_rollouts * T
     head = arch.vocab_size * arch.embed_dim
     per_pair = 4.0 * arch.num_heads * arch.head_dim
-    of_prompt = 2.0 * S * layer_weights(arch) + per_pair * L * S * (S + 1) / 2
+    of_prompt = 2.0 * S * layer_weights(arch) + per_pair * _pairs(arch, S)
     if tokens:
         keys_and_values = 2 * arch.num_kv_heads * arch.head_dim * arch.embed_dim
         of_prompt = of_prompt * (L - 1) / L + 2.0 * S * keys_and_values
     of_responses = 2.0 * tokens * layer_weights(arch)
-    of_responses += per_pair * L * num_rollouts * (T * S + T * (T + 1) / 2)
+    of_responses += per_pair * num_rollouts * _pairs(arch, T, before=S)
     return num_prompts * (of_prompt + of_responses + 2.0 * head * max(1, tokens))
 
 
 def decode_flops(arch: Arch, *, sequences: int, context_tokens: int) -> float:
     """FLOPs of one more token of each sequence, after ``context_tokens`` before it."""
     head = arch.vocab_size * arch.embed_dim
-    attention = 4.0 * arch.num_layers * arch.num_heads * arch.head_dim * context_tokens
+    pairs = _pairs(arch, 1, before=context_tokens - 1)
+    attention = 4.0 * arch.num_heads * arch.head_dim * pairs
     return sequences * (2.0 * (layer_weights(arch) + head) + attention)
+
+
+def _pairs(arch: Arch, tokens: int, *, before: int = 0) -> float:
+    """Pairs of a token and one that it sees, under the windows of all layers."""
+    seen = before + np.arange(1, tokens + 1)
+    pattern = sum(np.minimum(seen, window or np.inf).sum() for window in arch.windows)
+    return pattern * arch.num_layers / len(arch.windows)
 
 
 def layer_weights(arch: Arch) -> int:

@@ -9,11 +9,12 @@ The families' files (qwen2.py and so on) say where families differ. Weights belo
 weights.py and save.py. Nothing here needs torch.
 """
 
+import contextlib
 import copy
 import json
 import pathlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from huggingface_hub import snapshot_download
@@ -40,48 +41,23 @@ _SIZES = {
 }
 
 # Other fields that become the architecture, or name it.
-_READ_FIELDS = frozenset(
-    {
-        'architectures',
-        'max_position_embeddings',
-        'model_type',
-        'rope_parameters',
-        'rope_scaling',
-        'rope_theta',
-    }
+_READ_FIELDS = frozenset().union(
+    {'architectures', 'max_position_embeddings', 'model_type'},
+    {'rope_parameters', 'rope_scaling', 'rope_theta'},
 )
 
 # Sizes that transformers would otherwise replace with those of some model.
-_REQUIRED_FIELDS = (
-    'hidden_size',
-    'intermediate_size',
-    'num_attention_heads',
-    'num_hidden_layers',
-    'vocab_size',
-)
+_REQUIRED = ('vocab_size', 'num_layers', 'embed_dim', 'num_heads', 'mlp_dim')
+_REQUIRED_FIELDS = tuple(_SIZES[name] for name in _REQUIRED)
 
 # Fields without influence on logits in any family: notes, initialisation, and token
 # ids, which the tokenizer decides.
-_INERT_FIELDS = frozenset(
-    {
-        '_attn_implementation_autoset',
-        '_name_or_path',
-        'bos_token_id',
-        'dtype',
-        'eos_token_id',
-        'id2label',
-        'initializer_range',
-        'label2id',
-        'output_attentions',
-        'output_hidden_states',
-        'pad_token_id',
-        'return_dict',
-        'torch_dtype',
-        'transformers_version',
-        'use_cache',
-    }
+_INERT_FIELDS = frozenset().union(
+    {'_attn_implementation_autoset', '_name_or_path', 'transformers_version'},
+    {'bos_token_id', 'eos_token_id', 'pad_token_id', 'initializer_range'},
+    {'dtype', 'torch_dtype', 'return_dict', 'use_cache'},
+    {'id2label', 'label2id', 'output_attentions', 'output_hidden_states'},
 )
-
 
 # Whether a layer has a window -> its kind in layer_types.
 _KINDS = ('full_attention', 'sliding_attention')
@@ -115,14 +91,8 @@ def arch_from_hf(
         raise InputError(
             f'{path}: model_type={fields.get("model_type")!r} is not model.{family=}'
         )
-    return _arch(
-        path,
-        fields,
-        param_dtype=param_dtype,
-        dtype=compute_dtype,
-        remat=remat,
-        attention=attention,
-    )
+    dtypes = {'param_dtype': param_dtype, 'dtype': compute_dtype}
+    return _arch(path, fields, remat=remat, attention=attention, **dtypes)
 
 
 def position_limit(source: str | Mapping[str, Any]) -> int:
@@ -135,9 +105,10 @@ def position_limit(source: str | Mapping[str, Any]) -> int:
         InputError: as for :func:`arch_from_hf`.
     """
     path, fields = _read(source)
-    config = _checked(path, fields)
-    stated = config.max_position_embeddings
-    return hf_rope.addressed(_rope(path, config), max_positions=stated)
+    with _naming(path):
+        config = _checked(fields)
+        limit = config.max_position_embeddings
+        return hf_rope.addressed(_rope(config), max_positions=limit)
 
 
 def check_positions(source: str, *, num_tokens: int) -> None:
@@ -196,14 +167,9 @@ def hf_config_fields(
     }
     if scaling := hf_rope.rope_scaling(rope):
         fields['rope_scaling'] = scaling
-    meant = _arch(
-        pathlib.Path('config.json'),
-        fields,
-        param_dtype=arch.param_dtype,
-        dtype=arch.dtype,
-        remat=arch.remat,
-        attention=arch.attention,
-    )
+    names = ('param_dtype', 'dtype', 'remat', 'attention')
+    ours = {name: getattr(arch, name) for name in names}
+    meant = _arch(pathlib.Path('config.json'), fields, **ours)
     if meant != arch:
         raise InputError(
             f'{arch} is not a {family.model_type} model; the nearest that config.json '
@@ -226,13 +192,15 @@ def source_directory(source: str, patterns: Iterable[str]) -> pathlib.Path:
     if source and path.is_dir():
         return path
     if not re.fullmatch(r'[\w-][\w.-]*(/[\w-][\w.-]*)?', source):
-        raise InputError(f'model source {source!r} is no directory and no hub name')
+        raise InputError(
+            f'model source {source!r} is neither a directory nor a hub name'
+        )
     try:
         return pathlib.Path(snapshot_download(source, allow_patterns=list(patterns)))
     except (OSError, ValueError) as error:
         raise InputError(
-            f'model source {source!r} is no directory, and the hub does not give it: '
-            f'{error}'
+            f'model source {source!r} is not a directory, and the hub does not give '
+            f'it: {error}'
         ) from error
 
 
@@ -243,9 +211,9 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text())
     except ValueError as error:
-        raise InputError(f'{path} is no JSON: {error}') from error
+        raise InputError(f'{path} is not JSON: {error}') from error
     if not isinstance(value, dict):
-        raise InputError(f'{path} is no JSON object')
+        raise InputError(f'{path} is not a JSON object')
     return value
 
 
@@ -256,54 +224,57 @@ def _read(source: str | Mapping[str, Any]) -> tuple[pathlib.Path, dict[str, Any]
     return path, read_json(path)
 
 
+@contextlib.contextmanager
+def _naming(path: pathlib.Path) -> Iterator[None]:
+    """Puts the file's name before what is wrong with its fields."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(f'{path}: {error}') from error
+
+
 def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
     """The architecture that the fields and the caller's own choices describe."""
-    config = _checked(path, fields)
-    sizes = {ours: getattr(config, theirs, None) for ours, theirs in _SIZES.items()}
-    sizes['head_dim'] = sizes['head_dim'] or sizes['embed_dim'] // sizes['num_heads']
-    try:
-        return Arch(
-            rope=_rope(path, config),
-            windows=_windows(config),
-            **family_of(config.model_type).pieces,
-            **sizes,
-            **ours,
+    with _naming(path):
+        config = _checked(fields)
+        sizes = {ours: getattr(config, theirs, None) for ours, theirs in _SIZES.items()}
+        sizes['head_dim'] = (
+            sizes['head_dim'] or sizes['embed_dim'] // sizes['num_heads']
         )
-    except ValueError as error:
-        raise InputError(f'{path}: {error}') from error
+        pieces = family_of(config.model_type).pieces
+        return Arch(
+            rope=_rope(config), windows=_windows(config), **pieces, **sizes, **ours
+        )
 
 
-def _checked(path: pathlib.Path, fields: dict[str, Any]) -> PreTrainedConfig:
+def _checked(fields: dict[str, Any]) -> PreTrainedConfig:
     """What transformers reads from the fields, if the network honours all of them."""
-    try:
-        family = family_of(fields.get('model_type'))
-    except ValueError as error:
-        raise InputError(f'{path}: {error}') from error
+    family = family_of(fields.get('model_type'))
     known = _READ_FIELDS | _INERT_FIELDS | set(_SIZES.values())
     known |= family.fixed.keys() | family.window_fields
     if unknown := fields.keys() - known:
         shown = ', '.join(f'{key}={fields[key]!r}' for key in sorted(unknown))
-        raise InputError(f'{path}: fields that passk_jax does not know: {shown}')
+        raise InputError(f'fields that passk_jax does not know: {shown}')
     if absent := [name for name in _REQUIRED_FIELDS if not fields.get(name)]:
         shown = ', '.join(f'{name}={fields.get(name)!r}' for name in absent)
-        raise InputError(f'{path}: every size must be stated; {shown}')
+        raise InputError(f'every size must be stated; {shown}')
     named = fields.get('architectures') or [family.architecture]
     if named != [family.architecture]:
         raise InputError(
-            f'{path}: architectures={named!r}; of {family.model_type} only '
+            f'architectures={named!r}; of {family.model_type} only '
             f'{family.architecture!r} is supported'
         )
-    _check_rope_is_said_once(path, fields)
+    _check_rope_is_said_once(fields)
     try:
         # A copy, because it writes into the rope's fields.
         config = AutoConfig.for_model(**copy.deepcopy(fields))
     except Exception as error:  # Its validation raises several classes of its own.
-        raise InputError(f'{path}: transformers refuses it: {error}') from error
+        raise InputError(f'transformers refuses it: {error}') from error
     # Only now, because a field that the file leaves out has transformers' default.
     for key, only in family.fixed.items():
         value = getattr(config, key, only)
         if value != only:
-            raise InputError(f'{path}: {key}={value!r}; only {only!r} is supported')
+            raise InputError(f'{key}={value!r}; only {only!r} is supported')
     return config
 
 
@@ -339,24 +310,20 @@ def _window_fields(arch: Arch, family: Family) -> dict[str, Any]:
     return {key: x for key, x in fields.items() if key in family.window_fields}
 
 
-def _check_rope_is_said_once(path: pathlib.Path, fields: dict[str, Any]) -> None:
+def _check_rope_is_said_once(fields: Mapping[str, Any]) -> None:
     """Refuses spellings that contradict each other: transformers reads only one."""
     old, new = fields.get('rope_scaling'), fields.get('rope_parameters')
     for name, value in (('rope_scaling', old), ('rope_parameters', new)):
         if value is not None and not isinstance(value, Mapping):
-            raise InputError(f'{path}: {name}={value!r} must be an object or null')
+            raise InputError(f'{name}={value!r} must be an object or null')
     if old and new:
-        raise InputError(f'{path}: both rope_scaling and rope_parameters are given')
+        raise InputError('both rope_scaling and rope_parameters are given')
     inner, outer = (old or new or {}).get('rope_theta'), fields.get('rope_theta')
     if inner is not None and outer is not None and inner != outer:
-        raise InputError(f'{path}: rope_theta is {outer} and, in the rope, {inner}')
+        raise InputError(f'rope_theta is {outer} and, in the rope, {inner}')
 
 
-def _rope(path: pathlib.Path, config: PreTrainedConfig) -> Rope:
+def _rope(config: PreTrainedConfig) -> Rope:
     """The rope of a config, in the spelling to which transformers converts all."""
-    try:
-        return hf_rope.read_rope(
-            config.rope_parameters, max_positions=config.max_position_embeddings
-        )
-    except ValueError as error:
-        raise InputError(f'{path}: {error}') from error
+    limit = config.max_position_embeddings
+    return hf_rope.read_rope(config.rope_parameters, max_positions=limit)

@@ -40,18 +40,18 @@ _TABLE = PARAMETERS['embed.embedding'].tensor
 def load_params(policy: Policy, source: str, mesh: Mesh) -> Params:
     """Reads a checkpoint into sharded arrays of the master dtype.
 
-    On the host there is at most one device's shard of one parameter at a time.
+    The host holds at most one device's shard of one parameter at a time.
 
     Args:
-        policy: of the same source's architecture (``hf_config.arch_from_hf``).
+        policy: its architecture is that of the source (``hf.config.arch_from_hf``).
         source: a directory or hub name with ``model.safetensors`` or
             ``model.safetensors.index.json``; float32, float16 or bfloat16.
         mesh: where the parameters live.
 
     Raises:
-        ValueError: no such source, an unreadable file, or, all in one message,
-            every missing, unexpected, misshapen or mistyped tensor. With tied
-            embeddings ``lm_head.weight`` may be there if it equals the token table.
+        InputError: no such source, an unreadable file, or, all in one message, every
+            missing, unexpected, misshapen or mistyped tensor. With tied embeddings
+            there may be an ``lm_head.weight`` that equals the token table.
     """
     directory = source_directory(
         source, ['config.json', '*.safetensors', '*.safetensors.index.json']
@@ -71,7 +71,7 @@ def load_params(policy: Policy, source: str, mesh: Mesh) -> Params:
 
 
 def _wanted(shapes: dict[str, jax.ShapeDtypeStruct]) -> dict[str, tuple[int, ...]]:
-    """Name and shape of each tensor that the parameters are made of."""
+    """Name and shape of each tensor that holds a part of the parameters."""
     wanted = {}
     for name, x in shapes.items():
         row = PARAMETERS[name]
@@ -84,7 +84,7 @@ def _wanted(shapes: dict[str, jax.ShapeDtypeStruct]) -> dict[str, tuple[int, ...
 
 
 def _load(stored: dict[str, Any], name: str, x: jax.ShapeDtypeStruct) -> jax.Array:
-    """A parameter: each distinct shard is read once and put where it belongs."""
+    """A parameter; each distinct shard is read once and put on its devices."""
     places: dict[Bounds, list[jax.Device]] = {}
     for device, index in x.sharding.addressable_devices_indices_map(x.shape).items():
         parts = zip(index, x.shape, strict=True)
@@ -94,7 +94,7 @@ def _load(stored: dict[str, Any], name: str, x: jax.ShapeDtypeStruct) -> jax.Arr
     for bounds, devices in places.items():
         values = _read(stored, name, x, bounds)
         copies = [jax.device_put(values, device) for device in devices]
-        # Before the next is read: a transfer that waits keeps its values on the host.
+        # Wait before reading the next: a pending transfer keeps its values on the host.
         shards += jax.block_until_ready(copies)
     return jax.make_array_from_single_device_arrays(x.shape, x.sharding, shards)
 
@@ -102,7 +102,7 @@ def _load(stored: dict[str, Any], name: str, x: jax.ShapeDtypeStruct) -> jax.Arr
 def _read(
     stored: dict[str, Any], name: str, x: jax.ShapeDtypeStruct, bounds: Bounds
 ) -> np.ndarray:
-    """Reads a part of a parameter and nothing else of its tensors."""
+    """Reads a part of a parameter, and nothing else of its tensors."""
     row = PARAMETERS[name]
     if not name.startswith(LAYERS):
         values = _read_part(stored[row.tensor], row, x.shape, bounds)
@@ -136,7 +136,7 @@ def _read_part(
 def _problems(stored: dict[str, Any], wanted: dict[str, tuple[int, ...]]) -> list[str]:
     """Everything wrong with the stored tensors, in words."""
     problems = [f'missing {name}' for name in sorted(wanted.keys() - stored.keys())]
-    # A tied head is no parameter of ours, but files may repeat the table as one.
+    # Ours has no head if it is tied, but a file may repeat the table as one.
     repeated = {_HEAD} & stored.keys() - wanted.keys()
     for name in sorted(stored.keys() - wanted.keys() - repeated):
         problems.append(f'unexpected {name} {tuple(stored[name].get_shape())}')
@@ -157,7 +157,7 @@ def _problems(stored: dict[str, Any], wanted: dict[str, tuple[int, ...]]) -> lis
 
 
 def _equal(a: Any, b: Any, *, rows: int = 4096) -> bool:
-    """Whether two stored matrices are the same, a few rows in memory at a time."""
+    """Whether two stored matrices are equal, reading a few rows at a time."""
     if a.get_shape() != b.get_shape():
         return False
     size = a.get_shape()[0]
@@ -168,7 +168,7 @@ def _equal(a: Any, b: Any, *, rows: int = 4096) -> bool:
 def _open_tensors(
     directory: pathlib.Path, stack: contextlib.ExitStack
 ) -> tuple[dict[str, Any], list[str]]:
-    """Opens the files; a lazy slice for each tensor, and what is wrong with them."""
+    """Opens the files. Returns a lazy slice of each tensor, and all problems."""
     index = directory / 'model.safetensors.index.json'
     single = directory / 'model.safetensors'
     if index.is_file():

@@ -403,7 +403,7 @@ def test_what_transformers_saves_is_read(family, rope, tmp_path):
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(ValueError, match=r'has no config\.json'):
         read(str(tmp_path))
-    for text, words in (('{', 'is no JSON:'), ('[]', 'is no JSON object')):
+    for text, words in (('{', 'is not JSON:'), ('[]', 'is not a JSON object')):
         (tmp_path / 'config.json').write_text(text)
         with pytest.raises(ValueError, match=words):
             read(str(tmp_path))

@@ -203,7 +203,7 @@ def test_a_tensor_in_two_files_is_an_error(tmp_path):
 
 @pytest.mark.parametrize('source', ['', '/no/such/directory', './nowhere', 'a/b/c'])
 def test_a_source_that_is_neither_directory_nor_name_is_refused(source):
-    with pytest.raises(ValueError, match='no directory and no hub name'):
+    with pytest.raises(ValueError, match='neither a directory nor a hub name'):
         load(oracle.tiny_policy(), source)
 
 
