@@ -3,7 +3,8 @@
 :func:`program_flops` walks a traced program and counts every ``dot_general`` times the
 length of the scans around it, recomputation included, over all devices. hlo_costs.py
 counts what the compiler made of it. A hand-written kernel counts by its grid and its
-products, a causal attention kernel by the pairs that its mask leaves.
+products, a causal attention kernel by the pairs that causality leaves: an upper bound
+under a window.
 
 :func:`model_flops` is what the mathematics needs, by the usual convention: two FLOPs
 per weight and token forward, four backward, and causal attention by its pairs. The
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import numpy as np
 
 from passk_jax.models.arch import Arch
 
@@ -140,20 +142,28 @@ def model_flops(
     tokens = num_rollouts * T
     head = arch.vocab_size * arch.embed_dim
     per_pair = 4.0 * arch.num_heads * arch.head_dim
-    of_prompt = 2.0 * S * layer_weights(arch) + per_pair * L * S * (S + 1) / 2
+    of_prompt = 2.0 * S * layer_weights(arch) + per_pair * _pairs(arch, S)
     if tokens:
         keys_and_values = 2 * arch.num_kv_heads * arch.head_dim * arch.embed_dim
         of_prompt = of_prompt * (L - 1) / L + 2.0 * S * keys_and_values
     of_responses = 2.0 * tokens * layer_weights(arch)
-    of_responses += per_pair * L * num_rollouts * (T * S + T * (T + 1) / 2)
+    of_responses += per_pair * num_rollouts * _pairs(arch, T, before=S)
     return num_prompts * (of_prompt + of_responses + 2.0 * head * max(1, tokens))
 
 
 def decode_flops(arch: Arch, *, sequences: int, context_tokens: int) -> float:
     """FLOPs of one more token of each sequence, after ``context_tokens`` others."""
     head = arch.vocab_size * arch.embed_dim
-    attention = 4.0 * arch.num_layers * arch.num_heads * arch.head_dim * context_tokens
+    pairs = _pairs(arch, 1, before=context_tokens - 1)
+    attention = 4.0 * arch.num_heads * arch.head_dim * pairs
     return sequences * (2.0 * (layer_weights(arch) + head) + attention)
+
+
+def _pairs(arch: Arch, tokens: int, *, before: int = 0) -> float:
+    """Pairs of a token and one that it sees, under the windows of all layers."""
+    seen = before + np.arange(1, tokens + 1)
+    pattern = sum(np.minimum(seen, window or np.inf).sum() for window in arch.windows)
+    return pattern * arch.num_layers / len(arch.windows)
 
 
 def layer_weights(arch: Arch) -> int:
