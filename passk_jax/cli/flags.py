@@ -155,5 +155,5 @@ def _listed(absent: Sequence[str]) -> str:
 def _example(main: Callable[..., Any]) -> str:
     """The first example in the docstring of the command, to end a message with."""
     text = sys.modules[main.__module__].__doc__ or ''
-    example = re.search(r'^    python -m .*$', text, re.MULTILINE)
+    example = re.search(r'^    python -m (?:.*\\\n)*.*$', text, re.MULTILINE)
     return f', for example:\n{example[0]}' if example else ''
