@@ -90,7 +90,7 @@ def _changed(config: ExperimentConfig, **given: float | None) -> ExperimentConfi
 def _changes(of_run: ExperimentConfig, config: ExperimentConfig) -> dict[str, Any]:
     """The fields of ``eval`` that differ from the run's, with their new values."""
     before, now = (dataclasses.asdict(each.eval) for each in (of_run, config))
-    return {name: value for name, value in now.items() if value != before[name]}
+    return {name: now[name] for name in sorted(now) if now[name] != before[name]}
 
 
 if __name__ == '__main__':

@@ -337,7 +337,7 @@ def test_defaults_are_those_of_the_appendix():
     assert (config.eval.temperature, config.eval.top_p) == (1.0, 0.95)
     assert config.eval.num_responses == 8
     assert config.advantage.name == 'pass_at_k'
-    assert config.advantage.parameters['high_entropy_fraction'] == 0.5
+    assert config.advantage.high_entropy_fraction == 0.5
 
 
 def test_maze_is_the_papers():
