@@ -19,7 +19,6 @@ import jax
 from passk_jax import cli
 from passk_jax import config as configs
 from passk_jax.config import ExperimentConfig
-from passk_jax.evaluation import evaluate
 from passk_jax.files import atomic_write_text
 from passk_jax.hosts import join_hosts
 from passk_jax.models import policy as policies
@@ -49,17 +48,7 @@ def main(
     shapes = policies.param_shapes(setup.policy, setup.mesh)
     with jax.set_mesh(setup.mesh):
         params, step = restore_params(path, shapes, step=step)
-        values, rows = evaluate(
-            params,
-            batches,
-            sample=setup.sampler(
-                config.eval.options, num_rollouts=config.eval.num_responses
-            ),
-            config=config.eval,
-            seed=config.seed,
-            split=split,
-            step=step,
-        )
+        values, rows = setup.evaluator()(params, batches, split=split, step=step)
     if jax.process_index() == 0:
         changed = ''.join(f'_{key}={value}' for key, value in changes.items())
         name = f'{split}_step_{step:08d}{changed}'

@@ -51,7 +51,7 @@ def main(
     dtype = dtype or config.model.compute_dtype
     join_hosts(hosts)
     setup = make_setup(config)
-    texts = {
+    files = {
         'config.json': _config(setup, dtype=dtype),
         'generation_config.json': _generation_config(setup),
     }
@@ -67,9 +67,8 @@ def main(
                 max_shard_bytes=_MAX_SHARD_BYTES,
             )
             if jax.process_index() == 0:
-                for name, fields in texts.items():
-                    text = json.dumps(fields, indent=2) + '\n'
-                    (directory / name).write_text(text)
+                for name, fields in files.items():
+                    (directory / name).write_text(json.dumps(fields, indent=2) + '\n')
                 save_tokenizer(setup.tokenizer, directory)
     barrier('export')
     logging.info('wrote step %d of %s to %s', step, workdir, out)
@@ -113,9 +112,8 @@ def _generation_config(setup: Setup) -> Mapping[str, Any]:
             fields['pad_token_id'] = pad
     stated = fields.get('eos_token_id')
     stated = stated if isinstance(stated, list) else [stated]
-    if set(stated) == set(setup.stop_tokens):
-        return fields
-    return {**fields, 'eos_token_id': list(setup.stop_tokens)}
+    same = set(stated) == set(setup.stop_tokens)
+    return fields if same else {**fields, 'eos_token_id': list(setup.stop_tokens)}
 
 
 def _read(source: str, name: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import functools
 import pathlib
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -43,8 +43,7 @@ class RunLog:
         workdir: the run directory.
         config: what to write.
         name: the experiment's name.
-        steps: number of steps of the whole run.
-        start: the first step of this process.
+        steps, start: steps of the whole run, and the first step of this process.
         k: every step has a ``pass_at_{k}`` beside ``pass_at_1``.
         mask_truncated: the learner ignores responses that the limit cut off.
         settings: the whole configuration, for Weights & Biases to show.
@@ -126,10 +125,8 @@ class RunLog:
             write_report(self._workdir)
         self._report_is_old = False
 
-    def _write_step(
-        self, step: int, draws: Draws, step_metrics: learner.Metrics
-    ) -> None:
-        trained, values = draws.trained, hosts.fetch(step_metrics)
+    def _write_step(self, step: int, draws: Draws, figures: learner.Metrics) -> None:
+        trained, values = draws.trained, hosts.fetch(figures)
         check_finite(values, trained.problems, step)
         del values['problem_loss'], values['finite_updates']
         values |= self._batch_metrics(draws.first)
@@ -140,12 +137,9 @@ class RunLog:
         self._writer.write(step, values, split='train')
         self._report_is_old = True
         if self._rollouts_every and step % self._rollouts_every == 0:
-            rows = records(
-                trained.problems,
-                trained.responses,
-                step=step,
-                advantages=hosts.fetch(trained.advantages),
-            )
+            batch = (trained.problems, trained.responses)
+            advantages = hosts.fetch(trained.advantages)
+            rows = records(*batch, step=step, advantages=advantages)
             self._writer.write_rollouts(step, rows)
         seconds = time.monotonic() - self._clock
         self._clock = time.monotonic()
@@ -157,9 +151,7 @@ class RunLog:
         self._progress.update(step + 1, **shown, tokens_per_second=rate)
 
 
-def check_finite(
-    values: learner.Metrics, problems: Sequence[Problem], step: int
-) -> None:
+def check_finite(values: learner.Metrics, problems: list[Problem], step: int) -> None:
     """Checks the loss and gradient of every update of a step.
 
     Raises:

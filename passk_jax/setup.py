@@ -10,6 +10,7 @@ import functools
 import math
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import jax
 from absl import logging
@@ -19,6 +20,7 @@ from passk_jax import sharding
 from passk_jax.config import ExperimentConfig, ModelConfig, SamplingOptions, checks
 from passk_jax.data import Batches, EvaluationBatches, evaluation_batches, make_batches
 from passk_jax.errors import InputError
+from passk_jax.evaluation import evaluate
 from passk_jax.initial.params import initial_params
 from passk_jax.initial.warm_start import WarmStartData
 from passk_jax.models import attention_kernels
@@ -130,6 +132,12 @@ class Setup:
             stop_tokens=self.stop_tokens,
             max_cache_bytes=sampling.max_cache_bytes,
         )
+
+    def evaluator(self) -> Callable[..., Any]:
+        """Makes the verb ``evaluate(params, batches, *, split, step, stop)``."""
+        config, seed = self.config.eval, self.config.seed
+        sample = self.sampler(config.options, num_rollouts=config.num_responses)
+        return functools.partial(evaluate, sample=sample, config=config, seed=seed)
 
 
 def make_setup(config: ExperimentConfig) -> Setup:

@@ -30,7 +30,6 @@ from passk_jax.advantages import (
 from passk_jax.config import ExperimentConfig
 from passk_jax.data import EvaluationBatches
 from passk_jax.errors import InputError
-from passk_jax.evaluation import evaluate
 from passk_jax.hosts import join_hosts
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.learning import learner
@@ -109,9 +108,8 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
                     advantages = estimate(sampled.rollouts, responses, step)
                     draw = Draw(problems, responses, advantages)
                     selection.add(sampled.rollouts, draw, is_new)
-                state, figures = update(
-                    state, selection.rollouts, selection.advantages, ref_params
-                )
+                batch = selection.rollouts, selection.advantages
+                state, figures = update(state, *batch, ref_params)
             log.step(step, selection.draws, figures)
     raise AssertionError('the loop returns at its last step')
 
@@ -136,20 +134,10 @@ def evaluate_due(
     stop: Callable[[], bool],
 ) -> bool:
     """Evaluates the splits that are due; False if ``stop`` interrupts it."""
-    config = setup.config
-    sample = setup.sampler(config.eval.options, num_rollouts=config.eval.num_responses)
-    for split in splits_due(config, step):
+    evaluate = setup.evaluator()
+    for split in splits_due(setup.config, step):
         log.flush()
-        result = evaluate(
-            params,
-            splits[split],
-            sample=sample,
-            config=config.eval,
-            seed=config.seed,
-            split=split,
-            step=step,
-            stop=stop,
-        )
+        result = evaluate(params, splits[split], split=split, step=step, stop=stop)
         if result is None:
             return False
         log.evaluation(step, split, *result)
@@ -217,18 +205,16 @@ def make_selection(setup: Setup, estimate: Callable[..., Any], step: int) -> Sel
 
 def make_update(setup: Setup, optimizer: Any) -> Callable[..., Any]:
     """Makes the verb ``update(state, rollouts, advantages, ref_params)``."""
-    config = setup.config
+    config, train = setup.config, setup.config.train
     return learner.make_train_step(
         setup.policy,
         optimizer,
         setup.mesh,
         loss=config.loss,
         temperature=config.sampling.temperature,
-        num_updates=config.train.num_prompts // config.train.mini_batch_prompts,
-        num_micro_batches=(
-            config.train.mini_batch_prompts // config.train.micro_batch_prompts
-        ),
-        pack_sizes=config.train.pack_sizes,
+        num_updates=train.num_prompts // train.mini_batch_prompts,
+        num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
+        pack_sizes=train.pack_sizes,
     )
 
 
@@ -253,12 +239,10 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
     @jax.jit
     def compute(values, correct, rollouts, groups_key, noise_key):
         ids = rollouts.prompts.problem_ids
-        if config.reward.flip_wrong:
+        if fraction := config.reward.flip_wrong:
+            keys = problem_keys(noise_key, ids)
             values, correct = rewards.flip_wrong(
-                values,
-                correct,
-                fraction=config.reward.flip_wrong,
-                keys=problem_keys(noise_key, ids),
+                values, correct, fraction=fraction, keys=keys
             )
         tokens = rollouts.lengths.sum(axis=-1)
         return estimator(
@@ -298,10 +282,9 @@ def check_names(config: ExperimentConfig) -> None:
     if config.init.kind == 'warm_start':
         able = require(task, Demonstrations, needed_by="init.kind='warm_start'")
         demonstrations = config.init.warm_start.demonstrations
-        if demonstrations not in (kinds := able.demonstrations):
-            raise InputError(
-                f'init.warm_start.{demonstrations=} is none of {list(kinds)}'
-            )
+        if demonstrations not in able.demonstrations:
+            kinds = list(able.demonstrations)
+            raise InputError(f'init.warm_start.{demonstrations=} is none of {kinds}')
     if config.model.family and config.model.family not in FAMILIES:
         raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
 

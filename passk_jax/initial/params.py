@@ -49,8 +49,7 @@ def initial_params(
     """Parameters before step 0, on the mesh, as ``init`` says.
 
     Args:
-        policy: the policy.
-        mesh: the mesh that holds its parameters.
+        policy, mesh: the policy, and the mesh that holds its parameters.
         workdir: the run directory.
         init: where the parameters come from.
         model, task: sections of the configuration; ``model`` names published weights,
@@ -71,7 +70,7 @@ def initial_params(
         return random_params(policy, mesh, seed=demonstrations.seed)
 
     if init.kind == 'checkpoint':
-        return _of_other_run(policy, mesh, init.checkpoint, workdir / 'initial.json')
+        return _from_run(policy, mesh, init.checkpoint, workdir / 'initial.json')
     if init.kind != 'warm_start':
         return published_or_random()
     cache = workdir / 'warm_start'
@@ -109,9 +108,7 @@ def _fingerprint(
     }
 
 
-def _of_other_run(
-    policy: Policy, mesh: Mesh, source: str, note: pathlib.Path
-) -> Params:
+def _from_run(policy: Policy, mesh: Mesh, source: str, note: pathlib.Path) -> Params:
     """The newest parameters of another run; once resumed, those of the same step.
 
     The other run may go on meanwhile, so ``note`` records the step first read.

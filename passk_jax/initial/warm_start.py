@@ -108,9 +108,8 @@ def make_step(
     optimizer = learner.make_optimizer(config.optimizer)
 
     def loss(params: Params, prompts: Prompts, tokens: jax.Array, lengths: jax.Array):
-        log_probs, _ = policies.token_log_probs(
-            policy, params, prompts, tokens, temperature=1.0
-        )
+        batch = (params, prompts, tokens)
+        log_probs, _ = policies.token_log_probs(policy, *batch, temperature=1.0)
         mask = jnp.arange(tokens.shape[-1]) < lengths[..., None]
         return -masked_mean(log_probs, mask)
 
@@ -136,10 +135,9 @@ def warm_start(
     """Trains on demonstrations.
 
     Args:
-        policy: the policy.
+        policy, mesh: the policy, and the mesh that holds its parameters.
         params: where to start; do not use them afterwards.
         demonstrations: what to learn from.
-        mesh: the mesh that holds the parameters.
         stop: asked at every step whether to stop; nothing is kept then.
 
     Returns:

@@ -59,8 +59,7 @@ class Analysis:
     """What is known about a program.
 
     Attributes:
-        program: the program.
-        topology: the devices it was compiled for.
+        program, topology: the program, and the devices it was compiled for.
         memory: bytes on a device.
         traced: FLOPs of the program as written, over all devices.
         costs: costs of the compiled program on a device; ``None`` without a compiler,

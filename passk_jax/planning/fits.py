@@ -63,8 +63,7 @@ def estimate(analysis: Analysis, builder: Builder, other: Builder) -> float:
     """Bytes that a device needs for the same program of a changed configuration.
 
     Args:
-        analysis: the analysis of the program.
-        builder: the builder that made it.
+        analysis, builder: the program now, and the builder that made it.
         other: the changed builder.
     """
     name, memory = analysis.program.name, analysis.memory
@@ -162,12 +161,7 @@ def _kept_for_backward(
 
 
 def fit(analysis: Analysis, builder: Builder) -> Fit:
-    """Estimates the largest sizes that fit.
-
-    Args:
-        analysis: the analysis of the program.
-        builder: the builder that made it.
-    """
+    """Estimates the largest sizes that fit, for a program and its builder."""
     name, train = analysis.program.name, builder.train
     unknown = analysis.memory.temporaries is None and name != 'decode'
     # A limited cache grows with neither the response nor the batch.

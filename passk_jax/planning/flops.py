@@ -65,10 +65,8 @@ def _equation_flops(equation: Any) -> Flops:
     inner = [program_flops(jaxpr) for jaxpr in _jaxprs(params)]
     if name == 'cond':
         return max(inner, key=lambda flops: flops.total)
-    times = 1
-    if name == 'scan':
-        times = params['length']
-    elif name == 'shard_map':
+    times = params['length'] if name == 'scan' else 1
+    if name == 'shard_map':
         # Its body is the work of one device along the manual axes.
         axes = params.get('newly_manual_axes', params.get('manual_axes'))
         times = math.prod(params['mesh'].shape[axis] for axis in axes)

@@ -177,11 +177,9 @@ def _fusion_memory(
         made = inner.instructions[name]
         while made.opcode in ('bitcast', 'copy') and inner.operand(made, 0):
             made = inner.operand(made, 0)
-        if made.opcode == 'dynamic-update-slice':
-            update = inner.operand(made, 1).shapes[0]
-            total += update.size if shape.in_memory else 0.0
-        else:
-            total += _traffic(shape)
+        updates = made.opcode == 'dynamic-update-slice'
+        written = inner.operand(made, 1).shapes[0] if updates else shape
+        total += written.size if shape.in_memory else 0.0
     return total
 
 

@@ -37,8 +37,7 @@ class Program:
     Attributes:
         name: one of :data:`PROGRAMS`.
         function: jitted, with the donations of a run.
-        arguments: ``ShapeDtypeStruct`` with shardings.
-        mesh: the mesh of these shardings.
+        arguments, mesh: ``ShapeDtypeStruct`` with shardings on this mesh.
         resident: bytes that a device holds besides the arguments while the program
             runs, such as the parts of the training state that it does not take.
         useful_flops: FLOPs that its mathematics needs, over all devices.
@@ -130,9 +129,8 @@ class Builder:
 
     def reference(self) -> Any:
         """Parameters of the reference policy; ``None`` without a KL term."""
-        if not self.loss.kl_coef:
-            return None
-        return policies.param_shapes(self.policy, self.mesh)
+        shapes = policies.param_shapes(self.policy, self.mesh)
+        return shapes if self.loss.kl_coef else None
 
     def array(
         self, axes: tuple[str | None, ...], shape: tuple[int, ...], dtype: Any
@@ -145,11 +143,9 @@ class Builder:
     def prompts(self) -> Prompts:
         """A step's prompts."""
         P, S = self.train.num_prompts, self.data.max_prompt_tokens
-        return Prompts(
-            tokens=self.array(('batch', None), (P, S), jnp.int32),
-            lengths=self.array(('batch',), (P,), jnp.int32),
-            problem_ids=self.array(('batch',), (P,), jnp.int32),
-        )
+        by_prompt = self.array(('batch',), (P,), jnp.int32)
+        tokens = self.array(('batch', None), (P, S), jnp.int32)
+        return Prompts(tokens, lengths=by_prompt, problem_ids=by_prompt)
 
     def by_rollout(self, dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
         """An array with the axes ``[P, N]`` of a step's rollouts in front."""
@@ -253,9 +249,8 @@ class Builder:
 
 
 def _train(builder: Builder) -> Program:
-    train = builder.train
+    train, reference = builder.train, builder.reference()
     num_updates = train.num_prompts // train.mini_batch_prompts
-    reference = builder.reference()
     step = learner.make_train_step(
         builder.policy,
         learner.make_optimizer(builder.optimizer),
@@ -266,7 +261,7 @@ def _train(builder: Builder) -> Program:
         num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
         pack_sizes=train.pack_sizes,
     )
-    advantages = builder.by_rollout(jnp.float32)
+    rollouts, advantages = builder.rollouts(), builder.by_rollout(jnp.float32)
     # One forward and backward pass; a forward pass for the old log-probs of every
     # mini-batch but the first; another for the reference policy. All responses have
     # full length, so packing saves nothing.
@@ -274,11 +269,11 @@ def _train(builder: Builder) -> Program:
     return Program(
         'train',
         step,
-        (builder.state(), builder.rollouts(), advantages, reference),
+        (builder.state(), rollouts, advantages, reference),
         builder.mesh,
         0.0,
         passes * builder.forward_flops(),
-        math.prod(builder.rollouts().tokens.shape),
+        math.prod(rollouts.tokens.shape),
     )
 
 
@@ -288,10 +283,8 @@ def _score(builder: Builder) -> Program:
 
     def score(params: Any, rollouts: Rollouts) -> jax.Array:
         def log_probs(part: Rollouts) -> jax.Array:
-            batch = (part.prompts, part.tokens)
-            return policies.token_log_probs(
-                policy, params, *batch, temperature=temperature
-            )[0]
+            inputs = (policy, params, part.prompts, part.tokens)
+            return policies.token_log_probs(*inputs, temperature=temperature)[0]
 
         mapped = jax.lax.map(log_probs, learner.interleave(rollouts, parts))
         return learner.deinterleave(mapped)
@@ -340,14 +333,13 @@ def _decode(builder: Builder) -> Program:
         distribution.traced_options(sampling.options, vocab_size=1),
     )
     G, K = builder.rows()
-    P = builder.train.num_prompts
+    P, S = builder.train.num_prompts, builder.data.max_prompt_tokens
     resident = (builder.state(), builder.reference(), builder.rollouts())
     if P * sampling.num_rollouts > G * K:
         # Rollouts that wait keep the keys and values of their prompts.
         resident = (*resident, builder.prefix(P))
     # Attention reads every slot of the cache, filled or not.
-    context = builder.data.max_prompt_tokens
-    context += max(sampling.max_response_tokens - 1, 1)
+    context = S + max(sampling.max_response_tokens - 1, 1)
     return Program(
         'decode',
         jax.jit(decode, donate_argnums=2),

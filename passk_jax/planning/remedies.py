@@ -61,8 +61,7 @@ def ways_out(
     """At most three changes: those that suffice first, then the cheapest.
 
     Args:
-        analysis: the analysis of a program that does not fit.
-        builder: the builder that made it.
+        analysis, builder: a program that does not fit, and the builder that made it.
         edge: what :func:`passk_jax.planning.fits.fit` found.
         check: raises ValueError for overrides that the configuration refuses.
     """
@@ -90,7 +89,7 @@ def _mildest(
             check(overrides)
             needed = estimate(analysis, builder, other)
         except ValueError:
-            # Such as a batch that does not divide the next larger one.
+            # For example, the batch does not divide the next larger one.
             continue
         saved = memory.total - needed
         if saved > (best.saved if best else _LEAST_SAVING * memory.total):
@@ -120,9 +119,8 @@ def _changes(
         cost = 'rollouts that wait for others to end'
         yield cost, _each('sampling.max_cache_bytes', limits)
     yield from _layouts(builder)
-    shape = builder.mesh.shape
-    more_chips = [{f'mesh.{axis}': n * shape[axis]} for n in _FACTORS for axis in _AXES]
-    yield 'more chips', more_chips
+    mesh = builder.mesh.shape
+    yield 'more chips', [{f'mesh.{x}': n * mesh[x]} for n in _FACTORS for x in _AXES]
     longest, now = edge.longest_response, builder.sampling.max_response_tokens
     if longest and now * _LEAST_RESPONSE <= longest < now:
         yield 'another experiment', _each('sampling.max_response_tokens', [longest])

@@ -18,10 +18,9 @@ def introduction(
     """What the plan is about, one sentence a line.
 
     Args:
-        builder: the builder of the programs.
-        topology: the devices.
-        name: the experiment's name.
-        source: the model's name; ``''``: a policy from scratch.
+        builder, topology: the programs and the devices.
+        name, source: names of the experiment and of the model; a policy from scratch
+            has the ``source`` ``''``.
     """
     arch, train, sampling = builder.policy.arch, builder.train, builder.sampling
     shapes = policies.param_shapes(builder.policy, builder.mesh)
@@ -52,8 +51,7 @@ def notes(
     """What the table does not say, one sentence a line.
 
     Args:
-        analyses: the analyses of the programs.
-        builder: the builder that made them.
+        analyses, builder: the analyses of the programs, and the builder that made them.
         max_positions: tokens that the model has positions for; 0: no limit.
     """
     lines = ['Longest response and largest batch are estimates from shapes.']

@@ -40,14 +40,11 @@ def render(rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table; the first row is the heading, all rows are of equal length."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rule = [widths[0] * '-', *((width - 1) * '-' + ':' for width in widths[1:])]
-    lines = [rows[0], rule, *rows[1:]]
-    return '\n'.join(_line(line, widths) for line in lines) + '\n'
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    (first, *rest), (width, *others) = cells, widths
-    padded = [cell.rjust(w) for cell, w in zip(rest, others, strict=True)]
-    return f'| {" | ".join([first.ljust(width), *padded])} |'
+    lines = []
+    for first, *rest in (rows[0], rule, *rows[1:]):
+        cells = [cell.rjust(n) for cell, n in zip(rest, widths[1:], strict=True)]
+        lines.append(f'| {" | ".join([first.ljust(widths[0]), *cells])} |\n')
+    return ''.join(lines)
 
 
 def plan_rows(analyses: Sequence[Analysis], edges: Sequence[Fit]) -> list[list[str]]:
@@ -79,11 +76,11 @@ def decimal(value: float) -> str:
 def _binary(size: float | None) -> str:
     if size is None:
         return _NONE
-    for unit in ('B', 'KiB', 'MiB', 'GiB'):
-        if abs(size) < 1024 or unit == 'GiB':
+    for unit in ('B', 'KiB', 'MiB'):
+        if abs(size) < 1024:
             return f'{size:.2f} {unit}'
         size /= 1024
-    raise AssertionError('the last unit takes any size')
+    return f'{size:.2f} GiB'
 
 
 def _collective(analysis: Analysis, kind: str) -> str:

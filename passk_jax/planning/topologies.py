@@ -37,8 +37,7 @@ class Topology:
     """The devices that a name stands for.
 
     Attributes:
-        name: the name.
-        platform: ``'tpu'``, ``'gpu'`` or ``'cpu'``.
+        name, platform: the name, and ``'tpu'``, ``'gpu'`` or ``'cpu'``.
         chip: the kind of its chips.
         shape: of the torus; the count alone for ``cpu`` and ``gpu``.
     """

@@ -114,10 +114,11 @@ def results_table(rows: list[Row]) -> str:
     for category in ['', *categories_of([last])]:
         prefix = f'{category}/' if category else ''
         cells = ''.join(_cell(first, last, f'{prefix}pass_at_{k}') for k in ks)
-        name = escape(category) or 'all problems'
-        lines.append(
-            f'<tr{"" if category else " class=all"}><td>{name}</td>{cells}</tr>'
+        name, kind = (
+            escape(category) or 'all problems',
+            '' if category else ' class=all',
         )
+        lines.append(f'<tr{kind}><td>{name}</td>{cells}</tr>')
     body = f'<thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody>'
     return f'<div class="card scroll"><table>{body}</table></div>'
 
@@ -184,14 +185,11 @@ def _response(group: Sequence[Row], draw: Any) -> str:
     if row.get('stopped') is False:
         facts.append('cut off')
     text = str(row.get('response', ''))
-    if len(text) <= _SHORT_TEXT:
-        said = f'<code>{escape(text) or "(empty)"}</code>'
-    else:
+    said = f'<code>{escape(text) or "(empty)"}</code>'
+    if len(text) > _SHORT_TEXT:
         beginning = escape(' '.join(text[:_SHORT_TEXT].split()))
-        said = (
-            f'<details><summary><code>{beginning}…</code></summary>'
-            f'<pre>{_clipped(text)}</pre></details>'
-        )
+        said = f'<details><summary><code>{beginning}…</code></summary>'
+        said += f'<pre>{_clipped(text)}</pre></details>'
     kind = 'right' if correct else 'wrong'
     return (
         f'<figure>{picture}<figcaption><span class="tag {kind}">{kind}</span> '

@@ -23,10 +23,7 @@ _PROBLEMS_LAST, _PROBLEMS_FIRST, _RESPONSES = 6, 3, 6
 
 
 def write_curves(workdir: str | os.PathLike[str]) -> pathlib.Path:
-    """Writes ``curves.png``: reward, pass@k, entropy, diversity, length.
-
-    Returns:
-        Its path.
+    """Writes ``curves.png``, the panels of the run's metrics, and returns its path.
 
     Raises:
         InputError: the directory does not exist or cannot be written.
@@ -40,14 +37,11 @@ def write_curves(workdir: str | os.PathLike[str]) -> pathlib.Path:
 def write_report(
     workdir: str | os.PathLike[str], *, advantage_curve: Mapping[str, Any] | None = None
 ) -> pathlib.Path:
-    """Writes ``report.html``, one file that needs no other file and no network.
+    """Writes ``report.html``, which needs no other file, and returns its path.
 
     Args:
         workdir: the run directory.
         advantage_curve: what ``panels.curve_in_use`` returns; ``None``: call it.
-
-    Returns:
-        Its path.
 
     Raises:
         InputError: the directory does not exist or cannot be written.
