@@ -71,7 +71,7 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
     sample = setup.sampler(
         config.sampling.options, num_rollouts=config.sampling.num_rollouts
     )
-    key = functools.partial(step_key, seed=config.seed, purpose=Purpose.ROLLOUTS)
+    keys = functools.partial(step_key, seed=config.seed, purpose=Purpose.ROLLOUTS)
     optimizer = learner.make_optimizer(config.optimizer)
     checkpoints = Checkpoints(workdir / 'checkpoints', keep=config.checkpoint.keep)
     with contextlib.ExitStack() as stack:
@@ -98,12 +98,10 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
                 )
             if preempted or step == last:
                 return not preempted
-            selection = make_selection(setup, estimate, step)
+            selection, key = make_selection(setup, estimate, step), keys(step=step)
             with jax.profiler.StepTraceAnnotation('train', step_num=step):
                 for problems, prompts, is_new in selection.batches(batches):
-                    sampled = sample(
-                        state.params, problems, prompts, key=key(step=step)
-                    )
+                    sampled = sample(state.params, problems, prompts, key=key)
                     responses = verify(sampled, step=step)
                     advantages = estimate(sampled.rollouts, responses, step)
                     draw = Draw(problems, responses, advantages)
