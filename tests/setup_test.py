@@ -118,7 +118,7 @@ def test_a_tokenizer_larger_than_the_models_table_is_refused(tmp_path):
     config = tiny.make_config(
         model__source=str(tmp_path), model__tokenizer='source', **overrides
     )
-    with pytest.raises(ValueError, match=r'ids up to 13, but .* only 11 rows'):
+    with pytest.raises(ValueError, match=r'ids up to 13, but .* has only 11 rows'):
         tiny.make_setup(config)
 
 

@@ -67,21 +67,15 @@ def _equation_flops(equation: Any) -> Flops:
     inner = [program_flops(jaxpr) for jaxpr in _jaxprs(params)]
     if name == 'cond':
         return max(inner, key=lambda flops: flops.total)
-    times = 1
-    if name == 'scan':
-        times = params['length']
-    elif name == 'shard_map':
+    times = params['length'] if name == 'scan' else 1
+    if name == 'shard_map':
         # Its body is the work of one device along the manual axes.
-        mesh = params['mesh'].shape
-        times = math.prod(mesh[axis] for axis in _manual_axes(params))
+        axes = params.get('newly_manual_axes', params.get('manual_axes'))
+        times = math.prod(params['mesh'].shape[axis] for axis in axes)
     total = Flops(unknown_loops=int(name == 'while'))
     for flops in inner:
         total = total.plus(flops, times=times)
     return total
-
-
-def _manual_axes(params: Any) -> Any:
-    return params.get('newly_manual_axes', params.get('manual_axes'))
 
 
 def _jaxprs(params: Any) -> Iterator[Any]:
@@ -105,15 +99,12 @@ def _kernel_flops(equation: Any) -> float:
     flops = points * program_flops(equation.params['jaxpr']).total
     if not (equation.params['name'] or '').startswith('splash_mha'):
         return flops
-    # The first arrays are queries and keys. The grid includes the blocks that the
-    # causal mask hides, and the kernel skips them.
-    arrays = [x.aval.shape for x in equation.invars if _is_float(x) and x.aval.ndim > 2]
-    (T, S) = (shape[-2] for shape in arrays[:2])
+    # The first arrays of floats are queries and keys. The grid includes the blocks that
+    # the causal mask hides, which the kernel skips.
+    arrays = [x.aval for x in equation.invars if x.aval.ndim > 2]
+    floats = [x for x in arrays if jax.numpy.issubdtype(x.dtype, jax.numpy.floating)]
+    T, S = (x.shape[-2] for x in floats[:2])
     return flops * (S - T + (T + 1) / 2) / S
-
-
-def _is_float(variable: Any) -> bool:
-    return jax.numpy.issubdtype(variable.aval.dtype, jax.numpy.floating)
 
 
 def model_flops(
@@ -124,16 +115,15 @@ def model_flops(
     prompt_tokens: int,
     response_tokens: int,
 ) -> float:
-    """FLOPs of one forward pass over prompts and their responses; training is three.
+    """FLOPs of one forward pass over prompts and responses; training needs three times.
 
-    A prompt is run once for its rollouts, which need only its keys and values in the
+    A prompt runs once for all its rollouts, which need only its keys and values in the
     last layer. The head is a product for each response token; a token look-up costs
     nothing.
 
     Args:
         arch: the architecture.
-        num_prompts: P.
-        num_rollouts: N.
+        num_prompts, num_rollouts: P and N.
         prompt_tokens: S, all of them counted.
         response_tokens: T, all of them counted; 0: the prompts alone, with the head
             at the last token of each.
