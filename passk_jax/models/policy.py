@@ -98,11 +98,10 @@ def param_shapes(policy: Policy, mesh: Mesh) -> dict[str, jax.ShapeDtypeStruct]:
     """Name, shape, dtype and sharding of every parameter."""
     shapes = jax.eval_shape(lambda: _init(policy.arch, jax.random.key(0)))
     shardings = sharding.tree_sharding(mesh, shapes, param_axes)
-    return jax.tree.map(
-        lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s),
-        shapes,
-        shardings,
-    )
+    return {
+        name: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=shardings[name])
+        for name, x in shapes.items()
+    }
 
 
 def init_params(policy: Policy, key: jax.Array, mesh: Mesh) -> Params:
@@ -181,24 +180,15 @@ def empty_cache(
     policy: Policy, *, num_prompts: int, num_rollouts: int, num_tokens: int
 ) -> Cache:
     """A decode cache for the newest ``num_tokens`` tokens of each rollout, or more."""
-    num_tokens = cache_slots(num_tokens)
     arch = policy.arch
+    T, H = cache_slots(num_tokens), arch.head_dim
     lead = (num_prompts, arch.num_kv_heads, num_rollouts)
-    dtype = jnp.dtype(arch.dtype)
+    axes = ('batch', 'kv_heads', 'rollouts', None, None)
 
     def zeros(*shape: int) -> jax.Array:
-        return shard(
-            jnp.zeros((*lead, *shape), dtype),
-            *('batch', 'kv_heads', 'rollouts', None, None),
-        )
+        return shard(jnp.zeros((*lead, *shape), jnp.dtype(arch.dtype)), *axes)
 
-    layers = tuple(
-        KeyValues(
-            keys=zeros(arch.head_dim, num_tokens),
-            values=zeros(num_tokens, arch.head_dim),
-        )
-        for _ in range(arch.num_layers)
-    )
+    layers = tuple(KeyValues(zeros(H, T), zeros(T, H)) for _ in range(arch.num_layers))
     lengths = jnp.zeros((num_prompts, num_rollouts), jnp.int32)
     lengths = shard(lengths, 'batch', 'rollouts')
     return Cache(layers=layers, index=jnp.int32(0), lengths=lengths)
@@ -224,9 +214,7 @@ def decode(
         The hidden states, for :func:`logits`, and the cache with these tokens.
     """
     hidden, layers = policy.bind(params).step(tokens, prefix, cache)
-    return hidden, Cache(
-        layers=layers, index=cache.index + 1, lengths=cache.lengths + 1
-    )
+    return hidden, Cache(layers, cache.index + 1, cache.lengths + 1)
 
 
 def logits(
@@ -270,8 +258,8 @@ def token_log_probs(
     hidden = _responses(model, prompts, tokens, starts)
     # 'tensor' splits the head by vocabulary, so from here it cannot split tokens.
     hidden = shard(hidden, 'batch', 'rollouts', None, None)
-    shards = sharding.num_shards('batch', P), sharding.num_shards('rollouts', N)
-    weights = model.head_weights(shards)
+    G, K = sharding.num_shards('batch', P), sharding.num_shards('rollouts', N)
+    weights = model.head_weights((G, K))
 
     @jax.checkpoint
     def head(args: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -282,14 +270,10 @@ def token_log_probs(
 
     def apart(x: jax.Array) -> jax.Array:
         """``[P, N, T, ...] -> [G, K, P / G, N / K, T, ...]``."""
-        x = x.reshape(
-            shards[0], P // shards[0], shards[1], N // shards[1], *x.shape[2:]
-        )
-        x = x.swapaxes(1, 2)
+        x = x.reshape(G, P // G, K, N // K, *x.shape[2:]).swapaxes(1, 2)
         return shard(x, 'batch', 'rollouts', *(None,) * (x.ndim - 2))
 
-    rows = (P // shards[0]) * (N // shards[1])
-    width = max(1, policy.head_chunk_tokens // rows)
+    width = max(1, policy.head_chunk_tokens // ((P // G) * (N // K)))
     found = map_chunks(head, (apart(hidden), apart(tokens)), max_width=width, axis=4)
     return jax.tree.map(lambda x: x.swapaxes(1, 2).reshape(tokens.shape), found)
 
