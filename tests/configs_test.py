@@ -236,7 +236,7 @@ def test_a_planned_mesh_is_the_one_of_the_docstring_and_divides_everything(
     assert f'--config={EXPERIMENTS[name].option} ' in docstring
     assert math.prod(map(int, topology.split('x'))) == mesh.size
     assert docstring.startswith(f' {mesh.size} chips, ')
-    assert 'HBM a chip: ' in docstring
+    assert 'HBM per chip: ' in docstring
 
     source = source_directory(config.model.source, tmp_path)
     model = dataclasses.replace(config.model, source=source)

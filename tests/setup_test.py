@@ -40,7 +40,7 @@ def test_a_saved_tokenizer_serves_another_run(tmp_path):
 
 def test_answers_that_have_no_room_are_an_error_before_anything_is_made():
     config = tiny.make_config(sampling__max_response_tokens=3)
-    with pytest.raises(ValueError, match=r'too little for answers of 3 moves'):
+    with pytest.raises(ValueError, match=r'too small for answers of 3 moves'):
         tiny.make_setup(config)
 
 
