@@ -21,12 +21,7 @@ from jax import numpy as jnp
 
 from passk_jax import cli, sharding
 from passk_jax import config as configs
-from passk_jax.advantages import (
-    AdvantageFn,
-    estimator_of_config,
-    estimator_parameters,
-    rewards,
-)
+from passk_jax.advantages import AdvantageFn, make, rewards
 from passk_jax.config import ExperimentConfig
 from passk_jax.data import EvaluationBatches
 from passk_jax.errors import InputError
@@ -222,7 +217,7 @@ def configured_estimator(config: ExperimentConfig) -> AdvantageFn:
     Raises:
         ValueError: an unknown estimator, or a parameter that it does not accept.
     """
-    return estimator_of_config(
+    return make.estimator_of_config(
         config.advantage.name,
         {'k': config.advantage.k, **config.advantage.parameters},
         num_rollouts=config.sampling.num_rollouts,
@@ -292,7 +287,7 @@ def main(*, config: ExperimentConfig, workdir: str = '', hosts: str = '') -> int
     check_names(config)
     join_hosts(hosts)
     # Parameters of other estimators change nothing in this run.
-    read = estimator_parameters(config.advantage.name)
+    read = make.estimator_parameters(config.advantage.name)
     unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
     may_differ = ('mesh.', *ONLY_ROUNDING, *unread)
     workdir, text = workdir or f'runs/{config.name}', configs.to_json(config)

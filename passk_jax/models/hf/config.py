@@ -252,6 +252,10 @@ def _checked(fields: dict[str, Any]) -> PreTrainedConfig:
     family = family_of(fields.get('model_type'))
     known = _READ_FIELDS | _INERT_FIELDS | set(_SIZES.values())
     known |= family.fixed.keys() | family.window_fields
+    kinds = set(fields.get('layer_types') or [_KINDS[False]])
+    if kinds == {_KINDS[False]} and not fields.get('sliding_window'):
+        # A file of any family may say that no layer has a window.
+        known |= {'layer_types'}
     if unknown := fields.keys() - known:
         shown = ', '.join(f'{key}={fields[key]!r}' for key in sorted(unknown))
         raise InputError(f'fields that passk_jax does not know: {shown}')

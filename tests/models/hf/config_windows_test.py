@@ -7,7 +7,7 @@ import pytest
 from passk_jax.models.families.table import family_of
 from passk_jax.models.hf import config as hf_config
 from tests.models import oracle
-from tests.models.hf.config_test import MISTRAL, QWEN2, QWEN3, read, read_arch
+from tests.models.hf.config_test import LLAMA, MISTRAL, QWEN2, QWEN3, read, read_arch
 
 SLIDING, FULL = 'sliding_attention', 'full_attention'
 SIX = {'num_hidden_layers': 6, 'use_sliding_window': True, 'sliding_window': 8}
@@ -30,6 +30,18 @@ def test_windows_are_the_shortest_pattern_of_the_layers(
     tmp_path, config, changes, windows
 ):
     assert read_arch(tmp_path, config, **changes).windows == windows
+
+
+def test_any_family_may_say_that_no_layer_has_a_window():
+    for config in (LLAMA, MISTRAL):
+        layers = config['num_hidden_layers']
+        assert read(config | {'layer_types': [FULL] * layers}).windows == (0,)
+        with pytest.raises(ValueError, match='does not know: layer_types='):
+            read(config | {'layer_types': [SLIDING] * layers})
+    # transformers ignores the field here and keeps the window.
+    said = {'sliding_window': 8, 'layer_types': [FULL] * MISTRAL['num_hidden_layers']}
+    with pytest.raises(ValueError, match='does not know: layer_types='):
+        read(MISTRAL | said)
 
 
 def test_an_absent_window_of_mistral_is_as_transformers_has_it():
