@@ -37,12 +37,9 @@ class Progress:
         seconds_between_lines: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
     ):
-        self._total = total
-        self._step = initial
-        self._description = description
+        self._total, self._step, self._description = total, initial, description
         self._stream = sys.stderr if stream is None else stream
-        self._between = seconds_between_lines
-        self._clock = clock
+        self._between, self._clock = seconds_between_lines, clock
         self._bar: tqdm.tqdm | None = None
         self._values = ''
         self._started: tuple[int, float] | None = None
