@@ -24,7 +24,7 @@ from typing import Any
 from jax.sharding import Mesh
 
 from passk_jax import cli, setup, sharding
-from passk_jax.config import ExperimentConfig
+from passk_jax.config import ExperimentConfig, from_json_dict, to_dict
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
 from passk_jax.models import policy as policies
@@ -102,11 +102,11 @@ def plan(
 
 def _check(config: ExperimentConfig, overrides: Mapping[str, Any]) -> None:
     """Raises InputError if the configuration refuses these values of dotted keys."""
-    values = configs.to_dict(config)
+    values = to_dict(config)
     for key, value in overrides.items():
         section, _, name = key.partition('.')
         values[section][name] = value
-    configs.from_json_dict(values)
+    from_json_dict(values)
 
 
 def _readable(config: ExperimentConfig, directory: pathlib.Path) -> ExperimentConfig:

@@ -279,7 +279,7 @@ def test_an_experiment_states_section_command_and_result(name):
     docstring = EXPERIMENTS[name].docstring
     assert '``sec:' in docstring
     assert f'--config={EXPERIMENTS[name].option} ' in docstring
-    assert 'see experiments/README.md' in docstring
+    assert 'experiments/README.md' in docstring
 
 
 @pytest.mark.parametrize('name', EXPERIMENTS)

@@ -205,3 +205,10 @@ def test_planning_compiles_what_it_plans_and_runs_nothing(monkeypatch, caplog):
     compiled = re.findall(r'Compiling (\S+)', caplog.text)
     # Not even an array of zeros, which would be a program of its own.
     assert compiled == ['jit(prefill)', 'jit(score)']
+
+
+def test_a_way_out_is_a_value_that_the_configuration_takes():
+    config = tiny.make_config()
+    plan._check(config, {'train.micro_batch_prompts': 2, 'mesh.fsdp': 2})
+    with pytest.raises(ValueError, match=r'train\.micro_batch_prompts=3 must divide'):
+        plan._check(config, {'train.micro_batch_prompts': 3})

@@ -10,6 +10,7 @@ import torch
 from jax import numpy as jnp
 
 from passk_jax import sampling, sharding
+from passk_jax.config import sampling_options
 from passk_jax.models import policy as policies
 from passk_jax.models.hf import weights
 from tests.models.hf import oracle as hf_oracle
@@ -65,9 +66,7 @@ def greedy(policy, params, prompts, **settings):
         params,
         prompts,
         key=key,
-        temperature=0.0,
-        top_p=1.0,
-        top_k=0,
+        options=sampling_options(temperature=0.0),
         **(chosen | settings),
     )
 
