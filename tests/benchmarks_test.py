@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -38,17 +39,46 @@ for count, report in enumerate(worker.repetitions({'check': [1.0]})):
 """
 
 
-@pytest.mark.parametrize('command', COMMANDS)
-def test_every_command_says_how_it_is_used(command):
+# Each command in a child of its own, of one process that has imported what is slow.
+HELP = """
+import os, runpy, sys, warnings
+
+import flax, jax, optax, orbax.checkpoint
+
+warnings.simplefilter('ignore')  # JAX warns of forks; it has not started here.
+for command in sys.argv[1:]:
+    if child := os.fork():
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(f'exit {status}', flush=True)
+        continue
+    sys.argv = [command, '--help']
+    runpy.run_module(f'benchmarks.{command}', run_name='__main__', alter_sys=True)
+    sys.exit()
+"""
+
+
+@pytest.fixture(scope='module')
+def helps():
+    """What every command answers to --help, and its exit status."""
     result = subprocess.run(
-        [sys.executable, '-m', f'benchmarks.{command}', '--help'],
+        [sys.executable, '-c', HELP, *COMMANDS],
         cwd=ROOT,
         env=os.environ | {'JAX_PLATFORMS': 'cpu'},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
     )
-    assert result.returncode == 0, result.stderr
-    assert 'usage:' in result.stdout
+    assert result.returncode == 0, result.stdout
+    parts = re.split(r'^exit (-?\d+)\n', result.stdout, flags=re.MULTILINE)
+    answers = zip(parts[1::2], parts[:-1:2], strict=True)
+    return dict(zip(COMMANDS, answers, strict=True))
+
+
+@pytest.mark.parametrize('command', COMMANDS)
+def test_every_command_says_how_it_is_used(command, helps):
+    status, text = helps[command]
+    assert status == '0', text
+    assert 'usage:' in text
 
 
 @pytest.mark.parametrize('peer', ['tunix_peer', 'torch_peer'])

@@ -4,9 +4,14 @@ import os
 import pathlib
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
-os.environ['XLA_FLAGS'] = (
-    os.environ.get('XLA_FLAGS', '') + ' --xla_backend_optimization_level=0'
-).strip()
+# Without the fusion emitters a program compiles three times faster.
+os.environ['XLA_FLAGS'] = ' '.join(
+    [
+        os.environ.get('XLA_FLAGS', ''),
+        '--xla_backend_optimization_level=0',
+        '--xla_cpu_use_fusion_emitters=false',
+    ]
+)
 
 import jax
 import pytest

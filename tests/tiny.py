@@ -127,7 +127,7 @@ def environment(num_devices: int = 1) -> dict[str, str]:
     flags = f'--xla_force_host_platform_device_count={num_devices}'
     return os.environ | {
         'JAX_PLATFORMS': 'cpu',
-        'XLA_FLAGS': f'--xla_backend_optimization_level=0 {flags}',
+        'XLA_FLAGS': f'{os.environ["XLA_FLAGS"]} {flags}',
         'JAX_COMPILATION_CACHE_DIR': str(ROOT / '.pytest_cache' / 'xla'),
         'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0',
         'JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES': '0',

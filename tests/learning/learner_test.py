@@ -1,6 +1,7 @@
 """The learner: an update is a function of the rollouts, not of how they are cut."""
 
 import dataclasses
+import functools
 
 import jax
 import numpy as np
@@ -77,24 +78,20 @@ def make_advantages() -> np.ndarray:
     return np.random.default_rng(1).normal(size=(P, N)).astype(np.float32)
 
 
-def begin(
+@functools.cache
+def make_step(
     mesh,
     *,
     loss=LOSS,
     optimizer=OPTIMIZER,
     num_updates=1,
     num_micro_batches=1,
-    with_ref=False,
     pack_sizes=0,
 ):
-    """The first state, the train step and the reference, under the set mesh."""
-    policy, transform = make_policy(), learner.make_optimizer(optimizer)
-    params = policies.init_params(policy, jax.random.key(0), mesh)
-    ref = jax.tree.map(jnp.copy, params) if with_ref else None
-    state = learner.init_state(policy, transform, params, mesh)
-    train_step = learner.make_train_step(
-        policy,
-        transform,
+    """The train step of these settings: one program for all tests that have them."""
+    return learner.make_train_step(
+        make_policy(),
+        learner.make_optimizer(optimizer),
         mesh,
         loss=loss,
         temperature=1.0,
@@ -102,7 +99,28 @@ def begin(
         num_micro_batches=num_micro_batches,
         pack_sizes=pack_sizes,
     )
-    return state, train_step, ref
+
+
+def begin(mesh, optimizer=OPTIMIZER):
+    """The first state, as training has it."""
+    policy = make_policy()
+    params = policies.init_params(policy, jax.random.key(0), mesh)
+    transform = learner.make_optimizer(optimizer)
+    return learner.init_state(policy, transform, params, mesh)
+
+
+@functools.cache
+def start(mesh, optimizer=OPTIMIZER):
+    """The first state, as numpy: a step consumes the state that it is given."""
+    return jax.device_get(begin(mesh, optimizer))
+
+
+def place(mesh, optimizer=OPTIMIZER):
+    """A new copy of the first state, on the mesh."""
+    transform = learner.make_optimizer(optimizer)
+    shapes = learner.state_shapes(make_policy(), transform, mesh)
+    shardings = jax.tree.map(lambda x: x.sharding, shapes)
+    return jax.device_put(start(mesh, optimizer), shardings, may_alias=False)
 
 
 def run_step(
@@ -111,12 +129,16 @@ def run_step(
     rollouts=None,
     advantages=None,
     steps=1,
+    with_ref=False,
+    optimizer=OPTIMIZER,
     **options,
 ):
     """The parameters, as numpy, and metrics after ``steps`` steps from one start."""
     mesh = make_mesh() if mesh is None else mesh
     with jax.set_mesh(mesh):
-        state, train_step, ref = begin(mesh, **options)
+        train_step = make_step(mesh, optimizer=optimizer, **options)
+        state = place(mesh, optimizer)
+        ref = place(mesh, optimizer).params if with_ref else None
         for _ in range(steps):
             state, metrics = train_step(
                 state,
@@ -127,16 +149,29 @@ def run_step(
     return jax.device_get(state.params), jax.device_get(metrics)
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def log_probs_of(policy, params, rollouts):
+    """The learner's own, outside of any train step."""
+    return policies.token_log_probs(
+        policy, params, rollouts.prompts, rollouts.tokens, temperature=1.0
+    )[0]
+
+
 def assert_params_close(a, b, *, atol: float) -> None:
     assert a.keys() == b.keys()
     for name in a:
         np.testing.assert_allclose(a[name], b[name], atol=atol, err_msg=name)
 
 
+# The loss of the tests that cut a step of two updates up: each of its whole is one
+# program.
+WHOLE = dataclasses.replace(LOSS, entropy_coef=0.01)
+
+
 @pytest.mark.parametrize('aggregation', ['token', 'sequence'])
 @pytest.mark.parametrize('num_micro_batches', [2, 4])
 def test_micro_batches_do_not_change_the_update(aggregation, num_micro_batches):
-    loss = dataclasses.replace(LOSS, aggregation=aggregation, entropy_coef=0.01)
+    loss = dataclasses.replace(WHOLE, aggregation=aggregation)
     whole, metrics = run_step(loss=loss, num_updates=2)
     cut, cut_metrics = run_step(
         loss=loss, num_updates=2, num_micro_batches=num_micro_batches
@@ -150,8 +185,8 @@ def test_micro_batches_do_not_change_the_update(aggregation, num_micro_batches):
 
 @pytest.mark.parametrize('shape', [(8, 1, 1), (2, 2, 2), (1, 4, 2), (1, 8, 1)])
 def test_the_mesh_does_not_change_the_update(shape):
-    alone, metrics = run_step(num_updates=2)
-    together, mesh_metrics = run_step(mesh=make_mesh(*shape), num_updates=2)
+    alone, metrics = run_step(loss=WHOLE, num_updates=2)
+    together, mesh_metrics = run_step(mesh=make_mesh(*shape), loss=WHOLE, num_updates=2)
     assert_params_close(alone, together, atol=5e-6)
     assert metrics['grad_norm'] == pytest.approx(mesh_metrics['grad_norm'], rel=1e-4)
 
@@ -178,34 +213,29 @@ def test_later_updates_of_a_step_are_off_policy():
 def test_one_update_is_the_plain_policy_gradient():
     # At ratio 1 the surrogate's gradient is REINFORCE's with a token-level mean.
     rollouts, advantages = make_rollouts(), make_advantages()
-    policy, mesh = make_policy(), make_mesh()
-    params = policies.init_params(policy, jax.random.key(0), mesh)
+    params = start(make_mesh()).params
 
     def reinforce(params):
-        log_probs, _ = policies.token_log_probs(
-            policy, params, rollouts.prompts, rollouts.tokens, temperature=1.0
-        )
+        log_probs = log_probs_of(make_policy(), params, rollouts)
         mask = learner.response_mask(rollouts)
         weighted = jnp.where(mask, log_probs * advantages[..., None], 0)
         return -weighted.sum() / mask.sum()
 
-    expected = optax.tree.norm(jax.grad(reinforce)(params))
+    expected = optax.tree.norm(jax.jit(jax.grad(reinforce))(params))
     _, metrics = run_step()
     assert metrics['grad_norm'] == pytest.approx(float(expected), rel=1e-4)
 
 
 def test_zero_advantages_change_nothing_but_weight_decay():
     still = dataclasses.replace(OPTIMIZER, weight_decay=0.0)
-    before = policies.init_params(make_policy(), jax.random.key(0), make_mesh())
+    before = start(make_mesh()).params
     after, metrics = run_step(advantages=np.zeros((P, N), np.float32), optimizer=still)
     assert metrics['grad_norm'] == 0
-    assert_params_close(jax.device_get(before), after, atol=0)
+    assert_params_close(before, after, atol=0)
 
 
 def test_weight_decay_leaves_norms_and_biases_alone():
-    before = jax.device_get(
-        policies.init_params(make_policy(), jax.random.key(0), make_mesh())
-    )
+    before = start(make_mesh()).params
     after, _ = run_step(advantages=np.zeros((P, N), np.float32))
     for name in before:
         moved = not np.array_equal(before[name], after[name])
@@ -228,7 +258,13 @@ def test_a_kl_without_a_reference_is_refused():
 def test_problem_losses_stand_in_the_order_of_the_problems():
     advantages = np.zeros((P, N), np.float32)
     advantages[3] = 1.0
-    _, metrics = run_step(advantages=advantages, num_updates=2, num_micro_batches=2)
+    # The program of test_a_step_compiles_once.
+    _, metrics = run_step(
+        mesh=make_mesh(2, 2, 2),
+        advantages=advantages,
+        num_updates=2,
+        num_micro_batches=2,
+    )
     assert np.flatnonzero(metrics['problem_loss']).tolist() == [3]
 
 
@@ -252,7 +288,8 @@ def test_the_warm_up_reaches_the_rate_and_wastes_no_update():
 def test_a_step_compiles_once_and_reuses_the_state_it_is_given():
     mesh = make_mesh(2, 2, 2)
     with jax.set_mesh(mesh):
-        state, train_step, _ = begin(mesh, num_updates=2, num_micro_batches=2)
+        state = begin(mesh)
+        train_step = make_step(mesh, num_updates=2, num_micro_batches=2)
         args = make_rollouts(), make_advantages(), None
         compiled = train_step.lower(state, *args).compile()
         per_device = sum(
@@ -280,12 +317,8 @@ def test_optimizer_state_is_sharded_like_its_parameters():
 
 def test_the_sampler_gap_is_the_distance_to_the_learners_own_log_probs():
     rollouts = make_rollouts()
-    policy, mesh = make_policy(), make_mesh()
-    params = policies.init_params(policy, jax.random.key(0), mesh)
-    log_probs, _ = policies.token_log_probs(
-        policy, params, rollouts.prompts, rollouts.tokens, temperature=1.0
-    )
-    shifted = np.array(log_probs)
+    params = start(make_mesh()).params
+    shifted = np.array(log_probs_of(make_policy(), params, rollouts))
     shifted[2, 1, 0] += 0.5
     _, metrics = run_step(
         rollouts=dataclasses.replace(rollouts, untruncated_log_probs=shifted)

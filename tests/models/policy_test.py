@@ -61,22 +61,29 @@ def test_prefill_and_decode_token_by_token_equal_the_full_forward(windows):
     params = oracle.random_params(policy)
     prompts, tokens, _ = oracle.random_batch(vocab_size=16)
     P, N, T = tokens.shape
+    decode, prefill, logits_of = (
+        jax.jit(fn, static_argnums=0)
+        for fn in (policies.decode, policies.prefill, policies.logits)
+    )
+    naive = jax.jit(oracle.sequence_logits, static_argnums=1)
     weights = policies.for_decoding(policy, params)
-    hidden, prefix = policies.prefill(policy, weights, prompts)
+    hidden, prefix = prefill(policy, weights, prompts)
     steps = [jnp.broadcast_to(hidden[:, None], (P, N, hidden.shape[-1]))]
     # One slot more than is written: a dead slot must not be seen.
     cache = policies.empty_cache(policy, num_prompts=P, num_rollouts=N, num_tokens=T)
-    decode = jax.jit(policies.decode, static_argnums=0)
     for t in range(T - 1):
         hidden, cache = decode(policy, weights, tokens[..., t], prefix, cache)
         steps.append(hidden)
     assert int(cache.index) == T - 1
-    have = policies.logits(policy, weights, jnp.stack(steps, axis=2))
+    have = np.asarray(logits_of(policy, weights, jnp.stack(steps, axis=2)))
     for p in range(P):
         length = int(prompts.lengths[p])
         for n in range(N):
-            whole = jnp.concatenate([prompts.tokens[p, :length], tokens[p, n]])
-            want = oracle.sequence_logits(params, policy.arch, whole)[length - 1 : -1]
+            # Causality hides what is behind, and one program serves all lengths.
+            whole = np.zeros(prompts.tokens.shape[1] + T, np.int32)
+            whole[: length + T] = [*prompts.tokens[p, :length], *tokens[p, n]]
+            want = np.asarray(naive(params, policy.arch, whole))
+            want = want[length - 1 : length + T - 1]
             np.testing.assert_allclose(have[p, n], want, atol=1e-5)
 
 
@@ -323,8 +330,6 @@ def test_entropies_of_a_uniform_policy_are_the_log_of_its_vocabulary():
     params = oracle.random_params(policy)
     params['head.kernel'] = jnp.zeros_like(params['head.kernel'])
     prompts, tokens, _ = oracle.random_batch(vocab_size=16)
-    log_probs, entropies = policies.token_log_probs(
-        policy, params, prompts, tokens, temperature=1.0
-    )
+    log_probs, entropies = jax.jit(oracle.log_probs_of(policy, prompts, tokens))(params)
     np.testing.assert_allclose(entropies, np.log(16), rtol=1e-6)
     np.testing.assert_allclose(log_probs, -np.log(16), rtol=1e-6)
