@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from passk_jax import sampling, train
+from passk_jax import evaluation, sampling, train
 from passk_jax.advantages import ESTIMATORS
 from passk_jax.sampling import Purpose
 from tests import changed, tiny
@@ -130,6 +130,14 @@ def test_every_split_is_evaluated_with_its_name_and_the_runs_seed(setup):
         problems, *_ = next(iter(batches))
         own = setup.task.source(split, data_dir=setup.config.data.dir)
         assert problems == list(own[:2])
+
+
+def test_an_interval_has_the_configured_number_of_resamples(setup):
+    batches = mock.MagicMock(num_dropped=0)
+    settings = {'config': setup.config.eval, 'seed': 17, 'split': 'test', 'step': 0}
+    with mock.patch.object(evaluation, 'summarize', return_value={}) as summarize:
+        evaluation.evaluate(None, batches, sample=None, **settings)
+    summarize.assert_called_once_with([], seed=17, bootstrap_samples=31)
 
 
 def test_the_selection_gets_its_settings(setup):
