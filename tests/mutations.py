@@ -3,6 +3,7 @@
     python -m tests.mutations                     # all of tests/mutations.toml
     python -m tests.mutations --only=temperature  # those that match
     python -m tests.mutations --list
+    python -m tests.mutations --directory=/tmp/mutations  # keeps what it compiles
 
 By hand, because it takes a while. The tests run on a copy of the checkout. First, all
 of them must pass as it is; then each mutation is applied, its tests run, and it is
@@ -15,6 +16,8 @@ backend: loading them takes longer than most of the tests.
 
 import argparse
 import dataclasses
+import importlib
+import itertools
 import os
 import pathlib
 import re
@@ -31,7 +34,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TABLE = ROOT / 'tests' / 'mutations.toml'
 COPIED = ('passk_jax', 'configs', 'tests')
-LIBRARIES = ('flax.nnx', 'grain', 'jax', 'optax', 'orbax.checkpoint', 'transformers')
+# Their libraries are what a fork has loaded; of the package it loads its own copy.
+LOADED = ('passk_jax.train', 'tensorflow_datasets')
 TIMEOUT_SECONDS = 900
 
 
@@ -81,15 +85,17 @@ class Checkout:
     """A copy of the checkout in which one test run at a time takes place.
 
     Args:
-        directory: where it is made.
+        directory: where it is made; an older copy there is replaced.
     """
 
     def __init__(self, directory: pathlib.Path):
         self.directory = directory
         for name in COPIED:
+            shutil.rmtree(directory / name, ignore_errors=True)
             ignored = shutil.ignore_patterns('__pycache__')
             shutil.copytree(ROOT / name, directory / name, ignore=ignored)
         shutil.copy(ROOT / 'pyproject.toml', directory)
+        self._times = itertools.count(1)
 
     def start(self, tests: Sequence[str]) -> int:
         """Starts tests in a process of their own; returns its id."""
@@ -120,12 +126,15 @@ class Checkout:
             ValueError: they do not even start.
         """
         path = self.directory / mutation.path
-        source = path.read_text()
+        source, before = path.read_text(), path.stat()
         path.write_text(mutation.applied(source))
+        # Byte code knows its source by time and size: no two mutations share a time.
+        os.utime(path, 2 * (next(self._times),))
         try:
             status = self.run(mutation.tests)
         finally:
             path.write_text(source)
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         if status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or status < 0:
             return status != pytest.ExitCode.OK
         raise ValueError(f'{mutation}: pytest ended with {status}\n{self.output}')
@@ -139,10 +148,9 @@ class Checkout:
 def load_libraries() -> None:
     """Loads what all tests load; forks share it."""
     os.environ.setdefault('JAX_PLATFORMS', 'cpu')
-    # A mutation and its undoing may fall in one second, which byte code does not tell.
-    sys.dont_write_bytecode = True
-    for name in LIBRARIES:
-        __import__(name)
+    os.environ['PYTEST_DISABLE_PLUGIN_AUTOLOAD'] = '1'
+    for name in LOADED:
+        importlib.import_module(name)
 
 
 def main() -> int:
@@ -151,6 +159,7 @@ def main() -> int:
     parser.add_argument('--only', default='', help='a regular expression')
     parser.add_argument('--list', action='store_true', help='show them and end')
     parser.add_argument('--keep-going', action='store_true', help='past a survivor')
+    parser.add_argument('--directory', default='', help='of the copy, to be kept')
     arguments = parser.parse_args()
     chosen = [each for each in read_table() if re.search(arguments.only, str(each))]
     if arguments.list:
@@ -158,8 +167,8 @@ def main() -> int:
         return 0
     load_libraries()
     survivors, began = [], time.monotonic()
-    with tempfile.TemporaryDirectory(prefix='mutations_') as directory:
-        checkout = Checkout(pathlib.Path(directory))
+    with tempfile.TemporaryDirectory(prefix='mutations_') as temporary:
+        checkout = Checkout(pathlib.Path(arguments.directory or temporary))
         tests = sorted({test for each in chosen for test in each.tests})
         if checkout.run(tests):
             print(f'{checkout.output}\nThe tests fail without any mutation.')
