@@ -56,7 +56,7 @@ class Mutation:
         return f'passk_jax/{self.file}.py'
 
     def __str__(self) -> str:
-        return f'{self.path}: {self.breaks} ({self.new.strip()})'
+        return f'{self.path}: {self.breaks} ({" ".join(self.new.split())})'
 
     def applied(self, source: str) -> str:
         """The source with the mutation.
