@@ -13,7 +13,6 @@ import jax
 from jax import numpy as jnp
 
 from passk_jax.sampling import distribution, keys, plain_loop
-from passk_jax.sampling.scheduled import device
 
 STOP, OTHER = 0, 1
 
@@ -58,6 +57,5 @@ def forced(quantile: Callable[[jax.Array], jax.Array]) -> Iterator[None]:
     with (
         mock.patch.object(keys, 'position_uniforms', uniforms),
         mock.patch.object(plain_loop, 'choose', choose),
-        mock.patch.object(device, 'choose', choose),
     ):
         yield

@@ -31,7 +31,7 @@ from benchmarks import work as works
 from benchmarks import worker
 from benchmarks.work import Work
 from passk_jax import sharding
-from passk_jax.advantages.estimators import make_estimator
+from passk_jax.advantages import make_estimator
 from passk_jax.config import LossConfig, OptimizerConfig, sampling_options
 from passk_jax.learning import learner
 from passk_jax.models import policy as policies

@@ -1,6 +1,6 @@
-"""Arguments of a config file: what ``--config=configs/enigmata.py:model=…`` gives it.
+"""Arguments of a config file, as in ``--config=configs/enigmata.py:model=…``.
 
-The text behind the colon is ``key=value,key=value``. A config file says which keys it
+The text after the colon is ``key=value,key=value``. A config file decides which keys it
 takes and reads them with :func:`parse`.
 """
 
@@ -25,7 +25,7 @@ def parse(
 
     Args:
         text: the arguments; ``''`` for none.
-        defaults: key -> value if the text does not give one. Its type (bool, int, float
+        defaults: key -> value to use if the text gives none. Its type (bool, int, float
             or str) is the type of the argument.
         choices: key -> the values it may have. A key without a default is a required
             string.
@@ -34,8 +34,8 @@ def parse(
         The value of every key of ``defaults`` and ``choices``.
 
     Raises:
-        InputError: a key is unknown, repeated or missing, or a value is not of the
-            default's type or not one of the choices.
+        InputError: a key is unknown, repeated or missing, or a value does not have the
+            default's type or is not one of the choices.
     """
     defaults = dict(defaults or {})
     choices = {key: list(values) for key, values in (choices or {}).items()}

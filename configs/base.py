@@ -1,10 +1,10 @@
-"""Every default: the paper's "Implementation Details", and a source where it is silent.
+"""All defaults: the paper's "Implementation Details", or another source.
 
 Paper: Pass@k Training, appendix ``sec:implementation_details`` (training and
 evaluation) and ``sec:app_exp`` (limits). "Silent" below means that the paper does not
-say; DAPO is arXiv:2503.14476, whose recipe the paper follows.
+give a value. DAPO is arXiv:2503.14476, whose recipe the paper follows.
 
-This file is no experiment: it leaves ``name`` and ``task`` empty, which the program
+This file is not an experiment: it leaves ``name`` and ``task`` empty, which the program
 refuses. An experiment imports it and states what differs:
 
     from configs import base
@@ -30,26 +30,27 @@ def get_config() -> ConfigDict:
     config.name = ''
     config.seed = 0
     config.model = _model()
-    # One host and one device work unchanged; more devices hold shards of everything.
+    # This works on a single device too; several devices hold shards of everything.
     config.mesh = ConfigDict({'data': 1, 'fsdp': -1, 'rollout': 1, 'tensor': 1})
     config.init = _init()
     config.task = ConfigDict({'name': '', 'params': ConfigDict()})
-    # Limits of the appendix's Enigmata runs; those of Qwen2.5 are not given.
+    # Limits of the appendix's Enigmata runs; the paper gives none for Qwen2.5.
     config.data = ConfigDict({'dir': '', 'max_prompt_tokens': 4096, 'overlong': 'drop'})
     config.sampling = ConfigDict(
         {
             'num_rollouts': 32,
             'max_response_tokens': 4096,
-            # Temperature 1; no truncation, of which the paper says nothing: it would
-            # bias the ratio.
+            # Temperature 1 and no truncation. The paper is silent on truncation, which
+            # would bias the ratio.
             **dataclasses.asdict(sampling_options()),
-            # Memory only. All rollouts at one time is the fewest steps; set it to what
-            # a device has left (see python -m passk_jax.plan) where they do not fit.
+            # Affects memory only. Decoding all rollouts at once takes the fewest steps;
+            # if they do not fit, set this to the free memory of a device (see
+            # python -m passk_jax.plan).
             'max_cache_bytes': 0,
         }
     )
     # The analytical derivation, the paper's final method. The rows of ESTIMATORS
-    # declare the parameters, their defaults and where these come from.
+    # declare the parameters, their defaults and the sources of the defaults.
     config.advantage = ConfigDict(
         {'name': 'pass_at_k', **{p.name: p.default for p in all_parameters()}},
         sort_keys=False,
@@ -59,20 +60,21 @@ def get_config() -> ConfigDict:
     config.optimizer = _optimizer()
     config.train = ConfigDict(
         {
-            # Silent; its figures go on past step 400.
+            # Silent; the paper's figures go beyond step 400.
             'steps': 500,
             'num_prompts': 128,
             'mini_batch_prompts': 32,
-            # Memory only: 4 prompts are 128 responses a pass.
+            # Affects memory only: 4 prompts are 128 responses per pass.
             'micro_batch_prompts': 4,
-            # Time only; splash attention cannot read packed rows. Of log-normal lengths
-            # (mean 57, limit 256, 4 prompts a pass) 8 leave 20 % of the positions to
-            # pads and 16 leave 11 %, where a row a response leaves 78 %. But each size
-            # is a forward and backward pass more to compile: a step of 2 layers took
-            # 23 s with 0, 45 s with 4 and 110 s with 8 (a run each, on a shared CPU).
+            # Affects time only; splash attention cannot read packed rows. With
+            # log-normal lengths (mean 57, limit 256, 4 prompts per pass), pads fill
+            # 20 % of the positions with 8 sizes, 11 % with 16 and 78 % without packing.
+            # But each size compiles another forward and backward pass: a step of 2
+            # layers took 23 s with 0, 45 s with 4 and 110 s with 8 (one run each, on a
+            # shared CPU).
             'pack_sizes': 0,
-            # "Remove other optimizations": of DAPO clip-higher and the token-level
-            # loss alone. 9 are verl's max_num_gen_batches=10.
+            # "Remove other optimizations": of DAPO's, the paper keeps only clip-higher
+            # and the token-level loss. 9 rounds equal verl's max_num_gen_batches=10.
             'dynamic_sampling_rounds': 0,
         }
     )
@@ -87,11 +89,11 @@ def get_config() -> ConfigDict:
 def _model() -> ConfigDict:
     return ConfigDict(
         {
-            # That of the source.
+            # The family of the source.
             'family': '',
             'source': 'Qwen/Qwen2.5-7B-Instruct',
             'tokenizer': 'source',
-            # All 0: the sizes are those of the source.
+            # All 0, because the source sets the sizes.
             'arch': {
                 'num_layers': 0,
                 'embed_dim': 0,
@@ -103,7 +105,7 @@ def _model() -> ConfigDict:
                 'norm_eps': 0.0,
                 'tie_embeddings': False,
             },
-            # Silent; at a learning rate of 1e-6 a bfloat16 weight would not move.
+            # Silent; at a learning rate of 1e-6 a bfloat16 weight would not change.
             'param_dtype': 'float32',
             'compute_dtype': 'bfloat16',
             'remat': 'full',
@@ -147,12 +149,12 @@ def _loss() -> ConfigDict:
             # "We do not employ any regularization methods, such as KL or Entropy".
             'entropy_coef': 0.0,
             'kl_coef': 0.0,
-            # GRPO's estimator (arXiv:2402.03300), if it is ever switched on.
+            # GRPO's estimator (arXiv:2402.03300), for runs with a KL penalty.
             'kl_estimator': 'k3',
-            # DAPO's overlong filtering; removed with its other optimizations.
+            # DAPO's overlong filtering, which the paper removes.
             'mask_truncated': False,
             # Not in the paper; 2 is usual where sampler and learner disagree. With
-            # top_p or top_k the mass that these keep is in the weight.
+            # top_p or top_k, the weight includes the probability mass that they keep.
             'sampler_weight_cap': 0.0,
         }
     )
@@ -177,7 +179,7 @@ def _optimizer() -> ConfigDict:
 def _eval() -> ConfigDict:
     return ConfigDict(
         {
-            # Silent on how often.
+            # Silent.
             'every': 20,
             'split': 'test',
             'final_split': '',

@@ -1,27 +1,27 @@
 """The paper's Enigmata experiments: Pass@k Training, analytical, of four models.
 
 Paper: Pass@k Training, section ``sec:passk_to_pass1`` and appendix ``sec:app_exp``.
-Each function below is one model: its row of the paper, and the chips it is planned for.
-The argument ``model`` chooses it:
+Each function below configures one model; it names the model's row in the paper and the
+chips planned for it. The argument ``model`` chooses the model:
 
     python -m passk_jax.plan --config=configs/enigmata.py:model=qwen25_7b \\
         --topology=v5p:4x4x4
 
 The plans are in experiments/plans/. The task ``enigmata`` is not in this repository
-yet: planning works today, training once ``passk_jax.tasks.TASKS`` has it. Then, on
-every host, with a workdir that all of them see:
+yet: planning works today, and training will work once ``passk_jax.tasks.TASKS`` has it.
+Then, on every host, with a workdir that all hosts share:
 
     python -m passk_jax.train --config=configs/enigmata.py:model=qwen25_7b \\
         --workdir=/shared/enigmata_qwen25_7b
 
-Time and result: see experiments/README.md, which says what was run and on what.
+Time and result: experiments/README.md says what was run and on which hardware.
 
-For Pass@1 Training add ``--config.advantage.name=pass_at_1``; for Pass@1 Training after
-Pass@k Training (section ``sec:passk_to_pass1``) add
-``--config.init.kind=checkpoint --config.init.checkpoint=<workdir>`` too.
+For Pass@1 Training add ``--config.advantage.name=pass_at_1``. For Pass@1 Training after
+Pass@k Training (section ``sec:passk_to_pass1``), also add
+``--config.init.kind=checkpoint --config.init.checkpoint=<workdir>``.
 
 The paper gives the limits of prompt and response for the Llama models only; the Qwen2.5
-models use the same. It does not give k: 4, as in configs/base.py.
+models use the same here. It does not give k, which is 4, as in configs/base.py.
 """
 
 from ml_collections import ConfigDict
@@ -45,15 +45,15 @@ def qwen25_7b(config: ConfigDict) -> None:
     """Qwen2.5-7B-Instruct, the paper's main model on this task.
 
     Table ``tab:main_qwen`` ("+ P@k T.", overall: Pass@1 17.9, Pass@k 29.8); the same
-    runs, on other tasks, in table ``tab:generalization``.
+    runs appear with other tasks in table ``tab:generalization``.
 
-    Planned for 64 chips, 16 shares of the prompts by 4 of the rollouts:
+    Planned for 64 chips, 16 prompt shares x 4 rollout shares:
 
         python -m passk_jax.plan --config=configs/enigmata.py:model=qwen25_7b \\
             --topology=v5p:4x4x4
 
-    HBM a chip: training 41.4, prefill 35.9, decoding 35.4 of 95.7 GiB. Or on 256 chips
-    of 15.75 GiB: training 11.7, prefill 14.1, decoding 10.7
+    HBM per chip: training 41.4, prefill 35.9, decoding 35.4 of 95.7 GiB. Or, on 256
+    chips of 15.75 GiB: training 11.7, prefill 14.1, decoding 10.7
 
         python -m passk_jax.plan --config=configs/enigmata.py:model=qwen25_7b \\
             --topology=v5e:16x16 --config.mesh.fsdp=8 --config.mesh.rollout=8 \\
@@ -69,13 +69,12 @@ def qwen25_32b(config: ConfigDict) -> None:
 
     Table ``tab:main_qwen`` ("+ P@k T.", overall: Pass@1 44.5, Pass@k 57.4).
 
-    Planned for 128 chips, 8 shares of the prompts by 4 of the rollouts by 4 of the
-    heads:
+    Planned for 128 chips, 8 prompt shares x 4 rollout shares x 4 tensor shards:
 
         python -m passk_jax.plan --config=configs/enigmata.py:model=qwen25_32b \\
             --topology=v5p:4x4x8
 
-    HBM a chip: training 44.6, prefill 46.3, decoding 62.9 of 95.7 GiB.
+    HBM per chip: training 44.6, prefill 46.3, decoding 62.9 of 95.7 GiB.
     """
     config.model.source = 'Qwen/Qwen2.5-32B-Instruct'
     config.mesh.update(fsdp=8, rollout=4, tensor=4)
@@ -87,12 +86,12 @@ def llama32_3b(config: ConfigDict) -> None:
 
     Table ``tab:app_enigmata`` ("+ P@k T.", overall: Pass@1 11.5, Pass@k 14.1).
 
-    Planned for 32 chips, 8 shares of the prompts by 4 of the rollouts:
+    Planned for 32 chips, 8 prompt shares x 4 rollout shares:
 
         python -m passk_jax.plan --config=configs/enigmata.py:model=llama32_3b \\
             --topology=v5p:2x4x4
 
-    HBM a chip: training 25.9, decoding 73.7 of 95.7 GiB.
+    HBM per chip: training 25.9, decoding 73.7 of 95.7 GiB.
     """
     config.model.source = 'meta-llama/Llama-3.2-3B-Instruct'
     config.mesh.update(fsdp=8, rollout=4, tensor=1)
@@ -104,12 +103,12 @@ def llama31_8b(config: ConfigDict) -> None:
 
     Table ``tab:app_enigmata`` ("+ P@k T.", overall: Pass@1 9.9, Pass@k 13.0).
 
-    Planned for 64 chips, 16 shares of the prompts by 4 of the rollouts:
+    Planned for 64 chips, 16 prompt shares x 4 rollout shares:
 
         python -m passk_jax.plan --config=configs/enigmata.py:model=llama31_8b \\
             --topology=v5p:4x4x4
 
-    HBM a chip: training 42.2, decoding 56.7 of 95.7 GiB.
+    HBM per chip: training 42.2, decoding 56.7 of 95.7 GiB.
     """
     config.model.source = 'meta-llama/Llama-3.1-8B-Instruct'
     config.mesh.update(fsdp=16, rollout=4, tensor=1)

@@ -1,27 +1,27 @@
 """The paper's mathematics experiments: Pass@k Training, analytical, of four models.
 
 Paper: Pass@k Training, appendix ``sec:app_exp``, table ``tab:app_math``. Each function
-below is one model: its row of the table ("+ P@k T.", average), and the chips it is
-planned for. The argument ``model`` chooses it:
+below configures one model; it names the model's row in the table ("+ P@k T.", average)
+and the chips planned for it. The argument ``model`` chooses the model:
 
     python -m passk_jax.plan --config=configs/math.py:model=llama31_8b \\
         --topology=v5p:4x4x4
 
 The plans are in experiments/plans/. The task ``math`` is not in this repository yet:
-planning works today, training once ``passk_jax.tasks.TASKS`` has it. Then, on every
-host, with a workdir that all of them see:
+planning works today, and training will work once ``passk_jax.tasks.TASKS`` has it.
+Then, on every host, with a workdir that all hosts share:
 
     python -m passk_jax.train --config=configs/math.py:model=llama31_8b \\
         --workdir=/shared/math_llama31_8b
 
-Time and result: see experiments/README.md, which says what was run and on what.
+Time and result: experiments/README.md says what was run and on which hardware.
 
-For Pass@1 Training add ``--config.advantage.name=pass_at_1``; for Pass@1 Training after
-Pass@k Training (section ``sec:passk_to_pass1``) add
-``--config.init.kind=checkpoint --config.init.checkpoint=<workdir>`` too.
+For Pass@1 Training add ``--config.advantage.name=pass_at_1``. For Pass@1 Training after
+Pass@k Training (section ``sec:passk_to_pass1``), also add
+``--config.init.kind=checkpoint --config.init.checkpoint=<workdir>``.
 
 The paper gives both limits for the Llama models. For the R1-Distill models it extends
-the response to 10240 tokens; the prompt keeps the 2048 of the Llama models.
+the response to 10240 tokens; their prompt limit is 2048 here, as for the Llama models.
 """
 
 from ml_collections import ConfigDict
@@ -43,12 +43,12 @@ def get_config(argument: str = '') -> ConfigDict:
 def llama32_3b(config: ConfigDict) -> None:
     """Llama-3.2-3B-Instruct: Pass@1 5.0, Pass@k 15.4.
 
-    Planned for 64 chips, 16 shares of the prompts by 4 of the rollouts:
+    Planned for 64 chips, 16 prompt shares x 4 rollout shares:
 
         python -m passk_jax.plan --config=configs/math.py:model=llama32_3b \\
             --topology=v5p:4x4x4
 
-    HBM a chip: training 33.2, decoding 52.1 of 95.7 GiB.
+    HBM per chip: training 33.2, decoding 52.1 of 95.7 GiB.
     """
     config.model.source = 'meta-llama/Llama-3.2-3B-Instruct'
     config.mesh.update(fsdp=16, rollout=4, tensor=1)
@@ -59,12 +59,12 @@ def llama32_3b(config: ConfigDict) -> None:
 def llama31_8b(config: ConfigDict) -> None:
     """Llama-3.1-8B-Instruct: Pass@1 3.0, Pass@k 17.0.
 
-    Planned for 64 chips, 16 shares of the prompts by 4 of the rollouts:
+    Planned for 64 chips, 16 prompt shares x 4 rollout shares:
 
         python -m passk_jax.plan --config=configs/math.py:model=llama31_8b \\
             --topology=v5p:4x4x4
 
-    HBM a chip: training 53.8, decoding 70.7 of 95.7 GiB.
+    HBM per chip: training 53.8, decoding 70.7 of 95.7 GiB.
     """
     config.model.source = 'meta-llama/Llama-3.1-8B-Instruct'
     config.mesh.update(fsdp=16, rollout=4, tensor=1)
@@ -75,15 +75,15 @@ def llama31_8b(config: ConfigDict) -> None:
 def r1_distill_15b(config: ConfigDict) -> None:
     """DeepSeek-R1-Distill-Qwen-1.5B: Pass@1 20.9, Pass@k 52.9.
 
-    The row "(P@k T. + P@1 T.) x 2" is four runs, each from the checkpoint of the one
-    before it.
+    The row "(P@k T. + P@1 T.) x 2" is four runs, each of which starts from the
+    checkpoint of the previous one.
 
-    Planned for 32 chips, 8 shares of the prompts by 4 of the rollouts:
+    Planned for 32 chips, 8 prompt shares x 4 rollout shares:
 
         python -m passk_jax.plan --config=configs/math.py:model=r1_distill_15b \\
             --topology=v5p:2x4x4
 
-    HBM a chip: training 30.9, decoding 41.9 of 95.7 GiB.
+    HBM per chip: training 30.9, decoding 41.9 of 95.7 GiB.
     """
     config.model.source = 'deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B'
     config.mesh.update(fsdp=8, rollout=4, tensor=1)
@@ -94,12 +94,12 @@ def r1_distill_15b(config: ConfigDict) -> None:
 def r1_distill_7b(config: ConfigDict) -> None:
     """DeepSeek-R1-Distill-Qwen-7B: Pass@1 29.0, Pass@k 60.9.
 
-    Planned for 64 chips, 16 shares of the prompts by 4 of the rollouts:
+    Planned for 64 chips, 16 prompt shares x 4 rollout shares:
 
         python -m passk_jax.plan --config=configs/math.py:model=r1_distill_7b \\
             --topology=v5p:4x4x4
 
-    HBM a chip: training 71.0, decoding 55.5 of 95.7 GiB.
+    HBM per chip: training 71.0, decoding 55.5 of 95.7 GiB.
     """
     config.model.source = 'deepseek-ai/DeepSeek-R1-Distill-Qwen-7B'
     config.mesh.update(fsdp=16, rollout=4, tensor=1)

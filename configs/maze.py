@@ -2,24 +2,25 @@
 
 Paper: Pass@k Training, section ``sec:passk_w_analytical_derivation``, data of table
 ``tab:maze_data``, results in table ``tab:maze_results`` ("P@k T. w/ AD": Pass@1 47.7,
-Pass@k 65.0 on average over the sizes). On every host, with a workdir they all see:
+Pass@k 65.0 on average over the sizes). On every host, with a workdir that all share:
 
     python -m passk_jax.train --config=configs/maze.py --workdir=/shared/maze
 
 For Pass@1 Training add ``--config.advantage.name=pass_at_1``.
 
-Time and result: see experiments/README.md, which says what was run and on what. The
+Time and result: experiments/README.md says what was run and on which hardware. The
 laptop-size twin is configs/maze_tiny.py.
 
-What the paper leaves open, and what stands here:
+What the paper does not say or does differently:
 
-* its mazes are not in its repository; these are perfect mazes by Wilson's algorithm,
-  which agree with its counts (only 192 of 7x7 exist), and its wording of the prompt is
-  unknown;
-* k of the main table; 4 here (see configs/base.py);
-* limits of prompt and response; the largest prompt holds 21 x 22 characters;
-* it evaluates on the test set as training goes; here a validation split serves that,
-  and the test set is looked at before the first step and after the last.
+* Its mazes are not in its repository. These are perfect mazes by Wilson's algorithm,
+  which agree with the paper's counts (only 192 of 7x7 exist). The wording of its prompt
+  is unknown.
+* k of the main table is 4 here (see configs/base.py).
+* It gives no limits of prompt and response for mazes; the largest maze has 21 x 22
+  characters.
+* The paper evaluates on the test set during training. Here a validation split serves
+  for that, and the test set only before the first step and after the last.
 """
 
 from ml_collections import ConfigDict
@@ -38,8 +39,9 @@ def get_config() -> ConfigDict:
     config.task.name = 'maze'
     config.task.params = {
         'generator': 'wilson',
-        # Percolation's own parameters, which Wilson's algorithm does not use.
+        # Only percolation uses this.
         'wall_probability': 0.0,
+        # Paths of any length.
         'min_path': 0,
         'max_path': 0,
         'train_sizes': (9, 11, 13, 15),
@@ -53,7 +55,7 @@ def get_config() -> ConfigDict:
     }
     config.data.max_prompt_tokens = 1024
 
-    # Reasoning comes before the answer, so the limit of the appendix is kept.
+    # Reasoning comes before the answer, so this is the limit of the appendix.
     config.sampling.max_response_tokens = 4096
 
     config.advantage.name = 'pass_at_k'

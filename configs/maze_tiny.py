@@ -2,25 +2,25 @@
 
 Paper: Pass@k Training, sections ``sec:passk_w_analytical_derivation`` and
 ``sec:exploration_ability``, at the size of a laptop: 5x5 mazes, and a warm start in
-place of a language model's pre-training. The whole job, set-up included:
+place of a language model's pre-training. The whole job, including the set-up:
 
     make train
 
-or, where the requirements are installed:
+or, if the requirements are installed:
 
     python -m passk_jax.train --config=configs/maze_tiny.py --workdir=runs/maze_tiny
 
-Pass@1 Training, for comparison, in a workdir of its own:
+Pass@1 Training, for comparison, in its own workdir:
 
     python -m passk_jax.train --config=configs/maze_tiny.py \\
         --config.advantage.name=pass_at_1 --workdir=runs/maze_tiny_pass_at_1
 
-Time: minutes on two cores. Result: see experiments/README.md, the table that compares
-both over paired seeds.
+Time: minutes on two cores. Result: a table in experiments/README.md compares both over
+paired seeds.
 
-The warm start ends early on purpose: a low Pass@1 with a high Pass@32 is what a
-language model brings to the paper's mazes, and what the two ways of training then
-treat differently.
+The warm start ends early on purpose. It leaves a low Pass@1 and a high Pass@32, like a
+language model on the paper's mazes, and the two kinds of training treat such a policy
+differently.
 """
 
 from ml_collections import ConfigDict
@@ -36,14 +36,14 @@ def get_config() -> ConfigDict:
 
     config.task.name = 'maze'
     config.task.params = {
-        # 5x5 has too few perfect mazes: cells are walls at random, S and E anywhere.
+        # Too few perfect 5x5 mazes exist. Here walls, S and E are placed at random.
         'generator': 'percolation',
         'wall_probability': 0.35,
         'min_path': 3,
         'max_path': 10,
         'train_sizes': (5,),
         'train_counts': (20_000,),
-        # Settings are tuned on the validation split; the test split is for results.
+        # The validation split is for tuning, and the test split for results.
         'validation_sizes': (5,),
         'validation_counts': (512,),
         'test_sizes': (5,),
@@ -51,7 +51,7 @@ def get_config() -> ConfigDict:
         'seed': 0,
         'prompt': 'bare',
     }
-    # Five rows of five cells and a line break; ten moves, a stop token, one to spare.
+    # Five rows of five cells and a line break. Ten moves, a stop token, one to spare.
     config.data.max_prompt_tokens = 30
     config.data.overlong = 'error'
     config.sampling.max_response_tokens = 12
@@ -63,10 +63,10 @@ def get_config() -> ConfigDict:
     config.train.steps = 300
     config.train.num_prompts = 32
     config.train.mini_batch_prompts = 16
-    # Four prompts a pass stay in the cache of a core: a tenth less time than sixteen.
+    # Four prompts per pass stay in a core's cache: a tenth less time than sixteen.
     config.train.micro_batch_prompts = 4
-    # A small policy from scratch moves at a far higher rate than a large one, and 600
-    # updates are too few for a second moment averaged over a thousand.
+    # A small policy from scratch needs a far higher rate than a large one. 600 updates
+    # are too few for b2 = 0.999, which averages over a thousand.
     config.optimizer.learning_rate = 2e-4
     config.optimizer.b2 = 0.95
     config.optimizer.weight_decay = 0.0
@@ -76,8 +76,8 @@ def get_config() -> ConfigDict:
     config.eval.final_split = 'test'
     config.eval.num_responses = 32
     config.eval.batch_size = 64
-    # Not the paper's .95: with five answer tokens it would cut what is being measured,
-    # the policy's own rare moves.
+    # Not the paper's 0.95: with five answer tokens that would cut the policy's rare
+    # moves, which are to be measured.
     config.eval.top_p = 1.0
 
     config.checkpoint.every = 100
@@ -86,7 +86,7 @@ def get_config() -> ConfigDict:
 
 
 def _policy(config: ConfigDict) -> None:
-    """A Qwen2 of 150 thousand parameters, warm-started in the same program."""
+    """A Qwen2 with 150 thousand parameters, warm-started in the same program."""
     config.model.family = 'qwen2'
     config.model.source = ''
     config.model.tokenizer = 'characters'
@@ -96,7 +96,7 @@ def _policy(config: ConfigDict) -> None:
         'num_heads': 4,
         'num_kv_heads': 2,
         'head_dim': 16,
-        # Three matrices of SwiGLU of 3 x width hold about what two of 4 x width do.
+        # SwiGLU's three matrices of 3 x width are about as large as two of 4 x width.
         'mlp_dim': 192,
         'rope_theta': 10_000.0,
         'norm_eps': 1e-6,
@@ -104,7 +104,7 @@ def _policy(config: ConfigDict) -> None:
     }
     config.model.compute_dtype = 'float32'
     config.model.remat = 'none'
-    # A whole mini-batch at one time: 16 prompts x 16 rollouts x 12 tokens.
+    # A whole mini-batch at a time: 16 prompts x 16 rollouts x 12 tokens.
     config.model.head_chunk_tokens = 4096
 
     config.init.kind = 'warm_start'

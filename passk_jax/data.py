@@ -2,11 +2,11 @@
 
     source -> too long? -> shuffle by epoch -> batch -> this host's rows -> tokens
 
-Training (:func:`make_batches`) goes through grain's random-access ``MapDataset``:
+Training (:func:`make_batches`) uses grain's random-access ``MapDataset``:
 ``batches[step]`` is a pure function of the step, the seed and the source, so a resumed
-run needs no iterator's state. Evaluation (:func:`evaluation_batches`) goes through a
-split in order, each problem once. All batches of a call have one shape, so each user of
-them compiles once.
+run needs no iterator state. Evaluation (:func:`evaluation_batches`) reads a split in
+order, each problem once. All batches of a call have one shape, so that programs compile
+once.
 """
 
 import dataclasses
@@ -24,22 +24,17 @@ Encode = Callable[[str], list[int]]
 
 OVERLONG = ('drop', 'error')
 
-# Prompts are padded to a multiple of the first, or of the second if they are longer
-# than it, or to the limit if that is nearer: so that every mesh that splits the tokens
-# of long prompts, and every kernel, divides them.
+# Prompts are padded to a multiple of the first number or, if longer than the second, to
+# a multiple of that, but never beyond the limit. Meshes and kernels that split the
+# tokens of long prompts need this.
 _WIDTH_MULTIPLE, _LONG_WIDTH_MULTIPLE = 8, 128
 
 
 @dataclasses.dataclass(frozen=True)
 class _Kept:
-    """The problems whose prompts are short enough.
+    """The problems whose prompts are short enough: ascending ``indices`` of ``source``.
 
-    Attributes:
-        source: all problems.
-        encode: prompt text to tokens.
-        indices: places in the source, ascending.
-        num_dropped: problems left out for their length.
-        width: tokens that every prompt is padded to.
+    Every prompt is padded to ``width`` tokens.
     """
 
     source: Sequence[Problem]
@@ -49,7 +44,7 @@ class _Kept:
     width: int
 
     def batch(self, rows: Sequence[int]) -> tuple[list[Problem], Prompts]:
-        """Problems and padded prompts of these rows of ``indices``."""
+        """Returns the problems and padded prompts of these rows of ``indices``."""
         problems = [self.source[int(self.indices[row])] for row in rows]
         tokens = np.zeros((len(problems), self.width), np.int32)
         lengths = np.zeros(len(problems), np.int32)
@@ -61,29 +56,35 @@ class _Kept:
         return problems, Prompts(tokens, lengths, ids)
 
 
-class Batches(Sequence):
-    """``batches[step]`` for any step >= 0; see :func:`make_batches`.
+class _Counted:
+    """Batches of kept problems.
 
     Attributes:
-        num_problems: problems of an epoch, those too long left out.
+        num_problems: problems in an epoch or an evaluation, without too long ones.
         num_dropped: problems that were too long.
         prompt_width: S, the same in every batch.
     """
 
-    def __init__(
-        self, kept: _Kept, *, num_prompts: int, seed: int | Sequence[int], mine: slice
-    ):
+    def __init__(self, kept: _Kept):
         self._kept = kept
-        self._mine = mine
-        self._rows = (
-            _shuffled(kept, seed).batch(num_prompts, drop_remainder=True).repeat()
-        )
         self.num_problems = len(kept.indices)
         self.num_dropped = kept.num_dropped
         self.prompt_width = kept.width
 
+
+class Batches(_Counted, Sequence):
+    """``batches[step]`` for any step >= 0; see :func:`make_batches`."""
+
+    def __init__(
+        self, kept: _Kept, *, num_prompts: int, seed: int | Sequence[int], mine: slice
+    ):
+        super().__init__(kept)
+        self._mine = mine
+        epoch = _shuffled(kept, seed).batch(num_prompts, drop_remainder=True)
+        self._rows = epoch.repeat()
+
     def __len__(self) -> int:
-        """As good as endless: epochs follow one another."""
+        """Returns a huge number, because epochs repeat without end."""
         return len(self._rows)
 
     def __getitem__(self, step: int) -> tuple[list[Problem], Prompts]:
@@ -94,23 +95,22 @@ class Batches(Sequence):
     def others(
         self, step: int, *, seed: Sequence[int]
     ) -> Iterator[tuple[list[Problem], Prompts, np.ndarray]]:
-        """Batches of the problems that ``self[step]`` has not, each problem once.
+        """Goes through the problems that ``self[step]`` lacks, each problem once.
 
-        Their order is drawn without replacement, anew for each step. What is missing in
-        the last batch is filled up with problems of ``self[step]``; where there are no
-        others, there is no batch.
+        The order is random, without replacement, and new for each step. Problems of
+        ``self[step]`` fill up the last batch. Without other problems there is no batch.
 
         Args:
             step: at least 0.
-            seed: of the orders of all steps; nothing else may have it.
+            seed: determines the orders of all steps; use it for nothing else.
 
         Yields:
-            Problems and prompts as ``self[step]`` has them, and a bool for each: it is
-            another one, and no filling.
+            Problems and prompts as in ``self[step]``, and a bool for each problem,
+            False if it only fills up the batch.
         """
         own = self._rows[int(step)]
         order, taken = _shuffled(self._kept, (*seed, step)), set(own.tolist())
-        # By index: iterating over a MapDataset would read ahead, in threads.
+        # Index the MapDataset: iterating over it would read ahead in threads.
         rows = (int(order[i]) for i in range(len(order)))
         others = (row for row in rows if row not in taken)
         while batch := list(itertools.islice(others, len(own))):
@@ -120,9 +120,9 @@ class Batches(Sequence):
 
 
 def _shuffled(kept: _Kept, seed: int | Sequence[int]) -> grain.MapDataset:
-    """The rows of ``kept.indices`` in an order of their own."""
-    # Grain's epochs count up from the seed: hashed, no seed's second epoch is the
-    # first of the next seed.
+    """Shuffles the rows of ``kept.indices``."""
+    # Grain seeds its epochs with seed, seed + 1, ... Hashing the seed keeps its second
+    # epoch from being the first of the next seed.
     (hashed,) = np.random.SeedSequence(seed).generate_state(1)
     return grain.MapDataset.range(len(kept.indices)).shuffle(seed=int(hashed))
 
@@ -138,27 +138,27 @@ def make_batches(
     process_index: int = 0,
     process_count: int = 1,
 ) -> Batches:
-    """Shuffled batches, epoch after epoch, each epoch in another order.
+    """Makes shuffled batches, with a new order in each epoch.
 
-    An epoch ends at its last whole batch, so that no problem is twice in a batch (its
-    rollouts would share their random keys); what is left over differs by epoch.
+    An epoch ends with its last whole batch, so that no problem is twice in a batch,
+    where its rollouts would share their random keys. Epochs leave out different ones.
 
     Args:
-        source: problems by place.
-        encode: prompt text to tokens.
+        source: the problems, by index.
+        encode: turns prompt text into tokens.
         num_prompts: P, over all hosts.
-        seed: of the order; one number, or several: the experiment's and the purpose.
-        max_prompt_tokens: longest prompt.
-        overlong: ``'drop'`` longer ones, which are counted, or ``'error'``.
-        process_index: which of the hosts this is; it gets its rows of each batch.
+        seed: determines the order; one number, or the experiment's seed and a purpose.
+        max_prompt_tokens: the most tokens in a prompt.
+        overlong: ``'drop'`` drops and counts longer prompts; ``'error'`` rejects them.
+        process_index: the index of this host, which gets its own rows of each batch.
         process_count: hosts that share a batch; 1: every host has all of it.
 
     Returns:
         Problems and prompts (numpy, ``[P / process_count, S]``) by step.
 
     Raises:
-        ValueError: no problems; fewer than a batch; too long a prompt; hosts that do
-            not divide the batch.
+        ValueError: there are no problems, or fewer than a batch; a prompt is empty or
+            too long; or the hosts do not divide the batch.
     """
     if num_prompts < 1 or num_prompts % process_count:
         raise InputError(f'{num_prompts=} cannot be shared by {process_count=}')
@@ -175,21 +175,12 @@ def make_batches(
     return Batches(kept, num_prompts=num_prompts, seed=seed, mine=mine)
 
 
-class EvaluationBatches:
-    """Problems in order; iterate it any number of times.
-
-    Attributes:
-        num_problems: problems in all batches together, each counted once.
-        num_dropped: problems that were too long.
-        prompt_width: S, the same in every batch.
-    """
+class EvaluationBatches(_Counted):
+    """Problems in order; can be iterated any number of times."""
 
     def __init__(self, kept: _Kept, *, batch_size: int):
-        self._kept = kept
+        super().__init__(kept)
         self._batch_size = batch_size
-        self.num_problems = len(kept.indices)
-        self.num_dropped = kept.num_dropped
-        self.prompt_width = kept.width
 
     def __len__(self) -> int:
         return -(-self.num_problems // self._batch_size)
@@ -197,7 +188,7 @@ class EvaluationBatches:
     def __iter__(self) -> Iterator[tuple[list[Problem], Prompts, int]]:
         for start in range(0, self.num_problems, self._batch_size):
             stop = min(start + self._batch_size, self.num_problems)
-            # The last problem fills the last batch; only `valid` rows count.
+            # Repeats of the last problem fill the last batch.
             rows = np.minimum(np.arange(start, start + self._batch_size), stop - 1)
             problems, prompts = self._kept.batch(rows)
             yield problems, prompts, stop - start
@@ -212,22 +203,20 @@ def evaluation_batches(
     max_prompt_tokens: int,
     overlong: str,
 ) -> EvaluationBatches:
-    """Batches over the first problems of a split, in order, each exactly once.
+    """Makes batches of the first problems of a split, in order, each exactly once.
 
     Args:
-        source: problems by place.
-        encode: prompt text to tokens.
-        batch_size: problems in every batch; the last one is filled with repeats.
-        num_problems: how many to go through, too long ones included; 0: all.
-        max_prompt_tokens: longest prompt.
-        overlong: as in :func:`make_batches`; a dropped problem is not evaluated.
+        source, encode, max_prompt_tokens, overlong: as in :func:`make_batches`.
+        batch_size: problems in every batch; repeats fill up the last one.
+        num_problems: how many problems to read, including too long ones; 0: all.
 
     Returns:
-        Batches of problems, prompts (numpy, ``[batch_size, S]``) and how many of their
-        rows, from the first, are valid.
+        Batches of problems, prompts (numpy, ``[batch_size, S]``) and the number of
+        valid rows, which come first.
 
     Raises:
-        ValueError: no problems, or fewer than asked for; too long a prompt.
+        ValueError: there are no problems, or fewer than ``num_problems``; or a prompt
+            is empty or too long.
     """
     if batch_size < 1:
         raise InputError(f'{batch_size=} must be at least 1')
@@ -245,9 +234,9 @@ def _keep(
     *,
     first: int = 0,
 ) -> _Kept:
-    """Reads the first problems (0: all) and leaves out those that are too long."""
+    """Reads the first problems (0: all) and drops those that are too long."""
     if overlong not in OVERLONG:
-        raise InputError(f'{overlong=} is none of {list(OVERLONG)}')
+        raise InputError(f'{overlong=} must be one of {list(OVERLONG)}')
     count = first or len(source)
     if not count:
         raise InputError('there are no problems: the split is empty')
@@ -271,7 +260,7 @@ def _keep(
         )
     if num_dropped:
         logging.warning(
-            '%d of %d prompts are longer than %d tokens and left out',
+            'Dropped %d of %d prompts, which are longer than %d tokens',
             num_dropped,
             count,
             max_prompt_tokens,

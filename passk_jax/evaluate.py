@@ -2,15 +2,16 @@
 
     python -m passk_jax.evaluate --workdir=runs/maze_tiny --split=test
 
-It samples as the run's own evaluations do, but for what the flags change. The table
-goes to standard output. (n, c) of every problem, and the settings, go to
+It samples as the run's own evaluations do, except where a flag says otherwise. It
+prints a table of metrics. It writes the (n, c) of every problem, and the settings, to
 ``<workdir>/evaluation/by_command/``, in files whose names say what the flags changed.
-``--hosts`` and ``--mesh`` say where it runs, which changes no response.
+``--hosts`` and ``--mesh`` say where it runs and change no response.
 """
 
 import dataclasses
 import json
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -18,7 +19,6 @@ import jax
 from passk_jax import cli
 from passk_jax import config as configs
 from passk_jax.config import ExperimentConfig
-from passk_jax.evaluation import evaluate
 from passk_jax.files import atomic_write_text
 from passk_jax.hosts import join_hosts
 from passk_jax.models import policy as policies
@@ -40,29 +40,18 @@ def main(
 ) -> None:
     """Evaluates the run in ``workdir``; prints a table, keeps the records."""
     path = pathlib.Path(workdir)
-    of_run = saved_config.run_config(path, mesh)
     options |= {'num_responses': num_responses, 'num_problems': num_problems}
-    config = _changed(of_run, **options)
+    config, changes = _changed(saved_config.run_config(path, mesh), options)
     join_hosts(hosts)
     setup = make_setup(config)
     batches = setup.evaluation_batches(split)
     shapes = policies.param_shapes(setup.policy, setup.mesh)
     with jax.set_mesh(setup.mesh):
         params, step = restore_params(path, shapes, step=step)
-        values, rows = evaluate(
-            params,
-            batches,
-            sample=setup.sampler(
-                config.eval.options, num_rollouts=config.eval.num_responses
-            ),
-            config=config.eval,
-            seed=config.seed,
-            split=split,
-            step=step,
-        )
+        values, rows = setup.evaluator()(params, batches, split=split, step=step)
     if jax.process_index() == 0:
-        changes = ''.join(f'_{k}={v}' for k, v in _changes(of_run, config).items())
-        name = f'{split}_step_{step:08d}{changes}'
+        changed = ''.join(f'_{key}={value}' for key, value in changes.items())
+        name = f'{split}_step_{step:08d}{changed}'
         lines = ''.join(json.dumps(row) + '\n' for row in rows)
         summary = {
             'split': split,
@@ -80,17 +69,15 @@ def main(
             print(f'{name:<28} {value:.4f}')
 
 
-def _changed(config: ExperimentConfig, **given: float | None) -> ExperimentConfig:
-    """The configuration with other values of ``eval``; ``None`` changes nothing."""
-    values = configs.to_dict(config)
+def _changed(
+    config: ExperimentConfig, given: Mapping[str, float | None]
+) -> tuple[ExperimentConfig, dict[str, Any]]:
+    """Sets fields of ``eval``, except to ``None``; also returns those that changed."""
+    before, values = dataclasses.asdict(config.eval), configs.to_dict(config)
     values['eval'] |= {k: v for k, v in given.items() if v is not None}
-    return configs.from_json_dict(values)
-
-
-def _changes(of_run: ExperimentConfig, config: ExperimentConfig) -> dict[str, Any]:
-    """The fields of ``eval`` that differ from the run's, with their new values."""
-    before, now = (dataclasses.asdict(each.eval) for each in (of_run, config))
-    return {name: value for name, value in now.items() if value != before[name]}
+    config = configs.from_json_dict(values)
+    after = dataclasses.asdict(config.eval)
+    return config, {k: after[k] for k in sorted(after) if after[k] != before[k]}
 
 
 if __name__ == '__main__':

@@ -1,8 +1,8 @@
 """The verb *evaluate*: unbiased pass@k with intervals, on any split.
 
-The training loop and the command ``python -m passk_jax.evaluate`` share it. Of every
-problem it keeps n, the number of responses, and c, how many are correct: any pass@k
-with k <= n can be computed from them later, without sampling again.
+The training loop and the command ``python -m passk_jax.evaluate`` share it. For every
+problem it keeps n, the number of responses, and c, the number of correct ones. They are
+enough to compute any pass@k with k <= n later, without sampling again.
 """
 
 import dataclasses
@@ -40,14 +40,13 @@ def evaluate(
         batches: the split's problems in order.
         sample: ``(params, problems, prompts, *, key)``, as ``Setup.sampler`` makes it.
         config: how to evaluate.
-        seed: of the experiment; it addresses the random keys.
-        split: the split's name; it addresses them too.
-        step: the training step of these parameters; it addresses them too.
-        stop: asked before every batch.
+        seed, split, step: the experiment's seed, the split's name and the training step
+            of these parameters; together they determine the random keys.
+        stop: asked before every batch whether to stop.
 
     Returns:
-        Metrics (see :func:`summarize`) and one record a problem with its (n, c);
-        ``None`` if told to stop.
+        Metrics (see :func:`summarize`) and a record for each problem with its (n, c);
+        ``None`` if ``stop`` said so.
     """
     key = step_key(seed=seed, purpose=Purpose.EVALUATION, step=step, split=split)
     rows: list[Record] = []
@@ -57,7 +56,7 @@ def evaluate(
         responses = verify(sample(params, problems, prompts, key=key), step=step)
         rows.extend(_records(problems[:valid], responses))
     values = summarize(rows, seed=seed, bootstrap_samples=config.bootstrap_samples)
-    # No mean includes a prompt over the limit: show how many there were.
+    # No mean includes a prompt over the limit, so say how many there were.
     values['num_dropped'] = float(batches.num_dropped)
     return values, rows
 
@@ -73,7 +72,7 @@ class ProblemMetric:
 
     Attributes:
         compute: responses to P problems -> ``[P]`` values, NaN where undefined.
-        over_tokens: the mean over problems weights each by its tokens.
+        over_tokens: whether the mean weights each problem by its response tokens.
     """
 
     compute: Callable[[Responses], Sequence[float] | np.ndarray]
@@ -81,23 +80,23 @@ class ProblemMetric:
 
 
 PROBLEM_METRICS: dict[str, ProblemMetric] = {
-    # The distinct share of the wrong answers; undefined where none is wrong.
+    # Distinct wrong answers as a share of all wrong ones; undefined without any.
     'answer_diversity': ProblemMetric(
         lambda responses: metrics.answer_diversity(
             responses.verdicts.parsed, responses.verdicts.correct
         )
     ),
-    # In nats; over all tokens, as in training.
+    # In nats, over all tokens, as in training.
     'entropy': ProblemMetric(_mean_entropies, over_tokens=True),
     # In tokens, the stop token included.
     'response_length': ProblemMetric(lambda responses: responses.lengths.mean(axis=1)),
-    # The share that a stop token ended, and not the limit.
+    # The share that a stop token ended, not the limit.
     'stopped': ProblemMetric(lambda responses: responses.stopped.mean(axis=1)),
 }
-"""What an evaluation says of a problem besides (n, c), by name.
+"""What an evaluation records of a problem besides (n, c), by name.
 
-A new metric is one function and one row here. Each is kept for every problem, and its
-mean over the problems where it is defined is a metric of the evaluation.
+A new metric is one function and one row here. Its mean over the problems where it is
+defined is a metric of the evaluation.
 """
 
 
@@ -127,7 +126,7 @@ def summarize(
     Returns:
         ``pass_at_{k}`` with ``_low`` and ``_high`` (95 % bootstrap over problems) for
         every k = 2^i <= n; ``{category}/pass_at_{k}`` for the smallest and the largest
-        k; and each of :data:`PROBLEM_METRICS` that is defined for any problem.
+        k; and those of :data:`PROBLEM_METRICS` that are defined for any problem.
     """
     n = np.array([row['n'] for row in rows])
     c = np.array([row['c'] for row in rows])
@@ -148,10 +147,7 @@ def summarize(
     for name, metric in PROBLEM_METRICS.items():
         if defined := [row for row in rows if row[name] is not None]:
             tokens = [row['n'] * row['response_length'] for row in defined]
-            values[name] = float(
-                np.average(
-                    [row[name] for row in defined],
-                    weights=tokens if metric.over_tokens else None,
-                )
-            )
+            weights = tokens if metric.over_tokens else None
+            mean = np.average([row[name] for row in defined], weights=weights)
+            values[name] = float(mean)
     return values

@@ -2,10 +2,10 @@
 
     python -m passk_jax.export --workdir=runs/maze_tiny --out=runs/maze_tiny/hf
 
-In the new directory are config.json (of the source, if the policy has one), the
-weights, the tokenizer with its chat template and generation_config.json. It appears
-when all of it is written. ``--hosts`` and ``--mesh`` say where the checkpoint is read,
-which changes no byte. Nothing here needs torch.
+The new directory has config.json (the source's, if the policy has a source), the
+weights, the tokenizer with its chat template, and generation_config.json. It appears
+once everything is written. ``--hosts`` and ``--mesh`` say where the checkpoint is read
+and change no byte. Nothing here needs torch.
 """
 
 import dataclasses
@@ -47,11 +47,11 @@ def main(
         raise InputError(f'{dtype=} must be one of {list(hf_save.DTYPES)}')
     path = pathlib.Path(workdir)
     config = saved_config.run_config(path, mesh)
-    # By default the run's own: it sampled with its master weights, cast to this type.
+    # The default is the type to which the run cast its weights for sampling.
     dtype = dtype or config.model.compute_dtype
     join_hosts(hosts)
     setup = make_setup(config)
-    texts = {
+    files = {
         'config.json': _config(setup, dtype=dtype),
         'generation_config.json': _generation_config(setup),
     }
@@ -67,37 +67,36 @@ def main(
                 max_shard_bytes=_MAX_SHARD_BYTES,
             )
             if jax.process_index() == 0:
-                for name, fields in texts.items():
-                    text = json.dumps(fields, indent=2) + '\n'
-                    (directory / name).write_text(text)
+                for name, fields in files.items():
+                    (directory / name).write_text(json.dumps(fields, indent=2) + '\n')
                 save_tokenizer(setup.tokenizer, directory)
     barrier('export')
     logging.info('wrote step %d of %s to %s', step, workdir, out)
 
 
 def _config(setup: Setup, *, dtype: str) -> dict[str, Any]:
-    """``config.json``: the source's own, or one made of the architecture."""
+    """``config.json``: the source's own, or one made from the architecture."""
     config = setup.config
     if source := config.model.source:
         fields = _read(source, 'config.json')
-        # Two names of one field; the second since transformers 5.
+        # Two names for one field; transformers 5 introduced the second.
         stated = {'torch_dtype', 'dtype'} & fields.keys()
         return {**fields, **dict.fromkeys(stated or {'torch_dtype'}, dtype)}
+    longest = config.data.max_prompt_tokens + config.sampling.max_response_tokens
     return hf_config.hf_config_fields(
         setup.policy.arch,
         family_of(config.model.family),
         dtype=dtype,
-        max_positions=config.data.max_prompt_tokens
-        + config.sampling.max_response_tokens,
+        max_positions=longest,
         eos_token_ids=setup.stop_tokens,
         pad_token_id=setup.tokenizer.pad_token_id,
     )
 
 
 def _generation_config(setup: Setup) -> Mapping[str, Any]:
-    """``generation_config.json``: the tokenizer's source's, or how the run sampled.
+    """``generation_config.json``: from the tokenizer's source, or how the run sampled.
 
-    Either way it ends a response where the run did.
+    Either way, responses end where the run's did.
     """
     model, sampling = setup.config.model, setup.config.sampling
     source = model.source if model.tokenizer == 'source' else ''
@@ -105,7 +104,7 @@ def _generation_config(setup: Setup) -> Mapping[str, Any]:
     if not fields:
         fields = {
             'do_sample': True,
-            # Hugging Face has the names of our options.
+            # Hugging Face gives our options the same names.
             **dataclasses.asdict(sampling.options),
             'max_new_tokens': sampling.max_response_tokens,
         }
@@ -113,13 +112,12 @@ def _generation_config(setup: Setup) -> Mapping[str, Any]:
             fields['pad_token_id'] = pad
     stated = fields.get('eos_token_id')
     stated = stated if isinstance(stated, list) else [stated]
-    if set(stated) == set(setup.stop_tokens):
-        return fields
-    return {**fields, 'eos_token_id': list(setup.stop_tokens)}
+    same = set(stated) == set(setup.stop_tokens)
+    return fields if same else {**fields, 'eos_token_id': list(setup.stop_tokens)}
 
 
 def _read(source: str, name: str) -> dict[str, Any]:
-    """A JSON file of a model; empty if it has none of this name."""
+    """A JSON file of a model; empty if there is none of this name."""
     path = hf_config.source_directory(source, [name]) / name
     return hf_config.read_json(path) if path.is_file() else {}
 

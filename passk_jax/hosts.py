@@ -1,6 +1,6 @@
-"""Several processes as one: how they find each other, wait, and agree.
+"""How several processes find one another, wait for one another, and agree.
 
-A command that may run on several hosts calls :func:`join_hosts` with its ``--hosts``
+A command that can run on several hosts passes its ``--hosts`` to :func:`join_hosts`
 before anything asks JAX for devices.
 """
 
@@ -15,14 +15,14 @@ from passk_jax.errors import InputError
 
 
 def join_hosts(hosts: str) -> None:
-    """Makes this process one of several.
+    """Connects this process to the others of its run.
 
     Args:
-        hosts: ``''``, this process is alone; ``'auto'``, one of several that JAX finds
-            by itself; ``'address:port,count,index'``, one of several.
+        hosts: ``''`` if this process is alone; ``'auto'`` if JAX can find the others by
+            itself; ``'address:port,count,index'`` to name them.
 
     Raises:
-        ValueError: ``hosts`` is none of these.
+        ValueError: ``hosts`` has none of these forms.
     """
     if hosts == 'auto':
         jax.distributed.initialize()
@@ -34,20 +34,20 @@ def join_hosts(hosts: str) -> None:
 
 
 def barrier(name: str) -> None:
-    """Returns when every process has called it with this name."""
+    """Waits until every process has called this with the same name."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(name)
 
 
 def fetch(tree: Any) -> Any:
-    """Brings the arrays of a tree to every host, whole."""
+    """Copies the whole arrays of a tree to every host."""
     if jax.process_count() == 1:
         return jax.device_get(tree)
     return multihost_utils.process_allgather(tree, tiled=True)
 
 
 def agreed(number: int) -> int:
-    """The number that process 0 gave, on every process; each must ask."""
+    """Returns process 0's number on every process; all processes must call it."""
     if jax.process_count() == 1:
         return number
     return int(multihost_utils.broadcast_one_to_all(np.int32(number)))

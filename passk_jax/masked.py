@@ -1,9 +1,13 @@
 """Masked sum, mean and maximum.
 
-What lies under ``mask == False`` can change neither a value nor a gradient here: it
-is replaced before it is reduced, so a NaN or an infinity in padding is harmless. (A
-NaN whose own *derivative* is infinite must be masked where it is made.) ``mask`` is
-boolean and broadcasts to ``values``; half-precision values are reduced in float32.
+Values under ``mask == False`` cannot change a result or a gradient: they are replaced
+before the reduction, so a NaN or an infinity in padding is harmless. (If the
+*derivative* of a masked value is infinite, mask the value where it is computed.) The
+functions reduce half-precision values in float32 and share these arguments:
+
+* values: any shape.
+* mask: bool, broadcasts to ``values``; any other dtype raises ``ValueError``.
+* axis: the axes to reduce; ``None`` reduces all.
 """
 
 import jax
@@ -15,15 +19,7 @@ Axis = int | tuple[int, ...] | None
 
 
 def masked_sum(values: jax.Array, mask: jax.Array, *, axis: Axis = None) -> jax.Array:
-    """Sums ``values`` where ``mask``; 0 where there is nothing to sum.
-
-    Args:
-        values: any shape.
-        mask: bool, broadcasts to ``values``.
-        axis: reduced axes; all when ``None``.
-
-    Raises:
-        ValueError: ``mask`` is not boolean.
+    """Sums ``values`` where ``mask``; 0 if there are none.
 
     >>> float(masked_sum(jnp.array([1.0, jnp.nan]), jnp.array([True, False])))
     1.0
@@ -33,15 +29,7 @@ def masked_sum(values: jax.Array, mask: jax.Array, *, axis: Axis = None) -> jax.
 
 
 def masked_mean(values: jax.Array, mask: jax.Array, *, axis: Axis = None) -> jax.Array:
-    """Averages ``values`` where ``mask``; 0 where there is nothing to average.
-
-    Args:
-        values: any shape.
-        mask: bool, broadcasts to ``values``.
-        axis: reduced axes; all when ``None``.
-
-    Raises:
-        ValueError: ``mask`` is not boolean.
+    """Averages ``values`` where ``mask``; 0 if there are none.
 
     >>> float(masked_mean(jnp.array([1.0, 3.0, 9.0]), jnp.array([True, True, False])))
     2.0
@@ -52,15 +40,9 @@ def masked_mean(values: jax.Array, mask: jax.Array, *, axis: Axis = None) -> jax
 
 
 def masked_max(values: jax.Array, mask: jax.Array, *, axis: Axis = None) -> jax.Array:
-    """The largest of ``values`` where ``mask``; the dtype's least where there is none.
+    """Returns the largest of ``values`` where ``mask``.
 
-    Args:
-        values: any shape; the least is ``-inf`` for floats.
-        mask: bool, broadcasts to ``values``.
-        axis: reduced axes; all when ``None``.
-
-    Raises:
-        ValueError: ``mask`` is not boolean.
+    If there are none: ``-inf`` for floats, the dtype's minimum for integers.
 
     >>> int(masked_max(jnp.array([1, 3, 9]), jnp.array([True, True, False])))
     3

@@ -1,9 +1,9 @@
 """Evaluation metrics, on the host in float64, one value for each problem.
 
-In order: pass@k and its relatives from counts, maj@k and answer diversity from parsed
-answers, intervals. Everything is a function of what an evaluation keeps of a problem
-(n responses, c correct, the parsed answers), so any k can be had later. Nothing is
-averaged over problems here, and nothing but the bootstrap interval is random.
+First pass@k and its relatives from counts, then maj@k and answer diversity from parsed
+answers, then intervals. All are functions of what an evaluation records of a problem (n
+responses, c correct, the parsed answers), so any k can be computed later. Only the
+intervals average, and only the bootstrap is random.
 """
 
 import math
@@ -22,20 +22,20 @@ def pass_at_k(
 
         1 - C(n - c, k) / C(n, k)
 
-    the share of the k-subsets of the n responses that hold a correct one. Drawing
-    subsets with replacement instead would be biased low.
+    This is the share of the k-subsets of the n responses that contain a correct one.
+    Drawing subsets with replacement would be biased low.
 
     Args:
         num_responses: n of each problem.
-        num_correct: c of each problem; the two broadcast.
+        num_correct: c of each problem; broadcasts with ``num_responses``.
         k: group size.
 
     Returns:
-        float64, the broadcast shape.
+        float64 of the broadcast shape.
 
     Raises:
-        ValueError: not whole numbers, ``c`` not in ``[0, n]``, or ``k`` not in
-            ``[1, n]`` for some problem.
+        ValueError: a count is not an integer, ``c`` is not in ``[0, n]``, or ``k`` is
+            not in ``[1, n]`` for some problem.
 
     >>> pass_at_k(4, np.array([0, 1, 2]), k=2).round(4).tolist()
     [0.0, 0.5, 0.8333]
@@ -47,7 +47,7 @@ def pass_at_k(
 def pass_hat_k(
     num_responses: np.ndarray | int, num_correct: np.ndarray | int, *, k: int
 ) -> np.ndarray:
-    """The unbiased estimate of pass^k, that all of k responses are correct.
+    """The unbiased estimate of pass^k, the probability that k responses are correct.
 
         C(c, k) / C(n, k)
 
@@ -63,10 +63,9 @@ def pass_hat_k(
 def pass_at_powers(
     num_responses: np.ndarray | int, num_correct: np.ndarray | int
 ) -> dict[int, np.ndarray]:
-    """:func:`pass_at_k` for every k = 2^i up to the fewest responses of a problem.
+    """:func:`pass_at_k` for every k = 2^i up to the fewest responses of any problem.
 
-    Raises:
-        ValueError: bad counts, or a problem without a response.
+    Raises ValueError for bad counts or a problem without a response.
 
     >>> list(pass_at_powers(np.array([32, 9]), np.array([1, 2])))
     [1, 2, 4, 8]
@@ -83,16 +82,16 @@ def maj_at_k(
 ) -> np.ndarray:
     """The expected correctness of a majority vote among k responses.
 
-    The mean over all k-subsets of a problem's n responses, exactly, without forming
-    one. The most frequent answer of the subset wins; of tied answers each wins with
-    equal probability. ``''``, nothing parsed, is no vote, and a subset without a vote
-    is wrong. A winner counts the share of its responses that the verifier calls
+    This is the exact mean over all k-subsets of a problem's n responses, without
+    forming a subset. The most frequent answer of a subset wins; tied answers win with
+    equal probability. ``''`` (nothing parsed) does not vote, and a subset without votes
+    is wrong. A winner counts as the share of its responses that the verifier calls
     correct (0 or 1, unless the verifier looks at more than the answer).
 
     Args:
-        parsed: ``[P][N]`` the answers.
+        parsed: ``[P][N]`` answers.
         correct: ``[P, N]`` bool.
-        k: votes, in ``[1, N]``.
+        k: number of responses, in ``[1, N]``.
 
     Returns:
         ``[P]`` float64.
@@ -115,20 +114,17 @@ def maj_at_k(
 def answer_diversity(
     parsed: Sequence[Sequence[str]], correct: np.ndarray
 ) -> np.ndarray:
-    """Distinct wrong answers over wrong responses (sec:exploration_ability).
+    """Distinct wrong answers divided by wrong responses (sec:exploration_ability).
 
-    Every wrong response counts; those where nothing was parsed share the answer
-    ``''``, so that a policy that stops answering does not look diverse.
+    Wrong responses without a parsed answer share the answer ``''``, so that a policy
+    that stops answering does not look diverse.
 
     Args:
-        parsed: ``[P][N]`` the answers.
-        correct: ``[P, N]`` bool.
+        parsed: ``[P][N]`` answers.
+        correct: ``[P, N]`` bool; ValueError if the shapes disagree.
 
     Returns:
         ``[P]`` float64 in (0, 1]; NaN for a problem without a wrong response.
-
-    Raises:
-        ValueError: shapes disagree.
 
     >>> wrong = np.zeros((1, 4), bool)
     >>> answer_diversity([['UR', 'UR', 'RU', '']], wrong).tolist()
@@ -148,13 +144,13 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """The percentile bootstrap interval of the mean over problems.
 
-    Problems are drawn with replacement ``num_samples`` times; it speaks of other
-    problems of the kind, not of other seeds (:func:`paired_interval`).
+    It draws problems with replacement, so it covers the choice of problems, not the
+    choice of training seeds (see :func:`paired_interval`).
 
     Args:
-        values: ``[P]``; NaN, a problem without a value, is left out.
-        seed: of the draws; the same seed gives the same interval.
-        num_samples: number of means drawn.
+        values: ``[P]``; NaN marks a problem without a value, which is left out.
+        seed: decides the draws; the same seed gives the same interval.
+        num_samples: number of resampled means.
         level: coverage.
 
     Returns:
@@ -169,7 +165,7 @@ def bootstrap_interval(
     """
     values = np.asarray(values, np.float64)
     if values.ndim != 1:
-        raise InputError(f'{values.shape=} must be one value a problem')
+        raise InputError(f'{values.shape=} must be [P], one value per problem')
     if num_samples < 1:
         raise InputError(f'{num_samples=} must be at least 1')
     _check_level(level)
@@ -189,12 +185,12 @@ def paired_interval(
     """The mean of ``first - second`` over paired seeds, and its Student-t interval.
 
     Args:
-        first: ``[S]`` one number a seed.
-        second: ``[S]`` the other arm's, same seeds in the same order.
+        first: ``[S]``, one number per seed.
+        second: ``[S]``, the other arm's numbers for the same seeds in the same order.
         level: coverage.
 
     Returns:
-        The mean difference and the low and the high end of its interval.
+        The mean difference, and the low and the high end of its interval.
 
     Raises:
         ValueError: fewer than two pairs, shapes that disagree, a number that is not
@@ -206,9 +202,7 @@ def paired_interval(
     """
     first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
     if first.shape != second.shape or first.ndim != 1 or first.size < 2:
-        raise InputError(
-            f'{first.shape=} and {second.shape=} must be the same [S], S >= 2'
-        )
+        raise InputError(f'{first.shape=} and {second.shape=} must be [S], S >= 2')
     _check_level(level)
     differences = first - second
     if not np.isfinite(differences).all():
@@ -226,11 +220,11 @@ def _check_counts(
     responses, correct = np.asarray(num_responses), np.asarray(num_correct)
     for name, counts in (('num_responses', responses), ('num_correct', correct)):
         if not np.issubdtype(counts.dtype, np.integer):
-            raise InputError(f'{name} is {counts.dtype}; it must be whole numbers')
+            raise InputError(f'{name} is {counts.dtype}; it must hold integers')
     if np.any(correct < 0) or np.any(correct > responses):
         raise InputError('num_correct must lie in [0, num_responses]')
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise InputError(f'{k=} must be a whole number, at least 1')
+        raise InputError(f'{k=} must be an integer, at least 1')
     if np.any(responses < k):
         raise InputError(f'{k=} exceeds the {responses.min()} responses of a problem')
     return np.broadcast_arrays(responses.astype(np.int64), correct.astype(np.int64))
@@ -250,10 +244,8 @@ def _check_answers(parsed: Sequence[Sequence[str]], correct: np.ndarray) -> np.n
         raise InputError(f'correct is {correct.dtype}{correct.shape}; want bool [P, N]')
     lengths = {len(answers) for answers in parsed}
     if len(parsed) != len(correct) or lengths - {correct.shape[1]}:
-        raise InputError(
-            f'parsed has {len(parsed)} problems of {sorted(lengths)} responses;'
-            f' {correct.shape=}'
-        )
+        found = f'{len(parsed)} problems of {sorted(lengths)} responses'
+        raise InputError(f'parsed has {found}; {correct.shape=}')
     return correct
 
 
@@ -265,11 +257,11 @@ def _check_level(level: float) -> None:
 def _majority_of(answers: Sequence[str], correct: np.ndarray, *, k: int) -> float:
     """maj@k of one problem; see :func:`maj_at_k`.
 
-    If every response enters the vote on its own with probability k/n, then given that
-    k entered, they are a uniform k-subset; and answers enter independently. So for
-    each t, the votes of the winner, a polynomial in (votes so far, answers at t) is
-    multiplied up over the answers with binomial coefficients, all of them positive
-    and at most 1: no overflow and no cancellation, at any n.
+    Let every response enter the vote independently with probability k/n. Given that k
+    enter, they are a uniform k-subset, and the answers' votes are independent. So for
+    each number of winning votes, a polynomial in (votes so far, answers with that many
+    votes) is a product over the answers. Its coefficients are binomial probabilities,
+    so nothing overflows or cancels at any n.
     """
     num_responses = len(answers)
     credit: dict[str, list[bool]] = {}
@@ -282,12 +274,11 @@ def _majority_of(answers: Sequence[str], correct: np.ndarray, *, k: int) -> floa
 
     total = 0.0
     for winning in range(1, min(most, k) + 1):
-        # [votes, answers at `winning`]: the probability, and with the summed credit of
-        # the answers at `winning` as a factor.
+        # [votes, answers with `winning` votes]: the probability, and the same times the
+        # summed credit of those answers.
         shape = (k + 1, k // winning + 1)
         chance, credited = np.zeros(shape), np.zeros(shape)
-        size = min(k + 1, no_votes.size)
-        chance[:size, 0] = no_votes[:size]
+        chance[: no_votes.size, 0] = no_votes[: k + 1]
         for odds, share in camps:
             new_chance, new_credited = np.zeros(shape), np.zeros(shape)
             for votes in range(min(winning, odds.size)):

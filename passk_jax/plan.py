@@ -1,14 +1,14 @@
-"""Plans a configuration for chips that need not be there.
+"""Plans a configuration for chips that need not be present.
 
     python -m passk_jax.plan --config=configs/enigmata.py:model=qwen25_7b \\
         --topology=v5p:4x4x4
 
 compiles the run's programs (training step, log-prob pass, prefill, decode step) with
-the real compiler of the topology and prints memory, work, collectives, and the time
-that no run can beat. A TPU topology needs the TPU compiler (the extra 'tpu') but no
-TPU; ``cpu:8`` needs nothing; ``gpu:h100x8`` is planned by shapes alone, because the GPU
-compiler needs a GPU. No weight, tokenizer of a model or data is read, nothing runs and
-nothing is measured. Exit status 1: a program does not fit.
+the topology's own compiler and prints memory, work, collectives, and the time that no
+run can beat. A TPU topology needs the TPU compiler (the extra 'tpu') but no TPU;
+``cpu:8`` needs nothing; ``gpu:h100x8`` is planned from shapes alone, because the GPU
+compiler needs a GPU. Planning reads no weights, data or published tokenizer; it runs
+and measures nothing. Exit status 1: a program does not fit.
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ def main(
     programs: str = ','.join(PROGRAMS),
     markdown: str = '',
 ) -> int:
-    """Prints the plan; returns 1 if something does not fit."""
+    """Prints the plan; returns 1 if a program does not fit."""
     chips, names = topologies.parse(topology), programs.split(',')
     if unknown := set(names) - set(PROGRAMS):
         raise InputError(f'programs {sorted(unknown)} must be among {list(PROGRAMS)}')
@@ -60,14 +60,13 @@ def main(
 
 
 def _arguments(argv: Sequence[str]) -> list[str]:
-    """The command's arguments, without the file that the plan is written to."""
+    """The command's arguments, without ``--markdown`` and its value."""
     kept, rest = [], iter(argv[1:])
     for argument in rest:
         name, given, _ = argument.partition('=')
         if name not in ('-markdown', '--markdown'):
             kept.append(argument)
         elif not given:
-            # The next argument is its value.
             next(rest, None)
     return kept
 
@@ -75,7 +74,7 @@ def _arguments(argv: Sequence[str]) -> list[str]:
 def plan(
     config: ExperimentConfig, topology: Topology, names: Sequence[str]
 ) -> tuple[str, bool]:
-    """The plan of programs as Markdown, and whether everything fits.
+    """The plan of programs as Markdown, and whether all of them fit.
 
     Raises:
         InputError: the configuration does not fit the topology's devices.
@@ -102,7 +101,7 @@ def plan(
 
 
 def _check(config: ExperimentConfig, overrides: Mapping[str, Any]) -> None:
-    """Raises InputError if the configuration refuses other values of dotted keys."""
+    """Raises InputError if the configuration refuses these values of dotted keys."""
     values = configs.to_dict(config)
     for key, value in overrides.items():
         section, _, name = key.partition('.')
@@ -111,7 +110,7 @@ def _check(config: ExperimentConfig, overrides: Mapping[str, Any]) -> None:
 
 
 def _readable(config: ExperimentConfig, directory: pathlib.Path) -> ExperimentConfig:
-    """Makes a published model a file, so that no plan needs the hub."""
+    """Writes a published model's config to a file, so that no plan needs the hub."""
     source = config.model.source
     if source not in PUBLISHED or pathlib.Path(source).expanduser().is_dir():
         return config
@@ -122,11 +121,10 @@ def _readable(config: ExperimentConfig, directory: pathlib.Path) -> ExperimentCo
 
 def _builder(config: ExperimentConfig, topology: Topology, mesh: Mesh) -> Builder:
     setup.check_positions(config)
-    # A GPU's kernels cannot be traced where they cannot run.
+    # A GPU's kernels can be traced only where they can run.
     platform = 'cpu' if topology.platform == 'gpu' else topology.platform
-    arch = setup.architecture(
-        config.model, vocab_size=_vocab_size(config), platform=platform
-    )
+    size = _vocab_size(config)
+    arch = setup.architecture(config.model, vocab_size=size, platform=platform)
     return Builder(
         policies.Policy(arch, head_chunk_tokens=config.model.head_chunk_tokens),
         mesh,
@@ -139,7 +137,7 @@ def _builder(config: ExperimentConfig, topology: Topology, mesh: Mesh) -> Builde
 
 
 def _vocab_size(config: ExperimentConfig) -> int:
-    """The vocabulary of a policy from scratch; 0 where ``model.source`` gives it."""
+    """The vocabulary of a policy from scratch; 0 if ``model.source`` gives it."""
     if config.model.source:
         return 0
     if config.model.tokenizer == 'characters':

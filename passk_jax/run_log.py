@@ -1,21 +1,21 @@
 """The log of a training run: the loop tells one object what happens.
 
-It writes metrics of every step and evaluation, whole rollouts now and then, timings,
-progress, and the report. Nothing here changes the run.
+It writes the metrics of every step and evaluation, whole rollouts now and then,
+timings, progress and the report. Nothing here changes the run.
 
-Figures of the policy (``reward``, ``pass_at_1``, ...) describe the step's own problems,
-which nothing has selected, so they mean the same with dynamic sampling and without. The
-learner's figures and the rollouts that are kept describe the batch that is trained on.
-Dynamic sampling adds the policy's figures of that batch (``trained_reward``,
-``trained_pass_at_1``, ...) and ``sampling_draws``, the number of draws: 1 if the step's
-own problems were enough. ``tokens_per_second`` counts all draws.
+The policy's metrics (``reward``, ``pass_at_1``, ...) describe the step's own problems,
+which nothing has selected, so they mean the same with and without dynamic sampling. The
+learner's metrics and the kept rollouts describe the batch that it trains on. Dynamic
+sampling adds the policy's metrics of that batch (``trained_reward``, ...) and
+``sampling_draws``, the number of draws: 1 if the step's own problems were enough.
+``tokens_per_second`` counts all draws.
 """
 
 import functools
 import pathlib
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -34,19 +34,18 @@ from passk_jax.types import Problem
 
 
 class RunLog:
-    """Metrics, rollouts, timings and progress of a run; a context manager.
+    """Writes the metrics, rollouts, timings and progress of a run; a context manager.
 
-    The learner's metrics of a step are read when the next step is under way, so that
-    the device never waits for the host; :meth:`flush` reads them at once.
+    It reads the learner's metrics of a step while the next step runs, so that the
+    device never waits for the host; :meth:`flush` reads them at once.
 
     Args:
         workdir: the run directory.
         config: what to write.
-        name: of the experiment.
-        steps: of the whole run.
-        start: the first step of this process.
-        k: of the ``pass_at_k`` of every step.
-        mask_truncated: responses cut off by the limit are not trained.
+        name: the experiment's name.
+        steps, start: steps of the whole run, and the first step of this process.
+        k: every step has a ``pass_at_{k}`` beside ``pass_at_1``.
+        mask_truncated: the learner ignores responses that the limit cut off.
         settings: the whole configuration, for Weights & Biases to show.
     """
 
@@ -95,15 +94,15 @@ class RunLog:
             self._writer.close()
 
     def flush(self) -> None:
-        """Writes what is pending."""
+        """Writes the pending step, if any."""
         pending, self._pending = self._pending, lambda: None
         pending()
 
     def step(self, step: int, draws: Draws, step_metrics: learner.Metrics) -> None:
-        """Takes the figures of a step just dispatched; writes the step before.
+        """Takes the metrics of a dispatched step; writes the step before.
 
         Raises:
-            NonFiniteError: the loss of the step before was not finite.
+            NonFiniteError: the loss of the step before is not finite.
         """
         self.flush()
         self._pending = functools.partial(self._write_step, step, draws, step_metrics)
@@ -111,7 +110,7 @@ class RunLog:
     def evaluation(
         self, step: int, split: str, values: dict[str, float], rows: list[Any]
     ) -> None:
-        """Writes an evaluation, and the report as it stands."""
+        """Writes an evaluation and the report so far."""
         self._writer.write(step, values, split=split)
         self._writer.write_evaluation(split, step, rows)
         powers = [k for k in values if re.fullmatch(r'pass_at_\d+', k)]
@@ -126,11 +125,8 @@ class RunLog:
             write_report(self._workdir)
         self._report_is_old = False
 
-    def _write_step(
-        self, step: int, draws: Draws, step_metrics: learner.Metrics
-    ) -> None:
-        trained = draws.trained
-        values = hosts.fetch(step_metrics)
+    def _write_step(self, step: int, draws: Draws, figures: learner.Metrics) -> None:
+        trained, values = draws.trained, hosts.fetch(figures)
         check_finite(values, trained.problems, step)
         del values['problem_loss'], values['finite_updates']
         values |= self._batch_metrics(draws.first)
@@ -141,57 +137,47 @@ class RunLog:
         self._writer.write(step, values, split='train')
         self._report_is_old = True
         if self._rollouts_every and step % self._rollouts_every == 0:
-            rows = records(
-                trained.problems,
-                trained.responses,
-                step=step,
-                advantages=hosts.fetch(trained.advantages),
-            )
+            batch = (trained.problems, trained.responses)
+            advantages = hosts.fetch(trained.advantages)
+            rows = records(*batch, step=step, advantages=advantages)
             self._writer.write_rollouts(step, rows)
         seconds = time.monotonic() - self._clock
         self._clock = time.monotonic()
-        tokens_per_second = draws.num_tokens / seconds
-        self._writer.write_timing(
-            step, {'seconds': seconds, 'tokens_per_second': tokens_per_second}
-        )
-        self._progress.update(
-            step + 1,
-            reward=values['reward'],
-            **self._shown,
-            entropy=float(values['entropy']),
-            tokens_per_second=tokens_per_second,
-        )
+        rate = draws.num_tokens / seconds
+        timing = {'seconds': seconds, 'tokens_per_second': rate}
+        self._writer.write_timing(step, timing)
+        entropy = float(values['entropy'])
+        shown = {'reward': values['reward'], **self._shown, 'entropy': entropy}
+        self._progress.update(step + 1, **shown, tokens_per_second=rate)
 
 
-def check_finite(
-    values: learner.Metrics, problems: Sequence[Problem], step: int
-) -> None:
-    """Stops a run whose loss or gradient is no longer finite.
+def check_finite(values: learner.Metrics, problems: list[Problem], step: int) -> None:
+    """Checks the loss and gradient of every update of a step.
 
     Raises:
-        NonFiniteError: with the step and the problems it came from.
+        NonFiniteError: one is not finite; the message names its step and problems.
     """
     finite = values['finite_updates']
     if finite.all():
         return
-    # Later mini-batches suffer from the parameters that this one made.
+    # Later updates inherit bad parameters from this one.
     first = int(np.argmin(finite))
     rows = range(first, len(problems), len(finite))
     bad = [problems[i].id for i in rows if not np.isfinite(values['problem_loss'][i])]
     raise NonFiniteError(
         f'the loss or its gradient is not finite at step {step}, update {first}, from '
         f'{f"problems {bad}" if bad else "no single problem"}. The newest checkpoint '
-        'is from before it'
+        'is older'
     )
 
 
 def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, float]:
-    """What a draw's rollouts say of the policy; deterministic values only.
+    """The policy's metrics of a draw; no timings, so they are reproducible.
 
     Args:
-        draw: the rollouts.
-        k: of a ``pass_at_k`` beside ``pass_at_1``.
-        mask_truncated: responses cut off by the limit are not trained.
+        draw: the problems with their responses and advantages.
+        k: for a ``pass_at_{k}`` beside ``pass_at_1``.
+        mask_truncated: the learner ignores responses that the limit cut off.
     """
     responses, advantages = draw.responses, hosts.fetch(draw.advantages)
     correct = responses.verdicts.correct

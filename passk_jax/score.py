@@ -1,4 +1,4 @@
-"""Verdicts on responses made elsewhere: ``python -m passk_jax.score``.
+"""Judges responses that were made elsewhere: ``python -m passk_jax.score``.
 
     python -m passk_jax.score --task=maze --input=in.jsonl --output=out.jsonl
 
@@ -8,14 +8,15 @@ same line of the output is that object with these fields added or replaced:
 
     "correct"  true or false
     "parsed"   the answer read from the response, "" if there is none
-    "error"    null, or why the response is not correct
+    "error"    null, or why the response is wrong
 
-Every line of the input has its line in the output. A malformed line keeps its fields
-and gets ``"line": <number>, "correct": false, "parsed": "", "error": <reason>``. The
-command also reports it on stderr and exits with 1. It exits with 2 if it cannot read or
-write a file. It writes the output at the end, whole or not at all, and uses no device.
+A malformed line keeps its fields and gets ``"line": <number>, "correct": false,
+"parsed": "", "error": <reason>``. The command also reports it on stderr and exits with
+1. It exits with 2 if it cannot read or write a file. It writes the whole output at the
+end or nothing, and uses no device.
 """
 
+import dataclasses
 import json
 import pathlib
 import tempfile
@@ -31,7 +32,7 @@ from passk_jax.errors import InputError
 def score_lines(
     lines: Sequence[bytes], *, task: type[tasks.Task]
 ) -> Iterator[tuple[dict[str, Any], bool]]:
-    """What the output says of each line, and whether the line was malformed."""
+    """The output's record for each line, and whether the line is malformed."""
     for number, line in enumerate(lines, start=1):
         record = {}
         try:
@@ -43,19 +44,16 @@ def score_lines(
 
 
 def score_file(name: str, *, input_path: str, output_path: str) -> int:
-    """Scores a file; reports malformed lines on stderr.
+    """Scores a file, reports malformed lines on stderr and returns their number.
 
     Args:
-        name: of the task.
+        name: name of the task.
         input_path: JSON lines.
         output_path: replaced if it exists.
 
-    Returns:
-        How many lines were malformed.
-
     Raises:
-        ValueError: an unknown task; a file that cannot be read or written, found
-            before the first verdict.
+        ValueError: the task is unknown, or a file cannot be read or written; raised
+            before the first verdict if possible.
     """
     task = tasks.task_class(name)
     try:
@@ -63,9 +61,7 @@ def score_file(name: str, *, input_path: str, output_path: str) -> int:
     except OSError as e:
         raise InputError(f'input {input_path!r} cannot be read: {e.strerror}') from e
     _check_writable(pathlib.Path(output_path))
-    lines = content.split(b'\n')
-    if not lines[-1]:  # Nothing follows the last line break.
-        lines.pop()
+    lines = content.removesuffix(b'\n').split(b'\n') if content else []
     results, num_malformed = [], 0
     for number, (result, malformed) in enumerate(score_lines(lines, task=task), 1):
         results.append(json.dumps(result) + '\n')
@@ -99,11 +95,7 @@ def _score(record: dict[str, Any], task: type[tasks.Task]) -> dict[str, Any]:
             wanted = 'text' if len(kinds) == 1 else 'text or an object'
             raise InputError(f'field {field!r} is not {wanted}')
     verdict = task.verdict(task.parse_problem(record['problem']), record['response'])
-    return record | {
-        'correct': verdict.correct,
-        'parsed': verdict.parsed,
-        'error': verdict.error,
-    }
+    return record | dataclasses.asdict(verdict)
 
 
 def _refuse_constant(name: str) -> None:
@@ -115,15 +107,14 @@ def _check_writable(path: pathlib.Path) -> None:
     if path.is_dir():
         raise InputError(f'output {str(path)!r} is a directory')
     try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
+        tempfile.TemporaryFile(dir=path.parent).close()
     except OSError as e:
         raise InputError(f'output {str(path)!r} cannot be written: {e}') from e
 
 
 # The parameters are the names of the flags.
 def main(*, task: str, input: str, output: str) -> int:
-    """Scores ``input``; 1 if any line of it was malformed."""
+    """Scores ``input``; returns 1 if a line is malformed, else 0."""
     return 1 if score_file(task, input_path=input, output_path=output) else 0
 
 

@@ -1,8 +1,8 @@
-"""What every command makes of a configuration before it does its own work.
+"""Everything that a command builds from a configuration before its own work.
 
-Things are made in the order in which they can fail: names and sizes first, then files,
-then devices. :class:`Setup` holds what stays the same through a run. Commands make it
-and open it: no other function takes it, or the whole configuration.
+What can fail early comes first: names and sizes, then files, then devices.
+:class:`Setup` holds what stays the same through a run. Commands make and unpack it; no
+other function takes it, or the whole configuration.
 """
 
 import dataclasses
@@ -10,6 +10,7 @@ import functools
 import math
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import jax
 from absl import logging
@@ -17,13 +18,9 @@ from jax.sharding import Mesh
 
 from passk_jax import sharding
 from passk_jax.config import ExperimentConfig, ModelConfig, SamplingOptions, checks
-from passk_jax.data import (
-    Batches,
-    EvaluationBatches,
-    evaluation_batches,
-    make_batches,
-)
+from passk_jax.data import Batches, EvaluationBatches, evaluation_batches, make_batches
 from passk_jax.errors import InputError
+from passk_jax.evaluation import evaluate
 from passk_jax.initial.params import initial_params
 from passk_jax.initial.warm_start import WarmStartData
 from passk_jax.models import attention_kernels
@@ -47,7 +44,7 @@ class Setup:
         config: the whole configuration.
         task: where problems come from and how they are verified.
         tokenizer: a transformers tokenizer.
-        stop_tokens: ids that end a response; demonstrations end on the first.
+        stop_tokens: ids that end a response; the first also ends a demonstration.
         policy: the static half of the policy.
         mesh: the device mesh.
     """
@@ -64,7 +61,7 @@ class Setup:
         return tokenizers.encode_prompt(self.tokenizer, text)
 
     def train_batches(self) -> Batches:
-        """The training problems: ``batches[step]`` is a pure function of the step."""
+        """The training problems; ``batches[step]`` is a pure function of the step."""
         data = self.config.data
         return make_batches(
             self.task.source('train', data_dir=data.dir),
@@ -76,10 +73,10 @@ class Setup:
         )
 
     def evaluation_batches(self, split: str) -> EvaluationBatches:
-        """The problems of a split in order, each once.
+        """The problems of a split, in order, once each.
 
         Raises:
-            ValueError: no such split, or it is empty.
+            ValueError: the split is unknown or empty.
         """
         data = self.config.data
         return evaluation_batches(
@@ -92,7 +89,7 @@ class Setup:
         )
 
     def demonstrations(self) -> WarmStartData:
-        """What a warm start learns from."""
+        """The demonstrations that a warm start learns from."""
         return WarmStartData(
             task=self.task,
             tokenizer=self.tokenizer,
@@ -106,7 +103,7 @@ class Setup:
     def initial_params(
         self, workdir: pathlib.Path, *, stop: Callable[[], bool] = lambda: False
     ) -> Params | None:
-        """Parameters before step 0; ``None`` if told to stop meanwhile."""
+        """Parameters before step 0; ``None`` if ``stop`` interrupts their making."""
         return initial_params(
             self.policy,
             self.mesh,
@@ -121,7 +118,7 @@ class Setup:
     def sampler(
         self, options: SamplingOptions, *, num_rollouts: int
     ) -> Callable[..., Sampled]:
-        """The verb ``sample(params, problems, prompts, *, key)`` of this run."""
+        """Makes the verb ``sample(params, problems, prompts, *, key)``."""
         sampling = self.config.sampling
         return functools.partial(
             sample,
@@ -136,12 +133,18 @@ class Setup:
             max_cache_bytes=sampling.max_cache_bytes,
         )
 
+    def evaluator(self) -> Callable[..., Any]:
+        """Makes the verb ``evaluate(params, batches, *, split, step, stop)``."""
+        config, seed = self.config.eval, self.config.seed
+        sample = self.sampler(config.options, num_rollouts=config.num_responses)
+        return functools.partial(evaluate, sample=sample, config=config, seed=seed)
+
 
 def make_setup(config: ExperimentConfig) -> Setup:
     """Makes task, tokenizer, policy and mesh.
 
     Raises:
-        ValueError: from whichever of them the configuration does not fit.
+        ValueError: the configuration does not fit one of them.
     """
     task = make_task(config.task.name, config.task.params)
     if isinstance(task, LengthCheck):
@@ -156,19 +159,12 @@ def make_setup(config: ExperimentConfig) -> Setup:
     _check_vocabulary(tokenizer, arch)
     policy = Policy(arch, head_chunk_tokens=config.model.head_chunk_tokens)
     logging.info('devices: %d x %s', mesh.size, mesh.devices.flat[0].device_kind)
-    _warn_of_whole_batches(config, mesh)
-    return Setup(
-        config=config,
-        task=task,
-        tokenizer=tokenizer,
-        stop_tokens=stop_tokens,
-        policy=policy,
-        mesh=mesh,
-    )
+    _warn_of_repeated_work(config, mesh)
+    return Setup(config, task, tokenizer, stop_tokens, policy, mesh)
 
 
-def _warn_of_whole_batches(config: ExperimentConfig, mesh: Mesh) -> None:
-    """Names the batches that every device computes whole: they are not divided."""
+def _warn_of_repeated_work(config: ExperimentConfig, mesh: Mesh) -> None:
+    """Names the batches that do not divide evenly: every device computes all of one."""
     prompts = {
         'train.num_prompts': config.train.num_prompts,
         'train.micro_batch_prompts': config.train.micro_batch_prompts,
@@ -183,14 +179,15 @@ def _warn_of_whole_batches(config: ExperimentConfig, mesh: Mesh) -> None:
     for axis, sizes in (('batch', prompts), ('rollouts', rollouts)):
         mesh_axes = sharding.RULES[axis]
         shares = math.prod(mesh.shape[each] for each in mesh_axes)
-        if whole := {name: size for name, size in sizes.items() if size % shares}:
+        whole = [f'{name}={size}' for name, size in sizes.items() if size % shares]
+        if whole:
             logging.warning(
                 '%s = %d divides none of these batches, so each of these devices '
-                'computes all of them (right, but %d times the work): %s',
+                'computes all of them (correct, but %d times the work): %s',
                 ' x '.join(f'mesh.{each}' for each in mesh_axes),
                 shares,
                 shares,
-                ', '.join(f'{name}={size}' for name, size in whole.items()),
+                ', '.join(whole),
             )
 
 
@@ -209,15 +206,15 @@ def _tokenizer(
 
 
 def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch:
-    """The architecture, with the attention that ``platform`` runs.
+    """The architecture, with an attention implementation for ``platform``.
 
     Args:
         config: the model.
-        vocab_size: of the tokenizer; a ``source`` says its own.
+        vocab_size: size of the tokenizer; a ``config.source`` has its own instead.
         platform: of the devices: ``'cpu'``, ``'gpu'`` or ``'tpu'``.
 
     Raises:
-        ValueError: from whatever of it the network does not honour.
+        ValueError: the network does not support one of the settings.
     """
     if config.source:
         arch = hf_config.arch_from_hf(
@@ -239,20 +236,20 @@ def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch
 
 
 def _check_vocabulary(tokenizer: Tokenizer, arch: Arch) -> None:
-    """Raises ValueError for a token that has no row in the token table."""
+    """Raises ValueError if a token has no row in the token table."""
     largest = max(tokenizer.get_vocab().values())
     if largest >= arch.vocab_size:
         raise InputError(
             f'the tokenizer (model.tokenizer) has ids up to {largest}, but the token '
-            f'table of the model only {arch.vocab_size} rows'
+            f'table of the model has only {arch.vocab_size} rows'
         )
 
 
 def _check_packing(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
-    """Raises ValueError if packed responses cannot be read, or there is none to pack.
+    """Raises ValueError if responses cannot be packed on these devices.
 
-    Of what the configuration leaves open: an attention of the platform's choice, and as
-    many devices along an axis as there are.
+    The configuration may leave the attention to the platform and the size of an axis to
+    the number of devices, so its own checks come too early.
     """
     if not (sizes := config.train.pack_sizes):
         return
@@ -263,18 +260,16 @@ def _check_packing(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
             f'model.attention to one of {attention_kernels.PACKING}'
         )
     checks.check_several_rollouts(
-        sizes,
-        num_rollouts=config.sampling.num_rollouts,
-        shares=mesh.shape['rollout'],
+        sizes, num_rollouts=config.sampling.num_rollouts, shares=mesh.shape['rollout']
     )
 
 
 def _check_cache(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
-    """Raises ValueError if ``sampling.max_cache_bytes`` is too little for anything."""
-    training, evaluation = config.sampling, config.eval
+    """Raises ValueError if ``sampling.max_cache_bytes`` is too small to sample with."""
+    sampling = config.sampling
     batches = {
-        'training': (config.train.num_prompts, training.num_rollouts),
-        'evaluation': (evaluation.batch_size, evaluation.num_responses),
+        'training': (config.train.num_prompts, sampling.num_rollouts),
+        'evaluation': (config.eval.batch_size, config.eval.num_responses),
     }
     for name, (num_prompts, num_rollouts) in batches.items():
         try:
@@ -284,15 +279,15 @@ def _check_cache(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
                     num_prompts=num_prompts,
                     num_rollouts=num_rollouts,
                     prompt_tokens=config.data.max_prompt_tokens,
-                    max_response_tokens=training.max_response_tokens,
-                    max_cache_bytes=training.max_cache_bytes,
+                    max_response_tokens=sampling.max_response_tokens,
+                    max_cache_bytes=sampling.max_cache_bytes,
                 )
         except ValueError as error:
             raise InputError(f'{name}: sampling.{error}') from error
 
 
 def check_positions(config: ExperimentConfig) -> None:
-    """Raises ValueError if a response could go past the model's last position."""
+    """Raises ValueError if a response could run past the model's last position."""
     if source := config.model.source:
         longest = config.data.max_prompt_tokens + config.sampling.max_response_tokens
         hf_config.check_positions(source, num_tokens=longest)

@@ -1,10 +1,10 @@
-"""The device mesh, and logical axis names in place of device axes.
+"""The device mesh, and the logical axes that hide it from other modules.
 
-Arrays name their axes by what they mean (``'embed'``, ``'heads'``, ``'batch'``);
-:data:`RULES` says over which mesh axes each is split. Model code calls
-:func:`shard` on activations and declares names for parameters; only this module
-knows the mesh. The mesh has Auto axes: XLA propagates what the constraints leave
-open (Explicit axes reject embedding gathers and ``[P * N] -> [P, N]``).
+Arrays name their axes by meaning (``'embed'``, ``'heads'``, ``'batch'``), and
+:data:`RULES` says over which mesh axes each is split. Model code calls :func:`shard` on
+activations and names the axes of parameters; only this module knows the mesh. The mesh
+has Auto axes, so XLA propagates what the constraints leave open. (Explicit axes reject
+embedding gathers and ``[P * N] -> [P, N]``.)
 """
 
 import functools
@@ -20,19 +20,19 @@ from passk_jax.errors import InputError
 
 MESH_AXES = ('data', 'fsdp', 'rollout', 'tensor')
 
-# Logical axis -> mesh axes. An axis that does not divide is replicated.
+# Logical axis -> mesh axes. An array axis that these do not divide is replicated.
 RULES: Mapping[str, tuple[str, ...]] = {
     # The P problems, and the N rollouts of each.
     'batch': ('data', 'fsdp'),
     'rollouts': ('rollout',),
-    # A prompt has no rollouts to split: its tokens are split in their place.
+    # A prompt has no rollouts, so its tokens are split over their mesh axis.
     'prompt_tokens': ('rollout',),
-    # Tokens between two layers, where nothing looks across them and 'tensor' is free:
-    # of a prompt, and of a response.
+    # Tokens of prompts and responses between two layers, where nothing mixes tokens and
+    # 'tensor' is free.
     'prompt_residual': ('rollout', 'tensor'),
     'response_residual': ('tensor',),
-    # Parameters: masters are split over 'fsdp' and 'tensor', a step's working copy (see
-    # :func:`gathered`) over 'tensor' alone.
+    # Parameters: masters are split over 'fsdp' and 'tensor', the working copy that a
+    # step makes of them (see :func:`gathered`) over 'tensor' alone.
     'embed': ('fsdp',),
     'vocab': ('tensor',),
     'heads': ('tensor',),
@@ -42,24 +42,21 @@ RULES: Mapping[str, tuple[str, ...]] = {
 
 
 def make_mesh(
-    *,
-    data: int,
-    fsdp: int,
-    rollout: int,
-    tensor: int,
-    devices: list[Any] | None = None,
+    *, data: int, fsdp: int, rollout: int, tensor: int, devices: list[Any] | None = None
 ) -> Mesh:
     """Makes the mesh ``(data, fsdp, rollout, tensor)``.
 
+    One of the sizes may be -1, which makes it use all remaining devices.
+
     Args:
-        data: replicas that each see a share of the prompts; -1: what is left.
-        fsdp: shards of the parameters, which also share the prompts; or -1.
-        rollout: replicas that share the rollouts of a prompt; or -1.
-        tensor: shards of heads, MLP and vocabulary; or -1.
-        devices: the devices; all of them when ``None``.
+        data: replicas that each take a share of the prompts.
+        fsdp: shards of the parameters, which also share the prompts.
+        rollout: replicas that share the rollouts of each prompt.
+        tensor: shards of the heads, the MLP and the vocabulary.
+        devices: the devices; ``None``: all.
 
     Raises:
-        ValueError: the sizes do not multiply to the number of devices.
+        ValueError: a size is invalid, or they do not multiply to the number of devices.
     """
     devices = jax.devices() if devices is None else devices
     sizes = {'data': data, 'fsdp': fsdp, 'rollout': rollout, 'tensor': tensor}
@@ -72,7 +69,7 @@ def make_mesh(
         sizes[free[0]] = len(devices) // taken
     if math.prod(sizes.values()) != len(devices):
         raise InputError(f'mesh {asked} does not fit {len(devices)} devices')
-    # Neighbours of the physical torus become neighbours in the mesh.
+    # Makes neighbours in the physical torus neighbours in the mesh.
     grid = mesh_utils.create_device_mesh(
         tuple(sizes.values()), devices, allow_split_physical_axes=True
     )
@@ -81,7 +78,7 @@ def make_mesh(
 
 @functools.cache
 def one_device_mesh(device: jax.Device) -> Mesh:
-    """A mesh for what one process computes by itself, whatever mesh others share."""
+    """Makes a mesh for what one process computes alone, beside any shared mesh."""
     return make_mesh(data=1, fsdp=1, rollout=1, tensor=1, devices=[device])
 
 
@@ -93,13 +90,13 @@ def partition_spec(
     Args:
         axes: the logical name of each dimension; ``None``: never split.
         shape: the global shape.
-        mesh_shape: mesh axis -> devices along it.
+        mesh_shape: mesh axis -> number of devices along it.
 
     Returns:
         The spec; a dimension that its mesh axes do not divide is replicated.
 
     Raises:
-        ValueError: an unknown axis, or not one name a dimension.
+        ValueError: an axis is unknown, or the number of names is not the rank.
     """
     if len(axes) != len(shape):
         raise InputError(f'{axes=} must name each dimension of {shape=}')
@@ -124,24 +121,24 @@ def shard(x: jax.Array, *axes: str | None) -> jax.Array:
 
 
 def gathered(axes: tuple[str | None, ...]) -> tuple[str | None, ...]:
-    """Axes of the copy of a parameter that a matrix product reads."""
+    """Returns the axes of the copy of a parameter that a matrix product reads."""
     return tuple(None if axis == 'embed' else axis for axis in axes)
 
 
 def num_shards(axis: str, size: int) -> int:
-    """How many parts a logical axis of this size has under ``jax.set_mesh``."""
+    """Counts the parts of a logical axis of this size under ``jax.set_mesh``."""
     mesh = jax.sharding.get_abstract_mesh()
     splits = 1 if mesh.empty else math.prod(mesh.shape[a] for a in RULES[axis])
     return 1 if size % splits else splits
 
 
 def divides(axis: str, size: int) -> bool:
-    """Whether a logical axis of this size is split as the rules say."""
+    """Whether the mesh divides a logical axis of this size as :data:`RULES` says."""
     return size % num_shards(axis, 0) == 0
 
 
 def local_size(axis: str, size: int) -> int:
-    """A device's share of a logical axis of this size under ``jax.set_mesh``."""
+    """Returns a device's share of a logical axis of this size."""
     return size // num_shards(axis, size)
 
 
@@ -151,13 +148,13 @@ def on_each_device(
     axes: tuple[tuple[str | None, ...], ...],
     out_axes: tuple[str | None, ...],
 ) -> jax.Array:
-    """Runs ``fn`` on each device's part of the arrays, as a kernel has to be.
+    """Runs ``fn`` on each device's part of the arrays; kernels need this.
 
     Args:
-        fn: of the parts; nothing it does crosses devices.
-        arrays: what it takes, whole.
-        axes: logical axes of each.
-        out_axes: of its result, which is as long as the first array in each of them.
+        fn: takes the parts, and communicates with no other device.
+        arrays: the whole arrays.
+        axes: the logical axes of each array.
+        out_axes: those of the result, which is as long as the first array in each.
     """
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or mesh.size == 1:
@@ -171,14 +168,14 @@ def on_each_device(
 
 
 def sum_over_shards(parts: jax.Array, axes: tuple[str | None, ...]) -> jax.Array:
-    """The sum of every shard's own array, split up as a master with these axes is.
+    """Sums the arrays of all shards; the result is split like a master parameter.
 
-    A reduce-scatter, said outright: left to itself XLA sums whole arrays everywhere and
-    then cuts its part out, which is twice the traffic.
+    Asks for a reduce-scatter explicitly. XLA would sum the whole arrays on every device
+    and keep a part of the result, which doubles the traffic.
 
     Args:
-        parts: ``[G, K, ...]``, an array a shard of the batch and of the rollouts.
-        axes: logical axes of their sum, ``'embed'`` among them.
+        parts: ``[G, K, ...]``, one array per shard of the batch and of the rollouts.
+        axes: the logical axes of the sum, including ``'embed'``.
     """
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or mesh.size == 1:
@@ -190,7 +187,8 @@ def sum_over_shards(parts: jax.Array, axes: tuple[str | None, ...]) -> jax.Array
     embed = axes.index('embed')
     scattered = _mesh_axes(out[embed])
     if not set(scattered) <= set(summed):
-        # Devices that share no batch have the same sum, of which each keeps its part.
+        # The batch is not split over these devices: all hold the same sum, and each
+        # keeps its part.
         scattered, out = (), partition_spec(gathered(axes), parts.shape[2:], mesh.shape)
 
     def local(part: jax.Array) -> jax.Array:
@@ -207,28 +205,27 @@ def sum_over_shards(parts: jax.Array, axes: tuple[str | None, ...]) -> jax.Array
 
 
 def _mesh_axes(part: Any) -> tuple[str, ...]:
-    """The mesh axes in one entry of a PartitionSpec."""
+    """Returns the mesh axes in one entry of a PartitionSpec."""
     return () if part is None else (part,) if isinstance(part, str) else tuple(part)
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
-    """The sharding of an array that every device holds whole."""
+    """Returns the sharding of an array that every device holds whole."""
     return NamedSharding(mesh, PartitionSpec())
 
 
 def batch_sharding(mesh: Mesh, tree: Any) -> Any:
-    """Shardings that split the leading axis of every leaf over the data axes."""
-    return jax.tree.map(
-        lambda x: NamedSharding(
-            mesh,
-            partition_spec(('batch', *(None,) * (x.ndim - 1)), x.shape, mesh.shape),
-        ),
-        tree,
-    )
+    """Returns shardings that split the first axis of every leaf as ``'batch'``."""
+
+    def of_leaf(x: Any) -> NamedSharding:
+        axes = ('batch', *(None,) * (x.ndim - 1))
+        return NamedSharding(mesh, partition_spec(axes, x.shape, mesh.shape))
+
+    return jax.tree.map(of_leaf, tree)
 
 
 def place(mesh: Mesh, tree: Any) -> Any:
-    """Puts host arrays on the mesh, split over the data axes; any number of hosts."""
+    """Puts host arrays on the mesh, as :func:`batch_sharding` says, on any hosts."""
     return jax.tree.map(
         lambda x, s: jax.make_array_from_callback(x.shape, s, lambda i: x[i]),
         tree,
@@ -239,13 +236,13 @@ def place(mesh: Mesh, tree: Any) -> Any:
 def tree_sharding(
     mesh: Mesh, tree: Any, axes_of: Callable[[str], tuple[str | None, ...]]
 ) -> Any:
-    """Shardings for a tree of arrays or shapes, by the path of each leaf.
+    """Returns shardings for a tree, by the path of each leaf.
 
     Args:
         mesh: the mesh.
         tree: arrays or ``ShapeDtypeStruct``; scalars are replicated.
-        axes_of: path (``'layers.0.attention.query.kernel'``) -> logical axes. Only
-            called for leaves of rank 1 and more.
+        axes_of: maps a path (``'layers.0.attention.query.kernel'``) to logical axes;
+            not called for scalars.
     """
 
     def leaf_sharding(path: Any, leaf: Any) -> NamedSharding:

@@ -3,9 +3,9 @@
     python -m passk_jax.train --config=configs/maze_tiny.py --workdir=runs/maze_tiny
     python -m passk_jax.train --config=configs/maze_tiny.py --config.advantage.k=8
 
-A step is sample, verify, estimate, update. With dynamic sampling the first three are
-repeated until the batch is full of problems with a signal. A checkpoint is the state
-before a step: the same command continues from the newest one, bit for bit.
+A step samples, verifies, estimates and updates. Dynamic sampling repeats the first
+three to replace problems without a signal. A checkpoint is the state before a step: the
+same command continues from the newest one, bit for bit.
 """
 
 import contextlib
@@ -19,29 +19,23 @@ import numpy as np
 from absl import logging
 from jax import numpy as jnp
 
-from passk_jax import cli, sampling, sharding
+from passk_jax import cli, sharding
 from passk_jax import config as configs
-from passk_jax.advantages import (
-    AdvantageFn,
-    estimator_of_config,
-    estimator_parameters,
-    rewards,
-)
+from passk_jax.advantages import AdvantageFn, make, rewards
 from passk_jax.config import ExperimentConfig
 from passk_jax.data import EvaluationBatches
 from passk_jax.errors import InputError
-from passk_jax.evaluation import evaluate
 from passk_jax.hosts import join_hosts
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.learning import learner
 from passk_jax.models.families.table import FAMILIES
 from passk_jax.rollouts.dynamic_sampling import Draw, Selection
-from passk_jax.rollouts.sample_and_verify import Responses, Sampled, verify
+from passk_jax.rollouts.sample_and_verify import Responses, verify
 from passk_jax.run_log import RunLog
 from passk_jax.runs.checkpoints import Checkpoints
 from passk_jax.runs.directory import prepare_workdir
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
-from passk_jax.sampling import Purpose
+from passk_jax.sampling import Purpose, problem_keys, step_key
 from passk_jax.setup import Setup, make_setup
 from passk_jax.tasks import make_task, require
 from passk_jax.tasks.abilities import Demonstrations
@@ -56,10 +50,10 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
         workdir: a prepared run directory.
 
     Returns:
-        Whether the last step was reached; ``False`` after a preemption, saved.
+        True after the last step, False after a preemption.
 
     Raises:
-        ValueError: the configuration does not fit, or a reward is not finite.
+        ValueError: the configuration is invalid, or a reward is not finite.
         NonFiniteError: a loss is not finite; the last checkpoint is kept.
     """
     setup = make_setup(config)
@@ -67,9 +61,12 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
         setup.tokenizer.save_pretrained(workdir / 'tokenizer')
     estimate = make_estimate(setup)
     batches = setup.train_batches()
-    # Every split is due before the first step.
+    # Every split that is evaluated at all is due at step 0.
     splits = {s: setup.evaluation_batches(s) for s in splits_due(config, 0)}
-    sample = make_sample(setup)
+    sample = setup.sampler(
+        config.sampling.options, num_rollouts=config.sampling.num_rollouts
+    )
+    keys = functools.partial(step_key, seed=config.seed, purpose=Purpose.ROLLOUTS)
     optimizer = learner.make_optimizer(config.optimizer)
     checkpoints = Checkpoints(workdir / 'checkpoints', keep=config.checkpoint.keep)
     with contextlib.ExitStack() as stack:
@@ -88,32 +85,35 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
             )
             if preempted or step == last or step % config.checkpoint.every == 0:
                 log.flush()
-                save(checkpoints, config, state, step)
+                checkpoints.save(
+                    step,
+                    params=state.params,
+                    opt_state=state.opt_state,
+                    meta={'step': step, 'name': config.name, 'seed': config.seed},
+                )
             if preempted or step == last:
                 return not preempted
-            selection = make_selection(setup, estimate, step)
+            selection, key = make_selection(setup, estimate, step), keys(step=step)
             with jax.profiler.StepTraceAnnotation('train', step_num=step):
                 for problems, prompts, is_new in selection.batches(batches):
-                    sampled = sample(state.params, problems, prompts, step)
+                    sampled = sample(state.params, problems, prompts, key=key)
                     responses = verify(sampled, step=step)
                     advantages = estimate(sampled.rollouts, responses, step)
                     draw = Draw(problems, responses, advantages)
                     selection.add(sampled.rollouts, draw, is_new)
-                state, figures = update(
-                    state, selection.rollouts, selection.advantages, ref_params
-                )
+                batch = selection.rollouts, selection.advantages
+                state, figures = update(state, *batch, ref_params)
             log.step(step, selection.draws, figures)
     raise AssertionError('the loop returns at its last step')
 
 
 def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
-    """The splits that are evaluated before this step."""
-    due = []
-    ends = step in (0, config.train.steps)
-    if config.eval.every and (ends or step % config.eval.every == 0):
-        due.append(config.eval.split)
-    if config.eval.final_split and ends and config.eval.final_split not in due:
-        due.append(config.eval.final_split)
+    """The splits to evaluate before this step."""
+    every, final_split = config.eval.every, config.eval.final_split
+    at_an_end = step in (0, config.train.steps)
+    due = [config.eval.split] if every and (at_an_end or step % every == 0) else []
+    if final_split and at_an_end and final_split not in due:
+        due.append(final_split)
     return tuple(due)
 
 
@@ -126,21 +126,11 @@ def evaluate_due(
     *,
     stop: Callable[[], bool],
 ) -> bool:
-    """Evaluates what is due before this step; False if told to stop meanwhile."""
-    config = setup.config
-    sample = setup.sampler(config.eval.options, num_rollouts=config.eval.num_responses)
-    for split in splits_due(config, step):
+    """Evaluates the splits that are due; False if ``stop`` interrupts it."""
+    evaluate = setup.evaluator()
+    for split in splits_due(setup.config, step):
         log.flush()
-        result = evaluate(
-            params,
-            splits[split],
-            sample=sample,
-            config=config.eval,
-            seed=config.seed,
-            split=split,
-            step=step,
-            stop=stop,
-        )
+        result = evaluate(params, splits[split], split=split, step=step, stop=stop)
         if result is None:
             return False
         log.evaluation(step, split, *result)
@@ -154,9 +144,10 @@ def first_state(
     workdir: pathlib.Path,
     guard: PreemptionGuard,
 ) -> tuple[learner.TrainState, Any] | None:
-    """The newest checkpoint or the initial policy, and the reference policy or None.
+    """The state to start from, and the parameters of the reference policy, if any.
 
-    ``None`` altogether if told to stop while the initial policy was being made.
+    The state comes from the newest checkpoint, else from the initial policy. The result
+    is ``None`` if the process is told to stop while it makes the initial policy.
     """
     config, policy, mesh = setup.config, setup.policy, setup.mesh
     resumes = checkpoints.latest_step() is not None
@@ -167,7 +158,7 @@ def first_state(
             return None
     if config.loss.kl_coef:
         ref_params = params
-        # The state takes its parameters over; the reference keeps its own.
+        # Updates overwrite the state's parameters, so the reference needs its own.
         params = jax.tree.map(jnp.copy, params)
     if not resumes:
         return learner.init_state(policy, optimizer, params, mesh), ref_params
@@ -178,19 +169,8 @@ def first_state(
     return learner.TrainState(saved.params, saved.opt_state, step), ref_params
 
 
-def save(
-    checkpoints: Checkpoints,
-    config: ExperimentConfig,
-    state: learner.TrainState,
-    step: int,
-) -> None:
-    """Saves the state before ``step``."""
-    meta = {'step': step, 'name': config.name, 'seed': config.seed}
-    checkpoints.save(step, params=state.params, opt_state=state.opt_state, meta=meta)
-
-
 def make_log(config: ExperimentConfig, workdir: pathlib.Path, start: int) -> RunLog:
-    """The log of this run from step ``start`` on."""
+    """The run's log from step ``start`` on."""
     return RunLog(
         workdir,
         config.log,
@@ -203,20 +183,8 @@ def make_log(config: ExperimentConfig, workdir: pathlib.Path, start: int) -> Run
     )
 
 
-def make_sample(setup: Setup) -> Callable[..., Sampled]:
-    """Makes the verb ``sample(params, problems, prompts, step)``."""
-    config = setup.config.sampling
-    sample = setup.sampler(config.options, num_rollouts=config.num_rollouts)
-    key = functools.partial(
-        sampling.step_key, seed=setup.config.seed, purpose=Purpose.ROLLOUTS
-    )
-    return lambda params, problems, prompts, step: sample(
-        params, problems, prompts, key=key(step=step)
-    )
-
-
 def make_selection(setup: Setup, estimate: Callable[..., Any], step: int) -> Selection:
-    """Makes what chooses the problems that a step trains on."""
+    """Selects the problems that a step trains on."""
     config = setup.config
     return Selection(
         step,
@@ -230,38 +198,30 @@ def make_selection(setup: Setup, estimate: Callable[..., Any], step: int) -> Sel
 
 def make_update(setup: Setup, optimizer: Any) -> Callable[..., Any]:
     """Makes the verb ``update(state, rollouts, advantages, ref_params)``."""
-    config = setup.config
+    config, train = setup.config, setup.config.train
     return learner.make_train_step(
         setup.policy,
         optimizer,
         setup.mesh,
         loss=config.loss,
         temperature=config.sampling.temperature,
-        num_updates=config.train.num_prompts // config.train.mini_batch_prompts,
-        num_micro_batches=(
-            config.train.mini_batch_prompts // config.train.micro_batch_prompts
-        ),
-        pack_sizes=config.train.pack_sizes,
+        num_updates=train.num_prompts // train.mini_batch_prompts,
+        num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
+        pack_sizes=train.pack_sizes,
     )
 
 
 def configured_estimator(config: ExperimentConfig) -> AdvantageFn:
-    """The estimator of the configuration, whose every parameter is checked.
+    """The estimator that the configuration names, its parameters checked.
 
     Raises:
-        ValueError: an unknown estimator, or a parameter it cannot have.
+        ValueError: an unknown estimator, or a parameter that it does not accept.
     """
-    return estimator_of_config(
+    return make.estimator_of_config(
         config.advantage.name,
         {'k': config.advantage.k, **config.advantage.parameters},
         num_rollouts=config.sampling.num_rollouts,
     )
-
-
-def unread_parameters(config: ExperimentConfig) -> tuple[str, ...]:
-    """Keys of the parameters that other estimators read and this run does not."""
-    read = estimator_parameters(config.advantage.name)
-    return tuple(f'advantage.{p}' for p in config.advantage.parameters if p not in read)
 
 
 def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
@@ -272,25 +232,23 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
     @jax.jit
     def compute(values, correct, rollouts, groups_key, noise_key):
         ids = rollouts.prompts.problem_ids
-        if config.reward.flip_wrong:
+        if fraction := config.reward.flip_wrong:
+            keys = problem_keys(noise_key, ids)
             values, correct = rewards.flip_wrong(
-                values,
-                correct,
-                fraction=config.reward.flip_wrong,
-                keys=sampling.problem_keys(noise_key, ids),
+                values, correct, fraction=fraction, keys=keys
             )
         tokens = rollouts.lengths.sum(axis=-1)
         return estimator(
             values,
             correct,
-            key=sampling.problem_keys(groups_key, ids),
+            key=problem_keys(groups_key, ids),
             mean_entropy=rollouts.entropies.sum(axis=(-2, -1)) / tokens,
             lengths=rollouts.lengths,
             log_probs=rollouts.sampler_log_probs.sum(axis=-1),
         )
 
     def estimate(rollouts: Rollouts, responses: Responses, step: int) -> jax.Array:
-        key = functools.partial(sampling.step_key, seed=config.seed, step=step)
+        key = functools.partial(step_key, seed=config.seed, step=step)
         verdicts = responses.verdicts
         return compute(
             *sharding.place(setup.mesh, (verdicts.rewards, verdicts.correct)),
@@ -303,11 +261,11 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
 
 
 def check_names(config: ExperimentConfig) -> None:
-    """Looks up what the configuration names, before a directory or device is touched.
+    """Checks every name in the configuration, before it touches a directory or device.
 
     Raises:
         ValueError: an unknown task, split, kind of demonstration, model family or
-            estimator, or a parameter that it cannot have.
+            estimator, or a parameter that the estimator does not accept.
     """
     configured_estimator(config)
     task = make_task(config.task.name, config.task.params)
@@ -317,10 +275,9 @@ def check_names(config: ExperimentConfig) -> None:
     if config.init.kind == 'warm_start':
         able = require(task, Demonstrations, needed_by="init.kind='warm_start'")
         demonstrations = config.init.warm_start.demonstrations
-        if demonstrations not in (kinds := able.demonstrations):
-            raise InputError(
-                f'init.warm_start.{demonstrations=} is none of {list(kinds)}'
-            )
+        if demonstrations not in able.demonstrations:
+            kinds = list(able.demonstrations)
+            raise InputError(f'init.warm_start.{demonstrations=} is none of {kinds}')
     if config.model.family and config.model.family not in FAMILIES:
         raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
 
@@ -329,12 +286,12 @@ def main(*, config: ExperimentConfig, workdir: str = '', hosts: str = '') -> int
     """Prepares the run directory and trains."""
     check_names(config)
     join_hosts(hosts)
-    may_differ = ('mesh.', *ONLY_ROUNDING, *unread_parameters(config))
-    with prepare_workdir(
-        workdir or f'runs/{config.name}',
-        configs.to_json(config),
-        may_differ=may_differ,
-    ) as path:
+    # Parameters of other estimators change nothing in this run.
+    read = make.estimator_parameters(config.advantage.name)
+    unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
+    may_differ = ('mesh.', *ONLY_ROUNDING, *unread)
+    workdir, text = workdir or f'runs/{config.name}', configs.to_json(config)
+    with prepare_workdir(workdir, text, may_differ=may_differ) as path:
         finished = train(config, path)
     if not finished:
         return EXIT_PREEMPTED

@@ -1,18 +1,18 @@
-"""What crosses module borders, and the glossary of shapes.
+"""The types that modules share, and the glossary.
 
-Letters of the shapes, everywhere in this package:
+These letters name the axes of shapes everywhere in this package:
 
     P  prompts (problems) in a batch            N  rollouts of one prompt
     S  prompt tokens, right-padded              T  response tokens, right-padded
     V  vocabulary    D  embedding    J  query heads    C  key/value heads
     H  head dimension    F  MLP width    L  layers    k  size of a group
-    B  sequences, P * N    R  rows that the responses of a prompt are packed into
+    B  sequences, P * N    R  rows that a prompt's responses are packed into
 
-Groups are an axis, never an id: arrays keep ``[P, N, ...]`` as long as they can.
-A *problem* is a host object, a *prompt* its tokens, a *response* what the policy
-wrote, a *rollout* a response with its log-probabilities, a *group* a k-subset of
-the responses to one problem, a *step* one rollout batch, an *update* one optimizer
-step. The pytrees here hold arrays only; no function lives here.
+Groups are an axis, never an id: arrays stay ``[P, N, ...]`` as long as possible. A
+*problem* is a host object, a *prompt* its tokens, a *response* what the policy wrote, a
+*rollout* a response with its log-probabilities, a *group* a k-subset of the responses
+to one problem, a *step* one rollout batch, an *update* one optimizer step. The pytrees
+here hold only arrays, and this module has no functions.
 """
 
 import dataclasses
@@ -26,12 +26,12 @@ import numpy as np
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Prompts:
-    """The prompts of a batch; a prompt exists once, whatever its rollouts.
+    """The prompts of a batch, each stored once however many rollouts it has.
 
     Attributes:
         tokens: ``[P, S]`` int32, right-padded; the pad id has no meaning.
-        lengths: ``[P]`` int32, tokens of each prompt, at least 1.
-        problem_ids: ``[P]`` int32, unique in a split; addresses the random keys.
+        lengths: ``[P]`` int32, tokens in each prompt, at least 1.
+        problem_ids: ``[P]`` int32, unique in a split; they address the random keys.
     """
 
     tokens: jax.Array
@@ -44,20 +44,20 @@ class Prompts:
 class Rollouts:
     """N responses to each prompt, as they were sampled.
 
-    Masks come from ``lengths``, never from token ids. The stop token that ended a
-    response is inside its length, so that it is trained.
+    Masks come from ``lengths``, never from token ids. The length includes the stop
+    token that ended a response, so that the token is trained.
 
     Attributes:
         prompts: the prompts answered.
-        tokens: ``[P, N, T]`` int32; positions at or past ``lengths`` are 0.
+        tokens: ``[P, N, T]`` int32; 0 at and past ``lengths``.
         lengths: ``[P, N]`` int32, response tokens including the stop token.
-        stopped: ``[P, N]`` bool, ended by a stop token and not by the limit.
+        stopped: ``[P, N]`` bool, whether a stop token, not the limit, ended it.
         sampler_log_probs: ``[P, N, T]`` float32, log-probability of each token under
-            the distribution it was drawn from (temperature, top-k and top-p applied);
-            0 for a greedy choice, which is a draw from a point mass.
-        untruncated_log_probs: ``[P, N, T]`` float32, the same with the temperature
-            but without top-k and top-p: what the learner's ratio needs. Greedy: that
-            of temperature 1.
+            the distribution it was drawn from, with all sampling options applied; 0
+            for a greedy choice, which is a draw from a point mass.
+        untruncated_log_probs: ``[P, N, T]`` float32, the same with the temperature but
+            without truncation (top-k, top-p, min-p), for comparison with the learner.
+            Greedy: at temperature 1.
         entropies: ``[P, N, T]`` float32, nats, of the untruncated distribution.
     """
 
@@ -77,8 +77,8 @@ class Problem:
     Attributes:
         id: unique in its split, ``0 <= id < 2**31``.
         prompt: the user's text, before any chat template.
-        data: what the task's verifier needs (for a maze: ``{'maze': text}``).
-        category: what results are broken down by (for a maze: ``'9x9'``).
+        data: what the task's verifier reads (for a maze: ``{'maze': text}``).
+        category: the key by which results are broken down (for a maze: ``'9x9'``).
     """
 
     id: int
@@ -89,12 +89,12 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What a verifier says of one response.
+    """A verifier's verdict on one response.
 
     Attributes:
         correct: whether the response solves the problem.
-        parsed: the answer read from the response, ``''`` where there was none.
-        error: ``None``, or why the response is not correct, in a few words.
+        parsed: the answer read from the response; ``''`` if there is none.
+        error: ``None``, or in a few words why the response is not correct.
     """
 
     correct: bool
@@ -104,12 +104,12 @@ class Verdict:
 
 @dataclasses.dataclass(frozen=True)
 class Verdicts:
-    """What a verifier says of a batch.
+    """A verifier's verdicts on a batch.
 
     Attributes:
-        rewards: ``[P, N]`` float32, the verifier's own value, 0 or 1 for most tasks.
-        correct: ``[P, N]`` bool, its own channel: never ``rewards == 1``.
-        parsed: ``[P][N]`` the answers read, ``''`` where there was none.
+        rewards: ``[P, N]`` float32, the verifier's own values; 0 or 1 in most tasks.
+        correct: ``[P, N]`` bool, decided by the verifier, never by ``rewards == 1``.
+        parsed: ``[P][N]`` the answers read; ``''`` where there is none.
     """
 
     rewards: np.ndarray

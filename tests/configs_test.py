@@ -236,7 +236,7 @@ def test_a_planned_mesh_is_the_one_of_the_docstring_and_divides_everything(
     assert f'--config={EXPERIMENTS[name].option} ' in docstring
     assert math.prod(map(int, topology.split('x'))) == mesh.size
     assert docstring.startswith(f' {mesh.size} chips, ')
-    assert 'HBM a chip: ' in docstring
+    assert 'HBM per chip: ' in docstring
 
     source = source_directory(config.model.source, tmp_path)
     model = dataclasses.replace(config.model, source=source)
@@ -337,7 +337,7 @@ def test_defaults_are_those_of_the_appendix():
     assert (config.eval.temperature, config.eval.top_p) == (1.0, 0.95)
     assert config.eval.num_responses == 8
     assert config.advantage.name == 'pass_at_k'
-    assert config.advantage.parameters['high_entropy_fraction'] == 0.5
+    assert config.advantage.high_entropy_fraction == 0.5
 
 
 def test_maze_is_the_papers():

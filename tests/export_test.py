@@ -245,7 +245,7 @@ def test_the_sources_config_has_another_dtype_and_is_else_the_same(stated, tmp_p
 
 def test_a_directory_with_content_is_refused_before_anything_is_read(tmp_path):
     (tmp_path / 'file').write_text('mine')
-    with pytest.raises(ValueError, match='exists and is no empty directory'):
+    with pytest.raises(ValueError, match='exists and is not an empty directory'):
         run(tmp_path / 'absent', tmp_path)
     assert contents(tmp_path) == {'file': b'mine'}
 

@@ -70,7 +70,7 @@ LONGER_FUNCTIONS = {'passk_jax/train.py:train': 100}
 # Modules of settings alone, and the test that is about them.
 TESTED_IN = {
     f'models.families.{name}': 'models.families.table_test'
-    for name in ('family', 'llama', 'qwen2', 'qwen3')
+    for name in ('family', 'llama', 'mistral', 'qwen2', 'qwen3')
 }
 OTHER_TESTS = {
     'benchmarks_test': 'the benchmarks in benchmarks/',

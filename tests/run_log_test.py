@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from passk_jax import run_log
+from passk_jax.errors import NonFiniteError
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws
 from passk_jax.rollouts.sample_and_verify import Responses
 from passk_jax.train import make_log

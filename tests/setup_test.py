@@ -40,7 +40,7 @@ def test_a_saved_tokenizer_serves_another_run(tmp_path):
 
 def test_answers_that_have_no_room_are_an_error_before_anything_is_made():
     config = tiny.make_config(sampling__max_response_tokens=3)
-    with pytest.raises(ValueError, match=r'too little for answers of 3 moves'):
+    with pytest.raises(ValueError, match=r'too small for answers of 3 moves'):
         tiny.make_setup(config)
 
 
@@ -118,7 +118,7 @@ def test_a_tokenizer_larger_than_the_models_table_is_refused(tmp_path):
     config = tiny.make_config(
         model__source=str(tmp_path), model__tokenizer='source', **overrides
     )
-    with pytest.raises(ValueError, match=r'ids up to 13, but .* only 11 rows'):
+    with pytest.raises(ValueError, match=r'ids up to 13, but .* has only 11 rows'):
         tiny.make_setup(config)
 
 

@@ -18,7 +18,7 @@ from tests import tiny
 
 def test_a_directory_below_a_file_is_refused(tmp_path):
     (tmp_path / 'file').touch()
-    with pytest.raises(ValueError, match=r'file/run cannot be made or written'):
+    with pytest.raises(ValueError, match=r'file/run cannot be created or written'):
         tiny.run(tiny.make_config(), tmp_path / 'file' / 'run')
 
 

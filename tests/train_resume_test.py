@@ -13,7 +13,7 @@ import pytest
 
 from passk_jax import train
 from passk_jax.initial import warm_start
-from passk_jax.rollouts.verification import Verifying
+from passk_jax.rollouts.verification import Verification
 from passk_jax.run_log import RunLog
 from passk_jax.runs import checkpoints, digests
 from passk_jax.runs.checkpoints import Checkpoints
@@ -126,7 +126,7 @@ KILLS = (
     (digests, 'write_digests', 1),
     # Between evaluation and save; in the first step, the evaluations' batches before.
     (train, 'save', 1),
-    (Verifying, 'finish', 5),
+    (Verification, 'finish', 5),
     # Between two steps, each with its metrics pending.
     (RunLog, 'step', 2),
     # In the save before step 2, its evaluation written; after that of step 4.

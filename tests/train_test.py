@@ -7,8 +7,10 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from passk_jax import config as configs
 from passk_jax import sampling, train
 from passk_jax.advantages import ESTIMATORS, make_estimator, rewards
+from passk_jax.errors import NonFiniteError
 from passk_jax.rollouts.sample_and_verify import Responses
 from passk_jax.runs.checkpoints import Checkpoints
 from passk_jax.sampling import Purpose
@@ -287,7 +289,7 @@ def test_a_run_goes_on_on_other_devices_and_with_no_other_change(devices, tmp_pa
     assert begin(tmp_path) == 0
     (tmp_path / 'metrics.jsonl').touch()
     assert begin(tmp_path, **devices) == 0
-    with pytest.raises(ValueError, match='run of another config') as error:
+    with pytest.raises(ValueError, match='run with another config') as error:
         begin(tmp_path, **devices, **{'model.compute_dtype': 'bfloat16'})
     lines = str(error.value).splitlines()[1:]
     assert [line.split(':')[0].strip() for line in lines] == ['model.compute_dtype']
@@ -302,7 +304,7 @@ def test_a_run_goes_on_whatever_the_parameters_that_it_does_not_read(tmp_path):
     del values['advantage']['easy_threshold']
     path.write_text(json.dumps(values))
     assert begin(tmp_path, **{'advantage.num_groups': 7}) == 0
-    with pytest.raises(ValueError, match='run of another config') as error:
+    with pytest.raises(ValueError, match='run with another config') as error:
         begin(tmp_path, **{'advantage.k': 3})
     assert str(error.value).splitlines()[1:] == ['  advantage.k: 2 there, 3 now']
 

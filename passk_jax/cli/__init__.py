@@ -1,3 +1,3 @@
-"""The frame around every command: its flags, its errors and its exit status."""
+"""What every command shares: flags, error messages and exit statuses."""
 
 from passk_jax.cli.command import EXIT_ERROR, run

@@ -1,9 +1,8 @@
-"""How a command begins and ends.
+"""How a command starts and ends; imports no JAX.
 
-Exit status: 0 done; 2 an error that its message explains (a bad flag or file, a full
+Exit status: 0 success; 2 an error that its message explains (a bad flag or file, a full
 disk, a loss that is not finite); 42 preempted and saved (see ``runs/preemption.py``);
-1 what the command means by it, or a defect of the program, with its traceback. No JAX
-is imported.
+1 a result that the command defines, or a bug, with its traceback.
 """
 
 import functools
@@ -18,11 +17,11 @@ from absl import app, flags, logging
 from passk_jax.cli.flags import parse
 from passk_jax.errors import InputError, NonFiniteError
 
-# Before any command imports transformers, which would advise on models it has not.
+# Set before a command imports transformers, which would warn that it has no models.
 os.environ.setdefault('TRANSFORMERS_NO_ADVISORY_WARNINGS', '1')
 
 EXIT_ERROR = 2
-"""Exit status after an error that trying again would only repeat."""
+"""Exit status after an error that a retry would only repeat."""
 
 
 def run(main: Callable[..., int | None]) -> None:
@@ -30,7 +29,7 @@ def run(main: Callable[..., int | None]) -> None:
 
     Args:
         main: each parameter is a flag, a row of :data:`passk_jax.cli.flags.TABLE`; a
-            parameter without a default is required. Returns the exit status.
+            parameter without a default is required. ``main`` returns the exit status.
     """
     try:
         parser = functools.partial(parse, main)
@@ -44,7 +43,7 @@ def run(main: Callable[..., int | None]) -> None:
 
 
 def _call(main: Callable[..., int | None], arguments: dict[str, Any]) -> int:
-    """Calls ``main``; of what libraries log, only warnings are shown."""
+    """Calls ``main`` with the logs of other libraries limited to warnings."""
     if flags.FLAGS['verbosity'].using_default_value:
         logging.set_verbosity(logging.INFO)
     for library in ('jax', 'matplotlib', 'orbax', 'grain'):
@@ -53,10 +52,10 @@ def _call(main: Callable[..., int | None], arguments: dict[str, Any]) -> int:
 
 
 def _explanation(error: Exception) -> str | None:
-    """What to print instead of a traceback; ``None`` if only that would help."""
+    """What to print instead of a traceback; ``None`` if only a traceback would help."""
     if not isinstance(error, OSError):
         return str(error)
-    # Libraries raise OSErrors of their own; the system's have a number.
+    # Only the system's OSErrors have a number; libraries raise others.
     if error.errno is None:
         return None
     return f'{error.filename}: {error.strerror}' if error.filename else error.strerror

@@ -14,13 +14,13 @@ from passk_jax.errors import InputError
 
 
 def load(path: str) -> ConfigDict:
-    """What ``get_config()`` of a config file returns.
+    """Calls ``get_config()`` of a config file and returns the result.
 
     Args:
-        path: of a Python file; in ``file.py:argument`` the function gets the argument.
+        path: a Python file, or ``file.py:argument`` to pass the argument.
 
     Raises:
-        InputError: no such file, or the file's own error with its line.
+        InputError: no such file, or an error in the file, with its line.
     """
     file, colon, argument = path.partition(':')
     try:
@@ -35,7 +35,7 @@ def load(path: str) -> ConfigDict:
             raise InputError(f'get_config() must return a ConfigDict, not a {kind}')
     except InputError as error:
         raise InputError(f'{path}: {error}') from error
-    # Broad, because a config file is a program, which can raise anything.
+    # A config file is a program, which can raise anything.
     except Exception as error:
         raise InputError(f'{path}{_what_happened(error, file)}') from error
     return config
@@ -45,11 +45,11 @@ def override_flags(config: ConfigDict, arguments: Sequence[str]) -> flags.FlagVa
     """Defines a flag for each override; parsing it changes ``config``.
 
     Args:
-        config: of the file; locked from here on.
-        arguments: of the command line; those that are no override are ignored.
+        config: the config of the file; this function locks it.
+        arguments: the command line; arguments that are not overrides are ignored.
 
     Raises:
-        InputError: a key that the config does not have, with the nearest ones.
+        InputError: an override of an unknown key; the message names similar keys.
     """
     keys = list(configs.flatten(config.to_dict()))
     sections = {key[: dot.start()] for key in keys for dot in re.finditer(r'\.', key)}
@@ -57,17 +57,14 @@ def override_flags(config: ConfigDict, arguments: Sequence[str]) -> flags.FlagVa
         option = re.match(r'--?(?:no)?config\.([^=]*)', argument)
         if option and option[1] not in (*keys, *sections):
             raise InputError(f'{argument}: {configs.unknown_key(option[1], keys)}')
-    values = flags.FlagValues()
-    config_flags.DEFINE_config_dict(
-        'config', config, flag_values=values, sys_argv=list(arguments)
-    )
+    values, argv = flags.FlagValues(), list(arguments)
+    config_flags.DEFINE_config_dict('config', config, flag_values=values, sys_argv=argv)
     return values
 
 
 def _what_happened(error: Exception, file: str) -> str:
-    """The error and, if it was raised in the file or below, the file's line."""
-    frames = traceback.extract_tb(error.__traceback__)
-    places = [(frame.filename, frame.lineno) for frame in frames]
+    """The error and the file's line that raised it or led to it, if any."""
+    places = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError):
         places.append((error.filename, error.lineno))
     path = os.path.abspath(file)

@@ -1,7 +1,7 @@
-"""Every flag of every command; a command takes those that its ``main`` names.
+"""The flags of all commands; a command takes those that its ``main`` names.
 
-Importing this module defines no flag: :func:`parse` does, for one command. Every error
-is an :class:`InputError` that names the flag and what it may be.
+Importing this module defines no flag: :func:`parse` does, for one command. To add a
+command, write its file, and a row of :data:`TABLE` for each flag that is new.
 """
 
 import dataclasses
@@ -22,20 +22,19 @@ _TEXT, _INT, _FLOAT = flags.ArgumentParser(), flags.IntegerParser(), flags.Float
 TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'config': (
         _TEXT,
-        'Config file; --config.<key>=<value> overrides one of its values. main() gets '
-        'the checked configuration.',
+        'Config file, or config.py:argument; --config.<key>=<value> overrides a value.',
     ),
     'workdir': (_TEXT, 'Run directory; train makes runs/<config.name> by default.'),
     'hosts': (
         _TEXT,
-        "'': this process is alone; 'auto': one of several that JAX finds by itself "
-        "(TPU pod, Slurm, Kubernetes); 'address:port,count,index': one of several.",
+        "'': a single process; 'auto': one of several that JAX finds by itself (TPU "
+        "pod, Slurm, Kubernetes); 'address:port,count,index': one of several.",
     ),
     'mesh': (_TEXT, "data,fsdp,rollout,tensor; one may be -1. Default: the run's."),
     'step': (_INT, 'Step of the checkpoint; the newest by default.'),
     'split': (_TEXT, 'Split of the task.'),
     'num_responses': (_INT, "Responses to each problem; the run's by default."),
-    'num_problems': (_INT, "Problems of the split, 0 for all; the run's by default."),
+    'num_problems': (_INT, "Problems of the split; 0: all. The run's by default."),
     **{
         option.name: (
             _FLOAT if option.type is float else _INT,
@@ -43,20 +42,20 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
         )
         for option in dataclasses.fields(configs.SamplingOptions)
     },
-    'out': (_TEXT, 'Directory to make; absent or empty.'),
-    'dtype': (_TEXT, 'Of the weights; model.compute_dtype by default.'),
+    'out': (_TEXT, 'Directory to create; it must be absent or empty.'),
+    'dtype': (_TEXT, 'Dtype of the weights; model.compute_dtype by default.'),
     'task': (_TEXT, 'Task whose verifier judges, for example maze.'),
     'input': (_TEXT, 'JSON lines to read.'),
     'output': (_TEXT, 'JSON lines to write.'),
     'topology': (_TEXT, 'Chips: v5p:4x4x4, v5e:16x16, v6e:8x8, cpu:8, gpu:h100x8.'),
     'programs': (_TEXT, 'Programs to compile, separated by commas.'),
-    'markdown': (_TEXT, 'Markdown file that gets the plan too.'),
+    'markdown': (_TEXT, 'Markdown file for a copy of the plan.'),
 }
-"""Name -> parser and help; a command's ``main`` says the default."""
+"""Name -> parser and help; the default is that of the parameter of ``main``."""
 
 
 def parameters_of(main: Callable[..., Any]) -> dict[str, Any]:
-    """The flags that ``main`` takes with their defaults; a required one has none.
+    """The flags that ``main`` takes, with defaults; ``Parameter.empty``: required.
 
     ``**options`` stands for every option of the sampler, ``None`` by default.
     """
@@ -80,26 +79,24 @@ def parse(
     Args:
         main: a command; a parameter without a default is a required flag.
         argv: the program, then the arguments.
-        values: where the flags are defined.
+        values: where to define the flags.
 
     Returns:
-        The arguments to call ``main`` with; ``config`` is checked and frozen.
+        The arguments for ``main``; ``config`` is checked and frozen.
 
     Raises:
-        InputError: an unknown flag or key, a value of another type, a required flag
-            that is absent, or an argument that belongs to no flag.
-        flags.Error: absl's own, for example a flag without its value.
+        InputError: an unknown flag or key, a value of the wrong type, a missing
+            required flag, or an argument that belongs to no flag.
+        flags.Error: absl's own, for example for a flag without its value.
     """
     program, parameters = argv[0], parameters_of(main)
-    absent = inspect.Parameter.empty
-    required = [name for name, value in parameters.items() if value is absent]
+    empty, serializer = inspect.Parameter.empty, flags.ArgumentSerializer()
+    required = [name for name, value in parameters.items() if value is empty]
     for name, value in parameters.items():
         parser, text = TABLE[name]
         default = None if name in required else value
-        serializer = flags.ArgumentSerializer()
         flags.DEFINE(parser, name, default, text, values, serializer, program)
-    text = 'Show where an error was raised.'
-    flags.DEFINE_bool('debug', False, text, values, program)
+    flags.DEFINE_bool('debug', False, 'Show tracebacks of errors.', values, program)
     rest = _parse_known(values, argv)
     given = {name: values[name].value for name in parameters}
     choices = list(parameters)
@@ -112,28 +109,29 @@ def parse(
     # Without --config an override is not an unknown flag.
     _reject_unknown(rest, choices, but='config.' if 'config' in absent else None)
     if absent:
-        raise InputError(f'{_listed(absent)} required{_example(main)}')
+        names, verb = ', --'.join(absent), 'are' if absent[1:] else 'is'
+        raise InputError(f'--{names} {verb} required{_example(main)}')
     if rest:
         raise InputError(
-            f'arguments not understood: {rest}; every flag is written --name=value, '
-            f'for example --config.log.tensorboard=false'
+            f'arguments not understood: {rest}; write every flag as --name=value, for '
+            f'example --config.log.tensorboard=false'
         )
-    # Last, so that the command line is understood before its values are judged.
+    # Last, so that errors of the command line come before errors of the values.
     return given | ({'config': configs.from_config_dict(config)} if path else {})
 
 
 def _parse_known(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
     """Parses the flags that are defined; returns the other arguments."""
-    # A flag may follow an argument that is none, the value of an override for example.
+    # Flags may follow other arguments, for example the value of an override.
     values.set_gnu_getopt()
     try:
         return values(argv, known_only=True)[1:]
     except flags.IllegalFlagValueError as error:
         flag = re.match(r'flag --(([^=]*)=.*?): ', str(error), re.DOTALL)
         kind = values[flag[2]].flag_type()
-        # absl also says 'string' of a section, which is a dict.
-        must = f'be of type {kind}' if kind != 'string' else 'be a complete section'
-        raise InputError(f'--{flag[1]} must {must}') from error
+        # absl also says 'string' of a section and of a choice.
+        message = f'--{flag[1]} must be of type {kind}'
+        raise InputError(message if kind != 'string' else str(error)) from error
     except ValueError as error:
         raise InputError(str(error)) from error
 
@@ -149,12 +147,8 @@ def _reject_unknown(
             raise InputError(f'unknown flag {argument}; {hint}')
 
 
-def _listed(absent: Sequence[str]) -> str:
-    return ', '.join(f'--{name}' for name in absent) + (' are' if absent[1:] else ' is')
-
-
 def _example(main: Callable[..., Any]) -> str:
-    """The first example in the docstring of the command, to end a message with."""
+    """The first example in the command's docstring, to end a message with."""
     text = sys.modules[main.__module__].__doc__ or ''
-    example = re.search(r'^    python -m .*$', text, re.MULTILINE)
+    example = re.search(r'^    python -m (?:.*\\\n)*.*$', text, re.MULTILINE)
     return f', for example:\n{example[0]}' if example else ''

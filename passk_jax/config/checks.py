@@ -1,13 +1,13 @@
 """What :mod:`passk_jax.config` accepts: names and types first, then values.
 
-1. :func:`build` makes nested dataclasses of nested mappings, exactly: no key too many
-   or too few, no value of another type or outside its field's range (ranges.py).
-2. :func:`check` looks at values that must go together, by dotted key.
+1. :func:`build` turns nested mappings into nested dataclasses. It accepts no extra or
+   missing key, and no value of another type or outside its field's range (ranges.py).
+2. :func:`check` compares values that must go together, by dotted key.
 
 Every failure is a ``ValueError`` that names the dotted key, the value and the choices.
-Names of estimators, tasks and model families, and the ranges of an estimator's
-parameters, are not checked here: their tables lie in higher layers and check them
-where the thing is made. No JAX is imported.
+This module does not check the names of estimators, tasks and model families, nor the
+ranges of an estimator's parameters: higher layers check them against their tables. It
+does not import JAX.
 """
 
 import dataclasses
@@ -21,39 +21,27 @@ from typing import Any
 from passk_jax.config.ranges import check_fields
 from passk_jax.errors import InputError
 
-_ARCH_SIZES = (
-    'num_layers',
-    'embed_dim',
-    'num_heads',
-    'num_kv_heads',
-    'head_dim',
-    'mlp_dim',
-    'rope_theta',
-    'norm_eps',
-)
-
 
 def build(cls: type, values: Any, path: str = '') -> Any:
-    """Makes the dataclass ``cls`` of a mapping.
+    """Makes the dataclass ``cls`` from a mapping.
 
     Args:
         cls: a dataclass whose fields are dataclasses, ``bool``, ``int``, ``float``
-            (an int will do), ``str``, ``Mapping[str, Any]`` or ``tuple`` of one of
-            them and an ellipsis (a list will do). See :func:`fields`.
+            (which accepts an int), ``str``, ``Mapping[str, Any]`` or a tuple of one of
+            them and an ellipsis (which accepts a list). See :func:`fields`.
         values: the mapping.
-        path: where the mapping lies in the whole, for messages.
+        path: the dotted key of the mapping in the whole configuration, for messages.
 
     Raises:
-        ValueError: an unknown or missing key, or a value of another type or range.
+        ValueError: an unknown or missing key, or a value of the wrong type or range.
     """
     return _section(cls, values, path, list(_paths(cls, f'{path}.' if path else '')))
 
 
 def fields(cls: type) -> tuple[dict[str, Any], str | None]:
-    """The keys of a section with their types, and the field that takes all others.
+    """The keys of a section with their types, and the field that takes all other keys.
 
-    That field is marked by the metadata ``other_keys``; without one a key that is not
-    a field is an error.
+    The metadata ``other_keys`` marks that field; without one, other keys are errors.
     """
     kinds = typing.get_type_hints(cls)
     marked = [f.name for f in dataclasses.fields(cls) if f.metadata.get('other_keys')]
@@ -62,7 +50,7 @@ def fields(cls: type) -> tuple[dict[str, Any], str | None]:
 
 
 def flatten(values: Any, key: str = '') -> dict[str, Any]:
-    """Nested mappings as one, by dotted key; an empty section is a value."""
+    """Flattens nested mappings to dotted keys; an empty section counts as a value."""
     if not isinstance(values, Mapping) or (key and not values):
         return {key: values}
     flat = {}
@@ -72,7 +60,7 @@ def flatten(values: Any, key: str = '') -> dict[str, Any]:
 
 
 def nearest(name: str, names: Collection[str]) -> list[str]:
-    """Those of ``names`` that look like ``name``, or else end in the same word."""
+    """The ``names`` that resemble ``name``, or else end in the same word."""
     last = name.rpartition('.')[2]
     return (
         difflib.get_close_matches(name, names, cutoff=0.9)
@@ -91,13 +79,10 @@ def unknown_key(key: str, known: Collection[str]) -> str:
 
 
 def check(values: Mapping[str, Any]) -> None:
-    """Checks that the values of a whole configuration go together.
+    """Raises ValueError if values of a whole configuration do not go together.
 
     Args:
         values: every value of an ``ExperimentConfig`` by dotted key.
-
-    Raises:
-        ValueError: two values that do not go together.
     """
     _check_batches(values)
     _check_model(values)
@@ -107,7 +92,7 @@ def check(values: Mapping[str, Any]) -> None:
     if values['eval.every'] and not values['eval.split']:
         raise InputError(
             f'eval.every={values["eval.every"]} needs a split in eval.split; '
-            f'eval.every=0 never evaluates as training goes'
+            f'eval.every=0 turns evaluation during training off'
         )
 
 
@@ -131,19 +116,19 @@ def _check_batches(values: Mapping[str, Any]) -> None:
 
 
 def _check_model(values: Mapping[str, Any]) -> None:
-    source = values['model.source']
-    arch = {name: values[f'model.arch.{name}'] for name in _ARCH_SIZES}
+    source, prefix = values['model.source'], 'model.arch.'
+    arch = {k.removeprefix(prefix): values[k] for k in values if k.startswith(prefix)}
     if source:
-        # tie_embeddings too: a size that model.source overrules would mislead.
-        arch['tie_embeddings'] = values['model.arch.tie_embeddings']
+        # An option that model.source overrules would mislead.
         if stated := {name: size for name, size in arch.items() if size}:
             raise InputError(
-                f'model.arch states {stated}, but model.source={source!r} says the '
+                f'model.arch states {stated}, but model.source={source!r} sets the '
                 f'sizes; set them to 0 (and tie_embeddings to False)'
             )
         return
+    del arch['tie_embeddings']
     if not values['model.family']:
-        raise InputError("model.family='' needs a model.source, which says the family")
+        raise InputError("model.family='' needs a model.source, which sets the family")
     if values['model.tokenizer'] == 'source':
         raise InputError("model.tokenizer='source' needs a model.source")
     if wrong := {name: size for name, size in arch.items() if size <= 0}:
@@ -151,16 +136,12 @@ def _check_model(values: Mapping[str, Any]) -> None:
             f'model.arch states {wrong}; without a model.source every size must be '
             f'positive'
         )
-    heads, kv_heads = arch['num_heads'], arch['num_kv_heads']
-    if heads % kv_heads:
+    num_heads, num_kv_heads = arch['num_heads'], arch['num_kv_heads']
+    if num_heads % num_kv_heads:
+        raise InputError(f'{prefix}{num_kv_heads=} must divide {prefix}{num_heads=}')
+    if (head_dim := arch['head_dim']) % 2:
         raise InputError(
-            f'model.arch.num_kv_heads={kv_heads} must divide '
-            f'model.arch.num_heads={heads}'
-        )
-    if arch['head_dim'] % 2:
-        raise InputError(
-            f'model.arch.head_dim={arch["head_dim"]} must be even: rotary positions '
-            f'turn pairs'
+            f'{prefix}{head_dim=} must be even: rotary embedding uses pairs'
         )
 
 
@@ -170,8 +151,8 @@ def _check_init(values: Mapping[str, Any]) -> None:
         raise InputError("init.kind='hf' needs a model.source")
     if (kind == 'checkpoint') != (checkpoint != ''):
         raise InputError(
-            f"init.checkpoint={checkpoint!r} goes with init.kind='checkpoint' and "
-            f'with no other; init.kind={kind!r}'
+            f'init.checkpoint={checkpoint!r} does not fit init.kind={kind!r}: '
+            f"init.kind='checkpoint' needs one, and no other kind takes one"
         )
 
 
@@ -182,17 +163,17 @@ def _check_mesh(values: Mapping[str, Any]) -> None:
     if sizes.count(-1) > 1 or any(size < 1 and size != -1 for size in sizes):
         raise InputError(
             f'mesh {mesh} must be positive sizes, of which one may be -1 (all '
-            f'devices that are left)'
+            f'remaining devices)'
         )
 
 
 def _check_packing(values: Mapping[str, Any]) -> None:
-    """As far as the configuration says it; :mod:`passk_jax.setup` knows the rest."""
+    """Checks what depends on no device; :mod:`passk_jax.setup` checks the rest."""
     sizes = values['train.pack_sizes']
     if sizes == 1:
         raise InputError(
-            'train.pack_sizes=1 would pack nothing: one of the sizes is a row a '
-            'response; 0 packs nothing, 2 is the least that does'
+            'train.pack_sizes=1 would pack nothing, because one of the sizes is a row '
+            'per response; set 0 for no packing, or at least 2'
         )
     if sizes and values['model.attention'] == 'splash':
         raise InputError(
@@ -200,21 +181,18 @@ def _check_packing(values: Mapping[str, Any]) -> None:
             f'cannot read; set train.pack_sizes=0 or another attention'
         )
     if sizes:
-        check_several_rollouts(
-            sizes,
-            num_rollouts=values['sampling.num_rollouts'],
-            shares=values['mesh.rollout'],
-        )
+        num_rollouts, shares = values['sampling.num_rollouts'], values['mesh.rollout']
+        check_several_rollouts(sizes, num_rollouts=num_rollouts, shares=shares)
 
 
 def check_several_rollouts(pack_sizes: int, *, num_rollouts: int, shares: int) -> None:
-    """Raises ValueError if a device has one response to a prompt: nothing to pack.
+    """Raises ValueError if each device has one response to a prompt: nothing to pack.
 
     Args:
         pack_sizes: ``train.pack_sizes``, not 0.
         num_rollouts: N.
         shares: devices along the mesh's rollout axis; -1: not known. If they do not
-            divide the rollouts, each has all of them.
+            divide the rollouts, each device has all of them.
     """
     if num_rollouts in (1, shares):
         raise InputError(
@@ -225,7 +203,7 @@ def check_several_rollouts(pack_sizes: int, *, num_rollouts: int, shares: int) -
 
 
 def _section(cls: type, values: Any, path: str, known: list[str]) -> Any:
-    """:func:`build`, with every dotted key of the whole for the messages."""
+    """:func:`build`; ``known`` are all dotted keys, for messages."""
     kinds, others = fields(cls)
     if not isinstance(values, Mapping):
         raise InputError(
@@ -238,8 +216,7 @@ def _section(cls: type, values: Any, path: str, known: list[str]) -> Any:
         raise InputError('; '.join(messages))
     if missing := [dotted[name] for name in kinds if name not in values]:
         raise InputError(
-            f'missing keys {missing}; a section that is overridden as a whole must '
-            f'be complete'
+            f'missing keys {missing}; to override a whole section, give all its keys'
         )
     made = {k: _value(kinds[k], values[k], dotted[k], known) for k in kinds}
     if others:
@@ -250,7 +227,7 @@ def _section(cls: type, values: Any, path: str, known: list[str]) -> Any:
 
 
 def _value(kind: Any, value: Any, path: str, known: list[str]) -> Any:
-    """Checks a value against its field's type, exactly: a bool is not an int."""
+    """Checks a value against its field's type; a bool does not count as an int."""
     if dataclasses.is_dataclass(kind):
         return _section(kind, value, path, known)
     if kind == Mapping[str, Any]:
@@ -260,10 +237,8 @@ def _value(kind: Any, value: Any, path: str, known: list[str]) -> Any:
     if typing.get_origin(kind) is tuple:
         if not isinstance(value, tuple | list):
             raise InputError(f'{path}={value!r} must be a tuple')
-        item = typing.get_args(kind)[0]
-        return tuple(
-            _value(item, v, f'{path}[{i}]', known) for i, v in enumerate(value)
-        )
+        item, items = typing.get_args(kind)[0], enumerate(value)
+        return tuple(_value(item, v, f'{path}[{i}]', known) for i, v in items)
     accepted = (int, float) if kind is float else kind
     if not isinstance(value, accepted) or (isinstance(value, bool) != (kind is bool)):
         raise InputError(
@@ -276,7 +251,7 @@ def _value(kind: Any, value: Any, path: str, known: list[str]) -> Any:
 
 
 def _parameter(value: Any, path: str) -> Any:
-    """Checks a value whose type no dataclass knows: a task's or an estimator's own."""
+    """Checks a parameter of a task or an estimator, whose type no dataclass states."""
     if isinstance(value, Mapping):
         return {k: _parameter(v, f'{path}.{k}') for k, v in value.items()}
     if isinstance(value, tuple):
@@ -292,7 +267,7 @@ def _parameter(value: Any, path: str) -> Any:
 
 
 def _reject_non_finite(value: float, path: str) -> None:
-    # One comparison covers nan, both infinities and an int too large for a float.
+    # One comparison covers nan, both infinities and ints that are too large for floats.
     if not abs(value) <= sys.float_info.max:
         raise InputError(f'{path}={value!r} must be finite')
 

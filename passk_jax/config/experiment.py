@@ -1,11 +1,10 @@
-"""The configuration as frozen dataclasses, and the one way in from a ConfigDict.
+"""The configuration as frozen dataclasses, and the only way in from a ConfigDict.
 
-``configs/*.py`` give an ``ml_collections.ConfigDict``; :func:`from_config_dict` turns
-it into :class:`ExperimentConfig`. The dataclasses have no defaults of their own: a
-forgotten, misspelt or mistyped key fails here, before a device is touched, and so
-does a value that :mod:`passk_jax.config.checks` rejects. Nothing else in the package
-sees a ConfigDict, and library functions take keywords or their own section, never the
-whole. What a task, an estimator or a model family accepts is checked where it is made.
+``configs/*.py`` return an ``ml_collections.ConfigDict``; :func:`from_config_dict` turns
+it into :class:`ExperimentConfig`. The dataclasses have no defaults, so a forgotten,
+misspelt or mistyped key fails here, before a device is used. So does a value that
+:mod:`passk_jax.config.checks` rejects. Nothing else in the package sees a ConfigDict.
+Library functions take keywords or their own section, never the whole configuration.
 """
 
 import dataclasses
@@ -32,7 +31,7 @@ DTYPES = ('float32', 'bfloat16')
 
 @dataclasses.dataclass(frozen=True)
 class ArchConfig:
-    """Sizes of a policy made from scratch; all 0 when ``model.source`` says them."""
+    """Sizes of a policy made from scratch; all 0 if ``model.source`` sets them."""
 
     num_layers: int
     embed_dim: int
@@ -50,10 +49,10 @@ class ModelConfig:
     """The policy network.
 
     Attributes:
-        family: a name of ``models.families.FAMILIES``; ``''``: what the ``config.json``
-            of ``source`` says, which it must agree with otherwise.
+        family: a key of ``models.families.FAMILIES``, which must agree with the
+            ``config.json`` of ``source``; ``''``: the family which that file names.
         source: Hugging Face directory or hub name that gives sizes, weights (if
-            ``init.kind == 'hf'``) and tokenizer; ``''``: sizes from ``arch``.
+            ``init.kind == 'hf'``) and tokenizer; ``''``: ``arch`` gives the sizes.
         tokenizer: ``'characters'`` (built from the task's alphabet), ``'source'``
             (that of ``model.source``), or a Hugging Face directory or hub name.
         arch: sizes when ``source == ''``.
@@ -61,10 +60,9 @@ class ModelConfig:
         compute_dtype: dtype of the matrix products.
         remat: what the backward pass recomputes: ``'none'`` (no matrix product),
             ``'full'`` (each layer) or ``'attention'`` (each layer but its attention).
-        attention: of whole sequences: ``'plain'``, ``'splash'`` (TPU), ``'cudnn'``
-            (GPU) or ``'auto'`` (the platform's own where it can).
-        head_chunk_tokens: tokens whose logits exist on a device at one time in the
-            learner.
+        attention: the kernel for whole sequences: ``'plain'``, ``'splash'`` (TPU),
+            ``'cudnn'`` (GPU) or ``'auto'`` (the platform's kernel where it works).
+        head_chunk_tokens: tokens whose logits a device holds at a time when it learns.
     """
 
     family: str
@@ -80,12 +78,12 @@ class ModelConfig:
 
 @dataclasses.dataclass(frozen=True)
 class MeshConfig:
-    """Devices along each mesh axis; one of them may be -1: all that are left.
+    """Devices along each mesh axis; one axis may be -1: all remaining devices.
 
     Attributes:
-        data: replicas of the parameters, which share the prompts.
-        fsdp: shards of the parameters, which share the prompts too.
-        rollout: replicas of the parameters, which share each prompt's rollouts.
+        data: replicas of the parameters, among which the prompts are split.
+        fsdp: shards of the parameters, among which the prompts are split too.
+        rollout: replicas of the parameters that split each prompt's rollouts.
         tensor: shards of heads, MLP and vocabulary.
     """
 
@@ -114,10 +112,10 @@ class WarmStartConfig:
 
     Attributes:
         steps: optimizer steps.
-        batch_size: demonstrations a step.
-        num_problems: training problems demonstrated; 0: all of them.
-        demonstrations: the task's kind of demonstration.
-        optimizer: of this stage alone.
+        batch_size: demonstrations per step.
+        num_problems: number of training problems to demonstrate; 0: all.
+        demonstrations: one of the task's kinds of demonstration.
+        optimizer: the optimizer of this stage only.
     """
 
     steps: int = positive()
@@ -134,8 +132,8 @@ class InitConfig:
     Attributes:
         kind: ``'warm_start'``, ``'hf'`` (weights of ``model.source``),
             ``'checkpoint'`` (parameters of another run) or ``'scratch'``.
-        checkpoint: the other run's workdir when ``kind == 'checkpoint'``, else ``''``.
-        warm_start: used when ``kind == 'warm_start'``.
+        checkpoint: the other run's workdir if ``kind == 'checkpoint'``, else ``''``.
+        warm_start: read if ``kind == 'warm_start'``.
     """
 
     kind: str = one_of('warm_start', 'hf', 'checkpoint', 'scratch')
@@ -145,7 +143,7 @@ class InitConfig:
 
 @dataclasses.dataclass(frozen=True)
 class TaskConfig:
-    """The task by name; its own parameters are checked by the task itself."""
+    """The task by name, and its parameters, which the task itself checks."""
 
     name: str = not_empty()
     params: Mapping[str, Any]
@@ -153,12 +151,12 @@ class TaskConfig:
 
 @dataclasses.dataclass(frozen=True)
 class DataConfig:
-    """Where problems are kept and how long a prompt may be.
+    """Where to keep problems and how long a prompt may be.
 
     Attributes:
-        dir: where prepared data sets live; ``''``: ``~/.cache/passk_jax``.
-        max_prompt_tokens: longest prompt.
-        overlong: ``'drop'`` (counted and reported) or ``'error'``.
+        dir: the directory of all data sets; ``''``: ``~/.cache/passk_jax``.
+        max_prompt_tokens: the longest prompt.
+        overlong: ``'drop'`` (longer prompts are counted and reported) or ``'error'``.
     """
 
     dir: str
@@ -168,14 +166,14 @@ class DataConfig:
 
 @dataclasses.dataclass(frozen=True)
 class SamplingConfig(SamplingOptions):
-    """Rollouts of the training steps.
+    """The rollouts of training steps.
 
     Attributes:
         num_rollouts: responses to each prompt.
-        max_response_tokens: longest response, in evaluation too.
-        max_cache_bytes: keys and values of prompts and responses on a device, in
-            evaluation too. Rollouts that do not fit wait for others to end, which
-            changes no token. 0: no limit.
+        max_response_tokens: the longest response, in evaluation too.
+        max_cache_bytes: limit of the keys and values that a device holds, in evaluation
+            too. Rollouts that do not fit wait for others to end, which changes no
+            token. 0: no limit.
     """
 
     num_rollouts: int = positive()
@@ -185,10 +183,10 @@ class SamplingConfig(SamplingOptions):
 
 @dataclasses.dataclass(frozen=True)
 class AdvantageConfig:
-    """The estimator by name and every parameter any estimator has.
+    """The estimator by name, and the parameters of all estimators.
 
     Attributes:
-        name: a name of ``advantages.ESTIMATORS``.
+        name: a key of ``advantages.ESTIMATORS``.
         k: group size; also the k of the training metric ``pass_at_<k>``.
         parameters: every other key of the section, ``advantage.<parameter>``; the rows
             of ``ESTIMATORS`` declare them.
@@ -201,7 +199,7 @@ class AdvantageConfig:
 
 @dataclasses.dataclass(frozen=True)
 class RewardConfig:
-    """Reward transforms; ``flip_wrong`` is the paper's Noise Rewards fraction."""
+    """Reward transforms; ``flip_wrong`` is the paper's fraction of Noise Rewards."""
 
     flip_wrong: float = fraction()
 
@@ -212,16 +210,16 @@ class LossConfig:
 
     Attributes:
         clip_low: epsilon_low; the ratio is clipped below at ``1 - clip_low``.
-        clip_high: epsilon_high.
+        clip_high: epsilon_high; the ratio is clipped above at ``1 + clip_high``.
         aggregation: ``'token'`` (DAPO) or ``'sequence'`` (GRPO) mean.
         entropy_coef: weight of the entropy bonus.
         kl_coef: weight of the KL to the initial policy.
         kl_estimator: ``'k1'``, ``'k2'`` or ``'k3'``.
-        mask_truncated: leave responses that the limit cut off out of the loss.
+        mask_truncated: whether the loss ignores responses that the limit cut off.
         sampler_weight_cap: largest importance weight of a token, at least 1; 0: no
-            weights. It is the learner's probability of the token over that of the
-            distribution that it was drawn from, which differs by the sampler's
-            arithmetic and, with top-p or top-k, by the mass that these keep.
+            weights. The weight is the learner's probability of the token over its
+            probability when drawn. They differ by the sampler's arithmetic and, with
+            top-p or top-k, by the probability mass that these keep.
     """
 
     clip_low: float = ranged('lie in (0, 1]', lambda x: 0 < x <= 1)
@@ -232,7 +230,7 @@ class LossConfig:
     kl_estimator: str = one_of('k1', 'k2', 'k3')
     mask_truncated: bool
     sampler_weight_cap: float = ranged(
-        # Below 1 it would shrink weights that are right.
+        # A cap below 1 would shrink correct weights.
         'be 0 (no weights) or at least 1',
         lambda x: x == 0 or x >= 1,
     )
@@ -240,19 +238,19 @@ class LossConfig:
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
-    """The loop.
+    """The training loop.
 
     Attributes:
-        steps: rollout batches.
-        num_prompts: prompts a step.
-        mini_batch_prompts: prompts an update; divides ``num_prompts``.
-        micro_batch_prompts: prompts a forward and backward pass; divides
-            ``mini_batch_prompts``; changes memory, and of the result only rounding.
-        pack_sizes: sizes of a micro-batch that are compiled, at least 2, so that short
-            responses share rows; 0: a row each. Changes time, of compiling too, and of
-            the result only rounding.
-        dynamic_sampling_rounds: draws more a step, at most, for problems in place of
-            those without a signal; 0: every problem stays.
+        steps: number of rollout batches.
+        num_prompts: prompts per step.
+        mini_batch_prompts: prompts per update; divides ``num_prompts``.
+        micro_batch_prompts: prompts per forward and backward pass; divides
+            ``mini_batch_prompts``. It affects memory and the rounding of the result.
+        pack_sizes: number of compiled micro-batch sizes, at least 2, so that short
+            responses share rows; 0: a row per response. It affects running and
+            compile time, and the rounding of the result.
+        dynamic_sampling_rounds: the most extra draws per step that replace problems
+            without a signal; 0: every problem stays.
     """
 
     steps: int = positive()
@@ -265,16 +263,16 @@ class TrainConfig:
 
 @dataclasses.dataclass(frozen=True)
 class EvalConfig(SamplingOptions):
-    """Evaluation, which samples with options of its own, as the paper does.
+    """Evaluation, which has its own sampling options, as in the paper.
 
     Attributes:
         every: steps between evaluations on ``split``; 0: never.
-        split: evaluated as training goes.
-        final_split: evaluated at step 0 and at the end; ``''``: none.
-        num_problems: of each split; 0: all.
-        num_responses: to each problem.
-        batch_size: problems sampled at one time.
-        bootstrap_samples: resamples of the problems behind each interval.
+        split: the split to evaluate during training.
+        final_split: the split to evaluate at step 0 and at the end; ``''``: none.
+        num_problems: problems of each split; 0: all.
+        num_responses: responses to each problem.
+        batch_size: problems sampled at a time.
+        bootstrap_samples: resamples of the problems for each interval.
     """
 
     every: int = not_negative()
@@ -288,7 +286,7 @@ class EvalConfig(SamplingOptions):
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointConfig:
-    """``every`` steps a checkpoint, of which the newest ``keep`` stay."""
+    """Steps between checkpoints (``every``), and how many of the newest to keep."""
 
     every: int = positive()
     keep: int = positive()
@@ -296,11 +294,11 @@ class CheckpointConfig:
 
 @dataclasses.dataclass(frozen=True)
 class LogConfig:
-    """What the run directory gets besides metrics.
+    """What a run logs besides metrics.
 
     Attributes:
-        rollouts_every: steps between dumps of a whole step's rollouts; 0: never.
-        tensorboard: write TensorBoard files.
+        rollouts_every: steps between dumps of a step's rollouts; 0: never.
+        tensorboard: whether to write TensorBoard files.
         wandb_project: Weights & Biases project; ``''``: none.
     """
 
@@ -334,24 +332,18 @@ class ExperimentConfig:
 def from_config_dict(config: ConfigDict) -> ExperimentConfig:
     """Turns a ConfigDict into the checked, frozen configuration.
 
-    Raises:
-        ValueError: an unknown, missing, mistyped or impossible value; the message
-            names the dotted key.
+    Raises ValueError, which names the dotted key, if a key or a value is wrong.
     """
     return _checked(checks.build(ExperimentConfig, config.to_dict()))
 
 
 def from_json_dict(values: Mapping[str, Any]) -> ExperimentConfig:
-    """Reads what :func:`to_json` wrote; the result equals the one written.
-
-    Raises:
-        ValueError: as :func:`from_config_dict`.
-    """
+    """Reads parsed output of :func:`to_json`; raises as :func:`from_config_dict`."""
     return _checked(checks.build(ExperimentConfig, _lists_to_tuples(values)))
 
 
 def with_new_options(values: Any) -> Any:
-    """A saved configuration with the sampler's options that it does not know, off."""
+    """Adds the sampler's options that a saved configuration lacks, turned off."""
     if not isinstance(values, Mapping):
         return values
     off = dataclasses.asdict(sampling_options())

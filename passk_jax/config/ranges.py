@@ -1,4 +1,4 @@
-"""What a value of the configuration must be, declared beside its field."""
+"""The ranges of configuration values, declared beside their fields."""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from passk_jax.errors import InputError
 
 
 def ranged(must: str, holds: Callable[[Any], bool], **metadata: Any) -> Any:
-    """A field without a default whose values ``must`` be so, which ``holds`` tests."""
+    """A field without a default; ``holds`` tests a value, ``must`` says the range."""
     return dataclasses.field(metadata={'must': must, 'holds': holds, **metadata})
 
 
@@ -18,7 +18,7 @@ def positive() -> Any:
 
 
 def not_negative(**metadata: Any) -> Any:
-    """A field of numbers of at least 0."""
+    """A field of numbers that are at least 0."""
     return ranged('not be negative', lambda x: x >= 0, **metadata)
 
 
@@ -28,29 +28,26 @@ def fraction(**metadata: Any) -> Any:
 
 
 def decay() -> Any:
-    """A field of numbers in [0, 1): how much of a running mean a step keeps."""
+    """A field of numbers in [0, 1): the share of a running mean that a step keeps."""
     return ranged('lie in [0, 1)', lambda x: 0 <= x < 1)
 
 
 def one_of(*choices: str) -> Any:
-    """A field with these values."""
+    """A field whose values are these choices."""
     return ranged(f'be one of {choices}', lambda x: x in choices, choices=choices)
 
 
 def not_empty() -> Any:
-    """A field of texts that say something."""
+    """A field of non-empty texts."""
     return ranged('not be empty', lambda x: x != '')
 
 
 def check_fields(section: Any, path: str = '') -> None:
-    """Checks the values of a dataclass whose fields say what holds of them.
+    """Raises ValueError if a field's value is outside the range that it declares.
 
     Args:
-        section: the dataclass.
-        path: where it lies in the whole configuration, for messages.
-
-    Raises:
-        ValueError: a value for which its field's ``holds`` is false.
+        section: an instance of a dataclass.
+        path: its dotted key in the whole configuration, for messages.
     """
     for field in dataclasses.fields(section):
         value = getattr(section, field.name)

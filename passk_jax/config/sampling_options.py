@@ -1,4 +1,4 @@
-"""The options of the sampler, declared once for every section and module with them."""
+"""The options of the sampler, declared once for all sections and modules."""
 
 import dataclasses
 from typing import Any
@@ -8,17 +8,17 @@ from passk_jax.config.ranges import fraction, not_negative, ranged
 
 @dataclasses.dataclass(frozen=True)
 class SamplingOptions:
-    """The distribution that each token is drawn from.
+    """Options that shape the distribution from which each token is drawn.
 
-    Training and evaluation have these fields in their own sections, ``evaluate`` has a
-    flag for each, and the sampler, ``plan`` and ``export`` read them from here. A new
-    option is a field of this class and its use in ``sampling/distribution.py``. A run
-    made before there was an option resumes with the option off.
+    The sections of training and evaluation have these fields, ``evaluate`` has a flag
+    for each, and the sampler, ``plan`` and ``export`` read them from here. To add an
+    option, add a field here and use it in ``sampling/distribution.py``. A run that is
+    older than an option resumes with the option off.
 
     Attributes:
         temperature: divides the logits; 0 takes the most probable token.
         top_p: keeps the smallest set of most probable tokens that has at least this
-            share of the probability that ``top_k`` left; 1 keeps all.
+            share of the probability that ``top_k`` leaves; 1 keeps all.
         top_k: keeps this many most probable tokens; 0 keeps all.
         min_p: keeps the tokens at least this many times as probable as the most
             probable one; 0 keeps all.
@@ -26,7 +26,7 @@ class SamplingOptions:
 
     temperature: float = ranged(
         'be 0 (greedy) or lie in [1e-30, 1e30]',
-        # Beyond these bounds float32 has no T or no 1 / T.
+        # Beyond these bounds float32 cannot represent T or 1 / T.
         lambda x: x == 0 or 1e-30 <= x <= 1e30,
         off=1.0,
     )
@@ -36,7 +36,7 @@ class SamplingOptions:
 
     @property
     def options(self) -> 'SamplingOptions':
-        """These fields alone, without those that a section adds."""
+        """These options without the fields that a section adds."""
         names = (field.name for field in dataclasses.fields(SamplingOptions))
         return SamplingOptions(**{name: getattr(self, name) for name in names})
 
@@ -52,7 +52,7 @@ class SamplingOptions:
 
 
 def sampling_options(**changes: Any) -> SamplingOptions:
-    """The options with these values, every other one off.
+    """The options with these values and all others off.
 
     >>> sampling_options(top_k=3)
     SamplingOptions(temperature=1.0, top_p=1.0, top_k=3, min_p=0.0)

@@ -1,8 +1,8 @@
 """The first policy of a run: warm start, Hugging Face weights, another run, scratch.
 
 A warm start is made once and kept in ``<workdir>/warm_start``. The reference policy of
-a KL penalty is the initial policy, so a resumed run gets it from here as well; if it
-came from another run, ``<workdir>/initial.json`` says from which step.
+a KL penalty is the initial policy, so a resumed run asks for it again; if it came from
+another run, ``<workdir>/initial.json`` records the step.
 """
 
 import dataclasses
@@ -31,8 +31,8 @@ ONLY_ROUNDING = (
     'train.micro_batch_prompts',
     'train.pack_sizes',
 )
-"""Keys that say how devices compute the policy and its update, and not which policy and
-update: like another mesh, another value changes rounding and nothing else."""
+"""Keys that change how devices compute the policy and its update. As with the mesh,
+another value changes nothing but rounding."""
 
 
 def initial_params(
@@ -49,20 +49,19 @@ def initial_params(
     """Parameters before step 0, on the mesh, as ``init`` says.
 
     Args:
-        policy: the policy.
-        mesh: of its parameters.
+        policy, mesh: the policy, and the mesh that holds its parameters.
         workdir: the run directory.
-        init: where they come from.
-        model: for the source of published weights, and with
-        task: for what a kept warm start was made of.
-        demonstrations: of a warm start; their seed is also that of random parameters.
-        stop: asked while they are being made.
+        init: where the parameters come from.
+        model, task: sections of the configuration; ``model`` names published weights,
+            and both identify a kept warm start.
+        demonstrations: for a warm start; their seed also gives random parameters.
+        stop: asked during a warm start whether to stop.
 
     Returns:
-        The parameters, ``None`` if told to stop.
+        The parameters; ``None`` if ``stop`` said so.
 
     Raises:
-        ValueError: a source that does not fit the model.
+        ValueError: the source does not fit the model.
     """
 
     def published_or_random() -> Params:
@@ -71,27 +70,25 @@ def initial_params(
         return random_params(policy, mesh, seed=demonstrations.seed)
 
     if init.kind == 'checkpoint':
-        return _of_other_run(policy, mesh, init.checkpoint, workdir / 'initial.json')
+        return _from_run(policy, mesh, init.checkpoint, workdir / 'initial.json')
     if init.kind != 'warm_start':
         return published_or_random()
-    directory = workdir / 'warm_start'
-    fingerprint = _fingerprint(model, task, demonstrations)
+    cache = workdir / 'warm_start'
+    made_of = _fingerprint(model, task, demonstrations)
     shapes = policies.param_shapes(policy, mesh)
-    params = checkpoints.restore_cached_params(
-        directory, shapes, fingerprint=fingerprint
-    )
+    params = checkpoints.restore_cached_params(cache, shapes, fingerprint=made_of)
     if params is not None:
-        logging.info('warm start: read from %s', directory)
+        logging.info('warm start: read from %s', cache)
         return params
     start = published_or_random()
     params = warm_start(policy, start, demonstrations, mesh, stop=stop)
     if params is not None:
-        checkpoints.save_cached_params(directory, params, fingerprint=fingerprint)
+        checkpoints.save_cached_params(cache, params, fingerprint=made_of)
     return params
 
 
 def random_params(policy: Policy, mesh: Mesh, *, seed: int) -> Params:
-    """Random parameters, a function of the seed."""
+    """Random parameters, determined by the seed."""
     key = sampling.step_key(seed=seed, purpose=sampling.Purpose.PARAMETERS, step=0)
     return policies.init_params(policy, key, mesh)
 
@@ -99,7 +96,7 @@ def random_params(policy: Policy, mesh: Mesh, *, seed: int) -> Params:
 def _fingerprint(
     model: ModelConfig, task: TaskConfig, demonstrations: WarmStartData
 ) -> Mapping[str, Any]:
-    """Everything that decides the values of a warm start."""
+    """Everything that determines the result of a warm start."""
     fields = dataclasses.asdict(model)
     return {
         'seed': demonstrations.seed,
@@ -111,20 +108,17 @@ def _fingerprint(
     }
 
 
-def _of_other_run(
-    policy: Policy, mesh: Mesh, source: str, note: pathlib.Path
-) -> Params:
-    """The newest parameters of another run, and later those of the same step again.
+def _from_run(policy: Policy, mesh: Mesh, source: str, note: pathlib.Path) -> Params:
+    """The newest parameters of another run; once resumed, those of the same step.
 
-    The other run may go on, and a resumed run asks again for its KL penalty: ``note``
-    keeps the step that was read first, and where.
+    The other run may go on meanwhile, so ``note`` records the step first read.
     """
     shapes = policies.param_shapes(policy, mesh)
     noted = json.loads(note.read_text()) if note.exists() else {}
     if noted.get('checkpoint') == source:
         return checkpoints.restore_params(noted['path'], shapes, step=noted['step'])[0]
     path = pathlib.Path(source).absolute()
-    # Another host may see a newer one, if the other run is being trained.
+    # If the other run is still training, another host may see a newer step.
     step = hosts.agreed(checkpoints.newest_step(path))
     params, _ = checkpoints.restore_params(path, shapes, step=step)
     logging.info('initial parameters: step %d of %s', step, path)

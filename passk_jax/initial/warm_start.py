@@ -1,10 +1,10 @@
 """Supervised training on a task's demonstrations, before the RL.
 
-A policy that never succeeds gets no signal from any advantage; this stage gives it a
-base worth exploring from. It runs the learner's forward pass on one demonstration a
+A policy that never succeeds gets no signal from any advantage, so this stage gives it a
+base to explore from. It runs the learner's forward pass on one demonstration per
 problem and minimises the mean negative log-likelihood of its tokens, the stop token
-included. Batches and demonstrations are addressed by (seed, step) and (seed, problem),
-so the stage is a pure function of the configuration and its result can be cached.
+included. (seed, step) determines a batch and (seed, problem) a demonstration, so the
+result is a pure function of the configuration and can be cached.
 """
 
 import dataclasses
@@ -39,13 +39,13 @@ class WarmStartData:
     """The demonstrations of a task, as tokens.
 
     Attributes:
-        task: which demonstrates.
-        tokenizer: the policy's.
+        task: solves its own problems.
+        tokenizer: the policy's tokenizer.
         stop_token: ends every demonstration.
-        warm_start: how many problems and steps, of which kind.
+        warm_start: how many problems and steps, and which kind of demonstration.
         data: where problems are kept, and how long a prompt may be.
-        max_response_tokens: longest demonstration, the stop token included.
-        seed: of the experiment.
+        max_response_tokens: of the longest demonstration, the stop token included.
+        seed: the experiment's seed.
     """
 
     task: Task
@@ -57,7 +57,7 @@ class WarmStartData:
     seed: int
 
     def batches(self) -> Batches:
-        """The problems demonstrated, by step.
+        """The demonstrated problems, by step.
 
         Raises:
             ValueError: there are fewer problems than ``warm_start.num_problems``.
@@ -72,17 +72,17 @@ class WarmStartData:
             source[: wanted or len(source)],
             lambda text: encode_prompt(self.tokenizer, text),
             num_prompts=self.warm_start.batch_size,
-            # Not the RL's order, which would meet the same problems again.
+            # The RL's order would show the policy the same problems again.
             seed=(self.seed, Purpose.WARM_START),
             max_prompt_tokens=self.data.max_prompt_tokens,
             overlong=self.data.overlong,
         )
 
     def tokens(self, problems: Sequence[Problem]) -> tuple[np.ndarray, np.ndarray]:
-        """Demonstrations of these problems.
+        """Demonstrations for these problems.
 
         Returns:
-            Tokens ``[P, 1, T]`` and lengths ``[P, 1]`` with the stop token counted; 0
+            Tokens ``[P, 1, T]``, and lengths ``[P, 1]`` that count the stop token: 0
             where a demonstration is longer than a response may be.
         """
         limit = self.max_response_tokens
@@ -108,19 +108,13 @@ def make_step(
     optimizer = learner.make_optimizer(config.optimizer)
 
     def loss(params: Params, prompts: Prompts, tokens: jax.Array, lengths: jax.Array):
-        log_probs, _ = policies.token_log_probs(
-            policy, params, prompts, tokens, temperature=1.0
-        )
+        batch = (params, prompts, tokens)
+        log_probs, _ = policies.token_log_probs(policy, *batch, temperature=1.0)
         mask = jnp.arange(tokens.shape[-1]) < lengths[..., None]
         return -masked_mean(log_probs, mask)
 
-    def step(
-        state: learner.TrainState,
-        prompts: Prompts,
-        tokens: jax.Array,
-        lengths: jax.Array,
-    ) -> tuple[learner.TrainState, jax.Array]:
-        value, grads = jax.value_and_grad(loss)(state.params, prompts, tokens, lengths)
+    def step(state: learner.TrainState, *batch: Any):
+        value, grads = jax.value_and_grad(loss)(state.params, *batch)
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
         return learner.TrainState(params, opt_state, state.step + 1), value
@@ -138,21 +132,20 @@ def warm_start(
     *,
     stop: Callable[[], bool],
 ) -> Params | None:
-    """Trains ``params`` on demonstrations; takes ownership of them.
+    """Trains on demonstrations.
 
     Args:
-        policy: the policy.
-        params: where to start.
+        policy, mesh: the policy, and the mesh that holds its parameters.
+        params: where to start; do not use them afterwards.
         demonstrations: what to learn from.
-        mesh: of the parameters.
-        stop: asked at every step; a stage that is stopped starts anew.
+        stop: asked at every step whether to stop; nothing is kept then.
 
     Returns:
-        The parameters, ``None`` if stopped.
+        The trained parameters; ``None`` if ``stop`` said so.
 
     Raises:
         ValueError: no demonstration of a batch fits in a response.
-        NonFiniteError: the loss is not finite; the message names its step.
+        NonFiniteError: the loss is not finite; the message names the step.
     """
     config = demonstrations.warm_start
     batches = demonstrations.batches()
@@ -173,7 +166,7 @@ def warm_start(
                 )
             batch = sharding.place(mesh, (prompts, tokens, lengths))
             state, loss = step_fn(state, *batch)
-            # Reads the loss of the step before, because this one is still running.
+            # This step is still running, so read the loss of the step before.
             if pending is not None:
                 progress.update(step, loss=_finite(pending, step - 1))
             pending = loss
@@ -181,7 +174,7 @@ def warm_start(
             progress.update(config.steps, loss=_finite(pending, config.steps - 1))
     if num_dropped:
         logging.warning(
-            '%d of %d demonstrations were longer than a response may be and left out',
+            'left out %d of %d demonstrations, longer than a response may be',
             num_dropped,
             config.steps * config.batch_size,
         )

@@ -1,19 +1,20 @@
-"""The learner: optimizer, training state, and the step that makes updates of rollouts.
+"""The learner: the optimizer, the training state, and the train step.
 
-One call of the train step is one rollout batch:
+One call of the train step trains on one rollout batch:
 
-1. *score*: the learner's own log-probabilities of the responses, before any update:
-   ``old_log_probs`` (the sampler's are another thing and never used in the ratio).
-   The first mini-batch is not scored: what its update differentiates are the old ones;
-2. *update* for each mini-batch of prompts: gradients summed over its micro-batches,
-   then one optimizer step.
+1. *score* computes ``old_log_probs``, the learner's own log-probabilities of the
+   responses before any update. (The sampler's are never used in the ratio.) The first
+   mini-batch is not scored, because its update computes the old log-probabilities.
+2. *update* sums the gradients of each mini-batch of prompts over its micro-batches, and
+   takes one optimizer step.
 
-The loss divides by the tokens (or sequences) of the whole mini-batch, counted before
-it is cut up, so micro-batches, padding, packing (packing.py) and mesh cannot change it.
-Mini-batch u takes the prompts ``u, u + U, u + 2U ...``: each device keeps its own.
+The loss divides by the tokens (or responses) of the whole mini-batch, counted before it
+is cut, so micro-batches, padding, packing (packing.py) and the mesh cannot change it.
+Mini-batch u of U has the prompts ``u, u + U, u + 2U ...``: each device keeps its own.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +36,7 @@ from passk_jax.models.policy import Params, Policy
 from passk_jax.types import Rollouts
 
 Metrics = dict[str, jax.Array]
+Tokens = Float[Array, 'P N T']
 
 
 @jax.tree_util.register_dataclass
@@ -43,9 +45,9 @@ class TrainState:
     """Everything that training changes.
 
     Attributes:
-        params: master parameters.
+        params: the master parameters.
         opt_state: optax's state.
-        step: int32, rollout batches done; the state is the one before this step.
+        step: int32, steps done; this is the state before step number ``step``.
     """
 
     params: Params
@@ -56,24 +58,24 @@ class TrainState:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Batch:
-    """What an update learns from; every leaf has the prompts in front.
+    """What an update learns from; prompts are the first axis of every leaf.
 
-    ``old_log_probs`` is ``None`` if there is one update, whose current ones are the
-    old ones; ``packing`` if each response has a row.
+    ``old_log_probs`` is ``None`` if the step makes one update, which computes them.
+    ``packing`` is ``None`` if each response has a row of its own.
     """
 
     rollouts: Rollouts
     advantages: Float[Array, 'P N']
     packing: Packing | None
-    old_log_probs: Float[Array, 'P N T'] | None = None
-    ref_log_probs: Float[Array, 'P N T'] | None = None
+    old_log_probs: Tokens | None = None
+    ref_log_probs: Tokens | None = None
 
 
 def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
-    """AdamW after a linear warm-up, with the global gradient norm clipped.
+    """Makes AdamW with a linear warm-up, after clipping the global gradient norm.
 
-    Update number u (from 1) has rate ``learning_rate * min(1, u / warmup_updates)``:
-    the first is not wasted on a rate of zero.
+    Update u, counted from 1, has the rate ``learning_rate * min(1, u /
+    warmup_updates)``, so that the first update is not wasted on a rate of zero.
     """
 
     def rate(count: jax.Array) -> jax.Array:
@@ -94,18 +96,17 @@ def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
 
 
 def _decayed(params: Params) -> dict[str, bool]:
-    """Weight decay is for matrices: neither norms nor biases shrink."""
+    """Marks the matrices: weight decay leaves norms and biases alone."""
     return {name: name.endswith(('kernel', 'embedding')) for name in params}
 
 
 def state_shapes(
     policy: Policy, optimizer: optax.GradientTransformation, mesh: Mesh
 ) -> TrainState:
-    """Shapes and shardings of the whole state: the optimizer's follow the params'."""
+    """Shapes and shardings of the state; the optimizer's follow the parameters'."""
     params = policies.param_shapes(policy, mesh)
-
     opt_state = jax.eval_shape(optimizer.init, params)
-    # optax keeps the parameters' names at the end of its own trees' paths.
+    # Paths in optax's trees end with the parameters' names.
     shardings = sharding.tree_sharding(mesh, opt_state, policies.param_axes)
     opt_state = jax.tree.map(
         lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s),
@@ -116,26 +117,25 @@ def state_shapes(
     return TrainState(params, opt_state, step)
 
 
+def _state_shardings(*args: Any) -> TrainState:
+    return jax.tree.map(lambda x: x.sharding, state_shapes(*args))
+
+
 def init_state(
-    policy: Policy,
-    optimizer: optax.GradientTransformation,
-    params: Params,
-    mesh: Mesh,
+    policy: Policy, optimizer: optax.GradientTransformation, params: Params, mesh: Mesh
 ) -> TrainState:
-    """The state before step 0, placed on the mesh; takes ownership of ``params``."""
-    shardings = jax.tree.map(
-        lambda x: x.sharding, state_shapes(policy, optimizer, mesh)
-    )
+    """Makes the state before step 0 on the mesh; takes ownership of ``params``."""
 
     def init(params: Params) -> TrainState:
         return TrainState(params, optimizer.init(params), jnp.int32(0))
 
+    shardings = _state_shardings(policy, optimizer, mesh)
     return jax.jit(init, out_shardings=shardings)(params)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Learner:
-    """What a train step is made of; see :func:`make_train_step`."""
+    """The settings of a train step; see :func:`make_train_step`."""
 
     policy: Policy
     optimizer: optax.GradientTransformation
@@ -153,18 +153,18 @@ class _Learner:
         ref_params: Params | None,
     ) -> tuple[TrainState, Metrics]:
         """Scores the responses, then makes every update of the step."""
-        width = rollouts.tokens.shape[-1]
-        packed = (
-            packing.pack(rollouts.lengths, width=width) if self.pack_sizes else None
-        )
-        batches = interleave(_Batch(rollouts, advantages, packed), self.num_updates)
+        batch = _Batch(rollouts, advantages, None)
+        if self.pack_sizes:
+            packed = packing.pack(rollouts.lengths, width=rollouts.tokens.shape[-1])
+            batch = dataclasses.replace(batch, packing=packed)
+        batches = interleave(batch, self.num_updates)
         is_first = jnp.arange(self.num_updates) == 0
         with jax.named_scope('score'):
             old = ref = None
             if self.num_updates > 1:
                 later = jax.tree.map(lambda x: x[1:], batches)
                 later = self.score(state.params, later)
-                # The first one's are never looked at: see micro_loss.
+                # micro_loss never reads those of the first mini-batch.
                 old = jnp.concatenate([jnp.zeros_like(later[:1]), later])
             if ref_params is not None:
                 ref = self.score(ref_params, batches)
@@ -185,38 +185,36 @@ class _Learner:
         return TrainState(params, opt_state, state.step + 1), metrics
 
     def score(self, params: Params, batches: _Batch) -> Float[Array, 'updates P N T']:
-        """Log-probabilities of mini-batches, a micro-batch at a time."""
-        count = self.num_micro_batches
+        """Computes log-probabilities of mini-batches, one micro-batch at a time."""
 
-        def score_part(part: _Batch) -> Float[Array, 'P N T']:
+        def score_part(part: _Batch) -> Tokens:
             return packing.for_rows(
                 lambda rows: self.log_probs(params, part, rows)[0],
                 part.packing,
                 sizes=self.pack_sizes,
             )
 
-        def score_batch(batch: _Batch) -> Float[Array, 'P N T']:
-            parts, join = packing.cut(batch, batch.packing, parts=count)
+        def score_batch(batch: _Batch) -> Tokens:
+            parts, join = self.cut(batch)
             return join(jax.lax.map(score_part, parts))
 
         return jax.lax.map(score_batch, batches)
 
+    def cut(self, batch: _Batch) -> tuple[_Batch, Callable[[Any], Any]]:
+        """Cuts a mini-batch into micro-batches; also returns what joins results."""
+        return packing.cut(batch, batch.packing, parts=self.num_micro_batches)
+
     def log_probs(
         self, params: Params, batch: _Batch, rows: int | None
-    ) -> tuple[Float[Array, 'P N T'], Float[Array, 'P N T']]:
-        """Log-probabilities and entropies of the responses, packed into rows or not."""
+    ) -> tuple[Tokens, Tokens]:
+        """Computes the responses' log-probabilities and entropies, packed or not."""
         rollouts = batch.rollouts
 
-        def of_tokens(tokens: jax.Array, starts: jax.Array | None) -> Any:
-            return policies.token_log_probs(
-                self.policy,
-                params,
-                rollouts.prompts,
-                tokens,
-                starts,
-                temperature=self.temperature,
-            )
-
+        of_tokens = functools.partial(
+            policies.token_log_probs,
+            *(self.policy, params, rollouts.prompts),
+            temperature=self.temperature,
+        )
         return packing.in_rows(
             of_tokens, rollouts.tokens, rollouts.lengths, batch.packing, rows=rows
         )
@@ -226,25 +224,23 @@ class _Learner:
         carry: tuple[Params, optax.OptState],
         of_update: tuple[Bool[Array, ''], _Batch],
     ) -> tuple[tuple[Params, optax.OptState], tuple[Metrics, tuple[jax.Array, ...]]]:
-        """One optimizer step on a mini-batch; its figures, and what is by prompt."""
+        """Takes one optimizer step; returns also metrics, and arrays by prompt."""
         (params, opt_state), (is_first, batch) = carry, of_update
         mask = self.loss_mask(batch.rollouts)
         normalizer = losses.normalizer(mask, aggregation=self.loss.aggregation)
 
         def accumulate(total: Params, part: _Batch) -> tuple[Params, Any]:
-            def gradient(rows: int | None) -> tuple[Params, Any]:
-                grad = jax.grad(self.micro_loss, has_aux=True)
-                return grad(params, part, is_first, normalizer, rows)
-
-            grads, seen = packing.for_rows(
-                gradient, part.packing, sizes=self.pack_sizes
+            gradient = jax.grad(self.micro_loss, has_aux=True)
+            grads, aux = packing.for_rows(
+                functools.partial(gradient, params, part, is_first, normalizer),
+                part.packing,
+                sizes=self.pack_sizes,
             )
-            return jax.tree.map(jnp.add, total, grads), seen
+            return jax.tree.map(jnp.add, total, grads), aux
 
         with jax.named_scope('gradients'):
             zeros = jax.tree.map(jnp.zeros_like, params)
-            count = self.num_micro_batches
-            parts, join = packing.cut(batch, batch.packing, parts=count)
+            parts, join = self.cut(batch)
             grads, (metrics, log_probs) = jax.lax.scan(accumulate, zeros, parts)
         with jax.named_scope('optimizer'):
             steps, opt_state = self.optimizer.update(grads, opt_state, params)
@@ -262,13 +258,13 @@ class _Learner:
         normalizer: jax.Array,
         rows: int | None,
     ) -> tuple[jax.Array, tuple[Metrics, jax.Array]]:
-        """A micro-batch's share of the loss of its mini-batch."""
+        """Computes a micro-batch's share of its mini-batch's loss."""
         rollouts = batch.rollouts
         log_probs, entropies = self.log_probs(params, batch, rows)
         current = old = jax.lax.stop_gradient(log_probs)
         if batch.old_log_probs is not None:
-            # Two programs differ in the last bit, and the ratio of the first update
-            # must be exactly 1.
+            # The first update's ratio must be exactly 1, but log-probabilities from
+            # the score program would differ from these in the last bit.
             old = jnp.where(is_first, current, batch.old_log_probs)
         loss, metrics = losses.total_loss(
             log_probs,
@@ -286,10 +282,10 @@ class _Learner:
         return loss, (metrics, current)
 
     def loss_mask(self, rollouts: Rollouts) -> Bool[Array, 'P N T']:
-        """Which tokens are trained; DAPO's overlong filtering leaves some out.
+        """Marks the tokens to train; DAPO's overlong filtering drops some.
 
-        The verdict on a response that the limit cut off says little of its tokens. It
-        still counts in its group's advantages, but in no sum and no normalizer.
+        It drops responses that the limit cut off, as their verdicts say little about
+        their tokens. They still count in advantages, but in no sum or normalizer.
         """
         mask = response_mask(rollouts)
         if self.loss.mask_truncated:
@@ -313,24 +309,23 @@ def make_train_step(
     Args:
         policy: the policy.
         optimizer: from :func:`make_optimizer`.
-        mesh: the mesh; the state's shardings are pinned, so nothing compiles twice.
-        loss: the loss's settings.
-        temperature: that of the rollouts.
-        num_updates: mini-batches a step.
-        num_micro_batches: forward and backward passes a mini-batch.
-        pack_sizes: sizes of a packed micro-batch that are compiled (see packing.py);
-            0: a response has a row of its own.
+        mesh: pins the state's shardings, so that nothing compiles twice.
+        loss: the loss settings.
+        temperature: the sampling temperature of the rollouts.
+        num_updates: mini-batches per step.
+        num_micro_batches: forward and backward passes per mini-batch.
+        pack_sizes: how many sizes of a packed micro-batch to compile (see packing.py);
+            0: each response has a row of its own.
 
     Returns:
-        A function of the state (donated), the rollouts, the advantages ``[P, N]``
-        and the reference parameters (``None`` when ``loss.kl_coef == 0``), which
-        returns the next state and metrics. ``loss``, ``policy_loss`` and ``grad_norm``
-        are means over the step's updates; ``padding`` and the sampler's gaps
-        (:func:`mismatch`) are of all responses; the others, such as ``entropy``, are
-        means over the tokens that were trained, of all updates together: 0 if there
-        were none. Two name the culprit of a loss that is not finite:
-        ``problem_loss [P]`` and ``finite_updates``, a bool an update (mini-batch u has
-        the problems u::U).
+        A function of the state (donated), the rollouts, the advantages ``[P, N]`` and
+        the reference parameters (``None`` if ``loss.kl_coef == 0``). It returns the
+        next state and the metrics. ``loss``, ``policy_loss`` and ``grad_norm`` are
+        means over the step's updates. ``padding`` and the sampler's gaps
+        (:func:`mismatch`) cover all responses. The others, such as ``entropy``, are
+        means over all tokens trained in the step, or 0 if there were none. Two locate
+        the cause of a loss that is not finite: ``problem_loss [P]``, and
+        ``finite_updates`` with a bool per update (mini-batch u has the problems u::U).
 
     Raises:
         ValueError: the policy's attention cannot read packed rows.
@@ -338,38 +333,28 @@ def make_train_step(
     if pack_sizes and policy.arch.attention not in PACKING:
         raise InputError(
             f'train.{pack_sizes=} packs responses, which attention '
-            f'{policy.arch.attention!r} cannot read; those that can are {PACKING}'
+            f'{policy.arch.attention!r} cannot read; {PACKING} can'
         )
     learner = _Learner(
-        policy=policy,
-        optimizer=optimizer,
-        loss=loss,
-        temperature=temperature,
-        num_updates=num_updates,
-        num_micro_batches=num_micro_batches,
-        pack_sizes=pack_sizes,
+        policy, optimizer, loss, temperature, num_updates, num_micro_batches, pack_sizes
     )
-    shardings = jax.tree.map(
-        lambda x: x.sharding, state_shapes(policy, optimizer, mesh)
-    )
-    return jax.jit(
-        learner.train_step, donate_argnums=0, out_shardings=(shardings, None)
-    )
+    out_shardings = _state_shardings(policy, optimizer, mesh), None
+    return jax.jit(learner.train_step, donate_argnums=0, out_shardings=out_shardings)
 
 
 def response_mask(rollouts: Rollouts) -> Bool[Array, 'P N T']:
-    """Which positions hold response tokens: from lengths, never from ids."""
+    """Marks the positions of response tokens, by lengths and never by token ids."""
     return jnp.arange(rollouts.tokens.shape[-1]) < rollouts.lengths[..., None]
 
 
-def mismatch(rollouts: Rollouts, old_log_probs: Float[Array, 'P N T']) -> Metrics:
-    """How far the sampler's log-probabilities are from the learner's own.
+def mismatch(rollouts: Rollouts, old_log_probs: Tokens) -> Metrics:
+    """Measures how far the sampler's log-probabilities are from the learner's.
 
-    Of all response tokens, those that :meth:`_Learner.loss_mask` leaves out too.
+    Covers all response tokens, including those that are not trained.
     """
     mask = response_mask(rollouts)
     gap = jnp.where(mask, rollouts.untruncated_log_probs - old_log_probs, 0.0)
-    # The sampler drew the tokens: k3 is unbiased for KL(sampler || learner).
+    # The sampler drew the tokens, so k3 is unbiased for KL(sampler || learner).
     return {
         'sampler_gap_mean': masked_mean(jnp.abs(gap), mask),
         'sampler_gap_max': masked_max(jnp.abs(gap), mask),

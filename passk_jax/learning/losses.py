@@ -1,20 +1,25 @@
-"""The policy-gradient loss: DAPO as the paper keeps it, and what it leaves out.
+"""The policy-gradient loss: the parts of DAPO that the paper uses.
 
     loss = aggregate(policy_loss) + kl_coef * aggregate(kl_penalty)
                                   - entropy_coef * aggregate(entropies)
 
-Per-token values ``[P, N, T]`` come first and :func:`aggregate` adds them up. It divides
-by a :func:`normalizer` that is counted once, over the whole mini-batch: the losses of
-its micro-batches add up to the loss of the whole, and neither padding nor the mesh can
-change it. Positions outside the mask are replaced before any arithmetic, so what is
-there (nan included) reaches neither a value nor a gradient. Everything is float32.
+The terms are values of each token, ``[P, N, T]``, which :func:`aggregate` sums. It
+divides by a :func:`normalizer` counted once over the whole mini-batch. So the losses of
+micro-batches add up to the loss of their mini-batch, and neither padding nor the mesh
+changes it. Positions outside the mask are replaced before any arithmetic, so nothing
+there (not even a NaN) reaches a value or a gradient. Everything is float32.
 
-This module makes no advantage and no log-probability. Of DAPO only clip-higher and the
-token-level mean are here, as in the paper (section ``sec:formulation_pass1``): no
-overlong penalty, and no dual clip, which DAPO does not have. Its dynamic sampling and
-overlong filtering, off by default, are in dynamic_sampling.py and in the mask.
+Functions share these arguments: ``log_probs`` are those of the response tokens under
+the policy being trained, ``old_log_probs`` those before the step's first update (a
+constant), and ``mask`` marks the response tokens that are trained.
+
+Of DAPO, this module has clip-higher and the token-level mean, like the paper (section
+``sec:formulation_pass1``). It has no overlong penalty, and no dual clip, which is not
+part of DAPO. Two parts of DAPO are off by default and live elsewhere: dynamic sampling
+(dynamic_sampling.py) and overlong filtering (the learner's mask).
 """
 
+import functools
 from collections.abc import Mapping
 
 import jax
@@ -25,11 +30,13 @@ from passk_jax.config import LossConfig
 from passk_jax.errors import InputError
 
 Metrics = dict[str, jax.Array]
+Tokens = Float[Array, 'P N T']
+Mask = Bool[Array, 'P N T']
 
 AGGREGATIONS = ('token', 'sequence')
 KL_ESTIMATORS = ('k1', 'k2', 'k3')
 
-# Metrics that are sums over trained tokens until finish_metrics divides them.
+# finish_metrics divides these sums by the number of trained tokens.
 _TOKEN_SUMS = (
     'entropy',
     'old_kl',
@@ -42,34 +49,30 @@ _TOKEN_SUMS = (
 
 
 def policy_loss(
-    log_probs: Float[Array, 'P N T'],
-    old_log_probs: Float[Array, 'P N T'],
+    log_probs: Tokens,
+    old_log_probs: Tokens,
     advantages: Float[Array, 'P N'],
-    mask: Bool[Array, 'P N T'],
+    mask: Mask,
     *,
     clip_low: float,
     clip_high: float,
-) -> Float[Array, 'P N T']:
-    """The clipped surrogate of each token, negated, with clip-higher.
+) -> Tokens:
+    """Computes the negated clipped surrogate of each token, with clip-higher.
 
-    ``-min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)``, ``r = exp(log_probs -
-    old_log_probs)``. The objective after ``eq:grpo_adv`` with DAPO's two epsilons
-    (arXiv:2503.14476). Which side binds depends on the sign of A alone: ``r``
-    is capped at ``1 + clip_high`` where A > 0 and floored at ``1 - clip_low`` where
-    A < 0; it is written so here because ``min`` would send ``0 * inf`` into the
-    gradient of a capped ``exp``.
+    ``-min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)``, with ``r = exp(log_probs -
+    old_log_probs)``: the objective after ``eq:grpo_adv`` with DAPO's two epsilons
+    (arXiv:2503.14476). The sign of A alone decides which side binds: ``r`` is capped at
+    ``1 + clip_high`` where A > 0 and floored at ``1 - clip_low`` where A < 0. The code
+    uses this form because ``min`` would send ``0 * inf`` into the gradient of a capped
+    ``exp``.
 
     Args:
-        log_probs: of the response tokens under the policy being trained.
-        old_log_probs: under the policy before the step's first update; a constant.
+        log_probs, old_log_probs, mask: see the module's docstring.
         advantages: of each response, the same at all of its tokens; a constant.
-        mask: where response tokens are.
-        clip_low: epsilon_low.
-        clip_high: epsilon_high.
+        clip_low, clip_high: epsilon_low and epsilon_high.
 
     Returns:
-        The loss of each token, exactly 0 outside the mask and where the advantage
-        is 0.
+        The loss of each token, exactly 0 outside the mask and where the advantage is 0.
     """
     log_ratio = _log_ratio(log_probs, old_log_probs, mask)
     advantages = jax.lax.stop_gradient(advantages.astype(jnp.float32))[..., None]
@@ -81,66 +84,58 @@ def policy_loss(
 
 
 def sampler_weights(
-    old_log_probs: Float[Array, 'P N T'],
-    sampler_log_probs: Float[Array, 'P N T'],
-    mask: Bool[Array, 'P N T'],
-    *,
-    cap: float,
-) -> tuple[Float[Array, 'P N T'], Bool[Array, 'P N T']]:
-    """Truncated importance weights of the tokens that another program drew.
+    old_log_probs: Tokens, sampler_log_probs: Tokens, mask: Mask, *, cap: float
+) -> tuple[Tokens, Mask]:
+    """Computes truncated importance weights for tokens that another program drew.
 
-    ``min(exp(old_log_probs - sampler_log_probs), cap)``: the sampler's arithmetic is
-    not the learner's, so its draws are not quite from the old policy (F. Yao et al.,
+    ``min(exp(old_log_probs - sampler_log_probs), cap)``. The sampler rounds differently
+    from the learner, so its draws are not exactly from the old policy (F. Yao et al.,
     "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training", 2025;
-    verl's token-level ``rollout_is``). A constant factor of each token's loss.
+    verl's token-level ``rollout_is``). Each weight is a constant factor of its token's
+    loss.
 
-    With top-k or top-p the tokens are drawn from what these keep, divided by its mass:
-    the weight has that mass as a factor, and of an exact sampler it is that mass.
+    Under top-k or top-p, tokens are drawn from the renormalised tokens that were kept.
+    The weight then has the kept probability mass as a factor, and with an exact sampler
+    it equals that mass.
 
     Args:
-        old_log_probs: the learner's, before the step's first update.
-        sampler_log_probs: of the distribution that the tokens were drawn from.
-        mask: where response tokens are.
-        cap: largest weight, at least 1.
+        old_log_probs, mask: see the module's docstring.
+        sampler_log_probs: under the distribution that the tokens were drawn from.
+        cap: the largest weight, at least 1.
 
     Returns:
-        The weights, 1 outside the mask, and which of them are capped.
+        The weights, 1 outside the mask, and a mask of those that are capped.
     """
     old = jax.lax.stop_gradient(old_log_probs)
     log_weights = _log_ratio(old, sampler_log_probs, mask)
     capped = log_weights > jnp.log(cap)
-    # The weight that is not taken may be infinite, the one that is may not.
+    # The exponential of a capped weight might be infinite, so it is never computed.
     weights = jnp.exp(jnp.where(capped, 0.0, log_weights))
     return jnp.where(capped, cap, weights), capped
 
 
 def kl_penalty(
-    log_probs: Float[Array, 'P N T'],
-    ref_log_probs: Float[Array, 'P N T'],
-    mask: Bool[Array, 'P N T'],
-    *,
-    estimator: str,
-) -> Float[Array, 'P N T']:
+    log_probs: Tokens, ref_log_probs: Tokens, mask: Mask, *, estimator: str
+) -> Tokens:
     """Estimates ``KL(policy || reference)`` at each sampled token.
 
     With ``d = log_probs - ref_log_probs`` (J. Schulman, "Approximating KL divergence",
-    2020): ``k1 = d``, ``k2 = d^2 / 2``, ``k3 = exp(-d) - 1 + d``. k1 and k3 are
-    unbiased as values; k3 is never negative and is GRPO's. As a term of the loss it is
-    the gradient that counts, and on the policy's own draws the expected gradient is
-    zero for k1 (it only adds noise), that of ``KL(policy || reference)`` for k2, and
-    that of ``KL(reference || policy)`` for k3.
+    2020): ``k1 = d``, ``k2 = d^2 / 2``, ``k3 = exp(-d) - 1 + d``. The values of k1 and
+    k3 are unbiased; k3 is never negative, and GRPO uses it. In a loss, only the
+    gradient matters. Its expectation over the policy's own draws is zero for k1 (which
+    only adds noise), the gradient of ``KL(policy || reference)`` for k2, and that of
+    ``KL(reference || policy)`` for k3.
 
     Args:
-        log_probs: of the response tokens under the policy being trained.
-        ref_log_probs: under the reference; a constant.
-        mask: where response tokens are.
+        log_probs, mask: see the module's docstring.
+        ref_log_probs: of the same tokens under the reference; a constant.
         estimator: one of :data:`KL_ESTIMATORS`.
 
     Returns:
         The estimate at each token, 0 outside the mask.
 
     Raises:
-        ValueError: an unknown estimator.
+        ValueError: unknown estimator.
     """
     d = _log_ratio(log_probs, ref_log_probs, mask)
     if estimator == 'k1':
@@ -148,24 +143,24 @@ def kl_penalty(
     if estimator == 'k2':
         return 0.5 * jnp.square(d)
     if estimator == 'k3':
-        # expm1, because exp(-d) - 1 loses the digits of a small d.
+        # exp(-d) - 1 would lose the digits of a small d.
         return jnp.expm1(-d) + d
     raise InputError(f'{estimator=} must be one of {KL_ESTIMATORS}')
 
 
-def normalizer(mask: Bool[Array, 'P N T'], *, aggregation: str) -> Float[Array, '']:
-    """What :func:`aggregate` divides by; call it on the whole mini-batch.
+def normalizer(mask: Mask, *, aggregation: str) -> Float[Array, '']:
+    """Counts what :func:`aggregate` divides by.
 
     Args:
-        mask: where response tokens are.
-        aggregation: ``'token'``: the tokens; ``'sequence'``: the responses that have
-            any token.
+        mask: of the whole mini-batch.
+        aggregation: ``'token'`` counts the tokens, ``'sequence'`` the responses that
+            have any.
 
     Returns:
         The count, at least 1.
 
     Raises:
-        ValueError: an unknown aggregation.
+        ValueError: unknown aggregation.
     """
     if aggregation not in AGGREGATIONS:
         raise InputError(f'{aggregation=} must be one of {AGGREGATIONS}')
@@ -174,27 +169,23 @@ def normalizer(mask: Bool[Array, 'P N T'], *, aggregation: str) -> Float[Array, 
 
 
 def aggregate(
-    values: Float[Array, 'P N T'],
-    mask: Bool[Array, 'P N T'],
-    *,
-    aggregation: str,
-    normalizer: Float[Array, ''],
+    values: Tokens, mask: Mask, *, aggregation: str, normalizer: Float[Array, '']
 ) -> Float[Array, 'P']:
-    """Each prompt's share of the mini-batch mean; the shares add up to the mean.
+    """Computes each prompt's share of the mini-batch mean; the shares sum to the mean.
 
-    ``'token'``: ``sum_t values / tokens`` (DAPO: long responses weigh more);
+    ``'token'``: ``sum_t values / tokens`` (DAPO, where long responses weigh more);
     ``'sequence'``: ``sum_i mean_t values / responses`` (GRPO, the objective after
     ``eq:grpo_adv``).
 
     Args:
-        values: of each token; anything outside the mask.
-        mask: where response tokens are.
+        values: one per token; those outside the mask are ignored.
+        mask: see the module's docstring.
         aggregation: one of :data:`AGGREGATIONS`.
-        normalizer: :func:`normalizer` of the whole mini-batch, of which ``values`` may
-            be a part.
+        normalizer: :func:`normalizer` of the whole mini-batch; ``values`` may be a part
+            of it.
 
     Raises:
-        ValueError: an unknown aggregation.
+        ValueError: unknown aggregation.
     """
     sums = jnp.where(mask, values, 0.0).sum(axis=-1)
     if aggregation == 'sequence':
@@ -205,39 +196,37 @@ def aggregate(
 
 
 def total_loss(
-    log_probs: Float[Array, 'P N T'],
-    entropies: Float[Array, 'P N T'],
-    old_log_probs: Float[Array, 'P N T'],
-    ref_log_probs: Float[Array, 'P N T'] | None,
+    log_probs: Tokens,
+    entropies: Tokens,
+    old_log_probs: Tokens,
+    ref_log_probs: Tokens | None,
     advantages: Float[Array, 'P N'],
-    mask: Bool[Array, 'P N T'],
-    sampler_log_probs: Float[Array, 'P N T'] | None = None,
+    mask: Mask,
+    sampler_log_probs: Tokens | None = None,
     *,
     normalizer: Float[Array, ''],
     config: LossConfig,
 ) -> tuple[Float[Array, ''], Metrics]:
-    """The loss of a micro-batch, as its share of the mini-batch's, and its metrics.
+    """Computes a micro-batch's share of its mini-batch's loss, and its metrics.
 
     Args:
-        log_probs: of the response tokens under the policy being trained.
-        entropies: of its distribution at each token, nats.
-        old_log_probs: log-probabilities before the step's first update.
-        ref_log_probs: under the reference; ``None`` when ``config.kl_coef == 0``.
+        log_probs, old_log_probs, mask: see the module's docstring.
+        entropies: of the policy's distribution at each token, nats.
+        ref_log_probs: under the reference; ``None`` if ``config.kl_coef == 0``.
         advantages: of each response.
-        mask: which response tokens are trained.
-        sampler_log_probs: of the distribution that the tokens were drawn from; ``None``
-            when ``config.sampler_weight_cap == 0``.
+        sampler_log_probs: under the distribution that the tokens were drawn from;
+            ``None`` if ``config.sampler_weight_cap == 0``.
         normalizer: :func:`normalizer` of the whole mini-batch.
-        config: the loss's settings.
+        config: the loss settings.
 
     Returns:
-        The loss, and metrics that :func:`finish_metrics` finishes: ``loss`` and
-        ``policy_loss`` as shares, sums over tokens, and ``problem_loss [P]``, each
-        prompt's part of the loss.
+        The loss, and metrics for :func:`finish_metrics`: the shares ``loss`` and
+        ``policy_loss``, sums over tokens, and ``problem_loss [P]``, each prompt's part
+        of the loss.
 
     Raises:
-        ValueError: a KL without a reference, a correction of the sampler without its
-            log-probabilities, or an unknown name.
+        ValueError: a KL term lacks ``ref_log_probs``, a sampler correction lacks
+            ``sampler_log_probs``, or an estimator or aggregation is unknown.
     """
     if config.kl_coef and ref_log_probs is None:
         raise InputError(f'{config.kl_coef=} needs ref_log_probs, which are None')
@@ -246,15 +235,20 @@ def total_loss(
             f'{config.sampler_weight_cap=} needs sampler_log_probs, which are None'
         )
 
-    def share(values: Float[Array, 'P N T']) -> Float[Array, 'P']:
-        return aggregate(
-            values, mask, aggregation=config.aggregation, normalizer=normalizer
-        )
-
-    clips = {'clip_low': config.clip_low, 'clip_high': config.clip_high}
-    metrics = _diagnostics(
-        log_probs, entropies, old_log_probs, advantages, mask, **clips
+    share = functools.partial(
+        aggregate, mask=mask, aggregation=config.aggregation, normalizer=normalizer
     )
+    clips = {'clip_low': config.clip_low, 'clip_high': config.clip_high}
+    entropies = entropies.astype(jnp.float32)
+    log_ratio = _log_ratio(log_probs, old_log_probs, mask)
+    low, high = _clipped(log_ratio, advantages[..., None], **clips)
+    metrics = {
+        'entropy': jnp.where(mask, entropies, 0.0).sum(),
+        # The old policy drew the tokens, so -log_ratio plays the part of d in k3.
+        'old_kl': (jnp.expm1(log_ratio) - log_ratio).sum(),
+        'clip_fraction_low': low.sum().astype(jnp.float32),
+        'clip_fraction_high': high.sum().astype(jnp.float32),
+    }
     values = policy_loss(log_probs, old_log_probs, advantages, mask, **clips)
     if config.sampler_weight_cap:
         weights, capped = sampler_weights(
@@ -269,8 +263,7 @@ def total_loss(
         problem_loss = problem_loss + config.kl_coef * share(kl)
         metrics['ref_kl'] = kl.sum()
     if config.entropy_coef:
-        bonus = share(entropies.astype(jnp.float32))
-        problem_loss = problem_loss - config.entropy_coef * bonus
+        problem_loss = problem_loss - config.entropy_coef * share(entropies)
     loss = problem_loss.sum()
     metrics |= {
         'loss': loss,
@@ -283,17 +276,16 @@ def total_loss(
 def finish_metrics(
     metrics: Mapping[str, Float[Array, 'updates']], tokens: Int[Array, 'updates']
 ) -> Metrics:
-    """Turns the figures of a step's updates into figures of the step.
+    """Reduces the metrics of a step's updates to metrics of the step.
 
     Args:
-        metrics: those of :func:`total_loss` without ``problem_loss``, added up over the
-            micro-batches of an update; and any others that are figures of an update.
-        tokens: trained tokens of each update: the mask of its mini-batch, added up.
+        metrics: from :func:`total_loss`, without ``problem_loss`` and summed over each
+            update's micro-batches; and any other metrics of the updates.
+        tokens: trained tokens in each update's mini-batch.
 
     Returns:
-        Scalars. Sums over tokens become means over all trained tokens of the step,
-        whichever update they are in; 0 if there are none. Others become means over
-        updates.
+        Scalars. Sums over tokens become means over all trained tokens of the step, or 0
+        if there are none. Other metrics become means over the updates.
     """
     count = jnp.maximum(tokens.sum(), 1)
     return {
@@ -302,48 +294,16 @@ def finish_metrics(
     }
 
 
-def _log_ratio(
-    log_probs: Float[Array, 'P N T'],
-    other_log_probs: Float[Array, 'P N T'],
-    mask: Bool[Array, 'P N T'],
-) -> Float[Array, 'P N T']:
-    """``log_probs`` less the constant ``other_log_probs``; 0 outside the mask."""
+def _log_ratio(log_probs: Tokens, other_log_probs: Tokens, mask: Mask) -> Tokens:
+    """Subtracts the constant ``other_log_probs``; 0 outside the mask."""
     other = jax.lax.stop_gradient(other_log_probs.astype(jnp.float32))
     return jnp.where(mask, log_probs.astype(jnp.float32) - other, 0.0)
 
 
 def _clipped(
-    log_ratio: Float[Array, 'P N T'],
-    advantages: Float[Array, 'P N 1'],
-    *,
-    clip_low: float,
-    clip_high: float,
-) -> tuple[Bool[Array, 'P N T'], Bool[Array, 'P N T']]:
-    """Where the lower and where the upper clip binds, and the gradient is 0."""
+    log_ratio: Tokens, advantages: Array, *, clip_low: float, clip_high: float
+) -> tuple[Mask, Mask]:
+    """Marks where the lower and the upper clip bind; ``advantages [P, N, 1]``."""
     low = (advantages < 0) & (log_ratio < jnp.log1p(-clip_low))
     high = (advantages > 0) & (log_ratio > jnp.log1p(clip_high))
     return low, high
-
-
-def _diagnostics(
-    log_probs: Float[Array, 'P N T'],
-    entropies: Float[Array, 'P N T'],
-    old_log_probs: Float[Array, 'P N T'],
-    advantages: Float[Array, 'P N'],
-    mask: Bool[Array, 'P N T'],
-    *,
-    clip_low: float,
-    clip_high: float,
-) -> Metrics:
-    """Sums over tokens: entropy, distance from the old policy, clipped tokens."""
-    # The old policy drew the tokens, so -log_ratio plays the part of d in k3.
-    log_ratio = _log_ratio(log_probs, old_log_probs, mask)
-    low, high = _clipped(
-        log_ratio, advantages[..., None], clip_low=clip_low, clip_high=clip_high
-    )
-    return {
-        'entropy': jnp.where(mask, entropies.astype(jnp.float32), 0.0).sum(),
-        'old_kl': (jnp.expm1(log_ratio) - log_ratio).sum(),
-        'clip_fraction_low': low.sum().astype(jnp.float32),
-        'clip_fraction_high': high.sum().astype(jnp.float32),
-    }

@@ -1,19 +1,18 @@
-"""Responses of one prompt packed into fewer rows, so that the learner runs few pads.
+"""Packs each prompt's responses into fewer rows, so that the learner runs few pads.
 
-Responses have a long tail: a batch as wide as its longest is mostly padding. Here the
-short responses of a prompt lie one behind the other in rows as wide as the longest may
-be, ``[P, N, T]`` becoming ``[P, R, T]`` with R < N, and every prompt is still run once:
+A few responses are long, so a batch as wide as its longest one is mostly padding. Here
+short responses of a prompt lie one after another in rows of that width. ``[P, N, T]``
+becomes ``[P, R, T]`` with R < N, and each prompt still runs once:
 
-1. :func:`pack` finds a row and an offset for each response;
-2. :func:`row_counts` are the few R that are compiled, and :func:`for_rows` runs the
-   smallest that holds a micro-batch (one program, ``lax.switch``);
-3. :func:`in_rows` moves the tokens there and the results back, so that whoever uses
-   them sees ``[P, N, T]`` and never knows;
-4. :func:`cut` makes micro-batches of prompts that need alike many rows.
+1. :func:`pack` finds a row and an offset for each response.
+2. :func:`row_counts` lists the few R to compile. :func:`for_rows` runs the smallest one
+   that holds a micro-batch (all in one program, with ``lax.switch``).
+3. :func:`in_rows` moves the tokens into rows and the results back to ``[P, N, T]``.
+4. :func:`cut` makes micro-batches of prompts that need similar numbers of rows.
 
-Everything is inside jit and of static shape. On a mesh a device packs the rollouts and
-sorts the prompts that it has; all devices take the branch of the one that needs most
-rows. What a token attends to is the policy's business (``starts``).
+Everything runs inside jit with static shapes. On a mesh, each device packs its own
+rollouts and sorts its own prompts; all devices take the branch that suits the device
+with the most rows. The policy handles attention, using where each response starts.
 """
 
 import dataclasses
@@ -35,9 +34,9 @@ class Packing:
     """Where each response lies.
 
     Attributes:
-        rows: ``[P, N]`` int32, among the rows of the device that has the rollout.
-        offsets: ``[P, N]`` int32, of its first token in the row.
-        num_rows: ``[P]`` int32, rows of a device that the prompt needs.
+        rows: ``[P, N]`` int32, its row, counted on the device that has the rollout.
+        offsets: ``[P, N]`` int32, the place of its first token in the row.
+        num_rows: ``[P]`` int32, the most rows that the prompt needs on any device.
     """
 
     rows: jax.Array
@@ -46,14 +45,14 @@ class Packing:
 
 
 def pack(lengths: Int[Array, 'P N'], *, width: int) -> Packing:
-    """Packs each prompt's responses into rows: the longest first, where it first fits.
+    """Packs each prompt's responses, longest first, each into the first row with room.
 
-    First-fit decreasing needs at most 11/9 of the fewest possible rows and one more
-    (D. S. Johnson, 1973); on long tails hardly more than the fewest.
+    First-fit decreasing needs at most 11/9 of the fewest possible rows plus one (D. S.
+    Johnson, 1973), and hardly more than the fewest if few responses are long.
 
     Args:
-        lengths: of the responses, at most ``width``.
-        width: of a row.
+        lengths: tokens of the responses, at most ``width``.
+        width: tokens in a row.
     """
     P, N = lengths.shape
     shards = sharding.num_shards('rollouts', N)
@@ -62,7 +61,7 @@ def pack(lengths: Int[Array, 'P N'], *, width: int) -> Packing:
     ordered = jnp.take_along_axis(lengths, order, axis=-1)
 
     def place(filled: jax.Array, length: jax.Array) -> tuple[jax.Array, Any]:
-        """Into the first row with room; an empty one is always left."""
+        """Puts a response into the first row with room; some row is always empty."""
         row = jnp.argmax(filled + length[..., None] <= width, axis=-1)
         here = jnp.arange(filled.shape[-1]) == row[..., None]
         offset = jnp.where(here, filled, 0).sum(axis=-1)
@@ -75,17 +74,15 @@ def pack(lengths: Int[Array, 'P N'], *, width: int) -> Packing:
         jnp.take_along_axis(jnp.moveaxis(x, 0, -1), back, axis=-1).reshape(P, N)
         for x in found
     )
-    num_rows = (filled > 0).sum(axis=-1).max(axis=-1)
-    return Packing(
-        rows.astype(jnp.int32), offsets.astype(jnp.int32), num_rows.astype(jnp.int32)
-    )
+    packing = Packing(rows, offsets, (filled > 0).sum(axis=-1).max(axis=-1))
+    return jax.tree.map(lambda x: x.astype(jnp.int32), packing)
 
 
 def row_counts(num_rollouts: int, *, sizes: int) -> tuple[int, ...]:
-    """At most ``sizes`` numbers of rows, each about as many times the one before.
+    """Lists at most ``sizes`` numbers of rows to compile, spaced geometrically.
 
-    The last is the number of rollouts, a response a row, which holds whatever comes.
-    The first is an eighth of it: where it is still too many, seven eighths are saved.
+    The largest is the number of rollouts, one row each, which always suffices. The
+    smallest is an eighth of that, which already saves seven eighths of the work.
 
     >>> row_counts(32, sizes=6)
     (4, 6, 9, 14, 21, 32)
@@ -99,30 +96,28 @@ def row_counts(num_rollouts: int, *, sizes: int) -> tuple[int, ...]:
 def for_rows(
     fn: Callable[[int | None], Any], packing: Packing | None, *, sizes: int
 ) -> Any:
-    """``fn(rows)`` with the fewest rows that are compiled and hold these prompts.
+    """Calls ``fn`` with the smallest compiled number of rows that holds these prompts.
 
-    Differentiate inside ``fn``: the gradient of a switch keeps what the backward pass
-    of every branch would need.
+    Differentiate inside ``fn``. The gradient of a switch would keep what the backward
+    passes of all branches need.
 
     Args:
-        fn: of the rows a device has, static; ``None``: a response a row.
-        packing: where the responses of these prompts lie; ``None``: a response a row.
+        fn: takes the static number of rows per device; ``None``: each response has a
+            row of its own.
+        packing: where the responses lie; ``None``: each has a row of its own.
         sizes: as in :func:`row_counts`.
     """
     if packing is None:
         return fn(None)
-    N = packing.rows.shape[1]
-    shards = sharding.num_shards('rollouts', N)
-    counts = row_counts(N // shards, sizes=sizes)
-    branches = [functools.partial(fn, rows) for rows in counts[:-1]]
-    branches.append(functools.partial(fn, None))
-    needed = packing.num_rows.max()
-    index = jnp.searchsorted(jnp.array(counts), needed)
+    num_rollouts = sharding.local_size('rollouts', packing.rows.shape[1])
+    counts = row_counts(num_rollouts, sizes=sizes)
+    branches = [functools.partial(fn, rows) for rows in (*counts[:-1], None)]
+    index = jnp.searchsorted(jnp.array(counts), packing.num_rows.max())
     return jax.lax.switch(index, branches)
 
 
 def num_positions(tokens: Int[Array, 'P N T'], rows: int | None) -> int:
-    """Positions that are computed for these responses, pads included."""
+    """Counts the positions computed for these responses, including pads."""
     P, N, T = tokens.shape
     num_rows = N if rows is None else sharding.num_shards('rollouts', N) * rows
     return P * num_rows * T
@@ -136,18 +131,17 @@ def in_rows(
     *,
     rows: int | None,
 ) -> tuple[Float[Array, 'P N T'], ...]:
-    """What ``fn`` makes of each response token, in rows or with a row a response.
+    """Applies ``fn`` to the response tokens, packed into rows or not.
 
     Args:
-        fn: of tokens ``[P, R, T]`` and where the response of each starts (``None``: at
-            0); what it returns is as large as the tokens.
-        tokens: of the responses.
-        lengths: of the responses.
-        packing: where they lie in the rows.
-        rows: that a device has, from :func:`for_rows`; ``None``: a response a row.
+        fn: takes tokens ``[P, R, T]`` and where each token's response starts (``None``:
+            at 0); returns arrays of the same shape.
+        tokens, lengths: of the responses.
+        packing: where the responses lie in the rows.
+        rows: rows per device, from :func:`for_rows`; ``None``: do not pack.
 
     Returns:
-        The results in the places of the tokens; 0 at pads if they were packed.
+        The results at the tokens' original places; 0 at pads if they were packed.
     """
     if rows is None:
         return fn(tokens, None)
@@ -162,9 +156,9 @@ def pack_tokens(
     *,
     rows: int,
 ) -> tuple[Int[Array, 'P R T'], Int[Array, 'P R T']]:
-    """The tokens in their rows, pads 0, and where each token's response starts.
+    """Packs tokens into rows; also returns where each token's response starts.
 
-    A pad is a response of its own, so that it is in the way of nobody.
+    A pad is token 0 and a response of its own, so no other token attends to it.
     """
     P, N, T = tokens.shape
     shards = sharding.num_shards('rollouts', N)
@@ -193,7 +187,7 @@ def unpack(
     *,
     rows: int,
 ) -> Float[Array, 'P N T']:
-    """What :func:`pack_tokens` packed, in its own place again; 0 at pads."""
+    """Undoes :func:`pack_tokens`; the result is 0 at pads."""
     (P, N), T = lengths.shape, values.shape[-1]
     shards = sharding.num_shards('rollouts', N)
     slots = _slots(lengths, packing, width=T, rows=rows)
@@ -206,10 +200,7 @@ def unpack(
 def _slots(
     lengths: Int[Array, 'P N'], packing: Packing, *, width: int, rows: int
 ) -> Int[Array, 'P shards slots']:
-    """Slot of each token among its device's, by shard; of a pad: one past them all.
-
-    Pads differ from each other: every slot is written, and added to, once at most.
-    """
+    """Gives each token a slot on its device, and each pad its own one past the end."""
     P, N = lengths.shape
     shards = sharding.num_shards('rollouts', N)
     steps = jnp.arange(width)
@@ -223,15 +214,15 @@ def _slots(
 def cut(
     tree: Any, packing: Packing | None, *, parts: int
 ) -> tuple[Any, Callable[[Any], Any]]:
-    """Cuts prompts up into parts, those that need alike many rows into one.
+    """Cuts prompts into parts, each of prompts that need similar numbers of rows.
 
     Args:
-        tree: leaves with the prompts in front; the packing may be one of them.
-        packing: of the responses; ``None``: the prompts stay in their order.
+        tree: leaves whose first axis is the prompts; may include the packing.
+        packing: of the responses; ``None``: keep the order of the prompts.
         parts: as in :func:`interleave`.
 
     Returns:
-        The parts, and what joins results that were made of them in the same way.
+        The parts, and a function that joins results of the parts in the old order.
     """
     if packing is None:
         return interleave(tree, parts), deinterleave
@@ -245,14 +236,9 @@ def cut(
 
 
 def by_size(num_rows: Int[Array, 'P'], *, parts: int) -> Int[Array, 'devices prompts']:
-    """The order that gives every one of ``parts`` parts prompts of like size.
+    """Orders prompts so that :func:`interleave` groups those of similar ``num_rows``.
 
-    Args:
-        num_rows: of each prompt.
-        parts: as in :func:`interleave`, which is to cut the reordered prompts.
-
-    Returns:
-        For :func:`reorder`; prompts stay on the device that has them.
+    The order is for :func:`reorder`, and keeps prompts on their devices.
     """
     P = len(num_rows)
     shards = sharding.num_shards('batch', P // parts)
@@ -262,7 +248,7 @@ def by_size(num_rows: Int[Array, 'P'], *, parts: int) -> Int[Array, 'devices pro
 
 
 def reorder(tree: Any, order: Int[Array, 'devices prompts']) -> Any:
-    """The prompts of every leaf in this order; ``argsort(order, axis=1)`` undoes it."""
+    """Reorders the prompts of every leaf; ``argsort(order, axis=1)`` undoes it."""
 
     def move(x: jax.Array) -> jax.Array:
         parts = x.reshape(*order.shape, *x.shape[1:])
@@ -273,7 +259,7 @@ def reorder(tree: Any, order: Int[Array, 'devices prompts']) -> Any:
 
 
 def interleave(tree: Any, parts: int) -> Any:
-    """``[P, ...] -> [parts, P / parts, ...]``; part i takes rows i, i + parts, ..."""
+    """``[P, ...] -> [parts, P / parts, ...]``; part i gets prompts i, i + parts, ..."""
     return jax.tree.map(
         lambda x: x.reshape(-1, parts, *x.shape[1:]).swapaxes(0, 1), tree
     )

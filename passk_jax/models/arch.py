@@ -1,4 +1,4 @@
-"""The architecture of a transformer, as every family states it."""
+"""The architecture of a transformer: its sizes and the pieces of its blocks."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ from passk_jax.models.attention_kernels import IMPLEMENTATIONS
 from passk_jax.models.rope import Rope
 
 REMAT = ('none', 'full', 'attention')
-"""What the backward pass recomputes of a layer: nothing, all, or all but attention."""
+"""What of a layer the backward pass recomputes: nothing, all, or all but attention."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,13 +24,16 @@ class Arch:
         mlp_dim: F.
         rope: rotary positions.
         norm_eps: added to the mean square in the norms.
-        tie_embeddings: the token table is the head too.
+        tie_embeddings: the token table is also the head.
         qkv_bias: queries, keys and values have a bias.
-        qk_norm: queries and keys are normalised head by head.
+        qk_norm: queries and keys are normalised, head by head, before their rotation.
         param_dtype: dtype of the master weights.
         dtype: dtype of activations and matrix products.
         remat: one of :data:`REMAT`.
         attention: one of ``attention_kernels.IMPLEMENTATIONS``.
+        feed_forward: a kind of ``feed_forward.FEED_FORWARDS``.
+        windows: how many tokens a query sees, itself included, in each layer of a
+            pattern that repeats through the stack; 0: all before it.
     """
 
     vocab_size: int
@@ -49,6 +52,8 @@ class Arch:
     dtype: str
     remat: str
     attention: str
+    feed_forward: str = 'swiglu'
+    windows: tuple[int, ...] = (0,)
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -62,7 +67,14 @@ class Arch:
             )
         if self.head_dim % 2:
             raise InputError(
-                f'head_dim={self.head_dim} must be even: rotary positions turn pairs'
+                f'head_dim={self.head_dim} must be even: a rotation turns pairs'
+            )
+        if not self.windows or min(self.windows) < 0:
+            raise InputError(f'windows={self.windows} must be 0 or positive')
+        if self.num_layers % len(self.windows):
+            raise InputError(
+                f'windows={self.windows} must repeat a whole number of times in '
+                f'num_layers={self.num_layers}'
             )
         if self.remat not in REMAT:
             raise InputError(f'remat={self.remat!r} is none of {REMAT}')

@@ -1,11 +1,10 @@
 """Attention of many sequences to a prefix they share and to themselves.
 
-Memory grows with the length of a sequence, not with its square: queries that are many
-go a chunk at a time, forward and backward.
+Memory grows with the length of a sequence, not with its square: many queries go a
+chunk at a time, forward and backward.
 
-The one softmax over both parts, as a plain function; which network calls it, and what
-is cached, is the transformer's business. Kernels of accelerators for whole sequences
-are in attention_kernels.py.
+This module is the plain form: one softmax over both parts. The transformer decides what
+is cached. Kernels of accelerators for whole sequences are in attention_kernels.py.
 """
 
 import dataclasses
@@ -17,8 +16,8 @@ from jaxtyping import Array, Bool, Float, Int
 from passk_jax.models.chunks import map_chunks
 from passk_jax.sharding import local_size
 
-# Logits of one layer that exist on a device at one time: 1 GiB of float32. The
-# backward pass holds about three arrays of their size.
+# Logits of a layer that a device holds at one time: 1 GiB of float32. The backward pass
+# holds about three arrays of this size.
 MAX_LOGITS = 1 << 28
 
 
@@ -41,49 +40,58 @@ def attend(
     own: KeyValues,
     last: Int[Array, 'T'],
     prefix: KeyValues | None,
-    prefix_mask: Bool[Array, 'P S'] | None,
-    first: Int[Array, 'P N T'] | None = None,
+    prefix_lengths: Int[Array, 'P'] | None,
+    starts: Int[Array, 'P N T'] | None = None,
     *,
+    window: int = 0,
     max_logits: int = MAX_LOGITS,
 ) -> Float[Array, 'P N T J H']:
     """Attention of N sequences a problem to a shared prefix and to themselves.
 
     One softmax over both parts: each gives unnormalised sums under the common
-    maximum, so that the prefix is multiplied once as a matrix for all N sequences
-    and never repeated.
+    maximum, so the prefix is multiplied once as a matrix for all N sequences and
+    never repeated.
 
-    Where all queries have more logits than ``max_logits`` they go in chunks that have
-    not, each recomputed in the backward pass. The result is the same.
+    If the queries have more than ``max_logits`` logits, they go in chunks, each
+    recomputed in the backward pass. The result is the same.
 
     Args:
         query: rotated queries, scaled by ``H ** -0.5``.
         own: keys ``[P, C, N, H, R]`` and values ``[P, C, N, R, H]``.
-        last: the last own slot each query sees; it sees those before it too.
+        last: the slot of each query's own token, the last one it sees.
         prefix: the problem's prompt, or ``None``.
-        prefix_mask: which prefix slots are real.
-        first: the first own slot each query sees, where a sequence holds several
-            responses one behind the other; ``None``: slot 0.
-        max_logits: on a device at one time; but never less than one query's.
+        prefix_lengths: how many slots of the prefix are real.
+        starts: the slot where each query's response starts, if a sequence holds
+            several responses one after another; ``None``: 0.
+        window: tokens that a query sees, itself included; 0: all before it.
+        max_logits: on a device at one time, but at least those of one query.
 
     Returns:
-        The mixed values, in the queries' dtype.
+        The mixed values, in the dtype of the queries.
     """
     P, N, T, J, _ = query.shape
-    num_slots = own.values.shape[3]
-    if prefix is not None:
-        num_slots += prefix.values.shape[2]
+    own_slots = jnp.arange(own.values.shape[3])
+    prefix_slots = jnp.arange(0 if prefix is None else prefix.values.shape[2])
     rows = local_size('batch', P) * local_size('rollouts', N) * local_size('heads', J)
-    width = max(1, max_logits // (rows * num_slots))
+    width = max(1, max_logits // (rows * (own_slots.size + prefix_slots.size)))
 
     def part(args: tuple[jax.Array, ...]) -> jax.Array:
-        query, last, *first = args
-        slots = jnp.arange(own.values.shape[3])
-        seen = slots <= last[..., None]
-        if first:
-            seen &= slots >= first[0][..., None]
-        return attend_masked(query, own, seen, prefix, prefix_mask)
+        query, last, *starts = (args[0], *(x[..., None] for x in args[1:]))
+        seen, seen_prefix = own_slots <= last, None
+        if starts:
+            seen &= own_slots >= starts[0]
+        if window:
+            seen &= own_slots > last - window
+        if prefix is not None:
+            seen_prefix = (prefix_slots < prefix_lengths[:, None])[:, None, None]
+            if window:
+                # The position of each query, if the prefix begins at 0.
+                position = last - starts[0] if starts else last
+                position += prefix_lengths[:, None, None, None]
+                seen_prefix &= prefix_slots > position - window
+        return attend_masked(query, own, seen, prefix, seen_prefix)
 
-    arrays = (query, last[None, None], *(() if first is None else (first,)))
+    arrays = (query, last[None, None], *(() if starts is None else (starts,)))
     if width >= T:
         return part(arrays)
     return map_chunks(jax.checkpoint(part), arrays, max_width=width)
@@ -94,13 +102,14 @@ def attend_masked(
     own: KeyValues,
     seen: Bool[Array, '#P #N T R'],
     prefix: KeyValues | None,
-    prefix_mask: Bool[Array, 'P S'] | None,
+    seen_prefix: Bool[Array, 'P #N #T S'] | None,
 ) -> Float[Array, 'P N T J H']:
-    """:func:`attend` to any own slots, with all logits at one time.
+    """:func:`attend` under any masks, with all logits at one time.
 
     Args:
-        query, own, prefix, prefix_mask: as there.
+        query, own, prefix: as there.
         seen: which own slots each query sees; at least one.
+        seen_prefix: which slots of the prefix each query sees; maybe none.
     """
     P, N, T, J, H = query.shape
     C = own.keys.shape[1]
@@ -119,7 +128,7 @@ def attend_masked(
     if prefix is not None:
         before = product(query.reshape(P, C, N * G * T, H), prefix.keys)
         before = before.reshape(P, C, N, G, T, -1)
-        before = jnp.where(prefix_mask[:, None, None, None, None], before, lowest)
+        before = jnp.where(seen_prefix[:, None, :, None], before, lowest)
         top = jnp.maximum(top, before.max(axis=-1, keepdims=True))
     top = jax.lax.stop_gradient(top)
     weights = jnp.exp(logits - top)

@@ -1,16 +1,18 @@
 """Attention of whole sequences: the plain form, or the platform's own kernel.
 
-Sequences are causal, and each may go on from a prefix that its problem's sequences
-share. Three implementations of the one function :func:`attend_whole`:
+Sequences are causal, and each may continue a prefix that all sequences of its problem
+share. :func:`attend_whole` has three implementations:
 
-* ``'plain'``: attention.py, on any platform, the oracle of the others;
+* ``'plain'``: attention.py, on any platform; the oracle of the others;
 * ``'splash'``: JAX's block-sparse Pallas kernel for TPUs;
 * ``'cudnn'``: ``jax.nn.dot_product_attention`` by cuDNN, for GPUs.
 
-The kernels see each sequence's keys after a copy of its prefix's: with few key/value
-heads that copy is a fraction of the activations, and the gradient of the one softmax is
-exact (two softmaxes merged by their log-sums are not differentiated by cuDNN's rule).
-Decoding, which has one query a sequence, never comes here.
+The kernels see the keys of each sequence after a copy of its prefix's. With few
+key/value heads that copy is small beside the activations, and the gradient of the one
+softmax is exact (cuDNN's rule does not differentiate two softmaxes merged by their
+log-sums). A kernel counts distances in slots, so under a window the prefix is shifted
+to end where the sequence begins. Decoding never calls this module: it has one query a
+sequence.
 """
 
 import functools
@@ -34,8 +36,8 @@ from passk_jax.sharding import shard
 
 IMPLEMENTATIONS = ('plain', 'splash', 'cudnn')
 PACKING = ('plain', 'cudnn')
-"""Those that attend to several responses a sequence (splash's segments have no prefix
-that all of them see)."""
+"""Those that can attend to several responses a sequence (splash's segments cannot share
+a prefix)."""
 SAVED = 'attention'
 """Name of the attention's output for remat policies."""
 
@@ -58,13 +60,13 @@ def choose_implementation(
 
     Args:
         name: one of :data:`IMPLEMENTATIONS`, or ``'auto'``: the platform's own kernel
-            where it can do what is asked, else the plain one.
+            if it supports the dtype and the head, else the plain one.
         platform: of the devices: ``'cpu'``, ``'gpu'``, ``'tpu'``.
         dtype: of the activations.
         head_dim: H.
 
     Raises:
-        ValueError: an unknown name, or a kernel that cannot do it.
+        InputError: an unknown name, or a kernel that cannot run there.
     """
     if name not in ('auto', *IMPLEMENTATIONS):
         raise InputError(f'attention {name!r} is none of {("auto", *IMPLEMENTATIONS)}')
@@ -89,6 +91,8 @@ def attend_whole(
     prefix: Pair | None,
     prefix_lengths: Int[Array, 'P'] | None,
     starts: Int[Array, 'P N T'] | None = None,
+    *,
+    window: int = 0,
 ) -> Float[Array, 'P N T J H']:
     """Causal attention of whole sequences, after a prefix they share or none.
 
@@ -97,33 +101,42 @@ def attend_whole(
         query: rotated queries, scaled by ``H ** -0.5``.
         own: the sequences' keys and values, ``[P, N, T, C, H]``.
         prefix: those of the prompts, ``[P, 1, S, C, H]``, right-padded.
-        prefix_lengths: how many of the S are seen.
-        starts: where in its sequence each query's response starts, if several lie in
-            one (each after the same prefix); ``None``: at 0.
+        prefix_lengths: how many of the S are real.
+        starts: the slot where each query's response starts, if a sequence holds several
+            (each continues the same prefix); ``None``: 0.
+        window: tokens that a query sees, itself included; 0: all before it.
 
     Returns:
-        The mixed values, in the queries' dtype.
+        The mixed values, in the dtype of the queries.
 
     Raises:
-        ValueError: several responses a sequence, and a kernel that cannot.
+        InputError: several responses a sequence, and a kernel that cannot read them.
     """
     if implementation == 'plain':
-        return _plain(query, own, prefix, prefix_lengths, starts)
+        return _plain(query, own, prefix, prefix_lengths, starts, window)
     if starts is not None and implementation not in PACKING:
         raise InputError(
             f'attention {implementation!r} cannot attend to several responses a '
             f'sequence; those that can are {PACKING}'
         )
     if prefix is not None:
-        own = after_prefix(own, prefix)
+        own = after_prefix(own, prefix, prefix_lengths if window else None)
     if implementation == 'splash':
-        return _splash(query, own, prefix_lengths)
-    return _dense(query, own, prefix_lengths, implementation, starts)
+        return _splash(query, own, prefix_lengths, window)
+    return _dense(query, own, prefix_lengths, implementation, starts, window)
 
 
-def after_prefix(own: Pair, prefix: Pair) -> Pair:
-    """Keys and values of each sequence behind a copy of its prefix's."""
+def after_prefix(own: Pair, prefix: Pair, lengths: jax.Array | None = None) -> Pair:
+    """Keys and values of each sequence after a copy of its prefix's.
+
+    With ``lengths`` the pads of the prefix come first, and its last token is next to
+    the sequence.
+    """
     N = own[0].shape[1]
+    if lengths is not None:
+        shifts = prefix[0].shape[2] - lengths
+        shift = jax.vmap(functools.partial(jnp.roll, axis=1))
+        prefix = tuple(shift(x, shifts) for x in prefix)
     return tuple(
         jnp.concatenate([jnp.repeat(before, N, axis=1), x], axis=2)
         for before, x in zip(prefix, own, strict=True)
@@ -131,7 +144,7 @@ def after_prefix(own: Pair, prefix: Pair) -> Pair:
 
 
 def key_values(pair: Pair) -> KeyValues:
-    """Keys and values of sequences as the plain form and the decode cache have them."""
+    """Keys and values in the layout of the plain form and of the decode cache."""
     key, value = pair
     return KeyValues(
         keys=key.transpose(0, 3, 1, 4, 2), values=value.transpose(0, 3, 1, 2, 4)
@@ -143,82 +156,85 @@ def first_of_each(kept: KeyValues) -> KeyValues:
     return KeyValues(keys=kept.keys[:, :, 0], values=kept.values[:, :, 0])
 
 
-def _plain(query, own, prefix, prefix_lengths, starts):
-    shared = mask = None
-    if prefix is not None:
-        shared = first_of_each(key_values(prefix))
-        mask = jnp.arange(prefix[0].shape[2]) < prefix_lengths[:, None]
+def _plain(query, own, prefix, prefix_lengths, starts, window):
+    shared = None if prefix is None else first_of_each(key_values(prefix))
     last = jnp.arange(query.shape[2])
-    mixed = attend(query, key_values(own), last, shared, mask, starts)
+    mixed = attend(
+        query, key_values(own), last, shared, prefix_lengths, starts, window=window
+    )
     return checkpoint_name(mixed, SAVED)
 
 
-def _seen(num_slots: int, T: int, lengths: jax.Array) -> jax.Array:
-    """``[P, num_slots]``: slots that are no pad of the prefix."""
-    slots = jnp.arange(num_slots)
-    return (slots < lengths[:, None]) | (slots >= num_slots - T)
+def _real(num_slots: int, T: int, lengths: jax.Array, window: int) -> jax.Array:
+    """``[P, num_slots]``: slots that are not pads of the prefix."""
+    slots, S, lengths = jnp.arange(num_slots), num_slots - T, lengths[:, None]
+    return slots >= S - lengths if window else (slots < lengths) | (slots >= S)
 
 
-def _dense(query, pair, prefix_lengths, implementation, starts=None):
+def _dense(query, pair, prefix_lengths, implementation, starts=None, window=0):
     T = query.shape[2]
     S = pair[0].shape[2]
     attend_to = functools.partial(
         jax.nn.dot_product_attention, scale=1.0, implementation=implementation
     )
+    local = {'local_window_size': (window - 1, 0)} if window else {}
 
     def prompts(*arrays):
         rows = (x.reshape(-1, *x.shape[2:]) for x in arrays)
-        return attend_to(*rows, is_causal=True).reshape(arrays[0].shape)
+        return attend_to(*rows, is_causal=True, **local).reshape(arrays[0].shape)
 
     def responses(query, key, value, seen, *starts):
-        # Aligned at the bottom right, where is_causal would mean the top left.
-        slots = jnp.arange(S) - (S - T)
-        causal = slots <= jnp.arange(T)[:, None]
-        # cuDNN makes a bias of a mask, and differentiates none of odd sizes.
+        # Aligned at the bottom right; is_causal would mean the top left.
+        slots, last = jnp.arange(S) - (S - T), jnp.arange(T)[:, None]
+        causal = slots <= last
+        # cuDNN turns a mask into a bias, and cannot differentiate one of odd sizes.
         query, key, value = (_pad(x, 2, multiple=2) for x in (query, key, value))
 
         def of_problem(args):
             query, key, value, seen, *starts = args
-            # One for all rollouts; and a problem at a time, so one at a time.
-            mask = (causal & seen)[None]
-            for first in starts:
-                mask &= (slots < 0) | (slots >= first[..., None])
+            # All rollouts share a mask, and one problem's mask exists at a time.
+            mask, first = (causal & seen)[None], 0
+            if starts:
+                first = starts[0][..., None]
+                mask &= (slots < 0) | (slots >= first)
+            if window:
+                mask &= last - jnp.where(slots < 0, first, 0) - slots < window
             mask = _pad(_pad(mask, 1, multiple=2), 2, multiple=2)
             return attend_to(query, key, value, mask=mask[:, None])
 
         return jax.lax.map(of_problem, (query, key, value, seen, *starts))[:, :, :T]
 
-    arrays, axes, local = (query, *_keys_of_heads(query, pair)), _TOKEN_MAJOR, prompts
+    arrays, axes, fn = (query, *_keys_of_heads(query, pair)), _TOKEN_MAJOR, prompts
     if prefix_lengths is not None:
-        arrays = (*arrays, _seen(S, T, prefix_lengths))
-        axes, local = (*axes, ('batch', None)), responses
+        arrays = (*arrays, _real(S, T, prefix_lengths, window))
+        axes, fn = (*axes, ('batch', None)), responses
     if starts is not None:
         arrays, axes = (*arrays, starts), (*axes, ('batch', 'rollouts', None))
-    mixed = sharding.on_each_device(local, arrays, axes, axes[0])
+    mixed = sharding.on_each_device(fn, arrays, axes, axes[0])
     return checkpoint_name(mixed, SAVED)
 
 
 def _keys_of_heads(query, pair):
-    """Keys and values that split as the queries do, head for head."""
+    """Keys and values that are split over devices as the queries are, head by head."""
     J, C = query.shape[3], pair[0].shape[3]
     if sharding.local_size('heads', J) * C == sharding.local_size('kv_heads', C) * J:
         return pair
-    # The queries' heads are split and the keys' are not: each gets its own.
+    # The heads of the queries are split, those of the keys are not: repeat the keys.
     return tuple(jnp.repeat(x, J // C, axis=3) for x in pair)
 
 
-def _splash(query, pair, prefix_lengths, *, interpret: bool = False):
+def _splash(query, pair, prefix_lengths, window=0, *, interpret: bool = False):
     T = query.shape[2]
     P, _, S = pair[0].shape[:3]
     pair = _keys_of_heads(query, pair)
     if prefix_lengths is None:
         seen = jnp.ones((P, S), jnp.int32)
     else:
-        seen = _seen(S, T, prefix_lengths).astype(jnp.int32)
+        seen = _real(S, T, prefix_lengths, window).astype(jnp.int32)
     head_major = tuple(x.transpose(0, 1, 3, 2, 4) for x in (query, *pair))
 
     def local(query, key, value, seen):
-        kernel = _splash_kernel(query.shape[2], T, S, interpret)
+        kernel = _splash_kernel(query.shape[2], T, S, window, interpret)
         ids = splash_kernel.SegmentIds(
             q=jnp.ones(query.shape[3], jnp.int32), kv=jnp.zeros(0)
         )
@@ -229,26 +245,21 @@ def _splash(query, pair, prefix_lengths, *, interpret: bool = False):
         return jax.vmap(of_rollout)(query, key, value, seen)
 
     head_major = [_pad(x, 3) for x in head_major]
+    axes = tuple((*a[:2], a[3], None, None) for a in _TOKEN_MAJOR)
     mixed = sharding.on_each_device(
-        local,
-        (*head_major, _pad(seen, 1)),
-        (
-            ('batch', 'rollouts', 'heads', None, None),
-            ('batch', 'rollouts', 'kv_heads', None, None),
-            ('batch', 'rollouts', 'kv_heads', None, None),
-            ('batch', None),
-        ),
-        ('batch', 'rollouts', 'heads', None, None),
+        local, (*head_major, _pad(seen, 1)), (*axes, ('batch', None)), axes[0]
     )
     mixed = mixed[:, :, :, :T].transpose(0, 1, 3, 2, 4)
     return shard(mixed, 'batch', 'rollouts', None, 'heads', None)
 
 
 @functools.lru_cache
-def _splash_kernel(num_heads: int, T: int, S: int, interpret: bool):
+def _splash_kernel(num_heads: int, T: int, S: int, window: int, interpret: bool):
     """The kernel for one sequence of T queries at the end of S keys."""
     queries, keys = (-(-size // _LANES) * _LANES for size in (T, S))
     mask = splash_mask.CausalMask((queries, keys), offset=S - T)
+    if window:
+        mask = splash_mask.LocalMask((queries, keys), (window - 1, 0), offset=S - T)
     q, kv = (next(b for b in _BLOCKS if n % b == 0) for n in (queries, keys))
     blocks = splash_kernel.BlockSizes(
         block_q=q,
@@ -259,7 +270,7 @@ def _splash_kernel(num_heads: int, T: int, S: int, interpret: bool):
         block_kv_dkv_compute=min(kv, 512),
         use_fused_bwd_kernel=True,
     )
-    # Its block tables are numpy, whatever is being traced around this call.
+    # Its block tables are numpy arrays, even while JAX traces this call.
     with jax.ensure_compile_time_eval():
         return splash_kernel.make_splash_mha(
             mask=splash_mask.MultiHeadMask([mask] * num_heads),

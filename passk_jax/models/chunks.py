@@ -1,4 +1,4 @@
-"""A function of positions on a few of them at a time."""
+"""Runs a function of positions on a few of them at a time."""
 
 import math
 from collections.abc import Callable
@@ -15,14 +15,14 @@ def map_chunks(
     max_width: int,
     axis: int = 2,
 ) -> Any:
-    """``fn`` on chunks of one axis, so that the sharded batch axes stay whole.
+    """``fn`` on chunks of one axis; the sharded batch axes stay whole.
 
     Args:
-        fn: of a chunk of each array; what it returns has the chunk as this axis too.
-            The last chunk may end in zeros, whose results are dropped. Wrap it in
-            ``jax.checkpoint`` if the backward pass is to hold one chunk at a time.
+        fn: a function of a chunk of each array that keeps this axis. The last chunk may
+            end in zeros, whose results are dropped. Wrap it in ``jax.checkpoint`` so
+            that the backward pass holds one chunk at a time.
         arrays: equally long in the axis.
-        max_width: positions a chunk; all in one: ``fn(arrays)`` and nothing else.
+        max_width: positions a chunk; if one chunk has room for all, ``fn(arrays)``.
         axis: of the positions.
     """
     T = arrays[0].shape[axis]

@@ -1,16 +1,20 @@
 """The layers of the transformer, on streams.
 
-A *stream* is an array ``[P, N, T, ...]`` of activations. Layers take one (the prompts,
-or the next token of every rollout) or two, the prompts ``[P, 1, S]`` and the responses
-``[P, N, T]`` that go on from them: a weight is then fetched once for both.
+A *stream* is an array ``[P, N, T, ...]`` of activations. A layer takes one (the
+prompts, or the next token of every rollout) or two: the prompts ``[P, 1, S]`` and the
+responses ``[P, N, T]`` that continue them. Two streams share one read of each weight.
 
-With a ``stack`` the parameters have leading axes, for a scan to take apart: a layer is
-only called when it has none. Masters are kept in ``param_dtype`` and cast to ``dtype``
-at use (see master_weights.py for their gradients); norms and softmax are float32.
+A class declares its ``PARAMETERS``: their logical axes and where a checkpoint has them.
+A ``stack`` gives the parameters leading axes, which a scan takes apart before it calls
+the layer. Master weights are kept in ``param_dtype`` and cast to ``dtype`` at use
+(master_weights.py has their gradients); norms and softmax are float32.
 """
 
+import dataclasses
 import functools
-from typing import Any
+import math
+from collections.abc import Mapping
+from typing import ClassVar
 
 import jax
 from flax import nnx
@@ -20,59 +24,65 @@ from jaxtyping import Array, Bool, Float, Int
 from passk_jax.models import attention_kernels
 from passk_jax.models.arch import Arch
 from passk_jax.models.attention import KeyValues, attend_masked
-from passk_jax.models.master_weights import project, spread
+from passk_jax.models.master_weights import Axes, Streams, project, spread
 from passk_jax.models.rope import Turn, rotate
 from passk_jax.sharding import shard
 
-# Last two parts of a parameter's path -> logical axis of each dimension, less the
-# leading one of stacked layers.
-AXES = {
-    'embed.embedding': ('vocab', 'embed'),
-    'query.kernel': ('embed', 'heads', None),
-    'key.kernel': ('embed', 'kv_heads', None),
-    'value.kernel': ('embed', 'kv_heads', None),
-    'query.bias': ('heads', None),
-    'key.bias': ('kv_heads', None),
-    'value.bias': ('kv_heads', None),
-    'query_norm.scale': (None,),
-    'key_norm.scale': (None,),
-    'out.kernel': ('heads', None, 'embed'),
-    'gate.kernel': ('embed', 'mlp'),
-    'up.kernel': ('embed', 'mlp'),
-    'down.kernel': ('mlp', 'embed'),
-    'attention_norm.scale': (None,),
-    'mlp_norm.scale': (None,),
-    'final_norm.scale': (None,),
-    'head.kernel': ('embed', 'vocab'),
-}
 
-# Axes of the streams [P, N, T, ...], of prompts and of responses: inside a layer, where
-# heads and MLP are split over 'tensor', and between layers, where the tokens are.
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """What is declared of a parameter, once; stacked layers are not counted.
+
+    Attributes:
+        tensor: its name in a checkpoint; in a layer, what follows the layer's number.
+        axes: logical axis of each dimension.
+        dims: for each dimension of the tensor, the parameter's dimensions that it
+            flattens, slowest first. ``((1, 2), (0,))``: ``[D, J, H]`` is stored as
+            ``[J * H, D]``.
+    """
+
+    tensor: str
+    axes: Axes
+    dims: tuple[tuple[int, ...], ...]
+
+    def stored_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Shape of the tensor if the parameter, or a layer of it, has ``shape``."""
+        return tuple(math.prod(shape[d] for d in group) for group in self.dims)
+
+
+def kernel(tensor: str, *axes: str | None, inputs: int = 1) -> Parameter:
+    """A linear map whose first ``inputs`` axes go in; torch stores ``[out, in]``."""
+    dims = tuple(range(len(axes)))
+    return Parameter(tensor, axes, (dims[inputs:], dims[:inputs]))
+
+
+def vector(tensor: str, *axes: str | None) -> Parameter:
+    """A bias or a scale, which torch stores flat."""
+    return Parameter(tensor, axes, (tuple(range(len(axes))),))
+
+
+# Axes of the streams [P, N, T, ...], of prompts and of responses. 'tensor' splits heads
+# and MLP inside a layer, and the tokens between layers.
 INSIDE_LAYERS = (('batch', None, 'prompt_tokens'), ('batch', 'rollouts', None))
 BETWEEN_LAYERS = (
     ('batch', None, 'prompt_residual'),
     ('batch', 'rollouts', 'response_residual'),
 )
 
-Streams = tuple[jax.Array, ...]
-"""Activations of the prompts, or of prompts and responses, or of one next token."""
 
-
-def shard_streams(
-    xs: Streams, axes: tuple[tuple[str | None, ...], ...], *rest: str | None
-) -> Streams:
-    """Constrains streams; a single one that has rollouts is one of responses."""
+def shard_streams(xs: Streams, axes: tuple[Axes, ...], *rest: str | None) -> Streams:
+    """Constrains the sharding; a single stream that has rollouts is the responses."""
     if len(xs) == 1 and xs[0].shape[1] > 1:
         axes = axes[1:]
     return tuple(shard(x, *a, *rest) for x, a in zip(xs, axes, strict=False))
 
 
 class Linear(nnx.Module):
-    """``x @ kernel + bias`` with the kernel's output dimensions left apart."""
+    """``x @ kernel + bias``; the kernel may have several output dimensions."""
 
     def __init__(
         self,
-        name: str,
+        declared: Parameter,
         features_in: tuple[int, ...],
         features_out: tuple[int, ...],
         arch: Arch,
@@ -93,7 +103,7 @@ class Linear(nnx.Module):
         zeros = jnp.zeros((*stack, *features_out), dtype)
         self.bias = nnx.Param(zeros) if bias else None
         self.rank_in = len(features_in)
-        self.axes = AXES[f'{name}.kernel']
+        self.axes = declared.axes
         self.dtype = jnp.dtype(arch.dtype)
 
     def __call__(self, *xs: jax.Array) -> Streams:
@@ -117,26 +127,45 @@ class RMSNorm(nnx.Module):
     def _norm(self, x: jax.Array) -> jax.Array:
         wide = x.astype(jnp.float32)
         wide = wide * jax.lax.rsqrt(jnp.square(wide).mean(-1, keepdims=True) + self.eps)
-        # As the reference does: back to the working dtype, then the scale.
+        # The order of transformers: back to the working dtype, then the scale.
         return spread(self.scale[...], x.shape, x.dtype) * wide.astype(x.dtype)
 
 
 class Attention(nnx.Module):
-    """Grouped-query attention over a shared prefix and the own sequence."""
+    """Grouped-query attention to a shared prefix and to the own sequence."""
+
+    PARAMETERS: ClassVar[Mapping[str, Parameter]] = {
+        'query.kernel': kernel('self_attn.q_proj.weight', 'embed', 'heads', None),
+        'query.bias': vector('self_attn.q_proj.bias', 'heads', None),
+        'key.kernel': kernel('self_attn.k_proj.weight', 'embed', 'kv_heads', None),
+        'key.bias': vector('self_attn.k_proj.bias', 'kv_heads', None),
+        'value.kernel': kernel('self_attn.v_proj.weight', 'embed', 'kv_heads', None),
+        'value.bias': vector('self_attn.v_proj.bias', 'kv_heads', None),
+        'query_norm.scale': vector('self_attn.q_norm.weight', None),
+        'key_norm.scale': vector('self_attn.k_norm.weight', None),
+        'out.kernel': kernel(
+            'self_attn.o_proj.weight', 'heads', None, 'embed', inputs=2
+        ),
+    }
 
     def __init__(self, arch: Arch, *, stack: tuple[int, ...] = (), rngs: nnx.Rngs):
         embed = (arch.embed_dim,)
         queries = (arch.num_heads, arch.head_dim)
         keys = (arch.num_kv_heads, arch.head_dim)
-        options = {'stack': stack, 'rngs': rngs}
-        bias = arch.qkv_bias
-        self.query = Linear('query', embed, queries, arch, bias=bias, **options)
-        self.key = Linear('key', embed, keys, arch, bias=bias, **options)
-        self.value = Linear('value', embed, keys, arch, bias=bias, **options)
+
+        def linear(name: str, before: tuple, after: tuple, *, bias: bool) -> Linear:
+            declared = self.PARAMETERS[f'{name}.kernel']
+            return Linear(
+                declared, before, after, arch, stack=stack, bias=bias, rngs=rngs
+            )
+
+        self.query = linear('query', embed, queries, bias=arch.qkv_bias)
+        self.key = linear('key', embed, keys, bias=arch.qkv_bias)
+        self.value = linear('value', embed, keys, bias=arch.qkv_bias)
         norm = functools.partial(RMSNorm, arch.head_dim, arch, stack=stack)
         self.query_norm = norm() if arch.qk_norm else None
         self.key_norm = norm() if arch.qk_norm else None
-        self.out = Linear('out', queries, embed, arch, **options)
+        self.out = linear('out', queries, embed, bias=False)
         self.scale = arch.head_dim**-0.5
         self.implementation = arch.attention
 
@@ -146,17 +175,19 @@ class Attention(nnx.Module):
         turns: tuple[Turn, ...],
         lengths: Int[Array, 'P'] | None,
         starts: Int[Array, 'P N T'] | None = None,
+        *,
+        window: int = 0,
     ) -> tuple[Streams, KeyValues]:
-        """Mixes whole streams; the first one's keys and values beside them."""
+        """Mixes whole streams; also returns keys and values of the first one."""
         queries, keys, values = self._project(xs, turns)
         prompt = (keys[0], values[0])
-        attend_to = attention_kernels.attend_whole
-        mixed = [attend_to(self.implementation, queries[0], prompt, None, None)]
+        attend_to = functools.partial(
+            attention_kernels.attend_whole, self.implementation, window=window
+        )
+        mixed = [attend_to(queries[0], prompt, None, None)]
         if len(xs) == 2:
             own = (keys[1], values[1])
-            mixed.append(
-                attend_to(self.implementation, queries[1], own, prompt, lengths, starts)
-            )
+            mixed.append(attend_to(queries[1], own, prompt, lengths, starts))
         return self.out(*mixed), attention_kernels.key_values(prompt)
 
     def step(
@@ -164,84 +195,35 @@ class Attention(nnx.Module):
         x: Float[Array, 'P N 1 D'],
         turn: Turn,
         prefix: KeyValues,
-        prefix_mask: Bool[Array, 'P S'],
+        seen_prefix: Bool[Array, 'P #N 1 S'],
         cache: KeyValues,
         seen: Bool[Array, 'P N 1 T'],
         slot: Int[Array, ''],
     ) -> tuple[Float[Array, 'P N 1 D'], KeyValues]:
-        """Mixes the next token of every rollout; the cache with its own added."""
+        """Mixes the next token of every rollout; also returns the cache with it."""
         (query,), keys, values = self._project((x,), (turn,))
         new = attention_kernels.key_values((keys[0], values[0]))
-        # One scalar slot for all sequences: a slice write, never a scatter.
+        # All sequences write one slot: a slice, never a scatter.
         write = jax.lax.dynamic_update_slice_in_dim
         own = KeyValues(
             keys=write(cache.keys, new.keys, slot, 4),
             values=write(cache.values, new.values, slot, 3),
         )
-        mixed = attend_masked(query, own, seen, prefix, prefix_mask)
+        mixed = attend_masked(query, own, seen, prefix, seen_prefix)
         return self.out(mixed)[0], own
 
     def _project(self, xs: Streams, turns: tuple[Turn, ...]) -> tuple[Streams, ...]:
-        """Queries, scaled, and keys, both turned, and values, of every stream."""
+        """Scaled and rotated queries, rotated keys, and values of every stream."""
         queries, keys, values = self.query(*xs), self.key(*xs), self.value(*xs)
         if self.query_norm is not None:
             queries, keys = self.query_norm(*queries), self.key_norm(*keys)
         pairs = zip(queries, turns, strict=True)
         queries = tuple(rotate(x, turn, scale=self.scale) for x, turn in pairs)
         keys = tuple(rotate(x, turn) for x, turn in zip(keys, turns, strict=True))
-        # Attention looks along all of a sequence.
+        # Attention looks along the whole sequence, so its tokens are not split.
         whole = tuple((batch, rollouts, None) for batch, rollouts, _ in INSIDE_LAYERS)
         return (
             shard_streams(queries, whole, 'heads', None),
             shard_streams(keys, whole, 'kv_heads', None),
             shard_streams(values, whole, 'kv_heads', None),
         )
-
-
-class MLP(nnx.Module):
-    """SwiGLU; its backward pass multiplies the gates again, and keeps no product."""
-
-    def __init__(self, arch: Arch, *, stack: tuple[int, ...] = (), rngs: nnx.Rngs):
-        embed, mlp = (arch.embed_dim,), (arch.mlp_dim,)
-        options = {'stack': stack, 'rngs': rngs}
-        self.gate = Linear('gate', embed, mlp, arch, **options)
-        self.up = Linear('up', embed, mlp, arch, **options)
-        self.down = Linear('down', mlp, embed, arch, **options)
-
-    def __call__(self, *xs: jax.Array) -> Streams:
-        # Of six arrays as wide as this, two are kept. Layers that train are scanned,
-        # which keeps what is computed again apart from what was.
-        finish = jax.checkpoint(self._finish, prevent_cse=False)
-        return finish(self.gate(*xs), self.up(*xs))
-
-    def _finish(self, gates: Streams, ups: Streams) -> Streams:
-        both = zip(gates, ups, strict=True)
-        hidden = tuple(jax.nn.silu(gate) * up for gate, up in both)
-        return self.down(*shard_streams(hidden, INSIDE_LAYERS, 'mlp'))
-
-
-class Block(nnx.Module):
-    """Pre-norm attention and MLP."""
-
-    def __init__(self, arch: Arch, *, stack: tuple[int, ...] = (), rngs: nnx.Rngs):
-        self.attention_norm = RMSNorm(arch.embed_dim, arch, stack=stack)
-        self.attention = Attention(arch, stack=stack, rngs=rngs)
-        self.mlp_norm = RMSNorm(arch.embed_dim, arch, stack=stack)
-        self.mlp = MLP(arch, stack=stack, rngs=rngs)
-
-    def whole(self, xs: Streams, *args: Any) -> tuple[Streams, KeyValues]:
-        mixed, kept = self.attention.whole(self.attention_norm(*xs), *args)
-        return self._finish(xs, mixed), kept
-
-    def step(
-        self, x: Float[Array, 'P N 1 D'], *args: Any
-    ) -> tuple[Float[Array, 'P N 1 D'], KeyValues]:
-        mixed, own = self.attention.step(*self.attention_norm(x), *args)
-        return self._finish((x,), (mixed,))[0], own
-
-    def _finish(self, xs: Streams, mixed: Streams) -> Streams:
-        xs = tuple(x + y for x, y in zip(xs, mixed, strict=True))
-        xs = shard_streams(xs, BETWEEN_LAYERS, None)
-        ys = self.mlp(*self.mlp_norm(*xs))
-        xs = tuple(x + y for x, y in zip(xs, ys, strict=True))
-        return shard_streams(xs, BETWEEN_LAYERS, None)

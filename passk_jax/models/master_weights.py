@@ -1,15 +1,13 @@
-"""What a network does with master weights, each with the gradient written out.
+"""What a network does with master weights, each with its gradient written out.
 
-Values are computed in the working dtype, as the reference computes them. A gradient
-that autodiff would sum in that dtype too is summed in float32 here and returned in the
-dtype of the weight: bfloat16 has 8 bits, so a sum of it stands still once it is a few
-hundred times as large as what is added. A tensor product sums in float32 anyway; what
-it must not do is round the result.
+Values are computed in the working dtype, as transformers computes them. Where autodiff
+would sum a gradient in that dtype too, the sum here is float32 and has the dtype of the
+weight: bfloat16 has 8 bits, so a sum stops growing once it is a few hundred times its
+terms. A matrix product sums in float32 anyway; it only must not round the result.
 
-A product reads a *working copy* of a master: cast first, then gathered (half the
-bytes), once for all the streams it is applied to. Each shard of the batch sums its
-gradients of all streams, and what crosses the network is one sum, split up as the
-master is.
+A product reads a *working copy* of a master weight: cast first and then gathered (half
+the bytes), once for all its streams. Each shard of the batch sums its gradients of all
+streams. One sum then crosses the network, and is split as the master weight is.
 """
 
 import functools
@@ -24,6 +22,7 @@ from passk_jax.sharding import gathered, num_shards, shard, sum_over_shards
 
 Axes = tuple[str | None, ...]
 Streams = tuple[jax.Array, ...]
+"""Activations of the prompts, or of prompts and responses, or of one next token."""
 
 
 def working_copy(weight: jax.Array, axes: Axes, dtype: Any) -> jax.Array:
@@ -35,16 +34,16 @@ def working_copy(weight: jax.Array, axes: Axes, dtype: Any) -> jax.Array:
 def project(xs: Streams, kernel: jax.Array, rank_in: int, axes: Axes) -> Streams:
     """Contracts the last ``rank_in`` axes of every stream with the first of ``kernel``.
 
-    The products are in the dtype of the streams, the kernel's gradient in the dtype of
-    the kernel: a float32 master gets a gradient that was never rounded to bfloat16.
+    The products have the dtype of the streams, the kernel's gradient that of the
+    kernel: the gradient of a float32 master weight is never rounded to bfloat16.
 
-    The gradient is written out for speed too. JAX's own multiplies the kernel's
-    cotangent as ``(g.T @ x).T``, and XLA:CPU then repeats the elementwise work
-    behind ``g`` in transposed order: a third of a small policy's update.
+    It is written out for speed too. JAX computes the kernel's cotangent as
+    ``(g.T @ x).T``, and XLA:CPU then repeats the elementwise work behind ``g`` in
+    transposed order: a third of a small policy's update.
 
     Args:
         xs: streams ``[P, N, T, ...]`` of one dtype.
-        kernel: the master.
+        kernel: the master weight.
         rank_in: axes that are contracted.
         axes: logical axes of the kernel.
     """
@@ -71,7 +70,7 @@ def _project_backward(
         (x, rows, shards), (g, _, _) = _by_shard(x), _by_shard(g)
         part = _outer(x, g, rows, shards, dtype=kernel.dtype)
         part = shard(part, 'batch', 'rollouts', *gathered(axes))
-        # Streams are added up before they cross the network.
+        # Add up the streams before they cross the network.
         sums[part.shape] = sums[part.shape] + part if part.shape in sums else part
     parts = [sum_over_shards(part, axes) for part in sums.values()]
     return tuple(grad_xs), functools.reduce(jnp.add, parts)
@@ -90,8 +89,8 @@ def _outer(
 ) -> jax.Array:
     """``x.T @ g`` over the rows, for each shard: ``[*shards, *x's rest, *g's rest]``.
 
-    XLA:CPU transposes the first factor, slowly, so that is the one with fewer features,
-    and the product is transposed where it comes out the other way round.
+    XLA:CPU transposes the first factor, slowly. So the one with fewer features is the
+    first, and the product is transposed back if that is ``g``.
     """
     apart = len(rows) + len(shards)
     inputs, outputs = x.shape[apart:], g.shape[apart:]
@@ -110,13 +109,13 @@ def _outer(
 
 
 def _by_shard(x: jax.Array) -> tuple[jax.Array, tuple[int, ...], tuple[int, int]]:
-    """A stream with the axes that devices share split in two: by shard, and within.
+    """Splits each axis that devices share in two: the shards, and what each holds.
 
-    A product of whole arrays leaves it to XLA how devices add up their shares, and it
-    may gather the activations instead.
+    Given whole arrays, XLA may gather the activations instead of adding up the products
+    of the shards.
 
     Returns:
-        The stream with five leading axes; which of them lie within a device, and which
+        The stream with five leading axes; which of them are within a device; and which
         are shards: of the batch, and of a problem's rollouts (or a prompt's tokens).
     """
     P, N, T, *rest = x.shape
@@ -132,8 +131,8 @@ def _by_shard(x: jax.Array) -> tuple[jax.Array, tuple[int, ...], tuple[int, int]
 def for_each_shard(weight: jax.Array, axes: Axes, shards: tuple[int, int]) -> jax.Array:
     """A weight repeated for each shard of the batch and of the rollouts.
 
-    No device holds more than one of them. It is for the gradient, which each shard then
-    sums up by itself over all chunks, and which crosses the network once.
+    No device holds more than one of the copies. Through them each shard sums its own
+    gradient over all chunks, and the gradient crosses the network once.
     """
     copies = jnp.broadcast_to(weight, (*shards, *weight.shape))
     return shard(copies, 'batch', 'rollouts', *gathered(axes))
@@ -160,13 +159,13 @@ def score_tokens(
 ) -> Float[Array, 'G K *B V']:
     """Logits, float32, of hidden states; the head may be the token table.
 
-    The head runs chunk by chunk, and is gathered once for all of them.
+    It runs chunk by chunk, with a head that was gathered once for all chunks.
 
     Args:
-        x: hidden states, by their shards: G of the batch, K of the rollouts.
-        weight: the master :func:`for_each_shard`, which gets the gradient.
-        copy: its :func:`working_copy`, for each shard too.
-        axes: logical axes of the master.
+        x: hidden states by shards: G of the batch, K of the rollouts.
+        weight: the master weight :func:`for_each_shard`, which gets the gradient.
+        copy: its :func:`working_copy`, also for each shard.
+        axes: logical axes of the master weight.
     """
     contracted = 2 + axes.index('embed')
     return jax.lax.dot_general(
@@ -187,7 +186,7 @@ def _score_backward(
     axes: Axes, kept: tuple[jax.Array, jax.Array, jax.Array], g: jax.Array
 ) -> tuple[jax.Array, jax.Array, None]:
     x, weight, copy = kept
-    # Both factors in the working dtype: a float32 one would make both products slow.
+    # Keep both factors in the working dtype: a float32 one slows both products.
     g = g.astype(x.dtype)
     last, rows, shards = (x.ndim - 1,), tuple(range(2, x.ndim - 1)), ((0, 1), (0, 1))
     over_vocab = ((last, (2 + axes.index('vocab'),)), shards)
@@ -231,8 +230,8 @@ def look_up(
 ) -> Streams:
     """The tokens' rows of the table, in ``dtype``, for every stream of tokens.
 
-    The table is gathered first: a row split over the devices that share the batch
-    would be replicated on its way from one split to the other.
+    The table is gathered first. Otherwise XLA would replicate the rows, which the
+    devices that share the batch split.
     """
     copy = working_copy(table, axes, dtype)
     return tuple(copy[x] for x in tokens)
@@ -252,12 +251,12 @@ def _look_up_backward(
 ) -> tuple[jax.Array, None]:
     table, tokens = kept
     zeros = jnp.zeros(table.shape, jnp.float32)
-    # Streams added at the end cross the network together.
+    # The streams are added up and cross the network together.
     grads = [
         zeros.at[x].add(g.astype(jnp.float32)) for x, g in zip(tokens, gs, strict=True)
     ]
     grad = functools.reduce(jnp.add, grads)
-    # Rows are summed whole, as they were read, and split up afterwards.
+    # Rows are summed whole, as they were read, and split afterwards.
     return shard(shard(grad, *gathered(axes)).astype(table.dtype), *axes), None
 
 

@@ -1,17 +1,17 @@
 """A policy: the transformer behind a few functions on pytrees.
 
-A :class:`Policy` says what the network is; its static graph is made once, and the
-parameters are a pytree that crosses ``jax.jit``. Then
+A :class:`Policy` describes the network. Its static graph is made once; its parameters
+are a pytree that crosses ``jax.jit``.
 
-1. :func:`for_decoding` makes of the masters the weights that sampling reads;
+1. :func:`for_decoding` turns the master weights into those that sampling reads;
 2. :func:`prefill` runs the prompts, once a problem, whatever N is;
-3. :func:`empty_cache` and :func:`decode` go on from there, a token a call;
-4. :func:`token_log_probs` gives log-probabilities and entropies of whole responses,
-   which is what the learner differentiates.
+3. :func:`empty_cache` and :func:`decode` continue from there, a token a call;
+4. :func:`token_log_probs` returns log-probabilities and entropies of whole responses,
+   which the learner differentiates.
 
-Nothing here holds logits of all tokens at one time: prefill looks at one position a
-prompt, decoding at one a rollout, and the learner at a chunk of positions. Nor does
-attention hold those of all pairs of tokens, once there are many (see attention.py).
+Logits of all tokens never exist at one time: prefill computes them at one position a
+prompt, decoding at one a rollout, and the learner at a chunk of positions. Attention
+does not hold those of all pairs of many tokens either (see attention.py).
 """
 
 import dataclasses
@@ -29,9 +29,9 @@ from passk_jax.errors import InputError
 from passk_jax.models.arch import Arch
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.attention_kernels import first_of_each
+from passk_jax.models.block import LAYERS, PARAMETERS
 from passk_jax.models.chunks import map_chunks
 from passk_jax.models.families.table import family_of
-from passk_jax.models.layers import AXES
 from passk_jax.models.rope import Rope
 from passk_jax.models.token_distribution import log_probs_and_entropies
 from passk_jax.models.transformer import Cache, Prefix, Transformer
@@ -39,20 +39,17 @@ from passk_jax.sharding import shard
 from passk_jax.types import Prompts
 
 Params = dict[str, jax.Array]
-"""Name -> array. The layers' are stacked (``'layers.attention.query.kernel'``) or,
-made for decoding, apart (``'layers.0.attention.query.kernel'``)."""
-
-LAYERS = 'layers.'
-"""How names of parameters begin that have the layers as their first dimension."""
+"""Name -> array. Layers are stacked (``'layers.attention.query.kernel'``) or, for
+decoding, apart (``'layers.0.attention.query.kernel'``)."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
-    """The static half of a policy; hashable, so a static argument of jit.
+    """The static half of a policy; hashable, so it can be a static argument of jit.
 
     Attributes:
         arch: the architecture.
-        head_chunk_tokens: positions whose logits exist on a device at one time in
+        head_chunk_tokens: positions whose logits a device holds at one time in
             :func:`token_log_probs`.
     """
 
@@ -69,7 +66,7 @@ class Policy:
 
 @functools.cache
 def _graphdef(arch: Arch, *, stacked: bool) -> nnx.GraphDef:
-    """NNX's static graph of the network; no parameter is made."""
+    """The static graph of the network, without making a parameter."""
 
     def network() -> Transformer:
         return Transformer(arch, stacked=stacked, rngs=nnx.Rngs(params=0))
@@ -78,22 +75,21 @@ def _graphdef(arch: Arch, *, stacked: bool) -> nnx.GraphDef:
 
 
 def arch_from_config(config: ModelConfig, *, vocab_size: int, attention: str) -> Arch:
-    """The architecture that ``config.arch`` spells out.
+    """The architecture of a policy from scratch: sizes and family from the config.
 
     Raises:
-        ValueError: an unknown family, or sizes that do not go together.
+        InputError: an unknown family, or sizes that do not fit together.
     """
     family = family_of(config.family)
     sizes = dataclasses.asdict(config.arch)
     return Arch(
         vocab_size=vocab_size,
         rope=Rope(kind='default', theta=sizes.pop('rope_theta')),
-        qkv_bias=family.qkv_bias,
-        qk_norm=family.qk_norm,
         param_dtype=config.param_dtype,
         dtype=config.compute_dtype,
         remat=config.remat,
         attention=attention,
+        **family.pieces,
         **sizes,
     )
 
@@ -102,41 +98,43 @@ def param_shapes(policy: Policy, mesh: Mesh) -> dict[str, jax.ShapeDtypeStruct]:
     """Name, shape, dtype and sharding of every parameter."""
     shapes = jax.eval_shape(lambda: _init(policy.arch, jax.random.key(0)))
     shardings = sharding.tree_sharding(mesh, shapes, param_axes)
-    return jax.tree.map(
-        lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s),
-        shapes,
-        shardings,
-    )
+    return {
+        name: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=shardings[name])
+        for name, x in shapes.items()
+    }
 
 
 def init_params(policy: Policy, key: jax.Array, mesh: Mesh) -> Params:
-    """Random parameters, made sharded: no device ever holds them all."""
+    """Random parameters, made sharded, so that no device ever holds them all."""
     shardings = {name: x.sharding for name, x in param_shapes(policy, mesh).items()}
     init = functools.partial(_init, policy.arch)
     return jax.jit(init, out_shardings=shardings)(key)
 
 
 def param_axes(name: str) -> tuple[str | None, ...]:
-    """Logical axes of a parameter, by its name.
+    """Logical axes of a parameter, by its name or by a path that ends in its name.
 
     Raises:
-        ValueError: the family's table does not know it.
+        InputError: no network has such a parameter.
     """
-    parts = name.split('.')
-    kind = '.'.join(parts[-2:])
-    if kind not in AXES:
-        raise InputError(f'no logical axes for {name=}; known are {list(AXES)}')
-    # A path of the optimizer's may have more in front.
-    stacked = 'layers' in parts and not parts[parts.index('layers') + 1].isdigit()
-    return (None, *AXES[kind]) if stacked else AXES[kind]
+    _, in_layers, rest = name.rpartition(LAYERS)
+    layer, _, of_layer = rest.partition('.')
+    apart = layer.isdigit()
+    known = LAYERS + (of_layer if apart else rest)
+    if not in_layers:
+        known = '.'.join(name.split('.')[-2:])
+    if known not in PARAMETERS:
+        raise InputError(f'no logical axes for {name=}; known are {list(PARAMETERS)}')
+    axes = PARAMETERS[known].axes
+    return (None, *axes) if in_layers and not apart else axes
 
 
 def for_decoding(policy: Policy, params: Params) -> Params:
-    """The weights as every decode step reads them: cast, gathered and apart.
+    """The weights that a decode step reads: cast, gathered, and apart by layer.
 
-    Sharded over 'fsdp' they would cross the network again for every token. So a device
-    holds the whole of them while sampling, but for the shards of 'tensor'; and a layer
-    is an array of its own, which a step reads where it lies.
+    Weights that are sharded over 'fsdp' would cross the network again for every token.
+    So while sampling only 'tensor' splits them. Each layer has its own arrays, which a
+    step reads in place.
     """
     dtype = jnp.dtype(policy.arch.dtype)
     weights = {}
@@ -158,7 +156,7 @@ def prefill(
     """Runs the prompts, each once.
 
     Returns:
-        The hidden state at each prompt's last token, which predicts the first
+        The hidden state at the last token of each prompt, which predicts the first
         response token, and the keys and values that responses attend to.
     """
     P, S = prompts.tokens.shape
@@ -171,9 +169,9 @@ def prefill(
 
 
 def cache_slots(num_tokens: int) -> int:
-    """Slots of a cache for so many tokens, at least 1: rows that are well aligned.
+    """Slots of a cache for so many tokens, at least 1: a multiple of 16.
 
-    An odd row costs a CPU 1.5 times the next multiple of 16, and an accelerator pads.
+    An odd row costs a CPU 1.5 times the next multiple, and an accelerator pads it.
     """
     return -(-max(num_tokens, 1) // 16) * 16
 
@@ -182,24 +180,15 @@ def empty_cache(
     policy: Policy, *, num_prompts: int, num_rollouts: int, num_tokens: int
 ) -> Cache:
     """A decode cache for the newest ``num_tokens`` tokens of each rollout, or more."""
-    num_tokens = cache_slots(num_tokens)
     arch = policy.arch
+    T, H = cache_slots(num_tokens), arch.head_dim
     lead = (num_prompts, arch.num_kv_heads, num_rollouts)
-    dtype = jnp.dtype(arch.dtype)
+    axes = ('batch', 'kv_heads', 'rollouts', None, None)
 
     def zeros(*shape: int) -> jax.Array:
-        return shard(
-            jnp.zeros((*lead, *shape), dtype),
-            *('batch', 'kv_heads', 'rollouts', None, None),
-        )
+        return shard(jnp.zeros((*lead, *shape), jnp.dtype(arch.dtype)), *axes)
 
-    layers = tuple(
-        KeyValues(
-            keys=zeros(arch.head_dim, num_tokens),
-            values=zeros(num_tokens, arch.head_dim),
-        )
-        for _ in range(arch.num_layers)
-    )
+    layers = tuple(KeyValues(zeros(H, T), zeros(T, H)) for _ in range(arch.num_layers))
     lengths = jnp.zeros((num_prompts, num_rollouts), jnp.int32)
     lengths = shard(lengths, 'batch', 'rollouts')
     return Cache(layers=layers, index=jnp.int32(0), lengths=lengths)
@@ -212,22 +201,20 @@ def decode(
     prefix: Prefix,
     cache: Cache,
 ) -> tuple[Float[Array, 'P N D'], Cache]:
-    """Runs the next token of every rollout; the prefix is read, never copied.
+    """Runs the next token of every rollout; reads the prefix without a copy.
 
     Args:
         policy: the policy.
         params: from :func:`for_decoding`.
-        tokens: the tokens.
+        tokens: the next token of every rollout.
         prefix: from :func:`prefill`.
-        cache: what came before.
+        cache: of the tokens before.
 
     Returns:
-        What :func:`logits` takes, and the cache with these tokens.
+        The hidden states, for :func:`logits`, and the cache with these tokens.
     """
     hidden, layers = policy.bind(params).step(tokens, prefix, cache)
-    return hidden, Cache(
-        layers=layers, index=cache.index + 1, lengths=cache.lengths + 1
-    )
+    return hidden, Cache(layers, cache.index + 1, cache.lengths + 1)
 
 
 def logits(
@@ -249,17 +236,17 @@ def token_log_probs(
 ) -> tuple[Float[Array, 'P N T'], Float[Array, 'P N T']]:
     """Log-probability of each response token and the entropy it was drawn under.
 
-    The prompt is run once for its N responses, forward and backward. The head runs
-    on chunks of positions under ``jax.checkpoint``: no array of ``P * N * T * V``
-    logits exists, not even in the backward pass.
+    A prompt runs once for its N responses, forward and backward. The head runs on
+    chunks of positions under ``jax.checkpoint``, so no array of ``P * N * T * V``
+    logits exists, even in the backward pass.
 
     Args:
         policy: the policy.
         params: its parameters.
         prompts: the prompts.
-        tokens: responses, right-padded; what stands at pads is finite and unused.
-        starts: where in its row each token's response starts, for rows that hold
-            several responses (see packing.py); ``None``: a response a row, from 0.
+        tokens: responses, right-padded; values at pads are finite and unused.
+        starts: the slot where each token's response starts, if a row holds several
+            (see packing.py); ``None``: one response a row, from slot 0.
         temperature: of the distribution, above 0.
 
     Returns:
@@ -269,10 +256,10 @@ def token_log_probs(
     P, N, _ = tokens.shape
     model = policy.bind(params)
     hidden = _responses(model, prompts, tokens, starts)
-    # The head is split over 'tensor' by vocabulary, so tokens are no longer.
+    # 'tensor' splits the head by vocabulary, so from here it cannot split tokens.
     hidden = shard(hidden, 'batch', 'rollouts', None, None)
-    shards = sharding.num_shards('batch', P), sharding.num_shards('rollouts', N)
-    weights = model.head_weights(shards)
+    G, K = sharding.num_shards('batch', P), sharding.num_shards('rollouts', N)
+    weights = model.head_weights((G, K))
 
     @jax.checkpoint
     def head(args: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -283,14 +270,10 @@ def token_log_probs(
 
     def apart(x: jax.Array) -> jax.Array:
         """``[P, N, T, ...] -> [G, K, P / G, N / K, T, ...]``."""
-        x = x.reshape(
-            shards[0], P // shards[0], shards[1], N // shards[1], *x.shape[2:]
-        )
-        x = x.swapaxes(1, 2)
+        x = x.reshape(G, P // G, K, N // K, *x.shape[2:]).swapaxes(1, 2)
         return shard(x, 'batch', 'rollouts', *(None,) * (x.ndim - 2))
 
-    rows = (P // shards[0]) * (N // shards[1])
-    width = max(1, policy.head_chunk_tokens // rows)
+    width = max(1, policy.head_chunk_tokens // ((P // G) * (N // K)))
     found = map_chunks(head, (apart(hidden), apart(tokens)), max_width=width, axis=4)
     return jax.tree.map(lambda x: x.swapaxes(1, 2).reshape(tokens.shape), found)
 
@@ -303,8 +286,8 @@ def _responses(
 ) -> Float[Array, 'P N T D']:
     """The hidden state that predicts each response token.
 
-    A response's first input is its prompt's last token, which the prompt's own stream
-    therefore does not show it: T tokens in, T out.
+    The first input of a response is the last token of its prompt, which it therefore
+    does not see in the prompt's stream: T tokens in, T out.
     """
     (P, S), (_, N, T) = prompts.tokens.shape, tokens.shape
     seen = prompts.lengths - 1

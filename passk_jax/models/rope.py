@@ -1,8 +1,8 @@
-"""Rotary positions: which frequencies a model turns its queries and keys by.
+"""Rotary positions: the frequencies by which a model rotates its queries and keys.
 
-1. :class:`Rope` is the setting; four kinds, each as transformers computes it
-   (``modeling_rope_utils.py``), because a model is only right under its own;
-2. :func:`frequencies` gives the angle a position for each pair of dimensions;
+1. :class:`Rope` is the setting, one of four kinds that transformers has
+   (``modeling_rope_utils.py``); a model is only right under its own;
+2. :func:`frequencies` computes the angle per position of each pair of dimensions;
 3. :func:`rotary` and :func:`rotate` apply them.
 """
 
@@ -20,20 +20,19 @@ KINDS = ('default', 'linear', 'llama3', 'yarn')
 
 @dataclasses.dataclass(frozen=True)
 class Rope:
-    """The setting of rotary positions; what a kind does not use has its neutral value.
+    """The setting of rotary positions; what a kind does not use keeps its default.
 
     Attributes:
         kind: one of :data:`KINDS`.
         theta: base of the frequencies.
         factor: how many times the context was stretched.
         original_max_positions: context before it was stretched (llama3, yarn).
-        low_freq_factor: llama3: waves longer than ``original / low`` are stretched.
-        high_freq_factor: llama3: waves shorter than ``original / high`` are left.
-        beta_fast: yarn: pairs that turn more often than this in the original context
-            are left.
-        beta_slow: yarn: pairs that turn less often than this are stretched.
-        truncate: yarn: round the range between the two to whole pairs.
-        attention_factor: yarn: multiplies cosines and sines.
+        low_freq_factor: llama3 stretches waves longer than ``original / low``.
+        high_freq_factor: llama3 keeps waves shorter than ``original / high``.
+        beta_fast: yarn keeps pairs that turn more often in the original context.
+        beta_slow: yarn stretches pairs that turn less often.
+        truncate: yarn rounds the range between the two to whole pairs.
+        attention_factor: yarn multiplies cosines and sines by it.
     """
 
     kind: str
@@ -61,9 +60,9 @@ class Rope:
 
 
 def frequencies(rope: Rope, *, head_dim: int) -> Float[np.ndarray, 'H/2']:
-    """Radians a position, for each pair of dimensions; float32."""
+    """Radians per position for each pair of dimensions; float32."""
     powers = np.arange(0, head_dim, 2, dtype=np.float32) / np.float32(head_dim)
-    # An error of the last bit is 6e-3 radians at position 100,000.
+    # In float64: an error in the last bit is 6e-3 radians at position 100,000.
     waves = (rope.theta ** powers.astype(np.float64)).astype(np.float32)
     plain = np.float32(1) / waves
     match rope.kind:
@@ -80,17 +79,17 @@ def frequencies(rope: Rope, *, head_dim: int) -> Float[np.ndarray, 'H/2']:
 
 
 def _llama3_share(rope: Rope, plain: np.ndarray) -> np.ndarray:
-    """How far each frequency is stretched, 0 to 1: by wavelength, linear between."""
+    """How far each frequency is stretched, 0 to 1, by its wavelength."""
     turns = rope.original_max_positions * plain / np.float32(2 * math.pi)
     low, high = rope.low_freq_factor, rope.high_freq_factor
     return 1 - np.clip((turns - low) / (high - low), 0, 1)
 
 
 def _yarn_share(rope: Rope, head_dim: int) -> np.ndarray:
-    """How far each frequency is stretched: by its place, linear between two turns."""
+    """How far each frequency is stretched, 0 to 1, by its place among the pairs."""
 
     def place(turns: float) -> float:
-        """The dimension that turns this often in the original context."""
+        """The dimension that makes so many turns in the original context."""
         wave = rope.original_max_positions / (turns * 2 * math.pi)
         return head_dim * math.log(wave) / (2 * math.log(rope.theta))
 
@@ -119,7 +118,7 @@ def rotary(positions: Int[Array, 'P N T'], rope: Rope, *, head_dim: int) -> Turn
 def rotate(
     x: Float[Array, 'P N T X H'], turn: Turn, *, scale: float = 1.0
 ) -> Float[Array, 'P N T X H']:
-    """Turns each pair ``(x[i], x[i + H/2])`` by its angle and scales, in float32."""
+    """Rotates each pair ``(x[i], x[i + H/2])`` by its angle and scales, in float32."""
     cos, sin = turn
     first, second = jnp.split(x.astype(jnp.float32) * scale, 2, axis=-1)
     turned = [first * cos - second * sin, second * cos + first * sin]

@@ -1,7 +1,7 @@
 """Log-probability and entropy of tokens under logits, with the gradient written out.
 
-The gradient of both is elementwise in the probabilities, so that a backward pass reads
-the logits once: there is one softmax, and no scatter into an array of all of them.
+Both gradients are elementwise in the probabilities. So the backward pass reads the
+logits once, with one softmax and no scatter.
 """
 
 import jax
@@ -25,7 +25,7 @@ def log_probs_and_entropies(
 
 
 def _chosen(logits: jax.Array, tokens: jax.Array) -> jax.Array:
-    # A comparison, because a gather along a sharded vocabulary is not local.
+    # Compare, because a gather along a sharded vocabulary is not local.
     return (
         jax.lax.broadcasted_iota(jnp.int32, logits.shape, logits.ndim - 1)
         == (tokens[..., None])

@@ -1,12 +1,12 @@
-"""Tokenizers: one of characters built offline, or any of Hugging Face.
+"""Tokenizers: one of characters, built offline, or any of Hugging Face.
 
-All of them are fast transformers tokenizers, so a run saves its own with
-``tokenizer.save_pretrained(directory)`` and :func:`load_tokenizer` reads it back.
-Nothing here needs torch or, for a tokenizer of characters or in a directory, a network.
+All are fast transformers tokenizers, so ``tokenizer.save_pretrained(directory)`` saves
+one and :func:`load_tokenizer` reads it back. Nothing here needs torch. Only a tokenizer
+of the hub needs a network.
 
-A tokenizer with a chat template is used as the model was tuned: the template writes
-every special token of a prompt itself, so the tokenizer adds none, and what it writes
-after an assistant's turn ends a response.
+A chat template is used as in the model's tuning: it writes every special token of a
+prompt, so the tokenizer adds none, and what it writes after an assistant's turn ends a
+response.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,32 +25,29 @@ Tokenizer = transformers.PreTrainedTokenizerFast
 PAD, EOS = '<pad>', '<eos>'
 
 _TOKENIZER_FILES = (
-    'tokenizer.json',
-    'tokenizer_config.json',
-    'special_tokens_map.json',
-    'added_tokens.json',
-    '*.jinja',
+    *('tokenizer.json', 'tokenizer_config.json'),
+    *('special_tokens_map.json', 'added_tokens.json', '*.jinja'),
 )
 
-# Llama 3's templates write a date: this one (Llama 3.1) or today's (3.2), if they are
-# not given any. A run that is resumed tomorrow has to go on with the same prompts.
+# Llama 3's templates write a date: by default this one (Llama 3.1) or today's (3.2).
+# But a run that resumes tomorrow must have the same prompts.
 _DATE = '26 Jul 2024'
 
-# The prompt is the user's text as it is: what comes after it is the response.
+# The prompt is the user's text, unchanged; the response follows it.
 _PLAIN_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 
 
 def character_tokenizer(alphabet: str) -> Tokenizer:
     """A tokenizer with one token for each character, after ``<pad>`` 0 and ``<eos>`` 1.
 
-    Text over the alphabet comes back exactly as it was. Any other character is an
-    error, because a policy cannot be trained on what it cannot read.
+    Decoding returns text over the alphabet exactly. Any other character is an error,
+    because a policy cannot learn from what it cannot read.
 
     Args:
         alphabet: characters in the order of their ids, from 2.
 
     Raises:
-        ValueError: an empty alphabet, or a character twice.
+        InputError: an empty alphabet, or a character twice.
     """
     if not alphabet or len(set(alphabet)) != len(alphabet):
         raise InputError(f'{alphabet=} must hold characters, and each only once')
@@ -72,13 +69,13 @@ def character_tokenizer(alphabet: str) -> Tokenizer:
 def load_tokenizer(source: str) -> Tokenizer:
     """The tokenizer in a Hugging Face directory, or of a hub name.
 
-    It is what ``tokenizer.json`` says. ``AutoTokenizer`` of transformers 5 goes by the
-    names of classes and puts their own pre-tokenizer in place of the file's, by which
-    DeepSeek's models lose the spaces of their prompts (huggingface/transformers, issue
-    45488) and a tokenizer of characters its line breaks.
+    It is the one in ``tokenizer.json``. ``AutoTokenizer`` of transformers 5 goes by the
+    names of classes and may replace the file's pre-tokenizer. DeepSeek's models then
+    lose the spaces of their prompts (huggingface/transformers, issue 45488), and a
+    tokenizer of characters loses its line breaks.
 
     Raises:
-        ValueError: there is none, or it cannot be reached.
+        InputError: there is none, or it cannot be reached.
     """
     try:
         directory = config.source_directory(source, _TOKENIZER_FILES)
@@ -86,11 +83,10 @@ def load_tokenizer(source: str) -> Tokenizer:
         tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(directory)
     except (OSError, ValueError, KeyError) as e:
         raise InputError(
-            f'no tokenizer in {source!r}, which is to be a directory with a '
-            f'tokenizer.json or a name on the Hugging Face hub that can be reached '
-            f'from here: {e}'
+            f'no tokenizer in {source!r}, which must be a directory with a '
+            f'tokenizer.json or a reachable name on the Hugging Face hub: {e}'
         ) from e
-    # The file may say to cut or pad every text; prompts are whole here.
+    # The file may ask to cut or pad every text; prompts stay whole.
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     return tokenizer
@@ -100,7 +96,7 @@ def load_generation_config(source: str) -> transformers.GenerationConfig | None:
     """The generation config of a directory or hub name; ``None`` if it has none.
 
     Raises:
-        ValueError: no such source, or a file that cannot be read.
+        InputError: no such source, or a file that cannot be read.
     """
     name = 'generation_config.json'
     path = config.source_directory(source, [name]) / name
@@ -111,25 +107,25 @@ def load_generation_config(source: str) -> transformers.GenerationConfig | None:
 
 
 def encode_prompt(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Tokens of a user's text, as the policy is to go on from.
+    """Tokens of a prompt from a user's text.
 
-    A tokenizer with a chat template gives the user's turn and the opening of the
-    answer; one without gives the plain text with its own special tokens.
+    With a chat template they are the user's turn and the opening of the answer; without
+    one, the plain text with the tokenizer's special tokens.
 
     Raises:
-        ValueError: the tokenizer has no token for a part of the text, or its chat
-            template takes no user's turn.
+        InputError: the tokenizer has no token for a part of the text, or its chat
+            template refuses a user's turn.
     """
     chat = bool(tokenizer.chat_template)
     if chat:
         turn = {'role': 'user', 'content': text}
         text = _chat(tokenizer, [turn], opens_answer=True)
     try:
-        # The Rust tokenizer itself: five times quicker for a short text.
+        # The Rust tokenizer is five times as fast for a short text.
         backend = tokenizer.backend_tokenizer
         return backend.encode(text, add_special_tokens=not chat).ids
     except Exception as e:
-        # What the Rust side raises has no narrower type.
+        # The Rust side raises no narrower type.
         raise InputError(f'the tokenizer cannot encode {text!r}: {e}') from e
 
 
@@ -141,25 +137,17 @@ def decode_responses(
     Args:
         tokenizer: the policy's.
         tokens: ``[P, N, T]`` integers.
-        lengths: ``[P, N]``; tokens at or past them are not looked at.
+        lengths: ``[P, N]``; tokens from there on are ignored.
 
     Returns:
         ``[P][N]`` texts.
     """
-    num_prompts, num_rollouts, _ = tokens.shape
-    rows = [
-        row[:length].tolist()
-        for row, length in zip(
-            tokens.reshape(num_prompts * num_rollouts, -1),
-            lengths.reshape(-1).tolist(),
-            strict=True,
-        )
-    ]
-    # The Rust tokenizer itself: ten times quicker, and it tidies no white space.
+    P, N, T = tokens.shape
+    pairs = zip(tokens.reshape(P * N, T), lengths.reshape(-1), strict=True)
+    rows = [row[:length].tolist() for row, length in pairs]
+    # The Rust tokenizer is ten times as fast and keeps white space as it is.
     texts = tokenizer.backend_tokenizer.decode_batch(rows, skip_special_tokens=True)
-    return [
-        texts[p * num_rollouts : (p + 1) * num_rollouts] for p in range(num_prompts)
-    ]
+    return [texts[p * N : (p + 1) * N] for p in range(P)]
 
 
 def stop_token_ids(
@@ -169,22 +157,19 @@ def stop_token_ids(
 
     Args:
         tokenizer: the token that its chat template writes after an assistant's turn
-            comes first: the one demonstrations end on. Then its end-of-sequence token,
-            which is another one where only the template was changed by the tuning.
+            comes first, because demonstrations end with it. Its end-of-sequence token
+            is next; it differs if the tuning changed only the template.
         generation_config: anything with ``eos_token_id``, one id or several; instruct
-            models name there more tokens than their tokenizer does.
+            models name more tokens there than their tokenizer does.
 
     Raises:
-        ValueError: there is no such token.
+        InputError: there is no such token.
     """
     more = getattr(generation_config, 'eos_token_id', None)
-    if more is None:
-        more = []
-    elif not isinstance(more, Sequence):
-        more = [more]
-    first = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
-    every = (*_end_of_turn(tokenizer), *first, *more)
-    if not (ids := tuple(dict.fromkeys(int(i) for i in every))):
+    more = more if isinstance(more, Sequence) else [more]
+    every = (*_end_of_turn(tokenizer), tokenizer.eos_token_id, *more)
+    ids = tuple(dict.fromkeys(int(i) for i in every if i is not None))
+    if not ids:
         raise InputError(
             'neither tokenizer, chat template nor generation config has an end token'
         )
@@ -194,7 +179,7 @@ def stop_token_ids(
 def _chat(
     tokenizer: Tokenizer, turns: list[Mapping[str, str]], *, opens_answer: bool
 ) -> str:
-    """The turns as the chat template writes them."""
+    """The text that the chat template writes for the turns."""
     try:
         return tokenizer.apply_chat_template(
             turns,

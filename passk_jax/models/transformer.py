@@ -1,22 +1,23 @@
-"""The transformer of every family: grouped-query attention, rotary positions, SwiGLU.
+"""The transformer of every family: embedding, a stack of blocks, norm and head.
 
-It runs in two ways, on the same blocks (layers.py):
+It runs the same blocks (block.py) in two ways:
 
-* :meth:`Transformer.whole` runs whole sequences: the prompts ``[P, 1, S]`` and beside
-  them, layer by layer, the responses ``[P, N, T]`` that go on from them. So a prompt is
-  run once for its N rollouts when sampling and when training alike, and the gradient
-  through it is exact.
-* :meth:`Transformer.step` runs the next token of every rollout, with the prompts' keys
-  and values and a cache of the rollout's own.
+* :meth:`Transformer.whole` runs whole sequences: the prompts ``[P, 1, S]`` and, beside
+  them in each layer, the responses ``[P, N, T]`` that continue them. A prompt runs once
+  for its N rollouts, in sampling and in training, and its gradient is exact.
+* :meth:`Transformer.step` runs the next token of every rollout. It reads the keys and
+  values of the prompts and a cache of the rollouts' own.
 
-Sequences are right-padded: causality alone keeps pads out of real tokens, and only the
-prefix needs a mask. The layers' parameters are stacked on a leading axis that training
-scans; a network made to decode has a list of layers instead, because a cache in a scan
-is copied every token.
+Sequences are right-padded. Causality keeps pads out of real tokens; only the prefix
+needs a mask. Training scans over layers whose parameters are stacked on a leading axis:
+over one layer at a time, or over as many as ``Arch.windows`` has before it repeats. A
+network for decoding has a list of layers instead, because a scan would copy its cache
+for every token.
 """
 
 import dataclasses
 import functools
+import itertools
 from typing import Any
 
 import jax
@@ -27,17 +28,17 @@ from jaxtyping import Array, Float, Int
 from passk_jax.models import attention_kernels
 from passk_jax.models.arch import Arch
 from passk_jax.models.attention import KeyValues
+from passk_jax.models.block import PARAMETERS, Block
 from passk_jax.models.layers import (
-    AXES,
     BETWEEN_LAYERS,
     INSIDE_LAYERS,
-    Block,
     Linear,
     RMSNorm,
-    Streams,
     shard_streams,
 )
 from passk_jax.models.master_weights import (
+    Axes,
+    Streams,
     for_each_shard,
     look_up,
     score_tokens,
@@ -49,7 +50,7 @@ from passk_jax.models.rope import Turn, rotary
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Prefix:
-    """The prompts' keys and values: one :class:`KeyValues` a layer, and lengths."""
+    """The prompts: one :class:`KeyValues` a layer, and their lengths ``[P]``."""
 
     layers: tuple[KeyValues, ...]
     lengths: jax.Array
@@ -58,16 +59,16 @@ class Prefix:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Cache:
-    """The responses' keys and values while decoding: a ring of slots.
+    """Keys and values of the responses while decoding: a ring of slots.
 
-    All rollouts write one slot, the same, for each token; the ring is as long as the
-    most tokens of a rollout that are to be seen. A rollout that began later than others
-    has a smaller length, and does not see what was in its row before.
+    At each token all rollouts write the same slot. The ring has room for the longest
+    rollout. A rollout that began later than others has a smaller length, and does not
+    see what its row held before.
 
     Attributes:
         layers: one :class:`KeyValues` a layer.
-        index: int32 scalar, slots ever written; the next one is this modulo the ring.
-        lengths: ``[P, N]`` int32, the newest slots that are the rollout's own.
+        index: int32 scalar, slots written so far; modulo the ring, the next slot.
+        lengths: ``[P, N]`` int32, how many of the newest slots are the rollout's own.
     """
 
     layers: tuple[KeyValues, ...]
@@ -86,13 +87,13 @@ class Embed(nnx.Module):
 
 
 class Transformer(nnx.Module):
-    """The decoder: tokens to hidden states; the head is applied by the caller.
+    """The decoder, from tokens to hidden states; :meth:`logits` applies the head.
 
     Args:
         arch: the architecture.
-        stacked: one block whose parameters have the layers in front, to be scanned;
-            else a list of blocks.
-        rngs: of the initial parameters.
+        stacked: make one block whose parameters have the layers as their leading axis,
+            for a scan; otherwise a list of blocks.
+        rngs: draw the initial parameters.
     """
 
     def __init__(self, arch: Arch, *, stacked: bool, rngs: nnx.Rngs):
@@ -106,9 +107,11 @@ class Transformer(nnx.Module):
                 [Block(arch, rngs=rngs) for _ in range(arch.num_layers)]
             )
         self.final_norm = RMSNorm(arch.embed_dim, arch)
-        head = functools.partial(
-            Linear, 'head', (arch.embed_dim,), (arch.vocab_size,), arch, rngs=rngs
+        declared, sizes = (
+            PARAMETERS['head.kernel'],
+            ((arch.embed_dim,), (arch.vocab_size,)),
         )
+        head = functools.partial(Linear, declared, *sizes, arch, rngs=rngs)
         self.head = None if arch.tie_embeddings else head()
 
     def whole(
@@ -123,63 +126,98 @@ class Transformer(nnx.Module):
         """Runs whole sequences.
 
         Args:
-            tokens: the prompts, ``[P, 1, S]``, and their responses or nothing.
+            tokens: the prompts, ``[P, 1, S]``, and possibly their responses.
             positions: absolute position of each token.
             lengths: tokens of each prompt that responses see.
-            starts: where in its row each response token's response starts; ``None``:
-                at 0, a response a row.
-            keep: give the prompts' keys and values too.
+            starts: the slot where each token's response starts, if a row holds several;
+                ``None``: one response a row, from slot 0.
+            keep: also return the keys and values of the prompts.
 
         Returns:
-            What :meth:`logits` takes, in the working dtype, of every stream; and each
-            layer's keys and values of the prompts, or ``None``.
+            The hidden states of every stream, for :meth:`logits`, in the working dtype;
+            and each layer's keys and values of the prompts, or ``None``.
         """
         xs = self._embed(*tokens)
         turns = tuple(map(self._turn, positions))
 
-        def run(layer: Block, xs: Streams) -> tuple[Streams, KeyValues | None]:
-            xs, kept = layer.whole(xs, turns, lengths, starts)
+        def run(
+            layer: Block, xs: Streams, window: int
+        ) -> tuple[Streams, KeyValues | None]:
+            xs, kept = layer.whole(xs, turns, lengths, starts, window=window)
             return xs, kept if keep else None
 
         if self.stacked:
-            graphdef, params = nnx.split(self.layers)
-            one = self._remat(lambda xs, params: run(nnx.merge(graphdef, params), xs))
-            xs, kept = jax.lax.scan(one, xs, params)
-            layers = range(self.arch.num_layers) if keep else ()
-            kept = [jax.tree.map(lambda x, i=i: x[i], kept) for i in layers]
+            xs, kept = self._scan(run, xs)
         else:
             kept = []
-            for layer in self.layers:
-                xs, own = run(layer, xs)
+            windows = itertools.cycle(self.arch.windows)
+            for layer, window in zip(self.layers, windows, strict=False):
+                xs, own = run(layer, xs, window)
                 kept.append(own)
         return xs, tuple(kept) if keep else None
+
+    def _scan(self, run: Any, xs: Streams) -> tuple[Streams, list[Any]]:
+        """Scans the stack, a whole pattern of windows at a time."""
+        windows, num_layers = self.arch.windows, self.arch.num_layers
+        graphdef, params = nnx.split(self.layers)
+        period = len(windows)
+        if period > 1:
+            params = jax.tree.map(
+                lambda x: x.reshape(num_layers // period, period, *x.shape[1:]), params
+            )
+
+        def one(window: int, xs: Streams, params: Any) -> tuple[Streams, Any]:
+            return run(nnx.merge(graphdef, params), xs, window)
+
+        def pattern(xs: Streams, params: Any) -> tuple[Streams, list[Any]]:
+            leaves, tree = jax.tree.flatten(params)
+            split = map(jnp.unstack, leaves)
+            layers = zip(*split, strict=True) if period > 1 else [leaves]
+            kept = []
+            for window, layer in zip(windows, layers, strict=True):
+                run_one = self._remat(functools.partial(one, window))
+                xs, own = run_one(xs, tree.unflatten(layer))
+                kept.append(own)
+            return xs, kept
+
+        xs, kept = jax.lax.scan(pattern, xs, params)
+        return xs, [
+            jax.tree.map(lambda x, i=i: x[i // period], kept[i % period])
+            for i in range(num_layers)
+        ]
 
     def step(
         self, tokens: Int[Array, 'P N'], prefix: Prefix, cache: Cache
     ) -> tuple[Float[Array, 'P N D'], tuple[KeyValues, ...]]:
-        """Runs the next token of every rollout; the layers' updated caches."""
+        """Runs the next token of every rollout; also returns the layers' caches."""
         (x,) = self._embed(tokens[..., None])
-        turn = self._turn((prefix.lengths[:, None] + cache.lengths)[..., None])
-        S = prefix.layers[0].values.shape[2]
-        prompt = jnp.arange(S) < prefix.lengths[:, None]
+        positions = (prefix.lengths[:, None] + cache.lengths)[..., None]
+        turn = self._turn(positions)
+        slots = jnp.arange(prefix.layers[0].values.shape[2])
+        prompt = (slots < prefix.lengths[:, None])[:, None, None]
         ring = cache.layers[0].values.shape[3]
         slot = cache.index % ring
         # The token itself is the youngest, of age 0.
         ages = (slot - jnp.arange(ring)) % ring
-        seen = (ages <= cache.lengths[..., None])[:, :, None]
+        own = (ages <= cache.lengths[..., None])[:, :, None]
+        masks = {0: (prompt, own)}
+        for window in set(self.arch.windows) - {0}:
+            near = slots > positions[..., None] - window
+            masks[window] = prompt & near, own & (ages < window)
         kept = []
         for i, layer in enumerate(self.layers):
-            x, own = layer.step(
-                x, turn, prefix.layers[i], prompt, cache.layers[i], seen, slot
+            prompt, own = masks[self.arch.windows[i % len(self.arch.windows)]]
+            x, new = layer.step(
+                x, turn, prefix.layers[i], prompt, cache.layers[i], own, slot
             )
-            kept.append(own)
+            kept.append(new)
         return x[:, :, 0], tuple(kept)
 
     def head_weights(self, shards: tuple[int, int]) -> tuple[jax.Array, jax.Array]:
-        """The head as :meth:`logits` takes it: gathered once for all of its chunks.
+        """The head for :meth:`logits`, gathered once for all chunks.
 
         Args:
-            shards: of the batch and of the rollouts.
+            shards: how many the batch and the rollouts have.
         """
         weight, axes = self._head()
         copy = working_copy(weight, axes, jnp.dtype(self.arch.dtype))
@@ -193,7 +231,7 @@ class Transformer(nnx.Module):
     ) -> Float[Array, 'G K *B V']:
         """Next-token logits, float32 whatever the working dtype.
 
-        The final norm is here, after the caller has picked the tokens it wants.
+        It applies the final norm, so only to the tokens that the caller picked.
 
         Args:
             hidden: from :meth:`whole` or :meth:`step`, by shards.
@@ -203,23 +241,23 @@ class Transformer(nnx.Module):
         (hidden,) = self.final_norm(hidden)
         return score_tokens(hidden, *head_weights, axes)
 
-    def _head(self) -> tuple[jax.Array, tuple[str | None, ...]]:
+    def _head(self) -> tuple[jax.Array, Axes]:
         if self.head is None:
-            return self.embed.embedding[...], AXES['embed.embedding']
-        return self.head.kernel[...], AXES['head.kernel']
+            return self.embed.embedding[...], PARAMETERS['embed.embedding'].axes
+        return self.head.kernel[...], PARAMETERS['head.kernel'].axes
 
     def _embed(self, *tokens: jax.Array) -> Streams:
         dtype = jnp.dtype(self.arch.dtype)
         table = self.embed.embedding[...]
-        xs = look_up(table, tokens, AXES['embed.embedding'], dtype)
-        # The table is split over 'tensor', so tokens are not where they meet it.
+        xs = look_up(table, tokens, PARAMETERS['embed.embedding'].axes, dtype)
+        # The table is split over 'tensor', so its tokens are not.
         xs = shard_streams(xs, INSIDE_LAYERS, None)
         return shard_streams(xs, BETWEEN_LAYERS, None)
 
     def _turn(self, positions: Int[Array, 'P N T']) -> Turn:
         turn = rotary(positions, self.arch.rope, head_dim=self.arch.head_dim)
-        # Or XLA:CPU computes the cosines anew in every product with them: it fuses what
-        # is before a barrier, but not what is put together there.
+        # Without the stack and the barrier, XLA:CPU fuses the cosines into every
+        # product with them and computes them anew each time.
         cos, sin = jax.lax.optimization_barrier(jnp.stack(turn))
         return cos, sin
 
@@ -230,5 +268,6 @@ class Transformer(nnx.Module):
         policy = policies.nothing_saveable
         if self.arch.remat == 'attention':
             policy = policies.save_only_these_names(attention_kernels.SAVED)
-        # A scan keeps its iterations apart: nothing to protect from being merged.
-        return jax.checkpoint(fn, policy=policy, prevent_cse=False)
+        # XLA cannot merge recomputation across a scan, but it unrolls a scan of one.
+        alone = 1 < len(self.arch.windows) == self.arch.num_layers
+        return jax.checkpoint(fn, policy=policy, prevent_cse=alone)

@@ -3,8 +3,8 @@
 :func:`analyse` traces, compiles and counts. Memory is what the compiler allocates on a
 device, plus what stays there while the program runs. The lower bound on the time is the
 roofline: the longest of matrix products at the chip's peak, memory traffic at its
-bandwidth, and bytes received at the bandwidth of all its links. It assumes that the
-three overlap perfectly and that nothing else takes time.
+bandwidth, and bytes received at the bandwidth of all its links, as if the three
+overlapped perfectly and nothing else took time.
 """
 
 import dataclasses
@@ -14,7 +14,6 @@ import jax
 from absl import logging
 
 from passk_jax.planning import hlo_costs
-from passk_jax.planning.chips import Chip
 from passk_jax.planning.flops import Flops, program_flops
 from passk_jax.planning.hlo_costs import Costs
 from passk_jax.planning.programs import Program, shard_bytes
@@ -30,9 +29,9 @@ class Memory:
 
     Attributes:
         arguments: of the program's arguments, used or not.
-        outputs: of its results, except those that overwrite an argument; ``None`` if
-            nothing was compiled.
-        temporaries: that it allocates while it runs; ``None`` if nothing was compiled.
+        outputs: of its results, except those that overwrite an argument.
+        temporaries: that it allocates while it runs. This and ``outputs`` are ``None``
+            if nothing was compiled.
         resident: of everything else on the device while it runs.
         limit: available to a program; 0: unknown.
     """
@@ -45,7 +44,7 @@ class Memory:
 
     @property
     def total(self) -> float:
-        """The sum of what is known."""
+        """The sum of the known parts."""
         made = (self.outputs or 0.0) + (self.temporaries or 0.0)
         return self.arguments + made + self.resident
 
@@ -60,12 +59,11 @@ class Analysis:
     """What is known about a program.
 
     Attributes:
-        program: the program.
-        topology: the devices it was compiled for.
+        program, topology: the program, and the devices it was compiled for.
         memory: bytes on a device.
         traced: FLOPs of the program as written, over all devices.
         costs: costs of the compiled program on a device; ``None`` without a compiler,
-            or if the compiler refused for want of memory.
+            or if the compiler ran out of device memory.
     """
 
     program: Program
@@ -76,7 +74,7 @@ class Analysis:
 
     @property
     def flops(self) -> float:
-        """FLOPs on a device: as compiled, else its share of those written."""
+        """FLOPs on a device: as compiled, else its share of the program as written."""
         count = self.topology.num_chips
         if self.costs is None:
             return self.traced.total / count
@@ -84,15 +82,15 @@ class Analysis:
 
     @property
     def useful_share(self) -> float:
-        """Useful FLOPs as a share of those that all devices do."""
+        """Useful FLOPs as a share of all FLOPs."""
         done = self.flops * self.topology.num_chips
         return self.program.useful_flops / done if done else 0.0
 
     @property
     def seconds(self) -> dict[str, float]:
         """Lower bounds from compute, memory and network, where figures are known."""
-        chip: Chip = self.topology.chip
-        # Uncompiled, all that is known is that the program reads its arguments.
+        chip = self.topology.chip
+        # Without a compiler, it is only known that the program reads its arguments.
         traffic = self.memory.arguments if self.costs is None else self.costs.memory
         amounts = {
             'compute': (self.flops, chip.flops),
@@ -118,40 +116,35 @@ class Analysis:
 
 def analyse(program: Program, topology: Topology) -> Analysis:
     """Traces a program, compiles it if there is a compiler, and counts."""
+    arguments = shard_bytes(program.arguments)
+    limit, outputs, temporaries, costs = topology.chip.memory, None, None, None
     # The mesh without its devices, so that what tracing creates, such as a kernel's
     # tables, is created on this host.
     with jax.sharding.use_abstract_mesh(program.mesh.abstract_mesh):
-        return _analyse(program, topology)
-
-
-def _analyse(program: Program, topology: Topology) -> Analysis:
-    traced = program.function.trace(*program.arguments)
-    flops = program_flops(traced.jaxpr)
-    arguments = shard_bytes(program.arguments)
-    limit, outputs, temporaries, costs = topology.chip.memory, None, None, None
-    if topology.has_compiler:
-        logging.info('compiling %s for %s', program.name, topology.name)
-        try:
-            compiled = traced.lower().compile()
-        except jax.errors.JaxRuntimeError as error:
-            needed = overflow(str(error), arguments=arguments)
-            if needed is None:
-                raise
-            temporaries, limit = needed
-        else:
-            sizes = compiled.memory_analysis()
-            # The compiled program drops unused arguments, which stay in memory.
-            arguments = max(arguments, float(sizes.argument_size_in_bytes))
-            outputs = float(sizes.output_size_in_bytes - sizes.alias_size_in_bytes)
-            temporaries = float(sizes.temp_size_in_bytes)
-            text = compiled.as_text()
-            costs = hlo_costs.count(text, num_devices=topology.num_chips)
+        traced = program.function.trace(*program.arguments)
+        if topology.has_compiler:
+            logging.info('compiling %s for %s', program.name, topology.name)
+            try:
+                compiled = traced.lower().compile()
+            except jax.errors.JaxRuntimeError as error:
+                needed = overflow(str(error), arguments=arguments)
+                if needed is None:
+                    raise
+                temporaries, limit = needed
+            else:
+                sizes = compiled.memory_analysis()
+                # The compiled program drops unused arguments, which stay in memory.
+                arguments = max(arguments, float(sizes.argument_size_in_bytes))
+                outputs = float(sizes.output_size_in_bytes - sizes.alias_size_in_bytes)
+                temporaries = float(sizes.temp_size_in_bytes)
+                text = compiled.as_text()
+                costs = hlo_costs.count(text, num_devices=topology.num_chips)
     memory = Memory(arguments, outputs, temporaries, program.resident, limit)
-    return Analysis(program, topology, memory, flops, costs)
+    return Analysis(program, topology, memory, program_flops(traced.jaxpr), costs)
 
 
 def overflow(message: str, *, arguments: float) -> tuple[float, float] | None:
-    """Reads a compiler's error for want of memory.
+    """Reads the error of a compiler that ran out of device memory.
 
     Args:
         message: the error's message.

@@ -17,11 +17,11 @@ class Chip:
 
     Attributes:
         name: as topologies spell it.
-        flops: FLOP/s, bfloat16; 0: no figure.
-        memory: bytes that a program may use; 0: no figure.
-        memory_bandwidth: bytes/s; 0: no figure.
-        link_bandwidth: bytes/s into a chip from its neighbours; 0: no figure.
-        dimensions: of the torus in its topologies' names; 0: none.
+        flops: FLOP/s, bfloat16. In this and the next three, 0: no figure.
+        memory: bytes that a program may use.
+        memory_bandwidth: bytes/s.
+        link_bandwidth: bytes/s into a chip from its neighbours.
+        dimensions: of the torus in the names of its topologies; 0: no torus.
     """
 
     name: str
@@ -34,9 +34,9 @@ class Chip:
 
 # Google Cloud's pages "TPU v4", "TPU v5p", "TPU v5e" and "TPU v6e": peak compute per
 # chip (bf16), HBM bandwidth, and inter-chip interconnect per chip (2400, 4800, 1600 and
-# 3200 Gbit/s, which newer versions of the pages call 1200 GB/s both ways for v5p, 400
-# for v5e and 800 for v6e). The memory is what the TPU compiler of libtpu 0.0.42 says is
-# there when a program asks for more.
+# 3200 Gbit/s; newer versions of the pages say 1200 GB/s both ways for v5p, 400 for v5e
+# and 800 for v6e). The TPU compiler of libtpu 0.0.42 states the memory when a program
+# asks for more.
 _TPUS = (
     Chip('v4', 275e12, 30.75 * GIB, 1228e9, 300e9, 3),
     Chip('v5p', 459e12, 95.74 * GIB, 2765e9, 600e9, 3),
@@ -45,8 +45,8 @@ _TPUS = (
 )
 
 # NVIDIA's data sheets of the SXM modules: dense bf16 (half of the figure "with
-# sparsity"), memory bandwidth, NVLink (half of the total). Memory: what the driver
-# shows, of which XLA_PYTHON_CLIENT_MEM_FRACTION=.9 takes this much.
+# sparsity"), memory bandwidth, NVLink (half of the total). Memory: the share that
+# XLA_PYTHON_CLIENT_MEM_FRACTION=.9 takes of what the driver shows.
 _TAKEN = 0.9
 _GPUS = (
     Chip('a100', 312e12, _TAKEN * 79 * GIB, 2039e9, 300e9, 0),

@@ -1,14 +1,14 @@
-"""Where the memory of a plan ends: an estimate from shapes.
+"""The largest sizes that fit in memory, estimated from shapes.
 
 :func:`estimate` says what a program needs after its configuration changes, without
-compiling it again. What a device holds is counted from shapes. What the program
-allocates besides has two parts:
+compiling it again. What a device holds follows from shapes. What the program allocates
+besides has two parts:
 
-* the known part follows from shapes: the gradients, what the backward pass keeps and
-  the logits; for ``prefill`` the weights, keys and values; for ``decode`` a copy of
+* the known part follows from shapes too: the gradients, what the backward pass keeps
+  and the logits; for ``prefill`` the weights, keys and values; for ``decode`` a copy of
   keys and values;
 * the rest, such as what a backward pass recomputes, may grow with the hidden states
-  that a pass has on a device and is taken never to shrink, so an estimate promises
+  that a pass has on a device, but is assumed never to shrink. So an estimate promises
   less than a change saves.
 
 :func:`fit` finds where the estimate meets the limit.
@@ -55,7 +55,7 @@ class Fit:
 
 
 def works_by_pass(name: str) -> bool:
-    """Whether a program works on a micro-batch at a time, not on the whole batch."""
+    """Whether a program takes one micro-batch at a time, not the whole batch."""
     return name in ('train', 'score')
 
 
@@ -63,14 +63,13 @@ def estimate(analysis: Analysis, builder: Builder, other: Builder) -> float:
     """Bytes that a device needs for the same program of a changed configuration.
 
     Args:
-        analysis: the analysis of the program.
-        builder: the builder that made it.
+        analysis, builder: the program now, and the builder that made it.
         other: the changed builder.
     """
     name, memory = analysis.program.name, analysis.memory
     made = (memory.outputs or 0.0) + (memory.temporaries or 0.0)
     known, now_known = _known(builder, name), _known(other, name)
-    # The compiler may allocate less than the shapes say; then only its share is scaled.
+    # The compiler may allocate less than the shapes say; scale no more than it made.
     of_known = min(made, known)
     held, now_held = _held(analysis.program), _held(other.build(name))
     total = memory.total - held + now_held
@@ -144,20 +143,16 @@ def _kept_for_backward(
 ) -> float:
     """Bytes of activations between forward and backward pass, on all devices."""
     P, _ = prompts_shape
+    log_probs = functools.partial(policies.token_log_probs, policy, temperature=1.0)
 
     def kept(params: policies.Params, prompts: Prompts, tokens: jax.Array) -> object:
-        def log_probs(params: policies.Params) -> tuple[jax.Array, jax.Array]:
-            return policies.token_log_probs(
-                policy, params, prompts, tokens, temperature=1.0
-            )
-
         # The backward function is a pytree of the arrays it needs.
-        return jax.vjp(log_probs, params)[1]
+        return jax.vjp(lambda params: log_probs(params, prompts, tokens), params)[1]
 
     integers = functools.partial(jax.ShapeDtypeStruct, dtype=jnp.int32)
     prompts = Prompts(integers(prompts_shape), integers((P,)), integers((P,)))
     tokens = integers((P, num_rollouts, num_tokens))
-    # On a mesh of one device nothing is split.
+    # A mesh of one device splits nothing.
     mesh = abstract_mesh(dict.fromkeys(sharding.MESH_AXES, 1))
     with jax.sharding.use_abstract_mesh(mesh):
         params = policies.param_shapes(policy, mesh)
@@ -166,15 +161,10 @@ def _kept_for_backward(
 
 
 def fit(analysis: Analysis, builder: Builder) -> Fit:
-    """Estimates the largest sizes that fit.
-
-    Args:
-        analysis: the analysis of the program.
-        builder: the builder that made it.
-    """
+    """Estimates the largest sizes that fit, for a program and its builder."""
     name, train = analysis.program.name, builder.train
     unknown = analysis.memory.temporaries is None and name != 'decode'
-    # A limited cache grows with neither size.
+    # A limited cache grows with neither the response nor the batch.
     limited = name == 'decode' and builder.sampling.max_cache_bytes
     if not analysis.memory.limit or unknown or limited:
         return Fit(None, None)
@@ -192,9 +182,9 @@ def fit(analysis: Analysis, builder: Builder) -> Fit:
 
 
 def _edge(analysis: Analysis, builder: Builder, key: str, step: int) -> int | None:
-    """The largest multiple of ``step`` that fits as a key's value; ``None``: any does.
+    """The largest multiple of ``step`` that fits as a key's value; ``None``: any fits.
 
-    Memory is affine in it while devices share it evenly, so two points determine it.
+    Memory is affine in multiples of ``step``, so two points determine it.
     """
 
     def needed(steps: int) -> float:

@@ -3,7 +3,8 @@
 :func:`program_flops` walks a traced program and counts every ``dot_general`` times the
 length of the scans around it, recomputation included, over all devices. hlo_costs.py
 counts what the compiler made of it. A hand-written kernel counts by its grid and its
-products, a causal attention kernel by the pairs that its mask leaves.
+products, a causal attention kernel by the pairs that causality leaves: an upper bound
+under a window.
 
 :func:`model_flops` is what the mathematics needs, by the usual convention: two FLOPs
 per weight and token forward, four backward, and causal attention by its pairs. The
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import numpy as np
 
 from passk_jax.models.arch import Arch
 
@@ -65,21 +67,15 @@ def _equation_flops(equation: Any) -> Flops:
     inner = [program_flops(jaxpr) for jaxpr in _jaxprs(params)]
     if name == 'cond':
         return max(inner, key=lambda flops: flops.total)
-    times = 1
-    if name == 'scan':
-        times = params['length']
-    elif name == 'shard_map':
+    times = params['length'] if name == 'scan' else 1
+    if name == 'shard_map':
         # Its body is the work of one device along the manual axes.
-        mesh = params['mesh'].shape
-        times = math.prod(mesh[axis] for axis in _manual_axes(params))
+        axes = params.get('newly_manual_axes', params.get('manual_axes'))
+        times = math.prod(params['mesh'].shape[axis] for axis in axes)
     total = Flops(unknown_loops=int(name == 'while'))
     for flops in inner:
         total = total.plus(flops, times=times)
     return total
-
-
-def _manual_axes(params: Any) -> Any:
-    return params.get('newly_manual_axes', params.get('manual_axes'))
 
 
 def _jaxprs(params: Any) -> Iterator[Any]:
@@ -103,15 +99,12 @@ def _kernel_flops(equation: Any) -> float:
     flops = points * program_flops(equation.params['jaxpr']).total
     if not (equation.params['name'] or '').startswith('splash_mha'):
         return flops
-    # The first arrays are queries and keys. The grid includes the blocks that the
-    # causal mask hides, and the kernel skips them.
-    arrays = [x.aval.shape for x in equation.invars if _is_float(x) and x.aval.ndim > 2]
-    (T, S) = (shape[-2] for shape in arrays[:2])
+    # The first arrays of floats are queries and keys. The grid includes the blocks that
+    # the causal mask hides, which the kernel skips.
+    arrays = [x.aval for x in equation.invars if x.aval.ndim > 2]
+    floats = [x for x in arrays if jax.numpy.issubdtype(x.dtype, jax.numpy.floating)]
+    T, S = (x.shape[-2] for x in floats[:2])
     return flops * (S - T + (T + 1) / 2) / S
-
-
-def _is_float(variable: Any) -> bool:
-    return jax.numpy.issubdtype(variable.aval.dtype, jax.numpy.floating)
 
 
 def model_flops(
@@ -122,16 +115,15 @@ def model_flops(
     prompt_tokens: int,
     response_tokens: int,
 ) -> float:
-    """FLOPs of one forward pass over prompts and their responses; training is three.
+    """FLOPs of one forward pass over prompts and responses; training needs three times.
 
-    A prompt is run once for its rollouts, which need only its keys and values in the
+    A prompt runs once for all its rollouts, which need only its keys and values in the
     last layer. The head is a product for each response token; a token look-up costs
     nothing.
 
     Args:
         arch: the architecture.
-        num_prompts: P.
-        num_rollouts: N.
+        num_prompts, num_rollouts: P and N.
         prompt_tokens: S, all of them counted.
         response_tokens: T, all of them counted; 0: the prompts alone, with the head
             at the last token of each.
@@ -140,20 +132,28 @@ def model_flops(
     tokens = num_rollouts * T
     head = arch.vocab_size * arch.embed_dim
     per_pair = 4.0 * arch.num_heads * arch.head_dim
-    of_prompt = 2.0 * S * layer_weights(arch) + per_pair * L * S * (S + 1) / 2
+    of_prompt = 2.0 * S * layer_weights(arch) + per_pair * _pairs(arch, S)
     if tokens:
         keys_and_values = 2 * arch.num_kv_heads * arch.head_dim * arch.embed_dim
         of_prompt = of_prompt * (L - 1) / L + 2.0 * S * keys_and_values
     of_responses = 2.0 * tokens * layer_weights(arch)
-    of_responses += per_pair * L * num_rollouts * (T * S + T * (T + 1) / 2)
+    of_responses += per_pair * num_rollouts * _pairs(arch, T, before=S)
     return num_prompts * (of_prompt + of_responses + 2.0 * head * max(1, tokens))
 
 
 def decode_flops(arch: Arch, *, sequences: int, context_tokens: int) -> float:
     """FLOPs of one more token of each sequence, after ``context_tokens`` others."""
     head = arch.vocab_size * arch.embed_dim
-    attention = 4.0 * arch.num_layers * arch.num_heads * arch.head_dim * context_tokens
+    pairs = _pairs(arch, 1, before=context_tokens - 1)
+    attention = 4.0 * arch.num_heads * arch.head_dim * pairs
     return sequences * (2.0 * (layer_weights(arch) + head) + attention)
+
+
+def _pairs(arch: Arch, tokens: int, *, before: int = 0) -> float:
+    """Pairs of a token and one that it sees, under the windows of all layers."""
+    seen = before + np.arange(1, tokens + 1)
+    pattern = sum(np.minimum(seen, window or np.inf).sum() for window in arch.windows)
+    return pattern * arch.num_layers / len(arch.windows)
 
 
 def layer_weights(arch: Arch) -> int:

@@ -1,8 +1,8 @@
 """Parses the text of compiled programs, as far as hlo_costs.py needs it.
 
 :func:`parse` splits a compiled module into computations and their instructions.
-:func:`executions` says how often each computation runs. The compiler notes a loop's
-length beside it on CPU and GPU; on TPU it follows from the loop's counter.
+:func:`executions` says how often each computation runs. On CPU and GPU the compiler
+notes the length of a loop; on TPU the length follows from the loop's counter.
 """
 
 import collections
@@ -23,8 +23,7 @@ class Shape:
     """One array.
 
     Attributes:
-        dtype: as the text spells it.
-        dims: its dimensions.
+        dtype, dims: its type, as the text spells it, and its dimensions.
         in_memory: whether it lies in the device's main memory, not on the chip.
     """
 
@@ -37,7 +36,7 @@ class Shape:
         """Bytes, whatever memory it lies in."""
         width = _BYTES.get(self.dtype)
         if width is None:
-            # s32, bf16, f8e4m3fn, c64: the first number is the bits.
+            # The first number is the bits: s32, bf16, f8e4m3fn, c64.
             width = int(re.search(r'\d+', self.dtype)[0]) / 8
         return math.prod(self.dims) * width
 
@@ -95,7 +94,7 @@ def parse(text: str) -> Module:
                 name, body, root = match[2], {}, ''
                 entry = name if match[1] else entry
         elif line.startswith('}'):
-            # A kernel's metadata, after its instruction, may hold such a line too.
+            # A kernel's metadata, after its instruction, may have such a line too.
             if line.strip() == '}' or line.startswith('}, execution_thread='):
                 computations[name] = Computation(name, body, root)
                 name = None
@@ -140,7 +139,7 @@ def _shapes(text: str) -> tuple[Shape, ...]:
     )
 
 
-# Each instruction that runs another computation, and the computation it is in.
+# Calls from the entry on: a computation, and its instruction that runs the next one.
 _Frames = tuple[tuple[Computation, Instruction], ...]
 
 
@@ -149,16 +148,16 @@ def executions(
 ) -> tuple[dict[str, int], int]:
     """How often each computation of the control flow runs, from the entry on.
 
-    The computations inside fusions and reductions are left out. Of the branches of a
-    conditional, the one with the most work runs.
+    It leaves out computations inside fusions and reductions. A conditional runs its
+    branch with the most work.
 
     Args:
         module: the module.
         work: the work of one run of a computation, without those that it calls.
 
     Returns:
-        How often each runs, and the number of loops of unknown length, which count as
-        one iteration.
+        How often each runs, and the number of loops of unknown length, each taken to
+        have one iteration.
     """
 
     def runs(name: str, frames: _Frames) -> tuple[collections.Counter[str], int]:
@@ -207,8 +206,8 @@ def _called(instruction: Instruction) -> Iterator[str]:
 def _loop_length(module: Module, frames: _Frames) -> int | None:
     """Iterations of a ``while``; ``None`` if they do not follow from its text.
 
-    Without the compiler's note the loop must have a counter: a tuple element that
-    starts at a constant, is compared with one and is incremented by one.
+    Without the compiler's note, the loop must have a counter: a tuple element whose
+    start, limit and increment are constants.
     """
     computation, loop = frames[-1]
     if note := re.search(r'known_trip_count\D*(\d+)', loop.attributes):
@@ -237,7 +236,7 @@ def _loop_length(module: Module, frames: _Frames) -> int | None:
 
 
 def _source(computation: Computation, name: str) -> Instruction | None:
-    """The instruction that a value is a copy of; ``None`` if it is not here."""
+    """The instruction whose value ``name`` copies; ``None`` if it is not here."""
     instruction = computation.instructions.get(name)
     while instruction is not None and instruction.opcode in ('copy', 'bitcast'):
         instruction = computation.operand(instruction, 0)
@@ -245,7 +244,7 @@ def _source(computation: Computation, name: str) -> Instruction | None:
 
 
 def _element_index(computation: Computation, name: str) -> int | None:
-    """Which element of its parameter a computation calls ``name``."""
+    """The index of the element of its parameter that a computation calls ``name``."""
     instruction = _source(computation, name)
     if instruction is None or instruction.opcode != 'get-tuple-element':
         return None

@@ -3,9 +3,9 @@
 XLA's own ``cost_analysis`` counts the body of a loop once. Here each instruction counts
 as often as it runs (hlo.py), at XLA's cost: a product has two FLOPs per multiplication,
 an instruction reads its operands and writes its result once, and slicing reads only the
-slice. Of a conditional, the branch with the most FLOPs runs. Data that stays in a TPU's
-on-chip memory is not traffic. Of a hand-written kernel only its operands and results
-are seen.
+slice. A conditional counts as its branch with the most FLOPs. Data that stays in a
+TPU's on-chip memory is not traffic. A hand-written kernel counts by its operands and
+results alone.
 """
 
 import dataclasses
@@ -22,34 +22,16 @@ from passk_jax.planning.hlo import (
     parse,
 )
 
-# These move no data themselves.
-_FREE = (
-    'parameter',
-    'constant',
-    'iota',
-    'tuple',
-    'get-tuple-element',
-    'bitcast',
-    'while',
-    'conditional',
-    'call',
-    'async-start',
-    'async-update',
-    'after-all',
-    'add-dependency',
-    'opt-barrier',
-    'partition-id',
-    'replica-id',
+# These opcodes move no data themselves.
+_FREE = re.compile(
+    'parameter|constant|iota|tuple|get-tuple-element|bitcast|while|conditional|call'
+    '|async-start|async-update|after-all|add-dependency|opt-barrier|partition-id'
+    '|replica-id|.*-done'
 )
 _SLICES = ('dynamic-slice', 'slice', 'gather')
-_COLLECTIVES = (
-    'all-gather',
-    'all-reduce',
-    'reduce-scatter',
-    'all-to-all',
-    'ragged-all-to-all',
-    'collective-permute',
-    'collective-broadcast',
+_COLLECTIVES = re.compile(
+    'all-gather|all-reduce|reduce-scatter|(ragged-)?all-to-all'
+    '|collective-permute|collective-broadcast'
 )
 
 
@@ -96,7 +78,7 @@ def count(text: str, *, num_devices: int) -> Costs:
 
     runs, unknown_loops = executions(module, work=products)
     flops = memory = 0.0
-    collectives: dict[str, Traffic] = {}
+    found: dict[str, Traffic] = {}
     for name, times in runs.items():
         computation = module.computations[name]
         for instruction in computation.instructions.values():
@@ -105,11 +87,9 @@ def count(text: str, *, num_devices: int) -> Costs:
                 flops += times * _flops(inner, each)
                 kind, size = _collective(inner, each, num_devices, scattered=scattered)
                 if kind:
-                    old = collectives.get(kind, Traffic(0, 0.0))
-                    collectives[kind] = Traffic(
-                        old.count + times, old.size + times * size
-                    )
-    return Costs(flops, memory, dict(sorted(collectives.items())), unknown_loops)
+                    old = found.get(kind, Traffic(0, 0.0))
+                    found[kind] = Traffic(old.count + times, old.size + times * size)
+    return Costs(flops, memory, dict(sorted(found.items())), unknown_loops)
 
 
 def _with_fused(
@@ -140,7 +120,7 @@ def _memory(
 ) -> float:
     """Bytes that an instruction reads from and writes to main memory."""
     opcode = instruction.opcode
-    if opcode in _FREE or opcode.endswith('-done'):
+    if _FREE.fullmatch(opcode):
         return 0.0
     operands = _operand_shapes(computation, instruction)
     results = instruction.shapes
@@ -155,7 +135,7 @@ def _memory(
     if opcode in _SLICES:
         # It reads as many bytes as it returns.
         made = sum(shape.size for shape in results)
-        return written + (made if _in_memory(operands[0]) else 0.0)
+        return written + (made if any(x.in_memory for x in operands[0]) else 0.0)
     if opcode == 'dynamic-update-slice':
         return 2 * sum(map(_traffic, operands[1]))
     return written + sum(_traffic(shape) for shapes in operands for shape in shapes)
@@ -165,14 +145,10 @@ def _traffic(shape: Shape) -> float:
     return shape.size if shape.in_memory else 0.0
 
 
-def _in_memory(shapes: tuple[Shape, ...]) -> bool:
-    return any(shape.in_memory for shape in shapes)
-
-
 def _fusion_memory(
     inner: Computation, fusion: Instruction, operands: list[tuple[Shape, ...]]
 ) -> float:
-    """Traffic of a fusion; of what it slices or updates in place, only that part."""
+    """Traffic of a fusion; slices and updates in place count by their own size."""
     users: dict[str, list[Instruction]] = {}
     for each in inner.instructions.values():
         for name in each.operands:
@@ -194,20 +170,16 @@ def _fusion_memory(
     total = 0.0
     for each in inner.instructions.values():
         if each.opcode == 'parameter':
-            shapes = operands[int(each.literal)]
-            if _in_memory(shapes):
-                total += read(each.name, sum(map(_traffic, shapes)))
+            total += read(each.name, sum(map(_traffic, operands[int(each.literal)])))
     root = inner.instructions[inner.root]
     roots = [root.name] if root.opcode != 'tuple' else list(root.operands)
     for name, shape in zip(roots, fusion.shapes, strict=False):
         made = inner.instructions[name]
         while made.opcode in ('bitcast', 'copy') and inner.operand(made, 0):
             made = inner.operand(made, 0)
-        if made.opcode == 'dynamic-update-slice':
-            update = inner.operand(made, 1).shapes[0]
-            total += update.size if shape.in_memory else 0.0
-        else:
-            total += _traffic(shape)
+        updates = made.opcode == 'dynamic-update-slice'
+        written = inner.operand(made, 1).shapes[0] if updates else shape
+        total += written.size if shape.in_memory else 0.0
     return total
 
 
@@ -217,8 +189,8 @@ def _flops(computation: Computation, instruction: Instruction) -> float:
     Every axis of a product is in two of left, right and result, and every batch axis in
     all three. So the number of multiplications is the root of the product of all sizes,
     with each batch axis divided out once. It leaves out padding, which is most of the
-    window where a TPU makes a batched product a convolution. No other convolutions
-    occur.
+    window where a TPU turns a batched product into a convolution. No other convolution
+    occurs.
     """
     if instruction.opcode not in ('dot', 'convolution'):
         return 0.0
@@ -229,8 +201,7 @@ def _flops(computation: Computation, instruction: Instruction) -> float:
         shared = [left[int(axis)] for axis in axes[1].split(',')] if axes else []
     else:
         labels = re.search(r'dim_labels=(\w+)_(\w+)->(\w+)', instruction.attributes)
-        named = map(zip, labels.groups(), sizes)
-        first, *others = map(dict, named)
+        first, *others = map(dict, map(zip, labels.groups(), sizes))
         shared = [
             size
             for axis, size in first.items()
@@ -250,11 +221,11 @@ def _collective(
     """The kind of a collective and the bytes a chip receives; ``None`` for others.
 
     In a group of g chips each receives what the others hold: (g - 1) / g of a gathered
-    result. Of a reduction it receives as much to sum its own share and, in an
-    all-reduce, as much again for the shares of the others.
+    result. A reduction needs as much to sum the chip's own share; an all-reduce needs
+    as much again for the shares of the others.
     """
     kind = instruction.opcode.removesuffix('-start')
-    if kind not in _COLLECTIVES:
+    if not _COLLECTIVES.fullmatch(kind):
         return None, 0.0
     shapes = instruction.shapes
     if instruction.opcode.endswith('-start') and kind != 'all-reduce':
@@ -276,7 +247,7 @@ def _collective(
 
 
 def group_size(attributes: str, num_devices: int) -> int:
-    """Number of devices in a collective's group, in any notation of replica groups."""
+    """Number of devices in a collective's group, in any notation."""
     if match := re.search(r'replica_groups=\{\{([\d,]+)\}', attributes):
         return len(match[1].split(','))
     if match := re.search(r'replica_groups=\[(\d+),(\d+)\]', attributes):

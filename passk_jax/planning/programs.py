@@ -3,11 +3,12 @@
 ``train`` is the learner's whole step, ``score`` its pass for log-probabilities alone,
 ``prefill`` the first part of sampling (make the weights it reads, run the prompts) and
 ``decode`` one more token of every rollout. They call the functions that a run calls,
-with :class:`jax.ShapeDtypeStruct` and shardings in place of arrays: no weight is made
-or read, and every prompt and response is as long as the configuration allows.
+on :class:`jax.ShapeDtypeStruct` with shardings instead of arrays, so planning makes and
+reads no weight. Every prompt and response is as long as the configuration allows.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -35,11 +36,10 @@ class Program:
 
     Attributes:
         name: one of :data:`PROGRAMS`.
-        function: jitted; what it may overwrite is donated.
-        arguments: ``ShapeDtypeStruct`` with shardings.
-        mesh: the mesh of these shardings.
+        function: jitted, with the donations of a run.
+        arguments, mesh: ``ShapeDtypeStruct`` with shardings on this mesh.
         resident: bytes that a device holds besides the arguments while the program
-            runs: the parts of the training state that it does not take.
+            runs, such as the parts of the training state that it does not take.
         useful_flops: FLOPs that its mathematics needs, over all devices.
         num_tokens: response tokens it works on; for ``prefill``, prompt tokens.
     """
@@ -74,7 +74,7 @@ def shard_bytes(tree: Any) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Builder:
-    """Makes the programs of a run from the parts of its configuration that shape them.
+    """Makes the programs of a run from the sections of its configuration.
 
     Attributes:
         policy: the policy.
@@ -104,7 +104,7 @@ class Builder:
         """The same run with other values, on an abstract mesh.
 
         Args:
-            overrides: dotted key (``'mesh.fsdp'``) -> value; nothing is checked.
+            overrides: dotted key (``'mesh.fsdp'``) -> value, unchecked.
         """
         policy, sizes, parts = self.policy, dict(self.mesh.shape), {}
         for key, value in overrides.items():
@@ -119,9 +119,8 @@ class Builder:
             else:
                 part = parts.get(section, getattr(self, section))
                 parts[section] = dataclasses.replace(part, **{name: value})
-        return dataclasses.replace(
-            self, policy=policy, mesh=abstract_mesh(sizes), **parts
-        )
+        mesh = abstract_mesh(sizes)
+        return dataclasses.replace(self, policy=policy, mesh=mesh, **parts)
 
     def state(self) -> learner.TrainState:
         """The training state."""
@@ -130,33 +129,29 @@ class Builder:
 
     def reference(self) -> Any:
         """Parameters of the reference policy; ``None`` without a KL term."""
-        if not self.loss.kl_coef:
-            return None
-        return policies.param_shapes(self.policy, self.mesh)
+        shapes = policies.param_shapes(self.policy, self.mesh)
+        return shapes if self.loss.kl_coef else None
 
     def array(
         self, axes: tuple[str | None, ...], shape: tuple[int, ...], dtype: Any
     ) -> jax.ShapeDtypeStruct:
-        """The shape of an array with logical axes, split as the rules say."""
+        """The shape of an array with logical axes, split by the sharding rules."""
         spec = sharding.partition_spec(axes, shape, self.mesh.shape)
-        return jax.ShapeDtypeStruct(
-            shape, dtype, sharding=NamedSharding(self.mesh, spec)
-        )
+        placed = NamedSharding(self.mesh, spec)
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=placed)
 
     def prompts(self) -> Prompts:
         """A step's prompts."""
         P, S = self.train.num_prompts, self.data.max_prompt_tokens
-        return Prompts(
-            tokens=self.array(('batch', None), (P, S), jnp.int32),
-            lengths=self.array(('batch',), (P,), jnp.int32),
-            problem_ids=self.array(('batch',), (P,), jnp.int32),
-        )
+        by_prompt = self.array(('batch',), (P,), jnp.int32)
+        tokens = self.array(('batch', None), (P, S), jnp.int32)
+        return Prompts(tokens, lengths=by_prompt, problem_ids=by_prompt)
 
     def by_rollout(self, dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
-        """An array with the rollouts of a step in front."""
-        lead = (self.train.num_prompts, self.sampling.num_rollouts)
-        axes = ('batch', 'rollouts', *(None,) * len(shape))
-        return self.array(axes, (*lead, *shape), dtype)
+        """An array with the axes ``[P, N]`` of a step's rollouts in front."""
+        shape = (self.train.num_prompts, self.sampling.num_rollouts, *shape)
+        axes = ('batch', 'rollouts', *(None,) * (len(shape) - 2))
+        return self.array(axes, shape, dtype)
 
     def rollouts(self) -> Rollouts:
         """A step's rollouts."""
@@ -172,7 +167,7 @@ class Builder:
         )
 
     def constrained(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The shapes a function returns, sharded as its last constraints say.
+        """The shapes that a function returns, sharded by its last constraints.
 
         Raises:
             ValueError: an array has no constraint; scalars need none.
@@ -190,21 +185,18 @@ class Builder:
             if x.ndim and variable not in specs:
                 raise ValueError(f'{function} does not constrain the sharding of {x}')
             spec = specs[variable] if x.ndim else PartitionSpec()
-            sharding_of_x = NamedSharding(self.mesh, spec)
-            placed.append(
-                jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding_of_x)
-            )
+            where = NamedSharding(self.mesh, spec)
+            placed.append(jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where))
         return jax.tree.unflatten(tree, placed)
 
     def decoding_weights(self) -> policies.Params:
         """The weights that sampling reads."""
         params = policies.param_shapes(self.policy, self.mesh)
-        return self.constrained(
-            lambda params: policies.for_decoding(self.policy, params), params
-        )
+        cast = functools.partial(policies.for_decoding, self.policy)
+        return self.constrained(cast, params)
 
     def rows(self) -> tuple[int, int]:
-        """How many problems, and rollouts of each, are decoded at first at one time.
+        """How many problems, and rollouts of each, sampling decodes together at first.
 
         Raises:
             ValueError: ``sampling.max_cache_bytes`` is too small.
@@ -222,14 +214,14 @@ class Builder:
         return P // work.problems * first.slots, N // work.rollouts * first.rows
 
     def cache(self) -> Cache:
-        """The keys and values of the responses that are decoded at one time."""
+        """The keys and values of the responses that sampling decodes together."""
         G, K = self.rows()
         return self.constrained(
             lambda: policies.empty_cache(
                 self.policy,
                 num_prompts=G,
                 num_rollouts=K,
-                # The last token a response may have is never run.
+                # A response's last possible token never runs.
                 num_tokens=self.sampling.max_response_tokens - 1,
             )
         )
@@ -245,21 +237,20 @@ class Builder:
         lengths = self.array(('batch',), (num_prompts,), jnp.int32)
         return Prefix((KeyValues(keys, values),) * arch.num_layers, lengths)
 
-    def forward_flops(self) -> float:
-        """FLOPs of one pass over a step's prompts and responses."""
+    def forward_flops(self, *, responses: bool = True) -> float:
+        """FLOPs of one pass over a step's prompts, and over their responses or not."""
         return model_flops(
             self.policy.arch,
             num_prompts=self.train.num_prompts,
-            num_rollouts=self.sampling.num_rollouts,
+            num_rollouts=responses * self.sampling.num_rollouts,
             prompt_tokens=self.data.max_prompt_tokens,
-            response_tokens=self.sampling.max_response_tokens,
+            response_tokens=responses * self.sampling.max_response_tokens,
         )
 
 
 def _train(builder: Builder) -> Program:
-    train = builder.train
+    train, reference = builder.train, builder.reference()
     num_updates = train.num_prompts // train.mini_batch_prompts
-    reference = builder.reference()
     step = learner.make_train_step(
         builder.policy,
         learner.make_optimizer(builder.optimizer),
@@ -270,40 +261,33 @@ def _train(builder: Builder) -> Program:
         num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
         pack_sizes=train.pack_sizes,
     )
-    advantages = builder.by_rollout(jnp.float32)
+    rollouts, advantages = builder.rollouts(), builder.by_rollout(jnp.float32)
     # One forward and backward pass; a forward pass for the old log-probs of every
-    # mini-batch but the first; another for the reference policy. Every response is of
+    # mini-batch but the first; another for the reference policy. All responses have
     # full length, so packing saves nothing.
     passes = 4 - 1 / num_updates + (reference is not None)
     return Program(
         'train',
         step,
-        (builder.state(), builder.rollouts(), advantages, reference),
+        (builder.state(), rollouts, advantages, reference),
         builder.mesh,
         0.0,
         passes * builder.forward_flops(),
-        math.prod(builder.rollouts().tokens.shape),
+        math.prod(rollouts.tokens.shape),
     )
 
 
 def _score(builder: Builder) -> Program:
-    train = builder.train
-    parts = train.num_prompts // train.micro_batch_prompts
-
-    def log_probs(params: Any, rollouts: Rollouts) -> jax.Array:
-        return policies.token_log_probs(
-            builder.policy,
-            params,
-            rollouts.prompts,
-            rollouts.tokens,
-            temperature=builder.sampling.temperature,
-        )[0]
+    policy, temperature = builder.policy, builder.sampling.temperature
+    parts = builder.train.num_prompts // builder.train.micro_batch_prompts
 
     def score(params: Any, rollouts: Rollouts) -> jax.Array:
-        mapped = learner.interleave(rollouts, parts)
-        return learner.deinterleave(
-            jax.lax.map(lambda part: log_probs(params, part), mapped)
-        )
+        def log_probs(part: Rollouts) -> jax.Array:
+            inputs = (policy, params, part.prompts, part.tokens)
+            return policies.token_log_probs(*inputs, temperature=temperature)[0]
+
+        mapped = jax.lax.map(log_probs, learner.interleave(rollouts, parts))
+        return learner.deinterleave(mapped)
 
     state = builder.state()
     return Program(
@@ -311,7 +295,7 @@ def _score(builder: Builder) -> Program:
         jax.jit(score),
         (state.params, builder.rollouts()),
         builder.mesh,
-        shard_bytes(state.opt_state) + shard_bytes(builder.reference()),
+        shard_bytes((state.opt_state, builder.reference())),
         builder.forward_flops(),
         math.prod(builder.rollouts().tokens.shape),
     )
@@ -322,23 +306,15 @@ def _prefill(builder: Builder) -> Program:
         weights = policies.for_decoding(builder.policy, params)
         return weights, policies.prefill(builder.policy, weights, prompts)
 
-    state = builder.state()
-    P, S = builder.train.num_prompts, builder.data.max_prompt_tokens
-    useful = model_flops(
-        builder.policy.arch,
-        num_prompts=P,
-        num_rollouts=0,
-        prompt_tokens=S,
-        response_tokens=0,
-    )
+    state, prompts = builder.state(), builder.prompts()
     return Program(
         'prefill',
         jax.jit(prefill),
-        (state.params, builder.prompts()),
+        (state.params, prompts),
         builder.mesh,
-        shard_bytes(state.opt_state) + shard_bytes(builder.reference()),
-        useful,
-        P * S,
+        shard_bytes((state.opt_state, builder.reference())),
+        builder.forward_flops(responses=False),
+        math.prod(prompts.tokens.shape),
     )
 
 
@@ -347,15 +323,9 @@ def _decode(builder: Builder) -> Program:
 
     def decode(weights, prefix, cache, tokens, uniforms, options):
         hidden, cache = policies.decode(builder.policy, weights, tokens, prefix, cache)
-        scores = policies.logits(builder.policy, weights, hidden)
-        choice = distribution.choose(
-            scores,
-            uniforms,
-            options,
-            greedy=sampling.greedy,
-            truncate=sampling.truncates,
-        )
-        return choice, cache
+        logits = policies.logits(builder.policy, weights, hidden)
+        kind = {'greedy': sampling.greedy, 'truncate': sampling.truncates}
+        return distribution.choose(logits, uniforms, options, **kind), cache
 
     scalar = sharding.replicated(builder.mesh)
     options = jax.tree.map(
@@ -363,14 +333,13 @@ def _decode(builder: Builder) -> Program:
         distribution.traced_options(sampling.options, vocab_size=1),
     )
     G, K = builder.rows()
-    P = builder.train.num_prompts
+    P, S = builder.train.num_prompts, builder.data.max_prompt_tokens
     resident = (builder.state(), builder.reference(), builder.rollouts())
     if P * sampling.num_rollouts > G * K:
-        # The prompts of the rollouts that wait are held too.
+        # Rollouts that wait keep the keys and values of their prompts.
         resident = (*resident, builder.prefix(P))
     # Attention reads every slot of the cache, filled or not.
-    context = builder.data.max_prompt_tokens
-    context += max(sampling.max_response_tokens - 1, 1)
+    context = S + max(sampling.max_response_tokens - 1, 1)
     return Program(
         'decode',
         jax.jit(decode, donate_argnums=2),
@@ -383,7 +352,7 @@ def _decode(builder: Builder) -> Program:
             options,
         ),
         builder.mesh,
-        # The rollouts so far are held too, in the shapes that the learner takes.
+        # The rollouts so far, in the learner's shapes, are on the device too.
         shard_bytes(resident),
         decode_flops(builder.policy.arch, sequences=G * K, context_tokens=context),
         G * K,

@@ -1,8 +1,8 @@
-"""Ways out of a program that does not fit: other values of the configuration.
+"""Ways to make a program fit: other values of the configuration.
 
 :func:`ways_out` tries a list of changes, the cheapest first, each in several degrees,
-by shapes alone (fits.py). It drops what the configuration refuses and what saves
-nothing. Each way changes one value, or a pair of mesh axes.
+from shapes alone (fits.py). It drops those that the configuration refuses and those
+that save nothing. Each way changes one value, or a pair of mesh axes.
 """
 
 import dataclasses
@@ -21,12 +21,12 @@ Check = Callable[[Overrides], object]
 """Raises ValueError for overrides that the configuration refuses."""
 
 _MOST = 3
-# Changes that save a smaller share than this are dropped.
+# The smallest share of the memory that a change must save.
 _LEAST_SAVING = 0.01
-# Share of the responses' length below which the experiment would be another.
+# The smallest share of the responses' length that is worth proposing.
 _LEAST_RESPONSE = 0.25
 _FACTORS = (2, 4, 8, 16)
-# In the order of how much of a layer is recomputed.
+# From the least recomputation to the most.
 _REMAT = ('none', 'attention', 'full')
 # What more devices along an axis cost, the cheapest first.
 _AXES = {
@@ -43,9 +43,9 @@ class Way:
     Attributes:
         overrides: the values to change.
         cost: its cost, in words.
-        num_chips: chips that it takes.
-        saved: bytes saved on a device, estimated.
-        enough: whether the program fits then.
+        num_chips: chips that it needs.
+        saved: estimate of the bytes saved on a device.
+        enough: whether the program then fits.
     """
 
     overrides: Overrides
@@ -58,13 +58,12 @@ class Way:
 def ways_out(
     analysis: Analysis, builder: Builder, edge: Fit, *, check: Check
 ) -> list[Way]:
-    """At most three changes: those that are enough first, then the cheapest.
+    """At most three changes: those that suffice first, then the cheapest.
 
     Args:
-        analysis: the analysis of a program that does not fit.
-        builder: the builder that made it.
+        analysis, builder: a program that does not fit, and the builder that made it.
         edge: what :func:`passk_jax.planning.fits.fit` found.
-        check: refuses overrides.
+        check: raises ValueError for overrides that the configuration refuses.
     """
     ways = []
     for cost, degrees in _changes(builder, analysis.program.name, edge):
@@ -82,7 +81,7 @@ def _mildest(
     degrees: Iterable[Overrides],
     check: Check,
 ) -> Way | None:
-    """The first degree that is enough, else the one that saves most."""
+    """The first degree that suffices, else the one that saves most."""
     memory, best = analysis.memory, None
     for overrides in degrees:
         other = builder.changed(overrides)
@@ -90,7 +89,7 @@ def _mildest(
             check(overrides)
             needed = estimate(analysis, builder, other)
         except ValueError:
-            # Such as a batch that does not divide the next larger one.
+            # For example, the batch does not divide the next larger one.
             continue
         saved = memory.total - needed
         if saved > (best.saved if best else _LEAST_SAVING * memory.total):
@@ -120,9 +119,8 @@ def _changes(
         cost = 'rollouts that wait for others to end'
         yield cost, _each('sampling.max_cache_bytes', limits)
     yield from _layouts(builder)
-    shape = builder.mesh.shape
-    more_chips = [{f'mesh.{axis}': n * shape[axis]} for n in _FACTORS for axis in _AXES]
-    yield 'more chips', more_chips
+    mesh = builder.mesh.shape
+    yield 'more chips', [{f'mesh.{x}': n * mesh[x]} for n in _FACTORS for x in _AXES]
     longest, now = edge.longest_response, builder.sampling.max_response_tokens
     if longest and now * _LEAST_RESPONSE <= longest < now:
         yield 'another experiment', _each('sampling.max_response_tokens', [longest])

@@ -1,4 +1,4 @@
-"""The lines of a plan around its table: what was planned, and what does not fit."""
+"""The text of a plan around its table: what it plans, and what does not fit."""
 
 import math
 from collections.abc import Sequence
@@ -15,13 +15,12 @@ from passk_jax.planning.topologies import Topology
 def introduction(
     builder: Builder, topology: Topology, *, name: str, source: str
 ) -> list[str]:
-    """What is planned, a sentence a line.
+    """What the plan is about, one sentence a line.
 
     Args:
-        builder: the builder of the programs.
-        topology: the devices.
-        name: the experiment's name.
-        source: the model's name; ``''``: a policy from scratch.
+        builder, topology: the programs and the devices.
+        name, source: names of the experiment and of the model; a policy from scratch
+            has the ``source`` ``''``.
     """
     arch, train, sampling = builder.policy.arch, builder.train, builder.sampling
     shapes = policies.param_shapes(builder.policy, builder.mesh)
@@ -39,9 +38,9 @@ def introduction(
     ]
     if not topology.has_compiler:
         lines.append(
-            'There is no compiler for it here: this is a plan by shapes alone, without '
-            'temporaries, traffic and collectives. FLOPs are those of the program as '
-            'written, with plain attention, divided evenly.'
+            'There is no compiler for it here: this is a plan from shapes alone, '
+            'without temporaries, traffic and collectives. FLOPs are those of the '
+            'program as written, with plain attention, divided evenly.'
         )
     return [*lines, '']
 
@@ -49,11 +48,10 @@ def introduction(
 def notes(
     analyses: Sequence[Analysis], builder: Builder, *, max_positions: int
 ) -> list[str]:
-    """What the table leaves unsaid, a sentence a line.
+    """What the table does not say, one sentence a line.
 
     Args:
-        analyses: the analyses of the programs.
-        builder: the builder that made them.
+        analyses, builder: the analyses of the programs, and the builder that made them.
         max_positions: tokens that the model has positions for; 0: no limit.
     """
     lines = ['Longest response and largest batch are estimates from shapes.']
@@ -62,11 +60,10 @@ def notes(
         lines.append(f'The model has positions for responses of {most:,} tokens.')
     for each in analyses:
         loops = each.costs.unknown_loops if each.costs else each.traced.unknown_loops
+        name = each.program.name
         if loops:
-            lines.append(
-                f'{each.program.name}: {loops} loops of unknown length, counted once.'
-            )
-        if each.program.name == 'decode':
+            lines.append(f'{name}: {loops} loops of unknown length, counted once.')
+        if name == 'decode':
             parts = {
                 'weights': builder.decoding_weights(),
                 "prompts' keys and values": builder.prefix(builder.rows()[0]),
@@ -78,7 +75,7 @@ def notes(
 
 
 def overflow(analysis: Analysis, ways: Sequence[Way]) -> list[str]:
-    """A sentence on a program that does not fit, and a line for each way out."""
+    """A sentence about a program that does not fit, and a line for each way out."""
     memory, num_chips = analysis.memory, analysis.topology.num_chips
     return [
         '',

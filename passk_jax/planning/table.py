@@ -1,7 +1,7 @@
-"""The figures of a plan as a Markdown table, a program a column.
+"""The figures of a plan as a Markdown table with a column for each program.
 
-Columns are padded, so that the table is legible in a terminal. Amounts are for one
-chip; memory is in binary units and traffic in decimal ones, as chip makers state them.
+Padded columns make the table legible in a terminal. Amounts are for one chip; memory is
+in binary units and traffic in decimal ones, as chip makers state them.
 experiments/plans/README.md explains each row.
 """
 
@@ -24,7 +24,7 @@ _MEMORY: dict[str, Callable[[Analysis], float | None]] = {
 _WORK: dict[str, Callable[[Analysis], str]] = {
     'FLOP': lambda each: decimal(each.flops),
     'of them useful': lambda each: _percent(each.useful_share),
-    'memory traffic': lambda each: f'{decimal(each.costs.memory)}B',
+    'memory traffic': lambda each: _traffic(each.costs and each.costs.memory),
 }
 _BOUNDS: dict[str, Callable[[Analysis], str]] = {
     'compute alone': lambda each: _time(each.seconds.get('compute')),
@@ -32,7 +32,7 @@ _BOUNDS: dict[str, Callable[[Analysis], str]] = {
     'network alone': lambda each: _time(each.seconds.get('network')),
     'time, at least': lambda each: _time(each.bound),
     'MFU, at most': lambda each: _percent(each.utilisation_bound),
-    'tokens/s, at most': lambda each: _rate(each),
+    'tokens/s, at most': lambda each: _whole(_rate(each)),
 }
 
 
@@ -40,18 +40,15 @@ def render(rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table; the first row is the heading, all rows are of equal length."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rule = [widths[0] * '-', *((width - 1) * '-' + ':' for width in widths[1:])]
-    lines = [rows[0], rule, *rows[1:]]
-    return '\n'.join(_line(line, widths) for line in lines) + '\n'
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    (first, *rest), (width, *others) = cells, widths
-    padded = [cell.rjust(w) for cell, w in zip(rest, others, strict=True)]
-    return f'| {" | ".join([first.ljust(width), *padded])} |'
+    lines = []
+    for first, *rest in (rows[0], rule, *rows[1:]):
+        cells = [cell.rjust(n) for cell, n in zip(rest, widths[1:], strict=True)]
+        lines.append(f'| {" | ".join([first.ljust(widths[0]), *cells])} |\n')
+    return ''.join(lines)
 
 
 def plan_rows(analyses: Sequence[Analysis], edges: Sequence[Fit]) -> list[list[str]]:
-    """The rows of the table, except those without any figure."""
+    """The rows of the table, except those without a figure."""
     rows = [
         [label, *(_binary(size(each)) for each in analyses)]
         for label, size in _MEMORY.items()
@@ -59,11 +56,9 @@ def plan_rows(analyses: Sequence[Analysis], edges: Sequence[Fit]) -> list[list[s
     rows.append(['fits', *map(_fits, analyses)])
     rows.append(['longest response', *(_whole(e.longest_response) for e in edges)])
     rows.append(['largest batch', *(_whole(e.largest_batch) for e in edges)])
-    compiled = [each for each in analyses if each.costs is not None]
-    for label, cell in _WORK.items():
-        known = compiled if label == 'memory traffic' else analyses
-        rows.append([label, *(cell(e) if e in known else _NONE for e in analyses)])
-    for kind in sorted({kind for each in compiled for kind in each.costs.collectives}):
+    rows += [[label, *map(cell, analyses)] for label, cell in _WORK.items()]
+    kinds = {kind for each in analyses if each.costs for kind in each.costs.collectives}
+    for kind in sorted(kinds):
         rows.append([kind, *(_collective(each, kind) for each in analyses)])
     rows += [[label, *map(cell, analyses)] for label, cell in _BOUNDS.items()]
     heading = ['a chip', *(each.program.name for each in analyses)]
@@ -81,11 +76,11 @@ def decimal(value: float) -> str:
 def _binary(size: float | None) -> str:
     if size is None:
         return _NONE
-    for unit in ('B', 'KiB', 'MiB', 'GiB'):
-        if abs(size) < 1024 or unit == 'GiB':
+    for unit in ('B', 'KiB', 'MiB'):
+        if abs(size) < 1024:
             return f'{size:.2f} {unit}'
         size /= 1024
-    raise AssertionError('the last unit takes any size')
+    return f'{size:.2f} GiB'
 
 
 def _collective(analysis: Analysis, kind: str) -> str:
@@ -104,14 +99,16 @@ def _fits(analysis: Analysis) -> str:
     return 'yes' if memory.fits else 'NO'
 
 
-def _rate(analysis: Analysis) -> str:
-    if not analysis.bound:
-        return _NONE
-    return f'{analysis.program.num_tokens / analysis.bound:,.0f}'
+def _rate(analysis: Analysis) -> float | None:
+    return analysis.program.num_tokens / analysis.bound if analysis.bound else None
 
 
-def _whole(number: int | None) -> str:
-    return _NONE if number is None else f'{number:,}'
+def _traffic(size: float | None) -> str:
+    return _NONE if size is None else f'{decimal(size)}B'
+
+
+def _whole(number: float | None) -> str:
+    return _NONE if number is None else f'{number:,.0f}'
 
 
 def _percent(share: float | None) -> str:

@@ -1,10 +1,10 @@
 """Devices to compile for, by name; they need not be present.
 
 :func:`parse` reads a name (``'v5p:4x4x4'``, ``'cpu:8'``, ``'gpu:h100x8'``) and starts
-no backend. :func:`connect` returns the devices. Those of a TPU topology come from the
-TPU compiler, which needs no TPU. Those of ``cpu`` are virtual devices of this host.
-Those of ``gpu`` are stand-ins for shapes and shardings only, because the GPU compiler
-needs a GPU. :func:`connect` must be the first use of a device in the process.
+no backend. :func:`connect` returns the devices and must be the first use of a device in
+the process. The TPU compiler gives those of a TPU topology; it needs no TPU. Those of
+``cpu`` are virtual devices of this host. Those of ``gpu`` are stand-ins for shapes and
+shardings only, because the GPU compiler needs a GPU.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from jax.experimental import topologies
 from passk_jax.errors import InputError
 from passk_jax.planning.chips import CPU, GPUS, TPUS, Chip
 
-# A TPU host asks a metadata server for its identity; elsewhere there is no such server.
+# libtpu would ask a metadata server for the host's identity; only TPU hosts have one.
 _NO_TPU_HOST = {
     'TPU_SKIP_MDS_QUERY': '1',
     'TPU_WORKER_ID': '0',
@@ -37,8 +37,7 @@ class Topology:
     """The devices that a name stands for.
 
     Attributes:
-        name: the name.
-        platform: ``'tpu'``, ``'gpu'`` or ``'cpu'``.
+        name, platform: the name, and ``'tpu'``, ``'gpu'`` or ``'cpu'``.
         chip: the kind of its chips.
         shape: of the torus; the count alone for ``cpu`` and ``gpu``.
     """
@@ -86,9 +85,9 @@ def connect(topology: Topology) -> list[Any]:
 
     Raises:
         InputError: the TPU compiler is not installed or refuses the topology, or the
-            process has started with fewer devices.
+            process started with fewer devices.
     """
-    # Nothing runs on the devices that are compiled for.
+    # No program runs on the topology's devices.
     jax.config.update('jax_platforms', 'cpu')
     if topology.platform == 'tpu':
         return _tpu_devices(topology)
@@ -99,7 +98,7 @@ def connect(topology: Topology) -> list[Any]:
     devices = jax.devices('cpu')
     if len(devices) < count:
         raise InputError(
-            f'{topology.name} asks for {count} devices, but this process has started '
+            f'{topology.name} asks for {count} devices, but this process started '
             f'with {len(devices)}'
         )
     return devices[:count]
@@ -115,7 +114,7 @@ def _tpu_devices(topology: Topology) -> list[Any]:
         os.environ.setdefault(variable, value)
     options: dict[str, Any] = {}
     if topology.chip.name == 'v4':
-        # One device for its two cores, the default on a v4 host.
+        # One device for two cores, the default on a v4 host.
         options['chip_config_name'] = 'megacore'
     if topology.num_chips < 4:
         options['chips_per_host_bounds'] = [1, 1, 1]

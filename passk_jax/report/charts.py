@@ -1,7 +1,7 @@
-"""Draws panels with matplotlib: a PNG of all, or one SVG each for the page.
+"""Draws panels with matplotlib: one PNG of all, or an SVG of each for the page.
 
-Both are drawn by the same code and need no display. In an SVG the colours of text and
-grid are the variables of the page's style sheet, so that it is legible in dark mode.
+The same code draws both and needs no display. In an SVG the colours of text and grid
+are variables of the page's style sheet, so that it is legible in dark mode.
 """
 
 import io
@@ -28,7 +28,7 @@ def draw_figure(panels: Sequence[Panel], *, title: str) -> bytes:
     height = 4.2 * rows + 0.5
     figure = _figure(15, height)
     figure.suptitle(title, y=1 - 0.2 / height, va='top', fontsize=15, fontweight='bold')
-    # Fixed margins, in inches by the height: to look for tight ones doubles the time.
+    # Margins in inches, over the height; computing tight ones would double the time.
     margins = {'bottom': 0.55 / height, 'top': 1 - 0.85 / height, 'hspace': 0.25}
     figure.subplots_adjust(left=0.035, right=0.985, wspace=0.13, **margins)
     axes = figure.subplots(rows, 3, squeeze=False).flat
@@ -44,8 +44,8 @@ def draw_figure(panels: Sequence[Panel], *, title: str) -> bytes:
 def svg_chart(panel: Panel) -> str:
     """One panel as a ``<figure>``: its title, and its chart as inline SVG.
 
-    Equal panels give equal text. Ids in the SVG are made from the title, so that charts
-    of different titles can be in one page.
+    Equal panels give equal text. The title seeds the SVG's ids, so charts with
+    different titles can share a page.
     """
     import matplotlib
 
@@ -54,8 +54,7 @@ def svg_chart(panel: Panel) -> str:
     stream = io.StringIO()
     nothing = dict.fromkeys(('Creator', 'Date', 'Format', 'Type'))
     # Text remains text, in the font of the page.
-    options = {'svg.fonttype': 'none', 'svg.hashsalt': panel.title}
-    with matplotlib.rc_context(options):
+    with matplotlib.rc_context({'svg.fonttype': 'none', 'svg.hashsalt': panel.title}):
         figure.savefig(stream, format='svg', transparent=True, metadata=nothing)
     title = escape(panel.title)
     svg = _inlined(stream.getvalue(), label=title)
@@ -63,10 +62,10 @@ def svg_chart(panel: Panel) -> str:
 
 
 def _inlined(svg: str, *, label: str) -> str:
-    """An SVG document as part of a page, which gives it size, font and colours."""
+    """An SVG document as part of the page, which sets its size, font and colours."""
     head, body = re.search(r'<svg .*?(viewBox="[^"]*").*?>(.*)', svg, re.S).groups()
-    # The document's style sheet would apply to the whole page, and every chart gives
-    # its groups the same ids.
+    # The document's style sheet would apply to the whole page, and all charts have the
+    # same group ids.
     body = re.sub(r'<defs>\s*<style.*?</defs>|(?<=<g) id="[^"]*"', '', body, flags=re.S)
     for color, variable in _VARIABLES.items():
         body = body.replace(color, variable)
@@ -74,8 +73,8 @@ def _inlined(svg: str, *, label: str) -> str:
 
 
 def _figure(width: float, height: float) -> 'Figure':
-    # Here: importing it takes a second that no other command should wait for. The
-    # object interface leaves pyplot, and whichever backend it has, alone.
+    # The import takes a second, which other commands should not wait for. A Figure
+    # needs neither pyplot nor a backend.
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height))
@@ -99,7 +98,7 @@ def _draw_panel(panel: Panel, ax: 'Axes') -> None:
     if panel.log2 or len(places) == 1:
         ax.set_xticks(places, [f'{place:g}' for place in places])
     for series in panel.series:
-        # From the end, so that the last point is always there.
+        # Counted from the end, to keep the last point.
         stride = max(1, math.ceil(len(series.x) / _MOST_POINTS))
         kept = slice((len(series.x) - 1) % stride, None, stride)
         ax.plot(
@@ -118,29 +117,22 @@ def _draw_panel(panel: Panel, ax: 'Axes') -> None:
             ax.fill_between(series.x[kept], *band, color=series.color, alpha=0.13, lw=0)
     ax.set_ylim(*_y_range(panel))
     if any(series.label for series in panel.series):
-        ax.legend(
-            frameon=False,
-            fontsize=9,
-            labelcolor=_TEXT,
-            ncols=2 if len(panel.series) > 4 else 1,
-            handlelength=2.8,
-        )
+        style = {'frameon': False, 'fontsize': 9, 'labelcolor': _TEXT}
+        columns = 2 if len(panel.series) > 4 else 1
+        ax.legend(ncols=columns, handlelength=2.8, **style)
 
 
 def _y_range(panel: Panel) -> tuple[float, float]:
-    """From the values, with room; a floor or ceiling is not passed."""
-    values = [
-        value
-        for series in panel.series
-        for many in (series.y, series.low or (), series.high or ())
-        for value in many
-    ]
+    """The range of the values with a margin, which stops at a floor or ceiling."""
+    values = []
+    for series in panel.series:
+        values += [*series.y, *(series.low or ()), *(series.high or ())]
     low, high = min(values), max(values)
     room = 0.06 * (high - low) or 0.1 * abs(high) or 0.1
     bottom, top = low - room, high + room
     if panel.floor is not None and low >= panel.floor:
         bottom = max(bottom, panel.floor)
-        # A curve that stays in the lower part of its range begins at the floor.
+        # The axis starts at the floor unless the curve stays high above it.
         if low - panel.floor < 0.6 * (high - panel.floor):
             bottom = panel.floor
     if panel.ceiling is not None and high <= panel.ceiling:

@@ -1,9 +1,10 @@
 """The report's HTML around its charts: page, style, tables, responses.
 
-Text from a policy or a data set is escaped here. The page loads nothing: it has one
+This module escapes text from a policy or a data set. The page loads nothing: it has one
 style sheet, inline SVG and no script.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -13,6 +14,11 @@ from passk_jax.tasks import drawing_of
 
 _MOST_TEXT = 4000
 _SHORT_TEXT = 60
+_FACTS = {
+    'reward': 'reward {:.2f}',
+    'advantage': 'advantage {:+.3f}',
+    'length': '{:.0f} tokens',
+}
 
 STYLE = """
 :root{color-scheme:light dark;--page:#f6f7f9;--card:#fff;--text:#1d2433;--soft:#667085;
@@ -75,12 +81,11 @@ code{overflow-wrap:anywhere;color:var(--text)}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:6px 0 0;max-height:420px;
 overflow:auto}
 summary{cursor:pointer;color:var(--soft)}
-footer{margin-top:40px;color:var(--soft);font-size:13px}
 """
 
 
 def page(title: str, body: str) -> str:
-    """A whole document."""
+    """The whole document."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -90,7 +95,7 @@ def page(title: str, body: str) -> str:
 
 
 def chips(pairs: Mapping[str, Any]) -> str:
-    """Small labelled values in a row."""
+    """Labelled values in a row."""
     spans = (
         f'<span><i>{escape(key)}</i><b>{escape(str(value))}</b></span>'
         for key, value in pairs.items()
@@ -102,23 +107,20 @@ def results_table(rows: list[Row]) -> str:
     """Pass@k of a split's first and last evaluation, overall and by category."""
     first, last = rows[0], rows[-1]
     ks = ks_of([last])
-    steps = f'step {last["step"]}'
-    if len(rows) > 1:
-        steps += f', from step {first["step"]}'
-    head = ''.join(f'<th>Pass@{k}</th>' for k in ks)
+    since = f', from step {first["step"]}' if len(rows) > 1 else ''
+    titles = [f'step {last["step"]}{since}', *(f'Pass@{k}' for k in ks)]
+    head = ''.join(f'<th>{title}</th>' for title in titles)
     lines = []
     for category in ['', *categories_of([last])]:
         prefix = f'{category}/' if category else ''
         cells = ''.join(_cell(first, last, f'{prefix}pass_at_{k}') for k in ks)
-        name = escape(category) or 'all problems'
-        lines.append(
-            f'<tr{"" if category else " class=all"}><td>{name}</td>{cells}</tr>'
+        name, kind = (
+            escape(category) or 'all problems',
+            '' if category else ' class=all',
         )
-    return (
-        '<div class="card scroll"><table><thead><tr>'
-        f'<th>{steps}</th>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
-        '</div>'
-    )
+        lines.append(f'<tr{kind}><td>{name}</td>{cells}</tr>')
+    body = f'<thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody>'
+    return f'<div class="card scroll"><table>{body}</table></div>'
 
 
 def _cell(first: Row, last: Row, name: str) -> str:
@@ -131,11 +133,8 @@ def _cell(first: Row, last: Row, name: str) -> str:
     if first is not last and first.get(name) is not None:
         change = value - first[name]
         kind = 'up' if change >= 0 else 'down'
-        lines.append(
-            f'{first[name]:.3f} <span class="{kind}">{change:+.3f}</span>'.replace(
-                '-', '−'
-            )
-        )
+        line = f'{first[name]:.3f} <span class="{kind}">{change:+.3f}</span>'
+        lines.append(line.replace('-', '−'))
     small = ''.join(f'<small>{line}</small>' for line in lines)
     return f'<td>{value:.3f}{small}</td>'
 
@@ -144,9 +143,9 @@ def problem_card(run: Run, responses: Sequence[Row], *, most: int) -> str:
     """One problem of a dump with its most frequent responses, right ones first.
 
     Args:
-        run: the run; its task decides how responses are drawn.
+        run: the run; its task decides how to draw responses.
         responses: all rollouts of the problem.
-        most: how many different responses are shown at most.
+        most: the largest number of different responses to show.
     """
     row = responses[0]
     num_right = sum(bool(r.get('correct')) for r in responses)
@@ -173,32 +172,24 @@ def problem_card(run: Run, responses: Sequence[Row], *, most: int) -> str:
 
 
 def _response(group: Sequence[Row], draw: Any) -> str:
-    row = group[0]
+    row, picture = group[0], ''
     correct = bool(row.get('correct'))
-    picture = ''
     if draw is not None:
-        try:
+        # Another version's dump may not be drawable; its text is still shown.
+        with contextlib.suppress(KeyError, TypeError, ValueError):
             picture = draw(row['data'], str(row.get('parsed', '')), correct=correct)
-        except (KeyError, TypeError, ValueError):
-            # A dump of another version; its text is still shown.
-            picture = ''
     facts = [f'× {len(group)}'] if len(group) > 1 else []
-    for name, form in (('reward', '.2f'), ('advantage', '+.3f'), ('length', 'd')):
+    for name, form in _FACTS.items():
         if isinstance(row.get(name), int | float):
-            value = int(row[name]) if form == 'd' else float(row[name])
-            text = format(value, form).replace('-', '−')
-            facts.append(f'{text} tokens' if name == 'length' else f'{name} {text}')
+            facts.append(form.format(row[name]).replace('-', '−'))
     if row.get('stopped') is False:
         facts.append('cut off')
     text = str(row.get('response', ''))
-    if len(text) <= _SHORT_TEXT:
-        said = f'<code>{escape(text) or "(empty)"}</code>'
-    else:
+    said = f'<code>{escape(text) or "(empty)"}</code>'
+    if len(text) > _SHORT_TEXT:
         beginning = escape(' '.join(text[:_SHORT_TEXT].split()))
-        said = (
-            f'<details><summary><code>{beginning}…</code></summary>'
-            f'<pre>{_clipped(text)}</pre></details>'
-        )
+        said = f'<details><summary><code>{beginning}…</code></summary>'
+        said += f'<pre>{_clipped(text)}</pre></details>'
     kind = 'right' if correct else 'wrong'
     return (
         f'<figure>{picture}<figcaption><span class="tag {kind}">{kind}</span> '
@@ -209,6 +200,5 @@ def _response(group: Sequence[Row], draw: Any) -> str:
 def _clipped(text: Any) -> str:
     text = str(text)
     more = len(text) - _MOST_TEXT
-    return escape(text[:_MOST_TEXT]) + (
-        f' … {more} characters more' if more > 0 else ''
-    )
+    rest = f' … {more} characters more' if more > 0 else ''
+    return escape(text[:_MOST_TEXT]) + rest

@@ -1,7 +1,7 @@
 """What the report plots: panels of named series.
 
-The six panels of a run, and the advantage curve that its config asks for.
-``charts.py`` draws them.
+A run has six panels, and two for the advantage curve of its estimator. ``charts.py``
+draws them.
 """
 
 import dataclasses
@@ -31,9 +31,8 @@ class Series:
         label: its name in the legend; ``''``: not in the legend.
         x, y: its points.
         color: as ``#rrggbb``.
-        low, high: a band around it, or ``None``.
-        dashed: whether the line is dashed.
-        faint: whether it is the background of another line.
+        low, high: a band around the line, or ``None``.
+        dashed, faint: its style; a faint line is the background of another.
         marked: whether each point has a dot.
     """
 
@@ -56,8 +55,8 @@ class Panel:
         title: above the chart.
         x_label: under the x axis.
         series: the lines; none in a young run.
-        log2: whether the x axis has powers of two.
-        floor, ceiling: values that the y axis does not go beyond.
+        log2: whether the x axis shows powers of two.
+        floor, ceiling: bounds of the values, which the y axis does not exceed.
     """
 
     title: str
@@ -70,27 +69,15 @@ class Panel:
 
 def metric_panels(run: Run) -> list[Panel]:
     """Reward, pass@k over steps, pass@k over k, entropy, diversity, length."""
+    diversity, length = _both(run, 'answer_diversity'), _both(run, 'response_length')
     return [
         Panel('Training reward', 'step', _train(run, 'reward'), floor=0.0),
         _pass_over_steps(run),
         _pass_over_k(run),
         Panel('Entropy (nats a token)', 'step', _both(run, 'entropy'), floor=0.0),
-        Panel(
-            'Diversity of wrong answers',
-            'step',
-            _both(run, 'answer_diversity'),
-            floor=0.0,
-            ceiling=1.0,
-        ),
-        Panel(
-            'Response length (tokens)', 'step', _both(run, 'response_length'), floor=0.0
-        ),
+        Panel('Diversity of wrong answers', 'step', diversity, floor=0.0, ceiling=1.0),
+        Panel('Response length (tokens)', 'step', length, floor=0.0),
     ]
-
-
-def main_split(run: Run) -> str | None:
-    """The split evaluated most often, the one with curves."""
-    return max(run.evaluations, key=lambda s: len(run.evaluations[s]), default=None)
 
 
 def _points(rows: list[Row], name: str) -> tuple[list[float], list[float]]:
@@ -99,7 +86,7 @@ def _points(rows: list[Row], name: str) -> tuple[list[float], list[float]]:
 
 
 def _train(run: Run, name: str) -> tuple[Series, ...]:
-    """A metric of every step; a long run adds its mean over the latest steps."""
+    """A metric of every step; a long run adds a moving mean."""
     x, y = _points(run.train, name)
     if not x:
         return ()
@@ -130,10 +117,11 @@ def _colored(run: Run) -> list[tuple[str, str]]:
 
 
 def _pass_over_steps(run: Run) -> Panel:
-    split = main_split(run)
-    rows = run.evaluations.get(split, [])
+    # The split with the most evaluations.
+    evaluated = run.evaluations
+    split = max(evaluated, key=lambda each: len(evaluated[each]), default=None)
+    rows, series = evaluated.get(split, []), []
     ks = ks_of(rows)
-    series = []
     for i, k in enumerate(ks):
         complete = [row for row in rows if row.get(f'pass_at_{k}') is not None]
         x, y = _points(complete, f'pass_at_{k}')
@@ -159,19 +147,11 @@ def _pass_over_k(run: Run) -> Panel:
                 [row.get(f'pass_at_{k}_{end}', row[f'pass_at_{k}']) for k in ks]
                 for end in ('low', 'high')
             ]
-            first = row is rows[0] and len(rows) > 1
+            style = {'dashed': row is rows[0] and len(rows) > 1, 'marked': True}
             label = f'{split}, step {row["step"]}'
-            series.append(
-                Series(label, ks, y, color, *bounds, dashed=first, marked=True)
-            )
-    return Panel(
-        'Pass@k by k, first and last',
-        'k',
-        tuple(series),
-        log2=True,
-        floor=0.0,
-        ceiling=1.0,
-    )
+            series.append(Series(label, ks, y, color, *bounds, **style))
+    title, lines = 'Pass@k by k, first and last', tuple(series)
+    return Panel(title, 'k', lines, log2=True, floor=0.0, ceiling=1.0)
 
 
 def curve_in_use(run: Run) -> dict[str, Any] | None:
@@ -180,10 +160,8 @@ def curve_in_use(run: Run) -> dict[str, Any] | None:
     Returns:
         What ``advantages.tabulated_curve`` returns; ``None`` without a config.
     """
-    section, num_rollouts = (
-        run.option('advantage', {}),
-        run.option('sampling.num_rollouts'),
-    )
+    num_rollouts = run.option('sampling.num_rollouts')
+    section = run.option('advantage', {})
     name = section.get('name')
     if name not in ESTIMATORS or not num_rollouts:
         return None

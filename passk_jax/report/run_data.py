@@ -1,7 +1,7 @@
-"""Reads a run directory, the only input of the report.
+"""Reads a run directory, the report's only input.
 
-A run may be young, still writing, or cut short, so any part may be missing. Lines that
-are not whole JSON objects are skipped.
+A run may be young, still writing, or cut short, so any part may be missing. Reading
+skips lines that are not whole JSON objects.
 """
 
 import dataclasses
@@ -30,8 +30,8 @@ class Run:
         path: the run directory.
         config: the resolved configuration, ``{}`` if absent.
         git: the revision of the code, ``{}`` if absent.
-        train: metrics of the training steps, in their order.
-        evaluations: split -> its evaluations, by step.
+        train: metrics of the training steps, in order.
+        evaluations: split -> its evaluations, in order of their steps.
         timing: timings of the training steps.
         dumps: step -> the file of its rollouts, ascending.
     """
@@ -45,7 +45,7 @@ class Run:
     dumps: dict[int, pathlib.Path]
 
     def option(self, dotted: str, default: Any = None) -> Any:
-        """The config's value of a dotted key."""
+        """The value of a dotted key of the configuration."""
         value: Any = self.config
         for key in dotted.split('.'):
             if not isinstance(value, Mapping) or key not in value:
@@ -55,7 +55,7 @@ class Run:
 
 
 def read_run(workdir: str | os.PathLike[str]) -> Run:
-    """Reads everything but the rollouts.
+    """Reads everything except the rollouts.
 
     Raises:
         InputError: the directory does not exist.
@@ -64,21 +64,17 @@ def read_run(workdir: str | os.PathLike[str]) -> Run:
     if not path.is_dir():
         raise InputError(f'no run directory at {path}')
     rows = [row for row in read_lines(path / 'metrics.jsonl') if 'step' in row]
-    rows.sort(key=lambda row: row['step'])
-    evaluations: dict[str, list[Row]] = {}
-    for row in rows:
-        if row.get('split') != 'train':
-            evaluations.setdefault(str(row.get('split')), []).append(row)
-    dumps = {}
-    for file in (path / 'rollouts').glob('*.jsonl'):
-        if match := _STEP.search(file.name):
-            dumps[int(match.group(1))] = file
+    by_split: dict[str, list[Row]] = {'train': []}
+    for row in sorted(rows, key=lambda row: row['step']):
+        by_split.setdefault(str(row.get('split')), []).append(row)
+    files = (path / 'rollouts').glob('*.jsonl')
+    dumps = {int(m[1]): file for file in files if (m := _STEP.search(file.name))}
     return Run(
         path=path,
         config=_read_object(path / 'config.json'),
         git=_read_object(path / 'git.json'),
-        train=[row for row in rows if row.get('split') == 'train'],
-        evaluations=evaluations,
+        train=by_split.pop('train'),
+        evaluations=by_split,
         timing=read_lines(path / 'timing.jsonl'),
         dumps=dict(sorted(dumps.items())),
     )
@@ -88,7 +84,7 @@ def read_lines(path: pathlib.Path) -> list[Row]:
     """The JSON objects of a file of lines; none if it is absent."""
     rows = []
     if path.exists():
-        # splitlines() would also split at what a response may hold, as U+2028.
+        # splitlines() would also split at characters of a response, such as U+2028.
         for line in path.read_text(errors='replace').split('\n'):
             try:
                 row = json.loads(line)
@@ -102,7 +98,7 @@ def read_lines(path: pathlib.Path) -> list[Row]:
 def by_category(run: Run, split: str, step: int) -> Row:
     """``<category>/pass_at_<k>`` for every k, from the (n, c) of each problem.
 
-    The metrics files hold only the smallest and the largest k.
+    The metrics file has only the smallest and the largest k.
     """
     file = run.path / 'evaluation' / f'{split}_step_{step:08d}.jsonl'
     counts: dict[str, list[tuple[int, int]]] = {}
@@ -119,24 +115,19 @@ def by_category(run: Run, split: str, step: int) -> Row:
 
 def ks_of(rows: list[Row]) -> list[int]:
     """Every k with a ``pass_at_<k>`` in any of the rows, ascending."""
-    names = {key for row in rows for key in row}
-    matches = (re.fullmatch(r'pass_at_(\d+)', name) for name in names)
-    return sorted(int(match.group(1)) for match in matches if match)
+    matches = (re.fullmatch(r'pass_at_(\d+)', name) for row in rows for name in row)
+    return sorted({int(match[1]) for match in matches if match})
 
 
 def categories_of(rows: list[Row]) -> list[str]:
-    """Every category with a ``<category>/pass_at_<k>``, numbers in their order."""
-    names = {key for row in rows for key in row}
-    matches = (re.fullmatch(r'(.+)/pass_at_\d+', name) for name in names)
-    found = {match.group(1) for match in matches if match}
-    return sorted(
-        found,
-        key=lambda name: [
-            (0, int(part), '') if part.isdigit() else (1, 0, part)
-            for part in re.split(r'(\d+)', name)
-            if part
-        ],
-    )
+    """Every category with a ``<category>/pass_at_<k>``, numbers in numeric order."""
+
+    def parts(name: str) -> list[tuple[int, int, str]]:
+        split = filter(None, re.split(r'(\d+)', name))
+        return [(0, int(x), '') if x.isdigit() else (1, 0, x) for x in split]
+
+    matches = (re.fullmatch(r'(.+)/pass_at_\d+', name) for row in rows for name in row)
+    return sorted({match[1] for match in matches if match}, key=parts)
 
 
 def _read_object(path: pathlib.Path) -> Row:

@@ -1,8 +1,8 @@
 """Writes curves.png and report.html of a run, from its directory alone.
 
 ``run_data`` reads the run, ``panels`` says what to plot, ``charts`` draws it and
-``page`` writes HTML; this module puts them in order. Both files can be written at any
-time, during the run and after it, and are replaced as a whole.
+``page`` writes HTML; this module calls them in order. It can write both files at any
+time, during the run or after it, and replaces each as a whole.
 """
 
 import json
@@ -23,10 +23,7 @@ _PROBLEMS_LAST, _PROBLEMS_FIRST, _RESPONSES = 6, 3, 6
 
 
 def write_curves(workdir: str | os.PathLike[str]) -> pathlib.Path:
-    """Writes ``curves.png``: reward, pass@k, entropy, diversity, length.
-
-    Returns:
-        Its path.
+    """Writes ``curves.png``, the panels of the run's metrics, and returns its path.
 
     Raises:
         InputError: the directory does not exist or cannot be written.
@@ -40,14 +37,11 @@ def write_curves(workdir: str | os.PathLike[str]) -> pathlib.Path:
 def write_report(
     workdir: str | os.PathLike[str], *, advantage_curve: Mapping[str, Any] | None = None
 ) -> pathlib.Path:
-    """Writes ``report.html``, one file that needs no other file and no network.
+    """Writes ``report.html``, which needs no other file, and returns its path.
 
     Args:
         workdir: the run directory.
         advantage_curve: what ``panels.curve_in_use`` returns; ``None``: call it.
-
-    Returns:
-        Its path.
 
     Raises:
         InputError: the directory does not exist or cannot be written.
@@ -75,13 +69,13 @@ def _written(write: Any, path: pathlib.Path, content: Any) -> pathlib.Path:
 
 
 def _title(run: Run) -> str:
-    name = run.option('name') or run.path.absolute().name
-    estimator = run.option('advantage.name')
-    k = run.option('advantage.k')
-    return ', '.join(
-        [str(name)]
-        + ([f'{estimator} (k = {k})' if k else str(estimator)] if estimator else [])
-    )
+    estimator, k = run.option('advantage.name'), run.option('advantage.k')
+    shown = f', {estimator}' + (f' (k = {k})' if k else '') if estimator else ''
+    return f'{_name(run)}{shown}'
+
+
+def _name(run: Run) -> str:
+    return str(run.option('name') or run.path.absolute().name)
 
 
 def _head(run: Run) -> str:
@@ -100,23 +94,17 @@ def _head(run: Run) -> str:
         'training time': _training_time(run),
         'code': _revision(run),
     }
-    known = {key: value for key, value in facts.items() if value is not None}
-    name = escape(str(run.option('name') or run.path.absolute().name))
-    return (
-        f'<h1>{name}</h1><p class="lead">{escape(str(run.path.absolute()))}</p>'
-        + report_page.chips(known)
-    )
+    chips = report_page.chips({k: v for k, v in facts.items() if v is not None})
+    lead = f'<p class="lead">{escape(str(run.path.absolute()))}</p>'
+    return f'<h1>{escape(_name(run))}</h1>{lead}{chips}'
 
 
 def _training_time(run: Run) -> str | None:
-    seconds = [
-        row['seconds'] for row in run.timing if isinstance(row.get('seconds'), float)
-    ]
+    seconds = [x for row in run.timing if isinstance(x := row.get('seconds'), float)]
     if not seconds:
         return None
-    rates = sorted(
-        row['tokens_per_second'] for row in run.timing if 'tokens_per_second' in row
-    )
+    rate = 'tokens_per_second'
+    rates = sorted(row[rate] for row in run.timing if rate in row)
     text = f'{sum(seconds) / 60:.1f} min'
     return f'{text}, {rates[len(rates) // 2]:,.0f} tokens/s' if rates else text
 
@@ -135,14 +123,12 @@ def _results(run: Run) -> str:
     for split, rows in run.evaluations.items():
         count = rows[-1].get('num_problems')
         size = f' ({count:.0f} problems)' if isinstance(count, int | float) else ''
-        ends = [
-            row | by_category(run, split, row['step'])
-            for row in rows[:1] + rows[1:][-1:]
-        ]
+        ends = rows[:1] + rows[1:][-1:]
+        ends = [row | by_category(run, split, row['step']) for row in ends]
         parts.append(f'<h3>{escape(split)}{size}</h3>{report_page.results_table(ends)}')
     parts.append(
         '<p class="lead">Unbiased pass@k. Small print: the 95 % bootstrap interval '
-        'over problems; the first evaluation and the change since.</p>'
+        'over problems; the first evaluation and the change since then.</p>'
     )
     return ''.join(parts)
 
@@ -175,12 +161,9 @@ def _advantage(curve: Mapping[str, Any] | None) -> str:
 def _responses(run: Run) -> str:
     if not run.dumps:
         return '<h2>Responses</h2><div class="card empty">no rollouts yet</div>'
-    steps = list(run.dumps)
-    parts = ['<h2>Responses</h2>']
-    wanted = [(steps[-1], _PROBLEMS_LAST)]
-    if len(steps) > 1:
-        wanted.append((steps[0], _PROBLEMS_FIRST))
-    for step, most in wanted:
+    steps, parts = list(run.dumps), ['<h2>Responses</h2>']
+    wanted = (steps[-1], _PROBLEMS_LAST), (steps[0], _PROBLEMS_FIRST)
+    for step, most in wanted[: len(steps)]:
         parts.append(f'<h3>Sampled at step {step}</h3>')
         for responses in _interesting(read_lines(run.dumps[step]))[:most]:
             parts.append(report_page.problem_card(run, responses, most=_RESPONSES))
@@ -188,7 +171,7 @@ def _responses(run: Run) -> str:
 
 
 def _interesting(rows: list[Row]) -> list[list[Row]]:
-    """Rollouts by problem; problems with right and wrong ones come first."""
+    """Rollouts by problem; problems with both right and wrong ones come first."""
     problems: dict[Any, list[Row]] = {}
     for row in rows:
         problems.setdefault(row.get('problem_id'), []).append(row)

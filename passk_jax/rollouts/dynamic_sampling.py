@@ -1,25 +1,26 @@
-"""Dynamic sampling (DAPO, arXiv:2503.14476): problems without a signal are replaced.
+"""Dynamic sampling (DAPO, arXiv:2503.14476) replaces problems without a signal.
 
-A problem has a signal if a response that is trained has an advantage other than 0. It
-has none where all its rewards are equal; where its estimator gives no weight (Pass@k
-where fewer than k responses are wrong); or where, with ``loss.mask_truncated``, only
-responses cut off by the limit have an advantage. The test reads advantages and not a
-deviation of rewards, whose rounding could pass for a signal. In a step:
+A problem has a signal if a response that is trained has a nonzero advantage. It has
+none if all its rewards are equal; if its estimator gives it no weight (Pass@k with
+fewer than k wrong responses); or if, under ``loss.mask_truncated``, only responses cut
+off by the limit have an advantage. The test reads advantages instead of the standard
+deviation of rewards, whose rounding could look like a signal. In a step:
 
-1. the step's own problems are sampled, ``batches[step]``, as without dynamic sampling;
-2. each round samples the next P of all other problems (``Batches.others`` gives each
-   once, in an order of this step), and those with a signal take the places of those
-   without, both in the order of their batches;
-3. rounds end when every place has a signal, after ``train.dynamic_sampling_rounds``, or
-   when no other problems are left. A problem that stays without a signal adds nothing
-   to the policy gradient and still counts in the normalizer, as in any other step.
+1. The step's own problems, ``batches[step]``, are sampled as without dynamic sampling.
+2. Each round samples the next P of all other problems (``Batches.others`` gives each
+   once, in an order of this step). Those with a signal take the places of those
+   without, both in batch order.
+3. Rounds end when every place has a signal, after ``train.dynamic_sampling_rounds``, or
+   when no other problems are left. A problem still without a signal adds nothing to the
+   policy gradient but counts in the normalizer, as in any other step.
 
-So the problems are a function of (seed, step, policy), and a resumed run draws the
-same. No problem is sampled twice in a step: its random keys, and so its responses,
-would be the same. Every round has one shape: nothing compiles twice.
+So the problems are a function of (seed, step, policy), and a resumed run draws the same
+ones. No problem is sampled twice in a step, because its random keys and thus its
+responses would be the same. All rounds have one shape, so nothing compiles twice.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -36,13 +37,7 @@ from passk_jax.types import Problem, Prompts, Rollouts
 
 @dataclasses.dataclass(frozen=True)
 class Draw:
-    """P problems with their responses and advantages; the rollouts are kept apart.
-
-    Attributes:
-        problems: P of them.
-        responses: to them, with the verdicts.
-        advantages: ``[P, N]`` float32, on the devices.
-    """
+    """P problems, their responses, and ``[P, N]`` float32 advantages on the devices."""
 
     problems: list[Problem]
     responses: Responses
@@ -54,11 +49,11 @@ class Draws:
     """What a step drew.
 
     Attributes:
-        first: the step's own problems, which nothing has selected.
+        first: the step's own problems, without any selection.
         trained: what the learner gets; ``first`` itself if nothing was replaced.
-        selected: whether dynamic sampling was on.
-        count: draws made; 1 is the step's own alone.
-        num_tokens: of the responses of all draws.
+        selected: whether dynamic sampling is on.
+        count: the number of draws, including the step's own.
+        num_tokens: response tokens in all draws.
     """
 
     first: Draw
@@ -69,19 +64,19 @@ class Draws:
 
 
 class Selection:
-    """The problems that a step trains on, chosen as its draws come in.
+    """Chooses the problems that a step trains on as its draws come in.
 
     Args:
         step: the training step.
-        rounds: draws besides the step's own, at most; 0 turns dynamic sampling off.
-        mask_truncated: responses cut off by the limit are not trained.
-        seed: of the order of other problems; nothing else may have it.
+        rounds: the most draws besides the step's own; 0 turns dynamic sampling off.
+        mask_truncated: whether responses cut off by the limit are left untrained.
+        seed: determines the order of other problems; use it for nothing else.
         estimate: ``(rollouts, responses, step) -> advantages``, for a merged batch.
-        mesh: of the rollouts.
+        mesh: the mesh of the rollouts.
 
     Attributes:
         rollouts: what the learner gets; ``None`` before the first draw.
-        draws: what the host knows of them; ``None`` likewise.
+        draws: the host's record of them; ``None`` before the first draw.
     """
 
     def __init__(
@@ -95,43 +90,41 @@ class Selection:
         mesh: Mesh,
     ):
         self._step, self._rounds, self._seed = step, rounds, seed
-        self._mask_truncated = mask_truncated
         self._estimate, self._mesh = estimate, mesh
+        self._signal = functools.partial(with_signal, mask_truncated=mask_truncated)
         self.rollouts: Rollouts | None = None
         self.draws: Draws | None = None
 
     @property
     def advantages(self) -> jax.Array:
-        """``[P, N]`` of the rollouts."""
+        """``[P, N]`` the advantages of ``rollouts``."""
         return self.draws.trained.advantages
 
     def batches(
         self, batches: Batches
     ) -> Iterator[tuple[list[Problem], Prompts, np.ndarray]]:
-        """The step's own problems, then others for as long as places need them.
-
-        Args:
-            batches: of the run.
+        """Yields the step's own problems, then others while some place has no signal.
 
         Yields:
-            Problems, their prompts, and ``[P]`` bool: not a repeat that fills a batch.
+            Problems, their prompts, and ``[P]`` bool, False where a problem only fills
+            up the batch.
         """
         own = batches[self._step]
         yield *own, np.ones(len(own[0]), bool)
         others = batches.others(self._step, seed=self._seed)
         for _ in range(self._rounds):
-            full = self._with_signal(self.draws.trained).all()
+            full = self._signal(self.draws.trained).all()
             batch = None if full else next(others, None)
             if batch is None:
                 return
             yield batch
 
     def add(self, rollouts: Rollouts, draw: Draw, is_new: np.ndarray) -> None:
-        """Takes a draw: the first whole, of later ones the problems with a signal.
+        """Takes the whole first draw; from later draws, the problems with a signal.
 
         Args:
-            rollouts: of the draw.
-            draw: the rest of it.
+            rollouts: the draw's rollouts.
+            draw: the rest of the draw.
             is_new: ``[P]`` bool, from :meth:`batches`.
         """
         tokens = int(draw.responses.lengths.sum())
@@ -140,14 +133,14 @@ class Selection:
             self.draws = Draws(draw, draw, self._rounds > 0, 1, tokens)
             return
         trained = self.draws.trained
-        places = np.flatnonzero(~self._with_signal(trained))
-        rows = np.flatnonzero(self._with_signal(draw) & is_new)
+        places = np.flatnonzero(~self._signal(trained))
+        rows = np.flatnonzero(self._signal(draw) & is_new)
         source = np.full(len(draw.problems), -1, np.int32)
         source[places[: len(rows)]] = rows[: len(places)]
         self.rollouts = merge_rollouts(self._mesh, self.rollouts, rollouts, source)
         problems = merge_on_host(trained.problems, draw.problems, source)
         responses = merge_on_host(trained.responses, draw.responses, source)
-        # Of the whole batch: an estimator may compare problems with each other.
+        # Estimate for the whole batch: an estimator may compare problems.
         advantages = self._estimate(self.rollouts, responses, self._step)
         self.draws = dataclasses.replace(
             self.draws,
@@ -156,19 +149,13 @@ class Selection:
             num_tokens=self.draws.num_tokens + tokens,
         )
 
-    def _with_signal(self, draw: Draw) -> np.ndarray:
-        return with_signal(draw, mask_truncated=self._mask_truncated)
-
 
 def with_signal(draw: Draw, *, mask_truncated: bool) -> np.ndarray:
-    """Which problems have an advantage other than 0 on a response that is trained.
+    """Marks the problems that have a signal, as ``[P]`` bool.
 
     Args:
         draw: the problems, with ``[P, N]`` advantages.
-        mask_truncated: responses cut off by the limit are not trained.
-
-    Returns:
-        ``[P]`` bool.
+        mask_truncated: whether responses cut off by the limit are left untrained.
     """
     weighted = hosts.fetch(draw.advantages) != 0
     if mask_truncated:
@@ -179,9 +166,9 @@ def with_signal(draw: Draw, *, mask_truncated: bool) -> np.ndarray:
 def merge_rollouts(
     mesh: Mesh, old: Rollouts, new: Rollouts, source: np.ndarray
 ) -> Rollouts:
-    """``old`` with row ``source[p]`` of ``new`` in place p, where that is not -1."""
+    """Replaces row p of ``old`` by row ``source[p]`` of ``new``, unless that is -1."""
     merged = _merge_on_devices(old, new, sharding.place(mesh, source))
-    # In the layout they were sampled in: another would compile the learner again.
+    # Keep the layout of sampling; another one would compile the learner again.
     return jax.tree.map(lambda x, y: jax.device_put(x, y.sharding), merged, old)
 
 
@@ -195,15 +182,12 @@ def _merge_on_devices(old: Any, new: Any, source: jax.Array) -> Any:
 
 
 def merge_on_host(old: Any, new: Any, source: np.ndarray) -> Any:
-    """The same for lists and arrays, by row, and for dataclasses, by field."""
+    """Merges lists, arrays or each field of a dataclass; see :func:`merge_rollouts`."""
     if dataclasses.is_dataclass(old):
-        fields = {
-            field.name: merge_on_host(
-                getattr(old, field.name), getattr(new, field.name), source
-            )
-            for field in dataclasses.fields(old)
-        }
-        return dataclasses.replace(old, **fields)
+        names = [field.name for field in dataclasses.fields(old)]
+        pairs = {name: (getattr(old, name), getattr(new, name)) for name in names}
+        merged = {name: merge_on_host(*pair, source) for name, pair in pairs.items()}
+        return dataclasses.replace(old, **merged)
     if isinstance(old, list):
         rows = zip(old, source, strict=True)
         return [x if row < 0 else new[row] for x, row in rows]

@@ -1,9 +1,9 @@
 """The verbs *sample* and *verify*: from problems to responses with verdicts.
 
-:func:`sample` puts a batch on the mesh, samples responses to it, and hands each one
+:func:`sample` puts a batch on the mesh and samples responses. It hands each response
 that ends to a verifier thread (verification.py) while others are still being decoded.
-:func:`verify` waits for the verdicts and fetches the figures that the host needs.
-:func:`records` turns a batch into what people read. Training and evaluation share them.
+:func:`verify` waits for the verdicts and fetches what the host needs. :func:`records`
+makes a batch readable for people. Training and evaluation share these functions.
 """
 
 import dataclasses
@@ -24,12 +24,7 @@ from passk_jax.types import Problem, Prompts, Rollouts, Verdicts
 
 @dataclasses.dataclass(frozen=True)
 class Sampled:
-    """Rollouts whose responses are being verified.
-
-    Attributes:
-        rollouts: on the devices.
-        verification: of their responses, under way; :func:`verify` ends it.
-    """
+    """Rollouts on the devices, and the verification that :func:`verify` ends."""
 
     rollouts: Rollouts
     verification: Verification
@@ -41,11 +36,11 @@ class Responses:
 
     Attributes:
         lengths: ``[P, N]`` int32, tokens including the stop token.
-        stopped: ``[P, N]`` bool, ended by a stop token and not by the limit.
-        mean_entropies: ``[P, N]`` float32, nats a token.
-        mean_log_probs: ``[P, N]`` float32, of the distribution sampled from.
-        texts: ``[P][N]``.
-        verdicts: the task's.
+        stopped: ``[P, N]`` bool, whether a stop token, not the limit, ended it.
+        mean_entropies: ``[P, N]`` float32, nats per token.
+        mean_log_probs: ``[P, N]`` float32, per token, under the sampling distribution.
+        texts: ``[P][N]`` the responses as text.
+        verdicts: the task's verdicts.
     """
 
     lengths: np.ndarray
@@ -68,14 +63,13 @@ def sample(
     num_rollouts: int,
     **settings: Any,
 ) -> Sampled:
-    """Samples responses to problems and has each verified as it ends.
+    """Samples responses to problems and starts verifying each one as it ends.
 
     Args:
-        policy: the policy.
-        params: its parameters.
-        problems: P of them.
+        policy, params: the policy and its parameters.
+        problems: P problems.
         prompts: their prompts, on the host.
-        mesh: where to sample.
+        mesh: the mesh to sample on.
         task: gives the verdicts.
         tokenizer: turns responses into text.
         num_rollouts: N.
@@ -104,7 +98,7 @@ def verify(sampled: Sampled, *, step: int) -> Responses:
     """Waits for the verdicts on a batch.
 
     Args:
-        sampled: from :func:`sample`; its verification ends here.
+        sampled: from :func:`sample`; this ends its verification.
         step: the training step, for messages.
 
     Raises:
@@ -134,7 +128,7 @@ def records(
     step: int,
     advantages: np.ndarray,
 ) -> list[dict[str, Any]]:
-    """One JSON record a rollout, for people to read."""
+    """Makes one JSON record per rollout, for people to read."""
     return [
         {
             'step': step,

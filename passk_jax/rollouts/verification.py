@@ -1,11 +1,10 @@
-"""Verdicts on responses as they end, while others are still being decoded.
+"""Verifies responses as they end, while others are still being decoded.
 
-The sampler hands over each response that has ended
-(:class:`passk_jax.sampling.Ended`) and goes on. A thread of :class:`Verification`
-brings it to the host, decodes its text and asks the task. So devices wait for a
-verifier only after the last response, and then only for the work that is left. Every
-host verifies the whole batch: responses are small, and all hosts then hold equal
-verdicts without exchanging a word.
+The sampler hands over each response that has ended (:class:`passk_jax.sampling.Ended`)
+and goes on. A thread of :class:`Verification` copies it to the host, decodes its text
+and asks the task for a verdict. So devices wait for the verifier only after the last
+response, and only for the work that is left. Every host verifies the whole batch:
+responses are small, and all hosts get the same verdicts without communicating.
 """
 
 import concurrent.futures
@@ -23,31 +22,26 @@ from passk_jax.types import Problem, Verdicts
 
 
 class Verification:
-    """The verdicts on N responses to each of P problems.
+    """Collects the verdicts on N responses to each of P problems.
 
-    A context manager: leaving it drops the work that has not begun and waits for the
-    work that has.
+    A context manager, which calls :meth:`close` at its end.
 
     Args:
         task: gives the verdicts.
         tokenizer: turns responses into text.
-        problems: P of them.
+        problems: P problems.
         num_rollouts: N.
     """
 
     def __init__(
-        self,
-        task: Task,
-        tokenizer: Any,
-        problems: Sequence[Problem],
-        num_rollouts: int,
+        self, task: Task, tokenizer: Any, problems: Sequence[Problem], num_rollouts: int
     ):
         self._task, self._tokenizer, self._problems = task, tokenizer, problems
         shape = (len(problems), num_rollouts)
         self._rewards = np.full(shape, np.nan, np.float32)
         self._correct = np.zeros(shape, bool)
         self._parsed, self._texts = (np.full(shape, '', object) for _ in range(2))
-        # One thread: a task need not be safe to call from several.
+        # A single thread, because tasks need not be thread-safe.
         self._thread = concurrent.futures.ThreadPoolExecutor(1, 'verification')
         self._jobs: list[concurrent.futures.Future[None]] = []
 
@@ -58,11 +52,11 @@ class Verification:
         self.close()
 
     def close(self) -> None:
-        """Drops the work that has not begun and waits for the work that has."""
+        """Drops the jobs that have not started and waits for the one that has."""
         self._thread.shutdown(cancel_futures=True)
 
     def submit(self, ended: Ended) -> None:
-        """Queues these responses to be verified and returns at once."""
+        """Queues responses for verification and returns at once."""
         self._jobs.append(self._thread.submit(self._verify, ended))
 
     def finish(self, *, step: int) -> tuple[list[list[str]], Verdicts]:
@@ -72,11 +66,11 @@ class Verification:
             step: the training step, for messages.
 
         Returns:
-            ``[P][N]`` texts of the responses, and the verdicts on them.
+            ``[P][N]`` the texts of the responses, and the verdicts on them.
 
         Raises:
-            ValueError: a reward is not finite (the message names step and problem), or
-                whatever the task raised.
+            ValueError: a reward is not finite; the message names step and problem.
+            Exception: whatever the task raised.
         """
         for job in self._jobs:
             job.result()
@@ -93,7 +87,7 @@ class Verification:
 
     def _verify(self, ended: Ended) -> None:
         places = ended.problems, ended.rollouts
-        # Waits until the sampler has come this far, and no longer.
+        # This waits for the gathered responses, but not for later decoding.
         tokens, lengths = jax.device_get((ended.tokens, ended.lengths))
         count = len(ended.problems)
         texts = tokenizers.decode_responses(

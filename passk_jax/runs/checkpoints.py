@@ -4,16 +4,17 @@ A checkpoint is the state *before* a step, in ``<directory>/<step>/``:
 
     params/, opt_state/   arrays, by Orbax, one flat dictionary ``path -> array`` each
     meta.json             the caller's JSON, and the version of this layout
-    digests/              SHA-256 of every file above, one file a saving process
+    digests/              SHA-256 of every file above, one file per saving process
 
-Everything is written under another name and renamed at the end, so a directory whose
-name is a number is complete. Its digests are checked first, because Orbax reads a
-flipped bit as a parameter. Restoring never converts: another shape or dtype is an
-error, another mesh is not. A batch is a function of the step, so none is kept here.
+A save writes under another name and renames at the end, so a directory whose name is a
+number is complete. A restore checks the digests first, because Orbax would read a
+flipped bit as a parameter. It converts nothing: another shape or dtype is an error, but
+another mesh is fine. No batch is saved, because a batch is a function of the step.
 """
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -40,11 +41,11 @@ _DELETING = '.deleting'
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """What was restored.
+    """A restored state.
 
     Attributes:
-        step: the step that comes next.
-        params, opt_state: structured as the targets, bitwise as saved.
+        step: the next step to take.
+        params, opt_state: structured like the targets, bitwise equal to what was saved.
         meta: the JSON object given to :meth:`Checkpoints.save`.
     """
 
@@ -58,10 +59,10 @@ class Checkpoints:
     """The checkpoints of one run; every process of the run calls every method.
 
     Args:
-        directory: made if absent; what killed saves left behind in it is removed.
-        keep: how many of the newest checkpoints stay, at least 1.
+        directory: created if absent; leftovers of killed saves are removed from it.
+        keep: how many of the newest checkpoints to keep, at least 1.
 
-    Raises ValueError if the directory cannot be made or written.
+    Raises ValueError if the directory cannot be created or written.
     """
 
     def __init__(self, directory: str | os.PathLike[str], *, keep: int):
@@ -71,33 +72,35 @@ class Checkpoints:
         self._keep = keep
         with _named_errors(f'checkpoint directory {self._directory} is unusable'):
             self._directory.mkdir(parents=True, exist_ok=True)
-            if jax.process_index() == 0:
-                _remove_leftovers(self._directory)
+            for path in self._directory.iterdir() if jax.process_index() == 0 else ():
+                if path.name.endswith(_DELETING) or _SAVING in path.name:
+                    logging.info('removing an unfinished checkpoint: %s', path)
+                    shutil.rmtree(path)
         hosts.barrier('passk_jax checkpoints open')
 
     def steps(self) -> tuple[int, ...]:
-        """The steps that have a complete checkpoint, ascending."""
+        """The steps that have a complete checkpoint, in ascending order."""
         return _steps(self._directory)
 
     def latest_step(self) -> int | None:
-        """The newest complete checkpoint's step, ``None`` if there is none."""
+        """The step of the newest complete checkpoint, or ``None``."""
         return max(self.steps(), default=None)
 
     def save(
         self, step: int, *, params: PyTree, opt_state: PyTree, meta: Mapping[str, Any]
     ) -> None:
-        """Writes the state before ``step``; it is on the disk when this returns.
+        """Writes the state before ``step``; it is on disk when this returns.
 
-        A step that is already saved is left as it is: it holds the same state.
+        If ``step`` is saved already, nothing is written: it holds the same state.
 
         Args:
-            step: at least that of every checkpoint there.
+            step: no older than the newest checkpoint.
             params, opt_state: pytrees of arrays.
-            meta: what JSON can hold.
+            meta: a JSON object.
 
         Raises:
-            ValueError: an older step than the newest, or nothing could be written
-                (full disk, lost rights); earlier checkpoints are untouched.
+            ValueError: ``step`` is older than the newest checkpoint, or the disk is
+                full or not writable. Earlier checkpoints stay untouched.
         """
         steps = self.steps()
         if step in steps:
@@ -108,11 +111,8 @@ class Checkpoints:
                 f'cannot save {step=} in {self._directory}: it has a newer '
                 f'checkpoint, {steps[-1]}'
             )
-        _save(
-            self._directory / str(step),
-            {'params': params, 'opt_state': opt_state},
-            meta,
-        )
+        items = {'params': params, 'opt_state': opt_state}
+        _save(self._directory / str(step), items, meta)
         if jax.process_index() == 0:
             for old in self.steps()[: -self._keep]:
                 _remove(self._directory / str(old))
@@ -120,55 +120,51 @@ class Checkpoints:
     def restore(
         self, *, params: PyTree, opt_state: PyTree, step: int | None = None
     ) -> Checkpoint:
-        """Reads a checkpoint, bitwise as saved, onto the targets' shardings.
+        """Reads a checkpoint, bitwise, onto the targets' shardings.
 
         Args:
-            params, opt_state: targets; leaves have ``shape``, ``dtype`` and
+            params, opt_state: targets whose leaves have ``shape``, ``dtype`` and
                 ``sharding`` (``jax.ShapeDtypeStruct`` or arrays), on any mesh. A leaf
                 without a sharding goes to the first local device.
             step: ``None`` for the newest.
 
         Raises:
-            ValueError: there is no such checkpoint, it is corrupted (the message
-                names the older ones; none is taken instead), or the targets have
-                other arrays, shapes or dtypes than it (all of them are listed).
+            ValueError: there is no such checkpoint; it is corrupted (the message names
+                the others, and none of them is restored instead); or its arrays, shapes
+                or dtypes differ from the targets' (the message lists every difference).
         """
-        step = _choose(self._directory, step)
-        targets = {'params': params, 'opt_state': opt_state}
-        items, meta = _restore(self._directory / str(step), targets)
-        return Checkpoint(step, items['params'], items['opt_state'], meta)
+        path = _choose(self._directory, step)
+        meta = _read_meta(path)
+        items = _restore(path, {'params': params, 'opt_state': opt_state})
+        return Checkpoint(int(path.name), items['params'], items['opt_state'], meta)
 
 
 def restore_params(
     workdir: str | os.PathLike[str], target: PyTree, *, step: int | None = None
 ) -> tuple[PyTree, int]:
-    """Reads only the parameters of a checkpoint of a run, and says which step's.
+    """Reads only the parameters of a run's checkpoint, without changing the run.
 
-    Args:
-        workdir: the run's directory; nothing in it changes.
-        target, step, errors: as in :meth:`Checkpoints.restore`.
+    Args, errors: as in :meth:`Checkpoints.restore`; ``workdir`` is the run directory.
+
+    Returns:
+        The parameters and the step of their checkpoint.
     """
-    directory = pathlib.Path(workdir).absolute() / 'checkpoints'
-    step = _choose(directory, step)
-    return _restore(directory / str(step), {'params': target})[0]['params'], step
+    path = _choose(pathlib.Path(workdir).absolute() / 'checkpoints', step)
+    _read_meta(path)
+    return _restore(path, {'params': target})['params'], int(path.name)
 
 
 def newest_step(workdir: str | os.PathLike[str]) -> int:
-    """The newest checkpoint's step of a run; ValueError if it has none."""
-    return _choose(pathlib.Path(workdir).absolute() / 'checkpoints', None)
+    """The step of a run's newest checkpoint; ValueError if the run has none."""
+    return int(_choose(pathlib.Path(workdir).absolute() / 'checkpoints', None).name)
 
 
 def save_cached_params(
     directory: str | os.PathLike[str], params: PyTree, *, fingerprint: Mapping[str, Any]
 ) -> None:
-    """Keeps parameters, with what they were made from, for a later run to find.
+    """Saves parameters, and a fingerprint (JSON object) of all that decides them.
 
-    Args:
-        directory: holds this one set of parameters.
-        params: pytree of arrays.
-        fingerprint: JSON object of everything that decides the values.
-
-    Raises ValueError if it cannot be written, or holds parameters already.
+    Raises ValueError if ``directory`` cannot be written or holds parameters already.
     """
     directory = pathlib.Path(directory).absolute()
     if (directory / '0').exists():
@@ -180,41 +176,35 @@ def save_cached_params(
 def restore_cached_params(
     directory: str | os.PathLike[str], target: PyTree, *, fingerprint: Mapping[str, Any]
 ) -> PyTree | None:
-    """Reads what :func:`save_cached_params` kept, ``None`` if it kept nothing.
+    """Reads what :func:`save_cached_params` saved; ``None`` if it saved nothing here.
 
-    Args:
-        directory, target: as given when saving, and as in :meth:`Checkpoints.restore`.
-        fingerprint: must equal the one saved.
-
-    Raises ValueError if made from something else (naming the keys that differ), and as
-    :meth:`Checkpoints.restore` does.
+    ``target`` is like ``params`` in :meth:`Checkpoints.restore`. Raises ValueError as
+    that method does, and if the fingerprints differ (the message names the keys).
     """
-    directory = pathlib.Path(directory).absolute()
-    if not (directory / '0').exists():
+    path = pathlib.Path(directory).absolute() / '0'
+    if not path.exists():
         return None
-    _verify(directory / '0')
-    saved = _read_meta(directory / '0').get('fingerprint', {})
+    saved = _read_meta(path).get('fingerprint', {})
     wanted = json.loads(json.dumps(dict(fingerprint)))
     keys = saved.keys() | wanted.keys()
     differing = [k for k in sorted(keys) if saved.get(k, ...) != wanted.get(k, ...)]
     if differing:
         raise InputError(
-            f'the parameters cached in {directory} were made with another '
+            f'the parameters cached in {path.parent} were made with another '
             f'{", ".join(differing)}; delete the directory to make them again'
         )
-    return _restore(directory / '0', {'params': target})[0]['params']
+    return _restore(path, {'params': target})['params']
 
 
 def _save(
     path: pathlib.Path, items: dict[str, PyTree], meta: Mapping[str, Any]
 ) -> None:
-    """Writes ``path`` under another name and renames it once all of it is there."""
+    """Writes ``path`` under another name and renames it once it is complete."""
     saving = path.with_name(path.name + _SAVING)
     flat = {name: _flatten(tree) for name, tree in items.items()}
     text = json.dumps({'format': _FORMAT, 'meta': dict(meta)}, indent=2) + '\n'
-    before = list(_steps(path.parent))
-    what = f'checkpoint {path} could not be saved (complete before it: {before})'
-    with _named_errors(what):
+    complete = list(_steps(path.parent))
+    with _named_errors(f'checkpoint {path} could not be saved ({complete=})'):
         with _quiet(), _checkpointer(flat) as checkpointer:
             # Plain SGD has no state, and Orbax refuses an empty tree.
             args = {k: ocp.args.StandardSave(v) for k, v in flat.items() if v}
@@ -231,81 +221,66 @@ def _save(
         hosts.barrier('passk_jax checkpoint saved')
 
 
-def _restore(
-    path: pathlib.Path, targets: dict[str, PyTree]
-) -> tuple[dict[str, PyTree], dict[str, Any]]:
-    """Checks the files, then the structure, then reads the items of ``targets``."""
-    _verify(path)
-    meta = _read_meta(path)
+def _restore(path: pathlib.Path, targets: dict[str, PyTree]) -> dict[str, PyTree]:
+    """Reads the items of ``targets`` from an intact checkpoint that fits them."""
     flat = {name: _flatten(tree) for name, tree in targets.items()}
+    first_device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     with _quiet(), _checkpointer(flat) as checkpointer:
         stored = checkpointer.metadata(path).item_metadata
-        problems = []
+        problems, args = [], {}
         for name, leaves in flat.items():
             held = stored.get(name)
             problems += _differences(name, dict(held.tree) if held else {}, leaves)
+            abstract = {}
+            for key, leaf in leaves.items():
+                sharding = getattr(leaf, 'sharding', None) or first_device
+                abstract[key] = jax.ShapeDtypeStruct(
+                    leaf.shape, leaf.dtype, sharding=sharding
+                )
+            if leaves:
+                args[name] = ocp.args.StandardRestore(abstract)
         if problems:
             raise InputError(
-                f'checkpoint {path} does not fit this run (is it of another model or '
-                'dtype?):\n  ' + '\n  '.join(problems)
+                f'checkpoint {path} does not fit this run (does it hold another model '
+                'or dtype?):\n  ' + '\n  '.join(problems)
             )
-        args = {
-            name: ocp.args.StandardRestore(
-                {key: _abstract(leaf) for key, leaf in leaves.items()}
-            )
-            for name, leaves in flat.items()
-            if leaves
-        }
         restored = checkpointer.restore(path, args=ocp.args.Composite(**args))
     items = {}
     for name, tree in targets.items():
         values = [restored[name][key] for key in flat[name]]
         items[name] = jax.tree.unflatten(jax.tree.structure(tree), values)
-    return items, meta
+    return items
 
 
 def _differences(
     name: str, stored: Mapping[str, Any], target: Mapping[str, Any]
 ) -> list[str]:
-    """One line for each array that is not the same in both."""
+    """One line for each array that differs or that only one side has."""
+    held, wanted = (
+        {key: f'{np.dtype(x.dtype).name}{list(x.shape)}' for key, x in side.items()}
+        for side in (stored, target)
+    )
     lines = []
-    for key in sorted(stored.keys() | target.keys()):
-        if key not in target:
-            lines.append(f'{name}: {key} is in the checkpoint only')
-        elif key not in stored:
-            lines.append(f'{name}: {key} is not in the checkpoint')
-        elif _kind(stored[key]) != _kind(target[key]):
-            lines.append(
-                f'{name}: {key} is {_kind(stored[key])} in the checkpoint, not '
-                f'{_kind(target[key])}'
-            )
-    return lines
-
-
-def _kind(leaf: Any) -> str:
-    return f'{np.dtype(leaf.dtype).name}{list(leaf.shape)}'
+    for key in sorted(held.keys() | wanted.keys()):
+        if key not in wanted:
+            lines.append(f'{key} is in the checkpoint only')
+        elif key not in held:
+            lines.append(f'{key} is not in the checkpoint')
+        elif held[key] != wanted[key]:
+            lines.append(f'{key} is {held[key]} in the checkpoint, not {wanted[key]}')
+    return [f'{name}: {line}' for line in lines]
 
 
 def _flatten(tree: PyTree) -> dict[str, Any]:
-    """Leaves by dotted path: no container type is part of a checkpoint."""
+    """Leaves by dotted path, so that a checkpoint stores no container type."""
     leaves = jax.tree.leaves_with_path(tree)
-    flat = {
-        jax.tree_util.keystr(path, simple=True, separator='.'): leaf
-        for path, leaf in leaves
-    }
+    name = functools.partial(jax.tree_util.keystr, simple=True, separator='.')
+    flat = {name(path): leaf for path, leaf in leaves}
     if len(flat) != len(leaves):
         raise InputError('two leaves of a pytree to checkpoint have the same path')
-    bad = [key for key, leaf in flat.items() if not hasattr(leaf, 'dtype')]
-    if bad:
+    if bad := [key for key, leaf in flat.items() if not hasattr(leaf, 'dtype')]:
         raise InputError(f'a pytree to checkpoint must hold arrays; not arrays: {bad}')
     return flat
-
-
-def _abstract(leaf: Any) -> jax.ShapeDtypeStruct:
-    sharding = getattr(leaf, 'sharding', None)
-    if sharding is None:
-        sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
 
 
 def _checkpointer(names: Mapping[str, Any]) -> ocp.Checkpointer:
@@ -320,23 +295,22 @@ def _steps(directory: pathlib.Path) -> tuple[int, ...]:
     return tuple(sorted(int(n) for n in names if n.isascii() and n.isdigit()))
 
 
-def _choose(directory: pathlib.Path, step: int | None) -> int:
+def _choose(directory: pathlib.Path, step: int | None) -> pathlib.Path:
+    """The checkpoint of ``step``; ``None`` chooses the newest."""
     steps = _steps(directory)
     if not steps:
         state = 'is empty' if directory.is_dir() else 'does not exist'
         raise InputError(
             f'no checkpoint to restore: {directory} {state}; name the directory of a '
-            'run that has saved at least one'
+            'run that saved one'
         )
-    if step is None:
-        return steps[-1]
-    if step not in steps:
+    if step is not None and step not in steps:
         raise InputError(f'no checkpoint of {step=} in {directory}; there is {steps}')
-    return step
+    return directory / str(steps[-1] if step is None else step)
 
 
-def _verify(path: pathlib.Path) -> None:
-    """Compares the files with the digests taken when they were written."""
+def _read_meta(path: pathlib.Path) -> dict[str, Any]:
+    """Checks every file against its digest and the format, then reads the meta."""
     damage = digests.find_damage(
         path, process=jax.process_index(), num_processes=jax.process_count()
     )
@@ -347,9 +321,6 @@ def _verify(path: pathlib.Path) -> None:
             f'{path.parent}: {others or "none"}; to use the newest of them, delete '
             f'{path} and start again'
         )
-
-
-def _read_meta(path: pathlib.Path) -> dict[str, Any]:
     content = json.loads((path / 'meta.json').read_text())
     if (found := content['format']) != _FORMAT:
         raise InputError(
@@ -361,22 +332,15 @@ def _read_meta(path: pathlib.Path) -> dict[str, Any]:
 
 
 def _remove(path: pathlib.Path) -> None:
-    """Renames first: a removal killed halfway must not look like a checkpoint."""
+    """Renames, then deletes: half a deletion must not look like a checkpoint."""
     doomed = path.with_name(path.name + _DELETING)
     path.rename(doomed)
     shutil.rmtree(doomed)
 
 
-def _remove_leftovers(directory: pathlib.Path) -> None:
-    for path in directory.iterdir():
-        if path.name.endswith(_DELETING) or _SAVING in path.name:
-            logging.info('removing an unfinished checkpoint: %s', path)
-            shutil.rmtree(path)
-
-
 @contextlib.contextmanager
 def _named_errors(what: str) -> Iterator[None]:
-    """Turns what the disk or Orbax raise into one error that says what to do.
+    """Turns any error into one that says what to do.
 
     TensorStore reports a full disk as a ValueError; Orbax raises bare exceptions.
     """
@@ -391,7 +355,7 @@ def _named_errors(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Orbax logs forty lines a checkpoint, and warns of each item that is not read."""
+    """Silences Orbax: forty lines per checkpoint, a warning for each unread item."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity(min(verbosity, logging.ERROR))
     try:

@@ -1,8 +1,7 @@
-"""SHA-256 of the files of a directory: written beside them, checked before reading.
+"""SHA-256 of a directory's files, written beside them and checked before reading.
 
-The work is shared by the processes of a run: each digests its part of the files and
-writes ``digests/process_<i>.json``. How many processes check may differ from how many
-wrote.
+The processes of a run share the work: each digests its part of the files and writes
+``digests/process_<i>.json``. A different number of processes may check them.
 """
 
 import hashlib
@@ -18,9 +17,8 @@ def write_digests(path: pathlib.Path, *, process: int, num_processes: int) -> No
     """Digests this process's share of the files below ``path``.
 
     Args:
-        path: a directory that no process writes to any more.
-        process: index of this process.
-        num_processes: of the run.
+        path: a directory to which every process has finished writing.
+        process: index of this process, less than ``num_processes``.
     """
     digests = {
         file.relative_to(path).as_posix(): _digest(file)
@@ -32,12 +30,9 @@ def write_digests(path: pathlib.Path, *, process: int, num_processes: int) -> No
 
 
 def find_damage(path: pathlib.Path, *, process: int, num_processes: int) -> str | None:
-    """Says what is not as :func:`write_digests` left it, ``None`` if all is.
+    """Says which file differs from what was written; ``None`` if none does.
 
-    Args:
-        path: the directory.
-        process: index of this process; it reads its share of the files.
-        num_processes: of the run.
+    Args: as in :func:`write_digests`; this process reads its share of the files.
     """
     try:
         expected = {}
@@ -57,7 +52,7 @@ def find_damage(path: pathlib.Path, *, process: int, num_processes: int) -> str 
 
 
 def _files(path: pathlib.Path) -> list[pathlib.Path]:
-    """Every file but the digests, in one order for all processes."""
+    """Every file but the digests, in the same order on every process."""
     files = (file for file in path.rglob('*') if file.is_file())
     return sorted(f for f in files if f.relative_to(path).parts[0] != _NAME)
 

@@ -1,11 +1,11 @@
 """The directory of a run: who may write it, with which config, from which code.
 
-:func:`prepare_workdir` is called before devices are used. What is in a run directory:
+Call :func:`prepare_workdir` before using a device. A run directory contains:
 
-    config.json, git.json      as resolved, and the code's revision, as it began
-    git.diff                   what was changed since that revision, if anything was
-    metrics.jsonl              values only, bit for bit the same in every run
-    timing.jsonl               seconds and tokens a second
+    config.json, git.json      the resolved config and the code's revision at the start
+    git.diff                   the uncommitted changes to that revision, if any
+    metrics.jsonl              values only; every repeat of a run writes the same bytes
+    timing.jsonl               seconds and tokens per second
     tensorboard/, rollouts/, evaluation/, checkpoints/, warm_start/, tokenizer/
     curves.png, report.html
 """
@@ -43,28 +43,26 @@ def prepare_workdir(
     may_differ: Sequence[str] = (),
     min_free_bytes: int = _MIN_FREE_BYTES,
 ) -> Iterator[pathlib.Path]:
-    """Makes or takes up a run directory, and keeps other runs out while inside.
+    """Creates or reopens a run directory, and locks it against other runs.
 
     Args:
         workdir: a local or mounted directory.
         config_json: the resolved config, a JSON object.
-        may_differ: dotted keys, or prefixes that end in ``'.'``, in which a resumed
-            run may differ from the one that began (where it runs, not what it does).
-        min_free_bytes: refuse to begin with less room than this.
+        may_differ: dotted keys, or prefixes that end in ``'.'``, whose values a resumed
+            run may change (they decide where it runs, not what it does).
+        min_free_bytes: the least free disk space to start with.
 
     Yields:
         The absolute path.
 
     Raises:
-        ValueError: it cannot be made or written, the disk is full, another process
-            runs in it, or a run of another config began in it.
+        ValueError: the directory cannot be created or written, the disk is full,
+            another process uses it, or it holds a run with another config.
     """
     if '://' in os.fspath(workdir):
-        raise InputError(
-            f'{workdir=} must be a directory: mount the bucket and name it'
-        )
+        raise InputError(f'{workdir=} must be a directory; mount the bucket first')
     path = pathlib.Path(workdir).expanduser().absolute()
-    with _as_value_error(f'workdir {path} cannot be made or written'):
+    with _as_value_error(f'workdir {path} cannot be created or written'):
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path) as probe:
             probe.write(b'?')
@@ -72,7 +70,7 @@ def prepare_workdir(
     if free < min_free_bytes:
         raise InputError(
             f'workdir {path} has {free / 2**20:.0f} MiB left on its disk, less than '
-            f'{min_free_bytes / 2**20:.0f} MiB: make room or choose another workdir'
+            f'{min_free_bytes / 2**20:.0f} MiB: free space or choose another workdir'
         )
     with _locked(path) if jax.process_index() == 0 else contextlib.nullcontext():
         if _has_begun(path):
@@ -84,14 +82,14 @@ def prepare_workdir(
 
 
 def git_state(directory: str | os.PathLike[str]) -> dict[str, Any]:
-    """The revision of the code in ``directory``; nulls if it is not under git.
+    """The revision of the code in ``directory``.
 
     Returns:
         ``revision`` (hash), ``dirty`` (bool) and ``diff_sha256`` (of the changes to
-        tracked files, ``None`` if there are none).
+        tracked files, ``None`` if there are none). All are ``None`` outside git.
     """
     revision = _git(directory, 'rev-parse', 'HEAD')
-    # A virtual environment inside somebody's repository is not that repository's code.
+    # A virtual environment may lie inside a repository that does not track it.
     if revision is None or not _git(directory, 'ls-files', '.'):
         return {'revision': None, 'dirty': None, 'diff_sha256': None}
     status = _git(directory, 'status', '--porcelain')
@@ -104,7 +102,7 @@ def git_state(directory: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def git_diff(directory: str | os.PathLike[str]) -> bytes:
-    """Changes to tracked files since the revision, such as ``git apply`` takes."""
+    """The changes to tracked files since the revision, for ``git apply``."""
     options = ('--binary', '--no-ext-diff', '--no-color')
     return _git(directory, 'diff', *options, 'HEAD') or b''
 
@@ -123,18 +121,17 @@ def _git(directory: str | os.PathLike[str], *arguments: str) -> bytes | None:
 
 @contextlib.contextmanager
 def _locked(path: pathlib.Path) -> Iterator[None]:
-    """Holds the directory; the kernel lets go of it when the process dies."""
+    """Locks the directory; the kernel releases the lock if the process dies."""
     holder = path / '.lock_holder.json'
     lock = filelock.FileLock(path / '.lock')
     try:
         with _as_value_error(f'workdir {path} cannot be written'):
             lock.acquire(timeout=0)
     except filelock.Timeout as error:
-        try:
-            who = json.loads(holder.read_text())
-            who = f'process {who["pid"]} on {who["host"]}'
-        except (OSError, ValueError, KeyError):
-            who = 'another process'
+        who = 'another process'
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            found = json.loads(holder.read_text())
+            who = f'process {found["pid"]} on {found["host"]}'
         raise InputError(
             f'workdir {path} is in use by {who}: stop it or choose another workdir'
         ) from error
@@ -149,10 +146,10 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
 
 
 def _has_begun(path: pathlib.Path) -> bool:
-    """Whether a run got as far as its first metrics; before, its config may change.
+    """Whether a run wrote its first metrics; until then its config may change.
 
-    A prompt that is too long or a checkpoint that is not there is found after the
-    config is written, and what mends it is another config.
+    Some errors, such as an overlong prompt or a missing checkpoint, come after the
+    config is written, and only another config solves them.
     """
     checkpoints = (path / 'checkpoints').glob('[0-9]*')
     return (path / 'metrics.jsonl').exists() or any(checkpoints)
@@ -161,37 +158,32 @@ def _has_begun(path: pathlib.Path) -> bool:
 def _check_config(
     path: pathlib.Path, config: Mapping[str, Any], may_differ: Sequence[str]
 ) -> None:
-    """Compares with the config that the directory's run began with."""
+    """Compares ``config`` with the one that the directory's run started with."""
     if not path.exists():
         return
     try:
         saved = with_new_options(json.loads(path.read_text()))
-        before, now = flatten(saved), flatten(config)
-    except ValueError as error:
-        raise InputError(
-            f'{path} is not a config ({error}): choose another workdir'
-        ) from error
-    lines = [
-        f'{key}: {_shown(before, key)} there, {_shown(now, key)} now'
-        for key in sorted(before.keys() | now.keys())
-        if _shown(before, key) != _shown(now, key)
-        and not any(
-            key.startswith(allowed) if allowed.endswith('.') else key == allowed
-            for allowed in may_differ
+        before, now = (
+            {key: json.dumps(value) for key, value in flatten(values).items()}
+            for values in (saved, config)
         )
+    except ValueError as error:
+        message = f'{path} is not a config ({error}): choose another workdir'
+        raise InputError(message) from error
+    prefixes = tuple(key for key in may_differ if key.endswith('.'))
+    lines = [
+        f'{key}: {old} there, {new} now'
+        for key in sorted(before.keys() | now.keys())
+        if (old := before.get(key, 'absent')) != (new := now.get(key, 'absent'))
+        and not (key in may_differ or key.startswith(prefixes))
     ]
-    if len(lines) > _SHOWN_DIFFERENCES:
-        more = len(lines) - _SHOWN_DIFFERENCES
+    if (more := len(lines) - _SHOWN_DIFFERENCES) > 0:
         lines = [*lines[:_SHOWN_DIFFERENCES], f'and {more} more']
     if lines:
         raise InputError(
-            f'workdir {path.parent} belongs to a run of another config; choose another '
-            'workdir. Different are:\n  ' + '\n  '.join(lines)
+            f'workdir {path.parent} belongs to a run with another config; choose '
+            'another workdir. These keys differ:\n  ' + '\n  '.join(lines)
         )
-
-
-def _shown(flat: Mapping[str, Any], key: str) -> str:
-    return json.dumps(flat[key]) if key in flat else 'absent'
 
 
 def _write_once(path: pathlib.Path, config_json: str) -> None:
@@ -200,7 +192,7 @@ def _write_once(path: pathlib.Path, config_json: str) -> None:
     if begun and (path / 'git.json').exists():
         began = json.loads((path / 'git.json').read_text())
         if began != git:
-            logging.warning('the run began with code %s; this is %s', began, git)
+            logging.warning('the run started with code %s; this is %s', began, git)
     else:
         atomic_write_text(path / 'git.json', json.dumps(git, indent=2) + '\n')
         _write_diff(path / 'git.diff', git_diff(code) if git['diff_sha256'] else b'')
@@ -209,7 +201,7 @@ def _write_once(path: pathlib.Path, config_json: str) -> None:
 
 
 def _write_diff(path: pathlib.Path, diff: bytes) -> None:
-    """Writes the diff, or as much of it as is reasonable with a last line to say so."""
+    """Writes the diff; cuts a very long one and says so in the last line."""
     if not diff:
         path.unlink(missing_ok=True)
         return
@@ -224,7 +216,8 @@ def _write_diff(path: pathlib.Path, diff: bytes) -> None:
 def _as_value_error(what: str) -> Iterator[None]:
     try:
         yield
-    except filelock.Timeout:
-        raise
     except OSError as error:
+        # A Timeout is an OSError too, but it says that another process holds the lock.
+        if isinstance(error, filelock.Timeout):
+            raise
         raise InputError(f'{what}: {error}') from error

@@ -1,13 +1,14 @@
-"""What a run leaves to be read: metrics, timings, responses, evaluations.
+"""The files that a run writes for its readers: metrics, timings, responses, verdicts.
 
-``metrics.jsonl`` holds one line for each ``write``: step, split and values, never a
-timing, so that an interrupted and an uninterrupted run end with the same bytes. On
-opening with ``resume_step``, everything of that step and later is dropped, because it
-is about to be made again: metric and timing lines, rollout and evaluation files. A last
-line cut short by a kill goes too. TensorBoard and Weights & Biases are beside it, never
-instead. Only process 0 writes; elsewhere the methods do nothing.
+``metrics.jsonl`` gets one line per ``write``: step, split and values, never a timing.
+So an interrupted run and an uninterrupted one write the same bytes. A resumed run
+repeats ``resume_step`` and all later steps, so opening the writer removes their metric
+and timing lines and their rollout and evaluation files. It also removes a last line
+that a kill cut short. TensorBoard and Weights & Biases get copies of the values. Only
+process 0 writes; on other processes the methods do nothing.
 """
 
+import contextlib
 import json
 import math
 import os
@@ -26,15 +27,15 @@ from passk_jax.files import atomic_write_text
 _STEP_OF_FILE = re.compile(r'step_(\d+)\.jsonl$')
 
 
-class MetricWriter:
-    """Writes into a run directory; a context manager.
+class MetricWriter(contextlib.AbstractContextManager):
+    """Context manager that writes a run's metrics and records.
 
     Args:
-        workdir: the run directory, prepared.
-        tensorboard: also write TensorBoard files.
-        wandb_project: also log to this Weights & Biases project; ``''``: do not.
-        resume_step: the step that comes first; 0 in a new run.
-        config: shown by Weights & Biases.
+        workdir: the prepared run directory.
+        tensorboard: whether to write TensorBoard files too.
+        wandb_project: Weights & Biases project to log to; ``''``: none.
+        resume_step: the first step to be taken; 0 in a new run.
+        config: what Weights & Biases shows as the config.
 
     Raises:
         ValueError: the ``wandb`` package is missing, the directory cannot be written,
@@ -71,38 +72,35 @@ class MetricWriter:
         except OSError as error:
             raise InputError(f'cannot write in {self._workdir}: {error}') from error
 
-    def __enter__(self) -> 'MetricWriter':
-        return self
-
     def __exit__(self, *exception: object) -> None:
         self.close()
 
     def write(self, step: int, values: Mapping[str, Any], *, split: str) -> None:
-        """Appends one line; it is on the disk when this returns.
+        """Appends one line; it is on disk when this returns.
 
         Args:
-            step: the training step, or the steps done for an evaluation.
+            step: the training step, or the number of steps before an evaluation.
             values: numbers by name. ``None`` and NaN mean *undefined* (the diversity
                 of no wrong answers) and are left out.
-            split: ``'train'`` or the split evaluated.
+            split: ``'train'`` or the evaluated split.
 
         Raises:
-            ValueError: an infinite value, a name taken, or the disk is full.
+            ValueError: a value is infinite, a name is reserved, or the disk is full.
         """
         self._write('metrics', {'step': step, 'split': split}, values, split)
 
     def write_timing(self, step: int, values: Mapping[str, Any]) -> None:
-        """Appends seconds, tokens a second and the like to ``timing.jsonl``."""
+        """Appends seconds, tokens per second and the like to ``timing.jsonl``."""
         self._write('timing', {'step': step}, values, 'timing')
 
     def write_rollouts(self, step: int, records: Iterable[Mapping[str, Any]]) -> None:
-        """Writes ``rollouts/step_<step>.jsonl``, a line a response, or replaces it."""
+        """Writes or replaces ``rollouts/step_<step>.jsonl``, a line per response."""
         self._write_records('rollouts', f'step_{step:08d}.jsonl', records)
 
     def write_evaluation(
         self, split: str, step: int, records: Iterable[Mapping[str, Any]]
     ) -> None:
-        """Writes ``evaluation/<split>_step_<step>.jsonl``, a line a problem."""
+        """Writes ``evaluation/<split>_step_<step>.jsonl``, a line per problem."""
         self._write_records('evaluation', f'{split}_step_{step:08d}.jsonl', records)
 
     def close(self) -> None:
@@ -121,11 +119,9 @@ class MetricWriter:
             return
         if taken := head.keys() & values.keys():
             raise InputError(f'metrics cannot be named {sorted(taken)}')
-        plain = {}
-        for key in sorted(values):
-            value = _plain(values[key], f'{key} of step {head["step"]}')
-            if value is not None:
-                plain[key] = value
+        where = f'of step {head["step"]}'
+        plain = {key: _plain(values[key], f'{key} {where}') for key in sorted(values)}
+        plain = {key: value for key, value in plain.items() if value is not None}
         stream = self._streams[name]
         try:
             stream.write(json.dumps(head | plain) + '\n')
@@ -146,10 +142,8 @@ class MetricWriter:
         if jax.process_index() != 0:
             return
         path = self._workdir / folder / name
-        text = ''.join(
-            json.dumps(_plain(record, str(path)), ensure_ascii=False) + '\n'
-            for record in records
-        )
+        plain = (_plain(record, str(path)) for record in records)
+        text = ''.join(json.dumps(each, ensure_ascii=False) + '\n' for each in plain)
         try:
             path.parent.mkdir(exist_ok=True)
             atomic_write_text(path, text)
@@ -158,7 +152,7 @@ class MetricWriter:
 
 
 def _plain(value: Any, name: str) -> Any:
-    """What JSON can hold, with the fewest digits that give the same value back."""
+    """The value as JSON can hold it, with the fewest digits that preserve it."""
     if isinstance(value, Mapping):
         return {key: _plain(item, f'{key} of {name}') for key, item in value.items()}
     if isinstance(value, jax.Array | np.ndarray | np.generic):
@@ -167,7 +161,7 @@ def _plain(value: Any, name: str) -> Any:
             return [_plain(item, name) for item in array]
         if np.issubdtype(array.dtype, np.integer) or array.dtype == bool:
             return array.item()
-        # 0.1 in float32 is 0.10000000149011612 as a double and still '0.1'.
+        # Through text, because float32 0.1 is 0.10000000149011612 as a double.
         exact = array[()] if array.dtype == np.float64 else array.astype(np.float32)[()]
         value = float(str(exact))
     if isinstance(value, list | tuple):
@@ -180,10 +174,10 @@ def _plain(value: Any, name: str) -> Any:
 
 
 def _drop_lines(path: pathlib.Path, resume_step: int) -> None:
-    """Keeps the lines of earlier steps, in their order."""
+    """Removes the lines of ``resume_step`` and later."""
     if not path.exists():
         return
-    # Not splitlines(), which also splits at U+2028 and others that JSON may hold.
+    # Not splitlines(), which also splits at characters such as U+2028.
     with path.open() as stream:
         lines = list(stream)
     kept = []
@@ -193,10 +187,9 @@ def _drop_lines(path: pathlib.Path, resume_step: int) -> None:
         except (ValueError, KeyError, TypeError) as error:
             if number == len(lines):
                 break
-            raise InputError(
-                f'{path}, line {number} is damaged ({error}): mend or remove it'
-            ) from error
-        # The last line may be whole but for its end; it counts only if it is ended.
+            message = f'{path}, line {number} is damaged ({error}): repair or remove it'
+            raise InputError(message) from error
+        # A kill may cut off only the line feed of the last line; that line goes too.
         if step < resume_step and line.endswith('\n'):
             kept.append(line)
     if len(kept) < len(lines):
@@ -212,13 +205,13 @@ def _drop_files(workdir: pathlib.Path, resume_step: int) -> None:
 
 
 def _open_tensorboard(workdir: pathlib.Path, resume_step: int) -> Any:
-    # Here, because it takes a second to import and may be switched off.
+    # Imported here, because it takes a second and may be switched off.
     import tensorboardX
 
     return tensorboardX.SummaryWriter(
         str(workdir / 'tensorboard'),
         purge_step=resume_step,
-        # Its files are named by the second: a quick restart would overwrite one.
+        # File names hold only the second, so a quick restart would overwrite one.
         filename_suffix=f'.from_step_{resume_step}',
     )
 
@@ -228,7 +221,7 @@ def _import_wandb(project: str) -> Any:
         import wandb
     except ImportError as error:
         raise InputError(
-            f'log.wandb_project={project!r} needs a package that is not here: '
+            f'log.wandb_project={project!r} needs a package that is not installed: '
             "pip install wandb (or set log.wandb_project='')"
         ) from error
     return wandb
@@ -237,7 +230,7 @@ def _import_wandb(project: str) -> Any:
 def _open_wandb(
     wandb: Any, workdir: pathlib.Path, project: str, config: Mapping[str, Any]
 ) -> Any:
-    """Starts a run whose id stays in the directory, so that a resumed one goes on."""
+    """Starts or resumes the Weights & Biases run whose id the directory keeps."""
     path = workdir / 'wandb_id.txt'
     if not path.exists():
         atomic_write_text(path, uuid.uuid4().hex)

@@ -1,11 +1,12 @@
-"""Being told to stop: finish the step, save, leave.
+"""Requests to stop: the loop finishes its step, saves and exits.
 
-Alone, a process that gets SIGTERM (the scheduler) or SIGINT (Ctrl-C) remembers it, and
-the loop asks at each step; a later one kills at once, even inside compiled code. What
-follows within a second is the first one again: ``timeout`` and schedulers signal the
-process and its group, so that it comes twice, and the save must outlive that.
-Under ``jax.distributed`` JAX listens to SIGTERM itself and makes all processes agree on
-the step, so no handler is installed over its own. Saving is the caller's part.
+A single process remembers SIGTERM (from a scheduler) or SIGINT (Ctrl-C), and the loop
+asks for it at every step. A second signal kills at once, even inside compiled code, but
+signals within one second count as one: ``timeout`` and schedulers signal the process
+and its group, and the repeat must not kill the save.
+
+Under ``jax.distributed``, JAX handles SIGTERM and makes all processes agree on the
+step, so this module installs no handler. The caller does the saving.
 """
 
 import os
@@ -18,17 +19,14 @@ from absl import logging
 from jax.experimental import multihost_utils
 
 EXIT_PREEMPTED = 42
-"""Exit status after a preemption save; launchers read it as "retry, not counted"."""
+"""Exit status after a preemption save; launchers retry without counting it."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _REPEAT_SECONDS = 1.0
 
 
 class PreemptionGuard:
-    """Context manager around the loop, in the main thread.
-
-    Handlers that were there before are back when it is left.
-    """
+    """Context manager around the loop, in the main thread; restores old handlers."""
 
     def __init__(self):
         self._signal: signal.Signals | None = None
@@ -42,25 +40,24 @@ class PreemptionGuard:
 
     def __exit__(self, *exception: object) -> None:
         for number, handler in self._previous.items():
-            # None: installed by C code, which Python can neither name nor restore.
+            # None is a handler installed by C code, which Python cannot restore.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         self._previous.clear()
 
     def requested(self, step: int) -> bool:
-        """Says whether to save before ``step`` and leave.
+        """Whether to save before ``step`` and exit; the same on all processes.
 
-        Every process must ask at every step, from the same first step on; all get
-        the same answer.
+        Every process must ask at every step, starting at the same step.
         """
         if jax.distributed.is_initialized():
             return multihost_utils.reached_preemption_sync_point(step)
         return self._signal is not None
 
     def interrupted(self) -> bool:
-        """Says whether to leave a stage between steps, where each process asks alone.
+        """Whether to exit in a stage between steps, where processes do not agree.
 
-        Always False under ``jax.distributed``: there only :meth:`requested` may
-        answer, because all processes must leave at the same place.
+        Always False under ``jax.distributed``: all processes must exit at the same
+        place, which only :meth:`requested` ensures.
         """
         return self._signal is not None
 
@@ -69,12 +66,12 @@ class PreemptionGuard:
             signal.signal(each, signal.SIG_IGN)
         self._signal = signal.Signals(number)
         logging.warning(
-            '%s: process %d saves after this step and stops; once more stops at once',
+            '%s: process %d saves after this step and stops; repeat to stop at once',
             self._signal.name,
             os.getpid(),
         )
-        # Repeats are lost in this pause. Afterwards it is not a handler of ours that
-        # ends the process, because Python runs those between bytecodes only.
+        # This pause loses repeats. Then the default handlers end the process: Python
+        # would run a handler of its own only between bytecodes.
         time.sleep(_REPEAT_SECONDS)
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_DFL)

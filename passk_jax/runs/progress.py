@@ -1,7 +1,6 @@
-"""How far a loop is, for the person who waits.
+"""The progress of a loop: a bar on a terminal, elsewhere a log line now and then.
 
-On a terminal a bar; elsewhere (a file, a scheduler's log) a line now and then. Shown by
-process 0. Nothing of it is stored: the run directory is the metric writer's.
+Only process 0 shows it, and nothing is written to the run directory.
 """
 
 import datetime
@@ -20,12 +19,12 @@ class Progress:
 
     Args:
         total: steps of the whole loop.
-        initial: steps done before this process, when resumed.
+        initial: steps done before this process started.
         description: what the loop does, in a word or two.
-        stream: where a bar goes; ``None`` for standard error.
-        seconds_between_lines: the least time between two lines off a terminal. The
-            first update and the end have theirs in any case.
-        clock: seconds, for the estimate of the time left.
+        stream: where to draw the bar; ``None`` for standard error.
+        seconds_between_lines: the least time between two log lines. The first update
+            and the end always log one.
+        clock: returns seconds, for the estimate of the time left.
     """
 
     def __init__(
@@ -38,12 +37,9 @@ class Progress:
         seconds_between_lines: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
     ):
-        self._total = total
-        self._step = initial
-        self._description = description
+        self._total, self._step, self._description = total, initial, description
         self._stream = sys.stderr if stream is None else stream
-        self._between = seconds_between_lines
-        self._clock = clock
+        self._between, self._clock = seconds_between_lines, clock
         self._bar: tqdm.tqdm | None = None
         self._values = ''
         self._started: tuple[int, float] | None = None
@@ -57,8 +53,7 @@ class Progress:
                 desc=self._description,
                 file=self._stream,
                 dynamic_ncols=True,
-                # A step is seconds long and the first one compiles: the mean over
-                # all of them would mislead for a long time.
+                # The first step compiles, which would distort a plain mean for long.
                 smoothing=0.1,
             )
         return self
@@ -70,32 +65,26 @@ class Progress:
             self._write_line()
 
     def update(self, step: int, **values: float) -> None:
-        """Shows where the loop is.
+        """Shows that ``step`` steps are done, and the values in the order given.
 
-        Args:
-            step: steps done.
-            **values: what else a person would ask for, in the order of showing, for
-                example ``reward``, ``pass_at_8``, ``tokens_per_second``.
+        Values are, for example, ``reward``, ``pass_at_8`` and ``tokens_per_second``.
         """
         if jax.process_index() != 0:
             return
-        values_text = ', '.join(
+        self._values = ', '.join(
             f'{name.replace("_", " ")} {format_value(value)}'
             for name, value in values.items()
         )
-        self._values = values_text
+        done, self._step = step - self._step, step
         if self._bar is not None:
-            self._bar.set_postfix_str(values_text, refresh=False)
-            self._bar.update(step - self._step)
-            self._step = step
+            self._bar.set_postfix_str(self._values, refresh=False)
+            self._bar.update(done)
             return
-        self._step = step
         if self._started is None:
-            # After the first update, so that compiling is not in the rate.
+            # After the first update, to keep compilation out of the rate.
             self._started = (step, self._clock())
-        if self._last_line is None or (
-            self._clock() - self._last_line[1] >= self._between
-        ):
+        last = self._last_line
+        if last is None or self._clock() - last[1] >= self._between:
             self._write_line()
 
     def _write_line(self) -> None:
@@ -112,7 +101,7 @@ class Progress:
 
 
 def format_value(value: float) -> str:
-    """A number in the few digits a person reads: 3 after the point, none from 1000."""
+    """A number for people: three decimals, but none from 1000 on or in an int."""
     if isinstance(value, int):
         return f'{value:,}'
     value = float(value)

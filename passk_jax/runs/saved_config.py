@@ -1,7 +1,7 @@
 """The configuration of an existing run, adapted to the devices of this process.
 
-``evaluate`` and ``export`` may read a run on other devices than those it trained on, so
-they need another mesh and another attention kernel.
+``evaluate`` and ``export`` may use other devices than the training did. Those need
+another mesh and another attention kernel.
 """
 
 import dataclasses
@@ -19,14 +19,14 @@ _AXES = tuple(field.name for field in dataclasses.fields(MeshConfig))
 
 
 def run_config(workdir: pathlib.Path, mesh: str | None = None) -> ExperimentConfig:
-    """Reads the configuration a run began with and fits it to this process's devices.
+    """Reads the configuration a run started with and fits it to this process's devices.
 
     A kernel that some devices lack becomes ``'auto'``, which chooses the same kernel on
-    the run's devices. Responses are not packed, because only the learner packs them.
+    the run's devices. ``pack_sizes`` becomes 0, because only the learner packs.
 
     Args:
         workdir: the run directory.
-        mesh: sizes of the mesh's axes with commas between; the run's if ``None``.
+        mesh: comma-separated sizes of the mesh's axes; ``None``: the run's mesh.
 
     Raises:
         ValueError: ``workdir`` is not a run directory, another version of the program
@@ -36,12 +36,10 @@ def run_config(workdir: pathlib.Path, mesh: str | None = None) -> ExperimentConf
     if not path.is_file():
         raise InputError(f'{workdir} is not a run directory: {path} is absent')
     config = _read(path)
-    # Nothing is trained here, and the run's packing need not suit these devices.
-    train = dataclasses.replace(config.train, pack_sizes=0)
-    config = dataclasses.replace(config, train=train)
-    if config.model.attention != 'plain':
-        model = dataclasses.replace(config.model, attention='auto')
-        config = dataclasses.replace(config, model=model)
+    train, model = dataclasses.replace(config.train, pack_sizes=0), config.model
+    if model.attention != 'plain':
+        model = dataclasses.replace(model, attention='auto')
+    config = dataclasses.replace(config, train=train, model=model)
     if mesh is None:
         return config
     sizes = mesh.split(',')
@@ -69,7 +67,7 @@ def _read(path: pathlib.Path) -> ExperimentConfig:
 
 
 def _differing_keys(section: type, values: Any, prefix: str = '') -> Iterator[str]:
-    """Dotted keys that either the section or the file's values lack."""
+    """Dotted keys that only the section or only the file's values have."""
     if not isinstance(values, Mapping):
         return
     kinds, others = checks.fields(section)

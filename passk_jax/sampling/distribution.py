@@ -1,7 +1,7 @@
-"""The distribution a token is drawn from, and one draw from it a row.
+"""The distribution that each token is drawn from, and the draw itself.
 
-The options act in Hugging Face's order: temperature, top-k, top-p on what top-k left,
-renormalised, then min-p. All values are float32, and finite for any finite logits.
+The options apply in Hugging Face's order: temperature; top-k; top-p on the tokens that
+top-k kept, renormalised; min-p. All values are float32, and finite for finite logits.
 """
 
 import dataclasses
@@ -14,45 +14,38 @@ from jaxtyping import Array, Bool, Float, Int
 from passk_jax.config import SamplingOptions
 from passk_jax.config.ranges import check_fields
 
-# A row is summed in pieces of so many tokens; see draw(). Published vocabularies are
-# multiples of it: no row is copied to be padded, which takes ten times as long.
+# draw() sums each row in pieces of this many tokens. Published vocabularies are
+# multiples of it; copying a row to pad it would take ten times as long.
 _PIECE = 128
-
-# A row has at most so many blocks, each of whole pieces. The more there are, the less
-# probable each is, and a uniform of 23 bits may never draw one below 1e-7.
+# The most blocks of whole pieces in a row. More blocks are less probable each, and a
+# 23-bit uniform may never draw a block whose probability is below 1e-7.
 _MAX_BLOCKS = 300
 
-
-# Traced, so that another value needs no other program.
+# Options are traced, so a new value does not recompile anything.
 _NAMES = [field.name for field in dataclasses.fields(SamplingOptions)]
 jax.tree_util.register_dataclass(SamplingOptions, _NAMES, [])
 
 
 def traced_options(options: SamplingOptions, *, vocab_size: int) -> SamplingOptions:
-    """The options as the scalars that :func:`choose` takes.
+    """Converts the options to the scalars that :func:`choose` takes.
 
     Raises:
         ValueError: an option is out of range.
     """
     check_fields(options)
-    options = dataclasses.replace(
-        options,
-        # A smaller share keeps one token too, but is 0 in float32, which keeps none.
-        top_p=max(options.top_p, float(np.finfo(np.float32).tiny)),
-        top_k=min(options.top_k, vocab_size),
+    return SamplingOptions(
+        temperature=np.float32(options.temperature),
+        # A smaller top_p would round to 0 in float32 and keep no token instead of one.
+        top_p=np.float32(max(options.top_p, np.finfo(np.float32).tiny)),
+        top_k=np.int32(min(options.top_k, vocab_size)),
+        min_p=np.float32(options.min_p),
     )
-    dtypes = {float: np.float32, int: np.int32}
-    scalars = {
-        field.name: dtypes[field.type](getattr(options, field.name))
-        for field in dataclasses.fields(options)
-    }
-    return SamplingOptions(**scalars)
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """A token for each row, and its figures; the fields are those of ``Rollouts``."""
+    """The token chosen in each row; the fields are described in ``Rollouts``."""
 
     tokens: jax.Array
     sampler_log_probs: jax.Array
@@ -70,23 +63,23 @@ def choose(
 ) -> Choice:
     """Chooses the next token of each row.
 
-    Greedy choice is a draw from a point mass: its sampler log-probability is 0, and
-    the untruncated one and the entropy are those of temperature 1.
+    A greedy choice is a draw from a point mass, so its sampler log-probability is 0.
+    Its untruncated log-probability and its entropy are those at temperature 1.
 
     Args:
         logits: float32 and finite.
-        uniforms: in [0, 1), independent.
+        uniforms: independent, in [0, 1).
         options: from :func:`traced_options`.
-        greedy: take the most probable token, the first of equals (static).
-        truncate: apply top-k, top-p and min-p (static: without them no search is paid).
+        greedy: take the most probable token, the lowest id among equals (static).
+        truncate: apply top-k, top-p and min-p (static, so that False skips the search).
     """
-    # The maximum goes first: dividing large logits by a small temperature overflows.
+    # Subtract the maximum before dividing: a small temperature would overflow.
     scores = logits - logits.max(axis=-1, keepdims=True)
     if not greedy:
         scores = scores / options.temperature
     weights = jnp.exp(scores)
     total = weights.sum(axis=-1)
-    # A weight of 0 adds nothing, though its score may be -inf.
+    # A score may be -inf where the weight is 0; their product would be NaN.
     mean_score = jnp.where(weights > 0, weights * scores, 0).sum(axis=-1) / total
     sampled_total = total
     if greedy:
@@ -108,15 +101,16 @@ def choose(
 def kept_by_truncation(
     scores: Float[Array, '*B V'], options: SamplingOptions
 ) -> Bool[Array, '*B V']:
-    """Which tokens top-k, top-p and min-p leave.
+    """Marks the tokens that top-k, top-p and min-p keep.
 
-    Of equal tokens, top-k and top-p take the lower ids first. Top-p keeps the smallest
-    set of most probable tokens whose share of what top-k left is at least ``top_p``.
-    Min-p compares with the most probable token, which all three always keep.
+    Among equally probable tokens, top-k and top-p take the lower ids first. Top-p keeps
+    the smallest set of most probable tokens whose share of the probability that top-k
+    left is at least ``top_p``. Min-p compares each token with the most probable one,
+    which all three always keep.
 
     Args:
-        scores: log-probabilities up to a constant of the row; the largest is 0.
-        options: top-k, top-p and min-p.
+        scores: log-probabilities, shifted so that each row's maximum is 0.
+        options: from :func:`traced_options`.
     """
 
     def by_top_k(kept: jax.Array) -> jax.Array:
@@ -128,23 +122,23 @@ def kept_by_truncation(
         enough = options.top_p * weights.sum(axis=-1, keepdims=True)
         return kept & _keep_below(scores, weights, limit=enough)
 
-    # Whichever is off costs nothing, and drops nothing by rounding.
+    # A filter that is off costs nothing, and rounding cannot make it drop a token.
     kept = jnp.ones_like(scores, bool)
     kept = jax.lax.cond(options.top_k > 0, by_top_k, lambda x: x, kept)
     kept = jax.lax.cond(options.top_p < 1, by_top_p, lambda x: x, kept)
-    # The largest score is 0, so a weight is the ratio to the most probable token's.
+    # The maximum score is 0, so exp(score) is the ratio to the most probable token.
     return kept & (jnp.exp(scores) >= options.min_p)
 
 
 def _keep_below(
     scores: Float[Array, '*B V'], amounts: Float[Array, '*B V'], *, limit: jax.Array
 ) -> Bool[Array, '*B V']:
-    """Keeps tokens, best first, while the amounts before them are below a limit.
+    """Keeps tokens, best first, while the amounts before them sum to less than a limit.
 
-    By bisection of the score at the edge: 31 sums over the row, where sorting a
-    vocabulary of 150,000 takes many times as long.
+    Bisects for the score of the last token kept, which takes 31 sums over the row.
+    Sorting a vocabulary of 150,000 takes many times as long.
     """
-    # Bits of a float that is not negative rise with it: 0 is the best token.
+    # The bits of non-negative floats sort as the floats do; rank 0 is the best token.
     ranks = jax.lax.bitcast_convert_type(jnp.abs(scores), jnp.int32)
 
     def before(rank: jax.Array) -> jax.Array:
@@ -167,12 +161,12 @@ def _keep_below(
 def draw(
     weights: Float[Array, '*B V'], uniforms: Float[Array, '*B 2']
 ) -> Int[Array, '*B']:
-    """Draws an index in proportion to weights; never one of weight 0.
+    """Draws an index in proportion to the weights, never one whose weight is 0.
 
-    By inversion: a uniform or two a row, where Gumbel noise would take V of them. A
-    long row is drawn as a block of tokens and then a token of the block. One float32
-    running sum over a vocabulary of 150,000 would round away the tail's tokens, and
-    costs more than a plain sum a block.
+    Inverting the running sum takes one or two uniforms per row; Gumbel noise would take
+    V. In a long row, the first uniform draws a block of tokens and the second a token
+    of that block. A single float32 running sum over a vocabulary of 150,000 would round
+    away the tokens of the tail, and costs more than summing each block.
     """
     *lead, vocab_size = weights.shape
     if vocab_size <= _PIECE:
@@ -189,15 +183,15 @@ def draw(
 
 
 def _padded(x: jax.Array, width: int) -> jax.Array:
-    """Zeros behind the last axis, which is then a multiple of ``width`` long."""
+    """Pads the last axis with zeros to a multiple of ``width``."""
     return jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, -x.shape[-1] % width)])
 
 
 def _invert(
     weights: Float[Array, '*B V'], uniform: Float[Array, '*B']
 ) -> Int[Array, '*B']:
-    # Parallel running sums are not monotone to the last bit. So weight 0 is excluded
-    # by hand, and the target lies below the largest sum that can be chosen.
+    # A parallel running sum may decrease in its last bit. So exclude weight 0
+    # explicitly, and keep the target below the largest sum that can be chosen.
     sums = jnp.where(weights > 0, jnp.cumsum(weights, axis=-1), 0)
     target = uniform * sums.max(axis=-1)
     return jnp.argmax(sums > target[..., None], axis=-1)

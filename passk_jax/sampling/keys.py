@@ -1,9 +1,9 @@
-"""Random keys by address: a draw depends on what it is for, not on what came before.
+"""Random keys by address: a draw depends on its purpose, not on earlier draws.
 
 A key is ``fold_in`` of (seed, purpose, split, step), then of (problem, rollout,
-position). Nothing is carried from draw to draw, so resuming, re-sharding, another
-batch order or another micro-batch changes no draw, and two draws with different
-addresses share no noise.
+position). No state passes from one draw to the next, so resuming, re-sharding, and
+changing the batch order or the micro-batch change no draw. Draws at different addresses
+share no noise.
 """
 
 import enum
@@ -16,13 +16,13 @@ from jaxtyping import Array, Float, Int, Key
 
 from passk_jax.errors import InputError
 
-# Named, because per-row keys under vmap give the same bits in any batch and on any
-# mesh with this generator only ('rbg' draws differently in another batch).
+# Only this generator gives per-row keys under vmap the same bits in any batch and on
+# any mesh; 'rbg', for one, draws differently in another batch.
 _GENERATOR = 'threefry2x32'
 
 
 class Purpose(enum.IntEnum):
-    """What randomness is for. Append only: a new number for a name changes runs."""
+    """What a draw is for. Only append members: renumbering one changes past runs."""
 
     PARAMETERS = 0
     WARM_START = 1
@@ -36,24 +36,24 @@ class Purpose(enum.IntEnum):
 def step_key(
     *, seed: int, purpose: Purpose, step: int, split: str = ''
 ) -> Key[Array, '']:
-    """The key of everything that one purpose draws in one step.
+    """Returns the key of every draw that one purpose makes in one step.
 
     Args:
         seed: the experiment's seed, ``0 <= seed < 2**32``.
         purpose: what the draws are for.
-        step: the step they belong to, ``0 <= step < 2**32``.
-        split: the split whose problems they are for, where problem ids of several
-            splits meet in one purpose.
+        step: the step, ``0 <= step < 2**32``.
+        split: the problems' split; needed where one purpose draws for several splits,
+            whose problem ids may coincide.
 
     Raises:
-        ValueError: ``seed`` or ``step`` out of range, or an unknown purpose.
+        ValueError: ``seed`` or ``step`` is out of range, or the purpose is unknown.
     """
     for name, value in (('seed', seed), ('step', step)):
         if not 0 <= value < 2**32:
             raise InputError(f'{name}={value} must be in [0, 2**32)')
     purpose = Purpose(purpose)
     address = np.asarray([seed, purpose, zlib.crc32(split.encode()), step], np.uint32)
-    # Four numbers that are meant to cross, in a guarded training loop too.
+    # Allow these four numbers to reach the device from a guarded training loop.
     with jax.transfer_guard_host_to_device('allow'):
         return _fold_address(address)
 
@@ -69,14 +69,14 @@ def _fold_address(address: jax.Array) -> jax.Array:
 def problem_keys(
     key: Key[Array, ''], problem_ids: Int[Array, ' P']
 ) -> Key[Array, ' P']:
-    """One key a problem, whatever else is in the batch."""
+    """Returns one key per problem, whatever else is in the batch."""
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, problem_ids)
 
 
 def rollout_keys(
     key: Key[Array, ''], problem_ids: Int[Array, ' P'], *, num_rollouts: int
 ) -> Key[Array, 'P N']:
-    """One key a rollout; the first keys are the same for a larger ``num_rollouts``."""
+    """Returns one key per rollout; a larger ``num_rollouts`` only appends keys."""
     per_rollout = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
     return jax.vmap(per_rollout, in_axes=(0, None))(
         problem_keys(key, problem_ids), jnp.arange(num_rollouts)
@@ -86,7 +86,7 @@ def rollout_keys(
 def position_uniforms(
     keys: Key[Array, 'P N'], positions: Int[Array, '#P #N']
 ) -> Float[Array, 'P N 2']:
-    """Two uniforms in [0, 1) for the token that each rollout draws at its position."""
+    """Draws two uniforms in [0, 1) for each rollout's token at its position."""
 
     def uniforms(key: jax.Array, position: jax.Array) -> jax.Array:
         return jax.random.uniform(jax.random.fold_in(key, position), (2,), jnp.float32)

@@ -1,12 +1,12 @@
-"""Responses to prompts: one jitted prefill and decode loop.
+"""Samples responses to prompts in one jitted prefill and decode loop.
 
-1. Prefill runs each prompt once, whatever the number of its rollouts.
-2. The first tokens of all rollouts are chosen from it.
-3. A ``while_loop`` runs the last tokens and chooses the next ones, until every rollout
-   has stopped or the limit is reached.
+1. Prefill runs each prompt once, however many rollouts it has.
+2. Its hidden states give the first token of every rollout.
+3. A ``while_loop`` runs the newest tokens and chooses the next ones, until every
+   rollout has stopped or reached the limit.
 
-Rows that have stopped go on through the loop as token 0 and are not recorded. Nothing
-here knows of rewards, text or steps; the caller's key says which draw this is.
+A stopped row stays in the loop as token 0 and records nothing. This module knows
+nothing of rewards, text or steps; the caller's key identifies the draw.
 """
 
 import dataclasses
@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax import numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from passk_jax.config import SamplingOptions
 from passk_jax.errors import InputError
@@ -27,7 +28,7 @@ from passk_jax.sampling.distribution import Choice, choose, traced_options
 from passk_jax.sharding import shard
 from passk_jax.types import Prompts, Rollouts
 
-# Stop tokens are padded to a multiple of this, so that their number is no shape.
+# Stop tokens are padded to a multiple of this, so a new number rarely recompiles.
 _STOP_TOKENS_MULTIPLE = 8
 _NO_TOKEN = -1
 
@@ -37,11 +38,8 @@ _NO_TOKEN = -1
 class _State:
     """What the decode loop carries.
 
-    Attributes:
-        position: int32 scalar, response tokens chosen so far.
-        last: ``[P, N]`` the newest tokens, not yet run through the policy.
-        cache: keys and values of the tokens before them.
-        rollouts: what is recorded; zeros at and past ``position``.
+    Every response has ``position`` tokens so far (int32 scalar). The newest, ``last [P,
+    N]``, have not run through the policy yet; ``cache`` holds those before them.
     """
 
     position: jax.Array
@@ -50,16 +48,21 @@ class _State:
     rollouts: Rollouts
 
 
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=('options', 'stop_tokens'),
+    meta_fields=('num_rollouts', 'limit', 'greedy', 'truncate'),
+)
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What is asked of every response, checked.
+    """The checked settings of a call; all but the last two are static.
 
     Attributes:
         num_rollouts: responses to each prompt.
-        limit: tokens of a response.
-        greedy, truncate: as :func:`passk_jax.sampling.distribution.choose` has them.
-        options: traced.
-        stop_tokens: padded.
+        limit: the most tokens in a response.
+        greedy, truncate: see :func:`passk_jax.sampling.distribution.choose`.
+        options: scalars, from ``traced_options``.
+        stop_tokens: int32, padded by :func:`stop_array`.
     """
 
     num_rollouts: int
@@ -78,7 +81,7 @@ def checked_request(
     options: SamplingOptions,
     stop_tokens: Sequence[int],
 ) -> Request:
-    """What :func:`passk_jax.sampling.sample` is asked for, in the form that is run.
+    """Checks the settings of :func:`passk_jax.sampling.sample`, which explains them.
 
     Raises:
         ValueError: a setting is out of range.
@@ -96,18 +99,11 @@ def checked_request(
 
 
 def sample(
-    policy: Policy,
-    params: Params,
-    prompts: Prompts,
-    *,
-    key: jax.Array,
-    **settings: Any,
+    policy: Policy, params: Params, prompts: Prompts, *, key: jax.Array, **settings: Any
 ) -> Rollouts:
-    """What :func:`passk_jax.sampling.sample` gives, by the plain loop.
+    """Samples like :func:`passk_jax.sampling.sample`, but always in the plain loop.
 
-    Args:
-        policy, params, prompts, key: as there.
-        settings: of :func:`checked_request`.
+    The settings are those of :func:`checked_request`.
     """
     return run(policy, params, prompts, key, checked_request(policy, **settings))
 
@@ -115,68 +111,26 @@ def sample(
 def run(
     policy: Policy, params: Params, prompts: Prompts, key: jax.Array, request: Request
 ) -> Rollouts:
-    """:func:`sample` of what has been checked."""
-    # These few host numbers are meant to cross, in a guarded training loop too.
+    """Runs :func:`sample` with checked settings."""
+    # Allow the request's few numbers to reach the device from a guarded training loop.
     with jax.transfer_guard_host_to_device('allow'):
-        return _sample(
-            policy,
-            params,
-            prompts,
-            key,
-            request.options,
-            request.stop_tokens,
-            num_rollouts=request.num_rollouts,
-            max_response_tokens=request.limit,
-            greedy=request.greedy,
-            truncate=request.truncate,
-        )
+        return _sample(policy, params, prompts, key, request)
 
 
-@functools.partial(
-    jax.jit,
-    static_argnames=(
-        'policy',
-        'num_rollouts',
-        'max_response_tokens',
-        'greedy',
-        'truncate',
-    ),
-)
+@functools.partial(jax.jit, static_argnames='policy')
 def _sample(
-    policy: Policy,
-    params: Params,
-    prompts: Prompts,
-    key: jax.Array,
-    options: SamplingOptions,
-    stop_tokens: jax.Array,
-    *,
-    num_rollouts: int,
-    max_response_tokens: int,
-    greedy: bool,
-    truncate: bool,
+    policy: Policy, params: Params, prompts: Prompts, key: jax.Array, request: Request
 ) -> Rollouts:
     params = policies.for_decoding(policy, params)
-    P, N, T = prompts.tokens.shape[0], num_rollouts, max_response_tokens
+    P, N, T = prompts.tokens.shape[0], request.num_rollouts, request.limit
     row_keys = keys.rollout_keys(key, prompts.problem_ids, num_rollouts=N)
 
     def extend(state: _State, hidden: jax.Array) -> _State:
-        """Chooses and records the token that follows each hidden state."""
-        with jax.named_scope('choose'):
-            logits = policies.logits(policy, params, hidden)
-            choice = choose(
-                # Whole rows: choosing looks at all of the vocabulary.
-                shard(logits, 'batch', 'rollouts', None),
-                keys.position_uniforms(row_keys, state.position),
-                options,
-                greedy=greedy,
-                truncate=truncate,
-            )
-        return _record(state, choice, stop_tokens)
+        found = next_tokens(policy, params, request, hidden, row_keys, state.position)
+        return _record(state, *found)
 
     def goes_on(state: _State) -> jax.Array:
-        below_limit = state.position < T
-        some_unfinished = ~state.rollouts.stopped.all()
-        return below_limit & some_unfinished
+        return (state.position < T) & ~state.rollouts.stopped.all()
 
     def step(prefix: Prefix, state: _State) -> _State:
         hidden, cache = policies.decode(policy, params, state.last, prefix, state.cache)
@@ -187,22 +141,43 @@ def _sample(
     state = _State(
         position=jnp.int32(0),
         last=jnp.zeros((P, N), jnp.int32),
-        # The last token a response may have is never run, so it needs no slot.
+        # A response's last token is never run, so it needs no slot.
         cache=policies.empty_cache(
             policy, num_prompts=P, num_rollouts=N, num_tokens=max(T - 1, 1)
         ),
         rollouts=empty_rollouts(P, N, T),
     )
-    # All rollouts of a prompt start from its one hidden state.
-    first = jnp.broadcast_to(hidden[:, None], (P, N, hidden.shape[-1]))
-    state = extend(state, first)
+    # All rollouts of a prompt start from its single hidden state.
+    state = extend(state, jnp.broadcast_to(hidden[:, None], (P, N, hidden.shape[-1])))
     with jax.named_scope('decode'):
         state = jax.lax.while_loop(goes_on, functools.partial(step, prefix), state)
     return dataclasses.replace(state.rollouts, prompts=prompts)
 
 
+def next_tokens(
+    policy: Policy,
+    params: Params,
+    request: Request,
+    hidden: Float[Array, 'P N D'],
+    row_keys: Key[Array, 'P N'],
+    positions: Int[Array, '#P #N'],
+) -> tuple[Choice, Bool[Array, 'P N']]:
+    """Chooses the token after each hidden state, and marks the stop tokens."""
+    with jax.named_scope('choose'):
+        logits = policies.logits(policy, params, hidden)
+        choice = choose(
+            # Keep each row whole: choosing reads the full vocabulary.
+            shard(logits, 'batch', 'rollouts', None),
+            keys.position_uniforms(row_keys, positions),
+            request.options,
+            greedy=request.greedy,
+            truncate=request.truncate,
+        )
+    return choice, (choice.tokens[..., None] == request.stop_tokens).any(axis=-1)
+
+
 def empty_rollouts(num_prompts: int, num_rollouts: int, num_tokens: int) -> Rollouts:
-    """Rollouts of length 0, without their prompts."""
+    """Makes rollouts of length 0, without their prompts."""
 
     def zeros(dtype: type, *shape: int) -> jax.Array:
         x = jnp.zeros((num_prompts, num_rollouts, *shape), dtype)
@@ -219,8 +194,8 @@ def empty_rollouts(num_prompts: int, num_rollouts: int, num_tokens: int) -> Roll
     )
 
 
-def _record(state: _State, choice: Choice, stop_tokens: jax.Array) -> _State:
-    """Writes the chosen tokens at ``state.position``, unless a rollout has stopped."""
+def _record(state: _State, choice: Choice, stops: jax.Array) -> _State:
+    """Writes the chosen tokens at ``state.position`` of rollouts that go on."""
     before = state.rollouts
     live = ~before.stopped
 
@@ -228,17 +203,12 @@ def _record(state: _State, choice: Choice, stop_tokens: jax.Array) -> _State:
         values = jnp.where(live, values, 0)[..., None]
         return jax.lax.dynamic_update_slice_in_dim(buffer, values, state.position, 2)
 
-    ended = (choice.tokens[..., None] == stop_tokens).any(axis=-1)
+    names = [field.name for field in dataclasses.fields(choice)]
     rollouts = dataclasses.replace(
         before,
-        tokens=write(before.tokens, choice.tokens),
         lengths=before.lengths + live,
-        stopped=before.stopped | ended,
-        sampler_log_probs=write(before.sampler_log_probs, choice.sampler_log_probs),
-        untruncated_log_probs=write(
-            before.untruncated_log_probs, choice.untruncated_log_probs
-        ),
-        entropies=write(before.entropies, choice.entropies),
+        stopped=before.stopped | stops,
+        **{name: write(getattr(before, name), getattr(choice, name)) for name in names},
     )
     return dataclasses.replace(
         state,
@@ -249,16 +219,16 @@ def _record(state: _State, choice: Choice, stop_tokens: jax.Array) -> _State:
 
 
 def check_counts(num_rollouts: int, max_response_tokens: int) -> None:
-    """Raises ValueError if there is nothing to sample."""
+    """Raises ``ValueError`` if a number is below 1."""
     if num_rollouts < 1 or max_response_tokens < 1:
         raise InputError(f'{num_rollouts=}, {max_response_tokens=} must be at least 1')
 
 
 def stop_array(stop_tokens: Sequence[int], *, vocab_size: int) -> np.ndarray:
-    """Stop tokens, padded with -1, which is no token.
+    """Pads the stop tokens with -1, which matches no token.
 
     Raises:
-        ValueError: one is not in the vocabulary.
+        ValueError: a stop token is outside the vocabulary.
     """
     for token in stop_tokens:
         if not 0 <= token < vocab_size:

@@ -1,13 +1,13 @@
-"""Responses to prompts, without waiting for the longest.
+"""Samples responses to prompts without waiting for the longest one.
 
-Each prompt is run once. Then as many rollouts as the memory allows are decoded at one
-time; a rollout that ends makes place for one that waits; and when nothing waits any
-more, the rows that are left move together, into fewer and fewer. The device decodes
-(device.py) until there is something to decide; the host decides it (host.py, by
-the arithmetic of grid.py), every host the same; and the rows move (state.py).
+Each prompt is run once. Then as many rollouts decode together as fit in memory. When
+one ends, a waiting rollout takes its row; when none waits, the remaining rows move into
+smaller and smaller grids. The device decodes (device.py) until there is a decision to
+make. Every host makes the same decision (host.py, with the arithmetic of grid.py), and
+state.py moves the rows.
 
-A rollout's tokens do not depend on any of this: its randomness is addressed. The plain
-loop (plain_loop.py) says what they are, and runs where there is nothing to gain.
+None of this changes a rollout's tokens, because its random keys are addressed. The
+plain loop (plain_loop.py) defines the tokens, and runs where scheduling gains nothing.
 """
 
 import dataclasses
@@ -45,29 +45,28 @@ def sample(
 ) -> Rollouts:
     """Samples ``num_rollouts`` responses to each prompt.
 
-    A rollout depends on (params, prompt, key, problem id, rollout index, settings): not
-    on the rest of the batch, its order, the padding, the mesh, the memory or the number
-    of rollouts; a larger limit only goes on from a smaller one. Exactly so in float32;
-    in bfloat16 products of other shapes round differently, and a token may fall on the
-    other side. Settings and stop tokens may change without a new compilation, but for
-    the first greedy or truncated call.
+    A rollout depends only on (params, prompt, key, problem id, rollout index,
+    settings). The rest of the batch, its order, the padding, the mesh, the memory and
+    the number of rollouts do not change it, and a larger token limit only extends it.
+    This holds exactly in float32. In bfloat16, products of other shapes round
+    differently, which may change a token. Changing the options' values or the stop
+    tokens does not recompile, except at the first greedy or truncated call.
 
     Args:
-        policy: the policy.
-        params: its parameters.
-        prompts: the prompts, placed on the mesh by the caller.
-        key: of :func:`passk_jax.sampling.keys.step_key`.
+        policy, params: the policy and its parameters.
+        prompts: placed on the mesh by the caller.
+        key: from :func:`passk_jax.sampling.keys.step_key`.
         num_rollouts: responses to each prompt.
-        max_response_tokens: limit of a response, the stop token included.
+        max_response_tokens: the most tokens in a response, including the stop token.
         options: the distribution that tokens are drawn from.
-        stop_tokens: token ids that end a response; may be empty.
-        max_cache_bytes: a device's keys and values of prompts and responses; rollouts
-            that do not fit wait for others to end. 0: no limit.
-        on_ended: is given every response once, the first while others are still being
-            decoded (where that is long enough to be worth it).
+        stop_tokens: ids of the tokens that end a response; may be empty.
+        max_cache_bytes: memory on each device for the keys and values of prompts and
+            responses; rollouts that do not fit wait for others to end. 0: no limit.
+        on_ended: receives every response once. If decoding is long enough, it receives
+            the first ones while the others are still being decoded.
 
     Returns:
-        The rollouts, sharded over their prompts as the prompts are.
+        The rollouts, split over prompts in the same way as ``prompts``.
 
     Raises:
         ValueError: a setting is out of range, or not even one response fits.
@@ -88,7 +87,10 @@ def sample(
         max_response_tokens=max_response_tokens,
         max_cache_bytes=max_cache_bytes,
     )
-    if _nothing_to_gain(work, first, num_prompts=P, num_rollouts=num_rollouts):
+    # Rows that are short are not worth moving, and undivided ones cannot move.
+    short = work.response_tokens <= grid.SHORT_RESPONSE
+    stay = short or not _divided(P, num_rollouts)
+    if first == work.everything and stay:
         rollouts = plain_loop.run(policy, params, prompts, key, request)
         if on_ended:
             on_ended(gather(rollouts, np.full((P, num_rollouts), True)))
@@ -106,19 +108,19 @@ def at_one_time(
     max_response_tokens: int,
     max_cache_bytes: int,
 ) -> tuple[Work, Size]:
-    """What a cell has to do, and what of it is decoded at one time, to begin with.
+    """Returns a cell's work, and the size of the grid that it starts with.
 
-    A cell is what one device has of the batch; see scheduled/grid.py.
+    A cell is one device's part of the batch; see scheduled/grid.py.
 
     Args:
-        arch: the policy's.
+        arch: the policy's architecture.
         num_prompts, num_rollouts, prompt_tokens: P, N and S.
-        max_response_tokens, max_cache_bytes: as :func:`sample` has them.
+        max_response_tokens, max_cache_bytes: as in :func:`sample`.
 
     Raises:
-        ValueError: a number below 1; not even one response fits; or rollouts would
-            have to wait and the mesh does not divide the batch, so that every device
-            has all of it.
+        ValueError: a number is below 1; not even one response fits; or rollouts would
+            have to wait although the mesh does not divide the batch, which gives every
+            device all of it.
     """
     plain_loop.check_counts(num_rollouts, max_response_tokens)
     heads = sharding.local_size('kv_heads', arch.num_kv_heads)
@@ -135,20 +137,10 @@ def at_one_time(
     if first != work.everything and not _divided(num_prompts, num_rollouts):
         raise InputError(
             f'{max_cache_bytes=} is too small for {num_prompts} prompts with '
-            f'{num_rollouts} rollouts on every device, and a mesh that does not divide '
-            f'them cannot let them wait'
+            f'{num_rollouts} rollouts on every device, and rollouts can only wait if '
+            f'the mesh divides them'
         )
     return work, first
-
-
-def _nothing_to_gain(
-    work: Work, first: Size, *, num_prompts: int, num_rollouts: int
-) -> bool:
-    """Whether the plain loop is as good: all fits, and is short or cannot move."""
-    # In a short response's time no row is worth moving.
-    short = work.response_tokens <= grid.SHORT_RESPONSE
-    divided = _divided(num_prompts, num_rollouts)
-    return first == work.everything and (short or not divided)
 
 
 def _divided(num_prompts: int, num_rollouts: int) -> bool:

@@ -1,9 +1,9 @@
 """Tasks by name: where problems come from, their prompts, and verdicts on responses.
 
-To add a task, write a :class:`~passk_jax.tasks.task.Task` in a file or a folder of its
-own and add its row to ``TASKS``. What a task may offer beyond that is listed in
-:mod:`passk_jax.tasks.abilities`. A task's module loads when the task is first asked
-for. No import here starts a JAX backend, because worker processes import tasks.
+To add a task, write a :class:`~passk_jax.tasks.task.Task` in its own file or folder and
+add a row to ``TASKS``. :mod:`passk_jax.tasks.abilities` lists what a task may offer
+beyond that. A task's module loads on first use. No import here starts a JAX backend,
+because worker processes import tasks.
 """
 
 import pkgutil
@@ -16,18 +16,15 @@ from passk_jax.tasks.abilities import Drawing
 from passk_jax.tasks.task import Task
 
 # Name of the task -> module:class.
-TASKS: dict[str, str] = {
-    'maze': 'passk_jax.tasks.maze.task:MazeTask',
-}
+TASKS: dict[str, str] = {'maze': 'passk_jax.tasks.maze.task:MazeTask'}
 
 Ability = TypeVar('Ability')
 
 
 def task_class(name: str) -> type[Task]:
-    """The class of a task; it parses problems and gives verdicts without an instance.
+    """The class of a task, which parses and judges without an instance.
 
-    Raises:
-        ValueError: an unknown name.
+    Raises ValueError for an unknown name.
     """
     if name not in TASKS:
         raise InputError(f'task {name!r} is none of {sorted(TASKS)}')
@@ -38,8 +35,8 @@ def make_task(name: str, params: Mapping[str, Any]) -> Task:
     """Makes a task.
 
     Args:
-        name: a name of ``TASKS``.
-        params: every field of the task's ``Params``; lists count as tuples.
+        name: a key of ``TASKS``.
+        params: a value for every field of the task's ``Params``; lists count as tuples.
 
     Raises:
         ValueError: an unknown name; an unknown, missing or impossible parameter.
@@ -49,16 +46,16 @@ def make_task(name: str, params: Mapping[str, Any]) -> Task:
 
 
 def require(task: Task, ability: type[Ability], *, needed_by: str) -> Ability:
-    """The task itself, if it has an ability that is optional.
+    """Returns the task if it has an optional ability.
 
     Args:
         task: any task.
         ability: a protocol of :mod:`passk_jax.tasks.abilities`.
-        needed_by: the option that asks for the ability, such as
-            ``"model.tokenizer='characters'"``.
+        needed_by: the option that needs it, such as ``"init.kind='warm_start'"``.
 
     Raises:
-        ValueError: the task lacks it; names the option and the tasks that have it.
+        ValueError: the task lacks the ability; the message names the option and the
+            tasks that have it.
     """
     if isinstance(task, ability):
         return task
@@ -70,6 +67,6 @@ def require(task: Task, ability: type[Ability], *, needed_by: str) -> Ability:
 
 
 def drawing_of(name: str) -> Callable[..., str] | None:
-    """``draw`` of a task; None for an unknown task and for one without drawings."""
+    """A task's ``draw``; ``None`` for an unknown task or one without drawings."""
     task = task_class(name) if name in TASKS else None
     return task.draw if isinstance(task, Drawing) else None

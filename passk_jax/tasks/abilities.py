@@ -1,9 +1,9 @@
 """What a task may offer beyond :class:`passk_jax.tasks.task.Task`.
 
 A task has an ability if it has the protocol's methods and attributes; it declares
-nothing. The place that uses an ability looks for it, or demands it with
-:func:`passk_jax.tasks.require`. Verdicts on a whole batch at once need no protocol: a
-task overrides ``Task.verify``.
+nothing. Code that uses an ability looks for it, or demands it with
+:func:`passk_jax.tasks.require`. To judge a whole batch at once, a task needs no
+protocol: it overrides ``Task.verify``.
 """
 
 from collections.abc import Mapping
@@ -38,25 +38,25 @@ class Demonstrations(Protocol):
     def demonstration(
         self, problem: Problem, *, kind: str, rng: np.random.Generator
     ) -> str:
-        """A response of this kind to learn from; ValueError for an unknown kind."""
+        """A response to learn from; ValueError for an unknown kind."""
 
 
 @runtime_checkable
 class LengthCheck(Protocol):
-    """Every command asks, before it uses a device, if a response can be long enough."""
+    """Lets commands check, before they use a device, that responses can be right."""
 
     def check_answerable(self, max_response_tokens: int) -> None:
-        """Raises ValueError if right answers to some problem are longer than that."""
+        """Raises ValueError if the limit is too short for the answer to a problem."""
 
 
 @runtime_checkable
 class Drawing(Protocol):
-    """The report draws a task's responses; without a drawing it shows their text."""
+    """Lets the report draw responses; without this ability it shows their text."""
 
     @staticmethod
     def draw(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
         """An SVG of an answer, from ``Problem.data`` and the recorded verdict.
 
-        It shows the verdict it is given and makes none. It must escape what it copies
-        from ``data`` and ``parsed``.
+        The drawing shows that verdict and makes none of its own. It must escape what
+        it copies from ``data`` and ``parsed``.
         """

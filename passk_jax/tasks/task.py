@@ -1,7 +1,4 @@
-"""What every task offers: problems with prompts, and verdicts on responses.
-
-Everything else is optional: see :mod:`passk_jax.tasks.abilities`.
-"""
+"""What every task offers; :mod:`passk_jax.tasks.abilities` lists what is optional."""
 
 import abc
 import dataclasses
@@ -15,7 +12,7 @@ from passk_jax.types import Problem, Verdict, Verdicts
 
 @dataclasses.dataclass(frozen=True)
 class NoParams:
-    """The parameters of a task that has none."""
+    """The parameters of a task without parameters."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,11 +20,11 @@ class Task(abc.ABC):
     """The base class of every task.
 
     Attributes:
-        name: its key in ``TASKS``.
-        splits: names that :meth:`source` knows.
-        Params: the dataclass of its parameters, which checks their values itself. The
-            types of its fields are those that ``config.checks.build`` knows.
-        params: its parameters, of the type ``Params``.
+        name: the task's key in ``TASKS``.
+        splits: the names that :meth:`source` accepts.
+        Params: the dataclass of the parameters, which checks their values. Its fields
+            have types that ``config.checks.build`` accepts.
+        params: the parameters, an instance of ``Params``.
     """
 
     name: ClassVar[str]
@@ -38,43 +35,33 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def source(self, split: str, *, data_dir: str) -> Sequence[Problem]:
-        """The problems of a split.
+        """The problems of a split; ValueError if it is unknown or empty.
 
         Args:
             split: one of ``splits``.
-            data_dir: where a task keeps the files it makes; ``''``: its own choice.
-
-        Raises:
-            ValueError: an unknown or empty split.
+            data_dir: where the task keeps the files it makes; ``''``: the task chooses.
         """
 
     @staticmethod
     @abc.abstractmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
-        """A problem given as text or as a record of a benchmark, for its verdicts.
+        """Reads a problem given as text or as a benchmark's record, for its verdicts.
 
-        Raises:
-            ValueError: the task cannot read this record.
+        Raises ValueError if the task cannot read the record.
         """
 
     @staticmethod
     @abc.abstractmethod
     def verdict(problem: Problem, response: str) -> Verdict:
-        """The verdict on one response; no response raises an error."""
+        """The verdict on one response; must not raise, whatever the response is."""
 
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
     ) -> Verdicts:
-        """Verdicts on N responses to each of P problems: by default one at a time.
+        """Judges ``[P][N]`` responses to P problems, by default one at a time.
 
-        A task that can judge a whole batch faster overrides this.
-
-        Args:
-            problems: P of them.
-            responses: ``[P][N]`` texts.
-
-        Returns:
-            The verdicts; the reward is 1 for a correct response, else 0.
+        The reward is 1 for a correct response, else 0. A task that can judge a whole
+        batch faster, or gives other rewards, overrides this.
         """
         rows = [
             [self.verdict(problem, response) for response in row]

@@ -1,4 +1,4 @@
-"""Where a response states its answer: one rule for mazes and for mathematics."""
+"""Finds the answer in a response, by one rule for mazes and for mathematics."""
 
 _OPEN_TAG, _CLOSE_TAG = '<answer>', '</answer>'
 
@@ -36,13 +36,10 @@ def extract_boxed(text: str) -> str:
 
 
 def _balanced(text: str) -> str:
-    """``text`` up to the brace that closes one opened before it, or all of it."""
+    """``text`` up to the brace that closes one opened before it, or all of ``text``."""
     depth = 1
     for i, character in enumerate(text):
-        if character == '{':
-            depth += 1
-        elif character == '}':
-            depth -= 1
-            if depth == 0:
-                return text[:i]
+        depth += (character == '{') - (character == '}')
+        if depth == 0:
+            return text[:i]
     return text

@@ -360,47 +360,28 @@ def test_adaptive_rounds_its_share_and_prefers_earlier_rows_among_equals(
     np.testing.assert_array_equal(of_1, np.arange(num_problems) < num_high)
 
 
-@pytest.mark.parametrize(
-    ('function', 'inputs'),
-    [
-        (estimators.pass_at_1, {'rewards': 'float'}),
-        (estimators.full_sampling, {'correct': 'bool', 'k': 2}),
-        (
-            estimators.bootstrap_sampling,
-            {'correct': 'bool', 'key': 'key', 'k': 2}
-            | {'num_groups': 0, 'aggregation': 'sum'},
-        ),
-        (estimators.pass_at_k_real, {'rewards': 'float', 'k': 2}),
-        (
-            estimators.adaptive,
-            {'correct': 'bool', 'mean_entropy': 'entropy', 'k': 2}
-            | {'high_entropy_fraction': 0.5},
-        ),
-    ],
-)
-def test_annotated_shapes_hold(function, inputs):
+def defaults_of(name: str):
+    return {p.name: p.default for p in ESTIMATORS[name].parameters}
+
+
+@pytest.mark.parametrize('name', [n for n in ESTIMATORS if hasattr(estimators, n)])
+def test_annotated_shapes_hold(name):
     arrays = {
-        'float': jnp.ones((3, 8)),
-        'bool': jnp.ones((3, 8), bool),
+        'rewards': jnp.ones((3, 8)),
+        'correct': jnp.ones((3, 8), bool),
         'key': jax.random.split(jax.random.key(0), 3),
-        'entropy': jnp.ones(3),
+        'mean_entropy': jnp.ones(3),
     }
-    given = {name: arrays.get(value, value) for name, value in inputs.items()}
-    assert call_checked(function, **given).shape == (3, 8)
+    row = ESTIMATORS[name]
+    given = {each: arrays[each] for each in row.reads}
+    assert call_checked(row.compute, **given, **defaults_of(name)).shape == (3, 8)
 
 
 def test_the_curve_estimators_agree_with_their_curves():
     correct = every_count()
     num_correct = jnp.arange(NUM_ROLLOUTS + 1)
-    params = {
-        'pass_at_k': {},
-        'without_easy': {'easy_threshold': 0.6},
-        'piecewise': {'switch_threshold': 0.5},
-        'exceeding': {},
-        'combination': {},
-    }
-    for name, own in params.items():
-        curve = functools.partial(getattr(curves, name), k=4, **own)
+    for name in ('pass_at_k', 'without_easy', 'piecewise', 'exceeding', 'combination'):
+        curve = functools.partial(getattr(curves, name), **defaults_of(name))
         positive, negative = curve(num_correct, num_rollouts=NUM_ROLLOUTS)
         want = np.where(correct, positive[:, None], negative[:, None])
         np.testing.assert_allclose(run(name, correct), want, rtol=1e-6, atol=1e-7)

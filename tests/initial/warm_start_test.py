@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 
+from passk_jax.errors import NonFiniteError
 from passk_jax.initial import params as initial
 from passk_jax.initial import warm_start
 from tests import tiny

@@ -32,11 +32,12 @@ def random_inputs(*, P=2, N=2, S=6, T=5, J=4, C=2, H=8):
     return query, own, prefix, jnp.array([S, 0] + [2] * (P - 2))
 
 
-def with_kernel(kernel, query, own, prefix, lengths):
+def with_kernel(kernel, query, own, prefix, lengths, window=0):
     pair, lengths = (own, None) if prefix is None else (None, lengths)
     if pair is None:
-        pair = attention_kernels.after_prefix(own, prefix)
-    return kernel(query, pair, lengths)
+        shifted = lengths if window else None
+        pair = attention_kernels.after_prefix(own, prefix, shifted)
+    return kernel(query, pair, lengths, window=window)
 
 
 def loss_and_value(mixed):
@@ -46,15 +47,21 @@ def loss_and_value(mixed):
 
 @pytest.mark.parametrize('name', CASES)
 @pytest.mark.parametrize('with_prefix', [False, True])
-def test_a_kernel_equals_the_plain_form_in_values_and_gradients(name, with_prefix):
+@pytest.mark.parametrize('window', [0, 1, 4])
+def test_a_kernel_equals_the_plain_form_in_values_and_gradients(
+    name, with_prefix, window
+):
     query, own, prefix, lengths = random_inputs()
     prefix = prefix if with_prefix else None
 
     def have(query, own, prefix):
-        return loss_and_value(with_kernel(CASES[name], query, own, prefix, lengths))
+        mixed = with_kernel(CASES[name], query, own, prefix, lengths, window)
+        return loss_and_value(mixed)
 
     def want(query, own, prefix):
-        mixed = attention_kernels.attend_whole('plain', query, own, prefix, lengths)
+        mixed = attention_kernels.attend_whole(
+            'plain', query, own, prefix, lengths, window=window
+        )
         return loss_and_value(mixed)
 
     args = (query, own, prefix)
@@ -86,6 +93,24 @@ def test_a_kernel_on_a_mesh_equals_one_devices_and_gathers_nothing(name, sizes):
         text = run.lower(*args).compile().as_text()
     np.testing.assert_allclose(have, want, atol=2e-5)
     assert 'all-gather' not in text
+
+
+@pytest.mark.parametrize('kernel', ['splash', 'cudnn'])
+def test_a_kernel_under_a_window_gets_the_prefix_next_to_the_sequence(kernel):
+    """The way from attend_whole to the kernel, which needs an accelerator itself."""
+    query, own, prefix, lengths = random_inputs()
+    stand_in = {'splash': '_splash', 'cudnn': '_dense'}[kernel]
+    with mock.patch.object(attention_kernels, stand_in) as call:
+        attention_kernels.attend_whole(kernel, query, own, prefix, lengths, window=2)
+    _, pair, *rest = call.call_args.args
+    assert rest[-1] == 2
+    for have, before, after in zip(pair, prefix, own, strict=True):
+        S = before.shape[2]
+        np.testing.assert_array_equal(have[0, 1, :S], before[0, 0])
+        np.testing.assert_array_equal(have[:, :, S:], after)
+    query, own, prefix, lengths = random_inputs(P=3)
+    shifted = attention_kernels.after_prefix(own, prefix, lengths)[0]
+    np.testing.assert_array_equal(shifted[2, 0, 4:6], prefix[0][2, 0, :2])
 
 
 def test_cudnn_gets_even_sizes_and_one_mask_for_all_rollouts():

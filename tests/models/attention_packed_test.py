@@ -43,9 +43,13 @@ def unpacked(values):
     return jnp.where(jnp.arange(T) < LENGTHS[:, None], flat, 0.0)
 
 
-@pytest.mark.parametrize('remat', ['none', 'full'])
-def test_log_probs_entropies_and_gradients_are_those_of_rows_of_their_own(remat):
-    policy = oracle.tiny_policy(remat=remat)
+@pytest.mark.parametrize(
+    ('remat', 'windows'), [('none', (0,)), ('full', (0,)), ('none', (4, 2))]
+)
+def test_log_probs_entropies_and_gradients_are_those_of_rows_of_their_own(
+    remat, windows
+):
+    policy = oracle.tiny_policy(remat=remat, windows=windows)
     params = oracle.random_params(policy)
     rng = np.random.default_rng(0)
     prompts = Prompts(
@@ -79,20 +83,23 @@ def random_starts(P, N, T):
     return jnp.array(np.maximum.accumulate(np.where(cuts, np.arange(T), 0), axis=-1))
 
 
-def test_the_call_of_a_kernel_equals_the_plain_form_in_values_and_gradients():
+@pytest.mark.parametrize('window', [0, 1, 4])
+def test_the_call_of_a_kernel_equals_the_plain_form_in_values_and_gradients(window):
     query, own, prefix, lengths = random_inputs()
     starts = random_starts(*query.shape[:3])
 
     def have(query, own, prefix):
-        pair = attention_kernels.after_prefix(own, prefix)
+        shifted = lengths if window else None
+        pair = attention_kernels.after_prefix(own, prefix, shifted)
         return loss_and_value(
-            attention_kernels._dense(query, pair, lengths, 'xla', starts)
+            attention_kernels._dense(query, pair, lengths, 'xla', starts, window)
         )
 
     def want(query, own, prefix):
-        return loss_and_value(
-            attention_kernels.attend_whole('plain', query, own, prefix, lengths, starts)
+        mixed = attention_kernels.attend_whole(
+            'plain', query, own, prefix, lengths, starts, window=window
         )
+        return loss_and_value(mixed)
 
     run = functools.partial(jax.value_and_grad, argnums=(0, 1, 2), has_aux=True)
     have, want = (jax.jit(run(fn))(query, own, prefix) for fn in (have, want))

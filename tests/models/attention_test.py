@@ -11,7 +11,7 @@ from tests.models import oracle
 
 
 def random_inputs(*, P=2, N=3, S=5, T=4, H=6, J=4, C=2, R=None, large=1):
-    """Queries, own and prefix keys and values, and which prefix slots are real."""
+    """Queries, own and prefix keys and values, and how long each prefix is."""
     R = R or T
     draw = iter(jax.random.split(jax.random.key(0), 5))
     query = jax.random.normal(next(draw), (P, N, T, J, H))
@@ -23,32 +23,41 @@ def random_inputs(*, P=2, N=3, S=5, T=4, H=6, J=4, C=2, R=None, large=1):
         keys=jax.random.normal(next(draw), (P, C, N, H, R)),
         values=jax.random.normal(next(draw), (P, C, N, R, H)),
     )
-    lengths = np.array([S, 2] + [S] * (P - 2))
-    return query, own, prefix, jnp.arange(S) < lengths[:, None]
+    return query, own, prefix, jnp.array([S, 2] + [S] * (P - 2))
 
 
 @pytest.mark.parametrize(('num_heads', 'num_kv_heads'), [(4, 4), (4, 2), (3, 1)])
 @pytest.mark.parametrize('max_logits', [attention.MAX_LOGITS, 1])
-def test_prefix_and_own_tokens_share_one_softmax(num_heads, num_kv_heads, max_logits):
+@pytest.mark.parametrize('window', [0, 3])
+def test_prefix_and_own_tokens_share_one_softmax(
+    num_heads, num_kv_heads, max_logits, window
+):
     J, C = num_heads, num_kv_heads
     # Large logits: the common maximum must keep both parts finite.
-    query, own, prefix, mask = random_inputs(J=J, C=C, large=30)
+    query, own, prefix, lengths = random_inputs(J=J, C=C, large=30)
     P, N, T, _, _ = query.shape
     have = attention.attend(
-        query, own, jnp.arange(T), prefix, mask, max_logits=max_logits
+        query,
+        own,
+        jnp.arange(T),
+        prefix,
+        lengths,
+        window=window,
+        max_logits=max_logits,
     )
     query, have, own, prefix = jax.tree.map(np.asarray, (query, have, own, prefix))
     for p, n, t, j in np.ndindex(P, N, T, J):
-        c, real = j // (J // C), int(mask[p].sum())
+        c, real = j // (J // C), int(lengths[p])
         keys = [prefix.keys[p, c, :, :real], own.keys[p, c, n, :, : t + 1]]
         values = [prefix.values[p, c, :real], own.values[p, c, n, : t + 1]]
-        scores = np.float64(query[p, n, t, j]) @ np.concatenate(keys, axis=1)
+        keys = np.concatenate(keys, axis=1)[:, -window:]
+        scores = np.float64(query[p, n, t, j]) @ keys
         weights = np.exp(scores - scores.max())
-        want = weights / weights.sum() @ np.concatenate(values)
+        want = weights / weights.sum() @ np.concatenate(values)[-window:]
         np.testing.assert_allclose(have[p, n, t, j], want, atol=2e-5)
 
 
-def attended(last, mask, *, width, num_slots):
+def attended(last, lengths, *, width, num_slots):
     """A loss on the mixed values, and them, ``width`` queries a chunk."""
 
     def fn(query, own, prefix):
@@ -57,7 +66,7 @@ def attended(last, mask, *, width, num_slots):
             own,
             last,
             prefix,
-            None if prefix is None else mask,
+            None if prefix is None else lengths,
             max_logits=width * math.prod(query.shape[:2]) * query.shape[3] * num_slots,
         )
         weights = jnp.cos(jnp.arange(have.size)).reshape(have.shape)
@@ -72,14 +81,14 @@ def attended(last, mask, *, width, num_slots):
 def test_chunks_of_queries_change_neither_values_nor_gradients(case, width):
     T, S = 11, 5
     slots = T + 4 if case == 'cache' else T
-    query, own, prefix, mask = random_inputs(T=T, S=S, R=slots)
+    query, own, prefix, lengths = random_inputs(T=T, S=S, R=slots)
     last = jnp.arange(T) + (2 if case == 'cache' else 0)
     if case == 'prompt':
         prefix = None
     num_slots = slots + (0 if prefix is None else S)
 
     def run(width):
-        fn = attended(last, mask, width=width, num_slots=num_slots)
+        fn = attended(last, lengths, width=width, num_slots=num_slots)
         assert ('scan' in str(jax.make_jaxpr(fn)(query, own, prefix))) == (width < T)
         return jax.jit(fn)(query, own, prefix)
 
@@ -90,11 +99,11 @@ def test_chunks_of_queries_change_neither_values_nor_gradients(case, width):
 
 def test_neither_pass_holds_the_logits_of_more_than_a_chunk():
     T, S, width = 64, 3, 8
-    query, own, prefix, mask = random_inputs(P=1, N=2, T=T, S=S, H=2)
-    mask = mask[:1]
+    query, own, prefix, lengths = random_inputs(P=1, N=2, T=T, S=S, H=2)
+    lengths = lengths[:1]
 
     def largest(width):
-        fn = attended(jnp.arange(T), mask, width=width, num_slots=T + S)
+        fn = attended(jnp.arange(T), lengths, width=width, num_slots=T + S)
         return max(oracle.array_sizes(jax.make_jaxpr(fn)(query, own, prefix).jaxpr))
 
     one = 2 * 4 * T * T
@@ -103,13 +112,13 @@ def test_neither_pass_holds_the_logits_of_more_than_a_chunk():
 
 
 def test_chunked_attention_on_a_mesh_equals_one_devices():
-    *inputs, mask = random_inputs(P=4, T=11, S=5)
+    *inputs, lengths = random_inputs(P=4, T=11, S=5)
 
     @jax.jit
     def run(query, own, prefix):
         query = sharding.shard(query, 'batch', None, None, 'heads', None)
         # A device has a prompt of the four, and half of the heads: 8 queries a chunk.
-        fn = attended(jnp.arange(11), mask, width=1, num_slots=16)
+        fn = attended(jnp.arange(11), lengths, width=1, num_slots=16)
         return fn(query, own, prefix)
 
     want = run(*inputs)

@@ -18,7 +18,8 @@ def rngs():
 def test_a_stacked_kernel_starts_as_large_as_one_layers(stack):
     arch = oracle.tiny_arch(embed_dim=256, num_heads=8, head_dim=32)
     for name, before, after in [('query', (256,), (8, 32)), ('out', (8, 32), (256,))]:
-        linear = layers.Linear(name, before, after, arch, stack=stack, rngs=rngs())
+        declared = layers.Attention.PARAMETERS[f'{name}.kernel']
+        linear = layers.Linear(declared, before, after, arch, stack=stack, rngs=rngs())
         assert linear.kernel.shape == (*stack, *before, *after)
         # Of a lecun_normal, truncated at two sigma and made up for it.
         assert np.std(linear.kernel[...]) == pytest.approx(256**-0.5, rel=0.02)
@@ -34,19 +35,3 @@ def test_a_norm_divides_by_the_root_mean_square_and_scales():
     have, again = norm(x, other)
     np.testing.assert_allclose(have, wide / root * np.arange(32), rtol=1e-5)
     np.testing.assert_allclose(again, have[:, :1], rtol=1e-5)
-
-
-def test_a_layer_adds_attention_and_mlp_to_what_comes_in():
-    block = layers.Block(ARCH, rngs=rngs())
-    x = jax.random.normal(jax.random.key(0), (1, 1, 4, 32))
-    turn = (jnp.ones((1, 1, 4, 1, 4)), jnp.zeros((1, 1, 4, 1, 4)))
-    block.attention.out.kernel[...] *= 0
-    (mixed,), _ = block.whole((x,), (turn,), None)
-    hidden = block.mlp_norm(x)[0]
-    gate = hidden @ block.mlp.gate.kernel[...]
-    want = gate / (1 + jnp.exp(-gate)) * (hidden @ block.mlp.up.kernel[...])
-    want = x + want @ block.mlp.down.kernel[...]
-    np.testing.assert_allclose(mixed, want, atol=1e-5)
-    block.mlp.down.kernel[...] *= 0
-    (same,), _ = block.whole((x,), (turn,), None)
-    np.testing.assert_array_equal(same, x)

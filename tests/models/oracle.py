@@ -96,7 +96,7 @@ def sequence_logits(params: Params, arch: Arch, tokens: jax.Array) -> jax.Array:
         a, b = x[..., :half], x[..., half:]
         return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
 
-    def attention(x, layer):
+    def attention(x, layer, window):
         def heads(kind):
             y = jnp.einsum('nd,djh->njh', x, layer[f'attention.{kind}.kernel'])
             if arch.qkv_bias:
@@ -110,7 +110,9 @@ def sequence_logits(params: Params, arch: Arch, tokens: jax.Array) -> jax.Array:
         key = jnp.repeat(key, groups, axis=1)
         value = jnp.repeat(heads('value'), groups, axis=1)
         scores = jnp.einsum('njh,mjh->jnm', query, key) / np.sqrt(arch.head_dim)
-        scores = jnp.where(np.tril(np.ones((n, n), bool)), scores, -jnp.inf)
+        ages = np.arange(n)[:, None] - np.arange(n)
+        seen = (ages >= 0) & (ages < (window or n))
+        scores = jnp.where(seen, scores, -jnp.inf)
         mixed = jnp.einsum('jnm,mjh->njh', jax.nn.softmax(scores), value)
         return jnp.einsum('njh,jhd->nd', mixed, layer['attention.out.kernel'])
 
@@ -126,7 +128,8 @@ def sequence_logits(params: Params, arch: Arch, tokens: jax.Array) -> jax.Array:
             for name, value in params.items()
             if name.startswith('layers.')
         }
-        x += attention(norm(x, layer['attention_norm.scale']), layer)
+        window = arch.windows[i % len(arch.windows)]
+        x += attention(norm(x, layer['attention_norm.scale']), layer, window)
         x += mlp(norm(x, layer['mlp_norm.scale']), layer)
     x = norm(x, params['final_norm.scale'])
     return x @ (table.T if arch.tie_embeddings else params['head.kernel'])

@@ -7,7 +7,7 @@ from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.models import policy as policies
-from passk_jax.models.layers import AXES
+from passk_jax.models.block import PARAMETERS
 from tests.models import oracle
 
 # Every axis with every other one, two by two or all of the devices.
@@ -108,8 +108,7 @@ def test_every_parameter_has_axes_and_no_row_of_the_table_is_idle(tie):
         assert len(axes) == len(x.shape), name
         spec = sharding.partition_spec(axes, x.shape, mesh.shape)
         assert x.sharding.spec == spec, name
-    used = {'.'.join(name.split('.')[-2:]) for name in shapes}
-    assert used == set(AXES) - ({'head.kernel'} if tie else set())
+    assert shapes.keys() == PARAMETERS.keys() - ({'head.kernel'} if tie else set())
 
 
 def test_parameters_are_split_by_the_rules_and_whole_where_they_do_not_divide():

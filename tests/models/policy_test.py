@@ -31,6 +31,9 @@ def evaluate_naively(arch, params, prompts, tokens, lengths):
         {'num_kv_heads': 4},
         {'qkv_bias': False},
         {'qkv_bias': False, 'qk_norm': True},
+        {'windows': (3,)},
+        {'windows': (2, 0), 'num_layers': 4, 'remat': 'full'},
+        {'windows': (0, 4, 1), 'num_layers': 3, 'remat': 'attention'},
     ],
 )
 def test_prompt_once_equals_prompt_repeated_in_values_and_gradients(changes):
@@ -52,8 +55,9 @@ def test_a_response_of_one_token_is_predicted_by_the_prompt_alone():
     np.testing.assert_allclose(have, want[..., :1], rtol=1e-6, atol=1e-6)
 
 
-def test_prefill_and_decode_token_by_token_equal_the_full_forward():
-    policy = oracle.tiny_policy()
+@pytest.mark.parametrize('windows', [(0,), (3,), (0, 2)])
+def test_prefill_and_decode_token_by_token_equal_the_full_forward(windows):
+    policy = oracle.tiny_policy(windows=windows)
     params = oracle.random_params(policy)
     prompts, tokens, _ = oracle.random_batch(vocab_size=16)
     P, N, T = tokens.shape
@@ -112,12 +116,16 @@ def test_the_width_of_the_padding_changes_nothing():
     np.testing.assert_allclose(have, want, atol=1e-5, rtol=0)
 
 
-def test_a_token_is_predicted_by_its_past_only():
+@pytest.mark.parametrize('window', [0, 1, 3])
+def test_a_token_is_predicted_by_its_past_only(window):
     # Every position has a token of its own, so that the gradient with respect to
     # the (untied) token table tells which positions a log-probability saw.
     P, S, N, T = 2, 3, 2, 4
     count = P * S + P * N * T
-    policy = oracle.tiny_policy(vocab_size=count)
+    # Two layers with a window would see twice as far.
+    policy = oracle.tiny_policy(
+        vocab_size=count, windows=(window,), num_layers=1 if window else 2
+    )
     params = oracle.random_params(policy)
     prompts, _, _ = oracle.random_batch(vocab_size=count, P=P, S=S)
     prompts = dataclasses.replace(
@@ -133,7 +141,7 @@ def test_a_token_is_predicted_by_its_past_only():
     for p, n, t in np.ndindex(P, N, T):
         past = [*prompts.tokens[p, : prompts.lengths[p]], *tokens[p, n, :t]]
         want = np.zeros(count, bool)
-        want[np.array(past)] = True
+        want[np.array(past[-window:])] = True
         np.testing.assert_array_equal(seen[p, n, t], want)
 
 

@@ -269,7 +269,7 @@ def test_a_template_that_leaves_the_answer_out_is_refused(tmp_path):
 
 def test_an_unreadable_generation_config_is_refused(tmp_path):
     (tmp_path / 'generation_config.json').write_text('{')
-    with pytest.raises(ValueError, match='is no JSON'):
+    with pytest.raises(ValueError, match='is not JSON'):
         tokenizers.load_generation_config(str(tmp_path))
 
 

@@ -166,6 +166,18 @@ def test_prompts_alone_go_through_all_of_the_model():
     assert have == 2 * want
 
 
+def test_a_layer_with_a_window_needs_the_pairs_inside_it():
+    arch = dataclasses.replace(make_builder().policy.arch, num_layers=2)
+    windowed = dataclasses.replace(arch, windows=(0, 3))
+    sizes = {'num_prompts': 1, 'prompt_tokens': 5, 'response_tokens': 0}
+    less = [model_flops(x, num_rollouts=0, **sizes) for x in (arch, windowed)]
+    # Of 1 + 2 + 3 + 4 + 5 pairs 1 + 2 + 3 + 3 + 3 are inside.
+    assert less[0] - less[1] == 4 * arch.num_heads * arch.head_dim * 3
+    sizes = {'sequences': 2, 'context_tokens': 10}
+    less = [flops.decode_flops(x, **sizes) for x in (arch, windowed)]
+    assert less[0] - less[1] == 2 * 4 * arch.num_heads * arch.head_dim * 7
+
+
 def test_a_whole_model_needs_two_flops_a_weight_and_token():
     arch = dataclasses.replace(make_builder().policy.arch, vocab_size=4)
     weights = flops.layer_weights(arch) + arch.vocab_size * arch.embed_dim

@@ -102,9 +102,7 @@ def test_the_rollouts_are_those_that_sampling_gives(builder):
             key=jax.random.key(0),
             num_rollouts=builder.sampling.num_rollouts,
             max_response_tokens=builder.sampling.max_response_tokens,
-            temperature=1.0,
-            top_p=1.0,
-            top_k=0,
+            options=builder.sampling.options,
             stop_tokens=(1,),
         )
 

@@ -87,12 +87,12 @@ def test_a_config_file_that_is_cut_short_is_named(tmp_path):
 
 def test_a_directory_below_a_file_is_refused_with_its_path(tmp_path):
     (tmp_path / 'file').write_text('')
-    with pytest.raises(ValueError, match=r'file/run cannot be made'):
+    with pytest.raises(ValueError, match=r'file/run cannot be created'):
         _prepare(tmp_path / 'file' / 'run')
 
 
 def test_a_directory_that_takes_no_files_is_refused():
-    with pytest.raises(ValueError, match='/proc cannot be made or written'):
+    with pytest.raises(ValueError, match='/proc cannot be created or written'):
         _prepare('/proc', min_free_bytes=0)
 
 

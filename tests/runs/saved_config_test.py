@@ -66,7 +66,7 @@ def test_a_key_of_another_version_is_named(workdir):
         read(workdir)
     assert "['mesh.rollout', 'model.depth']" in str(error.value)
     assert 'git.json beside it says which version' in str(error.value)
-    assert 'overridden' not in str(error.value)
+    assert 'override' not in str(error.value)
 
 
 def test_a_value_of_another_version_is_named(workdir):

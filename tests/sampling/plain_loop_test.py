@@ -13,7 +13,6 @@ from passk_jax.config import sampling_options
 from passk_jax.models import policy as policies
 from passk_jax.sampling import Purpose, sample, step_key
 from passk_jax.sampling import plain_loop as sampler_module
-from passk_jax.sampling.distribution import traced_options
 from passk_jax.types import Rollouts
 from tests.sampling import oracle
 from tests.sampling.calls import keywords
@@ -250,18 +249,15 @@ def test_the_loop_ends_with_the_longest_response(policy, params, prompts, monkey
 
 
 def compiled(policy, params, prompts, *, num_rollouts, max_response_tokens):
-    return sampler_module._sample.lower(
+    request = sampler_module.checked_request(
         policy,
-        params,
-        prompts,
-        rollout_key(),
-        traced_options(sampling_options(), vocab_size=12),
-        np.full(8, -1, np.int32),
         num_rollouts=num_rollouts,
         max_response_tokens=max_response_tokens,
-        greedy=False,
-        truncate=False,
-    ).compile()
+        options=sampling_options(),
+        stop_tokens=(),
+    )
+    key = rollout_key()
+    return sampler_module._sample.lower(policy, params, prompts, key, request).compile()
 
 
 def test_decoding_keeps_one_cache_in_memory(policy, params, prompts):

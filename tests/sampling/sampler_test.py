@@ -107,6 +107,17 @@ def test_every_schedule_gives_the_plain_loops_rollouts(
     assert done.size.total <= 24
 
 
+def test_windows_see_the_same_tokens_in_every_row(policy, params, prompts, rollouts):
+    """Rows begin at different times, and the ring is shorter than all they hold."""
+    arch = dataclasses.replace(policy.arch, windows=(5, 0))
+    windowed = dataclasses.replace(policy, arch=arch)
+    few = select(prompts, slice(0, 3))
+    limit = work_of(windowed, few).cache_bytes(Size(2, 2))
+    found = run(windowed, params, few, max_cache_bytes=limit)
+    assert_same(found, plain(windowed, params, few))
+    assert (np.asarray(found.tokens) != np.asarray(rollouts.tokens)[:3]).any()
+
+
 @pytest.mark.parametrize('pace', [ACCELERATORS, Pace(stride=3, part=1 / 2, times=2)])
 @pytest.mark.parametrize('size', [None, Size(4, 3)])
 def test_the_pace_does_not_matter(policy, params, prompts, rollouts, size, pace):

@@ -1,7 +1,8 @@
-"""What makes a model family another one than its neighbours.
+"""What distinguishes one family of models from another.
 
-The transformer is one (transformer.py); a family is what its ``config.json`` means
-and which of the parts the network has. One file a family, one line in table.py.
+There is one transformer (transformer.py). A family says which pieces its blocks have
+and what the fields of its ``config.json`` mean. Each family is a file and a line of
+table.py.
 """
 
 import dataclasses
@@ -14,17 +15,22 @@ class Family:
     """A family of decoders.
 
     Attributes:
-        model_type: of ``config.json``.
-        architecture: transformers' class, as ``config.json`` names it.
-        qkv_bias: queries, keys and values have a bias.
-        qk_norm: queries and keys are normalised, head by head, before they are turned.
-        fixed: fields of ``config.json`` that are honoured only with this value.
-        inert: fields without influence on logits, besides those of every family.
+        model_type: the family's name in ``config.json``.
+        architecture: the class of transformers, as ``config.json`` names it.
+        pieces: fields of ``Arch`` that choose the pieces of a block; a field that is
+            absent has its default there.
+        fixed: fields of ``config.json`` and the only value that is supported.
+        window_fields: fields of ``config.json`` that lay out attention windows.
     """
 
     model_type: str
     architecture: str
-    qkv_bias: bool
-    qk_norm: bool
+    pieces: Mapping[str, Any]
     fixed: Mapping[str, Any]
-    inert: frozenset[str] = frozenset()
+    window_fields: frozenset[str] = frozenset()
+
+
+QWEN_WINDOWS = frozenset(
+    {'layer_types', 'max_window_layers', 'sliding_window', 'use_sliding_window'}
+)
+"""``window_fields`` of the Qwen families."""

@@ -5,8 +5,7 @@ from passk_jax.models.families.family import Family
 FAMILY = Family(
     model_type='llama',
     architecture='LlamaForCausalLM',
-    qkv_bias=False,
-    qk_norm=False,
+    pieces={'qkv_bias': False, 'qk_norm': False},
     fixed={
         'hidden_act': 'silu',
         'attention_bias': False,

@@ -1,19 +1,16 @@
-"""Qwen2 and Qwen2.5, and DeepSeek-R1-Distill-Qwen: QKV bias, no other."""
+"""Qwen2 and Qwen2.5, and DeepSeek-R1-Distill-Qwen: bias in QKV and nowhere else."""
 
-from passk_jax.models.families.family import Family
+from passk_jax.models.families.family import QWEN_WINDOWS, Family
 
 FAMILY = Family(
     model_type='qwen2',
     architecture='Qwen2ForCausalLM',
-    qkv_bias=True,
-    qk_norm=False,
+    pieces={'qkv_bias': True, 'qk_norm': False},
     fixed={
         'hidden_act': 'silu',
         'attention_dropout': 0.0,
-        'use_sliding_window': False,
-        # Of R1-Distill's config.json, which says that it has none.
+        # Only R1-Distill's config.json has this field.
         'use_mrope': False,
     },
-    # The window's sizes, dead while use_sliding_window is false.
-    inert=frozenset({'max_window_layers', 'sliding_window'}),
+    window_fields=QWEN_WINDOWS,
 )

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from passk_jax.errors import InputError
-from passk_jax.models.families import llama, qwen2, qwen3
+from passk_jax.models.families import llama, mistral, qwen2, qwen3
 from passk_jax.models.families.family import Family
 
 FAMILIES: Mapping[str, Family] = {
-    module.FAMILY.model_type: module.FAMILY for module in (llama, qwen2, qwen3)
+    module.FAMILY.model_type: module.FAMILY for module in (llama, mistral, qwen2, qwen3)
 }
 
 
@@ -15,9 +15,9 @@ def family_of(model_type: str) -> Family:
     """The family of this ``model_type``.
 
     Raises:
-        ValueError: there is none.
+        InputError: no family has it.
     """
-    # What a file says may be of any kind, and a list is no key.
+    # A file may hold a value of any kind, and a list cannot be looked up.
     if not isinstance(model_type, str) or model_type not in FAMILIES:
         raise InputError(f'{model_type=} is none of {sorted(FAMILIES)}')
     return FAMILIES[model_type]

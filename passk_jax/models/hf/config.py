@@ -1,20 +1,20 @@
 """``config.json`` of a Hugging Face model and our architecture, in both directions.
 
-1. :func:`arch_from_hf` reads a file and refuses every field whose meaning the network
-   would not honour; no field is read past silently. What an older or newer spelling
-   means, and what an absent field stands for, is transformers' own answer.
+1. :func:`arch_from_hf` reads a file and refuses every field that the network would not
+   honour. transformers decides what older spellings and absent fields mean.
 2. :func:`position_limit` says how long a sequence the model can address.
 3. :func:`hf_config_fields` writes the file of a policy made from scratch.
 
-What differs between families is in their files (qwen2.py and so on). The weights are
-the business of weights.py and save.py. Nothing here needs torch.
+The families' files (qwen2.py and so on) say where families differ. Weights belong to
+weights.py and save.py. Nothing here needs torch.
 """
 
+import contextlib
 import copy
 import json
 import pathlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from huggingface_hub import snapshot_download
@@ -27,58 +27,40 @@ from passk_jax.models.families.table import family_of
 from passk_jax.models.hf import rope as hf_rope
 from passk_jax.models.rope import Rope
 
-# Fields that become the architecture, or say which it is.
-_READ_FIELDS = frozenset(
-    {
-        'architectures',
-        'head_dim',
-        'hidden_size',
-        'intermediate_size',
-        'layer_types',
-        'max_position_embeddings',
-        'model_type',
-        'num_attention_heads',
-        'num_hidden_layers',
-        'num_key_value_heads',
-        'rms_norm_eps',
-        'rope_parameters',
-        'rope_scaling',
-        'rope_theta',
-        'tie_word_embeddings',
-        'vocab_size',
-    }
+# Field of Arch -> field of config.json, read and written as it is.
+_SIZES = {
+    'vocab_size': 'vocab_size',
+    'num_layers': 'num_hidden_layers',
+    'embed_dim': 'hidden_size',
+    'num_heads': 'num_attention_heads',
+    'num_kv_heads': 'num_key_value_heads',
+    'head_dim': 'head_dim',
+    'mlp_dim': 'intermediate_size',
+    'norm_eps': 'rms_norm_eps',
+    'tie_embeddings': 'tie_word_embeddings',
+}
+
+# Other fields that become the architecture, or name it.
+_READ_FIELDS = frozenset().union(
+    {'architectures', 'max_position_embeddings', 'model_type'},
+    {'rope_parameters', 'rope_scaling', 'rope_theta'},
 )
 
-# Sizes for which transformers would put those of a model of its own choice.
-_REQUIRED_FIELDS = (
-    'hidden_size',
-    'intermediate_size',
-    'num_attention_heads',
-    'num_hidden_layers',
-    'vocab_size',
+# Sizes that transformers would otherwise replace with those of some model.
+_REQUIRED = ('vocab_size', 'num_layers', 'embed_dim', 'num_heads', 'mlp_dim')
+_REQUIRED_FIELDS = tuple(_SIZES[name] for name in _REQUIRED)
+
+# Fields without influence on logits in any family: notes, initialisation, and token
+# ids, which the tokenizer decides.
+_INERT_FIELDS = frozenset().union(
+    {'_attn_implementation_autoset', '_name_or_path', 'transformers_version'},
+    {'bos_token_id', 'eos_token_id', 'pad_token_id', 'initializer_range'},
+    {'dtype', 'torch_dtype', 'return_dict', 'use_cache'},
+    {'id2label', 'label2id', 'output_attentions', 'output_hidden_states'},
 )
 
-# Fields without influence on logits in any family: notes, token ids (the tokenizer's
-# business), initialisation.
-_INERT_FIELDS = frozenset(
-    {
-        '_attn_implementation_autoset',
-        '_name_or_path',
-        'bos_token_id',
-        'dtype',
-        'eos_token_id',
-        'id2label',
-        'initializer_range',
-        'label2id',
-        'output_attentions',
-        'output_hidden_states',
-        'pad_token_id',
-        'return_dict',
-        'torch_dtype',
-        'transformers_version',
-        'use_cache',
-    }
-)
+# Whether a layer has a window -> its kind in layer_types.
+_KINDS = ('full_attention', 'sliding_attention')
 
 
 def arch_from_hf(
@@ -93,52 +75,44 @@ def arch_from_hf(
     """The architecture that a Hugging Face ``config.json`` describes.
 
     Args:
-        source: a directory, a hub name (fetched through the hub's cache), or the
-            fields themselves, where there is no file.
-        param_dtype: dtype of the master weights, whatever the file's.
+        source: a directory, a hub name (fetched through the hub's cache), or, without
+            a file, the fields themselves.
+        param_dtype: dtype of the master weights, whatever the file says.
         compute_dtype: dtype of the matrix products.
         remat, attention: of :class:`Arch`.
-        family: the ``model_type`` that the file must have; ``''``: any we know.
+        family: the ``model_type`` that the file must have; ``''``: any of ours.
 
     Raises:
-        ValueError: no such source, another family, a size that is absent, or a field
-            that the network does not honour.
+        InputError: no such source, another family, an absent size, or a field that
+            the network does not honour.
     """
     path, fields = _read(source)
     if family and fields.get('model_type') != family:
         raise InputError(
             f'{path}: model_type={fields.get("model_type")!r} is not model.{family=}'
         )
-    return _arch(
-        path,
-        fields,
-        param_dtype=param_dtype,
-        dtype=compute_dtype,
-        remat=remat,
-        attention=attention,
-    )
+    dtypes = {'param_dtype': param_dtype, 'dtype': compute_dtype}
+    return _arch(path, fields, remat=remat, attention=attention, **dtypes)
 
 
 def position_limit(source: str | Mapping[str, Any]) -> int:
-    """Tokens of the longest sequence that the model of this source addresses.
+    """Tokens of the longest sequence, prompt and response, that the model addresses.
 
     Args:
-        source: as of :func:`arch_from_hf`.
-
-    Returns:
-        Tokens, prompt and response together.
+        source: as for :func:`arch_from_hf`.
 
     Raises:
-        ValueError: as :func:`arch_from_hf`.
+        InputError: as for :func:`arch_from_hf`.
     """
     path, fields = _read(source)
-    config = _checked(path, fields)
-    stated = config.max_position_embeddings
-    return hf_rope.addressed(_rope(path, config), max_positions=stated)
+    with _naming(path):
+        config = _checked(fields)
+        limit = config.max_position_embeddings
+        return hf_rope.addressed(_rope(config), max_positions=limit)
 
 
 def check_positions(source: str, *, num_tokens: int) -> None:
-    """Raises ValueError if the model cannot address a sequence of ``num_tokens``."""
+    """Raises InputError if the model cannot address a sequence of ``num_tokens``."""
     limit = position_limit(source)
     if limit < num_tokens:
         raise InputError(
@@ -159,19 +133,19 @@ def hf_config_fields(
 ) -> dict[str, Any]:
     """The ``config.json`` of a policy that was made from scratch.
 
-    Rope is spelled as before transformers 5, which every version and vLLM read.
+    It spells rope as before transformers 5, which every version and vLLM read.
 
     Args:
         arch: the architecture.
-        family: whose parts it has.
-        dtype: of the weights that lie beside the file.
-        max_positions: tokens of the longest sequence the policy addresses.
+        family: its family.
+        dtype: of the weights beside the file.
+        max_positions: tokens of the longest sequence that the policy addresses.
         eos_token_ids: tokens that end a response.
         pad_token_id: of the tokenizer; ``None`` if it has none.
 
     Raises:
-        ValueError: transformers has no such model: it refuses the fields, or they
-            mean another architecture to it.
+        InputError: transformers refuses the fields, or reads another architecture from
+            them.
     """
     rope = arch.rope
     ids = list(eos_token_ids)
@@ -179,19 +153,12 @@ def hf_config_fields(
         'architectures': [family.architecture],
         'model_type': family.model_type,
         **family.fixed,
-        'vocab_size': arch.vocab_size,
-        'num_hidden_layers': arch.num_layers,
-        'hidden_size': arch.embed_dim,
-        'num_attention_heads': arch.num_heads,
-        'num_key_value_heads': arch.num_kv_heads,
-        'head_dim': arch.head_dim,
-        'intermediate_size': arch.mlp_dim,
+        **_window_fields(arch, family),
+        **{theirs: getattr(arch, ours) for ours, theirs in _SIZES.items()},
         'max_position_embeddings': hf_rope.stated_positions(
             rope, num_tokens=max_positions
         ),
-        'rms_norm_eps': arch.norm_eps,
         'rope_theta': rope.theta,
-        'tie_word_embeddings': arch.tie_embeddings,
         'torch_dtype': dtype,
         'use_cache': True,
         'bos_token_id': None,
@@ -200,56 +167,53 @@ def hf_config_fields(
     }
     if scaling := hf_rope.rope_scaling(rope):
         fields['rope_scaling'] = scaling
-    meant = _arch(
-        pathlib.Path('config.json'),
-        fields,
-        param_dtype=arch.param_dtype,
-        dtype=arch.dtype,
-        remat=arch.remat,
-        attention=arch.attention,
-    )
+    names = ('param_dtype', 'dtype', 'remat', 'attention')
+    ours = {name: getattr(arch, name) for name in names}
+    meant = _arch(pathlib.Path('config.json'), fields, **ours)
     if meant != arch:
         raise InputError(
-            f'{arch} is no {family.model_type} model; the nearest that config.json can '
-            f'say is {meant}'
+            f'{arch} is not a {family.model_type} model; the nearest that config.json '
+            f'can express is {meant}'
         )
     return fields
 
 
 def source_directory(source: str, patterns: Iterable[str]) -> pathlib.Path:
-    """The local directory of a source, fetched from the hub where it is no path.
+    """The local directory of a source; a hub name is fetched.
 
     Args:
         source: a directory or a hub name.
-        patterns: of the files that are wanted, for the hub.
+        patterns: of the files to fetch.
 
     Raises:
-        ValueError: neither a directory nor a hub name, or the hub does not give it.
+        InputError: neither a directory nor a hub name, or the hub refuses it.
     """
     path = pathlib.Path(source).expanduser()
     if source and path.is_dir():
         return path
     if not re.fullmatch(r'[\w-][\w.-]*(/[\w-][\w.-]*)?', source):
-        raise InputError(f'model source {source!r} is no directory and no hub name')
+        raise InputError(
+            f'model source {source!r} is neither a directory nor a hub name'
+        )
     try:
         return pathlib.Path(snapshot_download(source, allow_patterns=list(patterns)))
     except (OSError, ValueError) as error:
         raise InputError(
-            f'model source {source!r} is no directory, and the hub does not give it: '
-            f'{error}'
+            f'model source {source!r} is not a directory, and the hub does not give '
+            f'it: {error}'
         ) from error
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:
-    """The JSON object in a file; ValueError if there is none."""
+    """The JSON object in a file; InputError if there is none."""
     if not path.is_file():
         raise InputError(f'{path.parent} has no {path.name}')
     try:
         value = json.loads(path.read_text())
     except ValueError as error:
-        raise InputError(f'{path} is no JSON: {error}') from error
+        raise InputError(f'{path} is not JSON: {error}') from error
     if not isinstance(value, dict):
-        raise InputError(f'{path} is no JSON object')
+        raise InputError(f'{path} is not a JSON object')
     return value
 
 
@@ -260,88 +224,110 @@ def _read(source: str | Mapping[str, Any]) -> tuple[pathlib.Path, dict[str, Any]
     return path, read_json(path)
 
 
+@contextlib.contextmanager
+def _naming(path: pathlib.Path) -> Iterator[None]:
+    """Puts the file's name before what is wrong with its fields."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(f'{path}: {error}') from error
+
+
 def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
-    """The architecture of a file's fields, with what the file does not decide."""
-    config = _checked(path, fields)
-    family = family_of(config.model_type)
-    rope = _rope(path, config)
-    heads = config.num_attention_heads
-    try:
-        return Arch(
-            vocab_size=config.vocab_size,
-            num_layers=config.num_hidden_layers,
-            embed_dim=config.hidden_size,
-            num_heads=heads,
-            num_kv_heads=config.num_key_value_heads,
-            head_dim=getattr(config, 'head_dim', None) or config.hidden_size // heads,
-            mlp_dim=config.intermediate_size,
-            rope=rope,
-            norm_eps=config.rms_norm_eps,
-            tie_embeddings=config.tie_word_embeddings,
-            qkv_bias=family.qkv_bias,
-            qk_norm=family.qk_norm,
-            **ours,
+    """The architecture that the fields and the caller's own choices describe."""
+    with _naming(path):
+        config = _checked(fields)
+        sizes = {ours: getattr(config, theirs, None) for ours, theirs in _SIZES.items()}
+        sizes['head_dim'] = (
+            sizes['head_dim'] or sizes['embed_dim'] // sizes['num_heads']
         )
-    except ValueError as error:
-        raise InputError(f'{path}: {error}') from error
+        pieces = family_of(config.model_type).pieces
+        return Arch(
+            rope=_rope(config), windows=_windows(config), **pieces, **sizes, **ours
+        )
 
 
-def _checked(path: pathlib.Path, fields: dict[str, Any]) -> PreTrainedConfig:
-    """transformers' reading of the fields, once nothing in them is left unhonoured."""
-    try:
-        family = family_of(fields.get('model_type'))
-    except ValueError as error:
-        raise InputError(f'{path}: {error}') from error
-    known = _READ_FIELDS | _INERT_FIELDS | family.inert | family.fixed.keys()
+def _checked(fields: dict[str, Any]) -> PreTrainedConfig:
+    """What transformers reads from the fields, if the network honours all of them."""
+    family = family_of(fields.get('model_type'))
+    known = _READ_FIELDS | _INERT_FIELDS | set(_SIZES.values())
+    known |= family.fixed.keys() | family.window_fields
+    kinds = set(fields.get('layer_types') or [_KINDS[False]])
+    if kinds == {_KINDS[False]} and not fields.get('sliding_window'):
+        # A file of any family may say that no layer has a window.
+        known |= {'layer_types'}
     if unknown := fields.keys() - known:
         shown = ', '.join(f'{key}={fields[key]!r}' for key in sorted(unknown))
-        raise InputError(f'{path}: fields that passk_jax does not know: {shown}')
+        raise InputError(f'fields that passk_jax does not know: {shown}')
     if absent := [name for name in _REQUIRED_FIELDS if not fields.get(name)]:
         shown = ', '.join(f'{name}={fields.get(name)!r}' for name in absent)
-        raise InputError(f'{path}: every size must be stated; {shown}')
+        raise InputError(f'every size must be stated; {shown}')
     named = fields.get('architectures') or [family.architecture]
     if named != [family.architecture]:
         raise InputError(
-            f'{path}: architectures={named!r}; of {family.model_type} only '
+            f'architectures={named!r}; of {family.model_type} only '
             f'{family.architecture!r} is supported'
         )
-    _check_rope_is_said_once(path, fields)
+    _check_rope_is_said_once(fields)
     try:
         # A copy, because it writes into the rope's fields.
         config = AutoConfig.for_model(**copy.deepcopy(fields))
     except Exception as error:  # Its validation raises several classes of its own.
-        raise InputError(f'{path}: transformers refuses it: {error}') from error
-    # After that, for values that the file leaves to transformers' defaults too.
+        raise InputError(f'transformers refuses it: {error}') from error
+    # Only now, because a field that the file leaves out has transformers' default.
     for key, only in family.fixed.items():
         value = getattr(config, key, only)
         if value != only:
-            raise InputError(f'{path}: {key}={value!r}; only {only!r} is supported')
-    layers = getattr(config, 'layer_types', None) or ['full_attention']
-    if set(layers) != {'full_attention'}:
-        raise InputError(
-            f'{path}: layer_types={layers!r}; only full_attention is supported'
-        )
+            raise InputError(f'{key}={value!r}; only {only!r} is supported')
     return config
 
 
-def _check_rope_is_said_once(path: pathlib.Path, fields: dict[str, Any]) -> None:
-    """The spellings may not contradict each other: transformers reads but one."""
+def _windows(config: PreTrainedConfig) -> tuple[int, ...]:
+    """The shortest pattern of attention windows that the layers repeat."""
+    window = getattr(config, 'sliding_window', None)
+    kinds = getattr(config, 'layer_types', None)
+    if kinds is None:
+        kinds = [_KINDS[window is not None]] * config.num_hidden_layers
+    if len(kinds) != config.num_hidden_layers or not set(kinds) <= set(_KINDS):
+        raise InputError(
+            f'layer_types={kinds!r} must give each of {config.num_hidden_layers} '
+            f'layers one of {_KINDS}'
+        )
+    if _KINDS[True] in kinds and not (isinstance(window, int) and window > 0):
+        raise InputError(f'layer_types={kinds!r} with sliding_window={window!r}')
+    windows = tuple(window if kind == _KINDS[True] else 0 for kind in kinds)
+    L = len(windows)
+    return next(
+        windows[:n]
+        for n in range(1, L + 1)
+        if L % n == 0 and windows[:n] * (L // n) == windows
+    )
+
+
+def _window_fields(arch: Arch, family: Family) -> dict[str, Any]:
+    """The fields that lay out the windows, as far as the family has them."""
+    windows = arch.windows * (arch.num_layers // len(arch.windows))
+    window = max(windows)
+    fields = {'use_sliding_window': window > 0, 'sliding_window': window or None}
+    if window:
+        fields['layer_types'] = [_KINDS[each > 0] for each in windows]
+    return {key: x for key, x in fields.items() if key in family.window_fields}
+
+
+def _check_rope_is_said_once(fields: Mapping[str, Any]) -> None:
+    """Refuses spellings that contradict each other: transformers reads only one."""
     old, new = fields.get('rope_scaling'), fields.get('rope_parameters')
     for name, value in (('rope_scaling', old), ('rope_parameters', new)):
         if value is not None and not isinstance(value, Mapping):
-            raise InputError(f'{path}: {name}={value!r} must be an object or null')
+            raise InputError(f'{name}={value!r} must be an object or null')
     if old and new:
-        raise InputError(f'{path}: both rope_scaling and rope_parameters are given')
+        raise InputError('both rope_scaling and rope_parameters are given')
     inner, outer = (old or new or {}).get('rope_theta'), fields.get('rope_theta')
     if inner is not None and outer is not None and inner != outer:
-        raise InputError(f'{path}: rope_theta is {outer} and, in the rope, {inner}')
+        raise InputError(f'rope_theta is {outer} and, in the rope, {inner}')
 
 
-def _rope(path: pathlib.Path, config: PreTrainedConfig) -> Rope:
-    """The rope of a config, in the one spelling that transformers makes of all."""
-    try:
-        return hf_rope.read_rope(
-            config.rope_parameters, max_positions=config.max_position_embeddings
-        )
-    except ValueError as error:
-        raise InputError(f'{path}: {error}') from error
+def _rope(config: PreTrainedConfig) -> Rope:
+    """The rope of a config, in the spelling to which transformers converts all."""
+    limit = config.max_position_embeddings
+    return hf_rope.read_rope(config.rope_parameters, max_positions=limit)

@@ -1,19 +1,18 @@
 """What the published ``config.json`` of the paper's models says of their sizes.
 
-For places that need the sizes of a model where nothing can be downloaded: the planner
-(``python -m passk_jax.plan``) and the tests. Each entry holds, as published, the fields
-that decide the network, and the token ids, context and dtype beside them; fields that
-change no logit (initialisation, caching, versions, the windows that
-``use_sliding_window: false`` switches off) are left out. Written to a ``config.json``
-it is read like any other, by ``models.hf_config``.
+The planner (``python -m passk_jax.plan``) and the tests read it where nothing can be
+downloaded. Each entry holds, as published, the fields that decide the network, and
+beside them token ids, context and dtype. It leaves out fields that change no logit:
+initialisation, caching, versions, and the windows that ``use_sliding_window: false``
+switches off. ``hf.config`` reads an entry like any other file.
 
-It is no registry: a model need not stand here to be trained, and where ``model.source``
-can be read, its own ``config.json`` is what counts.
+This is not a registry. A model need not be here to be trained, and if ``model.source``
+can be read, its own ``config.json`` counts.
 
 The figures were compared with copies of these files and their readings in public code
 (LitGPT's and tunix's tables of models, verl's and xDiT's copies of Qwen's files,
-llama.cpp's listings of the DeepSeek distillates); tests/models/published_test.py counts
-the parameters that follow from them against the published numbers.
+llama.cpp's listings of the DeepSeek distillates). tests/models/hf/published_test.py
+compares the number of parameters that follows from them with the published numbers.
 """
 
 from collections.abc import Mapping
@@ -22,6 +21,19 @@ from typing import Any
 Fields = Mapping[str, Any]
 
 _DENSE = {'attention_dropout': 0.0, 'hidden_act': 'silu', 'torch_dtype': 'bfloat16'}
+
+
+def _sizes(
+    embed: int, mlp: int, layers: int, heads: int, *, tie: bool = False
+) -> dict[str, Any]:
+    return {
+        'hidden_size': embed,
+        'intermediate_size': mlp,
+        'num_attention_heads': heads,
+        'num_hidden_layers': layers,
+        'tie_word_embeddings': tie,
+    }
+
 
 _QWEN = {'bos_token_id': 151643, 'eos_token_id': 151645, 'use_sliding_window': False}
 
@@ -35,24 +47,16 @@ _QWEN2 = {
     'rope_theta': 1_000_000.0,
 }
 
-# Sizes of two models each: Qwen2.5 and the distillate made of Qwen2.5-Math, which
-# differs in its rotary base, context, end token and (1.5B) its own head.
-_QWEN2_1_5B = {
-    'hidden_size': 1536,
-    'intermediate_size': 8960,
-    'num_attention_heads': 12,
-    'num_hidden_layers': 28,
-    'num_key_value_heads': 2,
-    'vocab_size': 151_936,
-}
-_QWEN2_7B = {
-    'hidden_size': 3584,
-    'intermediate_size': 18_944,
-    'num_attention_heads': 28,
-    'num_hidden_layers': 28,
-    'num_key_value_heads': 4,
-    'vocab_size': 152_064,
-}
+
+def _qwen2(kv_heads: int, vocab: int, *sizes: int, tie: bool = False) -> dict[str, Any]:
+    heads = {'num_key_value_heads': kv_heads, 'vocab_size': vocab}
+    return _QWEN2 | heads | _sizes(*sizes, tie=tie)
+
+
+# Two models have each of these sizes: Qwen2.5, and the distillate of Qwen2.5-Math. They
+# differ in rotary base, context and end token, and the small distillate has a head.
+_QWEN2_1_5B = _qwen2(2, 151_936, 1536, 8960, 28, 12, tie=True)
+_QWEN2_7B = _qwen2(4, 152_064, 3584, 18_944, 28, 28)
 _R1_QWEN = {
     'eos_token_id': 151643,
     'max_position_embeddings': 131_072,
@@ -90,115 +94,36 @@ _LLAMA3 = {
     'rope_theta': 500_000.0,
     'vocab_size': 128_256,
 }
-_LLAMA3_8B = {
-    'hidden_size': 4096,
-    'intermediate_size': 14_336,
-    'num_attention_heads': 32,
-    'num_hidden_layers': 32,
-    'tie_word_embeddings': False,
-}
 
 
-def _llama3_rope(factor: float) -> dict[str, Any]:
-    """Llama 3's stretching of the low frequencies; only the factor differs."""
-    return {
-        'rope_scaling': {
-            'factor': factor,
-            'high_freq_factor': 4.0,
-            'low_freq_factor': 1.0,
-            'original_max_position_embeddings': 8192,
-            'rope_type': 'llama3',
-        }
+def _llama3(rope_factor: float, *sizes: int, tie: bool = False) -> dict[str, Any]:
+    """A Llama 3 and its stretching of the low frequencies."""
+    rope = {
+        'factor': rope_factor,
+        'high_freq_factor': 4.0,
+        'low_freq_factor': 1.0,
+        'original_max_position_embeddings': 8192,
+        'rope_type': 'llama3',
     }
+    return _LLAMA3 | _sizes(*sizes, tie=tie) | {'rope_scaling': rope}
 
+
+_LLAMA3_8B = _llama3(8.0, 4096, 14_336, 32, 32)
 
 # Hub name -> fields of its config.json.
 PUBLISHED: Mapping[str, Fields] = {
-    'Qwen/Qwen2.5-0.5B-Instruct': {
-        **_QWEN2,
-        'hidden_size': 896,
-        'intermediate_size': 4864,
-        'num_attention_heads': 14,
-        'num_hidden_layers': 24,
-        'num_key_value_heads': 2,
-        'tie_word_embeddings': True,
-        'vocab_size': 151_936,
-    },
-    'Qwen/Qwen2.5-1.5B-Instruct': {
-        **_QWEN2,
-        **_QWEN2_1_5B,
-        'tie_word_embeddings': True,
-    },
-    'Qwen/Qwen2.5-7B-Instruct': {
-        **_QWEN2,
-        **_QWEN2_7B,
-        'tie_word_embeddings': False,
-    },
-    'Qwen/Qwen2.5-32B-Instruct': {
-        **_QWEN2,
-        'hidden_size': 5120,
-        'intermediate_size': 27_648,
-        'num_attention_heads': 40,
-        'num_hidden_layers': 64,
-        'num_key_value_heads': 8,
-        'tie_word_embeddings': False,
-        'vocab_size': 152_064,
-    },
-    'Qwen/Qwen3-0.6B': {
-        **_QWEN3,
-        'hidden_size': 1024,
-        'intermediate_size': 3072,
-        'num_attention_heads': 16,
-        'num_hidden_layers': 28,
-        'tie_word_embeddings': True,
-    },
-    'Qwen/Qwen3-8B': {
-        **_QWEN3,
-        'hidden_size': 4096,
-        'intermediate_size': 12_288,
-        'num_attention_heads': 32,
-        'num_hidden_layers': 36,
-        'tie_word_embeddings': False,
-    },
-    'meta-llama/Llama-3.2-1B-Instruct': {
-        **_LLAMA3,
-        **_llama3_rope(32.0),
-        'head_dim': 64,
-        'hidden_size': 2048,
-        'intermediate_size': 8192,
-        'num_attention_heads': 32,
-        'num_hidden_layers': 16,
-        'tie_word_embeddings': True,
-    },
-    'meta-llama/Llama-3.2-3B-Instruct': {
-        **_LLAMA3,
-        **_llama3_rope(32.0),
-        'head_dim': 128,
-        'hidden_size': 3072,
-        'intermediate_size': 8192,
-        'num_attention_heads': 24,
-        'num_hidden_layers': 28,
-        'tie_word_embeddings': True,
-    },
-    'meta-llama/Llama-3.1-8B-Instruct': {
-        **_LLAMA3,
-        **_LLAMA3_8B,
-        **_llama3_rope(8.0),
-    },
-    'deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B': {
-        **_QWEN2,
-        **_QWEN2_1_5B,
-        **_R1_QWEN,
-    },
-    'deepseek-ai/DeepSeek-R1-Distill-Qwen-7B': {
-        **_QWEN2,
-        **_QWEN2_7B,
-        **_R1_QWEN,
-    },
-    'deepseek-ai/DeepSeek-R1-Distill-Llama-8B': {
-        **_LLAMA3,
-        **_LLAMA3_8B,
-        **_llama3_rope(8.0),
-        'eos_token_id': 128_001,
-    },
+    'Qwen/Qwen2.5-0.5B-Instruct': _qwen2(2, 151_936, 896, 4864, 24, 14, tie=True),
+    'Qwen/Qwen2.5-1.5B-Instruct': _QWEN2_1_5B,
+    'Qwen/Qwen2.5-7B-Instruct': _QWEN2_7B,
+    'Qwen/Qwen2.5-32B-Instruct': _qwen2(8, 152_064, 5120, 27_648, 64, 40),
+    'Qwen/Qwen3-0.6B': _QWEN3 | _sizes(1024, 3072, 28, 16, tie=True),
+    'Qwen/Qwen3-8B': _QWEN3 | _sizes(4096, 12_288, 36, 32),
+    'meta-llama/Llama-3.2-1B-Instruct': _llama3(32.0, 2048, 8192, 16, 32, tie=True)
+    | {'head_dim': 64},
+    'meta-llama/Llama-3.2-3B-Instruct': _llama3(32.0, 3072, 8192, 28, 24, tie=True)
+    | {'head_dim': 128},
+    'meta-llama/Llama-3.1-8B-Instruct': _LLAMA3_8B,
+    'deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B': _QWEN2_1_5B | _R1_QWEN,
+    'deepseek-ai/DeepSeek-R1-Distill-Qwen-7B': _QWEN2_7B | _R1_QWEN,
+    'deepseek-ai/DeepSeek-R1-Distill-Llama-8B': _LLAMA3_8B | {'eos_token_id': 128_001},
 }

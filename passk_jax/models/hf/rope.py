@@ -1,13 +1,11 @@
-"""The rotary positions of a ``config.json`` and our :class:`Rope`, both ways.
+"""The rotary positions of a ``config.json`` and our :class:`Rope`, in both directions.
 
-1. :func:`read_rope` takes the fields as transformers spells them after reading a file,
-   old or new, and refuses a kind or a field that would not be honoured;
+1. :func:`read_rope` takes the fields in the spelling to which transformers converts all
+   files, and refuses a kind or a field that the network would not honour;
 2. :func:`rope_scaling` writes them as before transformers 5, which all versions and
    vLLM read;
 3. :func:`addressed` and :func:`stated_positions` convert between the longest sequence
-   and ``max_position_embeddings``, which kinds count differently.
-
-Files are the business of config.py, angles of models/rope.py.
+   and ``max_position_embeddings``, which the kinds count differently.
 """
 
 import math
@@ -17,45 +15,36 @@ from typing import Any
 from passk_jax.errors import InputError
 from passk_jax.models.rope import KINDS, Rope
 
+# Fields that Rope has too, under these names but for one.
+_ORIGINAL = 'original_max_position_embeddings'
+_LLAMA3 = ('factor', _ORIGINAL, 'low_freq_factor', 'high_freq_factor')
+_YARN = ('factor', _ORIGINAL, 'beta_fast', 'beta_slow', 'truncate', 'attention_factor')
+
 # Kind of rope -> its fields besides rope_theta, as transformers checks them.
 _FIELDS = {
     'default': (),
     'linear': ('factor',),
-    'llama3': (
-        'factor',
-        'original_max_position_embeddings',
-        'low_freq_factor',
-        'high_freq_factor',
-    ),
-    'yarn': (
-        'factor',
-        'original_max_position_embeddings',
-        'beta_fast',
-        'beta_slow',
-        'truncate',
-        'attention_factor',
-        'mscale',
-        'mscale_all_dim',
-    ),
+    'llama3': _LLAMA3,
+    'yarn': (*_YARN, 'mscale', 'mscale_all_dim'),
 }
 assert tuple(_FIELDS) == KINDS
 
 
 def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
-    """The rope that transformers' ``rope_parameters`` mean.
+    """The rope that ``rope_parameters`` of transformers describe.
 
     Args:
-        stated: the fields, the defaults that transformers adds among them.
+        stated: the fields, with the defaults that transformers adds.
         max_positions: ``max_position_embeddings``, which yarn may refer to.
 
     Raises:
-        ValueError: an unsupported kind, a field that its kind does not use, or a value
-            that makes no rope.
+        InputError: an unsupported kind, a field that its kind does not use, or an
+            impossible value.
     """
     fields = dict(stated)
     # Absent where each type of layer has its own.
     kind = fields.pop('rope_type', None)
-    # The spelling of old, which transformers keeps beside the new one.
+    # The old spelling, which transformers keeps beside the new one.
     old = fields.pop('type', kind)
     if kind not in KINDS or old != kind:
         raise InputError(f'rope {stated!r}; only rope types {KINDS} are supported')
@@ -84,28 +73,20 @@ def rope_scaling(rope: Rope) -> dict[str, Any] | None:
     """The fields of ``rope_scaling``; ``None`` for the default rope."""
     if rope.kind == 'default':
         return None
-    fields = {
-        'rope_type': rope.kind,
-        'factor': rope.factor,
-        'original_max_position_embeddings': rope.original_max_positions,
-        'low_freq_factor': rope.low_freq_factor,
-        'high_freq_factor': rope.high_freq_factor,
-        'beta_fast': rope.beta_fast,
-        'beta_slow': rope.beta_slow,
-        'truncate': rope.truncate,
-        'attention_factor': rope.attention_factor,
-    }
-    kept = ('rope_type', *_FIELDS[rope.kind])
-    return {name: value for name, value in fields.items() if name in kept}
+    fields = {'rope_type': rope.kind}
+    for name in _FIELDS[rope.kind]:
+        if not name.startswith('mscale'):
+            ours = 'original_max_positions' if name == _ORIGINAL else name
+            fields[name] = getattr(rope, ours)
+    return fields
 
 
 def addressed(rope: Rope, *, max_positions: int) -> int:
-    """Tokens of the longest sequence, of a file's ``max_position_embeddings``.
+    """Tokens of the longest sequence, from a file's ``max_position_embeddings``.
 
-    Linear scaling leaves the field as it was before (the model addresses ``factor``
-    times as many); llama3 and yarn state the stretched length. Yarn configs of old
-    leave it as it was too, so of yarn the larger of it and ``factor *
-    original_max_position_embeddings`` counts.
+    Linear scaling leaves the field unchanged, and the model addresses ``factor`` times
+    as many. llama3 and yarn state the stretched length, but old yarn configs do not, so
+    for yarn the larger of the field and the stretched original counts.
     """
     if rope.kind == 'linear':
         return math.floor(max_positions * rope.factor)
@@ -138,7 +119,7 @@ def _yarn(fields: Mapping[str, Any], theta: float, max_positions: int) -> Rope:
         theta=float(theta),
         factor=float(factor),
         original_max_positions=original,
-        # There 0 and null are the defaults; but a null truncate is a false one.
+        # In transformers 0 and null mean the default, but a null truncate is false.
         beta_fast=float(fields.get('beta_fast') or 32),
         beta_slow=float(fields.get('beta_slow') or 1),
         truncate=bool(fields.get('truncate', True)),

@@ -1,14 +1,13 @@
-"""Our parameters to safetensors as transformers and vLLM read them.
+"""Writes our parameters as safetensors that transformers and vLLM read.
 
-1. :func:`check_new` says at once, before anything is read or computed, whether a
-   directory can be made under a name;
-2. :func:`new_directory` makes it, so that it appears under its name only when all of it
-   is written;
-3. :func:`write_params` puts the parameters into as many files as they need: tensor by
-   tensor they are cast and gathered by all hosts, file by file written by process 0.
+1. :func:`check_new` says, before anything is read or computed, whether a directory can
+   be made under a name;
+2. :func:`new_directory` makes it; it gets its name only when all of it is written;
+3. :func:`write_params` fills as many files as the parameters need. All hosts cast and
+   gather tensor by tensor; process 0 writes file by file.
 
-Names and layouts are those of :data:`hf_weights.TENSORS`. ``config.json`` is the
-business of config.py, and what else belongs to a model of export.py.
+``block.PARAMETERS`` has the names and layouts. config.py writes ``config.json``, and
+export.py what else belongs to a model.
 """
 
 import contextlib
@@ -31,16 +30,16 @@ from jax.sharding import NamedSharding
 from safetensors.numpy import save_file
 
 from passk_jax.errors import InputError
-from passk_jax.models.hf.weights import TENSORS, Tensor
-from passk_jax.models.policy import LAYERS, Params, Policy
+from passk_jax.models.block import LAYERS, PARAMETERS
+from passk_jax.models.layers import Parameter
+from passk_jax.models.policy import Params, Policy
 from passk_jax.sharding import replicated
 
 DTYPES = ('bfloat16', 'float32')
 """Dtypes that can be written."""
 
-# A tensor: its name, the parameter, and the layer of it, if it is stacked.
+# A tensor: its name, its parameter, and the layer if that is stacked.
 _Item = tuple[str, str, int | None]
-
 
 _UNFINISHED = '.unfinished'
 
@@ -48,16 +47,15 @@ _UNFINISHED = '.unfinished'
 def check_new(directory: str | os.PathLike[str]) -> None:
     """Checks that :func:`new_directory` can make this directory; changes nothing.
 
-    It asks JAX for nothing, so it may be called before processes have found each other.
+    It does not use JAX, so it may run before the processes have found each other.
 
     Raises:
-        ValueError: there is something under its name already, a directory cannot get
-            this name, or nothing can be written where it is to be.
+        InputError: the name is taken or impossible, or nothing can be written there.
     """
     path = _resolved(directory)
     _check_free(path)
     with _as_value_error(f'{path} cannot be made'):
-        # The nearest directory there is: those between would be made in it.
+        # The nearest directory that exists; those between would be made in it.
         above = next(each for each in path.parents if each.exists())
         tempfile.TemporaryFile(dir=above).close()
 
@@ -66,18 +64,18 @@ def check_new(directory: str | os.PathLike[str]) -> None:
 def new_directory(directory: str | os.PathLike[str]) -> Iterator[pathlib.Path | None]:
     """A directory to fill, which gets its name once the block has ended well.
 
-    Until then it lies beside it, as ``.<name>.<random>.unfinished``. A block that
-    raises leaves nothing; one that is killed leaves that, and the next one says so.
+    Until then it is beside that name, as ``.<name>.<random>.unfinished``. A block that
+    raises removes it. A process that is killed leaves it, and the next one says so.
 
-    Every process enters; process 0 alone looks, makes, names and removes, because a
-    late process may find the directory finished.
+    Every process enters, but only process 0 touches the disk, because a late process
+    may find the directory finished.
 
     Yields:
-        Where process 0 is to write; ``None`` to the others.
+        Where process 0 writes; ``None`` to the others.
 
     Raises:
-        ValueError: as :func:`check_new`; or all is written and could not get its name,
-            then it stays, and the message says where.
+        InputError: as for :func:`check_new`; or the directory cannot get its name. Then
+            it stays, and the message says where.
     """
     if jax.process_index():
         yield None
@@ -87,7 +85,7 @@ def new_directory(directory: str | os.PathLike[str]) -> Iterator[pathlib.Path | 
     with _as_value_error(f'{path} cannot be made'):
         path.parent.mkdir(parents=True, exist_ok=True)
         _warn_of_unfinished(path)
-        # Beside it, because only inside a file system a rename is one step.
+        # Beside it, because a rename is one step only inside a file system.
         temporary = pathlib.Path(
             tempfile.mkdtemp(_UNFINISHED, f'.{path.name}.', path.parent)
         )
@@ -104,27 +102,26 @@ def new_directory(directory: str | os.PathLike[str]) -> Iterator[pathlib.Path | 
 
 
 def _resolved(directory: str | os.PathLike[str]) -> pathlib.Path:
-    """Where a directory of this name is: a link is no directory, what it names is."""
+    """The directory that this name means; a link means what it points to."""
     return pathlib.Path(os.path.realpath(pathlib.Path(directory).expanduser()))
 
 
 def _check_free(path: pathlib.Path) -> None:
-    """Raises ValueError if a directory cannot be put under this name."""
+    """Raises InputError if a directory cannot get this name."""
     with _as_value_error(f'{path} cannot be read'):
         mounted = path.is_mount()
-        # Links that go round in a circle lead nowhere, and still are there.
+        # A circle of links leads nowhere, but the name is taken.
         taken = os.path.lexists(path) and (not path.is_dir() or any(path.iterdir()))
     if mounted:
         raise InputError(
-            f'{path} is a mount point, which nothing can replace: name a new directory '
-            'in it'
+            f'{path} is a mount point and cannot be replaced: name a directory in it'
         )
     if taken:
-        raise InputError(f'{path} exists and is no empty directory: choose another')
+        raise InputError(f'{path} exists and is not an empty directory: choose another')
 
 
 def _warn_of_unfinished(path: pathlib.Path) -> None:
-    """Names what was left behind by a process that was killed while it wrote."""
+    """Names what killed processes left behind."""
     name = re.compile(re.escape(f'.{path.name}.') + r'[^.]+' + re.escape(_UNFINISHED))
     for each in sorted(path.parent.iterdir()):
         if name.fullmatch(each.name):
@@ -144,7 +141,7 @@ def _as_value_error(what: str) -> Iterator[None]:
 
 
 def _let_others_read(path: pathlib.Path, mode: int) -> None:
-    """The usual permissions, of what was made private; a model is read by others."""
+    """Gives a private file or directory the usual permissions: others read models."""
     umask = os.umask(0)
     os.umask(umask)
     path.chmod(mode & ~umask)
@@ -161,23 +158,22 @@ def write_params(
     """Writes ``model.safetensors``, or its parts and their index.
 
     Every process calls it, because all take part in gathering a tensor; process 0
-    writes. It has the tensors of one file at a time, a device one whole tensor. Tied
-    embeddings are written once.
+    writes. The host holds the tensors of one file at a time, a device one whole tensor.
+    Tied embeddings are written once.
 
     Args:
         policy: the policy.
-        params: its parameters, sharded as they may be.
-        directory: where to; it exists. Only process 0 needs one.
+        params: its parameters, under any sharding.
+        directory: an existing one; only process 0 needs it.
         dtype: one of :data:`DTYPES`; rounded to the nearest.
-        max_shard_bytes: of the tensors of a file; one that is larger has a file of its
-            own.
+        max_shard_bytes: of the tensors of a file; a larger tensor has its own file.
 
     Raises:
-        ValueError: an unknown dtype, no room in a file, or parameters that are not
-            those that are trained.
+        InputError: an unknown dtype, no room in a file, or parameters that are not
+            those of training.
     """
-    if unknown := params.keys() - TENSORS.keys():
-        raise InputError(f'{sorted(unknown)} are none of {list(TENSORS)}')
+    if unknown := params.keys() - PARAMETERS.keys():
+        raise InputError(f'{sorted(unknown)} are none of {list(PARAMETERS)}')
     if dtype not in DTYPES:
         raise InputError(f'{dtype=} is none of {DTYPES}')
     if max_shard_bytes < 1:
@@ -192,10 +188,10 @@ def write_params(
         weight_map |= {tensor: name for tensor, _, _ in items}
         tensors = _gather_all(params, items, dtype)
         if jax.process_index() == 0:
-            # Loaders ask whose layout it is.
+            # Loaders ask for the layout's framework.
             save_file(tensors, directory / name, metadata={'format': 'pt'})
             _let_others_read(directory / name, 0o666)
-        # The next file's would come on top of them.
+        # Or the next file's tensors would be in memory too.
         del tensors
     count = sum(x.size for x in params.values())
     if len(files) > 1 and jax.process_index() == 0:
@@ -207,15 +203,15 @@ def write_params(
 
 def _divided(policy: Policy, params: Params, *, max_elements: int) -> list[list[_Item]]:
     """The tensors of each file, in the order of the network."""
-    rows = [(name, row) for name, row in TENSORS.items() if name in params]
+    rows = [(name, row) for name, row in PARAMETERS.items() if name in params]
     layers: list[_Item] = [
-        (row.name.format(i), name, i)
+        (row.tensor.format(i), name, i)
         for i in range(policy.arch.num_layers)
         for name, row in rows
         if name.startswith(LAYERS)
     ]
     apart = [
-        (row.name, name, None) for name, row in rows if not name.startswith(LAYERS)
+        (row.tensor, name, None) for name, row in rows if not name.startswith(LAYERS)
     ]
     # The token table, the layers, the last norm and the head.
     items = [*apart[:1], *layers, *apart[1:]]
@@ -234,7 +230,7 @@ def _divided(policy: Policy, params: Params, *, max_elements: int) -> list[list[
 def _stored_shape(params: Params, item: _Item) -> tuple[int, ...]:
     _, name, layer = item
     shape = params[name].shape
-    return TENSORS[name].shape(shape if layer is None else shape[1:])
+    return PARAMETERS[name].stored_shape(shape if layer is None else shape[1:])
 
 
 def _gather_all(
@@ -243,29 +239,29 @@ def _gather_all(
     """The tensors of a file, gathered one by one; empty but on process 0."""
     tensors = {}
     for tensor, name, layer in items:
-        whole = _gather(params[name], TENSORS[name], layer, dtype)
+        whole = _gather(params[name], name, layer, dtype)
         if jax.process_index() == 0:
             tensors[tensor] = np.asarray(whole.addressable_data(0))
     return tensors
 
 
-def _gather(x: jax.Array, tensor: Tensor, layer: int | None, dtype: str) -> jax.Array:
-    """The tensor that is stored of a parameter, whole on every device."""
+def _gather(x: jax.Array, name: str, layer: int | None, dtype: str) -> jax.Array:
+    """The stored tensor of a parameter, whole on every device."""
     sharding = x.sharding
     if isinstance(sharding, NamedSharding):
         sharding = replicated(sharding.mesh)
-    stored = _stored(sharding, tensor.dims, dtype)
+    stored = _stored(sharding, PARAMETERS[name].dims, dtype)
     return stored(x) if layer is None else stored(x, np.int32(layer))
 
 
 @functools.cache
 def _stored(sharding: Any, dims: tuple[tuple[int, ...], ...], dtype: str) -> Any:
-    """A function to a stored tensor; compiled once for all layers."""
+    """A function from a parameter to its tensor; compiled once for all layers."""
 
     def stored(x: jax.Array, layer: jax.Array | None = None) -> jax.Array:
         if layer is not None:
             x = jax.lax.dynamic_index_in_dim(x, layer, keepdims=False)
-        shape = Tensor('', dims).shape(x.shape)
+        shape = Parameter('', (), dims).stored_shape(x.shape)
         order = [d for group in dims for d in group]
         return x.astype(dtype).transpose(order).reshape(shape)
 

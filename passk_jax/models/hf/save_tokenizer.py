@@ -1,12 +1,10 @@
-"""A run's tokenizer as a directory from which ``AutoTokenizer`` reads the same one.
+"""Writes a run's tokenizer so that ``AutoTokenizer`` reads the same one.
 
-``AutoTokenizer`` of transformers 5 goes by the model's type: beside a Qwen2 it puts
-Qwen2's own pre-tokenizer in place of the one in ``tokenizer.json``, whatever
-``tokenizer_config.json`` says. A tokenizer of characters then loses its line breaks and
-DeepSeek's the spaces (huggingface/transformers, issue 45488), and neither says so. So
-what is written is read again, and where it is not the same, ``auto_map`` is added: it
-takes ``AutoTokenizer`` past that replacement and back to the file, and names a class
-that does so too if code beside a model is trusted.
+Beside a Qwen2, ``AutoTokenizer`` of transformers 5 replaces the pre-tokenizer of
+``tokenizer.json`` with Qwen2's own and does not say so (see ``load_tokenizer``). So
+what is written is read again. If it differs, ``auto_map`` is added: ``AutoTokenizer``
+then skips the replacement and reads the file, and the class that it names does the
+same where code beside a model is trusted.
 """
 
 import json
@@ -35,10 +33,10 @@ def save_tokenizer(tokenizer: Tokenizer, directory: pathlib.Path) -> None:
     """Writes the tokenizer, with its chat template, beside a ``config.json``.
 
     Raises:
-        ValueError: transformers reads another tokenizer from what was written.
+        InputError: transformers reads another tokenizer from what was written.
     """
     tokenizer.save_pretrained(directory)
-    # The one name of this class that transformers 4 and 5 both know.
+    # Both transformers 4 and 5 know the class by this name.
     _update(directory, {'tokenizer_class': 'PreTrainedTokenizerFast'})
     if _same(tokenizer, directory):
         return

@@ -1,17 +1,16 @@
-"""Safetensors of a Hugging Face model to our parameters; save.py is the way back.
+"""Reads safetensors of a Hugging Face model into our parameters; save.py writes them.
 
-1. :data:`TENSORS` is the one table of names and layouts, for reading and writing.
-2. :func:`load_params` compares what is stored with what the policy needs and reports
-   everything that does not fit, before a byte of it is read;
-3. then it streams: a shard of a parameter is read layer by layer, only the slices that
-   this host's devices hold, each once, and put on its devices before the next is read.
+1. ``block.PARAMETERS`` has the names and layouts, for reading and writing.
+2. :func:`load_params` compares what is stored with what the policy needs, and reports
+   every difference before it reads a byte.
+3. Then it streams. It reads a shard of a parameter layer by layer, only the slices that
+   the devices of this host hold, each once, and puts it on its devices before the next.
 
-Our layers are stacked, theirs are apart. ``config.json`` is the business of
-config.py. Nothing here needs torch.
+Our layers are stacked, theirs are apart. config.py reads ``config.json``. Nothing here
+needs torch.
 """
 
 import contextlib
-import dataclasses
 import math
 import pathlib
 from collections.abc import Sequence
@@ -24,82 +23,35 @@ from jax.sharding import Mesh
 from safetensors import SafetensorError, safe_open
 
 from passk_jax.errors import InputError
+from passk_jax.models.block import LAYERS, PARAMETERS
 from passk_jax.models.hf.config import read_json, source_directory
-from passk_jax.models.policy import LAYERS, Params, Policy, param_shapes
-
-
-@dataclasses.dataclass(frozen=True)
-class Tensor:
-    """Where a parameter lies in a checkpoint.
-
-    Attributes:
-        name: the tensor's name; ``{}`` stands for the layer.
-        dims: for each dimension of the tensor, the parameter's dimensions that it
-            flattens, slowest first, the stacked layers not counted. ``((1, 2), (0,))``:
-            a layer's ``[D, J, H]`` is stored as ``[J * H, D]``.
-    """
-
-    name: str
-    dims: tuple[tuple[int, ...], ...]
-
-    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Shape of the tensor when the parameter, or a layer of it, has ``shape``."""
-        return tuple(math.prod(shape[d] for d in group) for group in self.dims)
-
-
-def _tensor(name: str, *dims: tuple[int, ...]) -> Tensor:
-    return Tensor(name, dims)
-
-
-def _of_layer(name: str, *dims: tuple[int, ...]) -> Tensor:
-    return Tensor(f'model.layers.{{}}.{name}', dims)
-
-
-# Parameter -> tensor. torch stores a linear map as [out, in].
-TENSORS = {
-    'embed.embedding': _tensor('model.embed_tokens.weight', (0,), (1,)),
-    'layers.attention_norm.scale': _of_layer('input_layernorm.weight', (0,)),
-    'layers.attention.query.kernel': _of_layer('self_attn.q_proj.weight', (1, 2), (0,)),
-    'layers.attention.query.bias': _of_layer('self_attn.q_proj.bias', (0, 1)),
-    'layers.attention.key.kernel': _of_layer('self_attn.k_proj.weight', (1, 2), (0,)),
-    'layers.attention.key.bias': _of_layer('self_attn.k_proj.bias', (0, 1)),
-    'layers.attention.value.kernel': _of_layer('self_attn.v_proj.weight', (1, 2), (0,)),
-    'layers.attention.value.bias': _of_layer('self_attn.v_proj.bias', (0, 1)),
-    'layers.attention.query_norm.scale': _of_layer('self_attn.q_norm.weight', (0,)),
-    'layers.attention.key_norm.scale': _of_layer('self_attn.k_norm.weight', (0,)),
-    'layers.attention.out.kernel': _of_layer('self_attn.o_proj.weight', (2,), (0, 1)),
-    'layers.mlp_norm.scale': _of_layer('post_attention_layernorm.weight', (0,)),
-    'layers.mlp.gate.kernel': _of_layer('mlp.gate_proj.weight', (1,), (0,)),
-    'layers.mlp.up.kernel': _of_layer('mlp.up_proj.weight', (1,), (0,)),
-    'layers.mlp.down.kernel': _of_layer('mlp.down_proj.weight', (1,), (0,)),
-    'final_norm.scale': _tensor('model.norm.weight', (0,)),
-    'head.kernel': _tensor('lm_head.weight', (1,), (0,)),
-}
+from passk_jax.models.layers import Parameter
+from passk_jax.models.policy import Params, Policy, param_shapes
 
 # Start and stop of a part of an array, along one dimension and along all.
 Bound = tuple[int, int]
 Bounds = tuple[Bound, ...]
 
 _DTYPES = ('F32', 'F16', 'BF16')
-_HEAD = TENSORS['head.kernel'].name
-_TABLE = TENSORS['embed.embedding'].name
+_HEAD = PARAMETERS['head.kernel'].tensor
+_TABLE = PARAMETERS['embed.embedding'].tensor
 
 
 def load_params(policy: Policy, source: str, mesh: Mesh) -> Params:
     """Reads a checkpoint into sharded arrays of the master dtype.
 
-    On the host there is at most one device's shard of one parameter at a time.
+    The host holds at most one device's shard of one parameter at a time.
 
     Args:
-        policy: of the same source's architecture (``hf_config.arch_from_hf``).
+        policy: its architecture is that of the source (``hf.config.arch_from_hf``).
         source: a directory or hub name with ``model.safetensors`` or
             ``model.safetensors.index.json``; float32, float16 or bfloat16.
         mesh: where the parameters live.
 
     Raises:
-        ValueError: no such source, an unreadable file, or, all in one message,
-            every missing, unexpected, misshapen or mistyped tensor. With tied
-            embeddings ``lm_head.weight`` may be there if it equals the token table.
+        InputError: no such source, an unreadable file, or, all in one message, every
+            missing, unexpected, misshapen or mistyped tensor. With tied embeddings
+            there may be an ``lm_head.weight`` that equals the token table.
     """
     directory = source_directory(
         source, ['config.json', '*.safetensors', '*.safetensors.index.json']
@@ -119,20 +71,20 @@ def load_params(policy: Policy, source: str, mesh: Mesh) -> Params:
 
 
 def _wanted(shapes: dict[str, jax.ShapeDtypeStruct]) -> dict[str, tuple[int, ...]]:
-    """Name and shape of each tensor that the parameters are made of."""
+    """Name and shape of each tensor that holds a part of the parameters."""
     wanted = {}
     for name, x in shapes.items():
-        tensor = TENSORS[name]
+        row = PARAMETERS[name]
         if not name.startswith(LAYERS):
-            wanted[tensor.name] = tensor.shape(x.shape)
+            wanted[row.tensor] = row.stored_shape(x.shape)
             continue
         for layer in range(x.shape[0]):
-            wanted[tensor.name.format(layer)] = tensor.shape(x.shape[1:])
+            wanted[row.tensor.format(layer)] = row.stored_shape(x.shape[1:])
     return wanted
 
 
 def _load(stored: dict[str, Any], name: str, x: jax.ShapeDtypeStruct) -> jax.Array:
-    """A parameter: each distinct shard is read once and put where it belongs."""
+    """A parameter; each distinct shard is read once and put on its devices."""
     places: dict[Bounds, list[jax.Device]] = {}
     for device, index in x.sharding.addressable_devices_indices_map(x.shape).items():
         parts = zip(index, x.shape, strict=True)
@@ -142,7 +94,7 @@ def _load(stored: dict[str, Any], name: str, x: jax.ShapeDtypeStruct) -> jax.Arr
     for bounds, devices in places.items():
         values = _read(stored, name, x, bounds)
         copies = [jax.device_put(values, device) for device in devices]
-        # Before the next is read: a transfer that waits keeps its values on the host.
+        # Wait before reading the next: a pending transfer keeps its values on the host.
         shards += jax.block_until_ready(copies)
     return jax.make_array_from_single_device_arrays(x.shape, x.sharding, shards)
 
@@ -150,33 +102,33 @@ def _load(stored: dict[str, Any], name: str, x: jax.ShapeDtypeStruct) -> jax.Arr
 def _read(
     stored: dict[str, Any], name: str, x: jax.ShapeDtypeStruct, bounds: Bounds
 ) -> np.ndarray:
-    """Reads a part of a parameter and nothing else of its tensors."""
-    tensor = TENSORS[name]
+    """Reads a part of a parameter, and nothing else of its tensors."""
+    row = PARAMETERS[name]
     if not name.startswith(LAYERS):
-        values = _read_part(stored[tensor.name], tensor, x.shape, bounds)
+        values = _read_part(stored[row.tensor], row, x.shape, bounds)
         return values.astype(x.dtype, order='C')
     (first, last), *rest = bounds
     shape = [last - first, *(stop - start for start, stop in rest)]
     values = np.empty(shape, x.dtype)
     for i in range(first, last):
-        one = stored[tensor.name.format(i)]
-        values[i - first] = _read_part(one, tensor, x.shape[1:], rest)
+        one = stored[row.tensor.format(i)]
+        values[i - first] = _read_part(one, row, x.shape[1:], rest)
     return values
 
 
 def _read_part(
-    stored: Any, tensor: Tensor, shape: tuple[int, ...], bounds: Sequence[Bound]
+    stored: Any, row: Parameter, shape: tuple[int, ...], bounds: Sequence[Bound]
 ) -> np.ndarray:
     """Reads a part of a tensor, in the parameter's order of dimensions."""
     sizes = [stop - start for start, stop in bounds]
     parts = []
-    for first, *rest in tensor.dims:
+    for first, *rest in row.dims:
         # A run of rows is one block only while the faster dimensions are whole.
-        assert all(sizes[d] == shape[d] for d in rest), (tensor, shape, bounds)
+        assert all(sizes[d] == shape[d] for d in rest), (row, shape, bounds)
         inner = math.prod(sizes[d] for d in rest)
         start, stop = bounds[first]
         parts.append(slice(start * inner, stop * inner))
-    order = [d for group in tensor.dims for d in group]
+    order = [d for group in row.dims for d in group]
     values = np.asarray(stored[tuple(parts)]).reshape([sizes[d] for d in order])
     return values.transpose(np.argsort(order))
 
@@ -184,7 +136,7 @@ def _read_part(
 def _problems(stored: dict[str, Any], wanted: dict[str, tuple[int, ...]]) -> list[str]:
     """Everything wrong with the stored tensors, in words."""
     problems = [f'missing {name}' for name in sorted(wanted.keys() - stored.keys())]
-    # A tied head is no parameter of ours, but files may repeat the table as one.
+    # Ours has no head if it is tied, but a file may repeat the table as one.
     repeated = {_HEAD} & stored.keys() - wanted.keys()
     for name in sorted(stored.keys() - wanted.keys() - repeated):
         problems.append(f'unexpected {name} {tuple(stored[name].get_shape())}')
@@ -205,7 +157,7 @@ def _problems(stored: dict[str, Any], wanted: dict[str, tuple[int, ...]]) -> lis
 
 
 def _equal(a: Any, b: Any, *, rows: int = 4096) -> bool:
-    """Whether two stored matrices are the same, a few rows in memory at a time."""
+    """Whether two stored matrices are equal, reading a few rows at a time."""
     if a.get_shape() != b.get_shape():
         return False
     size = a.get_shape()[0]
@@ -216,7 +168,7 @@ def _equal(a: Any, b: Any, *, rows: int = 4096) -> bool:
 def _open_tensors(
     directory: pathlib.Path, stack: contextlib.ExitStack
 ) -> tuple[dict[str, Any], list[str]]:
-    """Opens the files; a lazy slice for each tensor, and what is wrong with them."""
+    """Opens the files. Returns a lazy slice of each tensor, and all problems."""
     index = directory / 'model.safetensors.index.json'
     single = directory / 'model.safetensors'
     if index.is_file():

@@ -2,11 +2,11 @@
 
 1. :func:`prefill` runs each prompt once.
 2. :func:`begin` makes the state and chooses every row's first token.
-3. :func:`advance` decodes: rows that end take the next rollout of their slot, until
-   something wants the host's decision (:func:`_goes_on`), which host.py takes.
+3. :func:`advance` decodes, and gives a row whose rollout has ended the next rollout of
+   its slot, until the host (host.py) must decide something; see :func:`_goes_on`.
 
-A row that has just been taken decodes nothing that is used: its first token comes from
-its prompt's hidden state, so a step gives every live row one token.
+Each step gives every live row one token. A row that has just been refilled takes its
+first token from its prompt's hidden state, and nothing uses what it decodes.
 """
 
 import dataclasses
@@ -17,12 +17,10 @@ from jax import numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from passk_jax import sharding
-from passk_jax.config import SamplingOptions
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Cache, Params, Policy
 from passk_jax.sampling import keys
-from passk_jax.sampling.distribution import choose
-from passk_jax.sampling.plain_loop import empty_rollouts
+from passk_jax.sampling.plain_loop import Request, empty_rollouts, next_tokens
 from passk_jax.sampling.scheduled.state import (
     PREFIX_AXES,
     ROW_AXES,
@@ -38,13 +36,14 @@ from passk_jax.types import Prompts, Rollouts
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class StopWhen:
-    """When :func:`advance` comes back, besides the end.
+    """When :func:`advance` returns before all rollouts have ended.
 
     Attributes:
-        outstanding: int32 scalar, nothing waits any more and no cell has more rollouts
-            than that.
-        unstarted: ``[shards]`` bool, a shard of the batch has problems for a slot.
-        steps: int32 scalar, so many steps are done.
+        outstanding: int32 scalar; returns when no rollout waits and no cell has more
+            live rows than this.
+        unstarted: ``[shards]`` bool, which shards of the batch have problems that no
+            slot has held; returns when one of them has an empty slot.
+        steps: int32 scalar; returns after this many steps in all.
     """
 
     outstanding: jax.Array
@@ -52,33 +51,33 @@ class StopWhen:
     steps: jax.Array
 
 
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=('params', 'request'),
+    meta_fields=('policy', 'stride'),
+)
 @dataclasses.dataclass(frozen=True)
-class Static:
-    """What a program of sampling is compiled for, besides shapes.
+class Decoder:
+    """What decoding reads and never changes.
 
     Attributes:
-        policy: the policy.
-        greedy, truncate: as :func:`passk_jax.sampling.distribution.choose` has them.
-        limit: tokens of a response.
-        stride: steps between two looks at whether to go on.
+        policy: the policy (static).
+        stride: steps between two checks whether to go on (static).
+        params: the parameters for decoding.
+        request: the settings of the call.
     """
 
     policy: Policy
-    greedy: bool
-    truncate: bool
-    limit: int
     stride: int
-
-
-Weights = tuple[Params, SamplingOptions, jax.Array]
-"""Parameters for decoding, traced options and stop tokens."""
+    params: Params
+    request: Request
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def prefill(
     policy: Policy, params: Params, prompts: Prompts, key: jax.Array
 ) -> tuple[Params, Slots]:
-    """The weights that decoding reads, and all problems, each in a slot."""
+    """Returns the parameters for decoding, and all problems, each in a slot."""
     params = policies.for_decoding(policy, params)
     hidden, prefix = policies.prefill(policy, params, prompts)
     P = prompts.tokens.shape[0]
@@ -91,36 +90,29 @@ def prefill(
     )
 
 
-@functools.partial(
-    jax.jit,
-    static_argnums=0,
-    static_argnames=('num_prompts', 'num_rollouts', 'rows', 'ring'),
-)
+@functools.partial(jax.jit, static_argnames=('num_prompts', 'rows', 'ring'))
 def begin(
-    static: Static,
-    weights: Weights,
+    decoder: Decoder,
     slots: Slots,
     waiting: Int[Array, 'G R 2'],
     *,
     num_prompts: int,
-    num_rollouts: int,
     rows: int,
     ring: int,
 ) -> State:
-    """The state after the first token of every row.
+    """Makes the state after the first token of every row.
 
     Args:
-        static: what is static.
-        weights: parameters, options, stop tokens.
+        decoder: what decoding reads.
         slots: the problems in the slots.
-        waiting: all rollouts that the slots begin with.
-        num_prompts, num_rollouts: P and N of what is recorded.
+        waiting: the rollouts that each slot starts with.
+        num_prompts: P of the batch.
         rows: K.
         ring: tokens that the cache has room for.
     """
-    G = slots.problem.shape[0]
+    G, request = slots.problem.shape[0], decoder.request
     cache = policies.empty_cache(
-        static.policy, num_prompts=G, num_rollouts=rows, num_tokens=ring
+        decoder.policy, num_prompts=G, num_rollouts=rows, num_tokens=ring
     )
     state = State(
         rollout=jnp.full((G, rows), -1),
@@ -129,40 +121,40 @@ def begin(
         waiting=waiting,
         layers=cache.layers,
         index=cache.index,
-        rollouts=empty_rollouts(num_prompts, num_rollouts, static.limit),
+        rollouts=empty_rollouts(num_prompts, request.num_rollouts, request.limit),
         steps=jnp.int32(0),
     )
     hidden = jnp.broadcast_to(slots.hidden[:, None], (G, rows, slots.hidden.shape[-1]))
-    return placed(_extend(static, weights, slots, refilled(state), hidden))
+    return placed(_extend(decoder, slots, refilled(state), hidden))
 
 
-@functools.partial(jax.jit, static_argnums=0, donate_argnums=3)
+@functools.partial(jax.jit, donate_argnums=2)
 def advance(
-    static: Static, weights: Weights, slots: Slots, state: State, stop: StopWhen
+    decoder: Decoder, slots: Slots, state: State, stop: StopWhen
 ) -> tuple[State, dict[str, jax.Array]]:
     """Decodes until there is something to decide.
 
     Returns:
-        The state, and what the host wants to know of it, whole on every device.
+        The state, and what the host reads of it, whole on every device.
     """
 
     def step(_: int, state: State) -> State:
-        # The newest token is the one that is run now.
+        # The newest token runs now; the cache holds those before it.
         before = jnp.maximum(state.position - 1, 0)
         cache = Cache(layers=state.layers, index=state.index, lengths=before)
         hidden, cache = policies.decode(
-            static.policy, weights[0], state.last, slots.prefix, cache
+            decoder.policy, decoder.params, state.last, slots.prefix, cache
         )
         begun = (state.position > 0)[..., None]
         hidden = jnp.where(begun, hidden, slots.hidden[:, None])
         state = dataclasses.replace(state, layers=cache.layers, index=cache.index)
-        return _extend(static, weights, slots, state, hidden)
+        return _extend(decoder, slots, state, hidden)
 
     with jax.named_scope('decode'):
-        # A look costs an accelerator a word with its host.
+        # Each check makes an accelerator exchange a message with its host.
         state = jax.lax.while_loop(
-            functools.partial(_goes_on, static, stop),
-            lambda state: jax.lax.fori_loop(0, static.stride, step, state),
+            functools.partial(_goes_on, decoder, stop),
+            lambda state: jax.lax.fori_loop(0, decoder.stride, step, state),
             state,
         )
     return placed(state), {
@@ -174,62 +166,49 @@ def advance(
 
 
 def _longest(state: State) -> jax.Array:
-    """Tokens of the longest response that is not done."""
+    """Counts the tokens of the longest live response."""
     return jnp.where(state.rollout >= 0, state.position, 0).max()
 
 
-def _goes_on(static: Static, stop: StopWhen, state: State) -> jax.Array:
-    """Whether there is nothing to decide, and something to do."""
+def _goes_on(decoder: Decoder, stop: StopWhen, state: State) -> jax.Array:
+    """Whether some rollout is live and the host has nothing to decide."""
     G, K = state.rollout.shape
     shards, R = stop.unstarted.shape[0], state.waiting.shape[1]
     live = (state.rollout >= 0).reshape(shards, G // shards, R, K // R)
     waiting = (state.waiting[..., 1] - state.waiting[..., 0]).reshape(shards, -1, R)
-    # The grid could be smaller.
+    # Otherwise the grid could shrink.
     many = (live.sum(axis=(1, 3)).max() > stop.outstanding) | (waiting > 0).any()
     many |= stop.unstarted.any()
-    # A slot has nothing to do, and there is something.
+    # Otherwise an empty slot could get work.
     free = ~live.any(axis=(2, 3)) & (waiting.sum(axis=2) == 0)
     useful = stop.unstarted | (waiting.sum(axis=(1, 2)) > 0)
     busy = ~(free.any(axis=1) & useful).any()
     goes_on = live.any() & many & busy & (state.steps < stop.steps)
     ring = state.layers[0].values.shape[3]
-    if ring < static.limit - 1:
-        # Some row's next tokens would overwrite its first.
-        goes_on &= _longest(state) + static.stride - 1 <= ring
+    if ring < decoder.request.limit - 1:
+        # Otherwise some row's next tokens would overwrite its first.
+        goes_on &= _longest(state) + decoder.stride - 1 <= ring
     return goes_on
 
 
 def _extend(
-    static: Static,
-    weights: Weights,
-    slots: Slots,
-    state: State,
-    hidden: Float[Array, 'G K D'],
+    decoder: Decoder, slots: Slots, state: State, hidden: Float[Array, 'G K D']
 ) -> State:
     """Chooses and records the token after each hidden state; refills ended rows."""
-    params, options, stop_tokens = weights
-    live = state.rollout >= 0
-    with jax.named_scope('choose'):
-        logits = policies.logits(static.policy, params, hidden)
-        row_keys = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)))(
-            slots.keys, state.rollout
-        )
-        choice = choose(
-            # Whole rows: choosing looks at all of the vocabulary.
-            shard(logits, 'batch', 'rollouts', None),
-            keys.position_uniforms(row_keys, state.position),
-            options,
-            greedy=static.greedy,
-            truncate=static.truncate,
-        )
-    stopped = (choice.tokens[..., None] == stop_tokens).any(axis=-1)
-    position = state.position + live
+    policy, params, request = decoder.policy, decoder.params, decoder.request
+    row_keys = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)))(
+        slots.keys, state.rollout
+    )
+    choice, stopped = next_tokens(
+        policy, params, request, hidden, row_keys, state.position
+    )
+    position = state.position + (state.rollout >= 0)
     values = {
         'lengths': position,
         'stopped': stopped,
         **{f.name: getattr(choice, f.name) for f in dataclasses.fields(choice)},
     }
-    ended = stopped | (position == static.limit)
+    ended = stopped | (position == request.limit)
     return refilled(
         dataclasses.replace(
             state,
@@ -243,10 +222,9 @@ def _extend(
 
 
 def _record(state: State, slots: Slots, values: dict[str, jax.Array]) -> Rollouts:
-    """Writes what the live rows have at their rollouts' positions."""
-    N = state.rollouts.lengths.shape[1]
-    local = N // sharding.num_shards('rollouts', N)
-    # A number past the end is dropped.
+    """Writes the live rows' values at their rollouts' positions."""
+    local = sharding.local_size('rollouts', state.rollouts.lengths.shape[1])
+    # Writes past the end are dropped.
     number = jnp.where(state.rollout < 0, local, state.rollout % local)
 
     def write(buffer, value, problem, number, position):

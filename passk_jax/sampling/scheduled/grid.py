@@ -1,16 +1,16 @@
-"""Which rollouts are decoded together: sizes, and who sits where. Host arithmetic only.
+"""Decides which rollouts are decoded together, by host arithmetic alone.
 
-Rollouts are decoded in a grid of G *slots* of K *rows*. A slot holds one problem's
-prompt, and its rows are rollouts of it; each slot has a range of rollouts that are
-waiting to take its rows. The rows' keys and values lie in a *ring* (see
-:class:`passk_jax.models.transformer.Cache`) that grows with the longest response. Every
-number here is of one *cell*: the part of the grid on one shard of the batch and of the
-rollouts. All cells have one size.
+Rollouts are decoded in a grid of G *slots* with K *rows* each. A slot holds one
+problem's prompt, its rows hold rollouts of that problem, and a range of further
+rollouts waits to take these rows. The rows' keys and values lie in a *ring* (see
+:class:`passk_jax.models.transformer.Cache`) that grows with the longest response. A
+*cell* is the part of the grid on one shard of the batch and one shard of the rollouts.
+All cells have the same size, and every number here describes one cell.
 
-1. :func:`first_size`: as many rows as the memory allows, of as many problems as can be.
-2. :func:`smaller_sizes`: what the grid shrinks to as rollouts end.
-3. :func:`give_work`: an empty slot takes half of what waits for another, or a problem.
-4. :func:`pack`: the rows that live, moved together into a smaller grid.
+1. :func:`first_size` fits the most rows into memory, for as many problems as possible.
+2. :func:`smaller_sizes` lists the sizes that the grid shrinks to as rollouts end.
+3. :func:`give_work` gives an empty slot a new problem or half of another slot's queue.
+4. :func:`pack` moves the live rows together into a smaller grid.
 """
 
 import dataclasses
@@ -21,42 +21,42 @@ import numpy as np
 
 from passk_jax.errors import InputError
 
-# What a rollout's step costs besides attention, in tokens attended to: about what was
-# seen of policies from 3 million to 7 billion parameters. It chooses between layouts of
-# the same rows, which differ little around the best.
+# What a step of one row costs besides attention, in tokens attended to: about what was
+# seen for policies of 3 million to 7 billion parameters. It only chooses between
+# layouts of equally many rows, whose costs differ little near the best one.
 _ROW_TOKENS = 1024
 # Fewer rows than this cost no less.
 _MIN_ROWS = 8
 SHORT_RESPONSE = 32
-"""Tokens; a cache of so few is not worth making shorter."""
-# The first ring is this part of the longest, and no smaller than this.
+"""Responses of at most this many tokens end too soon for moving rows to pay."""
+# The first ring is one _FIRST_RING-th of the longest, but at least _LEAST_RING tokens.
 _FIRST_RING = 16
 _LEAST_RING = 32
 
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """Of one cell: ``slots`` problems' prompts, with ``rows`` rollouts each."""
+    """The size of a cell: ``slots`` prompts with ``rows`` rollouts each."""
 
     slots: int
     rows: int
 
     @property
     def total(self) -> int:
-        """Rollouts decoded at one time."""
+        """Rollouts decoded at the same time."""
         return self.slots * self.rows
 
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What a cell has to do.
+    """The work of a cell.
 
     Attributes:
-        problems: P of the cell.
-        rollouts: N of the cell.
+        problems: the cell's share of P.
+        rollouts: the cell's share of N.
         prompt_tokens: S.
-        response_tokens: of the longest ring, at least T - 1.
-        token_bytes: of the keys and values of one token in all layers.
+        response_tokens: tokens in the longest ring, at least T - 1.
+        token_bytes: bytes of one token's keys and values in all layers.
         num_layers: L.
     """
 
@@ -69,32 +69,32 @@ class Work:
 
     @property
     def everything(self) -> Size:
-        """All rollouts at one time."""
+        """The size that decodes all rollouts at the same time."""
         return Size(self.problems, self.rollouts)
 
     def cache_bytes(self, size: Size) -> int:
-        """Keys and values: of the prompts, of their copies in the slots, of responses.
+        """Bytes of all keys and values: prompts, their copies in slots, responses.
 
-        One layer's responses are counted twice: while rows move, they are there twice.
+        Counts one layer's responses twice, because two copies exist while rows move.
         """
-        # All problems are their own slots.
+        # If everything is decoded together, the prompts themselves are the slots.
         copies = 0 if size == self.everything else size.slots
         prompts = (self.problems + copies) * self.prompt_tokens * self.token_bytes
         return prompts + size.total * self.row_bytes
 
     @property
     def row_bytes(self) -> int:
-        """Of one row of the longest ring."""
+        """Bytes of one row of the longest ring, with one layer counted twice."""
         layers = self.num_layers + 1
         return self.response_tokens * self.token_bytes * layers // self.num_layers
 
 
 def first_size(work: Work, *, max_bytes: int) -> Size:
-    """The size to begin with.
+    """Returns the size to start with.
 
     Args:
-        work: of a cell.
-        max_bytes: for prompts and responses on a device; 0: no limit.
+        work: the cell's work.
+        max_bytes: memory for prompts and responses on each device; 0: no limit.
 
     Raises:
         ValueError: not even one row fits.
@@ -104,35 +104,28 @@ def first_size(work: Work, *, max_bytes: int) -> Size:
     if (least := work.cache_bytes(Size(1, 1))) > max_bytes:
         raise InputError(
             f'max_cache_bytes={max_bytes} is too small: the prompts and one response '
-            f'a device take {least} bytes; 0 is no limit'
+            f'take {least} bytes on each device; 0 means no limit'
         )
-    # A shared prompt is read once for its rows; but they wait for one another at its
-    # end, unless they are few beside the rollouts that pass through them.
+    # Rows that share a prompt read it once. But at its end they wait for one another,
+    # unless many more rollouts than rows pass through the slot.
     shared = min(_shared_rows(work, work.rollouts), work.rollouts)
-    fitting = [
-        size
-        for slots in range(1, work.problems + 1)
-        for size in [_most_rows(work, slots, max_bytes)]
-        if size.rows >= 1
-    ]
+    fitting = []
+    for slots in range(1, work.problems + 1):
+        spare = max_bytes - work.cache_bytes(Size(slots, 0))
+        rows = min(spare // (slots * work.row_bytes), work.rollouts)
+        if rows >= 1:
+            fitting.append(Size(slots, rows))
     enough = [size for size in fitting if size.rows >= shared]
-    # As many problems as can be: each has its own queue.
+    # Prefer the most slots, because each has its own queue.
     return enough[-1] if enough else max(fitting, key=lambda size: size.total)
 
 
-def _most_rows(work: Work, slots: int, max_bytes: int) -> Size:
-    """The size of so many slots with the most rows that fit; perhaps none."""
-    spare = max_bytes - work.cache_bytes(Size(slots, 0))
-    rows = spare // (slots * work.row_bytes)
-    return Size(slots, min(rows, work.rollouts))
-
-
 def _shared_rows(work: Work, live: float) -> int:
-    """Rows a slot, so that prompts read again and rows left empty cost the least.
+    """Rows per slot that make rereading prompts and leaving rows empty cheapest.
 
-    With ``live`` rollouts of a problem in slots of K rows a step costs
-    ``(1 + prompt / (own K)) (1 + K / (2 live))``; this is its minimum, as a power of
-    two.
+    With ``live`` rollouts of a problem in slots of K rows, a step costs
+    ``(1 + prompt / (own K)) (1 + K / (2 live))``, where ``own`` is a row's own cost.
+    Returns the K that minimizes this, rounded down to a power of two.
     """
     own = work.response_tokens + _ROW_TOKENS
     best = math.sqrt(2 * live * work.prompt_tokens / own)
@@ -140,7 +133,7 @@ def _shared_rows(work: Work, live: float) -> int:
 
 
 def smaller_sizes(work: Work, first: Size, *, part: float) -> tuple[Size, ...]:
-    """What the grid shrinks to, in no more memory: ``part`` of the rows, and so on."""
+    """Lists sizes to shrink to, each ``part`` of the last, all in no more memory."""
     sizes, last, rows = [], first, first.total
     while (rows := int(rows * part)) >= _MIN_ROWS:
         for size in _sizes_of(work, rows):
@@ -153,7 +146,7 @@ def smaller_sizes(work: Work, first: Size, *, part: float) -> tuple[Size, ...]:
 
 
 def _sizes_of(work: Work, rows: int) -> Iterator[Size]:
-    """Sizes that hold so many rows, from the quickest to the one with fewest slots."""
+    """Yields sizes that hold this many rows, the fastest first, fewest slots last."""
     most = min(rows, work.rollouts)
     shared = _shared_rows(work, rows / work.problems)
     while shared < most:
@@ -163,25 +156,25 @@ def _sizes_of(work: Work, rows: int) -> Iterator[Size]:
 
 
 def first_ring(response_tokens: int) -> int:
-    """Tokens of the first ring; it is made longer when a response needs it."""
+    """Tokens that the first ring holds; it grows when a response needs more."""
     ring = max(_LEAST_RING, response_tokens // _FIRST_RING)
     return min(-(-ring // _LEAST_RING) * _LEAST_RING, response_tokens)
 
 
 def next_ring(ring: int, response_tokens: int, *, times: int) -> int:
-    """Tokens of the ring after one of ``ring`` is full."""
+    """Tokens that the next ring holds after one of ``ring`` tokens is full."""
     return min(times * ring, response_tokens)
 
 
 @dataclasses.dataclass
 class Shard:
-    """Who sits where in one shard of the batch; R shards of the rollouts.
+    """What one shard of the batch decodes where, with R shards of the rollouts.
 
     Attributes:
         problem: ``[G]`` the problem in each slot.
-        rollout: ``[G, R, K]`` the rollout in each row, -1: none.
+        rollout: ``[G, R, K]`` the rollout in each row; -1: none.
         waiting: ``[G, R, 2]`` the range of rollouts that are next.
-        unstarted: problems that no slot has had yet.
+        unstarted: problems that no slot has held yet.
     """
 
     problem: np.ndarray
@@ -191,46 +184,41 @@ class Shard:
 
     @property
     def num_waiting(self) -> np.ndarray:
-        """``[G, R]``."""
+        """``[G, R]`` the number of rollouts that wait."""
         return self.waiting[..., 1] - self.waiting[..., 0]
 
     @property
     def outstanding(self) -> int:
-        """Rollouts of the fullest cell that do not yet have all their tokens."""
+        """Unfinished rollouts in the slots of the fullest cell."""
         live = (self.rollout >= 0).sum(axis=(0, 2))
         return int((live + self.num_waiting.sum(axis=0)).max())
 
     @property
     def all_started(self) -> bool:
-        """Whether nothing waits."""
+        """Whether no rollout waits."""
         return not self.unstarted and not self.num_waiting.any()
 
 
 def seat(work: Work, size: Size, *, rollout_shards: int) -> Shard:
-    """The first problems, with all their rollouts waiting."""
-    starts = np.arange(rollout_shards) * work.rollouts
-    waiting = np.stack([starts, starts + work.rollouts], axis=-1)
-    return Shard(
-        problem=np.arange(size.slots),
+    """Puts the first problems in the slots, with all their rollouts waiting."""
+    shard = Shard(
+        problem=np.zeros(size.slots, int),
         rollout=np.full((size.slots, rollout_shards, size.rows), -1),
-        waiting=np.broadcast_to(waiting, (size.slots, *waiting.shape)).copy(),
-        unstarted=list(range(size.slots, work.problems)),
+        waiting=np.zeros((size.slots, rollout_shards, 2), int),
+        unstarted=list(range(work.problems)),
     )
+    give_work(shard, work)
+    return shard
 
 
 def give_work(shard: Shard, work: Work) -> bool:
-    """Gives every empty slot a problem or half of another slot's waiting rollouts.
-
-    Returns:
-        Whether any was given.
-    """
-    num_shards = shard.rollout.shape[1]
+    """Gives empty slots a problem or half of a queue; returns whether any got work."""
     given = False
     empty = (shard.rollout < 0).all(axis=(1, 2)) & ~shard.num_waiting.any(axis=1)
     for slot in np.flatnonzero(empty):
         if shard.unstarted:
             shard.problem[slot] = shard.unstarted.pop(0)
-            starts = np.arange(num_shards) * work.rollouts
+            starts = np.arange(shard.rollout.shape[1]) * work.rollouts
             shard.waiting[slot] = np.stack([starts, starts + work.rollouts], axis=-1)
         else:
             counts = shard.num_waiting
@@ -247,7 +235,7 @@ def give_work(shard: Shard, work: Work) -> bool:
 
 
 def ended(shard: Shard, work: Work) -> np.ndarray:
-    """``[problems, R * rollouts]`` bool: who has all their tokens."""
+    """Returns which rollouts have ended, as ``[problems, R * rollouts]`` bool."""
     _, num_shards, _ = shard.rollout.shape
     found = np.ones((work.problems, num_shards * work.rollouts), bool)
     found[shard.unstarted] = False
@@ -260,11 +248,12 @@ def ended(shard: Shard, work: Work) -> np.ndarray:
 
 
 def pack(shard: Shard, size: Size) -> tuple[Shard, np.ndarray] | None:
-    """Seats the live rows in a grid of another size; nothing may be waiting.
+    """Moves the live rows to a grid of another size; no rollout may be waiting.
 
     Returns:
-        Who sits where then, and ``[G, R, K]`` where each row was before (its slot
-        times the old K plus its row; -1: nowhere); or ``None`` if they do not fit.
+        The new shard and ``[G, R, K]``, where each new row was before (its old slot
+        times the old K, plus its old row; -1: the row is empty). ``None`` if the live
+        rows do not fit.
     """
     _, num_shards, old_rows = shard.rollout.shape
     problem = np.zeros(size.slots, int)

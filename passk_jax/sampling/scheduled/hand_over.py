@@ -1,4 +1,4 @@
-"""Responses that have ended, handed over while others are still being decoded."""
+"""Hands over responses that have ended while others are still being decoded."""
 
 import dataclasses
 from collections.abc import Callable
@@ -9,17 +9,19 @@ import numpy as np
 from passk_jax.sharding import shard
 from passk_jax.types import Rollouts
 
-# Numbers of responses are rounded up, so that a run compiles a handful.
+# The fewest rows gathered. Counts are rounded up to a power of two, so that a run
+# compiles only a few gathers.
 _MIN_ROWS = 64
 
 
 @dataclasses.dataclass(frozen=True)
 class Ended:
-    """Some responses that have all their tokens.
+    """B responses that have ended.
 
     Attributes:
-        problems, rollouts: ``[B]`` on the host, where in the batch they are.
-        tokens: ``[B', T]`` int32, whole on every device; rows past B mean nothing.
+        problems, rollouts: ``[B]`` on the host, their places in the batch.
+        tokens: ``[B', T]`` int32 with ``B' >= B``, whole on every device; rows from B
+            on are meaningless.
         lengths: ``[B']`` int32.
     """
 
@@ -30,15 +32,15 @@ class Ended:
 
 
 OnEnded = Callable[[Ended], None]
-"""Called between two programs, so it should only note what it is given."""
+"""Called between two device programs, so it should only queue its argument."""
 
 
 def gather(rollouts: Rollouts, which: np.ndarray) -> Ended:
-    """Some responses of a batch, on their way to the host.
+    """Selects responses of a batch and starts copying them to the host.
 
     Args:
-        rollouts: of P problems with N each; may be given away after this.
-        which: ``[P, N]`` bool.
+        rollouts: the batch, which may be donated after this call.
+        which: ``[P, N]`` bool, the responses to select.
     """
     problems, numbers = np.nonzero(which)
     rows = max(_MIN_ROWS, 1 << (max(len(problems), 1) - 1).bit_length())

@@ -1,8 +1,8 @@
-"""The host's part of scheduled sampling: what is decided between two programs.
+"""The host's part of scheduled sampling: decisions between two device programs.
 
-:func:`decode` runs the prompts and then, until all rollouts have ended: the device
-decodes (device.py), the host reads who has ended, hands that over, and gives empty
-slots work, moves the rows into a smaller grid, or makes the ring longer.
+:func:`decode` runs the prompts. Then, until all rollouts have ended, the device decodes
+(device.py), and the host hands over the responses that have ended. It may also give
+empty slots work, move the rows into a smaller grid, or lengthen the ring.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Params, Policy
 from passk_jax.sampling.plain_loop import Request
 from passk_jax.sampling.scheduled import device, grid, state
-from passk_jax.sampling.scheduled.device import Static, StopWhen
+from passk_jax.sampling.scheduled.device import Decoder, StopWhen
 from passk_jax.sampling.scheduled.grid import Size, Work
 from passk_jax.sampling.scheduled.hand_over import OnEnded, gather
 from passk_jax.sampling.scheduled.state import Slots, State
@@ -29,12 +29,12 @@ _NO_LIMIT = 2**30
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
-    """How often something is decided.
+    """How often the host decides, and how much each decision changes.
 
     Attributes:
-        stride: steps between two looks at whether to go on.
-        part: of its rows is what the grid shrinks to.
-        times: as long is the next ring.
+        stride: steps between two checks whether to go on.
+        part: the fraction of its rows that the grid shrinks to.
+        times: how many times longer the next ring is.
     """
 
     stride: int
@@ -42,13 +42,14 @@ class Pace:
     times: int
 
 
-# A look costs an accelerator a word with its host; a program costs it up to minutes to
-# compile, and an idle row little of a step, which reads all weights anyway.
+# An accelerator pays for each check with a message to its host, and for each program
+# with up to minutes of compilation. An idle row costs it little, because a step reads
+# all weights anyway.
 _PACE = {'cpu': Pace(stride=1, part=2 / 3, times=2)}
 _PACE_OF_ACCELERATORS = Pace(stride=8, part=1 / 4, times=4)
-# Times that responses are handed over while others go on.
+# How often ended responses are handed over while others go on.
 _HAND_OVERS = 16
-# Rows that did not fit a smaller grid are tried again when this part of them has ended.
+# If the rows fit no smaller grid, try again when one _RETRY_PART-th of them has ended.
 _RETRY_PART = 16
 
 
@@ -62,86 +63,70 @@ def decode(
     size: Size,
     on_ended: OnEnded | None,
 ) -> Rollouts:
-    """Decodes all rollouts of a batch.
+    """Decodes all rollouts of a batch; returns them without their prompts.
 
     Args:
-        policy, params, prompts, key: as :func:`passk_jax.sampling.sample` has them.
-        request: what is asked of every response.
-        work: of a cell.
-        size: of the grid to begin with.
-        on_ended: is given every response once.
-
-    Returns:
-        The rollouts, without their prompts.
+        policy, params, prompts, key, on_ended: see :func:`passk_jax.sampling.sample`.
+        request: the checked settings.
+        work: a cell's work.
+        size: the cell's size to start with.
     """
     pace = _PACE.get(jax.default_backend(), _PACE_OF_ACCELERATORS)
-    static = Static(
-        policy, request.greedy, request.truncate, request.limit, pace.stride
-    )
-    # The few numbers of a decision are meant to cross, in a guarded loop too.
+    # Allow a decision's few numbers to reach the device from a guarded training loop.
     with jax.transfer_guard_host_to_device('allow'):
         params, problems = device.prefill(policy, params, prompts, key)
-        weights = (params, request.options, request.stop_tokens)
-        N = request.num_rollouts
-        run = Decoding(static, pace, weights, problems, work, size, N)
+        decoder = Decoder(policy, pace.stride, params, request)
+        run = Decoding(decoder, pace, problems, work, size)
         run.finish(on_ended)
     return run.state.rollouts
 
 
 class Decoding:
-    """One call's decoding: what the host knows, and the device's arrays.
+    """The state of one call: what the host knows, and the device's arrays.
 
     Attributes:
-        size: of the grid now.
-        smaller: sizes that it may shrink to.
-        look_below: so few live rows are worth a look at smaller sizes.
+        size: the cell's size now.
+        smaller: the sizes that it may shrink to.
+        look_below: the number of live rows at which to try smaller sizes.
         ring: tokens that the cache has room for now.
-        shards: who sits where, one a shard of the batch.
-        row_steps: rows decoded so far, live or not, of all cells.
+        shards: what each shard of the batch decodes where.
+        row_steps: rows decoded so far in all cells, live or not.
         slots: the prompts that the rows read.
-        state: the device's.
+        state: the device's state.
     """
 
     def __init__(
-        self,
-        static: Static,
-        pace: Pace,
-        weights: device.Weights,
-        problems: Slots,
-        work: Work,
-        size: Size,
-        num_rollouts: int,
+        self, decoder: Decoder, pace: Pace, problems: Slots, work: Work, size: Size
     ):
         P = problems.problem.shape[0]
-        R = num_rollouts // work.rollouts
-        self.static, self.pace, self.weights = static, pace, weights
-        self.problems, self.work = problems, work
-        self.size = size
+        R = decoder.request.num_rollouts // work.rollouts
+        self.decoder, self.pace = decoder, pace
+        self.problems, self.work, self.size = problems, work, size
         self.smaller = grid.smaller_sizes(work, size, part=pace.part)
         self.ring = grid.first_ring(work.response_tokens)
-        self.num_cells = P // work.problems * R
+        batch_shards = P // work.problems
+        self.num_cells = batch_shards * R
         self.steps = self.row_steps = 0
         self.shards = [
-            grid.seat(work, size, rollout_shards=R) for _ in range(P // work.problems)
+            grid.seat(work, size, rollout_shards=R) for _ in range(batch_shards)
         ]
         self.look_below = self.largest_smaller()
         self.slots = problems
         if size.slots < work.problems:
             self.seat()
         self.state: State = device.begin(
-            static,
-            weights,
+            decoder,
             self.slots,
             self.joined('waiting'),
             num_prompts=P,
-            num_rollouts=num_rollouts,
             rows=size.rows * R,
             ring=self.ring,
         )
 
     def finish(self, on_ended: OnEnded | None = None) -> None:
-        """Decodes to the end, and hands over what has ended on the way."""
-        steps = max(1, self.static.limit // _HAND_OVERS) if on_ended else _NO_LIMIT
+        """Decodes to the end and hands over responses as they end."""
+        limit = self.decoder.request.limit
+        steps = max(1, limit // _HAND_OVERS) if on_ended else _NO_LIMIT
         given = np.zeros(self.state.rollouts.lengths.shape, bool)
         while self.outstanding or self.unstarted.any():
             longest = self.advance(steps)
@@ -155,15 +140,10 @@ class Decoding:
         logging.info('sampled in %d row-steps', self.row_steps)
 
     def advance(self, steps: int) -> int:
-        """Decodes until there is something to decide; the longest live response."""
-        stop = StopWhen(
-            outstanding=np.int32(self.look_below),
-            unstarted=self.unstarted,
-            steps=np.int32(self.steps + steps),
-        )
-        self.state, report = device.advance(
-            self.static, self.weights, self.slots, self.state, stop
-        )
+        """Decodes until there is a decision; returns the longest live length."""
+        outstanding, until = np.int32(self.look_below), np.int32(self.steps + steps)
+        stop = StopWhen(outstanding, self.unstarted, until)
+        self.state, report = device.advance(self.decoder, self.slots, self.state, stop)
         report = jax.device_get(report)
         done = int(report['steps'])
         self.row_steps += (done - self.steps) * self.size.total * self.num_cells
@@ -177,7 +157,7 @@ class Decoding:
         return int(report['longest'])
 
     def decide(self, longest: int) -> None:
-        """Gives empty slots work, or moves the rows, where there is reason to."""
+        """Gives empty slots work, shrinks the grid or lengthens the ring, if useful."""
         given = [grid.give_work(shard, self.work) for shard in self.shards]
         if any(given):
             self.seat()
@@ -196,26 +176,26 @@ class Decoding:
 
     @property
     def outstanding(self) -> int:
-        """Rollouts of the fullest cell that are in its slots and have not ended."""
+        """Unfinished rollouts in the slots of the fullest cell."""
         return max(shard.outstanding for shard in self.shards)
 
     @property
     def unstarted(self) -> np.ndarray:
-        """``[shards]`` bool: there are problems that no slot has had."""
+        """``[shards]`` bool: whether some problem has never been in a slot."""
         return np.array([bool(shard.unstarted) for shard in self.shards])
 
     def largest_smaller(self) -> int:
-        """Rows of the next smaller size; 0: there is none."""
+        """Rows of the next smaller size; 0 if there is none."""
         return self.smaller[0].total if self.smaller else 0
 
     def joined(self, name: str) -> np.ndarray:
-        """An array of the shards together."""
+        """Concatenates an array of all shards."""
         parts = [getattr(shard, name) for shard in self.shards]
         return np.concatenate(parts).astype(np.int32)
 
     def seat(self) -> None:
-        """Brings the prompts of the problems that sit in the slots there."""
-        # What was there makes room first.
+        """Copies the prompts of the slots' problems into the slots."""
+        # Free the old copies first.
         self.slots = None
         self.slots = state.take_slots(self.problems, self.joined('problem'))
 
@@ -233,19 +213,18 @@ class Decoding:
         return False
 
     def grow(self) -> None:
-        """Makes the ring longer."""
-        ring = grid.next_ring(
-            self.ring, self.work.response_tokens, times=self.pace.times
-        )
-        # 0 where all rows began together.
+        """Lengthens the ring."""
+        longest = self.work.response_tokens
+        ring = grid.next_ring(self.ring, longest, times=self.pace.times)
+        # 0 if all rows began together.
         oldest = np.int32(jax.device_get(self.state.index) % self.ring) or None
         self.replace_layers(functools.partial(state.lengthen, oldest=oldest, ring=ring))
-        # What was written ends where the old ring did.
+        # Continue writing where the old ring ended.
         self.settle(index=np.int32(self.ring))
         self.ring = ring
 
     def move(self, sources: list[np.ndarray]) -> None:
-        """Moves the rows of every shard."""
+        """Moves the rows of every shard; ``sources`` as from ``grid.pack``."""
         source = np.concatenate(sources).astype(np.int32)
         source = source.reshape(len(source), -1)
         self.replace_layers(functools.partial(state.move_cache, source=source))
@@ -257,7 +236,7 @@ class Decoding:
         )
 
     def replace_layers(self, fn: Callable[[KeyValues], KeyValues]) -> None:
-        """Puts other layers of the cache in place, of which memory holds one twice."""
+        """Replaces the cache layer by layer, so that only one layer is held twice."""
         layers = list(self.state.layers)
         self.state = dataclasses.replace(self.state, layers=())
         moved = []
@@ -266,5 +245,5 @@ class Decoding:
         self.state = dataclasses.replace(self.state, layers=tuple(moved))
 
     def settle(self, **changes: Any) -> None:
-        """Brings what the host has changed to where the next program finds it."""
+        """Replaces arrays of the state and places it on the devices."""
         self.state = state.settle(dataclasses.replace(self.state, **changes))

@@ -1,11 +1,10 @@
-"""The grid of grid.py as arrays, and how rows move in it.
+"""The grid of grid.py as arrays, and how its rows move.
 
-G here is of all shards of the batch, K of all shards of the rollouts, and R is the
-number of the latter. Rows and slots never leave their devices, whatever the mesh: a
-prompt is copied to its slot (:func:`take_slots`), a free row takes the next rollout of
-its slot (:func:`refilled`), rows move together (:func:`move_rows`,
-:func:`move_cache`), and a full ring is made longer (:func:`lengthen`). What is computed
-in between is the business of device.py.
+Here G counts the slots of all shards of the batch, K the rows of all shards of the
+rollouts, and R these last shards. Rows and slots never leave their devices, whatever
+the mesh: :func:`take_slots` copies a prompt to its slot, :func:`refilled` gives a free
+row the next rollout of its slot, :func:`move_rows` and :func:`move_cache` move rows
+together, and :func:`lengthen` extends a full ring. device.py decodes in between.
 """
 
 import dataclasses
@@ -30,12 +29,12 @@ ROW_AXES = ('batch', 'rollouts')
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Slots:
-    """The problems that are in the slots, or all problems of the batch.
+    """The problems in the slots, or all problems of the batch.
 
     Attributes:
-        problem: ``[G]`` int32, which problem of its shard of the batch.
+        problem: ``[G]`` int32, the problem's index in its shard of the batch.
         keys: ``[G]`` the problems' random keys.
-        hidden: ``[G, D]`` of the prompts' last tokens.
+        hidden: ``[G, D]`` hidden states of the prompts' last tokens.
         prefix: keys and values of the prompts.
     """
 
@@ -51,14 +50,14 @@ class State:
     """What decoding carries.
 
     Attributes:
-        rollout: ``[G, K]`` int32, the rollout of each row; -1: none.
-        position: ``[G, K]`` int32, its tokens chosen so far.
-        last: ``[G, K]`` int32, the newest of them, not yet run through the policy.
+        rollout: ``[G, K]`` int32, the rollout in each row; -1: none.
+        position: ``[G, K]`` int32, the number of tokens it has so far.
+        last: ``[G, K]`` int32, its newest token, not yet run through the policy.
         waiting: ``[G, R, 2]`` int32, the range of rollouts that are next.
-        layers: keys and values of the tokens before the newest, and
-        index: where they are, as :class:`passk_jax.models.transformer.Cache` says.
-        rollouts: what is recorded.
-        steps: int32 scalar, tokens of every row so far, live or not.
+        layers: each layer's keys and values of the tokens before the newest.
+        index: where those lie; see :class:`passk_jax.models.transformer.Cache`.
+        rollouts: the record so far.
+        steps: int32 scalar, decoding steps so far.
     """
 
     rollout: jax.Array
@@ -73,7 +72,7 @@ class State:
 
 @jax.jit
 def take_slots(problems: Slots, problem: Int[Array, 'G']) -> Slots:
-    """The slots with these problems in them, of all problems."""
+    """Copies these of all problems to the slots."""
 
     def take(x: jax.Array) -> jax.Array:
         axes = PREFIX_AXES[: x.ndim] if x.ndim > 2 else ('batch', None)[: x.ndim]
@@ -86,58 +85,51 @@ def take_slots(problems: Slots, problem: Int[Array, 'G']) -> Slots:
 
 @functools.partial(jax.jit, donate_argnums=0)
 def refill(state: State, waiting: Int[Array, 'G R 2']) -> State:
-    """The state with these ranges waiting, and the rows that are free taken."""
+    """Sets the waiting ranges and gives free rows their next rollouts."""
     return placed(refilled(dataclasses.replace(state, waiting=waiting)))
 
 
 @functools.partial(jax.jit, donate_argnums=0)
 def settle(state: State) -> State:
-    """The state, partly the host's, on the devices."""
+    """Places a state on the devices after the host has replaced some of its arrays."""
     return placed(state)
 
 
 @jax.jit
 def move_rows(x: Int[Array, 'G K'], source: Int[Array, 'G K']) -> Int[Array, 'G K']:
-    """What is of rows, as their rows move.
-
-    Args:
-        x: as they are.
-        source: where the new rows were, as ``pack`` of grid.py says.
-    """
+    """Moves one value per row; ``pack`` in grid.py explains ``source``."""
     return _pick_on_devices(x, ROW_AXES, source)
 
 
 @jax.jit
 def move_cache(layer: KeyValues, source: Int[Array, 'G K']) -> KeyValues:
-    """A layer's cache, as its rows move."""
+    """Moves the rows of a layer's cache; ``source`` as in :func:`move_rows`."""
     return jax.tree.map(lambda x: _pick_on_devices(x, _CACHE_AXES, source), layer)
 
 
 @functools.partial(jax.jit, static_argnames='ring')
 def lengthen(layer: KeyValues, oldest: np.int32 | None, *, ring: int) -> KeyValues:
-    """A layer's cache in a longer ring.
-
-    The oldest token comes first there, so that the newest is the last of the old ring.
+    """Copies a layer's cache into a longer ring, its oldest token first.
 
     Args:
-        layer: the layer's.
-        oldest: where in the old ring that is; ``None``: first, which is copied faster.
-        ring: tokens of the longer one.
+        layer: the layer's cache.
+        oldest: the oldest token's place in the old ring; ``None`` means the first place
+            and copies faster.
+        ring: tokens that the longer ring holds.
     """
 
     def longer(x: jax.Array, axis: int) -> jax.Array:
-        old = x.shape[axis]
         if oldest is not None:
             x = jnp.roll(x, -oldest, axis)
         pads = [(0, 0)] * x.ndim
-        pads[axis] = (0, ring - old)
+        pads[axis] = (0, ring - x.shape[axis])
         return shard(jnp.pad(x, pads), *_CACHE_AXES)
 
     return KeyValues(keys=longer(layer.keys, 4), values=longer(layer.values, 3))
 
 
 def refilled(state: State) -> State:
-    """Free rows take what waits for their slot."""
+    """Gives free rows the rollouts that wait for their slots."""
     G, K = state.rollout.shape
     R = state.waiting.shape[1]
     free = (state.rollout < 0).reshape(G, R, K // R)
@@ -145,39 +137,32 @@ def refilled(state: State) -> State:
     number = first[..., None] + jnp.cumsum(free, axis=-1) - 1
     taken = free & (number < end[..., None])
     first = first + taken.sum(axis=-1)
-    number, taken = number.reshape(G, K), taken.reshape(G, K)
+    taken = taken.reshape(G, K)
     return dataclasses.replace(
         state,
-        rollout=jnp.where(taken, number, state.rollout),
+        rollout=jnp.where(taken, number.reshape(G, K), state.rollout),
         position=jnp.where(taken, 0, state.position),
-        # What ended there is nobody's any more.
-        last=jnp.where((state.rollout >= 0) & ~taken, state.last, 0),
+        # A free row has no last token: it runs 0.
+        last=jnp.where(state.rollout >= 0, state.last, 0),
         waiting=jnp.stack([first, end], axis=-1),
     )
 
 
 def placed(state: State) -> State:
-    """The state as it lies on the mesh between two programs."""
+    """Constrains a state to its layout on the mesh between two programs."""
 
-    def rows(x: jax.Array) -> jax.Array:
-        return shard(x, *ROW_AXES, *(None,) * (x.ndim - 2))
+    def place(x: jax.Array) -> jax.Array:
+        return shard(x, *(*ROW_AXES, *(None,) * x.ndim)[: x.ndim])
 
-    return State(
-        rollout=rows(state.rollout),
-        position=rows(state.position),
-        last=rows(state.last),
-        waiting=rows(state.waiting),
-        layers=jax.tree.map(lambda x: shard(x, *_CACHE_AXES), state.layers),
-        index=shard(state.index),
-        rollouts=jax.tree.map(rows, state.rollouts),
-        steps=shard(state.steps),
-    )
+    layers = jax.tree.map(lambda x: shard(x, *_CACHE_AXES), state.layers)
+    others = jax.tree.map(place, dataclasses.replace(state, layers=()))
+    return dataclasses.replace(others, layers=layers)
 
 
 def _pick_on_devices(
     x: jax.Array, axes: tuple[str | None, ...], source: Int[Array, 'G K']
 ) -> jax.Array:
-    """Rows of a cell, by their numbers in it."""
+    """Picks rows of each cell by their numbers in the cell."""
     slots, rows = axes.index('batch'), axes.index('rollouts')
 
     def pick(x: jax.Array, source: jax.Array) -> jax.Array:

@@ -1,10 +1,10 @@
 """Maze data sets on disk: a TFDS builder, array_record files, no TensorFlow.
 
-The name of a data set is a digest of everything that decides its mazes, so another
-parameter or generator version gives another directory. :func:`open_split` prepares the
+A data set's directory is named after a digest of its parameters and the version of the
+generator, so a change of either gives another directory. :func:`open_split` prepares a
 data set if needed: under a lock, in a directory that it renames when complete. So
-neither processes that start together nor one that is killed leave half a data set.
-Nothing here uses the network.
+neither concurrent processes nor a killed one leave half a data set. Nothing here uses
+the network.
 """
 
 import contextlib
@@ -26,23 +26,19 @@ from absl import logging
 from passk_jax.errors import InputError
 from passk_jax.tasks.maze import generator as maze_generator
 
-# Raise it whenever the same parameters give other mazes, because TFDS reuses a
-# directory whichever generator filled it.
+# Raise this whenever the same parameters give other mazes. Otherwise TFDS would reuse a
+# directory that the old generator filled.
 GENERATOR_VERSION = '1.0.0'
 
 DEFAULT_DATA_DIR = '~/.cache/passk_jax'
 
-# Mazes to read from a file at a time.
+# Mazes read from a file at a time.
 _CHUNK = 4096
 
 
 @dataclasses.dataclass(kw_only=True)
 class MazeConfig(tfds.core.BuilderConfig):
-    """What decides the mazes of a data set.
-
-    Attributes:
-        values: the arguments of ``maze_generator.generate_splits``.
-    """
+    """A data set; ``values`` are the arguments of ``generator.generate_splits``."""
 
     values: dict[str, Any]
 
@@ -54,7 +50,7 @@ class MazeConfig(tfds.core.BuilderConfig):
         return cls(name=f'{values["generator"]}_{digest}', values=values)
 
     def generate(self) -> dict[str, list[str]]:
-        """The mazes of every split."""
+        """Generates the mazes of every split."""
         return maze_generator.generate_splits(**self.values)
 
 
@@ -81,35 +77,30 @@ class PasskMaze(tfds.core.GeneratorBasedBuilder):
             yield index, {'maze': maze}
 
     def _log_download_bytes(self) -> None:
-        """Says nothing, where TFDS would say that it downloads."""
+        """Suppresses TFDS's message about downloads, because there are none."""
 
-    def _log_download_done(self) -> None:
-        """Says nothing."""
+    _log_download_done = _log_download_bytes
 
 
 def open_split(
     config: MazeConfig, split: str, *, data_dir: str | os.PathLike[str]
 ) -> Sequence[str]:
-    """The mazes of a split; the first call generates and stores the data set.
+    """The texts of all mazes of a split; the first call generates the data set.
 
     Args:
         config: the data set.
         split: a split that has mazes.
-        data_dir: where data sets live; ``''``: ``~/.cache/passk_jax``.
-
-    Returns:
-        Maze texts, the whole split in memory.
+        data_dir: the directory of all data sets; ``''``: ``~/.cache/passk_jax``.
 
     Raises:
         ValueError: the mazes cannot be generated, or ``data_dir`` cannot be used.
     """
     data_dir = pathlib.Path(data_dir or DEFAULT_DATA_DIR).expanduser().absolute()
-    # Otherwise TFDS first asks its public bucket for a prepared copy.
+    # Otherwise TFDS would first ask its public bucket for a prepared copy.
     tfds.core.utils.gcs_utils._is_gcs_disabled = True
     tfds.disable_progress_bar()
     try:
-        directory = _prepared(config, data_dir)
-        return _read(str(directory), split)
+        return _read(str(_prepared(config, data_dir)), split)
     except OSError as e:
         raise InputError(f'data directory {data_dir} cannot be used: {e}') from e
 
@@ -118,14 +109,14 @@ def _prepared(config: MazeConfig, data_dir: pathlib.Path) -> pathlib.Path:
     """The directory of a complete data set."""
     home = data_dir / PasskMaze.name / config.name
     directory = home / GENERATOR_VERSION
-    # Only a rename makes this directory, so it is complete. It may be read-only.
+    # Only a rename creates this directory, so it is complete. It may be read-only.
     if directory.is_dir():
         return directory
     home.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(home / 'prepare.lock'):
         if directory.is_dir():
             return directory
-        # A killed process left these; TFDS renames such a directory at the end.
+        # Left by a killed process, because TFDS renames such a directory at the end.
         for half in home.glob('incomplete.*'):
             shutil.rmtree(half)
         logging.info('generating mazes in %s', directory)
@@ -137,7 +128,7 @@ def _prepared(config: MazeConfig, data_dir: pathlib.Path) -> pathlib.Path:
 
 @contextlib.contextmanager
 def _warnings_off() -> Iterator[None]:
-    """Silences TFDS, which reports every file and warns of configs it does not list."""
+    """Silences TFDS, which reports every file and warns about configs not listed."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity(logging.ERROR)
     try:
@@ -152,7 +143,7 @@ def _read(directory: str, split: str) -> tuple[str, ...]:
         source = tfds.builder_from_directory(directory).as_data_source(split)
     mazes: list[str] = []
     for start in range(0, len(source), _CHUNK):
-        chunk = range(start, min(start + _CHUNK, len(source)))
-        records = source.__getitems__(list(chunk))
+        end = min(start + _CHUNK, len(source))
+        records = source.__getitems__(list(range(start, end)))
         mazes.extend(np.asarray(r['maze']).item().decode('ascii') for r in records)
     return tuple(mazes)

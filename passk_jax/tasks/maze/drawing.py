@@ -1,8 +1,7 @@
-"""A drawing of the path that a response took through its maze.
+"""An SVG drawing of the path that a response takes through its maze.
 
-A drawing is an SVG of a problem's data and the answer that the verifier read. The path
-is green if the recorded verdict is correct and orange if not; the drawing shows that
-verdict and never makes one.
+The path is green if the recorded verdict is correct and orange if not. The drawing
+shows that verdict and never makes its own.
 """
 
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ _CELL = 16
 
 
 def draw_maze(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
-    """A maze with the path of an answer; a cross where it left the free cells.
+    """Draws a maze and an answer's path, with a cross where it leaves the free cells.
 
     Args:
         data: holds ``maze``: lines of ``*`` (wall), ``.``, ``S`` and ``E``.
@@ -31,7 +30,7 @@ def draw_maze(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
     for (row, column), cell in cells.items():
         kind = {WALL: 'wall', START: 'start', END: 'end'}.get(cell)
         if kind:
-            # A hair wider, so that no seam shows between walls.
+            # Slightly wider, so that no seam shows between walls.
             parts.append(
                 f'<rect class="{kind}" x="{column * _CELL}" y="{row * _CELL}" '
                 f'width="{_CELL + 0.4}" height="{_CELL + 0.4}"/>'
@@ -55,7 +54,7 @@ def draw_maze(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
 def walk(
     cells: Mapping[tuple[int, int], str], start: tuple[int, int], parsed: str
 ) -> tuple[list[tuple[int, int]], tuple[int, int] | None]:
-    """The cells on an answer's path, and the wall or outside cell that stopped it.
+    """The cells on an answer's path, and the wall or outside cell that stops it.
 
     >>> walk({(0, 0): 'S', (0, 1): '.'}, (0, 0), 'RR')
     ([(0, 0), (0, 1)], (0, 2))
@@ -82,7 +81,7 @@ def _draw_path(
     if blocked is None:
         parts.append(f'<circle class="tip" cx="{x}" cy="{y}" r="{_CELL * 0.24}"/>')
         return ''.join(parts)
-    # To the border between the cells: the cross stays inside the picture.
+    # The cross lies on the border between the cells, so it stays inside the picture.
     x += (blocked[1] - path[-1][1]) * _CELL * 0.5
     y += (blocked[0] - path[-1][0]) * _CELL * 0.5
     arm = _CELL * 0.27

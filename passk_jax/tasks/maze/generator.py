@@ -6,9 +6,8 @@
 3. :func:`generate_splits` does so for every split and size; no maze text occurs twice
    in its result.
 
-Randomness is raw Philox words, never a method of ``numpy.random.Generator``, whose
-streams may change between versions of numpy. Paths through mazes are in
-:mod:`passk_jax.tasks.maze.demonstrations`.
+Randomness comes from raw Philox words, never from a method of
+``numpy.random.Generator``, whose streams may change between versions of numpy.
 """
 
 import itertools
@@ -25,17 +24,17 @@ GENERATORS = ('wilson', 'percolation')
 # In the order of generation, so that test mazes depend on no other split.
 SPLITS = ('test', 'validation', 'train')
 
-# A stream counts as exhausted after this many mazes without a new one, or after 20
-# times as many as were found, if that is more. The chance to have missed a uniformly
-# drawn maze is then e^-20.
+# A stream counts as exhausted after this many draws without a new maze, or after 20
+# times the number of mazes found, if that is more. The chance of having missed a
+# uniformly drawn maze is then e^-20.
 _PATIENCE = 50_000
 _PATIENCE_PER_FOUND = 20
 
 _PERCOLATION_CELLS = 1 << 18
 _WORDS = 1 << 12
 
-# Raw bytes below 252 are uniform over 12 after the remainder, and 12 is a multiple of
-# 2, 3 and 4, the numbers of neighbours a cell can have.
+# Raw bytes below 252 are uniform modulo 12, and 12 is a multiple of 2, 3 and 4, the
+# possible numbers of a cell's neighbours.
 _TWELVE = bytes(i % 12 for i in range(256))
 _REJECTED = bytes(range(252, 256))
 
@@ -50,7 +49,7 @@ def generate_splits(
     counts: Mapping[str, Sequence[int]],
     seed: int,
 ) -> dict[str, list[str]]:
-    """Mazes of every split; no text occurs twice, within or across splits.
+    """Generates the mazes of every split; no text occurs twice, even across splits.
 
     Args:
         generator: one of ``GENERATORS``.
@@ -59,7 +58,7 @@ def generate_splits(
         max_path: the greatest length of that path; 0: any.
         sizes: split -> sides of its mazes.
         counts: split -> number of mazes of each size.
-        seed: addresses every stream.
+        seed: part of the address of every stream.
 
     Returns:
         Split -> mazes in the order of its sizes. Each split and size has its own
@@ -67,7 +66,7 @@ def generate_splits(
         earlier split takes one of them.
 
     Raises:
-        ValueError: a split asks for more mazes of a size than there are, or were found.
+        ValueError: a split asks for more mazes of a size than exist or were found.
     """
     seen: set[str] = set()
     splits: dict[str, list[str]] = {}
@@ -75,19 +74,15 @@ def generate_splits(
         mazes = splits[split] = []
         for size, count in zip(sizes[split], counts[split], strict=True):
             address = (seed, index, size)
-            if generator == 'wilson':
+            limits = {'min_path': min_path, 'max_path': max_path or size * size}
+            if generator == 'percolation':
+                stream = percolation(
+                    size, wall_probability=wall_probability, address=address, **limits
+                )
+            else:
                 stream = wilson(size, address=address)
                 if min_path or max_path:
-                    longest = max_path or size * size
-                    stream = within(stream, min_path=min_path, max_path=longest)
-            else:
-                stream = percolation(
-                    size,
-                    wall_probability=wall_probability,
-                    min_path=min_path,
-                    max_path=max_path or size * size,
-                    address=address,
-                )
+                    stream = within(stream, **limits)
             try:
                 mazes.extend(unique_mazes(stream, count=count, seen=seen))
             except ValueError as e:
@@ -100,13 +95,8 @@ def unique_mazes(
 ) -> list[str]:
     """The first ``count`` mazes of a stream that are not in ``seen``; adds them to it.
 
-    Args:
-        stream: mazes, and ``None`` for each draw that did not qualify.
-        count: mazes to find.
-        seen: texts that are taken.
-
-    Raises:
-        ValueError: the stream stopped giving new mazes; says how many it gave.
+    ``stream`` yields ``None`` for each draw that does not qualify. Raises ValueError,
+    which says how many mazes there were, if the stream gives no more new ones.
     """
     found: list[str] = []
     fruitless = 0
@@ -120,16 +110,16 @@ def unique_mazes(
         fruitless += 1
         if fruitless >= max(_PATIENCE, _PATIENCE_PER_FOUND * len(found)):
             raise InputError(
-                f'wanted {count} mazes that no other split has, but {len(found)} '
+                f'wanted {count} mazes that no other split has, but only {len(found)} '
                 f'found; the last {fruitless} draws gave no new one'
             )
     return found
 
 
 def num_perfect_mazes(size: int) -> float:
-    """The number of perfect mazes of this side: spanning trees of the cells.
+    """The number of perfect mazes with this side, the spanning trees of the cells.
 
-    By Kirchhoff's theorem for the m x m grid, m = (size - 1) / 2: the product of
+    Kirchhoff's theorem for the m x m grid, m = (size - 1) / 2, gives the product of
     ``4 - 2 cos(pi i / m) - 2 cos(pi j / m)`` over (i, j) != (0, 0), divided by m^2.
 
     >>> num_perfect_mazes(7), num_perfect_mazes(9)
@@ -151,10 +141,10 @@ def num_perfect_mazes(size: int) -> float:
 def wilson(size: int, *, address: Sequence[int]) -> Iterator[str]:
     """Uniformly random perfect mazes, by Wilson's algorithm.
 
-    Cells lie at odd rows and columns, S in the first and E in the last; a spanning
-    tree of the cells says which walls between them are open. From each cell outside
-    the tree a random walk leads to the tree. The algorithm keeps the last way out of
-    every cell, which is the walk with its loops erased.
+    Cells lie at odd rows and columns, S in the first and E in the last. A spanning tree
+    of the cells decides which walls between them are open. From each cell outside the
+    tree a random walk leads to the tree. The algorithm keeps the last way out of every
+    cell, which is the walk with its loops erased.
 
     Args:
         size: odd side of the text, at least 5.
@@ -167,22 +157,16 @@ def wilson(size: int, *, address: Sequence[int]) -> Iterator[str]:
     neighbours = _neighbours(side)
     positions = [(size + 1) * (2 * (c // side) + 1) + 2 * (c % side) + 1
                  for c in range(side * side)]  # fmt: skip
-    full_rows = [
-        WALL * size,
-        ''.join(WALL if i % 2 == 0 else FREE for i in range(size)),
-    ]
-    template = bytearray(
-        '\n'.join(full_rows[i % 2] for i in range(size)).encode('ascii')
-    )
+    rows = [WALL * size, (WALL + FREE) * side + WALL]
+    template = bytearray('\n'.join(rows[i % 2] for i in range(size)).encode('ascii'))
     template[positions[0]] = ord(START)
     template[positions[-1]] = ord(END)
     draws = _uniform_below_12(address)
-    free = ord(FREE)
     while True:
         way_out = _spanning_tree(neighbours, draws)
         cells = template.copy()
         for cell, towards in enumerate(way_out):
-            cells[(positions[cell] + positions[towards]) // 2] = free
+            cells[(positions[cell] + positions[towards]) // 2] = ord(FREE)
         # The root is its own way out, so the loop marked its cell as free.
         cells[positions[-1]] = ord(END)
         yield cells.decode('ascii')
@@ -208,7 +192,7 @@ def _spanning_tree(
 
 
 def _neighbours(side: int) -> list[tuple[int, ...]]:
-    """Cell -> 12 entries, in which each of its neighbours is equally frequent."""
+    """Cell -> 12 entries, in which each of its neighbours occurs equally often."""
     result = []
     for row, column in itertools.product(range(side), repeat=2):
         near = [(row - 1, column), (row + 1, column), (row, column - 1),
@@ -231,12 +215,11 @@ def percolation(
     Args:
         size: side of the text, at least 2.
         wall_probability: the chance that a cell is a wall.
-        min_path: the least length, in moves, of the shortest path from S to E.
-        max_path: the greatest length of that path.
+        min_path, max_path: limits, in moves, of the shortest path from S to E.
         address: integers that name the stream.
 
     Yields:
-        A maze, or ``None`` for a draw that has no such path.
+        A maze, or ``None`` for a draw without such a path.
     """
     bits = _philox(address)
     batch = max(1, _PERCOLATION_CELLS // (size * size))
@@ -267,26 +250,22 @@ def percolation(
 def _path_lengths(
     is_open: np.ndarray, start: np.ndarray, end: np.ndarray, *, longest: int
 ) -> np.ndarray:
-    """Moves on each maze's shortest path; -1 if none has at most ``longest``.
+    """Moves on each maze's shortest path; -1 if no path has at most ``longest``.
 
-    Args:
-        is_open: ``[B, size, size]`` bool.
-        start: ``[B]`` flat index of S.
-        end: ``[B]`` flat index of E.
-        longest: moves after which to stop looking.
+    ``is_open`` is ``[B, size, size]`` bool; ``start`` and ``end`` are ``[B]`` flat
+    indices of S and E.
     """
     batch, size, _ = is_open.shape
     every = np.arange(batch)
+    # A frame of cells that are never reached surrounds each maze.
     reached = np.zeros((batch, size + 2, size + 2), bool)
     inner = reached[:, 1:-1, 1:-1]
     inner[every, start // size, start % size] = True
     lengths = np.full(batch, -1)
     for length in range(1, longest + 1):
         spread = reached[:, :-2, 1:-1] | reached[:, 2:, 1:-1]
-        spread |= reached[:, 1:-1, :-2]
-        spread |= reached[:, 1:-1, 2:]
-        spread &= is_open
-        spread &= ~inner
+        spread |= reached[:, 1:-1, :-2] | reached[:, 1:-1, 2:]
+        spread &= is_open & ~inner
         if not spread.any():
             break
         inner |= spread
@@ -297,10 +276,9 @@ def _path_lengths(
 def within(
     stream: Iterator[str], *, min_path: int, max_path: int
 ) -> Iterator[str | None]:
-    """A stream with ``None`` for mazes whose shortest path has another length."""
+    """The stream with ``None`` for mazes whose shortest path is outside the limits."""
     for maze in stream:
-        rows = maze.split('\n')
-        cells = np.array([list(row) for row in rows])
+        cells = np.array([list(row) for row in maze.split('\n')])
         start, end = ((cells == c).ravel().argmax()[None] for c in (START, END))
         is_open = (cells != WALL)[None]
         (length,) = _path_lengths(is_open, start, end, longest=max_path)

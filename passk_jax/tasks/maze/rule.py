@@ -2,8 +2,9 @@ r"""The verdict on a path through a text maze, one response at a time, in plain 
 
 This restates the rule of the paper's released verifier. ``*`` is a wall and ``.`` is
 free, as in the released verifier and data; the paper's appendix says the opposite. A
-path need not be shortest and may cross ``E`` before it ends there. A wrong path comes
-with a reason. :mod:`passk_jax.tasks.maze.rule_on_arrays` is the same rule on arrays.
+path need not be shortest and may cross ``E`` before it ends there. The verdict on a
+wrong path has a reason. :mod:`passk_jax.tasks.maze.rule_on_arrays` is the same rule on
+arrays.
 """
 
 import dataclasses
@@ -28,7 +29,7 @@ class Maze:
     """A well-formed maze.
 
     Attributes:
-        rows: strings of one length over ``SYMBOLS``.
+        rows: strings over ``SYMBOLS``, all of the same length.
         start: row and column of the only ``S``.
     """
 
@@ -38,12 +39,10 @@ class Maze:
 
 @functools.lru_cache(maxsize=4096)
 def parse_maze(text: str) -> Maze:
-    """Reads a maze; white space around it is ignored.
+    """Reads a maze, ignoring white space around it.
 
     A maze has exactly one ``S`` and at least one ``E``; a path may end on any ``E``.
-
-    Raises:
-        ValueError: the maze is malformed; says how.
+    Raises ValueError, which says what is wrong, for a malformed maze.
     """
     rows = tuple(text.strip().split('\n'))
     if not rows[0]:
@@ -61,10 +60,10 @@ def parse_maze(text: str) -> Maze:
 
 
 def parse_moves(response: str) -> str:
-    r"""The moves in a response: letters U, D, L, R of its answer, in either case.
+    r"""The moves in a response: the letters U, D, L, R of its answer, in either case.
 
-    It skips every other character, so it reads ``Right, Down`` as ``RD``. If the
-    response has no box, the letters of its whole text count.
+    Other characters are skipped, so ``Right, Down`` reads as ``RD``. If the response
+    has no box, the letters of its whole text count.
 
     >>> parse_moves(r'I go \boxed{R, R, d}')
     'RRD'
@@ -75,12 +74,8 @@ def parse_moves(response: str) -> str:
 def verdict(maze: str, response: str) -> Verdict:
     """Whether a response leads from S to E, and if not, why.
 
-    Args:
-        maze: rows separated by newlines.
-        response: the policy's text.
-
-    Returns:
-        The verdict; for a malformed maze, a wrong one with the reason.
+    ``maze`` has its rows separated by newlines. If it is malformed, the response is
+    wrong, and the error says how.
     """
     moves = parse_moves(response)
     try:

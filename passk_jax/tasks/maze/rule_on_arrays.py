@@ -1,4 +1,4 @@
-"""The maze verdict on arrays: every response of a batch at once.
+"""The maze verdict on arrays, for every response of a batch at once.
 
 :func:`encode_grids` and :func:`encode_moves` (host, numpy) turn mazes and moves into
 int8 arrays. :func:`verify_moves` (jitted) follows all paths in one ``lax.scan``.
@@ -31,8 +31,7 @@ _MIN_ROWS = 64
 
 def _codes(pairs: dict[str, int], rest: int) -> np.ndarray:
     table = np.full(256, rest, np.int8)
-    for character, code in pairs.items():
-        table[ord(character)] = code
+    table[[ord(character) for character in pairs]] = list(pairs.values())
     return table
 
 
@@ -47,14 +46,14 @@ def verify_moves(
     """Whether each path ends on E without leaving the grid or entering a wall.
 
     Args:
-        grids: codes of cells (module constants), one START each.
-        moves: codes of moves; STAY anywhere changes nothing.
+        grids: codes of cells (module constants), one START in each grid.
+        moves: codes of moves; STAY changes nothing anywhere.
 
     Returns:
         The verdicts; False for a grid without START.
     """
-    # In a frame of walls a path that leaves the grid steps on a wall. It stops there,
-    # so no position lies outside the array.
+    # In a frame of walls, a path that leaves the grid steps on a wall and stops there.
+    # So no position lies outside the array.
     framed = jnp.pad(grids, ((0, 0), (1, 1), (1, 1)), constant_values=WALL)
     cells = framed.reshape(framed.shape[0], -1)
     width = framed.shape[2]
@@ -78,15 +77,8 @@ def verify_moves(
 def encode_grids(mazes: Sequence[str], *, multiple_of: int = 1) -> np.ndarray:
     """Mazes as codes, padded with walls below and to the right.
 
-    Args:
-        mazes: well-formed mazes of any sizes.
-        multiple_of: divides the side of the result.
-
-    Returns:
-        ``[len(mazes), side, side]`` int8, of the least side that holds every maze.
-
-    Raises:
-        ValueError: a malformed maze.
+    Returns ``[len(mazes), side, side]`` int8; ``side`` is the least multiple of
+    ``multiple_of`` that holds every maze. Raises ValueError for a malformed maze.
     """
     encoded = [_encode_grid(text) for text in mazes]
     longest = max((max(grid.shape) for grid in encoded), default=0)
@@ -98,17 +90,9 @@ def encode_grids(mazes: Sequence[str], *, multiple_of: int = 1) -> np.ndarray:
 
 
 def encode_moves(moves: Sequence[str], *, length: int) -> np.ndarray:
-    """Strings over UDLR as codes, padded with STAY.
+    """Strings over UDLR as ``[len(moves), length]`` int8 codes, padded with STAY.
 
-    Args:
-        moves: results of :func:`passk_jax.tasks.maze.rule.parse_moves`.
-        length: of every row.
-
-    Returns:
-        ``[len(moves), length]`` int8.
-
-    Raises:
-        ValueError: a string longer than ``length``.
+    Raises ValueError if a string is longer than ``length``.
     """
     if (longest := max(map(len, moves), default=0)) > length:
         raise InputError(f'{longest} moves do not fit in {length=}')
@@ -118,35 +102,35 @@ def encode_moves(moves: Sequence[str], *, length: int) -> np.ndarray:
 
 
 def verify(mazes: Sequence[str], moves: Sequence[Sequence[str]]) -> np.ndarray:
-    """Verdicts on N paths through each of P mazes, on this process's first device.
+    """Judges N paths through each of P mazes, on this process's first device.
 
     Args:
-        mazes: P well-formed mazes.
+        mazes: P mazes.
         moves: ``[P][N]`` strings over UDLR.
 
     Returns:
         ``[P, N]`` bool.
 
     Raises:
-        ValueError: a malformed maze, or mazes without the same number of paths each.
+        ValueError: a maze is malformed, or the mazes have different numbers of paths.
     """
     num_paths = len(moves[0]) if moves else 0
     if len(mazes) != len(moves) or any(len(m) != num_paths for m in moves):
+        counts = [len(m) for m in moves]
         raise InputError(
-            f'{len(mazes)} mazes with {[len(m) for m in moves]} paths: not the same '
-            f'number of paths for every maze'
+            f'{len(mazes)} mazes need the same number of paths each: {counts}'
         )
     if not num_paths:
         return np.zeros((len(mazes), 0), bool)
     flat = [m for row in moves for m in row]
-    # Rows that pad have no START, so they are never correct.
+    # Padding rows have no START, so they are never correct.
     padding = [(0, _power_of_two(len(flat), _MIN_ROWS) - len(flat)), (0, 0)]
     grids = np.repeat(encode_grids(mazes, multiple_of=_SIDE_MULTIPLE), num_paths, 0)
     length = _power_of_two(max(map(len, flat)), _MIN_MOVES)
     padded_grids = np.pad(grids, [*padding, (0, 0)])
     padded_moves = np.pad(encode_moves(flat, length=length), padding)
     device = jax.local_devices()[0]
-    # The caller may have set a larger mesh; here each process uses one device.
+    # The caller may have set a larger mesh, but here each process uses one device.
     with jax.set_mesh(_one_device_mesh(device)):
         correct = verify_moves(*jax.device_put((padded_grids, padded_moves), device))
     return jax.device_get(correct)[: len(flat)].reshape(len(mazes), num_paths)

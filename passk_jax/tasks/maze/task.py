@@ -1,8 +1,8 @@
 r"""The maze task: find a path from S to E; the answer is a string over U, D, L, R.
 
-The paper's mazes (appendix, Implementation Details) and the code that made them are not
-public, so this package generates its own. Walls are ``*``, as in the paper's released
-verifier. The prompt is worded here too.
+The paper's mazes (appendix, Implementation Details), the code that made them and its
+prompt are not public, so this package has its own. Walls are ``*``, as in the paper's
+released verifier.
 """
 
 import collections
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from passk_jax.config.ranges import not_negative, one_of, ranged
 from passk_jax.errors import InputError
 from passk_jax.tasks.maze import demonstrations as maze_paths
 from passk_jax.tasks.maze import drawing, rule, rule_on_arrays
@@ -41,8 +42,7 @@ class MazeParams:
     Attributes:
         generator: ``'wilson'`` (uniform perfect mazes of odd side, S and E in opposite
             corners) or ``'percolation'`` (cells are walls at random, S and E anywhere).
-        wall_probability: the chance that a cell is a wall, in [0, 1); only percolation
-            reads it.
+        wall_probability: the chance that a cell is a wall; only for percolation.
         min_path: the least length, in moves, of the shortest path from S to E.
         max_path: the greatest length of that path; 0: any.
         train_sizes, validation_sizes, test_sizes: sides of the split's mazes.
@@ -51,44 +51,46 @@ class MazeParams:
         prompt: ``'bare'`` (the maze and a line break) or ``'instruct'`` (English).
     """
 
-    generator: str
-    wall_probability: float
-    min_path: int
-    max_path: int
+    generator: str = one_of(*maze_generator.GENERATORS)
+    wall_probability: float = ranged('lie in [0, 1)', lambda x: 0 <= x < 1)
+    min_path: int = not_negative()
+    max_path: int = not_negative()
     train_sizes: tuple[int, ...]
     train_counts: tuple[int, ...]
     validation_sizes: tuple[int, ...]
     validation_counts: tuple[int, ...]
     test_sizes: tuple[int, ...]
     test_counts: tuple[int, ...]
-    seed: int
-    prompt: str
+    seed: int = not_negative()
+    prompt: str = one_of(*PROMPTS)
 
     def __post_init__(self):
-        _check_choice('generator', self.generator, maze_generator.GENERATORS)
-        _check_choice('prompt', self.prompt, tuple(PROMPTS))
-        for name in ('min_path', 'max_path', 'seed'):
-            if (value := getattr(self, name)) < 0:
-                raise InputError(f'{name}={value} is negative')
-        if not 0 <= self.wall_probability < 1:
-            raise InputError(f'{self.wall_probability=} is not in [0, 1)')
-        if self.max_path and self.max_path < self.min_path:
-            raise InputError(f'{self.max_path=} is less than {self.min_path=}')
+        min_path, max_path = self.min_path, self.max_path
+        if 0 < max_path < min_path:
+            raise InputError(f'{max_path=} is less than {min_path=}')
+        wanted = collections.Counter()
         for split in maze_generator.SPLITS:
-            self._check_split(split)
-        if self.generator == 'wilson':
-            self._check_enough_perfect_mazes()
+            wanted.update(self._checked_split(split))
+        if self.generator != 'wilson':
+            return
+        for size, count in wanted.items():
+            if count > (exist := maze_generator.num_perfect_mazes(size)):
+                raise InputError(
+                    f'all splits together ask for {count} perfect mazes of size '
+                    f'{size}, but only {exist:.0f} exist'
+                )
 
     def by_split(self, field: str) -> dict[str, tuple[int, ...]]:
         """``'sizes'`` or ``'counts'`` of each split."""
         return {s: getattr(self, f'{s}_{field}') for s in maze_generator.SPLITS}
 
-    def _check_split(self, split: str) -> None:
+    def _checked_split(self, split: str) -> dict[int, int]:
+        """Checks a split; returns size -> number of mazes."""
         sizes, counts = (getattr(self, f'{split}_{f}') for f in ('sizes', 'counts'))
         if len(sizes) != len(counts) or len(set(sizes)) != len(sizes):
             raise InputError(
                 f'{split}_sizes={sizes} and {split}_counts={counts}: give every size '
-                f'once, and a count for each'
+                f'once and a count for each'
             )
         if any(count < 0 for count in counts):
             raise InputError(f'{split}_counts={counts}: a count is negative')
@@ -103,18 +105,7 @@ class MazeParams:
                     f'{split}_sizes={sizes}: {size} is too small for a path of '
                     f'{max(self.min_path, 1)} moves'
                 )
-
-    def _check_enough_perfect_mazes(self) -> None:
-        wanted = collections.Counter()
-        for split in maze_generator.SPLITS:
-            sizes, counts = (getattr(self, f'{split}_{f}') for f in ('sizes', 'counts'))
-            wanted.update(dict(zip(sizes, counts, strict=True)))
-        for size, count in wanted.items():
-            if count > (there_are := maze_generator.num_perfect_mazes(size)):
-                raise InputError(
-                    f'all splits together ask for {count} perfect mazes of size '
-                    f'{size}, but there are {there_are:.0f}'
-                )
+        return dict(zip(sizes, counts, strict=True))
 
 
 class MazeTask(Task):
@@ -137,46 +128,37 @@ class MazeTask(Task):
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
         """The problems of a split; the first call generates and stores them.
 
-        Args:
-            split: one of ``splits``.
-            data_dir: where data sets live; ``''``: ``~/.cache/passk_jax``.
-
-        Raises:
-            ValueError: an unknown or empty split; mazes that cannot be generated; a
-                directory that cannot be used.
+        ``data_dir=''`` means ``~/.cache/passk_jax``. Raises ValueError if the split is
+        unknown or empty, or if its mazes cannot be generated or stored.
         """
-        # Here, because it loads TFDS, which verdicts and drawings do not need.
+        # Imported here, because it loads TFDS, which verdicts and drawings do not need.
         from passk_jax.tasks.maze import dataset
 
         _check_choice('split', split, self.splits)
-        counts = self.params.by_split('counts')
+        params, counts = self.params, self.params.by_split('counts')
         if not sum(counts[split]):
-            raise InputError(
-                f'split {split!r} of the maze task is empty: '
-                f'{split}_counts={counts[split]}'
-            )
+            empty = f'{split}_counts={counts[split]}'
+            raise InputError(f'split {split!r} of the maze task is empty: {empty}')
         config = dataset.MazeConfig.create(
-            generator=self.params.generator,
-            wall_probability=self.params.wall_probability,
-            min_path=self.params.min_path,
-            max_path=self.params.max_path,
-            sizes=self.params.by_split('sizes'),
+            generator=params.generator,
+            wall_probability=params.wall_probability,
+            min_path=params.min_path,
+            max_path=params.max_path,
+            sizes=params.by_split('sizes'),
             counts=counts,
-            seed=self.params.seed,
+            seed=params.seed,
         )
         mazes = dataset.open_split(config, split, data_dir=data_dir)
         return [
-            _problem(maze, id=index, prompt=self.params.prompt)
-            for index, maze in enumerate(mazes)
+            _problem(maze, id=i, prompt=params.prompt) for i, maze in enumerate(mazes)
         ]
 
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
     ) -> Verdicts:
-        """Verdicts on N responses to each of P problems, all at once.
+        """Judges N responses to each of P problems, all at once.
 
-        Raises:
-            ValueError: problems without the same number of responses each.
+        Raises ValueError if the problems have different numbers of responses.
         """
         moves = [[rule.parse_moves(r) for r in row] for row in responses]
         correct = rule_on_arrays.verify([p.data['maze'] for p in problems], moves)
@@ -185,15 +167,9 @@ class MazeTask(Task):
     def demonstration(
         self, problem: Problem, *, kind: str, rng: np.random.Generator
     ) -> str:
-        """An answer in the form that the prompt asks for.
+        """A response in the form that the prompt asks for.
 
-        Args:
-            problem: of this task.
-            kind: one of ``demonstrations``.
-            rng: consumed.
-
-        Raises:
-            ValueError: an unknown kind.
+        ``kind`` is one of ``demonstrations``; any other raises ValueError.
         """
         _check_choice('kind', kind, self.demonstrations)
         maze = rule.parse_maze(problem.data['maze'])
@@ -201,13 +177,10 @@ class MazeTask(Task):
         return PROMPTS[self.params.prompt][1].format(moves=moves)
 
     def check_answerable(self, max_response_tokens: int) -> None:
-        """Checks that a bare answer, one token a move, and the stop token fit.
+        """Checks that a bare answer, one token per move, and the stop token fit.
 
-        Without ``max_path`` the longest answer is unknown. Then the shortest path that
-        the largest Wilson maze can have must fit.
-
-        Raises:
-            ValueError: they do not fit.
+        Without ``max_path`` the longest answer is unknown; then the shortest path that
+        the largest Wilson maze can have must fit. Raises ValueError if they do not fit.
         """
         if self.params.prompt != 'bare':
             return
@@ -217,25 +190,24 @@ class MazeTask(Task):
             longest = 2 * (max((s for split in sizes for s in split), default=3) - 3)
         if longest + 1 > max_response_tokens:
             raise InputError(
-                f'{max_response_tokens=} is too little for answers of {longest} moves '
+                f'{max_response_tokens=} is too small for answers of {longest} moves '
                 f'and a stop token'
             )
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
-        """A maze given as text; the prompt is bare, because a verdict ignores it.
+        """A maze given as text; its prompt is bare, because verdicts ignore the prompt.
 
-        Raises:
-            ValueError: a record, or a malformed maze.
+        Raises ValueError for a record or a malformed maze.
         """
         if not isinstance(record, str):
-            raise InputError('a maze is given as text, not as a record')
+            raise InputError('give a maze as text, not as a record')
         rule.parse_maze(record)
         return _problem(record.strip(), id=0, prompt='bare')
 
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
-        """The verdict on one response, with the reason if it is not correct."""
+        """The verdict on one response, with the reason if it is wrong."""
         return rule.verdict(problem.data['maze'], response)
 
 

@@ -4,6 +4,8 @@ import pytest
 import transformers
 
 from passk_jax.models.families.table import FAMILIES, family_of
+from passk_jax.models.feed_forward import FEED_FORWARDS
+from tests.models import oracle
 
 
 @pytest.mark.parametrize('name', FAMILIES)
@@ -12,13 +14,22 @@ def test_a_family_is_known_to_transformers_under_its_names(name):
     assert family.model_type == name
     config = getattr(transformers, family.architecture).config_class
     assert config.model_type == name
-    # What is fixed or inert is a field of theirs: a misspelt one would never refuse.
+    # Each named field is one of theirs: a misspelt one would never refuse a file.
     known = vars(config()).keys() | {'pretraining_tp', 'use_mrope'}
-    assert family.fixed.keys() | family.inert <= known
+    assert family.fixed.keys() | family.window_fields <= known
+
+
+@pytest.mark.parametrize('name', FAMILIES)
+def test_a_family_chooses_pieces_that_a_block_has(name):
+    arch = oracle.tiny_arch(**family_of(name).pieces)
+    assert arch.feed_forward in FEED_FORWARDS
 
 
 @pytest.mark.parametrize('unknown', ['gpt2', '', None, ['qwen2'], {'qwen2': 1}])
 def test_an_unknown_family_is_refused_with_the_choices(unknown):
-    words = re.escape(f'model_type={unknown!r} is none of [') + ".*'llama', 'qwen2'"
+    words = (
+        re.escape(f'model_type={unknown!r} is none of [')
+        + ".*'llama', 'mistral', 'qwen2'"
+    )
     with pytest.raises(ValueError, match=words):
         family_of(unknown)

@@ -66,11 +66,16 @@ LLAMA = {
     'rope_scaling': LLAMA3_ROPE,
     'eos_token_id': [128001, 128008, 128009],
 }
+MISTRAL = {
+    **{k: v for k, v in QWEN3.items() if k not in _NOT_LLAMA[:1] + _NOT_LLAMA[2:]},
+    'model_type': 'mistral',
+}
+del MISTRAL['attention_bias']
 YARN = {'factor': 4.0, 'original_max_position_embeddings': 32768, 'type': 'yarn'}
 
 
 def write(directory, config=QWEN2, **changes):
-    """Writes config.json with fields changed; ``None`` leaves one away."""
+    """Writes config.json with fields changed; ``None`` leaves one out."""
     fields = {k: v for k, v in (config | changes).items() if v is not None}
     (directory / 'config.json').write_text(json.dumps(fields))
     return str(directory)
@@ -130,7 +135,7 @@ def test_the_papers_models_are_read(name, tmp_path):
     fields = published.PUBLISHED[name]
     arch = read_arch(tmp_path, dict(fields))
     family = family_of(fields['model_type'])
-    assert (arch.qkv_bias, arch.qk_norm) == (family.qkv_bias, family.qk_norm)
+    assert {name: getattr(arch, name) for name in family.pieces} == family.pieces
     assert arch.embed_dim == fields['hidden_size']
 
 
@@ -171,12 +176,18 @@ def test_yarn_has_the_defaults_of_transformers(tmp_path):
 @pytest.mark.parametrize(
     ('changes', 'words'),
     [
-        ({'model_type': 'gpt2'}, r"model_type='gpt2' is none of \['llama', 'qwen2'"),
+        (
+            {'model_type': 'gpt2'},
+            r"model_type='gpt2' is none of \['llama', 'mistral', 'qwen2'",
+        ),
         ({'model_type': None}, 'model_type=None'),
         ({'architectures': ['Qwen2ForSequenceClassification']}, 'architectures='),
         ({'hidden_act': 'gelu'}, "hidden_act='gelu'.*'silu'"),
         ({'attention_dropout': 0.1}, 'attention_dropout=0.1'),
-        ({'use_sliding_window': True}, 'use_sliding_window=True'),
+        (
+            {'use_sliding_window': True, 'sliding_window': -4, 'max_window_layers': 1},
+            'sliding_window=-4',
+        ),
         ({'use_mrope': True}, 'use_mrope=True'),
         ({'layer_types': ['full_attention', 'sliding_attention']}, 'layer_types='),
         ({'rope_scaling': {'type': 'dynamic', 'factor': 4.0}}, "dynamic.*'yarn'"),
@@ -217,7 +228,9 @@ def test_a_field_that_the_network_does_not_honour_is_refused(tmp_path, changes, 
     assert str(tmp_path) in str(error.value)
 
 
-@pytest.mark.parametrize('config', [QWEN2, QWEN3, LLAMA], ids=lambda x: x['model_type'])
+@pytest.mark.parametrize(
+    'config', [QWEN2, QWEN3, LLAMA, MISTRAL], ids=lambda x: x['model_type']
+)
 @pytest.mark.parametrize('size', hf_config._REQUIRED_FIELDS)
 def test_a_size_is_never_transformers_own(size, config, tmp_path):
     transformers.AutoConfig.for_model(**{k: v for k, v in config.items() if k != size})
@@ -244,7 +257,10 @@ def test_the_fields_themselves_will_do_where_there_is_no_file(tmp_path):
         (LLAMA, {'pretraining_tp': 2}, 'pretraining_tp=2'),
         (LLAMA, {'sliding_window': 4}, 'sliding_window=4'),
         (QWEN3, {'attention_bias': True}, 'attention_bias=True'),
-        (QWEN3, {'use_sliding_window': True}, 'use_sliding_window=True'),
+        (MISTRAL, {'layer_types': ['full_attention'] * 2}, 'layer_types='),
+        (MISTRAL, {'sliding_window': 0}, 'sliding_window=0'),
+        (MISTRAL, {'use_sliding_window': False}, 'use_sliding_window=False'),
+        (LLAMA, {'layer_types': ['sliding_attention'] * 2}, 'layer_types='),
     ],
 )
 def test_so_is_what_only_another_family_has(tmp_path, config, changes, words):
@@ -287,9 +303,7 @@ ROPES = [
 @pytest.mark.parametrize('family', sorted(FAMILIES))
 def test_what_is_written_is_read_back_as_it_was(family, rope, tmp_path):
     parts = family_of(family)
-    arch = oracle.tiny_arch(
-        rope=rope, qkv_bias=parts.qkv_bias, qk_norm=parts.qk_norm, head_dim=6
-    )
+    arch = oracle.tiny_arch(rope=rope, head_dim=6, **parts.pieces)
     fields = hf_config.hf_config_fields(
         arch,
         parts,
@@ -300,7 +314,9 @@ def test_what_is_written_is_read_back_as_it_was(family, rope, tmp_path):
     )
     # transformers writes into the fields that it is given to check.
     assert 'rope_theta' not in fields.get('rope_scaling', {})
-    source = write(tmp_path, fields)
+    # As it is: null is not the same as absent.
+    (tmp_path / 'config.json').write_text(json.dumps(fields))
+    source = str(tmp_path)
     assert read(source, family=family) == arch
     assert hf_config.position_limit(source) >= 100_001
     theirs = transformers.AutoConfig.from_pretrained(source)
@@ -309,7 +325,7 @@ def test_what_is_written_is_read_back_as_it_was(family, rope, tmp_path):
 
 
 def test_an_architecture_that_the_family_has_not_is_not_written():
-    with pytest.raises(ValueError, match='no qwen3 model'):
+    with pytest.raises(ValueError, match='not a qwen3 model'):
         hf_config.hf_config_fields(
             oracle.tiny_arch(),
             family_of('qwen3'),
@@ -333,7 +349,7 @@ def test_what_transformers_saves_is_read(family, rope, tmp_path):
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(ValueError, match=r'has no config\.json'):
         read(str(tmp_path))
-    for text, words in (('{', 'is no JSON:'), ('[]', 'is no JSON object')):
+    for text, words in (('{', 'is not JSON:'), ('[]', 'is not a JSON object')):
         (tmp_path / 'config.json').write_text(text)
         with pytest.raises(ValueError, match=words):
             read(str(tmp_path))

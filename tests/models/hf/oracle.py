@@ -15,7 +15,7 @@ from passk_jax.models.hf import weights
 from passk_jax.models.policy import Params, Policy
 from passk_jax.types import Prompts
 
-FAMILIES = ('llama', 'qwen2', 'qwen3')
+FAMILIES = ('llama', 'mistral', 'qwen2', 'qwen3')
 
 # Original contexts shorter than the tests' sequences, so that stretching shows.
 ROPES: dict[str, dict[str, Any]] = {
@@ -28,6 +28,23 @@ ROPES: dict[str, dict[str, Any]] = {
         'high_freq_factor': 4.0,
     },
     'yarn': {'factor': 4.0, 'original_max_position_embeddings': 16},
+}
+
+# Windows shorter than the tests' sequences: in every layer, in turns, at the end.
+WINDOWS: dict[str, dict[str, Any]] = {
+    'mistral': {'sliding_window': 4},
+    'qwen2': {
+        'num_hidden_layers': 4,
+        'use_sliding_window': True,
+        'sliding_window': 3,
+        'layer_types': ['full_attention', 'sliding_attention'] * 2,
+    },
+    'qwen3': {
+        'num_hidden_layers': 3,
+        'use_sliding_window': True,
+        'sliding_window': 5,
+        'max_window_layers': 1,
+    },
 }
 
 _SIZES = {
@@ -50,9 +67,11 @@ def make_model(
     family: str, *, rope: str = 'default', theta: float = 1e3, seed: int = 0, **sizes
 ) -> transformers.PreTrainedModel:
     """A model in which every parameter is random, norms and biases too."""
+    # Without the field, transformers gives Mistral a window.
+    windows = {'sliding_window': None} if family == 'mistral' else {}
     config = transformers.AutoConfig.for_model(
         family,
-        **(_SIZES | sizes),
+        **(_SIZES | windows | sizes),
         rope_parameters={'rope_type': rope, 'rope_theta': theta, **ROPES[rope]},
         attn_implementation='eager',
     )

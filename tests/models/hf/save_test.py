@@ -163,7 +163,7 @@ def test_a_directory_with_content_is_refused_and_left_alone(tmp_path):
     (tmp_path / 'file').write_text('kept')
     for name in ('there', 'file'):
         with pytest.raises(
-            ValueError, match=f'{name} exists and is no empty directory'
+            ValueError, match=f'{name} exists and is not an empty directory'
         ):
             save(
                 policy,
@@ -188,10 +188,10 @@ def test_a_directory_must_have_a_name_that_it_can_get(tmp_path, monkeypatch):
     )
     before = sorted(tmp_path.rglob('*'))
     for path, words in (
-        ('/', 'mount point.*name a new directory in it'),
-        (tmp_path / 'mounted', 'mount point.*name a new directory in it'),
-        (tmp_path / 'circle', 'exists and is no empty'),
-        (tmp_path / 'link', f'{tmp_path.name} exists and is no empty'),
+        ('/', 'mount point.*name a directory in it'),
+        (tmp_path / 'mounted', 'mount point.*name a directory in it'),
+        (tmp_path / 'circle', 'exists and is not an empty'),
+        (tmp_path / 'link', f'{tmp_path.name} exists and is not an empty'),
         (tmp_path / 'file' / 'a' / 'out', 'out cannot be made: .*Not a dir'),
         # Where not even root can write.
         ('/proc/a/out', '/proc/a/out cannot be made: '),
@@ -243,7 +243,7 @@ def test_what_could_not_get_its_name_stays(tmp_path):
 def test_what_a_killed_one_left_behind_is_named(tmp_path):
     script = f"""if True:
         import os, signal
-        from passk_jax.models import hf_save
+        from passk_jax.models.hf import save as hf_save
         with hf_save.new_directory({str(tmp_path / 'out')!r}):
             os.kill(os.getpid(), signal.SIGKILL)
     """

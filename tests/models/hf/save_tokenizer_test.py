@@ -19,7 +19,7 @@ MAZE = '.S*..\n.....\n*.**.\n...*E\n'
 def save(tokenizer, directory, family='qwen2'):
     parts = FAMILIES[family]
     fields = config.hf_config_fields(
-        oracle.tiny_arch(qkv_bias=parts.qkv_bias, qk_norm=parts.qk_norm),
+        oracle.tiny_arch(**parts.pieces),
         parts,
         dtype='float32',
         max_positions=64,

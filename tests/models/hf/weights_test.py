@@ -10,6 +10,7 @@ from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.models import policy as policies
+from passk_jax.models.block import PARAMETERS
 from passk_jax.models.hf import weights
 from tests.models import oracle
 from tests.models.hf.oracle import one_device
@@ -74,7 +75,7 @@ def test_every_parameter_has_a_row_and_every_row_a_parameter():
     for parts in ({'qkv_bias': True}, {'qkv_bias': False, 'qk_norm': True}):
         policy = oracle.tiny_policy(**parts)
         names |= policies.param_shapes(policy, one_device()).keys()
-    assert names == weights.TENSORS.keys()
+    assert names == PARAMETERS.keys()
 
 
 @pytest.mark.parametrize('shards', [1, 3])
@@ -202,7 +203,7 @@ def test_a_tensor_in_two_files_is_an_error(tmp_path):
 
 @pytest.mark.parametrize('source', ['', '/no/such/directory', './nowhere', 'a/b/c'])
 def test_a_source_that_is_neither_directory_nor_name_is_refused(source):
-    with pytest.raises(ValueError, match='no directory and no hub name'):
+    with pytest.raises(ValueError, match='neither a directory nor a hub name'):
         load(oracle.tiny_policy(), source)
 
 

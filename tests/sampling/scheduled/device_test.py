@@ -13,20 +13,25 @@ from passk_jax import sharding
 from passk_jax.config import sampling_options
 from passk_jax.models import policy as policies
 from passk_jax.sampling import plain_loop
-from passk_jax.sampling.distribution import traced_options
 from passk_jax.sampling.scheduled import device
-from passk_jax.sampling.scheduled.device import Static, StopWhen
+from passk_jax.sampling.scheduled.device import Decoder, StopWhen
 from passk_jax.types import Prompts
 
 P, S, N, T = 4, 8, 64, 257
 
 
 def lowered(policy, *, mesh=None, stride: int = 1):
-    """:func:`decoding.advance` of a whole batch, and the shapes it is called with."""
+    """:func:`device.advance` of a whole batch, and the shapes it is called with."""
     params = policies.param_shapes(
         policy, mesh or sharding.one_device_mesh(jax.devices()[0])
     )
-    static = Static(policy=policy, greedy=False, truncate=False, limit=T, stride=stride)
+    request = plain_loop.checked_request(
+        policy,
+        num_rollouts=N,
+        max_response_tokens=T,
+        options=sampling_options(),
+        stop_tokens=(),
+    )
     ints = jax.ShapeDtypeStruct((P,), jnp.int32)
     prompts = Prompts(jax.ShapeDtypeStruct((P, S), jnp.int32), ints, ints)
     params, problems = jax.eval_shape(
@@ -38,21 +43,15 @@ def lowered(policy, *, mesh=None, stride: int = 1):
     shards = (1, 1)
     if mesh is not None:
         shards = sharding.num_shards('batch', P), sharding.num_shards('rollouts', N)
-    weights = (
-        params,
-        traced_options(sampling_options(), vocab_size=policy.arch.vocab_size),
-        plain_loop.stop_array((), vocab_size=policy.arch.vocab_size),
-    )
+    decoder = Decoder(policy, stride, params, request)
     state = jax.eval_shape(
-        lambda *args: device.begin(
-            static, *args, num_prompts=P, num_rollouts=N, rows=N, ring=T - 1
-        ),
-        weights,
+        lambda *args: device.begin(*args, num_prompts=P, rows=N, ring=T - 1),
+        decoder,
         problems,
         jax.ShapeDtypeStruct((P, shards[1], 2), jnp.int32),
     )
     stop = StopWhen(np.int32(0), np.zeros(shards[0], bool), np.int32(100))
-    return device.advance.lower(static, weights, problems, state, stop), state
+    return device.advance.lower(decoder, problems, state, stop), state
 
 
 def num_bytes(tree) -> int:
@@ -92,17 +91,17 @@ from passk_jax import sharding
 from passk_jax.config import sampling_options
 from passk_jax.sampling.distribution import traced_options
 from tests.models import oracle
-from tests.sampling import decoding_test
+from tests.sampling.scheduled import device_test
 mesh = sharding.make_mesh(data=1, fsdp=1, rollout=1, tensor=1, devices=[device])
-decoding_test.P, decoding_test.N, decoding_test.T, decoding_test.S = 8, 32, 1025, 256
+device_test.P, device_test.N, device_test.T, device_test.S = 8, 32, 1025, 256
 policy = oracle.tiny_policy(
     vocab_size=1024, num_layers=4, embed_dim=256, num_heads=4, num_kv_heads=2,
     head_dim=128, mlp_dim=512, dtype='bfloat16',
 )
 with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-    program, state = decoding_test.lowered(policy, mesh=mesh, stride=8)
+    program, state = device_test.lowered(policy, mesh=mesh, stride=8)
 memory = program.compile().memory_analysis()
-cache = decoding_test.num_bytes(state.layers)
+cache = device_test.num_bytes(state.layers)
 print(memory.temp_size_in_bytes / cache, memory.alias_size_in_bytes / cache)
 """
 

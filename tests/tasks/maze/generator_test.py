@@ -184,7 +184,7 @@ def test_every_maze_there_is_can_be_asked_for_and_not_one_more():
 def test_a_path_length_that_no_maze_has_ends_with_an_error(generator, monkeypatch):
     monkeypatch.setattr(maze_generator, '_PATIENCE', 1000)
     with pytest.raises(
-        ValueError, match='wanted 1 mazes that no other split has, but 0 found'
+        ValueError, match='wanted 1 mazes that no other split has, but only 0 found'
     ):
         _splits(
             generator,

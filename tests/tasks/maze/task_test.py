@@ -52,12 +52,15 @@ def test_lists_count_as_tuples(data_dir):
 @pytest.mark.parametrize(
     ('changes', 'message'),
     [
-        ({'generator': 'kruskal'}, "generator 'kruskal' is none of"),
-        ({'prompt': 'poem'}, "prompt 'poem' is none of .*'bare', 'instruct'"),
-        ({'wall_probability': 1.0}, 'wall_probability=1.0'),
+        (
+            {'generator': 'kruskal'},
+            "generator='kruskal' must be one of .*'percolation'",
+        ),
+        ({'prompt': 'poem'}, "prompt='poem' must be one of .*'bare', 'instruct'"),
+        ({'wall_probability': 1.0}, r'wall_probability=1.0 must lie in \[0, 1\)'),
         ({'wall_probability': float('nan')}, 'wall_probability=nan must be finite'),
         ({'wall_probability': '0.3'}, "wall_probability='0.3'"),
-        ({'min_path': -1}, 'min_path=-1 is negative'),
+        ({'min_path': -1}, 'task.params.min_path=-1 must not be negative'),
         ({'max_path': 2}, 'max_path=2 is less than'),
         ({'seed': 1.5}, 'task.params.seed=1.5 must be of type int'),
         ({'seed': True}, 'seed=True must be of type int'),
@@ -78,7 +81,7 @@ def test_lists_count_as_tuples(data_dir):
                 'train_counts': (1, 9_969),
                 'test_sizes': (7,),
             },
-            '9999 perfect mazes of size 7, but there are 192',
+            '9999 perfect mazes of size 7, but only 192 exist',
         ),
         ({'sead': 1}, 'unknown key task.params.sead; did you mean task.params.seed'),
         ({'colour': 'red'}, 'unknown key task.params.colour'),
@@ -177,7 +180,7 @@ def test_an_unknown_demonstration_names_the_choices(data_dir):
 
 def test_answers_must_fit_the_response():
     _task().check_answerable(11)
-    with pytest.raises(ValueError, match='too little for answers of 10 moves'):
+    with pytest.raises(ValueError, match='too small for answers of 10 moves'):
         _task().check_answerable(10)
     _task(prompt='instruct').check_answerable(1)
     wilson = {

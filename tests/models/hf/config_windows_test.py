@@ -1,0 +1,74 @@
+"""Attention windows in config.json, read and written."""
+
+import dataclasses
+
+import pytest
+
+from passk_jax.models.families.table import family_of
+from passk_jax.models.hf import config as hf_config
+from tests.models import oracle
+from tests.models.hf.config_test import LLAMA, MISTRAL, QWEN2, QWEN3, read, read_arch
+
+SLIDING, FULL = 'sliding_attention', 'full_attention'
+SIX = {'num_hidden_layers': 6, 'use_sliding_window': True, 'sliding_window': 8}
+
+
+@pytest.mark.parametrize(
+    ('config', 'changes', 'windows'),
+    [
+        (MISTRAL, {'sliding_window': 4096}, (4096,)),
+        (QWEN2, {'use_sliding_window': True}, (0,)),
+        (QWEN2, SIX | {'max_window_layers': 0}, (8,)),
+        (QWEN2, SIX | {'max_window_layers': 4}, (0, 0, 0, 0, 8, 8)),
+        (QWEN3, SIX | {'layer_types': [FULL, SLIDING] * 3}, (0, 8)),
+        (QWEN3, SIX | {'layer_types': [SLIDING, SLIDING, FULL] * 2}, (8, 8, 0)),
+        (QWEN3, SIX | {'layer_types': [FULL] * 6}, (0,)),
+        (QWEN3, {'use_sliding_window': False, 'sliding_window': 8}, (0,)),
+    ],
+)
+def test_windows_are_the_shortest_pattern_of_the_layers(
+    tmp_path, config, changes, windows
+):
+    assert read_arch(tmp_path, config, **changes).windows == windows
+
+
+def test_any_family_may_say_that_no_layer_has_a_window():
+    for config in (LLAMA, MISTRAL):
+        layers = config['num_hidden_layers']
+        assert read(config | {'layer_types': [FULL] * layers}).windows == (0,)
+        with pytest.raises(ValueError, match='does not know: layer_types='):
+            read(config | {'layer_types': [SLIDING] * layers})
+    # transformers ignores the field here and keeps the window.
+    said = {'sliding_window': 8, 'layer_types': [FULL] * MISTRAL['num_hidden_layers']}
+    with pytest.raises(ValueError, match='does not know: layer_types='):
+        read(MISTRAL | said)
+
+
+def test_an_absent_window_of_mistral_is_as_transformers_has_it():
+    fields = {k: v for k, v in MISTRAL.items() if k != 'sliding_window'}
+    assert read(fields).windows == (4096,)
+    assert read(MISTRAL).windows == (0,)
+
+
+@pytest.mark.parametrize(
+    ('family', 'windows'),
+    [('mistral', (7,)), ('qwen2', (7,)), ('qwen2', (0, 7)), ('qwen3', (0, 0, 7, 7))],
+)
+def test_windows_are_written_as_they_are_read(family, windows):
+    parts = family_of(family)
+    arch = oracle.tiny_arch(windows=windows, num_layers=4, **parts.pieces)
+
+    def fields(arch):
+        return hf_config.hf_config_fields(
+            arch,
+            parts,
+            dtype='float32',
+            max_positions=64,
+            eos_token_ids=(1,),
+            pad_token_id=None,
+        )
+
+    assert read(fields(arch)) == arch
+    # Two sizes of windows have no spelling, nor has a pattern in Mistral.
+    with pytest.raises(ValueError, match=f'not a {family} model'):
+        fields(dataclasses.replace(arch, windows=(7, 5)))
