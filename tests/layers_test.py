@@ -81,6 +81,7 @@ OTHER_TESTS = {
     'models.hf.parity_test': 'the numbers of transformers',
     'models.hf.property_test': 'the same, of architectures drawn at random',
     'multihost_test': 'several processes',
+    'mutations_test': 'the mutations that tests must notice',
     'notebook_test': 'the notebooks in experiments/',
     'readme_test': 'the README',
 }

@@ -1,0 +1,92 @@
+"""The optimizer's updates by hand, with no setting at its default."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from passk_jax.config import OptimizerConfig
+from passk_jax.learning import learner
+
+CONFIG = OptimizerConfig(
+    learning_rate=3e-3,
+    warmup_updates=3,
+    b1=0.8,
+    b2=0.9,
+    # Large, so that the size of a gradient counts.
+    eps=1e-1,
+    weight_decay=0.3,
+    max_grad_norm=0.5,
+)
+
+
+def gradients():
+    """Of five updates; some are clipped, and by different factors."""
+    rng = np.random.default_rng(0)
+    sizes = (2.0, 0.1, 1.0, 0.2, 5.0)
+    return [
+        {'a.kernel': s * rng.normal(size=(2, 3)), 'b.bias': s * rng.normal(size=3)}
+        for s in sizes
+    ]
+
+
+def start():
+    rng = np.random.default_rng(1)
+    return {'a.kernel': rng.normal(size=(2, 3)), 'b.bias': rng.normal(size=3)}
+
+
+def by_hand(config, clip=True):
+    """AdamW in float64: clip, moments, bias correction, decay, rate."""
+    params = start()
+    first = {name: np.zeros_like(x) for name, x in params.items()}
+    second = {name: np.zeros_like(x) for name, x in params.items()}
+    for u, grads in enumerate(gradients(), start=1):
+        norm = np.sqrt(sum((g**2).sum() for g in grads.values()))
+        factor = min(1.0, config.max_grad_norm / norm) if clip else 1.0
+        rate = config.learning_rate * min(1.0, u / config.warmup_updates)
+        for name, g in grads.items():
+            g = g * factor
+            first[name] = config.b1 * first[name] + (1 - config.b1) * g
+            second[name] = config.b2 * second[name] + (1 - config.b2) * g**2
+            mean = first[name] / (1 - config.b1**u)
+            root = np.sqrt(second[name] / (1 - config.b2**u))
+            decay = config.weight_decay if name.endswith('kernel') else 0.0
+            move = mean / (root + config.eps) + decay * params[name]
+            params[name] = params[name] - rate * move
+    return params
+
+
+def ours(config):
+    optimizer = learner.make_optimizer(config)
+    params = {name: jnp.float32(x) for name, x in start().items()}
+    state = optimizer.init(params)
+    for grads in gradients():
+        grads = {name: jnp.float32(x) for name, x in grads.items()}
+        moves, state = optimizer.update(grads, state, params)
+        params = {name: params[name] + moves[name] for name in params}
+    return params
+
+
+def assert_same(a, b):
+    for name in b:
+        np.testing.assert_allclose(a[name], b[name], atol=1e-6, err_msg=name)
+
+
+def test_updates_are_those_of_the_formulas():
+    assert_same(ours(CONFIG), by_hand(CONFIG))
+
+
+def test_a_norm_of_0_clips_nothing():
+    config = dataclasses.replace(CONFIG, max_grad_norm=0.0)
+    assert_same(ours(config), by_hand(config, clip=False))
+
+
+@pytest.mark.parametrize('field', [f.name for f in dataclasses.fields(CONFIG)])
+def test_every_setting_shows(field):
+    """Or the comparison above would not notice that one is ignored."""
+    other = dataclasses.replace(CONFIG, **{field: 2 * getattr(CONFIG, field)})
+    if field in ('b1', 'b2'):
+        other = dataclasses.replace(CONFIG, **{field: 0.5})
+    moved = {name: x - by_hand(other)[name] for name, x in by_hand(CONFIG).items()}
+    assert max(np.abs(x).max() for x in moved.values()) > 1e-4

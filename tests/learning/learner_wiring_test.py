@@ -1,0 +1,68 @@
+"""What the train step hands to the policy and to the loss; it is traced, not run."""
+
+import dataclasses
+from unittest import mock
+
+import jax
+import pytest
+
+from passk_jax.learning import learner, losses
+from passk_jax.models import policy as policies
+from tests.learning.learner_test import (
+    LOSS,
+    OPTIMIZER,
+    make_advantages,
+    make_mesh,
+    make_policy,
+    make_rollouts,
+)
+
+
+def trace(*, loss=LOSS, num_updates=2):
+    """The calls of ``token_log_probs``, ``normalizer`` and ``total_loss``."""
+    mesh, policy = make_mesh(), make_policy()
+    optimizer = learner.make_optimizer(OPTIMIZER)
+    step = learner.make_train_step(
+        policy,
+        optimizer,
+        mesh,
+        loss=loss,
+        temperature=0.7,
+        num_updates=num_updates,
+        num_micro_batches=2,
+    )
+    state = learner.state_shapes(policy, optimizer, mesh)
+    reference = state.params if loss.kl_coef else None
+    watched = (
+        mock.patch.object(module, name, side_effect=getattr(module, name))
+        for module, name in (
+            (policies, 'token_log_probs'),
+            (losses, 'normalizer'),
+            (losses, 'total_loss'),
+        )
+    )
+    a, b, c = watched
+    with jax.set_mesh(mesh), a as log_probs, b as normalizer, c as total_loss:
+        jax.eval_shape(step, state, make_rollouts(), make_advantages(), reference)
+    return log_probs, normalizer, total_loss
+
+
+@pytest.mark.parametrize('kl_coef', [0.0, 0.1])
+def test_all_log_probs_are_at_the_temperature_of_the_rollouts(kl_coef):
+    loss = dataclasses.replace(LOSS, kl_coef=kl_coef)
+    log_probs, _, total_loss = trace(loss=loss)
+    # Of the old policy, of the reference, and those that are differentiated.
+    assert log_probs.call_count >= (3 if kl_coef else 2)
+    assert {call.kwargs['temperature'] for call in log_probs.mock_calls} == {0.7}
+    ref_log_probs = total_loss.call_args.args[3]
+    assert (ref_log_probs is not None) == bool(kl_coef)
+
+
+def test_the_loss_gets_its_section():
+    loss = dataclasses.replace(LOSS, aggregation='sequence', sampler_weight_cap=3.0)
+    _, normalizer, total_loss = trace(loss=loss)
+    assert total_loss.call_args.kwargs['config'] == loss
+    assert normalizer.call_args.kwargs['aggregation'] == 'sequence'
+    assert total_loss.call_args.args[6] is not None
+    _, _, without = trace()
+    assert without.call_args.args[6] is None

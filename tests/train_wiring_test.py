@@ -1,0 +1,272 @@
+"""What the loop hands on: every setting arrives where it is used, as configured."""
+
+import dataclasses
+from unittest import mock
+
+import jax
+import numpy as np
+import pytest
+
+from passk_jax import evaluation, sampling, train
+from passk_jax.advantages import ESTIMATORS
+from passk_jax.sampling import Purpose
+from tests import changed, tiny
+from tests.train_test import make_batch
+
+STEP = 3
+
+
+class ReachedError(Exception):
+    """Ends a call where it has handed on what a test looks at."""
+
+
+@pytest.fixture(scope='module')
+def setup():
+    return tiny.make_setup(changed.make_config())
+
+
+def same_key(a, b):
+    return np.array_equal(jax.random.key_data(a), jax.random.key_data(b))
+
+
+def test_the_update_gets_its_settings(setup):
+    optimizer = object()
+    with mock.patch('passk_jax.learning.learner.make_train_step') as make:
+        train.make_update(setup, optimizer)
+    make.assert_called_once_with(
+        setup.policy,
+        optimizer,
+        setup.mesh,
+        loss=setup.config.loss,
+        temperature=0.7,
+        # 24 prompts, of which 12 an update and 4 a pass.
+        num_updates=2,
+        num_micro_batches=3,
+        pack_sizes=3,
+    )
+
+
+def test_the_optimizer_gets_its_section(tmp_path):
+    config = changed.make_config()
+    update = mock.patch.object(train, 'make_update', side_effect=ReachedError)
+    made = mock.patch('passk_jax.learning.learner.make_optimizer')
+    with made as make, update, pytest.raises(ReachedError):
+        tiny.run(config, tmp_path)
+    make.assert_called_once_with(config.optimizer)
+
+
+def sampled_with(call):
+    """The keywords that the sampler gets from a call."""
+    sampler = mock.patch('passk_jax.sampling.sample', side_effect=ReachedError)
+    with sampler as sample, pytest.raises(ReachedError):
+        call()
+    keywords = dict(sample.call_args.kwargs)
+    del keywords['on_ended']
+    return keywords
+
+
+def test_rollouts_are_sampled_with_the_settings_of_training(setup):
+    problems, prompts = setup.train_batches()[STEP]
+    sample = train.make_sample(setup)
+    got = sampled_with(lambda: sample(None, problems, prompts, STEP))
+    purpose = Purpose.ROLLOUTS
+    assert same_key(
+        got.pop('key'), sampling.step_key(seed=17, purpose=purpose, step=STEP)
+    )
+    options = got.pop('options')
+    assert dataclasses.asdict(options) == {
+        'temperature': 0.7,
+        'top_p': 0.9,
+        'top_k': 6,
+        'min_p': 0.02,
+    }
+    assert got == {
+        'num_rollouts': 6,
+        'max_response_tokens': 7,
+        'stop_tokens': setup.stop_tokens,
+        'max_cache_bytes': 1_000_000_007,
+    }
+
+
+def evaluate(setup, log=None, params=None):
+    """Evaluates as before step 0, when both splits are due."""
+    splits = {s: setup.evaluation_batches(s) for s in ('validation', 'test')}
+    log, stop = log or mock.Mock(), lambda: False
+    return train.evaluate_due(setup, params, splits, log, 0, stop=stop)
+
+
+def test_evaluation_samples_with_settings_of_its_own(setup):
+    got = sampled_with(lambda: evaluate(setup))
+    key = sampling.step_key(
+        seed=17, purpose=Purpose.EVALUATION, step=0, split='validation'
+    )
+    assert same_key(got.pop('key'), key)
+    options = got.pop('options')
+    assert dataclasses.asdict(options) == {
+        'temperature': 0.6,
+        'top_p': 0.8,
+        'top_k': 5,
+        'min_p': 0.03,
+    }
+    assert got == {
+        'num_rollouts': 3,
+        'max_response_tokens': 7,
+        'stop_tokens': setup.stop_tokens,
+        'max_cache_bytes': 1_000_000_007,
+    }
+
+
+def test_every_split_is_evaluated_with_its_name_and_the_runs_seed(setup):
+    with mock.patch.object(train, 'evaluate', return_value=({}, [])) as evaluated:
+        assert evaluate(setup)
+    first, second = evaluated.call_args_list
+    for call, split in ((first, 'validation'), (second, 'test')):
+        wanted = {'config': setup.config.eval, 'seed': 17, 'split': split, 'step': 0}
+        assert {name: call.kwargs[name] for name in wanted} == wanted
+        batches = call.args[1]
+        # The split's own first five problems, in batches of two.
+        assert batches.num_problems == 5
+        assert [len(problems) for problems, *_ in batches] == [2, 2, 2]
+        problems, *_ = next(iter(batches))
+        own = setup.task.source(split, data_dir=setup.config.data.dir)
+        assert problems == list(own[:2])
+
+
+def test_an_interval_has_the_configured_number_of_resamples(setup):
+    batches = mock.MagicMock(num_dropped=0)
+    settings = {'config': setup.config.eval, 'seed': 17, 'split': 'test', 'step': 0}
+    with mock.patch.object(evaluation, 'summarize', return_value={}) as summarize:
+        evaluation.evaluate(None, batches, sample=None, **settings)
+    summarize.assert_called_once_with([], seed=17, bootstrap_samples=31)
+
+
+def test_the_selection_gets_its_settings(setup):
+    estimate = object()
+    with mock.patch.object(train, 'Selection') as select:
+        train.make_selection(setup, estimate, STEP)
+    select.assert_called_once_with(
+        STEP,
+        rounds=2,
+        mask_truncated=True,
+        seed=(17, Purpose.EXTRA_PROBLEMS),
+        estimate=estimate,
+        mesh=setup.mesh,
+    )
+
+
+def test_the_log_counts_as_the_run_does(setup, tmp_path):
+    with mock.patch.object(train, 'RunLog') as log:
+        train.make_log(setup.config, tmp_path, 2)
+    got = log.call_args.kwargs
+    assert (got['k'], got['mask_truncated'], got['start']) == (3, True, 2)
+
+
+def off_its_batch():
+    """A batch whose lengths, entropies and log-probabilities are all unequal."""
+    rollouts, responses = make_batch()
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(1, 6, (8, 4)).astype(np.int32)
+    inside = np.arange(5) < lengths[..., None]
+    log_probs = np.where(inside, -rng.uniform(size=inside.shape), 0)
+    rollouts = dataclasses.replace(
+        rollouts,
+        lengths=lengths,
+        entropies=np.where(inside, rollouts.entropies, 0),
+        sampler_log_probs=log_probs.astype(np.float32),
+        untruncated_log_probs=2 * log_probs.astype(np.float32),
+    )
+    return rollouts, responses
+
+
+@pytest.mark.parametrize('flip_wrong', [0.0, 0.25])
+def test_an_estimator_gets_every_input(flip_wrong):
+    """The arrays of the batch, and keys of seed, step, purpose and problem."""
+
+    def estimator(rewards, correct, **others):
+        return {'rewards': rewards, 'correct': correct, **others}
+
+    setup = tiny.make_setup(
+        changed.make_config(sampling__num_rollouts=4, reward__flip_wrong=flip_wrong)
+    )
+    rollouts, responses = off_its_batch()
+    with mock.patch.object(train, 'configured_estimator', return_value=estimator):
+        got = train.make_estimate(setup)(rollouts, responses, STEP)
+
+    def keys(purpose):
+        key = sampling.step_key(seed=17, purpose=purpose, step=STEP)
+        return sampling.problem_keys(key, np.arange(8))
+
+    assert same_key(got.pop('key'), keys(Purpose.GROUPS))
+    rewards, correct = responses.verdicts.rewards, responses.verdicts.correct
+    if flip_wrong:
+        draw = jax.vmap(lambda key: jax.random.uniform(key, (4,)))
+        noise = np.asarray(draw(keys(Purpose.REWARD_NOISE)))
+        flipped = ~correct & (noise < flip_wrong)
+        assert flipped.any()
+        rewards, correct = np.where(flipped, 1.0, rewards), correct | flipped
+    lengths, entropies = rollouts.lengths, rollouts.entropies
+    wanted = {
+        'rewards': rewards,
+        'correct': correct,
+        'lengths': lengths,
+        # Over tokens: the mean of the responses' means would be another.
+        'mean_entropy': entropies.sum(axis=(1, 2)) / lengths.sum(axis=1),
+        'log_probs': rollouts.sampler_log_probs.sum(axis=-1),
+    }
+    assert got.keys() == wanted.keys()
+    for name, value in wanted.items():
+        np.testing.assert_allclose(got[name], value, rtol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize('name', ESTIMATORS)
+def test_an_estimator_gets_its_own_parameters(name, monkeypatch):
+    row = ESTIMATORS[name]
+    values = {
+        'k': 3,
+        'num_groups': 5,
+        'aggregation': 'mean',
+        'easy_threshold': 0.3,
+        'switch_threshold': 0.7,
+        'high_entropy_fraction': 0.125,
+    }
+    wanted = {p.name: values[p.name] for p in row.parameters}
+    for parameter in row.parameters:
+        assert wanted[parameter.name] != parameter.default
+    compute = mock.Mock(return_value=np.zeros((8, 6), np.float32))
+    monkeypatch.setitem(ESTIMATORS, name, dataclasses.replace(row, compute=compute))
+    overrides = {f'advantage__{each}': value for each, value in values.items()}
+    config = changed.make_config(advantage__name=name, **overrides)
+    correct = np.ones((8, 6), bool)
+    train.configured_estimator(config)(
+        correct * 1.0,
+        correct,
+        key=jax.random.split(jax.random.key(0), 8),
+        mean_entropy=np.ones(8),
+        lengths=np.ones((8, 6), np.int32),
+        log_probs=np.ones((8, 6)),
+    )
+    got = compute.call_args.kwargs
+    assert {each: got[each] for each in got if each in values} == wanted
+    assert got.keys() == {*row.reads, *wanted}
+
+
+def test_the_learner_scores_at_the_temperature_that_was_sampled(tmp_path):
+    """A step for real: at another temperature the gap would be 1e-3 or more."""
+    config = tiny.make_config(
+        **tiny.ONLY_STEPS, train__steps=1, sampling__temperature=0.7
+    )
+    assert tiny.run(config, tmp_path)
+    (row,) = tiny.metrics(tmp_path, 'train')
+    assert 0 < row['sampler_gap_max'] < 1e-5
+
+
+def test_an_evaluation_keeps_to_its_nucleus():
+    """For real: the smallest nucleus has one token, so all responses are equal."""
+    config = tiny.make_config(init__kind='scratch', eval__top_p=1e-6)
+    setup, log = tiny.make_setup(config), mock.Mock()
+    with jax.set_mesh(setup.mesh):
+        assert evaluate(setup, log, setup.initial_params(None))
+    rows = [row for call in log.evaluation.call_args_list for row in call.args[3]]
+    assert len(rows) == 6 + 5
+    assert all(row['c'] in (0, 4) for row in rows)
+    assert {row['answer_diversity'] for row in rows} <= {0.25, None}
