@@ -5,12 +5,17 @@ import os
 import pathlib
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
-_FLAGS = [os.environ.get('XLA_FLAGS', ''), '--xla_backend_optimization_level=0']
-if importlib.metadata.version('jaxlib').startswith('0.10.'):
-    # Without the fusion emitters a program compiles three times faster. XLA ends the
-    # process at a flag it does not know, which this may be in another version.
-    _FLAGS.append('--xla_cpu_use_fusion_emitters=false')
-os.environ['XLA_FLAGS'] = ' '.join(_FLAGS)
+# Without the fusion emitters a program compiles three times faster. XLA ends the process
+# at a flag that it does not know, and other versions may not know this one.
+os.environ['XLA_FLAGS'] = ' '.join(
+    [
+        os.environ.get('XLA_FLAGS', ''),
+        '--xla_backend_optimization_level=0',
+        '--xla_cpu_use_fusion_emitters=false'
+        if importlib.metadata.version('jaxlib').startswith('0.10.')
+        else '',
+    ]
+).strip()
 
 import jax
 import pytest
