@@ -5,8 +5,8 @@ import os
 import pathlib
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
-# Without the fusion emitters a program compiles three times faster. XLA ends the process
-# at a flag that it does not know, and other versions may not know this one.
+# Without the fusion emitters a program compiles three times faster. Only of a version
+# that is known to have the flag: XLA aborts at a flag that it does not know.
 os.environ['XLA_FLAGS'] = ' '.join(
     [
         os.environ.get('XLA_FLAGS', ''),
