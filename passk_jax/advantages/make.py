@@ -1,7 +1,6 @@
-"""Estimators by name: made, with their parameters and arrays checked.
+"""Makes estimators by name; the rows of ``ESTIMATORS`` say what is checked.
 
-:func:`make_estimator` is what programs call, :func:`estimator_of_config` what a run
-calls. What is checked comes from the rows of ``ESTIMATORS`` alone.
+Programs call :func:`make_estimator`, and runs call :func:`estimator_of_config`.
 """
 
 from collections.abc import Callable, Mapping

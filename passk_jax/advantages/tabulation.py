@@ -1,8 +1,4 @@
-"""The curve of any row of ``ESTIMATORS``, in numbers, as the report draws it.
-
-It comes from no formula: it is what the estimator itself gives to problems with each
-number of correct responses.
-"""
+"""The curve of any estimator: its own values for each number of correct responses."""
 
 import functools
 from typing import Any
@@ -69,7 +65,7 @@ def tabulated_curve(name: str, *, num_rollouts: int, **params: Any) -> dict[str,
 def _mean_advantages(
     row: Estimator, name: str, shape: tuple[int, int], params: tuple[tuple[str, Any]]
 ) -> np.ndarray:
-    """``[2, N + 1]``, positive and negative; kept, as a run draws it time and again."""
+    """Positive and negative ``[2, N + 1]``; cached, because each report draws them."""
     num_problems, num_rollouts = shape
     estimate = jax.jit(make_estimator(name, num_rollouts=num_rollouts, **dict(params)))
     others: dict[str, Any] = {

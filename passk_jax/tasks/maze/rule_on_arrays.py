@@ -14,9 +14,9 @@ import jax
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
-from jax.sharding import AxisType, Mesh
 from jaxtyping import Array, Bool, Int8
 
+from passk_jax import sharding
 from passk_jax.errors import InputError
 from passk_jax.tasks.maze import rule as maze
 
@@ -131,15 +131,9 @@ def verify(mazes: Sequence[str], moves: Sequence[Sequence[str]]) -> np.ndarray:
     padded_moves = np.pad(encode_moves(flat, length=length), padding)
     device = jax.local_devices()[0]
     # The caller may have set a larger mesh, but here each process uses one device.
-    with jax.set_mesh(_one_device_mesh(device)):
+    with jax.set_mesh(sharding.one_device_mesh(device)):
         correct = verify_moves(*jax.device_put((padded_grids, padded_moves), device))
     return jax.device_get(correct)[: len(flat)].reshape(len(mazes), num_paths)
-
-
-@functools.cache
-def _one_device_mesh(device: jax.Device) -> Mesh:
-    auto = (AxisType.Auto,)
-    return jax.make_mesh((1,), ('local',), axis_types=auto, devices=[device])
 
 
 @functools.lru_cache(maxsize=4096)
