@@ -1,27 +1,24 @@
 """From ``[P, N]`` rewards to ``[P, N]`` advantages: the estimators and their table.
 
 In order: Pass@1 (GRPO), the two that sample groups, Pass@k of real-valued rewards,
-adaptive, the way from a curve to an estimator, and :data:`ESTIMATORS`. Not here: what
-everything outside this package calls, ``make.py``.
+adaptive, estimators of curves, and :data:`ESTIMATORS`. Callers go through ``make.py``.
 
-**Every estimator** takes the arrays of ``INPUTS`` that it reads, with rewards of any
-finite values, and where it forms groups their size ``k``. It returns ``[P, N]``
-advantages.
+**Every estimator** takes the arrays of ``INPUTS`` that it reads and, if it forms groups,
+their size ``k``. Rewards may have any finite values. It returns ``[P, N]`` advantages.
 
 **A new estimator** is a function and a row of :data:`ESTIMATORS`, which declares its
 inputs and parameters. Config, checks, README and report follow from the row.
 
-**Which channel is read.** ``correct`` is the verifier's boolean; ``rewards`` is what
-the policy is paid, and may be -1/+1, shaped, or carry a format bonus. A Pass@k
-advantage is about groups that contain a correct response, so every design with binary
-group rewards reads ``correct`` and never looks at ``rewards``; the group reward of
-full and bootstrap sampling (Eq. passk, the maximum reward) is 1 if any member is
-correct. Two estimators read ``rewards`` and never ``correct``: ``pass_at_1``, which is
-GRPO, and ``pass_at_k_real``. Both are unchanged by ``a * rewards + b``, a > 0, and
-equal their curves when rewards are 0 and 1.
+**Which channel is read.** ``correct`` is the verifier's boolean. ``rewards`` is what the
+policy is paid: it may be -1/+1, shaped, or carry a format bonus. A Pass@k advantage is
+about groups that contain a correct response, so every design with binary group rewards
+reads ``correct`` alone. In full and bootstrap sampling the reward of a group (Eq. passk,
+the maximum) is 1 if any member is correct. Two estimators read ``rewards`` alone:
+``pass_at_1``, which is GRPO, and ``pass_at_k_real``. Both are unchanged by
+``a * rewards + b``, a > 0, and equal their curves when rewards are 0 and 1.
 
 A problem whose groups all have one reward gets exactly 0, by integer counts and tests
-of equality; no sigma is ever compared with 0, and none gets an epsilon.
+of equality. No sigma is ever compared with 0, and none gets an epsilon.
 """
 
 import functools
