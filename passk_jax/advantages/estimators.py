@@ -3,17 +3,17 @@
 In order: Pass@1 (GRPO), the two that sample groups, Pass@k of real-valued rewards,
 adaptive, estimators of curves, and :data:`ESTIMATORS`. Callers go through ``make.py``.
 
-**Every estimator** takes the arrays of ``INPUTS`` that it reads and, if it forms groups,
-their size ``k``. Rewards may have any finite values. It returns ``[P, N]`` advantages.
+**Every estimator** takes the arrays of ``INPUTS`` that it reads and the size ``k`` of
+its groups, if any. Rewards may have any finite values. It returns ``[P, N]`` advantages.
 
 **A new estimator** is a function and a row of :data:`ESTIMATORS`, which declares its
 inputs and parameters. Config, checks, README and report follow from the row.
 
-**Which channel is read.** ``correct`` is the verifier's boolean. ``rewards`` is what the
-policy is paid: it may be -1/+1, shaped, or carry a format bonus. A Pass@k advantage is
-about groups that contain a correct response, so every design with binary group rewards
-reads ``correct`` alone. In full and bootstrap sampling the reward of a group (Eq. passk,
-the maximum) is 1 if any member is correct. Two estimators read ``rewards`` alone:
+**Which channel is read.** ``correct`` is the verifier's boolean. ``rewards`` is what
+the policy is paid: it may be -1/+1, shaped, or carry a format bonus. A Pass@k advantage
+is about groups that contain a correct response, so every design with binary group
+rewards reads ``correct`` alone. In full and bootstrap sampling the reward of a group
+(Eq. passk, the maximum) is 1 if any member is correct. Two read ``rewards`` alone:
 ``pass_at_1``, which is GRPO, and ``pass_at_k_real``. Both are unchanged by
 ``a * rewards + b``, a > 0, and equal their curves when rewards are 0 and 1.
 
