@@ -14,7 +14,8 @@ Then, on every host, with a workdir that all hosts share:
     python -m passk_jax.train --config=configs/enigmata.py:model=qwen25_7b \\
         --workdir=/shared/enigmata_qwen25_7b
 
-Time and result: experiments/README.md says what was run and on which hardware.
+Time and result: see experiments/README.md, which says what was run and on which
+hardware.
 
 For Pass@1 Training add ``--config.advantage.name=pass_at_1``. For Pass@1 Training after
 Pass@k Training (section ``sec:passk_to_pass1``), also add

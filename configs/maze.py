@@ -8,8 +8,8 @@ Pass@k 65.0 on average over the sizes). On every host, with a workdir that all s
 
 For Pass@1 Training add ``--config.advantage.name=pass_at_1``.
 
-Time and result: experiments/README.md says what was run and on which hardware. The
-laptop-size twin is configs/maze_tiny.py.
+Time and result: see experiments/README.md, which says what was run and on which
+hardware. The laptop-size twin is configs/maze_tiny.py.
 
 What the paper does not say or does differently:
 

@@ -15,8 +15,8 @@ Pass@1 Training, for comparison, in its own workdir:
     python -m passk_jax.train --config=configs/maze_tiny.py \\
         --config.advantage.name=pass_at_1 --workdir=runs/maze_tiny_pass_at_1
 
-Time: minutes on two cores. Result: a table in experiments/README.md compares both over
-paired seeds.
+Time: minutes on two cores. Result: see experiments/README.md, where a table compares
+both over paired seeds.
 
 The warm start ends early on purpose. It leaves a low Pass@1 and a high Pass@32, like a
 language model on the paper's mazes, and the two kinds of training treat such a policy

@@ -49,7 +49,7 @@ def test_each_line_comes_back_with_its_verdict(tmp_path):
         (b'{"response": "R"}', "no field 'problem'"),
         (b'{"problem": "S.E"}', "no field 'response'"),
         (b'{"problem": 3, "response": "R"}', "'problem' is not text or an object"),
-        (b'{"problem": {}, "response": "R"}', 'a maze is given as text'),
+        (b'{"problem": {}, "response": "R"}', 'give a maze as text'),
         (b'{"problem": "S.E", "response": 3}', "field 'response' is not text"),
         (b'{"problem": "S..", "response": "R"}', 'malformed maze: no E'),
         (b'\xff', 'utf-8'),

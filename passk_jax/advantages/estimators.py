@@ -4,7 +4,7 @@ In order: Pass@1 (GRPO), the two that sample groups, Pass@k of real-valued rewar
 adaptive, estimators of curves, and :data:`ESTIMATORS`. Callers go through ``make.py``.
 
 **Every estimator** takes the arrays of ``INPUTS`` that it reads and the size ``k`` of
-its groups, if any. Rewards may have any finite values. It returns ``[P, N]`` advantages.
+its groups, if any. Rewards are any finite values. It returns ``[P, N]`` advantages.
 
 **A new estimator** is a function and a row of :data:`ESTIMATORS`, which declares its
 inputs and parameters. Config, checks, README and report follow from the row.

@@ -40,7 +40,7 @@ def test_the_handlers_of_before_are_back_afterwards_even_after_an_error():
 
 _LOOP = """
 import ctypes, sys
-from passk_jax.preemption import PreemptionGuard
+from passk_jax.runs.preemption import PreemptionGuard
 with PreemptionGuard() as guard:
     print('ready', flush=True)
     while not guard.requested(0):
@@ -87,7 +87,7 @@ _DISTRIBUTED = """
 import os, signal, sys, time
 import jax
 jax.distributed.initialize('localhost:' + sys.argv[1], 1, 0)
-from passk_jax.preemption import PreemptionGuard
+from passk_jax.runs.preemption import PreemptionGuard
 with PreemptionGuard() as guard:
     assert not guard.requested(0)
     os.kill(os.getpid(), signal.SIGTERM)
