@@ -1,6 +1,7 @@
 """What the loop hands on: every setting arrives where it is used, as configured."""
 
 import dataclasses
+import types
 from unittest import mock
 
 import jax
@@ -65,10 +66,13 @@ def sampled_with(call):
     return keywords
 
 
-def test_rollouts_are_sampled_with_the_settings_of_training(setup):
-    problems, prompts = setup.train_batches()[STEP]
-    sample = train.make_sample(setup)
-    got = sampled_with(lambda: sample(None, problems, prompts, STEP))
+def test_rollouts_are_sampled_with_the_settings_of_training(setup, tmp_path):
+    """In the loop itself, which is entered at a step that is not evaluated."""
+    config = changed.make_config(eval__every=0, eval__final_split='')
+    state = types.SimpleNamespace(step=STEP, params=None)
+    first = mock.patch.object(train, 'first_state', return_value=(state, None))
+    with first, mock.patch.object(train, 'make_update'):
+        got = sampled_with(lambda: tiny.run(config, tmp_path))
     purpose = Purpose.ROLLOUTS
     assert same_key(
         got.pop('key'), sampling.step_key(seed=17, purpose=purpose, step=STEP)
@@ -117,7 +121,8 @@ def test_evaluation_samples_with_settings_of_its_own(setup):
 
 
 def test_every_split_is_evaluated_with_its_name_and_the_runs_seed(setup):
-    with mock.patch.object(train, 'evaluate', return_value=({}, [])) as evaluated:
+    result = mock.patch('passk_jax.setup.evaluate', return_value=({}, []))
+    with result as evaluated:
         assert evaluate(setup)
     first, second = evaluated.call_args_list
     for call, split in ((first, 'validation'), (second, 'test')):
