@@ -36,6 +36,7 @@ TABLE = ROOT / 'tests' / 'mutations.toml'
 COPIED = ('passk_jax', 'configs', 'tests')
 # Their libraries are what a fork has loaded; of the package it loads its own copy.
 LOADED = ('passk_jax.train', 'tensorflow_datasets')
+OPTIONS = ('-x', '-q', '--tb=short', '-p', 'no:cacheprovider')
 TIMEOUT_SECONDS = 900
 
 
@@ -110,7 +111,7 @@ class Checkout:
         for name in [m for m in sys.modules if m.partition('.')[0] in COPIED]:
             del sys.modules[name]
         sys.path[:] = [str(self.directory), *(p for p in sys.path if p)]
-        status = pytest.main(['-x', '-q', '-p', 'no:cacheprovider', *tests])
+        status = pytest.main([*OPTIONS, *tests])
         sys.stdout.flush()
         os._exit(int(status))
 
