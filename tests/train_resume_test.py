@@ -122,22 +122,22 @@ def test_told_to_stop_in_a_warm_start_or_an_evaluation_it_leaves_there(
 # One after another in one run directory, so each also finds what the last one left.
 KILLS = (
     # In the warm start; when it is done but not complete on the disk.
-    (warm_start, 'demonstrate', 7),
+    (warm_start.WarmStartData, 'tokens', 7),
     (digests, 'write_digests', 1),
     # Between evaluation and save; in the first step, the evaluations' batches before.
-    (train, 'save', 1),
+    (checkpoints.Checkpoints, 'save', 1),
     (Verification, 'finish', 5),
     # Between two steps, each with its metrics pending.
     (RunLog, 'step', 2),
     # In the save before step 2, its evaluation written; after that of step 4.
     (digests, 'write_digests', 1),
-    (train, 'save', 3),
+    (checkpoints.Checkpoints, 'save', 3),
     # With a line of metrics written, and not yet the rollouts that belong to it.
     (MetricWriter, 'write_rollouts', 1),
     # With one checkpoint too many; with an evaluation's line, and not its records.
     (checkpoints, '_remove', 1),
     (MetricWriter, 'write_evaluation', 3),
-    (train, 'save', 2),
+    (checkpoints.Checkpoints, 'save', 2),
 )
 
 

@@ -63,9 +63,10 @@ def test_a_warm_start_needs_demonstrations_and_says_so_before_devices():
     # Without a warm start nothing asks for them.
     train.check_names(config_of(LastDigitInCharacters, init__kind='scratch'))
     # The stage itself asks too, for whoever calls it without that check.
-    made = mock.Mock(config=config, task=LastDigitInCharacters(NoParams()))
+    task = LastDigitInCharacters(NoParams())
+    data = mock.Mock(task=task, max_response_tokens=3)
     with pytest.raises(ValueError, match=message):
-        warm_start.demonstrate(made, [])
+        warm_start.WarmStartData.tokens(data, [])
 
 
 def test_a_task_without_a_length_check_takes_any_length():

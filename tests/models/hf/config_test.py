@@ -257,7 +257,11 @@ def test_the_fields_themselves_will_do_where_there_is_no_file(tmp_path):
         (LLAMA, {'pretraining_tp': 2}, 'pretraining_tp=2'),
         (LLAMA, {'sliding_window': 4}, 'sliding_window=4'),
         (QWEN3, {'attention_bias': True}, 'attention_bias=True'),
-        (MISTRAL, {'layer_types': ['full_attention'] * 2}, 'layer_types='),
+        (
+            MISTRAL,
+            {'layer_types': ['full_attention'] * 2, 'sliding_window': 4},
+            'layer_types=',
+        ),
         (MISTRAL, {'sliding_window': 0}, 'sliding_window=0'),
         (MISTRAL, {'use_sliding_window': False}, 'use_sliding_window=False'),
         (LLAMA, {'layer_types': ['sliding_attention'] * 2}, 'layer_types='),
