@@ -98,11 +98,11 @@ class Checkout:
         shutil.copy(ROOT / 'pyproject.toml', directory)
         self._times = itertools.count(1)
 
-    def start(self, tests: Sequence[str]) -> int:
+    def start(self, tests: Sequence[str], seconds: int) -> int:
         """Starts tests in a process of their own; returns its id."""
         if pid := os.fork():
             return pid
-        signal.alarm(TIMEOUT_SECONDS)
+        signal.alarm(seconds)
         output = os.open(self.directory / 'output', os.O_CREAT | os.O_TRUNC | os.O_RDWR)
         os.dup2(output, 1)
         os.dup2(output, 2)
@@ -115,9 +115,9 @@ class Checkout:
         sys.stdout.flush()
         os._exit(int(status))
 
-    def run(self, tests: Sequence[str]) -> int:
-        """The exit status of pytest; below 0 if it was killed for its time."""
-        _, status = os.waitpid(self.start(tests), 0)
+    def run(self, tests: Sequence[str], *, seconds: int = 0) -> int:
+        """The exit status of pytest; below 0 if it was killed after its seconds."""
+        _, status = os.waitpid(self.start(tests, seconds), 0)
         return os.waitstatus_to_exitcode(status)
 
     def notices(self, mutation: Mutation) -> bool:
@@ -132,7 +132,7 @@ class Checkout:
         # Byte code knows its source by time and size: no two mutations share a time.
         os.utime(path, 2 * (next(self._times),))
         try:
-            status = self.run(mutation.tests)
+            status = self.run(mutation.tests, seconds=TIMEOUT_SECONDS)
         finally:
             path.write_text(source)
             os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
