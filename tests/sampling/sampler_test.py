@@ -104,7 +104,7 @@ def test_every_schedule_gives_the_plain_loops_rollouts(
     (done,) = found
     # The cache was made longer, and all rows but few moved to smaller sizes.
     assert done.ring == 80 > grid.first_ring(80)
-    assert done.size.total <= 24
+    assert done.size.total <= 12
 
 
 def test_windows_see_the_same_tokens_in_every_row(policy, params, prompts, rollouts):
@@ -244,7 +244,7 @@ def test_in_bfloat16_a_smaller_memory_rounds_otherwise_and_no_more(prompts):
     policy = oracle.tiny_policy(num_layers=2, dtype='bfloat16')
     params = oracle.random_params(policy)
     limit = work_of(policy, prompts).cache_bytes(Size(4, 5))
-    quiet = {'stop_tokens': (), 'max_response_tokens': 33}
+    quiet = {'stop_tokens': (), 'max_response_tokens': 34}
     have = run(policy, params, prompts, max_cache_bytes=limit, **quiet)
     want = plain(policy, params, prompts, **quiet)
     # Up to the first other token, that one excepted.
