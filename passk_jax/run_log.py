@@ -85,7 +85,7 @@ class RunLog:
     def __exit__(self, kind: object, *exception: object) -> None:
         self._progress.__exit__(kind, *exception)
         try:
-            self._report()
+            self.report()
         except ValueError:
             # A report that cannot be written must not hide why the run ended.
             if kind is None:
@@ -110,20 +110,21 @@ class RunLog:
     def evaluation(
         self, step: int, split: str, values: dict[str, float], rows: list[Any]
     ) -> None:
-        """Writes an evaluation and the report so far."""
+        """Writes an evaluation."""
         self._writer.write(step, values, split=split)
         self._writer.write_evaluation(split, step, rows)
         powers = [k for k in values if re.fullmatch(r'pass_at_\d+', k)]
         self._shown = {f'eval_{k}': values[k] for k in (powers[0], powers[-1])}
         self._report_is_old = True
-        self._report()
-        self._clock = time.monotonic()
 
-    def _report(self) -> None:
+    def report(self) -> None:
+        """Writes the curves and the report so far, if there is anything new."""
         if self._report_is_old and jax.process_index() == 0:
             write_curves(self._workdir)
             write_report(self._workdir)
         self._report_is_old = False
+        # A step's time has neither evaluations nor reports in it.
+        self._clock = time.monotonic()
 
     def _write_step(self, step: int, draws: Draws, figures: learner.Metrics) -> None:
         trained, values = draws.trained, hosts.fetch(figures)

@@ -127,13 +127,17 @@ def evaluate_due(
     stop: Callable[[], bool],
 ) -> bool:
     """Evaluates the splits that are due; False if ``stop`` interrupts it."""
+    due = splits_due(setup.config, step)
+    if not due:
+        return True
+    log.flush()
     evaluate = setup.evaluator()
-    for split in splits_due(setup.config, step):
-        log.flush()
+    for split in due:
         result = evaluate(params, splits[split], split=split, step=step, stop=stop)
         if result is None:
             return False
         log.evaluation(step, split, *result)
+    log.report()
     return True
 
 

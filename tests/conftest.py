@@ -17,20 +17,20 @@ os.environ['XLA_FLAGS'] = ' '.join(
     ]
 ).strip()
 
+_ROOT = pathlib.Path(__file__).resolve().parents[1]
+_SHARED = _ROOT.parent / 'shared'
+
+# Tests compile the same few programs over and over, and so do the commands that they
+# start. A worker has its own: reading what another is writing ends the process.
+_CACHE = _ROOT / '.pytest_cache' / 'xla' / os.environ.get('PYTEST_XDIST_WORKER', 'main')
+os.environ['JAX_COMPILATION_CACHE_DIR'] = str(_CACHE)
+os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0'
+os.environ['JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES'] = '0'
+
 import jax
 import pytest
 
 jax.config.update('jax_num_cpu_devices', 8)
-
-_ROOT = pathlib.Path(__file__).resolve().parents[1]
-_SHARED = _ROOT.parent / 'shared'
-
-# Tests compile the same few programs over and over. A worker has its own: reading what
-# another is writing ends the process.
-_CACHE = _ROOT / '.pytest_cache' / 'xla' / os.environ.get('PYTEST_XDIST_WORKER', 'main')
-jax.config.update('jax_compilation_cache_dir', str(_CACHE))
-jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)
-jax.config.update('jax_persistent_cache_min_entry_size_bytes', 0)
 
 
 @pytest.fixture(autouse=True, scope='module')

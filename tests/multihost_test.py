@@ -26,17 +26,19 @@ TRAIN = (
 )
 
 
-def start(workdir: pathlib.Path, module: str, *options: str) -> subprocess.Popen:
+def start(
+    workdir: pathlib.Path, module: str, *options: str, **environment: str
+) -> subprocess.Popen:
     command = [
         *(sys.executable, '-m', f'passk_jax.{module}', f'--workdir={workdir}'),
         *options,
     ]
     # One device a process; the fake ones of conftest.py are not inherited.
-    environment = os.environ | {'JAX_PLATFORMS': 'cpu', 'JAX_NUM_CPU_DEVICES': '1'}
+    environment |= {'JAX_PLATFORMS': 'cpu', 'JAX_NUM_CPU_DEVICES': '1'}
     return subprocess.Popen(
         command,
         cwd=ROOT,
-        env=environment,
+        env=os.environ | environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -47,8 +49,14 @@ def start_pair(workdir: pathlib.Path, *command: str) -> list[subprocess.Popen]:
     with socket.socket() as probe:
         probe.bind(('localhost', 0))
         port = probe.getsockname()[1]
+    # Without the cache of programs: one may not read what the other is writing.
     return [
-        start(workdir, *command, f'--hosts=localhost:{port},2,{index}')
+        start(
+            workdir,
+            *command,
+            f'--hosts=localhost:{port},2,{index}',
+            JAX_ENABLE_COMPILATION_CACHE='false',
+        )
         for index in range(2)
     ]
 

@@ -225,6 +225,7 @@ def test_an_evaluation_has_its_line_its_records_and_new_pictures(log, tmp_path):
     values = {'pass_at_1': 0.25, 'pass_at_2': 0.5, 'pass_at_4': 0.75}
     with log:
         log.evaluation(0, 'validation', values, [{'problem_id': 3, 'n': 4, 'c': 1}])
+        log.report()
         assert log.drawn == ['curves', 'report']
     assert log.drawn == ['curves', 'report'], 'nothing new since'
     (row,) = tiny.metrics(tmp_path, 'validation')

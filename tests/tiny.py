@@ -123,15 +123,9 @@ def warm_copy(finished: pathlib.Path, workdir: pathlib.Path) -> pathlib.Path:
 
 
 def environment(num_devices: int = 1) -> dict[str, str]:
-    """Of a command: quick compiles, and what was compiled before is found again."""
+    """Of a command: what conftest.py says of this process, with so many devices."""
     flags = f'--xla_force_host_platform_device_count={num_devices}'
-    return os.environ | {
-        'JAX_PLATFORMS': 'cpu',
-        'XLA_FLAGS': f'{os.environ["XLA_FLAGS"]} {flags}',
-        'JAX_COMPILATION_CACHE_DIR': str(ROOT / '.pytest_cache' / 'xla'),
-        'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0',
-        'JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES': '0',
-    }
+    return os.environ | {'XLA_FLAGS': f'{os.environ["XLA_FLAGS"]} {flags}'}
 
 
 def start(module: str, *arguments: str) -> subprocess.Popen:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from huggingface_hub import snapshot_download
-from transformers import AutoConfig, PreTrainedConfig
+import transformers
 
 from passk_jax.errors import InputError
 from passk_jax.models.arch import Arch
@@ -247,7 +247,7 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
         )
 
 
-def _checked(fields: dict[str, Any]) -> PreTrainedConfig:
+def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
     """What transformers reads from the fields, if the network honours all of them."""
     family = family_of(fields.get('model_type'))
     known = _READ_FIELDS | _INERT_FIELDS | set(_SIZES.values())
@@ -271,7 +271,7 @@ def _checked(fields: dict[str, Any]) -> PreTrainedConfig:
     _check_rope_is_said_once(fields)
     try:
         # A copy, because it writes into the rope's fields.
-        config = AutoConfig.for_model(**copy.deepcopy(fields))
+        config = transformers.AutoConfig.for_model(**copy.deepcopy(fields))
     except Exception as error:  # Its validation raises several classes of its own.
         raise InputError(f'transformers refuses it: {error}') from error
     # Only now, because a field that the file leaves out has transformers' default.
@@ -282,7 +282,7 @@ def _checked(fields: dict[str, Any]) -> PreTrainedConfig:
     return config
 
 
-def _windows(config: PreTrainedConfig) -> tuple[int, ...]:
+def _windows(config: 'transformers.PreTrainedConfig') -> tuple[int, ...]:
     """The shortest pattern of attention windows that the layers repeat."""
     window = getattr(config, 'sliding_window', None)
     kinds = getattr(config, 'layer_types', None)
@@ -327,7 +327,7 @@ def _check_rope_is_said_once(fields: Mapping[str, Any]) -> None:
         raise InputError(f'rope_theta is {outer} and, in the rope, {inner}')
 
 
-def _rope(config: PreTrainedConfig) -> Rope:
+def _rope(config: 'transformers.PreTrainedConfig') -> Rope:
     """The rope of a config, in the spelling to which transformers converts all."""
     limit = config.max_position_embeddings
     return hf_rope.read_rope(config.rope_parameters, max_positions=limit)
