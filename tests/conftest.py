@@ -17,20 +17,26 @@ os.environ['XLA_FLAGS'] = ' '.join(
     ]
 ).strip()
 
-_ROOT = pathlib.Path(__file__).resolve().parents[1]
-_SHARED = _ROOT.parent / 'shared'
-
 # Tests compile the same few programs over and over, and so do the commands that they
 # start. A worker has its own: reading what another is writing ends the process.
-_CACHE = _ROOT / '.pytest_cache' / 'xla' / os.environ.get('PYTEST_XDIST_WORKER', 'main')
-os.environ['JAX_COMPILATION_CACHE_DIR'] = str(_CACHE)
-os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0'
-os.environ['JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES'] = '0'
+os.environ.update(
+    JAX_COMPILATION_CACHE_DIR=str(
+        pathlib.Path(__file__).resolve().parents[1]
+        / '.pytest_cache'
+        / 'xla'
+        / os.environ.get('PYTEST_XDIST_WORKER', 'main')
+    ),
+    JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS='0',
+    JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES='0',
+)
 
+import filelock
 import jax
 import pytest
 
 jax.config.update('jax_num_cpu_devices', 8)
+
+_SHARED = pathlib.Path(__file__).resolve().parents[2] / 'shared'
 
 
 @pytest.fixture(autouse=True, scope='module')
@@ -57,6 +63,12 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The directory of an uninterrupted run of tests/tiny.py, for reading only."""
     from tests import tiny
 
-    workdir = tmp_path_factory.mktemp('finished') / 'run'
-    assert tiny.run(tiny.make_config(), workdir)
+    base = tmp_path_factory.getbasetemp()
+    # The workers share it.
+    shared = base.parent if 'PYTEST_XDIST_WORKER' in os.environ else base
+    workdir = shared / 'finished'
+    with filelock.FileLock(shared / 'finished.lock'):
+        if not workdir.exists():
+            assert tiny.run(tiny.make_config(), base / 'unfinished')
+            (base / 'unfinished').rename(workdir)
     return workdir

@@ -13,14 +13,17 @@ from passk_jax.runs.checkpoints import Checkpoints
 from tests import tiny
 
 LAST = 40
+CHANGES = {
+    'advantage.k': 3,
+    'train.steps': LAST,
+    'eval.every': 20,
+    'checkpoint.every': 4,
+    'log.rollouts_every': 5,
+    'log.tensorboard': True,
+}
 ARGUMENTS = (
     '--config=tests/tiny.py',
-    '--config.advantage.k=3',
-    f'--config.train.steps={LAST}',
-    '--config.eval.every=20',
-    '--config.checkpoint.every=4',
-    '--config.log.rollouts_every=5',
-    '--config.log.tensorboard=true',
+    *(f'--config.{key}={json.dumps(value)}' for key, value in CHANGES.items()),
 )
 
 
@@ -50,8 +53,10 @@ def stop(process: subprocess.Popen, number: signal.Signals) -> None:
 
 @pytest.fixture(scope='module')
 def uninterrupted(tmp_path_factory) -> pathlib.Path:
+    """In this process, by the function that the command calls."""
     workdir = tmp_path_factory.mktemp('uninterrupted')
-    assert finish(start(workdir)) == 0
+    changes = {key.replace('.', '__'): value for key, value in CHANGES.items()}
+    assert tiny.run(tiny.make_config(**changes), workdir)
     return workdir
 
 
@@ -99,19 +104,19 @@ def test_no_line_is_lost_and_none_is_there_twice(interrupted):
     assert [row['step'] for row in tiny.metrics(interrupted, 'test')] == [0, LAST]
 
 
-def test_an_override_turns_one_knob(uninterrupted):
-    config = json.loads((uninterrupted / 'config.json').read_text())
+def test_an_override_turns_one_knob(interrupted):
+    config = json.loads((interrupted / 'config.json').read_text())
     assert config['advantage']['k'] == 3
     assert config['advantage']['name'] == 'pass_at_k'
-    assert 'pass_at_3' in tiny.metrics(uninterrupted, 'train')[0]
+    assert 'pass_at_3' in tiny.metrics(interrupted, 'train')[0]
 
 
-def test_the_directory_holds_what_a_person_looks_for(uninterrupted):
-    assert (uninterrupted / 'report.html').read_text().startswith('<!')
-    assert (uninterrupted / 'curves.png').read_bytes().startswith(b'\x89PNG')
-    assert list((uninterrupted / 'tensorboard').iterdir())
-    assert Checkpoints(uninterrupted / 'checkpoints', keep=2).steps() == (36, 40)
-    dumps = sorted(path.name for path in (uninterrupted / 'rollouts').iterdir())
+def test_the_directory_holds_what_a_person_looks_for(interrupted):
+    assert (interrupted / 'report.html').read_text().startswith('<!')
+    assert (interrupted / 'curves.png').read_bytes().startswith(b'\x89PNG')
+    assert list((interrupted / 'tensorboard').iterdir())
+    assert Checkpoints(interrupted / 'checkpoints', keep=2).steps() == (36, 40)
+    dumps = sorted(path.name for path in (interrupted / 'rollouts').iterdir())
     assert dumps == [f'step_{step:08d}.jsonl' for step in range(0, LAST, 5)]
 
 

@@ -76,7 +76,7 @@ def test_problem_losses_stand_in_the_order_of_the_problems():
         rollouts=make_rollouts(pad=PAD),
         advantages=advantages,
         num_updates=2,
-        num_micro_batches=4,
+        num_micro_batches=2,
         pack_sizes=SIZES,
     )
     assert np.flatnonzero(metrics['problem_loss']).tolist() == [3]
@@ -105,8 +105,9 @@ def test_padding_is_the_share_of_computed_positions_without_a_token(updates):
 
 
 def test_responses_of_full_width_are_not_packed():
-    rollouts = make_rollouts()
-    rollouts = dataclasses.replace(rollouts, lengths=np.full((P, N), T, np.int32))
+    rollouts = make_rollouts(pad=PAD)
+    whole = np.full((P, N), T + PAD, np.int32)
+    rollouts = dataclasses.replace(rollouts, lengths=whole)
     plain, packed = (
         run_step(rollouts=rollouts),
         run_step(rollouts=rollouts, pack_sizes=2),
@@ -127,7 +128,7 @@ def test_random_lengths_compile_one_program():
         paddings = set()
         for longest in (1, 2, 3, T):
             lengths = rng.integers(1, longest + 1, (P, N)).astype(np.int32)
-            rollouts = dataclasses.replace(make_rollouts(), lengths=lengths)
+            rollouts = dataclasses.replace(make_rollouts(pad=PAD), lengths=lengths)
             state, metrics = train_step(state, rollouts, make_advantages(), None)
             assert np.isfinite(metrics['loss'])
             paddings.add(float(metrics['padding']))

@@ -17,8 +17,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from huggingface_hub import snapshot_download
 import transformers
+from huggingface_hub import snapshot_download
 
 from passk_jax.errors import InputError
 from passk_jax.models.arch import Arch
