@@ -21,7 +21,7 @@ from jax import numpy as jnp
 
 from passk_jax import cli, sharding
 from passk_jax import config as configs
-from passk_jax.advantages import AdvantageFn, make, rewards
+from passk_jax.advantages import AdvantageFn, make, rewards, tabulation
 from passk_jax.config import ExperimentConfig
 from passk_jax.data import EvaluationBatches
 from passk_jax.errors import InputError
@@ -35,7 +35,8 @@ from passk_jax.run_log import RunLog
 from passk_jax.runs.checkpoints import Checkpoints
 from passk_jax.runs.directory import prepare_workdir
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
-from passk_jax.sampling import Purpose, problem_keys, step_key
+from passk_jax.runs.saved_config import with_stage
+from passk_jax.sampling import Purpose, in_stage, problem_keys, step_key
 from passk_jax.setup import Setup, make_setup
 from passk_jax.tasks import make_task, require
 from passk_jax.tasks.abilities import Demonstrations
@@ -66,7 +67,8 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
     sample = setup.sampler(
         config.sampling.options, num_rollouts=config.sampling.num_rollouts
     )
-    keys = functools.partial(step_key, seed=config.seed, purpose=Purpose.ROLLOUTS)
+    address = {'seed': config.seed, 'stage': config.stage}
+    keys = functools.partial(step_key, purpose=Purpose.ROLLOUTS, **address)
     optimizer = learner.make_optimizer(config.optimizer)
     checkpoints = Checkpoints(workdir / 'checkpoints', keep=config.checkpoint.keep)
     with contextlib.ExitStack() as stack:
@@ -177,6 +179,7 @@ def make_log(config: ExperimentConfig, workdir: pathlib.Path, start: int) -> Run
         name=config.name,
         steps=config.train.steps,
         start=start,
+        stage=config.stage,
         k=config.advantage.k,
         mask_truncated=config.loss.mask_truncated,
         settings=configs.to_dict(config),
@@ -190,7 +193,7 @@ def make_selection(setup: Setup, estimate: Callable[..., Any], step: int) -> Sel
         step,
         rounds=config.train.dynamic_sampling_rounds,
         mask_truncated=config.loss.mask_truncated,
-        seed=(config.seed, Purpose.EXTRA_PROBLEMS),
+        seed=(config.seed, in_stage(Purpose.EXTRA_PROBLEMS, config.stage)),
         estimate=estimate,
         mesh=setup.mesh,
     )
@@ -248,7 +251,8 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
         )
 
     def estimate(rollouts: Rollouts, responses: Responses, step: int) -> jax.Array:
-        key = functools.partial(step_key, seed=config.seed, step=step)
+        address = {'seed': config.seed, 'stage': config.stage, 'step': step}
+        key = functools.partial(step_key, **address)
         verdicts = responses.verdicts
         return compute(
             *sharding.place(setup.mesh, (verdicts.rewards, verdicts.correct)),
@@ -282,15 +286,30 @@ def check_names(config: ExperimentConfig) -> None:
         raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
 
 
+def check_signal(config: ExperimentConfig) -> None:
+    """Checks that the advantages are not always 0; uses a device.
+
+    Raises:
+        ValueError: no response could ever get another advantage.
+    """
+    name, parameters = config.advantage.name, config.advantage.parameters
+    given = {'k': config.advantage.k, **parameters}
+    own = {key: given[key] for key in make.estimator_parameters(name)}
+    tabulation.check_signal(name, num_rollouts=config.sampling.num_rollouts, **own)
+
+
 def main(*, config: ExperimentConfig, workdir: str = '', hosts: str = '') -> int:
     """Prepares the run directory and trains."""
     check_names(config)
     join_hosts(hosts)
+    check_signal(config)
     # Parameters of other estimators change nothing in this run.
     read = make.estimator_parameters(config.advantage.name)
     unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
     may_differ = ('mesh.', *ONLY_ROUNDING, *unread)
-    workdir, text = workdir or f'runs/{config.name}', configs.to_json(config)
+    workdir = workdir or f'runs/{config.name}'
+    config = with_stage(config, pathlib.Path(workdir))
+    text = configs.to_json(config)
     with prepare_workdir(workdir, text, may_differ=may_differ) as path:
         finished = train(config, path)
     if not finished:

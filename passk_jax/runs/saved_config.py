@@ -50,6 +50,29 @@ def run_config(workdir: pathlib.Path, mesh: str | None = None) -> ExperimentConf
     return configs.from_json_dict(values)
 
 
+def with_stage(config: ExperimentConfig, workdir: pathlib.Path) -> ExperimentConfig:
+    """Decides the stage of a run that leaves it open (-1).
+
+    Args:
+        config: the configuration; ``init.checkpoint`` may name an earlier run.
+        workdir: the run directory. If this run is in it, it keeps its stage, so that
+            the earlier run may be gone.
+
+    Raises:
+        ValueError: the earlier run has no readable configuration.
+    """
+    if config.stage != -1:
+        return config
+    if config.init.kind != 'checkpoint':
+        return dataclasses.replace(config, stage=0)
+    source = config.init.checkpoint
+    own = workdir.expanduser() / 'config.json'
+    if own.exists() and (saved := _read(own)).init.checkpoint == source:
+        return dataclasses.replace(config, stage=saved.stage)
+    earlier = run_config(pathlib.Path(source).expanduser())
+    return dataclasses.replace(config, stage=earlier.stage + 1)
+
+
 def _read(path: pathlib.Path) -> ExperimentConfig:
     """Reads the file, which this version of the program must have written."""
     which = 'git.json beside it says which version of passk_jax wrote it'
