@@ -9,7 +9,7 @@ same command continues from the newest one, bit for bit.
 """
 
 import contextlib
-import functools
+import dataclasses
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -35,8 +35,8 @@ from passk_jax.run_log import RunLog
 from passk_jax.runs.checkpoints import Checkpoints
 from passk_jax.runs.directory import prepare_workdir
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
-from passk_jax.runs.saved_config import with_stage
-from passk_jax.sampling import Purpose, in_stage, problem_keys, step_key
+from passk_jax.runs.saved_config import stage_of
+from passk_jax.sampling import Purpose, problem_keys
 from passk_jax.setup import Setup, make_setup
 from passk_jax.tasks import make_task, require
 from passk_jax.tasks.abilities import Demonstrations
@@ -67,8 +67,6 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
     sample = setup.sampler(
         config.sampling.options, num_rollouts=config.sampling.num_rollouts
     )
-    address = {'seed': config.seed, 'stage': config.stage}
-    keys = functools.partial(step_key, purpose=Purpose.ROLLOUTS, **address)
     optimizer = learner.make_optimizer(config.optimizer)
     checkpoints = Checkpoints(workdir / 'checkpoints', keep=config.checkpoint.keep)
     with contextlib.ExitStack() as stack:
@@ -95,7 +93,8 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
                 )
             if preempted or step == last:
                 return not preempted
-            selection, key = make_selection(setup, estimate, step), keys(step=step)
+            selection = make_selection(setup, estimate, step)
+            key = setup.key(Purpose.ROLLOUTS, step)
             with jax.profiler.StepTraceAnnotation('train', step_num=step):
                 for problems, prompts, is_new in selection.batches(batches):
                     sampled = sample(state.params, problems, prompts, key=key)
@@ -193,7 +192,7 @@ def make_selection(setup: Setup, estimate: Callable[..., Any], step: int) -> Sel
         step,
         rounds=config.train.dynamic_sampling_rounds,
         mask_truncated=config.loss.mask_truncated,
-        seed=(config.seed, in_stage(Purpose.EXTRA_PROBLEMS, config.stage)),
+        seed=setup.order(Purpose.EXTRA_PROBLEMS),
         estimate=estimate,
         mesh=setup.mesh,
     )
@@ -251,14 +250,12 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
         )
 
     def estimate(rollouts: Rollouts, responses: Responses, step: int) -> jax.Array:
-        address = {'seed': config.seed, 'stage': config.stage, 'step': step}
-        key = functools.partial(step_key, **address)
         verdicts = responses.verdicts
         return compute(
             *sharding.place(setup.mesh, (verdicts.rewards, verdicts.correct)),
             rollouts,
-            key(purpose=Purpose.GROUPS),
-            key(purpose=Purpose.REWARD_NOISE),
+            setup.key(Purpose.GROUPS, step),
+            setup.key(Purpose.REWARD_NOISE, step),
         )
 
     return estimate
@@ -307,8 +304,9 @@ def main(*, config: ExperimentConfig, workdir: str = '', hosts: str = '') -> int
     read = make.estimator_parameters(config.advantage.name)
     unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
     may_differ = ('mesh.', *ONLY_ROUNDING, *unread)
-    workdir = workdir or f'runs/{config.name}'
-    config = with_stage(config, pathlib.Path(workdir))
+    workdir = pathlib.Path(workdir or f'runs/{config.name}').expanduser()
+    stage = stage_of(config.stage, config.init, workdir)
+    config = dataclasses.replace(config, stage=stage)
     text = configs.to_json(config)
     with prepare_workdir(workdir, text, may_differ=may_differ) as path:
         finished = train(config, path)

@@ -352,7 +352,7 @@ def from_json_dict(values: Mapping[str, Any]) -> ExperimentConfig:
 
 def with_new_options(values: Any) -> Any:
     """Adds what a configuration saved by an earlier version lacks, turned off."""
-    if not isinstance(values, Mapping):
+    if not values or not isinstance(values, Mapping):
         return values
     off = dataclasses.asdict(sampling_options())
     sections = {'sampling', 'eval'} & values.keys()
