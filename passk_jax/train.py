@@ -33,9 +33,10 @@ from passk_jax.rollouts.dynamic_sampling import Draw, Selection
 from passk_jax.rollouts.sample_and_verify import Responses, verify
 from passk_jax.run_log import RunLog
 from passk_jax.runs.checkpoints import Checkpoints
-from passk_jax.runs.directory import prepare_workdir
+from passk_jax.runs.directory import has_begun, prepare_workdir
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.runs.saved_config import stage_of
+from passk_jax.runs.sources import remember_sources
 from passk_jax.sampling import Purpose, problem_keys
 from passk_jax.setup import Setup, make_setup
 from passk_jax.tasks import make_task, require
@@ -309,6 +310,7 @@ def main(*, config: ExperimentConfig, workdir: str = '', hosts: str = '') -> int
     config = dataclasses.replace(config, stage=stage)
     text = configs.to_json(config)
     with prepare_workdir(workdir, text, may_differ=may_differ) as path:
+        remember_sources(path, config.model, begun=has_begun(path))
         finished = train(config, path)
     if not finished:
         return EXIT_PREEMPTED

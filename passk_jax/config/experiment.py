@@ -52,7 +52,8 @@ class ModelConfig:
         family: a key of ``models.families.FAMILIES``, which must agree with the
             ``config.json`` of ``source``; ``''``: the family which that file names.
         source: Hugging Face directory or hub name that gives sizes, weights (if
-            ``init.kind == 'hf'``) and tokenizer; ``''``: ``arch`` gives the sizes.
+            ``init.kind == 'hf'``) and tokenizer; ``''``: ``arch`` gives the sizes. A
+            hub name may have a revision: ``name@revision``.
         tokenizer: ``'characters'`` (built from the task's alphabet), ``'source'``
             (that of ``model.source``), or a Hugging Face directory or hub name.
         arch: sizes when ``source == ''``.
