@@ -27,8 +27,9 @@ from passk_jax.config import sampling_options
 def get_config() -> ConfigDict:
     """Returns every key with its default; locked, so a new key is an error."""
     config = ConfigDict()
-    config.name = ''
-    config.seed = 0
+    config.name, config.seed = '', 0
+    # One more than the run that init.checkpoint names, if it goes on from one.
+    config.stage = -1
     config.model = _model()
     # This works on a single device too; several devices hold shards of everything.
     config.mesh = ConfigDict({'data': 1, 'fsdp': -1, 'rollout': 1, 'tensor': 1})

@@ -11,6 +11,7 @@ once.
 
 import dataclasses
 import itertools
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 
 import grain
@@ -203,12 +204,12 @@ def evaluation_batches(
     max_prompt_tokens: int,
     overlong: str,
 ) -> EvaluationBatches:
-    """Makes batches of the first problems of a split, in order, each exactly once.
+    """Makes batches of the problems of a split, in order, each exactly once.
 
     Args:
         source, encode, max_prompt_tokens, overlong: as in :func:`make_batches`.
         batch_size: problems in every batch; repeats fill up the last one.
-        num_problems: how many problems to read, including too long ones; 0: all.
+        num_problems: the size of a :func:`subset`, including too long ones; 0: all.
 
     Returns:
         Batches of problems, prompts (numpy, ``[batch_size, S]``) and the number of
@@ -220,24 +221,48 @@ def evaluation_batches(
     """
     if batch_size < 1:
         raise InputError(f'{batch_size=} must be at least 1')
-    if not 0 <= num_problems <= len(source):
-        raise InputError(f'{num_problems=} of the {len(source)} problems there are')
-    kept = _keep(source, encode, max_prompt_tokens, overlong, first=num_problems)
+    problems = subset(source, num_problems)
+    kept = _keep(problems, encode, max_prompt_tokens, overlong)
     return EvaluationBatches(kept, batch_size=batch_size)
 
 
+def subset(source: Sequence[Problem], num_problems: int) -> Sequence[Problem]:
+    """A fixed random subset, in which each category has its share of the problems.
+
+    The same problems are chosen in every run, and a larger subset contains a smaller
+    one. They stay in the order of the source.
+
+    Args:
+        source: the problems, by index.
+        num_problems: size of the subset; 0: all.
+
+    Raises:
+        ValueError: there are fewer problems than ``num_problems``.
+    """
+    if not 0 <= num_problems <= len(source):
+        raise InputError(f'{num_problems=} of the {len(source)} problems there are')
+    if not num_problems:
+        return source
+    categories = np.array([problem.category for problem in source])
+    # Spread over [0, 1), each category's problems are as dense as it is large.
+    places = np.zeros(len(source))
+    for category in np.unique(categories):
+        members = np.flatnonzero(categories == category)
+        rng = np.random.default_rng(zlib.crc32(category.encode()))
+        places[rng.permutation(members)] = (np.arange(len(members)) + 0.5) / len(
+            members
+        )
+    chosen = np.argsort(places, kind='stable')[:num_problems]
+    return [source[int(index)] for index in np.sort(chosen)]
+
+
 def _keep(
-    source: Sequence[Problem],
-    encode: Encode,
-    max_prompt_tokens: int,
-    overlong: str,
-    *,
-    first: int = 0,
+    source: Sequence[Problem], encode: Encode, max_prompt_tokens: int, overlong: str
 ) -> _Kept:
-    """Reads the first problems (0: all) and drops those that are too long."""
+    """Reads the problems and drops those that are too long."""
     if overlong not in OVERLONG:
         raise InputError(f'{overlong=} must be one of {list(OVERLONG)}')
-    count = first or len(source)
+    count = len(source)
     if not count:
         raise InputError('there are no problems: the split is empty')
     lengths = np.zeros(count, np.int64)

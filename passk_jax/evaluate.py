@@ -24,6 +24,7 @@ from passk_jax.hosts import join_hosts
 from passk_jax.models import policy as policies
 from passk_jax.runs import saved_config
 from passk_jax.runs.checkpoints import restore_params
+from passk_jax.runs.sources import check_sources
 from passk_jax.setup import make_setup
 
 
@@ -42,6 +43,7 @@ def main(
     path = pathlib.Path(workdir)
     options |= {'num_responses': num_responses, 'num_problems': num_problems}
     config, changes = _changed(saved_config.run_config(path, mesh), options)
+    check_sources(path, config.model)
     join_hosts(hosts)
     setup = make_setup(config)
     batches = setup.evaluation_batches(split)

@@ -29,6 +29,7 @@ def evaluate(
     sample: Callable[..., Sampled],
     config: EvalConfig,
     seed: int,
+    stage: int,
     split: str,
     step: int,
     stop: Callable[[], bool] = lambda: False,
@@ -40,15 +41,16 @@ def evaluate(
         batches: the split's problems in order.
         sample: ``(params, problems, prompts, *, key)``, as ``Setup.sampler`` makes it.
         config: how to evaluate.
-        seed, split, step: the experiment's seed, the split's name and the training step
-            of these parameters; together they determine the random keys.
+        seed, stage, split, step: the experiment's seed and stage, the split's name and
+            the training step of these parameters; they determine the random keys.
         stop: asked before every batch whether to stop.
 
     Returns:
         Metrics (see :func:`summarize`) and a record for each problem with its (n, c);
         ``None`` if ``stop`` said so.
     """
-    key = step_key(seed=seed, purpose=Purpose.EVALUATION, step=step, split=split)
+    address = {'seed': seed, 'stage': stage, 'split': split, 'step': step}
+    key = step_key(purpose=Purpose.EVALUATION, **address)
     rows: list[Record] = []
     for problems, prompts, valid in batches:
         if stop():

@@ -27,6 +27,7 @@ from passk_jax.models.hf import save as hf_save
 from passk_jax.models.hf.save_tokenizer import save_tokenizer
 from passk_jax.runs import saved_config
 from passk_jax.runs.checkpoints import restore_params
+from passk_jax.runs.sources import check_sources
 from passk_jax.setup import Setup, make_setup
 
 _MAX_SHARD_BYTES = 5 * 10**9
@@ -49,6 +50,7 @@ def main(
     config = saved_config.run_config(path, mesh)
     # The default is the type to which the run cast its weights for sampling.
     dtype = dtype or config.model.compute_dtype
+    check_sources(path, config.model)
     join_hosts(hosts)
     setup = make_setup(config)
     files = {

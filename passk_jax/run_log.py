@@ -44,6 +44,7 @@ class RunLog:
         config: what to write.
         name: the experiment's name.
         steps, start: steps of the whole run, and the first step of this process.
+        stage: the run's stage, on every line of metrics.
         k: every step has a ``pass_at_{k}`` beside ``pass_at_1``.
         mask_truncated: the learner ignores responses that the limit cut off.
         settings: the whole configuration, for Weights & Biases to show.
@@ -57,6 +58,7 @@ class RunLog:
         name: str,
         steps: int,
         start: int,
+        stage: int,
         k: int,
         mask_truncated: bool,
         settings: Mapping[str, Any],
@@ -70,6 +72,7 @@ class RunLog:
             tensorboard=config.tensorboard,
             wandb_project=config.wandb_project,
             resume_step=start,
+            stage=stage,
             config=settings,
         )
         self._progress = Progress(steps, initial=start, description=name)

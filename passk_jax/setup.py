@@ -31,7 +31,7 @@ from passk_jax.models.hf import config as hf_config
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.rollouts.sample_and_verify import Sampled, sample
-from passk_jax.sampling import Purpose, sampler
+from passk_jax.sampling import Purpose, in_stage, sampler, step_key
 from passk_jax.tasks import Task, make_task, require
 from passk_jax.tasks.abilities import Alphabet, LengthCheck
 
@@ -60,6 +60,15 @@ class Setup:
         """Tokens of a problem's prompt."""
         return tokenizers.encode_prompt(self.tokenizer, text)
 
+    def key(self, purpose: Purpose, step: int) -> jax.Array:
+        """The key of all that this run draws for one purpose at a step."""
+        seed, stage = self.config.seed, self.config.stage
+        return step_key(seed=seed, stage=stage, purpose=purpose, step=step)
+
+    def order(self, purpose: Purpose) -> tuple[int, int]:
+        """What determines in which order this run takes problems for a purpose."""
+        return self.config.seed, in_stage(purpose, self.config.stage)
+
     def train_batches(self) -> Batches:
         """The training problems; ``batches[step]`` is a pure function of the step."""
         data = self.config.data
@@ -67,7 +76,7 @@ class Setup:
             self.task.source('train', data_dir=data.dir),
             self.encode,
             num_prompts=self.config.train.num_prompts,
-            seed=(self.config.seed, Purpose.ROLLOUTS),
+            seed=self.order(Purpose.ROLLOUTS),
             max_prompt_tokens=data.max_prompt_tokens,
             overlong=data.overlong,
         )
@@ -135,9 +144,10 @@ class Setup:
 
     def evaluator(self) -> Callable[..., Any]:
         """Makes the verb ``evaluate(params, batches, *, split, step, stop)``."""
-        config, seed = self.config.eval, self.config.seed
+        whole, config = self.config, self.config.eval
         sample = self.sampler(config.options, num_rollouts=config.num_responses)
-        return functools.partial(evaluate, sample=sample, config=config, seed=seed)
+        address = {'seed': whole.seed, 'stage': whole.stage}
+        return functools.partial(evaluate, sample=sample, config=config, **address)
 
 
 def make_setup(config: ExperimentConfig) -> Setup:

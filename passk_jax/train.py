@@ -9,7 +9,7 @@ same command continues from the newest one, bit for bit.
 """
 
 import contextlib
-import functools
+import dataclasses
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ from jax import numpy as jnp
 
 from passk_jax import cli, sharding
 from passk_jax import config as configs
-from passk_jax.advantages import AdvantageFn, make, rewards
+from passk_jax.advantages import AdvantageFn, make, rewards, tabulation
 from passk_jax.config import ExperimentConfig
 from passk_jax.data import EvaluationBatches
 from passk_jax.errors import InputError
@@ -33,9 +33,11 @@ from passk_jax.rollouts.dynamic_sampling import Draw, Selection
 from passk_jax.rollouts.sample_and_verify import Responses, verify
 from passk_jax.run_log import RunLog
 from passk_jax.runs.checkpoints import Checkpoints
-from passk_jax.runs.directory import prepare_workdir
+from passk_jax.runs.directory import has_begun, prepare_workdir
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
-from passk_jax.sampling import Purpose, problem_keys, step_key
+from passk_jax.runs.saved_config import stage_of
+from passk_jax.runs.sources import remember_sources
+from passk_jax.sampling import Purpose, problem_keys
 from passk_jax.setup import Setup, make_setup
 from passk_jax.tasks import make_task, require
 from passk_jax.tasks.abilities import Demonstrations
@@ -66,7 +68,6 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
     sample = setup.sampler(
         config.sampling.options, num_rollouts=config.sampling.num_rollouts
     )
-    keys = functools.partial(step_key, seed=config.seed, purpose=Purpose.ROLLOUTS)
     optimizer = learner.make_optimizer(config.optimizer)
     checkpoints = Checkpoints(workdir / 'checkpoints', keep=config.checkpoint.keep)
     with contextlib.ExitStack() as stack:
@@ -93,7 +94,8 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
                 )
             if preempted or step == last:
                 return not preempted
-            selection, key = make_selection(setup, estimate, step), keys(step=step)
+            selection = make_selection(setup, estimate, step)
+            key = setup.key(Purpose.ROLLOUTS, step)
             with jax.profiler.StepTraceAnnotation('train', step_num=step):
                 for problems, prompts, is_new in selection.batches(batches):
                     sampled = sample(state.params, problems, prompts, key=key)
@@ -181,6 +183,7 @@ def make_log(config: ExperimentConfig, workdir: pathlib.Path, start: int) -> Run
         name=config.name,
         steps=config.train.steps,
         start=start,
+        stage=config.stage,
         k=config.advantage.k,
         mask_truncated=config.loss.mask_truncated,
         settings=configs.to_dict(config),
@@ -194,7 +197,7 @@ def make_selection(setup: Setup, estimate: Callable[..., Any], step: int) -> Sel
         step,
         rounds=config.train.dynamic_sampling_rounds,
         mask_truncated=config.loss.mask_truncated,
-        seed=(config.seed, Purpose.EXTRA_PROBLEMS),
+        seed=setup.order(Purpose.EXTRA_PROBLEMS),
         estimate=estimate,
         mesh=setup.mesh,
     )
@@ -252,13 +255,12 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
         )
 
     def estimate(rollouts: Rollouts, responses: Responses, step: int) -> jax.Array:
-        key = functools.partial(step_key, seed=config.seed, step=step)
         verdicts = responses.verdicts
         return compute(
             *sharding.place(setup.mesh, (verdicts.rewards, verdicts.correct)),
             rollouts,
-            key(purpose=Purpose.GROUPS),
-            key(purpose=Purpose.REWARD_NOISE),
+            setup.key(Purpose.GROUPS, step),
+            setup.key(Purpose.REWARD_NOISE, step),
         )
 
     return estimate
@@ -286,16 +288,33 @@ def check_names(config: ExperimentConfig) -> None:
         raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
 
 
+def check_signal(config: ExperimentConfig) -> None:
+    """Checks that the advantages are not always 0; uses a device.
+
+    Raises:
+        ValueError: no response could ever get another advantage.
+    """
+    name, parameters = config.advantage.name, config.advantage.parameters
+    given = {'k': config.advantage.k, **parameters}
+    own = {key: given[key] for key in make.estimator_parameters(name)}
+    tabulation.check_signal(name, num_rollouts=config.sampling.num_rollouts, **own)
+
+
 def main(*, config: ExperimentConfig, workdir: str = '', hosts: str = '') -> int:
     """Prepares the run directory and trains."""
     check_names(config)
     join_hosts(hosts)
+    check_signal(config)
     # Parameters of other estimators change nothing in this run.
     read = make.estimator_parameters(config.advantage.name)
     unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
     may_differ = ('mesh.', *ONLY_ROUNDING, *unread)
-    workdir, text = workdir or f'runs/{config.name}', configs.to_json(config)
+    workdir = pathlib.Path(workdir or f'runs/{config.name}').expanduser()
+    stage = stage_of(config.stage, config.init, workdir)
+    config = dataclasses.replace(config, stage=stage)
+    text = configs.to_json(config)
     with prepare_workdir(workdir, text, may_differ=may_differ) as path:
+        remember_sources(path, config.model, begun=has_begun(path))
         finished = train(config, path)
     if not finished:
         return EXIT_PREEMPTED

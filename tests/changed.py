@@ -9,6 +9,7 @@ from tests import tiny
 
 CHANGES = {
     'seed': 17,
+    'stage': 3,
     'model__family': 'qwen3',
     'model__arch__num_layers': 2,
     'model__arch__embed_dim': 24,

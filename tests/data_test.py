@@ -1,3 +1,4 @@
+import collections
 import itertools
 
 import numpy as np
@@ -226,11 +227,42 @@ def test_evaluation_covers_each_problem_once_in_order(count, num_batches):
         assert seen == list(range(count))
 
 
-def test_evaluation_can_go_through_the_first_problems_only():
-    batches = _evaluation(_source(20), num_problems=6, max_prompt_tokens=5)
+def _by_size(counts):
+    """Problems in the order of their category, as sources have them."""
+    categories = [name for name, count in counts.items() for _ in range(count)]
+    return [Problem(i, 'ab', {}, name) for i, name in enumerate(categories)]
+
+
+def test_a_subset_has_its_share_of_every_category_and_no_more_of_the_first_ones():
+    counts = {'5x5': 40, '7x7': 40, '9x9': 20}
+    chosen = data.subset(_by_size(counts), 25)
+    found = collections.Counter(problem.category for problem in chosen)
+    assert found == {'5x5': 10, '7x7': 10, '9x9': 5}
+    ids = [problem.id for problem in chosen]
+    assert ids == sorted(set(ids))
+    # The largest gap between chosen ones of a category would be 30 at its end.
+    assert max(np.diff([i for i in ids if i < 40])) < 20
+    assert data.subset(_by_size(counts), 100) == _by_size(counts)
+
+
+def test_a_larger_subset_contains_a_smaller_one_and_none_depends_on_anything():
+    source = _by_size({'5x5': 7, '7x7': 30})
+    chosen = [
+        {problem.id for problem in data.subset(source, size)} for size in (1, 8, 20, 36)
+    ]
+    assert [len(each) for each in chosen] == [1, 8, 20, 36]
+    assert chosen[0] < chosen[1] < chosen[2] < chosen[3]
+    assert sorted(chosen[1]) == [0, 5, 12, 17, 20, 25, 34, 35]
+
+
+def test_evaluation_can_go_through_a_subset():
+    source = _source(20)
+    batches = _evaluation(source, num_problems=6, max_prompt_tokens=5)
     seen = [p.id for problems, _, valid in batches for p in problems[:valid]]
-    assert seen == [0, 1, 2, 3, 4]
-    assert (batches.num_problems, batches.num_dropped) == (5, 1)
+    chosen = data.subset(source, 6)
+    kept = [problem.id for problem in chosen if len(problem.prompt) <= 5]
+    assert seen == kept
+    assert (batches.num_problems, batches.num_dropped) == (len(kept), 6 - len(kept))
 
 
 @pytest.mark.parametrize(

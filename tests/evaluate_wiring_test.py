@@ -20,7 +20,7 @@ def test_the_command_samples_with_the_settings_of_the_runs_evaluations(tmp_path)
             lambda: evaluate.main(workdir=str(tmp_path), split='validation', top_k=4)
         )
     key = sampling.step_key(
-        seed=17, purpose=Purpose.EVALUATION, step=4, split='validation'
+        seed=17, stage=3, purpose=Purpose.EVALUATION, step=4, split='validation'
     )
     assert same_key(got['key'], key)
     assert dataclasses.asdict(got['options']) == {

@@ -94,6 +94,7 @@ def evaluate(*, split='validation', step=2, **overrides):
             sample=setup.sampler(config.options, num_rollouts=config.num_responses),
             config=config,
             seed=setup.config.seed,
+            stage=setup.config.stage,
             split=split,
             step=step,
         )
@@ -133,10 +134,11 @@ def test_step_and_split_have_their_own_samples_and_a_second_time_the_same(evalua
     assert evaluate(split='test')[1] != rows
 
 
-def test_only_the_first_problems_where_so_many_are_asked_for(evaluated):
+def test_a_subset_of_the_problems_has_responses_as_in_the_whole(evaluated):
     _, rows = evaluate(eval__num_problems=3)
-    for now, then in zip(rows, evaluated[1][:3], strict=True):
-        assert now == pytest.approx(then)
+    assert [row['category'] for row in rows] == ['3x3', '4x4', '4x4']
+    for row in rows:
+        assert row == pytest.approx(evaluated[1][row['problem_id']])
 
 
 def test_greedy_responses_are_all_the_same():

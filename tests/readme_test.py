@@ -10,6 +10,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
+from configs import maze, maze_tiny
+from passk_jax import config as configs
 from passk_jax.advantages import ESTIMATORS, all_parameters
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -85,6 +89,101 @@ def test_a_row_of_a_table_says_what_the_row_of_the_estimator_says():
     assert cells[3].startswith('Pass@k by bootstrap sampling')
     (row,) = [line for line in lines if line.startswith('| `k`')]
     assert row.startswith('| `k` | `4` | a whole number in [1, N] | size of a group')
+
+
+def estimators(*names: str) -> list[dict[str, Any]]:
+    return [{'advantage.name': name} for name in names]
+
+
+# What each row of "The paper, item by item" is, in the keys that make it so. A setting
+# that its config has anyway is named where the row stands or falls with it.
+PASS_AT_1 = {'advantage.name': 'pass_at_1'}
+GROUPS = {'advantage.name': 'pass_at_k', 'reward.flip_wrong': 0.0}
+MEANING = {
+    'Maze, Pass@k analytical': [
+        GROUPS | {'advantage.k': 4, 'sampling.num_rollouts': 32}
+    ],
+    'the same on a laptop': [GROUPS],
+    'Pass@1 Training (GRPO/DAPO)': estimators('pass_at_1'),
+    'full sampling, bootstrap sampling': estimators(
+        'full_sampling', 'bootstrap_sampling'
+    ),
+    'k = 4, 8, 16': [GROUPS | {'advantage.k': k} for k in (4, 8, 16)],
+    'learning rates at k = 8': [
+        GROUPS | {'advantage.k': 8, 'optimizer.learning_rate': rate}
+        for rate in (1e-6, 2e-6, 4e-6)
+    ],
+    'without easy, piecewise': estimators('without_easy', 'piecewise'),
+    'exceeding, combination': estimators('exceeding', 'combination'),
+    'adaptive by entropy': estimators('adaptive'),
+    'Noise Rewards 10, 30, 50 %': [
+        PASS_AT_1 | {'reward.flip_wrong': share} for share in (0.1, 0.3, 0.5)
+    ],
+    'entropy regularisation': [
+        PASS_AT_1 | {'loss.entropy_coef': value} for value in (0.001, 0.003, 0.005)
+    ],
+    'Pass@k then Pass@1': [
+        PASS_AT_1 | {'init.kind': 'checkpoint', 'init.checkpoint': '<workdir>'}
+    ],
+    "DAPO's dynamic sampling, overlong filtering": [
+        {'train.dynamic_sampling_rounds': 9, 'loss.mask_truncated': True}
+    ],
+    'truncated importance sampling of the sampler': [{'loss.sampler_weight_cap': 2.0}],
+    'packed responses in the learner': [{'train.pack_sizes': 8}],
+    'real-valued rewards': estimators('pass_at_k_real'),
+}
+
+
+def ablations() -> dict[str, tuple[str, str]]:
+    """The config and the changes of every row, by what it is called."""
+    page = (ROOT / 'README.md').read_text().partition('## The paper, item by item')[2]
+    lines = [line for line in page.splitlines() if line.startswith('| ')][1:]
+    cells = [[cell.strip() for cell in line.strip('|').split('|')] for line in lines]
+    return {row[0].partition(' (')[0]: (row[1], row[2]) for row in cells}
+
+
+def resolved(config: Any, changes: str) -> list[dict[str, Any]]:
+    """The flat configurations of a row: one for each value of its last key."""
+    command, *others = re.findall(r'`([^`]*)`', changes) or ['']
+    pairs = re.findall(r'--config\.(\S+?)=(\S+)', command)
+    assert ' '.join(f'--config.{key}={value}' for key, value in pairs) == command
+    found = []
+    for value in [None, *others]:
+        values = config.get_config()
+        given = dict(pairs) | ({pairs[-1][0]: value} if value else {})
+        kinds = {key: type(_get(values, key)) for key in given}
+        values.update_from_flattened_dict(
+            {
+                k: kinds[k](x == 'true' if kinds[k] is bool else x)
+                for k, x in given.items()
+            }
+        )
+        resolved = configs.from_config_dict(values)
+        found.append(configs.flatten(configs.to_dict(resolved)))
+    return found
+
+
+def _get(values: Any, key: str) -> Any:
+    for name in key.split('.'):
+        values = values[name]
+    return values
+
+
+def test_every_row_of_the_paper_has_a_meaning():
+    names = {name.partition(' (')[0] for name in MEANING}
+    assert ablations().keys() == names
+
+
+@pytest.mark.parametrize('row', MEANING)
+def test_a_row_of_the_paper_is_the_experiment_that_it_says(row):
+    where, changes = ablations()[row.partition(' (')[0]]
+    configs_of = {'`configs/maze.py`': [maze], '`configs/maze_tiny.py`': [maze_tiny]}
+    for config in configs_of.get(where, [maze, maze_tiny]):
+        before, found = resolved(config, '')[0], resolved(config, changes)
+        for have, want in zip(found, MEANING[row], strict=True):
+            assert {key: have[key] for key in want} == want
+            # Nothing else differs from the config.
+            assert {key for key in have if have[key] != before[key]} <= want.keys()
 
 
 if __name__ == '__main__':

@@ -229,7 +229,7 @@ def test_an_evaluation_has_its_line_its_records_and_new_pictures(log, tmp_path):
         assert log.drawn == ['curves', 'report']
     assert log.drawn == ['curves', 'report'], 'nothing new since'
     (row,) = tiny.metrics(tmp_path, 'validation')
-    assert row == {'step': 0, 'split': 'validation', **values}
+    assert row == {'step': 0, 'stage': 0, 'split': 'validation', **values}
     path = tmp_path / 'evaluation' / 'validation_step_00000000.jsonl'
     assert tiny.read_lines(path) == [{'problem_id': 3, 'n': 4, 'c': 1}]
 

@@ -80,7 +80,7 @@ def test_training_batches_get_their_settings(setup):
     call = keywords('passk_jax.setup.make_batches', setup.train_batches)
     assert call.kwargs == {
         'num_prompts': 24,
-        'seed': (17, Purpose.ROLLOUTS),
+        'seed': (17, 3 * 256 + Purpose.ROLLOUTS),
         'max_prompt_tokens': 28,
         'overlong': 'drop',
     }

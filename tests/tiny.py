@@ -38,7 +38,7 @@ SAME_BYTES = ('metrics.jsonl', 'rollouts/*', 'evaluation/*', 'tokenizer/*')
 def get_config() -> ConfigDict:
     """configs/maze_tiny.py, with as little of everything as still is everything."""
     config = maze_tiny.get_config()
-    config.name = 'tiny'
+    config.name, config.stage = 'tiny', 0
     arch = config.model.arch
     arch.num_layers, arch.embed_dim, arch.mlp_dim = 1, 16, 32
     arch.num_heads, arch.num_kv_heads, arch.head_dim = 2, 1, 8

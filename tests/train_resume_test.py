@@ -180,6 +180,7 @@ def test_the_reference_of_a_kl_and_every_key_survive_a_stop(finished_run, tmp_pa
         | {
             'init__kind': 'checkpoint',
             'init__checkpoint': str(other),
+            'stage': 1,
             'advantage__name': 'bootstrap_sampling',
             'reward__flip_wrong': 0.5,
             'loss__kl_coef': 0.1,
@@ -197,3 +198,12 @@ def test_the_reference_of_a_kl_and_every_key_survive_a_stop(finished_run, tmp_pa
     assert tiny.run(config, tmp_path / 'b')
     tiny.assert_same_run(tmp_path / 'a', tmp_path / 'b', last=3)
     assert tiny.metrics(tmp_path / 'b', 'train')[-1]['ref_kl'] > 0
+    assert [line['stage'] for line in tiny.metrics(tmp_path / 'b', 'train')] == [1] * 3
+    # The second stage has problems of its own at every step.
+    for step in (0, 2):
+        name = f'rollouts/step_{step:08d}.jsonl'
+        seen, new = (
+            [row['problem_id'] for row in tiny.read_lines(path / name)]
+            for path in (finished_run, tmp_path / 'b')
+        )
+        assert seen != new

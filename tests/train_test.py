@@ -295,6 +295,21 @@ def test_a_run_goes_on_on_other_devices_and_with_no_other_change(devices, tmp_pa
     assert [line.split(':')[0].strip() for line in lines] == ['model.compute_dtype']
 
 
+def test_advantages_that_are_always_zero_are_refused_before_the_directory(tmp_path):
+    with pytest.raises(ValueError, match=r"name='pass_at_k', advantage.k=4 .* nothing"):
+        begin(tmp_path / 'run', **{'advantage.k': 4})
+    assert not (tmp_path / 'run').exists()
+
+
+def test_a_run_that_goes_on_from_another_is_its_next_stage(tmp_path):
+    first, second = tmp_path / 'first', tmp_path / 'second'
+    assert begin(first) == 0
+    source = {'init.kind': 'checkpoint', 'init.checkpoint': str(first), 'stage': -1}
+    for _ in range(2):
+        assert begin(second, **source) == 0
+        assert json.loads((second / 'config.json').read_text())['stage'] == 1
+
+
 def test_a_run_goes_on_whatever_the_parameters_that_it_does_not_read(tmp_path):
     """A new estimator adds its parameters to the config of every run."""
     assert begin(tmp_path) == 0

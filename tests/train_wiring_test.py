@@ -10,6 +10,7 @@ import pytest
 
 from passk_jax import evaluation, sampling, train
 from passk_jax.advantages import ESTIMATORS
+from passk_jax.data import subset
 from passk_jax.sampling import Purpose
 from tests import changed, tiny
 from tests.train_test import make_batch
@@ -75,7 +76,7 @@ def test_rollouts_are_sampled_with_the_settings_of_training(setup, tmp_path):
         got = sampled_with(lambda: tiny.run(config, tmp_path))
     purpose = Purpose.ROLLOUTS
     assert same_key(
-        got.pop('key'), sampling.step_key(seed=17, purpose=purpose, step=STEP)
+        got.pop('key'), sampling.step_key(seed=17, stage=3, purpose=purpose, step=STEP)
     )
     options = got.pop('options')
     assert dataclasses.asdict(options) == {
@@ -102,7 +103,7 @@ def evaluate(setup, log=None, params=None):
 def test_evaluation_samples_with_settings_of_its_own(setup):
     got = sampled_with(lambda: evaluate(setup))
     key = sampling.step_key(
-        seed=17, purpose=Purpose.EVALUATION, step=0, split='validation'
+        seed=17, stage=3, purpose=Purpose.EVALUATION, step=0, split='validation'
     )
     assert same_key(got.pop('key'), key)
     options = got.pop('options')
@@ -126,20 +127,22 @@ def test_every_split_is_evaluated_with_its_name_and_the_runs_seed(setup):
         assert evaluate(setup)
     first, second = evaluated.call_args_list
     for call, split in ((first, 'validation'), (second, 'test')):
-        wanted = {'config': setup.config.eval, 'seed': 17, 'split': split, 'step': 0}
+        wanted = {'config': setup.config.eval, 'split': split, 'step': 0}
+        wanted |= {'seed': 17, 'stage': 3}
         assert {name: call.kwargs[name] for name in wanted} == wanted
         batches = call.args[1]
-        # The split's own first five problems, in batches of two.
+        # Five of the split's own problems, in batches of two.
         assert batches.num_problems == 5
         assert [len(problems) for problems, *_ in batches] == [2, 2, 2]
         problems, *_ = next(iter(batches))
         own = setup.task.source(split, data_dir=setup.config.data.dir)
-        assert problems == list(own[:2])
+        assert problems == subset(own, 5)[:2]
 
 
 def test_an_interval_has_the_configured_number_of_resamples(setup):
     batches = mock.MagicMock(num_dropped=0)
-    settings = {'config': setup.config.eval, 'seed': 17, 'split': 'test', 'step': 0}
+    settings = {'config': setup.config.eval, 'split': 'test', 'step': 0}
+    settings |= {'seed': 17, 'stage': 3}
     with mock.patch.object(evaluation, 'summarize', return_value={}) as summarize:
         evaluation.evaluate(None, batches, sample=None, **settings)
     summarize.assert_called_once_with([], seed=17, bootstrap_samples=31)
@@ -153,7 +156,7 @@ def test_the_selection_gets_its_settings(setup):
         STEP,
         rounds=2,
         mask_truncated=True,
-        seed=(17, Purpose.EXTRA_PROBLEMS),
+        seed=(17, 3 * 256 + Purpose.EXTRA_PROBLEMS),
         estimate=estimate,
         mesh=setup.mesh,
     )
@@ -164,6 +167,7 @@ def test_the_log_counts_as_the_run_does(setup, tmp_path):
         train.make_log(setup.config, tmp_path, 2)
     got = log.call_args.kwargs
     assert (got['k'], got['mask_truncated'], got['start']) == (3, True, 2)
+    assert got['stage'] == 3
 
 
 def off_its_batch():
@@ -198,7 +202,7 @@ def test_an_estimator_gets_every_input(flip_wrong):
         got = train.make_estimate(setup)(rollouts, responses, STEP)
 
     def keys(purpose):
-        key = sampling.step_key(seed=17, purpose=purpose, step=STEP)
+        key = sampling.step_key(seed=17, stage=3, purpose=purpose, step=STEP)
         return sampling.problem_keys(key, np.arange(8))
 
     assert same_key(got.pop('key'), keys(Purpose.GROUPS))

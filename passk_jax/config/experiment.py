@@ -52,7 +52,8 @@ class ModelConfig:
         family: a key of ``models.families.FAMILIES``, which must agree with the
             ``config.json`` of ``source``; ``''``: the family which that file names.
         source: Hugging Face directory or hub name that gives sizes, weights (if
-            ``init.kind == 'hf'``) and tokenizer; ``''``: ``arch`` gives the sizes.
+            ``init.kind == 'hf'``) and tokenizer; ``''``: ``arch`` gives the sizes. A
+            hub name may have a revision: ``name@revision``.
         tokenizer: ``'characters'`` (built from the task's alphabet), ``'source'``
             (that of ``model.source``), or a Hugging Face directory or hub name.
         arch: sizes when ``source == ''``.
@@ -113,7 +114,7 @@ class WarmStartConfig:
     Attributes:
         steps: optimizer steps.
         batch_size: demonstrations per step.
-        num_problems: number of training problems to demonstrate; 0: all.
+        num_problems: training problems to demonstrate (``data.subset``); 0: all.
         demonstrations: one of the task's kinds of demonstration.
         optimizer: the optimizer of this stage only.
     """
@@ -269,7 +270,7 @@ class EvalConfig(SamplingOptions):
         every: steps between evaluations on ``split``; 0: never.
         split: the split to evaluate during training.
         final_split: the split to evaluate at step 0 and at the end; ``''``: none.
-        num_problems: problems of each split; 0: all.
+        num_problems: problems of each split (``data.subset``); 0: all.
         num_responses: responses to each problem.
         batch_size: problems sampled at a time.
         bootstrap_samples: resamples of the problems for each interval.
@@ -309,10 +310,18 @@ class LogConfig:
 
 @dataclasses.dataclass(frozen=True)
 class ExperimentConfig:
-    """A whole experiment; see the sections."""
+    """A whole experiment; see the sections.
+
+    Attributes:
+        seed: decides every draw, with the stage.
+        stage: how many stages came before. Each stage draws its own problems, tokens
+            and noise. -1: one more than the run that ``init.checkpoint`` goes on from,
+            or else 0; a run directory keeps the number.
+    """
 
     name: str = not_empty()
     seed: int = ranged('lie in [0, 2**32)', lambda x: 0 <= x < 2**32)
+    stage: int = ranged('lie in [-1, 2**24)', lambda x: -1 <= x < 2**24)
     model: ModelConfig
     mesh: MeshConfig
     init: InitConfig
@@ -343,13 +352,14 @@ def from_json_dict(values: Mapping[str, Any]) -> ExperimentConfig:
 
 
 def with_new_options(values: Any) -> Any:
-    """Adds the sampler's options that a saved configuration lacks, turned off."""
-    if not isinstance(values, Mapping):
+    """Adds what a configuration saved by an earlier version lacks, turned off."""
+    if not values or not isinstance(values, Mapping):
         return values
     off = dataclasses.asdict(sampling_options())
     sections = {'sampling', 'eval'} & values.keys()
     known = {name: values[name] for name in sections if isinstance(values[name], dict)}
-    return {**values, **{name: off | section for name, section in known.items()}}
+    sampling = {name: off | section for name, section in known.items()}
+    return {'stage': 0, **values, **sampling}
 
 
 def to_dict(config: ExperimentConfig) -> dict[str, Any]:

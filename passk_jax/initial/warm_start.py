@@ -20,7 +20,7 @@ from jax.sharding import Mesh
 
 from passk_jax import sharding
 from passk_jax.config import DataConfig, WarmStartConfig
-from passk_jax.data import Batches, make_batches
+from passk_jax.data import Batches, make_batches, subset
 from passk_jax.errors import InputError, NonFiniteError
 from passk_jax.learning import learner
 from passk_jax.masked import masked_mean
@@ -63,13 +63,12 @@ class WarmStartData:
             ValueError: there are fewer problems than ``warm_start.num_problems``.
         """
         source = self.task.source('train', data_dir=self.data.dir)
-        if (wanted := self.warm_start.num_problems) > len(source):
-            raise InputError(
-                f'init.warm_start.num_problems={wanted} is more than the '
-                f'{len(source)} training problems'
-            )
+        try:
+            problems = subset(source, self.warm_start.num_problems)
+        except ValueError as error:
+            raise InputError(f'init.warm_start.{error}') from error
         return make_batches(
-            source[: wanted or len(source)],
+            problems,
             lambda text: encode_prompt(self.tokenizer, text),
             num_prompts=self.warm_start.batch_size,
             # The RL's order would show the policy the same problems again.

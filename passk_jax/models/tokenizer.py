@@ -24,7 +24,7 @@ Tokenizer = transformers.PreTrainedTokenizerFast
 
 PAD, EOS = '<pad>', '<eos>'
 
-_TOKENIZER_FILES = (
+TOKENIZER_FILES = (
     *('tokenizer.json', 'tokenizer_config.json'),
     *('special_tokens_map.json', 'added_tokens.json', '*.jinja'),
 )
@@ -78,7 +78,7 @@ def load_tokenizer(source: str) -> Tokenizer:
         InputError: there is none, or it cannot be reached.
     """
     try:
-        directory = config.source_directory(source, _TOKENIZER_FILES)
+        directory = config.source_directory(source, TOKENIZER_FILES)
         config.read_json(directory / 'tokenizer.json')
         tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(directory)
     except (OSError, ValueError, KeyError) as e:

@@ -3,6 +3,7 @@
 Call :func:`prepare_workdir` before using a device. A run directory contains:
 
     config.json, git.json      the resolved config and the code's revision at the start
+    sources.json               digests of the model's configuration and tokenizer
     git.diff                   the uncommitted changes to that revision, if any
     metrics.jsonl              values only; every repeat of a run writes the same bytes
     timing.jsonl               seconds and tokens per second
@@ -73,7 +74,7 @@ def prepare_workdir(
             f'{min_free_bytes / 2**20:.0f} MiB: free space or choose another workdir'
         )
     with _locked(path) if jax.process_index() == 0 else contextlib.nullcontext():
-        if _has_begun(path):
+        if has_begun(path):
             _check_config(path / 'config.json', json.loads(config_json), may_differ)
         if jax.process_index() == 0:
             with _as_value_error(f'workdir {path} cannot be written'):
@@ -145,7 +146,7 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
         lock.release()
 
 
-def _has_begun(path: pathlib.Path) -> bool:
+def has_begun(path: pathlib.Path) -> bool:
     """Whether a run wrote its first metrics; until then its config may change.
 
     Some errors, such as an overlong prompt or a missing checkpoint, come after the
@@ -188,7 +189,7 @@ def _check_config(
 
 def _write_once(path: pathlib.Path, config_json: str) -> None:
     code = pathlib.Path(__file__).parents[1]
-    git, begun = git_state(code), _has_begun(path)
+    git, begun = git_state(code), has_begun(path)
     if begun and (path / 'git.json').exists():
         began = json.loads((path / 'git.json').read_text())
         if began != git:

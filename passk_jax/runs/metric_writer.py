@@ -1,6 +1,6 @@
 """The files that a run writes for its readers: metrics, timings, responses, verdicts.
 
-``metrics.jsonl`` gets one line per ``write``: step, split and values, never a timing.
+``metrics.jsonl`` gets one line per ``write``: step, stage, split and values, no timing.
 So an interrupted run and an uninterrupted one write the same bytes. A resumed run
 repeats ``resume_step`` and all later steps, so opening the writer removes their metric
 and timing lines and their rollout and evaluation files. It also removes a last line
@@ -35,6 +35,7 @@ class MetricWriter(contextlib.AbstractContextManager):
         tensorboard: whether to write TensorBoard files too.
         wandb_project: Weights & Biases project to log to; ``''``: none.
         resume_step: the first step to be taken; 0 in a new run.
+        stage: the run's stage, on every line of metrics.
         config: what Weights & Biases shows as the config.
 
     Raises:
@@ -49,8 +50,10 @@ class MetricWriter(contextlib.AbstractContextManager):
         tensorboard: bool,
         wandb_project: str,
         resume_step: int,
+        stage: int,
         config: Mapping[str, Any],
     ):
+        self._stage = stage
         self._workdir = pathlib.Path(workdir)
         self._streams = {}
         self._tensorboard = None
@@ -87,7 +90,8 @@ class MetricWriter(contextlib.AbstractContextManager):
         Raises:
             ValueError: a value is infinite, a name is reserved, or the disk is full.
         """
-        self._write('metrics', {'step': step, 'split': split}, values, split)
+        head = {'step': step, 'stage': self._stage, 'split': split}
+        self._write('metrics', head, values, split)
 
     def write_timing(self, step: int, values: Mapping[str, Any]) -> None:
         """Appends seconds, tokens per second and the like to ``timing.jsonl``."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from passk_jax import config as configs
-from passk_jax.config import ExperimentConfig, MeshConfig, checks
+from passk_jax.config import ExperimentConfig, InitConfig, MeshConfig, checks
 from passk_jax.errors import InputError
 
 _AXES = tuple(field.name for field in dataclasses.fields(MeshConfig))
@@ -48,6 +48,28 @@ def run_config(workdir: pathlib.Path, mesh: str | None = None) -> ExperimentConf
     values = configs.to_dict(config)
     values['mesh'] = dict(zip(_AXES, map(int, sizes), strict=True))
     return configs.from_json_dict(values)
+
+
+def stage_of(stage: int, init: InitConfig, workdir: pathlib.Path) -> int:
+    """The stage of a run, which may leave it open.
+
+    Args:
+        stage: the stage; -1: one more than the run that ``init`` goes on from, else 0.
+        init: where the run's parameters come from.
+        workdir: the run directory. A run that has begun keeps its stage, so the earlier
+            run may be gone.
+
+    Raises:
+        ValueError: the earlier run has no readable configuration.
+    """
+    if stage != -1:
+        return stage
+    if init.kind != 'checkpoint':
+        return 0
+    own = workdir / 'config.json'
+    if own.exists() and (saved := _read(own)).init.checkpoint == init.checkpoint:
+        return saved.stage
+    return run_config(pathlib.Path(init.checkpoint).expanduser()).stage + 1
 
 
 def _read(path: pathlib.Path) -> ExperimentConfig:

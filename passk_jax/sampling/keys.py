@@ -1,9 +1,9 @@
 """Random keys by address: a draw depends on its purpose, not on earlier draws.
 
-A key is ``fold_in`` of (seed, purpose, split, step), then of (problem, rollout,
-position). No state passes from one draw to the next, so resuming, re-sharding, and
-changing the batch order or the micro-batch change no draw. Draws at different addresses
-share no noise.
+A key is ``fold_in`` of (seed, purpose and stage, split, step), then of (problem,
+rollout, position). No state passes from one draw to the next, so resuming, re-sharding,
+and changing the batch order or the micro-batch change no draw. Draws at different
+addresses share no noise.
 """
 
 import enum
@@ -22,7 +22,10 @@ _GENERATOR = 'threefry2x32'
 
 
 class Purpose(enum.IntEnum):
-    """What a draw is for. Only append members: renumbering one changes past runs."""
+    """What a draw is for. Only append members: renumbering one changes past runs.
+
+    There is room for 256.
+    """
 
     PARAMETERS = 0
     WARM_START = 1
@@ -33,26 +36,40 @@ class Purpose(enum.IntEnum):
     EXTRA_PROBLEMS = 6
 
 
+def in_stage(purpose: Purpose, stage: int) -> int:
+    """The part of an address that says what a draw is for, and in which stage.
+
+    In the first stage, 0, it is the purpose alone.
+
+    Raises:
+        ValueError: the purpose is unknown, or the stage is not in [0, 2**24).
+    """
+    if not 0 <= stage < 2**24:
+        raise InputError(f'{stage=} must be in [0, 2**24)')
+    return stage << 8 | Purpose(purpose)
+
+
 def step_key(
-    *, seed: int, purpose: Purpose, step: int, split: str = ''
+    *, seed: int, purpose: Purpose, step: int, stage: int = 0, split: str = ''
 ) -> Key[Array, '']:
     """Returns the key of every draw that one purpose makes in one step.
 
     Args:
         seed: the experiment's seed, ``0 <= seed < 2**32``.
         purpose: what the draws are for.
+        stage: how many stages of training came before, ``0 <= stage < 2**24``.
         step: the step, ``0 <= step < 2**32``.
         split: the problems' split; needed where one purpose draws for several splits,
             whose problem ids may coincide.
 
     Raises:
-        ValueError: ``seed`` or ``step`` is out of range, or the purpose is unknown.
+        ValueError: a number is out of range, or the purpose is unknown.
     """
     for name, value in (('seed', seed), ('step', step)):
         if not 0 <= value < 2**32:
             raise InputError(f'{name}={value} must be in [0, 2**32)')
-    purpose = Purpose(purpose)
-    address = np.asarray([seed, purpose, zlib.crc32(split.encode()), step], np.uint32)
+    parts = [seed, in_stage(purpose, stage), zlib.crc32(split.encode()), step]
+    address = np.asarray(parts, np.uint32)
     # Allow these four numbers to reach the device from a guarded training loop.
     with jax.transfer_guard_host_to_device('allow'):
         return _fold_address(address)

@@ -11,6 +11,7 @@ from passk_jax.advantages import (
     estimator_parameters,
     tabulated_curve,
 )
+from passk_jax.advantages.tabulation import check_signal
 
 
 def tabulate(name, num_rollouts=32, **params):
@@ -104,3 +105,33 @@ def test_a_bad_parameter_is_refused():
 
 def test_a_single_response_to_a_problem_has_a_curve():
     assert tabulate('pass_at_1', num_rollouts=1)['eta'] == [0, 0]
+
+
+ALWAYS_ZERO = [
+    *(('pass_at_k', 4, {'k': 4}), ('exceeding', 4, {'k': 4})),
+    *(('without_easy', 4, {'k': 4}), ('pass_at_k_real', 4, {'k': 4})),
+    # One group: nothing to compare it with.
+    *(('full_sampling', 6, {'k': 4}), ('bootstrap_sampling', 8, {'num_groups': 1})),
+    *(('pass_at_1', 1, {}), ('without_easy', 8, {'easy_threshold': 0.0})),
+]
+
+
+@pytest.mark.parametrize(('name', 'num_rollouts', 'params'), ALWAYS_ZERO)
+def test_an_estimator_without_any_signal_is_refused(name, num_rollouts, params):
+    params = {'k': 4} | params if name != 'pass_at_1' else params
+    wanted = rf"name='{name}'.*num_rollouts={num_rollouts} gives every response"
+    with pytest.raises(ValueError, match=wanted):
+        check_signal(name, num_rollouts=num_rollouts, **params)
+
+
+@pytest.mark.parametrize('name', ESTIMATORS)
+def test_an_estimator_with_a_signal_is_not(name):
+    params = {'k': 4} if 'k' in estimator_parameters(name) else {}
+    check_signal(name, num_rollouts=8, **params)
+
+
+def test_a_signal_of_lengths_alone_is_one(monkeypatch):
+    compute = lambda lengths: lengths - lengths.mean(axis=1, keepdims=True)  # noqa: E731
+    monkeypatch.setitem(ESTIMATORS, 'new', Estimator(compute, ('lengths',)))
+    check_signal('new', num_rollouts=2)
+    np.testing.assert_array_equal(tabulate('new', num_rollouts=2)['eta'], 0)

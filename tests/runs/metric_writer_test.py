@@ -19,6 +19,7 @@ def _open(path, *, resume_step=0, tensorboard=False, wandb_project=''):
         tensorboard=tensorboard,
         wandb_project=wandb_project,
         resume_step=resume_step,
+        stage=2,
         config={'name': 'a'},
     )
 
@@ -107,13 +108,13 @@ def test_a_line_survives_a_kill_right_after_it_was_written(tmp_path):
         'import os, signal, sys\n'
         'from passk_jax.runs.metric_writer import MetricWriter\n'
         'writer = MetricWriter(sys.argv[1], tensorboard=True, wandb_project="",\n'
-        '                      resume_step=0, config={})\n'
+        '                      resume_step=0, stage=0, config={})\n'
         'writer.write(0, {"reward": 0.5}, split="train")\n'
         'os.kill(os.getpid(), signal.SIGKILL)\n'
     )
     subprocess.run([sys.executable, '-c', script, str(tmp_path)], check=False)
     assert (tmp_path / 'metrics.jsonl').read_text() == (
-        '{"step": 0, "split": "train", "reward": 0.5}\n'
+        '{"step": 0, "stage": 0, "split": "train", "reward": 0.5}\n'
     )
 
 
@@ -130,8 +131,8 @@ def test_values_are_sorted_and_have_the_fewest_digits_that_give_them_back(tmp_pa
     with _open(tmp_path) as writer:
         writer.write(7, values, split='test')
     assert (tmp_path / 'metrics.jsonl').read_text() == (
-        '{"step": 7, "split": "test", "a": 0.1, "b": 0.5, "c": 0.3333333333333333, '
-        '"d": 0.33333334, "e": 1e-30, "m": 3, "z": 0.1}\n'
+        '{"step": 7, "stage": 2, "split": "test", "a": 0.1, "b": 0.5, '
+        '"c": 0.3333333333333333, "d": 0.33333334, "e": 1e-30, "m": 3, "z": 0.1}\n'
     )
 
 
@@ -141,7 +142,8 @@ def test_undefined_values_are_left_out_and_infinite_ones_refused(tmp_path):
         with pytest.raises(ValueError, match='loss of step 1 is inf'):
             writer.write(1, {'loss': jnp.float32(jnp.inf)}, split='train')
         writer.write_rollouts(1, [{'entropy': math.nan, 'n': np.arange(2)}])
-    assert _lines(tmp_path / 'metrics.jsonl') == [{'step': 0, 'split': 'train'}]
+    (line,) = _lines(tmp_path / 'metrics.jsonl')
+    assert line == {'step': 0, 'stage': 2, 'split': 'train'}
     dump = tmp_path / 'rollouts' / 'step_00000001.jsonl'
     assert _lines(dump) == [{'entropy': None, 'n': [0, 1]}]
 

@@ -4,6 +4,7 @@ import pytest
 
 from passk_jax import config as configs
 from passk_jax.runs.saved_config import run_config as read
+from passk_jax.runs.saved_config import stage_of
 from passk_jax.setup import make_setup
 from tests import tiny
 
@@ -103,3 +104,42 @@ def test_nothing_is_packed_where_nothing_is_trained(mesh, tmp_path):
     config = tiny.make_config(train__pack_sizes=2)
     (tmp_path / 'config.json').write_text(configs.to_json(config))
     assert read(tmp_path, mesh).train.pack_sizes == 0
+
+
+def stage_after(earlier, own, stage=-1):
+    """The stage of a run in ``own`` that goes on from ``earlier``."""
+    return stage_of(stage, after(earlier).init, own)
+
+
+def after(earlier, **overrides):
+    source = {'init__kind': 'checkpoint', 'init__checkpoint': str(earlier)}
+    return tiny.make_config(**source, **overrides)
+
+
+def test_a_run_is_of_the_stage_after_the_one_it_goes_on_from(workdir, tmp_path):
+    own = tmp_path / 'own'
+    assert stage_after(workdir, own) == 1
+    (workdir / 'config.json').write_text(configs.to_json(tiny.make_config(stage=1)))
+    assert stage_after(workdir, own) == 2
+    assert stage_after(workdir, own, stage=7) == 7
+    assert stage_of(-1, tiny.make_config().init, own) == 0
+
+
+def test_a_run_keeps_its_stage_when_the_one_before_it_is_gone(tmp_path):
+    gone = tmp_path / 'gone'
+    with pytest.raises(ValueError, match='gone is not a run directory'):
+        stage_after(gone, tmp_path)
+    text = configs.to_json(after(gone, stage=4))
+    (tmp_path / 'config.json').write_text(text)
+    assert stage_after(gone, tmp_path) == 4
+    # A directory of another run says nothing.
+    with pytest.raises(ValueError, match='other is not a run directory'):
+        stage_after(tmp_path / 'other', tmp_path)
+
+
+def test_a_run_from_before_there_were_stages_is_a_first_stage(workdir):
+    path = workdir / 'config.json'
+    values = json.loads(path.read_text())
+    del values['stage']
+    path.write_text(json.dumps(values))
+    assert read(workdir).stage == 0

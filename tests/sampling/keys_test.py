@@ -21,13 +21,19 @@ def test_equal_addresses_give_equal_keys():
     assert words(step_key(**address)) == words(step_key(**address))
 
 
-def test_seed_purpose_step_and_split_each_change_the_key():
-    addresses = itertools.product((0, 1, 2**32 - 1), Purpose, (0, 1, 2), ('', 'test'))
+def test_seed_stage_purpose_step_and_split_each_change_the_key():
+    names = 'seed', 'stage', 'purpose', 'step', 'split'
+    seeds, stages = (0, 1, 2**32 - 1), (0, 1, 2**24 - 1)
+    addresses = itertools.product(seeds, stages, Purpose, (0, 1), ('', 'test'))
     found = [
-        words(step_key(seed=seed, purpose=purpose, step=step, split=split))
-        for seed, purpose, step, split in addresses
+        words(step_key(**dict(zip(names, address, strict=True))))
+        for address in addresses
     ]
-    assert len(set(found)) == len(found) == 3 * len(Purpose) * 3 * 2
+    assert len(set(found)) == len(found) == 3 * 3 * len(Purpose) * 2 * 2
+
+
+def test_the_first_stage_has_the_keys_of_a_run_without_stages():
+    assert keys.in_stage(Purpose.ROLLOUTS, 0) == Purpose.ROLLOUTS
 
 
 def test_problems_rollouts_and_positions_share_no_noise():
@@ -93,6 +99,8 @@ def test_a_key_is_made_on_the_whole_mesh_in_a_guarded_loop():
         ({'seed': -1}, 'seed=-1'),
         ({'seed': 2**32}, 'seed=4294967296'),
         ({'step': -1}, 'step=-1'),
+        ({'stage': -1}, 'stage=-1'),
+        ({'stage': 2**24}, 'stage=16777216'),
         ({'purpose': 99}, '99 is not a valid Purpose'),
     ],
 )

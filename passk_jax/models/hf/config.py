@@ -182,7 +182,7 @@ def source_directory(source: str, patterns: Iterable[str]) -> pathlib.Path:
     """The local directory of a source; a hub name is fetched.
 
     Args:
-        source: a directory or a hub name.
+        source: a directory or a hub name, ``name@revision`` for one of its revisions.
         patterns: of the files to fetch.
 
     Raises:
@@ -191,12 +191,14 @@ def source_directory(source: str, patterns: Iterable[str]) -> pathlib.Path:
     path = pathlib.Path(source).expanduser()
     if source and path.is_dir():
         return path
-    if not re.fullmatch(r'[\w-][\w.-]*(/[\w-][\w.-]*)?', source):
+    name, _, revision = source.partition('@')
+    if not re.fullmatch(r'[\w-][\w.-]*(/[\w-][\w.-]*)?(@[\w./-]+)?', source):
         raise InputError(
             f'model source {source!r} is neither a directory nor a hub name'
         )
     try:
-        return pathlib.Path(snapshot_download(source, allow_patterns=list(patterns)))
+        files = {'allow_patterns': list(patterns), 'revision': revision or None}
+        return pathlib.Path(snapshot_download(name, **files))
     except (OSError, ValueError) as error:
         raise InputError(
             f'model source {source!r} is not a directory, and the hub does not give '

@@ -1,0 +1,72 @@
+"""The files of a model's source that decide what a run does; the run remembers them.
+
+``<workdir>/sources.json`` has the SHA-256 digests of the configuration, the tokenizer
+with its chat template, and the generation config. The weights are not among them: a run
+reads them once.
+"""
+
+import hashlib
+import json
+import pathlib
+from collections.abc import Iterator
+
+import jax
+
+from passk_jax.config import ModelConfig
+from passk_jax.errors import InputError
+from passk_jax.files import atomic_write_text
+from passk_jax.models.hf.config import read_json, source_directory
+from passk_jax.models.tokenizer import TOKENIZER_FILES
+
+_NAME = 'sources.json'
+_FILES = ('config.json', 'generation_config.json', *TOKENIZER_FILES)
+
+Digests = dict[str, dict[str, str]]
+
+
+def remember_sources(workdir: pathlib.Path, model: ModelConfig, *, begun: bool) -> None:
+    """Writes the digests of a run's sources, or checks those of a run that has begun.
+
+    A run of an earlier version, which wrote none, gets them when it is resumed.
+
+    Raises:
+        ValueError: as :func:`check_sources`.
+    """
+    if begun and (workdir / _NAME).exists():
+        check_sources(workdir, model)
+    elif jax.process_index() == 0 and (found := _digests(model)):
+        atomic_write_text(workdir / _NAME, json.dumps(found, indent=2) + '\n')
+
+
+def check_sources(workdir: pathlib.Path, model: ModelConfig) -> None:
+    """Checks that the sources are still those that the run began with.
+
+    Raises:
+        ValueError: a file changed, came or went; or a source cannot be read.
+    """
+    if not (workdir / _NAME).exists():
+        return
+    before, now = read_json(workdir / _NAME), _digests(model)
+    for source in sorted(before.keys() & now.keys()):
+        old, new = before[source], now[source]
+        if changed := sorted(dict(old.items() ^ new.items())):
+            raise InputError(
+                f'{changed} of {source!r} changed since the run in {workdir} began: '
+                'restore what was there, or train in another workdir'
+            )
+
+
+def _digests(model: ModelConfig) -> Digests:
+    """The digest of each file of each source that is there, by source and name."""
+    return {source: dict(_files(source)) for source in sorted(_sources(model))}
+
+
+def _sources(model: ModelConfig) -> set[str]:
+    return {model.source, model.tokenizer} - {'', 'source', 'characters'}
+
+
+def _files(source: str) -> Iterator[tuple[str, str]]:
+    directory = source_directory(source, _FILES)
+    for pattern in _FILES:
+        for path in directory.glob(pattern):
+            yield path.name, hashlib.sha256(path.read_bytes()).hexdigest()
