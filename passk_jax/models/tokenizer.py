@@ -103,6 +103,13 @@ def load_generation_config(source: str) -> transformers.GenerationConfig | None:
     if not path.exists():
         return None
     fields = config.read_json(path)
+    stated = fields.get('eos_token_id')
+    ids = stated if isinstance(stated, list) else [stated]
+    # type(), because a bool is an int.
+    if not all(i is None or type(i) is int for i in ids):
+        raise InputError(
+            f'{path}: eos_token_id={stated!r} must be the id of a token or a list'
+        )
     return transformers.GenerationConfig.from_dict(fields)
 
 
