@@ -58,7 +58,13 @@ class Setup:
 
     def encode(self, text: str) -> list[int]:
         """Tokens of a problem's prompt."""
-        return tokenizers.encode_prompt(self.tokenizer, text)
+        data = self.config.data
+        return tokenizers.encode_prompt(
+            self.tokenizer,
+            text,
+            system_prompt=data.system_prompt,
+            template_kwargs=data.chat_template_kwargs,
+        )
 
     def train_batches(self) -> Batches:
         """The training problems; ``batches[step]`` is a pure function of the step."""
@@ -92,6 +98,7 @@ class Setup:
         """The demonstrations that a warm start learns from."""
         return WarmStartData(
             task=self.task,
+            encode=self.encode,
             tokenizer=self.tokenizer,
             stop_token=self.stop_tokens[0],
             warm_start=self.config.init.warm_start,
@@ -150,6 +157,11 @@ def make_setup(config: ExperimentConfig) -> Setup:
     if isinstance(task, LengthCheck):
         task.check_answerable(config.sampling.max_response_tokens)
     tokenizer, stop_tokens = _tokenizer(config, task)
+    tokenizers.check_chat(
+        tokenizer,
+        system_prompt=config.data.system_prompt,
+        template_kwargs=config.data.chat_template_kwargs,
+    )
     check_positions(config)
     mesh = sharding.make_mesh(**dataclasses.asdict(config.mesh))
     platform = mesh.devices.flat[0].platform

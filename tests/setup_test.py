@@ -134,9 +134,25 @@ def test_the_policy_knows_how_many_rows_are_tokens(num_rows, tmp_path):
     assert (policy.num_tokens, policy.arch.vocab_size) == (11, num_rows)
 
 
+def test_prompts_are_written_with_the_templates_switches(tmp_path):
+    tokenizer = tokenizers.character_tokenizer('SE.*\nUDLR')
+    tokenizer.chat_template += "{% if thinking == 'long' %}LR{% endif %}"
+    tokenizer.save_pretrained(tmp_path)
+    config = tiny.make_config(
+        model__tokenizer=str(tmp_path), data__chat_template_kwargs={'thinking': 'long'}
+    )
+    assert tokenizer.decode(tiny.make_setup(config).encode('S.E')) == 'S.ELR'
+
+
 @pytest.mark.parametrize(
     ('key', 'value', 'message'),
     [
+        ('data__system_prompt', 'Think', "the tokenizer cannot encode 'Think'"),
+        (
+            'data__chat_template_kwargs',
+            {'think': 1},
+            r"has \['think'\], which the chat",
+        ),
         ('task__name', 'amaze', r"task 'amaze' is none of \['maze'\]"),
         ('model__family', 'gpt', r"model_type='gpt' is none of .*'qwen2'"),
         ('model__tokenizer', '/absent', r"no tokenizer in '/absent'"),

@@ -24,7 +24,7 @@ from passk_jax.config.ranges import (
     positive,
     ranged,
 )
-from passk_jax.config.sampling_options import SamplingOptions, sampling_options
+from passk_jax.config.sampling_options import SamplingOptions
 
 DTYPES = ('float32', 'bfloat16')
 
@@ -151,17 +151,23 @@ class TaskConfig:
 
 @dataclasses.dataclass(frozen=True)
 class DataConfig:
-    """Where to keep problems and how long a prompt may be.
+    """Where to keep problems, and how they become prompts.
 
     Attributes:
         dir: the directory of all data sets; ``''``: ``~/.cache/passk_jax``.
         max_prompt_tokens: the longest prompt.
         overlong: ``'drop'`` (longer prompts are counted and reported) or ``'error'``.
+        system_prompt: the system's turn before every problem; ``''``: none, or the one
+            that the chat template writes by itself.
+        chat_template_kwargs: the chat template's own switches, such as
+            ``{'enable_thinking': False}``.
     """
 
     dir: str
     max_prompt_tokens: int = positive()
     overlong: str = one_of('drop', 'error')
+    system_prompt: str = dataclasses.field(metadata={'off': ''})
+    chat_template_kwargs: Mapping[str, Any] = dataclasses.field(metadata={'off': {}})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -343,13 +349,19 @@ def from_json_dict(values: Mapping[str, Any]) -> ExperimentConfig:
 
 
 def with_new_options(values: Any) -> Any:
-    """Adds the sampler's options that a saved configuration lacks, turned off."""
+    """Adds the options that a saved configuration lacks, turned off.
+
+    They are the fields that declare what is ``off``.
+    """
     if not isinstance(values, Mapping):
         return values
-    off = dataclasses.asdict(sampling_options())
-    sections = {'sampling', 'eval'} & values.keys()
-    known = {name: values[name] for name in sections if isinstance(values[name], dict)}
-    return {**values, **{name: off | section for name, section in known.items()}}
+    values = dict(values)
+    for name, kind in checks.fields(ExperimentConfig)[0].items():
+        if dataclasses.is_dataclass(kind) and isinstance(values.get(name), Mapping):
+            declared = {f.name: f.metadata for f in dataclasses.fields(kind)}
+            off = {key: row['off'] for key, row in declared.items() if 'off' in row}
+            values[name] = off | values[name]
+    return values
 
 
 def to_dict(config: ExperimentConfig) -> dict[str, Any]:
