@@ -35,8 +35,7 @@ def get_config() -> ConfigDict:
     config.mesh = ConfigDict({'data': 1, 'fsdp': -1, 'rollout': 1, 'tensor': 1})
     config.init = _init()
     config.task = ConfigDict({'name': '', 'params': ConfigDict()})
-    # Limits of the appendix's Enigmata runs; the paper gives none for Qwen2.5.
-    config.data = ConfigDict({'dir': '', 'max_prompt_tokens': 4096, 'overlong': 'drop'})
+    config.data = _data()
     config.sampling = ConfigDict(
         {
             'num_rollouts': 32,
@@ -137,6 +136,20 @@ def _init() -> ConfigDict:
                     'max_grad_norm': 1.0,
                 },
             },
+        }
+    )
+
+
+def _data() -> ConfigDict:
+    return ConfigDict(
+        {
+            'dir': '',
+            # Of the appendix's Enigmata runs; the paper gives none for Qwen2.5.
+            'max_prompt_tokens': 4096,
+            'overlong': 'drop',
+            # Silent. Qwen2.5's chat template then writes a system prompt of its own.
+            'system_prompt': '',
+            'chat_template_kwargs': ConfigDict(),
         }
     )
 

@@ -58,7 +58,13 @@ class Setup:
 
     def encode(self, text: str) -> list[int]:
         """Tokens of a problem's prompt."""
-        return tokenizers.encode_prompt(self.tokenizer, text)
+        data = self.config.data
+        return tokenizers.encode_prompt(
+            self.tokenizer,
+            text,
+            system_prompt=data.system_prompt,
+            template_kwargs=data.chat_template_kwargs,
+        )
 
     def key(self, purpose: Purpose, step: int) -> jax.Array:
         """The key of all that this run draws for one purpose at a step."""
@@ -101,6 +107,7 @@ class Setup:
         """The demonstrations that a warm start learns from."""
         return WarmStartData(
             task=self.task,
+            encode=self.encode,
             tokenizer=self.tokenizer,
             stop_token=self.stop_tokens[0],
             warm_start=self.config.init.warm_start,
@@ -160,14 +167,22 @@ def make_setup(config: ExperimentConfig) -> Setup:
     if isinstance(task, LengthCheck):
         task.check_answerable(config.sampling.max_response_tokens)
     tokenizer, stop_tokens = _tokenizer(config, task)
+    tokenizers.check_chat(
+        tokenizer,
+        system_prompt=config.data.system_prompt,
+        template_kwargs=config.data.chat_template_kwargs,
+    )
     check_positions(config)
     mesh = sharding.make_mesh(**dataclasses.asdict(config.mesh))
     platform = mesh.devices.flat[0].platform
     arch = architecture(config.model, vocab_size=len(tokenizer), platform=platform)
     _check_packing(config, arch, mesh)
     _check_cache(config, arch, mesh)
-    _check_vocabulary(tokenizer, arch)
-    policy = Policy(arch, head_chunk_tokens=config.model.head_chunk_tokens)
+    policy = Policy(
+        arch,
+        head_chunk_tokens=config.model.head_chunk_tokens,
+        num_tokens=_num_tokens(tokenizer, arch),
+    )
     logging.info('devices: %d x %s', mesh.size, mesh.devices.flat[0].device_kind)
     _warn_of_repeated_work(config, mesh)
     return Setup(config, task, tokenizer, stop_tokens, policy, mesh)
@@ -245,14 +260,21 @@ def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch
     return dataclasses.replace(arch, attention=attention)
 
 
-def _check_vocabulary(tokenizer: Tokenizer, arch: Arch) -> None:
-    """Raises ValueError if a token has no row in the token table."""
+def _num_tokens(tokenizer: Tokenizer, arch: Arch) -> int:
+    """How many rows of the token table the tokenizer's ids take.
+
+    Raises:
+        InputError: a token has no row.
+    """
     largest = max(tokenizer.get_vocab().values())
     if largest >= arch.vocab_size:
         raise InputError(
             f'the tokenizer (model.tokenizer) has ids up to {largest}, but the token '
             f'table of the model has only {arch.vocab_size} rows'
         )
+    if padding := arch.vocab_size - largest - 1:
+        logging.info('never drawn: the last %d rows of the token table', padding)
+    return largest + 1
 
 
 def _check_packing(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:

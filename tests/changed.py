@@ -38,6 +38,7 @@ CHANGES = {
     'task__params__seed': 5,
     'data__max_prompt_tokens': 28,
     'data__overlong': 'drop',
+    'data__system_prompt': 'UD',
     'sampling__num_rollouts': 6,
     'sampling__max_response_tokens': 7,
     'sampling__max_cache_bytes': 1_000_000_007,

@@ -1,5 +1,6 @@
 """What a command makes of a configuration."""
 
+import dataclasses
 import json
 from unittest import mock
 
@@ -98,33 +99,60 @@ def test_a_device_that_has_one_response_to_a_problem_is_not_to_pack():
         setup_lib.make_setup(config)
 
 
-def test_a_tokenizer_larger_than_the_models_table_is_refused(tmp_path):
+def config_of_table(directory, *, num_rows, alphabet):
+    """The tiny experiment with a model of so many rows and another tokenizer."""
     config = tiny.make_config()
     arch = tiny.make_setup(config).policy.arch
-    larger = tokenizers.character_tokenizer('SE.*\nUDLRabc')
-    larger.save_pretrained(tmp_path)
+    tokenizers.character_tokenizer(alphabet).save_pretrained(directory)
     fields = hf_config.hf_config_fields(
-        arch,
+        dataclasses.replace(arch, vocab_size=num_rows),
         family_of('qwen2'),
         dtype='float32',
         max_positions=64,
         eos_token_ids=[1],
         pad_token_id=0,
     )
-    (tmp_path / 'config.json').write_text(json.dumps(fields))
+    (directory / 'config.json').write_text(json.dumps(fields))
     sizes = dict.fromkeys(config.model.arch.__dataclass_fields__, 0)
     sizes['tie_embeddings'] = False
     overrides = {f'model__arch__{name}': size for name, size in sizes.items()}
-    config = tiny.make_config(
-        model__source=str(tmp_path), model__tokenizer='source', **overrides
+    return tiny.make_config(
+        model__source=str(directory), model__tokenizer='source', **overrides
     )
+
+
+def test_a_tokenizer_larger_than_the_models_table_is_refused(tmp_path):
+    config = config_of_table(tmp_path, num_rows=11, alphabet='SE.*\nUDLRabc')
     with pytest.raises(ValueError, match=r'ids up to 13, but .* has only 11 rows'):
         tiny.make_setup(config)
+
+
+@pytest.mark.parametrize('num_rows', [11, 16])
+def test_the_policy_knows_how_many_rows_are_tokens(num_rows, tmp_path):
+    config = config_of_table(tmp_path, num_rows=num_rows, alphabet='SE.*\nUDLR')
+    policy = tiny.make_setup(config).policy
+    assert (policy.num_tokens, policy.arch.vocab_size) == (11, num_rows)
+
+
+def test_prompts_are_written_with_the_templates_switches(tmp_path):
+    tokenizer = tokenizers.character_tokenizer('SE.*\nUDLR')
+    tokenizer.chat_template += "{% if thinking == 'long' %}LR{% endif %}"
+    tokenizer.save_pretrained(tmp_path)
+    config = tiny.make_config(
+        model__tokenizer=str(tmp_path), data__chat_template_kwargs={'thinking': 'long'}
+    )
+    assert tokenizer.decode(tiny.make_setup(config).encode('S.E')) == 'S.ELR'
 
 
 @pytest.mark.parametrize(
     ('key', 'value', 'message'),
     [
+        ('data__system_prompt', 'Think', "the tokenizer cannot encode 'Think'"),
+        (
+            'data__chat_template_kwargs',
+            {'think': 1},
+            r"has \['think'\], which the chat",
+        ),
         ('task__name', 'amaze', r"task 'amaze' is none of \['maze'\]"),
         ('model__family', 'gpt', r"model_type='gpt' is none of .*'qwen2'"),
         ('model__tokenizer', '/absent', r"no tokenizer in '/absent'"),

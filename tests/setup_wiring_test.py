@@ -114,6 +114,14 @@ def test_demonstrations_get_their_settings(setup):
     assert len(call.args[0]) == 20
 
 
+def test_prompts_and_demonstrations_open_with_the_system_prompt(setup):
+    assert setup.tokenizer.decode(setup.encode('S.E')) == 'UDS.E'
+    for batches in (setup.train_batches(), setup.demonstrations().batches()):
+        (problem, *_), prompts = batches[0]
+        ids = prompts.tokens[0, : prompts.lengths[0]]
+        assert setup.tokenizer.decode(ids) == 'UD' + problem.prompt
+
+
 def test_a_demonstration_is_of_the_kind_and_the_seed(setup):
     demonstrations = setup.demonstrations()
     (problem, *_), _ = demonstrations.batches()[0]

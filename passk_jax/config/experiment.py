@@ -24,7 +24,7 @@ from passk_jax.config.ranges import (
     positive,
     ranged,
 )
-from passk_jax.config.sampling_options import SamplingOptions, sampling_options
+from passk_jax.config.sampling_options import SamplingOptions
 
 DTYPES = ('float32', 'bfloat16')
 
@@ -152,17 +152,23 @@ class TaskConfig:
 
 @dataclasses.dataclass(frozen=True)
 class DataConfig:
-    """Where to keep problems and how long a prompt may be.
+    """Where to keep problems, and how they become prompts.
 
     Attributes:
         dir: the directory of all data sets; ``''``: ``~/.cache/passk_jax``.
         max_prompt_tokens: the longest prompt.
         overlong: ``'drop'`` (longer prompts are counted and reported) or ``'error'``.
+        system_prompt: the system's turn before every problem; ``''``: none, or the one
+            that the chat template writes by itself.
+        chat_template_kwargs: the chat template's own switches, such as
+            ``{'enable_thinking': False}``.
     """
 
     dir: str
     max_prompt_tokens: int = positive()
     overlong: str = one_of('drop', 'error')
+    system_prompt: str = dataclasses.field(metadata={'off': ''})
+    chat_template_kwargs: Mapping[str, Any] = dataclasses.field(metadata={'off': {}})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -321,7 +327,7 @@ class ExperimentConfig:
 
     name: str = not_empty()
     seed: int = ranged('lie in [0, 2**32)', lambda x: 0 <= x < 2**32)
-    stage: int = ranged('lie in [-1, 2**24)', lambda x: -1 <= x < 2**24)
+    stage: int = ranged('lie in [-1, 2**24)', lambda x: -1 <= x < 2**24, off=0)
     model: ModelConfig
     mesh: MeshConfig
     init: InitConfig
@@ -352,14 +358,22 @@ def from_json_dict(values: Mapping[str, Any]) -> ExperimentConfig:
 
 
 def with_new_options(values: Any) -> Any:
-    """Adds what a configuration saved by an earlier version lacks, turned off."""
+    """Adds the options that a saved configuration lacks, turned off.
+
+    They are the fields that declare what is ``off``.
+    """
     if not values or not isinstance(values, Mapping):
         return values
-    off = dataclasses.asdict(sampling_options())
-    sections = {'sampling', 'eval'} & values.keys()
-    known = {name: values[name] for name in sections if isinstance(values[name], dict)}
-    sampling = {name: off | section for name, section in known.items()}
-    return {'stage': 0, **values, **sampling}
+    values = _off(ExperimentConfig) | dict(values)
+    for name, kind in checks.fields(ExperimentConfig)[0].items():
+        if dataclasses.is_dataclass(kind) and isinstance(values.get(name), Mapping):
+            values[name] = _off(kind) | values[name]
+    return values
+
+
+def _off(section: type) -> dict[str, Any]:
+    declared = {field.name: field.metadata for field in dataclasses.fields(section)}
+    return {name: row['off'] for name, row in declared.items() if 'off' in row}
 
 
 def to_dict(config: ExperimentConfig) -> dict[str, Any]:

@@ -97,14 +97,20 @@ def _fingerprint(
     model: ModelConfig, task: TaskConfig, demonstrations: WarmStartData
 ) -> Mapping[str, Any]:
     """Everything that determines the result of a warm start."""
-    fields = dataclasses.asdict(model)
+    fields, data = dataclasses.asdict(model), demonstrations.data
+    chat = {
+        'system_prompt': data.system_prompt,
+        'chat_template_kwargs': dict(data.chat_template_kwargs),
+    }
     return {
         'seed': demonstrations.seed,
         'model': {k: v for k, v in fields.items() if f'model.{k}' not in ONLY_ROUNDING},
         'task': {'name': task.name, 'params': dict(task.params)},
         'warm_start': dataclasses.asdict(demonstrations.warm_start),
-        'max_prompt_tokens': demonstrations.data.max_prompt_tokens,
+        'max_prompt_tokens': data.max_prompt_tokens,
         'max_response_tokens': demonstrations.max_response_tokens,
+        # Left out if off, as in the warm starts that are older than these options.
+        **{name: value for name, value in chat.items() if value},
     }
 
 

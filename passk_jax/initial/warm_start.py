@@ -26,7 +26,7 @@ from passk_jax.learning import learner
 from passk_jax.masked import masked_mean
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Params, Policy
-from passk_jax.models.tokenizer import Tokenizer, encode_prompt
+from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.runs.progress import Progress
 from passk_jax.sampling import Purpose
 from passk_jax.tasks import Task, require
@@ -40,6 +40,7 @@ class WarmStartData:
 
     Attributes:
         task: solves its own problems.
+        encode: gives the tokens of a problem's prompt.
         tokenizer: the policy's tokenizer.
         stop_token: ends every demonstration.
         warm_start: how many problems and steps, and which kind of demonstration.
@@ -49,6 +50,7 @@ class WarmStartData:
     """
 
     task: Task
+    encode: Callable[[str], list[int]]
     tokenizer: Tokenizer
     stop_token: int
     warm_start: WarmStartConfig
@@ -69,7 +71,7 @@ class WarmStartData:
             raise InputError(f'init.warm_start.{error}') from error
         return make_batches(
             problems,
-            lambda text: encode_prompt(self.tokenizer, text),
+            self.encode,
             num_prompts=self.warm_start.batch_size,
             # The RL's order would show the policy the same problems again.
             seed=(self.seed, Purpose.WARM_START),

@@ -51,10 +51,13 @@ class Policy:
         arch: the architecture.
         head_chunk_tokens: positions whose logits a device holds at one time in
             :func:`token_log_probs`.
+        num_tokens: ids of the tokenizer; ``None``: as many as the token table has
+            rows. The rows beyond only pad the table: their probability is 0.
     """
 
     arch: Arch
     head_chunk_tokens: int
+    num_tokens: int | None = None
 
     def bind(self, params: Params) -> Transformer:
         """The network with these parameters."""
@@ -220,9 +223,10 @@ def decode(
 def logits(
     policy: Policy, params: Params, hidden: Float[Array, '*B D']
 ) -> Float[Array, '*B V']:
-    """Next-token logits of hidden states, float32."""
+    """Next-token logits of hidden states, float32; ``-inf`` where no token is."""
     model = policy.bind(params)
-    return model.logits(hidden[None, None], model.head_weights((1, 1)))[0, 0]
+    scores = model.logits(hidden[None, None], model.head_weights((1, 1)))[0, 0]
+    return _without_padding(policy, scores, -jnp.inf)
 
 
 def token_log_probs(
@@ -251,7 +255,7 @@ def token_log_probs(
 
     Returns:
         ``log softmax(logits / temperature)`` at the tokens, and the entropies in
-        nats; both ``[P, N, T]`` float32.
+        nats; both ``[P, N, T]`` float32 and over the tokenizer's ids.
     """
     P, N, _ = tokens.shape
     model = policy.bind(params)
@@ -265,6 +269,8 @@ def token_log_probs(
     def head(args: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         part, targets = args
         scores = model.logits(part, weights) / temperature
+        # Finite, because an entropy multiplies it by its probability.
+        scores = _without_padding(policy, scores, jnp.finfo(jnp.float32).min)
         scores = shard(scores, 'batch', 'rollouts', None, None, None, 'vocab')
         return log_probs_and_entropies(scores, targets)
 
@@ -276,6 +282,16 @@ def token_log_probs(
     width = max(1, policy.head_chunk_tokens // ((P // G) * (N // K)))
     found = map_chunks(head, (apart(hidden), apart(tokens)), max_width=width, axis=4)
     return jax.tree.map(lambda x: x.swapaxes(1, 2).reshape(tokens.shape), found)
+
+
+def _without_padding(
+    policy: Policy, scores: Float[Array, '*B V'], absent: float
+) -> Float[Array, '*B V']:
+    """The scores, with ``absent`` in the rows that only pad the token table."""
+    if policy.num_tokens in (None, policy.arch.vocab_size):
+        return scores
+    ids = jax.lax.broadcasted_iota(jnp.int32, scores.shape, scores.ndim - 1)
+    return jnp.where(ids < policy.num_tokens, scores, absent)
 
 
 def _responses(

@@ -9,6 +9,7 @@ prompt, so the tokenizer adds none, and what it writes after an assistant's turn
 response.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -103,27 +104,93 @@ def load_generation_config(source: str) -> transformers.GenerationConfig | None:
     if not path.exists():
         return None
     fields = config.read_json(path)
+    stated = fields.get('eos_token_id')
+    ids = stated if isinstance(stated, list) else [stated]
+    # type(), because a bool is an int.
+    if not all(i is None or type(i) is int for i in ids):
+        raise InputError(
+            f'{path}: eos_token_id={stated!r} must be the id of a token or a list'
+        )
     return transformers.GenerationConfig.from_dict(fields)
 
 
-def encode_prompt(tokenizer: Tokenizer, text: str) -> list[int]:
+def check_chat(
+    tokenizer: Tokenizer, *, system_prompt: str, template_kwargs: Mapping[str, Any]
+) -> None:
+    """Checks that the chat template honours the arguments of :func:`encode_prompt`.
+
+    Raises:
+        InputError: there is no template, it has no such switch, or it leaves the
+            system prompt out or refuses it.
+    """
+    # Of several templates under names, this is all of their text.
+    template = str(tokenizer.chat_template or '')
+    if not template and (system_prompt or template_kwargs):
+        raise InputError(
+            'data.system_prompt and data.chat_template_kwargs need a chat template, '
+            'and the tokenizer (model.tokenizer) has none'
+        )
+    # A template does not say what it reads, but it must name it.
+    words = set(re.findall(r'\w+', template))
+    if unread := sorted(template_kwargs.keys() - words):
+        raise InputError(
+            f'data.chat_template_kwargs has {unread}, which the chat template of the '
+            'tokenizer (model.tokenizer) never reads'
+        )
+    if system_prompt:
+        written = _prompt(tokenizer, '', system_prompt, template_kwargs)
+        if system_prompt.strip() not in written:
+            raise InputError(
+                f'the chat template leaves out data.{system_prompt=}: {written!r}'
+            )
+        _encode(tokenizer, written, add_special_tokens=False)
+
+
+def encode_prompt(
+    tokenizer: Tokenizer,
+    text: str,
+    *,
+    system_prompt: str = '',
+    template_kwargs: Mapping[str, Any] | None = None,
+) -> list[int]:
     """Tokens of a prompt from a user's text.
 
-    With a chat template they are the user's turn and the opening of the answer; without
-    one, the plain text with the tokenizer's special tokens.
+    With a chat template they are the system's turn, the user's and the opening of the
+    answer; without one, the plain text with the tokenizer's special tokens.
+
+    Args:
+        tokenizer: the policy's.
+        text: what the user says.
+        system_prompt: what the system says; ``''``: nothing, or the template's own.
+        template_kwargs: what the template reads besides the turns.
 
     Raises:
         InputError: the tokenizer has no token for a part of the text, or its chat
-            template refuses a user's turn.
+            template refuses a turn.
     """
     chat = bool(tokenizer.chat_template)
     if chat:
-        turn = {'role': 'user', 'content': text}
-        text = _chat(tokenizer, [turn], opens_answer=True)
+        text = _prompt(tokenizer, text, system_prompt, template_kwargs or {})
+    return _encode(tokenizer, text, add_special_tokens=not chat)
+
+
+def _prompt(
+    tokenizer: Tokenizer,
+    text: str,
+    system_prompt: str,
+    template_kwargs: Mapping[str, Any],
+) -> str:
+    turns = [{'role': 'user', 'content': text}]
+    if system_prompt:
+        turns.insert(0, {'role': 'system', 'content': system_prompt})
+    return _chat(tokenizer, turns, opens_answer=True, template_kwargs=template_kwargs)
+
+
+def _encode(tokenizer: Tokenizer, text: str, *, add_special_tokens: bool) -> list[int]:
     try:
         # The Rust tokenizer is five times as fast for a short text.
         backend = tokenizer.backend_tokenizer
-        return backend.encode(text, add_special_tokens=not chat).ids
+        return backend.encode(text, add_special_tokens=add_special_tokens).ids
     except Exception as e:
         # The Rust side raises no narrower type.
         raise InputError(f'the tokenizer cannot encode {text!r}: {e}') from e
@@ -177,7 +244,11 @@ def stop_token_ids(
 
 
 def _chat(
-    tokenizer: Tokenizer, turns: list[Mapping[str, str]], *, opens_answer: bool
+    tokenizer: Tokenizer,
+    turns: list[Mapping[str, str]],
+    *,
+    opens_answer: bool,
+    template_kwargs: Mapping[str, Any],
 ) -> str:
     """The text that the chat template writes for the turns."""
     try:
@@ -185,7 +256,7 @@ def _chat(
             turns,
             add_generation_prompt=opens_answer,
             tokenize=False,
-            date_string=_DATE,
+            **{'date_string': _DATE, **template_kwargs},
         )
     except Exception as e:
         # A template is a program, which may raise anything.
@@ -201,7 +272,7 @@ def _end_of_turn(tokenizer: Tokenizer) -> list[int]:
         {'role': 'user', 'content': 'QUESTION'},
         {'role': 'assistant', 'content': answer},
     ]
-    text = _chat(tokenizer, turns, opens_answer=False)
+    text = _chat(tokenizer, turns, opens_answer=False, template_kwargs={})
     _, found, after = text.rpartition(answer)
     if not found:
         raise InputError(f'the chat template leaves out what {turns} answers: {text!r}')

@@ -1,7 +1,8 @@
 """The distribution that each token is drawn from, and the draw itself.
 
 The options apply in Hugging Face's order: temperature; top-k; top-p on the tokens that
-top-k kept, renormalised; min-p. All values are float32, and finite for finite logits.
+top-k kept, renormalised; min-p. All values are float32. They are finite if the logits
+are, or are ``-inf``, which is never drawn.
 """
 
 import dataclasses
@@ -67,7 +68,7 @@ def choose(
     Its untruncated log-probability and its entropy are those at temperature 1.
 
     Args:
-        logits: float32 and finite.
+        logits: float32; finite, or ``-inf`` for what is no token.
         uniforms: independent, in [0, 1).
         options: from :func:`traced_options`.
         greedy: take the most probable token, the lowest id among equals (static).

@@ -2,6 +2,7 @@ import pytest
 from absl import flags
 
 from configs import maze_tiny
+from passk_jax import config as configs
 from passk_jax.cli import config_file
 from passk_jax.errors import InputError
 
@@ -70,6 +71,14 @@ def test_a_whole_section_may_be_overridden():
     rest = ["--config.task={'name': 'other', 'params': {}}"]
     config_file.override_flags(config, rest)(['program', *rest])
     assert config.task.to_dict() == {'name': 'other', 'params': {}}
+
+
+def test_the_switches_of_a_chat_template_are_one_flag():
+    config = maze_tiny.get_config()
+    rest = ["--config.data.chat_template_kwargs={'enable_thinking': False}"]
+    config_file.override_flags(config, rest)(['program', *rest])
+    data = configs.from_config_dict(config).data
+    assert data.chat_template_kwargs == {'enable_thinking': False}
 
 
 @pytest.mark.parametrize(

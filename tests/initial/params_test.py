@@ -54,6 +54,7 @@ def test_a_warm_start_is_made_once_and_read_ever_after(finished_run, tmp_path):
         ({'task__params__seed': 5}, 'task'),
         ({'model__arch__norm_eps': 1e-5}, 'model'),
         ({'sampling__max_response_tokens': 6}, 'max_response_tokens'),
+        ({'data__system_prompt': 'UD'}, 'system_prompt'),
     ],
 )
 def test_a_warm_start_of_another_config_is_refused(override, name, finished_run):
@@ -70,6 +71,14 @@ def test_what_does_not_decide_the_values_may_differ(finished_run):
         'model__head_chunk_tokens': 7,
     }
     assert same(ours, make(finished_run, **on_other_devices))
+
+
+def test_a_warm_start_that_is_older_than_an_option_is_still_read(finished_run):
+    meta = json.loads((finished_run / 'warm_start' / '0' / 'meta.json').read_text())
+    assert (
+        not {'system_prompt', 'chat_template_kwargs'}
+        & meta['meta']['fingerprint'].keys()
+    )
 
 
 def test_what_only_rounds_otherwise_is_a_key_of_the_configuration():

@@ -260,6 +260,65 @@ def test_a_template_that_fails_is_a_value_error(tmp_path, template, message):
         tokenizers.stop_token_ids(tokenizer)
 
 
+def test_a_system_prompt_takes_the_place_of_the_templates_own(tmp_path):
+    write(QWEN, tmp_path)
+    tokenizer = tokenizers.load_tokenizer(str(tmp_path))
+    ids = tokenizers.encode_prompt(tokenizer, 'Q', system_prompt=' Be brief.')
+    assert tokenizer.decode(ids) == QWEN.prompt.replace('Be kind.', ' Be brief.')
+    tokenizers.check_chat(tokenizer, system_prompt=' Be brief.', template_kwargs={})
+
+
+def test_a_template_has_the_switches_that_it_reads(tmp_path):
+    """As Qwen3's does."""
+    quiet = '{% if enable_thinking is defined and enable_thinking is false %}QUIET'
+    kind = dataclasses.replace(QWEN, template=QWEN.template + quiet + '{% endif %}')
+    write(kind, tmp_path)
+    tokenizer = tokenizers.load_tokenizer(str(tmp_path))
+    for switches, end in (({}, ''), ({'enable_thinking': False}, 'QUIET')):
+        tokenizers.check_chat(tokenizer, system_prompt='', template_kwargs=switches)
+        ids = tokenizers.encode_prompt(tokenizer, 'Q', template_kwargs=switches)
+        assert tokenizer.decode(ids) == QWEN.prompt + end
+    with pytest.raises(ValueError, match=r"has \['enable_think'\], which the chat"):
+        tokenizers.check_chat(
+            tokenizer, system_prompt='', template_kwargs={'enable_think': False}
+        )
+    with pytest.raises(ValueError, match=r'cannot write .* multiple values'):
+        tokenizers.encode_prompt(
+            tokenizer, 'Q', template_kwargs={'add_generation_prompt': False}
+        )
+
+
+def test_the_date_of_a_prompt_is_a_switch(tmp_path):
+    write(LLAMA3, tmp_path)
+    tokenizer = tokenizers.load_tokenizer(str(tmp_path))
+    date = {'date_string': '1 May 2025'}
+    ids = tokenizers.encode_prompt(tokenizer, 'Q', template_kwargs=date)
+    assert 'Today: 1 May 2025' in tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize(
+    ('template', 'message'),
+    [
+        (None, 'need a chat template, and the tokenizer .* has none'),
+        (
+            "{% for m in messages if m['role'] == 'user' %}{{ m['content'] }}"
+            '{% endfor %}',
+            "leaves out data.system_prompt='Be brief.'",
+        ),
+        (
+            "{% if messages[0]['role'] == 'system' %}"
+            '{{ raise_exception("no system") }}{% endif %}',
+            'chat template cannot write.*no system',
+        ),
+    ],
+)
+def test_a_system_prompt_that_would_be_left_out_is_refused(tmp_path, template, message):
+    write(dataclasses.replace(QWEN, template=template), tmp_path)
+    tokenizer = tokenizers.load_tokenizer(str(tmp_path))
+    with pytest.raises(ValueError, match=message):
+        tokenizers.check_chat(tokenizer, system_prompt='Be brief.', template_kwargs={})
+
+
 def test_a_template_that_leaves_the_answer_out_is_refused(tmp_path):
     write(dataclasses.replace(QWEN, template='<|im_start|>'), tmp_path)
     tokenizer = tokenizers.load_tokenizer(str(tmp_path))

@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 import types
@@ -149,6 +150,16 @@ def test_a_generation_config_is_read_if_there_is_one(tmp_path):
     transformers.GenerationConfig(eos_token_id=[3, 4]).save_pretrained(tmp_path)
     config = tokenizers.load_generation_config(str(tmp_path))
     assert config.eos_token_id == [3, 4]
+
+
+@pytest.mark.parametrize('stated', ['151645', '<|im_end|>', [3, '4'], True, 3.0])
+def test_an_end_token_that_is_no_id_is_refused(tmp_path, stated):
+    path = tmp_path / 'generation_config.json'
+    path.write_text(json.dumps({'eos_token_id': stated}))
+    with pytest.raises(
+        ValueError, match=r'config\.json: eos_token_id=.* must be the id'
+    ):
+        tokenizers.load_generation_config(str(tmp_path))
 
 
 def test_tokenizers_work_without_torch(tmp_path):

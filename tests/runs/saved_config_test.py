@@ -3,6 +3,7 @@ import json
 import pytest
 
 from passk_jax import config as configs
+from passk_jax.runs.directory import prepare_workdir
 from passk_jax.runs.saved_config import run_config as read
 from passk_jax.runs.saved_config import stage_of
 from passk_jax.setup import make_setup
@@ -54,6 +55,29 @@ def test_a_parameter_of_another_version_is_no_matter_to_what_only_reads(workdir)
     del values['advantage']['easy_threshold']
     path.write_text(json.dumps(values))
     assert read(workdir).advantage.parameters['order'] == 3
+
+
+def test_a_run_older_than_an_option_has_it_off_and_resumes(workdir):
+    path = workdir / 'config.json'
+    values = json.loads(path.read_text())
+    for section, names in {
+        'data': ['system_prompt', 'chat_template_kwargs'],
+        'sampling': ['top_k', 'min_p'],
+        'eval': ['top_k', 'min_p'],
+    }.items():
+        for name in names:
+            del values[section][name]
+    path.write_text(json.dumps(values))
+    (workdir / 'metrics.jsonl').touch()
+    config = tiny.make_config()
+    assert read(workdir) == config
+    with prepare_workdir(workdir, configs.to_json(config)):
+        pass
+    thinking = {'data__chat_template_kwargs': {'enable_thinking': False}}
+    other = configs.to_json(tiny.make_config(**thinking))
+    words = 'chat_template_kwargs.enable_thinking: absent there, false now'
+    with pytest.raises(ValueError, match=words), prepare_workdir(workdir, other):
+        pass
 
 
 def test_a_key_of_another_version_is_named(workdir):

@@ -24,6 +24,7 @@ from passk_jax.errors import InputError
 from passk_jax.models.arch import Arch
 from passk_jax.models.families.family import Family
 from passk_jax.models.families.table import family_of
+from passk_jax.models.hf import other_formats
 from passk_jax.models.hf import rope as hf_rope
 from passk_jax.models.rope import Rope
 
@@ -43,21 +44,38 @@ _SIZES = {
 # Other fields that become the architecture, or name it.
 _READ_FIELDS = frozenset().union(
     {'architectures', 'max_position_embeddings', 'model_type'},
-    {'rope_parameters', 'rope_scaling', 'rope_theta'},
+    {'rope_parameters', 'rope_scaling', 'rope_theta', hf_rope.ORIGINAL},
 )
 
 # Sizes that transformers would otherwise replace with those of some model.
 _REQUIRED = ('vocab_size', 'num_layers', 'embed_dim', 'num_heads', 'mlp_dim')
 _REQUIRED_FIELDS = tuple(_SIZES[name] for name in _REQUIRED)
 
-# Fields without influence on logits in any family: notes, initialisation, and token
-# ids, which the tokenizer decides.
+# Fields without influence on logits in any family, whatever their value.
 _INERT_FIELDS = frozenset().union(
+    # Notes of transformers, and what it returns besides logits.
     {'_attn_implementation_autoset', '_name_or_path', 'transformers_version'},
-    {'bos_token_id', 'eos_token_id', 'pad_token_id', 'initializer_range'},
-    {'dtype', 'torch_dtype', 'return_dict', 'use_cache'},
     {'id2label', 'label2id', 'output_attentions', 'output_hidden_states'},
+    {'return_dict', 'use_cache'},
+    # The tokenizer decides the ids, the configuration of the run the dtypes.
+    {'bos_token_id', 'eos_token_id', 'pad_token_id', 'dtype', 'torch_dtype'},
+    # Every weight is read.
+    {'initializer_range'},
+    # Notes of other programs: unsloth on its copies, nanotron and transformers.js on
+    # SmolLM2.
+    {'unsloth_fixed', 'is_llama_config', 'transformers.js_config'},
 )
+
+# Fields of which one value says what every family does anyway.
+_INERT_VALUES = {
+    # The halves of a head are rotated together, not its neighbours (SmolLM2).
+    'rope_interleaved': False,
+    # All of a head is rotated.
+    'partial_rotary_factor': 1.0,
+}
+
+# Field -> names of one value: x * sigmoid(x).
+_SYNONYMS = {'hidden_act': ('silu', 'swish')}
 
 # Whether a layer has a window -> its kind in layer_types.
 _KINDS = ('full_attention', 'sliding_attention')
@@ -209,7 +227,8 @@ def source_directory(source: str, patterns: Iterable[str]) -> pathlib.Path:
 def read_json(path: pathlib.Path) -> dict[str, Any]:
     """The JSON object in a file; InputError if there is none."""
     if not path.is_file():
-        raise InputError(f'{path.parent} has no {path.name}')
+        hint = other_formats.hint(path.parent)
+        raise InputError(f'{path.parent} has no {path.name}{hint}')
     try:
         value = json.loads(path.read_text())
     except ValueError as error:
@@ -222,7 +241,9 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
 def _read(source: str | Mapping[str, Any]) -> tuple[pathlib.Path, dict[str, Any]]:
     if isinstance(source, Mapping):
         return pathlib.Path('config.json'), dict(source)
-    path = source_directory(source, ['config.json']) / 'config.json'
+    # The second tells of an adapter, which has no first.
+    files = ['config.json', 'adapter_config.json']
+    path = source_directory(source, files) / files[0]
     return path, read_json(path)
 
 
@@ -253,7 +274,7 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
     """What transformers reads from the fields, if the network honours all of them."""
     family = family_of(fields.get('model_type'))
     known = _READ_FIELDS | _INERT_FIELDS | set(_SIZES.values())
-    known |= family.fixed.keys() | family.window_fields
+    known |= family.fixed.keys() | family.window_fields | _INERT_VALUES.keys()
     kinds = set(fields.get('layer_types') or [_KINDS[False]])
     if kinds == {_KINDS[False]} and not fields.get('sliding_window'):
         # A file of any family may say that no layer has a window.
@@ -277,9 +298,9 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
     except Exception as error:  # Its validation raises several classes of its own.
         raise InputError(f'transformers refuses it: {error}') from error
     # Only now, because a field that the file leaves out has transformers' default.
-    for key, only in family.fixed.items():
-        value = getattr(config, key, only)
-        if value != only:
+    for key, only in {**family.fixed, **_INERT_VALUES}.items():
+        value = fields.get(key, getattr(config, key, only))
+        if value not in _SYNONYMS.get(key, (only,)):
             raise InputError(f'{key}={value!r}; only {only!r} is supported')
     return config
 
@@ -324,9 +345,15 @@ def _check_rope_is_said_once(fields: Mapping[str, Any]) -> None:
             raise InputError(f'{name}={value!r} must be an object or null')
     if old and new:
         raise InputError('both rope_scaling and rope_parameters are given')
-    inner, outer = (old or new or {}).get('rope_theta'), fields.get('rope_theta')
+    rope = old or new or {}
+    inner, outer = rope.get('rope_theta'), fields.get('rope_theta')
     if inner is not None and outer is not None and inner != outer:
         raise InputError(f'rope_theta is {outer} and, in the rope, {inner}')
+    # Outside it means something only to a kind that reads it inside.
+    name, kind = hf_rope.ORIGINAL, rope.get('rope_type') or rope.get('type')
+    inner, outer = rope.get(name), fields.get(name)
+    if outer is not None and hf_rope.reads(kind, name) and inner != outer:
+        raise InputError(f'{name} is {outer} and, in the rope, {inner}')
 
 
 def _rope(config: 'transformers.PreTrainedConfig') -> Rope:

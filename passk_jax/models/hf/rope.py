@@ -12,13 +12,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from absl import logging
+
 from passk_jax.errors import InputError
 from passk_jax.models.rope import KINDS, Rope
 
 # Fields that Rope has too, under these names but for one.
-_ORIGINAL = 'original_max_position_embeddings'
-_LLAMA3 = ('factor', _ORIGINAL, 'low_freq_factor', 'high_freq_factor')
-_YARN = ('factor', _ORIGINAL, 'beta_fast', 'beta_slow', 'truncate', 'attention_factor')
+ORIGINAL = 'original_max_position_embeddings'
+_LLAMA3 = ('factor', ORIGINAL, 'low_freq_factor', 'high_freq_factor')
+_YARN = ('factor', ORIGINAL, 'beta_fast', 'beta_slow', 'truncate', 'attention_factor')
 
 # Kind of rope -> its fields besides rope_theta, as transformers checks them.
 _FIELDS = {
@@ -28,6 +30,11 @@ _FIELDS = {
     'yarn': (*_YARN, 'mscale', 'mscale_all_dim'),
 }
 assert tuple(_FIELDS) == KINDS
+
+
+def reads(kind: Any, name: str) -> bool:
+    """Whether ropes of this kind have the field."""
+    return any(name in fields for each, fields in _FIELDS.items() if each == kind)
 
 
 def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
@@ -49,6 +56,7 @@ def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
     if kind not in KINDS or old != kind:
         raise InputError(f'rope {stated!r}; only rope types {KINDS} are supported')
     theta = fields.pop('rope_theta', None)
+    _drop_inert(fields, kind)
     if unknown := fields.keys() - set(_FIELDS[kind]):
         raise InputError(
             f'rope {stated!r} has {sorted(unknown)}, which {kind!r} does not use; it '
@@ -76,7 +84,7 @@ def rope_scaling(rope: Rope) -> dict[str, Any] | None:
     fields = {'rope_type': rope.kind}
     for name in _FIELDS[rope.kind]:
         if not name.startswith('mscale'):
-            ours = 'original_max_positions' if name == _ORIGINAL else name
+            ours = 'original_max_positions' if name == ORIGINAL else name
             fields[name] = getattr(rope, ours)
     return fields
 
@@ -99,6 +107,21 @@ def addressed(rope: Rope, *, max_positions: int) -> int:
 def stated_positions(rope: Rope, *, num_tokens: int) -> int:
     """``max_position_embeddings`` of a model that addresses ``num_tokens``."""
     return math.ceil(num_tokens / rope.factor) if rope.kind == 'linear' else num_tokens
+
+
+def _drop_inert(fields: dict[str, Any], kind: str) -> None:
+    """Removes the fields whose value changes nothing."""
+    # All of a head is rotated anyway.
+    if fields.get('partial_rotary_factor') == 1:
+        del fields['partial_rotary_factor']
+    # transformers never reads it (its name there is attention_factor), but vLLM does:
+    # R1-0528-Qwen3-8B has .878, with which vLLM scales by 1 and transformers by 1.139.
+    if kind == 'yarn' and 'attn_factor' in fields:
+        logging.warning(
+            'the rope has attn_factor=%s, which is ignored, as by transformers; vLLM '
+            'multiplies by it',
+            fields.pop('attn_factor'),
+        )
 
 
 def _yarn(fields: Mapping[str, Any], theta: float, max_positions: int) -> Rope:

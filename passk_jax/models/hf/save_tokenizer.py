@@ -2,9 +2,9 @@
 
 Beside a Qwen2, ``AutoTokenizer`` of transformers 5 replaces the pre-tokenizer of
 ``tokenizer.json`` with Qwen2's own and does not say so (see ``load_tokenizer``). So
-what is written is read again. If it differs, ``auto_map`` is added: ``AutoTokenizer``
-then skips the replacement and reads the file, and the class that it names does the
-same where code beside a model is trusted.
+what is written is read again. If that gives other ids or texts, ``auto_map`` is added:
+``AutoTokenizer`` then skips the replacement and reads the file, and the class that it
+names does the same where code beside a model is trusted.
 """
 
 import json
@@ -59,5 +59,31 @@ def _update(directory: pathlib.Path, fields: dict[str, Any]) -> None:
 def _same(tokenizer: Tokenizer, directory: pathlib.Path) -> bool:
     """Whether ``AutoTokenizer`` reads this tokenizer from the directory."""
     theirs = transformers.AutoTokenizer.from_pretrained(directory)
-    have, want = (json.loads(t.backend_tokenizer.to_str()) for t in (theirs, tokenizer))
-    return have == want and theirs.chat_template == tokenizer.chat_template
+    same = _deciding_fields(theirs) == _deciding_fields(tokenizer)
+    return same and theirs.chat_template == tokenizer.chat_template
+
+
+def _deciding_fields(tokenizer: Tokenizer) -> dict[str, Any]:
+    """``tokenizer.json`` without the options that change neither ids nor texts."""
+    fields = json.loads(tokenizer.backend_tokenizer.to_str())
+    # Only of the places of tokens in a text.
+    unused = {'trim_offsets'}
+    fields['pre_tokenizer'] = _byte_level_without(unused, fields['pre_tokenizer'])
+    # Only of the way from text to tokens.
+    unused |= {'add_prefix_space', 'use_regex'}
+    fields['decoder'] = _byte_level_without(unused, fields['decoder'])
+    return fields
+
+
+def _byte_level_without(names: set[str], part: Any) -> Any:
+    """A part of ``tokenizer.json`` whose ``ByteLevel`` steps lack these options."""
+    if isinstance(part, list):
+        return [_byte_level_without(names, each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    unused = names if part.get('type') == 'ByteLevel' else set()
+    return {
+        name: _byte_level_without(names, value)
+        for name, value in part.items()
+        if name not in unused
+    }

@@ -24,6 +24,7 @@ from safetensors import SafetensorError, safe_open
 
 from passk_jax.errors import InputError
 from passk_jax.models.block import LAYERS, PARAMETERS
+from passk_jax.models.hf import other_formats
 from passk_jax.models.hf.config import read_json, source_directory
 from passk_jax.models.layers import Parameter
 from passk_jax.models.policy import Params, Policy, param_shapes
@@ -49,9 +50,10 @@ def load_params(policy: Policy, source: str, mesh: Mesh) -> Params:
         mesh: where the parameters live.
 
     Raises:
-        InputError: no such source, an unreadable file, or, all in one message, every
-            missing, unexpected, misshapen or mistyped tensor. With tied embeddings
-            there may be an ``lm_head.weight`` that equals the token table.
+        InputError: no such source, an unreadable file, a value that is not finite, or,
+            all in one message, every missing, unexpected, misshapen or mistyped tensor.
+            With tied embeddings there may be an ``lm_head.weight`` that equals the
+            token table.
     """
     directory = source_directory(
         source, ['config.json', '*.safetensors', '*.safetensors.index.json']
@@ -106,13 +108,14 @@ def _read(
     row = PARAMETERS[name]
     if not name.startswith(LAYERS):
         values = _read_part(stored[row.tensor], row, x.shape, bounds)
-        return values.astype(x.dtype, order='C')
+        return _finite(row.tensor, values.astype(x.dtype, order='C'))
     (first, last), *rest = bounds
     shape = [last - first, *(stop - start for start, stop in rest)]
     values = np.empty(shape, x.dtype)
     for i in range(first, last):
-        one = stored[row.tensor.format(i)]
-        values[i - first] = _read_part(one, row, x.shape[1:], rest)
+        tensor = row.tensor.format(i)
+        values[i - first] = _read_part(stored[tensor], row, x.shape[1:], rest)
+        _finite(tensor, values[i - first])
     return values
 
 
@@ -131,6 +134,16 @@ def _read_part(
     order = [d for group in row.dims for d in group]
     values = np.asarray(stored[tuple(parts)]).reshape([sizes[d] for d in order])
     return values.transpose(np.argsort(order))
+
+
+def _finite(tensor: str, values: np.ndarray) -> np.ndarray:
+    """The values; InputError if one is infinite or not a number."""
+    with np.errstate(invalid='ignore'):
+        # Both are NaN if any value is.
+        extremes = values.min(), values.max()
+    if not all(map(math.isfinite, extremes)):
+        raise InputError(f'{tensor} holds NaN or infinity')
+    return values
 
 
 def _problems(stored: dict[str, Any], wanted: dict[str, tuple[int, ...]]) -> list[str]:
@@ -168,27 +181,49 @@ def _equal(a: Any, b: Any, *, rows: int = 4096) -> bool:
 def _open_tensors(
     directory: pathlib.Path, stack: contextlib.ExitStack
 ) -> tuple[dict[str, Any], list[str]]:
-    """Opens the files. Returns a lazy slice of each tensor, and all problems."""
-    index = directory / 'model.safetensors.index.json'
-    single = directory / 'model.safetensors'
-    if index.is_file():
-        files = read_json(index).get('weight_map')
-        if not isinstance(files, dict):
-            raise InputError(f'{index} has no weight_map')
-        paths = [directory / name for name in sorted(set(files.values()))]
-    elif single.is_file():
-        paths = [single]
-    else:
-        raise InputError(f'{directory} has neither {single.name} nor {index.name}')
+    """Opens the files. Returns a lazy slice of each tensor, and those stored twice.
+
+    Raises:
+        InputError: there are no files, or some cannot be read.
+    """
     stored: dict[str, Any] = {}
-    problems = []
-    for path in paths:
+    twice, unreadable = [], []
+    for path in _files(directory):
         try:
             file = stack.enter_context(safe_open(path, framework='numpy'))
         except (OSError, SafetensorError) as error:
-            problems.append(f'cannot read {path.name}: {error}')
+            unreadable.append(f'cannot read {path.name}: {error}')
             continue
         names = set(file.keys())
-        problems += [f'{name} is stored twice' for name in sorted(names & set(stored))]
+        twice += [f'{name} is stored twice' for name in sorted(names & set(stored))]
         stored.update({name: file.get_slice(name) for name in names})
-    return stored, problems
+    if unreadable:
+        # Not what it lacks too: every tensor of these files.
+        raise InputError(f'{directory}: ' + '; '.join(unreadable))
+    return stored, twice
+
+
+def _files(directory: pathlib.Path) -> list[pathlib.Path]:
+    """The files with the tensors, in order."""
+    index = directory / 'model.safetensors.index.json'
+    single = directory / 'model.safetensors'
+    if not index.is_file():
+        if single.is_file():
+            return [single]
+        raise InputError(
+            f'{directory} has neither {single.name} nor {index.name}'
+            f'{other_formats.hint(directory)}'
+        )
+    files = read_json(index).get('weight_map')
+    if not (isinstance(files, dict) and files):
+        raise InputError(f'{index} has no weight_map')
+    for tensor, name in files.items():
+        if not isinstance(name, str):
+            raise InputError(f'{index} gives {tensor} the file {name!r}, not a name')
+    names = sorted(set(files.values()))
+    if single.is_file() and names != [single.name]:
+        raise InputError(
+            f'{directory} has both {single.name} and {index.name}, which names other '
+            'files: transformers reads the first; remove the one that is out of date'
+        )
+    return [directory / name for name in names]

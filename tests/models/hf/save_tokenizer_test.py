@@ -80,6 +80,24 @@ def test_spaces_are_kept_by_a_tokenizer_that_splits_as_its_model_does_not(tmp_pa
     assert_reads(tmp_path, tokenizer, 'a a  12 é\n\n a')
 
 
+def test_a_qwen2_tokenizer_needs_no_code_beside_it(tmp_path):
+    """transformers' own has other options where they change nothing."""
+    vocab = {c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    theirs = transformers.Qwen2Tokenizer(vocab | {'Ġa': len(vocab)}, [('Ġ', 'a')])
+    fields = json.loads(theirs.backend_tokenizer.to_str())
+    for part in (fields['pre_tokenizer']['pretokenizers'][1], fields['decoder']):
+        # As published.
+        part |= {'add_prefix_space': False, 'trim_offsets': False, 'use_regex': False}
+    backend = hf_tokenizers.Tokenizer.from_str(json.dumps(fields))
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend, eos_token='<|endoftext|>'
+    )
+    save(tokenizer, tmp_path)
+    assert 'auto_map' not in (tmp_path / 'tokenizer_config.json').read_text()
+    assert not (tmp_path / 'tokenizer_of_file.py').exists()
+    assert_reads(tmp_path, tokenizer, " it's  a\t1234 a\n\nHé, Ħ ﬁ e\u0301 \n a")
+
+
 def test_both_versions_of_transformers_know_the_class(tmp_path):
     save(tokenizers.character_tokenizer('ab'), tmp_path, 'llama')
     fields = json.loads((tmp_path / 'tokenizer_config.json').read_text())

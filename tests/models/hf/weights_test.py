@@ -183,8 +183,57 @@ def test_unreadable_files_are_named(tmp_path):
     (tmp_path / 'model-00002-of-00003.safetensors').unlink()
     with pytest.raises(ValueError, match='cannot read model-00002-of-00003'):
         load(policy, tmp_path)
-    (tmp_path / 'model.safetensors.index.json').write_text('{}')
-    with pytest.raises(ValueError, match='no weight_map'):
+    index = tmp_path / 'model.safetensors.index.json'
+    for empty in ('{}', '{"weight_map": {}}'):
+        index.write_text(empty)
+        with pytest.raises(ValueError, match='no weight_map'):
+            load(policy, tmp_path)
+    index.write_text('{"weight_map": {"model.norm.weight": null, "x": "y"}}')
+    with pytest.raises(ValueError, match=r'gives model\.norm\.weight the file None'):
+        load(policy, tmp_path)
+
+
+def test_a_truncated_file_is_one_cause(tmp_path):
+    policy = oracle.tiny_policy()
+    save(tmp_path, stored_tensors(oracle.random_params(policy)))
+    path = tmp_path / 'model.safetensors'
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r'cannot read model\.safetensors') as error:
+        load(policy, tmp_path)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_file_beside_an_index_of_others_is_refused(tmp_path):
+    """Of the two, transformers reads the file and most others the index."""
+    policy = oracle.tiny_policy()
+    params = oracle.random_params(policy)
+    save(tmp_path, stored_tensors(params))
+    weight_map = dict.fromkeys(stored_tensors(params), 'model.safetensors')
+    index = tmp_path / 'model.safetensors.index.json'
+    index.write_text(json.dumps({'weight_map': weight_map}))
+    assert_same(load(policy, tmp_path), params)
+    save(tmp_path, stored_tensors(oracle.random_params(policy, seed=1)), shards=2)
+    words = r'both model\.safetensors and model\.safetensors\.index\.json'
+    with pytest.raises(ValueError, match=words):
+        load(policy, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ('name', 'value', 'param_dtype'),
+    [
+        ('lm_head.weight', np.nan, 'float32'),
+        ('lm_head.weight', -np.inf, 'bfloat16'),
+        ('model.layers.1.self_attn.k_proj.weight', np.nan, 'bfloat16'),
+        ('model.layers.1.self_attn.k_proj.weight', np.inf, 'float32'),
+    ],
+)
+def test_a_value_that_is_not_finite_is_named(tmp_path, name, value, param_dtype):
+    policy = oracle.tiny_policy(param_dtype=param_dtype)
+    tensors = stored_tensors(oracle.random_params(policy))
+    tensors[name] = tensors[name].copy()
+    tensors[name][3, 5] = value
+    save(tmp_path, tensors)
+    with pytest.raises(ValueError, match=f'{name} holds NaN or infinity'):
         load(policy, tmp_path)
 
 
