@@ -18,6 +18,7 @@ import jax
 
 from passk_jax import cli
 from passk_jax import config as configs
+from passk_jax.compile_cache import keep_programs
 from passk_jax.config import ExperimentConfig
 from passk_jax.files import atomic_write_text
 from passk_jax.hosts import join_hosts
@@ -44,6 +45,7 @@ def main(
     options |= {'num_responses': num_responses, 'num_problems': num_problems}
     config, changes = _changed(saved_config.run_config(path, mesh), options)
     check_sources(path, config.model)
+    keep_programs()
     join_hosts(hosts)
     setup = make_setup(config)
     batches = setup.evaluation_batches(split)

@@ -18,6 +18,7 @@ import jax
 from absl import logging
 
 from passk_jax import cli
+from passk_jax.compile_cache import keep_programs
 from passk_jax.errors import InputError
 from passk_jax.hosts import barrier, join_hosts
 from passk_jax.models import policy as policies
@@ -51,6 +52,7 @@ def main(
     # The default is the type to which the run cast its weights for sampling.
     dtype = dtype or config.model.compute_dtype
     check_sources(path, config.model)
+    keep_programs()
     join_hosts(hosts)
     setup = make_setup(config)
     files = {

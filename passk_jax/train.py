@@ -22,6 +22,7 @@ from jax import numpy as jnp
 from passk_jax import cli, sharding
 from passk_jax import config as configs
 from passk_jax.advantages import AdvantageFn, make, rewards, tabulation
+from passk_jax.compile_cache import keep_programs
 from passk_jax.config import ExperimentConfig
 from passk_jax.data import EvaluationBatches
 from passk_jax.errors import InputError
@@ -303,6 +304,7 @@ def check_signal(config: ExperimentConfig) -> None:
 def main(*, config: ExperimentConfig, workdir: str = '', hosts: str = '') -> int:
     """Prepares the run directory and trains."""
     check_names(config)
+    keep_programs()
     join_hosts(hosts)
     check_signal(config)
     # Parameters of other estimators change nothing in this run.

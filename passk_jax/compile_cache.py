@@ -1,0 +1,58 @@
+"""Compiled programs are kept for the next process; a slow compilation is logged.
+
+``JAX_COMPILATION_CACHE_DIR`` and JAX's other settings of its persistent cache take
+precedence, and ``JAX_ENABLE_COMPILATION_CACHE=false`` turns it off.
+"""
+
+import hashlib
+import os
+import pathlib
+import platform
+
+import jax
+from absl import logging
+
+DIRECTORY = '~/.cache/passk_jax/xla'
+
+# Programs that compile sooner are not worth a file.
+_MIN_SECONDS = 0.2
+# The least recently used go first. JAX locks a cache that has a limit, so processes
+# that run side by side can share it.
+_MAX_BYTES = 2 << 30
+_LONG_SECONDS = 5.0
+_COMPILED = '/jax/core/compile/backend_compile_duration'
+
+
+def keep_programs() -> None:
+    """Turns the persistent cache on; call it before anything is compiled."""
+    jax.monitoring.register_event_duration_secs_listener(_say_what_took_long)
+    if jax.config.jax_compilation_cache_dir is not None:
+        return
+    path = pathlib.Path(DIRECTORY).expanduser() / _machine()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        writable = os.access(path, os.W_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        logging.warning('cannot write %s: every process compiles anew', path)
+        return
+    jax.config.update('jax_compilation_cache_dir', str(path))
+    jax.config.update('jax_compilation_cache_max_size', _MAX_BYTES)
+    jax.config.update('jax_persistent_cache_min_compile_time_secs', _MIN_SECONDS)
+
+
+def _machine() -> str:
+    """Names this kind of CPU: a program for another one might not run on it."""
+    try:
+        lines = pathlib.Path('/proc/cpuinfo').read_text().splitlines()
+    except OSError:
+        lines = [platform.processor()]
+    told = {x for x in lines if x.startswith(('flags', 'Features', 'model name'))}
+    digest = hashlib.sha256('\n'.join(sorted(told or lines[:1])).encode()).hexdigest()
+    return f'{platform.machine()}-{digest[:8]}'
+
+
+def _say_what_took_long(event: str, seconds: float, **details: str) -> None:
+    if event == _COMPILED and seconds >= _LONG_SECONDS:
+        logging.info('compiled %s in %.0f s', details.get('fun_name', 'it'), seconds)

@@ -1,0 +1,80 @@
+import os
+import subprocess
+import sys
+
+import jax
+import pytest
+from absl import logging
+
+from passk_jax import compile_cache
+from tests import tiny
+
+# Prints how many programs were read from the cache.
+SCRIPT = """
+import jax
+from passk_jax import compile_cache
+hits = []
+jax.monitoring.register_event_listener(
+    lambda event, **_: hits.append(event) if event.endswith('cache_hits') else None)
+compile_cache._MIN_SECONDS = 0
+compile_cache.keep_programs()
+print(jax.jit(lambda x: x * 3 + 1)(2.0), len(hits))
+"""
+
+
+def run(home, **environment) -> str:
+    kept = {
+        k: v for k, v in os.environ.items() if not k.startswith(('JAX_C', 'JAX_PE'))
+    }
+    result = subprocess.run(
+        [sys.executable, '-c', SCRIPT],
+        env=kept | {'HOME': str(home)} | environment,
+        cwd=tiny.ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return result.stdout.strip()
+
+
+def test_the_next_process_finds_what_this_one_compiled(tmp_path):
+    assert run(tmp_path) == '7.0 0'
+    (directory,) = (tmp_path / '.cache' / 'passk_jax' / 'xla').iterdir()
+    assert list(directory.glob('*-cache'))
+    value, hits = run(tmp_path).split()
+    assert value == '7.0'
+    assert int(hits) >= 1
+
+
+def test_a_cache_of_ones_own_stays(tmp_path):
+    own = tmp_path / 'own'
+    assert run(tmp_path, JAX_COMPILATION_CACHE_DIR=str(own)) == '7.0 0'
+    assert not (tmp_path / '.cache').exists()
+
+
+@pytest.fixture
+def without_a_cache():
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update('jax_compilation_cache_dir', None)
+    yield
+    jax.config.update('jax_compilation_cache_dir', before)
+
+
+@pytest.mark.usefixtures('without_a_cache')
+def test_a_home_that_cannot_be_written_only_costs_time(monkeypatch, caplog):
+    monkeypatch.setattr(compile_cache, 'DIRECTORY', '/proc/none/xla')
+    with caplog.at_level(logging.WARNING):
+        compile_cache.keep_programs()
+    assert 'cannot write /proc/none/xla' in caplog.text
+    assert jax.config.jax_compilation_cache_dir is None
+
+
+def test_a_compilation_that_takes_long_is_said(caplog):
+    event = '/jax/core/compile/backend_compile_duration'
+    with caplog.at_level('INFO', logger='absl'):
+        compile_cache._say_what_took_long(event, 1.0, fun_name='jit(a)')
+        compile_cache._say_what_took_long('/jax/other', 60.0, fun_name='jit(b)')
+        compile_cache._say_what_took_long(event, 61.2, fun_name='jit(train_step)')
+    assert [record.message for record in caplog.records] == [
+        'compiled jit(train_step) in 61 s'
+    ]
