@@ -141,7 +141,9 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
             atomic_write_text(holder, json.dumps(me) + '\n')
         yield
     finally:
-        holder.unlink(missing_ok=True)
+        # Whatever ended the run is worth more than what fails now.
+        with contextlib.suppress(OSError):
+            holder.unlink()
         lock.release()
 
 

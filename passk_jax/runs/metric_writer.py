@@ -21,7 +21,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from passk_jax.errors import InputError
+from passk_jax.errors import InputError, leave
 from passk_jax.files import atomic_write_text
 
 _STEP_OF_FILE = re.compile(r'step_(\d+)\.jsonl$')
@@ -72,8 +72,8 @@ class MetricWriter(contextlib.AbstractContextManager):
         except OSError as error:
             raise InputError(f'cannot write in {self._workdir}: {error}') from error
 
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, *exception: object) -> None:
+        leave(kind, self.close)
 
     def write(self, step: int, values: Mapping[str, Any], *, split: str) -> None:
         """Appends one line; it is on disk when this returns.
@@ -104,13 +104,16 @@ class MetricWriter(contextlib.AbstractContextManager):
         self._write_records('evaluation', f'{split}_step_{step:08d}.jsonl', records)
 
     def close(self) -> None:
-        """Flushes and closes everything."""
-        for stream in self._streams.values():
-            stream.close()
+        """Flushes and closes everything; ValueError if the disk is full."""
+        ends = [stream.close for stream in self._streams.values()]
         if self._tensorboard is not None:
-            self._tensorboard.close()
+            ends.append(self._tensorboard.close)
         if self._wandb is not None:
-            self._wandb.finish()
+            ends.append(self._wandb.finish)
+        try:
+            leave(None, *ends)
+        except OSError as error:
+            raise InputError(f'cannot write in {self._workdir}: {error}') from error
 
     def _write(
         self, name: str, head: dict[str, Any], values: Mapping[str, Any], group: str

@@ -137,6 +137,14 @@ def test_a_killed_run_does_not_lock_its_directory(tmp_path):
     assert _prepare(tmp_path, {}) == tmp_path
 
 
+def test_a_directory_that_is_gone_at_the_end_does_not_hide_why_a_run_ended(tmp_path):
+    workdir = tmp_path / 'run'
+    with pytest.raises(KeyError), prepare_workdir(workdir, '{}'):  # noqa: PT012
+        (workdir / '.lock_holder.json').unlink()
+        (workdir / '.lock_holder.json').mkdir()
+        raise KeyError
+
+
 def _git(path, *arguments):
     identity = ['-c', 'user.name=a', '-c', 'user.email=a@b.c']
     command = ['git', '-C', str(path), *identity, *arguments]

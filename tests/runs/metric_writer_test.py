@@ -166,6 +166,39 @@ def test_a_full_disk_is_an_error_with_the_file(tmp_path):
         writer._streams['metrics'] = open('/dev/null', 'w')  # noqa: SIM115
 
 
+class _FullDisk:
+    """A stream of tensorboardX's, say, or of Python's, with something to flush."""
+
+    name = 'events'
+
+    def write(self, text):
+        raise OSError(28, 'No space left on device')
+
+    def close(self):
+        raise OSError(28, 'No space left on device while closing')
+
+
+def test_the_error_of_a_full_disk_outlives_those_of_closing(tmp_path, caplog):
+    """tensorboardX raises its own when it closes, and so does a stream."""
+    writer = _open(tmp_path, tensorboard=True)
+    timing = writer._streams['timing']
+    writer._streams['metrics'].close()
+    writer._tensorboard.close()
+    writer._streams['metrics'] = writer._tensorboard = _FullDisk()
+    with pytest.raises(ValueError, match=r'cannot write events: .*on device$'), writer:
+        writer.write(0, {'a': 1}, split='train')
+    assert timing.closed, 'nor do they keep anything from closing'
+    assert caplog.text.count('while closing') == 2
+
+
+def test_a_disk_that_is_full_only_at_closing_is_an_error_too(tmp_path):
+    writer = _open(tmp_path)
+    writer._streams['metrics'].close()
+    writer._streams['metrics'] = _FullDisk()
+    with pytest.raises(ValueError, match=r'cannot write in /.*while closing'):
+        writer.close()
+
+
 def test_tensorboard_has_the_values_and_a_resumed_run_purges_later_ones(tmp_path):
     with _open(tmp_path, tensorboard=True) as writer:
         writer.write(3, {'reward': 0.25}, split='train')
