@@ -4,8 +4,15 @@ import contextlib
 import errno
 import os
 import pathlib
+import re
 import stat
 import tempfile
+
+from absl import logging
+
+# The end of the name of a file while it is written; tempfile makes what precedes it.
+_UNFINISHED = '.unfinished'
+_TEMPORARY = re.compile(r'\..+\.[a-z0-9_]{8}' + re.escape(_UNFINISHED))
 
 
 def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
@@ -26,7 +33,9 @@ def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
         path.write_bytes(content)
         return
     path = pathlib.Path(os.path.realpath(path))
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f'.{path.name}.')
+    descriptor, temporary = tempfile.mkstemp(
+        _UNFINISHED, f'.{path.name}.', dir=path.parent
+    )
     try:
         with os.fdopen(descriptor, 'wb') as stream:
             stream.write(content)
@@ -50,6 +59,17 @@ def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
 def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
     """Writes text as UTF-8; see :func:`atomic_write_bytes`."""
     atomic_write_bytes(path, text.encode('utf-8'))
+
+
+def remove_unfinished(directory: str | os.PathLike[str]) -> None:
+    """Removes what killed processes left of their writes to files of this directory.
+
+    The caller knows that no process is writing there now. An absent directory is empty.
+    """
+    for path in pathlib.Path(directory).glob('.*'):
+        if _TEMPORARY.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+            logging.info('removing an unfinished file: %s', path)
+            path.unlink()
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

@@ -32,8 +32,9 @@ from passk_jax.models.families.table import FAMILIES
 from passk_jax.rollouts.dynamic_sampling import Draw, Selection
 from passk_jax.rollouts.sample_and_verify import Responses, verify
 from passk_jax.run_log import RunLog
-from passk_jax.runs.checkpoints import Checkpoints
+from passk_jax.runs.checkpoints import Checkpoints, saved_steps
 from passk_jax.runs.directory import prepare_workdir
+from passk_jax.runs.metric_writer import missing_records
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.sampling import Purpose, problem_keys, step_key
 from passk_jax.setup import Setup, make_setup
@@ -282,16 +283,45 @@ def check_names(config: ExperimentConfig) -> None:
         raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
 
 
-def main(*, config: ExperimentConfig, workdir: str = '', hosts: str = '') -> int:
-    """Prepares the run directory and trains."""
-    check_names(config)
-    join_hosts(hosts)
+def open_workdir(
+    config: ExperimentConfig, workdir: str | pathlib.Path, *, accept_loss: bool = False
+) -> contextlib.AbstractContextManager[pathlib.Path]:
+    """The prepared run directory of this experiment; see :func:`prepare_workdir`."""
     # Parameters of other estimators change nothing in this run.
     read = make.estimator_parameters(config.advantage.name)
     unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
-    may_differ = ('mesh.', *ONLY_ROUNDING, *unread)
-    workdir, text = workdir or f'runs/{config.name}', configs.to_json(config)
-    with prepare_workdir(workdir, text, may_differ=may_differ) as path:
+
+    def missing(path: pathlib.Path) -> list[str]:
+        # It says at which step another run's policy became this run's first.
+        noted = config.init.kind != 'checkpoint' or (path / 'initial.json').exists()
+        return ([] if noted else ['initial.json']) + missing_records(
+            path,
+            resume_step=max(saved_steps(path / 'checkpoints'), default=None),
+            splits_due=functools.partial(splits_due, config),
+            rollouts_every=config.log.rollouts_every,
+        )
+
+    return prepare_workdir(
+        workdir,
+        configs.to_json(config),
+        may_differ=('mesh.', *ONLY_ROUNDING, *unread),
+        missing=missing,
+        accept_loss=accept_loss,
+    )
+
+
+def main(
+    *,
+    config: ExperimentConfig,
+    workdir: str | None = None,
+    accept_loss: bool = False,
+    hosts: str = '',
+) -> int:
+    """Prepares the run directory and trains."""
+    check_names(config)
+    join_hosts(hosts)
+    workdir = workdir or f'runs/{config.name}'
+    with open_workdir(config, workdir, accept_loss=accept_loss) as path:
         finished = train(config, path)
     if not finished:
         return EXIT_PREEMPTED

@@ -98,6 +98,23 @@ def test_the_error_of_a_write_is_not_lost_in_cleaning_up(tmp_path, monkeypatch):
         files.atomic_write_text(tmp_path / 'a.txt', '')
 
 
+def test_what_a_kill_leaves_of_a_write_can_be_told_and_removed(tmp_path, monkeypatch):
+    def kill(*_):
+        monkeypatch.setattr(os, 'unlink', lambda path: None)
+        raise KeyboardInterrupt
+
+    files.atomic_write_text(tmp_path / 'a.txt', 'old')
+    with monkeypatch.context() as patch:
+        patch.setattr(os, 'replace', kill)
+        with pytest.raises(KeyboardInterrupt):
+            files.atomic_write_text(tmp_path / 'a.txt', 'new')
+    monkeypatch.undo()
+    assert len(os.listdir(tmp_path)) == 2
+    files.remove_unfinished(tmp_path)
+    assert os.listdir(tmp_path) == ['a.txt']
+    files.remove_unfinished(tmp_path / 'absent')
+
+
 def test_whether_a_file_can_be_written_is_known_without_writing(tmp_path):
     (tmp_path / 'link').symlink_to('absent/a.txt')
     (tmp_path / 'circle').symlink_to('circle')

@@ -18,11 +18,16 @@ from passk_jax.cli import config_file
 from passk_jax.errors import InputError
 
 _TEXT, _INT, _FLOAT = flags.ArgumentParser(), flags.IntegerParser(), flags.FloatParser()
+_BOOL = flags.BooleanParser()
 
 TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'config': (
         _TEXT,
         'Config file, or config.py:argument; --config.<key>=<value> overrides a value.',
+    ),
+    'accept_loss': (
+        _BOOL,
+        'Resume a run although files that it wrote are gone; the log says which.',
     ),
     'workdir': (_TEXT, 'Run directory; train makes runs/<config.name> by default.'),
     'hosts': (
@@ -95,7 +100,11 @@ def parse(
     for name, value in parameters.items():
         parser, text = TABLE[name]
         default = None if name in required else value
-        flags.DEFINE(parser, name, default, text, values, serializer, program)
+        if parser is _BOOL:
+            # Only such a flag may stand without a value.
+            flags.DEFINE_bool(name, default, text, values, program)
+        else:
+            flags.DEFINE(parser, name, default, text, values, serializer, program)
     flags.DEFINE_bool('debug', False, 'Show tracebacks of errors.', values, program)
     rest = _parse_known(values, argv)
     given = {name: values[name].value for name in parameters}

@@ -80,7 +80,7 @@ class Checkpoints:
 
     def steps(self) -> tuple[int, ...]:
         """The steps that have a complete checkpoint, in ascending order."""
-        return _steps(self._directory)
+        return saved_steps(self._directory)
 
     def latest_step(self) -> int | None:
         """The step of the newest complete checkpoint, or ``None``."""
@@ -203,7 +203,7 @@ def _save(
     saving = path.with_name(path.name + _SAVING)
     flat = {name: _flatten(tree) for name, tree in items.items()}
     text = json.dumps({'format': _FORMAT, 'meta': dict(meta)}, indent=2) + '\n'
-    complete = list(_steps(path.parent))
+    complete = list(saved_steps(path.parent))
     with _named_errors(f'checkpoint {path} could not be saved ({complete=})'):
         with _quiet(), _checkpointer(flat) as checkpointer:
             # Plain SGD has no state, and Orbax refuses an empty tree.
@@ -288,7 +288,8 @@ def _checkpointer(names: Mapping[str, Any]) -> ocp.Checkpointer:
     return ocp.Checkpointer(ocp.CompositeCheckpointHandler(**handlers))
 
 
-def _steps(directory: pathlib.Path) -> tuple[int, ...]:
+def saved_steps(directory: pathlib.Path) -> tuple[int, ...]:
+    """The steps that have a complete checkpoint in a directory, ascending."""
     if not directory.is_dir():
         return ()
     names = (path.name for path in directory.iterdir())
@@ -297,7 +298,7 @@ def _steps(directory: pathlib.Path) -> tuple[int, ...]:
 
 def _choose(directory: pathlib.Path, step: int | None) -> pathlib.Path:
     """The checkpoint of ``step``; ``None`` chooses the newest."""
-    steps = _steps(directory)
+    steps = saved_steps(directory)
     if not steps:
         state = 'is empty' if directory.is_dir() else 'does not exist'
         raise InputError(
@@ -315,7 +316,7 @@ def _read_meta(path: pathlib.Path) -> dict[str, Any]:
         path, process=jax.process_index(), num_processes=jax.process_count()
     )
     if damage is not None:
-        others = [step for step in _steps(path.parent) if str(step) != path.name]
+        others = [step for step in saved_steps(path.parent) if str(step) != path.name]
         raise InputError(
             f'checkpoint {path} is corrupted: {damage}. Other checkpoints in '
             f'{path.parent}: {others or "none"}; to use the newest of them, delete '

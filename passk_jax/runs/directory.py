@@ -19,7 +19,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import filelock
@@ -28,7 +28,11 @@ from absl import logging
 
 from passk_jax.config import flatten, with_new_options
 from passk_jax.errors import InputError
-from passk_jax.files import atomic_write_bytes, atomic_write_text
+from passk_jax.files import (
+    atomic_write_bytes,
+    atomic_write_text,
+    remove_unfinished,
+)
 
 _MIN_FREE_BYTES = 64 << 20
 _MAX_DIFF_BYTES = 1 << 20
@@ -41,6 +45,8 @@ def prepare_workdir(
     config_json: str,
     *,
     may_differ: Sequence[str] = (),
+    missing: Callable[[pathlib.Path], Sequence[str]] = lambda path: (),
+    accept_loss: bool = False,
     min_free_bytes: int = _MIN_FREE_BYTES,
 ) -> Iterator[pathlib.Path]:
     """Creates or reopens a run directory, and locks it against other runs.
@@ -50,6 +56,9 @@ def prepare_workdir(
         config_json: the resolved config, a JSON object.
         may_differ: dotted keys, or prefixes that end in ``'.'``, whose values a resumed
             run may change (they decide where it runs, not what it does).
+        missing: names what a run that resumes needs besides the files named above, and
+            does not find in the directory.
+        accept_loss: whether to resume, with a warning, although something is missing.
         min_free_bytes: the least free disk space to start with.
 
     Yields:
@@ -57,7 +66,8 @@ def prepare_workdir(
 
     Raises:
         ValueError: the directory cannot be created or written, the disk is full,
-            another process uses it, or it holds a run with another config.
+            another process uses it, or it holds a run with another config, or one
+            that has lost files.
     """
     if '://' in os.fspath(workdir):
         raise InputError(f'{workdir=} must be a directory; mount the bucket first')
@@ -75,8 +85,11 @@ def prepare_workdir(
     with _locked(path) if jax.process_index() == 0 else contextlib.nullcontext():
         if _has_begun(path):
             _check_config(path / 'config.json', json.loads(config_json), may_differ)
+            _check_whole(path, missing(path), accept_loss=accept_loss)
         if jax.process_index() == 0:
             with _as_value_error(f'workdir {path} cannot be written'):
+                for directory in (path, path / 'rollouts', path / 'evaluation'):
+                    remove_unfinished(directory)
                 _write_once(path, config_json)
         yield path
 
@@ -188,11 +201,34 @@ def _check_config(
         )
 
 
+def _check_whole(
+    path: pathlib.Path, missing: Sequence[str], *, accept_loss: bool
+) -> None:
+    """Refuses a run that has lost files, or says which and goes on."""
+    lost = [] if (path / 'config.json').exists() else ['config.json']
+    lost += [] if _began_with(path) else ['git.json']
+    if lost := [*lost, *missing]:
+        what = f'workdir {path} lacks what its run wrote: {"; ".join(lost)}'
+        if not accept_loss:
+            raise InputError(
+                f'{what}. Restore it, or go on without it by --accept_loss'
+            )
+        logging.warning('%s. The run goes on without it', what)
+
+
+def _began_with(path: pathlib.Path) -> dict[str, Any] | None:
+    """What git.json says of the code at the start; ``None`` if nothing readable."""
+    try:
+        found = json.loads((path / 'git.json').read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def _write_once(path: pathlib.Path, config_json: str) -> None:
     code = pathlib.Path(__file__).parents[1]
     git, begun = git_state(code), _has_begun(path)
-    if begun and (path / 'git.json').exists():
-        began = json.loads((path / 'git.json').read_text())
+    if begun and (began := _began_with(path)):
         if began != git:
             logging.warning('the run started with code %s; this is %s', began, git)
     else:

@@ -146,6 +146,15 @@ def test_what_is_not_understood_is_named(arguments, words):
     assert words in refusal(train.main, *arguments)
 
 
+def test_a_flag_that_is_on_or_off_needs_no_value():
+    for arguments, value in (
+        ([], False),
+        (['--accept_loss'], True),
+        (['--noaccept_loss'], False),
+    ):
+        assert read(train.main, TINY, *arguments)['accept_loss'] is value
+
+
 def test_a_value_of_another_type_is_named():
     assert refusal(evaluate.main, '--workdir=w', '--step=x') == (
         '--step=x must be of type int'

@@ -79,6 +79,46 @@ def test_a_run_may_go_on_elsewhere_where_that_is_allowed(tmp_path):
         _prepare(tmp_path, moved, may_differ=('mes', 'mesh'))
 
 
+@pytest.mark.parametrize('name', ['config.json', 'git.json'])
+def test_a_run_that_lost_a_file_is_refused_or_goes_on_with_the_loss_stated(
+    tmp_path, name, caplog
+):
+    (_begin(tmp_path) / name).unlink()
+    with pytest.raises(
+        ValueError, match=f'lacks what its run wrote: {name}; the curves.*--accept_loss'
+    ):
+        _prepare(tmp_path, missing=lambda path: ['the curves'])
+    assert not (tmp_path / name).exists()
+    _prepare(tmp_path, accept_loss=True)
+    assert f'lacks what its run wrote: {name}. The run goes on' in caplog.text
+    # Until the next time, for files that it wrote are there.
+    _prepare(tmp_path)
+
+
+def test_a_run_that_has_not_begun_has_nothing_to_lose(tmp_path):
+    (_prepare(tmp_path) / 'git.json').unlink()
+    _prepare(tmp_path, missing=lambda path: ['the curves'])
+
+
+def test_what_a_killed_process_left_unfinished_is_removed(tmp_path):
+    workdir = _begin(tmp_path)
+    folders = [workdir, workdir / 'rollouts', workdir / 'evaluation']
+    others = []
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
+        (folder / '.curves.png.abc_1234.unfinished').touch()
+        others.append(folder / '.config.json.original')
+        others[-1].touch()
+    # An export may be writing this one.
+    others.append(workdir / '.hf.abc_1234.unfinished')
+    others[-1].mkdir()
+    before = set(workdir.rglob('*'))
+    _prepare(tmp_path)
+    removed = before - set(workdir.rglob('*'))
+    assert removed == {f / '.curves.png.abc_1234.unfinished' for f in folders}
+    assert all(other.exists() for other in others)
+
+
 def test_a_config_file_that_is_cut_short_is_named(tmp_path):
     (_begin(tmp_path) / 'config.json').write_text('{"name": ')
     with pytest.raises(ValueError, match=r'config.json is not a config'):
