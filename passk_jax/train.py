@@ -19,7 +19,7 @@ import numpy as np
 from absl import logging
 from jax import numpy as jnp
 
-from passk_jax import cli, sharding
+from passk_jax import capacity, cli, sharding
 from passk_jax import config as configs
 from passk_jax.advantages import AdvantageFn, make, rewards
 from passk_jax.config import ExperimentConfig
@@ -34,7 +34,7 @@ from passk_jax.rollouts.sample_and_verify import Responses, verify
 from passk_jax.run_log import RunLog
 from passk_jax.runs.checkpoints import Checkpoints, saved_steps
 from passk_jax.runs.directory import prepare_workdir
-from passk_jax.runs.metric_writer import missing_records
+from passk_jax.runs.metric_writer import import_wandb, missing_records
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.sampling import Purpose, problem_keys, step_key
 from passk_jax.setup import Setup, make_setup
@@ -262,13 +262,16 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
 
 
 def check_names(config: ExperimentConfig) -> None:
-    """Checks every name in the configuration, before it touches a directory or device.
+    """Checks names and sizes of the configuration, before any directory or device.
 
     Raises:
         ValueError: an unknown task, split, kind of demonstration, model family or
-            estimator, or a parameter that the estimator does not accept.
+            estimator, a parameter that the estimator does not accept, a missing
+            package, or more responses than this host can hold.
     """
     configured_estimator(config)
+    if config.log.wandb_project:
+        import_wandb(config.log.wandb_project)
     task = make_task(config.task.name, config.task.params)
     for split in splits_due(config, 0):
         if split not in task.splits:
@@ -281,6 +284,17 @@ def check_names(config: ExperimentConfig) -> None:
             raise InputError(f'init.warm_start.{demonstrations=} is none of {kinds}')
     if config.model.family and config.model.family not in FAMILIES:
         raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
+    tokens = config.sampling.max_response_tokens
+    steps = {
+        'train.num_prompts': config.train.num_prompts,
+        'sampling.num_rollouts': config.sampling.num_rollouts,
+    }
+    evaluations = {
+        'eval.batch_size': config.eval.batch_size,
+        'eval.num_responses': config.eval.num_responses,
+    }
+    for sizes in (steps, evaluations):
+        capacity.check_responses(sizes, max_response_tokens=tokens)
 
 
 def open_workdir(

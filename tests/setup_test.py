@@ -122,6 +122,12 @@ def test_a_tokenizer_larger_than_the_models_table_is_refused(tmp_path):
         tiny.make_setup(config)
 
 
+def test_a_model_that_no_memory_holds_is_an_error_at_once():
+    config = tiny.make_config(model__arch__embed_dim=10**12)
+    with pytest.raises(ValueError, match=r'embed_dim=1000000000000, .* of the mesh'):
+        tiny.make_setup(config)
+
+
 @pytest.mark.parametrize(
     ('key', 'value', 'message'),
     [

@@ -37,6 +37,7 @@ from passk_jax.files import (
 _MIN_FREE_BYTES = 64 << 20
 _MAX_DIFF_BYTES = 1 << 20
 _SHOWN_DIFFERENCES = 20
+_FOLDERS = ('checkpoints', 'evaluation', 'rollouts', 'tensorboard', 'warm_start')
 
 
 @contextlib.contextmanager
@@ -77,6 +78,9 @@ def prepare_workdir(
         with tempfile.TemporaryFile(dir=path) as probe:
             probe.write(b'?')
         free = shutil.disk_usage(path).free
+    for folder in (path / name for name in _FOLDERS):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f'{folder} is in the way: a run makes a directory of it')
     if free < min_free_bytes:
         raise InputError(
             f'workdir {path} has {free / 2**20:.0f} MiB left on its disk, less than '
@@ -142,7 +146,7 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
             lock.acquire(timeout=0)
     except filelock.Timeout as error:
         who = 'another process'
-        with contextlib.suppress(OSError, ValueError, KeyError):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             found = json.loads(holder.read_text())
             who = f'process {found["pid"]} on {found["host"]}'
         raise InputError(
@@ -178,6 +182,8 @@ def _check_config(
         return
     try:
         saved = with_new_options(json.loads(path.read_text()))
+        if not isinstance(saved, dict):
+            raise ValueError(f'it is a {type(saved).__name__}')
         before, now = (
             {key: json.dumps(value) for key, value in flatten(values).items()}
             for values in (saved, config)

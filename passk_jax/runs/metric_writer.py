@@ -61,7 +61,7 @@ class MetricWriter(contextlib.AbstractContextManager):
         self._wandb = None
         if jax.process_index() != 0:
             return
-        wandb = _import_wandb(wandb_project) if wandb_project else None
+        wandb = import_wandb(wandb_project) if wandb_project else None
         try:
             for name in ('metrics', 'timing'):
                 path = self._workdir / f'{name}.jsonl'
@@ -282,7 +282,8 @@ def _open_tensorboard(workdir: pathlib.Path, resume_step: int) -> Any:
     )
 
 
-def _import_wandb(project: str) -> Any:
+def import_wandb(project: str) -> Any:
+    """The ``wandb`` package, or a ValueError that says how to do with or without it."""
     try:
         import wandb
     except ImportError as error:
@@ -302,7 +303,8 @@ def _open_wandb(
         atomic_write_text(path, uuid.uuid4().hex)
     return wandb.init(
         project=project,
-        id=path.read_text().strip(),
+        # The service refuses an id that is damaged.
+        id=path.read_text(errors='replace').strip(),
         resume='allow',
         name=workdir.name,
         dir=str(workdir),

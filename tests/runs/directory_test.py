@@ -119,8 +119,16 @@ def test_what_a_killed_process_left_unfinished_is_removed(tmp_path):
     assert all(other.exists() for other in others)
 
 
-def test_a_config_file_that_is_cut_short_is_named(tmp_path):
-    (_begin(tmp_path) / 'config.json').write_text('{"name": ')
+@pytest.mark.parametrize('content', [b'\xff', b'[1]', b'{"revision": '])
+def test_a_damaged_git_json_is_a_lost_one(tmp_path, content):
+    (_begin(tmp_path) / 'git.json').write_bytes(content)
+    with pytest.raises(ValueError, match=r'lacks what its run wrote: git\.json\.'):
+        _prepare(tmp_path)
+
+
+@pytest.mark.parametrize('content', [b'{"name": ', b'\xff', b'[]'])
+def test_a_config_file_that_is_damaged_is_named(tmp_path, content):
+    (_begin(tmp_path) / 'config.json').write_bytes(content)
     with pytest.raises(ValueError, match=r'config.json is not a config'):
         _prepare(tmp_path)
 
@@ -163,6 +171,21 @@ def test_a_second_process_is_refused_and_told_who_runs_there(tmp_path):
     assert f'in use by process {os.getpid()} on' in refused.stdout
     allowed = subprocess.run(command, capture_output=True, text=True, check=True)
     assert allowed.stdout == 'entered\n'
+
+
+def test_a_note_of_the_holder_that_is_damaged_is_no_matter(tmp_path):
+    with prepare_workdir(tmp_path, '{}'):
+        for note in (b'[1]', b'\xff'):
+            (tmp_path / '.lock_holder.json').write_bytes(note)
+            with pytest.raises(ValueError, match='in use by another process'):
+                _prepare(tmp_path)
+
+
+@pytest.mark.parametrize('name', ['checkpoints', 'evaluation', 'rollouts'])
+def test_a_file_in_place_of_a_directory_is_named_at_once(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=f'/{name} is in the way'):
+        _prepare(tmp_path)
 
 
 def test_a_killed_run_does_not_lock_its_directory(tmp_path):
