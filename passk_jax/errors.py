@@ -1,5 +1,9 @@
 """The errors that a command explains in one line, without a traceback."""
 
+from collections.abc import Callable
+
+from absl import logging
+
 
 class InputError(ValueError):
     """The program cannot do what was asked; the message says what and why.
@@ -14,3 +18,24 @@ class NonFiniteError(FloatingPointError):
 
     It has its own class, because numpy and JAX raise ``FloatingPointError`` too.
     """
+
+
+def leave(cause: object, *steps: Callable[[], object]) -> None:
+    """Takes every step that ends a block, so that the first error is the one raised.
+
+    Args:
+        cause: the error that ends the block, or its class; ``None``: it ended well.
+        *steps: called in order, all of them. The first error is raised unless there is
+            a cause. Every later one follows from it, as a rule, and is only logged.
+    """
+    first = None
+    for step in steps:
+        try:
+            step()
+        except Exception as error:
+            if cause or first:
+                logging.warning('and then: %s: %s', type(error).__name__, error)
+            else:
+                first = error
+    if first:
+        raise first

@@ -16,7 +16,7 @@ from typing import Any
 
 import jax
 
-from passk_jax import cli
+from passk_jax import capacity, cli
 from passk_jax import config as configs
 from passk_jax.compile_cache import keep_programs
 from passk_jax.config import ExperimentConfig
@@ -44,7 +44,16 @@ def main(
     path = pathlib.Path(workdir)
     options |= {'num_responses': num_responses, 'num_problems': num_problems}
     config, changes = _changed(saved_config.run_config(path, mesh), options)
+    sizes = {
+        'eval.batch_size': config.eval.batch_size,
+        'eval.num_responses': config.eval.num_responses,
+    }
+    tokens = config.sampling.max_response_tokens
+    capacity.check_responses(sizes, max_response_tokens=tokens)
     check_sources(path, config.model)
+    directory = path / 'evaluation' / 'by_command'
+    # Now, because what hinders it would also do so after an hour of sampling.
+    directory.mkdir(parents=True, exist_ok=True)
     keep_programs()
     join_hosts(hosts)
     setup = make_setup(config)
@@ -64,8 +73,6 @@ def main(
             'num_dropped': batches.num_dropped,
             'metrics': values,
         }
-        directory = path / 'evaluation' / 'by_command'
-        directory.mkdir(parents=True, exist_ok=True)
         atomic_write_text(directory / f'{name}.jsonl', lines)
         text = json.dumps(summary, indent=2) + '\n'
         atomic_write_text(directory / f'{name}.json', text)

@@ -1,12 +1,25 @@
 """Atomic writes: a file is always whole, the old one or the new one."""
 
+import contextlib
+import errno
 import os
 import pathlib
+import re
+import stat
 import tempfile
+
+from absl import logging
+
+# The end of the name of a file while it is written; tempfile makes what precedes it.
+_UNFINISHED = '.unfinished'
+_TEMPORARY = re.compile(r'\..+\.[a-z0-9_]{8}' + re.escape(_UNFINISHED))
 
 
 def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Writes a file so that no reader ever sees half of it, even after a crash.
+
+    A link stays, and the file that it names is replaced. A device or a pipe is written
+    to, as a shell would.
 
     Args:
         path: replaced if it exists; its directory must exist.
@@ -16,7 +29,13 @@ def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
         OSError: the file cannot be written; an old file stays as it was.
     """
     path = pathlib.Path(path)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f'.{path.name}.')
+    if not _replaceable(path):
+        path.write_bytes(content)
+        return
+    path = pathlib.Path(os.path.realpath(path))
+    descriptor, temporary = tempfile.mkstemp(
+        _UNFINISHED, f'.{path.name}.', dir=path.parent
+    )
     try:
         with os.fdopen(descriptor, 'wb') as stream:
             stream.write(content)
@@ -28,7 +47,9 @@ def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
         os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
     except BaseException as error:
-        os.unlink(temporary)
+        # The first error is the cause, also where this one fails.
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
         # The error of a full disk does not name the file.
         if isinstance(error, OSError) and error.filename is None:
             error.filename = os.fspath(path)
@@ -38,3 +59,32 @@ def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
 def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
     """Writes text as UTF-8; see :func:`atomic_write_bytes`."""
     atomic_write_bytes(path, text.encode('utf-8'))
+
+
+def remove_unfinished(directory: str | os.PathLike[str]) -> None:
+    """Removes what killed processes left of their writes to files of this directory.
+
+    The caller knows that no process is writing there now. An absent directory is empty.
+    """
+    for path in pathlib.Path(directory).glob('.*'):
+        if _TEMPORARY.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+            logging.info('removing an unfinished file: %s', path)
+            path.unlink()
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raises OSError if a file of this name could not be written; changes nothing."""
+    if _replaceable(path := pathlib.Path(path)):
+        above = os.path.dirname(os.path.realpath(path))
+        tempfile.TemporaryFile(dir=above).close()
+    elif path.is_dir() or not os.access(path, os.W_OK):
+        code = errno.EISDIR if path.is_dir() else errno.EACCES
+        raise OSError(code, os.strerror(code), os.fspath(path))
+
+
+def _replaceable(path: pathlib.Path) -> bool:
+    """Whether a file may take this name: a regular file has it, or nothing has."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return True

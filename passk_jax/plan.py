@@ -44,7 +44,7 @@ def main(
     config: ExperimentConfig,
     topology: str,
     programs: str = ','.join(PROGRAMS),
-    markdown: str = '',
+    markdown: str | None = None,
 ) -> int:
     """Prints the plan; returns 1 if a program does not fit."""
     chips, names = topologies.parse(topology), programs.split(',')

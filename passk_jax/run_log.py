@@ -23,7 +23,7 @@ import numpy as np
 
 from passk_jax import hosts, metrics
 from passk_jax.config import LogConfig
-from passk_jax.errors import NonFiniteError
+from passk_jax.errors import NonFiniteError, leave
 from passk_jax.learning import learner
 from passk_jax.report.write import write_curves, write_report
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
@@ -86,15 +86,8 @@ class RunLog:
         return self
 
     def __exit__(self, kind: object, *exception: object) -> None:
-        self._progress.__exit__(kind, *exception)
-        try:
-            self.report()
-        except ValueError:
-            # A report that cannot be written must not hide why the run ended.
-            if kind is None:
-                raise
-        finally:
-            self._writer.close()
+        end_progress = functools.partial(self._progress.__exit__, kind, *exception)
+        leave(kind, end_progress, self.report, self._writer.close)
 
     def flush(self) -> None:
         """Writes the pending step, if any."""

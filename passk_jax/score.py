@@ -13,13 +13,14 @@ same line of the output is that object with these fields added or replaced:
 A malformed line keeps its fields and gets ``"line": <number>, "correct": false,
 "parsed": "", "error": <reason>``. The command also reports it on stderr and exits with
 1. It exits with 2 if it cannot read or write a file. It writes the whole output at the
-end or nothing, and uses no device.
+end or nothing, through links and into pipes, and uses no device.
 """
 
+import contextlib
 import dataclasses
 import json
+import math
 import pathlib
-import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -49,7 +50,7 @@ def score_file(name: str, *, input_path: str, output_path: str) -> int:
     Args:
         name: name of the task.
         input_path: JSON lines.
-        output_path: replaced if it exists.
+        output_path: replaced if it is a file, else written to (``/dev/stdout``).
 
     Raises:
         ValueError: the task is unknown, or a file cannot be read or written; raised
@@ -60,7 +61,8 @@ def score_file(name: str, *, input_path: str, output_path: str) -> int:
         content = pathlib.Path(input_path).read_bytes()
     except OSError as e:
         raise InputError(f'input {input_path!r} cannot be read: {e.strerror}') from e
-    _check_writable(pathlib.Path(output_path))
+    with _named_errors(output_path):
+        files.check_writable(output_path)
     lines = content.removesuffix(b'\n').split(b'\n') if content else []
     results, num_malformed = [], 0
     for number, (result, malformed) in enumerate(score_lines(lines, task=task), 1):
@@ -68,10 +70,8 @@ def score_file(name: str, *, input_path: str, output_path: str) -> int:
         if malformed:
             num_malformed += 1
             logging.error('%s: line %d: %s', input_path, number, result['error'])
-    try:
+    with _named_errors(output_path):
         files.atomic_write_text(output_path, ''.join(results))
-    except OSError as e:
-        raise InputError(f'output {output_path!r} cannot be written: {e}') from e
     return num_malformed
 
 
@@ -79,7 +79,9 @@ def _parse(line: bytes) -> dict[str, Any]:
     if not line.strip():
         raise InputError('empty line')
     try:
-        record = json.loads(line.decode('utf-8'), parse_constant=_refuse_constant)
+        record = json.loads(
+            line.decode('utf-8'), parse_float=_finite, parse_constant=_finite
+        )
     except json.JSONDecodeError as e:
         raise InputError(f'not JSON: {e}') from e
     if not isinstance(record, dict):
@@ -98,18 +100,20 @@ def _score(record: dict[str, Any], task: type[tasks.Task]) -> dict[str, Any]:
     return record | dataclasses.asdict(verdict)
 
 
-def _refuse_constant(name: str) -> None:
-    """Refuses NaN and Infinity, which Python reads and writes but JSON lacks."""
-    raise InputError(f'not JSON: {name}')
+def _finite(number: str) -> float:
+    """A number of the input; no file of JSON can give back NaN and infinity."""
+    value = float(number)
+    if not math.isfinite(value):
+        raise InputError(f'not JSON: {number} is {value}')
+    return value
 
 
-def _check_writable(path: pathlib.Path) -> None:
-    if path.is_dir():
-        raise InputError(f'output {str(path)!r} is a directory')
+@contextlib.contextmanager
+def _named_errors(output_path: str) -> Iterator[None]:
     try:
-        tempfile.TemporaryFile(dir=path.parent).close()
+        yield
     except OSError as e:
-        raise InputError(f'output {str(path)!r} cannot be written: {e}') from e
+        raise InputError(f'output {output_path!r} cannot be written: {e}') from e
 
 
 # The parameters are the names of the flags.

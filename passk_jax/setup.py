@@ -16,7 +16,7 @@ import jax
 from absl import logging
 from jax.sharding import Mesh
 
-from passk_jax import sharding
+from passk_jax import capacity, sharding
 from passk_jax.config import ExperimentConfig, ModelConfig, SamplingOptions, checks
 from passk_jax.data import Batches, EvaluationBatches, evaluation_batches, make_batches
 from passk_jax.errors import InputError
@@ -183,6 +183,8 @@ def make_setup(config: ExperimentConfig) -> Setup:
         head_chunk_tokens=config.model.head_chunk_tokens,
         num_tokens=_num_tokens(tokenizer, arch),
     )
+    sizes = config.model.source or config.model.arch
+    capacity.check_params(policies.param_shapes(policy, mesh), mesh, sizes=sizes)
     logging.info('devices: %d x %s', mesh.size, mesh.devices.flat[0].device_kind)
     _warn_of_repeated_work(config, mesh)
     return Setup(config, task, tokenizer, stop_tokens, policy, mesh)

@@ -19,7 +19,7 @@ import numpy as np
 from absl import logging
 from jax import numpy as jnp
 
-from passk_jax import cli, sharding
+from passk_jax import capacity, cli, sharding
 from passk_jax import config as configs
 from passk_jax.advantages import AdvantageFn, make, rewards, tabulation
 from passk_jax.compile_cache import keep_programs
@@ -33,8 +33,9 @@ from passk_jax.models.families.table import FAMILIES
 from passk_jax.rollouts.dynamic_sampling import Draw, Selection
 from passk_jax.rollouts.sample_and_verify import Responses, verify
 from passk_jax.run_log import RunLog
-from passk_jax.runs.checkpoints import Checkpoints
+from passk_jax.runs.checkpoints import Checkpoints, saved_steps
 from passk_jax.runs.directory import has_begun, prepare_workdir
+from passk_jax.runs.metric_writer import import_wandb, missing_records
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.runs.saved_config import stage_of
 from passk_jax.runs.sources import remember_sources
@@ -268,13 +269,16 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
 
 
 def check_names(config: ExperimentConfig) -> None:
-    """Checks every name in the configuration, before it touches a directory or device.
+    """Checks names and sizes of the configuration, before any directory or device.
 
     Raises:
         ValueError: an unknown task, split, kind of demonstration, model family or
-            estimator, or a parameter that the estimator does not accept.
+            estimator, a parameter that the estimator does not accept, a missing
+            package, or more responses than this host can hold.
     """
     configured_estimator(config)
+    if config.log.wandb_project:
+        import_wandb(config.log.wandb_project)
     task = make_task(config.task.name, config.task.params)
     for split in splits_due(config, 0):
         if split not in task.splits:
@@ -287,6 +291,17 @@ def check_names(config: ExperimentConfig) -> None:
             raise InputError(f'init.warm_start.{demonstrations=} is none of {kinds}')
     if config.model.family and config.model.family not in FAMILIES:
         raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
+    tokens = config.sampling.max_response_tokens
+    steps = {
+        'train.num_prompts': config.train.num_prompts,
+        'sampling.num_rollouts': config.sampling.num_rollouts,
+    }
+    evaluations = {
+        'eval.batch_size': config.eval.batch_size,
+        'eval.num_responses': config.eval.num_responses,
+    }
+    for sizes in (steps, evaluations):
+        capacity.check_responses(sizes, max_response_tokens=tokens)
 
 
 def check_signal(config: ExperimentConfig) -> None:
@@ -301,21 +316,49 @@ def check_signal(config: ExperimentConfig) -> None:
     tabulation.check_signal(name, num_rollouts=config.sampling.num_rollouts, **own)
 
 
-def main(*, config: ExperimentConfig, workdir: str = '', hosts: str = '') -> int:
+def open_workdir(
+    config: ExperimentConfig, workdir: str | pathlib.Path, *, accept_loss: bool = False
+) -> contextlib.AbstractContextManager[pathlib.Path]:
+    """The prepared run directory of this experiment; see :func:`prepare_workdir`."""
+    # Parameters of other estimators change nothing in this run.
+    read = make.estimator_parameters(config.advantage.name)
+    unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
+
+    def missing(path: pathlib.Path) -> list[str]:
+        # It says at which step another run's policy became this run's first.
+        noted = config.init.kind != 'checkpoint' or (path / 'initial.json').exists()
+        return ([] if noted else ['initial.json']) + missing_records(
+            path,
+            resume_step=max(saved_steps(path / 'checkpoints'), default=None),
+            splits_due=functools.partial(splits_due, config),
+            rollouts_every=config.log.rollouts_every,
+        )
+
+    return prepare_workdir(
+        workdir,
+        configs.to_json(config),
+        may_differ=('mesh.', *ONLY_ROUNDING, *unread),
+        missing=missing,
+        accept_loss=accept_loss,
+    )
+
+
+def main(
+    *,
+    config: ExperimentConfig,
+    workdir: str | None = None,
+    accept_loss: bool = False,
+    hosts: str = '',
+) -> int:
     """Prepares the run directory and trains."""
     check_names(config)
     keep_programs()
     join_hosts(hosts)
     check_signal(config)
-    # Parameters of other estimators change nothing in this run.
-    read = make.estimator_parameters(config.advantage.name)
-    unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
-    may_differ = ('mesh.', *ONLY_ROUNDING, *unread)
-    workdir = pathlib.Path(workdir or f'runs/{config.name}').expanduser()
-    stage = stage_of(config.stage, config.init, workdir)
+    directory = pathlib.Path(workdir or f'runs/{config.name}').expanduser()
+    stage = stage_of(config.stage, config.init, directory)
     config = dataclasses.replace(config, stage=stage)
-    text = configs.to_json(config)
-    with prepare_workdir(workdir, text, may_differ=may_differ) as path:
+    with open_workdir(config, directory, accept_loss=accept_loss) as path:
         remember_sources(path, config.model, begun=has_begun(path))
         finished = train(config, path)
     if not finished:

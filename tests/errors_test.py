@@ -2,7 +2,7 @@
 
 import pytest
 
-from passk_jax.errors import InputError, NonFiniteError
+from passk_jax.errors import InputError, NonFiniteError, leave
 
 
 def test_callers_of_the_library_may_catch_a_value_error():
@@ -13,3 +13,28 @@ def test_callers_of_the_library_may_catch_a_value_error():
 def test_callers_of_the_library_may_catch_a_floating_point_error():
     with pytest.raises(FloatingPointError, match='step 3'):
         raise NonFiniteError('the loss is nan at step 3')
+
+
+def fail(message):
+    def step():
+        taken.append(message)
+        raise OSError(message)
+
+    taken = []
+    return step, taken
+
+
+def test_every_step_of_leaving_is_taken_and_the_first_error_is_raised(caplog):
+    steps = [fail('one'), fail('two')]
+    with pytest.raises(OSError, match='one'):
+        leave(None, *[step for step, _ in steps])
+    assert [taken for _, taken in steps] == [['one'], ['two']]
+    assert 'OSError: two' in caplog.text
+    assert 'one' not in caplog.text
+
+
+def test_what_fails_while_leaving_for_an_error_is_only_logged(caplog):
+    step, taken = fail('one')
+    leave(KeyError, step)
+    assert taken == ['one']
+    assert 'OSError: one' in caplog.text

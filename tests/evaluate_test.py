@@ -136,6 +136,20 @@ def another_model(workdir):
     path.write_text(json.dumps(config))
 
 
+def test_a_place_for_the_results_is_made_before_the_work(workdir, monkeypatch):
+    shutil.rmtree(workdir / 'evaluation')
+    (workdir / 'evaluation').touch()
+    monkeypatch.setattr(evaluate, 'make_setup', None)
+    with pytest.raises(NotADirectoryError, match='evaluation'):
+        evaluate.main(workdir=str(workdir))
+
+
+def test_more_responses_than_memory_are_an_error_before_the_work(workdir, monkeypatch):
+    monkeypatch.setattr(evaluate, 'make_setup', None)
+    with pytest.raises(ValueError, match=r'eval.num_responses=1000000000000, .* host'):
+        evaluate.main(workdir=str(workdir), num_responses=10**12)
+
+
 @pytest.mark.parametrize(
     ('damage', 'message'),
     [
@@ -161,7 +175,7 @@ def test_a_run_that_cannot_be_read_is_an_error_that_says_why(damage, message, wo
         ({'split': 'tset'}, r"split 'tset' is none of \['train'"),
         ({'num_responses': 0}, r'eval.num_responses=0 must be positive'),
         ({'temperature': -1.0}, r'eval.temperature=-1.0 must be 0 \(greedy\)'),
-        ({'top_p': 1.5}, r'eval.top_p=1.5 must lie in \(0, 1\]'),
+        ({'top_p': 1.5}, r'eval.top_p=1.5 must lie in \[1e-6, 1\]'),
         ({'top_k': -2}, r'eval.top_k=-2 must not be negative'),
         ({'min_p': 2.0}, r'eval.min_p=2.0 must lie in \[0, 1\]'),
         ({'mesh': '1,1'}, r"mesh='1,1' must be data,fsdp,rollout,tensor"),

@@ -1,5 +1,6 @@
 """A file is as it was or as it should be, whatever goes wrong in between."""
 
+import concurrent.futures
 import os
 import pathlib
 
@@ -51,6 +52,83 @@ def test_the_new_file_is_complete_before_it_replaces_the_old(tmp_path, monkeypat
     monkeypatch.setattr(os, 'replace', spy)
     files.atomic_write_text(path, 'new')
     assert seen == [('new', 'old')]
+
+
+def read_while(pipe, write):
+    """What comes out of a pipe while ``write`` writes to it."""
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        content = pool.submit(pipe.read_bytes)
+        try:
+            write()
+        finally:
+            # A reader waits for a writer, and there would be none after a failure.
+            os.close(os.open(pipe, os.O_RDWR))
+        return content.result(timeout=10)
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
+    """A device is no regular file either; root would replace ``/dev/null``."""
+    pipe = tmp_path / 'pipe'
+    os.mkfifo(pipe)
+    assert read_while(pipe, lambda: files.atomic_write_text(pipe, 'a')) == b'a'
+    assert pipe.is_fifo()
+    assert os.listdir(tmp_path) == ['pipe']
+
+
+def test_a_link_stays_and_what_it_names_is_replaced(tmp_path):
+    (tmp_path / 'there').mkdir()
+    target, link = tmp_path / 'there' / 'a.txt', tmp_path / 'link'
+    link.symlink_to('there/a.txt')
+    for text in ('made', 'replaced'):
+        files.atomic_write_text(link, text)
+        assert (link.is_symlink(), target.read_text()) == (True, text)
+    assert os.listdir(target.parent) == ['a.txt']
+
+
+def test_the_error_of_a_write_is_not_lost_in_cleaning_up(tmp_path, monkeypatch):
+    def fail(path):
+        raise OSError(5, 'Input/output error', str(path))
+
+    def full(*_):
+        raise OSError(28, 'No space left on device')
+
+    monkeypatch.setattr(os, 'fsync', full)
+    monkeypatch.setattr(os, 'unlink', fail)
+    with pytest.raises(OSError, match='No space left'):
+        files.atomic_write_text(tmp_path / 'a.txt', '')
+
+
+def test_what_a_kill_leaves_of_a_write_can_be_told_and_removed(tmp_path, monkeypatch):
+    def kill(*_):
+        monkeypatch.setattr(os, 'unlink', lambda path: None)
+        raise KeyboardInterrupt
+
+    files.atomic_write_text(tmp_path / 'a.txt', 'old')
+    with monkeypatch.context() as patch:
+        patch.setattr(os, 'replace', kill)
+        with pytest.raises(KeyboardInterrupt):
+            files.atomic_write_text(tmp_path / 'a.txt', 'new')
+    monkeypatch.undo()
+    assert len(os.listdir(tmp_path)) == 2
+    files.remove_unfinished(tmp_path)
+    assert os.listdir(tmp_path) == ['a.txt']
+    files.remove_unfinished(tmp_path / 'absent')
+
+
+def test_whether_a_file_can_be_written_is_known_without_writing(tmp_path):
+    (tmp_path / 'link').symlink_to('absent/a.txt')
+    (tmp_path / 'circle').symlink_to('circle')
+    for good in ('a.txt', '/dev/null'):
+        files.check_writable(tmp_path / good)
+    for bad, error in (
+        ('.', IsADirectoryError),
+        ('link', FileNotFoundError),
+        ('circle', OSError),
+        ('/proc/a.txt', OSError),
+    ):
+        with pytest.raises(error):
+            files.check_writable(tmp_path / bad)
+    assert sorted(os.listdir(tmp_path)) == ['circle', 'link']
 
 
 def test_others_may_read_what_the_umask_lets_them(tmp_path):

@@ -28,7 +28,7 @@ RANKS = (
     ('sampling',),
     ('models', 'tasks'),
     ('advantages', 'cli', 'data', 'metrics', 'sharding', 'verifiers'),
-    ('compile_cache', 'config', 'files', 'hosts', 'masked', 'types'),
+    ('capacity', 'compile_cache', 'config', 'files', 'hosts', 'masked', 'types'),
     ('errors',),
 )
 RANK = {name: len(RANKS) - i for i, names in enumerate(RANKS) for name in names}

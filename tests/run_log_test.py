@@ -242,12 +242,29 @@ def test_the_pictures_are_new_when_a_run_ends_by_an_error(log):
     assert log.drawn == ['curves', 'report']
 
 
-def test_a_report_that_fails_does_not_hide_why_a_run_ended(log, monkeypatch):
-    def fail(path):
-        raise ValueError('no report')
+@pytest.mark.parametrize('error', [ValueError, OSError])
+def test_whatever_fails_while_leaving_does_not_hide_why_a_run_ended(
+    log, monkeypatch, caplog, error
+):
+    def fail(*_):
+        raise error('no disk')
 
     monkeypatch.setattr(run_log, 'write_report', fail)
+    monkeypatch.setattr(log._progress, '__exit__', fail, raising=False)
+    monkeypatch.setattr(log._writer, 'close', fail)
     with pytest.raises(KeyError), log:  # noqa: PT012
         take_step(log, 0)
         log.flush()
         raise KeyError
+    assert caplog.text.count('no disk') == 3
+
+
+def test_a_report_that_cannot_be_written_at_the_end_is_an_error(log, monkeypatch):
+    def fail(path):
+        raise ValueError('no report')
+
+    monkeypatch.setattr(run_log, 'write_report', fail)
+    with pytest.raises(ValueError, match='no report'), log:  # noqa: PT012
+        take_step(log, 0)
+        log.flush()
+    assert log._writer._streams['metrics'].closed

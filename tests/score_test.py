@@ -45,6 +45,7 @@ def test_each_line_comes_back_with_its_verdict(tmp_path):
         (b'', 'empty line'),
         (b'{"problem": 1', 'not JSON'),
         (b'{"problem": NaN}', 'not JSON: NaN'),
+        (b'{"problem": "S.E", "response": "R", "id": -1e999}', 'not JSON: -1e999'),
         (b'[1]', 'not an object'),
         (b'{"response": "R"}', "no field 'problem'"),
         (b'{"problem": "S.E"}', "no field 'response'"),
@@ -114,7 +115,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path):
         (tmp_path / 'absent', tmp_path / 'out', 'absent.* cannot be read'),
         (tmp_path, tmp_path / 'out', 'cannot be read: Is a directory'),
         (source, tmp_path / 'absent' / 'out', 'absent/out.* cannot be written'),
-        (source, tmp_path, 'is a directory'),
+        (source, tmp_path, 'Is a directory'),
     ):
         with pytest.raises(ValueError, match=message):
             score.score_file(
@@ -135,6 +136,19 @@ def test_a_failure_leaves_the_old_output(tmp_path, monkeypatch):
         score.score_file('maze', input_path=str(source), output_path=str(target))
     assert target.read_text() == 'old'
     assert sorted(p.name for p in tmp_path.iterdir()) == ['in.jsonl', 'out.jsonl']
+
+
+def test_a_device_is_written_to_and_not_replaced(tmp_path):
+    source = tmp_path / 'in.jsonl'
+    source.write_text(json.dumps({'problem': _MAZE, 'response': 'RR'}))
+    (tmp_path / 'out').symlink_to('/dev/null')
+    (tmp_path / 'full').symlink_to('/dev/full')
+    score.score_file('maze', input_path=str(source), output_path=str(tmp_path / 'out'))
+    with pytest.raises(ValueError, match=r'full.* cannot be written: .*No space left'):
+        score.score_file(
+            'maze', input_path=str(source), output_path=str(tmp_path / 'full')
+        )
+    assert all((tmp_path / name).is_char_device() for name in ('out', 'full'))
 
 
 def _command(*arguments):

@@ -144,6 +144,12 @@ def test_prompts_are_written_with_the_templates_switches(tmp_path):
     assert tokenizer.decode(tiny.make_setup(config).encode('S.E')) == 'S.ELR'
 
 
+def test_a_model_that_no_memory_holds_is_an_error_at_once():
+    config = tiny.make_config(model__arch__embed_dim=10**12)
+    with pytest.raises(ValueError, match=r'embed_dim=1000000000000, .* of the mesh'):
+        tiny.make_setup(config)
+
+
 @pytest.mark.parametrize(
     ('key', 'value', 'message'),
     [

@@ -27,7 +27,6 @@ from passk_jax import config as config_lib
 from passk_jax import setup as setup_lib
 from passk_jax import sharding
 from passk_jax.config import ExperimentConfig
-from passk_jax.runs.directory import prepare_workdir
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -101,17 +100,22 @@ def make_setup(config: ExperimentConfig) -> setup_lib.Setup:
         return setup_lib.make_setup(config)
 
 
-def run(config: ExperimentConfig, workdir: pathlib.Path, *, num_devices: int = 1):
+def run(
+    config: ExperimentConfig,
+    workdir: pathlib.Path,
+    *,
+    num_devices: int = 1,
+    accept_loss: bool = False,
+) -> bool:
     """What the command does after it has read its flags, without drawing pictures."""
     # Here: the command itself imports this file, and defines its flags only once.
-    from passk_jax.train import train
+    from passk_jax.train import open_workdir, train
 
-    text = config_lib.to_json(config)
     drawing = dict.fromkeys(('write_curves', 'write_report'), lambda workdir: None)
     with (
         devices(num_devices),
         mock.patch.multiple('passk_jax.run_log', **drawing),
-        prepare_workdir(workdir, text, may_differ=('mesh.',)) as path,
+        open_workdir(config, workdir, accept_loss=accept_loss) as path,
     ):
         return train(config, path)
 

@@ -6,6 +6,7 @@ import os
 import pathlib
 import resource
 import shutil
+import sys
 from unittest import mock
 
 import pytest
@@ -20,6 +21,12 @@ def test_a_directory_below_a_file_is_refused(tmp_path):
     (tmp_path / 'file').touch()
     with pytest.raises(ValueError, match=r'file/run cannot be created or written'):
         tiny.run(tiny.make_config(), tmp_path / 'file' / 'run')
+
+
+def test_a_missing_package_is_found_before_any_work(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'wandb', None)
+    with pytest.raises(ValueError, match=r"wandb_project='p' .* pip install wandb"):
+        train.check_names(tiny.make_config(log__wandb_project='p'))
 
 
 def test_a_directory_of_another_config_is_refused_and_untouched(finished_run, tmp_path):

@@ -159,6 +159,41 @@ def test_a_finished_run_that_is_started_again_changes_nothing(finished_run, tmp_
     assert everything(workdir) == before
 
 
+def test_a_run_that_lost_files_is_refused_and_goes_on_where_that_is_accepted(
+    finished_run, tmp_path, caplog
+):
+    workdir = tmp_path / 'run'
+    shutil.copytree(finished_run, workdir)
+    (workdir / 'config.json').unlink()
+    (workdir / 'rollouts' / 'step_00000002.jsonl').unlink()
+    (workdir / 'evaluation' / 'test_step_00000000.jsonl').unlink()
+    metrics = (workdir / 'metrics.jsonl').read_text().splitlines(keepends=True)
+    (workdir / 'metrics.jsonl').write_text(''.join(metrics[:3] + metrics[4:]))
+    lost = (
+        "lacks what its run wrote: config.json; evaluation/: 'test' of step 0; "
+        "metrics.jsonl: 'train' of step 1; rollouts/: of step 2. "
+    )
+    before = everything(workdir)
+    with pytest.raises(ValueError, match=f'{lost}.*--accept_loss'):
+        tiny.run(tiny.make_config(), workdir)
+    assert everything(workdir) == before
+    assert tiny.run(tiny.make_config(), workdir, accept_loss=True)
+    assert f'{lost}The run goes on without it' in caplog.text
+    assert (workdir / 'metrics.jsonl').read_text() == ''.join(metrics[:3] + metrics[4:])
+
+
+def test_a_run_that_lost_every_checkpoint_does_not_silently_begin_anew(
+    finished_run, tmp_path
+):
+    workdir = tmp_path / 'run'
+    shutil.copytree(finished_run, workdir)
+    shutil.rmtree(workdir / 'checkpoints')
+    before = everything(workdir)
+    with pytest.raises(ValueError, match='every checkpoint in checkpoints/'):
+        tiny.run(tiny.make_config(), workdir)
+    assert everything(workdir) == before
+
+
 def everything(workdir: pathlib.Path) -> dict[str, bytes]:
     """Every file but the lock."""
     files = (path for path in workdir.rglob('*') if path.is_file())
@@ -195,6 +230,11 @@ def test_the_reference_of_a_kl_and_every_key_survive_a_stop(finished_run, tmp_pa
     with stop:
         assert not tiny.run(config, tmp_path / 'b')
     (tmp_path / '5').rename(newest)
+    note = tmp_path / 'b' / 'initial.json'
+    note.rename(tmp_path / 'note')
+    with pytest.raises(ValueError, match=r'lacks what its run wrote: initial\.json\. '):
+        tiny.run(config, tmp_path / 'b')
+    (tmp_path / 'note').rename(note)
     assert tiny.run(config, tmp_path / 'b')
     tiny.assert_same_run(tmp_path / 'a', tmp_path / 'b', last=3)
     assert tiny.metrics(tmp_path / 'b', 'train')[-1]['ref_kl'] > 0

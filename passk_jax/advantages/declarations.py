@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from passk_jax.config.ranges import check_float32
 from passk_jax.errors import InputError
 
 
@@ -75,6 +76,8 @@ class Parameter:
             raise InputError(
                 f'{section}{self.name}={value!r} must be {self.allowed(shown)}'
             )
+        if isinstance(value, float):
+            check_float32(f'{section}{self.name}', value)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,7 +34,7 @@ def run(main: Callable[..., int | None]) -> None:
     try:
         parser = functools.partial(parse, main)
         app.run(functools.partial(_call, main), flags_parser=parser)
-    except (InputError, NonFiniteError, OSError, flags.Error) as error:
+    except Exception as error:
         message = _explanation(error)
         if message is None or '--debug' in sys.argv:
             raise
@@ -53,8 +53,14 @@ def _call(main: Callable[..., int | None], arguments: dict[str, Any]) -> int:
 
 def _explanation(error: Exception) -> str | None:
     """What to print instead of a traceback; ``None`` if only a traceback would help."""
-    if not isinstance(error, OSError):
+    if isinstance(error, InputError | NonFiniteError | flags.Error):
         return str(error)
+    # XLA has this error in a class of many.
+    if isinstance(error, MemoryError) or str(error).startswith('RESOURCE_EXHAUSTED'):
+        said = str(error).partition('\n')[0]
+        return f'out of memory ({said}): python -m passk_jax.plan says what fits'
+    if not isinstance(error, OSError):
+        return None
     # Only the system's OSErrors have a number; libraries raise others.
     if error.errno is None:
         return None

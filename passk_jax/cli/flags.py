@@ -6,6 +6,7 @@ command, write its file, and a row of :data:`TABLE` for each flag that is new.
 
 import dataclasses
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -18,13 +19,28 @@ from passk_jax.cli import config_file
 from passk_jax.errors import InputError
 
 _TEXT, _INT, _FLOAT = flags.ArgumentParser(), flags.IntegerParser(), flags.FloatParser()
+_BOOL = flags.BooleanParser()
+
+
+class _PathParser(flags.ArgumentParser):
+    """A file or directory; the shell leaves ``--flag=~/name`` to the command."""
+
+    def parse(self, argument: str) -> str:
+        return os.path.expanduser(argument)
+
+
+_PATH = _PathParser()
 
 TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'config': (
-        _TEXT,
+        _PATH,
         'Config file, or config.py:argument; --config.<key>=<value> overrides a value.',
     ),
-    'workdir': (_TEXT, 'Run directory; train makes runs/<config.name> by default.'),
+    'accept_loss': (
+        _BOOL,
+        'Resume a run although files that it wrote are gone; the log says which.',
+    ),
+    'workdir': (_PATH, 'Run directory; train makes runs/<config.name> by default.'),
     'hosts': (
         _TEXT,
         "'': a single process; 'auto': one of several that JAX finds by itself (TPU "
@@ -42,14 +58,14 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
         )
         for option in dataclasses.fields(configs.SamplingOptions)
     },
-    'out': (_TEXT, 'Directory to create; it must be absent or empty.'),
+    'out': (_PATH, 'Directory to create; it must be absent or empty.'),
     'dtype': (_TEXT, 'Dtype of the weights; model.compute_dtype by default.'),
     'task': (_TEXT, 'Task whose verifier judges, for example maze.'),
-    'input': (_TEXT, 'JSON lines to read.'),
-    'output': (_TEXT, 'JSON lines to write.'),
+    'input': (_PATH, 'JSON lines to read.'),
+    'output': (_PATH, 'JSON lines to write.'),
     'topology': (_TEXT, 'Chips: v5p:4x4x4, v5e:16x16, v6e:8x8, cpu:8, gpu:h100x8.'),
     'programs': (_TEXT, 'Programs to compile, separated by commas.'),
-    'markdown': (_TEXT, 'Markdown file for a copy of the plan.'),
+    'markdown': (_PATH, 'Markdown file for a copy of the plan.'),
 }
 """Name -> parser and help; the default is that of the parameter of ``main``."""
 
@@ -95,7 +111,11 @@ def parse(
     for name, value in parameters.items():
         parser, text = TABLE[name]
         default = None if name in required else value
-        flags.DEFINE(parser, name, default, text, values, serializer, program)
+        if parser is _BOOL:
+            # Only such a flag may stand without a value.
+            flags.DEFINE_bool(name, default, text, values, program)
+        else:
+            flags.DEFINE(parser, name, default, text, values, serializer, program)
     flags.DEFINE_bool('debug', False, 'Show tracebacks of errors.', values, program)
     rest = _parse_known(values, argv)
     given = {name: values[name].value for name in parameters}
@@ -111,6 +131,8 @@ def parse(
     if absent:
         names, verb = ', --'.join(absent), 'are' if absent[1:] else 'is'
         raise InputError(f'--{names} {verb} required{_example(main)}')
+    if empty := [name for name in parameters if given[name] == '' != parameters[name]]:
+        raise InputError(f'--{empty[0]}= is empty; leave it out for its default')
     if rest:
         raise InputError(
             f'arguments not understood: {rest}; write every flag as --name=value, for '

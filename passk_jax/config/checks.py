@@ -97,10 +97,12 @@ def check(values: Mapping[str, Any]) -> None:
 
 
 def _check_batches(values: Mapping[str, Any]) -> None:
-    if not values['sampling.temperature']:
-        raise InputError(
-            'sampling.temperature=0.0 must be positive: greedy rollouts are all equal'
-        )
+    for name, greedy in (('temperature', 0), ('top_k', 1), ('min_p', 1)):
+        if (value := values[f'sampling.{name}']) == greedy:
+            raise InputError(
+                f'sampling.{name}={value} takes only the most probable token: greedy '
+                f'rollouts are all equal'
+            )
     num_rollouts = values['sampling.num_rollouts']
     rounds = values['train.dynamic_sampling_rounds']
     if rounds and num_rollouts == 1:
@@ -247,6 +249,8 @@ def _value(kind: Any, value: Any, path: str, known: list[str]) -> Any:
         )
     if kind is float:
         _reject_non_finite(value, path)
+    elif kind is int and not -(2**63) <= value < 2**63:
+        raise InputError(f'{path}={value!r} must fit in 64 bits')
     return kind(value)
 
 

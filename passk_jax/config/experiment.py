@@ -16,6 +16,7 @@ from ml_collections import ConfigDict
 
 from passk_jax.config import checks
 from passk_jax.config.ranges import (
+    count,
     decay,
     fraction,
     not_empty,
@@ -99,7 +100,7 @@ class OptimizerConfig:
     """AdamW with a linear warm-up to a constant rate; ``max_grad_norm=0``: no clip."""
 
     learning_rate: float = positive()
-    warmup_updates: int = not_negative()
+    warmup_updates: int = count(0)
     b1: float = decay()
     b2: float = decay()
     eps: float = positive()
@@ -119,7 +120,7 @@ class WarmStartConfig:
         optimizer: the optimizer of this stage only.
     """
 
-    steps: int = positive()
+    steps: int = count(1)
     batch_size: int = positive()
     num_problems: int = not_negative()
     demonstrations: str
@@ -260,7 +261,7 @@ class TrainConfig:
             without a signal; 0: every problem stays.
     """
 
-    steps: int = positive()
+    steps: int = count(1)
     num_prompts: int = positive()
     mini_batch_prompts: int = positive()
     micro_batch_prompts: int = positive()
@@ -288,7 +289,8 @@ class EvalConfig(SamplingOptions):
     num_problems: int = not_negative()
     num_responses: int = positive()
     batch_size: int = positive()
-    bootstrap_samples: int = positive()
+    # A million give an interval's ends to three digits and take minutes.
+    bootstrap_samples: int = ranged('lie in [1, 10**6]', lambda x: 1 <= x <= 10**6)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from passk_jax.errors import InputError
 
 
@@ -20,6 +22,11 @@ def positive() -> Any:
 def not_negative(**metadata: Any) -> Any:
     """A field of numbers that are at least 0."""
     return ranged('not be negative', lambda x: x >= 0, **metadata)
+
+
+def count(low: int) -> Any:
+    """A field of whole numbers from ``low`` on that devices count up to."""
+    return ranged(f'lie in [{low}, 2**31)', lambda x: low <= x < 2**31)
 
 
 def fraction(**metadata: Any) -> Any:
@@ -43,7 +50,7 @@ def not_empty() -> Any:
 
 
 def check_fields(section: Any, path: str = '') -> None:
-    """Raises ValueError if a field's value is outside the range that it declares.
+    """Raises ValueError if a value is outside its field's range or that of float32.
 
     Args:
         section: an instance of a dataclass.
@@ -51,7 +58,24 @@ def check_fields(section: Any, path: str = '') -> None:
     """
     for field in dataclasses.fields(section):
         value = getattr(section, field.name)
+        name = f'{path}.{field.name}' if path else field.name
         holds = field.metadata.get('holds')
         if holds and not holds(value):
-            name = f'{path}.{field.name}' if path else field.name
             raise InputError(f'{name}={value!r} must {field.metadata["must"]}')
+        if isinstance(value, float):
+            check_float32(name, value)
+
+
+def check_float32(name: str, value: float) -> None:
+    """Raises ValueError for a value that float32 makes 0, 1 or infinite."""
+    limits = np.finfo(np.float32)
+    # Devices take a number below the smallest normal one for 0.
+    if 0 < abs(value) < float(limits.tiny):
+        rounded = '0'
+    elif abs(value) > float(limits.max):
+        rounded = 'infinite'
+    elif value != 1 and np.float32(value) == 1:
+        rounded = '1'
+    else:
+        return
+    raise InputError(f'{name}={value!r} is {rounded} in float32, which devices use')

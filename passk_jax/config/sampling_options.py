@@ -30,7 +30,12 @@ class SamplingOptions:
         lambda x: x == 0 or 1e-30 <= x <= 1e30,
         off=1.0,
     )
-    top_p: float = ranged('lie in (0, 1]', lambda x: 0 < x <= 1, off=1.0)
+    top_p: float = ranged(
+        'lie in [1e-6, 1]',
+        # A smaller share is one token of any vocabulary: greedy, but unsaid.
+        lambda x: 1e-6 <= x <= 1,
+        off=1.0,
+    )
     top_k: int = not_negative(off=0)
     min_p: float = fraction(off=0.0)
 

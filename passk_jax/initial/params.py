@@ -17,6 +17,7 @@ from jax.sharding import Mesh
 
 from passk_jax import hosts, sampling
 from passk_jax.config import InitConfig, ModelConfig, TaskConfig
+from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
 from passk_jax.initial.warm_start import WarmStartData, warm_start
 from passk_jax.models import policy as policies
@@ -120,10 +121,15 @@ def _from_run(policy: Policy, mesh: Mesh, source: str, note: pathlib.Path) -> Pa
     The other run may go on meanwhile, so ``note`` records the step first read.
     """
     shapes = policies.param_shapes(policy, mesh)
-    noted = json.loads(note.read_text()) if note.exists() else {}
-    if noted.get('checkpoint') == source:
-        return checkpoints.restore_params(noted['path'], shapes, step=noted['step'])[0]
-    path = pathlib.Path(source).absolute()
+    if note.exists():
+        try:
+            noted = json.loads(note.read_text())
+            known, path, step = (noted[key] for key in ('checkpoint', 'path', 'step'))
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f'{note} is damaged ({error!r}): repair it') from error
+        if known == source:
+            return checkpoints.restore_params(path, shapes, step=step)[0]
+    path = pathlib.Path(source).expanduser().absolute()
     # If the other run is still training, another host may see a newer step.
     step = hosts.agreed(checkpoints.newest_step(path))
     params, _ = checkpoints.restore_params(path, shapes, step=step)

@@ -26,9 +26,10 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 from absl import logging
+from jax import numpy as jnp
 
 from passk_jax import hosts
-from passk_jax.errors import InputError
+from passk_jax.errors import InputError, NonFiniteError
 from passk_jax.files import atomic_write_text
 from passk_jax.runs import digests
 
@@ -80,7 +81,7 @@ class Checkpoints:
 
     def steps(self) -> tuple[int, ...]:
         """The steps that have a complete checkpoint, in ascending order."""
-        return _steps(self._directory)
+        return saved_steps(self._directory)
 
     def latest_step(self) -> int | None:
         """The step of the newest complete checkpoint, or ``None``."""
@@ -101,6 +102,7 @@ class Checkpoints:
         Raises:
             ValueError: ``step`` is older than the newest checkpoint, or the disk is
                 full or not writable. Earlier checkpoints stay untouched.
+            NonFiniteError: a value is NaN or infinite; nothing is written.
         """
         steps = self.steps()
         if step in steps:
@@ -202,8 +204,9 @@ def _save(
     """Writes ``path`` under another name and renames it once it is complete."""
     saving = path.with_name(path.name + _SAVING)
     flat = {name: _flatten(tree) for name, tree in items.items()}
+    _check_finite(path, flat)
     text = json.dumps({'format': _FORMAT, 'meta': dict(meta)}, indent=2) + '\n'
-    complete = list(_steps(path.parent))
+    complete = list(saved_steps(path.parent))
     with _named_errors(f'checkpoint {path} could not be saved ({complete=})'):
         with _quiet(), _checkpointer(flat) as checkpointer:
             # Plain SGD has no state, and Orbax refuses an empty tree.
@@ -219,6 +222,21 @@ def _save(
         if jax.process_index() == 0:
             saving.rename(path)
         hosts.barrier('passk_jax checkpoint saved')
+
+
+def _check_finite(path: pathlib.Path, flat: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raises NonFiniteError, so that no NaN takes the place of the last good state."""
+    finite = hosts.fetch(_all_finite(dict(flat)))
+    if bad := [key for leaves in finite.values() for key, x in leaves.items() if not x]:
+        shown = ', '.join(bad[:3]) + (f' and {len(bad) - 3} more' if bad[3:] else '')
+        raise NonFiniteError(
+            f'{path} is not saved, because these are not finite: {shown}'
+        )
+
+
+@jax.jit
+def _all_finite(flat: PyTree) -> PyTree:
+    return jax.tree.map(lambda x: jnp.isfinite(x).all(), flat)
 
 
 def _restore(path: pathlib.Path, targets: dict[str, PyTree]) -> dict[str, PyTree]:
@@ -288,7 +306,8 @@ def _checkpointer(names: Mapping[str, Any]) -> ocp.Checkpointer:
     return ocp.Checkpointer(ocp.CompositeCheckpointHandler(**handlers))
 
 
-def _steps(directory: pathlib.Path) -> tuple[int, ...]:
+def saved_steps(directory: pathlib.Path) -> tuple[int, ...]:
+    """The steps that have a complete checkpoint in a directory, ascending."""
     if not directory.is_dir():
         return ()
     names = (path.name for path in directory.iterdir())
@@ -297,7 +316,7 @@ def _steps(directory: pathlib.Path) -> tuple[int, ...]:
 
 def _choose(directory: pathlib.Path, step: int | None) -> pathlib.Path:
     """The checkpoint of ``step``; ``None`` chooses the newest."""
-    steps = _steps(directory)
+    steps = saved_steps(directory)
     if not steps:
         state = 'is empty' if directory.is_dir() else 'does not exist'
         raise InputError(
@@ -315,7 +334,7 @@ def _read_meta(path: pathlib.Path) -> dict[str, Any]:
         path, process=jax.process_index(), num_processes=jax.process_count()
     )
     if damage is not None:
-        others = [step for step in _steps(path.parent) if str(step) != path.name]
+        others = [step for step in saved_steps(path.parent) if str(step) != path.name]
         raise InputError(
             f'checkpoint {path} is corrupted: {damage}. Other checkpoints in '
             f'{path.parent}: {others or "none"}; to use the newest of them, delete '

@@ -20,7 +20,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import filelock
@@ -29,11 +29,16 @@ from absl import logging
 
 from passk_jax.config import flatten, with_new_options
 from passk_jax.errors import InputError
-from passk_jax.files import atomic_write_bytes, atomic_write_text
+from passk_jax.files import (
+    atomic_write_bytes,
+    atomic_write_text,
+    remove_unfinished,
+)
 
 _MIN_FREE_BYTES = 64 << 20
 _MAX_DIFF_BYTES = 1 << 20
 _SHOWN_DIFFERENCES = 20
+_FOLDERS = ('checkpoints', 'evaluation', 'rollouts', 'tensorboard', 'warm_start')
 
 
 @contextlib.contextmanager
@@ -42,6 +47,8 @@ def prepare_workdir(
     config_json: str,
     *,
     may_differ: Sequence[str] = (),
+    missing: Callable[[pathlib.Path], Sequence[str]] = lambda path: (),
+    accept_loss: bool = False,
     min_free_bytes: int = _MIN_FREE_BYTES,
 ) -> Iterator[pathlib.Path]:
     """Creates or reopens a run directory, and locks it against other runs.
@@ -51,6 +58,9 @@ def prepare_workdir(
         config_json: the resolved config, a JSON object.
         may_differ: dotted keys, or prefixes that end in ``'.'``, whose values a resumed
             run may change (they decide where it runs, not what it does).
+        missing: names what a run that resumes needs besides the files named above, and
+            does not find in the directory.
+        accept_loss: whether to resume, with a warning, although something is missing.
         min_free_bytes: the least free disk space to start with.
 
     Yields:
@@ -58,7 +68,8 @@ def prepare_workdir(
 
     Raises:
         ValueError: the directory cannot be created or written, the disk is full,
-            another process uses it, or it holds a run with another config.
+            another process uses it, or it holds a run with another config, or one
+            that has lost files.
     """
     if '://' in os.fspath(workdir):
         raise InputError(f'{workdir=} must be a directory; mount the bucket first')
@@ -68,6 +79,9 @@ def prepare_workdir(
         with tempfile.TemporaryFile(dir=path) as probe:
             probe.write(b'?')
         free = shutil.disk_usage(path).free
+    for folder in (path / name for name in _FOLDERS):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f'{folder} is in the way: a run makes a directory of it')
     if free < min_free_bytes:
         raise InputError(
             f'workdir {path} has {free / 2**20:.0f} MiB left on its disk, less than '
@@ -76,8 +90,11 @@ def prepare_workdir(
     with _locked(path) if jax.process_index() == 0 else contextlib.nullcontext():
         if has_begun(path):
             _check_config(path / 'config.json', json.loads(config_json), may_differ)
+            _check_whole(path, missing(path), accept_loss=accept_loss)
         if jax.process_index() == 0:
             with _as_value_error(f'workdir {path} cannot be written'):
+                for directory in (path, path / 'rollouts', path / 'evaluation'):
+                    remove_unfinished(directory)
                 _write_once(path, config_json)
         yield path
 
@@ -130,7 +147,7 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
             lock.acquire(timeout=0)
     except filelock.Timeout as error:
         who = 'another process'
-        with contextlib.suppress(OSError, ValueError, KeyError):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             found = json.loads(holder.read_text())
             who = f'process {found["pid"]} on {found["host"]}'
         raise InputError(
@@ -142,7 +159,9 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
             atomic_write_text(holder, json.dumps(me) + '\n')
         yield
     finally:
-        holder.unlink(missing_ok=True)
+        # Whatever ended the run is worth more than what fails now.
+        with contextlib.suppress(OSError):
+            holder.unlink()
         lock.release()
 
 
@@ -164,6 +183,8 @@ def _check_config(
         return
     try:
         saved = with_new_options(json.loads(path.read_text()))
+        if not isinstance(saved, dict):
+            raise ValueError(f'it is a {type(saved).__name__}')
         before, now = (
             {key: json.dumps(value) for key, value in flatten(values).items()}
             for values in (saved, config)
@@ -187,11 +208,34 @@ def _check_config(
         )
 
 
+def _check_whole(
+    path: pathlib.Path, missing: Sequence[str], *, accept_loss: bool
+) -> None:
+    """Refuses a run that has lost files, or says which and goes on."""
+    lost = [] if (path / 'config.json').exists() else ['config.json']
+    lost += [] if _began_with(path) else ['git.json']
+    if lost := [*lost, *missing]:
+        what = f'workdir {path} lacks what its run wrote: {"; ".join(lost)}'
+        if not accept_loss:
+            raise InputError(
+                f'{what}. Restore it, or go on without it by --accept_loss'
+            )
+        logging.warning('%s. The run goes on without it', what)
+
+
+def _began_with(path: pathlib.Path) -> dict[str, Any] | None:
+    """What git.json says of the code at the start; ``None`` if nothing readable."""
+    try:
+        found = json.loads((path / 'git.json').read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def _write_once(path: pathlib.Path, config_json: str) -> None:
     code = pathlib.Path(__file__).parents[1]
     git, begun = git_state(code), has_begun(path)
-    if begun and (path / 'git.json').exists():
-        began = json.loads((path / 'git.json').read_text())
+    if begun and (began := _began_with(path)):
         if began != git:
             logging.warning('the run started with code %s; this is %s', began, git)
     else:

@@ -4,8 +4,9 @@
 So an interrupted run and an uninterrupted one write the same bytes. A resumed run
 repeats ``resume_step`` and all later steps, so opening the writer removes their metric
 and timing lines and their rollout and evaluation files. It also removes a last line
-that a kill cut short. TensorBoard and Weights & Biases get copies of the values. Only
-process 0 writes; on other processes the methods do nothing.
+that a kill cut short. :func:`missing_records` says what is gone of the steps before.
+TensorBoard and Weights & Biases get copies of the values. Only process 0 writes; on
+other processes the methods do nothing.
 """
 
 import contextlib
@@ -15,16 +16,19 @@ import os
 import pathlib
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from passk_jax.errors import InputError
-from passk_jax.files import atomic_write_text
+from passk_jax.errors import InputError, leave
+from passk_jax.files import atomic_write_bytes, atomic_write_text
 
 _STEP_OF_FILE = re.compile(r'step_(\d+)\.jsonl$')
+_ROLLOUTS = 'step_{:08d}.jsonl'
+_EVALUATION = '{}_step_{:08d}.jsonl'
+_SHOWN_STEPS = 5
 
 
 class MetricWriter(contextlib.AbstractContextManager):
@@ -60,7 +64,7 @@ class MetricWriter(contextlib.AbstractContextManager):
         self._wandb = None
         if jax.process_index() != 0:
             return
-        wandb = _import_wandb(wandb_project) if wandb_project else None
+        wandb = import_wandb(wandb_project) if wandb_project else None
         try:
             for name in ('metrics', 'timing'):
                 path = self._workdir / f'{name}.jsonl'
@@ -75,8 +79,8 @@ class MetricWriter(contextlib.AbstractContextManager):
         except OSError as error:
             raise InputError(f'cannot write in {self._workdir}: {error}') from error
 
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, *exception: object) -> None:
+        leave(kind, self.close)
 
     def write(self, step: int, values: Mapping[str, Any], *, split: str) -> None:
         """Appends one line; it is on disk when this returns.
@@ -99,22 +103,25 @@ class MetricWriter(contextlib.AbstractContextManager):
 
     def write_rollouts(self, step: int, records: Iterable[Mapping[str, Any]]) -> None:
         """Writes or replaces ``rollouts/step_<step>.jsonl``, a line per response."""
-        self._write_records('rollouts', f'step_{step:08d}.jsonl', records)
+        self._write_records('rollouts', _ROLLOUTS.format(step), records)
 
     def write_evaluation(
         self, split: str, step: int, records: Iterable[Mapping[str, Any]]
     ) -> None:
         """Writes ``evaluation/<split>_step_<step>.jsonl``, a line per problem."""
-        self._write_records('evaluation', f'{split}_step_{step:08d}.jsonl', records)
+        self._write_records('evaluation', _EVALUATION.format(split, step), records)
 
     def close(self) -> None:
-        """Flushes and closes everything."""
-        for stream in self._streams.values():
-            stream.close()
+        """Flushes and closes everything; ValueError if the disk is full."""
+        ends = [stream.close for stream in self._streams.values()]
         if self._tensorboard is not None:
-            self._tensorboard.close()
+            ends.append(self._tensorboard.close)
         if self._wandb is not None:
-            self._wandb.finish()
+            ends.append(self._wandb.finish)
+        try:
+            leave(None, *ends)
+        except OSError as error:
+            raise InputError(f'cannot write in {self._workdir}: {error}') from error
 
     def _write(
         self, name: str, head: dict[str, Any], values: Mapping[str, Any], group: str
@@ -155,6 +162,55 @@ class MetricWriter(contextlib.AbstractContextManager):
             raise InputError(f'cannot write {path}: {error}') from error
 
 
+def missing_records(
+    workdir: pathlib.Path,
+    *,
+    resume_step: int | None,
+    splits_due: Callable[[int], Sequence[str]],
+    rollouts_every: int,
+) -> list[str]:
+    """What a run wrote before the step it resumes at, and is gone.
+
+    Args:
+        workdir: the run directory.
+        resume_step: the step of the newest checkpoint; ``None``: there is none.
+        splits_due: step -> the splits that were evaluated before it.
+        rollouts_every: steps between dumps of a step's rollouts; 0: never.
+
+    Raises:
+        ValueError: ``metrics.jsonl`` is damaged before its last line.
+    """
+    rows = [row for _, row in _read_rows(workdir / 'metrics.jsonl')]
+    lines = {(row.get('split'), row['step']) for row in rows}
+    if resume_step is None:
+        # The first step is taken from a checkpoint.
+        began = any(split == 'train' for split, _ in lines)
+        return ['every checkpoint in checkpoints/'] if began else []
+    files = {
+        folder: {path.name for path in (workdir / folder).glob('*.jsonl')}
+        for folder in ('rollouts', 'evaluation')
+    }
+    gone: dict[str, list[int]] = {}
+    for step in range(resume_step):
+        there, splits = {}, splits_due(step)
+        for split in ('train', *splits):
+            there[f'metrics.jsonl: {split!r} of'] = (split, step) in lines
+        if rollouts_every and step % rollouts_every == 0:
+            there['rollouts/: of'] = _ROLLOUTS.format(step) in files['rollouts']
+        for split in splits:
+            name = _EVALUATION.format(split, step)
+            there[f'evaluation/: {split!r} of'] = name in files['evaluation']
+        for what in (what for what, is_there in there.items() if not is_there):
+            gone.setdefault(what, []).append(step)
+    return [f'{what} {_shown(steps)}' for what, steps in gone.items()]
+
+
+def _shown(steps: Sequence[int]) -> str:
+    first = ', '.join(map(str, steps[:_SHOWN_STEPS]))
+    more = len(steps) - _SHOWN_STEPS
+    return f'step {first}' + (f' and {more} more' if more > 0 else '')
+
+
 def _plain(value: Any, name: str) -> Any:
     """The value as JSON can hold it, with the fewest digits that preserve it."""
     if isinstance(value, Mapping):
@@ -177,27 +233,37 @@ def _plain(value: Any, name: str) -> Any:
     return value
 
 
-def _drop_lines(path: pathlib.Path, resume_step: int) -> None:
-    """Removes the lines of ``resume_step`` and later."""
+def _read_rows(path: pathlib.Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """The lines of a metrics file, each with its content; none if it is absent.
+
+    Leaves out a last line that a kill cut short, if only by its line feed.
+    """
     if not path.exists():
         return
-    # Not splitlines(), which also splits at characters such as U+2028.
-    with path.open() as stream:
+    with path.open('rb') as stream:
         lines = list(stream)
-    kept = []
     for number, line in enumerate(lines, start=1):
         try:
-            step = json.loads(line)['step']
-        except (ValueError, KeyError, TypeError) as error:
+            row = json.loads(line.decode('utf-8'))
+            kinds = {'step': int, 'split': str}
+            for name, value in ({'step': None} | row).items():
+                if not isinstance(value, kinds.get(name, int | float)):
+                    raise TypeError(f'{name} is {value!r}')
+        except (ValueError, TypeError) as error:
             if number == len(lines):
-                break
+                return
             message = f'{path}, line {number} is damaged ({error}): repair or remove it'
             raise InputError(message) from error
-        # A kill may cut off only the line feed of the last line; that line goes too.
-        if step < resume_step and line.endswith('\n'):
-            kept.append(line)
-    if len(kept) < len(lines):
-        atomic_write_text(path, ''.join(kept))
+        if line.endswith(b'\n'):
+            yield line, row
+
+
+def _drop_lines(path: pathlib.Path, resume_step: int) -> None:
+    """Removes the lines of ``resume_step`` and later."""
+    rows = _read_rows(path)
+    kept = b''.join(line for line, row in rows if row['step'] < resume_step)
+    if path.exists() and len(kept) < path.stat().st_size:
+        atomic_write_bytes(path, kept)
 
 
 def _drop_files(workdir: pathlib.Path, resume_step: int) -> None:
@@ -220,7 +286,8 @@ def _open_tensorboard(workdir: pathlib.Path, resume_step: int) -> Any:
     )
 
 
-def _import_wandb(project: str) -> Any:
+def import_wandb(project: str) -> Any:
+    """The ``wandb`` package, or a ValueError that says how to do with or without it."""
     try:
         import wandb
     except ImportError as error:
@@ -240,7 +307,8 @@ def _open_wandb(
         atomic_write_text(path, uuid.uuid4().hex)
     return wandb.init(
         project=project,
-        id=path.read_text().strip(),
+        # The service refuses an id that is damaged.
+        id=path.read_text(errors='replace').strip(),
         resume='allow',
         name=workdir.name,
         dir=str(workdir),

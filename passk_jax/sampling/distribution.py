@@ -36,8 +36,7 @@ def traced_options(options: SamplingOptions, *, vocab_size: int) -> SamplingOpti
     check_fields(options)
     return SamplingOptions(
         temperature=np.float32(options.temperature),
-        # A smaller top_p would round to 0 in float32 and keep no token instead of one.
-        top_p=np.float32(max(options.top_p, np.finfo(np.float32).tiny)),
+        top_p=np.float32(options.top_p),
         top_k=np.int32(min(options.top_k, vocab_size)),
         min_p=np.float32(options.min_p),
     )

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import re
 
 import pytest
 
@@ -21,7 +22,7 @@ KIND = Parameter('kind', 'sum', 'a kind', choices=('sum', 'mean'))
         (SIZE, (1, 8), (0, 9, -1), 'a whole number in [1, num_rollouts=8]'),
         (COUNT, (0, 10**9), (-1, 2.0), 'a whole number, 0 or more'),
         (SHARE, (0, 0.0, 1, 1.0), (-0.1, 1.1), 'a number in [0, 1]'),
-        (SLOPE, (-1e300, 7), ('1', (1.0,)), 'a number'),
+        (SLOPE, (-1e30, 7), ('1', (1.0,)), 'a number'),
         (KIND, ('sum', 'mean'), ('', 'max', 3), "one of ('sum', 'mean')"),
     ],
 )
@@ -33,6 +34,12 @@ def test_values_are_checked_by_type_and_range(parameter, good, bad, words):
             parameter.check(value, num_rollouts=8, section='advantage.')
         name = f'advantage.{parameter.name}'
         assert str(error.value) == f'{name}={value!r} must be {words}'
+
+
+@pytest.mark.parametrize(('value', 'rounded'), [(1e300, 'infinite'), (-1e-50, '0')])
+def test_a_value_that_float32_makes_another_is_refused(value, rounded):
+    with pytest.raises(InputError, match=f'{re.escape(str(value))} is {rounded} in'):
+        SLOPE.check(value, num_rollouts=8, section='advantage.')
 
 
 def test_without_a_number_of_rollouts_the_bound_is_n():

@@ -62,7 +62,7 @@ def test_the_number_of_rollouts_must_be_a_positive_whole_number(name, num_rollou
 @pytest.mark.parametrize(
     ('name', 'parameter', 'values'),
     [
-        ('bootstrap_sampling', 'num_groups', (-1, 2.0, True, '3', None)),
+        ('bootstrap_sampling', 'num_groups', (-1, 10**9, 2.0, True, '3', None)),
         ('bootstrap_sampling', 'aggregation', ('median', '', None, 3)),
         ('without_easy', 'easy_threshold', (-0.1, 1.1, float('nan'), '0.5', True)),
         ('piecewise', 'switch_threshold', (-0.1, 1.1, float('nan'), None)),

@@ -146,6 +146,31 @@ CASES = {
         [*_TRAIN, '--config.train.mini_batch_prompts=3'],
         ['train.mini_batch_prompts=3 must divide train.num_prompts=8'],
     ),
+    'more rollouts than memory': (
+        'train',
+        [*_TRAIN, '--config.sampling.num_rollouts=100000000000'],
+        ['train.num_prompts=8, sampling.num_rollouts=100000000000, ', 'of this host'],
+    ),
+    'longer responses than memory': (
+        'train',
+        [*_TRAIN, '--config.sampling.max_response_tokens=1000000000000'],
+        ['sampling.max_response_tokens=1000000000000 take at least 1', 'of this host'],
+    ),
+    'more responses to evaluate than memory': (
+        'train',
+        [*_TRAIN, '--config.eval.num_responses=1000000000000'],
+        ['eval.batch_size=4, eval.num_responses=1000000000000', 'of this host'],
+    ),
+    'a warm-up beyond integers': (
+        'train',
+        [*_TRAIN, '--config.optimizer.warmup_updates=10000000000000000000'],
+        ['optimizer.warmup_updates=10000000000000000000 must'],
+    ),
+    'a workdir that a shell left empty': (
+        'train',
+        ['--config=tests/tiny.py', '--workdir='],
+        ['--workdir= is empty'],
+    ),
     'unknown estimator': (
         'train',
         [*_TRAIN, '--config.advantage.name=pass_at_q'],
@@ -274,6 +299,16 @@ def run_main(body, *arguments):
     ('body', 'line'),
     [
         ('raise errors.InputError("k=9 is too large")', 'k=9 is too large'),
+        (
+            'raise MemoryError("60 GiB")',
+            'out of memory (60 GiB): python -m passk_jax.plan says what fits',
+        ),
+        # As XLA raises it.
+        (
+            'raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory.\\nAnd more.")',
+            'out of memory (RESOURCE_EXHAUSTED: Out of memory.): '
+            'python -m passk_jax.plan says what fits',
+        ),
         ('raise errors.NonFiniteError("the loss is nan")', 'the loss is nan'),
         ('open("/absent/file")', '/absent/file: No such file or directory'),
         # As one finds it inside a library.
@@ -303,6 +338,7 @@ def test_an_error_that_explains_itself_is_a_line_and_a_traceback_on_demand(body,
         'raise FloatingPointError("as numpy and JAX raise it")',
         'raise OSError("as transformers raises it")',
         'raise KeyError("never mind")',
+        'raise RuntimeError("INTERNAL: as XLA raises it")',
     ],
 )
 def test_any_other_error_is_a_defect_and_keeps_its_traceback(body):

@@ -146,6 +146,36 @@ def test_what_is_not_understood_is_named(arguments, words):
     assert words in refusal(train.main, *arguments)
 
 
+def test_an_optional_flag_that_is_empty_is_refused():
+    """A shell's unset variable would have it write to the default's place."""
+    said = '--workdir= is empty; leave it out for its default'
+    assert refusal(train.main, TINY, '--workdir=') == said
+    assert refusal(evaluate.main, '--workdir=w', '--split=').startswith('--split= is')
+    assert read(train.main, TINY, '--hosts=')['hosts'] == ''
+    assert read(train.main, TINY)['workdir'] is None
+
+
+@pytest.mark.parametrize('command', COMMANDS)
+def test_a_tilde_is_the_home_directory_in_every_path(command, monkeypatch):
+    monkeypatch.setenv('HOME', str(tiny.ROOT))
+    paths = {'workdir', 'out', 'input', 'output', 'markdown'}
+    required = {'task': 'maze', 'topology': 'cpu:8', 'config': '~/configs/maze_tiny.py'}
+    names = parameters_of(command.main)
+    given = {k: v for k, v in required.items() if k in names}
+    given |= dict.fromkeys(paths & names.keys(), '~/x')
+    got = read(command.main, *[f'--{name}={value}' for name, value in given.items()])
+    assert {got[name] for name in paths & names.keys()} == {f'{tiny.ROOT}/x'}
+
+
+def test_a_flag_that_is_on_or_off_needs_no_value():
+    for arguments, value in (
+        ([], False),
+        (['--accept_loss'], True),
+        (['--noaccept_loss'], False),
+    ):
+        assert read(train.main, TINY, *arguments)['accept_loss'] is value
+
+
 def test_a_value_of_another_type_is_named():
     assert refusal(evaluate.main, '--workdir=w', '--step=x') == (
         '--step=x must be of type int'

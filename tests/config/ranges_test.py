@@ -1,11 +1,12 @@
 """Every number of the configuration has a range, and a value outside names its key."""
 
 import dataclasses
+import re
 
 import pytest
 
 from passk_jax import config as config_lib
-from passk_jax.config.ranges import check_fields
+from passk_jax.config.ranges import check_fields, check_float32
 from passk_jax.config.sampling_options import sampling_options
 
 OPTIONS = sampling_options(temperature=0.5, top_p=0.9, top_k=7)
@@ -33,7 +34,7 @@ def test_every_number_has_a_range():
     [
         ('temperature', -0.1, r'be 0 \(greedy\)'),
         ('temperature', float('nan'), r'be 0 \(greedy\)'),
-        ('top_p', 1.1, r'lie in \(0, 1\]'),
+        ('top_p', 1.1, r'lie in \[1e-6, 1\]'),
         ('top_k', -1, 'not be negative'),
         ('min_p', 1.5, r'lie in \[0, 1\]'),
     ],
@@ -44,3 +45,23 @@ def test_a_value_out_of_range_names_where_it_stands(name, value, words):
         check_fields(bad, 'eval')
     with pytest.raises(ValueError, match=rf'^{name}={value} must'):
         check_fields(bad)
+
+
+@pytest.mark.parametrize(
+    ('value', 'rounded'),
+    [
+        (1e-39, '0'),
+        (-1e-50, '0'),
+        (1 + 1e-9, '1'),
+        (1 - 1e-9, '1'),
+        (-1e39, 'infinite'),
+    ],
+)
+def test_a_value_that_float32_makes_0_or_1_or_infinite_is_refused(value, rounded):
+    with pytest.raises(ValueError, match=rf'^a={re.escape(repr(value))} is {rounded} '):
+        check_float32('a', value)
+
+
+@pytest.mark.parametrize('value', [0.0, 1.0, -1.0, 0.1, 1e-37, 1 - 1e-7, 3e38])
+def test_a_value_that_float32_only_rounds_is_accepted(value):
+    check_float32('a', value)

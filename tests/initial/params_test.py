@@ -133,6 +133,19 @@ def test_a_relative_path_is_where_it_was_at_first(finished_run, tmp_path, monkey
     assert same(began, make(tmp_path / 'run', **from_run('other')))
 
 
+def test_a_run_may_be_in_the_home_directory(finished_run, tmp_path, monkeypatch):
+    monkeypatch.setenv('HOME', str(finished_run.parent))
+    began = make(tmp_path, **from_run(f'~/{finished_run.name}'))
+    assert same(began, make(tmp_path, **from_run(finished_run)))
+
+
+@pytest.mark.parametrize('content', [b'{', b'\xff', b'[]', b'{"checkpoint": "a"}'])
+def test_a_damaged_note_is_named(finished_run, tmp_path, content):
+    (tmp_path / 'initial.json').write_bytes(content)
+    with pytest.raises(ValueError, match=r'initial.json is damaged'):
+        make(tmp_path, **from_run(finished_run))
+
+
 def test_a_run_that_has_saved_nothing_is_refused(tmp_path):
     for workdir in (tmp_path, tmp_path / 'absent'):
         with pytest.raises(ValueError, match=r'no checkpoint to restore: .*not exist'):

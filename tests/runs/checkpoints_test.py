@@ -13,6 +13,7 @@ import optax
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
+from passk_jax.errors import NonFiniteError
 from passk_jax.runs import checkpoints as checkpoint
 
 _META = {'seed': 3, 'name': 'a'}
@@ -105,6 +106,19 @@ def test_saving_a_saved_step_again_changes_nothing(tmp_path):
 def test_saving_a_step_before_the_newest_is_refused(tmp_path):
     with pytest.raises(ValueError, match='newer checkpoint, 4'):
         _saved(tmp_path, 4, 3)
+
+
+@pytest.mark.parametrize('value', [np.nan, -np.inf])
+def test_what_is_not_finite_takes_the_place_of_no_checkpoint(tmp_path, value):
+    checkpoints, state = _saved(tmp_path, 0, keep=1), _state()
+    state['params']['head'] = state['params']['head'].at[3, 4].set(value)
+    with pytest.raises(NonFiniteError, match=r'/1 is not saved, .* finite: head$'):
+        checkpoints.save(1, **state, meta=_META)
+    assert checkpoints.steps() == (0,)
+    cache = tmp_path / 'cache'
+    with pytest.raises(NonFiniteError, match='not finite: head'):
+        checkpoint.save_cached_params(cache, state['params'], fingerprint={})
+    assert not list(cache.iterdir())
 
 
 def test_a_donated_buffer_does_not_reach_a_checkpoint(tmp_path):

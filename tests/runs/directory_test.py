@@ -79,8 +79,56 @@ def test_a_run_may_go_on_elsewhere_where_that_is_allowed(tmp_path):
         _prepare(tmp_path, moved, may_differ=('mes', 'mesh'))
 
 
-def test_a_config_file_that_is_cut_short_is_named(tmp_path):
-    (_begin(tmp_path) / 'config.json').write_text('{"name": ')
+@pytest.mark.parametrize('name', ['config.json', 'git.json'])
+def test_a_run_that_lost_a_file_is_refused_or_goes_on_with_the_loss_stated(
+    tmp_path, name, caplog
+):
+    (_begin(tmp_path) / name).unlink()
+    with pytest.raises(
+        ValueError, match=f'lacks what its run wrote: {name}; the curves.*--accept_loss'
+    ):
+        _prepare(tmp_path, missing=lambda path: ['the curves'])
+    assert not (tmp_path / name).exists()
+    _prepare(tmp_path, accept_loss=True)
+    assert f'lacks what its run wrote: {name}. The run goes on' in caplog.text
+    # Until the next time, for files that it wrote are there.
+    _prepare(tmp_path)
+
+
+def test_a_run_that_has_not_begun_has_nothing_to_lose(tmp_path):
+    (_prepare(tmp_path) / 'git.json').unlink()
+    _prepare(tmp_path, missing=lambda path: ['the curves'])
+
+
+def test_what_a_killed_process_left_unfinished_is_removed(tmp_path):
+    workdir = _begin(tmp_path)
+    folders = [workdir, workdir / 'rollouts', workdir / 'evaluation']
+    others = []
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
+        (folder / '.curves.png.abc_1234.unfinished').touch()
+        others.append(folder / '.config.json.original')
+        others[-1].touch()
+    # An export may be writing this one.
+    others.append(workdir / '.hf.abc_1234.unfinished')
+    others[-1].mkdir()
+    before = set(workdir.rglob('*'))
+    _prepare(tmp_path)
+    removed = before - set(workdir.rglob('*'))
+    assert removed == {f / '.curves.png.abc_1234.unfinished' for f in folders}
+    assert all(other.exists() for other in others)
+
+
+@pytest.mark.parametrize('content', [b'\xff', b'[1]', b'{"revision": '])
+def test_a_damaged_git_json_is_a_lost_one(tmp_path, content):
+    (_begin(tmp_path) / 'git.json').write_bytes(content)
+    with pytest.raises(ValueError, match=r'lacks what its run wrote: git\.json\.'):
+        _prepare(tmp_path)
+
+
+@pytest.mark.parametrize('content', [b'{"name": ', b'\xff', b'[]'])
+def test_a_config_file_that_is_damaged_is_named(tmp_path, content):
+    (_begin(tmp_path) / 'config.json').write_bytes(content)
     with pytest.raises(ValueError, match=r'config.json is not a config'):
         _prepare(tmp_path)
 
@@ -125,6 +173,21 @@ def test_a_second_process_is_refused_and_told_who_runs_there(tmp_path):
     assert allowed.stdout == 'entered\n'
 
 
+def test_a_note_of_the_holder_that_is_damaged_is_no_matter(tmp_path):
+    with prepare_workdir(tmp_path, '{}'):
+        for note in (b'[1]', b'\xff'):
+            (tmp_path / '.lock_holder.json').write_bytes(note)
+            with pytest.raises(ValueError, match='in use by another process'):
+                _prepare(tmp_path)
+
+
+@pytest.mark.parametrize('name', ['checkpoints', 'evaluation', 'rollouts'])
+def test_a_file_in_place_of_a_directory_is_named_at_once(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=f'/{name} is in the way'):
+        _prepare(tmp_path)
+
+
 def test_a_killed_run_does_not_lock_its_directory(tmp_path):
     script = (
         'import os, signal, sys\n'
@@ -135,6 +198,14 @@ def test_a_killed_run_does_not_lock_its_directory(tmp_path):
     killed = subprocess.run([sys.executable, '-c', script, str(tmp_path)], check=False)
     assert killed.returncode == -9
     assert _prepare(tmp_path, {}) == tmp_path
+
+
+def test_a_directory_that_is_gone_at_the_end_does_not_hide_why_a_run_ended(tmp_path):
+    workdir = tmp_path / 'run'
+    with pytest.raises(KeyError), prepare_workdir(workdir, '{}'):  # noqa: PT012
+        (workdir / '.lock_holder.json').unlink()
+        (workdir / '.lock_holder.json').mkdir()
+        raise KeyError
 
 
 def _git(path, *arguments):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from passk_jax.runs.metric_writer import MetricWriter
+from passk_jax.runs.metric_writer import MetricWriter, missing_records
 
 
 def _open(path, *, resume_step=0, tensorboard=False, wandb_project=''):
@@ -85,15 +85,73 @@ def test_what_was_made_after_the_checkpoint_is_gone_when_the_run_resumes(tmp_pat
     ]
 
 
-def test_damage_before_the_last_line_is_an_error_with_its_number(tmp_path):
-    _run(tmp_path, start=0, stop=3)
+def _missing(path, *, resume_step=4):
+    return missing_records(
+        path,
+        resume_step=resume_step,
+        splits_due=lambda step: ('validation',) if step % 2 == 0 else (),
+        rollouts_every=1,
+    )
+
+
+def test_everything_before_the_resumed_step_must_be_there(tmp_path):
+    _run(tmp_path, start=0, stop=4)
+    assert _missing(tmp_path) == []
     metrics = tmp_path / 'metrics.jsonl'
     lines = metrics.read_text().splitlines(keepends=True)
-    metrics.write_text(lines[0] + '{"step": 0, "spl\n' + ''.join(lines[2:]))
-    before = metrics.read_bytes()
-    with pytest.raises(ValueError, match=r'metrics.jsonl, line 2 is damaged'):
-        _open(tmp_path, resume_step=3)
-    assert metrics.read_bytes() == before
+    metrics.write_text(''.join(lines[1:-1]))
+    (tmp_path / 'rollouts' / 'step_00000001.jsonl').unlink()
+    (tmp_path / 'evaluation' / 'validation_step_00000002.jsonl').unlink()
+    assert _missing(tmp_path) == [
+        "metrics.jsonl: 'validation' of step 0",
+        'rollouts/: of step 1',
+        "evaluation/: 'validation' of step 2",
+        "metrics.jsonl: 'train' of step 3",
+    ]
+    assert _missing(tmp_path, resume_step=1) == [
+        "metrics.jsonl: 'validation' of step 0"
+    ]
+    assert _missing(tmp_path, resume_step=0) == []
+
+
+def test_of_a_long_loss_the_first_steps_are_named(tmp_path):
+    (words, *_) = _missing(tmp_path, resume_step=100)
+    assert words == "metrics.jsonl: 'train' of step 0, 1, 2, 3, 4 and 95 more"
+
+
+def test_a_run_that_took_a_step_had_a_checkpoint(tmp_path):
+    assert _missing(tmp_path, resume_step=None) == []
+    with _open(tmp_path) as writer:
+        writer.write(0, {}, split='validation')
+        assert _missing(tmp_path, resume_step=None) == []
+        writer.write(0, {}, split='train')
+    (words,) = _missing(tmp_path, resume_step=None)
+    assert words == 'every checkpoint in checkpoints/'
+
+
+@pytest.mark.parametrize(
+    'line',
+    [
+        b'{"step": 0, "spl',
+        b'{"step": 0, "split": "\xff"}',
+        b'{"step": "0"}',
+        b'{"split": "train"}',
+        b'{"step": 0, "split": []}',
+        b'{"step": 0, "split": "train", "reward": "high"}',
+        b'[0]',
+        b'7',
+    ],
+)
+def test_a_damaged_line_is_an_error_with_its_number(tmp_path, line):
+    _run(tmp_path, start=0, stop=3)
+    metrics = tmp_path / 'metrics.jsonl'
+    lines = metrics.read_bytes().splitlines(keepends=True)
+    lines[1] = line + b'\n'
+    metrics.write_bytes(b''.join(lines))
+    for read in (lambda: _open(tmp_path, resume_step=3), lambda: _missing(tmp_path)):
+        with pytest.raises(ValueError, match=r'metrics.jsonl, line 2 is damaged'):
+            read()
+    assert metrics.read_bytes() == b''.join(lines)
 
 
 def test_resuming_takes_only_line_feeds_for_the_ends_of_lines(tmp_path):
@@ -166,6 +224,39 @@ def test_a_full_disk_is_an_error_with_the_file(tmp_path):
             writer.write(0, {'a': 1}, split='train')
         # Nothing is left to flush at closing.
         writer._streams['metrics'] = open('/dev/null', 'w')  # noqa: SIM115
+
+
+class _FullDisk:
+    """A stream of tensorboardX's, say, or of Python's, with something to flush."""
+
+    name = 'events'
+
+    def write(self, text):
+        raise OSError(28, 'No space left on device')
+
+    def close(self):
+        raise OSError(28, 'No space left on device while closing')
+
+
+def test_the_error_of_a_full_disk_outlives_those_of_closing(tmp_path, caplog):
+    """tensorboardX raises its own when it closes, and so does a stream."""
+    writer = _open(tmp_path, tensorboard=True)
+    timing = writer._streams['timing']
+    writer._streams['metrics'].close()
+    writer._tensorboard.close()
+    writer._streams['metrics'] = writer._tensorboard = _FullDisk()
+    with pytest.raises(ValueError, match=r'cannot write events: .*on device$'), writer:
+        writer.write(0, {'a': 1}, split='train')
+    assert timing.closed, 'nor do they keep anything from closing'
+    assert caplog.text.count('while closing') == 2
+
+
+def test_a_disk_that_is_full_only_at_closing_is_an_error_too(tmp_path):
+    writer = _open(tmp_path)
+    writer._streams['metrics'].close()
+    writer._streams['metrics'] = _FullDisk()
+    with pytest.raises(ValueError, match=r'cannot write in /.*while closing'):
+        writer.close()
 
 
 def test_tensorboard_has_the_values_and_a_resumed_run_purges_later_ones(tmp_path):

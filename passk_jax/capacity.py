@@ -1,0 +1,69 @@
+"""What cannot be held in memory at all, found before any work.
+
+The bounds are lower ones. What passes may still be too much, and then ends with the
+device's own error; ``python -m passk_jax.plan`` says what fits.
+"""
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from jax.sharding import Mesh
+
+from passk_jax.errors import InputError
+
+# Of a response: its id of each token, and its text and answer as Python objects.
+_TOKEN_BYTES, _RESPONSE_BYTES = 4, 2 * 49
+
+
+def check_responses(sizes: Mapping[str, int], *, max_response_tokens: int) -> None:
+    """Checks that this host can hold a batch's responses; uses no device.
+
+    Args:
+        sizes: the keys and values of the problems and of the responses to each.
+        max_response_tokens: tokens of each response.
+
+    Raises:
+        ValueError: it cannot; the message has the keys.
+    """
+    each = max_response_tokens * _TOKEN_BYTES + _RESPONSE_BYTES
+    needed = math.prod(sizes.values()) * each
+    keys = {**sizes, 'sampling.max_response_tokens': max_response_tokens}
+    stated = ', '.join(f'{name}={size}' for name, size in keys.items())
+    _check(f'the responses of {stated}', needed, host_bytes(), 'this host')
+
+
+def check_params(shapes: Mapping[str, Any], mesh: Mesh, *, sizes: Any) -> None:
+    """Checks that the devices of a mesh can hold the parameters between them.
+
+    Args:
+        shapes: anything with ``shape`` and ``dtype``, by name.
+        mesh: the devices.
+        sizes: what decides the shapes, for the message.
+
+    Raises:
+        ValueError: they cannot.
+    """
+    needed = sum(math.prod(x.shape) * x.dtype.itemsize for x in shapes.values())
+    stats = mesh.local_devices[0].memory_stats() or {}
+    if limit := stats.get('bytes_limit'):
+        available = limit * mesh.size
+    else:
+        # The CPU devices of a host share its memory.
+        hosts = {device.process_index for device in mesh.devices.flat}
+        available = host_bytes() * len(hosts)
+    _check(f'the parameters of {sizes}', needed, available, 'the mesh')
+
+
+def host_bytes() -> int:
+    """The memory of this machine."""
+    return os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')
+
+
+def _check(what: str, needed: int, available: int, place: str) -> None:
+    if needed > available:
+        raise InputError(
+            f'{what} take at least {needed / 2**30:,.1f} GiB, more than the '
+            f'{available / 2**30:,.1f} GiB of {place}'
+        )
