@@ -10,6 +10,7 @@ same command continues from the newest one, bit for bit.
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable
 from typing import Any

@@ -1,6 +1,13 @@
 """The configuration: frozen dataclasses without defaults, and every check on them."""
 
 from passk_jax.config.checks import flatten, nearest, unknown_key
+from passk_jax.config.conversion import (
+    from_config_dict,
+    from_json_dict,
+    to_dict,
+    to_json,
+    with_new_options,
+)
 from passk_jax.config.experiment import (
     AdvantageConfig,
     ArchConfig,
@@ -19,10 +26,5 @@ from passk_jax.config.experiment import (
     TaskConfig,
     TrainConfig,
     WarmStartConfig,
-    from_config_dict,
-    from_json_dict,
-    to_dict,
-    to_json,
-    with_new_options,
 )
 from passk_jax.config.sampling_options import SamplingOptions, sampling_options

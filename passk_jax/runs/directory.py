@@ -182,12 +182,12 @@ def _check_config(
     if not path.exists():
         return
     try:
-        saved = with_new_options(json.loads(path.read_text()))
+        saved = json.loads(path.read_text())
         if not isinstance(saved, dict):
             raise ValueError(f'it is a {type(saved).__name__}')
         before, now = (
             {key: json.dumps(value) for key, value in flatten(values).items()}
-            for values in (saved, config)
+            for values in map(with_new_options, (saved, config))
         )
     except ValueError as error:
         message = f'{path} is not a config ({error}): choose another workdir'

@@ -59,8 +59,9 @@ def test_the_config_is_checked_and_overridden():
         '--config.task.params.test_counts=(7,)',
     )
     assert given['workdir'] == 'w'
+    before = configs.flatten(configs.to_dict(default))
     values = configs.flatten(configs.to_dict(given['config']))
-    changed = dict(values.items() - configs.flatten(configs.to_dict(default)).items())
+    changed = {key: value for key, value in values.items() if value != before[key]}
     assert changed == {
         'advantage.k': 8,
         'loss.mask_truncated': True,
