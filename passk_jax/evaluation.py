@@ -80,9 +80,16 @@ class ProblemMetric:
 
 
 PROBLEM_METRICS: dict[str, ProblemMetric] = {
-    # Distinct wrong answers as a share of all wrong ones; undefined without any.
+    # The paper's: distinct wrong answers as a share of all wrong ones; undefined
+    # without any. It rises as fewer are wrong, whatever their answers.
     'answer_diversity': ProblemMetric(
         lambda responses: metrics.answer_diversity(
+            responses.verdicts.parsed, responses.verdicts.correct
+        )
+    ),
+    # Distinct answers among 4 wrong responses; undefined with fewer wrong ones.
+    'rarefied_diversity': ProblemMetric(
+        lambda responses: metrics.rarefied_diversity(
             responses.verdicts.parsed, responses.verdicts.correct
         )
     ),

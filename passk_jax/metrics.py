@@ -1,11 +1,12 @@
 """Evaluation metrics, on the host in float64, one value for each problem.
 
-First pass@k and its relatives from counts, then maj@k and answer diversity from parsed
-answers, then intervals. All are functions of what an evaluation records of a problem (n
-responses, c correct, the parsed answers), so any k can be computed later. Only the
-intervals average, and only the bootstrap is random.
+First pass@k and its relatives from counts, then maj@k and the diversity of answers from
+parsed answers, then intervals. All are functions of what an evaluation records of a
+problem (n responses, c correct, the parsed answers), so any k can be computed later.
+Only the intervals average, and only the bootstrap is random.
 """
 
+import collections
 import math
 from collections.abc import Sequence
 
@@ -136,6 +137,43 @@ def answer_diversity(
         wrong = [a for a, is_right in zip(answers, right, strict=True) if not is_right]
         if wrong:
             diversities[problem] = len(set(wrong)) / len(wrong)
+    return diversities
+
+
+def rarefied_diversity(
+    parsed: Sequence[Sequence[str]], correct: np.ndarray, *, size: int = 4
+) -> np.ndarray:
+    """The expected number of distinct answers among ``size`` wrong responses.
+
+        sum_a 1 - C(w - w_a, size) / C(w, size)
+
+    Here w responses to a problem are wrong, and w_a of them have the answer a. This is
+    rarefaction (S. H. Hurlbert, "The nonconcept of species diversity", 1971): the mean
+    over the subsets of the wrong responses. :func:`answer_diversity` falls as more
+    responses are wrong, even if their answers have the same distribution; this does
+    not. A missing answer counts as the answer ``''``.
+
+    Args:
+        parsed: ``[P][N]`` answers.
+        correct: ``[P, N]`` bool; ValueError if the shapes disagree.
+        size: number of wrong responses, at least 1.
+
+    Returns:
+        ``[P]`` float64 in [1, size]; NaN for a problem with fewer wrong responses.
+
+    >>> wrong = np.zeros((1, 4), bool)
+    >>> rarefied_diversity([['UR', 'UR', 'RU', '']], wrong, size=2).round(4).tolist()
+    [1.8333]
+    """
+    correct = _check_answers(parsed, correct)
+    diversities = np.full(len(correct), np.nan)
+    for problem, (answers, right) in enumerate(zip(parsed, correct, strict=True)):
+        wrong = [a for a, is_right in zip(answers, right, strict=True) if not is_right]
+        if len(wrong) >= size:
+            # How many wrong responses have another answer than each one.
+            others = len(wrong) - np.array(list(collections.Counter(wrong).values()))
+            absent = _share_of_groups(others, np.array(len(wrong)), k=size)
+            diversities[problem] = (1 - absent).sum()
     return diversities
 
 

@@ -17,6 +17,7 @@ def row(category, c, *, n=4, diversity=0.5, entropy=1.0, length=3.0, stopped=1.0
         'n': n,
         'c': c,
         'answer_diversity': diversity,
+        'rarefied_diversity': diversity and 4 * diversity,
         'entropy': entropy,
         'response_length': length,
         'stopped': stopped,
@@ -49,6 +50,7 @@ def test_a_summary_is_what_a_hand_computes():
         'stopped': 0.875,
         # Of the three problems with a wrong response.
         'answer_diversity': 0.5,
+        'rarefied_diversity': 2.0,
     }
     for name, value in expected.items():
         assert values[name] == pytest.approx(value), name
@@ -76,7 +78,7 @@ def test_every_power_of_two_up_to_n_is_there(n, powers):
 def test_diversity_is_left_out_where_no_response_is_wrong():
     rows = [row('3x3', 4, diversity=None)]
     values = evaluation.summarize(rows, seed=0, bootstrap_samples=10)
-    assert 'answer_diversity' not in values
+    assert not {'answer_diversity', 'rarefied_diversity'} & values.keys()
     assert all(math.isfinite(value) for value in values.values())
 
 

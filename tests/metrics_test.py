@@ -170,9 +170,44 @@ def test_diversity_counts_distinct_answers_among_the_wrong_responses():
     np.testing.assert_allclose(got, [2 / 3, np.nan, 3 / 4])
 
 
+@pytest.mark.parametrize('size', [1, 2, 4])
+def test_rarefied_diversity_is_the_mean_over_every_subset_of_the_wrong(size):
+    parsed = [list('rabbcc'), list('aaaaaa'), ['', '', *'xyyr'], list('rrrraa')]
+    correct = np.array([[a == 'r' for a in answers] for answers in parsed])
+    want = []
+    for answers in parsed:
+        subsets = list(itertools.combinations([a for a in answers if a != 'r'], size))
+        counts = [len(set(subset)) for subset in subsets]
+        want.append(np.mean(counts) if counts else np.nan)
+    got = metrics.rarefied_diversity(parsed, correct, size=size)
+    np.testing.assert_allclose(got, want)
+    # Of the last problem two responses are wrong.
+    assert np.isnan(got[3]) == (size == 4)
+
+
+def test_rarefied_diversity_does_not_measure_accuracy():
+    """Wrong answers of one distribution, of policies that are more and less right."""
+    rng = np.random.default_rng(0)
+    shares = np.array([0.4, 0.2, 0.2, 0.1, 0.05, 0.05])
+    exact = (1 - (1 - shares) ** 4).sum()
+    ratios = []
+    for accuracy in (0.1, 0.5, 0.9):
+        correct = rng.random((3000, 32)) < accuracy
+        parsed = rng.choice(list('abcdef'), correct.shape, p=shares).tolist()
+        got = metrics.rarefied_diversity(parsed, correct)
+        got = got[~np.isnan(got)]
+        error = got.std() / math.sqrt(got.size)
+        assert got.mean() == pytest.approx(exact, abs=4 * error)
+        assert error < 0.02
+        ratios.append(np.nanmean(metrics.answer_diversity(parsed, correct)))
+    # What the paper's ratio does on the same answers.
+    assert ratios[0] < 0.25 < 0.75 < ratios[2]
+
+
 def test_answers_that_do_not_fit_their_verdicts_are_errors():
     for metric in (
         metrics.answer_diversity,
+        metrics.rarefied_diversity,
         lambda parsed, correct: metrics.maj_at_k(parsed, correct, k=1),
     ):
         for parsed, correct in (
