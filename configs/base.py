@@ -191,5 +191,7 @@ def _eval() -> ConfigDict:
             'top_p': 0.95,
             # Not in the paper, which gives no intervals.
             'bootstrap_samples': 1000,
+            # For people to read; not in the paper.
+            'kept_responses': 64,
         }
     )

@@ -286,10 +286,10 @@ def main(*, config: ExperimentConfig, workdir: str = '', hosts: str = '') -> int
     """Prepares the run directory and trains."""
     check_names(config)
     join_hosts(hosts)
-    # Parameters of other estimators change nothing in this run.
+    # Neither kept texts nor parameters of other estimators change a figure.
     read = make.estimator_parameters(config.advantage.name)
     unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
-    may_differ = ('mesh.', *ONLY_ROUNDING, *unread)
+    may_differ = ('mesh.', 'eval.kept_responses', *ONLY_ROUNDING, *unread)
     workdir, text = workdir or f'runs/{config.name}', configs.to_json(config)
     with prepare_workdir(workdir, text, may_differ=may_differ) as path:
         finished = train(config, path)

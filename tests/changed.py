@@ -74,6 +74,7 @@ CHANGES = {
     'eval__top_k': 5,
     'eval__min_p': 0.03,
     'eval__bootstrap_samples': 31,
+    'eval__kept_responses': 7,
 }
 
 

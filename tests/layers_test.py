@@ -26,7 +26,7 @@ RANKS = (
     ('rollouts',),
     ('learning', 'runs'),
     ('sampling',),
-    ('models', 'tasks'),
+    ('majority', 'models', 'tasks'),
     ('advantages', 'cli', 'data', 'metrics', 'sharding', 'verifiers'),
     ('config', 'files', 'hosts', 'masked', 'types'),
     ('errors',),
@@ -56,7 +56,7 @@ ONLY_IN = {
     'tests': (),
 }
 # Third party -> modules, or packages, that may not import it.
-_MATHEMATICS = ('advantages', 'learning.losses', 'masked', 'metrics')
+_MATHEMATICS = ('advantages', 'learning.losses', 'majority', 'masked', 'metrics')
 NEVER_IN = {'flax': _MATHEMATICS, 'optax': _MATHEMATICS}
 
 MAX_LINES = 400

@@ -138,7 +138,7 @@ def test_every_split_is_evaluated_with_its_name_and_the_runs_seed(setup):
 
 
 def test_an_interval_has_the_configured_number_of_resamples(setup):
-    batches = mock.MagicMock(num_dropped=0)
+    batches = mock.MagicMock(num_problems=0, num_dropped=0)
     settings = {'config': setup.config.eval, 'seed': 17, 'split': 'test', 'step': 0}
     with mock.patch.object(evaluation, 'summarize', return_value={}) as summarize:
         evaluation.evaluate(None, batches, sample=None, **settings)

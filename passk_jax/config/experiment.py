@@ -24,7 +24,7 @@ from passk_jax.config.ranges import (
     positive,
     ranged,
 )
-from passk_jax.config.sampling_options import SamplingOptions, sampling_options
+from passk_jax.config.sampling_options import SamplingOptions
 
 DTYPES = ('float32', 'bfloat16')
 
@@ -273,6 +273,8 @@ class EvalConfig(SamplingOptions):
         num_responses: responses to each problem.
         batch_size: problems sampled at a time.
         bootstrap_samples: resamples of the problems for each interval.
+        kept_responses: whole responses to keep of an evaluation, spread evenly over all
+            of its responses; 0: none. The parsed answers of all are always kept.
     """
 
     every: int = not_negative()
@@ -282,6 +284,7 @@ class EvalConfig(SamplingOptions):
     num_responses: int = positive()
     batch_size: int = positive()
     bootstrap_samples: int = positive()
+    kept_responses: int = not_negative(off=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -342,14 +345,24 @@ def from_json_dict(values: Mapping[str, Any]) -> ExperimentConfig:
     return _checked(checks.build(ExperimentConfig, _lists_to_tuples(values)))
 
 
-def with_new_options(values: Any) -> Any:
-    """Adds the sampler's options that a saved configuration lacks, turned off."""
+def with_new_options(values: Any, section: type = ExperimentConfig) -> Any:
+    """Adds the fields that a saved configuration is older than, as if turned off.
+
+    Those are the fields that declare a value ``off``.
+    """
     if not isinstance(values, Mapping):
         return values
-    off = dataclasses.asdict(sampling_options())
-    sections = {'sampling', 'eval'} & values.keys()
-    known = {name: values[name] for name in sections if isinstance(values[name], dict)}
-    return {**values, **{name: off | section for name, section in known.items()}}
+    off = {
+        field.name: field.metadata['off']
+        for field in dataclasses.fields(section)
+        if 'off' in field.metadata
+    }
+    parts = {
+        name: with_new_options(values[name], kind)
+        for name, kind in checks.fields(section)[0].items()
+        if name in values and dataclasses.is_dataclass(kind)
+    }
+    return {**off, **values, **parts}
 
 
 def to_dict(config: ExperimentConfig) -> dict[str, Any]:
