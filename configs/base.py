@@ -64,6 +64,8 @@ def get_config() -> ConfigDict:
             'steps': 500,
             'num_prompts': 128,
             'mini_batch_prompts': 32,
+            # Silent; DAPO's number.
+            'epochs': 1,
             # Affects memory only: 4 prompts are 128 responses per pass.
             'micro_batch_prompts': 4,
             # Affects time only; splash attention cannot read packed rows. With
@@ -129,6 +131,7 @@ def _init() -> ConfigDict:
                 'optimizer': {
                     'learning_rate': 2e-3,
                     'warmup_updates': 20,
+                    'schedule': 'constant',
                     'b1': 0.9,
                     'b2': 0.95,
                     'eps': 1e-8,
@@ -165,6 +168,8 @@ def _optimizer() -> ConfigDict:
         {
             'learning_rate': 1e-6,
             'warmup_updates': 10,
+            # Silent; DAPO's rate is constant after its warm-up.
+            'schedule': 'constant',
             # Silent; AdamW's usual betas, and the weight decay and gradient clip common
             # in verl's recipes at this rate and warm-up.
             'b1': 0.9,

@@ -71,6 +71,13 @@ def _mean_entropies(responses: Responses) -> list[float]:
     return [float(np.average(values, weights=tokens)) for values, tokens in pairs]
 
 
+def _mean_lengths(responses: Responses, chosen: np.ndarray) -> np.ndarray:
+    """NaN for a problem without a chosen response."""
+    counts = chosen.sum(axis=1)
+    sums = (responses.lengths * chosen).sum(axis=1)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+
 @dataclasses.dataclass(frozen=True)
 class ProblemMetric:
     """A row of :data:`PROBLEM_METRICS`.
@@ -102,6 +109,12 @@ PROBLEM_METRICS: dict[str, ProblemMetric] = {
     'entropy': ProblemMetric(_mean_entropies, over_tokens=True),
     # In tokens, the stop token included.
     'response_length': ProblemMetric(lambda responses: responses.lengths.mean(axis=1)),
+    'response_length_right': ProblemMetric(
+        lambda responses: _mean_lengths(responses, responses.verdicts.correct)
+    ),
+    'response_length_wrong': ProblemMetric(
+        lambda responses: _mean_lengths(responses, ~responses.verdicts.correct)
+    ),
     # The share that a stop token ended, not the limit.
     'stopped': ProblemMetric(lambda responses: responses.stopped.mean(axis=1)),
 }

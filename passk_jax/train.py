@@ -28,6 +28,7 @@ from passk_jax.errors import InputError
 from passk_jax.hosts import join_hosts
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.learning import learner
+from passk_jax.learning import optimizer as optimizers
 from passk_jax.models.families.table import FAMILIES
 from passk_jax.rollouts.dynamic_sampling import Draw, Selection
 from passk_jax.rollouts.sample_and_verify import Responses, verify
@@ -57,6 +58,7 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
         NonFiniteError: a loss is not finite; the last checkpoint is kept.
     """
     setup = make_setup(config)
+    warn_of_settings(config)
     if jax.process_index() == 0:
         setup.tokenizer.save_pretrained(workdir / 'tokenizer')
     estimate = make_estimate(setup)
@@ -67,7 +69,8 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
         config.sampling.options, num_rollouts=config.sampling.num_rollouts
     )
     keys = functools.partial(step_key, seed=config.seed, purpose=Purpose.ROLLOUTS)
-    optimizer = learner.make_optimizer(config.optimizer)
+    num_updates = config.train.num_updates
+    optimizer = optimizers.make_optimizer(config.optimizer, num_updates=num_updates)
     checkpoints = Checkpoints(workdir / 'checkpoints', keep=config.checkpoint.keep)
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.set_mesh(setup.mesh))
@@ -98,8 +101,8 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
                 for problems, prompts, is_new in selection.batches(batches):
                     sampled = sample(state.params, problems, prompts, key=key)
                     responses = verify(sampled, step=step)
-                    advantages = estimate(sampled.rollouts, responses, step)
-                    draw = Draw(problems, responses, advantages)
+                    estimated = estimate(sampled.rollouts, responses, step)
+                    draw = Draw(problems, responses, *estimated)
                     selection.add(sampled.rollouts, draw, is_new)
                 batch = selection.rollouts, selection.advantages
                 state, figures = update(state, *batch, ref_params)
@@ -208,6 +211,7 @@ def make_update(setup: Setup, optimizer: Any) -> Callable[..., Any]:
         num_updates=train.num_prompts // train.mini_batch_prompts,
         num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
         pack_sizes=train.pack_sizes,
+        epochs=train.epochs,
     )
 
 
@@ -224,8 +228,11 @@ def configured_estimator(config: ExperimentConfig) -> AdvantageFn:
     )
 
 
-def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
-    """Makes the verb ``estimate(rollouts, responses, step) -> advantages [P, N]``."""
+def make_estimate(setup: Setup) -> Callable[..., tuple[jax.Array, jax.Array]]:
+    """Makes the verb ``estimate(rollouts, responses, step)``.
+
+    It returns ``[P, N]`` advantages, and which responses it took to be correct.
+    """
     config = setup.config
     estimator = configured_estimator(config)
 
@@ -238,7 +245,7 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
                 values, correct, fraction=fraction, keys=keys
             )
         tokens = rollouts.lengths.sum(axis=-1)
-        return estimator(
+        advantages = estimator(
             values,
             correct,
             key=problem_keys(groups_key, ids),
@@ -246,8 +253,9 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
             lengths=rollouts.lengths,
             log_probs=rollouts.sampler_log_probs.sum(axis=-1),
         )
+        return advantages, correct
 
-    def estimate(rollouts: Rollouts, responses: Responses, step: int) -> jax.Array:
+    def estimate(rollouts: Rollouts, responses: Responses, step: int) -> Any:
         key = functools.partial(step_key, seed=config.seed, step=step)
         verdicts = responses.verdicts
         return compute(
@@ -280,6 +288,28 @@ def check_names(config: ExperimentConfig) -> None:
             raise InputError(f'init.warm_start.{demonstrations=} is none of {kinds}')
     if config.model.family and config.model.family not in FAMILIES:
         raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
+
+
+def warn_of_settings(config: ExperimentConfig) -> None:
+    """Names the settings that train, but not what a person is likely to think."""
+    if config.sampling.truncates and not config.loss.sampler_weight_cap:
+        logging.warning(
+            'sampling.top_p, top_k or min_p cuts the distribution of the tokens, but '
+            'the loss takes them for draws from all of it: loss.sampler_weight_cap=2 '
+            'weights them for the difference'
+        )
+    if config.model.param_dtype == 'bfloat16':
+        logging.warning(
+            'model.param_dtype=bfloat16 rounds most updates away: 2 %% of the weights '
+            'moved in 100 updates of which float32 moved all; '
+            'model.compute_dtype=bfloat16 needs no such weights'
+        )
+    if config.loss.kl_coef and config.loss.kl_estimator == 'k1':
+        logging.warning(
+            'loss.kl_estimator=k1 has no gradient in expectation: loss.kl_coef=%g only '
+            'adds noise, and holds nothing near the first policy; take k2 or k3',
+            config.loss.kl_coef,
+        )
 
 
 def main(*, config: ExperimentConfig, workdir: str = '', hosts: str = '') -> int:

@@ -71,7 +71,7 @@ LONGER_FUNCTIONS = {'passk_jax/train.py:train': 100}
 TESTED_IN = {
     f'models.families.{name}': 'models.families.table_test'
     for name in ('family', 'llama', 'mistral', 'qwen2', 'qwen3')
-}
+} | {'config.learning_config': 'config.experiment_test'}
 OTHER_TESTS = {
     'benchmarks_test': 'the benchmarks in benchmarks/',
     'configs_arguments_test': 'the arguments that a config file takes',

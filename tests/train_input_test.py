@@ -144,3 +144,36 @@ def test_a_mesh_that_does_not_fit_the_devices_is_an_error(tmp_path):
     config = tiny.make_config(mesh__data=3, mesh__fsdp=1)
     with pytest.raises(ValueError, match=r"'data': 3.* does not fit 1 devices"):
         tiny.run(config, tmp_path)
+
+
+KL = {'loss__kl_coef': 0.1}
+
+
+@pytest.mark.parametrize(
+    ('settings', 'words'),
+    [
+        ({}, None),
+        ({'sampling__top_p': 0.9}, 'cuts the distribution of the tokens'),
+        ({'sampling__min_p': 0.1}, 'cuts the distribution of the tokens'),
+        ({'sampling__top_p': 0.9, 'loss__sampler_weight_cap': 2.0}, None),
+        ({'eval__top_p': 0.9}, None),
+        ({'model__param_dtype': 'bfloat16'}, 'rounds most updates away: 2 % of'),
+        ({'model__compute_dtype': 'bfloat16'}, None),
+        ({'loss__kl_estimator': 'k1'} | KL, 'k1 has no gradient in expectation'),
+        ({'loss__kl_estimator': 'k1'}, None),
+        (KL, None),
+    ],
+)
+def test_settings_that_are_not_what_one_thinks_are_named(settings, words, caplog):
+    train.warn_of_settings(tiny.make_config(**settings))
+    found = [record.getMessage() for record in caplog.records]
+    assert len(found) == bool(words)
+    assert not words or words in found[0]
+
+
+def test_the_loop_names_them(tmp_path, caplog):
+    config = tiny.make_config(model__param_dtype='bfloat16')
+    stop = mock.patch.object(train, 'make_estimate', side_effect=KeyError)
+    with stop, pytest.raises(KeyError):
+        tiny.run(config, tmp_path)
+    assert 'model.param_dtype=bfloat16' in caplog.text

@@ -197,7 +197,7 @@ def test_the_reference_of_a_kl_and_every_key_survive_a_stop(finished_run, tmp_pa
     (tmp_path / '5').rename(newest)
     assert tiny.run(config, tmp_path / 'b')
     tiny.assert_same_run(tmp_path / 'a', tmp_path / 'b', last=3)
-    assert tiny.metrics(tmp_path / 'b', 'train')[-1]['ref_kl'] > 0
+    assert tiny.metrics(tmp_path / 'b', 'train')[-1]['ref_kl_k3'] > 0
 
 
 def test_a_run_older_than_the_kept_responses_goes_on(finished_run, tmp_path):

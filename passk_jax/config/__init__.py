@@ -10,10 +10,8 @@ from passk_jax.config.experiment import (
     ExperimentConfig,
     InitConfig,
     LogConfig,
-    LossConfig,
     MeshConfig,
     ModelConfig,
-    OptimizerConfig,
     RewardConfig,
     SamplingConfig,
     TaskConfig,
@@ -25,4 +23,5 @@ from passk_jax.config.experiment import (
     to_json,
     with_new_options,
 )
+from passk_jax.config.learning_config import LossConfig, OptimizerConfig
 from passk_jax.config.sampling_options import SamplingOptions, sampling_options

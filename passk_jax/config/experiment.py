@@ -15,8 +15,8 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from passk_jax.config import checks
+from passk_jax.config.learning_config import LossConfig, OptimizerConfig
 from passk_jax.config.ranges import (
-    decay,
     fraction,
     not_empty,
     not_negative,
@@ -91,19 +91,6 @@ class MeshConfig:
     fsdp: int
     rollout: int
     tensor: int
-
-
-@dataclasses.dataclass(frozen=True)
-class OptimizerConfig:
-    """AdamW with a linear warm-up to a constant rate; ``max_grad_norm=0``: no clip."""
-
-    learning_rate: float = positive()
-    warmup_updates: int = not_negative()
-    b1: float = decay()
-    b2: float = decay()
-    eps: float = positive()
-    weight_decay: float = not_negative()
-    max_grad_norm: float = not_negative()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,38 +192,6 @@ class RewardConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class LossConfig:
-    """The policy-gradient loss.
-
-    Attributes:
-        clip_low: epsilon_low; the ratio is clipped below at ``1 - clip_low``.
-        clip_high: epsilon_high; the ratio is clipped above at ``1 + clip_high``.
-        aggregation: ``'token'`` (DAPO) or ``'sequence'`` (GRPO) mean.
-        entropy_coef: weight of the entropy bonus.
-        kl_coef: weight of the KL to the initial policy.
-        kl_estimator: ``'k1'``, ``'k2'`` or ``'k3'``.
-        mask_truncated: whether the loss ignores responses that the limit cut off.
-        sampler_weight_cap: largest importance weight of a token, at least 1; 0: no
-            weights. The weight is the learner's probability of the token over its
-            probability when drawn. They differ by the sampler's arithmetic and, with
-            top-p or top-k, by the probability mass that these keep.
-    """
-
-    clip_low: float = ranged('lie in (0, 1]', lambda x: 0 < x <= 1)
-    clip_high: float = positive()
-    aggregation: str = one_of('token', 'sequence')
-    entropy_coef: float = not_negative()
-    kl_coef: float = not_negative()
-    kl_estimator: str = one_of('k1', 'k2', 'k3')
-    mask_truncated: bool
-    sampler_weight_cap: float = ranged(
-        # A cap below 1 would shrink correct weights.
-        'be 0 (no weights) or at least 1',
-        lambda x: x == 0 or x >= 1,
-    )
-
-
-@dataclasses.dataclass(frozen=True)
 class TrainConfig:
     """The training loop.
 
@@ -244,6 +199,8 @@ class TrainConfig:
         steps: number of rollout batches.
         num_prompts: prompts per step.
         mini_batch_prompts: prompts per update; divides ``num_prompts``.
+        epochs: how often a step goes over its rollout batch, with the same mini-batches
+            in the same order. The old policy of the ratio stays that of the step.
         micro_batch_prompts: prompts per forward and backward pass; divides
             ``mini_batch_prompts``. It affects memory and the rounding of the result.
         pack_sizes: number of compiled micro-batch sizes, at least 2, so that short
@@ -256,9 +213,16 @@ class TrainConfig:
     steps: int = positive()
     num_prompts: int = positive()
     mini_batch_prompts: int = positive()
+    epochs: int = positive(off=1)
     micro_batch_prompts: int = positive()
     pack_sizes: int = not_negative()
     dynamic_sampling_rounds: int = not_negative()
+
+    @property
+    def num_updates(self) -> int:
+        """Updates of the whole run."""
+        mini_batches = self.num_prompts // self.mini_batch_prompts
+        return self.steps * self.epochs * mini_batches
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,9 +15,9 @@ def ranged(must: str, holds: Callable[[Any], bool], **metadata: Any) -> Any:
     return dataclasses.field(metadata={'must': must, 'holds': holds, **metadata})
 
 
-def positive() -> Any:
+def positive(**metadata: Any) -> Any:
     """A field of numbers above 0."""
-    return ranged('be positive', lambda x: x > 0)
+    return ranged('be positive', lambda x: x > 0, **metadata)
 
 
 def not_negative(**metadata: Any) -> Any:
@@ -35,9 +35,10 @@ def decay() -> Any:
     return ranged('lie in [0, 1)', lambda x: 0 <= x < 1)
 
 
-def one_of(*choices: str) -> Any:
+def one_of(*choices: str, **metadata: Any) -> Any:
     """A field whose values are these choices."""
-    return ranged(f'be one of {choices}', lambda x: x in choices, choices=choices)
+    must, metadata = f'be one of {choices}', metadata | {'choices': choices}
+    return ranged(must, lambda x: x in choices, **metadata)
 
 
 def not_empty() -> Any:
