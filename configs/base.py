@@ -71,9 +71,7 @@ def get_config() -> ConfigDict:
             # Affects time only; splash attention cannot read packed rows. With
             # log-normal lengths (mean 57, limit 256, 4 prompts per pass), pads fill
             # 20 % of the positions with 8 sizes, 11 % with 16 and 78 % without packing.
-            # But each size compiles another forward and backward pass: a step of 2
-            # layers took 23 s with 0, 45 s with 4 and 110 s with 8 (one run each, on a
-            # shared CPU).
+            # But each size is compiled; README has the seconds.
             'pack_sizes': 0,
             # "Remove other optimizations": of DAPO's, the paper keeps only clip-higher
             # and the token-level loss. 9 rounds equal verl's max_num_gen_batches=10.
