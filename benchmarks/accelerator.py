@@ -25,6 +25,7 @@ from benchmarks.ours import LOSS, OPTIMIZER
 from passk_jax import sharding
 from passk_jax.config import sampling_options
 from passk_jax.learning import learner
+from passk_jax.learning import optimizer as optimizers
 from passk_jax.models import policy as policies
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Params, Policy
@@ -227,7 +228,7 @@ class Model:
     def train_step(self, batch: Batch) -> tuple[Timing, float]:
         """The learner's step with AdamW, in a micro-batch a prompt; FLOPs."""
         mesh = sharding.one_device_mesh(jax.devices()[0])
-        optimizer = learner.make_optimizer(OPTIMIZER)
+        optimizer = optimizers.make_optimizer(OPTIMIZER)
         step = learner.make_train_step(
             self.policy,
             optimizer,

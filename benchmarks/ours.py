@@ -34,6 +34,7 @@ from passk_jax import sharding
 from passk_jax.advantages import make_estimator
 from passk_jax.config import LossConfig, OptimizerConfig, sampling_options
 from passk_jax.learning import learner
+from passk_jax.learning import optimizer as optimizers
 from passk_jax.models import policy as policies
 from passk_jax.models.arch import Arch
 from passk_jax.models.families.qwen2 import FAMILY
@@ -57,6 +58,7 @@ LOSS = LossConfig(
 OPTIMIZER = OptimizerConfig(
     learning_rate=1e-6,
     warmup_updates=0,
+    schedule='constant',
     b1=0.9,
     b2=0.999,
     eps=1e-8,
@@ -184,7 +186,7 @@ def generate(ours: Ours, ready: dict[str, Any]) -> None:
 
 def rl_step(ours: Ours, ready: dict[str, Any]) -> None:
     """A step of RL with the group-normalised advantage of GRPO."""
-    optimizer = learner.make_optimizer(OPTIMIZER)
+    optimizer = optimizers.make_optimizer(OPTIMIZER)
     train_step = ours.train_step(optimizer)
     state = learner.init_state(ours.policy, optimizer, ours.params, mesh())
     estimate = jax.jit(make_estimator('pass_at_1', num_rollouts=ours.work.rollouts))
@@ -218,7 +220,7 @@ def learn(ours: Ours, ready: dict[str, Any], *, repeated: bool) -> None:
         advantages = advantages.reshape(-1, 1)
     if ours.gradient:
         np.savez(ours.gradient, **_gradient(ours, rollouts, advantages))
-    optimizer = learner.make_optimizer(OPTIMIZER)
+    optimizer = optimizers.make_optimizer(OPTIMIZER)
     train_step = ours.train_step(optimizer)
     state = learner.init_state(ours.policy, optimizer, ours.params, mesh())
     for report in worker.repetitions(ready):

@@ -64,14 +64,14 @@ def get_config() -> ConfigDict:
             'steps': 500,
             'num_prompts': 128,
             'mini_batch_prompts': 32,
+            # Silent; DAPO's number.
+            'epochs': 1,
             # Affects memory only: 4 prompts are 128 responses per pass.
             'micro_batch_prompts': 4,
             # Affects time only; splash attention cannot read packed rows. With
             # log-normal lengths (mean 57, limit 256, 4 prompts per pass), pads fill
             # 20 % of the positions with 8 sizes, 11 % with 16 and 78 % without packing.
-            # But each size compiles another forward and backward pass: a step of 2
-            # layers took 23 s with 0, 45 s with 4 and 110 s with 8 (one run each, on a
-            # shared CPU).
+            # But each size is compiled; README has the seconds.
             'pack_sizes': 0,
             # "Remove other optimizations": of DAPO's, the paper keeps only clip-higher
             # and the token-level loss. 9 rounds equal verl's max_num_gen_batches=10.
@@ -129,6 +129,7 @@ def _init() -> ConfigDict:
                 'optimizer': {
                     'learning_rate': 2e-3,
                     'warmup_updates': 20,
+                    'schedule': 'constant',
                     'b1': 0.9,
                     'b2': 0.95,
                     'eps': 1e-8,
@@ -179,6 +180,8 @@ def _optimizer() -> ConfigDict:
         {
             'learning_rate': 1e-6,
             'warmup_updates': 10,
+            # Silent; DAPO's rate is constant after its warm-up.
+            'schedule': 'constant',
             # Silent; AdamW's usual betas, and the weight decay and gradient clip common
             # in verl's recipes at this rate and warm-up.
             'b1': 0.9,
@@ -205,5 +208,7 @@ def _eval() -> ConfigDict:
             'top_p': 0.95,
             # Not in the paper, which gives no intervals.
             'bootstrap_samples': 1000,
+            # For people to read; not in the paper.
+            'kept_responses': 64,
         }
     )

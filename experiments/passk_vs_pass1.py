@@ -42,7 +42,7 @@ MEASURES = {
     'Pass@8': 'pass_at_8',
     'Pass@32': 'pass_at_32',
     'entropy (nats a token)': 'entropy',
-    'distinct wrong answers': 'answer_diversity',
+    'distinct of 4 wrong answers': 'rarefied_diversity',
 }
 
 

@@ -3,7 +3,7 @@
     python -m passk_jax.evaluate --workdir=runs/maze_tiny --split=test
 
 It samples as the run's own evaluations do, except where a flag says otherwise. It
-prints a table of metrics. It writes the (n, c) of every problem, and the settings, to
+prints a table of metrics. It writes the answers to every problem, and the settings, to
 ``<workdir>/evaluation/by_command/``, in files whose names say what the flags changed.
 ``--hosts`` and ``--mesh`` say where it runs and change no response.
 """
@@ -65,7 +65,7 @@ def main(
     if jax.process_index() == 0:
         changed = ''.join(f'_{key}={value}' for key, value in changes.items())
         name = f'{split}_step_{step:08d}{changed}'
-        lines = ''.join(json.dumps(row) + '\n' for row in rows)
+        lines = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows)
         summary = {
             'split': split,
             'step': step,

@@ -1,8 +1,9 @@
 """The verb *evaluate*: unbiased pass@k with intervals, on any split.
 
 The training loop and the command ``python -m passk_jax.evaluate`` share it. For every
-problem it keeps n, the number of responses, and c, the number of correct ones. They are
-enough to compute any pass@k with k <= n later, without sampling again.
+problem it keeps the parsed answer of each response and whether it is correct, and their
+numbers n and c. They are enough to compute any pass@k, maj@k or pass^k with k <= n
+later, without sampling again. It also keeps a sample of whole responses.
 """
 
 import dataclasses
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from passk_jax import metrics
+from passk_jax import majority, metrics
 from passk_jax.config import EvalConfig
 from passk_jax.data import EvaluationBatches
 from passk_jax.models.policy import Params
@@ -46,17 +47,21 @@ def evaluate(
         stop: asked before every batch whether to stop.
 
     Returns:
-        Metrics (see :func:`summarize`) and a record for each problem with its (n, c);
+        Metrics (see :func:`summarize`) and a record for each problem with its answers;
         ``None`` if ``stop`` said so.
     """
     address = {'seed': seed, 'stage': stage, 'split': split, 'step': step}
     key = step_key(purpose=Purpose.EVALUATION, **address)
+    # Every so many responses in the order of the problems.
+    total = batches.num_problems * config.num_responses
+    count = min(config.kept_responses, total)
+    kept = {i * total // count for i in range(count)}
     rows: list[Record] = []
     for problems, prompts, valid in batches:
         if stop():
             return None
         responses = verify(sample(params, problems, prompts, key=key), step=step)
-        rows.extend(_records(problems[:valid], responses))
+        rows.extend(_records(problems[:valid], responses, first=len(rows), kept=kept))
     values = summarize(rows, seed=seed, bootstrap_samples=config.bootstrap_samples)
     # No mean includes a prompt over the limit, so say how many there were.
     values['num_dropped'] = float(batches.num_dropped)
@@ -66,6 +71,13 @@ def evaluate(
 def _mean_entropies(responses: Responses) -> list[float]:
     pairs = zip(responses.mean_entropies, responses.lengths, strict=True)
     return [float(np.average(values, weights=tokens)) for values, tokens in pairs]
+
+
+def _mean_lengths(responses: Responses, chosen: np.ndarray) -> np.ndarray:
+    """NaN for a problem without a chosen response."""
+    counts = chosen.sum(axis=1)
+    sums = (responses.lengths * chosen).sum(axis=1)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,9 +94,16 @@ class ProblemMetric:
 
 
 PROBLEM_METRICS: dict[str, ProblemMetric] = {
-    # Distinct wrong answers as a share of all wrong ones; undefined without any.
+    # The paper's: distinct wrong answers as a share of all wrong ones; undefined
+    # without any. It rises as fewer are wrong, whatever their answers.
     'answer_diversity': ProblemMetric(
         lambda responses: metrics.answer_diversity(
+            responses.verdicts.parsed, responses.verdicts.correct
+        )
+    ),
+    # Distinct answers among 4 wrong responses; undefined with fewer wrong ones.
+    'rarefied_diversity': ProblemMetric(
+        lambda responses: metrics.rarefied_diversity(
             responses.verdicts.parsed, responses.verdicts.correct
         )
     ),
@@ -92,25 +111,66 @@ PROBLEM_METRICS: dict[str, ProblemMetric] = {
     'entropy': ProblemMetric(_mean_entropies, over_tokens=True),
     # In tokens, the stop token included.
     'response_length': ProblemMetric(lambda responses: responses.lengths.mean(axis=1)),
+    'response_length_right': ProblemMetric(
+        lambda responses: _mean_lengths(responses, responses.verdicts.correct)
+    ),
+    'response_length_wrong': ProblemMetric(
+        lambda responses: _mean_lengths(responses, ~responses.verdicts.correct)
+    ),
     # The share that a stop token ended, not the limit.
     'stopped': ProblemMetric(lambda responses: responses.stopped.mean(axis=1)),
 }
-"""What an evaluation records of a problem besides (n, c), by name.
+"""What an evaluation records of a problem besides its answers, by name.
 
 A new metric is one function and one row here. Its mean over the problems where it is
 defined is a metric of the evaluation.
 """
 
 
-def _records(problems: Sequence[Problem], responses: Responses) -> list[Record]:
-    correct = responses.verdicts.correct
+ANSWER_METRICS: dict[
+    str, Callable[[list[list[str]], np.ndarray], dict[Any, np.ndarray]]
+] = {
+    # The most frequent of k answers is right.
+    'maj_at': majority.maj_at_powers,
+    # All of k responses are right: pass^k.
+    'pass_hat': lambda _, correct: {
+        k: metrics.pass_hat_k(correct.shape[1], correct.sum(axis=1), k=k)
+        for k in metrics.powers_of_two(correct.shape[1])
+    },
+    # At least this share of all responses is right.
+    'cover_at': lambda _, correct: {
+        tau: metrics.cover_at(correct.shape[1], correct.sum(axis=1), tau=tau)
+        for tau in (0.25, 0.5, 0.75, 1.0)
+    },
+}
+"""What an evaluation computes from the recorded answers, by name.
+
+A row takes answers ``[P][N]``, and whether they are correct, ``[P, N]``. Its ``[P]``
+values for a setting have the metric ``<name>_<setting>`` as their mean.
+"""
+
+
+def _records(
+    problems: Sequence[Problem], responses: Responses, *, first: int, kept: set[int]
+) -> list[Record]:
+    """Records of problems number ``first`` and up; ``kept`` counts all responses."""
+    correct, parsed = responses.verdicts.correct, responses.verdicts.parsed
+    num_responses = correct.shape[1]
     values = {name: row.compute(responses) for name, row in PROBLEM_METRICS.items()}
     return [
         {
             'problem_id': problem.id,
             'category': problem.category,
-            'n': int(correct[p].size),
+            'n': num_responses,
             'c': int(correct[p].sum()),
+            'parsed': parsed[p],
+            'correct': correct[p].tolist(),
+            # Whole texts, by the number of the response.
+            'responses': {
+                str(i): responses.texts[p][i]
+                for i in range(num_responses)
+                if (first + p) * num_responses + i in kept
+            },
             **{
                 name: None if np.isnan(of_problem[p]) else float(of_problem[p])
                 for name, of_problem in values.items()
@@ -128,10 +188,11 @@ def summarize(
     Returns:
         ``pass_at_{k}`` with ``_low`` and ``_high`` (95 % bootstrap over problems) for
         every k = 2^i <= n; ``{category}/pass_at_{k}`` for the smallest and the largest
-        k; and those of :data:`PROBLEM_METRICS` that are defined for any problem.
+        k; those of :data:`ANSWER_METRICS`; and those of :data:`PROBLEM_METRICS` that
+        are defined for any problem.
     """
-    n = np.array([row['n'] for row in rows])
-    c = np.array([row['c'] for row in rows])
+    n, c, correct = (np.array([row[x] for row in rows]) for x in ('n', 'c', 'correct'))
+    parsed = [row['parsed'] for row in rows]
     categories = np.array([row['category'] for row in rows])
     values: dict[str, float] = {'num_problems': float(len(rows))}
     by_k = metrics.pass_at_powers(n, c)
@@ -146,6 +207,9 @@ def summarize(
         for k in (min(by_k), max(by_k)):
             mean = by_k[k][categories == category].mean()
             values[f'{category}/pass_at_{k}'] = float(mean)
+    for name, compute in ANSWER_METRICS.items():
+        for setting, per_problem in compute(parsed, correct).items():
+            values[f'{name}_{setting}'] = float(per_problem.mean())
     for name, metric in PROBLEM_METRICS.items():
         if defined := [row for row in rows if row[name] is not None]:
             tokens = [row['n'] * row['response_length'] for row in defined]

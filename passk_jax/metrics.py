@@ -1,11 +1,12 @@
 """Evaluation metrics, on the host in float64, one value for each problem.
 
-First pass@k and its relatives from counts, then maj@k and answer diversity from parsed
-answers, then intervals. All are functions of what an evaluation records of a problem (n
-responses, c correct, the parsed answers), so any k can be computed later. Only the
-intervals average, and only the bootstrap is random.
+First pass@k and its relatives from counts, then the diversity of parsed answers, then
+intervals; maj@k is in majority.py. All are functions of what an evaluation records of a
+problem (n responses, c correct, the parsed answers), so any k can be computed later.
+Only the intervals average, and only the bootstrap is random.
 """
 
+import collections
 import math
 from collections.abc import Sequence
 
@@ -40,7 +41,7 @@ def pass_at_k(
     >>> pass_at_k(4, np.array([0, 1, 2]), k=2).round(4).tolist()
     [0.0, 0.5, 0.8333]
     """
-    responses, correct = _check_counts(num_responses, num_correct, k=k)
+    responses, correct = check_counts(num_responses, num_correct, k=k)
     return 1.0 - _share_of_groups(responses - correct, responses, k=k)
 
 
@@ -56,59 +57,60 @@ def pass_hat_k(
     >>> pass_hat_k(4, np.array([2, 4]), k=2).round(4).tolist()
     [0.1667, 1.0]
     """
-    responses, correct = _check_counts(num_responses, num_correct, k=k)
+    responses, correct = check_counts(num_responses, num_correct, k=k)
     return _share_of_groups(correct, responses, k=k)
+
+
+def cover_at(
+    num_responses: np.ndarray | int, num_correct: np.ndarray | int, *, tau: float
+) -> np.ndarray:
+    """Cover@tau: 1 where at least the share tau of the responses is correct, else 0.
+
+    Its mean over problems is the share of problems that the policy solves so reliably
+    (M. Dragoi et al., arXiv:2510.08325). Pass@1 is its integral over tau.
+
+    Args:
+        num_responses, num_correct: n and c, as in :func:`pass_at_k`.
+        tau: in (0, 1].
+
+    Returns:
+        float64 of the broadcast shape.
+
+    Raises:
+        ValueError: a count is wrong, or ``tau`` is not in (0, 1].
+
+    >>> cover_at(4, np.array([1, 2, 4]), tau=0.5).tolist()
+    [0.0, 1.0, 1.0]
+    """
+    responses, correct = check_counts(num_responses, num_correct, k=1)
+    if not 0 < tau <= 1:
+        raise InputError(f'{tau=} must lie in (0, 1]')
+    return (correct / responses >= tau).astype(np.float64)
+
+
+def powers_of_two(num_responses: np.ndarray | int) -> list[int]:
+    """Every k = 2^i up to the fewest responses of any problem.
+
+    Raises ValueError if there is no problem.
+
+    >>> powers_of_two(np.array([32, 9]))
+    [1, 2, 4, 8]
+    """
+    if np.size(num_responses) == 0:
+        raise InputError('num_responses is empty: there is no problem')
+    return [2**i for i in range(int(np.min(num_responses)).bit_length())]
 
 
 def pass_at_powers(
     num_responses: np.ndarray | int, num_correct: np.ndarray | int
 ) -> dict[int, np.ndarray]:
-    """:func:`pass_at_k` for every k = 2^i up to the fewest responses of any problem.
+    """:func:`pass_at_k` for every k of :func:`powers_of_two`.
 
     Raises ValueError for bad counts or a problem without a response.
-
-    >>> list(pass_at_powers(np.array([32, 9]), np.array([1, 2])))
-    [1, 2, 4, 8]
     """
-    if np.size(num_responses) == 0:
-        raise InputError('num_responses is empty: there is no problem')
-    _check_counts(num_responses, num_correct, k=1)
-    powers = [2**i for i in range(int(np.min(num_responses)).bit_length())]
+    powers = powers_of_two(num_responses)
+    check_counts(num_responses, num_correct, k=1)
     return {k: pass_at_k(num_responses, num_correct, k=k) for k in powers}
-
-
-def maj_at_k(
-    parsed: Sequence[Sequence[str]], correct: np.ndarray, *, k: int
-) -> np.ndarray:
-    """The expected correctness of a majority vote among k responses.
-
-    This is the exact mean over all k-subsets of a problem's n responses, without
-    forming a subset. The most frequent answer of a subset wins; tied answers win with
-    equal probability. ``''`` (nothing parsed) does not vote, and a subset without votes
-    is wrong. A winner counts as the share of its responses that the verifier calls
-    correct (0 or 1, unless the verifier looks at more than the answer).
-
-    Args:
-        parsed: ``[P][N]`` answers.
-        correct: ``[P, N]`` bool.
-        k: number of responses, in ``[1, N]``.
-
-    Returns:
-        ``[P]`` float64.
-
-    Raises:
-        ValueError: shapes disagree, or ``k`` is not in ``[1, N]``.
-
-    >>> votes = [['7', '7', '7', '5'], ['7', '5', '', '']]
-    >>> right = np.array([[True, True, True, False], [True, False, False, False]])
-    >>> maj_at_k(votes, right, k=3).round(6).tolist()
-    [1.0, 0.5]
-    """
-    correct = _check_answers(parsed, correct)
-    num_responses = correct.shape[1]
-    _check_counts(num_responses, 0, k=k)
-    values = [_majority_of(a, c, k=k) for a, c in zip(parsed, correct, strict=True)]
-    return np.array(values, np.float64)
 
 
 def answer_diversity(
@@ -130,12 +132,49 @@ def answer_diversity(
     >>> answer_diversity([['UR', 'UR', 'RU', '']], wrong).tolist()
     [0.75]
     """
-    correct = _check_answers(parsed, correct)
+    correct = check_answers(parsed, correct)
     diversities = np.full(len(correct), np.nan)
     for problem, (answers, right) in enumerate(zip(parsed, correct, strict=True)):
         wrong = [a for a, is_right in zip(answers, right, strict=True) if not is_right]
         if wrong:
             diversities[problem] = len(set(wrong)) / len(wrong)
+    return diversities
+
+
+def rarefied_diversity(
+    parsed: Sequence[Sequence[str]], correct: np.ndarray, *, size: int = 4
+) -> np.ndarray:
+    """The expected number of distinct answers among ``size`` wrong responses.
+
+        sum_a 1 - C(w - w_a, size) / C(w, size)
+
+    Here w responses to a problem are wrong, and w_a of them have the answer a. This is
+    rarefaction (S. H. Hurlbert, "The nonconcept of species diversity", 1971): the mean
+    over the subsets of the wrong responses. :func:`answer_diversity` falls as more
+    responses are wrong, even if their answers have the same distribution; this does
+    not. A missing answer counts as the answer ``''``.
+
+    Args:
+        parsed: ``[P][N]`` answers.
+        correct: ``[P, N]`` bool; ValueError if the shapes disagree.
+        size: number of wrong responses, at least 1.
+
+    Returns:
+        ``[P]`` float64 in [1, size]; NaN for a problem with fewer wrong responses.
+
+    >>> wrong = np.zeros((1, 4), bool)
+    >>> rarefied_diversity([['UR', 'UR', 'RU', '']], wrong, size=2).round(4).tolist()
+    [1.8333]
+    """
+    correct = check_answers(parsed, correct)
+    diversities = np.full(len(correct), np.nan)
+    for problem, (answers, right) in enumerate(zip(parsed, correct, strict=True)):
+        wrong = [a for a, is_right in zip(answers, right, strict=True) if not is_right]
+        if len(wrong) >= size:
+            # How many wrong responses have another answer than each one.
+            others = len(wrong) - np.array(list(collections.Counter(wrong).values()))
+            absent = _share_of_groups(others, np.array(len(wrong)), k=size)
+            diversities[problem] = (1 - absent).sum()
     return diversities
 
 
@@ -214,9 +253,10 @@ def paired_interval(
     return mean, mean - half_width, mean + half_width
 
 
-def _check_counts(
+def check_counts(
     num_responses: np.ndarray | int, num_correct: np.ndarray | int, *, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Raises as :func:`pass_at_k`; returns both as int64 of the broadcast shape."""
     responses, correct = np.asarray(num_responses), np.asarray(num_correct)
     for name, counts in (('num_responses', responses), ('num_correct', correct)):
         if not np.issubdtype(counts.dtype, np.integer):
@@ -238,7 +278,8 @@ def _share_of_groups(part: np.ndarray, whole: np.ndarray, *, k: int) -> np.ndarr
     return share
 
 
-def _check_answers(parsed: Sequence[Sequence[str]], correct: np.ndarray) -> np.ndarray:
+def check_answers(parsed: Sequence[Sequence[str]], correct: np.ndarray) -> np.ndarray:
+    """Raises ValueError unless answers fit ``correct``, bool ``[P, N]``; returns it."""
     correct = np.asarray(correct)
     if correct.dtype != bool or correct.ndim != 2:
         raise InputError(f'correct is {correct.dtype}{correct.shape}; want bool [P, N]')
@@ -252,51 +293,3 @@ def _check_answers(parsed: Sequence[Sequence[str]], correct: np.ndarray) -> np.n
 def _check_level(level: float) -> None:
     if not 0.0 < level < 1.0:
         raise InputError(f'{level=} must lie in (0, 1)')
-
-
-def _majority_of(answers: Sequence[str], correct: np.ndarray, *, k: int) -> float:
-    """maj@k of one problem; see :func:`maj_at_k`.
-
-    Let every response enter the vote independently with probability k/n. Given that k
-    enter, they are a uniform k-subset, and the answers' votes are independent. So for
-    each number of winning votes, a polynomial in (votes so far, answers with that many
-    votes) is a product over the answers. Its coefficients are binomial probabilities,
-    so nothing overflows or cancels at any n.
-    """
-    num_responses = len(answers)
-    credit: dict[str, list[bool]] = {}
-    for answer, is_right in zip(answers, correct, strict=True):
-        credit.setdefault(answer, []).append(bool(is_right))
-    enters = k / num_responses
-    no_votes = _binomial(len(credit.pop('', [])), enters)
-    camps = [(_binomial(len(c), enters), np.mean(c)) for c in credit.values()]
-    most = max((len(c) for c in credit.values()), default=0)
-
-    total = 0.0
-    for winning in range(1, min(most, k) + 1):
-        # [votes, answers with `winning` votes]: the probability, and the same times the
-        # summed credit of those answers.
-        shape = (k + 1, k // winning + 1)
-        chance, credited = np.zeros(shape), np.zeros(shape)
-        chance[: no_votes.size, 0] = no_votes[: k + 1]
-        for odds, share in camps:
-            new_chance, new_credited = np.zeros(shape), np.zeros(shape)
-            for votes in range(min(winning, odds.size)):
-                new_chance[votes:] += odds[votes] * chance[: k + 1 - votes]
-                new_credited[votes:] += odds[votes] * credited[: k + 1 - votes]
-            if odds.size > winning:
-                rest = k + 1 - winning
-                here, paid = chance[:rest, :-1], credited[:rest, :-1]
-                new_chance[winning:, 1:] += odds[winning] * here
-                new_credited[winning:, 1:] += odds[winning] * (paid + share * here)
-            chance, credited = new_chance, new_credited
-        total += float(credited[k, 1:] @ (1.0 / np.arange(1, shape[1])))
-    return total / float(_binomial(num_responses, enters)[k])
-
-
-def _binomial(size: int, probability: float) -> np.ndarray:
-    """The probabilities of 0 .. size successes."""
-    hits = np.arange(size + 1)
-    ways = -special.betaln(size - hits + 1, hits + 1) - math.log(size + 1)
-    logs = special.xlogy(hits, probability) + special.xlog1py(size - hits, -probability)
-    return np.exp(ways + logs)

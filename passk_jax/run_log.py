@@ -12,6 +12,7 @@ sampling adds the policy's metrics of that batch (``trained_reward``, ...) and
 """
 
 import functools
+import math
 import pathlib
 import re
 import time
@@ -135,8 +136,9 @@ class RunLog:
         self._report_is_old = True
         if self._rollouts_every and step % self._rollouts_every == 0:
             batch = (trained.problems, trained.responses)
-            advantages = hosts.fetch(trained.advantages)
-            rows = records(*batch, step=step, advantages=advantages)
+            advantages, rewarded = hosts.fetch((trained.advantages, trained.rewarded))
+            figures = {'advantages': advantages, 'rewarded': rewarded}
+            rows = records(*batch, step=step, **figures)
             self._writer.write_rollouts(step, rows)
         seconds = time.monotonic() - self._clock
         self._clock = time.monotonic()
@@ -159,8 +161,10 @@ def check_finite(values: learner.Metrics, problems: list[Problem], step: int) ->
         return
     # Later updates inherit bad parameters from this one.
     first = int(np.argmin(finite))
-    rows = range(first, len(problems), len(finite))
-    bad = [problems[i].id for i in rows if not np.isfinite(values['problem_loss'][i])]
+    epoch, update = divmod(first, finite.shape[1])
+    rows = range(update, len(problems), finite.shape[1])
+    losses = values['problem_loss'][epoch]
+    bad = [problems[i].id for i in rows if not np.isfinite(losses[i])]
     raise NonFiniteError(
         f'the loss or its gradient is not finite at step {step}, update {first}, from '
         f'{f"problems {bad}" if bad else "no single problem"}. The newest checkpoint '
@@ -184,11 +188,21 @@ def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, floa
     values = {
         'reward': float(responses.verdicts.rewards.mean()),
         'response_length': float(responses.lengths.mean()),
+        'response_length_right': _mean(responses.lengths[correct]),
+        'response_length_wrong': _mean(responses.lengths[~correct]),
         'stopped': float(responses.stopped.mean()),
         'mean_abs_advantage': float(np.abs(advantages).mean()),
+        # All wrong, some of both, all right.
         'unsolved_problems': float((c == 0).mean()),
+        'mixed_problems': float(((c > 0) & (c < n)).mean()),
+        'all_right_problems': float((c == n).mean()),
         'zero_signal_problems': float((~signal).mean()),
     }
     for size in sorted({1, k}):
         values[f'pass_at_{size}'] = float(metrics.pass_at_k(n, c, k=size).mean())
     return values
+
+
+def _mean(values: np.ndarray) -> float:
+    """NaN, which no metric shows, if there are none."""
+    return float(values.mean()) if values.size else math.nan

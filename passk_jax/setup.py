@@ -187,6 +187,12 @@ def make_setup(config: ExperimentConfig) -> Setup:
     capacity.check_params(policies.param_shapes(policy, mesh), mesh, sizes=sizes)
     logging.info('devices: %d x %s', mesh.size, mesh.devices.flat[0].device_kind)
     _warn_of_repeated_work(config, mesh)
+    if config.eval.greedy and config.eval.num_responses > 1:
+        logging.warning(
+            'eval.temperature=0 is greedy: all eval.num_responses=%d responses to a '
+            'problem are the same one, and every pass@k is pass@1',
+            config.eval.num_responses,
+        )
     return Setup(config, task, tokenizer, stop_tokens, policy, mesh)
 
 

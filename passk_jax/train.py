@@ -20,30 +20,34 @@ import numpy as np
 from absl import logging
 from jax import numpy as jnp
 
-from passk_jax import capacity, cli, sharding
+from passk_jax import cli, sharding
 from passk_jax import config as configs
-from passk_jax.advantages import AdvantageFn, make, rewards, tabulation
+from passk_jax.advantages import make, rewards
 from passk_jax.compile_cache import keep_programs
 from passk_jax.config import ExperimentConfig
 from passk_jax.data import EvaluationBatches
-from passk_jax.errors import InputError
 from passk_jax.hosts import join_hosts
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.learning import learner
-from passk_jax.models.families.table import FAMILIES
+from passk_jax.learning import optimizer as optimizers
+from passk_jax.preflight import (
+    check_names,
+    check_signal,
+    configured_estimator,
+    splits_due,
+    warn_of_settings,
+)
 from passk_jax.rollouts.dynamic_sampling import Draw, Selection
 from passk_jax.rollouts.sample_and_verify import Responses, verify
 from passk_jax.run_log import RunLog
 from passk_jax.runs.checkpoints import Checkpoints, saved_steps
 from passk_jax.runs.directory import has_begun, prepare_workdir
-from passk_jax.runs.metric_writer import import_wandb, missing_records
+from passk_jax.runs.metric_writer import missing_records
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.runs.saved_config import stage_of
 from passk_jax.runs.sources import remember_sources
 from passk_jax.sampling import Purpose, problem_keys
 from passk_jax.setup import Setup, make_setup
-from passk_jax.tasks import make_task, require
-from passk_jax.tasks.abilities import Demonstrations
 from passk_jax.types import Rollouts
 
 
@@ -62,6 +66,7 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
         NonFiniteError: a loss is not finite; the last checkpoint is kept.
     """
     setup = make_setup(config)
+    warn_of_settings(config)
     if jax.process_index() == 0:
         setup.tokenizer.save_pretrained(workdir / 'tokenizer')
     estimate = make_estimate(setup)
@@ -71,7 +76,8 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
     sample = setup.sampler(
         config.sampling.options, num_rollouts=config.sampling.num_rollouts
     )
-    optimizer = learner.make_optimizer(config.optimizer)
+    num_updates = config.train.num_updates
+    optimizer = optimizers.make_optimizer(config.optimizer, num_updates=num_updates)
     checkpoints = Checkpoints(workdir / 'checkpoints', keep=config.checkpoint.keep)
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.set_mesh(setup.mesh))
@@ -103,23 +109,13 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
                 for problems, prompts, is_new in selection.batches(batches):
                     sampled = sample(state.params, problems, prompts, key=key)
                     responses = verify(sampled, step=step)
-                    advantages = estimate(sampled.rollouts, responses, step)
-                    draw = Draw(problems, responses, advantages)
+                    estimated = estimate(sampled.rollouts, responses, step)
+                    draw = Draw(problems, responses, *estimated)
                     selection.add(sampled.rollouts, draw, is_new)
                 batch = selection.rollouts, selection.advantages
                 state, figures = update(state, *batch, ref_params)
             log.step(step, selection.draws, figures)
     raise AssertionError('the loop returns at its last step')
-
-
-def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
-    """The splits to evaluate before this step."""
-    every, final_split = config.eval.every, config.eval.final_split
-    at_an_end = step in (0, config.train.steps)
-    due = [config.eval.split] if every and (at_an_end or step % every == 0) else []
-    if final_split and at_an_end and final_split not in due:
-        due.append(final_split)
-    return tuple(due)
 
 
 def evaluate_due(
@@ -218,24 +214,15 @@ def make_update(setup: Setup, optimizer: Any) -> Callable[..., Any]:
         num_updates=train.num_prompts // train.mini_batch_prompts,
         num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
         pack_sizes=train.pack_sizes,
+        epochs=train.epochs,
     )
 
 
-def configured_estimator(config: ExperimentConfig) -> AdvantageFn:
-    """The estimator that the configuration names, its parameters checked.
+def make_estimate(setup: Setup) -> Callable[..., tuple[jax.Array, jax.Array]]:
+    """Makes the verb ``estimate(rollouts, responses, step)``.
 
-    Raises:
-        ValueError: an unknown estimator, or a parameter that it does not accept.
+    It returns ``[P, N]`` advantages, and which responses it took to be correct.
     """
-    return make.estimator_of_config(
-        config.advantage.name,
-        {'k': config.advantage.k, **config.advantage.parameters},
-        num_rollouts=config.sampling.num_rollouts,
-    )
-
-
-def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
-    """Makes the verb ``estimate(rollouts, responses, step) -> advantages [P, N]``."""
     config = setup.config
     estimator = configured_estimator(config)
 
@@ -248,7 +235,7 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
                 values, correct, fraction=fraction, keys=keys
             )
         tokens = rollouts.lengths.sum(axis=-1)
-        return estimator(
+        advantages = estimator(
             values,
             correct,
             key=problem_keys(groups_key, ids),
@@ -256,8 +243,9 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
             lengths=rollouts.lengths,
             log_probs=rollouts.sampler_log_probs.sum(axis=-1),
         )
+        return advantages, correct
 
-    def estimate(rollouts: Rollouts, responses: Responses, step: int) -> jax.Array:
+    def estimate(rollouts: Rollouts, responses: Responses, step: int) -> Any:
         verdicts = responses.verdicts
         return compute(
             *sharding.place(setup.mesh, (verdicts.rewards, verdicts.correct)),
@@ -269,59 +257,11 @@ def make_estimate(setup: Setup) -> Callable[..., jax.Array]:
     return estimate
 
 
-def check_names(config: ExperimentConfig) -> None:
-    """Checks names and sizes of the configuration, before any directory or device.
-
-    Raises:
-        ValueError: an unknown task, split, kind of demonstration, model family or
-            estimator, a parameter that the estimator does not accept, a missing
-            package, or more responses than this host can hold.
-    """
-    configured_estimator(config)
-    if config.log.wandb_project:
-        import_wandb(config.log.wandb_project)
-    task = make_task(config.task.name, config.task.params)
-    for split in splits_due(config, 0):
-        if split not in task.splits:
-            raise InputError(f'{split=} to evaluate is none of {list(task.splits)}')
-    if config.init.kind == 'warm_start':
-        able = require(task, Demonstrations, needed_by="init.kind='warm_start'")
-        demonstrations = config.init.warm_start.demonstrations
-        if demonstrations not in able.demonstrations:
-            kinds = list(able.demonstrations)
-            raise InputError(f'init.warm_start.{demonstrations=} is none of {kinds}')
-    if config.model.family and config.model.family not in FAMILIES:
-        raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
-    tokens = config.sampling.max_response_tokens
-    steps = {
-        'train.num_prompts': config.train.num_prompts,
-        'sampling.num_rollouts': config.sampling.num_rollouts,
-    }
-    evaluations = {
-        'eval.batch_size': config.eval.batch_size,
-        'eval.num_responses': config.eval.num_responses,
-    }
-    for sizes in (steps, evaluations):
-        capacity.check_responses(sizes, max_response_tokens=tokens)
-
-
-def check_signal(config: ExperimentConfig) -> None:
-    """Checks that the advantages are not always 0; uses a device.
-
-    Raises:
-        ValueError: no response could ever get another advantage.
-    """
-    name, parameters = config.advantage.name, config.advantage.parameters
-    given = {'k': config.advantage.k, **parameters}
-    own = {key: given[key] for key in make.estimator_parameters(name)}
-    tabulation.check_signal(name, num_rollouts=config.sampling.num_rollouts, **own)
-
-
 def open_workdir(
     config: ExperimentConfig, workdir: str | pathlib.Path, *, accept_loss: bool = False
 ) -> contextlib.AbstractContextManager[pathlib.Path]:
     """The prepared run directory of this experiment; see :func:`prepare_workdir`."""
-    # Parameters of other estimators change nothing in this run.
+    # Neither kept texts nor parameters of other estimators change a figure.
     read = make.estimator_parameters(config.advantage.name)
     unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
 
@@ -338,7 +278,7 @@ def open_workdir(
     return prepare_workdir(
         workdir,
         configs.to_json(config),
-        may_differ=('mesh.', *ONLY_ROUNDING, *unread),
+        may_differ=('mesh.', 'eval.kept_responses', *ONLY_ROUNDING, *unread),
         missing=missing,
         accept_loss=accept_loss,
     )

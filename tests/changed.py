@@ -30,6 +30,7 @@ CHANGES = {
     'init__warm_start__demonstrations': 'ignore_walls',
     'init__warm_start__optimizer__learning_rate': 5e-3,
     'init__warm_start__optimizer__warmup_updates': 4,
+    'init__warm_start__optimizer__schedule': 'linear',
     'init__warm_start__optimizer__b1': 0.7,
     'init__warm_start__optimizer__b2': 0.85,
     'init__warm_start__optimizer__eps': 1e-4,
@@ -58,6 +59,7 @@ CHANGES = {
     'loss__sampler_weight_cap': 3.0,
     'optimizer__learning_rate': 3e-3,
     'optimizer__warmup_updates': 7,
+    'optimizer__schedule': 'cosine',
     'optimizer__b1': 0.8,
     'optimizer__b2': 0.9,
     'optimizer__eps': 1e-3,
@@ -66,6 +68,7 @@ CHANGES = {
     'train__num_prompts': 24,
     'train__mini_batch_prompts': 12,
     'train__micro_batch_prompts': 4,
+    'train__epochs': 3,
     'train__pack_sizes': 3,
     'train__dynamic_sampling_rounds': 2,
     'eval__num_problems': 5,
@@ -76,6 +79,7 @@ CHANGES = {
     'eval__top_k': 5,
     'eval__min_p': 0.03,
     'eval__bootstrap_samples': 31,
+    'eval__kept_responses': 7,
 }
 
 

@@ -24,6 +24,7 @@ from passk_jax import config as config_lib
 from passk_jax import setup, sharding, train
 from passk_jax.config import ExperimentConfig
 from passk_jax.learning import learner
+from passk_jax.learning import optimizer as optimizers
 from passk_jax.models import policy as policies
 from passk_jax.models.families.table import FAMILIES
 from passk_jax.models.hf.published import PUBLISHED
@@ -172,7 +173,7 @@ def test_the_full_size_train_step_traces_on_the_planned_mesh(name, tmp_path):
     setup.check_positions(dataclasses.replace(config, model=model))
     arch = setup.architecture(model, vocab_size=12, platform='cpu')
     policy = policies.Policy(arch, head_chunk_tokens=model.head_chunk_tokens)
-    mesh, optimizer = planned_mesh(config), learner.make_optimizer(config.optimizer)
+    mesh, optimizer = planned_mesh(config), optimizers.make_optimizer(config.optimizer)
     state = learner.state_shapes(policy, optimizer, mesh)
     train, P, N = config.train, config.train.num_prompts, config.sampling.num_rollouts
     step = learner.make_train_step(
@@ -190,7 +191,7 @@ def test_the_full_size_train_step_traces_on_the_planned_mesh(name, tmp_path):
     kinds = [jax.tree.map(lambda x: (x.shape, x.dtype), x) for x in (state, after)]
     assert kinds[0] == kinds[1]
     assert metrics['loss'].shape == ()
-    assert metrics['problem_loss'].shape == (P,)
+    assert metrics['problem_loss'].shape == (1, P)
     # A device's share of the masters, of the optimizer's two moments and nothing else.
     whole = sum(x.size for x in state.params.values())
     share = sum(

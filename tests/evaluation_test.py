@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from passk_jax import evaluation, metrics
+from passk_jax import evaluation, majority, metrics
 from tests import tiny
 
 
@@ -16,7 +16,11 @@ def row(category, c, *, n=4, diversity=0.5, entropy=1.0, length=3.0, stopped=1.0
         'category': category,
         'n': n,
         'c': c,
+        # Every wrong answer is the same one.
+        'parsed': ['right'] * c + ['wrong'] * (n - c),
+        'correct': [True] * c + [False] * (n - c),
         'answer_diversity': diversity,
+        'rarefied_diversity': diversity and 4 * diversity,
         'entropy': entropy,
         'response_length': length,
         'stopped': stopped,
@@ -43,12 +47,25 @@ def test_a_summary_is_what_a_hand_computes():
         '3x3/pass_at_4': 0.5,
         '4x4/pass_at_1': 0.625,
         '4x4/pass_at_4': 1.0,
+        # The majority of 0, 2, 1 and 4 right of 4, a tie half: of two, as of one.
+        'maj_at_1': (0 + 0.5 + 0.25 + 1) / 4,
+        'maj_at_2': (0 + 0.5 + 0.25 + 1) / 4,
+        'maj_at_4': (0 + 0.5 + 0 + 1) / 4,
+        # C(c, k) / C(n, k).
+        'pass_hat_1': (0 + 0.5 + 0.25 + 1) / 4,
+        'pass_hat_2': (0 + 1 / 6 + 0 + 1) / 4,
+        'pass_hat_4': (0 + 0 + 0 + 1) / 4,
+        'cover_at_0.25': 3 / 4,
+        'cover_at_0.5': 2 / 4,
+        'cover_at_0.75': 1 / 4,
+        'cover_at_1.0': 1 / 4,
         # Over the 4 * 14 tokens, not over responses.
         'entropy': (1 * 3 + 2 * 5 + 1 * 3 + 1 * 3) / 14,
         'response_length': 3.5,
         'stopped': 0.875,
         # Of the three problems with a wrong response.
         'answer_diversity': 0.5,
+        'rarefied_diversity': 2.0,
     }
     for name, value in expected.items():
         assert values[name] == pytest.approx(value), name
@@ -76,7 +93,7 @@ def test_every_power_of_two_up_to_n_is_there(n, powers):
 def test_diversity_is_left_out_where_no_response_is_wrong():
     rows = [row('3x3', 4, diversity=None)]
     values = evaluation.summarize(rows, seed=0, bootstrap_samples=10)
-    assert 'answer_diversity' not in values
+    assert not {'answer_diversity', 'rarefied_diversity'} & values.keys()
     assert all(math.isfinite(value) for value in values.values())
 
 
@@ -137,8 +154,39 @@ def test_step_and_split_have_their_own_samples_and_a_second_time_the_same(evalua
 def test_a_subset_of_the_problems_has_responses_as_in_the_whole(evaluated):
     _, rows = evaluate(eval__num_problems=3)
     assert [row['category'] for row in rows] == ['3x3', '4x4', '4x4']
-    for row in rows:
-        assert row == pytest.approx(evaluated[1][row['problem_id']])
+    for now in rows:
+        then = evaluated[1][now['problem_id']]
+        for name in ('parsed', 'correct', 'responses'):
+            assert now.pop(name) == then[name]
+        assert now == pytest.approx({name: then[name] for name in now})
+
+
+def test_every_answer_is_kept_for_any_k_later(evaluated):
+    """The records alone give maj@3 and pass^3, which no metric has."""
+    values, rows = evaluated
+    parsed, correct = ([row[name] for row in rows] for name in ('parsed', 'correct'))
+    assert [sum(each) for each in correct] == [row['c'] for row in rows]
+    assert len({answer for answers in parsed for answer in answers}) > 4
+    correct = np.array(correct)
+    for k in (1, 2, 4):
+        mean = majority.maj_at_k(parsed, correct, k=k).mean()
+        assert values[f'maj_at_{k}'] == pytest.approx(mean)
+    assert majority.maj_at_k(parsed, correct, k=3).shape == (6,)
+
+
+@pytest.mark.parametrize('count', [0, 3, 8, 64])
+def test_whole_responses_are_kept_evenly_of_the_whole_split(count, evaluated):
+    _, rows = evaluate(eval__kept_responses=count)
+    kept = [(p, int(n)) for p, row in enumerate(rows) for n in row['responses']]
+    # Of six problems with four responses.
+    places = {0: [], 3: [0, 8, 16], 8: range(0, 24, 3), 64: range(24)}[count]
+    assert kept == [divmod(place, 4) for place in places]
+    for p, n in kept:
+        # All are kept in the other one. In 'DRR' some other characters may have been.
+        text = evaluated[1][p]['responses'][str(n)]
+        assert rows[p]['responses'][str(n)] == text
+        assert not set(rows[p]['parsed'][n]) - set(text)
+    assert any(text for row in evaluated[1] for text in row['responses'].values())
 
 
 def test_greedy_responses_are_all_the_same():
@@ -176,6 +224,18 @@ def test_more_problems_than_a_split_has_are_an_error():
     setup = tiny.make_setup(tiny.make_config(eval__num_problems=7))
     with pytest.raises(ValueError, match=r'num_problems=7 of the 6 problems'):
         setup.evaluation_batches('validation')
+
+
+def test_a_new_metric_of_the_answers_is_one_row(monkeypatch):
+    def longest(parsed, correct):
+        lengths = np.array([[len(answer) for answer in row] for row in parsed])
+        return {k: lengths[:, :k].max(axis=1) for k in (1, correct.shape[1])}
+
+    monkeypatch.setitem(evaluation.ANSWER_METRICS, 'longest_of', longest)
+    values, rows = evaluate()
+    first = np.mean([len(row['parsed'][0]) for row in rows])
+    assert values['longest_of_1'] == pytest.approx(first)
+    assert values['longest_of_4'] > first
 
 
 def test_a_new_metric_is_one_row_and_is_in_records_and_means(monkeypatch):

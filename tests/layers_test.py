@@ -20,13 +20,13 @@ PACKAGE = ROOT / 'passk_jax'
 RANKS = (
     ('train',),
     ('evaluate', 'export', 'plan', 'score'),
-    ('setup',),
+    ('preflight', 'setup'),
     ('evaluation', 'run_log'),
     ('planning', 'report', 'initial'),
     ('rollouts',),
     ('learning', 'runs'),
     ('sampling',),
-    ('models', 'tasks'),
+    ('majority', 'models', 'tasks'),
     ('advantages', 'cli', 'data', 'metrics', 'sharding', 'verifiers'),
     ('capacity', 'compile_cache', 'config', 'files', 'hosts', 'masked', 'types'),
     ('errors',),
@@ -56,7 +56,7 @@ ONLY_IN = {
     'tests': (),
 }
 # Third party -> modules, or packages, that may not import it.
-_MATHEMATICS = ('advantages', 'learning.losses', 'masked', 'metrics')
+_MATHEMATICS = ('advantages', 'learning.losses', 'majority', 'masked', 'metrics')
 NEVER_IN = {'flax': _MATHEMATICS, 'optax': _MATHEMATICS}
 
 MAX_LINES = 400
@@ -71,7 +71,10 @@ LONGER_FUNCTIONS = {'passk_jax/train.py:train': 100}
 TESTED_IN = {
     f'models.families.{name}': 'models.families.table_test'
     for name in ('family', 'llama', 'mistral', 'qwen2', 'qwen3')
-} | {'config.experiment': 'config.conversion_test'}
+} | {
+    'config.experiment': 'config.conversion_test',
+    'config.learning_config': 'config.conversion_test',
+}
 OTHER_TESTS = {
     'benchmarks_test': 'the benchmarks in benchmarks/',
     'configs_arguments_test': 'the arguments that a config file takes',
@@ -264,7 +267,9 @@ def test_functions_are_short():
 
 
 # The commands and their set-up make the whole configuration and open it.
-OPENS_THE_CONFIG = ('train', 'evaluate', 'export', 'plan', 'setup', 'config')
+OPENS_THE_CONFIG = (
+    *('train', 'evaluate', 'export', 'plan', 'preflight', 'setup', 'config'),
+)
 
 
 def test_only_commands_take_the_whole_configuration():

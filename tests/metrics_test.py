@@ -1,14 +1,12 @@
-import collections
 import doctest
 import itertools
 import math
-import time
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from passk_jax import metrics
+from passk_jax import majority, metrics
 
 
 def share_of_subsets(correct: np.ndarray, k: int, judge) -> float:
@@ -71,6 +69,18 @@ def test_powers_run_up_to_the_fewest_responses_and_rise():
     assert list(metrics.pass_at_powers(np.array([1]), np.array([1]))) == [1]
 
 
+def test_cover_is_the_share_of_problems_that_are_solved_so_often():
+    c = np.array([0, 1, 3, 7, 9, 10])
+    for tau, solved in ((0.1, 5), (0.3, 4), (0.7, 3), (0.71, 2), (1.0, 1)):
+        assert metrics.cover_at(10, c, tau=tau).sum() == solved
+    # Pass@1 is the integral over tau, of which these are the places of a jump.
+    steps = [metrics.cover_at(10, c, tau=i / 10).mean() for i in range(1, 11)]
+    assert np.mean(steps) == pytest.approx(metrics.pass_at_k(10, c, k=1).mean())
+    for tau in (0.0, 1.1, math.nan):
+        with pytest.raises(ValueError, match='tau'):
+            metrics.cover_at(10, c, tau=tau)
+
+
 @pytest.mark.parametrize(
     ('num_responses', 'num_correct', 'k', 'message'),
     [
@@ -97,70 +107,6 @@ def test_powers_of_nothing_are_an_error(responses):
         metrics.pass_at_powers(responses, np.zeros_like(responses))
 
 
-def majority_by_enumeration(answers, correct, k) -> float:
-    credit = {
-        a: np.mean([c for b, c in zip(answers, correct, strict=True) if a == b])
-        for a in answers
-    }
-    values = []
-    for subset in itertools.combinations(answers, k):
-        votes = collections.Counter(a for a in subset if a)
-        most = max(votes.values(), default=0)
-        winners = [credit[a] for a in votes if votes[a] == most]
-        values.append(np.mean(winners) if winners else 0.0)
-    return float(np.mean(values))
-
-
-@pytest.mark.parametrize('seed', range(12))
-def test_maj_at_k_is_the_mean_over_every_subset(seed):
-    rng = np.random.default_rng(seed)
-    num_responses = int(rng.integers(1, 10))
-    answers = [
-        str(a) if a else '' for a in rng.integers(0, 2 + seed % 4, num_responses)
-    ]
-    for correct in (
-        np.array([a == '1' for a in answers]),
-        rng.random(num_responses) < 0.5,  # the verifier looks at more than the answer
-    ):
-        for k in range(1, num_responses + 1):
-            got = metrics.maj_at_k([answers], correct[None], k=k)
-            want = majority_by_enumeration(answers, correct, k)
-            np.testing.assert_allclose(got, [want], rtol=1e-9, atol=1e-12)
-
-
-def test_maj_at_k_of_64_responses_and_32_votes_returns_at_once():
-    # C(64, 32) = 1.8e18 subsets.
-    problems = [
-        ['a'] * 40 + ['b'] * 24,
-        [str(i) for i in range(64)],
-        [str(i % 8) for i in range(64)],
-        [str(math.isqrt(i)) for i in range(64)],
-    ]
-    correct = np.array([[a == p[0] for a in p] for p in problems])
-    start = time.process_time()
-    got = metrics.maj_at_k(problems, correct, k=32)
-    assert time.process_time() - start < 1.0
-    # 40 of 64 draws, hypergeometric: more than half of 32, or half and then a coin.
-    majority = stats.hypergeom(64, 40, 32)
-    assert got[0] == pytest.approx(majority.sf(16) + majority.pmf(16) / 2)
-    np.testing.assert_allclose(got[1:3], [1 / 64, 1 / 8])
-
-
-def test_maj_at_k_of_one_vote_is_the_accuracy_and_of_all_votes_the_majority():
-    answers, correct = ['x', 'x', 'y', 'z'], np.array([[True, True, False, False]])
-    np.testing.assert_allclose(metrics.maj_at_k([answers], correct, k=1), 0.5)
-    np.testing.assert_allclose(metrics.maj_at_k([answers], correct, k=4), 1.0)
-
-
-def test_no_answer_is_no_vote():
-    answers = ['', '', '', 'x']
-    correct = np.array([[False, False, False, True]])
-    np.testing.assert_allclose(metrics.maj_at_k([answers], correct, k=4), 1.0)
-    np.testing.assert_allclose(metrics.maj_at_k([answers], correct, k=2), 0.5)
-    nothing = metrics.maj_at_k([[''] * 4], np.zeros((1, 4), bool), k=2)
-    np.testing.assert_array_equal(nothing, [0.0])
-
-
 def test_diversity_counts_distinct_answers_among_the_wrong_responses():
     parsed = [['a', 'b', 'b', 'c'], ['a', 'a', 'a', 'a'], ['', '', 'x', 'y']]
     correct = np.zeros((3, 4), bool)
@@ -170,10 +116,46 @@ def test_diversity_counts_distinct_answers_among_the_wrong_responses():
     np.testing.assert_allclose(got, [2 / 3, np.nan, 3 / 4])
 
 
+@pytest.mark.parametrize('size', [1, 2, 4])
+def test_rarefied_diversity_is_the_mean_over_every_subset_of_the_wrong(size):
+    parsed = [list('rabbcc'), list('aaaaaa'), ['', '', *'xyyr'], list('rrrraa')]
+    correct = np.array([[a == 'r' for a in answers] for answers in parsed])
+    want = []
+    for answers in parsed:
+        subsets = list(itertools.combinations([a for a in answers if a != 'r'], size))
+        counts = [len(set(subset)) for subset in subsets]
+        want.append(np.mean(counts) if counts else np.nan)
+    got = metrics.rarefied_diversity(parsed, correct, size=size)
+    np.testing.assert_allclose(got, want)
+    # Of the last problem two responses are wrong.
+    assert np.isnan(got[3]) == (size == 4)
+
+
+def test_rarefied_diversity_does_not_measure_accuracy():
+    """Wrong answers of one distribution, of policies that are more and less right."""
+    rng = np.random.default_rng(0)
+    shares = np.array([0.4, 0.2, 0.2, 0.1, 0.05, 0.05])
+    exact = (1 - (1 - shares) ** 4).sum()
+    ratios = []
+    for accuracy in (0.1, 0.5, 0.9):
+        correct = rng.random((3000, 32)) < accuracy
+        parsed = rng.choice(list('abcdef'), correct.shape, p=shares).tolist()
+        got = metrics.rarefied_diversity(parsed, correct)
+        got = got[~np.isnan(got)]
+        error = got.std() / math.sqrt(got.size)
+        assert got.mean() == pytest.approx(exact, abs=4 * error)
+        assert error < 0.02
+        ratios.append(np.nanmean(metrics.answer_diversity(parsed, correct)))
+    # What the paper's ratio does on the same answers.
+    assert ratios[0] < 0.25 < 0.75 < ratios[2]
+
+
 def test_answers_that_do_not_fit_their_verdicts_are_errors():
     for metric in (
         metrics.answer_diversity,
-        lambda parsed, correct: metrics.maj_at_k(parsed, correct, k=1),
+        metrics.rarefied_diversity,
+        majority.maj_at_powers,
+        lambda parsed, correct: majority.maj_at_k(parsed, correct, k=1),
     ):
         for parsed, correct in (
             ([['a', 'b']], np.zeros((1, 3), bool)),
@@ -184,7 +166,7 @@ def test_answers_that_do_not_fit_their_verdicts_are_errors():
             with pytest.raises(ValueError, match='correct'):
                 metric(parsed, correct)
     with pytest.raises(ValueError, match='k=3'):
-        metrics.maj_at_k([['a', 'b']], np.zeros((1, 2), bool), k=3)
+        majority.maj_at_k([['a', 'b']], np.zeros((1, 2), bool), k=3)
 
 
 def test_the_bootstrap_interval_covers_the_mean_as_often_as_it_says():

@@ -20,6 +20,9 @@ ADVANTAGES = np.array(
     [[1, 1, -1, -1], [0, 0, 0, 0], [1.5, -0.5, -0.5, -0.5], [0, 0, 0, 0]], np.float32
 )
 
+# One wrong response is rewarded.
+REWARDED = CORRECT | (np.arange(16).reshape(4, 4) == 6)
+
 
 def make_problems():
     return [
@@ -38,7 +41,8 @@ def make_responses():
 
 def make_draws(count=1, selected=False, **trained):
     """A step's own problems, of which those that are trained differ in these."""
-    own = Draw(make_problems(), make_responses(), jax.numpy.asarray(ADVANTAGES))
+    arrays = jax.numpy.asarray(ADVANTAGES), jax.numpy.asarray(REWARDED)
+    own = Draw(make_problems(), make_responses(), *arrays)
     trained = dataclasses.replace(own, **trained) if trained else own
     return Draws(own, trained, selected, count, 40 * count)
 
@@ -47,8 +51,9 @@ def step_metrics(loss=0.5, problem_loss=(0.5, 0, 0, 0), finite_updates=(True,)):
     return {
         'loss': np.float32(loss),
         'entropy': np.float32(1.25),
-        'problem_loss': np.array(problem_loss, np.float32),
-        'finite_updates': np.array(finite_updates),
+        # Of one epoch.
+        'problem_loss': np.array([problem_loss], np.float32),
+        'finite_updates': np.array([finite_updates]),
     }
 
 
@@ -60,13 +65,27 @@ def test_a_batch_is_described_as_a_hand_does_it():
             'response_length': 2.5,
             'stopped': 0.75,
             'mean_abs_advantage': 7 / 16,
+            # The columns have 1, 2, 3 and 4 tokens.
+            'response_length_right': (1 + 1 + 1 + 2 + 2 + 3 + 4) / 7,
+            'response_length_wrong': (1 + 2 + 2 + 3 + 3 + 3 + 4 + 4 + 4) / 9,
             'unsolved_problems': 0.25,
+            'mixed_problems': 0.5,
+            'all_right_problems': 0.25,
             'zero_signal_problems': 0.5,
             'pass_at_1': 7 / 16,
             # 1 - C(n - c, 2) / C(4, 2) of 2, 0, 1 and 4 right.
             'pass_at_2': (5 / 6 + 0 + 1 / 2 + 1) / 4,
         }
     )
+
+
+def test_lengths_of_no_responses_are_undefined():
+    responses = make_responses()
+    wrong = Verdicts(np.zeros((4, 4), np.float32), np.zeros((4, 4), bool), [])
+    draw = make_draws(responses=dataclasses.replace(responses, verdicts=wrong)).trained
+    values = run_log.batch_metrics(draw, k=2, mask_truncated=False)
+    assert np.isnan(values['response_length_right'])
+    assert values['response_length_wrong'] == values['response_length'] == 2.5
 
 
 def test_an_advantage_that_is_not_trained_is_no_signal():
@@ -91,11 +110,21 @@ def test_a_loss_that_is_not_finite_names_step_and_problems(value):
 def test_only_the_first_update_that_went_wrong_is_blamed():
     """Of two updates the second takes every second problem; later ones suffer."""
     values = step_metrics(problem_loss=(0, np.nan, np.nan, 0))
-    values['finite_updates'] = np.array([True, False])
+    values['finite_updates'] = np.array([[True, False]])
     with pytest.raises(NonFiniteError, match=r'update 1, from problems \[1\]'):
         run_log.check_finite(values, make_problems(), 7)
-    values['finite_updates'] = np.array([False, False])
+    values['finite_updates'] = np.array([[False, False]])
     with pytest.raises(NonFiniteError, match=r'update 0, from problems \[4\]'):
+        run_log.check_finite(values, make_problems(), 7)
+
+
+def test_the_epoch_that_went_wrong_is_blamed():
+    """In the second of two epochs, and all that follows suffers from it."""
+    values = step_metrics() | {
+        'problem_loss': np.array([[0, 0, 0, 0], [0, np.nan, np.nan, 0]]),
+        'finite_updates': np.array([[True, True], [False, False]]),
+    }
+    with pytest.raises(NonFiniteError, match=r'update 2, from problems \[4\]'):
         run_log.check_finite(values, make_problems(), 7)
 
 
@@ -158,6 +187,8 @@ def test_rollouts_are_kept_of_every_second_step(log, tmp_path):
     rows = tiny.read_lines(tmp_path / 'rollouts' / files[1])
     assert [row['advantage'] for row in rows] == ADVANTAGES.reshape(-1).tolist()
     assert {row['step'] for row in rows} == {2}
+    assert [row['rewarded'] for row in rows] == REWARDED.reshape(-1).tolist()
+    assert [row['correct'] for row in rows] == CORRECT.reshape(-1).tolist()
 
 
 def test_timings_are_beside_the_metrics_and_count_the_tokens_of_all_draws(

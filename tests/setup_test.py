@@ -69,6 +69,19 @@ def test_batches_that_the_devices_cannot_share_are_named(
         assert warnings[0].endswith(': ' + ', '.join(named))
 
 
+@pytest.mark.parametrize(
+    ('temperature', 'n', 'warned'), [(0, 4, 1), (0, 1, 0), (1, 4, 0)]
+)
+def test_several_greedy_responses_are_named_for_what_they_are(
+    temperature, n, warned, caplog
+):
+    config = tiny.make_config(eval__temperature=temperature, eval__num_responses=n)
+    tiny.make_setup(config)
+    found = [r.getMessage() for r in caplog.records if 'greedy' in r.getMessage()]
+    assert len(found) == warned
+    assert not warned or 'all eval.num_responses=4 responses' in found[0]
+
+
 def test_rollouts_that_the_devices_cannot_share_are_named(caplog):
     config = tiny.make_config(
         mesh__fsdp=1, mesh__rollout=-1, sampling__num_rollouts=6, init__kind='scratch'

@@ -139,10 +139,12 @@ def test_a_demonstration_is_of_the_kind_and_the_seed(setup):
 
 def test_a_warm_start_has_an_optimizer_of_its_own(setup):
     config = setup.config.init.warm_start
-    make = mock.patch('passk_jax.learning.learner.make_optimizer', side_effect=KeyError)
+    make = mock.patch(
+        'passk_jax.learning.optimizer.make_optimizer', side_effect=KeyError
+    )
     with make as made, pytest.raises(KeyError):
         warm_start.make_step(setup.policy, setup.mesh, config)
-    made.assert_called_once_with(config.optimizer)
+    made.assert_called_once_with(config.optimizer, num_updates=config.steps)
     assert config.optimizer != setup.config.optimizer
 
 

@@ -6,7 +6,6 @@ import os
 import pathlib
 import resource
 import shutil
-import sys
 from unittest import mock
 
 import pytest
@@ -21,12 +20,6 @@ def test_a_directory_below_a_file_is_refused(tmp_path):
     (tmp_path / 'file').touch()
     with pytest.raises(ValueError, match=r'file/run cannot be created or written'):
         tiny.run(tiny.make_config(), tmp_path / 'file' / 'run')
-
-
-def test_a_missing_package_is_found_before_any_work(monkeypatch):
-    monkeypatch.setitem(sys.modules, 'wandb', None)
-    with pytest.raises(ValueError, match=r"wandb_project='p' .* pip install wandb"):
-        train.check_names(tiny.make_config(log__wandb_project='p'))
 
 
 def test_a_directory_of_another_config_is_refused_and_untouched(finished_run, tmp_path):
@@ -151,3 +144,11 @@ def test_a_mesh_that_does_not_fit_the_devices_is_an_error(tmp_path):
     config = tiny.make_config(mesh__data=3, mesh__fsdp=1)
     with pytest.raises(ValueError, match=r"'data': 3.* does not fit 1 devices"):
         tiny.run(config, tmp_path)
+
+
+def test_the_loop_names_them(tmp_path, caplog):
+    config = tiny.make_config(model__param_dtype='bfloat16')
+    stop = mock.patch.object(train, 'make_estimate', side_effect=KeyError)
+    with stop, pytest.raises(KeyError):
+        tiny.run(config, tmp_path)
+    assert 'model.param_dtype=bfloat16' in caplog.text

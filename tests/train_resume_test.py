@@ -4,6 +4,7 @@ Here inside one process, at points chosen to the line; train_command_test.py kil
 processes.
 """
 
+import json
 import pathlib
 import shutil
 from typing import Any
@@ -237,7 +238,7 @@ def test_the_reference_of_a_kl_and_every_key_survive_a_stop(finished_run, tmp_pa
     (tmp_path / 'note').rename(note)
     assert tiny.run(config, tmp_path / 'b')
     tiny.assert_same_run(tmp_path / 'a', tmp_path / 'b', last=3)
-    assert tiny.metrics(tmp_path / 'b', 'train')[-1]['ref_kl'] > 0
+    assert tiny.metrics(tmp_path / 'b', 'train')[-1]['ref_kl_k3'] > 0
     assert [line['stage'] for line in tiny.metrics(tmp_path / 'b', 'train')] == [1] * 3
     # The second stage has problems of its own at every step.
     for step in (0, 2):
@@ -247,3 +248,15 @@ def test_the_reference_of_a_kl_and_every_key_survive_a_stop(finished_run, tmp_pa
             for path in (finished_run, tmp_path / 'b')
         )
         assert seen != new
+
+
+def test_a_run_older_than_the_kept_responses_goes_on(finished_run, tmp_path):
+    """Its config lacks the field, and the experiment has it turned on."""
+    workdir = tmp_path / 'run'
+    shutil.copytree(finished_run, workdir)
+    path = workdir / 'config.json'
+    values = json.loads(path.read_text())
+    assert values['eval'].pop('kept_responses')
+    path.write_text(json.dumps(values))
+    with tiny.devices(1):
+        assert train.main(config=tiny.make_config(), workdir=str(workdir)) == 0

@@ -45,16 +45,18 @@ def test_the_update_gets_its_settings(setup):
         num_updates=2,
         num_micro_batches=3,
         pack_sizes=3,
+        epochs=3,
     )
 
 
 def test_the_optimizer_gets_its_section(tmp_path):
     config = changed.make_config()
     update = mock.patch.object(train, 'make_update', side_effect=ReachedError)
-    made = mock.patch('passk_jax.learning.learner.make_optimizer')
+    made = mock.patch('passk_jax.learning.optimizer.make_optimizer')
     with made as make, update, pytest.raises(ReachedError):
         tiny.run(config, tmp_path)
-    make.assert_called_once_with(config.optimizer)
+    # Five steps of three epochs of two mini-batches.
+    make.assert_called_once_with(config.optimizer, num_updates=30)
 
 
 def sampled_with(call):
@@ -140,7 +142,7 @@ def test_every_split_is_evaluated_with_its_name_and_the_runs_seed(setup):
 
 
 def test_an_interval_has_the_configured_number_of_resamples(setup):
-    batches = mock.MagicMock(num_dropped=0)
+    batches = mock.MagicMock(num_problems=0, num_dropped=0)
     settings = {'config': setup.config.eval, 'split': 'test', 'step': 0}
     settings |= {'seed': 17, 'stage': 3}
     with mock.patch.object(evaluation, 'summarize', return_value={}) as summarize:
@@ -199,7 +201,7 @@ def test_an_estimator_gets_every_input(flip_wrong):
     )
     rollouts, responses = off_its_batch()
     with mock.patch.object(train, 'configured_estimator', return_value=estimator):
-        got = train.make_estimate(setup)(rollouts, responses, STEP)
+        got, rewarded = train.make_estimate(setup)(rollouts, responses, STEP)
 
     def keys(purpose):
         key = sampling.step_key(seed=17, stage=3, purpose=purpose, step=STEP)
@@ -222,6 +224,7 @@ def test_an_estimator_gets_every_input(flip_wrong):
         'mean_entropy': entropies.sum(axis=(1, 2)) / lengths.sum(axis=1),
         'log_probs': rollouts.sampler_log_probs.sum(axis=-1),
     }
+    np.testing.assert_array_equal(rewarded, correct)
     assert got.keys() == wanted.keys()
     for name, value in wanted.items():
         np.testing.assert_allclose(got[name], value, rtol=1e-5, err_msg=name)

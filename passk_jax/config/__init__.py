@@ -17,14 +17,13 @@ from passk_jax.config.experiment import (
     ExperimentConfig,
     InitConfig,
     LogConfig,
-    LossConfig,
     MeshConfig,
     ModelConfig,
-    OptimizerConfig,
     RewardConfig,
     SamplingConfig,
     TaskConfig,
     TrainConfig,
     WarmStartConfig,
 )
+from passk_jax.config.learning_config import LossConfig, OptimizerConfig
 from passk_jax.config.sampling_options import SamplingOptions, sampling_options

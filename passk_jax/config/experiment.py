@@ -8,9 +8,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from passk_jax.config.learning_config import LossConfig, OptimizerConfig
 from passk_jax.config.ranges import (
     count,
-    decay,
     fraction,
     not_empty,
     not_negative,
@@ -86,19 +86,6 @@ class MeshConfig:
     fsdp: int
     rollout: int
     tensor: int
-
-
-@dataclasses.dataclass(frozen=True)
-class OptimizerConfig:
-    """AdamW with a linear warm-up to a constant rate; ``max_grad_norm=0``: no clip."""
-
-    learning_rate: float = positive()
-    warmup_updates: int = count(0)
-    b1: float = decay()
-    b2: float = decay()
-    eps: float = positive()
-    weight_decay: float = not_negative()
-    max_grad_norm: float = not_negative()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,38 +193,6 @@ class RewardConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class LossConfig:
-    """The policy-gradient loss.
-
-    Attributes:
-        clip_low: epsilon_low; the ratio is clipped below at ``1 - clip_low``.
-        clip_high: epsilon_high; the ratio is clipped above at ``1 + clip_high``.
-        aggregation: ``'token'`` (DAPO) or ``'sequence'`` (GRPO) mean.
-        entropy_coef: weight of the entropy bonus.
-        kl_coef: weight of the KL to the initial policy.
-        kl_estimator: ``'k1'``, ``'k2'`` or ``'k3'``.
-        mask_truncated: whether the loss ignores responses that the limit cut off.
-        sampler_weight_cap: largest importance weight of a token, at least 1; 0: no
-            weights. The weight is the learner's probability of the token over its
-            probability when drawn. They differ by the sampler's arithmetic and, with
-            top-p or top-k, by the probability mass that these keep.
-    """
-
-    clip_low: float = ranged('lie in (0, 1]', lambda x: 0 < x <= 1)
-    clip_high: float = positive()
-    aggregation: str = one_of('token', 'sequence')
-    entropy_coef: float = not_negative()
-    kl_coef: float = not_negative()
-    kl_estimator: str = one_of('k1', 'k2', 'k3')
-    mask_truncated: bool
-    sampler_weight_cap: float = ranged(
-        # A cap below 1 would shrink correct weights.
-        'be 0 (no weights) or at least 1',
-        lambda x: x == 0 or x >= 1,
-    )
-
-
-@dataclasses.dataclass(frozen=True)
 class TrainConfig:
     """The training loop.
 
@@ -245,6 +200,8 @@ class TrainConfig:
         steps: number of rollout batches.
         num_prompts: prompts per step.
         mini_batch_prompts: prompts per update; divides ``num_prompts``.
+        epochs: how often a step goes over its rollout batch, with the same mini-batches
+            in the same order. The old policy of the ratio stays that of the step.
         micro_batch_prompts: prompts per forward and backward pass; divides
             ``mini_batch_prompts``. It affects memory and the rounding of the result.
         pack_sizes: number of compiled micro-batch sizes, at least 2, so that short
@@ -257,9 +214,16 @@ class TrainConfig:
     steps: int = count(1)
     num_prompts: int = positive()
     mini_batch_prompts: int = positive()
+    epochs: int = positive(off=1)
     micro_batch_prompts: int = positive()
     pack_sizes: int = not_negative()
     dynamic_sampling_rounds: int = not_negative()
+
+    @property
+    def num_updates(self) -> int:
+        """Updates of the whole run."""
+        mini_batches = self.num_prompts // self.mini_batch_prompts
+        return self.steps * self.epochs * mini_batches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -274,6 +238,8 @@ class EvalConfig(SamplingOptions):
         num_responses: responses to each problem.
         batch_size: problems sampled at a time.
         bootstrap_samples: resamples of the problems for each interval.
+        kept_responses: whole responses to keep of an evaluation, spread evenly over all
+            of its responses; 0: none. The parsed answers of all are always kept.
     """
 
     every: int = not_negative()
@@ -284,6 +250,7 @@ class EvalConfig(SamplingOptions):
     batch_size: int = positive()
     # A million give an interval's ends to three digits and take minutes.
     bootstrap_samples: int = ranged('lie in [1, 10**6]', lambda x: 1 <= x <= 10**6)
+    kept_responses: int = not_negative(off=0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,13 +10,16 @@ from passk_jax.errors import InputError
 
 
 def ranged(must: str, holds: Callable[[Any], bool], **metadata: Any) -> Any:
-    """A field without a default; ``holds`` tests a value, ``must`` says the range."""
+    """A field without a default; ``holds`` tests a value, ``must`` says the range.
+
+    Of the other metadata, ``off`` is what a run did that is older than the field.
+    """
     return dataclasses.field(metadata={'must': must, 'holds': holds, **metadata})
 
 
-def positive() -> Any:
+def positive(**metadata: Any) -> Any:
     """A field of numbers above 0."""
-    return ranged('be positive', lambda x: x > 0)
+    return ranged('be positive', lambda x: x > 0, **metadata)
 
 
 def not_negative(**metadata: Any) -> Any:
@@ -39,9 +42,10 @@ def decay() -> Any:
     return ranged('lie in [0, 1)', lambda x: 0 <= x < 1)
 
 
-def one_of(*choices: str) -> Any:
+def one_of(*choices: str, **metadata: Any) -> Any:
     """A field whose values are these choices."""
-    return ranged(f'be one of {choices}', lambda x: x in choices, choices=choices)
+    must, metadata = f'be one of {choices}', metadata | {'choices': choices}
+    return ranged(must, lambda x: x in choices, **metadata)
 
 
 def not_empty() -> Any:

@@ -23,6 +23,7 @@ from passk_jax.config import DataConfig, WarmStartConfig
 from passk_jax.data import Batches, make_batches, subset
 from passk_jax.errors import InputError, NonFiniteError
 from passk_jax.learning import learner
+from passk_jax.learning import optimizer as optimizers
 from passk_jax.masked import masked_mean
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Params, Policy
@@ -106,7 +107,7 @@ def make_step(
     policy: Policy, mesh: Mesh, config: WarmStartConfig
 ) -> tuple[optax.GradientTransformation, Callable[..., Any]]:
     """The optimizer and the jitted supervised step."""
-    optimizer = learner.make_optimizer(config.optimizer)
+    optimizer = optimizers.make_optimizer(config.optimizer, num_updates=config.steps)
 
     def loss(params: Params, prompts: Prompts, tokens: jax.Array, lengths: jax.Array):
         batch = (params, prompts, tokens)

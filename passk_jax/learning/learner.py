@@ -1,12 +1,12 @@
-"""The learner: the optimizer, the training state, and the train step.
+"""The learner: the training state and the train step.
 
 One call of the train step trains on one rollout batch:
 
 1. *score* computes ``old_log_probs``, the learner's own log-probabilities of the
    responses before any update. (The sampler's are never used in the ratio.) The first
-   mini-batch is not scored, because its update computes the old log-probabilities.
+   update computes those of its mini-batch itself, so one epoch does not score them.
 2. *update* sums the gradients of each mini-batch of prompts over its micro-batches, and
-   takes one optimizer step.
+   takes one optimizer step. Every epoch has the same mini-batches in the same order.
 
 The loss divides by the tokens (or responses) of the whole mini-batch, counted before it
 is cut, so micro-batches, padding, packing (packing.py) and the mesh cannot change it.
@@ -25,9 +25,10 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float
 
 from passk_jax import sharding
-from passk_jax.config import LossConfig, OptimizerConfig
+from passk_jax.config import LossConfig
 from passk_jax.errors import InputError
 from passk_jax.learning import losses, packing
+from passk_jax.learning.optimizer import Optimizer
 from passk_jax.learning.packing import Packing, deinterleave, interleave
 from passk_jax.masked import masked_max, masked_mean
 from passk_jax.models import policy as policies
@@ -71,35 +72,6 @@ class _Batch:
     ref_log_probs: Tokens | None = None
 
 
-def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
-    """Makes AdamW with a linear warm-up, after clipping the global gradient norm.
-
-    Update u, counted from 1, has the rate ``learning_rate * min(1, u /
-    warmup_updates)``, so that the first update is not wasted on a rate of zero.
-    """
-
-    def rate(count: jax.Array) -> jax.Array:
-        ramp = (count + 1) / max(1, config.warmup_updates)
-        return config.learning_rate * jnp.minimum(1.0, ramp)
-
-    adamw = optax.adamw(
-        rate,
-        b1=config.b1,
-        b2=config.b2,
-        eps=config.eps,
-        weight_decay=config.weight_decay,
-        mask=_decayed,
-    )
-    if not config.max_grad_norm:
-        return adamw
-    return optax.chain(optax.clip_by_global_norm(config.max_grad_norm), adamw)
-
-
-def _decayed(params: Params) -> dict[str, bool]:
-    """Marks the matrices: weight decay leaves norms and biases alone."""
-    return {name: name.endswith(('kernel', 'embedding')) for name in params}
-
-
 def state_shapes(
     policy: Policy, optimizer: optax.GradientTransformation, mesh: Mesh
 ) -> TrainState:
@@ -138,12 +110,13 @@ class _Learner:
     """The settings of a train step; see :func:`make_train_step`."""
 
     policy: Policy
-    optimizer: optax.GradientTransformation
+    optimizer: Optimizer
     loss: LossConfig
     temperature: float
     num_updates: int
     num_micro_batches: int
     pack_sizes: int
+    epochs: int
 
     def train_step(
         self,
@@ -158,29 +131,47 @@ class _Learner:
             packed = packing.pack(rollouts.lengths, width=rollouts.tokens.shape[-1])
             batch = dataclasses.replace(batch, packing=packed)
         batches = interleave(batch, self.num_updates)
-        is_first = jnp.arange(self.num_updates) == 0
+        updates = jnp.arange(self.epochs * self.num_updates)
+        is_first = updates.reshape(self.epochs, self.num_updates) == 0
         with jax.named_scope('score'):
             old = ref = None
-            if self.num_updates > 1:
-                later = jax.tree.map(lambda x: x[1:], batches)
+            # Only later epochs read those of the first mini-batch.
+            skipped = 1 if self.epochs == 1 else 0
+            if self.num_updates > skipped:
+                later = jax.tree.map(lambda x: x[skipped:], batches)
                 later = self.score(state.params, later)
-                # micro_loss never reads those of the first mini-batch.
-                old = jnp.concatenate([jnp.zeros_like(later[:1]), later])
+                old = jnp.concatenate([jnp.zeros_like(later[:skipped]), later])
             if ref_params is not None:
                 ref = self.score(ref_params, batches)
         batches = dataclasses.replace(batches, old_log_probs=old, ref_log_probs=ref)
+
+        def epoch(carry: Any, is_first: jax.Array) -> tuple[Any, Any]:
+            return jax.lax.scan(self.update, carry, (is_first, batches))
+
+        # A single epoch is no loop.
         (params, opt_state), (metrics, by_prompt) = jax.lax.scan(
-            self.update, (state.params, state.opt_state), (is_first, batches)
+            epoch,
+            (state.params, state.opt_state),
+            is_first,
+            unroll=self.epochs == 1,
         )
         finite = jnp.isfinite(metrics['loss']) & jnp.isfinite(metrics['grad_norm'])
+        metrics = {name: x.reshape(-1) for name, x in metrics.items()}
         tokens, positions = metrics.pop('tokens'), metrics.pop('positions')
         metrics = losses.finish_metrics(metrics, tokens)
-        metrics['padding'] = 1 - rollouts.lengths.sum() / positions.sum()
+        needed = self.epochs * rollouts.lengths.sum()
+        metrics['padding'] = 1 - needed / positions.sum()
         problem_loss, log_probs = by_prompt
+        log_probs = log_probs[0]
         if old is not None:
-            log_probs = jnp.where(is_first[:, None, None, None], log_probs, old)
-        problem_loss, old = deinterleave((problem_loss, log_probs))
+            log_probs = jnp.where(is_first[0, :, None, None, None], log_probs, old)
+        problem_loss, old = (
+            jax.vmap(deinterleave)(problem_loss),
+            deinterleave(log_probs),
+        )
         metrics |= mismatch(rollouts, old)
+        last = (state.step + 1) * updates.size - 1
+        metrics['learning_rate'] = self.optimizer.learning_rate(last)
         metrics |= {'problem_loss': problem_loss, 'finite_updates': finite}
         return TrainState(params, opt_state, state.step + 1), metrics
 
@@ -246,7 +237,7 @@ class _Learner:
             steps, opt_state = self.optimizer.update(grads, opt_state, params)
             params = optax.apply_updates(params, steps)
         by_prompt = join((metrics.pop('problem_loss'), log_probs))
-        metrics = {name: x.sum(axis=0) for name, x in metrics.items()}
+        metrics = losses.join_metrics(metrics)
         metrics |= {'tokens': mask.sum(), 'grad_norm': optax.tree.norm(grads)}
         return (params, opt_state), (metrics, by_prompt)
 
@@ -295,7 +286,7 @@ class _Learner:
 
 def make_train_step(
     policy: Policy,
-    optimizer: optax.GradientTransformation,
+    optimizer: Optimizer,
     mesh: Mesh,
     *,
     loss: LossConfig,
@@ -303,29 +294,33 @@ def make_train_step(
     num_updates: int,
     num_micro_batches: int,
     pack_sizes: int = 0,
+    epochs: int = 1,
 ) -> Callable[..., tuple[TrainState, Metrics]]:
     """Makes the jitted ``train_step(state, rollouts, advantages, ref_params)``.
 
     Args:
         policy: the policy.
-        optimizer: from :func:`make_optimizer`.
+        optimizer: from :func:`optimizer.make_optimizer`.
         mesh: pins the state's shardings, so that nothing compiles twice.
         loss: the loss settings.
         temperature: the sampling temperature of the rollouts.
-        num_updates: mini-batches per step.
+        num_updates: mini-batches per step, and updates in each epoch.
         num_micro_batches: forward and backward passes per mini-batch.
         pack_sizes: how many sizes of a packed micro-batch to compile (see packing.py);
             0: each response has a row of its own.
+        epochs: how often a step goes over its mini-batches.
 
     Returns:
         A function of the state (donated), the rollouts, the advantages ``[P, N]`` and
         the reference parameters (``None`` if ``loss.kl_coef == 0``). It returns the
         next state and the metrics. ``loss``, ``policy_loss`` and ``grad_norm`` are
-        means over the step's updates. ``padding`` and the sampler's gaps
+        means over the step's updates, ``learning_rate`` that of the last, and
+        ``ratio_max`` the largest ratio of all. Clip fractions leave out the first
+        update (:func:`losses.finish_metrics`). ``padding`` and the sampler's gaps
         (:func:`mismatch`) cover all responses. The others, such as ``entropy``, are
         means over all tokens trained in the step, or 0 if there were none. Two locate
-        the cause of a loss that is not finite: ``problem_loss [P]``, and
-        ``finite_updates`` with a bool per update (mini-batch u has the problems u::U).
+        the cause of a loss that is not finite: ``problem_loss [epochs, P]``, and
+        ``finite_updates [epochs, U]`` (mini-batch u has the problems u::U).
 
     Raises:
         ValueError: the policy's attention cannot read packed rows.
@@ -335,9 +330,8 @@ def make_train_step(
             f'train.{pack_sizes=} packs responses, which attention '
             f'{policy.arch.attention!r} cannot read; {PACKING} can'
         )
-    learner = _Learner(
-        policy, optimizer, loss, temperature, num_updates, num_micro_batches, pack_sizes
-    )
+    sizes = num_updates, num_micro_batches, pack_sizes, epochs
+    learner = _Learner(policy, optimizer, loss, temperature, *sizes)
     out_shardings = _state_shardings(policy, optimizer, mesh), None
     return jax.jit(learner.train_step, donate_argnums=0, out_shardings=out_shardings)
 

@@ -28,6 +28,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from passk_jax.config import LossConfig
 from passk_jax.errors import InputError
+from passk_jax.masked import masked_max
 
 Metrics = dict[str, jax.Array]
 Tokens = Float[Array, 'P N T']
@@ -40,12 +41,14 @@ KL_ESTIMATORS = ('k1', 'k2', 'k3')
 _TOKEN_SUMS = (
     'entropy',
     'old_kl',
-    'ref_kl',
-    'clip_fraction_low',
-    'clip_fraction_high',
+    *(f'ref_kl_{estimator}' for estimator in KL_ESTIMATORS),
     'sampler_weight',
     'sampler_weight_capped',
 )
+# These too, without the first update of a step, whose ratios are all 1.
+_CLIP_FRACTIONS = ('clip_fraction_low', 'clip_fraction_high')
+# A number above this has no exponential in float32.
+_LARGEST_EXPONENT = 88.0
 
 
 def policy_loss(
@@ -221,8 +224,8 @@ def total_loss(
 
     Returns:
         The loss, and metrics for :func:`finish_metrics`: the shares ``loss`` and
-        ``policy_loss``, sums over tokens, and ``problem_loss [P]``, each prompt's part
-        of the loss.
+        ``policy_loss``, sums over tokens, the largest ratio ``ratio_max``, and
+        ``problem_loss [P]``, each prompt's part of the loss.
 
     Raises:
         ValueError: a KL term lacks ``ref_log_probs``, a sampler correction lacks
@@ -248,6 +251,9 @@ def total_loss(
         'old_kl': (jnp.expm1(log_ratio) - log_ratio).sum(),
         'clip_fraction_low': low.sum().astype(jnp.float32),
         'clip_fraction_high': high.sum().astype(jnp.float32),
+        'ratio_max': jnp.exp(
+            jnp.minimum(masked_max(log_ratio, mask), _LARGEST_EXPONENT)
+        ),
     }
     values = policy_loss(log_probs, old_log_probs, advantages, mask, **clips)
     if config.sampler_weight_cap:
@@ -261,7 +267,7 @@ def total_loss(
     if config.kl_coef:
         kl = kl_penalty(log_probs, ref_log_probs, mask, estimator=config.kl_estimator)
         problem_loss = problem_loss + config.kl_coef * share(kl)
-        metrics['ref_kl'] = kl.sum()
+        metrics[f'ref_kl_{config.kl_estimator}'] = kl.sum()
     if config.entropy_coef:
         problem_loss = problem_loss - config.entropy_coef * share(entropies)
     loss = problem_loss.sum()
@@ -273,25 +279,45 @@ def total_loss(
     return loss, jax.lax.stop_gradient(metrics)
 
 
+def join_metrics(metrics: Mapping[str, Float[Array, 'parts']]) -> Metrics:
+    """Reduces the metrics of an update's micro-batches to metrics of the update.
+
+    Args:
+        metrics: from :func:`total_loss`, without ``problem_loss``.
+    """
+    return {
+        name: x.max(axis=0) if name == 'ratio_max' else x.sum(axis=0)
+        for name, x in metrics.items()
+    }
+
+
 def finish_metrics(
     metrics: Mapping[str, Float[Array, 'updates']], tokens: Int[Array, 'updates']
 ) -> Metrics:
     """Reduces the metrics of a step's updates to metrics of the step.
 
     Args:
-        metrics: from :func:`total_loss`, without ``problem_loss`` and summed over each
-            update's micro-batches; and any other metrics of the updates.
+        metrics: from :func:`join_metrics`, and any other metrics of the updates.
         tokens: trained tokens in each update's mini-batch.
 
     Returns:
         Scalars. Sums over tokens become means over all trained tokens of the step, or 0
-        if there are none. Other metrics become means over the updates.
+        if there are none. ``ratio_max`` remains the largest, and others become means
+        over the updates. Clip fractions are of all updates but the first, which clips
+        nothing, and as ``<name>_update_<u>`` of each of them, counted from 1.
     """
-    count = jnp.maximum(tokens.sum(), 1)
-    return {
-        name: x.sum() / count if name in _TOKEN_SUMS else x.mean()
-        for name, x in metrics.items()
-    }
+    finished = {}
+    for name, x in metrics.items():
+        if name in _CLIP_FRACTIONS:
+            finished[name] = x[1:].sum() / jnp.maximum(tokens[1:].sum(), 1)
+            for u in range(1, len(x)):
+                share = x[u] / jnp.maximum(tokens[u], 1)
+                finished[f'{name}_update_{u + 1}'] = share
+        elif name in _TOKEN_SUMS:
+            finished[name] = x.sum() / jnp.maximum(tokens.sum(), 1)
+        else:
+            finished[name] = x.max() if name == 'ratio_max' else x.mean()
+    return finished
 
 
 def _log_ratio(log_probs: Tokens, other_log_probs: Tokens, mask: Mask) -> Tokens:

@@ -20,6 +20,7 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionS
 from passk_jax import config, sharding
 from passk_jax.errors import InputError
 from passk_jax.learning import learner
+from passk_jax.learning import optimizer as optimizers
 from passk_jax.models import policy as policies
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Cache, Policy
@@ -124,8 +125,12 @@ class Builder:
 
     def state(self) -> learner.TrainState:
         """The training state."""
-        optimizer = learner.make_optimizer(self.optimizer)
-        return learner.state_shapes(self.policy, optimizer, self.mesh)
+        return learner.state_shapes(self.policy, self.make_optimizer(), self.mesh)
+
+    def make_optimizer(self) -> optimizers.Optimizer:
+        """The optimizer, with the learning rate of the whole run."""
+        updates = self.train.num_updates
+        return optimizers.make_optimizer(self.optimizer, num_updates=updates)
 
     def reference(self) -> Any:
         """Parameters of the reference policy; ``None`` without a KL term."""
@@ -253,19 +258,21 @@ def _train(builder: Builder) -> Program:
     num_updates = train.num_prompts // train.mini_batch_prompts
     step = learner.make_train_step(
         builder.policy,
-        learner.make_optimizer(builder.optimizer),
+        builder.make_optimizer(),
         builder.mesh,
         loss=builder.loss,
         temperature=builder.sampling.temperature,
         num_updates=num_updates,
         num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
         pack_sizes=train.pack_sizes,
+        epochs=train.epochs,
     )
     rollouts, advantages = builder.rollouts(), builder.by_rollout(jnp.float32)
-    # One forward and backward pass; a forward pass for the old log-probs of every
-    # mini-batch but the first; another for the reference policy. All responses have
-    # full length, so packing saves nothing.
-    passes = 4 - 1 / num_updates + (reference is not None)
+    # A forward and backward pass an epoch; a forward pass for the old log-probs, which
+    # a single epoch does not need of its first mini-batch; another for the reference
+    # policy. All responses have full length, so packing saves nothing.
+    scored = 1 if train.epochs > 1 else 1 - 1 / num_updates
+    passes = 3 * train.epochs + scored + (reference is not None)
     return Program(
         'train',
         step,

@@ -182,6 +182,8 @@ def _response(group: Sequence[Row], draw: Any) -> str:
     for name, form in _FACTS.items():
         if isinstance(row.get(name), int | float):
             facts.append(form.format(row[name]).replace('-', '−'))
+    if row.get('rewarded') and not correct:
+        facts.append('rewarded as noise')
     if row.get('stopped') is False:
         facts.append('cut off')
     text = str(row.get('response', ''))

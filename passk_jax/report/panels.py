@@ -69,13 +69,13 @@ class Panel:
 
 def metric_panels(run: Run) -> list[Panel]:
     """Reward, pass@k over steps, pass@k over k, entropy, diversity, length."""
-    diversity, length = _both(run, 'answer_diversity'), _both(run, 'response_length')
+    diversity, length = _both(run, 'rarefied_diversity'), _both(run, 'response_length')
     return [
         Panel('Training reward', 'step', _train(run, 'reward'), floor=0.0),
         _pass_over_steps(run),
         _pass_over_k(run),
         Panel('Entropy (nats a token)', 'step', _both(run, 'entropy'), floor=0.0),
-        Panel('Diversity of wrong answers', 'step', diversity, floor=0.0, ceiling=1.0),
+        Panel('Distinct of 4 wrong answers', 'step', diversity, floor=1.0, ceiling=4.0),
         Panel('Response length (tokens)', 'step', length, floor=0.0),
     ]
 

@@ -135,7 +135,13 @@ def _results(run: Run) -> str:
 
 def _curves(run: Run) -> str:
     charts = ''.join(map(report_charts.svg_chart, report_panels.metric_panels(run)))
-    return f'<h2>Curves</h2><div class="grid">{charts}</div>'
+    return (
+        f'<h2>Curves</h2><div class="grid">{charts}</div><p class="lead">Distinct '
+        'answers among 4 wrong responses, on average over problems with so many. The '
+        'paper’s measure, answer_diversity in metrics.jsonl, is distinct wrong answers '
+        'over all wrong ones; it rises with accuracy even if the kinds of wrong answer '
+        'stay the same.</p>'
+    )
 
 
 def _advantage(curve: Mapping[str, Any] | None) -> str:

@@ -37,11 +37,20 @@ from passk_jax.types import Problem, Prompts, Rollouts
 
 @dataclasses.dataclass(frozen=True)
 class Draw:
-    """P problems, their responses, and ``[P, N]`` float32 advantages on the devices."""
+    """P problems and their responses; the arrays are on the devices.
+
+    Attributes:
+        problems: P problems.
+        responses: to each problem, with the verifier's verdicts.
+        advantages: ``[P, N]`` float32.
+        rewarded: ``[P, N]`` bool, what the advantages take to be correct: what is, and
+            what Noise Rewards flipped.
+    """
 
     problems: list[Problem]
     responses: Responses
     advantages: jax.Array
+    rewarded: jax.Array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +80,8 @@ class Selection:
         rounds: the most draws besides the step's own; 0 turns dynamic sampling off.
         mask_truncated: whether responses cut off by the limit are left untrained.
         seed: determines the order of other problems; use it for nothing else.
-        estimate: ``(rollouts, responses, step) -> advantages``, for a merged batch.
+        estimate: ``(rollouts, responses, step) -> (advantages, rewarded)``, for a
+            merged batch.
         mesh: the mesh of the rollouts.
 
     Attributes:
@@ -86,7 +96,7 @@ class Selection:
         rounds: int,
         mask_truncated: bool,
         seed: tuple[int, ...],
-        estimate: Callable[[Rollouts, Responses, int], jax.Array],
+        estimate: Callable[[Rollouts, Responses, int], tuple[jax.Array, jax.Array]],
         mesh: Mesh,
     ):
         self._step, self._rounds, self._seed = step, rounds, seed
@@ -141,10 +151,10 @@ class Selection:
         problems = merge_on_host(trained.problems, draw.problems, source)
         responses = merge_on_host(trained.responses, draw.responses, source)
         # Estimate for the whole batch: an estimator may compare problems.
-        advantages = self._estimate(self.rollouts, responses, self._step)
+        estimated = self._estimate(self.rollouts, responses, self._step)
         self.draws = dataclasses.replace(
             self.draws,
-            trained=Draw(problems, responses, advantages),
+            trained=Draw(problems, responses, *estimated),
             count=self.draws.count + 1,
             num_tokens=self.draws.num_tokens + tokens,
         )

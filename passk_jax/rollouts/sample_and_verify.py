@@ -127,8 +127,13 @@ def records(
     *,
     step: int,
     advantages: np.ndarray,
+    rewarded: np.ndarray,
 ) -> list[dict[str, Any]]:
-    """Makes one JSON record per rollout, for people to read."""
+    """Makes one JSON record per rollout, for people to read.
+
+    Noise Rewards flipped the reward where ``rewarded`` is not ``correct``; ``reward``
+    is the verifier's.
+    """
     return [
         {
             'step': step,
@@ -140,6 +145,7 @@ def records(
             'response': responses.texts[p][n],
             'parsed': responses.verdicts.parsed[p][n],
             'correct': bool(responses.verdicts.correct[p, n]),
+            'rewarded': bool(rewarded[p, n]),
             'reward': float(responses.verdicts.rewards[p, n]),
             'advantage': float(advantages[p, n]),
             'length': int(responses.lengths[p, n]),

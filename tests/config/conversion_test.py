@@ -1,6 +1,8 @@
 """The config border: conversion and persistence."""
 
+import copy
 import dataclasses
+import functools
 import json
 import os
 import subprocess
@@ -10,6 +12,16 @@ import pytest
 
 from configs import maze, maze_tiny
 from passk_jax import config as config_lib
+
+# Section, field, and what a run did that is older than the field.
+NEW_OPTIONS = (
+    ('sampling', 'min_p', 0.0),
+    ('eval', 'min_p', 0.0),
+    ('eval', 'kept_responses', 0),
+    ('train', 'epochs', 1),
+    ('optimizer', 'schedule', 'constant'),
+    ('init.warm_start.optimizer', 'schedule', 'constant'),
+)
 
 
 def test_from_config_dict_gives_frozen_dataclasses():
@@ -40,6 +52,17 @@ def test_the_advantage_is_one_flat_section_in_the_order_of_the_table():
         ('switch_threshold', 0.5),
         ('high_entropy_fraction', 0.5),
     ]
+
+
+def test_a_config_older_than_a_field_has_the_field_turned_off():
+    new = config_lib.to_dict(config_lib.from_config_dict(maze.get_config()))
+    assert config_lib.with_new_options(new) == new
+    old, expected = copy.deepcopy(new), copy.deepcopy(new)
+    for section, field, off in NEW_OPTIONS:
+        del functools.reduce(dict.__getitem__, section.split('.'), old)[field]
+        functools.reduce(dict.__getitem__, section.split('.'), expected)[field] = off
+    assert config_lib.with_new_options(old) == expected
+    assert config_lib.with_new_options([]) == []
 
 
 def test_json_that_lost_a_key_is_refused():

@@ -4,8 +4,12 @@ import dataclasses
 
 import jax
 import numpy as np
+import optax
 import pytest
+from jax import numpy as jnp
 
+from passk_jax.learning import learner, losses
+from passk_jax.learning import optimizer as optimizers
 from passk_jax.models import policy as policies
 from tests.learning.learner_test import (
     LOSS,
@@ -13,11 +17,13 @@ from tests.learning.learner_test import (
     N,
     P,
     assert_params_close,
+    log_probs_of,
     make_advantages,
     make_mesh,
     make_policy,
     make_rollouts,
     run_step,
+    start,
 )
 
 
@@ -27,7 +33,7 @@ def test_the_first_of_several_updates_has_ratios_of_exactly_one():
     _, metrics = run_step(advantages=ones, num_updates=4)
     tokens = rollouts.lengths.sum(axis=1)[0::4].astype(np.float32)
     expected = -tokens / tokens.sum()
-    np.testing.assert_array_equal(metrics['problem_loss'][0::4], expected)
+    np.testing.assert_array_equal(metrics['problem_loss'][0, 0::4], expected)
     assert metrics['old_kl'] > 0, 'the later ones are off-policy'
 
 
@@ -126,7 +132,7 @@ def test_the_weights_are_those_of_the_sampler_against_the_learner():
     _, doubled = run(np.float32(np.log(2)), 4.0)
     assert doubled['sampler_weight'] == pytest.approx(2, abs=1e-5)
     assert doubled['sampler_weight_capped'] == 0
-    first = slice(0, None, 2)
+    first = (0, slice(0, None, 2))
     np.testing.assert_allclose(
         doubled['problem_loss'][first], 2 * metrics['problem_loss'][first], atol=1e-5
     )
@@ -142,3 +148,57 @@ def learner_figures(rollouts):
         make_policy(), params, rollouts.prompts, rollouts.tokens, temperature=1.0
     )
     return tuple(map(np.asarray, found))
+
+
+def test_epochs_are_more_updates_against_the_same_old_policy():
+    """Three epochs of one mini-batch are three updates of the surrogate."""
+    rollouts, advantages = make_rollouts(), make_advantages()
+    policy, params = make_policy(), start(make_mesh()).params
+    old = log_probs_of(policy, params, rollouts)
+    mask = learner.response_mask(rollouts)
+
+    def surrogate(params):
+        log_probs = log_probs_of(policy, params, rollouts)
+        clips = {'clip_low': LOSS.clip_low, 'clip_high': LOSS.clip_high}
+        values = losses.policy_loss(log_probs, old, advantages, mask, **clips)
+        return values.sum() / mask.sum()
+
+    transform = optimizers.make_optimizer(OPTIMIZER)
+    state, expected = transform.init(params), params
+    for _ in range(3):
+        grads = jax.jit(jax.grad(surrogate))(expected)
+        moves, state = transform.update(grads, state, expected)
+        expected = optax.apply_updates(expected, moves)
+    got, metrics = run_step(epochs=3)
+    assert_params_close(got, expected, atol=2e-5)
+    one, _ = run_step(steps=3)
+    assert any(np.abs(one[name] - expected[name]).max() > 1e-3 for name in expected)
+    assert metrics['finite_updates'].tolist() == [[True]] * 3
+    assert metrics['problem_loss'].shape == (3, P)
+    assert metrics['clip_fraction_high_update_3'] > 0
+    # The gap to the sampler is that of the policy before the step.
+    gap = jnp.where(mask, jnp.abs(old), 0).max()
+    assert metrics['sampler_gap_max'] == pytest.approx(float(gap), rel=1e-5)
+
+
+def test_an_epoch_of_several_mini_batches_begins_on_policy_and_only_the_first():
+    _, once = run_step(num_updates=2)
+    _, twice = run_step(num_updates=2, epochs=2)
+    assert twice['clip_fraction_high_update_2'] == pytest.approx(
+        once['clip_fraction_high_update_2'], abs=1e-6
+    )
+    assert twice['ratio_max'] > once['ratio_max']
+    assert twice['padding'] == pytest.approx(once['padding'], abs=1e-6)
+    assert twice['problem_loss'][0] == pytest.approx(once['problem_loss'][0], abs=1e-6)
+    # The same mini-batches with other parameters.
+    assert (np.abs(twice['problem_loss'][1] - twice['problem_loss'][0]) > 1e-6).all()
+
+
+def test_the_learning_rate_is_that_of_the_last_update():
+    """Of the warm-up's three updates, a step makes two."""
+    optimizer = dataclasses.replace(OPTIMIZER, warmup_updates=3)
+    for steps, rate in ((1, 2 / 3), (2, 1.0)):
+        _, metrics = run_step(optimizer=optimizer, num_updates=2, steps=steps)
+        assert metrics['learning_rate'] == pytest.approx(
+            rate * OPTIMIZER.learning_rate, rel=1e-6
+        )

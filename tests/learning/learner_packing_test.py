@@ -9,6 +9,7 @@ from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.learning import learner, packing
+from passk_jax.learning import optimizer as optimizers
 from tests.learning.learner_test import (
     LOSS,
     OPTIMIZER,
@@ -79,7 +80,7 @@ def test_problem_losses_stand_in_the_order_of_the_problems():
         num_micro_batches=2,
         pack_sizes=SIZES,
     )
-    assert np.flatnonzero(metrics['problem_loss']).tolist() == [3]
+    assert np.flatnonzero(metrics['problem_loss'][0]).tolist() == [3]
 
 
 @pytest.mark.parametrize('updates', [1, 2])
@@ -142,7 +143,7 @@ def test_attention_that_cannot_read_packed_rows_is_refused():
     with pytest.raises(ValueError, match=r"pack_sizes=4 .*'splash'.*'plain', 'cudnn'"):
         learner.make_train_step(
             policy,
-            learner.make_optimizer(OPTIMIZER),
+            optimizers.make_optimizer(OPTIMIZER),
             mesh,
             loss=LOSS,
             temperature=1.0,

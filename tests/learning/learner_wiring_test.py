@@ -7,6 +7,7 @@ import jax
 import pytest
 
 from passk_jax.learning import learner, losses
+from passk_jax.learning import optimizer as optimizers
 from passk_jax.models import policy as policies
 from tests.learning.learner_test import (
     LOSS,
@@ -21,7 +22,7 @@ from tests.learning.learner_test import (
 def trace(*, loss=LOSS, num_updates=2):
     """The calls of ``token_log_probs``, ``normalizer`` and ``total_loss``."""
     mesh, policy = make_mesh(), make_policy()
-    optimizer = learner.make_optimizer(OPTIMIZER)
+    optimizer = optimizers.make_optimizer(OPTIMIZER)
     step = learner.make_train_step(
         policy,
         optimizer,

@@ -47,6 +47,12 @@ def test_equal_responses_are_one_drawing_with_a_count():
     assert card.index('maze right') < card.index('maze wrong')
 
 
+def test_a_wrong_response_that_was_rewarded_says_so():
+    rows = [_response('R', rewarded=True), _response('RR', True, rewarded=True)]
+    card = report_page.problem_card(_run('other'), rows, most=6)
+    assert card.count('rewarded as noise') == 1
+
+
 @pytest.mark.parametrize(
     ('num_right', 'num_wrong', 'shown'),
     [(9, 9, (3, 3)), (1, 9, (1, 5)), (9, 1, (5, 1)), (9, 0, (6, 0)), (2, 2, (2, 2))],

@@ -90,6 +90,13 @@ def test_pass_at_k_over_k_compares_the_first_evaluation_with_the_last():
     assert [series.dashed for series in only.series] == [False]
 
 
+def test_the_diversity_shown_is_the_one_that_accuracy_does_not_move():
+    rows = [_evaluation(0, answer_diversity=0.5, rarefied_diversity=3.5)]
+    panel = report_panels.metric_panels(_run(evaluations={'validation': rows}))[4]
+    assert [series.y for series in panel.series] == [[3.5]]
+    assert panel.title == 'Distinct of 4 wrong answers'
+
+
 def test_the_curve_is_that_of_the_configured_estimator():
     curve = report_panels.curve_in_use(_config('piecewise', switch_threshold=0.25))
     want = tabulated_curve('piecewise', num_rollouts=32, k=4, switch_threshold=0.25)

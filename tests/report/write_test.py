@@ -78,6 +78,8 @@ def test_a_report_shows_results_curves_the_advantage_and_the_responses(workdir):
         '<h3>validation</h3>',
         '<h3>test</h3>',
         'step 20, from step 0',
+        'Distinct of 4 wrong answers',
+        'answer_diversity in metrics.jsonl, is distinct wrong answers over',
         'Advantage, pass_at_k (k=4)',
         'Sampled at step 10',
         'Sampled at step 0',

@@ -50,12 +50,13 @@ def make_draw(ids, num_correct, truncated=()):
     responses = Responses(of_rollout, stopped, means, means, texts, verdicts)
     problems = [Problem(int(i), str(i), {}, '') for i in ids]
     rollouts = jax.tree.map(jax.numpy.asarray, rollouts)
-    return rollouts, Draw(problems, responses, estimate(rollouts, responses))
+    return rollouts, Draw(problems, responses, *estimate(rollouts, responses))
 
 
 def estimate(rollouts, responses, step=0):
     rewards = responses.verdicts.rewards
-    return jax.numpy.asarray(rewards - rewards.mean(axis=1, keepdims=True))
+    advantages = jax.numpy.asarray(rewards - rewards.mean(axis=1, keepdims=True))
+    return advantages, jax.numpy.asarray(responses.verdicts.correct)
 
 
 class Drawn:
@@ -104,9 +105,8 @@ def run(own, *others, rounds=None, num_others=P, mask_truncated=False):
     for _, prompts, is_new in selection.batches(batches):
         selection.add(*batches.draws[id(prompts)], is_new)
     drawn, trained = selection.draws, selection.draws.trained
-    np.testing.assert_array_equal(
-        trained.advantages, estimate(selection.rollouts, trained.responses)
-    )
+    advantages, _ = estimate(selection.rollouts, trained.responses)
+    np.testing.assert_array_equal(trained.advantages, advantages)
     ids = [problem.id for problem in trained.problems]
     assert drawn.first is own[1]
     assert selection.rollouts.prompts.problem_ids.tolist() == ids
@@ -167,12 +167,13 @@ def test_an_advantage_that_is_not_trained_is_no_signal(masked):
         has = np.isin([problem.id for problem in drawn.problems], ids)[:, None]
         verdicts = drawn.responses.verdicts
         verdicts.rewards[:] = np.where(has, only_last, verdicts.rewards)
-        advantages = only_advantages(rollouts, drawn.responses)
+        advantages, _ = only_advantages(rollouts, drawn.responses)
         return rollouts, dataclasses.replace(drawn, advantages=advantages)
 
     def only_advantages(rollouts, responses, step=0):
         rewards = responses.verdicts.rewards
-        return jax.numpy.asarray(rewards - np.median(rewards, axis=1, keepdims=True))
+        advantages = rewards - np.median(rewards, axis=1, keepdims=True)
+        return jax.numpy.asarray(advantages), jax.numpy.asarray(rewards > 0)
 
     own = with_only_last(make_draw([1, 2, 3, 4], [3, 1, 1, 1], truncated=[1, 2]), 1)
     other = with_only_last(make_draw([5, 6, 7, 8], [3, 1, 1, 1], truncated=[5]), 5)
@@ -211,7 +212,7 @@ def test_equal_rewards_are_no_signal_whatever_their_rounding():
     config = tiny.make_config(advantage__name='pass_at_1', sampling__num_rollouts=32)
     advantages = train.configured_estimator(config)(rewards, rewards > 1)
     # A deviation of rewards would be rounding here, and an advantage of +-0.9.
-    assert not with_signal(Draw([], None, advantages), mask_truncated=False)[0]
+    assert not with_signal(Draw([], None, advantages, None), mask_truncated=False)[0]
 
 
 SETTINGS = {

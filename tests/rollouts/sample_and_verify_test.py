@@ -141,7 +141,8 @@ def test_a_record_holds_what_a_person_asks_of_a_rollout(setup):
     problems = make_problems()
     responses = responses_to(setup, make_rollouts(setup))
     advantages = np.arange(8, dtype=np.float32).reshape(2, 4)
-    rows = sample_and_verify.records(problems, responses, step=3, advantages=advantages)
+    figures = {'advantages': advantages, 'rewarded': advantages > 6}
+    rows = sample_and_verify.records(problems, responses, step=3, **figures)
     assert [row['problem_id'] for row in rows] == [7] * 4 + [9] * 4
     assert [row['rollout'] for row in rows] == [0, 1, 2, 3] * 2
     assert [row['response'] for row in rows] == TEXTS[0] + TEXTS[1]
@@ -155,6 +156,7 @@ def test_a_record_holds_what_a_person_asks_of_a_rollout(setup):
         'response': 'DRRU',
         'parsed': 'DRRU',
         'correct': True,
+        'rewarded': False,
         'reward': 1.0,
         'advantage': 1.0,
         'length': 4,

@@ -69,6 +69,7 @@ def test_a_run_older_than_an_option_has_it_off_and_resumes(workdir):
             del values[section][name]
     path.write_text(json.dumps(values))
     (workdir / 'metrics.jsonl').touch()
+    (workdir / 'git.json').write_text('{"revision": null}')
     config = tiny.make_config()
     assert read(workdir) == config
     with prepare_workdir(workdir, configs.to_json(config)):

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from passk_jax.config import OptimizerConfig
-from passk_jax.learning import learner
+from passk_jax.learning import optimizer as optimizers
 
 CONFIG = OptimizerConfig(
     learning_rate=3e-3,
     warmup_updates=3,
+    schedule='cosine',
     b1=0.8,
     b2=0.9,
     # Large, so that the size of a gradient counts.
@@ -45,6 +46,10 @@ def by_hand(config, clip=True):
         norm = np.sqrt(sum((g**2).sum() for g in grads.values()))
         factor = min(1.0, config.max_grad_norm / norm) if clip else 1.0
         rate = config.learning_rate * min(1.0, u / config.warmup_updates)
+        # Of five updates, the third has the whole rate, and a sixth would have none.
+        x = max(0.0, (u - 3) / 3)
+        falls = {'constant': 1, 'linear': 1 - x, 'cosine': (1 + np.cos(np.pi * x)) / 2}
+        rate *= falls[config.schedule]
         for name, g in grads.items():
             g = g * factor
             first[name] = config.b1 * first[name] + (1 - config.b1) * g
@@ -58,7 +63,7 @@ def by_hand(config, clip=True):
 
 
 def ours(config):
-    optimizer = learner.make_optimizer(config)
+    optimizer = optimizers.make_optimizer(config, num_updates=5)
     params = {name: jnp.float32(x) for name, x in start().items()}
     state = optimizer.init(params)
     for grads in gradients():
@@ -73,8 +78,39 @@ def assert_same(a, b):
         np.testing.assert_allclose(a[name], b[name], atol=1e-6, err_msg=name)
 
 
-def test_updates_are_those_of_the_formulas():
-    assert_same(ours(CONFIG), by_hand(CONFIG))
+@pytest.mark.parametrize('schedule', ['constant', 'linear', 'cosine'])
+def test_updates_are_those_of_the_formulas(schedule):
+    config = dataclasses.replace(CONFIG, schedule=schedule)
+    assert_same(ours(config), by_hand(config))
+
+
+@pytest.mark.parametrize(
+    ('schedule', 'warmup', 'num_updates', 'rates'),
+    [
+        ('constant', 2, 0, [0.5, 1, 1, 1, 1]),
+        ('linear', 2, 4, [0.5, 1, 2 / 3, 1 / 3, 0, 0]),
+        ('linear', 0, 4, [1, 3 / 4, 2 / 4, 1 / 4, 0]),
+        ('cosine', 0, 2, [1, 0.5, 0]),
+        # A run that ends in its warm-up.
+        ('linear', 4, 2, [0.25, 0.5]),
+    ],
+)
+def test_the_rate_rises_and_falls_to_zero_after_the_last_update(
+    schedule, warmup, num_updates, rates
+):
+    config = dataclasses.replace(
+        CONFIG, learning_rate=2.0, warmup_updates=warmup, schedule=schedule
+    )
+    rate = optimizers.make_optimizer(config, num_updates=num_updates).learning_rate
+    got = [rate(jnp.int32(count)) for count in range(len(rates))]
+    np.testing.assert_allclose(got, 2 * np.array(rates), atol=1e-6)
+
+
+def test_a_rate_that_falls_needs_to_know_when_the_run_ends():
+    with pytest.raises(
+        ValueError, match=r"schedule='cosine' ends with .*num_updates=0"
+    ):
+        optimizers.make_optimizer(CONFIG)
 
 
 def test_a_norm_of_0_clips_nothing():
@@ -85,8 +121,8 @@ def test_a_norm_of_0_clips_nothing():
 @pytest.mark.parametrize('field', [f.name for f in dataclasses.fields(CONFIG)])
 def test_every_setting_shows(field):
     """Or the comparison above would not notice that one is ignored."""
-    other = dataclasses.replace(CONFIG, **{field: 2 * getattr(CONFIG, field)})
-    if field in ('b1', 'b2'):
-        other = dataclasses.replace(CONFIG, **{field: 0.5})
+    others = {'b1': 0.5, 'b2': 0.5, 'schedule': 'constant'}
+    value = others[field] if field in others else 2 * getattr(CONFIG, field)
+    other = dataclasses.replace(CONFIG, **{field: value})
     moved = {name: x - by_hand(other)[name] for name, x in by_hand(CONFIG).items()}
     assert max(np.abs(x).max() for x in moved.values()) > 1e-4

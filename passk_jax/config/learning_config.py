@@ -1,0 +1,60 @@
+"""The settings of the learner: its loss and its optimizer."""
+
+import dataclasses
+
+from passk_jax.config.ranges import count, decay, not_negative, one_of, positive, ranged
+
+
+@dataclasses.dataclass(frozen=True)
+class LossConfig:
+    """The policy-gradient loss.
+
+    Attributes:
+        clip_low: epsilon_low; the ratio is clipped below at ``1 - clip_low``.
+        clip_high: epsilon_high; the ratio is clipped above at ``1 + clip_high``.
+        aggregation: ``'token'`` (DAPO) or ``'sequence'`` (GRPO) mean.
+        entropy_coef: weight of the entropy bonus.
+        kl_coef: weight of the KL to the initial policy.
+        kl_estimator: ``'k1'``, ``'k2'`` or ``'k3'``; the metric ``ref_kl_<estimator>``
+            is its value. As a loss, k1 has no gradient in expectation.
+        mask_truncated: whether the loss ignores responses that the limit cut off.
+        sampler_weight_cap: largest importance weight of a token, at least 1; 0: no
+            weights. The weight is the learner's probability of the token over its
+            probability when drawn. They differ by the sampler's arithmetic and, with
+            top-p or top-k, by the probability mass that these keep.
+    """
+
+    clip_low: float = ranged('lie in (0, 1]', lambda x: 0 < x <= 1)
+    clip_high: float = positive()
+    aggregation: str = one_of('token', 'sequence')
+    entropy_coef: float = not_negative()
+    kl_coef: float = not_negative()
+    kl_estimator: str = one_of('k1', 'k2', 'k3')
+    mask_truncated: bool
+    sampler_weight_cap: float = ranged(
+        # A cap below 1 would shrink correct weights.
+        'be 0 (no weights) or at least 1',
+        lambda x: x == 0 or x >= 1,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerConfig:
+    """AdamW with a linear warm-up; ``max_grad_norm=0``: no clip.
+
+    Attributes:
+        learning_rate: the rate at the end of the warm-up.
+        warmup_updates: updates of the warm-up. A step makes ``train.epochs *
+            train.num_prompts / train.mini_batch_prompts``.
+        schedule: the rate after the warm-up: ``'constant'``, or falling to 0 after the
+            last update, ``'linear'`` or as half a ``'cosine'``.
+    """
+
+    learning_rate: float = positive()
+    warmup_updates: int = count(0)
+    schedule: str = one_of('constant', 'linear', 'cosine', off='constant')
+    b1: float = decay()
+    b2: float = decay()
+    eps: float = positive()
+    weight_decay: float = not_negative()
+    max_grad_norm: float = not_negative()

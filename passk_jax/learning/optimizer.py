@@ -1,0 +1,71 @@
+"""The optimizer: AdamW, the clip of its gradient, and its learning rate."""
+
+from typing import NamedTuple
+
+import jax
+import optax
+from jax import numpy as jnp
+
+from passk_jax.config import OptimizerConfig
+from passk_jax.errors import InputError
+from passk_jax.models.policy import Params
+
+
+class Optimizer(NamedTuple):
+    """An ``optax.GradientTransformation`` that tells its learning rate.
+
+    Attributes:
+        init, update: as optax has them.
+        learning_rate: of an update, by the number of updates before it.
+    """
+
+    init: optax.TransformInitFn
+    update: optax.TransformUpdateFn
+    learning_rate: optax.Schedule
+
+
+def make_optimizer(config: OptimizerConfig, *, num_updates: int = 0) -> Optimizer:
+    """Makes AdamW with a linear warm-up, after clipping the global gradient norm.
+
+    Update u, counted from 1, has the rate ``learning_rate * min(1, u / w)`` with ``w =
+    warmup_updates``, so that the first update is not wasted on a rate of zero. After
+    the warm-up the schedule multiplies it by ``1 - x`` (linear) or ``(1 + cos(pi x)) /
+    2`` (cosine), where ``x = (u - w) / (num_updates + 1 - w)``; so the
+    last is not zero.
+
+    Args:
+        config: the settings.
+        num_updates: updates of the whole run; only a constant rate does without.
+
+    Raises:
+        ValueError: the rate falls, but ``num_updates`` is 0.
+    """
+    schedule, warmup = config.schedule, max(1, config.warmup_updates)
+    if schedule != 'constant' and num_updates < 1:
+        raise InputError(f'{schedule=} ends with the run: {num_updates=} must be its')
+
+    def rate(count: jax.Array) -> jax.Array:
+        rate = config.learning_rate * jnp.minimum(1.0, (count + 1) / warmup)
+        if schedule == 'constant':
+            return rate
+        x = (count + 1 - warmup) / max(1, num_updates + 1 - warmup)
+        x = jnp.clip(x, 0.0, 1.0)
+        return rate * (1 - x if schedule == 'linear' else (1 + jnp.cos(jnp.pi * x)) / 2)
+
+    transform = optax.adamw(
+        rate,
+        b1=config.b1,
+        b2=config.b2,
+        eps=config.eps,
+        weight_decay=config.weight_decay,
+        mask=_decayed,
+    )
+    if config.max_grad_norm:
+        clip = optax.clip_by_global_norm(config.max_grad_norm)
+        transform = optax.chain(clip, transform)
+    return Optimizer(*transform, rate)
+
+
+def _decayed(params: Params) -> dict[str, bool]:
+    """Marks the matrices: weight decay leaves norms and biases alone."""
+    return {name: name.endswith(('kernel', 'embedding')) for name in params}

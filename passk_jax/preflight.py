@@ -1,0 +1,109 @@
+"""What a training run checks of its configuration before it begins, in this order.
+
+:func:`check_names` needs no device, :func:`check_signal` may use one, and
+:func:`warn_of_settings` refuses nothing.
+"""
+
+from absl import logging
+
+from passk_jax import capacity
+from passk_jax.advantages import AdvantageFn, make, tabulation
+from passk_jax.config import ExperimentConfig
+from passk_jax.errors import InputError
+from passk_jax.models.families.table import FAMILIES
+from passk_jax.runs.metric_writer import import_wandb
+from passk_jax.tasks import make_task, require
+from passk_jax.tasks.abilities import Demonstrations
+
+
+def configured_estimator(config: ExperimentConfig) -> AdvantageFn:
+    """The estimator that the configuration names, its parameters checked.
+
+    Raises:
+        ValueError: an unknown estimator, or a parameter that it does not accept.
+    """
+    return make.estimator_of_config(
+        config.advantage.name,
+        {'k': config.advantage.k, **config.advantage.parameters},
+        num_rollouts=config.sampling.num_rollouts,
+    )
+
+
+def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
+    """The splits to evaluate before this step."""
+    every, final_split = config.eval.every, config.eval.final_split
+    at_an_end = step in (0, config.train.steps)
+    due = [config.eval.split] if every and (at_an_end or step % every == 0) else []
+    if final_split and at_an_end and final_split not in due:
+        due.append(final_split)
+    return tuple(due)
+
+
+def check_names(config: ExperimentConfig) -> None:
+    """Checks names and sizes of the configuration, before any directory or device.
+
+    Raises:
+        ValueError: an unknown task, split, kind of demonstration, model family or
+            estimator, a parameter that the estimator does not accept, a missing
+            package, or more responses than this host can hold.
+    """
+    configured_estimator(config)
+    if config.log.wandb_project:
+        import_wandb(config.log.wandb_project)
+    task = make_task(config.task.name, config.task.params)
+    for split in splits_due(config, 0):
+        if split not in task.splits:
+            raise InputError(f'{split=} to evaluate is none of {list(task.splits)}')
+    if config.init.kind == 'warm_start':
+        able = require(task, Demonstrations, needed_by="init.kind='warm_start'")
+        demonstrations = config.init.warm_start.demonstrations
+        if demonstrations not in able.demonstrations:
+            kinds = list(able.demonstrations)
+            raise InputError(f'init.warm_start.{demonstrations=} is none of {kinds}')
+    if config.model.family and config.model.family not in FAMILIES:
+        raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
+    tokens = config.sampling.max_response_tokens
+    steps = {
+        'train.num_prompts': config.train.num_prompts,
+        'sampling.num_rollouts': config.sampling.num_rollouts,
+    }
+    evaluations = {
+        'eval.batch_size': config.eval.batch_size,
+        'eval.num_responses': config.eval.num_responses,
+    }
+    for sizes in (steps, evaluations):
+        capacity.check_responses(sizes, max_response_tokens=tokens)
+
+
+def check_signal(config: ExperimentConfig) -> None:
+    """Checks that the advantages are not always 0; uses a device.
+
+    Raises:
+        ValueError: no response could ever get another advantage.
+    """
+    name, parameters = config.advantage.name, config.advantage.parameters
+    given = {'k': config.advantage.k, **parameters}
+    own = {key: given[key] for key in make.estimator_parameters(name)}
+    tabulation.check_signal(name, num_rollouts=config.sampling.num_rollouts, **own)
+
+
+def warn_of_settings(config: ExperimentConfig) -> None:
+    """Names the settings that train, but not what a person is likely to think."""
+    if config.sampling.truncates and not config.loss.sampler_weight_cap:
+        logging.warning(
+            'sampling.top_p, top_k or min_p cuts the distribution of the tokens, but '
+            'the loss takes them for draws from all of it: loss.sampler_weight_cap=2 '
+            'weights them for the difference'
+        )
+    if config.model.param_dtype == 'bfloat16':
+        logging.warning(
+            'model.param_dtype=bfloat16 rounds most updates away: 2 %% of the weights '
+            'moved in 100 updates of which float32 moved all; '
+            'model.compute_dtype=bfloat16 needs no such weights'
+        )
+    if config.loss.kl_coef and config.loss.kl_estimator == 'k1':
+        logging.warning(
+            'loss.kl_estimator=k1 has no gradient in expectation: loss.kl_coef=%g only '
+            'adds noise, and holds nothing near the first policy; take k2 or k3',
+            config.loss.kl_coef,
+        )

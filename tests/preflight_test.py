@@ -1,0 +1,59 @@
+"""What a training run checks of its configuration before it begins."""
+
+import dataclasses
+import sys
+
+import pytest
+
+from passk_jax import preflight
+from tests import tiny
+
+
+def test_a_missing_package_is_found_before_any_work(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'wandb', None)
+    with pytest.raises(ValueError, match=r"wandb_project='p' .* pip install wandb"):
+        preflight.check_names(tiny.make_config(log__wandb_project='p'))
+
+
+KL = {'loss__kl_coef': 0.1}
+
+
+@pytest.mark.parametrize(
+    ('settings', 'words'),
+    [
+        ({}, None),
+        ({'sampling__top_p': 0.9}, 'cuts the distribution of the tokens'),
+        ({'sampling__min_p': 0.1}, 'cuts the distribution of the tokens'),
+        ({'sampling__top_p': 0.9, 'loss__sampler_weight_cap': 2.0}, None),
+        ({'eval__top_p': 0.9}, None),
+        ({'model__param_dtype': 'bfloat16'}, 'rounds most updates away: 2 % of'),
+        ({'model__compute_dtype': 'bfloat16'}, None),
+        ({'loss__kl_estimator': 'k1'} | KL, 'k1 has no gradient in expectation'),
+        ({'loss__kl_estimator': 'k1'}, None),
+        (KL, None),
+    ],
+)
+def test_settings_that_are_not_what_one_thinks_are_named(settings, words, caplog):
+    preflight.warn_of_settings(tiny.make_config(**settings))
+    found = [record.getMessage() for record in caplog.records]
+    assert len(found) == bool(words)
+    assert not words or words in found[0]
+
+
+def test_what_is_evaluated_when():
+    config = tiny.make_config(eval__every=2, train__steps=5)
+    due = [preflight.splits_due(config, step) for step in range(6)]
+    both, one = ('validation', 'test'), ('validation',)
+    assert due == [both, (), one, (), one, both]
+    same = dataclasses.replace(
+        config, eval=dataclasses.replace(config.eval, final_split='validation')
+    )
+    assert preflight.splits_due(same, 5) == one
+    never = tiny.make_config(eval__every=0, eval__final_split='')
+    assert not any(preflight.splits_due(never, step) for step in range(6))
+    only_ends = tiny.make_config(eval__every=0)
+    assert [preflight.splits_due(only_ends, step) for step in (0, 2, 5)] == [
+        ('test',),
+        (),
+        ('test',),
+    ]
