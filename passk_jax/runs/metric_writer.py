@@ -281,6 +281,8 @@ def _open_tensorboard(workdir: pathlib.Path, resume_step: int) -> Any:
     return tensorboardX.SummaryWriter(
         str(workdir / 'tensorboard'),
         purge_step=resume_step,
+        # No limit: a full disk ends its thread, and a full queue would wait forever.
+        max_queue=0,
         # File names hold only the second, so a quick restart would overwrite one.
         filename_suffix=f'.from_step_{resume_step}',
     )

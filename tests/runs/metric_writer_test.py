@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+import threading
 import types
 
 import jax.numpy as jnp
@@ -257,6 +258,22 @@ def test_a_disk_that_is_full_only_at_closing_is_an_error_too(tmp_path):
     writer._streams['metrics'] = _FullDisk()
     with pytest.raises(ValueError, match=r'cannot write in /.*while closing'):
         writer.close()
+
+
+def test_a_run_does_not_wait_for_a_thread_of_tensorboard_that_has_ended(tmp_path):
+    """A full disk ends it; it took ten values more, and then the run stood still."""
+    with _open(tmp_path, tensorboard=True) as writer:
+        writer._tensorboard.file_writer.event_writer._worker.stop()
+        values = {f'a{i}': 1.0 for i in range(30)}
+        written = threading.Thread(
+            target=writer.write,
+            args=(0, values),
+            kwargs={'split': 'train'},
+            daemon=True,
+        )
+        written.start()
+        written.join(timeout=20)
+        assert not written.is_alive()
 
 
 def test_tensorboard_has_the_values_and_a_resumed_run_purges_later_ones(tmp_path):
