@@ -97,7 +97,7 @@ def warn_of_settings(config: ExperimentConfig) -> None:
         )
     if config.model.param_dtype == 'bfloat16':
         logging.warning(
-            'model.param_dtype=bfloat16 rounds most updates away: 2 %% of the weights '
+            'model.param_dtype=bfloat16 rounds most updates away: 2 % of the weights '
             'moved in 100 updates of which float32 moved all; '
             'model.compute_dtype=bfloat16 needs no such weights'
         )

@@ -1,6 +1,7 @@
 """Evaluation: each problem once, the same responses whatever the batches are."""
 
 import math
+import types
 
 import jax
 import numpy as np
@@ -23,6 +24,8 @@ def row(category, c, *, n=4, diversity=0.5, entropy=1.0, length=3.0, stopped=1.0
         'rarefied_diversity': diversity and 4 * diversity,
         'entropy': entropy,
         'response_length': length,
+        'response_length_right': length + 1 if c else None,
+        'response_length_wrong': length - 1 if c < n else None,
         'stopped': stopped,
     }
 
@@ -62,6 +65,9 @@ def test_a_summary_is_what_a_hand_computes():
         # Over the 4 * 14 tokens, not over responses.
         'entropy': (1 * 3 + 2 * 5 + 1 * 3 + 1 * 3) / 14,
         'response_length': 3.5,
+        # Of the three problems with a right response, and with a wrong one.
+        'response_length_right': (6 + 4 + 4) / 3,
+        'response_length_wrong': (2 + 4 + 2) / 3,
         'stopped': 0.875,
         # Of the three problems with a wrong response.
         'answer_diversity': 0.5,
@@ -224,6 +230,17 @@ def test_more_problems_than_a_split_has_are_an_error():
     setup = tiny.make_setup(tiny.make_config(eval__num_problems=7))
     with pytest.raises(ValueError, match=r'num_problems=7 of the 6 problems'):
         setup.evaluation_batches('validation')
+
+
+def test_lengths_are_those_of_the_right_and_of_the_wrong_responses():
+    correct = np.array([[True, False, True], [False] * 3, [True] * 3])
+    responses = types.SimpleNamespace(
+        lengths=np.array([[2, 3, 6], [1, 2, 6], [1, 1, 4]]),
+        verdicts=types.SimpleNamespace(correct=correct),
+    )
+    for name, lengths in (('right', [4, np.nan, 2]), ('wrong', [3, 3, np.nan])):
+        metric = evaluation.PROBLEM_METRICS[f'response_length_{name}']
+        np.testing.assert_array_equal(metric.compute(responses), lengths)
 
 
 def test_a_new_metric_of_the_answers_is_one_row(monkeypatch):

@@ -131,6 +131,8 @@ MEANING = {
     'truncated importance sampling of the sampler': [{'loss.sampler_weight_cap': 2.0}],
     'packed responses in the learner': [{'train.pack_sizes': 8}],
     'real-valued rewards': estimators('pass_at_k_real'),
+    'several epochs over a batch': [{'train.epochs': 2}],
+    'learning rate that falls to 0': [{'optimizer.schedule': 'cosine'}],
 }
 
 
