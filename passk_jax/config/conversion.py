@@ -30,23 +30,24 @@ def from_json_dict(values: Mapping[str, Any]) -> ExperimentConfig:
     return _checked(checks.build(ExperimentConfig, _lists_to_tuples(values)))
 
 
-def with_new_options(values: Any) -> Any:
-    """Adds the options that a saved configuration lacks, turned off.
+def with_new_options(values: Any, section: type = ExperimentConfig) -> Any:
+    """Adds the fields that a saved configuration is older than, as if turned off.
 
-    They are the fields that declare what is ``off``.
+    Those are the fields that declare a value ``off``.
     """
     if not values or not isinstance(values, Mapping):
         return values
-    values = _off(ExperimentConfig) | dict(values)
-    for name, kind in checks.fields(ExperimentConfig)[0].items():
-        if dataclasses.is_dataclass(kind) and isinstance(values.get(name), Mapping):
-            values[name] = _off(kind) | values[name]
-    return values
-
-
-def _off(section: type) -> dict[str, Any]:
-    declared = {field.name: field.metadata for field in dataclasses.fields(section)}
-    return {name: row['off'] for name, row in declared.items() if 'off' in row}
+    off = {
+        field.name: field.metadata['off']
+        for field in dataclasses.fields(section)
+        if 'off' in field.metadata
+    }
+    parts = {
+        name: with_new_options(values[name], kind)
+        for name, kind in checks.fields(section)[0].items()
+        if name in values and dataclasses.is_dataclass(kind)
+    }
+    return {**off, **values, **parts}
 
 
 def to_dict(config: ExperimentConfig) -> dict[str, Any]:
