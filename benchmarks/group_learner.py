@@ -3,9 +3,9 @@
     python -m benchmarks.group_learner
 
 Both are our train step, on the model and the work of ``work.GROUPS`` (100 + 64 tokens,
-32 rollouts a prompt), then with real vocabularies: one gets P groups of N, the other P * N groups of one, which is
-what a trainer does that treats responses apart. The gradients are compared parameter by
-parameter: the norm of the difference over the norm.
+32 rollouts a prompt), then with real vocabularies: one gets P groups of N, the other
+P * N groups of one, which is what a trainer does that treats responses apart. The
+gradients are compared parameter by parameter: the norm of the difference over the norm.
 """
 
 import argparse

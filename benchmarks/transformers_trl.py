@@ -3,11 +3,12 @@
     python -m benchmarks.transformers_trl
 
 Generation has the model and the work of ``work.GROUPS`` (3.2 M parameters, 100 + 64
-tokens, 4 prompts x 32 rollouts) and those of ``work.QWEN``, a step those of ``work.STEP``
-and, for what prompts that are shared do, those of ``work.GROUPS`` too; all of them with
-real vocabularies besides; float32 on the CPU. The peers run in an environment of their own. Both sides read the same weights, give the
-same log-probabilities of the same responses (the check), run on one core with one
-thread, use AdamW and one update a step, and the verifier is in the step.
+tokens, 4 prompts x 32 rollouts) and of ``work.QWEN``, a step those of ``work.STEP``
+and, for what prompts that are shared do, of ``work.GROUPS``; the small ones with real
+vocabularies too; float32 on the CPU. The peers run in an environment of their own. Both
+sides read the same weights, give the same log-probabilities of the same responses (the
+check), run on one core with one thread, use AdamW and one update a step, and the
+verifier is in the step.
 
 In the same run each side multiplies two large matrices, as fast as its library can: the
 ceiling. Our share of ours is the FLOPs that generation needs (the prompt once a

@@ -3,10 +3,11 @@
     python -m benchmarks.tunix
 
 The model and the work are those of ``work.GENERATION`` and ``work.STEP``: 4.33 M
-parameters, 32 + 64 tokens, 8 rollouts a prompt, float32; then with real vocabularies. tunix runs in an environment
-of its own, with a cache of exactly the tokens that it needs. Both sides read the same
-weights, give the same log-probabilities of the same responses (the check), run on one
-core with one thread, use AdamW and one update a step, and the verifier is in the step.
+parameters, 32 + 64 tokens, 8 rollouts a prompt, float32; then with real vocabularies.
+tunix runs in an environment of its own, with a cache of exactly the tokens that it
+needs. Both sides read the same weights, give the same log-probabilities of the same
+responses (the check), run on one core with one thread, use AdamW and one update a step,
+and the verifier is in the step.
 
 Each side is given the number of micro-batches an update that serves it best here.
 """

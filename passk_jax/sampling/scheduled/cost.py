@@ -42,7 +42,7 @@ class Pace:
 # An accelerator pays for each check with a message to its host, and for each program
 # with up to minutes of compilation. An idle row costs it little, because a step reads
 # all weights anyway.
-_PACE = {'cpu': Pace(1, 2 / 3, 2, flops=8e10, bandwidth=1e10, decision=4e-3)}
+_PACE = {'cpu': Pace(1, 2 / 3, 2, flops=4e10, bandwidth=1e10, decision=4e-3)}
 _PACE_OF_ACCELERATORS = Pace(8, 1 / 4, 4, flops=3e14, bandwidth=2e12, decision=2e-3)
 
 

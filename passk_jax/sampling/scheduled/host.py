@@ -153,8 +153,9 @@ class Decoding:
                 new = np.concatenate(ended) & ~given
                 if new.any():
                     on_ended(gather(self.state.rollouts, new))
-                    self.account.spent += cost
                     given |= new
+                # To have looked has interrupted the device too.
+                self.account.spent += cost
                 hand_over_at = self.step_after(cost, every)
             self.decide(longest)
         logging.info('sampled in %d row-steps', self.row_steps)
