@@ -185,9 +185,13 @@ def _score_backward(
     g = g.astype(x.dtype)
     over_vocab = (x.ndim - 1,), (2 + axes.index('vocab'),)
     grad_x = _dot_by_shard(g, copy, over_vocab, dtype=x.dtype)
-    pair = (x, g) if axes.index('embed') == 0 else (g, x)
+    embed_first = axes.index('embed') == 0
+    # XLA:CPU transposes the first factor, slowly: of a small vocabulary that is ``g``.
+    swap = embed_first and g.shape[-1] < x.shape[-1]
+    pair = (x, g) if embed_first and not swap else (g, x)
     rows = tuple(range(2, x.ndim - 1))
     grad = _dot_by_shard(*pair, (rows, rows), dtype=weight.dtype)
+    grad = grad.swapaxes(-1, -2) if swap else grad
     return grad_x, shard(grad, 'batch', 'rollouts', *gathered(axes)), None
 
 
