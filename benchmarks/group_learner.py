@@ -3,9 +3,9 @@
     python -m benchmarks.group_learner
 
 Both are our train step, on the model and the work of ``work.GROUPS`` (100 + 64 tokens,
-32 rollouts a prompt): one gets P groups of N, the other P * N groups of one, which is
-what a trainer does that treats responses apart. The gradients are compared parameter by
-parameter: the norm of the difference over the norm.
+32 rollouts a prompt), then with real vocabularies: one gets P groups of N, the other
+P * N groups of one, which is what a trainer does that treats responses apart. The
+gradients are compared parameter by parameter: the norm of the difference over the norm.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def gradient_gap(group: pathlib.Path, repeated: pathlib.Path) -> tuple[float, st
     return gaps[name], name
 
 
-def measure(work: Work, args: argparse.Namespace) -> list[list[str]]:
+def measure(name: str, work: Work, args: argparse.Namespace) -> list[list[str]]:
     """Alternates both forms; rows of the table."""
     with tempfile.TemporaryDirectory() as directory:
         model = sides.write_model(work, directory)
@@ -54,12 +54,12 @@ def measure(work: Work, args: argparse.Namespace) -> list[list[str]]:
         ]
         with sides.started(both, core=args.core):
             answers = sides.alternate(both, repetitions=args.repetitions)
-        gap, name = gradient_gap(*files)
-    print(f'gradients differ by at most {gap:.1e} of their norm ({name})')
+        gap, parameter = gradient_gap(*files)
+    print(f'gradients differ by at most {gap:.1e} of their norm ({parameter})')
     for each in answers.values():
         for answer in each:
             answer['tokens'] = work.new_tokens
-    return sides.rows('update', answers, base='repeated')
+    return sides.rows(f'update{name}', answers, base='repeated')
 
 
 def main() -> None:
@@ -73,7 +73,8 @@ def main() -> None:
     args = parser.parse_args()
     work = works.small(works.GROUPS) if args.small else works.GROUPS
     print(f'{sides.machine()}; {args.repetitions} alternated repetitions')
-    print(sides.table([sides.HEAD, *measure(work, args)]))
+    for name, each in works.with_vocabularies(work):
+        print(sides.table([sides.HEAD, *measure(name, each, args)]), flush=True)
     print(
         f'targets: at least {TARGET} x, gradients equal to {TARGET_GRADIENT} of their '
         'norm'

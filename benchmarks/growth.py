@@ -4,9 +4,9 @@
 
 From ``work.GROUPS`` at a quarter of its rollouts (4 prompts x 8 rollouts, 100 + 64
 tokens, 4 layers), one of: rollouts a prompt, tokens of a response, tokens of a prompt,
-prompts, layers. Each row is a process of its own on one core: response tokens a CPU
-second, and how much larger its peak resident memory was than that of the smallest work
-there is (which is what Python, JAX and the compiler take).
+prompts, layers, vocabulary. Each row is a process of its own on one core: response
+tokens a CPU second, and how much larger its peak resident memory was than that of the
+smallest work there is (which is what Python, JAX and the compiler take).
 """
 
 import argparse
@@ -28,6 +28,7 @@ GROWTH: Mapping[str, Sequence[int]] = {
     'prompt_tokens': (25, 400, 1600),
     'prompts': (1, 16),
     'layers': (2, 8),
+    'vocab': tuple(works.VOCABULARIES.values()),
 }
 
 JOBS = ('generate', 'learn')

@@ -29,6 +29,11 @@ def geometric(uniform: jax.Array) -> jax.Array:
     return jnp.ceil(-jnp.log(1 - uniform) / rate)
 
 
+def from_20_to_48(uniform: jax.Array) -> jax.Array:
+    """Of 20 to 48 tokens, each as often."""
+    return jnp.floor(20 + 29 * uniform)
+
+
 def never(uniform: jax.Array) -> jax.Array:
     """All go on to the limit."""
     return jnp.full_like(uniform, jnp.inf)

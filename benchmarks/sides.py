@@ -196,14 +196,20 @@ def machine() -> str:
     return f'{os.cpu_count()} cores of {name}'
 
 
-HEAD = ['work', 'side', 'CPU s', '+-', 'wall s', 'tokens / CPU s', 'ratio', 'warm-up']
+HEAD = [
+    *('work', 'side', 'CPU s', '+-', 'wall s', 'tokens / CPU s', 'ratio', 'warm-up'),
+    'peak MB',
+]
 """Of the rows of :func:`rows`."""
 
 
 def rows(
     work: str, answers: Mapping[str, Sequence[Mapping[str, float]]], *, base: str
 ) -> list[list[str]]:
-    """A row a side: medians, and how many times the tokens a CPU second of ``base``."""
+    """A row a side: medians, and how many times the tokens a CPU second of ``base``.
+
+    The peak is of the process's resident memory, libraries and compiler included.
+    """
 
     def rate(name: str) -> float:
         return median(answers[name], 'tokens') / median(answers[name])
@@ -218,6 +224,7 @@ def rows(
             f'{rate(name):,.0f}',
             f'{rate(name) / rate(base):.2f}',
             f'{warm_up(answers[name]):.1f} s',
+            f'{answers[name][-1]["peak_megabytes"]:,.0f}',
         ]
         for name in answers
     ]

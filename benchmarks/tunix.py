@@ -3,10 +3,11 @@
     python -m benchmarks.tunix
 
 The model and the work are those of ``work.GENERATION`` and ``work.STEP``: 4.33 M
-parameters, 32 + 64 tokens, 8 rollouts a prompt, float32. tunix runs in an environment
-of its own, with a cache of exactly the tokens that it needs. Both sides read the same
-weights, give the same log-probabilities of the same responses (the check), run on one
-core with one thread, use AdamW and one update a step, and the verifier is in the step.
+parameters, 32 + 64 tokens, 8 rollouts a prompt, float32; then with real vocabularies.
+tunix runs in an environment of its own, with a cache of exactly the tokens that it
+needs. Both sides read the same weights, give the same log-probabilities of the same
+responses (the check), run on one core with one thread, use AdamW and one update a step,
+and the verifier is in the step.
 
 Each side is given the number of micro-batches an update that serves it best here.
 """
@@ -31,16 +32,18 @@ def main() -> None:
     python = environments.python_of('tunix', args.python)
     shrink = works.small if args.small else lambda work: work
     print(f'{sides.machine()}; {args.repetitions} alternated repetitions')
-    for job, work in (('generate', works.GENERATION), ('step', works.STEP)):
-        rows, said = sides.beside(
-            'tunix',
-            'benchmarks.tunix_peer',
-            job,
-            shrink(work),
-            python=python,
-            args=args,
-        )
-        print('\n'.join([*said, sides.table([sides.HEAD, *rows])]), flush=True)
+    for job, start in (('generate', works.GENERATION), ('step', works.STEP)):
+        for name, work in works.with_vocabularies(shrink(start)):
+            rows, said = sides.beside(
+                'tunix',
+                'benchmarks.tunix_peer',
+                job,
+                work,
+                python=python,
+                args=args,
+                name=job + name,
+            )
+            print('\n'.join([*said, sides.table([sides.HEAD, *rows])]), flush=True)
     print(
         f'targets: generate at least {TARGET_GENERATION} x the tokens a CPU second, '
         f'step at most {TARGET_STEP} x the CPU seconds'

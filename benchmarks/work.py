@@ -4,13 +4,14 @@ Every side of a comparison gets the same: the weights (as a Hugging Face directo
 the prompts, the number of rollouts, no stop token, and a verifier that reads text. This
 file is read under the peers' own pythons, so it needs numpy and no more.
 
-1. :class:`Work` and the works of the benchmarks;
+1. :class:`Work`, the works of the benchmarks, and :func:`with_vocabularies`;
 2. :func:`prompt_tokens` and :func:`check_tokens`, drawn by a fixed seed;
 3. :func:`to_text`, :func:`to_tokens` and :func:`reward`: a token is its number.
 """
 
 import dataclasses
 import json
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -100,6 +101,37 @@ GROUPS = Work(
 )
 """3.2 M parameters, 32 rollouts of long prompts: generation beside transformers, and
 the group-aware learner beside the repeated prompt."""
+
+
+QWEN = Work(
+    layers=24,
+    embed=896,
+    heads=14,
+    kv_heads=2,
+    head_dim=64,
+    mlp=4864,
+    vocab=151_936,
+    prompts=2,
+    rollouts=4,
+    prompt_tokens=32,
+    response_tokens=12,
+)
+"""Qwen2.5-0.5B's shape and vocabulary, 8 sequences: generation beside transformers."""
+
+VOCABULARIES: Mapping[str, int] = {'32k': 32_768, '152k': 151_936}
+"""Sizes of real vocabularies, whose head is a large part of a small model."""
+
+
+def with_vocabularies(work: Work) -> Iterator[tuple[str, Work]]:
+    """The work, then 4 prompts x 8 rollouts of it with each real vocabulary.
+
+    Yields:
+        What to add to the name of the work, and the work.
+    """
+    yield '', work
+    fewer = dataclasses.replace(work, prompts=4, rollouts=8)
+    for name, vocab in VOCABULARIES.items():
+        yield f', vocabulary {name}', dataclasses.replace(fewer, vocab=vocab)
 
 
 def small(work: Work) -> Work:

@@ -167,13 +167,8 @@ def score_tokens(
         copy: its :func:`working_copy`, also for each shard.
         axes: logical axes of the master weight.
     """
-    contracted = 2 + axes.index('embed')
-    return jax.lax.dot_general(
-        x,
-        copy,
-        (((x.ndim - 1,), (contracted,)), ((0, 1), (0, 1))),
-        preferred_element_type=jnp.float32,
-    )
+    contracted = (x.ndim - 1,), (2 + axes.index('embed'),)
+    return _dot_by_shard(x, copy, contracted, dtype=jnp.float32)
 
 
 def _score_forward(
@@ -188,15 +183,44 @@ def _score_backward(
     x, weight, copy = kept
     # Keep both factors in the working dtype: a float32 one slows both products.
     g = g.astype(x.dtype)
-    last, rows, shards = (x.ndim - 1,), tuple(range(2, x.ndim - 1)), ((0, 1), (0, 1))
-    over_vocab = ((last, (2 + axes.index('vocab'),)), shards)
-    grad_x = jax.lax.dot_general(g, copy, over_vocab)
-    pair = (x, g) if axes.index('embed') == 0 else (g, x)
-    grad = _outer(*pair, rows, (0, 1), dtype=weight.dtype)
+    over_vocab = (x.ndim - 1,), (2 + axes.index('vocab'),)
+    grad_x = _dot_by_shard(g, copy, over_vocab, dtype=x.dtype)
+    embed_first = axes.index('embed') == 0
+    # XLA:CPU transposes the first factor, slowly: of a small vocabulary that is ``g``.
+    swap = embed_first and g.shape[-1] < x.shape[-1]
+    pair = (x, g) if embed_first and not swap else (g, x)
+    rows = tuple(range(2, x.ndim - 1))
+    grad = _dot_by_shard(*pair, (rows, rows), dtype=weight.dtype)
+    grad = grad.swapaxes(-1, -2) if swap else grad
     return grad_x, shard(grad, 'batch', 'rollouts', *gathered(axes)), None
 
 
 score_tokens.defvjp(_score_forward, _score_backward)
+
+
+def _dot_by_shard(
+    x: Float[Array, 'G K ...'],
+    y: Float[Array, 'G K ...'],
+    contracted: tuple[tuple[int, ...], tuple[int, ...]],
+    *,
+    dtype: Any,
+) -> Float[Array, 'G K ...']:
+    """Contracts axes of ``x`` with axes of ``y``, shard by shard.
+
+    XLA:CPU multiplies by a transposed matrix as it lies, but copies it first if the
+    product has batch axes, even of size 1. One shard is therefore no batch: the copy
+    would be of the token table, for every token.
+    """
+    if x.shape[:2] != (1, 1):
+        shards = ((0, 1), (0, 1))
+        return jax.lax.dot_general(
+            x, y, (contracted, shards), preferred_element_type=dtype
+        )
+    of_x, of_y = (tuple(axis - 2 for axis in axes) for axes in contracted)
+    product = jax.lax.dot_general(
+        x[0, 0], y[0, 0], ((of_x, of_y), ((), ())), preferred_element_type=dtype
+    )
+    return product[None, None]
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))

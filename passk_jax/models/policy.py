@@ -3,7 +3,7 @@
 A :class:`Policy` describes the network. Its static graph is made once; its parameters
 are a pytree that crosses ``jax.jit``.
 
-1. :func:`for_decoding` turns the master weights into those that sampling reads;
+1. :func:`decoding_weights` turns the master weights into those that sampling reads;
 2. :func:`prefill` runs the prompts, once a problem, whatever N is;
 3. :func:`empty_cache` and :func:`decode` continue from there, a token a call;
 4. :func:`token_log_probs` returns log-probabilities and entropies of whole responses,
@@ -16,8 +16,10 @@ does not hold those of all pairs of many tokens either (see attention.py).
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 
 import jax
+import numpy as np
 from flax import nnx
 from jax import numpy as jnp
 from jax.sharding import Mesh
@@ -41,6 +43,9 @@ from passk_jax.types import Prompts
 Params = dict[str, jax.Array]
 """Name -> array. Layers are stacked (``'layers.attention.query.kernel'``) or, for
 decoding, apart (``'layers.0.attention.query.kernel'``)."""
+
+# Initial parameters of more numbers than this are made one at a time.
+_SMALL_PARAMETER = 2**24
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,10 +113,26 @@ def param_shapes(policy: Policy, mesh: Mesh) -> dict[str, jax.ShapeDtypeStruct]:
 
 
 def init_params(policy: Policy, key: jax.Array, mesh: Mesh) -> Params:
-    """Random parameters, made sharded, so that no device ever holds them all."""
-    shardings = {name: x.sharding for name, x in param_shapes(policy, mesh).items()}
-    init = functools.partial(_init, policy.arch)
-    return jax.jit(init, out_shardings=shardings)(key)
+    """Random parameters, made sharded, so that no device ever holds them all.
+
+    A large parameter is made alone, the largest first: XLA:CPU holds the random bits of
+    all that one program makes, which is more than the parameters.
+    """
+    shapes = param_shapes(policy, mesh)
+    large = sorted(
+        (name for name, x in shapes.items() if x.size > _SMALL_PARAMETER),
+        key=lambda name: -shapes[name].size,
+    )
+    small = [name for name in shapes if name not in large]
+    params = {}
+    for names in (*([name] for name in large), small):
+        shardings = {name: shapes[name].sharding for name in names}
+        made = jax.jit(
+            functools.partial(_init, policy.arch, names=tuple(names)),
+            out_shardings=shardings,
+        )(key)
+        params |= jax.block_until_ready(made)
+    return {name: params[name] for name in shapes}
 
 
 def param_axes(name: str) -> tuple[str | None, ...]:
@@ -132,6 +153,30 @@ def param_axes(name: str) -> tuple[str | None, ...]:
     return (None, *axes) if in_layers and not apart else axes
 
 
+def decoding_weights(policy: Policy, params: Params) -> Params:
+    """The weights that sampling reads; a copy only if they must be cast or moved.
+
+    A single CPU device reads the layers where they lie. While they are in use, donating
+    ``params`` copies them.
+    """
+    dtype = jnp.dtype(policy.arch.dtype)
+    params = jax.tree.map(jnp.asarray, params)
+    traced = any(isinstance(x, jax.core.Tracer) for x in params.values())
+    if traced or any(x.dtype != dtype for x in params.values()):
+        return _for_decoding(policy, params)
+    devices = set().union(*(x.devices() for x in params.values()))
+    if len(devices) > 1 or next(iter(devices)).platform != 'cpu':
+        return _for_decoding(policy, params)
+    weights = {}
+    for name, x in params.items():
+        if name.startswith(LAYERS):
+            for i, layer in enumerate(np.asarray(x)):
+                weights[_of_layer(name, i)] = layer
+        else:
+            weights[name] = x
+    return jax.device_put(weights, *devices, may_alias=True)
+
+
 def for_decoding(policy: Policy, params: Params) -> Params:
     """The weights that a decode step reads: cast, gathered, and apart by layer.
 
@@ -148,9 +193,16 @@ def for_decoding(policy: Policy, params: Params) -> Params:
             weights[name] = shard(x, *axes)
             continue
         for i in range(policy.arch.num_layers):
-            apart = f'{LAYERS}{i}.{name.removeprefix(LAYERS)}'
-            weights[apart] = shard(x[i], *axes[1:])
+            weights[_of_layer(name, i)] = shard(x[i], *axes[1:])
     return weights
+
+
+_for_decoding = jax.jit(for_decoding, static_argnums=0)
+
+
+def _of_layer(name: str, layer: int) -> str:
+    """The name of a layer's part of a stacked parameter."""
+    return f'{LAYERS}{layer}.{name.removeprefix(LAYERS)}'
 
 
 def prefill(
@@ -208,7 +260,7 @@ def decode(
 
     Args:
         policy: the policy.
-        params: from :func:`for_decoding`.
+        params: from :func:`decoding_weights`.
         tokens: the next token of every rollout.
         prefix: from :func:`prefill`.
         cache: of the tokens before.
@@ -323,10 +375,12 @@ def _responses(
     return hidden
 
 
-def _init(arch: Arch, key: jax.Array) -> Params:
+def _init(arch: Arch, key: jax.Array, names: Sequence[str] | None = None) -> Params:
+    """Initial parameters; those of these names, or all."""
     network = Transformer(arch, stacked=True, rngs=nnx.Rngs(params=key))
-    state = nnx.state(network)
-    return {'.'.join(map(str, path)): x[...] for path, x in nnx.to_flat_state(state)}
+    state = nnx.to_flat_state(nnx.state(network))
+    params = {'.'.join(map(str, path)): x[...] for path, x in state}
+    return params if names is None else {name: params[name] for name in names}
 
 
 def _split_name(name: str) -> tuple[str | int, ...]:

@@ -105,13 +105,15 @@ def sample(
 
     The settings are those of :func:`checked_request`.
     """
-    return run(policy, params, prompts, key, checked_request(policy, **settings))
+    request = checked_request(policy, **settings)
+    weights = policies.decoding_weights(policy, params)
+    return run(policy, weights, prompts, key, request)
 
 
 def run(
     policy: Policy, params: Params, prompts: Prompts, key: jax.Array, request: Request
 ) -> Rollouts:
-    """Runs :func:`sample` with checked settings."""
+    """Runs :func:`sample` with checked settings and weights for decoding."""
     # Allow the request's few numbers to reach the device from a guarded training loop.
     with jax.transfer_guard_host_to_device('allow'):
         return _sample(policy, params, prompts, key, request)
@@ -121,7 +123,6 @@ def run(
 def _sample(
     policy: Policy, params: Params, prompts: Prompts, key: jax.Array, request: Request
 ) -> Rollouts:
-    params = policies.for_decoding(policy, params)
     P, N, T = prompts.tokens.shape[0], request.num_rollouts, request.limit
     row_keys = keys.rollout_keys(key, prompts.problem_ids, num_rollouts=N)
 

@@ -7,7 +7,8 @@ make. Every host makes the same decision (host.py, with the arithmetic of grid.p
 state.py moves the rows.
 
 None of this changes a rollout's tokens, because its random keys are addressed. The
-plain loop (plain_loop.py) defines the tokens, and runs where scheduling gains nothing.
+plain loop (plain_loop.py) defines the tokens, and runs where a schedule would cost more
+than it can gain (cost.py).
 """
 
 import dataclasses
@@ -25,6 +26,7 @@ from passk_jax.models.arch import Arch
 from passk_jax.models.policy import Params, Policy
 from passk_jax.sampling import plain_loop
 from passk_jax.sampling.scheduled import grid, host
+from passk_jax.sampling.scheduled.cost import open_account
 from passk_jax.sampling.scheduled.grid import Size, Work
 from passk_jax.sampling.scheduled.hand_over import OnEnded, gather
 from passk_jax.types import Prompts, Rollouts
@@ -87,16 +89,20 @@ def sample(
         max_response_tokens=max_response_tokens,
         max_cache_bytes=max_cache_bytes,
     )
-    # Rows that are short are not worth moving, and undivided ones cannot move.
-    short = work.response_tokens <= grid.SHORT_RESPONSE
-    stay = short or not _divided(P, num_rollouts)
-    if first == work.everything and stay:
-        rollouts = plain_loop.run(policy, params, prompts, key, request)
-        if on_ended:
-            on_ended(gather(rollouts, np.full((P, num_rollouts), True)))
-        return rollouts
-    rollouts = host.decode(policy, params, prompts, key, request, work, first, on_ended)
-    return dataclasses.replace(rollouts, prompts=prompts)
+    params = policies.decoding_weights(policy, params)
+    account = open_account(params)
+    inputs = (policy, params, prompts, key, request)
+    if first != work.everything or (
+        # Rows that the mesh does not divide cannot move.
+        _divided(P, num_rollouts)
+        and host.gains(account, work, first, max_response_tokens)
+    ):
+        rollouts = host.decode(*inputs, account, work, first, on_ended)
+        return dataclasses.replace(rollouts, prompts=prompts)
+    rollouts = plain_loop.run(*inputs)
+    if on_ended:
+        on_ended(gather(rollouts, np.full((P, num_rollouts), True)))
+    return rollouts
 
 
 def at_one_time(

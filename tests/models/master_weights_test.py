@@ -1,3 +1,6 @@
+import math
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -51,6 +54,38 @@ def test_the_written_gradient_of_scores_is_that_of_a_product():
         np.testing.assert_allclose(have[0], want[0], atol=1e-5)
         turned = want[1] if axes[0] == 'embed' else want[1].T
         np.testing.assert_allclose(have[1], turned, atol=1e-5)
+
+
+HEADS = [((4096, 64), ('vocab', 'embed')), ((64, 4096), ('embed', 'vocab'))]
+
+
+def repeated_scores(x, head, axes):
+    """The scores of some tokens, one after the other, and their sum."""
+    weight, copy = (
+        master_weights.for_each_shard(y, axes, (1, 1))
+        for y in (head, jax.lax.stop_gradient(head))
+    )
+
+    def score(carry, x):
+        scores = master_weights.score_tokens(x, weight, copy, axes)
+        return carry + jnp.sin(scores).max(), None
+
+    return jax.lax.scan(score, 0.0, x)[0]
+
+
+@pytest.mark.parametrize(('shape', 'axes'), HEADS)
+@pytest.mark.parametrize('gradient', [False, True])
+def test_no_chunk_copies_the_head(shape, axes, gradient):
+    """XLA:CPU transposed it for every product with batch axes, even of size 1."""
+    x = jax.ShapeDtypeStruct((3, 1, 1, 2, 4, 64), jnp.float32)
+    head = jax.ShapeDtypeStruct(shape, jnp.float32)
+    fn = jax.grad(repeated_scores, (0, 1)) if gradient else repeated_scores
+    program = jax.jit(fn, static_argnums=2).lower(x, head, axes).compile()
+    in_loop = re.findall(
+        r'= f32\[([\d,]*)\]\S* (?:copy|transpose)\(.*while/body', program.as_text()
+    )
+    sizes = [math.prod(map(int, dims.split(','))) for dims in in_loop if dims]
+    assert max(sizes, default=0) < math.prod(shape)
 
 
 def spread_plainly(weight, tokens, dtype):

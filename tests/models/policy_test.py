@@ -333,3 +333,52 @@ def test_entropies_of_a_uniform_policy_are_the_log_of_its_vocabulary():
     log_probs, entropies = jax.jit(oracle.log_probs_of(policy, prompts, tokens))(params)
     np.testing.assert_allclose(entropies, np.log(16), rtol=1e-6)
     np.testing.assert_allclose(log_probs, -np.log(16), rtol=1e-6)
+
+
+def test_a_cpu_decodes_with_the_layers_where_they_lie():
+    policy = oracle.tiny_policy(num_layers=3, embed_dim=64, mlp_dim=64)
+    params = oracle.random_params(policy)
+    weights = policies.decoding_weights(policy, params)
+    want = policies.for_decoding(policy, params)
+    assert weights.keys() == want.keys()
+    for name, x in weights.items():
+        np.testing.assert_array_equal(x, want[name])
+    name = 'layers.{}attention.out.kernel'
+    stack = params[name.format('')]
+    for i in range(3):
+        layer = weights[name.format(f'{i}.')]
+        offset = layer.unsafe_buffer_pointer() - stack.unsafe_buffer_pointer()
+        assert offset == i * layer.nbytes
+    # A donation cannot take them away.
+    jax.jit(lambda x: x + 1, donate_argnums=0)(stack)
+    np.testing.assert_array_equal(layer, want[name.format('2.')])
+
+
+def test_weights_of_another_dtype_are_cast_for_decoding():
+    policy = oracle.tiny_policy(dtype='bfloat16')
+    weights = policies.decoding_weights(policy, oracle.random_params(policy))
+    assert {x.dtype for x in weights.values()} == {jnp.dtype('bfloat16')}
+
+
+def test_large_parameters_are_made_alone_and_no_other_for_it(monkeypatch):
+    policy, mesh = oracle.tiny_policy(), sharding.one_device_mesh(jax.devices()[0])
+    key = jax.random.key(0)
+    together = policies.init_params(policy, key, mesh)
+    made = []
+    init = policies._init
+
+    def watched(arch, key, names=None):
+        made.append(names)
+        return init(arch, key, names)
+
+    monkeypatch.setattr(policies, '_init', watched)
+    monkeypatch.setattr(policies, '_SMALL_PARAMETER', 800)
+    apart = policies.init_params(policy, key, mesh)
+    sizes = [[apart[name].size for name in names] for names in made if names]
+    *alone, rest = sizes
+    assert alone == sorted(alone, reverse=True)
+    assert all(len(one) == 1 for one in alone)
+    assert max(rest) <= 800 < min(alone)[0]
+    assert list(apart) == list(together)
+    for name, x in together.items():
+        np.testing.assert_array_equal(apart[name], x)

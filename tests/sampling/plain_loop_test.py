@@ -257,7 +257,9 @@ def compiled(policy, params, prompts, *, num_rollouts, max_response_tokens):
         stop_tokens=(),
     )
     key = rollout_key()
-    return sampler_module._sample.lower(policy, params, prompts, key, request).compile()
+    weights = policies.decoding_weights(policy, params)
+    program = sampler_module._sample.lower(policy, weights, prompts, key, request)
+    return program.compile()
 
 
 def test_decoding_keeps_one_cache_in_memory(policy, params, prompts):
@@ -280,8 +282,10 @@ def test_decoding_sends_no_parameter_between_devices(policy, params, prompts):
         program = compiled(
             policy, placed, local, num_rollouts=4, max_response_tokens=10
         )
+        gathers = policies._for_decoding.lower(policy, placed).compile().as_text()
+    # All are gathered once, before the loop.
+    assert 'all-gather(' in gathers
     lines = program.as_text().splitlines()
-    assert any('all-gather(' in line for line in lines)
     in_loop = [line for line in lines if 'decode/while/body' in line]
     assert in_loop
     assert not [line for line in in_loop if 'all-gather' in line]

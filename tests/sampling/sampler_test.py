@@ -13,9 +13,9 @@ from benchmarks import lengths
 from passk_jax import sharding
 from passk_jax.models import policy as policies
 from passk_jax.sampling import Purpose, plain_loop, sampler, step_key
-from passk_jax.sampling.scheduled import device, grid, host
+from passk_jax.sampling.scheduled import cost, device, grid, host
+from passk_jax.sampling.scheduled.cost import Pace
 from passk_jax.sampling.scheduled.grid import Size
-from passk_jax.sampling.scheduled.host import Pace
 from passk_jax.types import Prompts
 from tests.models import oracle
 from tests.sampling.calls import keywords
@@ -33,7 +33,12 @@ SETTINGS = {
 }
 
 
-ACCELERATORS = host._PACE_OF_ACCELERATORS
+# Policies this small never pay for a decision: here decisions are free.
+FREE = {'bandwidth': math.inf, 'decision': 0.0}
+DEFAULT = cost._PACE['cpu']
+CPU = dataclasses.replace(DEFAULT, **FREE)
+ACCELERATORS = dataclasses.replace(cost._PACE_OF_ACCELERATORS, **FREE)
+THREE = Pace(stride=3, part=1 / 2, times=2, flops=1.0, **FREE)
 
 
 def key(seed: int = 0) -> jax.Array:
@@ -57,7 +62,13 @@ def decodings():
 @contextlib.contextmanager
 def at(pace: Pace):
     """Another platform's pace."""
-    with mock.patch.dict(host._PACE, {jax.default_backend(): pace}):
+    with mock.patch.dict(cost._PACE, {jax.default_backend(): pace}):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def free_decisions():
+    with at(CPU):
         yield
 
 
@@ -118,7 +129,7 @@ def test_windows_see_the_same_tokens_in_every_row(policy, params, prompts, rollo
     assert (np.asarray(found.tokens) != np.asarray(rollouts.tokens)[:3]).any()
 
 
-@pytest.mark.parametrize('pace', [ACCELERATORS, Pace(stride=3, part=1 / 2, times=2)])
+@pytest.mark.parametrize('pace', [ACCELERATORS, THREE, DEFAULT])
 @pytest.mark.parametrize('size', [None, Size(4, 3)])
 def test_the_pace_does_not_matter(policy, params, prompts, rollouts, size, pace):
     limit = work_of(policy, prompts).cache_bytes(size) if size else 0
@@ -155,8 +166,8 @@ def test_the_mesh_does_not_matter(policy, params, prompts, rollouts, sizes):
     assert have.prompts.tokens.sharding == wanted.tokens
 
 
-def test_what_is_short_and_fits_is_left_to_the_plain_loop(policy, params, prompts):
-    with decodings() as found:
+def test_what_is_quick_and_fits_is_left_to_the_plain_loop(policy, params, prompts):
+    with at(DEFAULT), decodings() as found:
         run(policy, params, prompts, max_response_tokens=10)
     assert not found
 
@@ -217,7 +228,7 @@ def test_geometric_lengths_cost_about_their_sum(small, prompts):
     assert found[0].row_steps <= 1.25 * int(have.lengths.sum())
 
 
-@pytest.mark.parametrize('pace', [host._PACE['cpu'], ACCELERATORS])
+@pytest.mark.parametrize('pace', [CPU, ACCELERATORS])
 def test_other_lengths_compile_a_bounded_number_of_programs(small, prompts, pace):
     """And whatever they are, a long tail costs little more than its tokens."""
     policy = dataclasses.replace(small[0], head_chunk_tokens=10 + pace.stride)

@@ -74,15 +74,12 @@ class Decoder:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def prefill(
-    policy: Policy, params: Params, prompts: Prompts, key: jax.Array
-) -> tuple[Params, Slots]:
-    """Returns the parameters for decoding, and all problems, each in a slot."""
-    params = policies.for_decoding(policy, params)
+def prefill(policy: Policy, params: Params, prompts: Prompts, key: jax.Array) -> Slots:
+    """Returns all problems, each in a slot."""
     hidden, prefix = policies.prefill(policy, params, prompts)
     P = prompts.tokens.shape[0]
     shards = sharding.num_shards('batch', P)
-    return params, Slots(
+    return Slots(
         problem=shard(jnp.arange(P) % (P // shards), 'batch'),
         keys=shard(keys.problem_keys(key, prompts.problem_ids), 'batch'),
         hidden=shard(hidden, 'batch', None),

@@ -27,8 +27,6 @@ from passk_jax.errors import InputError
 _ROW_TOKENS = 1024
 # Fewer rows than this cost no less.
 _MIN_ROWS = 8
-SHORT_RESPONSE = 32
-"""Responses of at most this many tokens end too soon for moving rows to pay."""
 # The first ring is one _FIRST_RING-th of the longest, but at least _LEAST_RING tokens.
 _FIRST_RING = 16
 _LEAST_RING = 32
@@ -81,6 +79,11 @@ class Work:
         copies = 0 if size == self.everything else size.slots
         prompts = (self.problems + copies) * self.prompt_tokens * self.token_bytes
         return prompts + size.total * self.row_bytes
+
+    def used_bytes(self, size: Size, ring: int) -> int:
+        """Bytes of what a grid of this size reads: its prompts and its rings."""
+        tokens = size.slots * self.prompt_tokens + size.total * ring
+        return tokens * self.token_bytes
 
     @property
     def row_bytes(self) -> int:

@@ -2,7 +2,8 @@
 
 :func:`decode` runs the prompts. Then, until all rollouts have ended, the device decodes
 (device.py), and the host hands over the responses that have ended. It may also give
-empty slots work, move the rows into a smaller grid, or lengthen the ring.
+empty slots work, move the rows into a smaller grid, or lengthen the ring. It hands over
+and shrinks only as often as decoding has paid for (cost.py).
 """
 
 import dataclasses
@@ -18,6 +19,7 @@ from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Params, Policy
 from passk_jax.sampling.plain_loop import Request
 from passk_jax.sampling.scheduled import device, grid, state
+from passk_jax.sampling.scheduled.cost import Account
 from passk_jax.sampling.scheduled.device import Decoder, StopWhen
 from passk_jax.sampling.scheduled.grid import Size, Work
 from passk_jax.sampling.scheduled.hand_over import OnEnded, gather
@@ -27,27 +29,7 @@ from passk_jax.types import Prompts, Rollouts
 _NO_LIMIT = 2**30
 
 
-@dataclasses.dataclass(frozen=True)
-class Pace:
-    """How often the host decides, and how much each decision changes.
-
-    Attributes:
-        stride: steps between two checks whether to go on.
-        part: the fraction of its rows that the grid shrinks to.
-        times: how many times longer the next ring is.
-    """
-
-    stride: int
-    part: float
-    times: int
-
-
-# An accelerator pays for each check with a message to its host, and for each program
-# with up to minutes of compilation. An idle row costs it little, because a step reads
-# all weights anyway.
-_PACE = {'cpu': Pace(stride=1, part=2 / 3, times=2)}
-_PACE_OF_ACCELERATORS = Pace(stride=8, part=1 / 4, times=4)
-# How often ended responses are handed over while others go on.
+# Responses are handed over at most this often in a batch while others go on.
 _HAND_OVERS = 16
 # If the rows fit no smaller grid, try again when one _RETRY_PART-th of them has ended.
 _RETRY_PART = 16
@@ -59,6 +41,7 @@ def decode(
     prompts: Prompts,
     key: jax.Array,
     request: Request,
+    account: Account,
     work: Work,
     size: Size,
     on_ended: OnEnded | None,
@@ -66,25 +49,53 @@ def decode(
     """Decodes all rollouts of a batch; returns them without their prompts.
 
     Args:
-        policy, params, prompts, key, on_ended: see :func:`passk_jax.sampling.sample`.
+        policy, prompts, key, on_ended: see :func:`passk_jax.sampling.sample`.
+        params: the weights for decoding.
         request: the checked settings.
+        account: pays for decisions.
         work: a cell's work.
         size: the cell's size to start with.
     """
-    pace = _PACE.get(jax.default_backend(), _PACE_OF_ACCELERATORS)
     # Allow a decision's few numbers to reach the device from a guarded training loop.
     with jax.transfer_guard_host_to_device('allow'):
-        params, problems = device.prefill(policy, params, prompts, key)
-        decoder = Decoder(policy, pace.stride, params, request)
-        run = Decoding(decoder, pace, problems, work, size)
+        problems = device.prefill(policy, params, prompts, key)
+        decoder = Decoder(policy, account.pace.stride, params, request)
+        run = Decoding(decoder, account, problems, work, size)
         run.finish(on_ended)
     return run.state.rollouts
+
+
+def first_ring(account: Account, work: Work, size: Size) -> int:
+    """The shortest first ring that is full only when its growth has been paid for."""
+    ring = grid.first_ring(work.response_tokens)
+    while ring < work.response_tokens:
+        longer = grid.next_ring(ring, work.response_tokens, times=account.pace.times)
+        cost = cost_to_grow(account, work, size, longer)
+        if account.steps_until_paid(cost, size.total) <= ring:
+            break
+        ring = longer
+    return ring
+
+
+def cost_to_grow(account: Account, work: Work, size: Size, ring: int) -> float:
+    """Seconds that it takes to make the ring this long."""
+    return account.decision(2 * work.used_bytes(size, ring))
+
+
+def gains(account: Account, work: Work, size: Size, limit: int) -> bool:
+    """Whether rows may move or the ring grow before the longest response ends."""
+    smaller = grid.smaller_sizes(work, size, part=account.pace.part)
+    grows = first_ring(account, work, size) < work.response_tokens
+    # The schedule itself costs about as much as a decision.
+    first = account.steps_until_paid(2 * account.decision(), size.total)
+    return bool(smaller or grows) and first < limit
 
 
 class Decoding:
     """The state of one call: what the host knows, and the device's arrays.
 
     Attributes:
+        account: what has been decoded, and what decisions took of it.
         size: the cell's size now.
         smaller: the sizes that it may shrink to.
         look_below: the number of live rows at which to try smaller sizes.
@@ -96,17 +107,23 @@ class Decoding:
     """
 
     def __init__(
-        self, decoder: Decoder, pace: Pace, problems: Slots, work: Work, size: Size
+        self,
+        decoder: Decoder,
+        account: Account,
+        problems: Slots,
+        work: Work,
+        size: Size,
     ):
         P = problems.problem.shape[0]
         R = decoder.request.num_rollouts // work.rollouts
-        self.decoder, self.pace = decoder, pace
+        self.decoder, self.account, self.pace = decoder, account, account.pace
         self.problems, self.work, self.size = problems, work, size
-        self.smaller = grid.smaller_sizes(work, size, part=pace.part)
-        self.ring = grid.first_ring(work.response_tokens)
+        self.smaller = grid.smaller_sizes(work, size, part=self.pace.part)
+        self.ring = first_ring(account, work, size)
         batch_shards = P // work.problems
         self.num_cells = batch_shards * R
         self.steps = self.row_steps = 0
+        account.spent += account.decision()
         self.shards = [
             grid.seat(work, size, rollout_shards=R) for _ in range(batch_shards)
         ]
@@ -125,28 +142,36 @@ class Decoding:
 
     def finish(self, on_ended: OnEnded | None = None) -> None:
         """Decodes to the end and hands over responses as they end."""
-        limit = self.decoder.request.limit
-        steps = max(1, limit // _HAND_OVERS) if on_ended else _NO_LIMIT
         given = np.zeros(self.state.rollouts.lengths.shape, bool)
-        while self.outstanding or self.unstarted.any():
-            longest = self.advance(steps)
-            if on_ended:
+        cost = self.account.decision()
+        every = max(1, self.decoder.request.limit // _HAND_OVERS)
+        hand_over_at = self.step_after(cost, every) if on_ended else _NO_LIMIT
+        while self.going_on:
+            longest = self.advance(hand_over_at)
+            if on_ended and (self.steps >= hand_over_at or not self.going_on):
                 ended = [grid.ended(shard, self.work) for shard in self.shards]
                 new = np.concatenate(ended) & ~given
                 if new.any():
                     on_ended(gather(self.state.rollouts, new))
                     given |= new
+                # To have looked has interrupted the device too.
+                self.account.spent += cost
+                hand_over_at = self.step_after(cost, every)
             self.decide(longest)
         logging.info('sampled in %d row-steps', self.row_steps)
 
-    def advance(self, steps: int) -> int:
+    def advance(self, until: int) -> int:
         """Decodes until there is a decision; returns the longest live length."""
-        outstanding, until = np.int32(self.look_below), np.int32(self.steps + steps)
-        stop = StopWhen(outstanding, self.unstarted, until)
+        look_below = self.look_below
+        paid_at = self.step_after(self.cost_to_shrink())
+        if self.smaller and paid_at > self.steps:
+            look_below, until = 0, min(until, paid_at)
+        stop = StopWhen(np.int32(look_below), self.unstarted, np.int32(until))
         self.state, report = device.advance(self.decoder, self.slots, self.state, stop)
         report = jax.device_get(report)
         done = int(report['steps'])
         self.row_steps += (done - self.steps) * self.size.total * self.num_cells
+        self.account.decoded += (done - self.steps) * self.account.step(self.size.total)
         self.steps = done
         parts = len(self.shards)
         waiting = np.split(np.array(report['waiting']), parts)
@@ -165,14 +190,34 @@ class Decoding:
             return
         outstanding = self.outstanding
         all_started = all(shard.all_started for shard in self.shards)
-        if 0 < outstanding <= self.look_below and all_started:
+        cost = self.cost_to_shrink()
+        paid = self.step_after(cost) <= self.steps
+        if 0 < outstanding <= self.look_below and all_started and paid:
             if self.shrink():
+                self.account.spent += cost
                 self.look_below = self.largest_smaller()
             else:
                 self.look_below = outstanding - max(1, outstanding // _RETRY_PART)
         room = self.ring - self.pace.stride + 1
         if longest > room and self.ring < self.work.response_tokens:
             self.grow()
+
+    def step_after(self, cost: float, least: int = 0) -> int:
+        """The step, ``least`` from now or later, by which a cost is paid for."""
+        steps = self.account.steps_until_paid(cost, self.size.total)
+        return self.steps + max(least, steps)
+
+    def cost_to_shrink(self) -> float:
+        """Seconds that a move to the next smaller size takes; 0 if there is none."""
+        if not self.smaller:
+            return 0.0
+        moved = self.work.used_bytes(self.smaller[0], self.ring)
+        return self.account.decision(2 * moved)
+
+    @property
+    def going_on(self) -> bool:
+        """Whether some rollout has not ended."""
+        return bool(self.outstanding or self.unstarted.any())
 
     @property
     def outstanding(self) -> int:
@@ -216,6 +261,7 @@ class Decoding:
         """Lengthens the ring."""
         longest = self.work.response_tokens
         ring = grid.next_ring(self.ring, longest, times=self.pace.times)
+        self.account.spent += cost_to_grow(self.account, self.work, self.size, ring)
         # 0 if all rows began together.
         oldest = np.int32(jax.device_get(self.state.index) % self.ring) or None
         self.replace_layers(functools.partial(state.lengthen, oldest=oldest, ring=ring))

@@ -1,12 +1,14 @@
 """Scheduled sampling hands its responses over as they end."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
 
-from passk_jax.sampling.scheduled import host
+from passk_jax.sampling.scheduled import cost, host
 from tests.sampling import sampler_test
-from tests.sampling.sampler_test import T, run, work_of
+from tests.sampling.sampler_test import T, free_decisions, run, work_of  # noqa: F401
 
 
 class Heard:
@@ -54,7 +56,8 @@ def test_every_response_is_handed_over_once_and_whole(policy, params, prompts, s
 
 def test_the_plain_loop_hands_all_over_at_its_end(policy, params, prompts):
     heard = Heard()
-    rollouts = run(policy, params, prompts, max_response_tokens=10, on_ended=heard)
+    with sampler_test.at(sampler_test.DEFAULT):
+        rollouts = run(policy, params, prompts, max_response_tokens=10, on_ended=heard)
     assert len(heard.parts) == 1
     check_all(heard, rollouts)
 
@@ -81,3 +84,20 @@ def test_decoding_goes_on_before_anybody_looks(policy, params, prompts, monkeypa
     heard = Heard()
     heard.parts = kept
     check_all(heard, rollouts)
+
+
+def test_responses_are_handed_over_as_often_as_decoding_pays(policy, params, prompts):
+    """Not at every sixteenth of the limit, which is four steps here."""
+    heard = Heard()
+    weights = sum(x.size for x in params.values())
+    # A step of all rows takes a second, and a decision pays off after ten.
+    pace = dataclasses.replace(
+        sampler_test.CPU, flops=2.0 * weights * 64, decision=10 / cost.PART
+    )
+    with sampler_test.at(pace), sampler_test.decodings() as found:
+        rollouts = run(policy, params, prompts, on_ended=heard)
+    check_all(heard, rollouts)
+    account = found[0].account
+    assert 2 <= len(heard.parts) <= T // 10
+    # All but the last hand-over was paid for.
+    assert account.spent <= account.decoded / cost.PART + account.decision()
