@@ -122,7 +122,7 @@ def test_medians_leave_the_warm_up_out():
 
 def test_a_ratio_is_of_tokens_a_cpu_second():
     def answers(cpu: float) -> list[dict[str, float]]:
-        return [{'cpu': cpu, 'wall': 1.0, 'tokens': 12}] * 3
+        return [{'cpu': cpu, 'wall': 1.0, 'tokens': 12, 'peak_megabytes': 5.0}] * 3
 
     rows = sides.rows('work', {'a': answers(1.0), 'b': answers(3.0)}, base='b')
     ratio = sides.HEAD.index('ratio')

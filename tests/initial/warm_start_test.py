@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 
+from passk_jax.data import subset
 from passk_jax.errors import NonFiniteError
 from passk_jax.initial import params as initial
 from passk_jax.initial import warm_start
@@ -145,7 +146,8 @@ def test_only_so_many_problems_are_demonstrated_as_asked(tmp_path, monkeypatch):
     )
     with jax.set_mesh(setup.mesh):
         setup.initial_params(tmp_path)
-    assert seen == set(range(20))
+    train = setup.task.source('train', data_dir=setup.config.data.dir)
+    assert seen == {problem.id for problem in subset(train, 20)}
 
 
 def test_an_unknown_kind_of_demonstration_is_an_error():
