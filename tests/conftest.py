@@ -17,12 +17,6 @@ os.environ['XLA_FLAGS'] = ' '.join(
     ]
 ).strip()
 
-# One core a worker: XLA's threads that wait for one another cost a sixteenth more.
-if 'PYTEST_XDIST_WORKER' in os.environ and hasattr(os, 'sched_setaffinity'):
-    _CORES = sorted(os.sched_getaffinity(0))
-    _WORKER = int(os.environ['PYTEST_XDIST_WORKER'].removeprefix('gw'))
-    os.sched_setaffinity(0, {_CORES[_WORKER % len(_CORES)]})
-
 # Tests compile the same few programs over and over, and so do the commands that they
 # start. A worker has its own: reading what another is writing ends the process.
 os.environ.update(
