@@ -249,9 +249,8 @@ def subset(source: Sequence[Problem], num_problems: int) -> Sequence[Problem]:
     for category in np.unique(categories):
         members = np.flatnonzero(categories == category)
         rng = np.random.default_rng(zlib.crc32(category.encode()))
-        places[rng.permutation(members)] = (np.arange(len(members)) + 0.5) / len(
-            members
-        )
+        spread = (np.arange(len(members)) + 0.5) / len(members)
+        places[rng.permutation(members)] = spread
     chosen = np.argsort(places, kind='stable')[:num_problems]
     return [source[int(index)] for index in np.sort(chosen)]
 

@@ -16,13 +16,14 @@ from typing import Any
 
 import jax
 
-from passk_jax import capacity, cli
+from passk_jax import cli
 from passk_jax import config as configs
 from passk_jax.compile_cache import keep_programs
 from passk_jax.config import ExperimentConfig
 from passk_jax.files import atomic_write_text
 from passk_jax.hosts import join_hosts
 from passk_jax.models import policy as policies
+from passk_jax.preflight import check_evaluation
 from passk_jax.runs import saved_config
 from passk_jax.runs.checkpoints import restore_params
 from passk_jax.runs.sources import check_sources
@@ -44,12 +45,7 @@ def main(
     path = pathlib.Path(workdir)
     options |= {'num_responses': num_responses, 'num_problems': num_problems}
     config, changes = _changed(saved_config.run_config(path, mesh), options)
-    sizes = {
-        'eval.batch_size': config.eval.batch_size,
-        'eval.num_responses': config.eval.num_responses,
-    }
-    tokens = config.sampling.max_response_tokens
-    capacity.check_responses(sizes, max_response_tokens=tokens)
+    check_evaluation(config)
     check_sources(path, config.model)
     directory = path / 'evaluation' / 'by_command'
     # Now, because what hinders it would also do so after an hour of sampling.

@@ -1,7 +1,7 @@
-"""What a training run checks of its configuration before it begins, in this order.
+"""What a command checks of the whole configuration before it begins.
 
-:func:`check_names` needs no device, :func:`check_signal` may use one, and
-:func:`warn_of_settings` refuses nothing.
+:func:`check_names` and :func:`check_evaluation` need no device, :func:`check_signal`
+uses one, and :func:`warn_of_settings` refuses nothing.
 """
 
 from absl import logging
@@ -62,17 +62,27 @@ def check_names(config: ExperimentConfig) -> None:
             raise InputError(f'init.warm_start.{demonstrations=} is none of {kinds}')
     if config.model.family and config.model.family not in FAMILIES:
         raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
-    tokens = config.sampling.max_response_tokens
-    steps = {
+    sizes = {
         'train.num_prompts': config.train.num_prompts,
         'sampling.num_rollouts': config.sampling.num_rollouts,
     }
-    evaluations = {
+    tokens = config.sampling.max_response_tokens
+    capacity.check_responses(sizes, max_response_tokens=tokens)
+    check_evaluation(config)
+
+
+def check_evaluation(config: ExperimentConfig) -> None:
+    """Checks that this host can hold the responses to a batch of an evaluation.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    sizes = {
         'eval.batch_size': config.eval.batch_size,
         'eval.num_responses': config.eval.num_responses,
     }
-    for sizes in (steps, evaluations):
-        capacity.check_responses(sizes, max_response_tokens=tokens)
+    tokens = config.sampling.max_response_tokens
+    capacity.check_responses(sizes, max_response_tokens=tokens)
 
 
 def check_signal(config: ExperimentConfig) -> None:

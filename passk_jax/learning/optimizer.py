@@ -30,8 +30,8 @@ def make_optimizer(config: OptimizerConfig, *, num_updates: int = 0) -> Optimize
     Update u, counted from 1, has the rate ``learning_rate * min(1, u / w)`` with ``w =
     warmup_updates``, so that the first update is not wasted on a rate of zero. After
     the warm-up the schedule multiplies it by ``1 - x`` (linear) or ``(1 + cos(pi x)) /
-    2`` (cosine), where ``x = (u - w) / (num_updates + 1 - w)``; so the
-    last is not zero.
+    2`` (cosine), where ``x = (u - w) / (num_updates + 1 - w)``, so that the last update
+    is not wasted either.
 
     Args:
         config: the settings.

@@ -21,7 +21,7 @@ def write_digests(path: pathlib.Path, *, process: int, num_processes: int) -> No
         process: index of this process, less than ``num_processes``.
     """
     digests = {
-        file.relative_to(path).as_posix(): _digest(file)
+        file.relative_to(path).as_posix(): digest(file)
         for file in _files(path)[process::num_processes]
     }
     (path / _NAME).mkdir(exist_ok=True)
@@ -44,7 +44,7 @@ def find_damage(path: pathlib.Path, *, process: int, num_processes: int) -> str 
         if not expected or files.keys() - expected.keys():
             return 'its digests are incomplete'
         for name in sorted(files)[process::num_processes]:
-            if _digest(files[name]) != expected[name]:
+            if digest(files[name]) != expected[name]:
                 return f'{name} is not what was written'
     except (OSError, ValueError, TypeError) as error:
         return f'its digests cannot be read ({error})'
@@ -57,6 +57,7 @@ def _files(path: pathlib.Path) -> list[pathlib.Path]:
     return sorted(f for f in files if f.relative_to(path).parts[0] != _NAME)
 
 
-def _digest(file: pathlib.Path) -> str:
+def digest(file: pathlib.Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
     with file.open('rb') as stream:
         return hashlib.file_digest(stream, 'sha256').hexdigest()

@@ -5,7 +5,6 @@ with its chat template, and the generation config. The weights are not among the
 reads them once.
 """
 
-import hashlib
 import json
 import pathlib
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
 from passk_jax.models.hf.config import read_json, source_directory
 from passk_jax.models.tokenizer import TOKENIZER_FILES
+from passk_jax.runs.digests import digest
 
 _NAME = 'sources.json'
 _FILES = ('config.json', 'generation_config.json', *TOKENIZER_FILES)
@@ -69,4 +69,4 @@ def _files(source: str) -> Iterator[tuple[str, str]]:
     directory = source_directory(source, _FILES)
     for pattern in _FILES:
         for path in directory.glob(pattern):
-            yield path.name, hashlib.sha256(path.read_bytes()).hexdigest()
+            yield path.name, digest(path)
