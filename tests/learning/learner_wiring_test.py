@@ -44,7 +44,11 @@ def trace(*, loss=LOSS, num_updates=2):
     )
     a, b, c = watched
     with jax.set_mesh(mesh), a as log_probs, b as normalizer, c as total_loss:
-        jax.eval_shape(step, state, make_rollouts(), make_advantages(), reference)
+        # Traced anew, whoever has traced a step of these settings before.
+        jax.eval_shape(
+            lambda *args: step.__wrapped__(*args),
+            *(state, make_rollouts(), make_advantages(), reference),
+        )
     return log_probs, normalizer, total_loss
 
 
