@@ -12,8 +12,7 @@ os.environ['XLA_FLAGS'] = ' '.join(
     [
         os.environ.get('XLA_FLAGS', ''),
         '--xla_backend_optimization_level=0',
-        '--xla_cpu_use_fusion_emitters=false '
-        '--xla_cpu_parallel_codegen_split_count=1'
+        '--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1'
         if importlib.metadata.version('jaxlib').startswith('0.10.')
         else '',
     ]
