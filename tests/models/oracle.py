@@ -61,7 +61,7 @@ def random_params(policy: Policy, *, seed: int = 0) -> Params:
     for name, x in shapes.items():
         value = 0.2 * rng.standard_normal(x.shape)
         value += name.endswith('norm.scale')
-        params[name] = jnp.asarray(value.astype(x.dtype))
+        params[name] = jax.device_put(value.astype(x.dtype))
     return params
 
 
@@ -82,8 +82,8 @@ def random_batch(
 
 
 def int32(x: np.ndarray) -> jax.Array:
-    """Cast by numpy: JAX would compile a program for each shape."""
-    return jnp.asarray(x.astype(np.int32))
+    """Cast by numpy and put: JAX would compile a program for each shape."""
+    return jax.device_put(x.astype(np.int32))
 
 
 def sequence_logits(params: Params, arch: Arch, tokens: jax.Array) -> jax.Array:
