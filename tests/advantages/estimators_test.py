@@ -33,9 +33,9 @@ def jitted(name: str, num_rollouts: int = NUM_ROLLOUTS, **params):
 @functools.cache
 def inputs_of(num_problems: int, seed: int = 0) -> dict[str, jax.Array]:
     rng = np.random.default_rng(seed)
-    data = rng.integers(0, 2**32, (num_problems, 2), np.uint32)
+    key_data = jax.device_put(rng.integers(0, 2**32, (num_problems, 2), np.uint32))
     return {
-        'key': jax.random.wrap_key_data(jnp.asarray(data), impl='threefry2x32'),
+        'key': jax.random.wrap_key_data(key_data, impl='threefry2x32'),
         'mean_entropy': jnp.asarray(rng.random(num_problems, np.float32)),
     }
 
@@ -91,9 +91,8 @@ def test_the_advantages_of_a_problem_sum_to_zero(name):
 @pytest.mark.parametrize('name', ESTIMATORS)
 def test_jitted_equals_eager(name):
     correct = every_count()
-    estimate = estimator_of(name)
     arguments = (jnp.asarray(as_rewards(correct)), jnp.asarray(correct))
-    eager = estimate(*arguments, **inputs_of(len(correct)))
+    eager = estimator_of(name)(*arguments, **inputs_of(len(correct)))
     got = jitted(name)(*arguments, **inputs_of(len(correct)))
     np.testing.assert_allclose(got, eager, rtol=1e-6, atol=1e-6)
 
@@ -101,8 +100,7 @@ def test_jitted_equals_eager(name):
 @pytest.mark.parametrize('name', ESTIMATORS)
 def test_vmap_over_batches_equals_one_by_one(name):
     correct = np.stack([every_count(seed=0), every_count(seed=1)])
-    estimate = jitted(name)
-    inputs = [inputs_of(NUM_ROLLOUTS + 1, seed) for seed in (0, 1)]
+    estimate, inputs = jitted(name), [inputs_of(NUM_ROLLOUTS + 1, s) for s in (0, 1)]
     stacked = jax.tree.map(lambda *x: jnp.stack(x), *inputs)
     mapped = jax.jit(jax.vmap(lambda r, c, i: estimate(r, c, **i)))(
         as_rewards(correct), correct, stacked
