@@ -116,7 +116,9 @@ def begin(mesh, optimizer=OPTIMIZER):
 @functools.cache
 def start(optimizer=OPTIMIZER):
     """The first state, as numpy: a step consumes the state that it is given."""
-    return jax.device_get(begin(make_mesh(), optimizer))
+    mesh = make_mesh()
+    with jax.set_mesh(mesh):
+        return jax.device_get(begin(mesh, optimizer))
 
 
 def place(mesh, optimizer=OPTIMIZER):
