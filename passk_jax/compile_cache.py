@@ -66,17 +66,20 @@ class _SlowCompilations:
         program = details.get('fun_name', 'a program')
         if event == _LOWERED:
             self._forget(program)
-            timer = threading.Timer(
-                _LONG_SECONDS, logging.info, ('compiling %s', program)
-            )
+            timer = threading.Timer(_LONG_SECONDS, _say, ('compiling %s', program))
             timer.daemon = True
             self.waiting[program] = timer
             timer.start()
         elif event == _COMPILED:
             self._forget(program)
             if seconds >= _LONG_SECONDS:
-                logging.info('compiled %s in %.0f s', program, seconds)
+                _say('compiled %s in %.0f s', program, seconds)
 
     def _forget(self, program: str) -> None:
         if timer := self.waiting.pop(program, None):
             timer.cancel()
+
+
+def _say(message: str, *values: object) -> None:
+    # Called by a timer's thread, absl would name that module as the speaker.
+    logging.info(message, *values)

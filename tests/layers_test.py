@@ -19,14 +19,14 @@ PACKAGE = ROOT / 'passk_jax'
 # From the top down. A module imports from lower ranks only; a sub-package is one entry.
 RANKS = (
     ('train',),
-    ('evaluate', 'export', 'plan', 'score'),
+    ('compare', 'evaluate', 'export', 'plan', 'score'),
     ('preflight', 'setup'),
     ('evaluation', 'run_log'),
     ('planning', 'report', 'initial'),
     ('rollouts',),
     ('learning', 'runs'),
     ('sampling',),
-    ('majority', 'models', 'tasks'),
+    ('comparison', 'majority', 'models', 'tasks'),
     ('advantages', 'cli', 'data', 'metrics', 'sharding', 'verifiers'),
     ('capacity', 'compile_cache', 'config', 'files', 'hosts', 'masked', 'types'),
     ('errors',),
@@ -56,7 +56,14 @@ ONLY_IN = {
     'tests': (),
 }
 # Third party -> modules, or packages, that may not import it.
-_MATHEMATICS = ('advantages', 'learning.losses', 'majority', 'masked', 'metrics')
+_MATHEMATICS = (
+    'advantages',
+    'comparison',
+    'learning.losses',
+    'majority',
+    'masked',
+    'metrics',
+)
 NEVER_IN = {'flax': _MATHEMATICS, 'optax': _MATHEMATICS}
 
 MAX_LINES = 400

@@ -62,7 +62,8 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'dtype': (_TEXT, 'Dtype of the weights; model.compute_dtype by default.'),
     'task': (_TEXT, 'Task whose verifier judges, for example maze.'),
     'input': (_PATH, 'JSON lines to read.'),
-    'output': (_PATH, 'JSON lines to write.'),
+    'output': (_PATH, 'File to write.'),
+    'figure': (_PATH, 'PNG to write.'),
     'topology': (_TEXT, 'Chips: v5p:4x4x4, v5e:16x16, v6e:8x8, cpu:8, gpu:h100x8.'),
     'programs': (_TEXT, 'Programs to compile, separated by commas.'),
     'markdown': (_PATH, 'Markdown file for a copy of the plan.'),
@@ -73,16 +74,25 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
 def parameters_of(main: Callable[..., Any]) -> dict[str, Any]:
     """The flags that ``main`` takes, with defaults; ``Parameter.empty``: required.
 
-    ``**options`` stands for every option of the sampler, ``None`` by default.
+    ``**options`` stands for every option of the sampler, ``None`` by default. Only
+    keywords are flags.
     """
     parameters = {}
     for name, parameter in inspect.signature(main).parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
             options = dataclasses.fields(configs.SamplingOptions)
             parameters |= dict.fromkeys(option.name for option in options)
-        else:
+        elif parameter.kind is parameter.KEYWORD_ONLY:
             parameters[name] = parameter.default
     return parameters
+
+
+def _positional(main: Callable[..., Any]) -> str | None:
+    """The parameter that takes the arguments without a flag, if ``main`` has one."""
+    for name, parameter in inspect.signature(main).parameters.items():
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+            return name
+    return None
 
 
 def parse(
@@ -93,7 +103,8 @@ def parse(
     """Defines and reads the flags that ``main`` takes, by the names of its parameters.
 
     Args:
-        main: a command; a parameter without a default is a required flag.
+        main: a command. A keyword without a default is a required flag; a parameter
+            that is no keyword takes the arguments without a flag, at least one.
         argv: the program, then the arguments.
         values: where to define the flags.
 
@@ -133,6 +144,10 @@ def parse(
         raise InputError(f'--{names} {verb} required{_example(main)}')
     if empty := [name for name in parameters if given[name] == '' != parameters[name]]:
         raise InputError(f'--{empty[0]}= is empty; leave it out for its default')
+    if positional := _positional(main):
+        if not rest:
+            raise InputError(f'{positional} are required{_example(main)}')
+        given[positional], rest = rest, []
     if rest:
         raise InputError(
             f'arguments not understood: {rest}; write every flag as --name=value, for '

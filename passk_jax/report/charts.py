@@ -95,6 +95,10 @@ def _draw_panel(panel: Panel, ax: 'Axes') -> None:
         return
     if panel.log2:
         ax.set_xscale('log', base=2)
+        ax.minorticks_off()
+        # Every k of a long curve would cover its neighbours' labels.
+        if len(places) > 12:
+            places = [place for place in places if math.log2(place).is_integer()]
     if panel.log2 or len(places) == 1:
         ax.set_xticks(places, [f'{place:g}' for place in places])
     for series in panel.series:

@@ -7,8 +7,8 @@ import pytest
 from absl import flags
 
 from configs import maze_tiny
+from passk_jax import compare, evaluate, score, train
 from passk_jax import config as configs
-from passk_jax import evaluate, score, train
 from passk_jax.cli.flags import TABLE, parameters_of, parse
 from passk_jax.errors import InputError
 from tests import tiny
@@ -93,6 +93,14 @@ def test_the_example_of_a_command_has_all_that_it_requires(command, monkeypatch)
     assert message.endswith(f'required, for example:\n    python -m {name} {arguments}')
 
 
+def test_arguments_without_a_flag_are_for_the_command_that_takes_them():
+    got = read(compare.main, 'runs/a', '--split=train', 'x=runs/b,runs/c')
+    assert got['runs'] == ['runs/a', 'x=runs/b,runs/c']
+    assert got['split'] == 'train'
+    assert refusal(compare.main, 'a', '--splt=x').endswith('did you mean --split?')
+    assert refusal(evaluate.main, '--workdir=w', 'a').startswith('arguments not unders')
+
+
 def test_every_flag_of_the_table_is_some_commands():
     assert {train, evaluate, score} < set(COMMANDS)
     named = [parameters_of(command.main) for command in COMMANDS]
@@ -159,12 +167,15 @@ def test_an_optional_flag_that_is_empty_is_refused():
 @pytest.mark.parametrize('command', COMMANDS)
 def test_a_tilde_is_the_home_directory_in_every_path(command, monkeypatch):
     monkeypatch.setenv('HOME', str(tiny.ROOT))
-    paths = {'workdir', 'out', 'input', 'output', 'markdown'}
+    paths = {'workdir', 'out', 'input', 'output', 'markdown', 'figure'}
     required = {'task': 'maze', 'topology': 'cpu:8', 'config': '~/configs/maze_tiny.py'}
     names = parameters_of(command.main)
     given = {k: v for k, v in required.items() if k in names}
     given |= dict.fromkeys(paths & names.keys(), '~/x')
-    got = read(command.main, *[f'--{name}={value}' for name, value in given.items()])
+    arguments = [f'--{name}={value}' for name, value in given.items()]
+    if command is compare:
+        arguments.append('runs/x')
+    got = read(command.main, *arguments)
     assert {got[name] for name in paths & names.keys()} == {f'{tiny.ROOT}/x'}
 
 

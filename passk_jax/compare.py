@@ -1,0 +1,203 @@
+"""Compares runs by their evaluations: pass@k for every k, Cover@tau, problems solved.
+
+    python -m passk_jax.compare runs/pass_at_1 runs/pass_at_k
+
+An argument is an arm: a run directory, or several separated by commas, which are the
+seeds of one training in the same order in every arm. ``NAME=`` before it names the arm.
+A file that ``evaluate`` wrote (``evaluation/by_command/*.jsonl``) stands for a run. The
+first arm is the baseline:
+
+    python -m passk_jax.compare grpo=runs/a0,runs/a1 'pass@4=runs/b0,runs/b1' \\
+        --split=test --output=compare.json --figure=compare.png
+
+It prints Markdown. ``--output`` has every k and tau and the problems solved. It uses no
+device.
+"""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Sequence
+
+from passk_jax import cli, metrics
+from passk_jax.comparison import (
+    COVERAGES,
+    Arm,
+    Estimate,
+    Measured,
+    compare,
+    make_arm,
+    solved,
+)
+from passk_jax.errors import InputError
+from passk_jax.files import atomic_write_bytes, atomic_write_text
+from passk_jax.report.charts import draw_figure
+from passk_jax.report.panels import Panel, Series
+from passk_jax.report.run_data import read_lines
+
+# Told apart by the colour-blind (M. Okabe and K. Ito, 2008).
+_COLORS = ('#0072b2', '#e69f00', '#009e73', '#cc79a7', '#d55e00', '#56b4e9')
+_SHOWN_COVERAGES = (0.1, 0.25, 0.5, 0.75, 1.0)
+
+
+def main(
+    runs: Sequence[str],
+    *,
+    split: str = 'test',
+    step: int | None = None,
+    output: str | None = None,
+    figure: str | None = None,
+) -> None:
+    """Prints the comparison; writes it to ``output`` and ``figure`` if given."""
+    arms = [read_arm(argument, split=split, step=step) for argument in runs]
+    found, sets = compare(arms), solved(arms)
+    if output:
+        record = {
+            'arms': {arm.name: arm.sources for arm in arms},
+            'measures': {
+                name: [dataclasses.asdict(x) for x in row]
+                for name, row in found.items()
+            },
+            'solved': sets,
+        }
+        atomic_write_text(output, json.dumps(record, indent=1) + '\n')
+    if figure:
+        title = f'{split} split, {len(arms[0].problems)} problems'
+        atomic_write_bytes(figure, draw_figure(panels(arms, found), title=title))
+    print(markdown(arms, found, sets), end='')
+
+
+def read_arm(argument: str, *, split: str, step: int | None) -> Arm:
+    """Reads the evaluations that an argument names.
+
+    Args:
+        argument: ``[name=]run[,run...]``.
+        split, step: of the evaluations in run directories; ``None``: each run's last.
+
+    Raises:
+        ValueError: there is no such evaluation, or it is damaged.
+    """
+    # A directory may have an equals sign in its name.
+    name, given, rest = argument.partition('=')
+    if not given or '/' in name or pathlib.Path(argument.partition(',')[0]).exists():
+        name, rest = argument, argument
+    files = [_evaluation(pathlib.Path(run), split, step) for run in rest.split(',')]
+    return make_arm(name, [(str(file), _counts(file)) for file in files])
+
+
+def _evaluation(run: pathlib.Path, split: str, step: int | None) -> pathlib.Path:
+    """The file of an evaluation: the run itself, or in a run's directory."""
+    run = run.expanduser()
+    if run.is_file():
+        return run
+    files = sorted((run / 'evaluation').glob(f'{split}_step_*.jsonl'))
+    if step is not None:
+        files = [run / 'evaluation' / f'{split}_step_{step:08d}.jsonl']
+    if not files or not files[-1].is_file():
+        steps = '' if step is None else f' of step {step}'
+        others = sorted(file.stem for file in run.glob('evaluation/*.jsonl'))
+        raise InputError(
+            f'{run} has no evaluation of split {split!r}{steps}; it has {others}'
+        )
+    return files[-1]
+
+
+def _counts(file: pathlib.Path) -> dict[int, tuple[int, int]]:
+    counts = {}
+    for number, row in enumerate(read_lines(file), 1):
+        try:
+            counts[int(row['problem_id'])] = int(row['n']), int(row['c'])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f'{file}: record {number} has no problem_id, n, c'
+            ) from error
+    return counts
+
+
+def markdown(
+    arms: Sequence[Arm],
+    found: dict[str, list[Measured]],
+    sets: dict[str, list[int]],
+) -> str:
+    """The comparison as tables: measures at powers of two, and sets of problems."""
+    num_ks = len(found) - len(COVERAGES)
+    shown = [f'pass_at_{k}' for k in metrics.powers_of_two(num_ks)]
+    if f'pass_at_{num_ks}' not in shown:
+        shown.append(f'pass_at_{num_ks}')
+    shown += [f'cover_at_{tau:g}' for tau in _SHOWN_COVERAGES]
+    base, *others = arms
+    heads = ['measure', base.name]
+    for arm in others:
+        heads += [arm.name, f'{arm.name} - {base.name}, problems']
+        if any(row[arms.index(arm)].over_seeds for row in found.values()):
+            heads.append(f'{arm.name} - {base.name}, seeds')
+    lines = [_row(heads), _row(['---'] * len(heads))]
+    for name in shown:
+        row = found[name]
+        cells = [_label(name), _interval(row[0].value)]
+        for measured in row[1:]:
+            cells += [_interval(measured.value), _interval(measured.over_problems, '+')]
+            if measured.over_seeds:
+                cells.append(_interval(measured.over_seeds, '+'))
+        lines.append(_row(cells))
+    lines += [
+        '',
+        *(f'- {arm.name}: {", ".join(arm.sources)}' for arm in arms),
+        '',
+        f'{len(base.problems)} problems; mean [95 %]. "Problems": bootstrap over '
+        'problems, paired. "Seeds": Student t over paired seeds.',
+        '',
+        _row(['problems solved by', 'number']),
+        _row(['---', '---']),
+        *(_row([name, str(len(ids))]) for name, ids in sets.items()),
+    ]
+    return '\n'.join(lines) + '\n'
+
+
+def panels(arms: Sequence[Arm], found: dict[str, list[Measured]]) -> list[Panel]:
+    """Pass@k, its difference to the baseline, and Cover@tau."""
+    num_ks = len(found) - len(COVERAGES)
+    of_k = [found[f'pass_at_{k}'] for k in range(1, num_ks + 1)]
+    of_tau = [found[f'cover_at_{tau:g}'] for tau in COVERAGES]
+    passed, gaps, covered = [], [], []
+    for i, arm in enumerate(arms):
+        ks, color = range(1, num_ks + 1), _COLORS[i % len(_COLORS)]
+        passed.append(_series(arm.name, ks, [row[i].value for row in of_k], color))
+        values = [row[i].value for row in of_tau]
+        covered.append(_series(arm.name, COVERAGES, values, color))
+        if i:
+            gap = [row[i].over_problems for row in of_k]
+            gaps.append(_series(arm.name, ks, gap, color))
+    gaps.append(Series('', (1, num_ks), (0.0, 0.0), '#667085', dashed=True))
+    bounds = {'floor': 0.0, 'ceiling': 1.0}
+    return [
+        Panel('Pass@k', 'k', tuple(passed), log2=True, **bounds),
+        Panel(f'Pass@k less that of {arms[0].name}', 'k', tuple(gaps), log2=True),
+        Panel('Cover@tau', 'tau', tuple(covered), **bounds),
+    ]
+
+
+def _series(
+    name: str, x: Sequence[float], values: Sequence[Estimate], color: str
+) -> Series:
+    low, high = [v.low for v in values], [v.high for v in values]
+    return Series(name, x, [v.mean for v in values], color, low=low, high=high)
+
+
+def _label(name: str) -> str:
+    kind, _, value = name.rpartition('_at_')
+    return f'{kind.capitalize()}@{value}'
+
+
+def _interval(estimate: Estimate, sign: str = '') -> str:
+    values = (estimate.mean, estimate.low, estimate.high)
+    mean, low, high = (f'{value:{sign}.3f}' for value in values)
+    return f'{mean} [{low}, {high}]'
+
+
+def _row(cells: Sequence[str]) -> str:
+    return '| ' + ' | '.join(cell.replace('|', '\\|') for cell in cells) + ' |'
+
+
+if __name__ == '__main__':
+    cli.run(main)

@@ -1,0 +1,88 @@
+"""The command that compares runs, on small evaluations."""
+
+import json
+
+import pytest
+
+from passk_jax import compare
+from passk_jax.errors import InputError
+
+
+def evaluation(directory, counts, *, step=5, split='test', n=4):
+    path = directory / 'evaluation' / f'{split}_step_{step:08d}.jsonl'
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [{'problem_id': i, 'n': n, 'c': c} for i, c in enumerate(counts)]
+    path.write_text(''.join(json.dumps(row) + '\n' for row in rows))
+    return path
+
+
+@pytest.fixture
+def runs(tmp_path):
+    for name, counts in {'a0': [1, 0, 2], 'a1': [1, 1, 2], 'b0': [3, 0, 4]}.items():
+        evaluation(tmp_path / name, [0, 0, 0], step=1)
+        evaluation(tmp_path / name, counts)
+    evaluation(tmp_path / 'b1', [4, 1, 3])
+    return tmp_path
+
+
+def test_the_table_has_the_last_evaluations(runs, capsys):
+    compare.main([f'{runs}/a0', f'new={runs}/b0'])
+    out = capsys.readouterr().out
+    # 3/12 and 7/12.
+    assert '| Pass@1 | 0.250 [' in out
+    assert '| 0.583 [' in out
+    assert '| +0.333 [' in out
+    assert '| only new | 0 |' in out
+    assert 'a0/evaluation/test_step_00000005.jsonl' in out
+    assert ', seeds |' not in out
+
+
+def test_seeds_are_paired_and_everything_is_written(runs, capsys):
+    output, figure = runs / 'c.json', runs / 'c.png'
+    compare.main(
+        [f'base={runs}/a0,{runs}/a1', f'new={runs}/b0,{runs}/b1'],
+        output=str(output),
+        figure=str(figure),
+    )
+    assert '| new - base, seeds |' in capsys.readouterr().out
+    record = json.loads(output.read_text())
+    measure = record['measures']['pass_at_1'][1]
+    assert measure['by_seed'] == pytest.approx([7 / 12, 8 / 12])
+    assert measure['over_seeds']['mean'] == pytest.approx(4 / 12)
+    assert record['solved']['all'] == [0, 1, 2]
+    assert [len(found) for found in record['arms'].values()] == [2, 2]
+    assert figure.read_bytes().startswith(b'\x89PNG')
+
+
+def test_a_step_and_a_file_can_be_named(runs, capsys):
+    compare.main([f'{runs}/a0', f'{runs}/b0'], step=1)
+    assert '| Pass@1 | 0.000 [' in capsys.readouterr().out
+    file = evaluation(runs / 'other', [4, 4, 4])
+    compare.main([f'{runs}/a0', str(file)])
+    assert '| 1.000 [' in capsys.readouterr().out
+
+
+def test_an_equals_sign_in_a_directory_is_no_name(runs):
+    evaluation(runs / 'k=8', [1, 1, 1])
+    arm = compare.read_arm(f'{runs}/k=8', split='test', step=None)
+    assert arm.name == f'{runs}/k=8'
+
+
+@pytest.mark.parametrize(
+    ('name', 'options', 'message'),
+    [
+        ('none', {}, r"has no evaluation of split 'test'; it has \[\]"),
+        ('a0', {'split': 'train'}, "it has .'test_step_00000001', "),
+        ('a0', {'step': 4}, "of split 'test' of step 4; it has"),
+    ],
+)
+def test_an_evaluation_that_is_not_there(runs, name, options, message):
+    with pytest.raises(InputError, match=message):
+        compare.main([f'{runs}/{name}', f'{runs}/b0'], **options)
+
+
+def test_a_damaged_record_is_named(runs):
+    file = evaluation(runs / 'bad', [1, 1, 1])
+    file.write_text(file.read_text() + '{"problem_id": 9}\n')
+    with pytest.raises(InputError, match='record 4 has no problem_id, n, c'):
+        compare.main([f'{runs}/a0', f'{runs}/bad'])
