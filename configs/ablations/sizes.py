@@ -1,0 +1,43 @@
+"""The two sizes of every ablation: the paper's and a laptop's.
+
+Each file of this folder is one ablation of the paper. It takes the argument ``size``:
+``full`` (default) starts from configs/maze.py, ``tiny`` from configs/maze_tiny.py.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from configs import arguments, maze, maze_tiny
+
+SIZES = {'full': maze, 'tiny': maze_tiny}
+
+
+def start(
+    name: str,
+    argument: str,
+    *,
+    defaults: Mapping[str, Any] | None = None,
+    choices: Mapping[str, Iterable[Any]] | None = None,
+) -> tuple[ConfigDict, dict[str, Any]]:
+    """The configuration that an ablation changes, and the ablation's arguments.
+
+    Args:
+        name: of the ablation; the run is called after it and its arguments.
+        argument: what follows the colon in ``--config=file.py:argument``.
+        defaults, choices: of the ablation's own arguments, as in ``arguments.parse``.
+
+    Raises:
+        InputError: the argument is wrong; the message names the choices.
+    """
+    values = arguments.parse(
+        argument,
+        defaults={**(defaults or {}), 'size': 'full'},
+        choices={**(choices or {}), 'size': SIZES},
+    )
+    size = values.pop('size')
+    values = {key: values[key] for key in defaults or {}}
+    config = SIZES[size].get_config()
+    config.name = '_'.join([name, *map(str, values.values()), size])
+    return config, values
