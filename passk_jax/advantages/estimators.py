@@ -1,24 +1,24 @@
-"""From ``[P, N]`` rewards to ``[P, N]`` advantages: the estimators and their table.
+"""From ``[P, N]`` rewards to ``[P, N]`` advantages: the estimators.
 
-In order: Pass@1 (GRPO), the two that sample groups, Pass@k of real-valued rewards,
-adaptive, estimators of curves, and :data:`ESTIMATORS`. Callers go through ``make.py``.
+In order: Pass@1 (GRPO) and its relatives without sigma, the two that sample groups,
+Pass@k of real-valued rewards, adaptive, and :func:`along_curve`, which makes an
+estimator of a curve. ``table.py`` names them all, and callers go through ``make.py``.
 
 **Every estimator** takes the arrays of ``INPUTS`` that it reads and the size ``k`` of
 its groups, if any. Rewards are any finite values. It returns ``[P, N]`` advantages.
-
-**A new estimator** is a function and a row of :data:`ESTIMATORS`, which declares its
-inputs and parameters. Config, checks, README and report follow from the row.
 
 **Which channel is read.** ``correct`` is the verifier's boolean. ``rewards`` is what
 the policy is paid: it may be -1/+1, shaped, or carry a format bonus. A Pass@k advantage
 is about groups that contain a correct response, so every design with binary group
 rewards reads ``correct`` alone. In full and bootstrap sampling the reward of a group
-(Eq. passk, the maximum) is 1 if any member is correct. Two read ``rewards`` alone:
-``pass_at_1``, which is GRPO, and ``pass_at_k_real``. Both are unchanged by
-``a * rewards + b``, a > 0, and equal their curves when rewards are 0 and 1.
+(Eq. passk, the maximum) is 1 if any member is correct. Four read ``rewards`` alone:
+``pass_at_1``, which is GRPO, ``pass_at_k_real``, ``rloo`` and ``dr_grpo``. All four
+are unchanged by ``rewards + b`` and equal their curves when rewards are 0 and 1. Of
+``a * rewards``, a > 0, the first two are unchanged too, and the others a times theirs.
 
 A problem whose groups all have one reward gets exactly 0, by integer counts and tests
-of equality. No sigma is ever compared with 0, and none gets an epsilon.
+of equality; only some curves of ``objective_curves.py`` differ, and say so. No sigma is
+ever compared with 0, and none gets an epsilon.
 """
 
 import functools
@@ -32,7 +32,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from passk_jax.advantages import curves
-from passk_jax.advantages.declarations import Estimator, Parameter
 
 
 def pass_at_1(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
@@ -47,12 +46,38 @@ def pass_at_1(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
     >>> pass_at_1(jnp.array([[1.0, 0.0], [0.7, 0.7]])).tolist()
     [[1.0, -1.0], [0.0, 0.0]]
     """
-    constant = jnp.all(rewards == rewards[:, :1], axis=-1, keepdims=True)
+    constant = _all_equal(rewards)
     unit = _to_unit_interval(rewards, constant)
     centred = unit - jnp.mean(unit, axis=-1, keepdims=True)
     variance = jnp.mean(centred**2, axis=-1, keepdims=True)
     sigma = jnp.sqrt(jnp.where(constant, 1.0, variance))
     return jnp.where(constant, 0.0, centred / sigma)
+
+
+def rloo(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
+    """RLOO (arXiv:2402.14740): rewards less the mean of the others; follows p.
+
+        A_i = N / (N - 1) (R_i - mean R)
+
+    Unbiased at any N: the baseline of a response does not depend on it. A problem
+    whose rewards are all equal gets 0, and so does a single response. A NaN among the
+    rewards gives NaN.
+
+    >>> rloo(jnp.array([[3.0, 1.0], [0.1, 0.1]])).tolist()
+    [[2.0, -2.0], [0.0, 0.0]]
+    """
+    num_rollouts = rewards.shape[-1]
+    return _centred(rewards) * (num_rollouts / max(num_rollouts - 1, 1))
+
+
+def dr_grpo(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
+    """Dr. GRPO (arXiv:2503.20783): rewards less their mean; follows p (N - 1) / N.
+
+    GRPO without its sigma. A problem whose rewards are all equal gets 0, and a NaN
+    among the rewards gives NaN. The paper's loss also divides by a constant length,
+    which ``loss.aggregation`` does not.
+    """
+    return _centred(rewards)
 
 
 def full_sampling(correct: Bool[Array, 'P N'], *, k: int) -> Float[Array, 'P N']:
@@ -200,12 +225,12 @@ def adaptive(
     high = jnp.zeros(num_problems, bool).at[ranking[:num_high]].set(True)
     return jnp.where(
         high[:, None],
-        _along_curve(correct, curves.pass_at_1),
-        _along_curve(correct, curves.pass_at_k, k=k),
+        along_curve(correct, curves.pass_at_1),
+        along_curve(correct, curves.pass_at_k, k=k),
     )
 
 
-def _along_curve(
+def along_curve(
     correct: Bool[Array, 'P N'], curve: Callable[..., curves.Curve], **params: Any
 ) -> Float[Array, 'P N']:
     """Gives each response the value its problem's curve has for it."""
@@ -214,9 +239,21 @@ def _along_curve(
     return jnp.where(correct, positive[:, None], negative[:, None])
 
 
+def _all_equal(rewards: Float[Array, 'P N']) -> Bool[Array, 'P 1']:
+    return jnp.all(rewards == rewards[:, :1], axis=-1, keepdims=True)
+
+
+def _centred(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
+    """Rewards less their mean; exactly 0 where all are equal."""
+    # Above the lowest, so that a large offset costs no digits.
+    above = rewards - jnp.min(rewards, axis=-1, keepdims=True)
+    centred = above - jnp.mean(above, axis=-1, keepdims=True)
+    return jnp.where(_all_equal(rewards), 0.0, centred)
+
+
 def _group_advantages(passed: Bool[Array, 'P M']) -> Float[Array, 'P M']:
     """GRPO over groups, whose rewards are 1 if they passed and else 0."""
-    return _along_curve(passed, curves.pass_at_1)
+    return along_curve(passed, curves.pass_at_1)
 
 
 def _to_unit_interval(
@@ -226,98 +263,3 @@ def _to_unit_interval(
     lowest = jnp.min(rewards, axis=-1, keepdims=True)
     spread = jnp.max(rewards, axis=-1, keepdims=True) - lowest
     return (rewards - lowest) / jnp.where(flat, 1.0, spread)
-
-
-def _of_curve(curve: Callable[..., curves.Curve], *parameters: Parameter) -> Estimator:
-    compute = functools.partial(_along_curve, curve=curve)
-    compute.__doc__ = curve.__doc__
-    return Estimator(compute, ('correct',), parameters)
-
-
-# The paper does not give the k of its main runs.
-_K = Parameter(
-    'k',
-    4,
-    'size of a group; of 4, 8 and 16 the paper finds 4 the most efficient '
-    '(sec:robustness)',
-    low=1,
-    high='N',
-    required=True,
-)
-_SCATTER = (
-    'Chance puts responses into groups, so the advantages of a step scatter around '
-    'these means.'
-)
-
-ESTIMATORS: dict[str, Estimator] = {
-    'pass_at_1': Estimator(pass_at_1, ('rewards',)),
-    'full_sampling': Estimator(full_sampling, ('correct',), (_K,), _SCATTER),
-    'bootstrap_sampling': Estimator(
-        bootstrap_sampling,
-        ('correct', 'key'),
-        (
-            _K,
-            Parameter(
-                'num_groups',
-                0,
-                'groups drawn for each problem; 0: as many as rollouts, as in the '
-                "paper's runs (sec:passk_w_bootstrap_sampling)",
-                low=0,
-                # Their mean is then the analytical advantage to about a percent.
-                high=100_000,
-            ),
-            Parameter(
-                'aggregation',
-                'sum',
-                "sum over a response's groups, as printed "
-                '(eq:bootstrap_sampling_group_to_response), or their mean',
-                choices=('sum', 'mean'),
-            ),
-        ),
-        _SCATTER,
-    ),
-    'pass_at_k': _of_curve(curves.pass_at_k, _K),
-    'pass_at_k_real': Estimator(pass_at_k_real, ('rewards',), (_K,)),
-    'without_easy': _of_curve(
-        curves.without_easy,
-        _K,
-        Parameter(
-            'easy_threshold',
-            0.6,
-            'largest accuracy that is trained on; not in the paper, which calls '
-            'problems above 60 % "relatively easy" (sec:difference_pass1_passk)',
-            low=0,
-            high=1,
-        ),
-    ),
-    'piecewise': _of_curve(
-        curves.piecewise,
-        _K,
-        Parameter(
-            'switch_threshold',
-            0.5,
-            'largest accuracy at which Pass@1 is used; not in the paper',
-            low=0,
-            high=1,
-        ),
-    ),
-    'exceeding': _of_curve(curves.exceeding, _K),
-    'combination': _of_curve(curves.combination, _K),
-    'adaptive': Estimator(
-        adaptive,
-        ('correct', 'mean_entropy'),
-        (
-            _K,
-            Parameter(
-                'high_entropy_fraction',
-                0.5,
-                'share of problems called high-exploration: the top half by entropy '
-                '(sec:adaptive_training)',
-                low=0,
-                high=1,
-            ),
-        ),
-        'Problems of high entropy follow the curve of pass_at_1 and the others that '
-        'of pass_at_k; shown is their mean.',
-    ),
-}

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from passk_jax import sharding
-from passk_jax.advantages import ESTIMATORS, estimator_parameters, tabulated_curve
+from passk_jax.advantages import ESTIMATORS, own_parameters, tabulated_curve
 from passk_jax.report.run_data import Row, Run, ks_of
 
 _TRAIN = '#5c7cfa'
@@ -165,9 +165,7 @@ def curve_in_use(run: Run) -> dict[str, Any] | None:
     name = section.get('name')
     if name not in ESTIMATORS or not num_rollouts:
         return None
-    parameters = {
-        key: section[key] for key in estimator_parameters(name) if key in section
-    }
+    parameters = own_parameters(name, section)
     # Process 0 draws alone: a mesh that the caller has set would want the others.
     with jax.set_mesh(sharding.one_device_mesh(jax.local_devices()[0])):
         return tabulated_curve(name, num_rollouts=num_rollouts, **parameters)

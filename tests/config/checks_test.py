@@ -209,10 +209,6 @@ def test_a_list_is_refused_in_a_config_file():
             {'train.pack_sizes': 4, 'mesh.fsdp': 1, 'mesh.rollout': -1} | ONE_ROLLOUT,
             'pack_sizes=4 would pack nothing: .* sampling.num_rollouts=1 ',
         ),
-        (
-            {'train.dynamic_sampling_rounds': 9} | ONE_ROLLOUT,
-            'dynamic_sampling_rounds=9 would find nothing: .*num_rollouts=1 ',
-        ),
         ({'train.dynamic_sampling_rounds': -1}, 'rounds=-1 must not be negative'),
         ({'reward.flip_wrong': 1.1}, r'reward.flip_wrong=1.1 must lie in \[0, 1\]'),
         ({'loss.aggregation': 'mean'}, "loss.aggregation='mean' must be one of"),
