@@ -53,6 +53,11 @@ def test_a_run_trains_with_it_and_reports_it(tmp_path):
         'easy_threshold': 0.6,
         'switch_threshold': 0.5,
         'high_entropy_fraction': 0.5,
+        'pass_weights': [0.5, 0.5],
+        'order': 4,
+        'beta': 2.0,
+        'gamma': 0.5,
+        'weight': 0.1,
         'penalty': 1.5,
     }
     coins = []

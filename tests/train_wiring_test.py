@@ -240,6 +240,11 @@ def test_an_estimator_gets_its_own_parameters(name, monkeypatch):
         'easy_threshold': 0.3,
         'switch_threshold': 0.7,
         'high_entropy_fraction': 0.125,
+        'pass_weights': (2.0, 0.5),
+        'order': 2,
+        'beta': 3.0,
+        'gamma': 0.25,
+        'weight': 0.5,
     }
     wanted = {p.name: values[p.name] for p in row.parameters}
     for parameter in row.parameters:

@@ -139,12 +139,12 @@ def test_a_field_may_be_a_tuple_of_one_type():
 
 
 def test_every_other_key_of_the_advantage_is_a_parameter():
-    advantage = check({'advantage.order': 3}).advantage
-    assert advantage.parameters['order'] == 3
+    advantage = check({'advantage.size': 3}).advantage
+    assert advantage.parameters['size'] == 3
     assert not {'name', 'k', 'parameters'} & advantage.parameters.keys()
     for value in (None, float('nan')):
-        with pytest.raises(ValueError, match=r'^advantage.order[^=]*='):
-            check({'advantage.order': value})
+        with pytest.raises(ValueError, match=r'^advantage.size[^=]*='):
+            check({'advantage.size': value})
 
 
 def test_a_list_is_refused_in_a_config_file():
