@@ -258,6 +258,8 @@ def test_a_bad_value_is_refused(overrides, message):
         {'train.pack_sizes': 2, 'mesh.rollout': 8},
         {'model.attention': 'splash', 'mesh.rollout': 16},
         ONE_ROLLOUT,
+        # A signal to an estimator without a baseline.
+        {'train.dynamic_sampling_rounds': 1} | ONE_ROLLOUT,
         {'train.dynamic_sampling_rounds': 1},
         {'model.tokenizer': '/some/tokenizer'},
     ],
