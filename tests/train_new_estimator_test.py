@@ -54,6 +54,7 @@ def test_a_run_trains_with_it_and_reports_it(tmp_path):
         'switch_threshold': 0.5,
         'high_entropy_fraction': 0.5,
         'pass_weights': [0.5, 0.5],
+        'set_value': 'mean_distinct',
         'order': 4,
         'beta': 2.0,
         'gamma': 0.5,

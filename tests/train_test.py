@@ -134,7 +134,8 @@ def make_batch(order=tuple(range(8))):
         untruncated_log_probs=zeros,
         entropies=entropies[order],
     )
-    verdicts = Verdicts(correct[order].astype(np.float32), correct[order], [])
+    parsed = np.array(list('abc'))[rng.integers(0, 3, (8, 4))[order]].tolist()
+    verdicts = Verdicts(correct[order].astype(np.float32), correct[order], parsed)
     responses = Responses(lengths, rollouts.stopped, zeros, zeros, [], verdicts)
     return rollouts, responses
 

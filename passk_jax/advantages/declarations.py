@@ -122,6 +122,9 @@ INPUTS: Mapping[str, Input] = {
     'lengths': Input(
         'P N', jnp.int32, 'tokens of each response, its stop token included', 100
     ),
+    'answers': Input(
+        'P N', jnp.int32, 'equal numbers for equal parsed answers to a problem', 100
+    ),
     'log_probs': Input(
         'P N',
         jnp.float32,

@@ -46,7 +46,7 @@ def pass_at_1(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
     >>> pass_at_1(jnp.array([[1.0, 0.0], [0.7, 0.7]])).tolist()
     [[1.0, -1.0], [0.0, 0.0]]
     """
-    constant = _all_equal(rewards)
+    constant = all_equal(rewards)
     unit = _to_unit_interval(rewards, constant)
     centred = unit - jnp.mean(unit, axis=-1, keepdims=True)
     variance = jnp.mean(centred**2, axis=-1, keepdims=True)
@@ -167,30 +167,52 @@ def pass_at_k_real(rewards: Float[Array, 'P N'], *, k: int) -> Float[Array, 'P N
     >>> round(float(pass_at_k_real(jnp.array([[0.3, 0.1, 0.1, 0.1]]), k=2)[0, 0]), 5)
     1.0
     """
-    num_rollouts = rewards.shape[-1]
-    inside, _ = curves.group_odds(num_rollouts=num_rollouts, k=k)
-    ranks = np.arange(1, num_rollouts)
-    at_most = jnp.asarray(inside[1:-1], jnp.float32)
-    to_lose = jnp.asarray(inside[1:-1] * (num_rollouts / ranks - 1), jnp.float32)
+    inside, _ = curves.group_odds(num_rollouts=rewards.shape[-1], k=k)
     largest_is = jnp.asarray(np.diff(inside), jnp.float32)
-
     ordered = jnp.sort(rewards, axis=-1)
-    # `~(a >= b)` and not `a < b`: a NaN counts as below, and so is not hidden.
-    num_below = jnp.sum(~(ordered >= ordered[:, -1:]), axis=-1, keepdims=True)
-    flat = num_below < k
+    flat = all_reach_maximum(ordered, k=k)
     unit = _to_unit_interval(ordered, flat)
-    gaps = jnp.diff(unit, axis=-1)
-    gain = jnp.pad(jnp.cumsum(gaps * at_most, axis=-1), ((0, 0), (1, 0)))
-    loss = jax.lax.cumsum(gaps * to_lose, axis=1, reverse=True)
-    loss = jnp.pad(loss, ((0, 0), (0, 1)))
+    gain, loss = maximum_gains(unit, k=k)
     # The mean of the group maximum lies gain[-1] below the highest reward.
     shortfall = unit[:, -1:] - unit - gain[:, -1:]
     variance = jnp.sum(largest_is * shortfall**2, axis=-1, keepdims=True)
     sigma = jnp.sqrt(jnp.where(flat, 1.0, variance))
     by_rank = jnp.where(flat, 0.0, (gain - loss) / sigma)
+    return at_own_rank(by_rank, ordered, rewards)
 
-    # Every response takes the value of the last of its equals: undoes the sort and
-    # makes ties exact in one gather.
+
+def all_reach_maximum(ordered: Float[Array, 'P N'], *, k: int) -> Bool[Array, 'P 1']:
+    """Whether every k-group of the sorted rewards has their highest: k or more have."""
+    # `~(a >= b)` and not `a < b`: a NaN counts as below, and so is not hidden.
+    return jnp.sum(~(ordered >= ordered[:, -1:]), axis=-1, keepdims=True) < k
+
+
+def maximum_gains(
+    ordered: Float[Array, 'P N'], *, k: int
+) -> tuple[Float[Array, 'P N'], Float[Array, 'P N']]:
+    """The two sums of :func:`pass_at_k_real` for every rank.
+
+    Their difference is the mean highest reward of the k-groups with a response, less
+    that of all k-groups, without a cancellation of the two means.
+    """
+    num_rollouts = ordered.shape[-1]
+    inside, _ = curves.group_odds(num_rollouts=num_rollouts, k=k)
+    ranks = np.arange(1, num_rollouts)
+    at_most = jnp.asarray(inside[1:-1], jnp.float32)
+    to_lose = jnp.asarray(inside[1:-1] * (num_rollouts / ranks - 1), jnp.float32)
+    gaps = jnp.diff(ordered, axis=-1)
+    gain = jnp.pad(jnp.cumsum(gaps * at_most, axis=-1), ((0, 0), (1, 0)))
+    loss = jax.lax.cumsum(gaps * to_lose, axis=1, reverse=True)
+    return gain, jnp.pad(loss, ((0, 0), (0, 1)))
+
+
+def at_own_rank(
+    by_rank: Float[Array, 'P N'],
+    ordered: Float[Array, 'P N'],
+    rewards: Float[Array, 'P N'],
+) -> Float[Array, 'P N']:
+    """Undoes the sort; equal rewards get one value, bit for bit."""
+    # Every response takes the value of the last of its equals.
     count_up_to = jax.vmap(functools.partial(jnp.searchsorted, side='right'))
     last_equal = count_up_to(ordered, rewards) - 1
     return jnp.take_along_axis(by_rank, last_equal, axis=-1)
@@ -239,8 +261,9 @@ def along_curve(
     return jnp.where(correct, positive[:, None], negative[:, None])
 
 
-def _all_equal(rewards: Float[Array, 'P N']) -> Bool[Array, 'P 1']:
-    return jnp.all(rewards == rewards[:, :1], axis=-1, keepdims=True)
+def all_equal(values: Array) -> Bool[Array, 'P 1']:
+    """Whether all of a problem's values are equal; a NaN equals nothing."""
+    return jnp.all(values == values[:, :1], axis=-1, keepdims=True)
 
 
 def _centred(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
@@ -248,7 +271,7 @@ def _centred(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
     # Above the lowest, so that a large offset costs no digits.
     above = rewards - jnp.min(rewards, axis=-1, keepdims=True)
     centred = above - jnp.mean(above, axis=-1, keepdims=True)
-    return jnp.where(_all_equal(rewards), 0.0, centred)
+    return jnp.where(all_equal(rewards), 0.0, centred)
 
 
 def _group_advantages(passed: Bool[Array, 'P M']) -> Float[Array, 'P M']:

@@ -29,8 +29,8 @@ def check_canonical(*, num_rollouts: int, k: int) -> None:
     check_group_size(num_rollouts=num_rollouts, k=k)
     if k == num_rollouts:
         raise InputError(
-            f'canonical_k with {k=} must have more rollouts than {num_rollouts=}: a '
-            f'group of all responses leaves none for the baseline'
+            f'{k=} must be smaller than {num_rollouts=} here: a group of all responses '
+            f'leaves none for the baseline'
         )
 
 
@@ -96,7 +96,7 @@ def pkpo(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Curve:
     group's maximum. It is not centred: nobody is discouraged, and where all responses
     are correct each gets k.
     """
-    _, others_right = _partners(num_rollouts, k)
+    _, others_right = partners(num_rollouts, k)
     positive = np.full(num_rollouts + 1, float(k))
     negative = np.append(k * others_right[::-1], 0.0)
     return _indexed(num_correct, positive, negative)
@@ -112,7 +112,7 @@ def pkpo_loo(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Cur
     gets 1. It is not centred: wrong responses are not discouraged. It is 0 where all
     responses are wrong and, unless ``k = 1``, where all are correct.
     """
-    others_wrong, _ = _partners(num_rollouts, k)
+    others_wrong, _ = partners(num_rollouts, k)
     # Correct responses have w wrong ones beside them, for w up to N - 1.
     positive = np.append(0.0, k * others_wrong[::-1])
     return _indexed(num_correct, positive, np.zeros(num_rollouts + 1))
@@ -161,7 +161,7 @@ def maclaurin(num_correct: Int[Array, '*P'], *, num_rollouts: int, order: int) -
     check_group_size(num_rollouts=num_rollouts, k=order)
     negative = np.zeros(num_rollouts + 1)
     for j in range(2, order + 1):
-        negative[:-1] -= _partners(num_rollouts, j)[0][::-1]
+        negative[:-1] -= partners(num_rollouts, j)[0][::-1]
     return _indexed(num_correct, np.ones(num_rollouts + 1), negative)
 
 
@@ -247,7 +247,7 @@ def _canonical(num_rollouts: int, k: int) -> tuple[np.ndarray, np.ndarray]:
     return positive, -correct / np.maximum(wrong, 1) * positive
 
 
-def _partners(num_rollouts: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+def partners(num_rollouts: int, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Odds that the k - 1 others in a response's group are all wrong, or are not.
 
     Returns:

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from passk_jax.advantages import curves, estimators, objective_curves
+from passk_jax.advantages import curves, estimators, objective_curves, set_level
 from passk_jax.advantages.declarations import Estimator, Parameter
 
 
@@ -124,6 +124,21 @@ ESTIMATORS: dict[str, Estimator] = {
             'weights of pass@1, pass@2, ... in the objective, fewer than N; of our own',
         ),
         fits=objective_curves.check_mixture,
+    ),
+    'set_level': Estimator(
+        set_level.set_level,
+        ('rewards', 'answers'),
+        (
+            _K,
+            Parameter(
+                'set_value',
+                'mean_distinct',
+                'value of k responses: the highest reward, or the mean reward times '
+                'the share of distinct answers',
+                choices=('max', 'mean_distinct'),
+            ),
+        ),
+        fits=set_level.check_set_level,
     ),
     'pkpo': _of_curve(objective_curves.pkpo, _K, note=_NOT_CENTRED),
     'pkpo_loo': _of_curve(objective_curves.pkpo_loo, _K, note=_NOT_CENTRED),

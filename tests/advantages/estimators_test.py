@@ -15,7 +15,7 @@ NUM_ROLLOUTS = 16
 NO_DEFAULT = {'k': 4}
 SAMPLED = ('full_sampling', 'bootstrap_sampling')
 # The first two of these have a sigma.
-OF_REWARDS = ('pass_at_1', 'pass_at_k_real', 'rloo', 'dr_grpo')
+OF_REWARDS = ('pass_at_1', 'pass_at_k_real', 'rloo', 'dr_grpo', 'set_level')
 OF_CORRECT = tuple(name for name in ESTIMATORS if name not in OF_REWARDS)
 
 # What a response gets where all are wrong, and where all are right.
@@ -35,11 +35,14 @@ def estimator_of(name: str, num_rollouts: int = NUM_ROLLOUTS, **params):
     return make_estimator(name, num_rollouts=num_rollouts, **given)
 
 
-def inputs_of(num_problems: int, seed: int = 0) -> dict[str, jax.Array]:
+def inputs_of(
+    num_problems: int, seed: int = 0, num_rollouts: int = NUM_ROLLOUTS
+) -> dict[str, jax.Array]:
     key = jax.random.key(seed)
     return {
         'key': jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(num_problems)),
         'mean_entropy': jax.random.uniform(jax.random.fold_in(key, 99), num_problems),
+        'answers': jnp.zeros((num_problems, num_rollouts), int),
     }
 
 
@@ -57,7 +60,8 @@ def as_rewards(correct: np.ndarray) -> np.ndarray:
 def run(name: str, correct: np.ndarray, rewards=None, **params) -> np.ndarray:
     rewards = as_rewards(correct) if rewards is None else rewards
     estimate = jax.jit(estimator_of(name, correct.shape[1], **params))
-    return np.asarray(estimate(rewards, correct, **inputs_of(len(correct))))
+    inputs = inputs_of(len(correct), num_rollouts=correct.shape[1])
+    return np.asarray(estimate(rewards, correct, **inputs))
 
 
 @pytest.mark.parametrize('name', ESTIMATORS)

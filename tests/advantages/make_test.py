@@ -90,6 +90,7 @@ def test_a_bad_parameter_is_an_error_that_names_it(name, parameter, values):
 def test_arrays_of_the_wrong_shape_or_type_are_errors(name):
     estimate = estimator_of(name)
     inputs = {'key': jax.random.key(0), 'mean_entropy': jnp.zeros(2)}
+    inputs['answers'] = np.zeros((2, NUM_ROLLOUTS))
     good = np.zeros((2, NUM_ROLLOUTS), bool)
     cases = [
         (np.zeros(NUM_ROLLOUTS), good, 'rewards.shape'),
@@ -131,6 +132,7 @@ def test_every_input_reaches_an_estimator_in_its_shape_and_dtype(monkeypatch):
         'key': jax.random.key(0),
         'mean_entropy': np.arange(3),
         'lengths': np.full(shape, 7),
+        'answers': np.arange(24).reshape(shape),
         'log_probs': np.full(shape, -3),
     }
     estimate = make_estimator('everything', num_rollouts=NUM_ROLLOUTS)
@@ -140,7 +142,7 @@ def test_every_input_reaches_an_estimator_in_its_shape_and_dtype(monkeypatch):
         np.testing.assert_array_equal(got[name], given[name])
         assert got[name].dtype == jnp.dtype(INPUTS[name].dtype)
     assert got['key'].shape == (3,)
-    for name in ('lengths', 'log_probs'):
+    for name in ('lengths', 'answers', 'log_probs'):
         with pytest.raises(ValueError, match=rf'{name}\.shape=\(3,\) must be \(3, 8\)'):
             estimate(**given | {name: np.ones(3)})
         with pytest.raises(ValueError, match=f'everything needs {name}='):
@@ -158,6 +160,7 @@ def of_config(name='pass_at_k', **changes):
 def test_the_defaults_make_every_estimator(name):
     correct = np.arange(NUM_ROLLOUTS)[None] < 3
     inputs = {'key': jax.random.key(0), 'mean_entropy': jnp.ones(1)}
+    inputs['answers'] = np.zeros((1, NUM_ROLLOUTS))
     want = estimator_of(name, k=4)
     np.testing.assert_array_equal(
         of_config(name)(correct * 1.0, correct, **inputs),

@@ -173,7 +173,7 @@ def test_a_small_beta_is_dr_grpo_and_no_gamma_is_grpo():
 def test_a_canonical_group_leaves_a_response_for_the_baseline(k):
     with pytest.raises(ValueError, match='k='):
         curve_of('canonical_k', 4, k=k)
-    with pytest.raises(ValueError, match='k=4 must have more rollouts than num_rollo'):
+    with pytest.raises(ValueError, match='k=4 must be smaller than num_rollouts=4'):
         curve_of('canonical_k', 4, k=4)
 
 

@@ -21,8 +21,8 @@ from passk_jax.advantages import (
 )
 
 P = np.array([0.0, 0.01, 0.1, 0.3, 0.75, 1.0])
-# Their advantages are not those of a count: groups are drawn, or entropies compared.
-NO_CURVES = ('full_sampling', 'bootstrap_sampling', 'adaptive')
+# Not of a count alone: groups are drawn, or entropies or answers compared.
+NO_CURVES = ('full_sampling', 'bootstrap_sampling', 'adaptive', 'set_level')
 CURVES = [name for name in ESTIMATORS if name not in NO_CURVES]
 
 
@@ -219,6 +219,14 @@ def test_a_bad_name_or_parameter_is_refused_as_by_make_estimator():
         weight_of('pass_at_k', 0.5, k=33)
     with pytest.raises(ValueError, match='beta=0 must be a number above 0'):
         weight_of('rs_grpo', 0.5, beta=0)
+
+
+def test_an_estimator_may_be_a_curve_for_some_parameters():
+    """With sets of the highest reward, and with groups of one."""
+    got = weight_of('set_level', P, k=4, set_value='max')
+    np.testing.assert_allclose(got, weight_of('canonical_k', P, k=4), rtol=1e-6)
+    got = weight_of('full_sampling', P, k=1)
+    np.testing.assert_allclose(got, weight_of('pass_at_1', P), rtol=1e-6)
 
 
 @pytest.mark.parametrize('module', [weight, tabulation])
