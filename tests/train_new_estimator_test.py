@@ -59,6 +59,7 @@ def test_a_run_trains_with_it_and_reports_it(tmp_path):
         'beta': 2.0,
         'gamma': 0.5,
         'weight': 0.1,
+        'rank_penalty': 0.25,
         'penalty': 1.5,
     }
     coins = []

@@ -248,6 +248,7 @@ def test_an_estimator_gets_its_own_parameters(name, monkeypatch):
         'beta': 3.0,
         'gamma': 0.25,
         'weight': 0.5,
+        'rank_penalty': 0.75,
     }
     wanted = {p.name: values[p.name] for p in row.parameters}
     for parameter in row.parameters:

@@ -1,8 +1,9 @@
 """From ``[P, N]`` rewards to ``[P, N]`` advantages: the estimators.
 
 In order: Pass@1 (GRPO) and its relatives without sigma, the two that sample groups,
-Pass@k of real-valued rewards, adaptive, and :func:`along_curve`, which makes an
-estimator of a curve. ``table.py`` names them all, and callers go through ``make.py``.
+Pass@k of real-valued rewards, adaptive, unlikeliness, and :func:`along_curve`, which
+makes an estimator of a curve. ``table.py`` names them all, and callers go through
+``make.py``.
 
 **Every estimator** takes the arrays of ``INPUTS`` that it reads and the size ``k`` of
 its groups, if any. Rewards are any finite values. It returns ``[P, N]`` advantages.
@@ -29,7 +30,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from passk_jax.advantages import curves
 
@@ -250,6 +251,31 @@ def adaptive(
         along_curve(correct, curves.pass_at_1),
         along_curve(correct, curves.pass_at_k, k=k),
     )
+
+
+def unlikeliness(
+    correct: Bool[Array, 'P N'],
+    *,
+    lengths: Int[Array, 'P N'],
+    log_probs: Float[Array, 'P N'],
+    rank_penalty: float,
+) -> Float[Array, 'P N']:
+    """GRPO that pays likely successes less: unlikeliness reward (arXiv:2506.02355).
+
+        R_i = 1 - rank_penalty (share of the N responses less likely than i)
+
+    for a correct response, and 0 for a wrong one. As in the authors' code, likely is
+    what has a high mean log-probability of its tokens; equally likely responses are
+    not told apart. Where all responses are correct, GRPO makes the penalties alone an
+    advantage of its usual size.
+
+    Args:
+        correct, lengths, log_probs: as of every estimator.
+        rank_penalty: what the likeliest response loses, nearly, in ``[0, 1]``.
+    """
+    likely = log_probs / lengths
+    less_likely = jnp.mean(likely[:, None, :] < likely[:, :, None], axis=-1)
+    return pass_at_1(jnp.where(correct, 1.0 - rank_penalty * less_likely, 0.0))
 
 
 def along_curve(

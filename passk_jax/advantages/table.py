@@ -186,4 +186,19 @@ ESTIMATORS: dict[str, Estimator] = {
         ),
         note=_NOT_CENTRED,
     ),
+    'unlikeliness': Estimator(
+        estimators.unlikeliness,
+        ('correct', 'lengths', 'log_probs'),
+        (
+            Parameter(
+                'rank_penalty',
+                0.25,
+                'share of its reward that the likeliest response loses; 0: GRPO; 0.25 '
+                'in the script of arXiv:2506.02355',
+                low=0,
+                high=1,
+            ),
+        ),
+        'Right responses get advantages too where all are, if some are likelier.',
+    ),
 }

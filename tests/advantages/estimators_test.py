@@ -43,6 +43,8 @@ def inputs_of(
         'key': jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(num_problems)),
         'mean_entropy': jax.random.uniform(jax.random.fold_in(key, 99), num_problems),
         'answers': jnp.zeros((num_problems, num_rollouts), int),
+        'lengths': jnp.full((num_problems, num_rollouts), 3),
+        'log_probs': jnp.full((num_problems, num_rollouts), -2.0),
     }
 
 
@@ -309,6 +311,24 @@ def test_adaptive_rounds_its_share_and_prefers_earlier_rows_among_equals(
     np.testing.assert_array_equal(of_1, np.arange(num_problems) < num_high)
 
 
+def test_unlikely_successes_are_worth_more():
+    correct = np.array([[True, True, True, False], [True] * 4, [False] * 4])
+    # Per token -1, -3, -1 and -2: ranks of 2, 0, 2 and 1 less likely ones.
+    lengths = np.tile([2, 1, 3, 1], (3, 1))
+    log_probs = np.tile([-2.0, -3.0, -3.0, -2.0], (3, 1))
+    paid = np.array([[0.8, 1.0, 0.8, 0.0], [0.8, 1.0, 0.8, 0.9], [0.0] * 4])
+    want = [oracles.normalised(row) for row in paid]
+
+    def of(penalty):
+        estimate = estimator_of('unlikeliness', 4, rank_penalty=penalty)
+        inputs = {'lengths': lengths, 'log_probs': log_probs}
+        return np.asarray(estimate(as_rewards(correct), correct, **inputs))
+
+    np.testing.assert_allclose(of(0.4), want, atol=1e-5)
+    assert of(0.4)[1, 1] > 0 > of(0.4)[1, 0]
+    np.testing.assert_allclose(of(0.0), run('pass_at_1', correct), atol=1e-6)
+
+
 def defaults_of(name: str):
     return {p.name: p.default for p in ESTIMATORS[name].parameters}
 
@@ -320,6 +340,8 @@ def test_annotated_shapes_hold(name):
         'correct': jnp.ones((3, 8), bool),
         'key': jax.random.split(jax.random.key(0), 3),
         'mean_entropy': jnp.ones(3),
+        'lengths': jnp.ones((3, 8), int),
+        'log_probs': jnp.ones((3, 8)),
     }
     row = ESTIMATORS[name]
     given = {each: arrays[each] for each in row.reads}

@@ -90,7 +90,7 @@ def test_a_bad_parameter_is_an_error_that_names_it(name, parameter, values):
 def test_arrays_of_the_wrong_shape_or_type_are_errors(name):
     estimate = estimator_of(name)
     inputs = {'key': jax.random.key(0), 'mean_entropy': jnp.zeros(2)}
-    inputs['answers'] = np.zeros((2, NUM_ROLLOUTS))
+    inputs |= dict.fromkeys(('answers', 'lengths', 'log_probs'), np.ones((2, 8)))
     good = np.zeros((2, NUM_ROLLOUTS), bool)
     cases = [
         (np.zeros(NUM_ROLLOUTS), good, 'rewards.shape'),
@@ -160,7 +160,7 @@ def of_config(name='pass_at_k', **changes):
 def test_the_defaults_make_every_estimator(name):
     correct = np.arange(NUM_ROLLOUTS)[None] < 3
     inputs = {'key': jax.random.key(0), 'mean_entropy': jnp.ones(1)}
-    inputs['answers'] = np.zeros((1, NUM_ROLLOUTS))
+    inputs |= dict.fromkeys(('answers', 'lengths', 'log_probs'), np.ones((1, 8)))
     want = estimator_of(name, k=4)
     np.testing.assert_array_equal(
         of_config(name)(correct * 1.0, correct, **inputs),

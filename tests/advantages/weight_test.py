@@ -21,8 +21,10 @@ from passk_jax.advantages import (
 )
 
 P = np.array([0.0, 0.01, 0.1, 0.3, 0.75, 1.0])
-# Not of a count alone: groups are drawn, or entropies or answers compared.
-NO_CURVES = ('full_sampling', 'bootstrap_sampling', 'adaptive', 'set_level')
+# Not of a count alone: groups are drawn, or other inputs compared.
+NO_CURVES = (
+    *('full_sampling', 'bootstrap_sampling', 'adaptive', 'set_level', 'unlikeliness'),
+)
 CURVES = [name for name in ESTIMATORS if name not in NO_CURVES]
 
 
@@ -209,7 +211,7 @@ def test_what_is_no_probability_is_refused(p):
 def test_an_estimator_that_is_no_curve_is_refused(name):
     for call in (weight_of, objective_of):
         with pytest.raises(ValueError, match=f'{name} is no curve: .*tabulated_curve'):
-            call(name, 0.5, k=4)
+            call(name, 0.5, **given(name, 4))
 
 
 def test_a_bad_name_or_parameter_is_refused_as_by_make_estimator():

@@ -58,6 +58,7 @@ def test_the_advantage_is_one_flat_section_in_the_order_of_the_table():
         ('beta', 2.0),
         ('gamma', 0.5),
         ('weight', 0.1),
+        ('rank_penalty', 0.25),
     ]
 
 
