@@ -1,4 +1,4 @@
-"""Compiled programs are kept for the next process; a slow compilation is logged.
+"""Compiled programs are kept for the next process; a slow compilation says its name.
 
 ``JAX_COMPILATION_CACHE_DIR`` and JAX's other settings of its persistent cache take
 precedence, and ``JAX_ENABLE_COMPILATION_CACHE=false`` turns it off.
@@ -8,6 +8,7 @@ import hashlib
 import os
 import pathlib
 import platform
+import threading
 
 import jax
 from absl import logging
@@ -20,12 +21,14 @@ _MIN_SECONDS = 0.2
 # that run side by side can share it.
 _MAX_BYTES = 2 << 30
 _LONG_SECONDS = 5.0
+# JAX reports the first just before it compiles a program, and the second after.
+_LOWERED = '/jax/core/compile/jaxpr_to_mlir_module_duration'
 _COMPILED = '/jax/core/compile/backend_compile_duration'
 
 
 def keep_programs() -> None:
     """Turns the persistent cache on; call it before anything is compiled."""
-    jax.monitoring.register_event_duration_secs_listener(_say_what_took_long)
+    jax.monitoring.register_event_duration_secs_listener(_SlowCompilations())
     if jax.config.jax_compilation_cache_dir is not None:
         return
     path = pathlib.Path(DIRECTORY).expanduser() / _machine()
@@ -53,6 +56,27 @@ def _machine() -> str:
     return f'{platform.machine()}-{digest[:8]}'
 
 
-def _say_what_took_long(event: str, seconds: float, **details: str) -> None:
-    if event == _COMPILED and seconds >= _LONG_SECONDS:
-        logging.info('compiled %s in %.0f s', details.get('fun_name', 'it'), seconds)
+class _SlowCompilations:
+    """Logs a compilation that goes on for long, when it does and when it ends."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, threading.Timer] = {}
+
+    def __call__(self, event: str, seconds: float, **details: str) -> None:
+        program = details.get('fun_name', 'a program')
+        if event == _LOWERED:
+            self._forget(program)
+            timer = threading.Timer(
+                _LONG_SECONDS, logging.info, ('compiling %s', program)
+            )
+            timer.daemon = True
+            self.waiting[program] = timer
+            timer.start()
+        elif event == _COMPILED:
+            self._forget(program)
+            if seconds >= _LONG_SECONDS:
+                logging.info('compiled %s in %.0f s', program, seconds)
+
+    def _forget(self, program: str) -> None:
+        if timer := self.waiting.pop(program, None):
+            timer.cancel()

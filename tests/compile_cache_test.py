@@ -1,3 +1,4 @@
+import contextlib
 import os
 import subprocess
 import sys
@@ -69,12 +70,37 @@ def test_a_home_that_cannot_be_written_only_costs_time(monkeypatch, caplog):
     assert jax.config.jax_compilation_cache_dir is None
 
 
-def test_a_compilation_that_takes_long_is_said(caplog):
-    event = '/jax/core/compile/backend_compile_duration'
-    with caplog.at_level('INFO', logger='absl'):
-        compile_cache._say_what_took_long(event, 1.0, fun_name='jit(a)')
-        compile_cache._say_what_took_long('/jax/other', 60.0, fun_name='jit(b)')
-        compile_cache._say_what_took_long(event, 61.2, fun_name='jit(train_step)')
-    assert [record.message for record in caplog.records] == [
-        'compiled jit(train_step) in 61 s'
-    ]
+def test_a_compilation_is_named_while_it_goes_on_and_when_it_ended(monkeypatch, caplog):
+    monkeypatch.setattr(compile_cache, '_LONG_SECONDS', 0.0)
+    listener = compile_cache._SlowCompilations()
+
+    def three_times(x):
+        return x * 3
+
+    with (
+        caplog.at_level('INFO', logger='absl'),
+        listening(listener),
+    ):
+        jax.jit(three_times)(2.0)
+    told = [record.message for record in caplog.records]
+    assert told[0] == 'compiling jit(three_times)'
+    assert told[-1] == 'compiled jit(three_times) in 0 s'
+    assert not listener.waiting
+
+
+def test_a_short_compilation_is_not_worth_a_line(caplog):
+    with (
+        caplog.at_level('INFO', logger='absl'),
+        listening(compile_cache._SlowCompilations()),
+    ):
+        jax.jit(lambda x: x * 5)(2.0)
+    assert not caplog.records
+
+
+@contextlib.contextmanager
+def listening(listener):
+    jax.monitoring.register_event_duration_secs_listener(listener)
+    try:
+        yield
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listener)

@@ -1,4 +1,7 @@
-"""``python -m passk_jax.train`` as a person, a scheduler and a power cut meet it."""
+"""``python -m passk_jax.train`` as a person, a scheduler and a power cut meet it.
+
+What needs no process of its own is called in this one, which has the programs.
+"""
 
 import json
 import pathlib
@@ -9,6 +12,8 @@ import time
 
 import pytest
 
+from passk_jax import train
+from passk_jax.config import ExperimentConfig
 from passk_jax.runs.checkpoints import Checkpoints
 from tests import tiny
 
@@ -29,6 +34,12 @@ ARGUMENTS = (
 
 def start(workdir: pathlib.Path) -> subprocess.Popen:
     return tiny.start('train', *ARGUMENTS, f'--workdir={workdir}')
+
+
+def make_config() -> ExperimentConfig:
+    """What the command makes of its arguments."""
+    changes = {key.replace('.', '__'): value for key, value in CHANGES.items()}
+    return tiny.make_config(**changes)
 
 
 def finish(process: subprocess.Popen) -> int:
@@ -55,14 +66,16 @@ def stop(process: subprocess.Popen, number: signal.Signals) -> None:
 def uninterrupted(tmp_path_factory) -> pathlib.Path:
     """In this process, by the function that the command calls."""
     workdir = tmp_path_factory.mktemp('uninterrupted')
-    changes = {key.replace('.', '__'): value for key, value in CHANGES.items()}
-    assert tiny.run(tiny.make_config(**changes), workdir)
+    assert tiny.run(make_config(), workdir)
     return workdir
 
 
 @pytest.fixture(scope='module')
 def interrupted(tmp_path_factory) -> pathlib.Path:
-    """Killed in its warm start and in its loop, told to stop, then left to end."""
+    """Killed in its warm start and in its loop, told to stop, then left to end.
+
+    It ends in this process, by what the command calls with its flags.
+    """
     workdir = tmp_path_factory.mktemp('interrupted')
     process = start(workdir)
     while 'warm start' not in process.stderr.readline():
@@ -86,7 +99,8 @@ def interrupted(tmp_path_factory) -> pathlib.Path:
     assert steps == list(range(stopped_at))
     assert 8 <= stopped_at < LAST
 
-    assert finish(start(workdir)) == 0
+    with tiny.devices(1):
+        assert train.main(config=make_config(), workdir=str(workdir)) == 0
     return workdir
 
 

@@ -8,6 +8,7 @@ result is a pure function of the configuration and can be cached.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -108,7 +109,13 @@ def make_step(
 ) -> tuple[optax.GradientTransformation, Callable[..., Any]]:
     """The optimizer and the jitted supervised step."""
     optimizer = optimizers.make_optimizer(config.optimizer, num_updates=config.steps)
+    return optimizer, _step_program(policy, mesh, optimizer)
 
+
+@functools.lru_cache(maxsize=16)
+def _step_program(
+    policy: Policy, mesh: Mesh, optimizer: optax.GradientTransformation
+) -> Callable[..., Any]:
     def loss(params: Params, prompts: Prompts, tokens: jax.Array, lengths: jax.Array):
         batch = (params, prompts, tokens)
         log_probs, _ = policies.token_log_probs(policy, *batch, temperature=1.0)
@@ -123,7 +130,7 @@ def make_step(
 
     shapes = learner.state_shapes(policy, optimizer, mesh)
     shardings = jax.tree.map(lambda x: x.sharding, shapes)
-    return optimizer, jax.jit(step, donate_argnums=0, out_shardings=(shardings, None))
+    return jax.jit(step, donate_argnums=0, out_shardings=(shardings, None))
 
 
 def warm_start(

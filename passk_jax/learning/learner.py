@@ -97,12 +97,18 @@ def init_state(
     policy: Policy, optimizer: optax.GradientTransformation, params: Params, mesh: Mesh
 ) -> TrainState:
     """Makes the state before step 0 on the mesh; takes ownership of ``params``."""
+    return _init_program(policy, optimizer, mesh)(params)
 
+
+# Of equal settings, a process makes one program however many runs it trains.
+@functools.lru_cache(maxsize=16)
+def _init_program(
+    policy: Policy, optimizer: optax.GradientTransformation, mesh: Mesh
+) -> Callable[[Params], TrainState]:
     def init(params: Params) -> TrainState:
         return TrainState(params, optimizer.init(params), jnp.int32(0))
 
-    shardings = _state_shardings(policy, optimizer, mesh)
-    return jax.jit(init, out_shardings=shardings)(params)
+    return jax.jit(init, out_shardings=_state_shardings(policy, optimizer, mesh))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -332,8 +338,15 @@ def make_train_step(
         )
     sizes = num_updates, num_micro_batches, pack_sizes, epochs
     learner = _Learner(policy, optimizer, loss, temperature, *sizes)
-    out_shardings = _state_shardings(policy, optimizer, mesh), None
-    return jax.jit(learner.train_step, donate_argnums=0, out_shardings=out_shardings)
+    return _step_program(learner, mesh)
+
+
+@functools.lru_cache(maxsize=16)
+def _step_program(
+    learner: _Learner, mesh: Mesh
+) -> Callable[..., tuple[TrainState, Metrics]]:
+    shardings = _state_shardings(learner.policy, learner.optimizer, mesh), None
+    return jax.jit(learner.train_step, donate_argnums=0, out_shardings=shardings)
 
 
 def response_mask(rollouts: Rollouts) -> Bool[Array, 'P N T']:

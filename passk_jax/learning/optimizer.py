@@ -1,5 +1,6 @@
 """The optimizer: AdamW, the clip of its gradient, and its learning rate."""
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -40,9 +41,18 @@ def make_optimizer(config: OptimizerConfig, *, num_updates: int = 0) -> Optimize
     Raises:
         ValueError: the rate falls, but ``num_updates`` is 0.
     """
-    schedule, warmup = config.schedule, max(1, config.warmup_updates)
-    if schedule != 'constant' and num_updates < 1:
+    schedule = config.schedule
+    if schedule == 'constant':
+        num_updates = 0
+    elif num_updates < 1:
         raise InputError(f'{schedule=} ends with the run: {num_updates=} must be its')
+    return _optimizer(config, num_updates)
+
+
+# Programs are kept by their optimizer, so equal settings must give one object.
+@functools.lru_cache(maxsize=16)
+def _optimizer(config: OptimizerConfig, num_updates: int) -> Optimizer:
+    schedule, warmup = config.schedule, max(1, config.warmup_updates)
 
     def rate(count: jax.Array) -> jax.Array:
         rate = config.learning_rate * jnp.minimum(1.0, (count + 1) / warmup)

@@ -81,15 +81,19 @@ def pack(lengths: Int[Array, 'P N'], *, width: int) -> Packing:
 def row_counts(num_rollouts: int, *, sizes: int) -> tuple[int, ...]:
     """Lists at most ``sizes`` numbers of rows to compile, spaced geometrically.
 
-    The largest is the number of rollouts, one row each, which always suffices. The
-    smallest is an eighth of that, which already saves seven eighths of the work.
+    The largest is the number of rollouts, one row each, which always suffices. Each is
+    at least half of the next, for a batch that just misses one pays for the next. None
+    is below an eighth of the largest, which already saves seven eighths of the work.
 
     >>> row_counts(32, sizes=6)
     (4, 6, 9, 14, 21, 32)
+    >>> row_counts(32, sizes=2)
+    (16, 32)
     """
     if sizes >= num_rollouts:
         return tuple(range(1, num_rollouts + 1))
-    counts = np.geomspace(num_rollouts, max(1, num_rollouts / 8), sizes)
+    smallest = num_rollouts / min(8, 2 ** (sizes - 1))
+    counts = np.geomspace(num_rollouts, max(1, smallest), sizes)
     return tuple(sorted({round(float(count)) for count in counts}))
 
 

@@ -16,7 +16,7 @@ does not hold those of all pairs of many tokens either (see attention.py).
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
@@ -104,12 +104,17 @@ def arch_from_config(config: ModelConfig, *, vocab_size: int, attention: str) ->
 
 def param_shapes(policy: Policy, mesh: Mesh) -> dict[str, jax.ShapeDtypeStruct]:
     """Name, shape, dtype and sharding of every parameter."""
-    shapes = jax.eval_shape(lambda: _init(policy.arch, jax.random.key(0)))
+    shapes = _shapes(policy.arch)
     shardings = sharding.tree_sharding(mesh, shapes, param_axes)
     return {
         name: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=shardings[name])
         for name, x in shapes.items()
     }
+
+
+@functools.lru_cache(maxsize=64)
+def _shapes(arch: Arch) -> dict[str, jax.ShapeDtypeStruct]:
+    return jax.eval_shape(lambda: _init(arch, jax.random.key(0)))
 
 
 def init_params(policy: Policy, key: jax.Array, mesh: Mesh) -> Params:
@@ -126,13 +131,20 @@ def init_params(policy: Policy, key: jax.Array, mesh: Mesh) -> Params:
     small = [name for name in shapes if name not in large]
     params = {}
     for names in (*([name] for name in large), small):
-        shardings = {name: shapes[name].sharding for name in names}
-        made = jax.jit(
-            functools.partial(_init, policy.arch, names=tuple(names)),
-            out_shardings=shardings,
-        )(key)
+        made = _init_program(policy, tuple(names), mesh)(key)
         params |= jax.block_until_ready(made)
     return {name: params[name] for name in shapes}
+
+
+@functools.lru_cache(maxsize=64)
+def _init_program(
+    policy: Policy, names: tuple[str, ...], mesh: Mesh
+) -> Callable[[jax.Array], Params]:
+    shapes = param_shapes(policy, mesh)
+    return jax.jit(
+        functools.partial(_init, policy.arch, names=names),
+        out_shardings={name: shapes[name].sharding for name in names},
+    )
 
 
 def param_axes(name: str) -> tuple[str | None, ...]:

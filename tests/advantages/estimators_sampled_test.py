@@ -8,8 +8,8 @@ from tests.advantages import oracles
 from tests.advantages.estimators_test import (
     NUM_ROLLOUTS,
     as_rewards,
-    estimator_of,
     every_count,
+    jitted,
     run,
 )
 
@@ -79,7 +79,7 @@ def test_zero_groups_means_as_many_as_rollouts():
 
 def test_one_key_serves_a_batch_and_gives_each_problem_groups_of_its_own():
     correct = np.tile(np.arange(NUM_ROLLOUTS) < 4, (6, 1))
-    estimate = estimator_of('bootstrap_sampling')
+    estimate = jitted('bootstrap_sampling')
     got = np.asarray(estimate(as_rewards(correct), correct, key=jax.random.key(0)))
     assert len(np.unique(got, axis=0)) == len(correct)
     raw = estimate(as_rewards(correct), correct, key=jax.random.PRNGKey(0))

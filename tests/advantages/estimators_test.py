@@ -35,16 +35,24 @@ def estimator_of(name: str, num_rollouts: int = NUM_ROLLOUTS, **params):
     return make_estimator(name, num_rollouts=num_rollouts, **given)
 
 
+@functools.cache
+def jitted(name: str, num_rollouts: int = NUM_ROLLOUTS, **params):
+    """One program for all tests of these settings and shapes."""
+    return jax.jit(estimator_of(name, num_rollouts, **params))
+
+
+@functools.cache
 def inputs_of(
     num_problems: int, seed: int = 0, num_rollouts: int = NUM_ROLLOUTS
 ) -> dict[str, jax.Array]:
-    key = jax.random.key(seed)
+    rng, shape = np.random.default_rng(seed), (num_problems, num_rollouts)
+    key_data = jax.device_put(rng.integers(0, 2**32, (num_problems, 2), np.uint32))
     return {
-        'key': jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(num_problems)),
-        'mean_entropy': jax.random.uniform(jax.random.fold_in(key, 99), num_problems),
-        'answers': jnp.zeros((num_problems, num_rollouts), int),
-        'lengths': jnp.full((num_problems, num_rollouts), 3),
-        'log_probs': jnp.full((num_problems, num_rollouts), -2.0),
+        'key': jax.random.wrap_key_data(key_data, impl='threefry2x32'),
+        'mean_entropy': jnp.asarray(rng.random(num_problems, np.float32)),
+        'answers': np.zeros(shape, np.int32),
+        'lengths': np.full(shape, 3, np.int32),
+        'log_probs': np.full(shape, -2, np.float32),
     }
 
 
@@ -61,7 +69,8 @@ def as_rewards(correct: np.ndarray) -> np.ndarray:
 
 def run(name: str, correct: np.ndarray, rewards=None, **params) -> np.ndarray:
     rewards = as_rewards(correct) if rewards is None else rewards
-    estimate = jax.jit(estimator_of(name, correct.shape[1], **params))
+    estimate = jitted(name, correct.shape[1], **params)
+    rewards = np.asarray(rewards, np.float32)
     inputs = inputs_of(len(correct), num_rollouts=correct.shape[1])
     return np.asarray(estimate(rewards, correct, **inputs))
 
@@ -101,21 +110,19 @@ def test_the_advantages_of_a_problem_sum_to_zero(name):
 @pytest.mark.parametrize('name', ESTIMATORS)
 def test_jitted_equals_eager(name):
     correct = every_count()
-    estimate = estimator_of(name)
     arguments = (jnp.asarray(as_rewards(correct)), jnp.asarray(correct))
-    eager = estimate(*arguments, **inputs_of(len(correct)))
-    jitted = jax.jit(estimate)(*arguments, **inputs_of(len(correct)))
-    np.testing.assert_allclose(jitted, eager, rtol=1e-6, atol=1e-6)
+    eager = estimator_of(name)(*arguments, **inputs_of(len(correct)))
+    got = jitted(name)(*arguments, **inputs_of(len(correct)))
+    np.testing.assert_allclose(got, eager, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize('name', ESTIMATORS)
 def test_vmap_over_batches_equals_one_by_one(name):
     correct = np.stack([every_count(seed=0), every_count(seed=1)])
-    estimate = estimator_of(name)
-    inputs = [inputs_of(NUM_ROLLOUTS + 1, seed) for seed in (0, 1)]
+    estimate, inputs = jitted(name), [inputs_of(NUM_ROLLOUTS + 1, s) for s in (0, 1)]
     stacked = jax.tree.map(lambda *x: jnp.stack(x), *inputs)
-    mapped = jax.vmap(lambda r, c, i: estimate(r, c, **i))(
-        jnp.asarray(as_rewards(correct)), jnp.asarray(correct), stacked
+    mapped = jax.jit(jax.vmap(lambda r, c, i: estimate(r, c, **i)))(
+        as_rewards(correct), correct, stacked
     )
     for got, c, given in zip(mapped, correct, inputs, strict=True):
         want = estimate(as_rewards(c), c, **given)
@@ -134,7 +141,7 @@ def test_permuting_responses_permutes_advantages(name):
 @pytest.mark.parametrize('name', ESTIMATORS)
 def test_an_advantage_does_not_depend_on_the_row_of_its_problem(name):
     correct = every_count()
-    estimate, inputs = estimator_of(name), inputs_of(len(correct))
+    estimate, inputs = jitted(name), inputs_of(len(correct))
     want = np.asarray(estimate(as_rewards(correct), correct, **inputs))
     order = np.random.default_rng(1).permutation(len(correct))
     moved = {a: v[order] for a, v in inputs.items()}
@@ -286,7 +293,7 @@ def test_without_its_sigma_pass_at_k_is_pkpo_up_to_n_over_k():
 
 def test_adaptive_gives_high_entropy_problems_pass_at_1_and_the_rest_pass_at_k():
     correct = np.tile(np.arange(NUM_ROLLOUTS) < 3, (4, 1))
-    estimate = estimator_of('adaptive')
+    estimate = jitted('adaptive')
     got = estimate(
         as_rewards(correct), correct, mean_entropy=jnp.array([0.1, 0.9, 0.3, 0.5])
     )
@@ -303,7 +310,7 @@ def test_adaptive_rounds_its_share_and_prefers_earlier_rows_among_equals(
     fraction, num_problems, num_high
 ):
     correct = np.tile(np.arange(NUM_ROLLOUTS) < 3, (num_problems, 1))
-    estimate = estimator_of('adaptive', high_entropy_fraction=fraction)
+    estimate = jitted('adaptive', high_entropy_fraction=fraction)
     got = estimate(
         as_rewards(correct), correct, mean_entropy=jnp.full(num_problems, 0.7)
     )

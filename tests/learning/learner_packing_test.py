@@ -28,6 +28,8 @@ from tests.models import oracle
 PAD = 3
 # Programs of 1, 2 and 4 rows.
 SIZES = 3
+# One program for the tests to which it does not matter which.
+PACKED = {'num_updates': 2, 'num_micro_batches': 2, 'pack_sizes': SIZES}
 
 
 def assert_same_step(a, b, *, atol=2e-6):
@@ -74,17 +76,13 @@ def test_problem_losses_stand_in_the_order_of_the_problems():
     advantages = np.zeros((P, N), np.float32)
     advantages[3] = 1.0
     _, metrics = run_step(
-        rollouts=make_rollouts(pad=PAD),
-        advantages=advantages,
-        num_updates=2,
-        num_micro_batches=2,
-        pack_sizes=SIZES,
+        rollouts=make_rollouts(pad=PAD), advantages=advantages, **PACKED
     )
     assert np.flatnonzero(metrics['problem_loss'][0]).tolist() == [3]
 
 
-@pytest.mark.parametrize('updates', [1, 2])
-def test_padding_is_the_share_of_computed_positions_without_a_token(updates):
+@pytest.mark.parametrize(('updates', 'sizes'), [(1, N), (2, SIZES)])
+def test_padding_is_the_share_of_computed_positions_without_a_token(updates, sizes):
     rollouts = make_rollouts(pad=PAD)
     # The second of two updates has little to do.
     rollouts.lengths[1::2] = 1
@@ -95,12 +93,14 @@ def test_padding_is_the_share_of_computed_positions_without_a_token(updates):
         rollouts=rollouts,
         num_updates=updates,
         num_micro_batches=4 // updates,
-        pack_sizes=N,
+        pack_sizes=sizes,
     )
-    # The prompts of a pass, two here, are alike and have the rows of the larger one.
+    # The prompts of a pass, two here, are alike and have the rows of the larger one,
+    # or the next number that is compiled.
     needed = packing.pack(jnp.array(rollouts.lengths), width=width).num_rows
-    each = [np.sort(needed[u::updates])[1::2].sum() for u in range(updates)]
-    rows = 2 * int(sum(each))
+    each = [np.sort(needed[u::updates])[1::2] for u in range(updates)]
+    compiled = np.array(packing.row_counts(N, sizes=sizes))
+    rows = 2 * int(compiled[np.searchsorted(compiled, each)].sum())
     assert rows < P * N
     assert metrics['padding'] == pytest.approx(1 - tokens / (rows * width))
 
@@ -110,8 +110,8 @@ def test_responses_of_full_width_are_not_packed():
     whole = np.full((P, N), T + PAD, np.int32)
     rollouts = dataclasses.replace(rollouts, lengths=whole)
     plain, packed = (
-        run_step(rollouts=rollouts),
-        run_step(rollouts=rollouts, pack_sizes=2),
+        run_step(rollouts=rollouts, num_updates=2),
+        run_step(rollouts=rollouts, **PACKED),
     )
     assert_same_step(plain, packed)
     assert packed[1]['padding'] == 0
@@ -122,10 +122,8 @@ def test_random_lengths_compile_one_program():
     rng = np.random.default_rng(0)
     with jax.set_mesh(mesh):
         state = begin(mesh)
-        # Not one that other tests have compiled for other shapes.
-        train_step = make_step.__wrapped__(
-            mesh, num_updates=2, num_micro_batches=2, pack_sizes=SIZES
-        )
+        # The other tests that have compiled it gave it these very shapes.
+        train_step = make_step(mesh, **PACKED)
         paddings = set()
         for longest in (1, 2, 3, T):
             lengths = rng.integers(1, longest + 1, (P, N)).astype(np.int32)

@@ -114,9 +114,11 @@ def begin(mesh, optimizer=OPTIMIZER):
 
 
 @functools.cache
-def start(mesh, optimizer=OPTIMIZER):
+def start(optimizer=OPTIMIZER):
     """The first state, as numpy: a step consumes the state that it is given."""
-    return jax.device_get(begin(mesh, optimizer))
+    mesh = make_mesh()
+    with jax.set_mesh(mesh):
+        return jax.device_get(begin(mesh, optimizer))
 
 
 def place(mesh, optimizer=OPTIMIZER):
@@ -124,7 +126,7 @@ def place(mesh, optimizer=OPTIMIZER):
     transform = optimizers.make_optimizer(optimizer)
     shapes = learner.state_shapes(make_policy(), transform, mesh)
     shardings = jax.tree.map(lambda x: x.sharding, shapes)
-    return jax.device_put(start(mesh, optimizer), shardings, may_alias=False)
+    return jax.device_put(start(optimizer), shardings, may_alias=False)
 
 
 def run_step(
@@ -154,11 +156,15 @@ def run_step(
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def log_probs_of(policy, params, rollouts):
-    """The learner's own, outside of any train step."""
+def figures_of(policy, params, rollouts):
+    """The learner's own log-probabilities and entropies, outside of any train step."""
     return policies.token_log_probs(
         policy, params, rollouts.prompts, rollouts.tokens, temperature=1.0
-    )[0]
+    )
+
+
+def log_probs_of(policy, params, rollouts):
+    return figures_of(policy, params, rollouts)[0]
 
 
 def assert_params_close(a, b, *, atol: float) -> None:
@@ -187,10 +193,18 @@ def test_micro_batches_do_not_change_the_update(aggregation, num_micro_batches):
     )
 
 
-@pytest.mark.parametrize('shape', [(8, 1, 1), (2, 2, 2), (1, 4, 2), (1, 8, 1)])
-def test_the_mesh_does_not_change_the_update(shape):
-    alone, metrics = run_step(loss=WHOLE, num_updates=2)
-    together, mesh_metrics = run_step(mesh=make_mesh(*shape), loss=WHOLE, num_updates=2)
+# On a mesh of every axis: one program for the three tests that run it.
+ON_A_MESH = {'loss': WHOLE, 'num_updates': 2, 'num_micro_batches': 2}
+
+
+@pytest.mark.parametrize(
+    ('shape', 'changes'),
+    [((8, 1, 1), {}), ((2, 2, 2), ON_A_MESH), ((1, 4, 2), {}), ((1, 8, 1), {})],
+)
+def test_the_mesh_does_not_change_the_update(shape, changes):
+    whole = {'loss': WHOLE, 'num_updates': 2}
+    alone, metrics = run_step(**whole)
+    together, mesh_metrics = run_step(mesh=make_mesh(*shape), **(whole | changes))
     assert_params_close(alone, together, atol=5e-6)
     assert metrics['grad_norm'] == pytest.approx(mesh_metrics['grad_norm'], rel=1e-4)
 
@@ -219,7 +233,7 @@ def test_later_updates_of_a_step_are_off_policy():
 def test_one_update_is_the_plain_policy_gradient():
     # At ratio 1 the surrogate's gradient is REINFORCE's with a token-level mean.
     rollouts, advantages = make_rollouts(), make_advantages()
-    params = start(make_mesh()).params
+    params = start().params
 
     def reinforce(params):
         log_probs = log_probs_of(make_policy(), params, rollouts)
@@ -227,21 +241,21 @@ def test_one_update_is_the_plain_policy_gradient():
         weighted = jnp.where(mask, log_probs * advantages[..., None], 0)
         return -weighted.sum() / mask.sum()
 
-    expected = optax.tree.norm(jax.jit(jax.grad(reinforce))(params))
+    expected = jax.jit(lambda x: optax.tree.norm(jax.grad(reinforce)(x)))(params)
     _, metrics = run_step()
     assert metrics['grad_norm'] == pytest.approx(float(expected), rel=1e-4)
 
 
 def test_zero_advantages_change_nothing_but_weight_decay():
     still = dataclasses.replace(OPTIMIZER, weight_decay=0.0)
-    before = start(make_mesh()).params
+    before = start().params
     after, metrics = run_step(advantages=np.zeros((P, N), np.float32), optimizer=still)
     assert metrics['grad_norm'] == 0
     assert_params_close(before, after, atol=0)
 
 
 def test_weight_decay_leaves_norms_and_biases_alone():
-    before = start(make_mesh()).params
+    before = start().params
     after, _ = run_step(advantages=np.zeros((P, N), np.float32))
     for name in before:
         moved = not np.array_equal(before[name], after[name])
@@ -263,15 +277,13 @@ def test_a_kl_without_a_reference_is_refused():
 
 def test_problem_losses_stand_in_the_order_of_the_problems():
     advantages = np.zeros((P, N), np.float32)
+    settings = {'mesh': make_mesh(2, 2, 2), **ON_A_MESH}
+    _, without = run_step(advantages=advantages, **settings)
     advantages[3] = 1.0
-    # The program of test_a_step_compiles_once.
-    _, metrics = run_step(
-        mesh=make_mesh(2, 2, 2),
-        advantages=advantages,
-        num_updates=2,
-        num_micro_batches=2,
-    )
-    assert np.flatnonzero(metrics['problem_loss'][0]).tolist() == [3]
+    _, metrics = run_step(advantages=advantages, **settings)
+    # Before its own update nothing is another: the rest is the entropy's.
+    changed = metrics['problem_loss'][0] != without['problem_loss'][0]
+    assert np.flatnonzero(changed).tolist() == [3]
 
 
 def test_the_warm_up_reaches_the_rate_and_wastes_no_update():
@@ -281,9 +293,9 @@ def test_the_warm_up_reaches_the_rate_and_wastes_no_update():
     transform = optimizers.make_optimizer(config)
     params = {'x.kernel': jnp.zeros(1)}
     state = transform.init(params)
-    moves = []
+    moves, update_fn = [], jax.jit(transform.update)
     for _ in range(6):
-        update, state = transform.update({'x.kernel': jnp.ones(1)}, state, params)
+        update, state = update_fn({'x.kernel': jnp.ones(1)}, state, params)
         moves.append(-float(update['x.kernel'][0]))
     # With a constant gradient, Adam moves by the rate.
     np.testing.assert_allclose(
@@ -295,7 +307,7 @@ def test_a_step_compiles_once_and_reuses_the_state_it_is_given():
     mesh = make_mesh(2, 2, 2)
     with jax.set_mesh(mesh):
         state = begin(mesh)
-        train_step = make_step(mesh, num_updates=2, num_micro_batches=2)
+        train_step = make_step(mesh, **ON_A_MESH)
         args = make_rollouts(), make_advantages(), None
         compiled = train_step.lower(state, *args).compile()
         per_device = sum(
@@ -323,7 +335,7 @@ def test_optimizer_state_is_sharded_like_its_parameters():
 
 def test_the_sampler_gap_is_the_distance_to_the_learners_own_log_probs():
     rollouts = make_rollouts()
-    params = start(make_mesh()).params
+    params = start().params
     shifted = np.array(log_probs_of(make_policy(), params, rollouts))
     shifted[2, 1, 0] += 0.5
     _, metrics = run_step(

@@ -44,7 +44,11 @@ def trace(*, loss=LOSS, num_updates=2):
     )
     a, b, c = watched
     with jax.set_mesh(mesh), a as log_probs, b as normalizer, c as total_loss:
-        jax.eval_shape(step, state, make_rollouts(), make_advantages(), reference)
+        # Traced anew, whoever has traced a step of these settings before.
+        jax.eval_shape(
+            lambda *args: step.__wrapped__(*args),
+            *(state, make_rollouts(), make_advantages(), reference),
+        )
     return log_probs, normalizer, total_loss
 
 
@@ -67,3 +71,21 @@ def test_the_loss_gets_its_section():
     assert total_loss.call_args.args[6] is not None
     _, _, without = trace()
     assert without.call_args.args[6] is None
+
+
+def test_runs_of_equal_settings_share_a_program():
+    """Of a rate that is constant, however long they are."""
+    steps = [
+        learner.make_train_step(
+            make_policy(),
+            optimizers.make_optimizer(OPTIMIZER, num_updates=num_updates),
+            make_mesh(),
+            loss=LOSS,
+            temperature=temperature,
+            num_updates=2,
+            num_micro_batches=2,
+        )
+        for num_updates, temperature in ((4, 1.0), (8, 1.0), (4, 0.5))
+    ]
+    assert steps[0] is steps[1]
+    assert steps[0] is not steps[2]

@@ -61,7 +61,7 @@ def random_params(policy: Policy, *, seed: int = 0) -> Params:
     for name, x in shapes.items():
         value = 0.2 * rng.standard_normal(x.shape)
         value += name.endswith('norm.scale')
-        params[name] = jnp.asarray(value, x.dtype)
+        params[name] = jax.device_put(value.astype(x.dtype))
     return params
 
 
@@ -73,12 +73,17 @@ def random_batch(
     lengths = rng.integers(1, S + 1, P)
     lengths[0] = S
     prompts = Prompts(
-        tokens=jnp.asarray(rng.integers(0, vocab_size, (P, S)), jnp.int32),
-        lengths=jnp.asarray(lengths, jnp.int32),
-        problem_ids=jnp.arange(P, dtype=jnp.int32),
+        tokens=int32(rng.integers(0, vocab_size, (P, S))),
+        lengths=int32(lengths),
+        problem_ids=int32(np.arange(P)),
     )
-    tokens = jnp.asarray(rng.integers(0, vocab_size, (P, N, T)), jnp.int32)
-    return prompts, tokens, jnp.asarray(rng.integers(1, T + 1, (P, N)), jnp.int32)
+    tokens = int32(rng.integers(0, vocab_size, (P, N, T)))
+    return prompts, tokens, int32(rng.integers(1, T + 1, (P, N)))
+
+
+def int32(x: np.ndarray) -> jax.Array:
+    """Cast by numpy and put: JAX would compile a program for each shape."""
+    return jax.device_put(x.astype(np.int32))
 
 
 def sequence_logits(params: Params, arch: Arch, tokens: jax.Array) -> jax.Array:
@@ -191,6 +196,7 @@ def evaluate(policy, params, prompts, tokens, lengths, scale=1.0):
 
 def relative_error(a, b):
     """Largest error of a tree relative to each leaf's largest value."""
+    a, b = jax.device_get((a, b))
     errors = jax.tree.map(lambda x, y: np.abs(x - y).max() / np.abs(y).max(), a, b)
     return max(jax.tree.leaves(errors))
 

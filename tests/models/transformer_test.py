@@ -1,5 +1,7 @@
 """Ways through the network: scanned or not, one stream or two, whole or by steps."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -30,25 +32,35 @@ def streams():
 
 
 def at(start, count):
-    return jnp.broadcast_to(start + jnp.arange(count), (P, 1, count))
+    return np.broadcast_to(start + np.arange(count, dtype=np.int32), (P, 1, count))
+
+
+@functools.partial(jax.jit, static_argnums=0, static_argnames='keep')
+def whole(policy, params, *args, keep):
+    return policy.bind(params).whole(*args, keep=keep)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def step(policy, params, *args):
+    return policy.bind(params).step(*args)
 
 
 def test_responses_after_their_prompts_equal_whole_sequences(policy, params, streams):
     prompts, responses = streams
-    model = policy.bind(params)
-    lengths = jnp.full(P, S)
-    xs, _ = model.whole(streams, (at(0, S), at(S, T)), lengths, keep=False)
-    whole = jnp.concatenate([jnp.repeat(prompts, N, axis=1), responses], axis=2)
-    (want,), _ = model.whole((whole,), (at(0, S + T),), keep=False)
+    places = (at(0, S), at(S, T))
+    lengths = np.full(P, S)
+    xs, _ = whole(policy, params, streams, places, lengths, keep=False)
+    both = np.concatenate([np.repeat(prompts, N, axis=1), responses], axis=2)
+    (want,), _ = whole(policy, params, (both,), (at(0, S + T),), keep=False)
     np.testing.assert_allclose(xs[0], want[:, :1, :S], atol=1e-5)
     np.testing.assert_allclose(xs[1], want[:, :, S:], atol=1e-5)
 
 
 def test_layers_scanned_equal_layers_apart(policy, params, streams):
-    args = (streams, (at(0, S), at(S, T)), jnp.array([S, 2]))
+    args = (streams, (at(0, S), at(S, T)), np.array([S, 2]))
     apart = policies.for_decoding(policy, params)
-    have, kept = policy.bind(apart).whole(*args, keep=True)
-    want, scanned = policy.bind(params).whole(*args, keep=True)
+    have, kept = whole(policy, apart, *args, keep=True)
+    want, scanned = whole(policy, params, *args, keep=True)
     assert len(kept) == len(scanned) == 3
     pairs = zip(
         jax.tree.leaves((have, kept)), jax.tree.leaves((want, scanned)), strict=True
@@ -59,16 +71,16 @@ def test_layers_scanned_equal_layers_apart(policy, params, streams):
 
 def test_steps_equal_the_whole(policy, params, streams):
     prompts, responses = streams
-    model = policy.bind(policies.for_decoding(policy, params))
-    lengths = jnp.array([S, 2])
-    _, kept = model.whole((prompts,), (at(0, S),), keep=True)
+    weights = policies.for_decoding(policy, params)
+    lengths = np.array([S, 2])
+    _, kept = whole(policy, weights, (prompts,), (at(0, S),), keep=True)
     shared = tuple(map(policies.first_of_each, kept))
     prefix = Prefix(layers=shared, lengths=lengths)
     cache = policies.empty_cache(policy, num_prompts=P, num_rollouts=N, num_tokens=T)
-    positions = lengths[:, None, None] + jnp.arange(T)
-    (_, want), _ = model.whole(streams, (at(0, S), positions), lengths, keep=False)
+    places = (at(0, S), lengths[:, None, None] + np.arange(T))
+    (_, want), _ = whole(policy, weights, streams, places, lengths, keep=False)
     for t in range(T):
-        have, layers = model.step(responses[..., t], prefix, cache)
+        have, layers = step(policy, weights, responses[..., t], prefix, cache)
         cache = Cache(layers, cache.index + 1, cache.lengths + 1)
         np.testing.assert_allclose(have, want[:, :, t], atol=1e-5)
 
