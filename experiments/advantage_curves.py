@@ -34,7 +34,12 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 
-from passk_jax.advantages import curves, make_estimator, sum_abs_advantage
+from passk_jax.advantages import (
+    curves,
+    effective_weight,
+    make_estimator,
+    sum_abs_advantage,
+)
 
 NUM_ROLLOUTS = 32
 BLUE, RED, GREY = '#1f6fb4', '#d1495b', '#5a5a5a'
@@ -162,6 +167,60 @@ axis.set(
 )
 axis.legend(loc='center left', bbox_to_anchor=(1, 0.5))
 plt.show()
+
+# %% [markdown]
+# ## What a design optimizes
+#
+# $\eta$ is the paper's measure. On policy, the expected gradient of a problem with
+# success probability $p$ is *exactly* $\omega(p) \nabla p$, at any $N$, with
+#
+# $$\omega(p) = \mathbb{E}\left[\hat A^+(c' + 1) - \hat A^-(c')\right], \qquad
+# c' \sim \mathrm{Bin}(N - 1, p):$$
+#
+# a response gains $\hat A^+ - \hat A^-$ by being correct, and $c'$ of the others are.
+# So every curve climbs the objective $\int \omega$. That of `canonical_k` is pass@k,
+# that of MaxRL nearly $\log p$, and that of Pass@k Training $\frac{2}{k} \arcsin
+# \sqrt{\mathrm{pass@}k}$ for a large $N$.
+
+# %%
+p = np.geomspace(1e-3, 1, 400)
+WEIGHTS = {
+    'Pass@1 (GRPO)': ('pass_at_1', {}, '#9fc5e8', '-'),
+    'Pass@4': ('pass_at_k', {'k': 4}, '#3d85c6', '-'),
+    'Pass@8': ('pass_at_k', {'k': 8}, '#0b3d68', '-'),
+    'RLOO': ('rloo', {}, GREY, '--'),
+    'canonical, k = 8': ('canonical_k', {'k': 8}, '#2a9d6f', '--'),
+    'MaxRL': ('maxrl', {}, RED, '--'),
+    'RS-GRPO, β = 2': ('rs_grpo', {'beta': 2.0}, '#e69f00', '--'),
+    'F-GRPO, γ = ½': ('f_grpo', {'gamma': 0.5}, '#9440c9', '--'),
+}
+_, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8), layout='constrained')
+for label, (name, params, color, style) in WEIGHTS.items():
+    omega = effective_weight(name, num_rollouts=NUM_ROLLOUTS, p=p, **params)
+    at_a_tenth = effective_weight(name, num_rollouts=NUM_ROLLOUTS, p=0.1, **params)
+    left.loglog(p, omega, style, color=color, label=label)
+    right.loglog(p, omega / at_a_tenth, style, color=color)
+left.set(
+    title=r'Weight $\omega(p)$ at $N = 32$',
+    xlabel='success probability p',
+    xlim=(1e-3, 1),
+    ylim=(1e-2, 50),
+)
+left.legend(ncols=2)
+right.set(
+    title=r'over its value at $p = 0.1$',
+    xlabel='success probability p',
+    xlim=(1e-3, 1),
+    ylim=(1e-2, 10),
+)
+plt.show()
+
+# %% [markdown]
+# On the left, at one learning rate Pass@k pushes even the hardest problems less than
+# Pass@1 does, and MaxRL pushes them more than five times as much. On the right, with
+# learning rates matched at $p = 0.1$, Pass@k differs from Pass@1 mostly in how soon it
+# lets easy problems go. A comparison at one learning rate is also one of step sizes,
+# until Adam rescales them.
 
 # %% [markdown]
 # ## What sampling the groups costs

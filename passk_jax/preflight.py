@@ -4,6 +4,8 @@
 uses one, and :func:`warn_of_settings` refuses nothing.
 """
 
+from typing import Any
+
 from absl import logging
 
 from passk_jax import capacity
@@ -24,9 +26,14 @@ def configured_estimator(config: ExperimentConfig) -> AdvantageFn:
     """
     return make.estimator_of_config(
         config.advantage.name,
-        {'k': config.advantage.k, **config.advantage.parameters},
+        _all_parameters(config),
         num_rollouts=config.sampling.num_rollouts,
     )
+
+
+def _all_parameters(config: ExperimentConfig) -> dict[str, Any]:
+    """Every parameter in the configuration, whichever estimator reads it."""
+    return {'k': config.advantage.k, **config.advantage.parameters}
 
 
 def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
@@ -91,9 +98,8 @@ def check_signal(config: ExperimentConfig) -> None:
     Raises:
         ValueError: no response could ever get another advantage.
     """
-    name, parameters = config.advantage.name, config.advantage.parameters
-    given = {'k': config.advantage.k, **parameters}
-    own = {key: given[key] for key in make.estimator_parameters(name)}
+    name = config.advantage.name
+    own = make.own_parameters(name, _all_parameters(config))
     tabulation.check_signal(name, num_rollouts=config.sampling.num_rollouts, **own)
 
 

@@ -38,7 +38,7 @@ from passk_jax.preflight import (
     warn_of_settings,
 )
 from passk_jax.rollouts.dynamic_sampling import Draw, Selection
-from passk_jax.rollouts.sample_and_verify import Responses, verify
+from passk_jax.rollouts.sample_and_verify import Responses, answer_ids, verify
 from passk_jax.run_log import RunLog
 from passk_jax.runs.checkpoints import Checkpoints, saved_steps
 from passk_jax.runs.directory import has_begun, prepare_workdir
@@ -227,7 +227,7 @@ def make_estimate(setup: Setup) -> Callable[..., tuple[jax.Array, jax.Array]]:
     estimator = configured_estimator(config)
 
     @jax.jit
-    def compute(values, correct, rollouts, groups_key, noise_key):
+    def compute(values, correct, answers, rollouts, groups_key, noise_key):
         ids = rollouts.prompts.problem_ids
         if fraction := config.reward.flip_wrong:
             keys = problem_keys(noise_key, ids)
@@ -241,14 +241,16 @@ def make_estimate(setup: Setup) -> Callable[..., tuple[jax.Array, jax.Array]]:
             key=problem_keys(groups_key, ids),
             mean_entropy=rollouts.entropies.sum(axis=(-2, -1)) / tokens,
             lengths=rollouts.lengths,
+            answers=answers,
             log_probs=rollouts.sampler_log_probs.sum(axis=-1),
         )
         return advantages, correct
 
     def estimate(rollouts: Rollouts, responses: Responses, step: int) -> Any:
         verdicts = responses.verdicts
+        arrays = verdicts.rewards, verdicts.correct, answer_ids(verdicts.parsed)
         return compute(
-            *sharding.place(setup.mesh, (verdicts.rewards, verdicts.correct)),
+            *sharding.place(setup.mesh, arrays),
             rollouts,
             setup.key(Purpose.GROUPS, step),
             setup.key(Purpose.REWARD_NOISE, step),

@@ -8,6 +8,9 @@ These letters name the axes of shapes everywhere in this package:
     H  head dimension    F  MLP width    L  layers    k  size of a group
     B  sequences, P * N    R  rows that a prompt's responses are packed into
 
+Of a problem, ``c`` of its N responses are correct and ``w`` wrong; ``p`` is the chance
+that one is correct, and ``omega`` the weight of an advantage on the gradient of p.
+
 Groups are an axis, never an id: arrays stay ``[P, N, ...]`` as long as possible. A
 *problem* is a host object, a *prompt* its tokens, a *response* what the policy wrote, a
 *rollout* a response with its log-probabilities, a *group* a k-subset of the responses

@@ -14,7 +14,7 @@ import pytest
 
 from configs import maze, maze_tiny
 from passk_jax import config as configs
-from passk_jax.advantages import ESTIMATORS, all_parameters
+from passk_jax.advantages import ESTIMATORS, all_parameters, effective_weight
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TABLES = re.compile(
@@ -80,6 +80,22 @@ def test_the_tables_of_estimators_are_those_of_the_rows():
     assert found == estimator_tables(), 'run python -m tests.readme_test'
 
 
+def test_every_estimator_is_in_the_table_of_experiments():
+    rows = [row for rows in MEANING.values() for row in rows]
+    assert {row.get('advantage.name') for row in rows} - {None} == ESTIMATORS.keys()
+
+
+def test_the_weights_are_those_that_the_page_says():
+    page = (ROOT / 'README.md').read_text()
+    said = re.search(r'At N = 32 and p = 0.1, ω is ([^:]*?)\. A', page, re.DOTALL)
+    numbers = [float(x) for x in re.findall(r'\d+\.\d+', said[1])]
+    groups = ('pass_at_1', None), ('pass_at_k', 4), ('pass_at_k', 8), ('canonical_k', 8)
+    for (name, k), number in zip((*groups, ('maxrl', None)), numbers, strict=True):
+        given = {'k': k} if k else {}
+        weight = effective_weight(name, num_rollouts=32, p=0.1, **given)
+        assert number == pytest.approx(weight, rel=0.02)
+
+
 def test_a_row_of_a_table_says_what_the_row_of_the_estimator_says():
     lines = estimator_tables().splitlines()
     (row,) = [line for line in lines if line.startswith('| `bootstrap_sampling`')]
@@ -99,6 +115,11 @@ def estimators(*names: str) -> list[dict[str, Any]]:
 # that its config has anyway is named where the row stands or falls with it.
 PASS_AT_1 = {'advantage.name': 'pass_at_1'}
 GROUPS = {'advantage.name': 'pass_at_k', 'reward.flip_wrong': 0.0}
+BEYOND_THE_PAPER = (
+    *('rloo', 'dr_grpo', 'canonical_k', 'mixture', 'set_level', 'pkpo', 'pkpo_loo'),
+    *('leave_one_out_max', 'maxrl', 'maclaurin', 'rs_grpo', 'f_grpo', 'nsr'),
+    *('w_reinforce', 'unlikeliness'),
+)
 MEANING = {
     'Maze, Pass@k analytical': [
         GROUPS | {'advantage.k': 4, 'sampling.num_rollouts': 32}
@@ -131,6 +152,7 @@ MEANING = {
     'truncated importance sampling of the sampler': [{'loss.sampler_weight_cap': 2.0}],
     'packed responses in the learner': [{'train.pack_sizes': 8}],
     'real-valued rewards': estimators('pass_at_k_real'),
+    'advantages of other papers': estimators(*BEYOND_THE_PAPER),
     'several epochs over a batch': [{'train.epochs': 2}],
     'learning rate that falls to 0': [{'optimizer.schedule': 'cosine'}],
 }

@@ -53,6 +53,13 @@ def test_a_run_trains_with_it_and_reports_it(tmp_path):
         'easy_threshold': 0.6,
         'switch_threshold': 0.5,
         'high_entropy_fraction': 0.5,
+        'pass_weights': [0.5, 0.5],
+        'set_value': 'mean_distinct',
+        'order': 4,
+        'beta': 2.0,
+        'gamma': 0.5,
+        'weight': 0.1,
+        'rank_penalty': 0.25,
         'penalty': 1.5,
     }
     coins = []

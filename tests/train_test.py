@@ -1,15 +1,20 @@
 """The loop: what a step is made of, and what stops it."""
 
+import dataclasses
 import json
 from unittest import mock
 
+import jax
 import numpy as np
 import pytest
+from jax import numpy as jnp
 
 from passk_jax import config as configs
-from passk_jax import sampling, train
+from passk_jax import sampling, sharding, train
 from passk_jax.advantages import ESTIMATORS, make_estimator, rewards
 from passk_jax.errors import NonFiniteError
+from passk_jax.learning import learner
+from passk_jax.learning import optimizer as optimizers
 from passk_jax.rollouts.sample_and_verify import Responses
 from passk_jax.runs.checkpoints import Checkpoints
 from passk_jax.sampling import Purpose
@@ -79,8 +84,12 @@ def test_the_stop_token_is_inside_the_response(finished_run):
     assert metrics['response_length'] == pytest.approx(mean)
 
 
-@pytest.mark.parametrize('name', ESTIMATORS)
-def test_every_estimator_trains_with_every_term_of_the_loss(
+# The first estimator of those that read the same inputs.
+OF_EACH_KIND = {row.reads: name for name, row in reversed(ESTIMATORS.items())}
+
+
+@pytest.mark.parametrize('name', OF_EACH_KIND.values())
+def test_an_estimator_of_each_kind_trains_with_every_term_of_the_loss(
     name, finished_run, tmp_path
 ):
     config = tiny.make_config(
@@ -125,7 +134,8 @@ def make_batch(order=tuple(range(8))):
         untruncated_log_probs=zeros,
         entropies=entropies[order],
     )
-    verdicts = Verdicts(correct[order].astype(np.float32), correct[order], [])
+    parsed = np.array(list('abc'))[rng.integers(0, 3, (8, 4))[order]].tolist()
+    verdicts = Verdicts(correct[order].astype(np.float32), correct[order], parsed)
     responses = Responses(lengths, rollouts.stopped, zeros, zeros, [], verdicts)
     return rollouts, responses
 
@@ -135,6 +145,34 @@ def estimate(*, order=tuple(range(8)), step=0, **overrides):
         setup = train.make_setup(tiny.make_config(**overrides))
     advantages, _ = train.make_estimate(setup)(*make_batch(order), step)
     return np.asarray(advantages)
+
+
+@pytest.fixture(scope='module')
+def a_step():
+    """A random policy and its update, compiled once."""
+    setup = tiny.make_setup(tiny.make_config(init__kind='scratch'))
+    optimizer = optimizers.make_optimizer(setup.config.optimizer, num_updates=1)
+    with jax.set_mesh(setup.mesh):
+        params = setup.initial_params(None)
+        state = learner.init_state(setup.policy, optimizer, params, setup.mesh)
+        yield setup, state, train.make_update(setup, optimizer)
+
+
+@pytest.mark.parametrize('name', ESTIMATORS)
+def test_every_estimator_moves_the_policy(name, a_step):
+    setup, state, update = a_step
+    rollouts, responses = make_batch()
+    advantage = dataclasses.replace(setup.config.advantage, name=name)
+    config = dataclasses.replace(setup.config, advantage=advantage)
+    estimate = train.make_estimate(dataclasses.replace(setup, config=config))
+    rollouts = sharding.place(setup.mesh, rollouts)
+    advantages, _ = estimate(rollouts, responses, 0)
+    assert np.all(np.isfinite(advantages))
+    # An update takes its state away.
+    after, figures = update(jax.tree.map(jnp.copy, state), rollouts, advantages, None)
+    assert figures['grad_norm'] > 0
+    before, after = map(jax.tree.leaves, (state.params, after.params))
+    assert any(np.any(a != b) for a, b in zip(before, after, strict=True))
 
 
 @pytest.mark.parametrize('name', ESTIMATORS)

@@ -223,7 +223,9 @@ def test_an_estimator_gets_every_input(flip_wrong):
         # Over tokens: the mean of the responses' means would be another.
         'mean_entropy': entropies.sum(axis=(1, 2)) / lengths.sum(axis=1),
         'log_probs': rollouts.sampler_log_probs.sum(axis=-1),
+        'answers': [[row.index(x) for x in row] for row in responses.verdicts.parsed],
     }
+    assert len(np.unique(wanted['answers'])) > 2
     np.testing.assert_array_equal(rewarded, correct)
     assert got.keys() == wanted.keys()
     for name, value in wanted.items():
@@ -240,6 +242,13 @@ def test_an_estimator_gets_its_own_parameters(name, monkeypatch):
         'easy_threshold': 0.3,
         'switch_threshold': 0.7,
         'high_entropy_fraction': 0.125,
+        'pass_weights': (2.0, 0.5),
+        'set_value': 'max',
+        'order': 2,
+        'beta': 3.0,
+        'gamma': 0.25,
+        'weight': 0.5,
+        'rank_penalty': 0.75,
     }
     wanted = {p.name: values[p.name] for p in row.parameters}
     for parameter in row.parameters:
@@ -255,6 +264,7 @@ def test_an_estimator_gets_its_own_parameters(name, monkeypatch):
         key=jax.random.split(jax.random.key(0), 8),
         mean_entropy=np.ones(8),
         lengths=np.ones((8, 6), np.int32),
+        answers=np.ones((8, 6), np.int32),
         log_probs=np.ones((8, 6)),
     )
     got = compute.call_args.kwargs

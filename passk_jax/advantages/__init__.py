@@ -2,15 +2,20 @@
 
 from passk_jax.advantages.curves import sum_abs_advantage
 from passk_jax.advantages.declarations import INPUTS, Estimator, Parameter
-from passk_jax.advantages.estimators import ESTIMATORS
 from passk_jax.advantages.make import (
     AdvantageFn,
     all_parameters,
     estimator_of_config,
     estimator_parameters,
     make_estimator,
+    own_parameters,
 )
-from passk_jax.advantages.tabulation import tabulated_curve
+from passk_jax.advantages.table import ESTIMATORS
+from passk_jax.advantages.tabulation import (
+    effective_weight,
+    implied_objective,
+    tabulated_curve,
+)
 
 __all__ = [
     'ESTIMATORS',
@@ -19,9 +24,12 @@ __all__ = [
     'Estimator',
     'Parameter',
     'all_parameters',
+    'effective_weight',
     'estimator_of_config',
     'estimator_parameters',
+    'implied_objective',
     'make_estimator',
+    'own_parameters',
     'sum_abs_advantage',
     'tabulated_curve',
 ]

@@ -24,20 +24,22 @@ class Parameter:
 
     Attributes:
         name: its keyword and its key in the config.
-        default: used where no value is given. Its type, int, float or str, is the
-            parameter's.
+        default: used where no value is given. Its type, int, float, str or a tuple of
+            floats, is the parameter's.
         doc: one line: what it is, and the source of the default.
         low, high: bounds of a number, inclusive; ``'N'`` is the number of rollouts.
+        above: a bound that is not allowed itself.
         choices: the values of a str.
         required: whether ``make_estimator`` insists on a value; only a config then
             uses the default.
     """
 
     name: str
-    default: int | float | str
+    default: int | float | str | tuple[float, ...]
     doc: str
     low: float = -math.inf
     high: float | str = math.inf
+    above: float = -math.inf
     choices: tuple[str, ...] = ()
     required: bool = False
 
@@ -45,17 +47,21 @@ class Parameter:
         """Says in words which values are allowed; ``high`` replaces the upper bound."""
         if isinstance(self.default, str):
             return f'one of {self.choices}'
+        if isinstance(self.default, tuple):
+            return 'a tuple of numbers'
         words = 'a whole number' if isinstance(self.default, int) else 'a number'
+        if self.above != -math.inf:
+            return f'{words} above {self.above:g}'
         if self.high != math.inf:
             return f'{words} in [{self.low:g}, {high or self.high}]'
         return words if self.low == -math.inf else f'{words}, {self.low:g} or more'
 
-    def check(self, value: Any, *, num_rollouts: int, section: str = '') -> None:
+    def check(self, value: Any, *, num_rollouts: int | None, section: str = '') -> None:
         """Checks a value.
 
         Args:
             value: of any type.
-            num_rollouts: N.
+            num_rollouts: N; ``None``: any.
             section: what precedes the name in the message, as in ``'advantage.'``.
 
         Raises:
@@ -63,21 +69,29 @@ class Parameter:
         """
         most, shown = self.high, None
         if most == 'N':
-            most, shown = num_rollouts, f'{num_rollouts=}'
+            most = math.inf if num_rollouts is None else num_rollouts
+            shown = 'N' if num_rollouts is None else f'{num_rollouts=}'
         if isinstance(self.default, str):
             good = isinstance(value, str) and value in self.choices
+        elif isinstance(self.default, tuple):
+            good = isinstance(value, tuple) and all(map(self._is_number, value))
         else:
-            whole, real = (int, np.integer), (int, float, np.number)
-            kinds = whole if isinstance(self.default, int) else real
-            # A bool is an int to Python; k=True is a mistake, not a group of one.
-            good = isinstance(value, kinds) and not isinstance(value, bool)
-            good = good and self.low <= value <= most and math.isfinite(value)
+            good = self._is_number(value) and self.low <= value <= most
+            good = good and value > self.above
         if not good:
             raise InputError(
                 f'{section}{self.name}={value!r} must be {self.allowed(shown)}'
             )
-        if isinstance(value, float):
-            check_float32(f'{section}{self.name}', value)
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, float):
+                check_float32(f'{section}{self.name}', number)
+
+    def _is_number(self, value: Any) -> bool:
+        whole, real = (int, np.integer), (int, float, np.number)
+        kinds = whole if isinstance(self.default, int) else real
+        # A bool is an int to Python; k=True is a mistake, not a group of one.
+        good = isinstance(value, kinds) and not isinstance(value, bool)
+        return good and math.isfinite(value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,6 +122,9 @@ INPUTS: Mapping[str, Input] = {
     'lengths': Input(
         'P N', jnp.int32, 'tokens of each response, its stop token included', 100
     ),
+    'answers': Input(
+        'P N', jnp.int32, 'equal numbers for equal parsed answers to a problem', 100
+    ),
     'log_probs': Input(
         'P N',
         jnp.float32,
@@ -130,12 +147,15 @@ class Estimator:
         reads: names of :data:`INPUTS`. A ``key`` arrives as one for each problem.
         parameters: its parameters; ``compute`` has no defaults of its own.
         note: what a reader of its curve in the report should know.
+        fits: ``fits(num_rollouts=N, **parameters)`` raises ValueError for values that
+            are each in their range and do not fit N or one another.
     """
 
     compute: Callable[..., Float[Array, 'P N']]
     reads: tuple[str, ...]
     parameters: tuple[Parameter, ...] = ()
     note: str = ''
+    fits: Callable[..., None] | None = None
 
     @property
     def summary(self) -> str:

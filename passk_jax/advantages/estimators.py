@@ -1,24 +1,25 @@
-"""From ``[P, N]`` rewards to ``[P, N]`` advantages: the estimators and their table.
+"""From ``[P, N]`` rewards to ``[P, N]`` advantages: the estimators.
 
-In order: Pass@1 (GRPO), the two that sample groups, Pass@k of real-valued rewards,
-adaptive, estimators of curves, and :data:`ESTIMATORS`. Callers go through ``make.py``.
+In order: Pass@1 (GRPO) and its relatives without sigma, the two that sample groups,
+Pass@k of real-valued rewards, adaptive, unlikeliness, and :func:`along_curve`, which
+makes an estimator of a curve. ``table.py`` names them all, and callers go through
+``make.py``.
 
 **Every estimator** takes the arrays of ``INPUTS`` that it reads and the size ``k`` of
 its groups, if any. Rewards are any finite values. It returns ``[P, N]`` advantages.
-
-**A new estimator** is a function and a row of :data:`ESTIMATORS`, which declares its
-inputs and parameters. Config, checks, README and report follow from the row.
 
 **Which channel is read.** ``correct`` is the verifier's boolean. ``rewards`` is what
 the policy is paid: it may be -1/+1, shaped, or carry a format bonus. A Pass@k advantage
 is about groups that contain a correct response, so every design with binary group
 rewards reads ``correct`` alone. In full and bootstrap sampling the reward of a group
-(Eq. passk, the maximum) is 1 if any member is correct. Two read ``rewards`` alone:
-``pass_at_1``, which is GRPO, and ``pass_at_k_real``. Both are unchanged by
-``a * rewards + b``, a > 0, and equal their curves when rewards are 0 and 1.
+(Eq. passk, the maximum) is 1 if any member is correct. Four read ``rewards`` alone:
+``pass_at_1``, which is GRPO, ``pass_at_k_real``, ``rloo`` and ``dr_grpo``. All four
+are unchanged by ``rewards + b`` and equal their curves when rewards are 0 and 1. Of
+``a * rewards``, a > 0, the first two are unchanged too, and the others a times theirs.
 
 A problem whose groups all have one reward gets exactly 0, by integer counts and tests
-of equality. No sigma is ever compared with 0, and none gets an epsilon.
+of equality; only some curves of ``objective_curves.py`` differ, and say so. No sigma is
+ever compared with 0, and none gets an epsilon.
 """
 
 import functools
@@ -29,10 +30,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from passk_jax.advantages import curves
-from passk_jax.advantages.declarations import Estimator, Parameter
 
 
 def pass_at_1(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
@@ -47,12 +47,38 @@ def pass_at_1(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
     >>> pass_at_1(jnp.array([[1.0, 0.0], [0.7, 0.7]])).tolist()
     [[1.0, -1.0], [0.0, 0.0]]
     """
-    constant = jnp.all(rewards == rewards[:, :1], axis=-1, keepdims=True)
+    constant = all_equal(rewards)
     unit = _to_unit_interval(rewards, constant)
     centred = unit - jnp.mean(unit, axis=-1, keepdims=True)
     variance = jnp.mean(centred**2, axis=-1, keepdims=True)
     sigma = jnp.sqrt(jnp.where(constant, 1.0, variance))
     return jnp.where(constant, 0.0, centred / sigma)
+
+
+def rloo(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
+    """RLOO (arXiv:2402.14740): rewards less the mean of the others; follows p.
+
+        A_i = N / (N - 1) (R_i - mean R)
+
+    Unbiased at any N: the baseline of a response does not depend on it. A problem
+    whose rewards are all equal gets 0, and so does a single response. A NaN among the
+    rewards gives NaN.
+
+    >>> rloo(jnp.array([[3.0, 1.0], [0.1, 0.1]])).tolist()
+    [[2.0, -2.0], [0.0, 0.0]]
+    """
+    num_rollouts = rewards.shape[-1]
+    return _centred(rewards) * (num_rollouts / max(num_rollouts - 1, 1))
+
+
+def dr_grpo(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
+    """Dr. GRPO (arXiv:2503.20783): rewards less their mean; follows p (N - 1) / N.
+
+    GRPO without its sigma. A problem whose rewards are all equal gets 0, and a NaN
+    among the rewards gives NaN. The paper's loss also divides by a constant length,
+    which ``loss.aggregation`` does not.
+    """
+    return _centred(rewards)
 
 
 def full_sampling(correct: Bool[Array, 'P N'], *, k: int) -> Float[Array, 'P N']:
@@ -142,30 +168,52 @@ def pass_at_k_real(rewards: Float[Array, 'P N'], *, k: int) -> Float[Array, 'P N
     >>> round(float(pass_at_k_real(jnp.array([[0.3, 0.1, 0.1, 0.1]]), k=2)[0, 0]), 5)
     1.0
     """
-    num_rollouts = rewards.shape[-1]
-    inside, _ = curves.group_odds(num_rollouts=num_rollouts, k=k)
-    ranks = np.arange(1, num_rollouts)
-    at_most = jnp.asarray(inside[1:-1], jnp.float32)
-    to_lose = jnp.asarray(inside[1:-1] * (num_rollouts / ranks - 1), jnp.float32)
+    inside, _ = curves.group_odds(num_rollouts=rewards.shape[-1], k=k)
     largest_is = jnp.asarray(np.diff(inside), jnp.float32)
-
     ordered = jnp.sort(rewards, axis=-1)
-    # `~(a >= b)` and not `a < b`: a NaN counts as below, and so is not hidden.
-    num_below = jnp.sum(~(ordered >= ordered[:, -1:]), axis=-1, keepdims=True)
-    flat = num_below < k
+    flat = all_reach_maximum(ordered, k=k)
     unit = _to_unit_interval(ordered, flat)
-    gaps = jnp.diff(unit, axis=-1)
-    gain = jnp.pad(jnp.cumsum(gaps * at_most, axis=-1), ((0, 0), (1, 0)))
-    loss = jax.lax.cumsum(gaps * to_lose, axis=1, reverse=True)
-    loss = jnp.pad(loss, ((0, 0), (0, 1)))
+    gain, loss = maximum_gains(unit, k=k)
     # The mean of the group maximum lies gain[-1] below the highest reward.
     shortfall = unit[:, -1:] - unit - gain[:, -1:]
     variance = jnp.sum(largest_is * shortfall**2, axis=-1, keepdims=True)
     sigma = jnp.sqrt(jnp.where(flat, 1.0, variance))
     by_rank = jnp.where(flat, 0.0, (gain - loss) / sigma)
+    return at_own_rank(by_rank, ordered, rewards)
 
-    # Every response takes the value of the last of its equals: undoes the sort and
-    # makes ties exact in one gather.
+
+def all_reach_maximum(ordered: Float[Array, 'P N'], *, k: int) -> Bool[Array, 'P 1']:
+    """Whether every k-group of the sorted rewards has their highest: k or more have."""
+    # `~(a >= b)` and not `a < b`: a NaN counts as below, and so is not hidden.
+    return jnp.sum(~(ordered >= ordered[:, -1:]), axis=-1, keepdims=True) < k
+
+
+def maximum_gains(
+    ordered: Float[Array, 'P N'], *, k: int
+) -> tuple[Float[Array, 'P N'], Float[Array, 'P N']]:
+    """The two sums of :func:`pass_at_k_real` for every rank.
+
+    Their difference is the mean highest reward of the k-groups with a response, less
+    that of all k-groups, without a cancellation of the two means.
+    """
+    num_rollouts = ordered.shape[-1]
+    inside, _ = curves.group_odds(num_rollouts=num_rollouts, k=k)
+    ranks = np.arange(1, num_rollouts)
+    at_most = jnp.asarray(inside[1:-1], jnp.float32)
+    to_lose = jnp.asarray(inside[1:-1] * (num_rollouts / ranks - 1), jnp.float32)
+    gaps = jnp.diff(ordered, axis=-1)
+    gain = jnp.pad(jnp.cumsum(gaps * at_most, axis=-1), ((0, 0), (1, 0)))
+    loss = jax.lax.cumsum(gaps * to_lose, axis=1, reverse=True)
+    return gain, jnp.pad(loss, ((0, 0), (0, 1)))
+
+
+def at_own_rank(
+    by_rank: Float[Array, 'P N'],
+    ordered: Float[Array, 'P N'],
+    rewards: Float[Array, 'P N'],
+) -> Float[Array, 'P N']:
+    """Undoes the sort; equal rewards get one value, bit for bit."""
+    # Every response takes the value of the last of its equals.
     count_up_to = jax.vmap(functools.partial(jnp.searchsorted, side='right'))
     last_equal = count_up_to(ordered, rewards) - 1
     return jnp.take_along_axis(by_rank, last_equal, axis=-1)
@@ -200,12 +248,37 @@ def adaptive(
     high = jnp.zeros(num_problems, bool).at[ranking[:num_high]].set(True)
     return jnp.where(
         high[:, None],
-        _along_curve(correct, curves.pass_at_1),
-        _along_curve(correct, curves.pass_at_k, k=k),
+        along_curve(correct, curves.pass_at_1),
+        along_curve(correct, curves.pass_at_k, k=k),
     )
 
 
-def _along_curve(
+def unlikeliness(
+    correct: Bool[Array, 'P N'],
+    *,
+    lengths: Int[Array, 'P N'],
+    log_probs: Float[Array, 'P N'],
+    rank_penalty: float,
+) -> Float[Array, 'P N']:
+    """GRPO that pays likely successes less: unlikeliness reward (arXiv:2506.02355).
+
+        R_i = 1 - rank_penalty (share of the N responses less likely than i)
+
+    for a correct response, and 0 for a wrong one. As in the authors' code, likely is
+    what has a high mean log-probability of its tokens; equally likely responses are
+    not told apart. Where all responses are correct, GRPO makes the penalties alone an
+    advantage of its usual size.
+
+    Args:
+        correct, lengths, log_probs: as of every estimator.
+        rank_penalty: what the likeliest response loses, nearly, in ``[0, 1]``.
+    """
+    likely = log_probs / lengths
+    less_likely = jnp.mean(likely[:, None, :] < likely[:, :, None], axis=-1)
+    return pass_at_1(jnp.where(correct, 1.0 - rank_penalty * less_likely, 0.0))
+
+
+def along_curve(
     correct: Bool[Array, 'P N'], curve: Callable[..., curves.Curve], **params: Any
 ) -> Float[Array, 'P N']:
     """Gives each response the value its problem's curve has for it."""
@@ -214,9 +287,22 @@ def _along_curve(
     return jnp.where(correct, positive[:, None], negative[:, None])
 
 
+def all_equal(values: Array) -> Bool[Array, 'P 1']:
+    """Whether all of a problem's values are equal; a NaN equals nothing."""
+    return jnp.all(values == values[:, :1], axis=-1, keepdims=True)
+
+
+def _centred(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
+    """Rewards less their mean; exactly 0 where all are equal."""
+    # Above the lowest, so that a large offset costs no digits.
+    above = rewards - jnp.min(rewards, axis=-1, keepdims=True)
+    centred = above - jnp.mean(above, axis=-1, keepdims=True)
+    return jnp.where(all_equal(rewards), 0.0, centred)
+
+
 def _group_advantages(passed: Bool[Array, 'P M']) -> Float[Array, 'P M']:
     """GRPO over groups, whose rewards are 1 if they passed and else 0."""
-    return _along_curve(passed, curves.pass_at_1)
+    return along_curve(passed, curves.pass_at_1)
 
 
 def _to_unit_interval(
@@ -226,98 +312,3 @@ def _to_unit_interval(
     lowest = jnp.min(rewards, axis=-1, keepdims=True)
     spread = jnp.max(rewards, axis=-1, keepdims=True) - lowest
     return (rewards - lowest) / jnp.where(flat, 1.0, spread)
-
-
-def _of_curve(curve: Callable[..., curves.Curve], *parameters: Parameter) -> Estimator:
-    compute = functools.partial(_along_curve, curve=curve)
-    compute.__doc__ = curve.__doc__
-    return Estimator(compute, ('correct',), parameters)
-
-
-# The paper does not give the k of its main runs.
-_K = Parameter(
-    'k',
-    4,
-    'size of a group; of 4, 8 and 16 the paper finds 4 the most efficient '
-    '(sec:robustness)',
-    low=1,
-    high='N',
-    required=True,
-)
-_SCATTER = (
-    'Chance puts responses into groups, so the advantages of a step scatter around '
-    'these means.'
-)
-
-ESTIMATORS: dict[str, Estimator] = {
-    'pass_at_1': Estimator(pass_at_1, ('rewards',)),
-    'full_sampling': Estimator(full_sampling, ('correct',), (_K,), _SCATTER),
-    'bootstrap_sampling': Estimator(
-        bootstrap_sampling,
-        ('correct', 'key'),
-        (
-            _K,
-            Parameter(
-                'num_groups',
-                0,
-                'groups drawn for each problem; 0: as many as rollouts, as in the '
-                "paper's runs (sec:passk_w_bootstrap_sampling)",
-                low=0,
-                # Their mean is then the analytical advantage to about a percent.
-                high=100_000,
-            ),
-            Parameter(
-                'aggregation',
-                'sum',
-                "sum over a response's groups, as printed "
-                '(eq:bootstrap_sampling_group_to_response), or their mean',
-                choices=('sum', 'mean'),
-            ),
-        ),
-        _SCATTER,
-    ),
-    'pass_at_k': _of_curve(curves.pass_at_k, _K),
-    'pass_at_k_real': Estimator(pass_at_k_real, ('rewards',), (_K,)),
-    'without_easy': _of_curve(
-        curves.without_easy,
-        _K,
-        Parameter(
-            'easy_threshold',
-            0.6,
-            'largest accuracy that is trained on; not in the paper, which calls '
-            'problems above 60 % "relatively easy" (sec:difference_pass1_passk)',
-            low=0,
-            high=1,
-        ),
-    ),
-    'piecewise': _of_curve(
-        curves.piecewise,
-        _K,
-        Parameter(
-            'switch_threshold',
-            0.5,
-            'largest accuracy at which Pass@1 is used; not in the paper',
-            low=0,
-            high=1,
-        ),
-    ),
-    'exceeding': _of_curve(curves.exceeding, _K),
-    'combination': _of_curve(curves.combination, _K),
-    'adaptive': Estimator(
-        adaptive,
-        ('correct', 'mean_entropy'),
-        (
-            _K,
-            Parameter(
-                'high_entropy_fraction',
-                0.5,
-                'share of problems called high-exploration: the top half by entropy '
-                '(sec:adaptive_training)',
-                low=0,
-                high=1,
-            ),
-        ),
-        'Problems of high entropy follow the curve of pass_at_1 and the others that '
-        'of pass_at_k; shown is their mean.',
-    ),
-}

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from passk_jax.advantages import curves
 from passk_jax.advantages.declarations import INPUTS, Estimator, Parameter
-from passk_jax.advantages.estimators import ESTIMATORS
+from passk_jax.advantages.table import ESTIMATORS
 from passk_jax.config import checks
 from passk_jax.errors import InputError
 
@@ -35,6 +35,16 @@ def estimator_parameters(name: str) -> tuple[str, ...]:
     if name not in ESTIMATORS:
         raise InputError(f'unknown estimator {name!r}; choose from {list(ESTIMATORS)}')
     return tuple(parameter.name for parameter in ESTIMATORS[name].parameters)
+
+
+def own_parameters(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of ``given`` that the estimator takes; of a JSON file, lists are tuples.
+
+    Raises:
+        ValueError: there is no estimator of that name.
+    """
+    own = {each: given[each] for each in estimator_parameters(name) if each in given}
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in own.items()}
 
 
 def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageFn:
@@ -73,6 +83,8 @@ def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageF
         value = params.get(parameter.name, parameter.default)
         parameter.check(value, num_rollouts=num_rollouts)
         values[parameter.name] = value
+    if estimator.fits:
+        estimator.fits(num_rollouts=num_rollouts, **values)
 
     def estimate(
         rewards: Float[Array, 'P N'], correct: Bool[Array, 'P N'], **others: Any
@@ -99,18 +111,21 @@ def estimator_of_config(
         ValueError: an unknown name, or a key that is unknown, missing or bad; the
             message has the dotted key.
     """
-    own = estimator_parameters(name)
+    own = own_parameters(name, parameters)
     declared = {parameter.name: parameter for parameter in all_parameters()}
     keys = {each: f'advantage.{each}' for each in [*declared, *parameters]}
     if unknown := [keys[each] for each in parameters if each not in declared]:
         known = [keys[each] for each in declared]
         raise InputError('; '.join(checks.unknown_key(key, known) for key in unknown))
-    if missing := [keys[each] for each in own if each not in parameters]:
+    if missing := [
+        keys[each] for each in estimator_parameters(name) if each not in own
+    ]:
         raise InputError(f'missing keys {missing}, which {name} reads')
     for each, value in parameters.items():
-        declared[each].check(value, num_rollouts=num_rollouts, section='advantage.')
-    values = {each: parameters[each] for each in own}
-    return make_estimator(name, num_rollouts=num_rollouts, **values)
+        # k is also that of a metric; nothing else that is not read need fit N.
+        limit = num_rollouts if each in own or each == 'k' else None
+        declared[each].check(value, num_rollouts=limit, section='advantage.')
+    return make_estimator(name, num_rollouts=num_rollouts, **own)
 
 
 def _checked_inputs(

@@ -103,13 +103,6 @@ def _check_batches(values: Mapping[str, Any]) -> None:
                 f'sampling.{name}={value} takes only the most probable token: greedy '
                 f'rollouts are all equal'
             )
-    num_rollouts = values['sampling.num_rollouts']
-    rounds = values['train.dynamic_sampling_rounds']
-    if rounds and num_rollouts == 1:
-        raise InputError(
-            f'train.dynamic_sampling_rounds={rounds} would find nothing: with '
-            f'sampling.num_rollouts={num_rollouts} no problem has a signal'
-        )
     batches = ('num_prompts', 'mini_batch_prompts', 'micro_batch_prompts')
     for whole, part in itertools.pairwise(batches):
         size, total = values[f'train.{part}'], values[f'train.{whole}']

@@ -1,6 +1,6 @@
 """What the report plots: panels of named series.
 
-A run has six panels, and two for the advantage curve of its estimator. ``charts.py``
+A run has six panels, and three for the advantage curve of its estimator. ``charts.py``
 draws them.
 """
 
@@ -12,14 +12,14 @@ import jax
 import numpy as np
 
 from passk_jax import sharding
-from passk_jax.advantages import ESTIMATORS, estimator_parameters, tabulated_curve
+from passk_jax.advantages import ESTIMATORS, own_parameters, tabulated_curve
 from passk_jax.report.run_data import Row, Run, ks_of
 
 _TRAIN = '#5c7cfa'
 _SPLITS = ('#f08c00', '#0ca678', '#ae3ec9', '#e03131')
 # From small k to large: dark to bright, and legible on white and on black.
 _BY_K = ('#5f4bd8', '#9440c9', '#c8429d', '#e8566c', '#f28048', '#e9ad2f')
-_POSITIVE, _NEGATIVE, _ETA = '#2b9e4b', '#e8590c', '#5c7cfa'
+_POSITIVE, _NEGATIVE, _ETA, _WEIGHT = '#2b9e4b', '#e8590c', '#5c7cfa', '#9440c9'
 _SMOOTHED_FROM = 40
 
 
@@ -165,16 +165,14 @@ def curve_in_use(run: Run) -> dict[str, Any] | None:
     name = section.get('name')
     if name not in ESTIMATORS or not num_rollouts:
         return None
-    parameters = {
-        key: section[key] for key in estimator_parameters(name) if key in section
-    }
+    parameters = own_parameters(name, section)
     # Process 0 draws alone: a mesh that the caller has set would want the others.
     with jax.set_mesh(sharding.one_device_mesh(jax.local_devices()[0])):
         return tabulated_curve(name, num_rollouts=num_rollouts, **parameters)
 
 
 def advantage_panels(curve: Mapping[str, Any]) -> list[Panel]:
-    """The advantages of right and wrong responses, and eta, against accuracy."""
+    """Advantages of right and wrong responses, eta and weight, against accuracy."""
     accuracy = curve['accuracy']
     label = 'accuracy: the share of a problem’s responses that are right'
     return [
@@ -191,5 +189,11 @@ def advantage_panels(curve: Mapping[str, Any]) -> list[Panel]:
             label,
             (Series('η', accuracy, curve['eta'], _ETA),),
             floor=0.0,
+        ),
+        Panel(
+            'Weight ω on the gradient of p',
+            'p: the probability that a response to a problem is right',
+            (Series('ω', accuracy, curve['weight'], _WEIGHT),),
+            floor=min(0.0, *curve['weight']),
         ),
     ]

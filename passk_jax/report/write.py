@@ -155,6 +155,10 @@ def _advantage(curve: Mapping[str, Any] | None) -> str:
         'its responses that are right.',
         'η = N₊ |Â₊| + N₋ |Â₋| is how strongly such a problem pulls at the policy. '
         f'It is largest at accuracy {at:.3g}: {height:.3g}.',
+        'ω(p) is the gap Â₊ − Â₋ of a response, in expectation over the others. On '
+        'policy, the expected gradient is ω(p) times that of p, so two estimators '
+        f'share a learning rate where their ω agree. Where p is 0 it is '
+        f'{curve["weight"][0]:.3g}.',
         curve.get('note', ''),
     )
     texts = ''.join(f'<p>{escape(text)}</p>' for text in reading if text)

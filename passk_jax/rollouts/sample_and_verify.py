@@ -110,6 +110,25 @@ def verify(sampled: Sampled, *, step: int) -> Responses:
     return Responses(texts=texts, verdicts=verdicts, **figures)
 
 
+def answer_ids(parsed: Sequence[Sequence[str]]) -> np.ndarray:
+    """Numbers that are equal where the answers to a problem are.
+
+    Args:
+        parsed: ``[P][N]`` answers.
+
+    Returns:
+        ``[P, N]`` int32: the first response of the problem with that answer.
+
+    >>> answer_ids([['UR', 'RU', 'UR', '']]).tolist()
+    [[0, 1, 0, 3]]
+    """
+    numbers = []
+    for answers in parsed:
+        first: dict[str, int] = {}
+        numbers.append([first.setdefault(a, n) for n, a in enumerate(answers)])
+    return np.array(numbers, np.int32)
+
+
 @jax.jit
 def _figures(rollouts: Rollouts) -> dict[str, jax.Array]:
     counts = jnp.maximum(rollouts.lengths, 1)

@@ -14,8 +14,19 @@ from tests.shape_checks import call_checked
 NUM_ROLLOUTS = 16
 NO_DEFAULT = {'k': 4}
 SAMPLED = ('full_sampling', 'bootstrap_sampling')
-OF_REWARDS = ('pass_at_1', 'pass_at_k_real')
+# The first two of these have a sigma.
+OF_REWARDS = ('pass_at_1', 'pass_at_k_real', 'rloo', 'dr_grpo', 'set_level')
 OF_CORRECT = tuple(name for name in ESTIMATORS if name not in OF_REWARDS)
+
+# What a response gets where all are wrong, and where all are right.
+NOT_CENTRED = {
+    'pkpo': (0, 4),
+    'pkpo_loo': (0, 0),
+    'leave_one_out_max': (0, 0),
+    'maclaurin': (-3, 1),
+    'nsr': (-1, 0),
+    'w_reinforce': (-1, np.float32(0.1)),
+}
 
 
 def estimator_of(name: str, num_rollouts: int = NUM_ROLLOUTS, **params):
@@ -31,12 +42,17 @@ def jitted(name: str, num_rollouts: int = NUM_ROLLOUTS, **params):
 
 
 @functools.cache
-def inputs_of(num_problems: int, seed: int = 0) -> dict[str, jax.Array]:
-    rng = np.random.default_rng(seed)
+def inputs_of(
+    num_problems: int, seed: int = 0, num_rollouts: int = NUM_ROLLOUTS
+) -> dict[str, jax.Array]:
+    rng, shape = np.random.default_rng(seed), (num_problems, num_rollouts)
     key_data = jax.device_put(rng.integers(0, 2**32, (num_problems, 2), np.uint32))
     return {
         'key': jax.random.wrap_key_data(key_data, impl='threefry2x32'),
         'mean_entropy': jnp.asarray(rng.random(num_problems, np.float32)),
+        'answers': np.zeros(shape, np.int32),
+        'lengths': np.full(shape, 3, np.int32),
+        'log_probs': np.full(shape, -2, np.float32),
     }
 
 
@@ -55,13 +71,16 @@ def run(name: str, correct: np.ndarray, rewards=None, **params) -> np.ndarray:
     rewards = as_rewards(correct) if rewards is None else rewards
     estimate = jitted(name, correct.shape[1], **params)
     rewards = np.asarray(rewards, np.float32)
-    return np.asarray(estimate(rewards, correct, **inputs_of(len(correct))))
+    inputs = inputs_of(len(correct), num_rollouts=correct.shape[1])
+    return np.asarray(estimate(rewards, correct, **inputs))
 
 
 @pytest.mark.parametrize('name', ESTIMATORS)
-def test_all_wrong_and_all_right_get_exactly_zero(name):
+def test_all_wrong_and_all_right_get_exactly_zero_unless_not_centred(name):
     ends = np.stack([np.zeros(NUM_ROLLOUTS, bool), np.ones(NUM_ROLLOUTS, bool)])
-    assert np.all(run(name, ends) == 0.0)
+    want = np.array(NOT_CENTRED.get(name, (0, 0)), np.float32)
+    np.testing.assert_array_equal(run(name, ends), np.tile(want, (NUM_ROLLOUTS, 1)).T)
+    assert ('not centred' in ESTIMATORS[name].note) == (name in NOT_CENTRED)
 
 
 @pytest.mark.parametrize('reward', [0.1, 1 / 3, -7.3, 1e6 + 0.1, 1e-30, 3e30])
@@ -74,14 +93,14 @@ def test_equal_rewards_get_exactly_zero_whatever_their_rounding(name, reward):
 
 @pytest.mark.parametrize('name', ESTIMATORS)
 def test_every_count_gives_finite_float32_advantages(name):
-    for num_rollouts in (4, 5, 16, 33):
+    for num_rollouts in (5, 6, 16, 33):
         got = run(name, every_count(num_rollouts))
         assert got.shape == (num_rollouts + 1, num_rollouts)
         assert got.dtype == np.float32
         assert np.all(np.isfinite(got))
 
 
-@pytest.mark.parametrize('name', ESTIMATORS)
+@pytest.mark.parametrize('name', [n for n in ESTIMATORS if n not in NOT_CENTRED])
 def test_the_advantages_of_a_problem_sum_to_zero(name):
     for num_rollouts in (16, 18):
         total = run(name, every_count(num_rollouts)).sum(axis=1)
@@ -130,7 +149,11 @@ def test_an_advantage_does_not_depend_on_the_row_of_its_problem(name):
     np.testing.assert_array_equal(got, want[order])
 
 
-@pytest.mark.parametrize('name', [n for n in ESTIMATORS if n not in SAMPLED])
+# PKPO without a baseline encourages whatever was there beside a right response.
+ENCOURAGING = (*SAMPLED, 'pkpo')
+
+
+@pytest.mark.parametrize('name', [n for n in ESTIMATORS if n not in ENCOURAGING])
 def test_correct_responses_are_never_discouraged_nor_wrong_ones_encouraged(name):
     correct = every_count()
     got = run(name, correct)
@@ -221,6 +244,27 @@ def test_equal_rewards_get_equal_credit_bit_for_bit():
             assert len(np.unique(values[row == reward])) == 1
 
 
+@pytest.mark.parametrize(('name', 'bessel'), [('rloo', 16 / 15), ('dr_grpo', 1.0)])
+def test_without_a_sigma_the_scale_of_the_rewards_stays(name, bessel):
+    rng = np.random.default_rng(0)
+    rewards = np.round(rng.normal(size=(9, 16)), 3).astype(np.float32)
+    got = run(name, rewards > 0, rewards)
+    want = bessel * (rewards - rewards.mean(axis=1, keepdims=True))
+    np.testing.assert_allclose(got, want, atol=2e-6)
+    np.testing.assert_allclose(run(name, rewards > 0, 8 * rewards), 8 * got, rtol=1e-6)
+    # The offset has 2**-8 of a unit left.
+    shifted = run(name, rewards > 0, np.round(rewards * 256) / 256 + 2.0**15)
+    np.testing.assert_allclose(shifted, got, atol=4e-3)
+
+
+def test_the_baseline_of_rloo_is_the_mean_of_the_others():
+    rewards = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
+    others = (rewards.sum(axis=1, keepdims=True) - rewards) / 4
+    got = run('rloo', rewards > 0, rewards)
+    np.testing.assert_allclose(got, rewards - others, atol=1e-6)
+    assert np.all(run('rloo', np.ones((2, 1), bool)) == 0)
+
+
 def test_pass_at_1_is_grpo_with_the_population_sigma_on_shaped_rewards():
     rewards = np.random.default_rng(0).normal(size=(9, 16)).astype(np.float32)
     want = [oracles.normalised(row) for row in rewards]
@@ -245,99 +289,6 @@ def test_without_its_sigma_pass_at_k_is_pkpo_up_to_n_over_k():
         want = num_rollouts / k * (credit - credit.mean())
         got = run('pass_at_k', correct[None], k=k)[0] * best.std()
         np.testing.assert_allclose(got, want, atol=1e-6)
-
-
-def test_full_sampling_takes_consecutive_groups_and_drops_the_rest():
-    correct = np.zeros((1, 11), bool)
-    correct[0, 4] = True
-    # Groups 0-2, 3-5, 6-8 pass 0, 1, 0; responses 9 and 10 are redundant.
-    low, high = oracles.normalised(np.array([0.0, 1.0, 0.0]))[:2]
-    want = [low] * 3 + [high] * 3 + [low] * 3 + [0.0] * 2
-    np.testing.assert_allclose(run('full_sampling', correct, k=3)[0], want, atol=1e-6)
-    correct[0, 9:] = True
-    np.testing.assert_allclose(run('full_sampling', correct, k=3)[0], want, atol=1e-6)
-
-
-def test_full_sampling_with_groups_of_one_is_pass_at_1():
-    correct = every_count()
-    got = run('full_sampling', correct, k=1)
-    np.testing.assert_allclose(got, run('pass_at_1', correct), atol=1e-6)
-
-
-def test_bootstrap_groups_are_k_distinct_responses_and_all_responses_are_drawn():
-    # With one response correct, the members of passing groups can be told apart:
-    # counts of +, - and 0 contributions follow from the number of groups.
-    correct = np.zeros((200, 8), bool)
-    correct[:, 2] = True
-    got = run('bootstrap_sampling', correct, k=3, num_groups=2)
-    # Two groups: either both or neither pass (all 0), or one does: +1 to its three
-    # members, -1 to the other's three.
-    mixed = got[np.any(got != 0, axis=1)]
-    assert len(mixed) > 40
-    assert np.all(np.maximum(mixed, 0).sum(axis=1) <= 3)
-    np.testing.assert_allclose(mixed.sum(axis=1), 0, atol=1e-6)
-    np.testing.assert_allclose(mixed[:, 2], 1, atol=1e-6)
-    assert np.all(np.any(mixed != 0, axis=0))
-
-
-@pytest.mark.parametrize('num_correct', [1, 4, 10])
-def test_the_bootstrap_mean_converges_to_the_analytical_advantage(num_correct):
-    correct = np.arange(NUM_ROLLOUTS)[None] < num_correct
-    want = run('pass_at_k', correct)
-    few = run('bootstrap_sampling', correct, aggregation='mean', num_groups=16)
-    many = run('bootstrap_sampling', correct, aggregation='mean', num_groups=40_000)
-    # The standard error of a mean over about 10,000 groups of a unit-variance value.
-    np.testing.assert_allclose(many, want, atol=0.05)
-    assert np.abs(many - want).max() < np.abs(few - want).max()
-
-
-def test_the_bootstrap_sum_is_k_times_the_analytical_advantage():
-    # N groups of k hold each response k times on average (measured 3.94
-    # at n = 32, c = 4, k = 4). Swapping the two also changes the learning rate.
-    correct = np.tile(np.arange(32) < 4, (2000, 1))
-    got = run('bootstrap_sampling', correct, k=4)
-    want = run('pass_at_k', correct[:1], k=4)[0]
-    assert got[:, :4].mean() / want[0] == pytest.approx(4, abs=0.15)
-    mean = run('bootstrap_sampling', correct, k=4, aggregation='mean')
-    assert mean[:, :4].mean() / want[0] == pytest.approx(1, abs=0.05)
-
-
-def test_zero_groups_means_as_many_as_rollouts():
-    correct = every_count()
-    np.testing.assert_array_equal(
-        run('bootstrap_sampling', correct, num_groups=0),
-        run('bootstrap_sampling', correct, num_groups=NUM_ROLLOUTS),
-    )
-
-
-def test_one_key_serves_a_batch_and_gives_each_problem_groups_of_its_own():
-    correct = np.tile(np.arange(NUM_ROLLOUTS) < 4, (6, 1))
-    estimate = jitted('bootstrap_sampling')
-    got = np.asarray(estimate(as_rewards(correct), correct, key=jax.random.key(0)))
-    assert len(np.unique(got, axis=0)) == len(correct)
-    raw = estimate(as_rewards(correct), correct, key=jax.random.PRNGKey(0))
-    np.testing.assert_array_equal(raw, got)
-    other = estimate(as_rewards(correct), correct, key=jax.random.key(1))
-    assert not np.array_equal(other, got)
-
-
-@pytest.mark.parametrize(
-    ('name', 'params', 'noise'),
-    [
-        ('pass_at_k', {}, 0.0),
-        ('full_sampling', {}, 0.96),
-        ('bootstrap_sampling', {'aggregation': 'sum'}, 4 * 0.43),
-        ('bootstrap_sampling', {'aggregation': 'mean'}, 0.50),
-    ],
-)
-def test_grouping_alone_makes_noise_unless_no_group_is_formed(name, params, noise):
-    # Measured at n = 16, k = 4, c = 2; the bootstrap's 0.43 is its sum over k.
-    rng = np.random.default_rng(0)
-    correct = rng.permuted(np.tile(np.arange(16) < 2, (4000, 1)), axis=1)
-    wrong = run(name, correct, **params)[~correct]
-    assert wrong.std() == pytest.approx(noise, abs=0.02 * max(1, noise))
-    scale = 4 if params.get('aggregation') == 'sum' else 1
-    assert wrong.mean() / scale == pytest.approx(-0.158, abs=0.02)
 
 
 def test_adaptive_gives_high_entropy_problems_pass_at_1_and_the_rest_pass_at_k():
@@ -367,6 +318,24 @@ def test_adaptive_rounds_its_share_and_prefers_earlier_rows_among_equals(
     np.testing.assert_array_equal(of_1, np.arange(num_problems) < num_high)
 
 
+def test_unlikely_successes_are_worth_more():
+    correct = np.array([[True, True, True, False], [True] * 4, [False] * 4])
+    # Per token -1, -3, -1 and -2: ranks of 2, 0, 2 and 1 less likely ones.
+    lengths = np.tile([2, 1, 3, 1], (3, 1))
+    log_probs = np.tile([-2.0, -3.0, -3.0, -2.0], (3, 1))
+    paid = np.array([[0.8, 1.0, 0.8, 0.0], [0.8, 1.0, 0.8, 0.9], [0.0] * 4])
+    want = [oracles.normalised(row) for row in paid]
+
+    def of(penalty):
+        estimate = estimator_of('unlikeliness', 4, rank_penalty=penalty)
+        inputs = {'lengths': lengths, 'log_probs': log_probs}
+        return np.asarray(estimate(as_rewards(correct), correct, **inputs))
+
+    np.testing.assert_allclose(of(0.4), want, atol=1e-5)
+    assert of(0.4)[1, 1] > 0 > of(0.4)[1, 0]
+    np.testing.assert_allclose(of(0.0), run('pass_at_1', correct), atol=1e-6)
+
+
 def defaults_of(name: str):
     return {p.name: p.default for p in ESTIMATORS[name].parameters}
 
@@ -378,6 +347,8 @@ def test_annotated_shapes_hold(name):
         'correct': jnp.ones((3, 8), bool),
         'key': jax.random.split(jax.random.key(0), 3),
         'mean_entropy': jnp.ones(3),
+        'lengths': jnp.ones((3, 8), int),
+        'log_probs': jnp.ones((3, 8)),
     }
     row = ESTIMATORS[name]
     given = {each: arrays[each] for each in row.reads}

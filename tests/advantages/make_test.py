@@ -16,13 +16,17 @@ from passk_jax.advantages import (
     estimator_parameters,
     make,
     make_estimator,
+    own_parameters,
 )
 
 NUM_ROLLOUTS = 8
 
 
-def estimator_of(name: str):
-    group = {} if name == 'pass_at_1' else {'k': 2}
+WITH_GROUPS = [name for name in ESTIMATORS if 'k' in estimator_parameters(name)]
+
+
+def estimator_of(name: str, k: int = 2):
+    group = {'k': k} if name in WITH_GROUPS else {}
     return make_estimator(name, num_rollouts=NUM_ROLLOUTS, **group)
 
 
@@ -42,7 +46,7 @@ def test_an_unknown_parameter_is_an_error_that_lists_the_known_ones():
         make_estimator('pass_at_1', num_rollouts=4, k=2)
 
 
-@pytest.mark.parametrize('name', [n for n in ESTIMATORS if n != 'pass_at_1'])
+@pytest.mark.parametrize('name', WITH_GROUPS)
 def test_the_group_size_must_be_given_and_be_one(name):
     with pytest.raises(ValueError, match='needs the parameter k'):
         make_estimator(name, num_rollouts=4)
@@ -67,18 +71,26 @@ def test_the_number_of_rollouts_must_be_a_positive_whole_number(name, num_rollou
         ('without_easy', 'easy_threshold', (-0.1, 1.1, float('nan'), '0.5', True)),
         ('piecewise', 'switch_threshold', (-0.1, 1.1, float('nan'), None)),
         ('adaptive', 'high_entropy_fraction', (-0.1, 1.1, float('nan'), [0.5])),
+        ('canonical_k', 'k', (8,)),
+        ('mixture', 'pass_weights', ((), (1.0,) * 8, 0.5, [0.5], (1.0, '1'))),
+        ('maclaurin', 'order', (0, 9, 2.0, True, '3', None)),
+        ('rs_grpo', 'beta', (0, 0.0, -1.0, float('inf'), 1e-50, None, True)),
+        ('f_grpo', 'gamma', (-0.1, float('nan'), None, '0')),
+        ('w_reinforce', 'weight', (-0.1, float('nan'), None, True)),
     ],
 )
 def test_a_bad_parameter_is_an_error_that_names_it(name, parameter, values):
+    group = {'k': 2} if name in WITH_GROUPS else {}
     for value in values:
         with pytest.raises(ValueError, match=parameter):
-            make_estimator(name, num_rollouts=8, k=2, **{parameter: value})
+            make_estimator(name, num_rollouts=8, **group | {parameter: value})
 
 
 @pytest.mark.parametrize('name', ESTIMATORS)
 def test_arrays_of_the_wrong_shape_or_type_are_errors(name):
     estimate = estimator_of(name)
     inputs = {'key': jax.random.key(0), 'mean_entropy': jnp.zeros(2)}
+    inputs |= dict.fromkeys(('answers', 'lengths', 'log_probs'), np.ones((2, 8)))
     good = np.zeros((2, NUM_ROLLOUTS), bool)
     cases = [
         (np.zeros(NUM_ROLLOUTS), good, 'rewards.shape'),
@@ -120,6 +132,7 @@ def test_every_input_reaches_an_estimator_in_its_shape_and_dtype(monkeypatch):
         'key': jax.random.key(0),
         'mean_entropy': np.arange(3),
         'lengths': np.full(shape, 7),
+        'answers': np.arange(24).reshape(shape),
         'log_probs': np.full(shape, -3),
     }
     estimate = make_estimator('everything', num_rollouts=NUM_ROLLOUTS)
@@ -129,7 +142,7 @@ def test_every_input_reaches_an_estimator_in_its_shape_and_dtype(monkeypatch):
         np.testing.assert_array_equal(got[name], given[name])
         assert got[name].dtype == jnp.dtype(INPUTS[name].dtype)
     assert got['key'].shape == (3,)
-    for name in ('lengths', 'log_probs'):
+    for name in ('lengths', 'answers', 'log_probs'):
         with pytest.raises(ValueError, match=rf'{name}\.shape=\(3,\) must be \(3, 8\)'):
             estimate(**given | {name: np.ones(3)})
         with pytest.raises(ValueError, match=f'everything needs {name}='):
@@ -147,8 +160,8 @@ def of_config(name='pass_at_k', **changes):
 def test_the_defaults_make_every_estimator(name):
     correct = np.arange(NUM_ROLLOUTS)[None] < 3
     inputs = {'key': jax.random.key(0), 'mean_entropy': jnp.ones(1)}
-    group = {} if name == 'pass_at_1' else {'k': 4}
-    want = make_estimator(name, num_rollouts=NUM_ROLLOUTS, **group)
+    inputs |= dict.fromkeys(('answers', 'lengths', 'log_probs'), np.ones((1, 8)))
+    want = estimator_of(name, k=4)
     np.testing.assert_array_equal(
         of_config(name)(correct * 1.0, correct, **inputs),
         want(correct * 1.0, correct, **inputs),
@@ -179,6 +192,29 @@ def test_a_configured_value_reaches_its_estimator():
 def test_a_bad_key_of_a_config_is_named_whoever_reads_it(name, changes, message):
     with pytest.raises(ValueError, match=message):
         of_config(name, **changes)
+
+
+def test_what_an_estimator_does_not_read_need_not_fit_n_but_k():
+    """k is that of a metric too; the order of a series is nobody else's."""
+    values = {p.name: p.default for p in all_parameters()} | {'k': 1}
+    assert values['order'] > 1
+    estimator_of_config('pass_at_1', values, num_rollouts=1)
+    for name, words in (
+        ('maclaurin', r'^advantage\.order=4 must be a whole number in \[1, num_rol'),
+        ('mixture', r'pass_weights=\(0.5, 0.5\) must be from 1 to 0 numbers'),
+    ):
+        with pytest.raises(ValueError, match=words):
+            estimator_of_config(name, values, num_rollouts=1)
+    with pytest.raises(ValueError, match=r'^advantage\.order=0 must be a whole number'):
+        estimator_of_config('pass_at_1', values | {'order': 0}, num_rollouts=1)
+
+
+def test_parameters_are_chosen_from_a_section_that_has_those_of_all():
+    section = {'name': 'mixture', 'k': 8, 'pass_weights': [0.25, 1]}
+    assert own_parameters('mixture', section) == {'pass_weights': (0.25, 1)}
+    assert own_parameters('without_easy', section) == {'k': 8}
+    with pytest.raises(ValueError, match="unknown estimator 'mix'"):
+        own_parameters('mix', section)
 
 
 def test_only_the_keys_that_an_estimator_reads_must_be_there():

@@ -46,3 +46,20 @@ def exact_curve(num_correct: int, num_rollouts: int, k: int) -> tuple[float, flo
         math.sqrt((1 - mean) ** 2 / variance),
         math.copysign(math.sqrt(negative**2 / variance), negative),
     )
+
+
+def with_and_without(
+    rewards: np.ndarray, k: int, response: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """``[.]`` the highest rewards of the k-groups that hold a response, and do not."""
+    groups = all_groups(len(rewards), k)
+    best = np.asarray(rewards, np.float64)[groups].max(axis=1)
+    member = (groups == response).any(axis=1)
+    return best[member], best[~member]
+
+
+def gained(rewards: np.ndarray, k: int, response: int) -> list[float]:
+    """What a response adds to the maximum, at least 0, of each k-group with it."""
+    others = [r for i, r in enumerate(rewards) if i != response]
+    rests = itertools.combinations(others, k - 1)
+    return [max(*rest, rewards[response], 0) - max(*rest, 0, 0) for rest in rests]

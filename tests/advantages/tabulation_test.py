@@ -24,12 +24,14 @@ def tabulate(name, num_rollouts=32, **params):
 def test_every_estimator_has_a_curve_and_says_how_it_was_made(name):
     curve = tabulate(name, num_rollouts=8)
     np.testing.assert_array_equal(curve['accuracy'], np.arange(9) / 8)
-    for column in ('positive', 'negative', 'eta'):
+    for column in ('positive', 'negative', 'eta', 'weight'):
         assert len(curve[column]) == 9
         assert np.all(np.isfinite(curve[column]))
-        assert curve[column][0] == curve[column][-1] == 0
+    # Nobody is there to have them.
+    assert curve['positive'][0] == curve['negative'][-1] == 0
     assert curve['note'].startswith('Each point is the mean over 64 problems')
-    assert curve['name'] == ('pass_at_1' if name == 'pass_at_1' else f'{name} (k=4)')
+    grouped = 'k' in estimator_parameters(name)
+    assert curve['name'] == (f'{name} (k=4)' if grouped else name)
 
 
 @pytest.mark.parametrize(
@@ -113,12 +115,13 @@ ALWAYS_ZERO = [
     # One group: nothing to compare it with.
     *(('full_sampling', 6, {'k': 4}), ('bootstrap_sampling', 8, {'num_groups': 1})),
     *(('pass_at_1', 1, {}), ('without_easy', 8, {'easy_threshold': 0.0})),
+    *(('rloo', 1, {}), ('maxrl', 1, {}), ('mixture', 8, {'pass_weights': (0, 0)})),
 ]
 
 
 @pytest.mark.parametrize(('name', 'num_rollouts', 'params'), ALWAYS_ZERO)
 def test_an_estimator_without_any_signal_is_refused(name, num_rollouts, params):
-    params = {'k': 4} | params if name != 'pass_at_1' else params
+    params = {'k': 4} | params if 'k' in estimator_parameters(name) else params
     wanted = rf"name='{name}'.*num_rollouts={num_rollouts} gives every response"
     with pytest.raises(ValueError, match=wanted):
         check_signal(name, num_rollouts=num_rollouts, **params)
@@ -128,6 +131,11 @@ def test_an_estimator_without_any_signal_is_refused(name, num_rollouts, params):
 def test_an_estimator_with_a_signal_is_not(name):
     params = {'k': 4} if 'k' in estimator_parameters(name) else {}
     check_signal(name, num_rollouts=8, **params)
+
+
+@pytest.mark.parametrize('name', ['nsr', 'w_reinforce', 'leave_one_out_max'])
+def test_a_single_response_is_a_signal_without_a_baseline(name):
+    check_signal(name, num_rollouts=1)
 
 
 def test_a_signal_of_lengths_alone_is_one(monkeypatch):

@@ -51,6 +51,14 @@ def test_the_advantage_is_one_flat_section_in_the_order_of_the_table():
         ('easy_threshold', 0.6),
         ('switch_threshold', 0.5),
         ('high_entropy_fraction', 0.5),
+        # Since then.
+        ('pass_weights', [0.5, 0.5]),
+        ('set_value', 'mean_distinct'),
+        ('order', 4),
+        ('beta', 2.0),
+        ('gamma', 0.5),
+        ('weight', 0.1),
+        ('rank_penalty', 0.25),
     ]
 
 

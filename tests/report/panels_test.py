@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from passk_jax import sharding
-from passk_jax.advantages import ESTIMATORS, Estimator, tabulated_curve
+from passk_jax.advantages import (
+    ESTIMATORS,
+    Estimator,
+    effective_weight,
+    tabulated_curve,
+)
 from passk_jax.report import panels as report_panels
 from passk_jax.report.run_data import Run
 
@@ -132,12 +137,22 @@ def test_without_a_config_there_is_no_curve():
     assert report_panels.curve_in_use(_run()) is None
 
 
-def test_the_curve_makes_two_panels_over_accuracy():
+def test_the_curve_makes_three_panels_over_accuracy():
     curve = report_panels.curve_in_use(_config('pass_at_k'))
-    advantages, eta = report_panels.advantage_panels(curve)
+    advantages, eta, weight = report_panels.advantage_panels(curve)
     assert advantages.title == 'Advantage, pass_at_k (k=4)'
     assert [series.label for series in advantages.series] == [
         'right response',
         'wrong response',
     ]
     assert eta.series[0].y == curve['eta']
+    want = effective_weight('pass_at_k', num_rollouts=32, k=4, p=weight.series[0].x)
+    np.testing.assert_allclose(weight.series[0].y, want, rtol=1e-6)
+    assert weight.floor == 0
+
+
+def test_a_curve_with_parameters_in_a_list_is_that_of_the_tuple():
+    """As config.json has them."""
+    curve = report_panels.curve_in_use(_config('mixture', pass_weights=[1.0, 0.5]))
+    want = tabulated_curve('mixture', num_rollouts=32, pass_weights=(1.0, 0.5))
+    assert curve == want

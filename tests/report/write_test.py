@@ -87,7 +87,7 @@ def test_a_report_shows_results_curves_the_advantage_and_the_responses(workdir):
         'maze wrong',
     ):
         assert text in html, text
-    assert html.count('class="chart"') == 8
+    assert html.count('class="chart"') == 9
 
 
 def test_a_report_loads_nothing(workdir):
@@ -113,11 +113,13 @@ def test_a_given_advantage_curve_is_shown_instead(workdir):
         'positive': [0.0, 1.0, 0.0],
         'negative': [0.0, -1.0, 0.0],
         'eta': [0.0, 7.0, 0.0],
+        'weight': [1.25, 1.0, 0.0],
     }
     html = write_report(workdir, advantage_curve=curve).read_text()
     assert 'Advantage, mine' in html
     assert 'a &lt;note&gt;' in html
     assert 'It is largest at accuracy 0.5: 7.' in html
+    assert 'Where p is 0 it is 1.25.' in html
 
 
 @pytest.mark.parametrize(

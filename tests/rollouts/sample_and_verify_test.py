@@ -164,3 +164,9 @@ def test_a_record_holds_what_a_person_asks_of_a_rollout(setup):
         'mean_log_prob': -6.5,
         'mean_entropy': 19.5,
     }
+
+
+def test_equal_answers_to_a_problem_have_equal_numbers():
+    got = sample_and_verify.answer_ids([['b', 'a', 'b', ''], ['b', '', '', 'b']])
+    assert got.dtype == np.int32
+    assert got.tolist() == [[0, 1, 0, 3], [0, 1, 1, 0]]

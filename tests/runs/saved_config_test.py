@@ -51,10 +51,10 @@ def test_a_directory_without_a_run_is_an_error(tmp_path):
 def test_a_parameter_of_another_version_is_no_matter_to_what_only_reads(workdir):
     path = workdir / 'config.json'
     values = json.loads(path.read_text())
-    values['advantage']['order'] = 3
+    values['advantage']['size'] = 3
     del values['advantage']['easy_threshold']
     path.write_text(json.dumps(values))
-    assert read(workdir).advantage.parameters['order'] == 3
+    assert read(workdir).advantage.parameters['size'] == 3
 
 
 def test_a_run_older_than_an_option_has_it_off_and_resumes(workdir):

@@ -1,0 +1,204 @@
+"""The table of estimators: :data:`ESTIMATORS`.
+
+**A new estimator** is a function, in ``estimators.py`` or, if it is a curve, in one of
+the modules of curves, and a row here that declares its inputs and parameters. Config,
+checks, README and report follow from the row.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from passk_jax.advantages import curves, estimators, objective_curves, set_level
+from passk_jax.advantages.declarations import Estimator, Parameter
+
+
+def _of_curve(
+    curve: Callable[..., curves.Curve], *parameters: Parameter, **declared: Any
+) -> Estimator:
+    compute = functools.partial(estimators.along_curve, curve=curve)
+    compute.__doc__ = curve.__doc__
+    return Estimator(compute, ('correct',), parameters, **declared)
+
+
+# The paper does not give the k of its main runs.
+_K = Parameter(
+    'k',
+    4,
+    'size of a group; of 4, 8 and 16 the paper finds 4 the most efficient '
+    '(sec:robustness)',
+    low=1,
+    high='N',
+    required=True,
+)
+_SCATTER = (
+    'Chance puts responses into groups, so the advantages of a step scatter around '
+    'these means.'
+)
+_NOT_CENTRED = (
+    'It is not centred: it can move the policy on a problem whose responses are all '
+    'right or all wrong.'
+)
+
+ESTIMATORS: dict[str, Estimator] = {
+    'pass_at_1': Estimator(estimators.pass_at_1, ('rewards',)),
+    'full_sampling': Estimator(estimators.full_sampling, ('correct',), (_K,), _SCATTER),
+    'bootstrap_sampling': Estimator(
+        estimators.bootstrap_sampling,
+        ('correct', 'key'),
+        (
+            _K,
+            Parameter(
+                'num_groups',
+                0,
+                'groups drawn for each problem; 0: as many as rollouts, as in the '
+                "paper's runs (sec:passk_w_bootstrap_sampling)",
+                low=0,
+                # Their mean is then the analytical advantage to about a percent.
+                high=100_000,
+            ),
+            Parameter(
+                'aggregation',
+                'sum',
+                "sum over a response's groups, as printed "
+                '(eq:bootstrap_sampling_group_to_response), or their mean',
+                choices=('sum', 'mean'),
+            ),
+        ),
+        _SCATTER,
+    ),
+    'pass_at_k': _of_curve(curves.pass_at_k, _K),
+    'pass_at_k_real': Estimator(estimators.pass_at_k_real, ('rewards',), (_K,)),
+    'without_easy': _of_curve(
+        curves.without_easy,
+        _K,
+        Parameter(
+            'easy_threshold',
+            0.6,
+            'largest accuracy that is trained on; not in the paper, which calls '
+            'problems above 60 % "relatively easy" (sec:difference_pass1_passk)',
+            low=0,
+            high=1,
+        ),
+    ),
+    'piecewise': _of_curve(
+        curves.piecewise,
+        _K,
+        Parameter(
+            'switch_threshold',
+            0.5,
+            'largest accuracy at which Pass@1 is used; not in the paper',
+            low=0,
+            high=1,
+        ),
+    ),
+    'exceeding': _of_curve(curves.exceeding, _K),
+    'combination': _of_curve(curves.combination, _K),
+    'adaptive': Estimator(
+        estimators.adaptive,
+        ('correct', 'mean_entropy'),
+        (
+            _K,
+            Parameter(
+                'high_entropy_fraction',
+                0.5,
+                'share of problems called high-exploration: the top half by entropy '
+                '(sec:adaptive_training)',
+                low=0,
+                high=1,
+            ),
+        ),
+        'Problems of high entropy follow the curve of pass_at_1 and the others that '
+        'of pass_at_k; shown is their mean.',
+    ),
+    'rloo': Estimator(estimators.rloo, ('rewards',)),
+    'dr_grpo': Estimator(estimators.dr_grpo, ('rewards',)),
+    'canonical_k': _of_curve(
+        objective_curves.canonical_k, _K, fits=objective_curves.check_canonical
+    ),
+    'mixture': _of_curve(
+        objective_curves.mixture,
+        Parameter(
+            'pass_weights',
+            (0.5, 0.5),
+            'weights of pass@1, pass@2, ... in the objective, fewer than N; of our own',
+        ),
+        fits=objective_curves.check_mixture,
+    ),
+    'set_level': Estimator(
+        set_level.set_level,
+        ('rewards', 'answers'),
+        (
+            _K,
+            Parameter(
+                'set_value',
+                'mean_distinct',
+                'value of k responses: the highest reward, or the mean reward times '
+                'the share of distinct answers',
+                choices=('max', 'mean_distinct'),
+            ),
+        ),
+        fits=set_level.check_set_level,
+    ),
+    'pkpo': _of_curve(objective_curves.pkpo, _K, note=_NOT_CENTRED),
+    'pkpo_loo': _of_curve(objective_curves.pkpo_loo, _K, note=_NOT_CENTRED),
+    'leave_one_out_max': _of_curve(
+        objective_curves.leave_one_out_max, note=_NOT_CENTRED
+    ),
+    'maxrl': _of_curve(objective_curves.maxrl),
+    'maclaurin': _of_curve(
+        objective_curves.maclaurin,
+        Parameter(
+            'order',
+            4,
+            'terms of the series of log p; 4 beside the default k, for no other reason',
+            low=1,
+            high='N',
+        ),
+        note=_NOT_CENTRED,
+    ),
+    'rs_grpo': _of_curve(
+        objective_curves.rs_grpo,
+        Parameter(
+            'beta',
+            2.0,
+            'how much risk is sought; 2 is what the code of RS-GRPO recommends',
+            above=0,
+        ),
+    ),
+    'f_grpo': _of_curve(
+        objective_curves.f_grpo,
+        Parameter(
+            'gamma',
+            0.5,
+            'strength of the focal weight; 0: GRPO; 0.5 follows 2 sqrt(p) as N grows',
+            low=0,
+        ),
+    ),
+    'nsr': _of_curve(objective_curves.nsr, note=_NOT_CENTRED),
+    'w_reinforce': _of_curve(
+        objective_curves.w_reinforce,
+        Parameter(
+            'weight',
+            0.1,
+            'advantage of a right response; 0.1 in arXiv:2506.01347',
+            low=0,
+        ),
+        note=_NOT_CENTRED,
+    ),
+    'unlikeliness': Estimator(
+        estimators.unlikeliness,
+        ('correct', 'lengths', 'log_probs'),
+        (
+            Parameter(
+                'rank_penalty',
+                0.25,
+                'share of its reward that the likeliest response loses; 0: GRPO; 0.25 '
+                'in the script of arXiv:2506.02355',
+                low=0,
+                high=1,
+            ),
+        ),
+        'Right responses get advantages too where all are, if some are likelier.',
+    ),
+}

@@ -1,0 +1,87 @@
+"""What a curve optimizes: its weight on a problem's success probability.
+
+On policy, with rewards of 0 and 1 and at any N, a curve ``(positive, negative)`` obeys
+
+    E[ (1/N) sum_i A_i grad log pi(y_i) ] = omega(p) grad p
+    omega(p) = E[ positive(c' + 1) - negative(c') ],    c' ~ Bin(N - 1, p)
+
+exactly: c' counts the correct ones among the other responses. So the curve climbs the
+objective F with derivative omega, whatever its authors call it. Only the gap between
+the two advantages enters; how it is split is a matter of variance and of clipping.
+"An advantage is a curve": arXiv:2510.23049, arXiv:2605.24331, arXiv:2607.01490.
+
+omega is a polynomial in Bernstein form, whose coefficients are the gaps. Its integral
+is one of degree N: the integral of a binomial weight is a Beta distribution function,
+``(1/N) P(Bin(N, p) > c')``. Both are evaluated by de Casteljau's recurrence, which only
+averages: it adds no digits' loss, and 0 and 1 are exact.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from passk_jax.errors import InputError
+
+
+def weight_of_curve(
+    positive: np.ndarray, negative: np.ndarray, p: Float[Array, '*P']
+) -> Float[Array, '*P']:
+    """omega(p) of a curve.
+
+    Args:
+        positive, negative: ``[N + 1]`` over the number of correct responses. What no
+            response can get, ``positive[0]`` and ``negative[N]``, is not read.
+        p: success probabilities, a number or an array.
+
+    Returns:
+        omega, in the shape of ``p``: float64 in NumPy; of a traced ``p``, its dtype.
+
+    Raises:
+        ValueError: a probability is not in ``[0, 1]``.
+
+    >>> float(weight_of_curve(np.array([0, 0.5, 0]), np.array([0, -0.5, 0]), 0.25))
+    0.5
+    """
+    return _bernstein(_gaps(positive, negative), p)
+
+
+def objective_of_curve(
+    positive: np.ndarray, negative: np.ndarray, p: Float[Array, '*P']
+) -> Float[Array, '*P']:
+    """F(p), the integral of :func:`weight_of_curve` from 0 to p; F(0) = 0.
+
+    Arguments, result and errors are those of :func:`weight_of_curve`.
+    """
+    gaps = _gaps(positive, negative)
+    return _bernstein(np.append(0.0, np.cumsum(gaps)) / len(gaps), p)
+
+
+def _gaps(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
+    """``[N]``: what a response gains by being correct, for c' = 0, ..., N - 1."""
+    return np.asarray(positive, np.float64)[1:] - np.asarray(negative, np.float64)[:-1]
+
+
+def _bernstein(coefficients: np.ndarray, p: Float[Array, '*P']) -> Float[Array, '*P']:
+    """The mean of ``coefficients[c]`` over c ~ Bin(len(coefficients) - 1, p)."""
+    if isinstance(p, jax.core.Tracer):
+        return _de_casteljau(jnp.asarray(coefficients, p.dtype), p)
+    given = np.asarray(p, np.float64)
+    if not np.all((given >= 0) & (given <= 1)):
+        raise InputError(f'{p=} must be probabilities, in [0, 1]')
+    with jax.enable_x64(True):
+        return np.asarray(_de_casteljau(coefficients, given))[()]
+
+
+@jax.jit
+def _de_casteljau(
+    coefficients: Float[Array, 'C'], p: Float[Array, '*P']
+) -> Float[Array, '*P']:
+    chance = p[..., None]
+    values = jnp.broadcast_to(coefficients, (*p.shape, len(coefficients)))
+
+    # What the roll brings round to the end never reaches the first place.
+    def step(_: int, values: Float[Array, '*P C']) -> Float[Array, '*P C']:
+        return (1 - chance) * values + chance * jnp.roll(values, -1, axis=-1)
+
+    return jax.lax.fori_loop(0, len(coefficients) - 1, step, values)[..., 0]

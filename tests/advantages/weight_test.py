@@ -1,0 +1,238 @@
+"""What a curve optimizes: its gradient by enumeration, and its objective."""
+
+import doctest
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from passk_jax.advantages import (
+    ESTIMATORS,
+    effective_weight,
+    estimator_parameters,
+    implied_objective,
+    make_estimator,
+    tabulated_curve,
+    tabulation,
+    weight,
+)
+
+P = np.array([0.0, 0.01, 0.1, 0.3, 0.75, 1.0])
+# Not of a count alone: groups are drawn, or other inputs compared.
+NO_CURVES = (
+    *('full_sampling', 'bootstrap_sampling', 'adaptive', 'set_level', 'unlikeliness'),
+)
+CURVES = [name for name in ESTIMATORS if name not in NO_CURVES]
+
+
+def given(name, k):
+    return {'k': k} if 'k' in estimator_parameters(name) else {}
+
+
+def weight_of(name, p, num_rollouts=32, **params):
+    return effective_weight(name, num_rollouts=num_rollouts, p=p, **params)
+
+
+def objective_of(name, p, num_rollouts=32, **params):
+    return implied_objective(name, num_rollouts=num_rollouts, p=p, **params)
+
+
+def pass_at(k, p):
+    return 1 - (1 - np.asarray(p)) ** k
+
+
+LOGITS = np.array([0.3, -0.5, 0.9, 0.1])
+RIGHT = np.array([True, False, False, True])
+
+
+@pytest.mark.parametrize('name', CURVES)
+def test_the_expected_gradient_of_a_policy_is_the_weight_times_that_of_p(name):
+    """Every four responses that a policy of four can give, with their probability."""
+    params = given(name, 2) | ({'order': 3} if name == 'maclaurin' else {})
+    policy = np.exp(LOGITS) / np.exp(LOGITS).sum()
+    responses = np.array(list(itertools.product(range(4), repeat=4)))
+    correct = RIGHT[responses]
+    estimate = make_estimator(name, num_rollouts=4, **params)
+    advantages = np.asarray(jax.jit(estimate)(correct * 1.0, correct), np.float64)
+    scores = np.eye(4)[responses] - policy
+    gradients = (advantages[..., None] * scores).mean(axis=1)
+    expected = policy[responses].prod(axis=1) @ gradients
+    p = policy[RIGHT].sum()
+    of_p = policy * (RIGHT - p)
+    want = weight_of(name, p, num_rollouts=4, **params) * of_p
+    assert np.abs(want).max() > 1e-3
+    np.testing.assert_allclose(expected, want, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize('name', CURVES)
+def test_the_weight_is_the_mean_gap_over_the_other_responses(name):
+    curve = tabulated_curve(name, num_rollouts=16, **given(name, 4))
+    gaps = np.array(curve['positive'])[1:] - np.array(curve['negative'])[:-1]
+    want = [stats.binom.pmf(np.arange(16), 15, p) @ gaps for p in P]
+    got = weight_of(name, P, num_rollouts=16, **given(name, 4))
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-12)
+    at = np.array(curve['accuracy'])
+    want = weight_of(name, at, num_rollouts=16, **given(name, 4))
+    np.testing.assert_allclose(curve['weight'], want, rtol=1e-6)
+
+
+@pytest.mark.parametrize('name', CURVES)
+def test_the_objective_is_the_integral_of_the_weight(name):
+    params = given(name, 4) | {'num_rollouts': 16}
+
+    def of_p(p):
+        return effective_weight(name, p=p, **params)
+
+    for p in (0.02, 0.3, 0.9):
+        want, _ = integrate.quad(of_p, 0, p, epsabs=1e-12, epsrel=1e-10)
+        got = implied_objective(name, p=p, **params)
+        assert got == pytest.approx(want, rel=1e-9)
+    assert implied_objective(name, p=0.0, **params) == 0
+
+
+# Of weights, at N = 32 and p = .01, .1 and .3; read off a table of two digits.
+WEIGHTS = [
+    ('pass_at_1', {}, (5.1, 3.1, 2.1)),
+    ('pass_at_k', {'k': 4}, (2.4, 1.4, 0.73)),
+    ('pass_at_k', {'k': 8}, (1.6, 0.79, 0.27)),
+    ('maxrl', {}, (26.8, 9.6, 3.3)),
+    ('canonical_k', {'k': 8}, (7.5, 3.8, 0.66)),
+]
+
+
+@pytest.mark.parametrize(('name', 'params', 'want'), WEIGHTS)
+def test_at_one_learning_rate_estimators_push_at_different_rates(name, params, want):
+    got = weight_of(name, np.array([0.01, 0.1, 0.3]), **params)
+    np.testing.assert_allclose(got, want, rtol=0.025)
+
+
+POLYNOMIALS = {
+    'rloo': ({}, lambda p, n: p),
+    'dr_grpo': ({}, lambda p, n: (n - 1) / n * p),
+    'canonical_k': ({'k': 5}, lambda p, n: pass_at(5, p)),
+    'mixture': (
+        {'pass_weights': (0.5, 0, 2)},
+        lambda p, n: 0.5 * p + 2 * pass_at(3, p),
+    ),
+    'pkpo': ({'k': 5}, lambda p, n: pass_at(5, p)),
+    'pkpo_loo': ({'k': 5}, lambda p, n: pass_at(5, p)),
+    'leave_one_out_max': ({}, lambda p, n: pass_at(n, p) / n),
+    'maxrl': ({}, lambda p, n: sum(pass_at(j, p) / j for j in range(1, n))),
+    'maclaurin': ({'order': 3}, lambda p, n: sum(pass_at(j, p) / j for j in (1, 2, 3))),
+    'nsr': ({}, lambda p, n: p),
+    'w_reinforce': ({'weight': 0.1}, lambda p, n: 1.1 * p),
+}
+
+
+@pytest.mark.parametrize('num_rollouts', [6, 32])
+@pytest.mark.parametrize('name', POLYNOMIALS)
+def test_the_objective_at_finite_n_is_the_one_that_is_named(name, num_rollouts):
+    params, objective = POLYNOMIALS[name]
+    got = objective_of(name, P, num_rollouts=num_rollouts, **params)
+    np.testing.assert_allclose(got, objective(P, num_rollouts), rtol=1e-6, atol=1e-12)
+
+
+E = np.exp(2.0) - 1
+LIMITS = {
+    'pass_at_1': ({}, lambda p: 2 * np.arcsin(np.sqrt(p))),
+    'pass_at_k': ({'k': 4}, lambda p: 0.5 * np.arcsin(np.sqrt(pass_at(4, p)))),
+    'maxrl': ({}, np.log),
+    'rs_grpo': ({'beta': 2.0}, lambda p: np.log(1 + E * p) / 2),
+    'f_grpo': ({'gamma': 0.5}, lambda p: 2 * np.sqrt(p)),
+}
+
+
+@pytest.mark.parametrize('name', LIMITS)
+def test_the_objective_tends_to_the_one_that_is_named(name):
+    """Of the gain from a tenth to a half, and closer with four times as many."""
+    params, objective = LIMITS[name]
+    ends = np.array([0.1, 0.5])
+    want = np.diff(objective(ends))[0]
+    off = [
+        abs(np.diff(objective_of(name, ends, num_rollouts=n, **params))[0] / want - 1)
+        for n in (64, 256)
+    ]
+    assert off[1] < 0.02
+    assert off[1] < max(0.5 * off[0], 1e-6)
+
+
+def test_identities_between_the_curves():
+    def curve(name, **params):
+        table = tabulated_curve(name, num_rollouts=16, **params)
+        return np.array([table['positive'], table['negative']])
+
+    canonical = {k: curve('canonical_k', k=k) for k in range(1, 16)}
+    np.testing.assert_allclose(canonical[1], curve('rloo'), atol=1e-5)
+    sums = sum(canonical[k] / k for k in canonical)
+    np.testing.assert_allclose(sums, curve('maxrl'), rtol=1e-5, atol=1e-5)
+    weights = tuple(1 / k for k in range(1, 16))
+    mixed = curve('mixture', pass_weights=weights)
+    np.testing.assert_allclose(mixed, curve('maxrl'), rtol=1e-5, atol=1e-5)
+    # Of a group: all wrong or not.
+    of_wrong = stats.hypergeom(16, np.arange(16, -1, -1), 4).pmf(4)
+    got = curve('pass_at_k', k=4) * np.sqrt(of_wrong * (1 - of_wrong))
+    want = canonical[4] * (16 - 4) / (4 * 16)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_number_an_array_and_a_traced_value_give_the_same():
+    params = {'num_rollouts': 8, 'k': 2}
+    got = effective_weight('pass_at_k', p=P, **params)
+    assert got.shape == P.shape
+    for p, value in zip(P, got, strict=True):
+        assert effective_weight('pass_at_k', p=float(p), **params) == value
+    table = effective_weight('pass_at_k', p=P.reshape(2, 3), **params)
+    np.testing.assert_array_equal(table, got.reshape(2, 3))
+
+    def objective(p):
+        return implied_objective('pass_at_k', p=p, **params)
+
+    slopes = jax.jit(jax.vmap(jax.grad(objective)))(jnp.asarray(P, jnp.float32))
+    np.testing.assert_allclose(slopes, got, rtol=1e-5, atol=1e-6)
+
+
+def test_many_rollouts_lose_no_digits():
+    got = objective_of('canonical_k', P, num_rollouts=1024, k=64)
+    np.testing.assert_allclose(got, pass_at(64, P), rtol=1e-6)
+
+
+@pytest.mark.parametrize('p', [-0.1, 1.5, float('nan'), [0.5, 2.0]])
+def test_what_is_no_probability_is_refused(p):
+    for call in (weight_of, objective_of):
+        with pytest.raises(ValueError, match=r'must be probabilities, in \[0, 1\]'):
+            call('rloo', p)
+
+
+@pytest.mark.parametrize('name', NO_CURVES)
+def test_an_estimator_that_is_no_curve_is_refused(name):
+    for call in (weight_of, objective_of):
+        with pytest.raises(ValueError, match=f'{name} is no curve: .*tabulated_curve'):
+            call(name, 0.5, **given(name, 4))
+
+
+def test_a_bad_name_or_parameter_is_refused_as_by_make_estimator():
+    with pytest.raises(ValueError, match="unknown estimator 'passk'"):
+        weight_of('passk', 0.5)
+    with pytest.raises(ValueError, match=r'k=33 must be a whole number in \[1'):
+        weight_of('pass_at_k', 0.5, k=33)
+    with pytest.raises(ValueError, match='beta=0 must be a number above 0'):
+        weight_of('rs_grpo', 0.5, beta=0)
+
+
+def test_an_estimator_may_be_a_curve_for_some_parameters():
+    """With sets of the highest reward, and with groups of one."""
+    got = weight_of('set_level', P, k=4, set_value='max')
+    np.testing.assert_allclose(got, weight_of('canonical_k', P, k=4), rtol=1e-6)
+    got = weight_of('full_sampling', P, k=1)
+    np.testing.assert_allclose(got, weight_of('pass_at_1', P), rtol=1e-6)
+
+
+@pytest.mark.parametrize('module', [weight, tabulation])
+def test_the_examples_in_the_docstrings_hold(module):
+    result = doctest.testmod(module)
+    assert result.attempted > 0
+    assert result.failed == 0
