@@ -4,6 +4,7 @@ python -m tests.readme_test     # writes the tables of estimators into README.md
 """
 
 import contextlib
+import importlib
 import io
 import pathlib
 import re
@@ -17,6 +18,7 @@ from passk_jax import config as configs
 from passk_jax.advantages import ESTIMATORS, all_parameters, effective_weight
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+ABLATIONS = ROOT / 'configs' / 'ablations'
 TABLES = re.compile(
     r'(?<=<!-- begin: python -m tests.readme_test -->\n).*(?=\n<!-- end -->)', re.DOTALL
 )
@@ -107,6 +109,10 @@ def test_a_row_of_a_table_says_what_the_row_of_the_estimator_says():
     assert row.startswith('| `k` | `4` | a whole number in [1, N] | size of a group')
 
 
+class Times(float):
+    """A multiple of what the config itself has."""
+
+
 def estimators(*names: str) -> list[dict[str, Any]]:
     return [{'advantage.name': name} for name in names]
 
@@ -126,16 +132,23 @@ MEANING = {
     ],
     'the same on a laptop': [GROUPS],
     'Pass@1 Training (GRPO/DAPO)': estimators('pass_at_1'),
-    'full sampling, bootstrap sampling': estimators(
-        'full_sampling', 'bootstrap_sampling'
-    ),
+    'full sampling, 32 and 128 rollouts': [
+        {'advantage.name': 'full_sampling', 'sampling.num_rollouts': n}
+        for n in (32, 128)
+    ],
+    'bootstrap sampling': [
+        {'advantage.name': 'bootstrap_sampling', 'advantage.aggregation': each}
+        for each in ('sum', 'mean')
+    ],
     'k = 4, 8, 16': [GROUPS | {'advantage.k': k} for k in (4, 8, 16)],
     'learning rates at k = 8': [
-        GROUPS | {'advantage.k': 8, 'optimizer.learning_rate': rate}
-        for rate in (1e-6, 2e-6, 4e-6)
+        GROUPS | {'advantage.k': 8, 'optimizer.learning_rate': Times(multiple)}
+        for multiple in (1, 2, 4)
     ],
-    'without easy, piecewise': estimators('without_easy', 'piecewise'),
-    'exceeding, combination': estimators('exceeding', 'combination'),
+    'without easy': estimators('without_easy'),
+    'piecewise': estimators('piecewise'),
+    'exceeding': estimators('exceeding'),
+    'combination': estimators('combination'),
     'adaptive by entropy': estimators('adaptive'),
     'Noise Rewards 10, 30, 50 %': [
         PASS_AT_1 | {'reward.flip_wrong': share} for share in (0.1, 0.3, 0.5)
@@ -166,6 +179,22 @@ def ablations() -> dict[str, tuple[str, str]]:
     return {row[0].partition(' (')[0]: (row[1], row[2]) for row in cells}
 
 
+def of_ablation(path: str, arguments: str, size: str) -> list[dict[str, Any]]:
+    """The flat configurations of a row: one for each value of its argument."""
+    module = importlib.import_module(path.removesuffix('.py').replace('/', '.'))
+    first, *others = re.findall(r'`([^`]*)`', arguments) or ['']
+    key = first.partition('=')[0]
+    found = []
+    for argument in [first, *(f'{key}={value}' for value in others)]:
+        values = module.get_config(','.join(filter(None, [argument, f'size={size}'])))
+        found.append(flat(values))
+    return found
+
+
+def flat(values: Any) -> dict[str, Any]:
+    return configs.flatten(configs.to_dict(configs.from_config_dict(values)))
+
+
 def resolved(config: Any, changes: str) -> list[dict[str, Any]]:
     """The flat configurations of a row: one for each value of its last key."""
     command, *others = re.findall(r'`([^`]*)`', changes) or ['']
@@ -182,8 +211,7 @@ def resolved(config: Any, changes: str) -> list[dict[str, Any]]:
                 for k, x in given.items()
             }
         )
-        resolved = configs.from_config_dict(values)
-        found.append(configs.flatten(configs.to_dict(resolved)))
+        found.append(flat(values))
     return found
 
 
@@ -203,11 +231,48 @@ def test_a_row_of_the_paper_is_the_experiment_that_it_says(row):
     where, changes = ablations()[row.partition(' (')[0]]
     configs_of = {'`configs/maze.py`': [maze], '`configs/maze_tiny.py`': [maze_tiny]}
     for config in configs_of.get(where, [maze, maze_tiny]):
-        before, found = resolved(config, '')[0], resolved(config, changes)
+        before = resolved(config, '')[0]
+        if 'ablations' in where:
+            size = 'full' if config is maze else 'tiny'
+            found = of_ablation(where.strip('`'), changes, size)
+        else:
+            found = resolved(config, changes)
         for have, want in zip(found, MEANING[row], strict=True):
+            want = {
+                key: value * before[key] if isinstance(value, Times) else value
+                for key, value in want.items()
+            }
             assert {key: have[key] for key in want} == want
             # Nothing else differs from the config.
-            assert {key for key in have if have[key] != before[key]} <= want.keys()
+            changed = {key for key in have if have[key] != before[key]} - {'name'}
+            assert changed <= want.keys()
+
+
+def test_every_ablation_is_a_row():
+    files = {f'`{path.relative_to(ROOT)}`' for path in ABLATIONS.glob('*.py')}
+    named = {where for where, _ in ablations().values() if 'ablations' in where}
+    assert (
+        files - {f'`configs/ablations/{x}.py`' for x in ('__init__', 'sizes')} == named
+    )
+
+
+@pytest.mark.parametrize(
+    'path',
+    sorted({*ABLATIONS.glob('[a-z]*.py')} - {ABLATIONS / 'sizes.py'}),
+    ids=lambda path: path.stem,
+)
+def test_an_ablation_says_its_source_and_its_commands_resolve(path):
+    text = path.read_text().replace('\\\\\n', '')
+    assert 'Paper: ' in text
+    assert 'Expected: ' in text
+    commands = re.findall(r'--config=(configs/ablations/\S+\.py)(?::(\S+))?', text)
+    assert commands
+    for file, argument in commands:
+        assert ROOT / file == path
+        module = importlib.import_module(f'configs.ablations.{path.stem}')
+        values = module.get_config(argument)
+        name = [path.stem, *re.findall(r'=([^,]+)', argument)]
+        assert flat(values)['name'] == '_'.join(name)
 
 
 if __name__ == '__main__':

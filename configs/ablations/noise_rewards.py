@@ -7,7 +7,8 @@ rewarded.
     python -m passk_jax.train \\
         --config=configs/ablations/noise_rewards.py:fraction=0.3,size=tiny
 
-Expected: no better than Pass@1 Training; worse, the more rewards are flipped.
+Expected: the more rewards are flipped, the worse are Pass@1 and Pass@k, and more steps
+make them worse still.
 """
 
 from ml_collections import ConfigDict

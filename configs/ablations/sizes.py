@@ -39,5 +39,6 @@ def start(
     size = values.pop('size')
     values = {key: values[key] for key in defaults or {}}
     config = SIZES[size].get_config()
-    config.name = '_'.join([name, *map(str, values.values()), size])
+    parts = [name, *map(str, values.values()), *([] if size == 'full' else [size])]
+    config.name = '_'.join(parts)
     return config, values
