@@ -43,6 +43,17 @@ def test_every_link_leads_somewhere():
     assert not missing
 
 
+def test_the_page_of_papers_has_every_estimator_once():
+    page = (ROOT / 'experiments' / 'papers.md').read_text()
+    rows = re.findall(r'^\| `(\w+)`', page, re.MULTILINE)
+    assert sorted(rows) == sorted(ESTIMATORS)
+    # A paper that a docstring names stands in its row.
+    for line in page.splitlines():
+        if name := re.match(r'\| `(\w+)`', line):
+            named = re.findall(r'arXiv:[\d.]+\d', ESTIMATORS[name[1]].summary)
+            assert all(paper in line for paper in named)
+
+
 def estimator_tables() -> str:
     """The tables of estimators and of their parameters, in Markdown, as in README."""
     estimators = (
