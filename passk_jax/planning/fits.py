@@ -5,8 +5,8 @@ compiling it again. What a device holds follows from shapes. What the program al
 besides has two parts:
 
 * the known part follows from shapes too: the gradients, what the backward pass keeps
-  and the logits; for ``prefill`` the weights, keys and values; for ``decode`` a copy of
-  keys and values;
+  and the logits; for ``weights`` themselves; for ``prefill`` keys and values; for
+  ``decode`` a copy of keys and values;
 * the rest, such as what a backward pass recomputes, may grow with the hidden states
   that a pass has on a device, but is assumed never to shrink. So an estimate promises
   less than a change saves.
@@ -42,6 +42,8 @@ _TILE = 128
 @dataclasses.dataclass(frozen=True)
 class Fit:
     """The largest sizes that fit a device; ``None``: no limit, or none known.
+
+    The making of the weights has neither size.
 
     Attributes:
         longest_response: response tokens that fit, a multiple of 128; 0: none do.
@@ -88,8 +90,9 @@ def _held(program: Program) -> float:
 def _known(builder: Builder, name: str) -> float:
     """Bytes that a program allocates on a device, as far as shapes tell."""
     if name == 'prefill':
-        prefix = builder.prefix(builder.train.num_prompts)
-        return shard_bytes((builder.decoding_weights(), prefix))
+        return shard_bytes(builder.prefix(builder.train.num_prompts))
+    if name == 'weights':
+        return shard_bytes(builder.decoding_weights())
     if name == 'decode':
         vocab_size = builder.policy.arch.vocab_size
         G, K = builder.rows()
@@ -132,7 +135,7 @@ def _passed(builder: Builder, name: str) -> tuple[float, float]:
         builder.array((*axes, None), (*shape, arch.embed_dim), jnp.dtype(arch.dtype))
         for axes, shape in zip(BETWEEN_LAYERS, ((P, 1, S), (P, N, T)), strict=True)
     )
-    alone = {'prefill': prompts, 'decode': responses}
+    alone = {'weights': prompts, 'prefill': prompts, 'decode': responses}
     arrays = alone.get(name, (prompts, responses))
     return shard_bytes(arrays), tree_bytes(arrays)
 
@@ -163,6 +166,8 @@ def _kept_for_backward(
 def fit(analysis: Analysis, builder: Builder) -> Fit:
     """Estimates the largest sizes that fit, for a program and its builder."""
     name, train = analysis.program.name, builder.train
+    if name == 'weights':
+        return Fit(None, None)
     unknown = analysis.memory.temporaries is None and name != 'decode'
     # A limited cache grows with neither the response nor the batch.
     limited = name == 'decode' and builder.sampling.max_cache_bytes

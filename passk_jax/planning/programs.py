@@ -1,10 +1,11 @@
 """The programs of a run as shapes: what a configuration will ask of each device.
 
-``train`` is the learner's whole step, ``score`` its pass for log-probabilities alone,
-``prefill`` the first part of sampling (make the weights it reads, run the prompts) and
-``decode`` one more token of every rollout. They call the functions that a run calls,
-on :class:`jax.ShapeDtypeStruct` with shardings instead of arrays, so planning makes and
-reads no weight. Every prompt and response is as long as the configuration allows.
+``train`` is the learner's whole step, ``score`` its pass for log-probabilities alone.
+Sampling has three: ``weights`` makes those that it reads, ``prefill`` runs the prompts
+and ``decode`` one more token of every rollout, again and again (decoding.py). They call
+the functions that a run calls, on :class:`jax.ShapeDtypeStruct` with shardings instead
+of arrays, so planning makes and reads no weight. Every prompt and response is as long
+as the configuration allows.
 """
 
 import dataclasses
@@ -25,8 +26,11 @@ from passk_jax.models import policy as policies
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Cache, Policy
 from passk_jax.models.transformer import Prefix
+from passk_jax.planning import decoding
 from passk_jax.planning.flops import decode_flops, model_flops
-from passk_jax.sampling import distribution, sampler
+from passk_jax.sampling import sampler
+from passk_jax.sampling.scheduled import device
+from passk_jax.sampling.scheduled.grid import Size, Work
 from passk_jax.sampling.scheduled.state import PREFIX_AXES
 from passk_jax.types import Prompts, Rollouts
 
@@ -42,7 +46,10 @@ class Program:
         resident: bytes that a device holds besides the arguments while the program
             runs, such as the parts of the training state that it does not take.
         useful_flops: FLOPs that its mathematics needs, over all devices.
-        num_tokens: response tokens it works on; for ``prefill``, prompt tokens.
+        num_tokens: response tokens it works on; for ``prefill``, prompt tokens; 0:
+            none.
+        loop_steps: 0, or the steps in an iteration of the program's loop that ends with
+            the data. Then FLOPs, tokens and costs are those of one step.
     """
 
     name: str
@@ -52,6 +59,7 @@ class Program:
     resident: float
     useful_flops: float
     num_tokens: int
+    loop_steps: int = 0
 
 
 def abstract_mesh(sizes: Mapping[str, int]) -> AbstractMesh:
@@ -80,11 +88,13 @@ class Builder:
     Attributes:
         policy: the policy.
         mesh: the devices; an abstract mesh is enough for shapes.
+        platform: of the devices: ``'tpu'``, ``'gpu'`` or ``'cpu'``.
         data, sampling, train, loss, optimizer: sections of the configuration.
     """
 
     policy: Policy
     mesh: Mesh | AbstractMesh
+    platform: str
     data: config.DataConfig
     sampling: config.SamplingConfig
     train: config.TrainConfig
@@ -200,6 +210,22 @@ class Builder:
         cast = functools.partial(policies.for_decoding, self.policy)
         return self.constrained(cast, params)
 
+    def at_one_time(self) -> tuple[Work, Size]:
+        """A device's work of sampling, and the grid that it starts with.
+
+        Raises:
+            ValueError: ``sampling.max_cache_bytes`` is too small.
+        """
+        with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
+            return sampler.at_one_time(
+                self.policy.arch,
+                num_prompts=self.train.num_prompts,
+                num_rollouts=self.sampling.num_rollouts,
+                prompt_tokens=self.data.max_prompt_tokens,
+                max_response_tokens=self.sampling.max_response_tokens,
+                max_cache_bytes=self.sampling.max_cache_bytes,
+            )
+
     def rows(self) -> tuple[int, int]:
         """How many problems, and rollouts of each, sampling decodes together at first.
 
@@ -207,15 +233,7 @@ class Builder:
             ValueError: ``sampling.max_cache_bytes`` is too small.
         """
         P, N = self.train.num_prompts, self.sampling.num_rollouts
-        with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
-            work, first = sampler.at_one_time(
-                self.policy.arch,
-                num_prompts=P,
-                num_rollouts=N,
-                prompt_tokens=self.data.max_prompt_tokens,
-                max_response_tokens=self.sampling.max_response_tokens,
-                max_cache_bytes=self.sampling.max_cache_bytes,
-            )
+        work, first = self.at_one_time()
         return P // work.problems * first.slots, N // work.rollouts * first.rows
 
     def cache(self) -> Cache:
@@ -308,67 +326,61 @@ def _score(builder: Builder) -> Program:
     )
 
 
-def _prefill(builder: Builder) -> Program:
-    def prefill(params: Any, prompts: Prompts) -> Any:
-        weights = policies.for_decoding(builder.policy, params)
-        return weights, policies.prefill(builder.policy, weights, prompts)
+def _weights(builder: Builder) -> Program:
+    def weights(params: Any) -> Any:
+        return policies.for_decoding(builder.policy, params)
 
-    state, prompts = builder.state(), builder.prompts()
+    state = builder.state()
+    return Program(
+        'weights',
+        jax.jit(weights),
+        (state.params,),
+        builder.mesh,
+        shard_bytes((state.opt_state, builder.reference(), builder.prompts())),
+        0.0,
+        0,
+    )
+
+
+def _prefill(builder: Builder) -> Program:
+    def prefill(params: Any, prompts: Prompts, key: jax.Array) -> Any:
+        return device.prefill(builder.policy, params, prompts, key)
+
+    prompts = builder.prompts()
     return Program(
         'prefill',
         jax.jit(prefill),
-        (state.params, prompts),
+        (builder.decoding_weights(), prompts, decoding.key_shape(builder)),
         builder.mesh,
-        shard_bytes((state.opt_state, builder.reference())),
+        shard_bytes((builder.state(), builder.reference())),
         builder.forward_flops(responses=False),
         math.prod(prompts.tokens.shape),
     )
 
 
 def _decode(builder: Builder) -> Program:
-    sampling = builder.sampling
-
-    def decode(weights, prefix, cache, tokens, uniforms, options):
-        hidden, cache = policies.decode(builder.policy, weights, tokens, prefix, cache)
-        logits = policies.logits(builder.policy, weights, hidden)
-        kind = {'greedy': sampling.greedy, 'truncate': sampling.truncates}
-        return distribution.choose(logits, uniforms, options, **kind), cache
-
-    scalar = sharding.replicated(builder.mesh)
-    options = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct((), x.dtype, sharding=scalar),
-        distribution.traced_options(sampling.options, vocab_size=1),
-    )
+    call = decoding.call(builder)
     G, K = builder.rows()
-    P, S = builder.train.num_prompts, builder.data.max_prompt_tokens
-    resident = (builder.state(), builder.reference(), builder.rollouts())
-    if P * sampling.num_rollouts > G * K:
-        # Rollouts that wait keep the keys and values of their prompts.
-        resident = (*resident, builder.prefix(P))
+    resident = (builder.state(), builder.reference(), builder.prompts(), call.resident)
     # Attention reads every slot of the cache, filled or not.
-    context = S + max(sampling.max_response_tokens - 1, 1)
+    context = builder.data.max_prompt_tokens
+    context += max(builder.sampling.max_response_tokens - 1, 1)
     return Program(
         'decode',
-        jax.jit(decode, donate_argnums=2),
-        (
-            builder.decoding_weights(),
-            builder.prefix(G),
-            builder.cache(),
-            builder.array(('batch', 'rollouts'), (G, K), jnp.int32),
-            builder.array(('batch', 'rollouts', None), (G, K, 2), jnp.float32),
-            options,
-        ),
+        call.function,
+        call.arguments,
         builder.mesh,
-        # The rollouts so far, in the learner's shapes, are on the device too.
         shard_bytes(resident),
         decode_flops(builder.policy.arch, sequences=G * K, context_tokens=context),
         G * K,
+        loop_steps=call.steps,
     )
 
 
 PROGRAMS: Mapping[str, Callable[[Builder], Program]] = {
     'train': _train,
     'score': _score,
+    'weights': _weights,
     'prefill': _prefill,
     'decode': _decode,
 }

@@ -43,14 +43,14 @@ class Way:
     Attributes:
         overrides: the values to change.
         cost: its cost, in words.
-        num_chips: chips that it needs.
+        num_devices: devices that it needs.
         saved: estimate of the bytes saved on a device.
         enough: whether the program then fits.
     """
 
     overrides: Overrides
     cost: str
-    num_chips: int
+    num_devices: int
     saved: float
     enough: bool
 
@@ -93,8 +93,8 @@ def _mildest(
             continue
         saved = memory.total - needed
         if saved > (best.saved if best else _LEAST_SAVING * memory.total):
-            chips = math.prod(other.mesh.shape.values())
-            best = Way(overrides, cost, chips, saved, needed <= memory.limit)
+            devices = math.prod(other.mesh.shape.values())
+            best = Way(overrides, cost, devices, saved, needed <= memory.limit)
             if best.enough:
                 break
     return best

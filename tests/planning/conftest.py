@@ -23,6 +23,7 @@ def make_builder(config: ExperimentConfig | None = None, **mesh: int) -> Builder
     return Builder(
         policy,
         mesh,
+        'cpu',
         data=config.data,
         sampling=config.sampling,
         train=config.train,

@@ -68,8 +68,8 @@ def test_every_way_out_is_accepted_and_helps(topology, mesh, name, share):
             for key, size in way.overrides.items()
             if key.startswith('mesh.')
         }
-        assert math.prod(sizes.values()) == way.num_chips
-        assert way.num_chips == 8 or 'chips' in way.cost
+        assert math.prod(sizes.values()) == way.num_devices
+        assert way.num_devices == 8 or 'chips' in way.cost
         other = builder.changed(way.overrides)
         assert other.train == config.train
         assert other.sampling == config.sampling
@@ -91,7 +91,7 @@ def test_what_is_promised_is_saved_by_the_compiler(topology):
     found = remedies.ways_out(
         over_limit, builder, fits.fit(over_limit, builder), check=lambda overrides: None
     )
-    here = [way for way in found if way.num_chips == 8]
+    here = [way for way in found if way.num_devices == 8]
     assert here
     for way in here:
         other = on_devices(builder.changed(way.overrides))
