@@ -41,7 +41,8 @@ from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf.published import PUBLISHED
 from passk_jax.planning import fits, links, remedies, summary, table, topologies
 from passk_jax.planning.analysis import analyse
-from passk_jax.planning.programs import PROGRAMS, Builder
+from passk_jax.planning.builder import Builder
+from passk_jax.planning.programs import PROGRAMS, build
 from passk_jax.planning.topologies import Topology
 from passk_jax.runs.directory import git_state
 from passk_jax.tasks import make_task, require
@@ -127,7 +128,7 @@ def plan(
         doing = 'compiling' if topology.has_compiler else 'tracing'
         tell(f'{doing} {name} for {topology.name} ({i} of {len(names)})')
         started = time.monotonic()
-        analyses.append(analyse(builder.build(name), topology))
+        analyses.append(analyse(build(builder, name), topology))
         took = time.monotonic() - started
         tell(f'{table.progress(analyses[-1])} ({took:.0f} s)')
     edges = [fits.fit(each, builder) for each in analyses]

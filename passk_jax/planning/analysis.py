@@ -13,10 +13,11 @@ import re
 import jax
 
 from passk_jax.planning import hlo_costs, links
+from passk_jax.planning.builder import shard_bytes
 from passk_jax.planning.flops import Flops, program_flops
 from passk_jax.planning.hlo_costs import Costs
 from passk_jax.planning.links import Place
-from passk_jax.planning.programs import Program, shard_bytes
+from passk_jax.planning.programs import Program
 from passk_jax.planning.topologies import Topology
 
 _UNITS = {'': 1, 'K': 2**10, 'M': 2**20, 'G': 2**30, 'T': 2**40}

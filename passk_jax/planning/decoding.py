@@ -7,13 +7,14 @@ step costs is read from the body of that loop.
 """
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.models.policy import Params
+from passk_jax.planning.builder import Builder
 from passk_jax.sampling import Purpose, plain_loop, sampler, step_key
 from passk_jax.sampling.plain_loop import Request
 from passk_jax.sampling.scheduled import device
@@ -21,9 +22,6 @@ from passk_jax.sampling.scheduled.cost import Account, open_account
 from passk_jax.sampling.scheduled.device import Decoder, StopWhen
 from passk_jax.sampling.scheduled.state import ROW_AXES, Slots, State
 from passk_jax.types import Prompts
-
-if TYPE_CHECKING:
-    from passk_jax.planning.programs import Builder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,18 +40,11 @@ class Call:
     resident: Any
 
 
-def call(builder: 'Builder') -> Call:
+def call(builder: Builder) -> Call:
     """The call that decodes the rollouts of a step."""
     weights, request = builder.decoding_weights(), _request(builder)
-    work, first = builder.at_one_time()
-    with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
-        account = open_account(weights, builder.platform)
-        num_prompts = builder.train.num_prompts
-        scheduled = sampler.schedules(
-            account, work, first, num_prompts=num_prompts, request=request
-        )
-    if scheduled:
-        return _scheduled(builder, account, weights, request)
+    if is_scheduled(builder):
+        return _scheduled(builder, weights, request)
 
     def decode(weights: Params, prompts: Prompts, key: jax.Array, request: Request):
         policy = builder.policy
@@ -63,13 +54,31 @@ def call(builder: 'Builder') -> Call:
     return Call(jax.jit(decode), arguments, 1, ())
 
 
-def key_shape(builder: 'Builder', *axes: str, size: int = 1) -> jax.ShapeDtypeStruct:
+def is_scheduled(builder: Builder) -> bool:
+    """Whether sampling runs the schedule, which takes its cache as an argument."""
+    work, first = builder.at_one_time()
+    with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
+        return sampler.schedules(
+            _account(builder),
+            work,
+            first,
+            num_prompts=builder.train.num_prompts,
+            request=_request(builder),
+        )
+
+
+def _account(builder: Builder) -> Account:
+    with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
+        return open_account(builder.decoding_weights(), builder.platform)
+
+
+def key_shape(builder: Builder, *axes: str, size: int = 1) -> jax.ShapeDtypeStruct:
     """The shape of a random key, or of ``size`` keys along a logical axis."""
     key = jax.eval_shape(lambda: step_key(seed=0, purpose=Purpose.ROLLOUTS, step=0))
     return builder.array(axes, (size,) * len(axes), key.dtype)
 
 
-def _request(builder: 'Builder') -> Request:
+def _request(builder: Builder) -> Request:
     """The settings of a call, with shapes instead of values."""
     request = plain_loop.checked_request(
         builder.policy,
@@ -81,7 +90,7 @@ def _request(builder: 'Builder') -> Request:
     return _replicated(builder, request)
 
 
-def _replicated(builder: 'Builder', tree: Any) -> Any:
+def _replicated(builder: Builder, tree: Any) -> Any:
     """The shapes of what the host hands over, whole on every device."""
     where = sharding.replicated(builder.mesh)
     return jax.tree.map(
@@ -89,22 +98,21 @@ def _replicated(builder: 'Builder', tree: Any) -> Any:
     )
 
 
-def _scheduled(
-    builder: 'Builder', account: Account, weights: Params, request: Request
-) -> Call:
+def _scheduled(builder: Builder, weights: Params, request: Request) -> Call:
     P, (G, _) = builder.train.num_prompts, builder.rows()
     work, _ = builder.at_one_time()
-    decoder = Decoder(builder.policy, account.pace.stride, weights, request)
+    stride = _account(builder).pace.stride
+    decoder = Decoder(builder.policy, stride, weights, request)
     scalar = jnp.zeros((), jnp.int32)
     unstarted = jnp.zeros(P // work.problems, bool)
     stop = _replicated(builder, jax.eval_shape(lambda: (scalar, unstarted, scalar)))
     # Problems that wait keep the keys and values of their prompts.
     waiting = slots(builder, P) if G < P else ()
     arguments = (decoder, slots(builder, G), state(builder), StopWhen(*stop))
-    return Call(device.advance, arguments, account.pace.stride, waiting)
+    return Call(device.advance, arguments, stride, waiting)
 
 
-def slots(builder: 'Builder', num_slots: int) -> Slots:
+def slots(builder: Builder, num_slots: int) -> Slots:
     """Shapes of the problems in so many slots."""
     arch = builder.policy.arch
     return Slots(
@@ -117,7 +125,7 @@ def slots(builder: 'Builder', num_slots: int) -> Slots:
     )
 
 
-def state(builder: 'Builder') -> State:
+def state(builder: Builder) -> State:
     """Shapes of what decoding carries, with a ring for the longest response."""
     G, K = builder.rows()
     work, _ = builder.at_one_time()

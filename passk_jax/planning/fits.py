@@ -26,13 +26,14 @@ from passk_jax.models import policy as policies
 from passk_jax.models.layers import BETWEEN_LAYERS
 from passk_jax.models.policy import Policy
 from passk_jax.planning.analysis import Analysis
-from passk_jax.planning.programs import (
+from passk_jax.planning.builder import (
     Builder,
-    Program,
     abstract_mesh,
     shard_bytes,
     tree_bytes,
 )
+from passk_jax.planning.decoding import is_scheduled
+from passk_jax.planning.programs import Program, build
 from passk_jax.types import Prompts
 
 # The kernels of every chip work on tiles of this many tokens.
@@ -71,9 +72,12 @@ def estimate(analysis: Analysis, builder: Builder, other: Builder) -> float:
     name, memory = analysis.program.name, analysis.memory
     made = (memory.outputs or 0.0) + (memory.temporaries or 0.0)
     known, now_known = _known(builder, name), _known(other, name)
+    if name == 'decode' and is_scheduled(other) and not is_scheduled(builder):
+        # What the plain loop allocates is an argument of the schedule.
+        now_known = 0.0
     # The compiler may allocate less than the shapes say; scale no more than it made.
     of_known = min(made, known)
-    held, now_held = _held(analysis.program), _held(other.build(name))
+    held, now_held = _held(analysis.program), _held(build(other, name))
     total = memory.total - held + now_held
     if known:
         total += of_known * (now_known / known - 1)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from passk_jax.planning.analysis import Analysis
+from passk_jax.planning.builder import Builder, shard_bytes
 from passk_jax.planning.fits import Fit, estimate, works_by_pass
-from passk_jax.planning.programs import Builder, shard_bytes
 
 Overrides = Mapping[str, Any]
 """Dotted key -> value."""

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from passk_jax.models import policy as policies
 from passk_jax.planning.analysis import Analysis
+from passk_jax.planning.builder import Builder, shard_bytes, tree_bytes
 from passk_jax.planning.chips import GIB
-from passk_jax.planning.programs import Builder, shard_bytes, tree_bytes
 from passk_jax.planning.remedies import Way
 from passk_jax.planning.table import decimal
 from passk_jax.planning.topologies import Topology

@@ -6,7 +6,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from passk_jax import sharding
 from passk_jax.planning import hlo_costs
-from passk_jax.planning.hlo_costs import Traffic, group_size
+from passk_jax.planning.hlo_costs import Traffic
 
 
 def compiled(fn, *arrays, out=None):
@@ -134,22 +134,6 @@ def test_a_reduction_that_a_tpu_scatters_at_once_is_one():
     call = 'f32[2]{0} fusion(%p0), kind=kCustom, calls=%all-reduce-scatter.1'
     have = hlo_costs.count(fused + module(call, 'f32[8]{0}'), num_devices=8)
     assert have.collectives == {'reduce-scatter': Traffic(1, 32 * 3 / 4)}
-
-
-@pytest.mark.parametrize(
-    ('groups', 'size'),
-    [
-        ('{{0,1,2,3},{4,5,6,7}}', 4),
-        ('[2,4]<=[8]', 4),
-        ('[4,2]<=[2,4]T(1,0)', 2),
-        ("mesh['axis_0'=4,'axis_1'=2] {'axis_1'}", 2),
-        ("mesh['axis_0'=4,'axis_1'=2] {'axis_0','axis_1'}", 8),
-        ("mesh['axis_0'=8] {'axis_0':(2)4}", 4),
-        ('{}', 8),
-    ],
-)
-def test_groups_are_read_in_all_spellings(groups, size):
-    assert group_size(f', replica_groups={groups}, use_global', 8) == size
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from jax import numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
 from passk_jax import sampling
-from passk_jax.learning import learner
 from passk_jax.models import policy as policies
-from passk_jax.planning import programs
+from passk_jax.planning import decoding, programs
+from passk_jax.planning.builder import shard_bytes, tree_bytes
 from passk_jax.planning.flops import program_flops
-from passk_jax.planning.programs import PROGRAMS, shard_bytes, tree_bytes
+from passk_jax.planning.programs import PROGRAMS, build
 from passk_jax.types import Prompts
 from tests import tiny
 from tests.planning.conftest import make_builder
@@ -71,18 +71,18 @@ def test_a_changed_experiment_has_its_own_mesh_policy_and_sizes(builder):
     )
     want = make_builder(config, fsdp=4, rollout=1)
     for name in PROGRAMS:
-        have = other.build(name)
-        assert shard_bytes(have.arguments) == shard_bytes(want.build(name).arguments)
+        have = build(other, name)
+        assert shard_bytes(have.arguments) == shard_bytes(build(want, name).arguments)
 
 
 def test_an_unknown_program_is_refused_with_the_choices(builder):
     with pytest.raises(ValueError, match=r"'update' must be one of \['train', 'score'"):
-        builder.build('update')
+        build(builder, 'update')
 
 
 @pytest.mark.parametrize('name', PROGRAMS)
 def test_every_argument_says_where_it_lies(builder, name):
-    program = builder.build(name)
+    program = build(builder, name)
     leaves = jax.tree.leaves(program.arguments)
     assert all(isinstance(x.sharding, NamedSharding) for x in leaves)
     # And the program takes them as they are.
@@ -116,46 +116,42 @@ def test_the_rollouts_are_those_that_sampling_gives(builder):
 
 
 def test_decoding_goes_on_from_what_prefill_made(builder):
-    prefill, decode = builder.build('prefill'), builder.build('decode')
-    with jax.sharding.use_abstract_mesh(prefill.mesh.abstract_mesh):
-        weights, (_, prefix) = jax.eval_shape(prefill.function, *prefill.arguments)
+    programs = (build(builder, name) for name in ('weights', 'prefill', 'decode'))
+    made = {}
+    for program in programs:
+        with jax.sharding.use_abstract_mesh(program.mesh.abstract_mesh):
+            made[program.name] = jax.eval_shape(program.function, *program.arguments)
+    want = builder.decoding_weights(), decoding.slots(builder, 8)
     shapes = jax.tree.map(
-        lambda x: (x.shape, x.dtype), (weights, prefix, decode.arguments[:2])
+        lambda x: (x.shape, x.dtype), (made['weights'], made['prefill'], want)
     )
     assert shapes[:2] == shapes[2]
-
-
-def test_a_decode_step_gives_the_cache_back_in_its_place(builder):
-    decode = builder.build('decode')
-    with jax.sharding.use_abstract_mesh(decode.mesh.abstract_mesh):
-        compiled = decode.function.lower(*decode.arguments).compile()
-    cache = shard_bytes(builder.cache().layers)
-    assert compiled.memory_analysis().alias_size_in_bytes >= cache
+    have = dataclasses.replace(made['decode'], prompts=builder.prompts())
+    assert jax.tree.map(lambda x: x.shape, have) == jax.tree.map(
+        lambda x: x.shape, builder.rollouts()
+    )
 
 
 def test_the_whole_state_is_there_whatever_runs(builder):
-    state, reference = builder.state(), builder.reference()
-    everything = shard_bytes((state, reference))
+    everything = shard_bytes((builder.state(), builder.reference()))
+    prompts = shard_bytes(builder.prompts())
+    # The state and its parts that a program takes; the prompts that it does not take.
+    taken = {'train': everything, 'score': shard_bytes(builder.state().params)}
+    taken |= {'weights': taken['score'] - prompts, 'prefill': 0.0, 'decode': -prompts}
     for name in PROGRAMS:
-        program = builder.build(name)
-        taken = program.arguments[0]
-        if name == 'train':
-            assert isinstance(taken, learner.TrainState)
-        have = program.resident
-        have += shard_bytes(taken) if name != 'decode' else 0.0
-        have -= shard_bytes(builder.rollouts()) if name == 'decode' else 0.0
+        have = build(builder, name).resident + taken[name]
         # The step counter is the state's too.
-        assert have == pytest.approx(everything, abs=8)
+        assert have == pytest.approx(everything, abs=8), name
 
 
 def test_a_reference_policy_stays_in_memory():
     without = make_builder()
     builder = make_builder(tiny.make_config(loss__kl_coef=0.1))
     more = shard_bytes(policies.param_shapes(builder.policy, builder.mesh))
-    for name in ('score', 'prefill', 'decode'):
-        one, other = without.build(name), builder.build(name)
+    for name in ('score', 'weights', 'prefill', 'decode'):
+        one, other = build(without, name), build(builder, name)
         assert other.resident == one.resident + more
-    train = builder.build('train')
+    train = build(builder, 'train')
     assert train.arguments[-1] is not None
     # The reference's own pass, besides forward and backward.
     assert train.useful_flops == 4 * builder.forward_flops()
@@ -163,13 +159,13 @@ def test_a_reference_policy_stays_in_memory():
 
 def test_updates_after_the_first_need_a_pass_for_their_old_log_probs():
     builder = make_builder(tiny.make_config(train__mini_batch_prompts=4))
-    train, score = builder.build('train'), builder.build('score')
+    train, score = build(builder, 'train'), build(builder, 'score')
     assert train.useful_flops == 3.5 * score.useful_flops
 
 
 def test_a_step_that_packs_is_planned_for_responses_that_leave_it_nothing_to_pack():
     builders = [make_builder(tiny.make_config(train__pack_sizes=x)) for x in (0, 2)]
-    plain, packed = (builder.build('train') for builder in builders)
+    plain, packed = (build(builder, 'train') for builder in builders)
     assert packed.useful_flops == plain.useful_flops
     counts = []
     for program in (plain, packed):
@@ -185,17 +181,19 @@ def test_packing_that_the_attention_cannot_read_is_refused():
     arch = dataclasses.replace(builder.policy.arch, attention='splash')
     policy = dataclasses.replace(builder.policy, arch=arch)
     with pytest.raises(ValueError, match=r"pack_sizes=2 .*'splash' cannot read"):
-        dataclasses.replace(builder, policy=policy).build('train')
+        build(dataclasses.replace(builder, policy=policy), 'train')
 
 
 def test_tokens_are_those_of_a_step(builder):
     rollouts = builder.train.num_prompts * builder.sampling.num_rollouts
     tokens = rollouts * builder.sampling.max_response_tokens
-    counts = {name: builder.build(name).num_tokens for name in PROGRAMS}
+    counts = {name: build(builder, name).num_tokens for name in PROGRAMS}
+    assert not counts['weights']
     assert counts['train'] == counts['score'] == tokens
     assert counts['decode'] == rollouts
     assert counts['prefill'] == math.prod(builder.prompts().tokens.shape)
 
 
 def test_programs_are_listed_in_the_order_of_the_table():
-    assert list(programs.PROGRAMS) == ['train', 'score', 'prefill', 'decode']
+    names = ['train', 'score', 'weights', 'prefill', 'decode']
+    assert list(programs.PROGRAMS) == names
