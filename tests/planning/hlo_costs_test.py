@@ -55,6 +55,26 @@ def test_a_scanned_product_counts_as_often_as_it_runs():
     assert not have.unknown_loops
 
 
+def until_it_ends(x, weights):
+    """Two products a step and three steps a look, until a sum says to stop."""
+
+    def step(_, x):
+        return jnp.tanh(jnp.tanh(x @ weights) @ weights)
+
+    start = jnp.sin(x @ weights)
+    return jax.lax.while_loop(
+        lambda x: x.sum() < 0, lambda x: jax.lax.fori_loop(0, 3, step, x), start
+    )
+
+
+def test_a_step_of_the_loop_that_ends_with_the_data_is_counted():
+    shapes = array((16, 32), 'fsdp'), array((32, 32))
+    text = jax.jit(until_it_ends).lower(*shapes).compile().as_text()
+    have = hlo_costs.count(text, num_devices=8, loop_steps=3)
+    assert have.flops == 2 * 2 * 16 * 32 * 32 / 4
+    assert not have.unknown_loops
+
+
 def test_of_a_choice_the_branch_with_most_products_counts():
     """In a loop, and with loops in it, as the learner's is of packed responses."""
 
