@@ -146,6 +146,7 @@ def analyse(program: Program, topology: Topology) -> Analysis:
                 costs = hlo_costs.count(
                     text,
                     num_devices=topology.num_devices,
+                    num_slices=topology.slices,
                     loop_steps=program.loop_steps,
                 )
                 devices = tuple(program.mesh.devices.flat)

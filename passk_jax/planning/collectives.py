@@ -7,7 +7,10 @@ A collective counts once, however the compiler spreads it over instructions:
   of these fusions ends in the custom call ``AsyncCollectiveStart``, the last in
   ``AsyncCollectiveDone``, and each repeats the collective. They may span a loop. Only
   the first counts;
-* on TPU a reduce-scatter is a fusion of an all-reduce and a slice.
+* on TPU a reduce-scatter is a fusion of an all-reduce and a slice;
+* between slices of TPUs it is a ``send`` to and a ``recv`` from the host, whose
+  attributes name it. Only the latter counts. The devices that the text numbers are then
+  those of one slice.
 """
 
 import dataclasses
@@ -27,6 +30,7 @@ KINDS = re.compile(
     '|collective-permute|collective-broadcast'
 )
 _GROUPS = re.compile(r'replica_groups=(\{\}|\{\{.*?\}\}|mesh\[.*?\}|\[\S*)')
+_BETWEEN_SLICES = re.compile(r'_xla_megascale_transfer_type="(\w+)"')
 _START, _DONE = 'AsyncCollectiveStart', 'AsyncCollectiveDone'
 _BETWEEN = 'async_collective_fusion'
 
@@ -47,18 +51,37 @@ class Collective:
 
 
 def collectives(
-    module: Module, computation: Computation, instruction: Instruction, *, devices: int
+    module: Module,
+    computation: Computation,
+    instruction: Instruction,
+    *,
+    devices: int,
+    slices: int = 1,
 ) -> Iterator[Collective]:
-    """The collectives that begin in an instruction, or in what is fused into it."""
+    """The collectives that begin in an instruction, or in what is fused into it.
+
+    Args:
+        module, computation, instruction: the instruction and where it is.
+        devices, slices: how many run the module.
+    """
+    if instruction.opcode == 'recv':
+        if transfer := _BETWEEN_SLICES.search(instruction.attributes):
+            # The same place in each slice.
+            group = tuple(range(0, devices, devices // slices))
+            yield _between_slices(transfer[1], instruction.shapes[0], group)
+        return
     if instruction.opcode == 'fusion':
         inner = module.computations[instruction.called('calls')]
         if not goes_on(inner):
             scattered = 'all-reduce-scatter' in f'{instruction.name} {inner.name}'
             for fused in inner.instructions.values():
-                for each in collectives(module, inner, fused, devices=devices):
+                found = collectives(
+                    module, inner, fused, devices=devices, slices=slices
+                )
+                for each in found:
                     yield _scattered(each) if scattered else each
     elif is_collective(instruction):
-        yield _collective(computation, instruction, devices)
+        yield _collective(computation, instruction, devices // slices)
 
 
 def is_collective(instruction: Instruction) -> bool:
@@ -109,12 +132,24 @@ def _collective(
         shapes = shapes[operands : 2 * operands]
     result = sum(shape.size for shape in shapes)
     groups = device_groups(instruction.attributes, devices)
+    return Collective(kind, _received(kind, result, len(groups[0])), groups)
+
+
+def _between_slices(transfer: str, result: Shape, group: tuple[int, ...]) -> Collective:
+    """A collective that the attributes of a ``recv`` name, ``'ALL_REDUCE'``."""
+    kind = transfer.lower().replace('_', '-')
+    kind = 'collective-permute' if kind == 'one-to-one' else kind
+    size = _received(kind, result.size, len(group))
+    return Collective(f'{kind} between slices', size, (group,))
+
+
+def _received(kind: str, result: float, group: int) -> float:
+    """Bytes that each device of a group receives for a result of so many bytes."""
     if kind in ('collective-permute', 'collective-broadcast'):
-        return Collective(kind, result, groups)
-    group = len(groups[0])
+        return result
     others = (group - 1) / group
     factors = {'all-reduce': 2 * others, 'reduce-scatter': group - 1.0}
-    return Collective(kind, result * factors.get(kind, others), groups)
+    return result * factors.get(kind, others)
 
 
 def device_groups(attributes: str, devices: int) -> Groups:

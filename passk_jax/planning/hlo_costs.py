@@ -72,12 +72,14 @@ class Costs:
         return sum(traffic.size for traffic in self.collectives.values())
 
 
-def count(text: str, *, num_devices: int, loop_steps: int = 0) -> Costs:
+def count(
+    text: str, *, num_devices: int, num_slices: int = 1, loop_steps: int = 0
+) -> Costs:
     """Counts a compiled program of ``num_devices`` devices from its text.
 
     Args:
         text: of the compiled module.
-        num_devices: that run it.
+        num_devices, num_slices: that run it.
         loop_steps: 0, or the steps in one iteration of the loop of unknown length;
             then what is counted is one step.
     """
@@ -101,7 +103,11 @@ def count(text: str, *, num_devices: int, loop_steps: int = 0) -> Costs:
         for instruction in computation.instructions.values():
             memory += times * _memory(module, computation, instruction)
             for each in collectives(
-                module, computation, instruction, devices=num_devices
+                module,
+                computation,
+                instruction,
+                devices=num_devices,
+                slices=num_slices,
             ):
                 counts[each.kind] += times
                 sizes[each.kind] += times * each.size

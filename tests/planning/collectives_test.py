@@ -112,6 +112,39 @@ def test_collectives_of_one_channel_are_different_if_nothing_fuses_them():
 
 
 @pytest.mark.parametrize(
+    ('transfer', 'kind', 'size'),
+    [
+        ('ALL_REDUCE', 'all-reduce', 2 * 2 / 3),
+        ('ALL_GATHER', 'all-gather', 2 / 3),
+        ('REDUCE_SCATTER', 'reduce-scatter', 2),
+        ('ALL_TO_ALL', 'all-to-all', 2 / 3),
+        ('ONE_TO_ONE', 'collective-permute', 1),
+    ],
+)
+def test_what_comes_from_other_slices_comes_through_the_host(transfer, kind, size):
+    """Three slices of four; the groups inside a slice have its numbers alone."""
+    attributes = (
+        'is_host_transfer=true, frontend_attributes={_xla_megascale_reduce_operation='
+        f'"SUM",_xla_megascale_transfer_type="{transfer}"}}'
+    )
+    text = f"""ENTRY %main (a: f32[8]) -> f32[8] {{
+  %a = f32[8]{{0}} parameter(0)
+  %b = f32[8]{{0}} all-reduce(%a), replica_groups={{}}
+  %t = token[] after-all()
+  %s = (f32[8]{{0}}, u32[], token[]) send(%b, %t), channel_id=2, {attributes}
+  %r = (f32[8]{{0}}, u32[], token[]) recv(%t), channel_id=1, {attributes}
+  %e = (f32[8]{{0}}, token[]) recv-done(%r), channel_id=1
+  ROOT %x = f32[8]{{0}} get-tuple-element(%e), index=0
+}}
+"""
+    have = hlo_costs.count(text, num_devices=12, num_slices=3)
+    assert have.collectives['all-reduce'] == Traffic(1, 2 * 32 * 3 / 4)
+    between = have.collectives[f'{kind} between slices']
+    assert (between.count, between.size) == (1, pytest.approx(32 * size))
+    assert have.by_groups.keys() == {((0, 1, 2, 3),), ((0, 4, 8),)}
+
+
+@pytest.mark.parametrize(
     ('notation', 'groups'),
     [
         ('{{0,1,2,3},{4,5,6,7}}', ((0, 1, 2, 3), (4, 5, 6, 7))),
