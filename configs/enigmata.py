@@ -53,7 +53,7 @@ def qwen25_7b(config: ConfigDict) -> None:
         python -m passk_jax.plan --config=configs/enigmata.py:model=qwen25_7b \\
             --topology=v5p:4x4x4
 
-    HBM per chip: training 41.4, prefill 35.9, decoding 35.4 of 95.7 GiB. Or, on 256
+    HBM per chip: training 41.4, decoding 35.5 of 95.7 GiB. Or, on 256
     chips of 15.75 GiB: training 11.9, prefill 10.9, decoding 10.6
 
         python -m passk_jax.plan --config=configs/enigmata.py:model=qwen25_7b \\
