@@ -53,8 +53,8 @@ def qwen25_7b(config: ConfigDict) -> None:
         python -m passk_jax.plan --config=configs/enigmata.py:model=qwen25_7b \\
             --topology=v5p:4x4x4
 
-    HBM per chip: training 41.4, prefill 35.9, decoding 35.4 of 95.7 GiB. Or, on 256
-    chips of 15.75 GiB: training 11.7, prefill 14.1, decoding 10.7
+    HBM per chip: training 41.4, decoding 35.5 of 95.7 GiB. Or, on 256
+    chips of 15.75 GiB: training 11.9, prefill 10.9, decoding 10.6
 
         python -m passk_jax.plan --config=configs/enigmata.py:model=qwen25_7b \\
             --topology=v5e:16x16 --config.mesh.fsdp=8 --config.mesh.rollout=8 \\
@@ -75,7 +75,7 @@ def qwen25_32b(config: ConfigDict) -> None:
         python -m passk_jax.plan --config=configs/enigmata.py:model=qwen25_32b \\
             --topology=v5p:4x4x8
 
-    HBM per chip: training 44.6, prefill 46.3, decoding 62.9 of 95.7 GiB.
+    HBM per chip: training 44.2, decoding 63.3 of 95.7 GiB.
     """
     config.model.source = 'Qwen/Qwen2.5-32B-Instruct'
     config.mesh.update(fsdp=8, rollout=4, tensor=4)
@@ -92,7 +92,7 @@ def llama32_3b(config: ConfigDict) -> None:
         python -m passk_jax.plan --config=configs/enigmata.py:model=llama32_3b \\
             --topology=v5p:2x4x4
 
-    HBM per chip: training 25.9, decoding 73.7 of 95.7 GiB.
+    HBM per chip: training 25.9, decoding 74.5 of 95.7 GiB.
     """
     config.model.source = 'meta-llama/Llama-3.2-3B-Instruct'
     config.mesh.update(fsdp=8, rollout=4, tensor=1)

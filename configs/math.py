@@ -84,7 +84,7 @@ def r1_distill_15b(config: ConfigDict) -> None:
         python -m passk_jax.plan --config=configs/math.py:model=r1_distill_15b \\
             --topology=v5p:2x4x4
 
-    HBM per chip: training 30.9, decoding 41.9 of 95.7 GiB.
+    HBM per chip: training 31.0, decoding 41.9 of 95.7 GiB.
     """
     config.model.source = 'deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B'
     config.mesh.update(fsdp=8, rollout=4, tensor=1)

@@ -3,24 +3,32 @@
     python -m passk_jax.plan --config=configs/enigmata.py:model=qwen25_7b \\
         --topology=v5p:4x4x4
 
-compiles the run's programs (training step, log-prob pass, prefill, decode step) with
-the topology's own compiler and prints memory, work, collectives, and the time that no
-run can beat. A TPU topology needs the TPU compiler (the extra 'tpu') but no TPU;
-``cpu:8`` needs nothing; ``gpu:h100x8`` is planned from shapes alone, because the GPU
-compiler needs a GPU. Planning reads no weights, data or published tokenizer; it runs
-and measures nothing. Exit status 1: a program does not fit.
+compiles the run's programs (training step, log-prob pass, weights for sampling,
+prefill, decoding) with the topology's own compiler and prints memory, work,
+collectives, and the time that no run can beat. A line on the standard error says which
+program is being compiled, and another its first figures.
+
+A TPU topology needs the TPU compiler (the extra 'tpu') but no TPU; ``cpu:8`` needs
+nothing; ``gpu:h100x8`` is planned from shapes alone, because the GPU compiler needs a
+GPU. Planning reads no weights, data or published tokenizer; it runs and measures
+nothing. Exit status 1: a program does not fit.
 """
 
+import contextlib
 import dataclasses
+import datetime
 import functools
+import importlib.metadata
 import json
 import pathlib
 import shlex
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
 from jax.sharding import Mesh
 
 from passk_jax import cli, setup, sharding
@@ -31,10 +39,12 @@ from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf.published import PUBLISHED
-from passk_jax.planning import fits, remedies, summary, table, topologies
+from passk_jax.planning import fits, links, remedies, summary, table, topologies
 from passk_jax.planning.analysis import analyse
-from passk_jax.planning.programs import PROGRAMS, Builder
+from passk_jax.planning.builder import Builder
+from passk_jax.planning.programs import PROGRAMS, build
 from passk_jax.planning.topologies import Topology
+from passk_jax.runs.directory import git_state
 from passk_jax.tasks import make_task, require
 from passk_jax.tasks.abilities import Alphabet
 
@@ -50,13 +60,30 @@ def main(
     chips, names = topologies.parse(topology), programs.split(',')
     if unknown := set(names) - set(PROGRAMS):
         raise InputError(f'programs {sorted(unknown)} must be among {list(PROGRAMS)}')
-    text, fit = plan(config, chips, names)
+    text, fit = plan(config, chips, names, tell=_tell)
     sys.stdout.write(text)
     if markdown:
         command = shlex.join(['python', '-m', 'passk_jax.plan', *_arguments(sys.argv)])
         title = f'# {config.name} on {chips.name}\n\n    {command}\n\n'
-        atomic_write_text(markdown, title + text)
+        atomic_write_text(markdown, f'{title}{_made()}\n{text}')
     return 0 if fit else 1
+
+
+def _tell(line: str) -> None:
+    """Prints a line of progress."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _made() -> str:
+    """A sentence with the revision of the code, versions and the date."""
+    git = git_state(pathlib.Path(__file__).parent)
+    changed = ' with changes' if git['dirty'] else ''
+    revision = f'revision {git["revision"][:10]}{changed}' if git['revision'] else ''
+    versions = [f'jax {jax.__version__}']
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        versions.append(f'libtpu {importlib.metadata.version("libtpu")}')
+    today = datetime.datetime.now(datetime.UTC).date()
+    return f'Made on {today}: {", ".join(filter(None, [revision, *versions]))}.\n'
 
 
 def _arguments(argv: Sequence[str]) -> list[str]:
@@ -72,9 +99,18 @@ def _arguments(argv: Sequence[str]) -> list[str]:
 
 
 def plan(
-    config: ExperimentConfig, topology: Topology, names: Sequence[str]
+    config: ExperimentConfig,
+    topology: Topology,
+    names: Sequence[str],
+    *,
+    tell: Callable[[str], object] = lambda line: None,
 ) -> tuple[str, bool]:
     """The plan of programs as Markdown, and whether all of them fit.
+
+    Args:
+        config, topology: the experiment and its devices.
+        names: of programs.
+        tell: takes a line when a program's turn comes and one when it is analysed.
 
     Raises:
         InputError: the configuration does not fit the topology's devices.
@@ -87,9 +123,20 @@ def plan(
         readable = _readable(config, pathlib.Path(directory))
         builder = _builder(readable, topology, mesh)
         limit = hf_config.position_limit(readable.model.source) if source else 0
-    analyses = [analyse(builder.build(name), topology) for name in names]
+    analyses = []
+    for i, name in enumerate(names, start=1):
+        doing = 'compiling' if topology.has_compiler else 'tracing'
+        tell(f'{doing} {name} for {topology.name} ({i} of {len(names)})')
+        started = time.monotonic()
+        analyses.append(analyse(build(builder, name), topology))
+        took = time.monotonic() - started
+        tell(f'{table.progress(analyses[-1])} ({took:.0f} s)')
     edges = [fits.fit(each, builder) for each in analyses]
-    lines = summary.introduction(builder, topology, name=config.name, source=source)
+    where = links.places(mesh.devices.flat, dimensions=topology.chip.dimensions)
+    axes = links.axis_lines(mesh, where) if where else {}
+    lines = summary.introduction(
+        builder, topology, axes, name=config.name, source=source
+    )
     lines.append(table.render(table.plan_rows(analyses, edges)))
     lines += summary.notes(analyses, builder, max_positions=limit)
     for each, edge in zip(analyses, edges, strict=True):
@@ -128,6 +175,7 @@ def _builder(config: ExperimentConfig, topology: Topology, mesh: Mesh) -> Builde
     return Builder(
         policies.Policy(arch, head_chunk_tokens=config.model.head_chunk_tokens),
         mesh,
+        topology.platform,
         data=config.data,
         sampling=config.sampling,
         train=config.train,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
+import numpy as np
 from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
@@ -46,7 +47,8 @@ def make_mesh(
 ) -> Mesh:
     """Makes the mesh ``(data, fsdp, rollout, tensor)``.
 
-    One of the sizes may be -1, which makes it use all remaining devices.
+    One of the sizes may be -1, which makes it use all remaining devices. Several slices
+    of a TPU share 'data' alone, because it needs the network least.
 
     Args:
         data: replicas that each take a share of the prompts.
@@ -56,7 +58,8 @@ def make_mesh(
         devices: the devices; ``None``: all.
 
     Raises:
-        ValueError: a size is invalid, or they do not multiply to the number of devices.
+        ValueError: a size is invalid, they do not multiply to the number of devices, or
+            'data' is not a multiple of the slices.
     """
     devices = jax.devices() if devices is None else devices
     sizes = {'data': data, 'fsdp': fsdp, 'rollout': rollout, 'tensor': tensor}
@@ -69,11 +72,24 @@ def make_mesh(
         sizes[free[0]] = len(devices) // taken
     if math.prod(sizes.values()) != len(devices):
         raise InputError(f'mesh {asked} does not fit {len(devices)} devices')
-    # Makes neighbours in the physical torus neighbours in the mesh.
-    grid = mesh_utils.create_device_mesh(
-        tuple(sizes.values()), devices, allow_split_physical_axes=True
-    )
+    grid = _grid(tuple(sizes.values()), devices)
     return Mesh(grid, MESH_AXES, axis_types=(AxisType.Auto,) * len(MESH_AXES))
+
+
+def _grid(sizes: tuple[int, ...], devices: list[Any]) -> np.ndarray:
+    """Makes neighbours in the physical torus neighbours in the mesh, slice by slice."""
+    # A GPU's hosts may call themselves slices.
+    tpus = [x for x in devices if x.platform == 'tpu']
+    slices = len({getattr(x, 'slice_index', 0) for x in tpus}) or 1
+    split = {'allow_split_physical_axes': True}
+    if slices == 1:
+        return mesh_utils.create_device_mesh(sizes, devices, **split)
+    data, *rest = sizes
+    if data % slices:
+        raise InputError(f'mesh data={data} must be a multiple of the {slices} slices')
+    return mesh_utils.create_hybrid_device_mesh(
+        (data // slices, *rest), (slices, 1, 1, 1), devices, **split
+    )
 
 
 @functools.cache

@@ -49,17 +49,22 @@ def test_a_plan_for_this_host_has_every_program():
     config = tiny.make_config(mesh__fsdp=4, mesh__tensor=2)
     text, fits = plan.plan(config, topologies.parse('cpu:8'), PROGRAMS)
     assert fits
-    assert cells(text, 'a chip') == ['train', 'score', 'prefill', 'decode']
+    assert cells(text, 'a chip') == [
+        *('train', 'score', 'weights', 'prefill', 'decode')
+    ]
     sizes = ('arguments', 'new outputs', 'temporaries', 'total', 'memory traffic')
     for label in sizes:
         assert all(float(cell.split()[0]) > 0 for cell in cells(text, label)), label
     # What an update, a pass, a prompt and a token take, in this order.
-    assert amounts(text, 'FLOP') == sorted(amounts(text, 'FLOP'), reverse=True)
-    assert all('%' in cell for cell in cells(text, 'of them useful'))
-    # 'tensor' is summed over in all of them, 'fsdp' gathered but for decoding.
-    assert all(re.fullmatch(r'[\d,]+ x, .*B', x) for x in cells(text, 'all-reduce'))
-    gathered = [x != '-' for x in cells(text, 'all-gather')]
-    assert gathered[:3] == [True] * 3
+    train, score, weights, prefill, decode = amounts(text, 'FLOP')
+    assert train > score > prefill > decode > weights == 0
+    useful = cells(text, 'of them useful')
+    assert ['%' in cell for cell in useful] == [True, True, False, True, True]
+    # 'tensor' is summed over in all that multiply, 'fsdp' gathered but for decoding.
+    summed = [x != '-' for x in cells(text, 'all-reduce')]
+    assert summed == [True, True, False, True, True]
+    gathered = cells(text, 'all-gather')[:4]
+    assert all(re.fullmatch(r'[\d,]+ x, .*B', x) for x in gathered)
     assert 'tokens/s' not in text
 
 
@@ -72,7 +77,7 @@ def test_a_plan_can_be_of_some_programs():
 
 def test_what_does_not_fit_is_a_result():
     config = tiny.make_config(mesh__fsdp=8)
-    small = chips.Chip('small', 1e12, 1000.0, 1e9, 1e9, 0)
+    small = chips.Chip('small', 1e12, 1000.0, 1e9, 1e9, 0, 0)
     topology = topologies.Topology('cpu:8', 'cpu', small, (8,))
     text, fits = plan.plan(config, topology, ['decode'])
     assert not fits
@@ -96,6 +101,11 @@ def test_the_command_prints_a_plan_and_keeps_it(tmp_path):
     assert 'shapes alone' in done.stdout
     kept = path.read_text()
     assert kept.endswith(done.stdout)
+    assert re.search(r'\nMade on \d{4}-\d\d-\d\d: .*jax \d', kept)
+    told = [line for line in done.stderr.splitlines() if 'for gpu:h100x8' in line]
+    names = [line.split()[1] for line in told]
+    assert names == ['train', 'decode']
+    assert re.search(r'^train: .*FLOP, at least', done.stderr, re.MULTILINE)
     assert kept.startswith('# maze_tiny on gpu:h100x8\n')
     assert f'{TINY} --topology=gpu:h100x8 --programs=train,decode\n' in kept
 
@@ -172,8 +182,8 @@ def test_the_tpu_compiler_plans_without_a_tpu():
     done = command(TINY, '--topology=v5e:2x4', '--config.mesh.tensor=2')
     assert done.returncode == 0, done.stderr
     assert 'attention=splash' in done.stdout
-    assert cells(done.stdout, 'limit') == ['15.75 GiB'] * 4
-    assert cells(done.stdout, 'fits') == ['yes'] * 4
+    assert cells(done.stdout, 'limit') == ['15.75 GiB'] * 5
+    assert cells(done.stdout, 'fits') == ['yes'] * 5
     assert 'unknown length' not in done.stdout
 
 

@@ -1,3 +1,5 @@
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -44,6 +46,41 @@ def test_sizes_that_do_not_fit_the_devices_are_refused(sizes, words):
     data, fsdp, tensor = sizes
     with pytest.raises(ValueError, match=words):
         sharding.make_mesh(data=data, fsdp=fsdp, rollout=1, tensor=tensor)
+
+
+@dataclasses.dataclass(frozen=True)
+class Chip:
+    """What a TPU's device says of itself."""
+
+    id: int
+    coords: tuple[int, ...]
+    slice_index: int
+    platform: str = 'tpu'
+    device_kind: str = 'TPU v5 lite'
+    process_index: int = 0
+    core_on_chip: int = 0
+
+
+def two_slices():
+    """Two slices of 2 x 2 chips."""
+    return [
+        Chip(4 * i + 2 * y + x, (x, y, 0), i)
+        for i in range(2)
+        for y in range(2)
+        for x in range(2)
+    ]
+
+
+@pytest.mark.parametrize('data', [2, 4])
+def test_slices_share_the_data_axis_alone(data):
+    grid = sharding._grid((data, 4 // data, 1, 2), two_slices())
+    for i, half in enumerate(np.split(grid, 2)):
+        assert {chip.slice_index for chip in half.flat} == {i}
+
+
+def test_a_data_axis_that_slices_do_not_divide_is_refused():
+    with pytest.raises(ValueError, match=r'data=1 must be a multiple of the 2 slices'):
+        sharding._grid((1, 4, 1, 2), two_slices())
 
 
 def test_an_axis_is_split_by_the_rules_and_whole_where_it_does_not_divide():

@@ -3,7 +3,7 @@
 :func:`analyse` traces, compiles and counts. Memory is what the compiler allocates on a
 device, plus what stays there while the program runs. The lower bound on the time is the
 roofline: the longest of matrix products at the chip's peak, memory traffic at its
-bandwidth, and bytes received at the bandwidth of all its links, as if the three
+bandwidth, and bytes received at the bandwidth of its links, as if the three
 overlapped perfectly and nothing else took time.
 """
 
@@ -11,12 +11,13 @@ import dataclasses
 import re
 
 import jax
-from absl import logging
 
-from passk_jax.planning import hlo_costs
+from passk_jax.planning import hlo_costs, links
+from passk_jax.planning.builder import shard_bytes
 from passk_jax.planning.flops import Flops, program_flops
 from passk_jax.planning.hlo_costs import Costs
-from passk_jax.planning.programs import Program, shard_bytes
+from passk_jax.planning.links import Place
+from passk_jax.planning.programs import Program
 from passk_jax.planning.topologies import Topology
 
 _UNITS = {'': 1, 'K': 2**10, 'M': 2**20, 'G': 2**30, 'T': 2**40}
@@ -62,6 +63,7 @@ class Analysis:
         program, topology: the program, and the devices it was compiled for.
         memory: bytes on a device.
         traced: FLOPs of the program as written, over all devices.
+        places: of the devices on a torus; see links.py.
         costs: costs of the compiled program on a device; ``None`` without a compiler,
             or if the compiler ran out of device memory.
     """
@@ -71,20 +73,21 @@ class Analysis:
     memory: Memory
     traced: Flops
     costs: Costs | None
+    places: tuple[Place, ...] = ()
 
     @property
     def flops(self) -> float:
         """FLOPs on a device: as compiled, else its share of the program as written."""
-        count = self.topology.num_chips
+        count = self.topology.num_devices
         if self.costs is None:
             return self.traced.total / count
         return self.costs.flops + self.traced.kernels / count
 
     @property
-    def useful_share(self) -> float:
-        """Useful FLOPs as a share of all FLOPs."""
-        done = self.flops * self.topology.num_chips
-        return self.program.useful_flops / done if done else 0.0
+    def useful_share(self) -> float | None:
+        """Useful FLOPs as a share of all FLOPs; ``None`` if there are none."""
+        done = self.flops * self.topology.num_devices
+        return self.program.useful_flops / done if done else None
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -96,9 +99,11 @@ class Analysis:
             'compute': (self.flops, chip.flops),
             'memory': (traffic, chip.memory_bandwidth),
         }
-        if self.costs is not None:
-            amounts['network'] = (self.costs.network, chip.link_bandwidth)
-        return {name: n / peak for name, (n, peak) in amounts.items() if peak}
+        found = {name: n / peak for name, (n, peak) in amounts.items() if peak}
+        if self.costs is not None and chip.link_bandwidth:
+            by_groups = self.costs.by_groups
+            found['network'] = links.seconds(by_groups, self.places, chip)
+        return found
 
     @property
     def bound(self) -> float | None:
@@ -108,9 +113,9 @@ class Analysis:
     @property
     def utilisation_bound(self) -> float | None:
         """Upper bound on model FLOPs utilisation (MFU)."""
-        if not self.bound:
+        if not self.bound or not self.program.useful_flops:
             return None
-        peak = self.topology.chip.flops * self.topology.num_chips
+        peak = self.topology.chip.flops * self.topology.num_devices
         return self.program.useful_flops / (self.bound * peak)
 
 
@@ -118,12 +123,12 @@ def analyse(program: Program, topology: Topology) -> Analysis:
     """Traces a program, compiles it if there is a compiler, and counts."""
     arguments = shard_bytes(program.arguments)
     limit, outputs, temporaries, costs = topology.chip.memory, None, None, None
+    places = ()
     # The mesh without its devices, so that what tracing creates, such as a kernel's
     # tables, is created on this host.
     with jax.sharding.use_abstract_mesh(program.mesh.abstract_mesh):
         traced = program.function.trace(*program.arguments)
         if topology.has_compiler:
-            logging.info('compiling %s for %s', program.name, topology.name)
             try:
                 compiled = traced.lower().compile()
             except jax.errors.JaxRuntimeError as error:
@@ -138,9 +143,17 @@ def analyse(program: Program, topology: Topology) -> Analysis:
                 outputs = float(sizes.output_size_in_bytes - sizes.alias_size_in_bytes)
                 temporaries = float(sizes.temp_size_in_bytes)
                 text = compiled.as_text()
-                costs = hlo_costs.count(text, num_devices=topology.num_chips)
+                costs = hlo_costs.count(
+                    text,
+                    num_devices=topology.num_devices,
+                    num_slices=topology.slices,
+                    loop_steps=program.loop_steps,
+                )
+                devices = tuple(program.mesh.devices.flat)
+                places = links.places(devices, dimensions=topology.chip.dimensions)
     memory = Memory(arguments, outputs, temporaries, program.resident, limit)
-    return Analysis(program, topology, memory, program_flops(traced.jaxpr), costs)
+    flops = program_flops(traced.jaxpr, loop_steps=program.loop_steps)
+    return Analysis(program, topology, memory, flops, costs, places)
 
 
 def overflow(message: str, *, arguments: float) -> tuple[float, float] | None:

@@ -5,8 +5,8 @@ compiling it again. What a device holds follows from shapes. What the program al
 besides has two parts:
 
 * the known part follows from shapes too: the gradients, what the backward pass keeps
-  and the logits; for ``prefill`` the weights, keys and values; for ``decode`` a copy of
-  keys and values;
+  and the logits; for ``weights`` themselves; for ``prefill`` keys and values; for
+  ``decode`` a copy of keys and values;
 * the rest, such as what a backward pass recomputes, may grow with the hidden states
   that a pass has on a device, but is assumed never to shrink. So an estimate promises
   less than a change saves.
@@ -26,13 +26,14 @@ from passk_jax.models import policy as policies
 from passk_jax.models.layers import BETWEEN_LAYERS
 from passk_jax.models.policy import Policy
 from passk_jax.planning.analysis import Analysis
-from passk_jax.planning.programs import (
+from passk_jax.planning.builder import (
     Builder,
-    Program,
     abstract_mesh,
     shard_bytes,
     tree_bytes,
 )
+from passk_jax.planning.decoding import is_scheduled
+from passk_jax.planning.programs import Program, build
 from passk_jax.types import Prompts
 
 # The kernels of every chip work on tiles of this many tokens.
@@ -42,6 +43,8 @@ _TILE = 128
 @dataclasses.dataclass(frozen=True)
 class Fit:
     """The largest sizes that fit a device; ``None``: no limit, or none known.
+
+    The making of the weights has neither size.
 
     Attributes:
         longest_response: response tokens that fit, a multiple of 128; 0: none do.
@@ -69,9 +72,12 @@ def estimate(analysis: Analysis, builder: Builder, other: Builder) -> float:
     name, memory = analysis.program.name, analysis.memory
     made = (memory.outputs or 0.0) + (memory.temporaries or 0.0)
     known, now_known = _known(builder, name), _known(other, name)
+    if name == 'decode' and is_scheduled(other) and not is_scheduled(builder):
+        # What the plain loop allocates is an argument of the schedule.
+        now_known = 0.0
     # The compiler may allocate less than the shapes say; scale no more than it made.
     of_known = min(made, known)
-    held, now_held = _held(analysis.program), _held(other.build(name))
+    held, now_held = _held(analysis.program), _held(build(other, name))
     total = memory.total - held + now_held
     if known:
         total += of_known * (now_known / known - 1)
@@ -88,8 +94,9 @@ def _held(program: Program) -> float:
 def _known(builder: Builder, name: str) -> float:
     """Bytes that a program allocates on a device, as far as shapes tell."""
     if name == 'prefill':
-        prefix = builder.prefix(builder.train.num_prompts)
-        return shard_bytes((builder.decoding_weights(), prefix))
+        return shard_bytes(builder.prefix(builder.train.num_prompts))
+    if name == 'weights':
+        return shard_bytes(builder.decoding_weights())
     if name == 'decode':
         vocab_size = builder.policy.arch.vocab_size
         G, K = builder.rows()
@@ -132,7 +139,7 @@ def _passed(builder: Builder, name: str) -> tuple[float, float]:
         builder.array((*axes, None), (*shape, arch.embed_dim), jnp.dtype(arch.dtype))
         for axes, shape in zip(BETWEEN_LAYERS, ((P, 1, S), (P, N, T)), strict=True)
     )
-    alone = {'prefill': prompts, 'decode': responses}
+    alone = {'weights': prompts, 'prefill': prompts, 'decode': responses}
     arrays = alone.get(name, (prompts, responses))
     return shard_bytes(arrays), tree_bytes(arrays)
 
@@ -163,6 +170,8 @@ def _kept_for_backward(
 def fit(analysis: Analysis, builder: Builder) -> Fit:
     """Estimates the largest sizes that fit, for a program and its builder."""
     name, train = analysis.program.name, builder.train
+    if name == 'weights':
+        return Fit(None, None)
     unknown = analysis.memory.temporaries is None and name != 'decode'
     # A limited cache grows with neither the response nor the batch.
     limited = name == 'decode' and builder.sampling.max_cache_bytes

@@ -50,8 +50,18 @@ class Flops:
         )
 
 
-def program_flops(jaxpr: Any) -> Flops:
-    """FLOPs of a jaxpr, closed or open, over all devices."""
+def program_flops(jaxpr: Any, *, loop_steps: int = 0) -> Flops:
+    """FLOPs of a jaxpr, closed or open, over all devices.
+
+    Args:
+        jaxpr: the traced program.
+        loop_steps: 0, or the steps in one iteration of the loop of unknown length with
+            the most FLOPs; then those of one step.
+    """
+    if loop_steps:
+        found = max(_loops(jaxpr), key=lambda flops: flops.total, default=Flops())
+        products, kernels = found.products / loop_steps, found.kernels / loop_steps
+        return Flops(products, kernels, found.unknown_loops)
     total = Flops()
     for equation in getattr(jaxpr, 'jaxpr', jaxpr).eqns:
         total = total.plus(_equation_flops(equation))
@@ -76,6 +86,15 @@ def _equation_flops(equation: Any) -> Flops:
     for flops in inner:
         total = total.plus(flops, times=times)
     return total
+
+
+def _loops(jaxpr: Any) -> Iterator[Flops]:
+    """FLOPs of one iteration of each loop of unknown length."""
+    for equation in getattr(jaxpr, 'jaxpr', jaxpr).eqns:
+        if equation.primitive.name == 'while':
+            yield program_flops(equation.params['body_jaxpr'])
+        for inner in _jaxprs(equation.params):
+            yield from _loops(inner)
 
 
 def _jaxprs(params: Any) -> Iterator[Any]:

@@ -144,7 +144,7 @@ _Frames = tuple[tuple[Computation, Instruction], ...]
 
 
 def executions(
-    module: Module, *, work: Callable[[Computation], float]
+    module: Module, *, work: Callable[[Computation], float], in_loop: bool = False
 ) -> tuple[dict[str, int], int]:
     """How often each computation of the control flow runs, from the entry on.
 
@@ -154,11 +154,17 @@ def executions(
     Args:
         module: the module.
         work: the work of one run of a computation, without those that it calls.
+        in_loop: count one iteration of the loop of unknown length, not the module; of
+            several such loops, the one with the most work.
 
     Returns:
         How often each runs, and the number of loops of unknown length, each taken to
         have one iteration.
+
+    Raises:
+        ValueError: the module has no loop of unknown length to count.
     """
+    unknown_bodies: list[tuple[str, _Frames]] = []
 
     def runs(name: str, frames: _Frames) -> tuple[collections.Counter[str], int]:
         counts, unknown = collections.Counter([name]), 0
@@ -168,7 +174,9 @@ def executions(
             length = 1
             if instruction.opcode == 'while':
                 length = _loop_length(module, inside)
-                unknown += length is None
+                if length is None:
+                    unknown += 1
+                    unknown_bodies.append((instruction.called('body'), inside))
             found = [runs(called, inside) for called in _called(instruction)]
             if instruction.opcode == 'conditional':
                 found = [max(found, key=work_of)]
@@ -183,6 +191,11 @@ def executions(
         return sum(n * work(module.computations[name]) for name, n in counts.items())
 
     counts, unknown = runs(module.entry, ())
+    if in_loop:
+        if not unknown_bodies:
+            raise ValueError('the program has no loop whose length is unknown')
+        bodies = [runs(*each) for each in tuple(unknown_bodies)]
+        counts, unknown = max(bodies, key=work_of)
     return dict(counts), unknown
 
 

@@ -8,11 +8,20 @@ TPU's on-chip memory is not traffic. A hand-written kernel counts by its operand
 results alone.
 """
 
+import collections
 import dataclasses
 import math
 import re
 from collections.abc import Iterator, Mapping
 
+from passk_jax.planning.collectives import (
+    Groups,
+    collectives,
+    goes_on,
+    is_collective,
+    operand_shapes,
+    starts,
+)
 from passk_jax.planning.hlo import (
     Computation,
     Instruction,
@@ -29,35 +38,33 @@ _FREE = re.compile(
     '|replica-id|.*-done'
 )
 _SLICES = ('dynamic-slice', 'slice', 'gather')
-_COLLECTIVES = re.compile(
-    'all-gather|all-reduce|reduce-scatter|(ragged-)?all-to-all'
-    '|collective-permute|collective-broadcast'
-)
 
 
 @dataclasses.dataclass(frozen=True)
 class Traffic:
     """Collectives of one kind on a chip: their number, and the bytes received."""
 
-    count: int
+    count: float
     size: float
 
 
 @dataclasses.dataclass(frozen=True)
 class Costs:
-    """Costs of one run of the program on one chip.
+    """Costs of one run of the program, or of one step of its loop, on one chip.
 
     Attributes:
         flops: of matrix products and convolutions outside kernels.
         memory: bytes read from and written to main memory.
         collectives: by kind.
         unknown_loops: loops whose length is unknown, each counted once.
+        by_groups: bytes of the collectives, by the devices that take part.
     """
 
     flops: float
     memory: float
     collectives: Mapping[str, Traffic]
     unknown_loops: int
+    by_groups: Mapping[Groups, float] = dataclasses.field(default_factory=dict)
 
     @property
     def network(self) -> float:
@@ -65,54 +72,59 @@ class Costs:
         return sum(traffic.size for traffic in self.collectives.values())
 
 
-def count(text: str, *, num_devices: int) -> Costs:
-    """Counts a compiled program of ``num_devices`` devices from its text."""
+def count(
+    text: str, *, num_devices: int, num_slices: int = 1, loop_steps: int = 0
+) -> Costs:
+    """Counts a compiled program of ``num_devices`` devices from its text.
+
+    Args:
+        text: of the compiled module.
+        num_devices, num_slices: that run it.
+        loop_steps: 0, or the steps in one iteration of the loop of unknown length;
+            then what is counted is one step.
+    """
     module = parse(text)
 
     def products(computation: Computation) -> float:
         return sum(
             _flops(inner, each)
             for instruction in computation.instructions.values()
-            for inner, each, _ in _with_fused(module, computation, instruction)
+            for inner, each in _with_fused(module, computation, instruction)
         )
 
-    runs, unknown_loops = executions(module, work=products)
+    runs, unknown_loops = executions(module, work=products, in_loop=bool(loop_steps))
     flops = memory = 0.0
-    found: dict[str, Traffic] = {}
-    for name, times in runs.items():
+    counts, sizes = collections.Counter(), collections.Counter()
+    by_groups: collections.Counter[Groups] = collections.Counter()
+    for name, runs_of_it in runs.items():
         computation = module.computations[name]
+        times = runs_of_it / max(loop_steps, 1)
+        flops += times * products(computation)
         for instruction in computation.instructions.values():
             memory += times * _memory(module, computation, instruction)
-            for inner, each, scattered in _with_fused(module, computation, instruction):
-                flops += times * _flops(inner, each)
-                kind, size = _collective(inner, each, num_devices, scattered=scattered)
-                if kind:
-                    old = found.get(kind, Traffic(0, 0.0))
-                    found[kind] = Traffic(old.count + times, old.size + times * size)
-    return Costs(flops, memory, dict(sorted(found.items())), unknown_loops)
+            for each in collectives(
+                module,
+                computation,
+                instruction,
+                devices=num_devices,
+                slices=num_slices,
+            ):
+                counts[each.kind] += times
+                sizes[each.kind] += times * each.size
+                by_groups[each.groups] += times * each.size
+    found = {kind: Traffic(counts[kind], sizes[kind]) for kind in sorted(counts)}
+    return Costs(flops, memory, found, unknown_loops, dict(by_groups))
 
 
 def _with_fused(
     module: Module, computation: Computation, instruction: Instruction
-) -> Iterator[tuple[Computation, Instruction, bool]]:
-    """An instruction and those fused into it, and whether an all-reduce is scattered.
-
-    On TPU a reduce-scatter is a fusion of an all-reduce and a slice.
-    """
-    yield computation, instruction, False
+) -> Iterator[tuple[Computation, Instruction]]:
+    """An instruction and those fused into it."""
+    yield computation, instruction
     if instruction.opcode == 'fusion':
         inner = module.computations[instruction.called('calls')]
-        scattered = 'all-reduce-scatter' in f'{instruction.name} {inner.name}'
         for each in inner.instructions.values():
-            for of, fused, deeper in _with_fused(module, inner, each):
-                yield of, fused, scattered or deeper
-
-
-def _operand_shapes(
-    computation: Computation, instruction: Instruction
-) -> list[tuple[Shape, ...]]:
-    found = (computation.instructions.get(name) for name in instruction.operands)
-    return [() if each is None else each.shapes for each in found]
+            yield from _with_fused(module, inner, each)
 
 
 def _memory(
@@ -122,7 +134,7 @@ def _memory(
     opcode = instruction.opcode
     if _FREE.fullmatch(opcode):
         return 0.0
-    operands = _operand_shapes(computation, instruction)
+    operands = operand_shapes(computation, instruction)
     results = instruction.shapes
     if opcode.endswith('-start'):
         # Its result is a tuple: operands, results and internal state.
@@ -131,6 +143,9 @@ def _memory(
     written = sum(map(_traffic, results))
     if opcode == 'fusion':
         inner = module.computations[instruction.called('calls')]
+        if starts(inner):
+            # Its result is like that of an instruction that starts a collective.
+            return sum(map(_traffic, results[1:2])) + sum(map(_traffic, operands[0]))
         return _fusion_memory(inner, instruction, operands)
     if opcode in _SLICES:
         # It reads as many bytes as it returns.
@@ -149,6 +164,9 @@ def _fusion_memory(
     inner: Computation, fusion: Instruction, operands: list[tuple[Shape, ...]]
 ) -> float:
     """Traffic of a fusion; slices and updates in place count by their own size."""
+    # A collective that goes on here was counted where it started. Its arrays, and the
+    # parameters that the root only passes on, are neither read nor written.
+    passes = goes_on(inner)
     users: dict[str, list[Instruction]] = {}
     for each in inner.instructions.values():
         for name in each.operands:
@@ -161,9 +179,10 @@ def _fusion_memory(
                 parts += read(user.name, whole)
             elif user.opcode in _SLICES and user.operands[0] == name:
                 parts += sum(shape.size for shape in user.shapes)
-            elif user.opcode == 'dynamic-update-slice' and user.operands[0] == name:
-                continue
-            else:
+            elif not (
+                (user.opcode == 'dynamic-update-slice' and user.operands[0] == name)
+                or (passes and (is_collective(user) or user.name == inner.root))
+            ):
                 return whole
         return min(parts, whole)
 
@@ -175,6 +194,10 @@ def _fusion_memory(
     roots = [root.name] if root.opcode != 'tuple' else list(root.operands)
     for name, shape in zip(roots, fusion.shapes, strict=False):
         made = inner.instructions[name]
+        if passes and (
+            is_collective(made) or made.opcode in ('parameter', 'custom-call')
+        ):
+            continue
         while made.opcode in ('bitcast', 'copy') and inner.operand(made, 0):
             made = inner.operand(made, 0)
         updates = made.opcode == 'dynamic-update-slice'
@@ -194,7 +217,7 @@ def _flops(computation: Computation, instruction: Instruction) -> float:
     """
     if instruction.opcode not in ('dot', 'convolution'):
         return 0.0
-    left, right = (each[0].dims for each in _operand_shapes(computation, instruction))
+    left, right = (each[0].dims for each in operand_shapes(computation, instruction))
     sizes = left, right, instruction.shapes[0].dims
     if instruction.opcode == 'dot':
         axes = re.search(r'lhs_batch_dims=\{([\d,]*)\}', instruction.attributes)
@@ -209,52 +232,3 @@ def _flops(computation: Computation, instruction: Instruction) -> float:
         ]
     squared = math.prod(map(math.prod, sizes)) // math.prod(shared)
     return 2.0 * math.sqrt(squared)
-
-
-def _collective(
-    computation: Computation,
-    instruction: Instruction,
-    num_devices: int,
-    *,
-    scattered: bool,
-) -> tuple[str | None, float]:
-    """The kind of a collective and the bytes a chip receives; ``None`` for others.
-
-    In a group of g chips each receives what the others hold: (g - 1) / g of a gathered
-    result. A reduction needs as much to sum the chip's own share; an all-reduce needs
-    as much again for the shares of the others.
-    """
-    kind = instruction.opcode.removesuffix('-start')
-    if not _COLLECTIVES.fullmatch(kind):
-        return None, 0.0
-    shapes = instruction.shapes
-    if instruction.opcode.endswith('-start') and kind != 'all-reduce':
-        # Operands, then results, then flags on TPU.
-        operands = sum(map(len, _operand_shapes(computation, instruction)))
-        shapes = shapes[operands : 2 * operands]
-    result = sum(shape.size for shape in shapes)
-    if kind in ('collective-permute', 'collective-broadcast'):
-        return kind, result
-    group = group_size(instruction.attributes, num_devices)
-    others = (group - 1) / group
-    if kind == 'all-reduce' and scattered:
-        return 'reduce-scatter', result * others
-    if kind == 'all-reduce':
-        return kind, 2 * result * others
-    if kind == 'reduce-scatter':
-        return kind, result * (group - 1)
-    return kind, result * others
-
-
-def group_size(attributes: str, num_devices: int) -> int:
-    """Number of devices in a collective's group, in any notation."""
-    if match := re.search(r'replica_groups=\{\{([\d,]+)\}', attributes):
-        return len(match[1].split(','))
-    if match := re.search(r'replica_groups=\[(\d+),(\d+)\]', attributes):
-        return int(match[2])
-    if match := re.search(r'replica_groups=mesh\[([^\]]*)\] \{([^}]*)\}', attributes):
-        sizes = dict(re.findall(r"'(\w+)'=(\d+)", match[1]))
-        # An axis, or part of one: 'axis_0':(2)4 has size 4.
-        axes = re.findall(r"'(\w+)'(?::\(\d+\)(\d+))?", match[2])
-        return math.prod(int(part or sizes[axis]) for axis, part in axes)
-    return num_devices

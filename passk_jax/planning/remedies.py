@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from passk_jax.planning.analysis import Analysis
+from passk_jax.planning.builder import Builder, shard_bytes
 from passk_jax.planning.fits import Fit, estimate, works_by_pass
-from passk_jax.planning.programs import Builder, shard_bytes
 
 Overrides = Mapping[str, Any]
 """Dotted key -> value."""
@@ -43,14 +43,14 @@ class Way:
     Attributes:
         overrides: the values to change.
         cost: its cost, in words.
-        num_chips: chips that it needs.
+        num_devices: devices that it needs.
         saved: estimate of the bytes saved on a device.
         enough: whether the program then fits.
     """
 
     overrides: Overrides
     cost: str
-    num_chips: int
+    num_devices: int
     saved: float
     enough: bool
 
@@ -93,8 +93,8 @@ def _mildest(
             continue
         saved = memory.total - needed
         if saved > (best.saved if best else _LEAST_SAVING * memory.total):
-            chips = math.prod(other.mesh.shape.values())
-            best = Way(overrides, cost, chips, saved, needed <= memory.limit)
+            devices = math.prod(other.mesh.shape.values())
+            best = Way(overrides, cost, devices, saved, needed <= memory.limit)
             if best.enough:
                 break
     return best

@@ -1,24 +1,30 @@
 """The text of a plan around its table: what it plans, and what does not fit."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from passk_jax.models import policy as policies
 from passk_jax.planning.analysis import Analysis
+from passk_jax.planning.builder import Builder, shard_bytes, tree_bytes
 from passk_jax.planning.chips import GIB
-from passk_jax.planning.programs import Builder, shard_bytes
 from passk_jax.planning.remedies import Way
 from passk_jax.planning.table import decimal
 from passk_jax.planning.topologies import Topology
 
 
 def introduction(
-    builder: Builder, topology: Topology, *, name: str, source: str
+    builder: Builder,
+    topology: Topology,
+    lines_of_axes: Mapping[str, str],
+    *,
+    name: str,
+    source: str,
 ) -> list[str]:
     """What the plan is about, one sentence a line.
 
     Args:
         builder, topology: the programs and the devices.
+        lines_of_axes: from :func:`passk_jax.planning.links.axis_lines`; may be empty.
         name, source: names of the experiment and of the model; a policy from scratch
             has the ``source`` ``''``.
     """
@@ -26,16 +32,24 @@ def introduction(
     shapes = policies.param_shapes(builder.policy, builder.mesh)
     count = sum(math.prod(x.shape) for x in shapes.values())
     mesh = ', '.join(f'{axis}={size}' for axis, size in builder.mesh.shape.items())
+    chips = f'{topology.num_chips} chips'
+    if topology.slices > 1:
+        chips += f' in {topology.slices} slices'
+    if topology.num_devices > topology.num_chips:
+        chips += f', {topology.num_devices} devices'
     lines = [
         f'{name}: {source or "a policy from scratch"}, {count:,} parameters in '
         f'{arch.param_dtype}, products in {arch.dtype}, remat={arch.remat}, '
         f'attention={arch.attention}.',
-        f'{topology.name}: {topology.num_chips} chips, mesh {mesh}.',
+        f'{topology.name}: {chips}, mesh {mesh}.',
         f'A step has {train.num_prompts} prompts of {builder.data.max_prompt_tokens} '
         f'tokens with {sampling.num_rollouts} responses of '
         f'{sampling.max_response_tokens}; an update has {train.mini_batch_prompts} '
         f'prompts, a pass {train.micro_batch_prompts}.',
     ]
+    if lines_of_axes:
+        where = ', '.join(f'{axis} on {x}' for axis, x in lines_of_axes.items())
+        lines.append(f'Torus lines of the mesh axes: {where}.')
     if not topology.has_compiler:
         lines.append(
             'There is no compiler for it here: this is a plan from shapes alone, '
@@ -65,31 +79,49 @@ def notes(
             lines.append(f'{name}: {loops} loops of unknown length, counted once.')
         if name == 'decode':
             parts = {
-                'weights': builder.decoding_weights(),
-                "prompts' keys and values": builder.prefix(builder.rows()[0]),
-                "responses'": builder.cache(),
+                'weights': _weights_read(builder),
+                "prompts' keys and values": shard_bytes(
+                    builder.prefix(builder.rows()[0])
+                ),
+                "responses'": shard_bytes(builder.cache()),
             }
-            shown = (f'{key} {decimal(shard_bytes(x))}B' for key, x in parts.items())
+            shown = (f'{key} {decimal(size)}B' for key, size in parts.items())
             lines.append(f'A decode step reads, at least: {", ".join(shown)} a chip.')
     return lines
 
 
+def _weights_read(builder: Builder) -> float:
+    """Bytes of the weights that a device reads at least in a decode step.
+
+    Of a token table that is not also the head, these are the rows of the tokens; a
+    device holds its share of them.
+    """
+    weights, arch = builder.decoding_weights(), builder.policy.arch
+    if arch.tie_embeddings:
+        return shard_bytes(weights)
+    table = weights.pop('embed.embedding')
+    rows = builder.array(('batch', 'rollouts'), builder.rows(), table.dtype)
+    share = shard_bytes(table) / tree_bytes(table)
+    return shard_bytes(weights) + shard_bytes(rows) * arch.embed_dim * share
+
+
 def overflow(analysis: Analysis, ways: Sequence[Way]) -> list[str]:
     """A sentence about a program that does not fit, and a line for each way out."""
-    memory, num_chips = analysis.memory, analysis.topology.num_chips
+    memory, num_devices = analysis.memory, analysis.topology.num_devices
     return [
         '',
         f'{analysis.program.name} does not fit: it needs {memory.total / GIB:.2f} GiB '
-        f'of the {memory.limit / GIB:.2f} GiB of a chip. The cheapest ways out, as '
+        f'of the {memory.limit / GIB:.2f} GiB of a device. The cheapest ways out, as '
         'estimates from shapes:',
         '',
-        *(f'{i}. {_line(way, num_chips)}' for i, way in enumerate(ways, start=1)),
+        *(f'{i}. {_line(way, num_devices)}' for i, way in enumerate(ways, start=1)),
     ]
 
 
-def _line(way: Way, num_chips: int) -> str:
+def _line(way: Way, num_devices: int) -> str:
     options = ' '.join(f'--config.{key}={x}' for key, x in way.overrides.items())
-    where = '' if way.num_chips == num_chips else f'on {way.num_chips:,} chips, '
+    there = way.num_devices == num_devices
+    where = '' if there else f'on {way.num_devices:,} devices, '
     alone = '' if way.enough else ', which alone is not enough'
     return (
         f'{where}{options}: at least {way.saved / GIB:.2f} GiB less{alone} '

@@ -1,7 +1,8 @@
 """The figures of a plan as a Markdown table with a column for each program.
 
-Padded columns make the table legible in a terminal. Amounts are for one chip; memory is
-in binary units and traffic in decimal ones, as chip makers state them.
+Padded columns make the table legible in a terminal. Amounts are for one device; memory
+is in binary units and traffic in decimal ones, as chip makers state them.
+:func:`progress` is a line of the most important figures.
 experiments/plans/README.md explains each row.
 """
 
@@ -23,7 +24,7 @@ _MEMORY: dict[str, Callable[[Analysis], float | None]] = {
 }
 _WORK: dict[str, Callable[[Analysis], str]] = {
     'FLOP': lambda each: decimal(each.flops),
-    'of them useful': lambda each: _percent(each.useful_share),
+    'of them useful': lambda each: _percent(each.useful_share or None),
     'memory traffic': lambda each: _traffic(each.costs and each.costs.memory),
 }
 _BOUNDS: dict[str, Callable[[Analysis], str]] = {
@@ -61,8 +62,22 @@ def plan_rows(analyses: Sequence[Analysis], edges: Sequence[Fit]) -> list[list[s
     for kind in sorted(kinds):
         rows.append([kind, *(_collective(each, kind) for each in analyses)])
     rows += [[label, *map(cell, analyses)] for label, cell in _BOUNDS.items()]
-    heading = ['a chip', *(each.program.name for each in analyses)]
+    unit = 'a chip' if analyses[0].topology.chip.devices == 1 else 'a device'
+    heading = [unit, *(each.program.name for each in analyses)]
     return [heading, *(row for row in rows if set(row[1:]) != {_NONE})]
+
+
+def progress(analysis: Analysis) -> str:
+    """The most important figures of a program, in a line."""
+    memory, name = analysis.memory, analysis.program.name
+    limit = f' of {_binary(memory.limit)}' if memory.limit else ''
+    words = [f'{name}: {_binary(memory.total)}{limit}, {decimal(analysis.flops)}FLOP']
+    if analysis.costs is not None:
+        words.append(f'{decimal(analysis.costs.memory)}B of memory traffic')
+        words.append(f'{decimal(analysis.costs.network)}B received')
+    if analysis.bound:
+        words.append(f'at least {_time(analysis.bound)}')
+    return ', '.join(words)
 
 
 def decimal(value: float) -> str:
@@ -87,7 +102,7 @@ def _collective(analysis: Analysis, kind: str) -> str:
     if analysis.costs is None or kind not in analysis.costs.collectives:
         return _NONE
     traffic = analysis.costs.collectives[kind]
-    return f'{traffic.count:,} x, {decimal(traffic.size)}B'
+    return f'{traffic.count:,.0f} x, {decimal(traffic.size)}B'
 
 
 def _fits(analysis: Analysis) -> str:
@@ -100,7 +115,9 @@ def _fits(analysis: Analysis) -> str:
 
 
 def _rate(analysis: Analysis) -> float | None:
-    return analysis.program.num_tokens / analysis.bound if analysis.bound else None
+    if not analysis.bound or not analysis.program.num_tokens:
+        return None
+    return analysis.program.num_tokens / analysis.bound
 
 
 def _traffic(size: float | None) -> str:

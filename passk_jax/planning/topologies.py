@@ -1,10 +1,11 @@
 """Devices to compile for, by name; they need not be present.
 
-:func:`parse` reads a name (``'v5p:4x4x4'``, ``'cpu:8'``, ``'gpu:h100x8'``) and starts
-no backend. :func:`connect` returns the devices and must be the first use of a device in
-the process. The TPU compiler gives those of a TPU topology; it needs no TPU. Those of
-``cpu`` are virtual devices of this host. Those of ``gpu`` are stand-ins for shapes and
-shardings only, because the GPU compiler needs a GPU.
+:func:`parse` reads a name (``'v5p:4x4x4'``, two slices ``'2xv5p:4x4x4'``, ``'cpu:8'``,
+``'gpu:h100x8'``) and starts no backend. :func:`connect` returns the devices and must be
+the first use of a device in the process. The TPU compiler gives those of a TPU
+topology; it needs no TPU. Those of ``cpu`` are virtual devices of this host. Those of
+``gpu`` are stand-ins for shapes and shardings only, because the GPU compiler needs a
+GPU.
 """
 
 import contextlib
@@ -39,18 +40,25 @@ class Topology:
     Attributes:
         name, platform: the name, and ``'tpu'``, ``'gpu'`` or ``'cpu'``.
         chip: the kind of its chips.
-        shape: of the torus; the count alone for ``cpu`` and ``gpu``.
+        shape: of the torus, in chips; the count alone for ``cpu`` and ``gpu``.
+        slices: how many tori the data centre network connects.
     """
 
     name: str
     platform: str
     chip: Chip
     shape: tuple[int, ...]
+    slices: int = 1
 
     @property
     def num_chips(self) -> int:
-        """Number of chips; each is one device."""
-        return math.prod(self.shape)
+        """Number of chips."""
+        return math.prod(self.shape) * self.slices
+
+    @property
+    def num_devices(self) -> int:
+        """Number of devices."""
+        return self.num_chips * self.chip.devices
 
     @property
     def has_compiler(self) -> bool:
@@ -65,18 +73,22 @@ def parse(name: str) -> Topology:
         InputError: it is not the name of a topology.
     """
     kind, _, rest = name.partition(':')
-    if kind in TPUS and re.fullmatch(r'[1-9]\d*(x[1-9]\d*)*', rest):
+    slices = re.match(r'([1-9]\d*)x(?=\D)', kind)
+    tpu = kind[slices.end() :] if slices else kind
+    if tpu in TPUS and re.fullmatch(r'[1-9]\d*(x[1-9]\d*)*', rest):
         shape = tuple(map(int, rest.split('x')))
-        if len(shape) == TPUS[kind].dimensions:
-            return Topology(name, 'tpu', TPUS[kind], shape)
+        if len(shape) == TPUS[tpu].dimensions:
+            count = int(slices[1]) if slices else 1
+            return Topology(name, 'tpu', TPUS[tpu], shape, count)
     if kind == 'cpu' and re.fullmatch(r'[1-9]\d*', rest):
         return Topology(name, 'cpu', CPU, (int(rest),))
     match = re.fullmatch(r'(\w+?)x([1-9]\d*)', rest)
     if kind == 'gpu' and match and match[1] in GPUS:
         return Topology(name, 'gpu', GPUS[match[1]], (int(match[2]),))
     raise InputError(
-        f'topology {name!r} must be one of v4:XxYxZ, v5p:XxYxZ, v5e:XxY, v6e:XxY, '
-        f'cpu:COUNT, gpu:KINDxCOUNT with KIND of {list(GPUS)}: v5p:4x4x4, gpu:h100x8'
+        f'topology {name!r} must be one of v4:XxYxZ, v5p:XxYxZ, tpu7x:XxYxZ, v5e:XxY, '
+        f'v6e:XxY, each of several slices as 2xv5p:XxYxZ; cpu:COUNT; gpu:KINDxCOUNT '
+        f'with KIND of {list(GPUS)}: v5p:4x4x4, gpu:h100x8'
     )
 
 
@@ -91,7 +103,7 @@ def connect(topology: Topology) -> list[Any]:
     jax.config.update('jax_platforms', 'cpu')
     if topology.platform == 'tpu':
         return _tpu_devices(topology)
-    count = topology.num_chips
+    count = topology.num_devices
     # A backend that has started keeps its number of devices.
     with contextlib.suppress(RuntimeError):
         jax.config.update('jax_num_cpu_devices', count)
@@ -116,11 +128,14 @@ def _tpu_devices(topology: Topology) -> list[Any]:
     if topology.chip.name == 'v4':
         # One device for two cores, the default on a v4 host.
         options['chip_config_name'] = 'megacore'
-    if topology.num_chips < 4:
+    if math.prod(topology.shape) < 4:
         options['chips_per_host_bounds'] = [1, 1, 1]
+    if topology.slices > 1:
+        options['num_slices'] = topology.slices
+    shape = 'x'.join(map(str, topology.shape))
     try:
         described = topologies.get_topology_desc(
-            platform='tpu', topology_name=topology.name, **options
+            platform='tpu', topology_name=f'{topology.chip.name}:{shape}', **options
         )
     except jax.errors.JaxRuntimeError as error:
         message = f'the TPU compiler refuses {topology.name}: {error}'

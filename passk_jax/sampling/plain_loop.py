@@ -116,11 +116,11 @@ def run(
     """Runs :func:`sample` with checked settings and weights for decoding."""
     # Allow the request's few numbers to reach the device from a guarded training loop.
     with jax.transfer_guard_host_to_device('allow'):
-        return _sample(policy, params, prompts, key, request)
+        return sample_batch(policy, params, prompts, key, request)
 
 
 @functools.partial(jax.jit, static_argnames='policy')
-def _sample(
+def sample_batch(
     policy: Policy, params: Params, prompts: Prompts, key: jax.Array, request: Request
 ) -> Rollouts:
     P, N, T = prompts.tokens.shape[0], request.num_rollouts, request.limit
@@ -166,6 +166,8 @@ def next_tokens(
     """Chooses the token after each hidden state, and marks the stop tokens."""
     with jax.named_scope('choose'):
         logits = policies.logits(policy, params, hidden)
+        # The product is split as the head is. Otherwise XLA would gather the head.
+        logits = shard(logits, 'batch', 'rollouts', 'vocab')
         choice = choose(
             # Keep each row whole: choosing reads the full vocabulary.
             shard(logits, 'batch', 'rollouts', None),

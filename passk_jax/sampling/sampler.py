@@ -25,8 +25,9 @@ from passk_jax.models import policy as policies
 from passk_jax.models.arch import Arch
 from passk_jax.models.policy import Params, Policy
 from passk_jax.sampling import plain_loop
+from passk_jax.sampling.plain_loop import Request
 from passk_jax.sampling.scheduled import grid, host
-from passk_jax.sampling.scheduled.cost import open_account
+from passk_jax.sampling.scheduled.cost import Account, open_account
 from passk_jax.sampling.scheduled.grid import Size, Work
 from passk_jax.sampling.scheduled.hand_over import OnEnded, gather
 from passk_jax.types import Prompts, Rollouts
@@ -92,17 +93,31 @@ def sample(
     params = policies.decoding_weights(policy, params)
     account = open_account(params)
     inputs = (policy, params, prompts, key, request)
-    if first != work.everything or (
-        # Rows that the mesh does not divide cannot move.
-        _divided(P, num_rollouts)
-        and host.gains(account, work, first, max_response_tokens)
-    ):
+    if schedules(account, work, first, num_prompts=P, request=request):
         rollouts = host.decode(*inputs, account, work, first, on_ended)
         return dataclasses.replace(rollouts, prompts=prompts)
     rollouts = plain_loop.run(*inputs)
     if on_ended:
         on_ended(gather(rollouts, np.full((P, num_rollouts), True)))
     return rollouts
+
+
+def schedules(
+    account: Account, work: Work, first: Size, *, num_prompts: int, request: Request
+) -> bool:
+    """Whether :func:`sample` runs the schedule; otherwise it runs the plain loop.
+
+    Args:
+        account: from ``open_account``.
+        work, first: from :func:`at_one_time`.
+        num_prompts: P.
+        request: the checked settings.
+    """
+    if first != work.everything:
+        return True
+    # Rows that the mesh does not divide cannot move.
+    divided = _divided(num_prompts, request.num_rollouts)
+    return divided and host.gains(account, work, first, request.limit)
 
 
 def at_one_time(

@@ -5,10 +5,11 @@ import pytest
 
 from passk_jax.planning import analysis, topologies
 from passk_jax.planning.analysis import Memory, analyse, overflow
+from passk_jax.planning.builder import shard_bytes
 from passk_jax.planning.chips import GIB
 from passk_jax.planning.flops import Flops
 from passk_jax.planning.hlo_costs import Costs, Traffic
-from passk_jax.planning.programs import shard_bytes
+from passk_jax.planning.programs import build
 
 
 class Refusing:
@@ -30,7 +31,7 @@ class Refusing:
 
 
 def test_memory_is_what_the_compiler_allots_and_what_is_there_anyhow(builder, topology):
-    program = builder.build('score')
+    program = build(builder, 'score')
     have = analyse(program, topology).memory
     with jax.sharding.use_abstract_mesh(program.mesh.abstract_mesh):
         lowered = program.function.lower(*program.arguments)
@@ -46,7 +47,7 @@ def test_memory_is_what_the_compiler_allots_and_what_is_there_anyhow(builder, to
 
 
 def test_a_donated_state_is_no_new_output(builder, topology):
-    have = analyse(builder.build('train'), topology).memory
+    have = analyse(build(builder, 'train'), topology).memory
     state = shard_bytes(builder.state())
     assert have.arguments > state
     assert have.outputs < 0.1 * state
@@ -54,13 +55,13 @@ def test_a_donated_state_is_no_new_output(builder, topology):
 
 def test_what_is_done_is_at_least_what_is_needed(builder, topology):
     for name in ('score', 'prefill', 'decode'):
-        have = analyse(builder.build(name), topology)
+        have = analyse(build(builder, name), topology)
         assert 0 < have.useful_share <= 1
         assert have.traced.total >= have.program.useful_flops
 
 
 def test_a_plan_without_a_compiler_knows_arguments_and_flops_alone(builder):
-    program = builder.build('decode')
+    program = build(builder, 'decode')
     have = analyse(program, topologies.parse('gpu:h100x8'))
     assert have.costs is None
     assert have.memory.temporaries is None
@@ -76,7 +77,7 @@ def test_a_plan_without_a_compiler_knows_arguments_and_flops_alone(builder):
 def of(builder, topology, costs, kernels=0.0):
     """An analysis with these costs a device."""
     memory = Memory(1.0, 0.0, 0.0, 0.0, 10.0)
-    program = dataclasses.replace(builder.build('score'), useful_flops=4e12)
+    program = dataclasses.replace(build(builder, 'score'), useful_flops=4e12)
     traced = Flops(products=8.0, kernels=kernels)
     return analysis.Analysis(program, topology, memory, traced, costs)
 
@@ -93,7 +94,8 @@ def test_the_slowest_of_the_three_bounds_the_time(
     builder, topology, flops, memory, network, name, seconds
 ):
     collectives = {'all-gather': Traffic(3, network)}
-    have = of(builder, topology, Costs(flops, memory, collectives, 0))
+    by_groups = {(tuple(range(8)),): network}
+    have = of(builder, topology, Costs(flops, memory, collectives, 0, by_groups))
     assert have.bound == have.seconds[name] == seconds
     assert have.utilisation_bound == 4e12 / (8 * 1e12 * seconds)
 
@@ -132,7 +134,7 @@ def test_another_refusal_is_no_overflow(message):
 
 
 def test_a_refusal_for_want_of_memory_is_a_result(builder, topology):
-    program = builder.build('score')
+    program = build(builder, 'score')
     refused = dataclasses.replace(program, function=Refusing(program, APART))
     have = analyse(refused, topology)
     assert not have.memory.fits
@@ -141,7 +143,7 @@ def test_a_refusal_for_want_of_memory_is_a_result(builder, topology):
 
 
 def test_another_error_of_the_compiler_is_raised(builder, topology):
-    program = builder.build('score')
+    program = build(builder, 'score')
     refused = dataclasses.replace(program, function=Refusing(program, 'INTERNAL: oh'))
     with pytest.raises(jax.errors.JaxRuntimeError, match='INTERNAL: oh'):
         analyse(refused, topology)

@@ -9,7 +9,7 @@ from passk_jax import setup, sharding
 from passk_jax.config import ExperimentConfig
 from passk_jax.models import policy as policies
 from passk_jax.planning import topologies
-from passk_jax.planning.programs import Builder
+from passk_jax.planning.builder import Builder
 from tests import tiny
 
 
@@ -23,6 +23,7 @@ def make_builder(config: ExperimentConfig | None = None, **mesh: int) -> Builder
     return Builder(
         policy,
         mesh,
+        'cpu',
         data=config.data,
         sampling=config.sampling,
         train=config.train,

@@ -38,6 +38,18 @@ def test_the_body_of_a_scan_counts_as_often_as_it_runs():
     assert traced(fn, (3, 5), (6, 5, 5)).total == 6 * 2 * 3 * 5 * 5
 
 
+def test_a_step_of_the_loop_that_ends_with_the_data_is_counted():
+    def fn(x, w):
+        def steps(x):
+            return jax.lax.fori_loop(0, 4, lambda _, x: jnp.tanh(x @ w), x)
+
+        return jax.lax.while_loop(lambda x: x.sum() < 0, steps, x @ w)
+
+    arrays = [jax.ShapeDtypeStruct((5, 5), jnp.float32)] * 2
+    jaxpr = jax.jit(fn).trace(*arrays).jaxpr
+    assert program_flops(jaxpr, loop_steps=4) == Flops(products=2.0 * 5 * 5 * 5)
+
+
 def test_a_gradient_with_recomputation_is_four_products_of_one():
     def loss(x, w):
         return jax.checkpoint(lambda x, w: jnp.sin(jnp.sin(x @ w) @ w))(x, w).sum()

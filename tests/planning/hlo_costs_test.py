@@ -6,7 +6,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from passk_jax import sharding
 from passk_jax.planning import hlo_costs
-from passk_jax.planning.hlo_costs import Traffic, group_size
+from passk_jax.planning.hlo_costs import Traffic
 
 
 def compiled(fn, *arrays, out=None):
@@ -52,6 +52,26 @@ def test_a_scanned_product_counts_as_often_as_it_runs():
 
     have = compiled(fn, array((16, 32), 'fsdp'), array((6, 32, 32)))
     assert have.flops == 6 * 2 * 16 * 32 * 32 / 4
+    assert not have.unknown_loops
+
+
+def until_it_ends(x, weights):
+    """Two products a step and three steps a look, until a sum says to stop."""
+
+    def step(_, x):
+        return jnp.tanh(jnp.tanh(x @ weights) @ weights)
+
+    start = jnp.sin(x @ weights)
+    return jax.lax.while_loop(
+        lambda x: x.sum() < 0, lambda x: jax.lax.fori_loop(0, 3, step, x), start
+    )
+
+
+def test_a_step_of_the_loop_that_ends_with_the_data_is_counted():
+    shapes = array((16, 32), 'fsdp'), array((32, 32))
+    text = jax.jit(until_it_ends).lower(*shapes).compile().as_text()
+    have = hlo_costs.count(text, num_devices=8, loop_steps=3)
+    assert have.flops == 2 * 2 * 16 * 32 * 32 / 4
     assert not have.unknown_loops
 
 
@@ -134,22 +154,6 @@ def test_a_reduction_that_a_tpu_scatters_at_once_is_one():
     call = 'f32[2]{0} fusion(%p0), kind=kCustom, calls=%all-reduce-scatter.1'
     have = hlo_costs.count(fused + module(call, 'f32[8]{0}'), num_devices=8)
     assert have.collectives == {'reduce-scatter': Traffic(1, 32 * 3 / 4)}
-
-
-@pytest.mark.parametrize(
-    ('groups', 'size'),
-    [
-        ('{{0,1,2,3},{4,5,6,7}}', 4),
-        ('[2,4]<=[8]', 4),
-        ('[4,2]<=[2,4]T(1,0)', 2),
-        ("mesh['axis_0'=4,'axis_1'=2] {'axis_1'}", 2),
-        ("mesh['axis_0'=4,'axis_1'=2] {'axis_0','axis_1'}", 8),
-        ("mesh['axis_0'=8] {'axis_0':(2)4}", 4),
-        ('{}', 8),
-    ],
-)
-def test_groups_are_read_in_all_spellings(groups, size):
-    assert group_size(f', replica_groups={groups}, use_global', 8) == size
 
 
 @pytest.mark.parametrize(

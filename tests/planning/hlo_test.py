@@ -143,6 +143,20 @@ def test_the_compilers_own_note_counts_first():
     assert counts['out_body'] == 9
 
 
+def test_one_iteration_of_the_loop_of_unknown_length_is_counted():
+    """With the loops of known length in it."""
+    open_end = LOOPS.replace('s32[] constant(5)', 's32[] custom-call(%j.1)')
+    module = hlo.parse(open_end)
+    counts, unknown = hlo.executions(module, work=lambda each: 1.0, in_loop=True)
+    assert counts == {'out_body': 1, 'in_body': 4}
+    assert not unknown
+
+
+def test_a_program_whose_loops_all_have_a_length_has_no_such_loop():
+    with pytest.raises(ValueError, match='no loop whose length is unknown'):
+        hlo.executions(hlo.parse(LOOPS), work=lambda each: 1.0, in_loop=True)
+
+
 def test_scans_in_scans_are_multiplied():
     def fn(x):
         def inner(x, _):

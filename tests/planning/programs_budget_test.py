@@ -5,7 +5,9 @@ import math
 import jax
 import pytest
 
-from passk_jax.planning.programs import shard_bytes
+from passk_jax.planning import decoding
+from passk_jax.planning.builder import shard_bytes
+from passk_jax.planning.programs import build
 from passk_jax.sampling import sampler
 from tests import tiny
 from tests.planning.conftest import make_builder
@@ -31,22 +33,35 @@ def test_what_waits_takes_no_memory(limited):
     assert free.rows() == (8, 8)
     G, K = builder.rows()
     assert G * K < 64
-    program = builder.build('decode')
-    *_, tokens, _, _ = program.arguments
-    assert tokens.shape == (G, K)
-    # The prompts are there twice: those of all problems, and those in the slots.
-    assert needed(builder) + shard_bytes(builder.prefix(G)) <= limit
-    assert program.resident == free.build('decode').resident + shard_bytes(
-        builder.prefix(8)
-    )
+    program = build(builder, 'decode')
+    _, slots, state, _ = program.arguments
+    assert state.last.shape == (G, K)
+    assert slots.problem.shape == (G,)
+    assert needed(builder) <= limit
+    # Every problem has a slot, so the prompts are there once.
+    assert G == 8
+    assert program.resident == build(free, 'decode').resident
     assert program.useful_flops == pytest.approx(
-        free.build('decode').useful_flops * G * K / 64
+        build(free, 'decode').useful_flops * G * K / 64
+    )
+
+
+def test_problems_that_wait_for_a_slot_are_there_besides(limited):
+    free, _, limit = limited
+    config = tiny.make_config(**LONG, sampling__max_cache_bytes=limit * 2 // 3)
+    builder = make_builder(config)
+    G, _ = builder.rows()
+    assert G < 8
+    # The prompts are there twice: those of all problems, and those in the slots.
+    problems = shard_bytes(decoding.slots(builder, 8))
+    assert build(builder, 'decode').resident == build(free, 'decode').resident + (
+        problems
     )
 
 
 def test_a_decode_step_of_fewer_rows_compiles(limited):
     _, builder, _ = limited
-    decode = builder.build('decode')
+    decode = build(builder, 'decode')
     with jax.sharding.use_abstract_mesh(decode.mesh.abstract_mesh):
         compiled = decode.function.lower(*decode.arguments).compile()
     cache = shard_bytes(builder.cache().layers)
@@ -71,4 +86,4 @@ def test_it_is_what_the_sampler_begins_with(limited):
 def test_a_limit_for_no_row_is_refused():
     builder = make_builder(tiny.make_config(**LONG, sampling__max_cache_bytes=1))
     with pytest.raises(ValueError, match='max_cache_bytes=1 is too small'):
-        builder.build('decode')
+        build(builder, 'decode')

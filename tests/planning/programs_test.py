@@ -2,87 +2,26 @@ import dataclasses
 import math
 
 import jax
-import numpy as np
 import pytest
-from jax import numpy as jnp
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding
 
-from passk_jax import sampling
-from passk_jax.learning import learner
 from passk_jax.models import policy as policies
-from passk_jax.planning import programs
+from passk_jax.planning import decoding, programs
+from passk_jax.planning.builder import shard_bytes
 from passk_jax.planning.flops import program_flops
-from passk_jax.planning.programs import PROGRAMS, shard_bytes, tree_bytes
-from passk_jax.types import Prompts
+from passk_jax.planning.programs import PROGRAMS, build
 from tests import tiny
 from tests.planning.conftest import make_builder
 
 
-def test_a_device_holds_its_shard_of_what_is_split(builder):
-    split = NamedSharding(builder.mesh, PartitionSpec('fsdp', None))
-    whole = NamedSharding(builder.mesh, PartitionSpec())
-    tree = [
-        jax.ShapeDtypeStruct((8, 3), np.float32, sharding=split),
-        jax.ShapeDtypeStruct((5,), np.int8, sharding=whole),
-        None,
-    ]
-    assert shard_bytes(tree) == 4 * 3 * 4 + 5
-    assert tree_bytes(tree) == 8 * 3 * 4 + 5
-
-
-def test_a_function_that_does_not_say_where_its_result_lies_is_refused(builder):
-    assert builder.constrained(lambda: jnp.int32(0)).sharding.is_fully_replicated
-    with pytest.raises(ValueError, match=r'does not constrain the sharding of'):
-        builder.constrained(lambda: jnp.zeros((8,)))
-
-
-def test_what_sampling_keeps_lies_where_the_compiler_puts_it(builder):
-    """The sampler's own functions, compiled, against what their constraints say."""
-    sizes = {'num_prompts': 8, 'num_rollouts': 4, 'num_tokens': 4}
-
-    def made():
-        params = policies.init_params(builder.policy, jax.random.key(0), builder.mesh)
-        weights = policies.for_decoding(builder.policy, params)
-        return weights, policies.empty_cache(builder.policy, **sizes).layers
-
-    with jax.set_mesh(builder.mesh):
-        arrays = jax.jit(made)()
-    want = builder.decoding_weights(), builder.cache().layers
-    assert jax.tree.structure(arrays) == jax.tree.structure(want)
-    for have, shape in zip(*map(jax.tree.leaves, (arrays, want)), strict=True):
-        assert have.shape == shape.shape
-        assert have.sharding.is_equivalent_to(shape.sharding, have.ndim)
-
-
-def test_a_changed_experiment_has_its_own_mesh_policy_and_sizes(builder):
-    overrides = {'mesh.fsdp': 4, 'mesh.rollout': 1, 'model.remat': 'full'}
-    overrides |= {'model.head_chunk_tokens': 3, 'train.num_prompts': 16}
-    other = builder.changed(overrides | {'train.mini_batch_prompts': 16})
-    assert dict(other.mesh.shape) == {'data': 1, 'fsdp': 4, 'rollout': 1, 'tensor': 2}
-    assert (other.policy.arch.remat, other.policy.head_chunk_tokens) == ('full', 3)
-    assert other.train == dataclasses.replace(
-        builder.train, num_prompts=16, mini_batch_prompts=16
-    )
-    config = tiny.make_config(
-        model__remat='full',
-        model__head_chunk_tokens=3,
-        train__num_prompts=16,
-        train__mini_batch_prompts=16,
-    )
-    want = make_builder(config, fsdp=4, rollout=1)
-    for name in PROGRAMS:
-        have = other.build(name)
-        assert shard_bytes(have.arguments) == shard_bytes(want.build(name).arguments)
-
-
 def test_an_unknown_program_is_refused_with_the_choices(builder):
     with pytest.raises(ValueError, match=r"'update' must be one of \['train', 'score'"):
-        builder.build('update')
+        build(builder, 'update')
 
 
 @pytest.mark.parametrize('name', PROGRAMS)
 def test_every_argument_says_where_it_lies(builder, name):
-    program = builder.build(name)
+    program = build(builder, name)
     leaves = jax.tree.leaves(program.arguments)
     assert all(isinstance(x.sharding, NamedSharding) for x in leaves)
     # And the program takes them as they are.
@@ -90,72 +29,43 @@ def test_every_argument_says_where_it_lies(builder, name):
         program.function.trace(*program.arguments)
 
 
-def test_the_rollouts_are_those_that_sampling_gives(builder):
-    params = policies.param_shapes(builder.policy, builder.mesh)
-    have = builder.rollouts()
-
-    def sample(params, tokens, lengths, problem_ids):
-        return sampling.sample(
-            builder.policy,
-            params,
-            Prompts(tokens, lengths, problem_ids),
-            key=jax.random.key(0),
-            num_rollouts=builder.sampling.num_rollouts,
-            max_response_tokens=builder.sampling.max_response_tokens,
-            options=builder.sampling.options,
-            stop_tokens=(1,),
-        )
-
-    prompts = have.prompts
-    want = jax.eval_shape(
-        sample, params, prompts.tokens, prompts.lengths, prompts.problem_ids
-    )
-    assert jax.tree.structure(have) == jax.tree.structure(want)
-    shapes = jax.tree.map(lambda x: (x.shape, x.dtype), (have, want))
-    assert shapes[0] == shapes[1]
-
-
 def test_decoding_goes_on_from_what_prefill_made(builder):
-    prefill, decode = builder.build('prefill'), builder.build('decode')
-    with jax.sharding.use_abstract_mesh(prefill.mesh.abstract_mesh):
-        weights, (_, prefix) = jax.eval_shape(prefill.function, *prefill.arguments)
+    programs = (build(builder, name) for name in ('weights', 'prefill', 'decode'))
+    made = {}
+    for program in programs:
+        with jax.sharding.use_abstract_mesh(program.mesh.abstract_mesh):
+            made[program.name] = jax.eval_shape(program.function, *program.arguments)
+    want = builder.decoding_weights(), decoding.slots(builder, 8)
     shapes = jax.tree.map(
-        lambda x: (x.shape, x.dtype), (weights, prefix, decode.arguments[:2])
+        lambda x: (x.shape, x.dtype), (made['weights'], made['prefill'], want)
     )
     assert shapes[:2] == shapes[2]
-
-
-def test_a_decode_step_gives_the_cache_back_in_its_place(builder):
-    decode = builder.build('decode')
-    with jax.sharding.use_abstract_mesh(decode.mesh.abstract_mesh):
-        compiled = decode.function.lower(*decode.arguments).compile()
-    cache = shard_bytes(builder.cache().layers)
-    assert compiled.memory_analysis().alias_size_in_bytes >= cache
+    have = dataclasses.replace(made['decode'], prompts=builder.prompts())
+    assert jax.tree.map(lambda x: x.shape, have) == jax.tree.map(
+        lambda x: x.shape, builder.rollouts()
+    )
 
 
 def test_the_whole_state_is_there_whatever_runs(builder):
-    state, reference = builder.state(), builder.reference()
-    everything = shard_bytes((state, reference))
+    everything = shard_bytes((builder.state(), builder.reference()))
+    prompts = shard_bytes(builder.prompts())
+    # The state and its parts that a program takes; the prompts that it does not take.
+    taken = {'train': everything, 'score': shard_bytes(builder.state().params)}
+    taken |= {'weights': taken['score'] - prompts, 'prefill': 0.0, 'decode': -prompts}
     for name in PROGRAMS:
-        program = builder.build(name)
-        taken = program.arguments[0]
-        if name == 'train':
-            assert isinstance(taken, learner.TrainState)
-        have = program.resident
-        have += shard_bytes(taken) if name != 'decode' else 0.0
-        have -= shard_bytes(builder.rollouts()) if name == 'decode' else 0.0
+        have = build(builder, name).resident + taken[name]
         # The step counter is the state's too.
-        assert have == pytest.approx(everything, abs=8)
+        assert have == pytest.approx(everything, abs=8), name
 
 
 def test_a_reference_policy_stays_in_memory():
     without = make_builder()
     builder = make_builder(tiny.make_config(loss__kl_coef=0.1))
     more = shard_bytes(policies.param_shapes(builder.policy, builder.mesh))
-    for name in ('score', 'prefill', 'decode'):
-        one, other = without.build(name), builder.build(name)
+    for name in ('score', 'weights', 'prefill', 'decode'):
+        one, other = build(without, name), build(builder, name)
         assert other.resident == one.resident + more
-    train = builder.build('train')
+    train = build(builder, 'train')
     assert train.arguments[-1] is not None
     # The reference's own pass, besides forward and backward.
     assert train.useful_flops == 4 * builder.forward_flops()
@@ -163,13 +73,13 @@ def test_a_reference_policy_stays_in_memory():
 
 def test_updates_after_the_first_need_a_pass_for_their_old_log_probs():
     builder = make_builder(tiny.make_config(train__mini_batch_prompts=4))
-    train, score = builder.build('train'), builder.build('score')
+    train, score = build(builder, 'train'), build(builder, 'score')
     assert train.useful_flops == 3.5 * score.useful_flops
 
 
 def test_a_step_that_packs_is_planned_for_responses_that_leave_it_nothing_to_pack():
     builders = [make_builder(tiny.make_config(train__pack_sizes=x)) for x in (0, 2)]
-    plain, packed = (builder.build('train') for builder in builders)
+    plain, packed = (build(builder, 'train') for builder in builders)
     assert packed.useful_flops == plain.useful_flops
     counts = []
     for program in (plain, packed):
@@ -185,17 +95,19 @@ def test_packing_that_the_attention_cannot_read_is_refused():
     arch = dataclasses.replace(builder.policy.arch, attention='splash')
     policy = dataclasses.replace(builder.policy, arch=arch)
     with pytest.raises(ValueError, match=r"pack_sizes=2 .*'splash' cannot read"):
-        dataclasses.replace(builder, policy=policy).build('train')
+        build(dataclasses.replace(builder, policy=policy), 'train')
 
 
 def test_tokens_are_those_of_a_step(builder):
     rollouts = builder.train.num_prompts * builder.sampling.num_rollouts
     tokens = rollouts * builder.sampling.max_response_tokens
-    counts = {name: builder.build(name).num_tokens for name in PROGRAMS}
+    counts = {name: build(builder, name).num_tokens for name in PROGRAMS}
+    assert not counts['weights']
     assert counts['train'] == counts['score'] == tokens
     assert counts['decode'] == rollouts
     assert counts['prefill'] == math.prod(builder.prompts().tokens.shape)
 
 
 def test_programs_are_listed_in_the_order_of_the_table():
-    assert list(programs.PROGRAMS) == ['train', 'score', 'prefill', 'decode']
+    names = ['train', 'score', 'weights', 'prefill', 'decode']
+    assert list(programs.PROGRAMS) == names

@@ -5,8 +5,9 @@ import pytest
 from passk_jax import config as configs
 from passk_jax.planning import fits, remedies
 from passk_jax.planning.analysis import Analysis, Memory, analyse
+from passk_jax.planning.builder import shard_bytes
 from passk_jax.planning.flops import Flops
-from passk_jax.planning.programs import PROGRAMS, shard_bytes
+from passk_jax.planning.programs import PROGRAMS, build
 from tests import tiny
 from tests.planning.conftest import make_builder, on_devices
 
@@ -24,7 +25,7 @@ def make(**mesh):
 
 
 def over(builder, topology, name, *, temporaries, limit):
-    program = builder.build(name)
+    program = build(builder, name)
     arguments = shard_bytes(program.arguments)
     memory = Memory(arguments, 0.0, temporaries, program.resident, limit)
     return Analysis(program, topology, memory, Flops(1.0), None)
@@ -68,8 +69,8 @@ def test_every_way_out_is_accepted_and_helps(topology, mesh, name, share):
             for key, size in way.overrides.items()
             if key.startswith('mesh.')
         }
-        assert math.prod(sizes.values()) == way.num_chips
-        assert way.num_chips == 8 or 'chips' in way.cost
+        assert math.prod(sizes.values()) == way.num_devices
+        assert way.num_devices == 8 or 'chips' in way.cost
         other = builder.changed(way.overrides)
         assert other.train == config.train
         assert other.sampling == config.sampling
@@ -84,18 +85,18 @@ def test_every_way_out_is_accepted_and_helps(topology, mesh, name, share):
 def test_what_is_promised_is_saved_by_the_compiler(topology):
     """Compiled with each way out on the same chips, a program is that much smaller."""
     builder = make_builder(tiny.make_config(sampling__max_response_tokens=100))
-    now = analyse(builder.build('decode'), topology)
+    now = analyse(build(builder, 'decode'), topology)
     limit = 0.8 * now.memory.total
     memory = Memory(**(vars(now.memory) | {'limit': limit}))
     over_limit = Analysis(now.program, topology, memory, Flops(), None)
     found = remedies.ways_out(
         over_limit, builder, fits.fit(over_limit, builder), check=lambda overrides: None
     )
-    here = [way for way in found if way.num_chips == 8]
+    here = [way for way in found if way.num_devices == 8]
     assert here
     for way in here:
         other = on_devices(builder.changed(way.overrides))
-        other = analyse(other.build('decode'), topology)
+        other = analyse(build(other, 'decode'), topology)
         assert now.memory.total - other.memory.total > 0.5 * way.saved
 
 
@@ -122,7 +123,8 @@ def test_more_rollout_shards_save_no_state(topology):
 def test_a_mesh_that_cuts_the_cache_no_further_is_dropped(topology):
     """Over fewer prompts and more heads, a cache of two heads' keys stays as large."""
     builder = make()
-    now = over(builder, topology, 'decode', temporaries=0.0, limit=1.0)
+    cache = fits._known(builder, 'decode')
+    now = over(builder, topology, 'decode', temporaries=cache, limit=1.0)
     # Its only head of keys is no more divided by more of 'tensor'.
     degrees = [{'mesh.rollout': 1, 'mesh.tensor': 4}]
     assert mildest(now, builder, degrees) is None
@@ -157,9 +159,10 @@ def test_a_cache_that_does_not_fit_may_have_a_limit(topology):
         sampling__max_response_tokens=1000, sampling__num_rollouts=8
     )
     builder = make_builder(config)
-    now = over(builder, topology, 'decode', temporaries=0.0, limit=1.0)
+    cache = fits._known(builder, 'decode')
+    now = over(builder, topology, 'decode', temporaries=cache, limit=1.0)
     limit = 0.7 * now.memory.total
-    now = over(builder, topology, 'decode', temporaries=0.0, limit=limit)
+    now = over(builder, topology, 'decode', temporaries=cache, limit=limit)
     first, *_ = ways_of(now, builder)
     assert first.overrides.keys() == {'sampling.max_cache_bytes'}
     assert first.enough

@@ -93,6 +93,29 @@ def test_bounds_are_those_of_the_slowest():
     assert have['tokens/s, at most'] == ['500']
 
 
+def test_a_program_without_products_has_no_share_and_no_rate():
+    costs = Costs(0.0, 819e9, {}, 0)
+    idle = analysed('weights', costs=costs)
+    program = dataclasses.replace(idle.program, useful_flops=0.0, num_tokens=0)
+    have = rows(dataclasses.replace(idle, program=program), analysed(costs=costs))
+    for label in ('of them useful', 'MFU, at most', 'tokens/s, at most'):
+        assert have.get(label, ['-'])[0] == '-'
+    assert have['time, at least'][0] == '1 s'
+
+
+def test_a_line_of_progress_has_the_most_important_figures():
+    costs = Costs(197e12, 819e9, {'all-gather': Traffic(2, 5e9)}, 0)
+    line = table.progress(analysed(costs=costs))
+    assert line.startswith('train: 6.00 GiB of 15.75 GiB, 197 TFLOP, ')
+    assert line.endswith('819 GB of memory traffic, 5 GB received, at least 1 s')
+    alone = analysed(topology='cpu:4', limit=0.0)
+    assert table.progress(alone) == 'train: 6.00 GiB, 197 TFLOP'
+
+
+def test_figures_of_a_chip_with_two_devices_are_those_of_a_device():
+    assert 'a device' in rows(analysed(topology='tpu7x:2x2x1'))
+
+
 @pytest.mark.parametrize(
     ('value', 'text'),
     [

@@ -33,6 +33,8 @@ def connected(name: str) -> list[str]:
     [
         ('v5p:4x4x8', 'tpu', 'v5p', (4, 4, 8)),
         ('v5e:16x16', 'tpu', 'v5e', (16, 16)),
+        ('tpu7x:2x2x1', 'tpu', 'tpu7x', (2, 2, 1)),
+        ('2xv5p:4x4x4', 'tpu', 'v5p', (4, 4, 4)),
         ('cpu:8', 'cpu', 'cpu', (8,)),
         ('gpu:h100x16', 'gpu', 'h100', (16,)),
     ],
@@ -46,10 +48,18 @@ def test_chips_are_counted_over_all_dimensions():
     assert topologies.parse('v5p:4x4x8').num_chips == 128
 
 
+def test_slices_have_chips_and_chips_have_devices():
+    several = topologies.parse('3xtpu7x:2x2x1')
+    assert (several.slices, several.num_chips, several.num_devices) == (3, 12, 24)
+    one = topologies.parse('v5e:2x2')
+    assert (one.slices, one.num_chips, one.num_devices) == (1, 4, 4)
+
+
 @pytest.mark.parametrize(
     'name',
     [
         *('', 'v5p', 'v5p:', 'v5p:4x4', 'v5e:4x4x4', 'v5p:0x4x4', 'v5p:4x4x4 '),
+        *('0xv5p:4x4x4', 'xv5p:4x4x4', '2v5p:4x4x4', '2xcpu:8', '2xgpu:h100x8'),
         *('v9:2x2', 'cpu:', 'cpu:0', 'cpu:2x2'),
         *('gpu:8', 'gpu:h100', 'gpu:h999x8', 'h100x8'),
     ],
@@ -83,10 +93,16 @@ def test_an_absent_tpu_compiler_is_named(monkeypatch):
         topologies.connect(topologies.parse('v5e:2x2'))
 
 
-@pytest.mark.parametrize('name', ['v5e:1x1', 'v5e:4x8', 'v5p:2x2x1', 'v4:2x2x1'])
-def test_a_tpu_chip_is_one_device(name):
+@pytest.mark.parametrize(
+    'name',
+    [
+        *('v5e:1x1', 'v5e:4x8', 'v5p:2x2x1', 'v4:2x2x1'),
+        *('tpu7x:2x2x1', '2xv5e:2x2', '2xtpu7x:2x2x1'),
+    ],
+)
+def test_there_are_as_many_devices_as_the_name_says(name):
     pytest.importorskip('libtpu')
-    count = topologies.parse(name).num_chips
+    count = topologies.parse(name).num_devices
     assert connected(name) == [str(count), 'tpu']
 
 

@@ -9,6 +9,7 @@ never measured: every host must come to the same decision.
 import dataclasses
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 
@@ -79,12 +80,15 @@ class Account:
         return max(0, math.ceil(missing / self.step(rows)))
 
 
-def open_account(weights: Mapping[str, jax.Array]) -> Account:
-    """The account of a call that decodes with these weights."""
+def open_account(weights: Mapping[str, Any], platform: str | None = None) -> Account:
+    """The account of a call that decodes with these weights, arrays or shapes of them.
+
+    Args:
+        weights: the weights for decoding.
+        platform: where it decodes; ``None``: the default backend.
+    """
     shards = sharding.num_shards('mlp', 0)
-    size, num_bytes = (
-        sum(getattr(x, name) for x in weights.values()) // shards
-        for name in ('size', 'nbytes')
-    )
-    pace = _PACE.get(jax.default_backend(), _PACE_OF_ACCELERATORS)
-    return Account(pace, size, num_bytes)
+    size = sum(x.size for x in weights.values())
+    num_bytes = sum(x.size * x.dtype.itemsize for x in weights.values())
+    pace = _PACE.get(platform or jax.default_backend(), _PACE_OF_ACCELERATORS)
+    return Account(pace, size // shards, num_bytes // shards)

@@ -1,0 +1,227 @@
+"""What a configuration will ask of each device, as shapes with shardings.
+
+A :class:`Builder` has the shapes of the training state, the rollouts and what sampling
+keeps: :class:`jax.ShapeDtypeStruct` instead of arrays. The programs that take them are
+made in programs.py. Every prompt and response is as long as the configuration allows.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+from jax import numpy as jnp
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
+
+from passk_jax import config, sharding
+from passk_jax.learning import learner
+from passk_jax.learning import optimizer as optimizers
+from passk_jax.models import policy as policies
+from passk_jax.models.attention import KeyValues
+from passk_jax.models.policy import Cache, Policy
+from passk_jax.models.transformer import Prefix
+from passk_jax.planning.flops import model_flops
+from passk_jax.sampling import sampler
+from passk_jax.sampling.scheduled.grid import Size, Work
+from passk_jax.sampling.scheduled.state import PREFIX_AXES
+from passk_jax.types import Prompts, Rollouts
+
+
+def abstract_mesh(sizes: Mapping[str, int]) -> AbstractMesh:
+    """A mesh without devices, enough for shapes and shardings."""
+    types = (AxisType.Auto,) * len(sizes)
+    return AbstractMesh(tuple(sizes.values()), tuple(sizes), axis_types=types)
+
+
+def tree_bytes(tree: Any) -> float:
+    """Bytes of a tree of shapes, over all devices."""
+    return float(sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree)))
+
+
+def shard_bytes(tree: Any) -> float:
+    """Bytes that one device holds of a tree of shapes with shardings."""
+    shards = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.sharding.shard_shape(x.shape), x.dtype), tree
+    )
+    return tree_bytes(shards)
+
+
+@dataclasses.dataclass(frozen=True)
+class Builder:
+    """The shapes of a run, from the sections of its configuration.
+
+    Attributes:
+        policy: the policy.
+        mesh: the devices; an abstract mesh is enough for shapes.
+        platform: of the devices: ``'tpu'``, ``'gpu'`` or ``'cpu'``.
+        data, sampling, train, loss, optimizer: sections of the configuration.
+    """
+
+    policy: Policy
+    mesh: Mesh | AbstractMesh
+    platform: str
+    data: config.DataConfig
+    sampling: config.SamplingConfig
+    train: config.TrainConfig
+    loss: config.LossConfig
+    optimizer: config.OptimizerConfig
+
+    def changed(self, overrides: Mapping[str, Any]) -> 'Builder':
+        """The same run with other values, on an abstract mesh.
+
+        Args:
+            overrides: dotted key (``'mesh.fsdp'``) -> value, unchecked.
+        """
+        policy, sizes, parts = self.policy, dict(self.mesh.shape), {}
+        for key, value in overrides.items():
+            section, _, name = key.partition('.')
+            if section == 'mesh':
+                sizes[name] = value
+            elif key == 'model.remat':
+                arch = dataclasses.replace(policy.arch, remat=value)
+                policy = dataclasses.replace(policy, arch=arch)
+            elif section == 'model':
+                policy = dataclasses.replace(policy, **{name: value})
+            else:
+                part = parts.get(section, getattr(self, section))
+                parts[section] = dataclasses.replace(part, **{name: value})
+        mesh = abstract_mesh(sizes)
+        return dataclasses.replace(self, policy=policy, mesh=mesh, **parts)
+
+    def state(self) -> learner.TrainState:
+        """The training state."""
+        return learner.state_shapes(self.policy, self.make_optimizer(), self.mesh)
+
+    def make_optimizer(self) -> optimizers.Optimizer:
+        """The optimizer, with the learning rate of the whole run."""
+        updates = self.train.num_updates
+        return optimizers.make_optimizer(self.optimizer, num_updates=updates)
+
+    def reference(self) -> Any:
+        """Parameters of the reference policy; ``None`` without a KL term."""
+        shapes = policies.param_shapes(self.policy, self.mesh)
+        return shapes if self.loss.kl_coef else None
+
+    def array(
+        self, axes: tuple[str | None, ...], shape: tuple[int, ...], dtype: Any
+    ) -> jax.ShapeDtypeStruct:
+        """The shape of an array with logical axes, split by the sharding rules."""
+        spec = sharding.partition_spec(axes, shape, self.mesh.shape)
+        placed = NamedSharding(self.mesh, spec)
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=placed)
+
+    def prompts(self) -> Prompts:
+        """A step's prompts."""
+        P, S = self.train.num_prompts, self.data.max_prompt_tokens
+        by_prompt = self.array(('batch',), (P,), jnp.int32)
+        tokens = self.array(('batch', None), (P, S), jnp.int32)
+        return Prompts(tokens, lengths=by_prompt, problem_ids=by_prompt)
+
+    def by_rollout(self, dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
+        """An array with the axes ``[P, N]`` of a step's rollouts in front."""
+        shape = (self.train.num_prompts, self.sampling.num_rollouts, *shape)
+        axes = ('batch', 'rollouts', *(None,) * (len(shape) - 2))
+        return self.array(axes, shape, dtype)
+
+    def rollouts(self) -> Rollouts:
+        """A step's rollouts."""
+        T = self.sampling.max_response_tokens
+        return Rollouts(
+            prompts=self.prompts(),
+            tokens=self.by_rollout(jnp.int32, T),
+            lengths=self.by_rollout(jnp.int32),
+            stopped=self.by_rollout(jnp.bool_),
+            sampler_log_probs=self.by_rollout(jnp.float32, T),
+            untruncated_log_probs=self.by_rollout(jnp.float32, T),
+            entropies=self.by_rollout(jnp.float32, T),
+        )
+
+    def constrained(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The shapes that a function returns, sharded by its last constraints.
+
+        Raises:
+            ValueError: an array has no constraint; scalars need none.
+        """
+        with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
+            traced, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        specs = {
+            equation.outvars[0]: equation.params['sharding'].spec
+            for equation in traced.eqns
+            if equation.primitive.name == 'sharding_constraint'
+        }
+        leaves, tree = jax.tree.flatten(shapes)
+        placed = []
+        for x, variable in zip(leaves, traced.jaxpr.outvars, strict=True):
+            if x.ndim and variable not in specs:
+                raise ValueError(f'{function} does not constrain the sharding of {x}')
+            spec = specs[variable] if x.ndim else PartitionSpec()
+            where = NamedSharding(self.mesh, spec)
+            placed.append(jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where))
+        return jax.tree.unflatten(tree, placed)
+
+    def decoding_weights(self) -> policies.Params:
+        """The weights that sampling reads."""
+        params = policies.param_shapes(self.policy, self.mesh)
+        cast = functools.partial(policies.for_decoding, self.policy)
+        return self.constrained(cast, params)
+
+    def at_one_time(self) -> tuple[Work, Size]:
+        """A device's work of sampling, and the grid that it starts with.
+
+        Raises:
+            ValueError: ``sampling.max_cache_bytes`` is too small.
+        """
+        with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
+            return sampler.at_one_time(
+                self.policy.arch,
+                num_prompts=self.train.num_prompts,
+                num_rollouts=self.sampling.num_rollouts,
+                prompt_tokens=self.data.max_prompt_tokens,
+                max_response_tokens=self.sampling.max_response_tokens,
+                max_cache_bytes=self.sampling.max_cache_bytes,
+            )
+
+    def rows(self) -> tuple[int, int]:
+        """How many problems, and rollouts of each, sampling decodes together at first.
+
+        Raises:
+            ValueError: ``sampling.max_cache_bytes`` is too small.
+        """
+        P, N = self.train.num_prompts, self.sampling.num_rollouts
+        work, first = self.at_one_time()
+        return P // work.problems * first.slots, N // work.rollouts * first.rows
+
+    def cache(self) -> Cache:
+        """The keys and values of the responses that sampling decodes together."""
+        G, K = self.rows()
+        return self.constrained(
+            lambda: policies.empty_cache(
+                self.policy,
+                num_prompts=G,
+                num_rollouts=K,
+                # A response's last possible token never runs.
+                num_tokens=self.sampling.max_response_tokens - 1,
+            )
+        )
+
+    def prefix(self, num_prompts: int) -> Prefix:
+        """The keys and values of ``num_prompts`` prompts."""
+        arch, S = self.policy.arch, self.data.max_prompt_tokens
+        lead = (num_prompts, arch.num_kv_heads)
+        keys, values = (
+            self.array(PREFIX_AXES, (*lead, *rest), jnp.dtype(arch.dtype))
+            for rest in ((arch.head_dim, S), (S, arch.head_dim))
+        )
+        lengths = self.array(('batch',), (num_prompts,), jnp.int32)
+        return Prefix((KeyValues(keys, values),) * arch.num_layers, lengths)
+
+    def forward_flops(self, *, responses: bool = True) -> float:
+        """FLOPs of one pass over a step's prompts, and over their responses or not."""
+        return model_flops(
+            self.policy.arch,
+            num_prompts=self.train.num_prompts,
+            num_rollouts=responses * self.sampling.num_rollouts,
+            prompt_tokens=self.data.max_prompt_tokens,
+            response_tokens=responses * self.sampling.max_response_tokens,
+        )

@@ -1,0 +1,214 @@
+"""Collectives in the text of a compiled program: kind, bytes received, devices.
+
+A collective counts once, however the compiler spreads it over instructions:
+
+* of a pair of ``-start`` and ``-done`` only the start is one;
+* a TPU may fuse one collective into several products, so that they overlap. The first
+  of these fusions ends in the custom call ``AsyncCollectiveStart``, the last in
+  ``AsyncCollectiveDone``, and each repeats the collective. They may span a loop. Only
+  the first counts;
+* on TPU a reduce-scatter is a fusion of an all-reduce and a slice;
+* between slices of TPUs it is a ``send`` to and a ``recv`` from the host, whose
+  attributes name it. Only the latter counts. The devices that the text numbers are then
+  those of one slice.
+"""
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from passk_jax.planning.hlo import Computation, Instruction, Module, Shape
+
+Groups = tuple[tuple[int, ...], ...]
+"""The devices, numbered as in the mesh, that exchange data; one tuple a group."""
+
+KINDS = re.compile(
+    'all-gather|all-reduce|reduce-scatter|(ragged-)?all-to-all'
+    '|collective-permute|collective-broadcast'
+)
+_GROUPS = re.compile(r'replica_groups=(\{\}|\{\{.*?\}\}|mesh\[.*?\}|\[\S*)')
+_BETWEEN_SLICES = re.compile(r'_xla_megascale_transfer_type="(\w+)"')
+_START, _DONE = 'AsyncCollectiveStart', 'AsyncCollectiveDone'
+_BETWEEN = 'async_collective_fusion'
+
+
+@dataclasses.dataclass(frozen=True)
+class Collective:
+    """One collective.
+
+    Attributes:
+        kind: its opcode, without ``-start``.
+        size: bytes that a device receives, on the average.
+        groups: who takes part.
+    """
+
+    kind: str
+    size: float
+    groups: Groups
+
+
+def collectives(
+    module: Module,
+    computation: Computation,
+    instruction: Instruction,
+    *,
+    devices: int,
+    slices: int = 1,
+) -> Iterator[Collective]:
+    """The collectives that begin in an instruction, or in what is fused into it.
+
+    Args:
+        module, computation, instruction: the instruction and where it is.
+        devices, slices: how many run the module.
+    """
+    if instruction.opcode == 'recv':
+        if transfer := _BETWEEN_SLICES.search(instruction.attributes):
+            # The same place in each slice.
+            group = tuple(range(0, devices, devices // slices))
+            yield _between_slices(transfer[1], instruction.shapes[0], group)
+        return
+    if instruction.opcode == 'fusion':
+        inner = module.computations[instruction.called('calls')]
+        if not goes_on(inner):
+            scattered = 'all-reduce-scatter' in f'{instruction.name} {inner.name}'
+            for fused in inner.instructions.values():
+                found = collectives(
+                    module, inner, fused, devices=devices, slices=slices
+                )
+                for each in found:
+                    yield _scattered(each) if scattered else each
+    elif is_collective(instruction):
+        yield _collective(computation, instruction, devices // slices)
+
+
+def is_collective(instruction: Instruction) -> bool:
+    """Whether an instruction is a collective or starts one."""
+    return bool(KINDS.fullmatch(instruction.opcode.removesuffix('-start')))
+
+
+def starts(fused: Computation) -> bool:
+    """Whether a fused computation starts a collective that others go on with."""
+    return _START in fused.instructions[fused.root].attributes
+
+
+def goes_on(fused: Computation) -> bool:
+    """Whether a fused computation goes on with a collective, or ends it."""
+    ends = _DONE in fused.instructions[fused.root].attributes
+    return ends or (fused.name.startswith(_BETWEEN) and not starts(fused))
+
+
+def _scattered(each: Collective) -> Collective:
+    """Of an all-reduce, only the chip's own share of the sum is kept."""
+    if each.kind != 'all-reduce':
+        return each
+    return Collective('reduce-scatter', each.size / 2, each.groups)
+
+
+def operand_shapes(
+    computation: Computation, instruction: Instruction
+) -> list[tuple[Shape, ...]]:
+    """The shapes of each operand; none of one that is not in the computation."""
+    found = (computation.instructions.get(name) for name in instruction.operands)
+    return [() if each is None else each.shapes for each in found]
+
+
+def _collective(
+    computation: Computation, instruction: Instruction, devices: int
+) -> Collective:
+    """Reads a collective.
+
+    In a group of g devices each receives what the others hold: (g - 1) / g of a
+    gathered result. A reduction needs as much to sum the device's own share; an
+    all-reduce needs as much again for the shares of the others.
+    """
+    kind = instruction.opcode.removesuffix('-start')
+    shapes = instruction.shapes
+    if instruction.opcode.endswith('-start') and kind != 'all-reduce':
+        # Operands, then results, then flags on TPU.
+        operands = sum(map(len, operand_shapes(computation, instruction)))
+        shapes = shapes[operands : 2 * operands]
+    result = sum(shape.size for shape in shapes)
+    groups = device_groups(instruction.attributes, devices)
+    return Collective(kind, _received(kind, result, len(groups[0])), groups)
+
+
+def _between_slices(transfer: str, result: Shape, group: tuple[int, ...]) -> Collective:
+    """A collective that the attributes of a ``recv`` name, ``'ALL_REDUCE'``."""
+    kind = transfer.lower().replace('_', '-')
+    kind = 'collective-permute' if kind == 'one-to-one' else kind
+    size = _received(kind, result.size, len(group))
+    return Collective(f'{kind} between slices', size, (group,))
+
+
+def _received(kind: str, result: float, group: int) -> float:
+    """Bytes that each device of a group receives for a result of so many bytes."""
+    if kind in ('collective-permute', 'collective-broadcast'):
+        return result
+    others = (group - 1) / group
+    factors = {'all-reduce': 2 * others, 'reduce-scatter': group - 1.0}
+    return result * factors.get(kind, others)
+
+
+def device_groups(attributes: str, devices: int) -> Groups:
+    """The groups of a collective, or the pairs of a permutation, in any notation.
+
+    Raises:
+        ValueError: the notation is unknown.
+    """
+    if match := re.search(r'source_target_pairs=\{(\{.*?\})\}', attributes):
+        return _lists(match[1])
+    match = _GROUPS.search(attributes)
+    text = match[1] if match else '{}'
+    if text == '{}':
+        return (tuple(range(devices)),)
+    if text.startswith('{'):
+        return _lists(text[1:-1])
+    if match := re.match(r'\[(\d+),(\d+)\]<=(\[[\d,]+\](?:T\([\d,]+\))?)', text):
+        table = _iota(match[3]).reshape(int(match[1]), int(match[2]))
+    elif text.startswith('mesh['):
+        table = _of_mesh(text)
+    else:
+        raise ValueError(f'unknown notation of the groups of a collective: {text}')
+    return tuple(tuple(map(int, group)) for group in table)
+
+
+def _lists(text: str) -> Groups:
+    found = re.findall(r'\{([\d,]+)\}', text)
+    return tuple(tuple(map(int, group.split(','))) for group in found)
+
+
+def _iota(text: str) -> np.ndarray:
+    """The numbers 0, 1 ... as ``[2,4]T(1,0)`` orders them."""
+    match = re.match(r'\[([\d,]+)\](?:T\(([\d,]+)\))?', text)
+    sizes = [int(size) for size in match[1].split(',')]
+    numbers = np.arange(math.prod(sizes)).reshape(sizes)
+    order = match[2] and [int(axis) for axis in match[2].split(',')]
+    return (numbers.transpose(order) if order else numbers).reshape(-1)
+
+
+def _of_mesh(text: str) -> np.ndarray:
+    """Reads ``mesh['a'=8,'b'=4], device_ids=([4,8]T(1,0)) {'b'}``.
+
+    A part of an axis is an axis too: the ``'a':(2)4`` of an axis of 8 is the inner 4.
+    """
+    head, _, chosen = text.rpartition('{')
+    sizes = [(name, int(size)) for name, size in re.findall(r"'(\w+)'=(\d+)", head)]
+    ids = re.search(r'device_ids=\((.*?\]\S*?)\)(?= |$)', head)
+    count = math.prod(size for _, size in sizes)
+    numbers = _iota(ids[1]) if ids else np.arange(count)
+    parts = {
+        name: (int(before or 1), int(size) if size else None)
+        for name, before, size in re.findall(r"'(\w+)'(?::\((\d+)\)(\d+))?", chosen)
+    }
+    shape, inside = [], []
+    for name, size in sizes:
+        before, part = parts.get(name, (size, 1))
+        part = size // before if part is None else part
+        inside.append(len(shape) + 1)
+        shape += [before, part, size // before // part]
+    outside = [axis for axis in range(len(shape)) if axis not in inside]
+    group = math.prod(shape[axis] for axis in inside)
+    return numbers.reshape(shape).transpose(outside + inside).reshape(-1, group)

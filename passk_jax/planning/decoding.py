@@ -1,0 +1,144 @@
+"""The program that sampling decodes with, as a call with shapes.
+
+:func:`passk_jax.sampling.sample` decodes in one of two programs: the schedule's
+``advance`` or the plain loop. :func:`call` asks the sampler which, and makes the
+arguments that it would have. Both run in a loop that ends with the responses, so what a
+step costs is read from the body of that loop.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+from jax import numpy as jnp
+
+from passk_jax import sharding
+from passk_jax.models.policy import Params
+from passk_jax.planning.builder import Builder
+from passk_jax.sampling import Purpose, plain_loop, sampler, step_key
+from passk_jax.sampling.plain_loop import Request
+from passk_jax.sampling.scheduled import device
+from passk_jax.sampling.scheduled.cost import Account, open_account
+from passk_jax.sampling.scheduled.device import Decoder, StopWhen
+from passk_jax.sampling.scheduled.state import ROW_AXES, Slots, State
+from passk_jax.types import Prompts
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A jitted function, its arguments as shapes, and the steps of a loop's iteration.
+
+    Attributes:
+        function, arguments: the call.
+        steps: tokens of every row in one iteration of the loop.
+        resident: shapes of what sampling keeps on the devices besides the arguments.
+    """
+
+    function: Any
+    arguments: tuple[Any, ...]
+    steps: int
+    resident: Any
+
+
+def call(builder: Builder) -> Call:
+    """The call that decodes the rollouts of a step."""
+    weights, request = builder.decoding_weights(), _request(builder)
+    if is_scheduled(builder):
+        return _scheduled(builder, weights, request)
+
+    def decode(weights: Params, prompts: Prompts, key: jax.Array, request: Request):
+        policy = builder.policy
+        return plain_loop.sample_batch(policy, weights, prompts, key, request)
+
+    arguments = (weights, builder.prompts(), key_shape(builder), request)
+    return Call(jax.jit(decode), arguments, 1, ())
+
+
+def is_scheduled(builder: Builder) -> bool:
+    """Whether sampling runs the schedule, which takes its cache as an argument."""
+    work, first = builder.at_one_time()
+    with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
+        return sampler.schedules(
+            _account(builder),
+            work,
+            first,
+            num_prompts=builder.train.num_prompts,
+            request=_request(builder),
+        )
+
+
+def _account(builder: Builder) -> Account:
+    with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
+        return open_account(builder.decoding_weights(), builder.platform)
+
+
+def key_shape(builder: Builder, *axes: str, size: int = 1) -> jax.ShapeDtypeStruct:
+    """The shape of a random key, or of ``size`` keys along a logical axis."""
+    key = jax.eval_shape(lambda: step_key(seed=0, purpose=Purpose.ROLLOUTS, step=0))
+    return builder.array(axes, (size,) * len(axes), key.dtype)
+
+
+def _request(builder: Builder) -> Request:
+    """The settings of a call, with shapes instead of values."""
+    request = plain_loop.checked_request(
+        builder.policy,
+        num_rollouts=builder.sampling.num_rollouts,
+        max_response_tokens=builder.sampling.max_response_tokens,
+        options=builder.sampling.options,
+        stop_tokens=(),
+    )
+    return _replicated(builder, request)
+
+
+def _replicated(builder: Builder, tree: Any) -> Any:
+    """The shapes of what the host hands over, whole on every device."""
+    where = sharding.replicated(builder.mesh)
+    return jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), tree
+    )
+
+
+def _scheduled(builder: Builder, weights: Params, request: Request) -> Call:
+    P, (G, _) = builder.train.num_prompts, builder.rows()
+    work, _ = builder.at_one_time()
+    stride = _account(builder).pace.stride
+    decoder = Decoder(builder.policy, stride, weights, request)
+    scalar = jnp.zeros((), jnp.int32)
+    unstarted = jnp.zeros(P // work.problems, bool)
+    stop = _replicated(builder, jax.eval_shape(lambda: (scalar, unstarted, scalar)))
+    # Problems that wait keep the keys and values of their prompts.
+    waiting = slots(builder, P) if G < P else ()
+    arguments = (decoder, slots(builder, G), state(builder), StopWhen(*stop))
+    return Call(device.advance, arguments, stride, waiting)
+
+
+def slots(builder: Builder, num_slots: int) -> Slots:
+    """Shapes of the problems in so many slots."""
+    arch = builder.policy.arch
+    return Slots(
+        problem=builder.array(('batch',), (num_slots,), jnp.int32),
+        keys=key_shape(builder, 'batch', size=num_slots),
+        hidden=builder.array(
+            ('batch', None), (num_slots, arch.embed_dim), jnp.dtype(arch.dtype)
+        ),
+        prefix=builder.prefix(num_slots),
+    )
+
+
+def state(builder: Builder) -> State:
+    """Shapes of what decoding carries, with a ring for the longest response."""
+    G, K = builder.rows()
+    work, _ = builder.at_one_time()
+    shards = builder.sampling.num_rollouts // work.rollouts
+    by_row = builder.array(ROW_AXES, (G, K), jnp.int32)
+    scalar = builder.array((), (), jnp.int32)
+    return State(
+        rollout=by_row,
+        position=by_row,
+        last=by_row,
+        waiting=builder.array((*ROW_AXES, None), (G, shards, 2), jnp.int32),
+        layers=builder.cache().layers,
+        index=scalar,
+        rollouts=dataclasses.replace(builder.rollouts(), prompts=None),
+        steps=scalar,
+    )
