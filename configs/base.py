@@ -52,7 +52,12 @@ def get_config() -> ConfigDict:
     # The analytical derivation, the paper's final method. The rows of ESTIMATORS
     # declare the parameters, their defaults and the sources of the defaults.
     config.advantage = ConfigDict(
-        {'name': 'pass_at_k', **{p.name: p.default for p in all_parameters()}},
+        {
+            'name': 'pass_at_k',
+            # The paper scales no advantage.
+            'match_weight_at': 0.0,
+            **{p.name: p.default for p in all_parameters()},
+        },
         sort_keys=False,
     )
     config.reward = ConfigDict({'flip_wrong': 0.0})

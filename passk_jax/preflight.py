@@ -6,9 +6,10 @@ uses one, and :func:`warn_of_settings` refuses nothing.
 
 from typing import Any
 
+import jax
 from absl import logging
 
-from passk_jax import capacity
+from passk_jax import capacity, sharding
 from passk_jax.advantages import AdvantageFn, make, tabulation
 from passk_jax.config import ExperimentConfig
 from passk_jax.errors import InputError
@@ -19,16 +20,40 @@ from passk_jax.tasks.abilities import Demonstrations
 
 
 def configured_estimator(config: ExperimentConfig) -> AdvantageFn:
-    """The estimator that the configuration names, its parameters checked.
+    """The estimator that the configuration names, scaled as it says.
+
+    Its parameters are checked. Only a scale uses a device.
 
     Raises:
-        ValueError: an unknown estimator, or a parameter that it does not accept.
+        ValueError: an unknown estimator, a parameter that it does not accept, or a
+            weight that cannot be matched.
     """
+    estimate = _unscaled_estimator(config)
+    if not config.advantage.match_weight_at:
+        return estimate
+    scale = _matching_scale(config)
+    return lambda *arrays, **others: scale * estimate(*arrays, **others)
+
+
+def _unscaled_estimator(config: ExperimentConfig) -> AdvantageFn:
     return make.estimator_of_config(
         config.advantage.name,
         _all_parameters(config),
         num_rollouts=config.sampling.num_rollouts,
     )
+
+
+def _matching_scale(config: ExperimentConfig) -> float:
+    name, p = config.advantage.name, config.advantage.match_weight_at
+    own = make.own_parameters(name, _all_parameters(config))
+    # Every process computes it alone, whatever mesh it shares.
+    with jax.set_mesh(sharding.one_device_mesh(jax.local_devices()[0])):
+        try:
+            return tabulation.matching_scale(
+                name, num_rollouts=config.sampling.num_rollouts, p=p, **own
+            )
+        except ValueError as error:
+            raise InputError(f'advantage.match_weight_at: {error}') from error
 
 
 def _all_parameters(config: ExperimentConfig) -> dict[str, Any]:
@@ -54,7 +79,7 @@ def check_names(config: ExperimentConfig) -> None:
             estimator, a parameter that the estimator does not accept, a missing
             package, or more responses than this host can hold.
     """
-    configured_estimator(config)
+    _unscaled_estimator(config)
     if config.log.wandb_project:
         import_wandb(config.log.wandb_project)
     task = make_task(config.task.name, config.task.params)
@@ -93,14 +118,16 @@ def check_evaluation(config: ExperimentConfig) -> None:
 
 
 def check_signal(config: ExperimentConfig) -> None:
-    """Checks that the advantages are not always 0; uses a device.
+    """Checks that the advantages are not always 0 and can be scaled; uses a device.
 
     Raises:
-        ValueError: no response could ever get another advantage.
+        ValueError: no response could ever get another advantage, or
+            ``advantage.match_weight_at`` cannot be matched.
     """
     name = config.advantage.name
     own = make.own_parameters(name, _all_parameters(config))
     tabulation.check_signal(name, num_rollouts=config.sampling.num_rollouts, **own)
+    configured_estimator(config)
 
 
 def warn_of_settings(config: ExperimentConfig) -> None:

@@ -57,3 +57,14 @@ def test_what_is_evaluated_when():
         (),
         ('test',),
     ]
+
+
+def test_a_weight_that_cannot_be_matched_is_named():
+    config = tiny.make_config(
+        advantage__name='piecewise',
+        advantage__match_weight_at=1.0,
+    )
+    with pytest.raises(
+        ValueError, match=r'match_weight_at: p=1.0 must lie in \(0, 1\)'
+    ):
+        preflight.check_signal(config)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from passk_jax import evaluation, sampling, train
-from passk_jax.advantages import ESTIMATORS
+from passk_jax.advantages import ESTIMATORS, make, matching_scale
 from passk_jax.data import subset
 from passk_jax.sampling import Purpose
 from tests import changed, tiny
@@ -270,6 +270,24 @@ def test_an_estimator_gets_its_own_parameters(name, monkeypatch):
     got = compute.call_args.kwargs
     assert {each: got[each] for each in got if each in values} == wanted
     assert got.keys() == {*row.reads, *wanted}
+
+
+@pytest.mark.parametrize('name', ['maxrl', 'bootstrap_sampling'])
+def test_advantages_are_scaled_to_the_weight_of_pass_at_1(name):
+    plain = changed.make_config(advantage__name=name)
+    config = changed.make_config(advantage__name=name, advantage__match_weight_at=0.25)
+    correct = np.arange(6) < np.array([[1], [4]])
+    inputs = (correct * 1.0, correct)
+    key = jax.random.split(jax.random.key(0), 2)
+    before, after = (
+        train.configured_estimator(each)(*inputs, key=key) for each in (plain, config)
+    )
+    own = {'k': plain.advantage.k, **plain.advantage.parameters}
+    scale = matching_scale(
+        name, num_rollouts=6, p=0.25, **make.own_parameters(name, own)
+    )
+    assert not 0.9 < scale < 1.1
+    np.testing.assert_allclose(after, scale * before, rtol=1e-6)
 
 
 def test_the_learner_scores_at_the_temperature_that_was_sampled(tmp_path):

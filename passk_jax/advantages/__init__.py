@@ -14,6 +14,7 @@ from passk_jax.advantages.table import ESTIMATORS
 from passk_jax.advantages.tabulation import (
     effective_weight,
     implied_objective,
+    matching_scale,
     tabulated_curve,
 )
 
@@ -29,6 +30,7 @@ __all__ = [
     'estimator_parameters',
     'implied_objective',
     'make_estimator',
+    'matching_scale',
     'own_parameters',
     'sum_abs_advantage',
     'tabulated_curve',

@@ -48,8 +48,8 @@ def tabulated_curve(name: str, *, num_rollouts: int, **params: Any) -> dict[str,
     """
     make_estimator(name, num_rollouts=num_rollouts, **params)
     row = ESTIMATORS[name]
-    num_problems, _ = shape = _batch_shape(num_rollouts)
-    positive, negative = _means(row, name, shape, tuple(params.items()))[0]
+    num_problems, _ = _batch_shape(num_rollouts)
+    positive, negative = _mean_curve(name, num_rollouts, params)
     counts = np.arange(num_rollouts + 1)
     eta = sum_abs_advantage(counts, positive, negative, num_rollouts=num_rollouts)
     equal = [each for each in row.reads if INPUTS[each].typical]
@@ -115,6 +115,40 @@ def implied_objective(
     return objective_of_curve(*_exact_curve(name, num_rollouts, params), p)
 
 
+def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> float:
+    """By what to multiply the advantages so that they weigh as much as GRPO's at p.
+
+    Steps of two estimators are of equal size on problems of that success probability
+    then; elsewhere they differ by the shape of the weight alone. An optimizer that
+    rescales gradients, such as AdamW, undoes a part of it.
+
+    Args:
+        name, num_rollouts, **params: as in :func:`tabulated_curve`; of an estimator
+            that is no curve, the mean is scaled.
+        p: a success probability in (0, 1).
+
+    Raises:
+        ValueError: as ``make_estimator``; ``p`` is not in (0, 1); or the weight at p
+            is not above 0.
+
+    >>> matching_scale('pass_at_1', num_rollouts=8, p=0.1)
+    1.0
+    """
+    if not 0 < p < 1:
+        raise InputError(f'{p=} must lie in (0, 1)')
+    make_estimator(name, num_rollouts=num_rollouts, **params)
+    own, theirs = (
+        float(weight_of_curve(*_mean_curve(each, num_rollouts, values), p))
+        for each, values in ((name, params), ('pass_at_1', {}))
+    )
+    if not own > 0:
+        raise InputError(
+            f'{name} with {num_rollouts=} has the weight {own:g} at {p=}: no scale '
+            f'makes it that of pass_at_1, {theirs:g}'
+        )
+    return theirs / own
+
+
 def check_signal(name: str, *, num_rollouts: int, **params: Any) -> None:
     """Checks that some response can get an advantage other than 0.
 
@@ -139,6 +173,15 @@ def check_signal(name: str, *, num_rollouts: int, **params: Any) -> None:
 
 def _batch_shape(num_rollouts: int) -> tuple[int, int]:
     return max(1, min(_MAX_PROBLEMS, _MAX_RESPONSES // num_rollouts)), num_rollouts
+
+
+def _mean_curve(
+    name: str, num_rollouts: int, params: Mapping[str, Any]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Positive and negative ``[N + 1]``, means over a batch of typical inputs."""
+    shape = _batch_shape(num_rollouts)
+    means, _ = _means(ESTIMATORS[name], name, shape, tuple(params.items()))
+    return means[0], means[1]
 
 
 def _exact_curve(

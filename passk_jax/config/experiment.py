@@ -176,12 +176,15 @@ class AdvantageConfig:
     Attributes:
         name: a key of ``advantages.ESTIMATORS``.
         k: group size; also the k of the training metric ``pass_at_<k>``.
+        match_weight_at: success probability at which the advantages are scaled to
+            weigh as much as those of ``pass_at_1``; 0: they are not scaled.
         parameters: every other key of the section, ``advantage.<parameter>``; the rows
             of ``ESTIMATORS`` declare them.
     """
 
     name: str = not_empty()
     k: int = positive()
+    match_weight_at: float = fraction(off=0.0)
     parameters: Mapping[str, Any] = dataclasses.field(metadata={'other_keys': True})
 
 

@@ -12,7 +12,12 @@ import jax
 import numpy as np
 
 from passk_jax import sharding
-from passk_jax.advantages import ESTIMATORS, own_parameters, tabulated_curve
+from passk_jax.advantages import (
+    ESTIMATORS,
+    matching_scale,
+    own_parameters,
+    tabulated_curve,
+)
 from passk_jax.report.run_data import Row, Run, ks_of
 
 _TRAIN = '#5c7cfa'
@@ -155,7 +160,7 @@ def _pass_over_k(run: Run) -> Panel:
 
 
 def curve_in_use(run: Run) -> dict[str, Any] | None:
-    """The advantage curve of the run's estimator, tabulated.
+    """The advantage curve of the run's estimator, tabulated, and scaled as in the run.
 
     Returns:
         What ``advantages.tabulated_curve`` returns; ``None`` without a config.
@@ -168,7 +173,19 @@ def curve_in_use(run: Run) -> dict[str, Any] | None:
     parameters = own_parameters(name, section)
     # Process 0 draws alone: a mesh that the caller has set would want the others.
     with jax.set_mesh(sharding.one_device_mesh(jax.local_devices()[0])):
-        return tabulated_curve(name, num_rollouts=num_rollouts, **parameters)
+        size = {'num_rollouts': num_rollouts}
+        curve = tabulated_curve(name, **size, **parameters)
+        p = section.get('match_weight_at')
+        if not p:
+            return curve
+        scale = matching_scale(name, p=p, **size, **parameters)
+    for each in ('positive', 'negative', 'eta', 'weight'):
+        curve[each] = [scale * value for value in curve[each]]
+    curve['note'] += (
+        f' All are scaled by {scale:.3g}, so that they weigh as much as those of '
+        f'pass_at_1 where a response is right with probability {p:g}.'
+    )
+    return curve
 
 
 def advantage_panels(curve: Mapping[str, Any]) -> list[Panel]:

@@ -2,6 +2,7 @@
 
 import doctest
 import itertools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +16,7 @@ from passk_jax.advantages import (
     estimator_parameters,
     implied_objective,
     make_estimator,
+    matching_scale,
     tabulated_curve,
     tabulation,
     weight,
@@ -236,3 +238,33 @@ def test_the_examples_in_the_docstrings_hold(module):
     result = doctest.testmod(module)
     assert result.attempted > 0
     assert result.failed == 0
+
+
+@pytest.mark.parametrize(
+    ('name', 'params'),
+    [('pass_at_k', {'k': 4}), ('maxrl', {}), ('canonical_k', {'k': 3}), ('rloo', {})],
+)
+def test_matched_weights_are_equal_at_p(name, params):
+    size = {'num_rollouts': 16}
+    for p in (0.01, 0.1, 0.7):
+        scale = matching_scale(name, p=p, **size, **params)
+        own = scale * effective_weight(name, p=p, **size, **params)
+        assert own == pytest.approx(effective_weight('pass_at_1', p=p, **size))
+
+
+def test_the_mean_is_matched_where_chance_forms_the_groups():
+    params = {'k': 4, 'num_groups': 2000, 'aggregation': 'mean'}
+    drawn = matching_scale('bootstrap_sampling', num_rollouts=16, p=0.2, **params)
+    exact = matching_scale('pass_at_k', num_rollouts=16, p=0.2, k=4)
+    assert drawn == pytest.approx(exact, rel=0.02)
+
+
+@pytest.mark.parametrize('p', [0.0, 1.0, -0.5, math.nan])
+def test_a_weight_is_matched_between_0_and_1(p):
+    with pytest.raises(ValueError, match=r'must lie in \(0, 1\)'):
+        matching_scale('maxrl', num_rollouts=8, p=p)
+
+
+def test_a_weight_of_0_cannot_be_matched():
+    with pytest.raises(ValueError, match='has the weight 0 at p=0.5: no scale'):
+        matching_scale('without_easy', num_rollouts=8, p=0.5, k=2, easy_threshold=0.0)
