@@ -40,23 +40,26 @@ def never(uniform: jax.Array) -> jax.Array:
 
 
 @contextlib.contextmanager
-def forced(quantile: Callable[[jax.Array], jax.Array]) -> Iterator[None]:
+def forced(*quantiles: Callable[[jax.Array], jax.Array]) -> Iterator[None]:
     """Responses whose lengths have this quantile function, ended by ``STOP``.
 
-    What is compiled inside stays compiled: use a policy of your own.
+    What is compiled inside stays compiled: use a policy of your own. The same programs
+    serve several functions: a temperature of 1 takes the first, of 2 the second.
     """
     uniforms_of = keys.position_uniforms
 
     def uniforms(row_keys: jax.Array, positions: jax.Array) -> jax.Array:
         of_row = jax.vmap(jax.vmap(lambda key: jax.random.uniform(key)))(row_keys)
-        ends = positions + 1 >= quantile(of_row)
+        ends = [positions + 1 >= quantile(of_row) for quantile in quantiles]
         found = uniforms_of(row_keys, positions)
-        return jnp.stack([found[..., 0], ends.astype(jnp.float32)], axis=-1)
+        return jnp.stack([*jnp.moveaxis(found, -1, 0), *ends], axis=-1)
 
     def choose(logits, uniforms, settings, **static):
-        choice = distribution.choose(logits, uniforms, settings, **static)
+        choice = distribution.choose(logits, uniforms[..., :2], settings, **static)
         others = jnp.where(choice.tokens == STOP, OTHER, choice.tokens)
-        tokens = jnp.where(uniforms[..., 1] > 0, STOP, others)
+        number = settings.temperature.astype(jnp.int32) - 1
+        ends = jnp.take(uniforms[..., 2:], number, axis=-1, mode='clip')
+        tokens = jnp.where(ends > 0, STOP, others)
         return dataclasses.replace(choice, tokens=tokens)
 
     with (

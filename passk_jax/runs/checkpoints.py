@@ -38,6 +38,9 @@ PyTree = Any
 _FORMAT = 2
 _SAVING = '.saving'
 _DELETING = '.deleting'
+# Replicas share the writing of an array only if each writes this many bytes or more:
+# cutting it takes a program for every shape.
+_LEAST_PART = 2**20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -301,7 +304,16 @@ def _flatten(tree: PyTree) -> dict[str, Any]:
     return flat
 
 
+@functools.cache
+def _write_small_arrays_whole() -> None:
+    handler = ocp.type_handlers.ArrayHandler(
+        min_slice_bytes_for_replica_parallel=_LEAST_PART
+    )
+    ocp.type_handlers.register_type_handler(jax.Array, handler, override=True)
+
+
 def _checkpointer(names: Mapping[str, Any]) -> ocp.Checkpointer:
+    _write_small_arrays_whole()
     handlers = {name: ocp.StandardCheckpointHandler() for name in names}
     return ocp.Checkpointer(ocp.CompositeCheckpointHandler(**handlers))
 

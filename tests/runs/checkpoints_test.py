@@ -88,6 +88,24 @@ def test_a_state_saved_on_one_mesh_restores_onto_another(
     assert found.params['w'].sharding == sharding
 
 
+def test_replicas_share_the_writing_of_large_arrays_only(tmp_path, caplog):
+    """Each part that a replica writes is cut by a program of its own."""
+    params = {
+        'large': np.arange(2**19, dtype=np.float32).reshape(2, -1),
+        'small': np.arange(64, dtype=np.float32).reshape(8, 8),
+    }
+    placed = jax.device_put(params, _sharding(2))
+    checkpoints = checkpoint.Checkpoints(tmp_path, keep=1)
+    with jax.log_compiles(), caplog.at_level('WARNING'):
+        checkpoints.save(1, params=placed, opt_state={}, meta={})
+    compiled = [
+        r.message for r in caplog.records if 'Compiling jit(slice)' in r.message
+    ]
+    assert len(compiled) == 2
+    assert all('float32[2,262144]' in message for message in compiled)
+    _assert_same(checkpoints.restore(params=placed, opt_state={}).params, params)
+
+
 def test_only_the_newest_are_kept_and_the_newest_is_restored(tmp_path):
     checkpoints = _saved(tmp_path, 2, 10, 9 + 2, keep=2)
     assert checkpoints.steps() == (10, 11)

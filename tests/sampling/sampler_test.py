@@ -21,8 +21,10 @@ from tests.models import oracle
 from tests.sampling.calls import keywords
 from tests.sampling.plain_loop_independence_test import assert_same, select
 
-# Long enough for three lengths of the cache, and 64 rows for several sizes.
-N, T = 8, 70
+# Long enough for two lengths of the cache, and 64 rows for several sizes. Then for
+# three lengths, and for one.
+N, T = 8, 49
+LONGER, SHORT = 70, 33
 SETTINGS = {
     'num_rollouts': N,
     'max_response_tokens': T,
@@ -38,7 +40,7 @@ FREE = {'bandwidth': math.inf, 'decision': 0.0}
 DEFAULT = cost._PACE['cpu']
 CPU = dataclasses.replace(DEFAULT, **FREE)
 ACCELERATORS = dataclasses.replace(cost._PACE_OF_ACCELERATORS, **FREE)
-THREE = Pace(stride=3, part=1 / 2, times=2, flops=1.0, **FREE)
+THREE = Pace(stride=3, part=1 / 5, times=2, flops=1.0, **FREE)
 
 
 def key(seed: int = 0) -> jax.Array:
@@ -105,16 +107,32 @@ def rollouts(policy, params, prompts):
     return found
 
 
-@pytest.mark.parametrize('size', [None, Size(8, 3), Size(2, 2), Size(1, 1)])
+@pytest.fixture(scope='module')
+def oracles(policy, params, prompts, rollouts):
+    """The oracle's, for both limits."""
+    longer = plain(policy, params, prompts, max_response_tokens=LONGER)
+    return {T: rollouts, LONGER: longer}
+
+
+@pytest.mark.parametrize(
+    ('size', 'tokens', 'ring'),
+    [
+        (None, LONGER, 80),
+        (Size(8, 3), T, 48),
+        (Size(2, 2), LONGER, 80),
+        (Size(1, 1), T, 48),
+    ],
+)
 def test_every_schedule_gives_the_plain_loops_rollouts(
-    policy, params, prompts, rollouts, size
+    policy, params, prompts, oracles, size, tokens, ring
 ):
-    limit = work_of(policy, prompts).cache_bytes(size) if size else 0
+    limit = work_of(policy, prompts, tokens=tokens).cache_bytes(size) if size else 0
+    settings = {'max_response_tokens': tokens, 'max_cache_bytes': limit}
     with decodings() as found:
-        assert_same(run(policy, params, prompts, max_cache_bytes=limit), rollouts)
+        assert_same(run(policy, params, prompts, **settings), oracles[tokens])
     (done,) = found
     # The cache was made longer, and all rows but few moved to smaller sizes.
-    assert done.ring == 80 > grid.first_ring(80)
+    assert done.ring == ring > grid.first_ring(ring)
     assert done.size.total <= 12
 
 
@@ -142,7 +160,8 @@ def test_the_pace_does_not_matter(policy, params, prompts, rollouts, size, pace)
 )
 def test_settings_mean_what_they_mean_to_the_plain_loop(policy, params, prompts, how):
     few = select(prompts, slice(0, 3))
-    limit = work_of(policy, few).cache_bytes(Size(2, 2))
+    how = {**how, 'max_response_tokens': SHORT}
+    limit = work_of(policy, few, tokens=SHORT).cache_bytes(Size(2, 2))
     found = run(policy, params, few, max_cache_bytes=limit, **how)
     assert_same(found, plain(policy, params, few, **how))
 
@@ -202,6 +221,33 @@ def small() -> tuple:
     return policy, oracle.random_params(policy)
 
 
+# A temperature of 1 is the first law of :func:`run_forced`.
+GEOMETRIC = 2.0
+
+
+def run_forced(small, prompts, **changes):
+    """The rollouts of a law, and how they were decoded."""
+    laws = (lengths.log_normal, lengths.geometric)
+    with lengths.forced(*laws), decodings() as found:
+        have = run(*small, prompts, **{**LONG, **changes})
+    (done,) = found
+    return have, done
+
+
+def runs_of(small, prompts) -> tuple:
+    """Four runs of a long tail, and how many programs they compiled."""
+    before = device.advance._cache_size()
+    runs = [run_forced(small, prompts, key=key(seed)) for seed in range(4)]
+    return runs, device.advance._cache_size() - before
+
+
+@pytest.fixture(scope='module')
+def tails(small, prompts) -> tuple:
+    """At the pace of a CPU; whoever shares its programs must ask for it first."""
+    with at(CPU):
+        return runs_of(small, prompts)
+
+
 def assert_costs_about_its_tokens(have, done):
     """A quarter more rows than tokens, for a long tail."""
     tokens = int(have.lengths.sum())
@@ -211,40 +257,38 @@ def assert_costs_about_its_tokens(have, done):
     assert 256 * int(have.lengths.max()) > 3.5 * tokens
 
 
+@pytest.mark.usefixtures('tails')
 def test_a_long_tail_costs_a_quarter_more_rows_than_tokens_if_few_fit(small, prompts):
-    policy = dataclasses.replace(small[0], head_chunk_tokens=8)
-    limit = work_of(policy, prompts, 32, 256).cache_bytes(Size(8, 8))
-    with lengths.forced(lengths.log_normal), decodings() as found:
-        have = run(policy, small[1], prompts, max_cache_bytes=limit, **LONG)
-    assert_costs_about_its_tokens(have, found[0])
+    limit = work_of(small[0], prompts, 32, 256).cache_bytes(Size(8, 8))
+    assert_costs_about_its_tokens(*run_forced(small, prompts, max_cache_bytes=limit))
 
 
+@pytest.mark.usefixtures('tails')
 def test_geometric_lengths_cost_about_their_sum(small, prompts):
-    policy = dataclasses.replace(small[0], head_chunk_tokens=9)
-    with lengths.forced(lengths.geometric), decodings() as found:
-        have = run(policy, small[1], prompts, **LONG)
+    have, done = run_forced(small, prompts, temperature=GEOMETRIC)
     at_limit = (np.asarray(have.lengths) == 256).mean()
     assert 0.02 < at_limit < 0.09
-    assert found[0].row_steps <= 1.25 * int(have.lengths.sum())
+    assert done.row_steps <= 1.25 * int(have.lengths.sum())
 
 
 @pytest.mark.parametrize('pace', [CPU, ACCELERATORS])
-def test_other_lengths_compile_a_bounded_number_of_programs(small, prompts, pace):
+def test_other_lengths_compile_a_bounded_number_of_programs(
+    small, prompts, tails, pace
+):
     """And whatever they are, a long tail costs little more than its tokens."""
-    policy = dataclasses.replace(small[0], head_chunk_tokens=10 + pace.stride)
-    before = device.advance._cache_size()
-    with lengths.forced(lengths.log_normal), at(pace), decodings() as found:
-        have = [run(policy, small[1], prompts, key=key(s), **LONG) for s in range(4)]
-    if pace.stride == 1:
-        for rollouts, done in zip(have, found, strict=True):
-            assert_costs_about_its_tokens(rollouts, done)
-    work = found[0].work
+    if pace == CPU:
+        runs, compiled = tails
+        for have, done in runs:
+            assert_costs_about_its_tokens(have, done)
+    else:
+        with at(pace):
+            runs, compiled = runs_of(small, prompts)
+    work = runs[0][1].work
     smaller = grid.smaller_sizes(work, work.everything, part=pace.part)
     sizes = (work.everything, *smaller)
     rings = [grid.first_ring(256)]
     while rings[-1] < 256:
         rings.append(grid.next_ring(rings[-1], 256, times=pace.times))
-    compiled = device.advance._cache_size() - before
     assert len(rings) <= compiled <= len(sizes) * len(rings)
     # At most so many, whatever the lengths; those of an accelerator take long.
     assert len(sizes) * len(rings) <= (36 if pace.stride == 1 else 9)
@@ -254,8 +298,8 @@ def test_in_bfloat16_a_smaller_memory_rounds_otherwise_and_no_more(prompts):
     """Products of other shapes round differently, and a token may then differ."""
     policy = oracle.tiny_policy(num_layers=2, dtype='bfloat16')
     params = oracle.random_params(policy)
-    limit = work_of(policy, prompts).cache_bytes(Size(4, 5))
-    quiet = {'stop_tokens': (), 'max_response_tokens': 34}
+    limit = work_of(policy, prompts, tokens=SHORT).cache_bytes(Size(4, 2))
+    quiet = {'stop_tokens': (), 'max_response_tokens': SHORT}
     have = run(policy, params, prompts, max_cache_bytes=limit, **quiet)
     want = plain(policy, params, prompts, **quiet)
     # Up to the first other token, that one excepted.
