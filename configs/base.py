@@ -49,17 +49,7 @@ def get_config() -> ConfigDict:
             'max_cache_bytes': 0,
         }
     )
-    # The analytical derivation, the paper's final method. The rows of ESTIMATORS
-    # declare the parameters, their defaults and the sources of the defaults.
-    config.advantage = ConfigDict(
-        {
-            'name': 'pass_at_k',
-            # The paper scales no advantage.
-            'match_weight_at': 0.0,
-            **{p.name: p.default for p in all_parameters()},
-        },
-        sort_keys=False,
-    )
+    config.advantage = _advantage()
     config.reward = ConfigDict({'flip_wrong': 0.0})
     config.loss = _loss()
     config.optimizer = _optimizer()
@@ -157,6 +147,22 @@ def _data() -> ConfigDict:
             'system_prompt': '',
             'chat_template_kwargs': ConfigDict(),
         }
+    )
+
+
+def _advantage() -> ConfigDict:
+    """The analytical derivation, the paper's final method.
+
+    The rows of ESTIMATORS declare the parameters, their defaults and their sources.
+    """
+    return ConfigDict(
+        {
+            'name': 'pass_at_k',
+            # The paper scales no advantage.
+            'match_weight_at': 0.0,
+            **{p.name: p.default for p in all_parameters()},
+        },
+        sort_keys=False,
     )
 
 

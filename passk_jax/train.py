@@ -204,7 +204,8 @@ def make_selection(setup: Setup, estimate: Callable[..., Any], step: int) -> Sel
 
 def make_update(setup: Setup, optimizer: Any) -> Callable[..., Any]:
     """Makes the verb ``update(state, rollouts, advantages, ref_params)``."""
-    config, train = setup.config, setup.config.train
+    config = setup.config
+    train = config.train
     return learner.make_train_step(
         setup.policy,
         optimizer,

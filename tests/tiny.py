@@ -37,6 +37,8 @@ SAME_BYTES = ('metrics.jsonl', 'rollouts/*', 'evaluation/*', 'tokenizer/*')
 def get_config() -> ConfigDict:
     """configs/maze_tiny.py, with as little of everything as still is everything."""
     config = maze_tiny.get_config()
+    config.model.attention = 'auto'
+    config.train.pack_sizes = 0
     config.name, config.stage = 'tiny', 0
     arch = config.model.arch
     arch.num_layers, arch.embed_dim, arch.mlp_dim = 1, 16, 32

@@ -266,5 +266,5 @@ def test_a_weight_is_matched_between_0_and_1(p):
 
 
 def test_a_weight_of_0_cannot_be_matched():
-    with pytest.raises(ValueError, match='has the weight 0 at p=0.5: no scale'):
+    with pytest.raises(ValueError, match=r'has the weight 0 at p=0\.5: no scale'):
         matching_scale('without_easy', num_rollouts=8, p=0.5, k=2, easy_threshold=0.0)

@@ -38,7 +38,7 @@ SCALARS = [(path, kind) for path, kind in LEAVES if kind in (bool, int, float, s
 
 
 # A problem has one response, and no group.
-ONE_ROLLOUT = {'sampling.num_rollouts': 1, 'advantage.k': 1}
+ONE_ROLLOUT = {'train.pack_sizes': 0, 'sampling.num_rollouts': 1, 'advantage.k': 1}
 
 
 def test_there_is_a_scalar_of_each_type():
@@ -256,7 +256,7 @@ def test_a_bad_value_is_refused(overrides, message):
         {'reward.flip_wrong': 1.0},
         {'loss.sampler_weight_cap': 1.0},
         {'train.pack_sizes': 2, 'mesh.rollout': 8},
-        {'model.attention': 'splash', 'mesh.rollout': 16},
+        {'model.attention': 'splash', 'mesh.rollout': 16, 'train.pack_sizes': 0},
         ONE_ROLLOUT,
         # A signal to an estimator without a baseline.
         {'train.dynamic_sampling_rounds': 1} | ONE_ROLLOUT,

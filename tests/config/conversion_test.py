@@ -46,6 +46,8 @@ def test_the_advantage_is_one_flat_section_in_the_order_of_the_table():
     assert list(section.items()) == [
         ('name', 'pass_at_k'),
         ('k', 4),
+        # Since then.
+        ('match_weight_at', 0.0),
         ('num_groups', 0),
         ('aggregation', 'sum'),
         ('easy_threshold', 0.6),
