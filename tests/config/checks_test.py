@@ -206,7 +206,7 @@ def test_a_list_is_refused_in_a_config_file():
             'pack_sizes=4 would .* mesh.rollout=16 and sampling.num_rollouts=16',
         ),
         (
-            {'train.pack_sizes': 4, 'mesh.fsdp': 1, 'mesh.rollout': -1} | ONE_ROLLOUT,
+            ONE_ROLLOUT | {'train.pack_sizes': 4, 'mesh.fsdp': 1, 'mesh.rollout': -1},
             'pack_sizes=4 would pack nothing: .* sampling.num_rollouts=1 ',
         ),
         ({'train.dynamic_sampling_rounds': -1}, 'rounds=-1 must not be negative'),
