@@ -297,6 +297,7 @@ def add_peer_arguments(parser: argparse.ArgumentParser, *, packages: str) -> Non
     parser.add_argument('--python', default='', help=f'one that has {packages}')
     parser.add_argument('--micro_batches', type=int, default=8, help='ours')
     parser.add_argument('--peer_micro_batches', type=int, default=4, help="the peer's")
+    parser.add_argument('--jobs', default='', help='regular expression of their names')
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -114,7 +114,6 @@ def main() -> None:
     """Reads the command line, measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     sides.add_peer_arguments(parser, packages='torch and TRL')
-    parser.add_argument('--jobs', default='', help='regular expression of their names')
     args = parser.parse_args()
     python = environments.python_of('trl', args.python)
     shrink = works.small if args.small else lambda work: work

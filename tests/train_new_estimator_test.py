@@ -48,6 +48,7 @@ def test_a_run_trains_with_it_and_reports_it(tmp_path):
     assert saved['advantage'] == {
         'name': 'terse',
         'k': 2,
+        'match_weight_at': 0.0,
         'num_groups': 0,
         'aggregation': 'sum',
         'easy_threshold': 0.6,
