@@ -23,7 +23,6 @@ from passk_jax.runs.saved_config import stage_of
 from passk_jax.sweeps.commands import Run
 from passk_jax.sweeps.declarations import Sweep
 
-
 # It computes what it names.
 _metric_names = functools.cache(metric_names)
 
