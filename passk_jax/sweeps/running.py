@@ -91,7 +91,7 @@ class Runner:
         self._state = {job.name: 'waiting' for job in jobs}
         # The runs that another sweep runs, or an earlier one left running.
         self._elsewhere: dict[str, directories.Holder] = {}
-        self._stops = 0
+        self._told_to_stop = False
 
     def run(self) -> dict[str, str]:
         """Runs until no run is left that could be started.
@@ -106,7 +106,7 @@ class Runner:
             while True:
                 self._reap()
                 self._elsewhere.clear()
-                if not self._stops:
+                if not self._told_to_stop:
                     self._start_what_can()
                 self._display.show(self._lines)
                 if not self._children and not self._elsewhere:
@@ -123,7 +123,7 @@ class Runner:
             if signal.getsignal(number) is not signal.SIG_IGN
         }
         for number in before:
-            signal.signal(number, self._told)
+            signal.signal(number, self._stop)
         try:
             yield
         finally:
@@ -131,11 +131,12 @@ class Runner:
                 self._pass_on(signal.SIGTERM)
             for child in self._children.values():
                 child.process.wait()
+                child.lock.release()
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _told(self, number: int, frame: types.FrameType | None) -> None:
-        self._stops += 1
+    def _stop(self, number: int, frame: types.FrameType | None) -> None:
+        self._told_to_stop = True
         # A run counts what comes within a second as one: a terminal tells it too.
         self._pass_on(signal.SIGTERM)
 
@@ -241,7 +242,7 @@ class Runner:
                 pass_fds=(lock.descriptor,),
             )
         self._children[job.name] = _Child(process, lock, cores)
-        if self._stops:
+        if self._told_to_stop:
             # Told to meanwhile, when this run was not among the children.
             process.send_signal(signal.SIGTERM)
         self._state[job.name] = 'running'
