@@ -99,6 +99,14 @@ def test_every_flag_of_the_table_is_some_commands():
     assert set().union(*named) == TABLE.keys()
 
 
+def test_a_config_that_is_no_experiment_is_left_to_the_command():
+    def main(*, config: str, seeds: str = ''):
+        """Reads its own file."""
+
+    assert read(main, '--config=x.py') == {'config': 'x.py', 'seeds': ''}
+    assert 'unknown flag --config.seed=1' in refusal(main, TINY, '--config.seed=1')
+
+
 def test_what_is_required_is_named():
     assert refusal(score.main, '--input=i').startswith('--task, --output are required')
     # An empty value is one that a shell's unset variable gave.
