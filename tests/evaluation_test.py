@@ -131,8 +131,8 @@ def evaluated():
 def test_the_names_of_the_metrics_are_known_beforehand(evaluated):
     values, _ = evaluated
     names = {name for name in values if '/' not in name}
-    # Undefined where no problem has four wrong responses.
-    names.add('rarefied_diversity')
+    # Undefined here: too few responses are wrong, and none is right.
+    names |= {'rarefied_diversity', 'response_length_right'}
     assert evaluation.metric_names(4) == names
 
 
