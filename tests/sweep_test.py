@@ -174,6 +174,15 @@ def wait_for_children(pid: int) -> list[int]:
     return []
 
 
+def is_running(pid: int) -> bool:
+    """Whether the process is there, and not only its exit status."""
+    try:
+        state = pathlib.Path(f'/proc/{pid}/stat').read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state.rpartition(') ')[2][0] != 'Z'
+
+
 def kill(pid: int) -> bool:
     """Kills it; False if it was gone."""
     try:
@@ -247,7 +256,7 @@ def test_a_run_that_outlives_its_sweep_is_waited_for(finished, tmp_path):
     process.join()
     said = fakes.said(tmp_path)
     assert fakes.run(tmp_path) == 0
-    assert not pathlib.Path(f'/proc/{orphan}').exists()
+    assert not is_running(orphan)
     started = fakes.said(tmp_path)[len(said) :]
     for line in said.splitlines():
         assert line not in started
