@@ -150,6 +150,15 @@ values for a setting have the metric ``<name>_<setting>`` as their mean.
 """
 
 
+def metric_names(num_responses: int) -> set[str]:
+    """What :func:`evaluate` measures, without the metrics of single categories."""
+    one = {'category': '', 'n': num_responses, 'c': 0, 'response_length': 1.0}
+    one |= {'correct': [False] * num_responses, 'parsed': [''] * num_responses}
+    one = dict.fromkeys(PROBLEM_METRICS, 1.0) | one
+    names = summarize([one], seed=0, bootstrap_samples=1).keys() | {'num_dropped'}
+    return {name for name in names if '/' not in name}
+
+
 def _records(
     problems: Sequence[Problem], responses: Responses, *, first: int, kept: set[int]
 ) -> list[Record]:

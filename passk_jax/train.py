@@ -260,13 +260,18 @@ def make_estimate(setup: Setup) -> Callable[..., tuple[jax.Array, jax.Array]]:
     return estimate
 
 
+def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
+    """The keys whose values a resumed run may change; see :func:`prepare_workdir`."""
+    # Neither kept texts nor parameters of other estimators change a figure.
+    read = make.estimator_parameters(config.advantage.name)
+    unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
+    return ('mesh.', 'eval.kept_responses', *ONLY_ROUNDING, *unread)
+
+
 def open_workdir(
     config: ExperimentConfig, workdir: str | pathlib.Path, *, accept_loss: bool = False
 ) -> contextlib.AbstractContextManager[pathlib.Path]:
     """The prepared run directory of this experiment; see :func:`prepare_workdir`."""
-    # Neither kept texts nor parameters of other estimators change a figure.
-    read = make.estimator_parameters(config.advantage.name)
-    unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
 
     def missing(path: pathlib.Path) -> list[str]:
         # It says at which step another run's policy became this run's first.
@@ -281,7 +286,7 @@ def open_workdir(
     return prepare_workdir(
         workdir,
         configs.to_json(config),
-        may_differ=('mesh.', 'eval.kept_responses', *ONLY_ROUNDING, *unread),
+        may_differ=may_differ(config),
         missing=missing,
         accept_loss=accept_loss,
     )

@@ -128,6 +128,14 @@ def evaluated():
     return evaluate()
 
 
+def test_the_names_of_the_metrics_are_known_beforehand(evaluated):
+    values, _ = evaluated
+    names = {name for name in values if '/' not in name}
+    # Undefined here: too few responses are wrong, and none is right.
+    names |= {'rarefied_diversity', 'response_length_right'}
+    assert evaluation.metric_names(4) == names
+
+
 def test_each_problem_is_counted_once_though_the_last_batch_is_filled(evaluated):
     """Six problems in batches of four."""
     values, rows = evaluated

@@ -18,6 +18,8 @@ PACKAGE = ROOT / 'passk_jax'
 
 # From the top down. A module imports from lower ranks only; a sub-package is one entry.
 RANKS = (
+    ('sweep',),
+    ('sweeps',),
     ('train',),
     ('compare', 'evaluate', 'export', 'plan', 'score'),
     ('preflight', 'setup'),
@@ -273,9 +275,11 @@ def test_functions_are_short():
     assert not long, f'too long: {long}'
 
 
-# The commands and their set-up make the whole configuration and open it.
+# The commands and their set-up make the whole configuration and open it, and so does a
+# sweep of all of its runs.
 OPENS_THE_CONFIG = (
     *('train', 'evaluate', 'export', 'plan', 'preflight', 'setup', 'config'),
+    'sweeps.opening',
 )
 
 

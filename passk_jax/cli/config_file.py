@@ -5,6 +5,7 @@ import re
 import runpy
 import traceback
 from collections.abc import Sequence
+from typing import TypeVar
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
@@ -12,33 +13,45 @@ from ml_collections import ConfigDict, config_flags
 from passk_jax import config as configs
 from passk_jax.errors import InputError
 
+T = TypeVar('T')
+
 
 def load(path: str) -> ConfigDict:
-    """Calls ``get_config()`` of a config file and returns the result.
+    """The configuration that a config file's ``get_config()`` returns.
+
+    Args, errors: as in :func:`call`.
+    """
+    return call(path, 'get_config', returns=ConfigDict)
+
+
+def call(path: str, function: str, *, returns: type[T]) -> T:
+    """Calls a function of a Python file and returns the result.
 
     Args:
         path: a Python file, or ``file.py:argument`` to pass the argument.
+        function: the function's name.
+        returns: the type of its result.
 
     Raises:
-        InputError: no such file, or an error in the file, with its line.
+        InputError: no such file, an error in the file, with its line, or another type.
     """
     file, colon, argument = path.partition(':')
     try:
         if not os.path.isfile(file):
             raise InputError('no such file')
-        get_config = runpy.run_path(file).get('get_config')
-        if get_config is None:
-            raise InputError('it defines no get_config()')
-        config = get_config(*[argument] if colon else [])
-        if not isinstance(config, ConfigDict):
-            kind = type(config).__name__
-            raise InputError(f'get_config() must return a ConfigDict, not a {kind}')
+        called = runpy.run_path(file).get(function)
+        if called is None:
+            raise InputError(f'it defines no {function}()')
+        result = called(*[argument] if colon else [])
+        if not isinstance(result, returns):
+            wanted, kind = returns.__name__, type(result).__name__
+            raise InputError(f'{function}() must return a {wanted}, not a {kind}')
     except InputError as error:
         raise InputError(f'{path}: {error}') from error
-    # A config file is a program, which can raise anything.
+    # Such a file is a program, which can raise anything.
     except Exception as error:
         raise InputError(f'{path}{_what_happened(error, file)}') from error
-    return config
+    return result
 
 
 def override_flags(config: ConfigDict, arguments: Sequence[str]) -> flags.FlagValues:

@@ -40,7 +40,11 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
         _BOOL,
         'Resume a run although files that it wrote are gone; the log says which.',
     ),
-    'workdir': (_PATH, 'Run directory; train makes runs/<config.name> by default.'),
+    'workdir': (
+        _PATH,
+        'Run directory; train makes runs/<config.name> by default. Of a sweep: the '
+        'directory of its runs.',
+    ),
     'hosts': (
         _TEXT,
         "'': a single process; 'auto': one of several that JAX finds by itself (TPU "
@@ -67,6 +71,12 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'topology': (_TEXT, 'Chips: v5p:4x4x4, v5e:16x16, v6e:8x8, cpu:8, gpu:h100x8.'),
     'programs': (_TEXT, 'Programs to compile, separated by commas.'),
     'markdown': (_PATH, 'Markdown file for a copy of the plan.'),
+    'seeds': (_TEXT, "Seeds, separated by commas; the sweep's by default."),
+    'only': (_TEXT, 'Pattern of the names of runs, for example pass_at_1_*.'),
+    'jobs': (_INT, 'Runs at a time; one for each usable core by default.'),
+    'results': (_PATH, 'Directory of the tables and the figure.'),
+    'dry_run': (_BOOL, 'Print the commands of the runs that are missing; run none.'),
+    'list': (_BOOL, 'Print the runs and how far each is; run none.'),
 }
 """Name -> parser and help; the default is that of the parameter of ``main``."""
 
@@ -105,6 +115,8 @@ def parse(
     Args:
         main: a command. A keyword without a default is a required flag; a parameter
             that is no keyword takes the arguments without a flag, at least one.
+            A ``config`` that it takes as ``str`` is a file of its own kind, which it
+            reads itself.
         argv: the program, then the arguments.
         values: where to define the flags.
 
@@ -117,6 +129,7 @@ def parse(
         flags.Error: absl's own, for example for a flag without its value.
     """
     program, parameters = argv[0], parameters_of(main)
+    argv = [program, *map(_with_underscores, argv[1:])]
     empty, serializer = inspect.Parameter.empty, flags.ArgumentSerializer()
     required = [name for name, value in parameters.items() if value is empty]
     for name, value in parameters.items():
@@ -131,7 +144,9 @@ def parse(
     rest = _parse_known(values, argv)
     given = {name: values[name].value for name in parameters}
     choices = list(parameters)
-    if path := given.get('config'):
+    opens = inspect.signature(main).parameters.get('config')
+    path = given.get('config') if opens and opens.annotation is not str else None
+    if path:
         config = config_file.load(path)
         choices += [f'config.{key}' for key in configs.flatten(config.to_dict())]
         overrides = config_file.override_flags(config, rest)
@@ -155,6 +170,14 @@ def parse(
         )
     # Last, so that errors of the command line come before errors of the values.
     return given | ({'config': configs.from_config_dict(config)} if path else {})
+
+
+def _with_underscores(argument: str) -> str:
+    """Takes ``--dry-run`` for ``--dry_run``."""
+    name, equals, value = argument.partition('=')
+    if name.startswith('--') and name[2:].replace('-', '_') in TABLE:
+        name = f'--{name[2:].replace("-", "_")}'
+    return f'{name}{equals}{value}'
 
 
 def _parse_known(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:

@@ -89,7 +89,7 @@ def prepare_workdir(
         )
     with _locked(path) if jax.process_index() == 0 else contextlib.nullcontext():
         if has_begun(path):
-            _check_config(path / 'config.json', json.loads(config_json), may_differ)
+            check_config(path / 'config.json', json.loads(config_json), may_differ)
             _check_whole(path, missing(path), accept_loss=accept_loss)
         if jax.process_index() == 0:
             with _as_value_error(f'workdir {path} cannot be written'):
@@ -175,10 +175,19 @@ def has_begun(path: pathlib.Path) -> bool:
     return (path / 'metrics.jsonl').exists() or any(checkpoints)
 
 
-def _check_config(
+def check_config(
     path: pathlib.Path, config: Mapping[str, Any], may_differ: Sequence[str]
 ) -> None:
-    """Compares ``config`` with the one that the directory's run started with."""
+    """Compares a config with the one that the directory's run started with.
+
+    Args:
+        path: the saved config; the function accepts an absent one.
+        config: the resolved config.
+        may_differ: as in :func:`prepare_workdir`.
+
+    Raises:
+        ValueError: the saved config is damaged, or other keys differ.
+    """
     if not path.exists():
         return
     try:

@@ -55,6 +55,19 @@ def test_what_is_no_file_is_named(path):
         config_file.load(path)
 
 
+def test_a_file_of_another_kind_has_another_function(tmp_path):
+    path = tmp_path / 'mine.py'
+    path.write_text('def get_number(text="1"):\n    return int(text)')
+    assert config_file.call(str(path), 'get_number', returns=int) == 1
+    assert config_file.call(f'{path}:7', 'get_number', returns=int) == 7
+    with pytest.raises(
+        InputError, match=r'get_number\(\) must return a str, not a int'
+    ):
+        config_file.call(str(path), 'get_number', returns=str)
+    with pytest.raises(InputError, match=r'it defines no get_config\(\)'):
+        config_file.load(str(path))
+
+
 def test_an_override_changes_one_key_and_leaves_other_arguments_alone():
     config = maze_tiny.get_config()
     rest = ['--config.advantage.k=8', '--other=1']

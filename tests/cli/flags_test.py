@@ -107,6 +107,14 @@ def test_every_flag_of_the_table_is_some_commands():
     assert set().union(*named) == TABLE.keys()
 
 
+def test_a_config_that_is_no_experiment_is_left_to_the_command():
+    def main(*, config: str, seeds: str = ''):
+        """Reads its own file."""
+
+    assert read(main, '--config=x.py') == {'config': 'x.py', 'seeds': ''}
+    assert 'unknown flag --config.seed=1' in refusal(main, TINY, '--config.seed=1')
+
+
 def test_what_is_required_is_named():
     assert refusal(score.main, '--input=i').startswith('--task, --output are required')
     # An empty value is one that a shell's unset variable gave.
@@ -177,6 +185,14 @@ def test_a_tilde_is_the_home_directory_in_every_path(command, monkeypatch):
         arguments.append('runs/x')
     got = read(command.main, *arguments)
     assert {got[name] for name in paths & names.keys()} == {f'{tiny.ROOT}/x'}
+
+
+def test_a_hyphen_in_a_flag_is_an_underscore():
+    given = read(evaluate.main, '--workdir=a-b', '--num-responses=3')
+    assert (given['workdir'], given['num_responses']) == ('a-b', 3)
+    assert refusal(evaluate.main, '--workdir=w', '--num-response=3').endswith(
+        'did you mean --num_responses?'
+    )
 
 
 def test_a_flag_that_is_on_or_off_needs_no_value():

@@ -1,0 +1,39 @@
+"""Pass@k Training against Pass@1 Training, paired over seeds, at laptop size.
+
+    python -m passk_jax.sweep --config=experiments/sweeps/passk_vs_pass1.py
+
+A seed decides the warm start, the batches and the draws of both of its runs, so the two
+differ in the estimator alone.
+"""
+
+from passk_jax.sweeps import Arm, Sweep
+
+
+def get_sweep() -> Sweep:
+    """Returns what is compared."""
+    return Sweep(
+        name='passk_vs_pass1',
+        title='5x5 mazes',
+        arms=(
+            _arm('pass_at_1', 'Pass@1 Training'),
+            _arm('pass_at_k', 'Pass@4 Training'),
+        ),
+        baseline='pass_at_1',
+        seeds=(0, 1, 2, 3, 4),
+        measures={
+            'pass_at_1': 'Pass@1',
+            'pass_at_4': 'Pass@4',
+            'pass_at_8': 'Pass@8',
+            'pass_at_32': 'Pass@32',
+            'entropy': 'entropy (nats a token)',
+            'rarefied_diversity': 'distinct of 4 wrong answers',
+        },
+        split='test',
+        curves='validation',
+    )
+
+
+def _arm(estimator: str, label: str) -> Arm:
+    """The arm of an estimator, which names it."""
+    overrides = {'advantage.name': estimator}
+    return Arm(estimator, label, 'configs/maze_tiny.py', overrides)

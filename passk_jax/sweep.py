@@ -1,0 +1,112 @@
+"""Runs what a sweep file declares, and makes its tables and its figure.
+
+    python -m passk_jax.sweep --config=experiments/sweeps/passk_vs_pass1.py
+
+The file lists arms and seeds (see ``sweeps/declarations.py``). A run is
+``python -m passk_jax.train`` in a directory of its own, on cores of its own; on a
+machine with an accelerator give ``--jobs=1``. Kill the sweep or its runs anywhere and
+repeat the command: it goes on where they stopped. A run that fails is not tried again
+before that. When all are done it writes ``<results>/<name>.jsonl`` and ``.csv`` (a row
+for each evaluation), ``.md`` (paired differences) and ``.png``.
+
+For a cluster, ``--dry_run`` prints the command of each run that is missing, one a line;
+a later stage follows the run that it goes on from. Exit status 1: a run is not done.
+"""
+
+import fnmatch
+import pathlib
+from collections.abc import Sequence
+
+from passk_jax import cli
+from passk_jax.cli import config_file
+from passk_jax.errors import InputError
+from passk_jax.files import atomic_write_bytes, atomic_write_text
+from passk_jax.runs.preemption import EXIT_PREEMPTED
+from passk_jax.sweeps import directories, figure, progress, results
+from passk_jax.sweeps.commands import runs_of
+from passk_jax.sweeps.declarations import Sweep, check_seeds
+from passk_jax.sweeps.opening import Job, open_runs
+from passk_jax.sweeps.running import Runner, split_cores, usable_cores
+
+
+def main(
+    *,
+    config: str,
+    seeds: str | None = None,
+    only: str = '*',
+    jobs: int | None = None,
+    workdir: str | None = None,
+    results: str = 'experiments/results',
+    dry_run: bool = False,
+    list: bool = False,
+) -> int:
+    """Runs what is missing; writes the results once nothing is."""
+    sweep = config_file.call(config, 'get_sweep', returns=Sweep)
+    slots = split_cores(usable_cores(), jobs)
+    root = pathlib.Path(workdir or f'runs/{sweep.name}')
+    runs = runs_of(sweep, root, _seeds(seeds) if seeds else sweep.seeds)
+    opened = open_runs(runs, sweep)
+    chosen = [job for job in opened if fnmatch.fnmatchcase(job.name, only)]
+    if not chosen:
+        raise InputError(f'{only=} is none of the runs {[run.name for run in runs]}')
+    if dry_run:
+        for job in chosen:
+            if not directories.is_done(job):
+                print(job.run.command())
+        return 0
+    if list:
+        print(_listed(chosen))
+        return 0
+    # Now, because what hinders it would also do so after hours.
+    out = pathlib.Path(results)
+    out.mkdir(parents=True, exist_ok=True)
+    others = [job for job in opened if job not in chosen]
+    states = Runner(
+        chosen, others=others, slots=slots, display=progress.Display()
+    ).run()
+    return _end(sweep, opened, states, out)
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    try:
+        seeds = tuple(int(part) for part in text.split(','))
+    except ValueError:
+        message = f'seeds={text!r} must be whole numbers, for example 0,1,2'
+        raise InputError(message) from None
+    check_seeds(seeds)
+    return seeds
+
+
+def _listed(jobs: Sequence[Job]) -> str:
+    width = max(len(job.name) for job in jobs)
+    return '\n'.join(
+        progress.line(job, 'done' if directories.is_done(job) else '', width=width)
+        for job in jobs
+    )
+
+
+def _end(
+    sweep: Sweep, jobs: Sequence[Job], states: dict[str, str], out: pathlib.Path
+) -> int:
+    """Writes the results if every run is done; returns the exit status."""
+    missing = [job.name for job in jobs if not directories.is_done(job)]
+    if missing:
+        print(f'no results are written, because these are not done: {missing}')
+    else:
+        table = results.markdown(sweep, jobs)
+        rows = results.tidy_rows(jobs)
+        atomic_write_text(out / f'{sweep.name}.jsonl', results.as_json_lines(rows))
+        atomic_write_text(out / f'{sweep.name}.csv', results.as_csv(rows))
+        atomic_write_text(out / f'{sweep.name}.md', table)
+        atomic_write_bytes(out / f'{sweep.name}.png', figure.draw(sweep, jobs))
+        print(table, end='')
+    ended = set(states.values())
+    if 'failed' in ended:
+        return 1
+    if 'stopped' in ended:
+        return EXIT_PREEMPTED
+    return 1 if ended - {'done'} else 0
+
+
+if __name__ == '__main__':
+    cli.run(main)

@@ -1,0 +1,96 @@
+"""The runs of a sweep, and the exact command of each."""
+
+import collections
+import dataclasses
+import pathlib
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from passk_jax.errors import InputError
+from passk_jax.sweeps.declarations import Arm, Sweep
+
+MODULE = 'passk_jax.train'
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run directory.
+
+    Attributes:
+        name: ``<arm>_seed<seed>``, and ``_<stage>`` of a later stage.
+        arm: the arm's name.
+        seed: the run's seed.
+        directory: where it writes.
+        arguments: of :data:`MODULE`.
+        previous: the name of the run that it goes on from; ``''``: none.
+        last: whether no stage follows.
+    """
+
+    name: str
+    arm: str
+    seed: int
+    directory: pathlib.Path
+    arguments: tuple[str, ...]
+    previous: str
+    last: bool
+
+    def command(self) -> str:
+        """The command, for a shell in the root of the repository."""
+        return shlex.join(['python', '-m', MODULE, *self.arguments])
+
+
+def runs_of(sweep: Sweep, root: pathlib.Path, seeds: Sequence[int]) -> list[Run]:
+    """Every run, a seed after the other; a stage comes after the one before.
+
+    Args:
+        sweep: what is declared.
+        root: the directory of all runs.
+        seeds: the seeds to run.
+
+    Raises:
+        InputError: two runs have one name.
+    """
+    runs = [
+        run for seed in seeds for arm in sweep.arms for run in _stages(arm, root, seed)
+    ]
+    counts = collections.Counter(run.name for run in runs)
+    if twice := [name for name, count in counts.items() if count > 1]:
+        raise InputError(f'several runs are called {twice}: rename an arm or a stage')
+    return runs
+
+
+def _stages(arm: Arm, root: pathlib.Path, seed: int) -> Iterator[Run]:
+    name = previous = ''
+    for number, stage in enumerate((None, *arm.stages)):
+        overrides = dict(arm.overrides)
+        name, config = f'{arm.name}_seed{seed}', arm.config
+        if stage:
+            overrides |= stage.overrides
+            # Its parameters come from the run before, whatever the arm began with.
+            overrides |= {
+                'init.kind': 'checkpoint',
+                'init.checkpoint': str(root / previous),
+            }
+            name, config = f'{name}_{stage.name}', stage.config or config
+        yield Run(
+            name=name,
+            arm=arm.name,
+            seed=seed,
+            directory=root / name,
+            arguments=_arguments(config, overrides | {'seed': seed}, root / name),
+            previous=previous,
+            last=number == len(arm.stages),
+        )
+        previous = name
+
+
+def _arguments(
+    config: str, overrides: Mapping[str, Any], directory: pathlib.Path
+) -> tuple[str, ...]:
+    settings = (f'--config.{key}={_text(value)}' for key, value in overrides.items())
+    return (f'--config={config}', *settings, f'--workdir={directory}')
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,141 @@
+"""What a sweep file declares: arms, seeds, and what is compared.
+
+A sweep file defines ``get_sweep()``, which returns a :class:`Sweep`:
+
+    from passk_jax.sweeps import Arm, Sweep
+
+    def get_sweep():
+        config = 'configs/maze_tiny.py'
+        return Sweep(
+            name='mine',
+            title='Two values of k',
+            arms=(
+                Arm('k2', 'k = 2', config, {'advantage.k': 2}),
+                Arm('k4', 'k = 4', config, {'advantage.k': 4}),
+            ),
+            baseline='k2',
+            seeds=(0, 1, 2),
+            measures={'pass_at_1': 'Pass@1', 'pass_at_8': 'Pass@8'},
+            split='test',
+            curves='validation',
+        )
+"""
+
+import collections
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from passk_jax.errors import InputError
+
+_NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.=-]*')
+# Where a later stage begins.
+_FROM = ('init.kind', 'init.checkpoint')
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """A later run of an arm, which starts from the last policy of the one before.
+
+    Attributes:
+        name: ends the name of the run.
+        overrides: dotted key -> value, besides those of the arm.
+        config: a config file with its argument; ``''``: the arm's.
+    """
+
+    name: str
+    overrides: Mapping[str, Any]
+    config: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """One of the things to compare: a run for each seed, and its later stages.
+
+    Attributes:
+        name: begins the names of its runs.
+        label: what the tables and the figure call it.
+        config: a config file, or ``file.py:argument``.
+        overrides: dotted key -> value.
+        stages: runs that follow, in order.
+    """
+
+    name: str
+    label: str
+    config: str
+    overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    stages: tuple[Stage, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """Arms x seeds, and what is compared.
+
+    Attributes:
+        name: of the directory of runs and of the files of results.
+        title: above the figure.
+        arms: in the order of the tables.
+        baseline: the arm that every other is compared with, seed by seed.
+        seeds: the seed of a run decides all of its draws.
+        measures: metric of an evaluation -> what the tables and the figure call it.
+        split: the split whose last evaluation the table shows.
+        curves: the split whose evaluations the figure shows.
+    """
+
+    name: str
+    title: str
+    arms: tuple[Arm, ...]
+    baseline: str
+    seeds: tuple[int, ...]
+    measures: Mapping[str, str]
+    split: str
+    curves: str
+
+    def __post_init__(self):
+        """Raises InputError for names, seeds or a baseline that do not fit."""
+        for name in (self.name, *(arm.name for arm in self.arms)):
+            _check_name(name)
+        names = [arm.name for arm in self.arms]
+        if self.baseline not in names:
+            raise InputError(f'baseline={self.baseline!r} is none of the arms {names}')
+        _check_once(names, 'arms')
+        check_seeds(self.seeds)
+        if not self.measures:
+            raise InputError('measures is empty: name a metric of an evaluation')
+        for arm in self.arms:
+            _check_once([stage.name for stage in arm.stages], f'stages of {arm.name}')
+            for stage in arm.stages:
+                _check_name(stage.name)
+                _check_overrides(stage.overrides, ('seed', *_FROM), arm)
+            _check_overrides(arm.overrides, ('seed',), arm)
+
+
+def check_seeds(seeds: Iterable[int]) -> None:
+    """Raises InputError unless there are seeds, each a whole number and there once."""
+    if not (seeds := tuple(seeds)):
+        raise InputError('seeds is empty: name at least one')
+    for seed in seeds:
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise InputError(f'{seed=} must be a whole number, at least 0')
+    _check_once(seeds, 'seeds')
+
+
+def _check_overrides(
+    overrides: Mapping[str, Any], own: Sequence[str], arm: Arm
+) -> None:
+    if taken := [key for key in own if key in overrides]:
+        raise InputError(f'arm {arm.name}: the sweep sets {taken}, so leave it out')
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InputError(
+            f'{name=} must be of letters, digits and any of "_.=-", as it names files'
+        )
+
+
+def _check_once(values: Iterable[Any], what: str) -> None:
+    counts = collections.Counter(values)
+    if twice := [value for value, count in counts.items() if count > 1]:
+        raise InputError(f'{what}: {twice} more than once')

@@ -1,0 +1,109 @@
+"""Opens the configuration of every run of a sweep, before any run starts.
+
+It parses the arguments of each command as the command itself does, so whatever that
+would refuse is refused here.
+"""
+
+import dataclasses
+import functools
+import json
+from collections.abc import Iterable, Sequence
+
+from absl import flags
+
+from passk_jax import config as configs
+from passk_jax import train
+from passk_jax.cli.flags import parse
+from passk_jax.config import ExperimentConfig
+from passk_jax.errors import InputError
+from passk_jax.evaluation import metric_names
+from passk_jax.preflight import check_names, splits_due
+from passk_jax.runs.directory import check_config, has_begun
+from passk_jax.runs.saved_config import stage_of
+from passk_jax.sweeps.commands import Run
+from passk_jax.sweeps.declarations import Sweep
+
+# It computes what it names.
+_metric_names = functools.cache(metric_names)
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A run, and what its configuration says of it.
+
+    Attributes:
+        run: the run.
+        steps: steps of the whole run.
+        splits: the splits of its last evaluation.
+        warm_start: equal for runs whose warm starts are equal; ``''``: it has none.
+    """
+
+    run: Run
+    steps: int
+    splits: tuple[str, ...]
+    warm_start: str
+
+    @property
+    def name(self) -> str:
+        """The name of the run."""
+        return self.run.name
+
+
+def open_runs(runs: Sequence[Run], sweep: Sweep) -> list[Job]:
+    """Checks every run; touches no directory and no device.
+
+    Raises:
+        InputError: a configuration is invalid, lacks a measure or a split of the sweep,
+            or is not the one that the run directory began with. The message names
+            the run.
+    """
+    return [_open(run, sweep) for run in runs]
+
+
+def _open(run: Run, sweep: Sweep) -> Job:
+    try:
+        arguments = ['train', *run.arguments]
+        config = parse(train.main, arguments, flags.FlagValues())['config']
+        check_names(config)
+        splits = splits_due(config, config.train.steps)
+        _check_measures(sweep, config.eval.num_responses, splits)
+        if has_begun(run.directory):
+            _check_same(run, config)
+    except (ValueError, flags.Error) as error:
+        raise InputError(f'run {run.name}: {error}') from error
+    return Job(run, config.train.steps, splits, _warm_start(config))
+
+
+def _check_same(run: Run, config: ExperimentConfig) -> None:
+    stage = stage_of(config.stage, config.init, run.directory)
+    config = dataclasses.replace(config, stage=stage)
+    check_config(
+        run.directory / 'config.json',
+        json.loads(configs.to_json(config)),
+        train.may_differ(config),
+    )
+
+
+def _check_measures(sweep: Sweep, num_responses: int, splits: Iterable[str]) -> None:
+    for name in ('split', 'curves'):
+        if (split := getattr(sweep, name)) not in splits:
+            raise InputError(
+                f'{name}={split!r} is not evaluated at the end; have {list(splits)} '
+                '(eval.split and eval.final_split)'
+            )
+    known = _metric_names(num_responses)
+    # A category's metrics end like those of the whole split.
+    unknown = [x for x in sweep.measures if x.rpartition('/')[2] not in known]
+    if unknown:
+        raise InputError(f'measures {unknown} are none of {sorted(known)}')
+
+
+def _warm_start(config: ExperimentConfig) -> str:
+    """Everything that decides the bits of a warm start, rounding included."""
+    if config.init.kind != 'warm_start':
+        return ''
+    values = configs.to_dict(config)
+    sections = ('seed', 'model', 'mesh', 'init', 'task', 'data')
+    decides = {name: values[name] for name in sections}
+    decides['max_response_tokens'] = config.sampling.max_response_tokens
+    return json.dumps(decides, sort_keys=True)

@@ -1,0 +1,146 @@
+"""The progress of a sweep: a line for each run, and when all will be done.
+
+On a terminal the lines are drawn anew; elsewhere they are written now and then.
+"""
+
+import datetime
+import heapq
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TextIO
+
+from passk_jax.runs.progress import format_value
+from passk_jax.sweeps.directories import last_row, steps_done
+from passk_jax.sweeps.opening import Job
+
+
+class Pace:
+    """Measures how long the runs take for a step, evaluations and all.
+
+    Args:
+        clock: returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._first: dict[str, tuple[int, float]] = {}
+        self._seconds: dict[str, float] = {}
+
+    def see(self, name: str, steps: int) -> None:
+        """Takes note of a running run's steps.
+
+        The first step that it sees is left out, as it follows a compilation.
+        """
+        now = self._clock()
+        first_steps, then = self._first.setdefault(name, (steps, now))
+        if not first_steps or steps < first_steps:
+            self._first[name] = (steps, now)
+        elif steps > first_steps:
+            self._seconds[name] = (now - then) / (steps - first_steps)
+
+    def forget(self, name: str) -> None:
+        """The run was ended; what it took for a step is still of use."""
+        self._first.pop(name, None)
+
+    def seconds(self, name: str) -> float | None:
+        """Of a step of this run, else the mean of the others; ``None``: unknown."""
+        known = list(self._seconds.values())
+        return self._seconds.get(name, sum(known) / len(known) if known else None)
+
+    def seconds_left(
+        self, running: Iterable[Job], waiting: Iterable[Job], *, at_a_time: int
+    ) -> float | None:
+        """Until all are done, so many at a time and in order; ``None``: unknown."""
+        left = []
+        for job in (*running, *waiting):
+            if (seconds := self.seconds(job.name)) is None:
+                return None
+            left.append(seconds * (job.steps - steps_done(job)))
+        ends = [0.0] * at_a_time
+        for seconds in left:
+            heapq.heappush(ends, heapq.heappop(ends) + seconds)
+        return max(ends)
+
+
+def line(job: Job, state: str, *, seconds: float | None = None, width: int) -> str:
+    """A run's line: its name, its state and its steps; a running run's reward too.
+
+    Args:
+        job: the run.
+        state: in a word or two.
+        seconds: seconds a step, if the run is running and they are known.
+        width: the width of the name.
+    """
+    row = last_row(job)
+    parts = [f'{job.name:<{width}}  {state:<9} {row.get("step", -1) + 1}/{job.steps}']
+    if state == 'running' and 'reward' in row:
+        parts.append(f'reward {format_value(row["reward"])}')
+    if seconds is not None:
+        parts.append(f'{seconds:.2f} s a step')
+    return ', '.join(parts)
+
+
+def duration(seconds: float | None) -> str:
+    """As ``1:02:03``; ``'unknown'`` for ``None``."""
+    if seconds is None:
+        return 'unknown'
+    return str(datetime.timedelta(seconds=round(seconds)))
+
+
+class Display:
+    """Shows lines that change, and lines that stay.
+
+    Args:
+        stream: where; ``None`` for standard error.
+        between: the least seconds between two displays, where it is no terminal.
+        clock: returns seconds.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        *,
+        between: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._stream = sys.stderr if stream is None else stream
+        self._between, self._clock = between, clock
+        self.redraws = self._stream.isatty()
+        self._last = clock()
+        self._drawn: list[str] = []
+
+    def say(self, text: str) -> None:
+        """Writes a line that stays."""
+        drawn, self._drawn = self._drawn, []
+        self._write(self._erase(drawn) + text + '\n')
+        if self.redraws:
+            self._draw(drawn)
+
+    def show(self, make_lines: Callable[[], Sequence[str]]) -> None:
+        """Shows the lines in place of the last ones, if it is time to."""
+        now = self._clock()
+        if now - self._last < (0.5 if self.redraws else self._between):
+            return
+        self._last = now
+        lines = list(make_lines())
+        if self.redraws:
+            drawn, self._drawn = self._drawn, []
+            self._write(self._erase(drawn))
+            self._draw(lines)
+        else:
+            self._write(''.join(f'{each}\n' for each in lines))
+
+    def _draw(self, lines: Sequence[str]) -> None:
+        # A line that is broken in two, or scrolled away, could not be drawn over.
+        columns, rows = shutil.get_terminal_size()
+        self._drawn = [each[: columns - 1] for each in lines[-(rows - 1) :]]
+        self._write(''.join(f'{each}\n' for each in self._drawn))
+
+    def _erase(self, drawn: Sequence[str]) -> str:
+        return f'\x1b[{len(drawn)}F\x1b[J' if drawn else ''
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()

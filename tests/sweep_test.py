@@ -1,0 +1,372 @@
+"""``python -m passk_jax.sweep`` as a person, a cluster and a power cut meet it.
+
+Its runs are fakes of a few milliseconds, but for the last test.
+"""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from passk_jax import sweep
+from passk_jax.errors import InputError
+from tests import tiny
+from tests.sweeps import fakes
+
+RUNS = ['pass_at_1_seed{}', 'pass_at_k_seed{}', 'pass_at_k_seed{}_then']
+
+
+@pytest.fixture(scope='module')
+def finished(tmp_path_factory) -> pathlib.Path:
+    """A sweep of two seeds that nothing interrupted."""
+    directory = tmp_path_factory.mktemp('finished')
+    fakes.write_sweep(directory)
+    assert fakes.run(directory) == 0, fakes.said(directory)
+    return directory
+
+
+def test_it_ends_with_a_row_for_each_evaluation(finished):
+    rows = tiny.read_lines(finished / 'results' / 'fake.jsonl')
+    whose = [(row['run'], row['split'], row['step']) for row in rows]
+    assert whose == [
+        (name.format(seed), split, step)
+        for seed in (0, 1)
+        for name in RUNS
+        for step in (0, 4)
+        for split in ('validation', 'test')
+    ]
+    lines = (finished / 'results' / 'fake.csv').read_text().splitlines()
+    assert lines[0] == 'run,arm,seed,stage,split,step,pass_at_1,pass_at_4,reward'
+    assert len(lines) == 1 + len(rows)
+    assert fakes.results(finished)['fake.png'].startswith(b'\x89PNG')
+    assert fakes.results(finished)['fake.md'].decode() in fakes.said(finished)
+
+
+def test_runs_of_a_seed_share_a_warm_start(finished):
+    made = [note for note in fakes.notes(finished) if note.startswith('made')]
+    assert len(made) == 2
+    for seed in (0, 1):
+        for arm in ('pass_at_1', 'pass_at_k'):
+            kept = finished / 'runs' / f'{arm}_seed{seed}' / 'warm_start' / '0'
+            assert (kept / 'policy').read_text() == str(seed)
+
+
+def test_a_seed_that_is_added_later_runs_alone(finished, tmp_path):
+    fakes.write_sweep(tmp_path, seeds=(0,))
+    assert fakes.run(tmp_path) == 0
+    fakes.write_sweep(tmp_path)
+    before = os.stat(tmp_path / 'runs' / 'pass_at_k_seed0' / 'metrics.jsonl')
+    assert fakes.run(tmp_path) == 0
+    after = os.stat(tmp_path / 'runs' / 'pass_at_k_seed0' / 'metrics.jsonl')
+    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+    assert fakes.results(tmp_path) == fakes.results(finished)
+    started = [x for x in fakes.said(tmp_path).splitlines() if 'started' in x]
+    assert started.count('pass_at_k_seed0  started   0/4') == 1
+
+
+def test_a_run_that_fails_is_reported_and_the_others_go_on(finished, tmp_path):
+    fakes.write_sweep(tmp_path)
+    assert fakes.run(tmp_path, {'FAKE_FAILS': 'pass_at_k_seed0'}) == 1
+    said = fakes.said(tmp_path)
+    assert 'pass_at_k_seed0 failed (exit status 3); the end of' in said
+    assert '    one\n    it was the disk\n' in said
+    assert said.count('pass_at_k_seed0  started') == 1
+    assert "these are not done: ['pass_at_k_seed0', 'pass_at_k_seed0_then']" in said
+    assert not any((tmp_path / 'results').iterdir())
+    # The next call tries it again, and nothing else.
+    assert fakes.run(tmp_path) == 0
+    again = fakes.said(tmp_path)[len(said) :]
+    assert again.count('  started') == 2
+    assert fakes.results(tmp_path) == fakes.results(finished)
+
+
+def test_only_some_runs(finished, tmp_path):
+    fakes.write_sweep(tmp_path)
+    assert fakes.run(tmp_path, only='*_seed1*') == 0
+    assert sorted(x.name for x in (tmp_path / 'runs').iterdir() if x.is_dir()) == [
+        name.format(1) for name in RUNS
+    ]
+    assert not any((tmp_path / 'results').iterdir())
+    # A seed of its own is a sweep of its own.
+    assert fakes.run(tmp_path, seeds='1') == 0
+    assert len(tiny.read_lines(tmp_path / 'results' / 'fake.jsonl')) == 12
+    # A later stage alone has nothing to go on from.
+    assert fakes.run(tmp_path, only='pass_at_k_seed0_then') == 1
+    assert fakes.run(tmp_path) == 0
+    assert fakes.results(tmp_path) == fakes.results(finished)
+
+
+def test_the_lines_of_a_dry_run_are_the_runs(finished, tmp_path, capsys, monkeypatch):
+    """A shell that runs them leaves what the sweep leaves."""
+    monkeypatch.chdir(tiny.ROOT)
+    arguments = {
+        'config': str(fakes.write_sweep(tmp_path)),
+        'workdir': str(tmp_path / 'runs'),
+        'results': str(tmp_path / 'results'),
+    }
+    assert sweep.main(**arguments, dry_run=True) == 0
+    lines = capsys.readouterr().out
+    assert len(lines.splitlines()) == 6
+    assert not (tmp_path / 'runs').exists()
+    # In place of Python: ``-m passk_jax.train`` is the fake.
+    python = tmp_path / 'python'
+    script = f'[ "$1 $2" = "-m passk_jax.train" ] && shift 2 && exec {sys.executable}'
+    python.write_text(f'#!/bin/sh\n{script} {fakes.FAKE} "$@"\n')
+    python.chmod(0o755)
+    path = f'{tmp_path}:{os.environ["PATH"]}'
+    subprocess.run(lines, shell=True, check=True, env=os.environ | {'PATH': path})
+    assert sweep.main(**arguments, dry_run=True) == 0
+    assert capsys.readouterr().out == ''
+    assert fakes.run(tmp_path) == 0
+    assert '  started' not in fakes.said(tmp_path)
+    assert fakes.results(tmp_path) == fakes.results(finished)
+
+
+def test_a_list_says_how_far_each_run_is(finished, capsys, monkeypatch):
+    monkeypatch.chdir(tiny.ROOT)
+    fakes.write_sweep(finished, seeds=(0, 1, 2))
+    arguments = {
+        'config': str(finished / 'sweep.py'),
+        'workdir': str(finished / 'runs'),
+    }
+    assert sweep.main(**arguments, list=True, only='pass_at_1*') == 0
+    assert [x.split() for x in capsys.readouterr().out.splitlines()] == [
+        ['pass_at_1_seed0', 'done', '4/4'],
+        ['pass_at_1_seed1', 'done', '4/4'],
+        ['pass_at_1_seed2', '0/4'],
+    ]
+    fakes.write_sweep(finished)
+
+
+def test_told_to_stop_it_stops_its_runs_and_says_so(tmp_path):
+    fakes.write_sweep(tmp_path, steps=400)
+    process = fakes.start(tmp_path, {'FAKE_SECONDS': '0.01'})
+    wait_for_children(process.pid)
+    os.kill(process.pid, signal.SIGTERM)
+    process.join(30)
+    # The fakes save nothing when they are told.
+    assert process.exitcode == 1
+    assert 'failed (SIGTERM)' in fakes.said(tmp_path)
+    assert fakes.said(tmp_path).count('started') <= len(os.sched_getaffinity(0))
+
+
+def children(pid: int) -> list[int]:
+    """The child processes; none if the process is gone."""
+    try:
+        text = pathlib.Path(f'/proc/{pid}/task/{pid}/children').read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [int(child) for child in text.split()]
+
+
+def wait_for_children(pid: int) -> list[int]:
+    """Waits until there is one, or the process is gone."""
+    while pathlib.Path(f'/proc/{pid}').exists():
+        if found := children(pid):
+            return found
+        time.sleep(0.002)
+    return []
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process is there, and not only its exit status."""
+    try:
+        state = pathlib.Path(f'/proc/{pid}/stat').read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state.rpartition(') ')[2][0] != 'Z'
+
+
+def kill(pid: int) -> bool:
+    """Kills it; False if it was gone."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(
+    not pathlib.Path(f'/proc/{os.getpid()}/task/{os.getpid()}/children').exists(),
+    reason='this system does not list the children of a process',
+)
+def test_killed_twenty_times_it_ends_with_the_table_of_an_uninterrupted_one(tmp_path):
+    whole, kills, rounds = tmp_path / 'whole', 0, 0
+    whole.mkdir()
+    fakes.write_sweep(whole, steps=60)
+    assert fakes.run(whole) == 0
+    # A sweep may be done before it was killed so often; then there is another.
+    while kills < 20:
+        rounds += 1
+        killed = tmp_path / f'killed_{rounds}'
+        killed.mkdir()
+        fakes.write_sweep(killed, steps=60)
+        code, new = until_done(killed, kills=20 - kills)
+        kills += new
+        assert code == 0, fakes.said(killed)
+        assert fakes.results(killed) == fakes.results(whole)
+        assert len(fakes.notes(killed)) >= 2
+        assert not [x for x in fakes.notes(killed) if x.startswith('doubled')]
+        for path in sorted((whole / 'runs').glob('*_seed*/metrics.jsonl')):
+            other = killed / path.relative_to(whole)
+            assert other.read_bytes() == path.read_bytes()
+    assert rounds < 10
+
+
+def until_done(directory: pathlib.Path, *, kills: int) -> tuple[int, int]:
+    """Starts the sweep until it is done; kills it, a run of it, or both.
+
+    Args:
+        directory: of the sweep.
+        kills: how often at most.
+
+    Returns:
+        The exit status, and how often something was killed.
+    """
+    done = 0
+    while True:
+        process = fakes.start(directory, {'FAKE_SECONDS': '0.01'})
+        while process.exitcode is None and done < kills:
+            runs = wait_for_children(process.pid)
+            time.sleep(random.uniform(0, 0.2))
+            who = random.choice([{'sweep'}, {'run'}, {'sweep', 'run'}])
+            hit = 'sweep' in who and process.exitcode is None and kill(process.pid)
+            if 'run' in who and runs:
+                hit |= kill(random.choice(runs))
+            done += hit
+            if 'sweep' in who:
+                process.join()
+        process.join(60)
+        # 1: a run was killed; it is not started again by the same sweep.
+        if process.exitcode not in (1, -signal.SIGKILL):
+            return process.exitcode, done
+
+
+def test_a_run_that_outlives_its_sweep_is_waited_for(finished, tmp_path):
+    fakes.write_sweep(tmp_path)
+    process = fakes.start(tmp_path, {'FAKE_SECONDS': '0.2'})
+    (orphan, *_) = wait_for_children(process.pid)
+    kill(process.pid)
+    process.join()
+    said = fakes.said(tmp_path)
+    assert fakes.run(tmp_path) == 0
+    assert not is_running(orphan)
+    started = fakes.said(tmp_path)[len(said) :]
+    for line in said.splitlines():
+        assert line not in started
+    assert not [note for note in fakes.notes(tmp_path) if note.startswith('doubled')]
+    assert fakes.results(tmp_path) == fakes.results(finished)
+
+
+@pytest.mark.parametrize(
+    ('change', 'words'),
+    [
+        (("'pass_at_4': 'Pass@4'", "'pass_at_5': ''"), r"\['pass_at_5'\] are none of"),
+        (
+            ("'train.steps'", "'train.stepz'"),
+            'pass_at_1_seed0: .*did you mean train.st',
+        ),
+        (("split='test'", "split='tset'"), "split='tset' is not evaluated"),
+        (("baseline='pass_at_1'", "baseline='x'"), "baseline='x' is none of the arms"),
+        (
+            ("arm('pass_at_1'),", "arm('pass_at_1'), " * 2),
+            r"arms: \['pass_at_1'\] more",
+        ),
+        (('tests/tiny.py', 'tests/absent.py'), 'absent.py: no such file'),
+        (('def get_sweep', 'def get_sweeps'), r'it defines no get_sweep\(\)'),
+        (
+            ("'advantage.name': name", "'advantage.name': 'x'"),
+            "run pass_at_1_seed0: .*'x'",
+        ),
+    ],
+)
+def test_a_bad_sweep_is_refused_before_any_run(change, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tiny.ROOT)
+    path = fakes.write_sweep(tmp_path)
+    text = path.read_text()
+    assert change[0] in text
+    path.write_text(text.replace(*change))
+    with pytest.raises(InputError, match=words):
+        sweep.main(config=str(path), workdir=str(tmp_path / 'runs'))
+    assert not (tmp_path / 'runs').exists()
+
+
+@pytest.mark.parametrize(
+    ('flags', 'words'),
+    [
+        ({'seeds': '0,x'}, "seeds='0,x' must be whole numbers"),
+        ({'seeds': '0,0'}, r'seeds: \[0\] more than once'),
+        ({'only': 'x*'}, r"only='x\*' is none of the runs \['pass_at_1_seed0'"),
+        ({'jobs': 0}, 'jobs=0 must lie in'),
+    ],
+)
+def test_a_bad_flag_is_refused(flags, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tiny.ROOT)
+    with pytest.raises(InputError, match=words):
+        sweep.main(config=str(fakes.write_sweep(tmp_path)), **flags)
+
+
+def test_a_directory_of_another_experiment_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tiny.ROOT)
+    path = fakes.write_sweep(tmp_path)
+    workdir = tmp_path / 'runs' / 'pass_at_1_seed0'
+    workdir.mkdir(parents=True)
+    config = json.loads(tiny.config_lib.to_json(tiny.make_config()))
+    config['loss']['clip_low'] = 0.1
+    (workdir / 'config.json').write_text(json.dumps(config))
+    (workdir / 'metrics.jsonl').write_text('')
+    with pytest.raises(InputError, match=r'loss.clip_low: 0.1 there, 0.2 now'):
+        sweep.main(config=str(path), workdir=str(tmp_path / 'runs'))
+
+
+REAL = """
+from passk_jax.sweeps import Arm, Sweep
+
+def get_sweep():
+    config = 'tests/tiny.py'
+    return Sweep(
+        name='real',
+        title='Real runs',
+        arms=(
+            Arm('one', 'Pass@1', config, {'advantage.name': 'pass_at_1'}),
+            Arm('k', 'Pass@2', config, {'advantage.name': 'pass_at_k'}),
+        ),
+        baseline='one',
+        seeds=(0, 1),
+        measures={'pass_at_1': 'Pass@1', 'pass_at_4': 'Pass@4'},
+        split='test',
+        curves='validation',
+    )
+"""
+
+
+@pytest.mark.slow
+def test_real_runs_are_those_that_a_person_would_start(finished_run, tmp_path):
+    """``finished_run`` is the run of arm ``k`` and seed 0, alone."""
+    path = tmp_path / 'real.py'
+    path.write_text(REAL)
+    process = tiny.start(
+        'sweep',
+        f'--config={path}',
+        f'--workdir={tmp_path / "runs"}',
+        f'--results={tmp_path / "results"}',
+    )
+    out, err = process.communicate(timeout=500)
+    assert process.returncode == 0, err
+    alone = tiny.contents(finished_run)
+    assert tiny.contents(tmp_path / 'runs' / 'k_seed0') == alone
+    logs = [path.read_text() for path in sorted((tmp_path / 'runs').glob('*.log'))]
+    # Of each seed one made its warm start, and one read it.
+    assert sum('warm start: read from' in log for log in logs) == len(logs) // 2 == 2
+    table = (tmp_path / 'results' / 'real.md').read_text()
+    assert out == table
+    last = [tiny.metrics(tmp_path / 'runs' / f'k_seed{s}', 'test')[-1] for s in (0, 1)]
+    values = [row['pass_at_1'] for row in last]
+    assert f'{sum(values) / 2:.3f} ({values[0]:.3f} {values[1]:.3f})' in table
+    assert len(tiny.read_lines(tmp_path / 'results' / 'real.jsonl')) == 4 * (4 + 2)

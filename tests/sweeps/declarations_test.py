@@ -1,0 +1,66 @@
+import dataclasses
+
+import pytest
+
+from passk_jax.errors import InputError
+from passk_jax.sweeps import Arm, Stage, Sweep
+from passk_jax.sweeps.declarations import check_seeds
+
+
+def make_sweep(**changes) -> Sweep:
+    """Two arms, of which the second has two stages."""
+    stages = (Stage('then', {'advantage.name': 'pass_at_1'}),)
+    values = {
+        'name': 'mine',
+        'title': 'Mine',
+        'arms': (
+            Arm('a', 'A', 'tests/tiny.py'),
+            Arm('b', 'B', 'tests/tiny.py', {'advantage.k': 3}, stages),
+        ),
+        'baseline': 'a',
+        'seeds': (0, 1),
+        'measures': {'pass_at_1': 'Pass@1'},
+        'split': 'test',
+        'curves': 'validation',
+    }
+    return Sweep(**(values | changes))
+
+
+def arm(**changes) -> tuple[Arm, ...]:
+    return (dataclasses.replace(make_sweep().arms[0], **changes),)
+
+
+@pytest.mark.parametrize(
+    ('changes', 'words'),
+    [
+        ({'name': 'a/b'}, "name='a/b' must be of letters"),
+        ({'arms': arm(name='../a')}, "name='../a' must be"),
+        ({'baseline': 'c'}, r"baseline='c' is none of the arms \['a', 'b'\]"),
+        ({'arms': make_sweep().arms * 2}, r"arms: \['a', 'b'\] more than once"),
+        ({'seeds': ()}, 'seeds is empty'),
+        ({'seeds': (0, True)}, 'seed=True must be a whole number'),
+        ({'measures': {}}, 'measures is empty'),
+        ({'arms': arm(overrides={'seed': 1})}, r"arm a: the sweep sets \['seed'\]"),
+        (
+            {'arms': arm(stages=(Stage('x', {'init.kind': 'scratch'}),))},
+            r"the sweep sets \['init.kind'\]",
+        ),
+        ({'arms': arm(stages=(Stage('', {}),))}, "name='' must be"),
+        ({'arms': arm(stages=(Stage('x', {}),) * 2)}, r"stages of a: \['x'\] more"),
+    ],
+)
+def test_what_is_wrong_is_named(changes, words):
+    assert make_sweep()
+    with pytest.raises(InputError, match=words):
+        make_sweep(**changes)
+
+
+def test_the_first_stage_may_begin_where_it_likes():
+    overrides = {'init.kind': 'checkpoint', 'init.checkpoint': 'runs/x'}
+    assert make_sweep(arms=arm(overrides=overrides))
+
+
+def test_a_seed_is_a_whole_number():
+    check_seeds([0, 7])
+    with pytest.raises(InputError, match=r'seed=0\.5'):
+        check_seeds([0.5])

@@ -1,0 +1,150 @@
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from passk_jax.sweeps import directories
+from passk_jax.sweeps.commands import Run
+from passk_jax.sweeps.directories import Holder, Lock
+from passk_jax.sweeps.opening import Job
+
+
+def make_job(root: pathlib.Path, name: str = 'a_seed0', **changes) -> Job:
+    """A job of four steps whose directory is there."""
+    directory = root / name
+    directory.mkdir(exist_ok=True)
+    values = {'arm': 'a', 'seed': 0, 'arguments': (), 'previous': '', 'last': True}
+    run = Run(name=name, directory=directory, **(values | changes))
+    return Job(run, steps=4, splits=('validation', 'test'), warm_start='w')
+
+
+def write_rows(job: Job, *rows: dict) -> None:
+    """Appends lines of metrics."""
+    with (job.run.directory / 'metrics.jsonl').open('a') as stream:
+        stream.writelines(json.dumps(row) + '\n' for row in rows)
+
+
+def finish(job: Job, **values: float) -> None:
+    """Leaves what a run leaves: evaluations with these values at both ends."""
+    for step in (0, job.steps):
+        for split in job.splits:
+            write_rows(job, {'step': step, 'stage': 0, 'split': split} | values)
+    (job.run.directory / 'checkpoints' / str(job.steps)).mkdir(parents=True)
+
+
+def test_a_run_is_done_when_its_directory_says_so(tmp_path):
+    job = make_job(tmp_path)
+    assert not directories.is_done(job)
+    (job.run.directory / 'checkpoints' / '4').mkdir(parents=True)
+    write_rows(job, {'step': 4, 'split': 'validation'}, {'step': 0, 'split': 'test'})
+    assert not directories.is_done(job)
+    write_rows(job, {'step': 4, 'split': 'test'})
+    assert directories.is_done(job)
+    (job.run.directory / 'checkpoints' / '4').rename(tmp_path / 'away')
+    assert not directories.is_done(job)
+
+
+def test_an_unfinished_checkpoint_is_none(tmp_path):
+    job = make_job(tmp_path)
+    finish(job)
+    checkpoints = job.run.directory / 'checkpoints'
+    (checkpoints / '4').rename(checkpoints / '4.saving')
+    assert not directories.is_done(job)
+
+
+def test_steps_are_those_whose_metrics_are_whole(tmp_path):
+    job = make_job(tmp_path)
+    assert directories.steps_done(job) == 0
+    long = {'x': 'y' * 70_000}
+    write_rows(job, {'step': 0, 'split': 'train'} | long, {'step': 1, 'split': 'train'})
+    write_rows(job, {'step': 2, 'split': 'validation'})
+    with (job.run.directory / 'metrics.jsonl').open('a') as stream:
+        stream.write('{"step": 2, "split": "tr')
+    assert directories.last_row(job) == {'step': 1, 'split': 'train'}
+    assert directories.steps_done(job) == 2
+
+
+def test_evaluations_are_all_lines_but_those_of_training(tmp_path):
+    job = make_job(tmp_path)
+    write_rows(job, {'step': 0, 'split': 'train'}, {'step': 0, 'split': 'test'})
+    assert directories.evaluations(job) == [{'step': 0, 'split': 'test'}]
+
+
+def test_a_warm_start_is_copied_whole_or_not_at_all(tmp_path):
+    maker, job = make_job(tmp_path, 'maker'), make_job(tmp_path)
+    assert directories.needs_warm_start(job)
+    kept = maker.run.directory / 'warm_start'
+    # What it has not finished, nobody copies.
+    (kept / '0.saving').mkdir(parents=True)
+    assert not directories.copy_warm_start(job, maker)
+    (kept / '0.saving' / 'x').write_text('policy')
+    (kept / '0.saving').rename(kept / '0')
+    # A copy that was cut short.
+    mine = job.run.directory / 'warm_start'
+    (mine / '0.saving').mkdir(parents=True)
+    (mine / '0.saving' / 'old').write_text('')
+    assert directories.needs_warm_start(job)
+    assert directories.copy_warm_start(job, maker)
+    assert [path.name for path in mine.iterdir()] == ['0']
+    assert [path.name for path in (mine / '0').iterdir()] == ['x']
+    assert not directories.needs_warm_start(job)
+
+
+def test_a_run_that_has_begun_makes_no_warm_start(tmp_path):
+    job = make_job(tmp_path)
+    write_rows(job, {'step': 0, 'split': 'test'})
+    assert not directories.needs_warm_start(job)
+
+
+def test_a_lock_is_that_of_one(tmp_path):
+    job = make_job(tmp_path)
+    lock, other = Lock(job), Lock(job)
+    assert other.holder() is None
+    assert lock.acquire()
+    lock.note((2, 3))
+    assert not other.acquire()
+    assert other.holder().here == (2, 3)
+    lock.release()
+    assert other.acquire()
+    other.release()
+
+
+def test_cores_of_another_machine_are_not_ours():
+    assert Holder('elsewhere.example', (0,)).here == ()
+
+
+def test_a_process_that_inherits_the_lock_keeps_it(tmp_path):
+    """Until it ends, however it ends."""
+    lock, other = Lock(make_job(tmp_path)), Lock(make_job(tmp_path))
+    assert lock.acquire()
+    process = subprocess.Popen(
+        [sys.executable, '-S', '-c', 'import sys; sys.stdin.read()'],
+        stdin=subprocess.PIPE,
+        pass_fds=(lock.descriptor,),
+    )
+    lock.release()
+    assert not other.acquire()
+    # Its cores were not noted: nobody is kept from any.
+    assert other.holder() == Holder('', ())
+    process.kill()
+    process.communicate()
+    assert other.acquire()
+    other.release()
+
+
+def test_a_lock_that_cannot_be_taken_is_an_error(tmp_path):
+    lock = Lock(make_job(tmp_path))
+    (tmp_path / '.a_seed0.lock').mkdir()
+    with pytest.raises(OSError, match='directory'):
+        lock.acquire()
+
+
+def test_the_end_of_a_log(tmp_path):
+    path = tmp_path / 'log'
+    assert not [*directories.tail(path, lines=2)]
+    path.write_bytes(b'one\ntwo\n\n\xff three\n\n')
+    assert [*directories.tail(path, lines=2)] == ['two', '� three']
+    assert os.stat(path).st_size < directories._TAIL_BYTES

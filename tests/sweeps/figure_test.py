@@ -1,0 +1,35 @@
+from passk_jax.sweeps import figure
+from tests.sweeps.declarations_test import make_sweep
+from tests.sweeps.directories_test import write_rows
+from tests.sweeps.results_test import make_jobs
+
+
+def test_an_arm_is_the_mean_of_its_seeds(tmp_path):
+    panel = figure._panel(make_sweep(), make_jobs(tmp_path), 'pass_at_1')
+    assert panel.title == 'Pass@1'
+    lines = {line.label: line for line in panel.series if not line.faint}
+    assert list(lines) == ['A', 'B']
+    assert list(lines['A'].x) == [0, 4]
+    assert [round(y, 3) for y in lines['A'].y] == [1.5, 4.0]
+    # A later stage follows the one before.
+    assert list(lines['B'].x) == [0, 4, 8]
+    assert [round(y, 3) for y in lines['B'].y] == [1.5, 9.0, 6.5]
+    faint = [line for line in panel.series if line.faint]
+    assert [line.color for line in faint] == [lines[x].color for x in 'AABB']
+    assert lines['A'].color != lines['B'].color
+    assert [list(line.y) for line in faint[:2]] == [[1.0, 3.0], [2.0, 5.0]]
+
+
+def test_a_mean_is_of_all_seeds_or_of_none(tmp_path):
+    jobs = make_jobs(tmp_path)
+    write_rows(jobs[0], {'step': 2, 'split': 'validation', 'pass_at_1': 5.0})
+    panel = figure._panel(make_sweep(), jobs, 'pass_at_1')
+    (mean,) = (line for line in panel.series if line.label == 'A')
+    assert list(mean.x) == [0, 4]
+
+
+def test_a_figure_is_a_picture_and_equal_runs_have_equal_ones(tmp_path):
+    sweep, jobs = make_sweep(), make_jobs(tmp_path)
+    picture = figure.draw(sweep, jobs)
+    assert picture.startswith(b'\x89PNG')
+    assert picture == figure.draw(sweep, jobs)
