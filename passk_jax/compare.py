@@ -31,12 +31,12 @@ from passk_jax.comparison import (
 )
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_bytes, atomic_write_text
+from passk_jax.report.arms import COLORS, markdown_table
 from passk_jax.report.charts import draw_figure
 from passk_jax.report.panels import Panel, Series
 from passk_jax.report.run_data import read_lines
+from passk_jax.runs.metric_writer import evaluation_name
 
-# Told apart by the colour-blind (M. Okabe and K. Ito, 2008).
-_COLORS = ('#0072b2', '#e69f00', '#009e73', '#cc79a7', '#d55e00', '#56b4e9')
 _SHOWN_COVERAGES = (0.1, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -92,7 +92,7 @@ def _evaluation(run: pathlib.Path, split: str, step: int | None) -> pathlib.Path
         return run
     files = sorted((run / 'evaluation').glob(f'{split}_step_*.jsonl'))
     if step is not None:
-        files = [run / 'evaluation' / f'{split}_step_{step:08d}.jsonl']
+        files = [run / 'evaluation' / evaluation_name(split, step)]
     if not files or not files[-1].is_file():
         steps = '' if step is None else f' of step {step}'
         others = sorted(file.stem for file in run.glob('evaluation/*.jsonl'))
@@ -131,7 +131,7 @@ def markdown(
         heads += [arm.name, f'{arm.name} - {base.name}, problems']
         if any(row[arms.index(arm)].over_seeds for row in found.values()):
             heads.append(f'{arm.name} - {base.name}, seeds')
-    lines = [_row(heads), _row(['---'] * len(heads))]
+    rows = []
     for name in shown:
         row = found[name]
         cells = [_label(name), _interval(row[0].value)]
@@ -139,17 +139,19 @@ def markdown(
             cells += [_interval(measured.value), _interval(measured.over_problems, '+')]
             if measured.over_seeds:
                 cells.append(_interval(measured.over_seeds, '+'))
-        lines.append(_row(cells))
-    lines += [
+        rows.append(cells)
+    lines = [
+        *markdown_table(heads, rows),
         '',
         *(f'- {arm.name}: {", ".join(arm.sources)}' for arm in arms),
         '',
         f'{len(base.problems)} problems; mean [95 %]. "Problems": bootstrap over '
         'problems, paired. "Seeds": Student t over paired seeds.',
         '',
-        _row(['problems solved by', 'number']),
-        _row(['---', '---']),
-        *(_row([name, str(len(ids))]) for name, ids in sets.items()),
+        *markdown_table(
+            ['problems solved by', 'number'],
+            [[name, str(len(ids))] for name, ids in sets.items()],
+        ),
     ]
     return '\n'.join(lines) + '\n'
 
@@ -161,7 +163,7 @@ def panels(arms: Sequence[Arm], found: dict[str, list[Measured]]) -> list[Panel]
     of_tau = [found[f'cover_at_{tau:g}'] for tau in COVERAGES]
     passed, gaps, covered = [], [], []
     for i, arm in enumerate(arms):
-        ks, color = range(1, num_ks + 1), _COLORS[i % len(_COLORS)]
+        ks, color = range(1, num_ks + 1), COLORS[i % len(COLORS)]
         passed.append(_series(arm.name, ks, [row[i].value for row in of_k], color))
         values = [row[i].value for row in of_tau]
         covered.append(_series(arm.name, COVERAGES, values, color))
@@ -193,10 +195,6 @@ def _interval(estimate: Estimate, sign: str = '') -> str:
     values = (estimate.mean, estimate.low, estimate.high)
     mean, low, high = (f'{value:{sign}.3f}' for value in values)
     return f'{mean} [{low}, {high}]'
-
-
-def _row(cells: Sequence[str]) -> str:
-    return '| ' + ' | '.join(cell.replace('|', '\\|') for cell in cells) + ' |'
 
 
 if __name__ == '__main__':

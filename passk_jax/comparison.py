@@ -158,13 +158,12 @@ def measures(arm: Arm, largest: int) -> tuple[list[str], np.ndarray]:
         arm: the arm.
         largest: the largest k.
     """
-    n, c = arm.num_responses[..., None], arm.num_correct[..., None]
-    # The share of k-subsets without a correct response, one factor for each k.
-    i = np.arange(largest)
-    absent = np.cumprod(np.maximum(n - c - i, 0) / (n - i), axis=-1)
-    covered = [metrics.cover_at(n[..., 0], c[..., 0], tau=tau) for tau in COVERAGES]
-    names = [f'pass_at_{k}' for k in i + 1] + [f'cover_at_{tau:g}' for tau in COVERAGES]
-    return names, np.concatenate([1 - absent, np.stack(covered, -1)], axis=-1)
+    counts = arm.num_responses, arm.num_correct
+    passed = metrics.pass_at_each_k(*counts, largest=largest)
+    covered = [metrics.cover_at(*counts, tau=tau) for tau in COVERAGES]
+    names = [f'pass_at_{k}' for k in range(1, largest + 1)]
+    names += [f'cover_at_{tau:g}' for tau in COVERAGES]
+    return names, np.concatenate([passed, np.stack(covered, -1)], axis=-1)
 
 
 def solved(arms: Sequence[Arm]) -> dict[str, list[int]]:

@@ -45,6 +45,22 @@ def pass_at_k(
     return 1.0 - _share_of_groups(responses - correct, responses, k=k)
 
 
+def pass_at_each_k(
+    num_responses: np.ndarray | int, num_correct: np.ndarray | int, *, largest: int
+) -> np.ndarray:
+    """:func:`pass_at_k` of k = 1, 2, ... ``largest``, as the last axis.
+
+    Raises ValueError as :func:`pass_at_k` does for the largest k.
+
+    >>> pass_at_each_k(4, np.array([1, 2]), largest=2).round(4).tolist()
+    [[0.25, 0.5], [0.5, 0.8333]]
+    """
+    responses, correct = check_counts(num_responses, num_correct, k=largest)
+    responses, correct, i = responses[..., None], correct[..., None], np.arange(largest)
+    absent = np.cumprod(np.maximum(responses - correct - i, 0) / (responses - i), -1)
+    return 1.0 - absent
+
+
 def pass_hat_k(
     num_responses: np.ndarray | int, num_correct: np.ndarray | int, *, k: int
 ) -> np.ndarray:
@@ -110,7 +126,8 @@ def pass_at_powers(
     """
     powers = powers_of_two(num_responses)
     check_counts(num_responses, num_correct, k=1)
-    return {k: pass_at_k(num_responses, num_correct, k=k) for k in powers}
+    values = pass_at_each_k(num_responses, num_correct, largest=powers[-1])
+    return {k: values[..., k - 1] for k in powers}
 
 
 def answer_diversity(

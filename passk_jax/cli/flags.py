@@ -20,6 +20,7 @@ from passk_jax.errors import InputError
 
 _TEXT, _INT, _FLOAT = flags.ArgumentParser(), flags.IntegerParser(), flags.FloatParser()
 _BOOL = flags.BooleanParser()
+_REQUIRED = inspect.Parameter.empty
 
 
 class _PathParser(flags.ArgumentParser):
@@ -130,17 +131,8 @@ def parse(
     """
     program, parameters = argv[0], parameters_of(main)
     argv = [program, *map(_with_underscores, argv[1:])]
-    empty, serializer = inspect.Parameter.empty, flags.ArgumentSerializer()
-    required = [name for name, value in parameters.items() if value is empty]
-    for name, value in parameters.items():
-        parser, text = TABLE[name]
-        default = None if name in required else value
-        if parser is _BOOL:
-            # Only such a flag may stand without a value.
-            flags.DEFINE_bool(name, default, text, values, program)
-        else:
-            flags.DEFINE(parser, name, default, text, values, serializer, program)
-    flags.DEFINE_bool('debug', False, 'Show tracebacks of errors.', values, program)
+    required = [x for x, default in parameters.items() if default is _REQUIRED]
+    _define(parameters, values, program)
     rest = _parse_known(values, argv)
     given = {name: values[name].value for name in parameters}
     choices = list(parameters)
@@ -170,6 +162,22 @@ def parse(
         )
     # Last, so that errors of the command line come before errors of the values.
     return given | ({'config': configs.from_config_dict(config)} if path else {})
+
+
+def _define(
+    parameters: Mapping[str, Any], values: flags.FlagValues, program: str
+) -> None:
+    """Defines the flags of these parameters, and ``--debug``."""
+    serializer = flags.ArgumentSerializer()
+    for name, default in parameters.items():
+        parser, text = TABLE[name]
+        default = None if default is _REQUIRED else default
+        if parser is _BOOL:
+            # Only such a flag may stand without a value.
+            flags.DEFINE_bool(name, default, text, values, program)
+        else:
+            flags.DEFINE(parser, name, default, text, values, serializer, program)
+    flags.DEFINE_bool('debug', False, 'Show tracebacks of errors.', values, program)
 
 
 def _with_underscores(argument: str) -> str:

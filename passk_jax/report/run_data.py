@@ -16,6 +16,7 @@ import numpy as np
 
 from passk_jax import metrics
 from passk_jax.errors import InputError
+from passk_jax.runs.metric_writer import evaluation_name
 
 _STEP = re.compile(r'step_(\d+)\.jsonl$')
 
@@ -100,7 +101,7 @@ def by_category(run: Run, split: str, step: int) -> Row:
 
     The metrics file has only the smallest and the largest k.
     """
-    file = run.path / 'evaluation' / f'{split}_step_{step:08d}.jsonl'
+    file = run.path / 'evaluation' / evaluation_name(split, step)
     counts: dict[str, list[tuple[int, int]]] = {}
     for row in read_lines(file):
         if isinstance(row.get('n'), int) and isinstance(row.get('c'), int):

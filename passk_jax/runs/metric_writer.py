@@ -27,8 +27,12 @@ from passk_jax.files import atomic_write_bytes, atomic_write_text
 
 _STEP_OF_FILE = re.compile(r'step_(\d+)\.jsonl$')
 _ROLLOUTS = 'step_{:08d}.jsonl'
-_EVALUATION = '{}_step_{:08d}.jsonl'
 _SHOWN_STEPS = 5
+
+
+def evaluation_name(split: str, step: int) -> str:
+    """The name of an evaluation's file of records, in ``evaluation/``."""
+    return f'{split}_step_{step:08d}.jsonl'
 
 
 class MetricWriter(contextlib.AbstractContextManager):
@@ -109,7 +113,7 @@ class MetricWriter(contextlib.AbstractContextManager):
         self, split: str, step: int, records: Iterable[Mapping[str, Any]]
     ) -> None:
         """Writes ``evaluation/<split>_step_<step>.jsonl``, a line per problem."""
-        self._write_records('evaluation', _EVALUATION.format(split, step), records)
+        self._write_records('evaluation', evaluation_name(split, step), records)
 
     def close(self) -> None:
         """Flushes and closes everything; ValueError if the disk is full."""
@@ -198,7 +202,7 @@ def missing_records(
         if rollouts_every and step % rollouts_every == 0:
             there['rollouts/: of'] = _ROLLOUTS.format(step) in files['rollouts']
         for split in splits:
-            name = _EVALUATION.format(split, step)
+            name = evaluation_name(split, step)
             there[f'evaluation/: {split!r} of'] = name in files['evaluation']
         for what in (what for what, is_there in there.items() if not is_there):
             gone.setdefault(what, []).append(step)

@@ -4,15 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from passk_jax.report.arms import COLORS
 from passk_jax.report.charts import draw_figure
 from passk_jax.report.panels import Panel, Series
 from passk_jax.sweeps.declarations import Arm, Sweep
 from passk_jax.sweeps.directories import evaluations
 from passk_jax.sweeps.opening import Job
-
-# Distinct with every kind of colour vision: M. Okabe and K. Ito, "Color universal
-# design", 2008.
-_COLORS = ('#d55e00', '#0072b2', '#009e73', '#cc79a7', '#e69f00', '#56b4e9')
 
 Curve = dict[int, float]
 
@@ -34,8 +31,8 @@ def _panel(sweep: Sweep, jobs: Sequence[Job], measure: str) -> Panel:
     faint, bold = [], []
     for number, arm in enumerate(sweep.arms):
         style = {
-            'color': _COLORS[number % len(_COLORS)],
-            'dashed': number >= len(_COLORS),
+            'color': COLORS[number % len(COLORS)],
+            'dashed': number >= len(COLORS),
         }
         curves = _curves(sweep, jobs, arm, measure)
         for curve in curves:

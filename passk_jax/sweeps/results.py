@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from passk_jax import metrics
+from passk_jax.report.arms import markdown_table
 from passk_jax.report.run_data import Row
 from passk_jax.sweeps.declarations import Arm, Sweep
 from passk_jax.sweeps.directories import evaluations
@@ -63,7 +64,7 @@ def markdown(sweep: Sweep, jobs: Sequence[Job]) -> str:
     base = sweep.baseline
     others = [arm for arm in sweep.arms if arm.name != base]
     arms = [arm for arm in sweep.arms if arm.name == base] + others
-    lines = _table(
+    lines = markdown_table(
         [
             f'{sweep.split} split',
             'before RL',
@@ -81,7 +82,7 @@ def markdown(sweep: Sweep, jobs: Sequence[Job]) -> str:
         ],
     )
     lines += ['', 'End less beginning, with its 95 % interval:', '']
-    lines += _table(
+    lines += markdown_table(
         [f'{sweep.split} split', *(arm.label for arm in arms)],
         [
             [label, *(paired(after[x.name][name], before[x.name][name]) for x in arms)]
@@ -137,8 +138,3 @@ def _difference_title(arm: Arm, arms: Sequence[Arm]) -> str:
 def _mean(of_seeds: np.ndarray) -> str:
     each = ' '.join(f'{value:.3f}' for value in of_seeds)
     return f'{of_seeds.mean():.3f} ({each})'
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = (head, ['---'] * len(head), *rows)
-    return [f'| {" | ".join(line)} |' for line in lines]
