@@ -9,8 +9,8 @@ and in its noise. A seed decides the warm start, the batches and the draws of ev
 
 Expected, written before the first run and judged in experiments/README.md:
 
-1. The steeper the weight, omega(.01) / omega(.3), the higher are Pass@32 and the entropy
-   at the end (rank correlation over the arms).
+1. The steeper the weight, omega(.01) / omega(.3), the higher are Pass@32 and the
+   entropy at the end (rank correlation over the arms).
 2. ``rloo`` and ``nsr`` have equal expectations. They end alike in Pass@1; ``nsr`` keeps
    more entropy (arXiv 2506.01347).
 3. ``canonical_k`` (unbiased) ends higher than ``pass_at_k`` (normalised) in Pass@4.
