@@ -30,6 +30,8 @@ def get_config() -> ConfigDict:
     config.name, config.seed = '', 0
     # One more than the run that init.checkpoint names, if it goes on from one.
     config.stage = -1
+    # One stage. The paper's two are Pass@k Training, then Pass@1 Training.
+    config.stages = ConfigDict()
     config.model = _model()
     # This works on a single device too; several devices hold shards of everything.
     config.mesh = ConfigDict({'data': 1, 'fsdp': -1, 'rollout': 1, 'tensor': 1})

@@ -57,7 +57,9 @@ def main(
     shapes = policies.param_shapes(setup.policy, setup.mesh)
     with jax.set_mesh(setup.mesh):
         params, step = restore_params(path, shapes, step=step)
-        values, rows = setup.evaluator()(params, batches, split=split, step=step)
+        stage = configs.stage_at(configs.stages_of(config), step)
+        evaluate = setup.of_stage(stage).evaluator()
+        values, rows = evaluate(params, batches, split=split, step=step)
     if jax.process_index() == 0:
         changed = ''.join(f'_{key}={value}' for key, value in changes.items())
         name = f'{split}_step_{step:08d}{changed}'

@@ -11,7 +11,7 @@ from absl import logging
 
 from passk_jax import capacity, sharding
 from passk_jax.advantages import AdvantageFn, make, tabulation
-from passk_jax.config import ExperimentConfig
+from passk_jax.config import ExperimentConfig, stages_of
 from passk_jax.errors import InputError
 from passk_jax.models.families.table import FAMILIES
 from passk_jax.runs.metric_writer import import_wandb
@@ -79,7 +79,8 @@ def check_names(config: ExperimentConfig) -> None:
             estimator, a parameter that the estimator does not accept, a missing
             package, or more responses than this host can hold.
     """
-    _unscaled_estimator(config)
+    for stage in stages_of(config):
+        _unscaled_estimator(stage.config)
     if config.log.wandb_project:
         import_wandb(config.log.wandb_project)
     task = make_task(config.task.name, config.task.params)

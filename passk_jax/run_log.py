@@ -45,7 +45,6 @@ class RunLog:
         config: what to write.
         name: the experiment's name.
         steps, start: steps of the whole run, and the first step of this process.
-        stage: the run's stage, on every line of metrics.
         k: every step has a ``pass_at_{k}`` beside ``pass_at_1``.
         mask_truncated: the learner ignores responses that the limit cut off.
         settings: the whole configuration, for Weights & Biases to show.
@@ -59,7 +58,6 @@ class RunLog:
         name: str,
         steps: int,
         start: int,
-        stage: int,
         k: int,
         mask_truncated: bool,
         settings: Mapping[str, Any],
@@ -73,7 +71,6 @@ class RunLog:
             tensorboard=config.tensorboard,
             wandb_project=config.wandb_project,
             resume_step=start,
-            stage=stage,
             config=settings,
         )
         self._progress = Progress(steps, initial=start, description=name)
@@ -94,6 +91,11 @@ class RunLog:
         """Writes the pending step, if any."""
         pending, self._pending = self._pending, lambda: None
         pending()
+
+    def begin_stage(self, stage: int) -> None:
+        """Writes the pending step; from now on every line of metrics has this stage."""
+        self.flush()
+        self._writer.stage = stage
 
     def step(self, step: int, draws: Draws, step_metrics: learner.Metrics) -> None:
         """Takes the metrics of a dispatched step; writes the step before.

@@ -17,7 +17,13 @@ from absl import logging
 from jax.sharding import Mesh
 
 from passk_jax import capacity, sharding
-from passk_jax.config import ExperimentConfig, ModelConfig, SamplingOptions, checks
+from passk_jax.config import (
+    ExperimentConfig,
+    ModelConfig,
+    SamplingOptions,
+    Stage,
+    checks,
+)
 from passk_jax.data import Batches, EvaluationBatches, evaluation_batches, make_batches
 from passk_jax.errors import InputError
 from passk_jax.evaluation import evaluate
@@ -55,6 +61,10 @@ class Setup:
     stop_tokens: tuple[int, ...]
     policy: Policy
     mesh: Mesh
+
+    def of_stage(self, stage: Stage) -> 'Setup':
+        """The same with the configuration of one of the run's stages."""
+        return dataclasses.replace(self, config=stage.config)
 
     def encode(self, text: str) -> list[int]:
         """Tokens of a problem's prompt."""

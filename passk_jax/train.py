@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -25,11 +25,11 @@ from passk_jax import config as configs
 from passk_jax.advantages import make, rewards
 from passk_jax.compile_cache import keep_programs
 from passk_jax.config import ExperimentConfig
-from passk_jax.data import EvaluationBatches
+from passk_jax.data import Batches, EvaluationBatches
 from passk_jax.hosts import join_hosts
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.learning import learner
-from passk_jax.learning import optimizer as optimizers
+from passk_jax.learning.optimizer import Optimizer, make_optimizer
 from passk_jax.preflight import (
     check_names,
     check_signal,
@@ -69,29 +69,27 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
     warn_of_settings(config)
     if jax.process_index() == 0:
         setup.tokenizer.save_pretrained(workdir / 'tokenizer')
-    estimate = make_estimate(setup)
-    batches = setup.train_batches()
+    stages = configs.stages_of(config)
+    begins = {stage.start for stage in stages}
     # Every split that is evaluated at all is due at step 0.
     splits = {s: setup.evaluation_batches(s) for s in splits_due(config, 0)}
-    sample = setup.sampler(
-        config.sampling.options, num_rollouts=config.sampling.num_rollouts
-    )
-    num_updates = config.train.num_updates
-    optimizer = optimizers.make_optimizer(config.optimizer, num_updates=num_updates)
     checkpoints = Checkpoints(workdir / 'checkpoints', keep=config.checkpoint.keep)
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.set_mesh(setup.mesh))
         guard = stack.enter_context(PreemptionGuard())
-        update = make_update(setup, optimizer)
-        first = first_state(setup, optimizer, checkpoints, workdir, guard)
+        first = first_state(setup, stages, checkpoints, workdir, guard)
         if first is None:
             return False
         state, ref_params = first
         start, last = int(state.step), config.train.steps
         log = stack.enter_context(make_log(config, workdir, start))
         for step in range(start, last + 1):
+            if step == start or step in begins:
+                stage = configs.stage_at(stages, step)
+                verbs = make_verbs(setup, stage)
+                log.begin_stage(stage.config.stage)
             preempted = guard.requested(step) or not evaluate_due(
-                setup, state.params, splits, log, step, stop=guard.interrupted
+                verbs.setup, state.params, splits, log, step, stop=guard.interrupted
             )
             if preempted or step == last or step % config.checkpoint.every == 0:
                 log.flush()
@@ -103,19 +101,55 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
                 )
             if preempted or step == last:
                 return not preempted
-            selection = make_selection(setup, estimate, step)
-            key = setup.key(Purpose.ROLLOUTS, step)
+            if step == stage.start and stage.resets_optimizer:
+                state = learner.reset_optimizer(
+                    setup.policy, verbs.optimizer, state, setup.mesh
+                )
+            selection = make_selection(verbs.setup, verbs.estimate, step)
+            key = verbs.setup.key(Purpose.ROLLOUTS, step)
             with jax.profiler.StepTraceAnnotation('train', step_num=step):
-                for problems, prompts, is_new in selection.batches(batches):
-                    sampled = sample(state.params, problems, prompts, key=key)
+                for problems, prompts, is_new in selection.batches(verbs.batches):
+                    sampled = verbs.sample(state.params, problems, prompts, key=key)
                     responses = verify(sampled, step=step)
-                    estimated = estimate(sampled.rollouts, responses, step)
+                    estimated = verbs.estimate(sampled.rollouts, responses, step)
                     draw = Draw(problems, responses, *estimated)
                     selection.add(sampled.rollouts, draw, is_new)
                 batch = selection.rollouts, selection.advantages
-                state, figures = update(state, *batch, ref_params)
+                state, figures = verbs.update(state, *batch, ref_params)
             log.step(step, selection.draws, figures)
     raise AssertionError('the loop returns at its last step')
+
+
+@dataclasses.dataclass(frozen=True)
+class Verbs:
+    """What the loop calls in one stage; ``setup`` has the stage's configuration."""
+
+    setup: Setup
+    batches: Batches
+    optimizer: Optimizer
+    sample: Callable[..., Any]
+    estimate: Callable[..., Any]
+    update: Callable[..., Any]
+
+
+def make_verbs(setup: Setup, stage: configs.Stage) -> Verbs:
+    """Makes what a stage samples, estimates and updates with."""
+    setup = setup.of_stage(stage)
+    sampling = setup.config.sampling
+    optimizer = stage_optimizer(stage)
+    return Verbs(
+        setup=setup,
+        batches=setup.train_batches(),
+        optimizer=optimizer,
+        sample=setup.sampler(sampling.options, num_rollouts=sampling.num_rollouts),
+        estimate=make_estimate(setup),
+        update=make_update(setup, optimizer),
+    )
+
+
+def stage_optimizer(stage: configs.Stage) -> Optimizer:
+    """The optimizer of a stage; those of all stages have states of one structure."""
+    return make_optimizer(stage.config.optimizer, num_updates=stage.num_updates)
 
 
 def evaluate_due(
@@ -144,7 +178,7 @@ def evaluate_due(
 
 def first_state(
     setup: Setup,
-    optimizer: Any,
+    stages: Sequence[configs.Stage],
     checkpoints: Checkpoints,
     workdir: pathlib.Path,
     guard: PreemptionGuard,
@@ -154,14 +188,16 @@ def first_state(
     The state comes from the newest checkpoint, else from the initial policy. The result
     is ``None`` if the process is told to stop while it makes the initial policy.
     """
-    config, policy, mesh = setup.config, setup.policy, setup.mesh
+    policy, mesh = setup.policy, setup.mesh
+    optimizer = stage_optimizer(stages[0])
     resumes = checkpoints.latest_step() is not None
+    has_reference = any(stage.config.loss.kl_coef for stage in stages)
     ref_params = params = None
-    if config.loss.kl_coef or not resumes:
+    if has_reference or not resumes:
         params = setup.initial_params(workdir, stop=guard.interrupted)
         if params is None:
             return None
-    if config.loss.kl_coef:
+    if has_reference:
         ref_params = params
         # Updates overwrite the state's parameters, so the reference needs its own.
         params = jax.tree.map(jnp.copy, params)
@@ -182,7 +218,6 @@ def make_log(config: ExperimentConfig, workdir: pathlib.Path, start: int) -> Run
         name=config.name,
         steps=config.train.steps,
         start=start,
-        stage=config.stage,
         k=config.advantage.k,
         mask_truncated=config.loss.mask_truncated,
         settings=configs.to_dict(config),
@@ -202,11 +237,14 @@ def make_selection(setup: Setup, estimate: Callable[..., Any], step: int) -> Sel
     )
 
 
-def make_update(setup: Setup, optimizer: Any) -> Callable[..., Any]:
-    """Makes the verb ``update(state, rollouts, advantages, ref_params)``."""
+def make_update(setup: Setup, optimizer: Optimizer) -> Callable[..., Any]:
+    """Makes the verb ``update(state, rollouts, advantages, ref_params)``.
+
+    It ignores the reference if the stage has no KL penalty.
+    """
     config = setup.config
     train = config.train
-    return learner.make_train_step(
+    update = learner.make_train_step(
         setup.policy,
         optimizer,
         setup.mesh,
@@ -216,6 +254,11 @@ def make_update(setup: Setup, optimizer: Any) -> Callable[..., Any]:
         num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
         pack_sizes=train.pack_sizes,
         epochs=train.epochs,
+    )
+    if config.loss.kl_coef:
+        return update
+    return lambda state, rollouts, advantages, _: update(
+        state, rollouts, advantages, None
     )
 
 
@@ -263,7 +306,8 @@ def make_estimate(setup: Setup) -> Callable[..., tuple[jax.Array, jax.Array]]:
 def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
     """The keys whose values a resumed run may change; see :func:`prepare_workdir`."""
     # Neither kept texts nor parameters of other estimators change a figure.
-    read = make.estimator_parameters(config.advantage.name)
+    names = {stage.config.advantage.name for stage in configs.stages_of(config)}
+    read = [p for name in names for p in make.estimator_parameters(name)]
     unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
     return ('mesh.', 'eval.kept_responses', *ONLY_ROUNDING, *unread)
 
@@ -303,7 +347,8 @@ def main(
     check_names(config)
     keep_programs()
     join_hosts(hosts)
-    check_signal(config)
+    for stage in configs.stages_of(config):
+        check_signal(stage.config)
     directory = pathlib.Path(workdir or f'runs/{config.name}').expanduser()
     stage = stage_of(config.stage, config.init, directory)
     config = dataclasses.replace(config, stage=stage)

@@ -94,7 +94,10 @@ def config_classes() -> dict[str, type]:
     return {
         name: value
         for name, value in vars(config_lib).items()
-        if isinstance(value, type) and dataclasses.is_dataclass(value)
+        if isinstance(value, type)
+        and dataclasses.is_dataclass(value)
+        # Made of sections, and none itself.
+        and value is not config_lib.Stage
     }
 
 
@@ -110,7 +113,11 @@ def unread_fields(trees: list[Any]) -> set[tuple[str, str]]:
 
 
 def test_every_config_field_is_read():
-    trees = [tree for name, tree in MODULES.items() if not lies_in(name, ('config',))]
+    trees = [
+        tree
+        for name, tree in MODULES.items()
+        if not lies_in(name, ('config',)) or name == 'config.stages'
+    ]
     unread = sorted('.'.join(field) for field in unread_fields(trees))
     assert not unread, f'config fields that nothing reads: {unread}'
 

@@ -124,6 +124,21 @@ class Times(float):
     """A multiple of what the config itself has."""
 
 
+class AfterFirst(int):
+    """The middle of the steps after so many."""
+
+
+class Share(float):
+    """A share of the run's steps."""
+
+
+def stage(part: str, estimator: str, share: float) -> dict[str, Any]:
+    """The keys of a stage that begins after a share of the steps."""
+    values = {'advantage.name': estimator, 'reset_optimizer': False}
+    values['start'] = Share(share)
+    return {f'stages.{part}.{key}': value for key, value in values.items()}
+
+
 def estimators(*names: str) -> list[dict[str, Any]]:
     return [{'advantage.name': name} for name in names]
 
@@ -167,8 +182,19 @@ MEANING = {
     'entropy regularisation': [
         PASS_AT_1 | {'loss.entropy_coef': value} for value in (0.001, 0.003, 0.005)
     ],
-    'Pass@k then Pass@1': [
-        PASS_AT_1 | {'init.kind': 'checkpoint', 'init.checkpoint': '<workdir>'}
+    'Pass@k then Pass@1, once and twice': [
+        GROUPS | stage('part_2_pass_at_1', 'pass_at_1', 1 / 2),
+        GROUPS
+        | stage('part_2_pass_at_1', 'pass_at_1', 1 / 4)
+        | stage('part_3_pass_at_k', 'pass_at_k', 2 / 4)
+        | stage('part_4_pass_at_1', 'pass_at_1', 3 / 4),
+    ],
+    'Pass@1, then Pass@k, then Pass@1': [
+        PASS_AT_1
+        | stage('pass_at_k', 'pass_at_k', 0)
+        | stage('pass_at_1', 'pass_at_1', 0)
+        # After 100 steps, and in the middle of those left.
+        | {'stages.pass_at_k.start': 100, 'stages.pass_at_1.start': AfterFirst(100)}
     ],
     "DAPO's dynamic sampling, overlong filtering": [
         {'train.dynamic_sampling_rounds': 9, 'loss.mask_truncated': True}
@@ -249,14 +275,21 @@ def test_a_row_of_the_paper_is_the_experiment_that_it_says(row):
         else:
             found = resolved(config, changes)
         for have, want in zip(found, MEANING[row], strict=True):
-            want = {
-                key: value * before[key] if isinstance(value, Times) else value
-                for key, value in want.items()
-            }
+            want = {key: in_numbers(want[key], before, key) for key in want}
             assert {key: have[key] for key in want} == want
             # Nothing else differs from the config.
-            changed = {key for key in have if have[key] != before[key]} - {'name'}
+            changed = {key for key in have if have[key] != before.get(key)} - {'name'}
             assert changed <= want.keys()
+
+
+def in_numbers(value: Any, before: dict[str, Any], key: str) -> Any:
+    """What a value of ``MEANING`` is, with the config that the row changes."""
+    steps = before['train.steps']
+    if isinstance(value, Times):
+        return value * before[key]
+    if isinstance(value, Share):
+        return int(value * steps)
+    return (value + steps) // 2 if isinstance(value, AfterFirst) else value
 
 
 def test_every_ablation_is_a_row():

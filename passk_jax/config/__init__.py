@@ -4,7 +4,6 @@ from passk_jax.config.checks import flatten, nearest, unknown_key
 from passk_jax.config.conversion import (
     from_config_dict,
     from_json_dict,
-    to_dict,
     to_json,
     with_new_options,
 )
@@ -24,6 +23,8 @@ from passk_jax.config.experiment import (
     TaskConfig,
     TrainConfig,
     WarmStartConfig,
+    to_dict,
 )
 from passk_jax.config.learning_config import LossConfig, OptimizerConfig
 from passk_jax.config.sampling_options import SamplingOptions, sampling_options
+from passk_jax.config.stages import Stage, stage_at, stages_of

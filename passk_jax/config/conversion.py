@@ -14,7 +14,8 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from passk_jax.config import checks
-from passk_jax.config.experiment import ExperimentConfig
+from passk_jax.config.experiment import ExperimentConfig, to_dict
+from passk_jax.config.stages import stages_of
 
 
 def from_config_dict(config: ConfigDict) -> ExperimentConfig:
@@ -50,13 +51,6 @@ def with_new_options(values: Any, section: type = ExperimentConfig) -> Any:
     return {**off, **values, **parts}
 
 
-def to_dict(config: ExperimentConfig) -> dict[str, Any]:
-    """The configuration as nested dicts, which :func:`from_json_dict` reads."""
-    values = dataclasses.asdict(config)
-    values['advantage'] |= values['advantage'].pop('parameters')
-    return values
-
-
 def to_json(config: ExperimentConfig) -> str:
     """The configuration as JSON text, in the order of the fields."""
     return json.dumps(to_dict(config), indent=2) + '\n'
@@ -64,6 +58,7 @@ def to_json(config: ExperimentConfig) -> str:
 
 def _checked(config: ExperimentConfig) -> ExperimentConfig:
     checks.check(checks.flatten(to_dict(config)))
+    stages_of(config)
     return config
 
 

@@ -223,10 +223,14 @@ class TrainConfig:
     dynamic_sampling_rounds: int = not_negative()
 
     @property
+    def updates_of_a_step(self) -> int:
+        """Updates that a step makes."""
+        return self.epochs * self.num_prompts // self.mini_batch_prompts
+
+    @property
     def num_updates(self) -> int:
         """Updates of the whole run."""
-        mini_batches = self.num_prompts // self.mini_batch_prompts
-        return self.steps * self.epochs * mini_batches
+        return self.steps * self.updates_of_a_step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -288,11 +292,13 @@ class ExperimentConfig:
         stage: how many stages came before. Each stage draws its own problems, tokens
             and noise. -1: one more than the run that ``init.checkpoint`` goes on from,
             or else 0; a run directory keeps the number.
+        stages: a section for each later stage of this run; see ``config.stages``.
     """
 
     name: str = not_empty()
     seed: int = ranged('lie in [0, 2**32)', lambda x: 0 <= x < 2**32)
     stage: int = ranged('lie in [-1, 2**24)', lambda x: -1 <= x < 2**24, off=0)
+    stages: Mapping[str, Any] = dataclasses.field(metadata={'off': {}})
     model: ModelConfig
     mesh: MeshConfig
     init: InitConfig
@@ -307,3 +313,10 @@ class ExperimentConfig:
     eval: EvalConfig
     checkpoint: CheckpointConfig
     log: LogConfig
+
+
+def to_dict(config: ExperimentConfig) -> dict[str, Any]:
+    """The configuration as nested dicts, as a file of ``configs/`` has them."""
+    values = dataclasses.asdict(config)
+    values['advantage'] |= values['advantage'].pop('parameters')
+    return values

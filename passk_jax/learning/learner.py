@@ -28,7 +28,7 @@ from passk_jax import sharding
 from passk_jax.config import LossConfig
 from passk_jax.errors import InputError
 from passk_jax.learning import losses, packing
-from passk_jax.learning.optimizer import Optimizer
+from passk_jax.learning.optimizer import Optimizer, updates_made
 from passk_jax.learning.packing import Packing, deinterleave, interleave
 from passk_jax.masked import masked_max, masked_mean
 from passk_jax.models import policy as policies
@@ -98,6 +98,17 @@ def init_state(
 ) -> TrainState:
     """Makes the state before step 0 on the mesh; takes ownership of ``params``."""
     return _init_program(policy, optimizer, mesh)(params)
+
+
+def reset_optimizer(
+    policy: Policy,
+    optimizer: optax.GradientTransformation,
+    state: TrainState,
+    mesh: Mesh,
+) -> TrainState:
+    """The state with the optimizer's part as before step 0; takes ownership of it."""
+    begun = init_state(policy, optimizer, state.params, mesh)
+    return dataclasses.replace(begun, step=state.step)
 
 
 # Of equal settings, a process makes one program however many runs it trains.
@@ -176,7 +187,7 @@ class _Learner:
             deinterleave(log_probs),
         )
         metrics |= mismatch(rollouts, old)
-        last = (state.step + 1) * updates.size - 1
+        last = updates_made(opt_state) - 1
         metrics['learning_rate'] = self.optimizer.learning_rate(last)
         metrics |= {'problem_loss': problem_loss, 'finite_updates': finite}
         return TrainState(params, opt_state, state.step + 1), metrics

@@ -49,6 +49,12 @@ def make_optimizer(config: OptimizerConfig, *, num_updates: int = 0) -> Optimize
     return _optimizer(config, num_updates)
 
 
+def updates_made(opt_state: optax.OptState) -> jax.Array:
+    """How many updates an optimizer's state has seen, int32."""
+    # Adam and the schedule count alike.
+    return optax.tree_utils.tree_get_all_with_path(opt_state, 'count')[0][1]
+
+
 # Programs are kept by their optimizer, so equal settings must give one object.
 @functools.lru_cache(maxsize=16)
 def _optimizer(config: OptimizerConfig, num_updates: int) -> Optimizer:

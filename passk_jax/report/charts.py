@@ -101,6 +101,8 @@ def _draw_panel(panel: Panel, ax: 'Axes') -> None:
             places = [place for place in places if math.log2(place).is_integer()]
     if panel.log2 or len(places) == 1:
         ax.set_xticks(places, [f'{place:g}' for place in places])
+    for border in panel.borders:
+        ax.axvline(border, color=_TEXT, linestyle=':', linewidth=1.2)
     for series in panel.series:
         # Counted from the end, to keep the last point.
         stride = max(1, math.ceil(len(series.x) / _MOST_POINTS))

@@ -62,6 +62,7 @@ class Panel:
         series: the lines; none in a young run.
         log2: whether the x axis shows powers of two.
         floor, ceiling: bounds of the values, which the y axis does not exceed.
+        borders: where a stage of the run begins, on the x axis.
     """
 
     title: str
@@ -70,18 +71,24 @@ class Panel:
     log2: bool = False
     floor: float | None = None
     ceiling: float | None = None
+    borders: tuple[int, ...] = ()
 
 
 def metric_panels(run: Run) -> list[Panel]:
     """Reward, pass@k over steps, pass@k over k, entropy, diversity, length."""
     diversity, length = _both(run, 'rarefied_diversity'), _both(run, 'response_length')
-    return [
+    panels = [
         Panel('Training reward', 'step', _train(run, 'reward'), floor=0.0),
         _pass_over_steps(run),
         _pass_over_k(run),
         Panel('Entropy (nats a token)', 'step', _both(run, 'entropy'), floor=0.0),
         Panel('Distinct of 4 wrong answers', 'step', diversity, floor=1.0, ceiling=4.0),
         Panel('Response length (tokens)', 'step', length, floor=0.0),
+    ]
+    borders = run.borders()
+    return [
+        dataclasses.replace(panel, borders=borders if panel.x_label == 'step' else ())
+        for panel in panels
     ]
 
 

@@ -5,6 +5,7 @@ skips lines that are not whole JSON objects.
 """
 
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -53,6 +54,14 @@ class Run:
                 return default
             value = value[key]
         return value
+
+    def borders(self) -> tuple[int, ...]:
+        """The first step of every later stage, as far as it was reached."""
+        pairs = itertools.pairwise(self.train)
+        begin = (
+            row for before, row in pairs if row.get('stage') != before.get('stage')
+        )
+        return tuple(row['step'] for row in begin)
 
 
 def read_run(workdir: str | os.PathLike[str]) -> Run:

@@ -85,6 +85,7 @@ def _head(run: Run) -> str:
         'task': run.option('task.name'),
         'estimator': run.option('advantage.name'),
         'k': run.option('advantage.k'),
+        'stages': _stages(run),
         'rollouts N': run.option('sampling.num_rollouts'),
         'prompts a step': run.option('train.num_prompts'),
         'learning rate': run.option('optimizer.learning_rate'),
@@ -97,6 +98,18 @@ def _head(run: Run) -> str:
     chips = report_page.chips({k: v for k, v in facts.items() if v is not None})
     lead = f'<p class="lead">{escape(str(run.path.absolute()))}</p>'
     return f'<h1>{escape(_name(run))}</h1>{lead}{chips}'
+
+
+def _stages(run: Run) -> str | None:
+    """From which step on which estimator trains; ``None`` if there is one stage."""
+    if not (sections := run.option('stages')):
+        return None
+    first = run.option('advantage.name')
+    later = sorted(
+        (section['start'], section.get('advantage', {}).get('name', first))
+        for section in sections.values()
+    )
+    return ', '.join([first, *(f'{name} from step {start}' for start, name in later)])
 
 
 def _training_time(run: Run) -> str | None:

@@ -43,8 +43,10 @@ class MetricWriter(contextlib.AbstractContextManager):
         tensorboard: whether to write TensorBoard files too.
         wandb_project: Weights & Biases project to log to; ``''``: none.
         resume_step: the first step to be taken; 0 in a new run.
-        stage: the run's stage, on every line of metrics.
         config: what Weights & Biases shows as the config.
+
+    Attributes:
+        stage: the stage that every line of metrics has; 0 at first.
 
     Raises:
         ValueError: the ``wandb`` package is missing, the directory cannot be written,
@@ -58,10 +60,9 @@ class MetricWriter(contextlib.AbstractContextManager):
         tensorboard: bool,
         wandb_project: str,
         resume_step: int,
-        stage: int,
         config: Mapping[str, Any],
     ):
-        self._stage = stage
+        self.stage = 0
         self._workdir = pathlib.Path(workdir)
         self._streams = {}
         self._tensorboard = None
@@ -98,7 +99,7 @@ class MetricWriter(contextlib.AbstractContextManager):
         Raises:
             ValueError: a value is infinite, a name is reserved, or the disk is full.
         """
-        head = {'step': step, 'stage': self._stage, 'split': split}
+        head = {'step': step, 'stage': self.stage, 'split': split}
         self._write('metrics', head, values, split)
 
     def write_timing(self, step: int, values: Mapping[str, Any]) -> None:

@@ -54,7 +54,8 @@ def stage_of(stage: int, init: InitConfig, workdir: pathlib.Path) -> int:
     """The stage of a run, which may leave it open.
 
     Args:
-        stage: the stage; -1: one more than the run that ``init`` goes on from, else 0.
+        stage: the stage; -1: one more than the last of the run that ``init`` goes on
+            from, or else 0.
         init: where the run's parameters come from.
         workdir: the run directory. A run that has begun keeps its stage, so the earlier
             run may be gone.
@@ -69,7 +70,8 @@ def stage_of(stage: int, init: InitConfig, workdir: pathlib.Path) -> int:
     own = workdir / 'config.json'
     if own.exists() and (saved := _read(own)).init.checkpoint == init.checkpoint:
         return saved.stage
-    return run_config(pathlib.Path(init.checkpoint).expanduser()).stage + 1
+    earlier = run_config(pathlib.Path(init.checkpoint).expanduser())
+    return configs.stages_of(earlier)[-1].config.stage + 1
 
 
 def _read(path: pathlib.Path) -> ExperimentConfig:

@@ -68,6 +68,7 @@ def test_a_config_older_than_a_field_has_the_field_turned_off():
     new = config_lib.to_dict(config_lib.from_config_dict(maze.get_config()))
     assert config_lib.with_new_options(new) == new
     old, expected = copy.deepcopy(new), copy.deepcopy(new)
+    assert old.pop('stages') == {}
     for section, field, off in NEW_OPTIONS:
         del functools.reduce(dict.__getitem__, section.split('.'), old)[field]
         functools.reduce(dict.__getitem__, section.split('.'), expected)[field] = off

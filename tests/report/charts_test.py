@@ -101,6 +101,13 @@ def test_a_band_and_a_dashed_line_are_drawn():
     assert f'fill: {COLOR}; fill-opacity: 0.13' not in plain
 
 
+def test_a_border_is_a_dotted_line_at_its_step():
+    series = _series([0, 10], [0.0, 1.0])
+    plain = _chart(Panel('t', 'step', (series,)))
+    with_border = _chart(Panel('t', 'step', (series,), borders=(5,)))
+    assert with_border.count('stroke-dasharray') == 1 + plain.count('stroke-dasharray')
+
+
 def test_an_empty_panel_says_so():
     assert 'nothing yet' in _chart(Panel('t', 'x', ()))
 

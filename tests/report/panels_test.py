@@ -55,6 +55,16 @@ def test_a_young_run_has_six_panels_without_series():
     assert all(panel.series == () for panel in panels)
 
 
+def test_a_border_is_where_a_later_stage_begins_and_only_over_steps():
+    rows = [{'step': step, 'stage': step // 3, 'reward': 0.5} for step in range(7)]
+    panels = report_panels.metric_panels(_run(rows))
+    assert {panel.borders for panel in panels if panel.x_label == 'step'} == {(3, 6)}
+    assert {panel.borders for panel in panels if panel.x_label != 'step'} == {()}
+    # Runs older than stages have none.
+    (first, *_) = report_panels.metric_panels(_run([{'step': 0}, {'step': 1}]))
+    assert first.borders == ()
+
+
 def test_a_missing_value_leaves_a_gap_and_no_zero():
     rows = [{'step': 0, 'reward': 0.5}, {'step': 1}, {'step': 2, 'reward': 0.25}]
     series = report_panels.metric_panels(_run(rows))[0].series

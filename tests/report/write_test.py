@@ -90,6 +90,18 @@ def test_a_report_shows_results_curves_the_advantage_and_the_responses(workdir):
     assert html.count('class="chart"') == 9
 
 
+def test_a_report_says_which_stages_a_run_has(workdir):
+    assert 'from step' not in _html(workdir).partition('<h2')[0]
+    stages = {
+        'last': {'start': 15, 'loss': {'clip_high': 0.3}},
+        'middle': {'start': 8, 'advantage': {'name': 'pass_at_1'}},
+    }
+    text = json.dumps({**_CONFIG, 'stages': stages})
+    (workdir / 'config.json').write_text(text)
+    said = 'pass_at_k, pass_at_1 from step 8, pass_at_k from step 15'
+    assert said in _html(workdir)
+
+
 def test_a_report_loads_nothing(workdir):
     html = _html(workdir)
     assert not re.search(r'https?://|<script|<link|@import|url\((?!#)|src=', html)

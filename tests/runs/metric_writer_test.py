@@ -15,14 +15,15 @@ from passk_jax.runs.metric_writer import MetricWriter, missing_records
 
 
 def _open(path, *, resume_step=0, tensorboard=False, wandb_project=''):
-    return MetricWriter(
+    writer = MetricWriter(
         path,
         tensorboard=tensorboard,
         wandb_project=wandb_project,
         resume_step=resume_step,
-        stage=2,
         config={'name': 'a'},
     )
+    writer.stage = 2
+    return writer
 
 
 def _run(path, *, start, stop):
@@ -167,7 +168,7 @@ def test_a_line_survives_a_kill_right_after_it_was_written(tmp_path):
         'import os, signal, sys\n'
         'from passk_jax.runs.metric_writer import MetricWriter\n'
         'writer = MetricWriter(sys.argv[1], tensorboard=True, wandb_project="",\n'
-        '                      resume_step=0, stage=0, config={})\n'
+        '                      resume_step=0, config={})\n'
         'writer.write(0, {"reward": 0.5}, split="train")\n'
         'os.kill(os.getpid(), signal.SIGKILL)\n'
     )

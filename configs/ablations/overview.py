@@ -1,0 +1,28 @@
+"""Pass@1 Training until it levels off, then Pass@k Training, then Pass@1 Training.
+
+Paper: figure ``fig:overview``. The paper is silent on the steps of each part.
+
+    python -m passk_jax.train --config=configs/ablations/overview.py:first=100,size=tiny
+
+The run has three parts: the first ends at step ``first``, the last has the second half
+of what is left. The optimizer goes on.
+
+Expected: Pass@1 rises again in the last part, beyond where the first one left it.
+"""
+
+from ml_collections import ConfigDict
+
+from configs.ablations import sizes
+
+
+def get_config(argument: str = '') -> ConfigDict:
+    """Returns the configuration."""
+    config, values = sizes.start('overview', argument, defaults={'first': 100})
+    config.advantage.name = 'pass_at_1'
+    first = values['first']
+    starts = {'pass_at_k': first, 'pass_at_1': (first + config.train.steps) // 2}
+    config.stages = {
+        name: {'start': start, 'reset_optimizer': False, 'advantage': {'name': name}}
+        for name, start in starts.items()
+    }
+    return config

@@ -1,0 +1,74 @@
+"""Every estimator on mazes that the first policy rarely solves, paired over seeds.
+
+    python -m passk_jax.sweep --config=experiments/sweeps/estimators.py
+
+The mazes of configs/maze_tiny.py whose shortest path has at least five moves: the first
+policy's Pass@1 is about .08 and its Pass@32 .65. All arms have one learning rate, and
+AdamW hardly sees the scale of an advantage, so they differ in the shape of their curve
+and in its noise. A seed decides the warm start, the batches and the draws of every arm.
+
+Expected, written before the first run and judged in experiments/README.md:
+
+1. The steeper the weight, omega(.01) / omega(.3), the higher are Pass@32 and the
+   entropy at the end (rank correlation over the arms).
+2. ``rloo`` and ``nsr`` have equal expectations. They end alike in Pass@1; ``nsr`` keeps
+   more entropy (arXiv 2506.01347).
+3. ``canonical_k`` (unbiased) ends higher than ``pass_at_k`` (normalised) in Pass@4.
+4. Sampling groups costs: ``full_sampling`` ends below ``bootstrap_sampling``, and that
+   below ``pass_at_k``, in Pass@4.
+5. ``maxrl`` ends above ``pass_at_1`` in Pass@32 without losing Pass@1.
+"""
+
+from passk_jax.sweeps import Arm, Sweep
+
+_GROUPED = (
+    ('pass_at_k', 'Pass@4'),
+    ('full_sampling', 'Pass@4, full sampling'),
+    ('bootstrap_sampling', 'Pass@4, bootstrap'),
+    ('canonical_k', 'canonical, k = 4'),
+    ('pkpo', 'PKPO, k = 4'),
+    ('pkpo_loo', 'PKPO less one, k = 4'),
+)
+_OTHERS = (
+    ('rloo', 'RLOO'),
+    ('leave_one_out_max', 'maximum, leave one out'),
+    ('maxrl', 'MaxRL'),
+    ('maclaurin', 'Maclaurin, order 4'),
+    ('rs_grpo', 'RS-GRPO, beta = 2'),
+    ('f_grpo', 'F-GRPO, gamma = .5'),
+    ('nsr', 'NSR'),
+    ('w_reinforce', 'W-REINFORCE, .1'),
+    ('unlikeliness', 'unlikeliness'),
+)
+
+
+def get_sweep() -> Sweep:
+    """Returns what is compared."""
+    names = (('pass_at_1', 'Pass@1'), *_GROUPED, *_OTHERS)
+    return Sweep(
+        name='estimators',
+        title='5x5 mazes, paths of 5 to 10 moves',
+        arms=tuple(_arm(name, label) for name, label in names),
+        baseline='pass_at_1',
+        seeds=(0, 1, 2, 3, 4),
+        measures={
+            'pass_at_1': 'Pass@1',
+            'pass_at_4': 'Pass@4',
+            'pass_at_8': 'Pass@8',
+            'pass_at_32': 'Pass@32',
+            'entropy': 'entropy (nats a token)',
+            'rarefied_diversity': 'distinct of 4 wrong answers',
+        },
+        split='test',
+        curves='validation',
+    )
+
+
+def _arm(estimator: str, label: str) -> Arm:
+    """The arm of an estimator, which names it."""
+    overrides = {
+        'advantage.name': estimator,
+        'advantage.k': 4,
+        'task.params.min_path': 5,
+    }
+    return Arm(estimator, label, 'configs/maze_tiny.py', overrides)

@@ -1,0 +1,151 @@
+"""The stages of one run: from which step on it trains with other settings.
+
+A run begins with its configuration. Each section of ``config.stages`` is a later stage:
+
+    config.train.steps = 200
+    config.advantage.name = 'pass_at_k'
+    config.stages = {
+        'pass_at_1': {
+            'start': 100,
+            'reset_optimizer': False,
+            'advantage': {'name': 'pass_at_1'},
+        },
+    }
+
+A stage states what differs from the whole configuration, and not from the stage before.
+It draws its own problems, tokens and noise.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from passk_jax.config import checks
+from passk_jax.config.experiment import ExperimentConfig, to_dict
+from passk_jax.errors import InputError
+
+SECTIONS = ('advantage', 'reward', 'loss', 'optimizer', 'sampling')
+"""What may differ between stages."""
+
+_OWN = ('start', 'reset_optimizer')
+# They decide shapes, and what the log and the checkpoints hold.
+_FIXED = (
+    'sampling.num_rollouts',
+    'sampling.max_response_tokens',
+    'sampling.max_cache_bytes',
+    'loss.mask_truncated',
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """A stage of a run.
+
+    Attributes:
+        name: its key in ``config.stages``; ``''``: the stage that the run begins with.
+        start: its first step.
+        resets_optimizer: whether it begins with a new state of the optimizer, so that
+            the learning rate warms up again.
+        num_updates: updates from the last new state of the optimizer to the next, or to
+            the end of the run. A schedule of the learning rate spans them.
+        config: the configuration of its steps.
+    """
+
+    name: str
+    start: int
+    resets_optimizer: bool
+    num_updates: int
+    config: ExperimentConfig
+
+
+def stages_of(config: ExperimentConfig) -> list[Stage]:
+    """The stages of a run, in order; the first begins at step 0.
+
+    Raises:
+        InputError: a stage is malformed, begins outside the run or with another, or
+            changes what no stage can change.
+    """
+    named = [('', {'start': 0, 'reset_optimizer': True}), *config.stages.items()]
+    for name, section in named[1:]:
+        _check_own(name, section, config.train.steps)
+    named.sort(key=lambda item: item[1]['start'])
+    for (name, one), (other, two) in itertools.pairwise(named):
+        if one['start'] == two['start']:
+            raise InputError(
+                f'stages.{name}.start={one["start"]} is also the start of {other!r}'
+            )
+    resets = [s['start'] for _, s in named if s['reset_optimizer']]
+    return [
+        Stage(
+            name=name,
+            start=section['start'],
+            resets_optimizer=bool(number and section['reset_optimizer']),
+            num_updates=_steps_around(section['start'], [*resets, config.train.steps])
+            * config.train.updates_of_a_step,
+            config=_config_of(config, name, section, number),
+        )
+        for number, (name, section) in enumerate(named)
+    ]
+
+
+def stage_at(stages: Sequence[Stage], step: int) -> Stage:
+    """The stage that a step belongs to."""
+    return [stage for stage in stages if stage.start <= step][-1]
+
+
+def _check_own(name: str, section: Any, steps: int) -> None:
+    """Raises InputError unless it is a section that says when it begins, and how."""
+    where, choices = f'stages.{name}', [*_OWN, *SECTIONS]
+    if not isinstance(section, Mapping):
+        raise InputError(f'{where}={section!r} must be a section with keys {choices}')
+    if missing := [key for key in _OWN if key not in section]:
+        raise InputError(f'missing keys {[f"{where}.{key}" for key in missing]}')
+    if unknown := [key for key in section if key not in choices]:
+        raise InputError(f'unknown key {where}.{unknown[0]}; have {choices}')
+    start, reset = section['start'], section['reset_optimizer']
+    if isinstance(start, bool) or not isinstance(start, int):
+        raise InputError(f'{where}.{start=} must be of type int')
+    if not 1 <= start < steps:
+        raise InputError(f'{where}.{start=} must lie in [1, {steps}) (train.steps)')
+    if not isinstance(reset, bool):
+        raise InputError(f'{where}.reset_optimizer={reset!r} must be of type bool')
+    differing = checks.flatten({k: section[k] for k in section if k not in _OWN})
+    if fixed := [key for key in differing if key in _FIXED]:
+        raise InputError(
+            f'{where}.{fixed[0]} cannot differ between the stages of a run'
+        )
+
+
+def _steps_around(start: int, borders: Sequence[int]) -> int:
+    """Steps between the last border before or at ``start`` and the next."""
+    after = min(border for border in borders if border > start)
+    return after - max(border for border in borders if border <= start)
+
+
+def _config_of(
+    config: ExperimentConfig, name: str, section: Mapping[str, Any], number: int
+) -> ExperimentConfig:
+    """The whole configuration with what the section states."""
+    if not number:
+        return config
+    values = to_dict(config)
+    for key in SECTIONS:
+        changes = section.get(key, {})
+        if not isinstance(changes, Mapping):
+            raise InputError(f'stages.{name}.{key}={changes!r} must be a section')
+        values[key] = values[key] | dict(changes)
+    values |= {'stage': config.stage + number, 'stages': {}}
+    try:
+        made = checks.build(ExperimentConfig, values)
+        checks.check(checks.flatten(to_dict(made)))
+    except InputError as error:
+        raise InputError(f'stages.{name}: {error}') from error
+    # The optimizer's state has a part for the clip.
+    clips = [each.optimizer.max_grad_norm for each in (config, made)]
+    if bool(clips[0]) != bool(clips[1]):
+        raise InputError(
+            f'stages.{name}: optimizer.max_grad_norm is {clips[0]} before and '
+            f'{clips[1]} here; either no stage clips gradients, or all do'
+        )
+    return made
