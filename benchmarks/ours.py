@@ -56,6 +56,7 @@ LOSS = LossConfig(
     sampler_weight_cap=0.0,
 )
 OPTIMIZER = OptimizerConfig(
+    name='adamw',
     learning_rate=1e-6,
     warmup_updates=0,
     schedule='constant',

@@ -124,6 +124,7 @@ def _init() -> ConfigDict:
                 'num_problems': 0,
                 'demonstrations': 'shortest_path',
                 'optimizer': {
+                    'name': 'adamw',
                     'learning_rate': 2e-3,
                     'warmup_updates': 20,
                     'schedule': 'constant',
@@ -191,6 +192,7 @@ def _loss() -> ConfigDict:
 def _optimizer() -> ConfigDict:
     return ConfigDict(
         {
+            'name': 'adamw',
             'learning_rate': 1e-6,
             'warmup_updates': 10,
             # Silent; DAPO's rate is constant after its warm-up.

@@ -3,8 +3,8 @@
 Source: MaxRL (arXiv 2602.02710) and its public script, whose shape this has: a Qwen2 of
 4 layers x 256, prompts of at most 320 tokens, responses of at most 180, 256 prompts of
 128 rollouts a step in one update, learning rate 1e-4. Pass@k Training instead of its
-estimator: section ``sec:passk_w_analytical_derivation`` of the paper. For MaxRL's own add
-``--config.advantage.name=maxrl``; tests/configs_test.py names what is the testbed's.
+estimator: section ``sec:passk_w_analytical_derivation`` of the paper. For MaxRL's own
+add ``--config.advantage.name=maxrl``; tests/configs_test.py has the testbed's numbers.
 
     python -m passk_jax.train --config=configs/maze17.py --workdir=runs/maze17
 

@@ -6,7 +6,7 @@ Pass@k Training, section ``sec:passk_w_analytical_derivation`` of the paper.
     python -m passk_jax.train --config=configs/maze9.py --workdir=runs/maze9
 
 Unlike the mazes of configs/maze_tiny.py, which have open places and short paths, these
-are trees: one path leads from corner to corner, and every wrong turn ends in a dead end.
+are trees: one path leads from corner to corner, and a wrong turn ends in a dead end.
 
 Time and result: see experiments/README.md, which says what was run and on which
 hardware.
@@ -38,7 +38,7 @@ def get_config() -> ConfigDict:
         'seed': 0,
         'prompt': 'bare',
     }
-    # Nine rows of nine cells and a line break. Thirty moves, a stop token, one to spare.
+    # Nine rows of nine cells and a line break. Thirty moves, a stop, one to spare.
     config.data.max_prompt_tokens = 90
     config.sampling.max_response_tokens = 32
     config.init.warm_start.steps = 600

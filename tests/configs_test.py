@@ -147,7 +147,7 @@ def test_the_tasks_that_are_missing_are_missing():
 
 
 def test_every_model_row_of_the_paper_has_a_config():
-    assert set(EXPERIMENTS) == {*PAPER, 'maze_tiny'}
+    assert set(EXPERIMENTS) == {*PAPER, 'maze_tiny', 'maze9', 'maze17'}
 
 
 @pytest.mark.parametrize('name', PAPER)
@@ -358,3 +358,28 @@ def test_maze_tiny_holds_its_longest_prompt_and_answer():
     problem = task.parse_problem('\n'.join(rows))
     assert config.data.max_prompt_tokens >= len(problem.prompt)
     task.check_answerable(config.sampling.max_response_tokens)
+
+
+def test_the_testbed_has_the_shape_of_its_source():
+    """Of arXiv 2602.02710: its public script and the configuration of its policy."""
+    config = load('maze17')
+    assert dataclasses.asdict(config.model.arch) == {
+        'num_layers': 4,
+        'embed_dim': 256,
+        'num_heads': 4,
+        'num_kv_heads': 2,
+        'head_dim': 64,
+        'mlp_dim': 1024,
+        'rope_theta': 1_000_000.0,
+        'norm_eps': 1e-6,
+        'tie_embeddings': True,
+    }
+    assert config.model.family == 'qwen2'
+    assert config.task.params['train_sizes'] == (17,)
+    assert config.data.max_prompt_tokens <= 320
+    assert config.sampling.max_response_tokens == 180
+    assert config.sampling.num_rollouts == 128
+    assert (config.train.num_prompts, config.train.mini_batch_prompts) == (256, 256)
+    assert (config.train.epochs, config.optimizer.learning_rate) == (1, 1e-4)
+    assert config.loss.kl_coef == 0
+    assert config.eval.temperature == 1.0

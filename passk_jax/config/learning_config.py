@@ -40,9 +40,11 @@ class LossConfig:
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig:
-    """AdamW with a linear warm-up; ``max_grad_norm=0``: no clip.
+    """The optimizer, with a linear warm-up; ``max_grad_norm=0``: no clip.
 
     Attributes:
+        name: ``'adamw'``, or ``'sgd'``: without momentum, so ``b1``, ``b2`` and ``eps``
+            have no effect. AdamW divides the scale of the gradient out, SGD does not.
         learning_rate: the rate at the end of the warm-up.
         warmup_updates: updates of the warm-up. A step makes ``train.epochs *
             train.num_prompts / train.mini_batch_prompts``.
@@ -50,6 +52,7 @@ class OptimizerConfig:
             last update, ``'linear'`` or as half a ``'cosine'``.
     """
 
+    name: str = one_of('adamw', 'sgd', off='adamw')
     learning_rate: float = positive()
     warmup_updates: int = count(0)
     schedule: str = one_of('constant', 'linear', 'cosine', off='constant')

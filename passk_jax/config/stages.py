@@ -141,11 +141,16 @@ def _config_of(
         checks.check(checks.flatten(to_dict(made)))
     except InputError as error:
         raise InputError(f'stages.{name}: {error}') from error
-    # The optimizer's state has a part for the clip.
-    clips = [each.optimizer.max_grad_norm for each in (config, made)]
-    if bool(clips[0]) != bool(clips[1]):
+    before, here = config.optimizer, made.optimizer
+    if before.name != here.name:
         raise InputError(
-            f'stages.{name}: optimizer.max_grad_norm is {clips[0]} before and '
-            f'{clips[1]} here; either no stage clips gradients, or all do'
+            f'stages.{name}: optimizer.name is {before.name!r} before and '
+            f'{here.name!r} here; a run has one optimizer'
+        )
+    # Its state has a part for the clip.
+    if bool(before.max_grad_norm) != bool(here.max_grad_norm):
+        raise InputError(
+            f'stages.{name}: optimizer.max_grad_norm is {before.max_grad_norm} before '
+            f'and {here.max_grad_norm} here; either no stage clips gradients, or all do'
         )
     return made

@@ -1,4 +1,4 @@
-"""The optimizer: AdamW, the clip of its gradient, and its learning rate."""
+"""The optimizer: AdamW or SGD, the clip of its gradient, and its learning rate."""
 
 import functools
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class Optimizer(NamedTuple):
 
 
 def make_optimizer(config: OptimizerConfig, *, num_updates: int = 0) -> Optimizer:
-    """Makes AdamW with a linear warm-up, after clipping the global gradient norm.
+    """Makes the optimizer: the gradient's global norm is clipped, the rate warms up.
 
     Update u, counted from 1, has the rate ``learning_rate * min(1, u / w)`` with ``w =
     warmup_updates``, so that the first update is not wasted on a rate of zero. After
@@ -68,14 +68,13 @@ def _optimizer(config: OptimizerConfig, num_updates: int) -> Optimizer:
         x = jnp.clip(x, 0.0, 1.0)
         return rate * (1 - x if schedule == 'linear' else (1 + jnp.cos(jnp.pi * x)) / 2)
 
-    transform = optax.adamw(
-        rate,
-        b1=config.b1,
-        b2=config.b2,
-        eps=config.eps,
-        weight_decay=config.weight_decay,
-        mask=_decayed,
-    )
+    decay = {'weight_decay': config.weight_decay, 'mask': _decayed}
+    if config.name == 'adamw':
+        transform = optax.adamw(
+            rate, b1=config.b1, b2=config.b2, eps=config.eps, **decay
+        )
+    else:
+        transform = optax.chain(optax.add_decayed_weights(**decay), optax.sgd(rate))
     if config.max_grad_norm:
         clip = optax.clip_by_global_norm(config.max_grad_norm)
         transform = optax.chain(clip, transform)

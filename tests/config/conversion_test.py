@@ -19,7 +19,9 @@ NEW_OPTIONS = (
     ('eval', 'min_p', 0.0),
     ('eval', 'kept_responses', 0),
     ('train', 'epochs', 1),
+    ('optimizer', 'name', 'adamw'),
     ('optimizer', 'schedule', 'constant'),
+    ('init.warm_start.optimizer', 'name', 'adamw'),
     ('init.warm_start.optimizer', 'schedule', 'constant'),
 )
 

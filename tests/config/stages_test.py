@@ -106,6 +106,10 @@ def test_json_keeps_the_stages():
             r'stages\.a\.sampling\.num_rollouts cannot differ between the stages',
         ),
         (
+            {'a': stage(3, optimizer={'name': 'sgd'})},
+            r"stages\.a: optimizer\.name is 'adamw' before and 'sgd' here",
+        ),
+        (
             {'a': stage(3, optimizer={'max_grad_norm': 0.0})},
             r'stages\.a: optimizer\.max_grad_norm is 1\.0 before and 0\.0 here',
         ),

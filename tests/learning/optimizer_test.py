@@ -10,6 +10,7 @@ from passk_jax.config import OptimizerConfig
 from passk_jax.learning import optimizer as optimizers
 
 CONFIG = OptimizerConfig(
+    name='adamw',
     learning_rate=3e-3,
     warmup_updates=3,
     schedule='cosine',
@@ -38,7 +39,7 @@ def start():
 
 
 def by_hand(config, clip=True):
-    """AdamW in float64: clip, moments, bias correction, decay, rate."""
+    """In float64: clip, AdamW's moments and bias correction, decay, rate."""
     params = start()
     first = {name: np.zeros_like(x) for name, x in params.items()}
     second = {name: np.zeros_like(x) for name, x in params.items()}
@@ -57,7 +58,9 @@ def by_hand(config, clip=True):
             mean = first[name] / (1 - config.b1**u)
             root = np.sqrt(second[name] / (1 - config.b2**u))
             decay = config.weight_decay if name.endswith('kernel') else 0.0
-            move = mean / (root + config.eps) + decay * params[name]
+            adam = mean / (root + config.eps)
+            move = adam if config.name == 'adamw' else g
+            move = move + decay * params[name]
             params[name] = params[name] - rate * move
     return params
 
@@ -76,6 +79,16 @@ def ours(config):
 def assert_same(a, b):
     for name in b:
         np.testing.assert_allclose(a[name], b[name], atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize('schedule', ['linear', 'cosine'])
+def test_updates_of_sgd_are_those_of_the_formulas(schedule):
+    config = dataclasses.replace(CONFIG, name='sgd', schedule=schedule)
+    assert_same(ours(config), by_hand(config))
+    # It has no moments.
+    assert_same(
+        ours(dataclasses.replace(config, b1=0.1, b2=0.2, eps=1.0)), ours(config)
+    )
 
 
 @pytest.mark.parametrize('schedule', ['constant', 'linear', 'cosine'])
