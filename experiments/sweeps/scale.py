@@ -1,0 +1,58 @@
+"""The scale of an advantage and its shape: AdamW hides the one, SGD does not.
+
+    python -m passk_jax.sweep --config=experiments/sweeps/scale.py
+
+At k = 8 the analytical advantage weighs a problem that succeeds with probability .1 a
+quarter of what Pass@1 Training does. ``advantage.match_weight_at=0.1`` undoes that: one
+curve, times 3.9. The mazes are those of configs/maze_tiny.py with paths of 5 to 10
+moves. A seed decides the warm start, the batches and the draws of every arm.
+
+Expected, written before the first run and judged in experiments/README.md: under AdamW
+the two scales end alike; under SGD the larger one learns faster, and the rest of the
+difference to Pass@1 Training is what the shape does.
+"""
+
+from passk_jax.sweeps import Arm, Sweep
+
+_OPTIMIZERS = {
+    'adamw': {},
+    # Without moments the gradient itself, clipped at 1, is the update.
+    'sgd': {'optimizer.name': 'sgd', 'optimizer.learning_rate': 0.3},
+}
+_ADVANTAGES = {
+    'pass_at_1': ('Pass@1', {'advantage.name': 'pass_at_1'}),
+    'pass_at_8': ('Pass@8', {'advantage.k': 8}),
+    'matched': (
+        'Pass@8, matched',
+        {'advantage.k': 8, 'advantage.match_weight_at': 0.1},
+    ),
+}
+
+
+def get_sweep() -> Sweep:
+    """Returns what is compared."""
+    arms = tuple(
+        Arm(
+            f'{name}_{optimizer}',
+            f'{label}, {optimizer}',
+            'configs/maze_tiny.py',
+            {'task.params.min_path': 5, **settings, **advantage},
+        )
+        for optimizer, settings in _OPTIMIZERS.items()
+        for name, (label, advantage) in _ADVANTAGES.items()
+    )
+    return Sweep(
+        name='scale',
+        title='5x5 mazes, paths of 5 to 10 moves',
+        arms=arms,
+        baseline='pass_at_8_adamw',
+        seeds=(0, 1, 2, 3, 4),
+        measures={
+            'pass_at_1': 'Pass@1',
+            'pass_at_8': 'Pass@8',
+            'pass_at_32': 'Pass@32',
+            'entropy': 'entropy (nats a token)',
+        },
+        split='test',
+        curves='validation',
+    )
