@@ -10,19 +10,27 @@ import sys
 
 import pytest
 
+from passk_jax import evaluate
+from tests import tiny
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 STEPS = 2
 
 
+CHANGES = {
+    'mesh__data': -1,
+    'mesh__fsdp': 1,
+    'train__steps': STEPS,
+    'eval__every': 0,
+    'eval__final_split': '',
+    'init__warm_start__steps': 5,
+    # Long enough that rows move: both hosts must decide alike.
+    'sampling__max_response_tokens': 40,
+}
 TRAIN = (
     'train',
     '--config=tests/tiny.py',
-    *('--config.mesh.data=-1', '--config.mesh.fsdp=1'),
-    f'--config.train.steps={STEPS}',
-    *('--config.eval.every=0', '--config.eval.final_split='),
-    '--config.init.warm_start.steps=5',
-    # Long enough that rows move: both hosts must decide alike.
-    '--config.sampling.max_response_tokens=40',
+    *(f'--config.{key.replace("__", ".")}={value}' for key, value in CHANGES.items()),
 )
 
 
@@ -73,7 +81,9 @@ def lines(workdir: pathlib.Path) -> list[dict]:
 
 
 def test_two_processes_train_as_one_does(tmp_path):
-    finish(start(tmp_path / 'one', *TRAIN), *start_pair(tmp_path / 'two', *TRAIN))
+    pair = start_pair(tmp_path / 'two', *TRAIN)
+    assert tiny.run(tiny.make_config(**CHANGES), tmp_path / 'one')
+    finish(*pair)
     one, two = lines(tmp_path / 'one'), lines(tmp_path / 'two')
     assert [line['step'] for line in one] == [line['step'] for line in two]
     for a, b in zip(one, two, strict=True):
@@ -88,7 +98,9 @@ def test_two_processes_evaluate_as_one_does(finished_run, tmp_path):
     for workdir in (one, two):
         shutil.copytree(finished_run, workdir)
     pair = start_pair(two, 'evaluate', '--mesh=-1,1,1,1')
-    finish(start(one, 'evaluate'), *pair)
+    with tiny.devices(1):
+        evaluate.main(workdir=str(one))
+    finish(*pair)
     name = pathlib.Path('evaluation', 'by_command', 'test_step_00000005.jsonl')
     rows = [
         [json.loads(line) for line in (workdir / name).read_text().splitlines()]

