@@ -75,9 +75,7 @@ def get_config() -> ConfigDict:
     )
     config.eval = _eval()
     config.checkpoint = ConfigDict({'every': 20, 'keep': 2})
-    config.log = ConfigDict(
-        {'rollouts_every': 20, 'tensorboard': True, 'wandb_project': ''}
-    )
+    config.log = _log()
     return config.lock()
 
 
@@ -221,5 +219,18 @@ def _eval() -> ConfigDict:
             'bootstrap_samples': 1000,
             # For people to read; not in the paper.
             'kept_responses': 64,
+        }
+    )
+
+
+def _log() -> ConfigDict:
+    return ConfigDict(
+        {
+            'rollouts_every': 20,
+            # Not in the paper. A diagnosis costs two to three times what the learner
+            # does in a step: the gradients of up to four estimators, without packing.
+            'diagnostics_every': 0,
+            'tensorboard': True,
+            'wandb_project': '',
         }
     )

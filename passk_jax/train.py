@@ -26,10 +26,13 @@ from passk_jax.advantages import make, rewards
 from passk_jax.compile_cache import keep_programs
 from passk_jax.config import ExperimentConfig
 from passk_jax.data import EvaluationBatches
+from passk_jax.diagnostics import step as diagnostics
+from passk_jax.diagnostics.step import Diagnosis
 from passk_jax.hosts import join_hosts
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.learning import learner
 from passk_jax.learning import optimizer as optimizers
+from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.preflight import (
     check_names,
     check_signal,
@@ -69,7 +72,7 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
     warn_of_settings(config)
     if jax.process_index() == 0:
         setup.tokenizer.save_pretrained(workdir / 'tokenizer')
-    estimate = make_estimate(setup)
+    estimate, diagnose = make_estimate(setup), make_diagnose(setup)
     batches = setup.train_batches()
     # Every split that is evaluated at all is due at step 0.
     splits = {s: setup.evaluation_batches(s) for s in splits_due(config, 0)}
@@ -113,8 +116,9 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
                     draw = Draw(problems, responses, *estimated)
                     selection.add(sampled.rollouts, draw, is_new)
                 batch = selection.rollouts, selection.advantages
+                diagnosis = diagnose(state.params, selection, step)
                 state, figures = update(state, *batch, ref_params)
-            log.step(step, selection.draws, figures)
+            log.step(step, selection.draws, figures, diagnosis)
     raise AssertionError('the loop returns at its last step')
 
 
@@ -260,6 +264,31 @@ def make_estimate(setup: Setup) -> Callable[..., tuple[jax.Array, jax.Array]]:
     return estimate
 
 
+def make_diagnose(setup: Setup) -> Callable[..., Diagnosis | None]:
+    """Makes the verb ``diagnose(params, selection, step)``; ``None`` if not due."""
+    config, advantage = setup.config, setup.config.advantage
+    every = config.log.diagnostics_every
+    if not every:
+        return lambda params, selection, step: None
+    compute = diagnostics.make_diagnose(
+        BatchLoss(setup.policy, config.loss, config.sampling.temperature),
+        setup.mesh,
+        name=advantage.name,
+        num_rollouts=config.sampling.num_rollouts,
+        k=advantage.k,
+        num_chunks=config.train.num_prompts // config.train.micro_batch_prompts,
+    )
+
+    def diagnose(params: Any, selection: Selection, step: int) -> Diagnosis | None:
+        if step % every:
+            return None
+        trained = selection.draws.trained
+        batch = selection.rollouts, trained.advantages, trained.rewarded
+        return compute(params, *batch)
+
+    return diagnose
+
+
 def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
     """The keys whose values a resumed run may change; see :func:`prepare_workdir`."""
     # Neither kept texts nor parameters of other estimators change a figure.
@@ -281,6 +310,7 @@ def open_workdir(
             resume_step=max(saved_steps(path / 'checkpoints'), default=None),
             splits_due=functools.partial(splits_due, config),
             rollouts_every=config.log.rollouts_every,
+            diagnostics_every=config.log.diagnostics_every,
         )
 
     return prepare_workdir(
