@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 
+from passk_jax import sharding
 from passk_jax.advantages import make_estimator
 from passk_jax.diagnostics.gradients import Products
 from passk_jax.diagnostics.responses import Mass, Partings, wrong_partings
@@ -26,7 +27,7 @@ from tests.learning.learner_test import (
     make_mesh,
     make_policy,
     make_rollouts,
-    start,
+    place,
 )
 
 
@@ -90,37 +91,50 @@ def test_an_estimator_is_compared_once_and_pass_at_n_with_none():
         assert compared_estimators(name, num_rollouts=8, k=k) == (name, *others)
 
 
-def test_a_diagnosis_is_of_the_arrays_that_the_learner_gets():
-    rollouts, rewarded = make_rollouts(), np.random.default_rng(5).random((P, N)) < 0.4
+def rollouts_and_rewarded():
     rng = np.random.default_rng(6)
+    rollouts = make_rollouts()
     rollouts = dataclasses.replace(
         rollouts,
         stopped=rng.random((P, N)) < 0.7,
         entropies=rng.random(rollouts.tokens.shape).astype(np.float32),
     )
-    loss = dataclasses.replace(LOSS, mask_truncated=True)
+    return rollouts, rng.random((P, N)) < 0.4
+
+
+# Overlong responses are not trained.
+MASKED = dataclasses.replace(LOSS, mask_truncated=True)
+
+
+def diagnosed(mesh, num_chunks):
+    """The arrays of the learner's tests on a mesh, with some responses right."""
     diagnose = make_diagnose(
-        BatchLoss(make_policy(), loss, 1.0),
-        make_mesh(),
+        BatchLoss(make_policy(), MASKED, 1.0),
+        mesh,
         name='maxrl',
         num_rollouts=N,
         k=2,
-        num_chunks=4,
+        num_chunks=num_chunks,
     )
-    with jax.set_mesh(make_mesh()):
-        found = diagnose(start().params, rollouts, make_advantages(), rewarded)
-    found = jax.device_get(found)
-    assert (found.estimators, found.num_chunks) == (
-        ('maxrl', 'pass_at_1', 'rloo', 'canonical_k'),
-        4,
-    )
+    rollouts, rewarded = rollouts_and_rewarded()
+    with jax.set_mesh(mesh):
+        params = place(mesh).params
+        arrays = sharding.place(mesh, (rollouts, make_advantages(), rewarded))
+        return jax.device_get(diagnose(params, *arrays))
+
+
+def test_a_diagnosis_is_of_the_arrays_that_the_learner_gets():
+    rollouts, rewarded = rollouts_and_rewarded()
+    found = diagnosed(make_mesh(), 4)
+    names = 'maxrl', 'pass_at_1', 'rloo', 'canonical_k'
+    assert (found.estimators, found.num_chunks) == (names, 4)
     rewards = rewarded.astype(np.float32)
     advantages = [make_advantages()]
     for name in ('pass_at_1', 'rloo'):
         advantages.append(make_estimator(name, num_rollouts=N)(rewards, rewarded))
     canonical = make_estimator('canonical_k', num_rollouts=N, k=2)
     advantages.append(canonical(rewards, rewarded))
-    expected = products_of(rollouts, np.stack(advantages), config=loss)
+    expected = products_of(rollouts, np.stack(advantages), config=MASKED)
     np.testing.assert_allclose(found.products.whole, expected.whole, rtol=1e-4)
     np.testing.assert_allclose(found.products.chunks, expected.chunks, rtol=1e-4)
     # What is not trained has no mass.
@@ -132,3 +146,10 @@ def test_a_diagnosis_is_of_the_arrays_that_the_learner_gets():
     first = rollouts.entropies[..., 0].mean()
     assert found.entropies[0] == pytest.approx(first, rel=1e-5)
     assert found.reaching[0] == P * N
+
+
+def test_a_mesh_changes_only_the_rounding_of_a_diagnosis():
+    whole = jax.tree.leaves(diagnosed(make_mesh(), 2))
+    split = jax.tree.leaves(diagnosed(make_mesh(data=2, fsdp=2, tensor=2), 2))
+    for x, y in zip(whole, split, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
