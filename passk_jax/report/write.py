@@ -17,6 +17,7 @@ from passk_jax.files import atomic_write_bytes, atomic_write_text
 from passk_jax.report import charts as report_charts
 from passk_jax.report import page as report_page
 from passk_jax.report import panels as report_panels
+from passk_jax.report.diagnostic_panels import diagnostic_panels
 from passk_jax.report.run_data import Row, Run, by_category, read_lines, read_run
 
 _PROBLEMS_LAST, _PROBLEMS_FIRST, _RESPONSES = 6, 3, 6
@@ -52,6 +53,7 @@ def write_report(
         _head(run),
         _results(run),
         _curves(run),
+        _diagnostics(run),
         _advantage(curve),
         _responses(run),
         _config(run),
@@ -141,6 +143,39 @@ def _curves(run: Run) -> str:
         'paper’s measure, answer_diversity in metrics.jsonl, is distinct wrong answers '
         'over all wrong ones; it rises with accuracy even if the kinds of wrong answer '
         'stay the same.</p>'
+    )
+
+
+def _diagnostics(run: Run) -> str:
+    panels = diagnostic_panels(run)
+    charts = ''.join(map(report_charts.svg_chart, panels))
+    if not panels:
+        return ''
+    readings = {
+        'entropy': 'Entropy of the positions that at least 1 % of the responses reach.',
+        'parted': 'Of the pairs of different wrong responses to a problem, the share '
+        'whose first difference lies at a position or before it.',
+        'mass': 'The sum of absolute advantages by accuracy, as a share of all: the '
+        'weight that problems and sides get, which is no norm of gradients. Centred '
+        'advantages weigh right and wrong responses the same.',
+        'signal': 'Signal is the squared length of the expected gradient, and noise '
+        'the variance of a step’s gradient about it, both under each estimator on the '
+        'same responses. rloo follows pass@1 exactly, and canonical_k pass@k. They are '
+        'sums over a window of at least ten diagnosed steps before any ratio is taken. '
+        'A weak signal may come out negative. The bands of cosines are standard '
+        'errors; a ratio beyond 1 is drawn at 1.',
+    }
+    if not run.diagnostics:
+        readings = {}
+    if len(panels) != 5:
+        readings['flips'] = (
+            'A problem is solved if any of its n responses is right. One at the edge '
+            'flips even if the policy stays the same.'
+        )
+    text = ' '.join(readings.values())
+    return (
+        f'<h2>Diagnostics</h2><div class="grid">{charts}</div>'
+        f'<p class="lead">{escape(text)}</p>'
     )
 
 
