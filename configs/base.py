@@ -227,8 +227,8 @@ def _log() -> ConfigDict:
     return ConfigDict(
         {
             'rollouts_every': 20,
-            # Not in the paper. A diagnosis costs two to three times what the learner
-            # does in a step: the gradients of up to four estimators, without packing.
+            # Not in the paper. A diagnosis takes the gradients of up to four
+            # estimators: three times as long as all else in a step of maze_tiny.
             'diagnostics_every': 0,
             'tensorboard': True,
             'wandb_project': '',

@@ -27,21 +27,17 @@ _LEAST_WINDOW, _LEAST_JACKKNIFE = 10, 3
 _EXACT = ('rloo', 'canonical_k')
 
 
-def diagnostic_panels(run: Run) -> list[Panel]:
-    """Up to five panels of the diagnosed steps, and one of the flips.
-
-    Without diagnosed steps, or two evaluations with their files, theirs are missing.
-    """
-    panels = []
-    if run.diagnostics:
-        panels = [
-            _entropy_by_position(run.diagnostics),
-            _partings(run.diagnostics),
-            _mass(run.diagnostics),
-            _signal(run),
-            _cosines(run),
-        ]
-    return panels + _flips(run)
+def step_panels(run: Run) -> list[Panel]:
+    """Entropy and partings by position, mass, signal, cosines; none without a line."""
+    if not run.diagnostics:
+        return []
+    return [
+        _entropy_by_position(run.diagnostics),
+        _partings(run.diagnostics),
+        _mass(run.diagnostics),
+        _signal(run),
+        _cosines(run),
+    ]
 
 
 def _over_steps(
@@ -174,8 +170,8 @@ def _windows(steps: Sequence[int]) -> list[slice]:
     return [slice(max(0, i + 1 - size), i + 1) for i in range(len(steps))]
 
 
-def _flips(run: Run) -> list[Panel]:
-    """Between one evaluation and the next."""
+def flip_panels(run: Run) -> list[Panel]:
+    """Flips from one evaluation to the next; none without the files of two."""
     split = most_evaluated(run)
     steps = [row['step'] for row in run.evaluations.get(split, [])]
     counts = {step: correct_counts(run, split, step) for step in steps}

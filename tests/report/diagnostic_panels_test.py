@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from passk_jax.report.diagnostic_panels import diagnostic_panels
+from passk_jax.report.diagnostic_panels import flip_panels, step_panels
 from passk_jax.report.run_data import read_run
 from passk_jax.report.write import write_report
 
@@ -51,12 +51,12 @@ def write_run(path, rows=(), evaluations=None):
 
 def test_without_diagnostics_and_evaluations_there_are_no_panels(tmp_path):
     run = write_run(tmp_path, evaluations={0: {1: 2}})
-    assert diagnostic_panels(run) == []
+    assert step_panels(run) + flip_panels(run) == []
     assert '<h2>Diagnostics' not in write_report(tmp_path).read_text()
 
 
 def test_positions_that_few_responses_reach_are_not_shown(tmp_path):
-    entropy, parted, *_ = diagnostic_panels(write_run(tmp_path, [row(0), row(7)]))
+    entropy, parted, *_ = step_panels(write_run(tmp_path, [row(0), row(7)]))
     first, last = entropy.series
     assert (first.label, last.label) == ('step 0', 'step 7')
     # 4 of 400 are 1 %, and 3 are fewer.
@@ -67,7 +67,7 @@ def test_positions_that_few_responses_reach_are_not_shown(tmp_path):
 def test_of_many_steps_five_are_shown(tmp_path):
     rows = [row(step) for step in range(41)]
     del rows[10]['parting_position']
-    entropy, parted, *_ = diagnostic_panels(write_run(tmp_path, rows))
+    entropy, parted, *_ = step_panels(write_run(tmp_path, rows))
     shown = [series.label for series in entropy.series]
     assert shown == [f'step {step}' for step in (0, 10, 20, 30, 40)]
     assert 'step 10' not in [series.label for series in parted.series]
@@ -78,7 +78,7 @@ def test_mass_is_a_share_of_either_half(tmp_path):
     # The first has another number of rollouts.
     other = {'mass_right_by_right': [1, 0], 'mass_wrong_by_right': [1, 1]}
     rows = [row(0, **other), row(1), row(2), row(3, **late), row(4, **late)]
-    mass = diagnostic_panels(write_run(tmp_path, rows))[2]
+    mass = step_panels(write_run(tmp_path, rows))[2]
     assert [(s.label, s.faint, s.dashed) for s in mass.series] == [
         ('right, to step 2', True, False),
         ('wrong, to step 2', True, True),
@@ -94,7 +94,7 @@ def test_mass_is_a_share_of_either_half(tmp_path):
 def test_signal_and_cosines_are_ratios_of_sums_over_steps(tmp_path):
     # One step alone has a signal that came out negative.
     rows = [row(0), row(1, scale=3.0), row(2, scale=-0.5), row(3)]
-    panels = diagnostic_panels(write_run(tmp_path, rows))
+    panels = step_panels(write_run(tmp_path, rows))
     signal, cosine = panels[3:]
     assert signal.series[0].label == 'pass_at_k'
     for series in signal.series:
@@ -118,7 +118,7 @@ def test_a_cosine_of_steps_that_disagree_has_the_error_of_the_jackknife(tmp_path
         row(step, **{'gradient_product/rloo/canonical_k': product})
         for step, product in enumerate(products)
     ]
-    cosine = diagnostic_panels(write_run(tmp_path, rows))[4].series[-1]
+    cosine = step_panels(write_run(tmp_path, rows))[4].series[-1]
     assert (cosine.label, cosine.x) == ('canonical_k, rloo', [2])
     # For a mean, the jackknife is the usual standard error.
     error = np.std(products, ddof=1) / np.sqrt(3)
@@ -132,20 +132,20 @@ def test_a_ratio_beyond_one_is_drawn_at_one_and_an_undefined_one_not(tmp_path):
     rows = [
         row(step, **{pair: 1.5, 'gradient_signal/pass_at_k': -1}) for step in (0, 1, 2)
     ]
-    (only,) = diagnostic_panels(write_run(tmp_path, rows))[4].series
+    (only,) = step_panels(write_run(tmp_path, rows))[4].series
     assert (only.label, only.y, only.high) == ('canonical_k, rloo', [1], [1])
 
 
 def test_the_estimators_are_those_of_all_steps(tmp_path):
     later = {n: x for n, x in row(1).items() if '/pass_at_k' not in n}
-    signal = diagnostic_panels(write_run(tmp_path, [row(0), later]))[3]
+    signal = step_panels(write_run(tmp_path, [row(0), later]))[3]
     names = [series.label for series in signal.series]
     assert names == ['canonical_k', 'pass_at_1', 'rloo']
 
 
 def test_flips_are_those_since_the_evaluation_before(tmp_path):
     counts = {0: {1: 0, 2: 3, 3: 0}, 10: {1: 1, 2: 0, 3: 2}, 20: {1: 1, 2: 0, 3: 0}}
-    (flips,) = diagnostic_panels(write_run(tmp_path, evaluations=counts))
+    (flips,) = flip_panels(write_run(tmp_path, evaluations=counts))
     assert flips.title == 'Problems that flip, test'
     assert [(s.label, s.x, s.y) for s in flips.series] == [
         ('newly solved', [10, 20], [2, 0]),
@@ -158,7 +158,7 @@ def test_an_evaluation_without_its_file_is_left_out(tmp_path):
     counts = {0: {1: 0, 2: 3}, 10: {1: 1, 2: 1}, 20: {1: 1, 2: 0}}
     run = write_run(tmp_path, evaluations=counts)
     (tmp_path / 'evaluation' / 'test_step_00000010.jsonl').unlink()
-    (flips,) = diagnostic_panels(run)
+    (flips,) = flip_panels(run)
     assert [(s.x, s.y) for s in flips.series] == [([20], [1]), ([20], [1])]
 
 
