@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from passk_jax import train
+from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.runs.metric_writer import MetricWriter
-from tests import tiny
+from tests import changed, tiny
 from tests.train_resume_test import LAST, Killed, kill_at
 
 EVERY_STEP = {'log__diagnostics_every': 1}
@@ -111,3 +112,18 @@ def test_only_the_steps_that_are_due_are_diagnosed(tmp_path):
         'pass_at_1',
         'rloo',
     ]
+
+
+def test_a_diagnosis_gets_its_settings():
+    setup = tiny.make_setup(changed.make_config(log__diagnostics_every=2))
+    with mock.patch('passk_jax.diagnostics.step.make_diagnose') as make:
+        train.make_diagnose(setup)
+    make.assert_called_once_with(
+        BatchLoss(setup.policy, setup.config.loss, 0.7),
+        setup.mesh,
+        name='pass_at_k',
+        num_rollouts=6,
+        k=3,
+        # 24 prompts, 4 a pass.
+        num_chunks=6,
+    )

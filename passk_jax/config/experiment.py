@@ -272,7 +272,8 @@ class LogConfig:
         rollouts_every: steps between dumps of a step's rollouts; 0: never.
         diagnostics_every: steps between diagnoses of a step (``diagnostics.jsonl``);
             0: never. They change nothing else. A diagnosis costs a forward pass of the
-            batch and a backward pass for each of up to four estimators.
+            batch, and a backward pass and the memory of three gradients for each of up
+            to four estimators.
         tensorboard: whether to write TensorBoard files.
         wandb_project: Weights & Biases project; ``''``: none.
     """

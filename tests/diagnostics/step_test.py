@@ -96,6 +96,8 @@ def rollouts_and_rewarded():
     rollouts = make_rollouts()
     rollouts = dataclasses.replace(
         rollouts,
+        # Two letters, so that responses part at many places.
+        tokens=rollouts.tokens % 2,
         stopped=rng.random((P, N)) < 0.7,
         entropies=rng.random(rollouts.tokens.shape).astype(np.float32),
     )
@@ -143,6 +145,7 @@ def test_a_diagnosis_is_of_the_arrays_that_the_learner_gets():
     assert found.mass.wrong.sum() == pytest.approx(sizes[~rewarded].sum(), rel=1e-5)
     partings = wrong_partings(rollouts.tokens, rollouts.lengths, ~rewarded)
     np.testing.assert_allclose(found.partings.by_position, partings.by_position)
+    assert found.partings.num_pairs == partings.num_pairs
     first = rollouts.entropies[..., 0].mean()
     assert found.entropies[0] == pytest.approx(first, rel=1e-5)
     assert found.reaching[0] == P * N

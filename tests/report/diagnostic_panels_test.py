@@ -10,7 +10,7 @@ from passk_jax.report.run_data import read_run
 from passk_jax.report.write import write_report
 
 
-def row(step, scale=1.0, **changes):
+def row(step, scale=1.0, noise=4.0, **changes):
     """A diagnosed step of two problems with two responses each."""
     values = {
         'step': step,
@@ -26,7 +26,7 @@ def row(step, scale=1.0, **changes):
     angles = dict(zip(names, (0.0, 0.5, -0.25, 0.5), strict=True))
     for i, e in enumerate(names):
         values[f'gradient_signal/{e}'] = scale
-        values[f'gradient_noise/{e}'] = 4.0
+        values[f'gradient_noise/{e}'] = noise
         for f in names[i + 1 :]:
             cosine = np.cos(angles[e] - angles[f])
             values[f'gradient_product/{e}/{f}'] = scale * cosine
@@ -93,12 +93,12 @@ def test_mass_is_a_share_of_either_half(tmp_path):
 
 def test_signal_and_cosines_are_ratios_of_sums_over_steps(tmp_path):
     # One step alone has a signal that came out negative.
-    rows = [row(0), row(1, scale=3.0), row(2, scale=-0.5), row(3)]
+    rows = [row(0), row(1, scale=3.0, noise=8.0), row(2, scale=-0.5), row(3)]
     panels = step_panels(write_run(tmp_path, rows))
     signal, cosine = panels[3:]
     assert signal.series[0].label == 'pass_at_k'
     for series in signal.series:
-        np.testing.assert_allclose(series.y, [1 / 4, 4 / 8, 3.5 / 12, 4.5 / 16])
+        np.testing.assert_allclose(series.y, [1 / 4, 4 / 12, 3.5 / 16, 4.5 / 20])
     # As of the third step there are enough for an error, which is 0 of one angle.
     found = {s.label: s for s in cosine.series}
     assert found.keys() == {
