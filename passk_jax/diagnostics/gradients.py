@@ -148,11 +148,11 @@ def signal_and_noise(
     return Signal(products, np.diag(whole - products), cosines(products))
 
 
-def cosines(products: Float[np.ndarray, 'E E']) -> Float[np.ndarray, 'E E']:
+def cosines(products: Float[np.ndarray, '*S E E']) -> Float[np.ndarray, '*S E E']:
     """The cosines of vectors with these products; NaN if a square is not positive.
 
     Products of several steps may be added first, which weighs steps by their signal.
     """
-    squares = np.diag(products)
+    squares = np.diagonal(products, axis1=-2, axis2=-1)
     lengths = np.sqrt(np.where(squares > 0, squares, np.nan))
-    return products / lengths[:, None] / lengths
+    return products / lengths[..., :, None] / lengths[..., None, :]

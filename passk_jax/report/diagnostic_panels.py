@@ -119,21 +119,26 @@ def _cosines(run: Run) -> Panel:
     The errors are jackknife's over the steps of a window.
     """
     names, steps, products, _ = _gradients(run)
-    chosen = [i for i, n in enumerate(names) if i == 0 or n in _EXACT]
+    values, errors = [], []
+    for part in (products[window] for window in _windows(steps)):
+        total = part.sum(axis=0)
+        values.append(cosines(total))
+        spread = np.var(cosines(total - part), axis=0)
+        enough = len(part) >= _LEAST_JACKKNIFE
+        errors.append(np.sqrt((len(part) - 1) * spread) if enough else np.nan * total)
+    values, errors = np.array(values), np.array(errors)
+    chosen = [i for i, name in enumerate(names) if i == 0 or name in _EXACT]
     series = []
     for (e, f), color in zip(itertools.combinations(chosen, 2), SPLITS, strict=False):
-        x, y, errors = [], [], []
-        for step, window in zip(steps, _windows(steps), strict=True):
-            part = products[window]
-            value = cosines(part.sum(axis=0))[e, f]
-            without = [cosines(part.sum(axis=0) - one)[e, f] for one in part]
-            error = np.sqrt((len(part) - 1) * np.var(without))
-            if len(part) >= _LEAST_JACKKNIFE and np.isfinite(value + error):
-                x, y, errors = [*x, step], [*y, value], [*errors, error]
+        value, error = values[:, e, f], errors[:, e, f]
+        shown = np.flatnonzero(np.isfinite(value + error))
+        # No cosine is beyond 1, though the ratio of two estimates may be.
+        y, low, high = (
+            np.clip(line[shown], -1, 1).tolist()
+            for line in (value, value - error, value + error)
+        )
+        x = [steps[i] for i in shown]
         if x:
-            lines = (np.array(y) + sign * np.array(errors) for sign in (0, -1, 1))
-            # No cosine is beyond 1, though the ratio of two estimates may be.
-            y, low, high = (np.clip(line, -1, 1).tolist() for line in lines)
             series.append(Series(f'{names[e]}, {names[f]}', x, y, color, low, high))
     title = 'Cosine of expected gradients'
     return Panel(title, 'step', tuple(series), floor=-1.0, ceiling=1.0)
