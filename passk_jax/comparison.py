@@ -10,7 +10,7 @@ t* is over seeds: would training again say the same?
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -88,7 +88,7 @@ def make_arm(
     for other, counts in seeds:
         if not counts:
             raise InputError(f'{other} has no problem')
-        _check_same_problems(where, first.keys(), other, counts.keys())
+        check_same_problems(where, first.keys(), other, counts.keys())
     problems = np.array(sorted(first))
     pairs = np.array([[counts[i] for i in problems] for _, counts in seeds], np.int64)
     responses, correct = pairs[..., 0], pairs[..., 1]
@@ -124,7 +124,7 @@ def compare(
         raise InputError(f'{bootstrap_samples=} must be at least 1')
     for arm in arms[1:]:
         names = arms[0].name, arms[0].problems, arm.name, arm.problems
-        _check_same_problems(*names)
+        check_same_problems(*names)
     largest = min(int(arm.num_responses.min()) for arm in arms)
     names, _ = measures(arms[0], largest)
     # [S, P, M] for each arm.
@@ -207,9 +207,10 @@ def _estimate(mean: float, drawn: np.ndarray) -> Estimate:
     return Estimate(mean, float(low), float(high))
 
 
-def _check_same_problems(
-    name: str, ids: Sequence[int], other: str, others: Sequence[int]
+def check_same_problems(
+    name: str, ids: Iterable[int], other: str, others: Iterable[int]
 ) -> None:
+    """Raises ValueError, which has both names, if the ids differ."""
     if differing := sorted(set(ids) ^ set(others)):
         raise InputError(
             f'{name} and {other} have different problems, {len(differing)} in all, for '

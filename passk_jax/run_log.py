@@ -24,6 +24,7 @@ import numpy as np
 
 from passk_jax import hosts, metrics
 from passk_jax.config import LogConfig
+from passk_jax.diagnostics.step import Diagnosis, record
 from passk_jax.errors import NonFiniteError, leave
 from passk_jax.learning import learner
 from passk_jax.report.write import write_curves, write_report
@@ -97,14 +98,22 @@ class RunLog:
         self.flush()
         self._writer.stage = stage
 
-    def step(self, step: int, draws: Draws, step_metrics: learner.Metrics) -> None:
+    def step(
+        self,
+        step: int,
+        draws: Draws,
+        step_metrics: learner.Metrics,
+        diagnosis: Diagnosis | None = None,
+    ) -> None:
         """Takes the metrics of a dispatched step; writes the step before.
 
         Raises:
             NonFiniteError: the loss of the step before is not finite.
         """
         self.flush()
-        self._pending = functools.partial(self._write_step, step, draws, step_metrics)
+        self._pending = functools.partial(
+            self._write_step, step, draws, step_metrics, diagnosis
+        )
 
     def evaluation(
         self, step: int, split: str, values: dict[str, float], rows: list[Any]
@@ -125,7 +134,13 @@ class RunLog:
         # A step's time has neither evaluations nor reports in it.
         self._clock = time.monotonic()
 
-    def _write_step(self, step: int, draws: Draws, figures: learner.Metrics) -> None:
+    def _write_step(
+        self,
+        step: int,
+        draws: Draws,
+        figures: learner.Metrics,
+        diagnosis: Diagnosis | None,
+    ) -> None:
         trained, values = draws.trained, hosts.fetch(figures)
         check_finite(values, trained.problems, step)
         del values['problem_loss'], values['finite_updates']
@@ -135,6 +150,8 @@ class RunLog:
             values |= {f'trained_{name}': value for name, value in of_trained.items()}
             values['sampling_draws'] = float(draws.count)
         self._writer.write(step, values, split='train')
+        if diagnosis is not None:
+            self._writer.write_diagnostics(step, record(hosts.fetch(diagnosis)))
         self._report_is_old = True
         if self._rollouts_every and step % self._rollouts_every == 0:
             batch = (trained.problems, trained.responses)

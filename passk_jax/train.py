@@ -26,9 +26,12 @@ from passk_jax.advantages import make, rewards
 from passk_jax.compile_cache import keep_programs
 from passk_jax.config import ExperimentConfig
 from passk_jax.data import Batches, EvaluationBatches
+from passk_jax.diagnostics import step as diagnostics
+from passk_jax.diagnostics.step import Diagnosis
 from passk_jax.hosts import join_hosts
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.learning import learner
+from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.learning.optimizer import Optimizer, make_optimizer
 from passk_jax.preflight import (
     check_names,
@@ -115,8 +118,9 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
                     draw = Draw(problems, responses, *estimated)
                     selection.add(sampled.rollouts, draw, is_new)
                 batch = selection.rollouts, selection.advantages
+                diagnosis = verbs.diagnose(state.params, selection, step)
                 state, figures = verbs.update(state, *batch, ref_params)
-            log.step(step, selection.draws, figures)
+            log.step(step, selection.draws, figures, diagnosis)
     raise AssertionError('the loop returns at its last step')
 
 
@@ -129,6 +133,7 @@ class Verbs:
     optimizer: Optimizer
     sample: Callable[..., Any]
     estimate: Callable[..., Any]
+    diagnose: Callable[..., Diagnosis | None]
     update: Callable[..., Any]
 
 
@@ -143,6 +148,7 @@ def make_verbs(setup: Setup, stage: configs.Stage) -> Verbs:
         optimizer=optimizer,
         sample=setup.sampler(sampling.options, num_rollouts=sampling.num_rollouts),
         estimate=make_estimate(setup),
+        diagnose=make_diagnose(setup),
         update=make_update(setup, optimizer),
     )
 
@@ -303,6 +309,31 @@ def make_estimate(setup: Setup) -> Callable[..., tuple[jax.Array, jax.Array]]:
     return estimate
 
 
+def make_diagnose(setup: Setup) -> Callable[..., Diagnosis | None]:
+    """Makes the verb ``diagnose(params, selection, step)``; ``None`` if not due."""
+    config, advantage = setup.config, setup.config.advantage
+    every = config.log.diagnostics_every
+    if not every:
+        return lambda params, selection, step: None
+    compute = diagnostics.make_diagnose(
+        BatchLoss(setup.policy, config.loss, config.sampling.temperature),
+        setup.mesh,
+        name=advantage.name,
+        num_rollouts=config.sampling.num_rollouts,
+        k=advantage.k,
+        num_chunks=config.train.num_prompts // config.train.micro_batch_prompts,
+    )
+
+    def diagnose(params: Any, selection: Selection, step: int) -> Diagnosis | None:
+        if step % every:
+            return None
+        trained = selection.draws.trained
+        batch = selection.rollouts, trained.advantages, trained.rewarded
+        return compute(params, *batch)
+
+    return diagnose
+
+
 def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
     """The keys whose values a resumed run may change; see :func:`prepare_workdir`."""
     # Neither kept texts nor parameters of other estimators change a figure.
@@ -325,6 +356,7 @@ def open_workdir(
             resume_step=max(saved_steps(path / 'checkpoints'), default=None),
             splits_due=functools.partial(splits_due, config),
             rollouts_every=config.log.rollouts_every,
+            diagnostics_every=config.log.diagnostics_every,
         )
 
     return prepare_workdir(

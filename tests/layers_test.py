@@ -25,7 +25,7 @@ RANKS = (
     ('preflight', 'setup'),
     ('evaluation', 'run_log'),
     ('planning', 'report', 'initial'),
-    ('rollouts',),
+    ('diagnostics', 'rollouts'),
     ('learning', 'runs'),
     ('sampling',),
     ('comparison', 'majority', 'models', 'tasks'),
@@ -61,6 +61,7 @@ ONLY_IN = {
 _MATHEMATICS = (
     'advantages',
     'comparison',
+    'diagnostics',
     'learning.losses',
     'majority',
     'masked',

@@ -26,6 +26,7 @@ CHANGES = {
     'init__warm_start__steps': 5,
     # Long enough that rows move: both hosts must decide alike.
     'sampling__max_response_tokens': 40,
+    'log__diagnostics_every': STEPS,
 }
 TRAIN = (
     'train',
@@ -75,8 +76,8 @@ def finish(*processes: subprocess.Popen) -> None:
         assert process.returncode == 0, said
 
 
-def lines(workdir: pathlib.Path) -> list[dict]:
-    text = (workdir / 'metrics.jsonl').read_text()
+def lines(workdir: pathlib.Path, name: str = 'metrics') -> list[dict]:
+    text = (workdir / f'{name}.jsonl').read_text()
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -91,6 +92,11 @@ def test_two_processes_train_as_one_does(tmp_path):
         assert a['response_length'] == b['response_length']
         assert a['reward'] == b['reward']
         assert a['loss'] == pytest.approx(b['loss'], abs=1e-5)
+    pairs = (lines(tmp_path / name, 'diagnostics') for name in ('one', 'two'))
+    for a, b in zip(*pairs, strict=True):
+        assert a.keys() == b.keys()
+        for name, value in a.items():
+            assert value == pytest.approx(b[name], rel=1e-3, abs=1e-4), name
 
 
 def test_two_processes_evaluate_as_one_does(finished_run, tmp_path):

@@ -31,7 +31,13 @@ from passk_jax.config import ExperimentConfig
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 # What must be the same bytes whenever and wherever a run was interrupted.
-SAME_BYTES = ('metrics.jsonl', 'rollouts/*', 'evaluation/*', 'tokenizer/*')
+SAME_BYTES = (
+    'metrics.jsonl',
+    'diagnostics.jsonl',
+    'rollouts/*',
+    'evaluation/*',
+    'tokenizer/*',
+)
 
 
 def get_config() -> ConfigDict:

@@ -89,6 +89,7 @@ def check(values: Mapping[str, Any]) -> None:
     _check_init(values)
     _check_mesh(values)
     _check_packing(values)
+    _check_diagnostics(values)
     if values['eval.every'] and not values['eval.split']:
         raise InputError(
             f'eval.every={values["eval.every"]} needs a split in eval.split; '
@@ -108,6 +109,16 @@ def _check_batches(values: Mapping[str, Any]) -> None:
         size, total = values[f'train.{part}'], values[f'train.{whole}']
         if total % size:
             raise InputError(f'train.{part}={size} must divide train.{whole}={total}')
+
+
+def _check_diagnostics(values: Mapping[str, Any]) -> None:
+    every, size = values['log.diagnostics_every'], values['train.micro_batch_prompts']
+    if every and size == values['train.num_prompts']:
+        raise InputError(
+            f'log.diagnostics_every={every} compares gradients of micro-batches, but '
+            f'train.micro_batch_prompts={size} makes one of the whole step; set a '
+            f'smaller one, or log.diagnostics_every=0'
+        )
 
 
 def _check_model(values: Mapping[str, Any]) -> None:

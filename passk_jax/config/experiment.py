@@ -274,11 +274,16 @@ class LogConfig:
 
     Attributes:
         rollouts_every: steps between dumps of a step's rollouts; 0: never.
+        diagnostics_every: steps between diagnoses of a step (``diagnostics.jsonl``);
+            0: never. They change nothing else. A diagnosis costs a forward pass of the
+            batch, and a backward pass and the memory of three gradients for each of up
+            to four estimators.
         tensorboard: whether to write TensorBoard files.
         wandb_project: Weights & Biases project; ``''``: none.
     """
 
     rollouts_every: int = not_negative()
+    diagnostics_every: int = not_negative(off=0)
     tensorboard: bool
     wandb_project: str
 

@@ -28,16 +28,15 @@ from passk_jax import sharding
 from passk_jax.config import LossConfig
 from passk_jax.errors import InputError
 from passk_jax.learning import losses, packing
+from passk_jax.learning.batch_loss import Batch, BatchLoss, response_mask
+from passk_jax.learning.losses import Metrics, Tokens
 from passk_jax.learning.optimizer import Optimizer, updates_made
-from passk_jax.learning.packing import Packing, deinterleave, interleave
+from passk_jax.learning.packing import deinterleave, interleave
 from passk_jax.masked import masked_max, masked_mean
 from passk_jax.models import policy as policies
 from passk_jax.models.attention_kernels import PACKING
 from passk_jax.models.policy import Params, Policy
 from passk_jax.types import Rollouts
-
-Metrics = dict[str, jax.Array]
-Tokens = Float[Array, 'P N T']
 
 
 @jax.tree_util.register_dataclass
@@ -54,22 +53,6 @@ class TrainState:
     params: Params
     opt_state: optax.OptState
     step: jax.Array
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class _Batch:
-    """What an update learns from; prompts are the first axis of every leaf.
-
-    ``old_log_probs`` is ``None`` if the step makes one update, which computes them.
-    ``packing`` is ``None`` if each response has a row of its own.
-    """
-
-    rollouts: Rollouts
-    advantages: Float[Array, 'P N']
-    packing: Packing | None
-    old_log_probs: Tokens | None = None
-    ref_log_probs: Tokens | None = None
 
 
 def state_shapes(
@@ -126,10 +109,8 @@ def _init_program(
 class _Learner:
     """The settings of a train step; see :func:`make_train_step`."""
 
-    policy: Policy
+    loss: BatchLoss
     optimizer: Optimizer
-    loss: LossConfig
-    temperature: float
     num_updates: int
     num_micro_batches: int
     pack_sizes: int
@@ -143,7 +124,7 @@ class _Learner:
         ref_params: Params | None,
     ) -> tuple[TrainState, Metrics]:
         """Scores the responses, then makes every update of the step."""
-        batch = _Batch(rollouts, advantages, None)
+        batch = Batch(rollouts, advantages)
         if self.pack_sizes:
             packed = packing.pack(rollouts.lengths, width=rollouts.tokens.shape[-1])
             batch = dataclasses.replace(batch, packing=packed)
@@ -192,53 +173,37 @@ class _Learner:
         metrics |= {'problem_loss': problem_loss, 'finite_updates': finite}
         return TrainState(params, opt_state, state.step + 1), metrics
 
-    def score(self, params: Params, batches: _Batch) -> Float[Array, 'updates P N T']:
+    def score(self, params: Params, batches: Batch) -> Float[Array, 'updates P N T']:
         """Computes log-probabilities of mini-batches, one micro-batch at a time."""
 
-        def score_part(part: _Batch) -> Tokens:
+        def score_part(part: Batch) -> Tokens:
             return packing.for_rows(
-                lambda rows: self.log_probs(params, part, rows)[0],
+                lambda rows: self.loss.log_probs(params, part, rows)[0],
                 part.packing,
                 sizes=self.pack_sizes,
             )
 
-        def score_batch(batch: _Batch) -> Tokens:
+        def score_batch(batch: Batch) -> Tokens:
             parts, join = self.cut(batch)
             return join(jax.lax.map(score_part, parts))
 
         return jax.lax.map(score_batch, batches)
 
-    def cut(self, batch: _Batch) -> tuple[_Batch, Callable[[Any], Any]]:
+    def cut(self, batch: Batch) -> tuple[Batch, Callable[[Any], Any]]:
         """Cuts a mini-batch into micro-batches; also returns what joins results."""
         return packing.cut(batch, batch.packing, parts=self.num_micro_batches)
-
-    def log_probs(
-        self, params: Params, batch: _Batch, rows: int | None
-    ) -> tuple[Tokens, Tokens]:
-        """Computes the responses' log-probabilities and entropies, packed or not."""
-        rollouts = batch.rollouts
-
-        of_tokens = functools.partial(
-            policies.token_log_probs,
-            *(self.policy, params, rollouts.prompts),
-            temperature=self.temperature,
-        )
-        return packing.in_rows(
-            of_tokens, rollouts.tokens, rollouts.lengths, batch.packing, rows=rows
-        )
 
     def update(
         self,
         carry: tuple[Params, optax.OptState],
-        of_update: tuple[Bool[Array, ''], _Batch],
+        of_update: tuple[Bool[Array, ''], Batch],
     ) -> tuple[tuple[Params, optax.OptState], tuple[Metrics, tuple[jax.Array, ...]]]:
         """Takes one optimizer step; returns also metrics, and arrays by prompt."""
         (params, opt_state), (is_first, batch) = carry, of_update
-        mask = self.loss_mask(batch.rollouts)
-        normalizer = losses.normalizer(mask, aggregation=self.loss.aggregation)
+        normalizer = self.loss.normalizer(batch.rollouts)
 
-        def accumulate(total: Params, part: _Batch) -> tuple[Params, Any]:
-            gradient = jax.grad(self.micro_loss, has_aux=True)
+        def accumulate(total: Params, part: Batch) -> tuple[Params, Any]:
+            gradient = jax.grad(self.loss, has_aux=True)
             grads, aux = packing.for_rows(
                 functools.partial(gradient, params, part, is_first, normalizer),
                 part.packing,
@@ -255,50 +220,9 @@ class _Learner:
             params = optax.apply_updates(params, steps)
         by_prompt = join((metrics.pop('problem_loss'), log_probs))
         metrics = losses.join_metrics(metrics)
-        metrics |= {'tokens': mask.sum(), 'grad_norm': optax.tree.norm(grads)}
+        tokens = self.loss.mask(batch.rollouts).sum()
+        metrics |= {'tokens': tokens, 'grad_norm': optax.tree.norm(grads)}
         return (params, opt_state), (metrics, by_prompt)
-
-    def micro_loss(
-        self,
-        params: Params,
-        batch: _Batch,
-        is_first: Bool[Array, ''],
-        normalizer: jax.Array,
-        rows: int | None,
-    ) -> tuple[jax.Array, tuple[Metrics, jax.Array]]:
-        """Computes a micro-batch's share of its mini-batch's loss."""
-        rollouts = batch.rollouts
-        log_probs, entropies = self.log_probs(params, batch, rows)
-        current = old = jax.lax.stop_gradient(log_probs)
-        if batch.old_log_probs is not None:
-            # The first update's ratio must be exactly 1, but log-probabilities from
-            # the score program would differ from these in the last bit.
-            old = jnp.where(is_first, current, batch.old_log_probs)
-        loss, metrics = losses.total_loss(
-            log_probs,
-            entropies,
-            old,
-            batch.ref_log_probs,
-            batch.advantages,
-            self.loss_mask(rollouts),
-            rollouts.sampler_log_probs if self.loss.sampler_weight_cap else None,
-            normalizer=normalizer,
-            config=self.loss,
-        )
-        positions = packing.num_positions(rollouts.tokens, rows)
-        metrics['positions'] = jnp.float32(positions)
-        return loss, (metrics, current)
-
-    def loss_mask(self, rollouts: Rollouts) -> Bool[Array, 'P N T']:
-        """Marks the tokens to train; DAPO's overlong filtering drops some.
-
-        It drops responses that the limit cut off, as their verdicts say little about
-        their tokens. They still count in advantages, but in no sum or normalizer.
-        """
-        mask = response_mask(rollouts)
-        if self.loss.mask_truncated:
-            mask &= rollouts.stopped[..., None]
-        return mask
 
 
 def make_train_step(
@@ -348,7 +272,7 @@ def make_train_step(
             f'{policy.arch.attention!r} cannot read; {PACKING} can'
         )
     sizes = num_updates, num_micro_batches, pack_sizes, epochs
-    learner = _Learner(policy, optimizer, loss, temperature, *sizes)
+    learner = _Learner(BatchLoss(policy, loss, temperature), optimizer, *sizes)
     return _step_program(learner, mesh)
 
 
@@ -356,13 +280,8 @@ def make_train_step(
 def _step_program(
     learner: _Learner, mesh: Mesh
 ) -> Callable[..., tuple[TrainState, Metrics]]:
-    shardings = _state_shardings(learner.policy, learner.optimizer, mesh), None
+    shardings = _state_shardings(learner.loss.policy, learner.optimizer, mesh), None
     return jax.jit(learner.train_step, donate_argnums=0, out_shardings=shardings)
-
-
-def response_mask(rollouts: Rollouts) -> Bool[Array, 'P N T']:
-    """Marks the positions of response tokens, by lengths and never by token ids."""
-    return jnp.arange(rollouts.tokens.shape[-1]) < rollouts.lengths[..., None]
 
 
 def mismatch(rollouts: Rollouts, old_log_probs: Tokens) -> Metrics:

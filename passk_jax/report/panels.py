@@ -21,10 +21,10 @@ from passk_jax.advantages import (
 from passk_jax.report.run_data import Row, Run, ks_of
 
 _TRAIN = '#5c7cfa'
-_SPLITS = ('#f08c00', '#0ca678', '#ae3ec9', '#e03131')
+SPLITS = ('#f08c00', '#0ca678', '#ae3ec9', '#e03131')
 # From small k to large: dark to bright, and legible on white and on black.
-_BY_K = ('#5f4bd8', '#9440c9', '#c8429d', '#e8566c', '#f28048', '#e9ad2f')
-_POSITIVE, _NEGATIVE, _ETA, _WEIGHT = '#2b9e4b', '#e8590c', '#5c7cfa', '#9440c9'
+BY_K = ('#5f4bd8', '#9440c9', '#c8429d', '#e8566c', '#f28048', '#e9ad2f')
+POSITIVE, NEGATIVE, _ETA, _WEIGHT = '#2b9e4b', '#e8590c', '#5c7cfa', '#9440c9'
 _SMOOTHED_FROM = 40
 
 
@@ -125,14 +125,18 @@ def _both(run: Run, name: str) -> tuple[Series, ...]:
 
 def _colored(run: Run) -> list[tuple[str, str]]:
     splits = list(run.evaluations)
-    return [(split, _SPLITS[i % len(_SPLITS)]) for i, split in enumerate(splits)]
+    return [(split, SPLITS[i % len(SPLITS)]) for i, split in enumerate(splits)]
+
+
+def most_evaluated(run: Run) -> str | None:
+    """The split with the most evaluations; ``None`` without any."""
+    evaluated = run.evaluations
+    return max(evaluated, key=lambda each: len(evaluated[each]), default=None)
 
 
 def _pass_over_steps(run: Run) -> Panel:
-    # The split with the most evaluations.
-    evaluated = run.evaluations
-    split = max(evaluated, key=lambda each: len(evaluated[each]), default=None)
-    rows, series = evaluated.get(split, []), []
+    split = most_evaluated(run)
+    rows, series = run.evaluations.get(split, []), []
     ks = ks_of(rows)
     for i, k in enumerate(ks):
         complete = [row for row in rows if row.get(f'pass_at_{k}') is not None]
@@ -141,7 +145,7 @@ def _pass_over_steps(run: Run) -> Panel:
             [row.get(f'pass_at_{k}_{end}', row[f'pass_at_{k}']) for row in complete]
             for end in ('low', 'high')
         )
-        color = _BY_K[round(i * (len(_BY_K) - 1) / max(1, len(ks) - 1))]
+        color = BY_K[round(i * (len(BY_K) - 1) / max(1, len(ks) - 1))]
         series.append(Series(f'k={k}', x, y, color, low, high, marked=True))
     title = f'Pass@k, {split}' if split else 'Pass@k'
     return Panel(title, 'step', tuple(series), floor=0.0, ceiling=1.0)
@@ -204,8 +208,8 @@ def advantage_panels(curve: Mapping[str, Any]) -> list[Panel]:
             f'Advantage, {curve["name"]}',
             label,
             (
-                Series('right response', accuracy, curve['positive'], _POSITIVE),
-                Series('wrong response', accuracy, curve['negative'], _NEGATIVE),
+                Series('right response', accuracy, curve['positive'], POSITIVE),
+                Series('wrong response', accuracy, curve['negative'], NEGATIVE),
             ),
         ),
         Panel(

@@ -35,6 +35,7 @@ class Run:
         train: metrics of the training steps, in order.
         evaluations: split -> its evaluations, in order of their steps.
         timing: timings of the training steps.
+        diagnostics: lines of the diagnosed steps, in order.
         dumps: step -> the file of its rollouts, ascending.
     """
 
@@ -44,6 +45,7 @@ class Run:
     train: list[Row]
     evaluations: dict[str, list[Row]]
     timing: list[Row]
+    diagnostics: list[Row]
     dumps: dict[int, pathlib.Path]
 
     def option(self, dotted: str, default: Any = None) -> Any:
@@ -86,6 +88,7 @@ def read_run(workdir: str | os.PathLike[str]) -> Run:
         train=by_split.pop('train'),
         evaluations=by_split,
         timing=read_lines(path / 'timing.jsonl'),
+        diagnostics=[r for r in read_lines(path / 'diagnostics.jsonl') if 'step' in r],
         dumps=dict(sorted(dumps.items())),
     )
 
@@ -110,17 +113,28 @@ def by_category(run: Run, split: str, step: int) -> Row:
 
     The metrics file has only the smallest and the largest k.
     """
-    file = run.path / 'evaluation' / evaluation_name(split, step)
     counts: dict[str, list[tuple[int, int]]] = {}
-    for row in read_lines(file):
-        if isinstance(row.get('n'), int) and isinstance(row.get('c'), int):
-            counts.setdefault(row.get('category', ''), []).append((row['n'], row['c']))
+    for row in _counted(run, split, step):
+        counts.setdefault(row.get('category', ''), []).append((row['n'], row['c']))
     found = {}
     for category, pairs in counts.items():
         n, c = np.array(pairs).T
         for k, values in metrics.pass_at_powers(n, c).items():
             found[f'{category}/pass_at_{k}'] = float(values.mean())
     return found
+
+
+def correct_counts(run: Run, split: str, step: int) -> dict[int, int]:
+    """Problem id -> c, its number of correct responses; empty without the file."""
+    rows = _counted(run, split, step)
+    return {row['problem_id']: row['c'] for row in rows if 'problem_id' in row}
+
+
+def _counted(run: Run, split: str, step: int) -> list[Row]:
+    """The records of an evaluation that have n and c."""
+    file = run.path / 'evaluation' / evaluation_name(split, step)
+    rows = read_lines(file)
+    return [r for r in rows if all(isinstance(r.get(x), int) for x in ('n', 'c'))]
 
 
 def ks_of(rows: list[Row]) -> list[int]:

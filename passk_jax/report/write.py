@@ -17,9 +17,26 @@ from passk_jax.files import atomic_write_bytes, atomic_write_text
 from passk_jax.report import charts as report_charts
 from passk_jax.report import page as report_page
 from passk_jax.report import panels as report_panels
+from passk_jax.report.diagnostic_panels import flip_panels, step_panels
 from passk_jax.report.run_data import Row, Run, by_category, read_lines, read_run
 
 _PROBLEMS_LAST, _PROBLEMS_FIRST, _RESPONSES = 6, 3, 6
+_OF_STEPS = (
+    'Entropy of the positions that at least 1 % of the responses reach. Of the pairs '
+    'of different wrong responses to a problem, the share whose first difference lies '
+    'at a position or before it. The sum of absolute advantages by accuracy, as a '
+    'share of all: the weight that problems get, which is no norm of gradients; '
+    'centred advantages weigh right and wrong responses the same. Signal is the '
+    'squared length of the expected gradient, and noise the variance of a step’s '
+    'gradient, under each estimator on the same responses: rloo follows pass@1 '
+    'exactly, and canonical_k pass@k. Both are summed over the last ten diagnosed '
+    'steps, or a fifth of all if those are more; a weak signal may come out negative. '
+    'The bands of cosines are standard errors; a ratio beyond 1 is drawn at 1.'
+)
+_OF_FLIPS = (
+    'A problem is solved if any of its n responses is right. One at the edge flips '
+    'even if the policy stays the same.'
+)
 
 
 def write_curves(workdir: str | os.PathLike[str]) -> pathlib.Path:
@@ -52,6 +69,7 @@ def write_report(
         _head(run),
         _results(run),
         _curves(run),
+        _diagnostics(run),
         _advantage(curve),
         _responses(run),
         _config(run),
@@ -155,6 +173,16 @@ def _curves(run: Run) -> str:
         'over all wrong ones; it rises with accuracy even if the kinds of wrong answer '
         'stay the same.</p>'
     )
+
+
+def _diagnostics(run: Run) -> str:
+    of_steps, of_flips = step_panels(run), flip_panels(run)
+    if not of_steps + of_flips:
+        return ''
+    charts = ''.join(map(report_charts.svg_chart, of_steps + of_flips))
+    texts = (_OF_STEPS if of_steps else '', _OF_FLIPS if of_flips else '')
+    readings = ''.join(f'<p class="lead">{escape(text)}</p>' for text in texts if text)
+    return f'<h2>Diagnostics</h2><div class="grid">{charts}</div>{readings}'
 
 
 def _advantage(curve: Mapping[str, Any] | None) -> str:

@@ -1,12 +1,12 @@
-"""The files that a run writes for its readers: metrics, timings, responses, verdicts.
+"""The files that a run writes for its readers: metrics, responses, verdicts and more.
 
 ``metrics.jsonl`` gets one line per ``write``: step, stage, split and values, no timing.
 So an interrupted run and an uninterrupted one write the same bytes. A resumed run
-repeats ``resume_step`` and all later steps, so opening the writer removes their metric
-and timing lines and their rollout and evaluation files. It also removes a last line
-that a kill cut short. :func:`missing_records` says what is gone of the steps before.
-TensorBoard and Weights & Biases get copies of the values. Only process 0 writes; on
-other processes the methods do nothing.
+repeats ``resume_step`` and all later steps, so opening the writer removes their lines
+of metrics, diagnostics and timings, and their rollout and evaluation files. It also
+removes a last line that a kill cut short. :func:`missing_records` says what is gone of
+the steps before. TensorBoard and Weights & Biases get copies of the values. Only
+process 0 writes; on other processes the methods do nothing.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import pathlib
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import jax
 import numpy as np
@@ -71,11 +71,10 @@ class MetricWriter(contextlib.AbstractContextManager):
             return
         wandb = import_wandb(wandb_project) if wandb_project else None
         try:
+            for name in ('metrics', 'timing', 'diagnostics'):
+                _drop_lines(self._path(name), resume_step)
             for name in ('metrics', 'timing'):
-                path = self._workdir / f'{name}.jsonl'
-                _drop_lines(path, resume_step)
-                # Closed by close(): the file outlives this method.
-                self._streams[name] = path.open('a')
+                self._opened(name)
             _drop_files(self._workdir, resume_step)
             if tensorboard:
                 self._tensorboard = _open_tensorboard(self._workdir, resume_step)
@@ -83,6 +82,18 @@ class MetricWriter(contextlib.AbstractContextManager):
                 self._wandb = _open_wandb(wandb, self._workdir, wandb_project, config)
         except OSError as error:
             raise InputError(f'cannot write in {self._workdir}: {error}') from error
+
+    def _path(self, name: str) -> pathlib.Path:
+        return self._workdir / f'{name}.jsonl'
+
+    def _opened(self, name: str) -> TextIO:
+        """Opens a file for :meth:`close` to close; diagnostics at their first line."""
+        path = self._path(name)
+        try:
+            self._streams[name] = path.open('a')
+        except OSError as error:
+            raise InputError(f'cannot write in {path.parent}: {error}') from error
+        return self._streams[name]
 
     def __exit__(self, kind: object, *exception: object) -> None:
         leave(kind, self.close)
@@ -101,6 +112,13 @@ class MetricWriter(contextlib.AbstractContextManager):
         """
         head = {'step': step, 'stage': self.stage, 'split': split}
         self._write('metrics', head, values, split)
+
+    def write_diagnostics(self, step: int, values: Mapping[str, Any]) -> None:
+        """Appends numbers and lists of them to ``diagnostics.jsonl``, as :meth:`write`.
+
+        TensorBoard and Weights & Biases get the numbers.
+        """
+        self._write('diagnostics', {'step': step}, values, 'diagnostics')
 
     def write_timing(self, step: int, values: Mapping[str, Any]) -> None:
         """Appends seconds, tokens per second and the like to ``timing.jsonl``."""
@@ -138,14 +156,18 @@ class MetricWriter(contextlib.AbstractContextManager):
         where = f'of step {head["step"]}'
         plain = {key: _plain(values[key], f'{key} {where}') for key in sorted(values)}
         plain = {key: value for key, value in plain.items() if value is not None}
-        stream = self._streams[name]
+        stream = self._streams.get(name) or self._opened(name)
         try:
             stream.write(json.dumps(head | plain) + '\n')
             stream.flush()
             os.fsync(stream.fileno())
         except OSError as error:
             raise InputError(f'cannot write {stream.name}: {error}') from error
-        shown = {f'{group}/{key}': value for key, value in plain.items()}
+        shown = {
+            f'{group}/{key}': value
+            for key, value in plain.items()
+            if not isinstance(value, list)
+        }
         if self._tensorboard is not None:
             for key, value in shown.items():
                 self._tensorboard.add_scalar(key, value, head['step'])
@@ -173,6 +195,7 @@ def missing_records(
     resume_step: int | None,
     splits_due: Callable[[int], Sequence[str]],
     rollouts_every: int,
+    diagnostics_every: int,
 ) -> list[str]:
     """What a run wrote before the step it resumes at, and is gone.
 
@@ -181,9 +204,10 @@ def missing_records(
         resume_step: the step of the newest checkpoint; ``None``: there is none.
         splits_due: step -> the splits that were evaluated before it.
         rollouts_every: steps between dumps of a step's rollouts; 0: never.
+        diagnostics_every: steps between diagnoses of a step; 0: never.
 
     Raises:
-        ValueError: ``metrics.jsonl`` is damaged before its last line.
+        ValueError: a file of lines is damaged before its last line.
     """
     rows = [row for _, row in _read_rows(workdir / 'metrics.jsonl')]
     lines = {(row.get('split'), row['step']) for row in rows}
@@ -195,11 +219,14 @@ def missing_records(
         folder: {path.name for path in (workdir / folder).glob('*.jsonl')}
         for folder in ('rollouts', 'evaluation')
     }
+    diagnoses = {row['step'] for _, row in _read_rows(workdir / 'diagnostics.jsonl')}
     gone: dict[str, list[int]] = {}
     for step in range(resume_step):
         there, splits = {}, splits_due(step)
         for split in ('train', *splits):
             there[f'metrics.jsonl: {split!r} of'] = (split, step) in lines
+        if diagnostics_every and step % diagnostics_every == 0:
+            there['diagnostics.jsonl: of'] = step in diagnoses
         if rollouts_every and step % rollouts_every == 0:
             there['rollouts/: of'] = _ROLLOUTS.format(step) in files['rollouts']
         for split in splits:
@@ -239,7 +266,7 @@ def _plain(value: Any, name: str) -> Any:
 
 
 def _read_rows(path: pathlib.Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """The lines of a metrics file, each with its content; none if it is absent.
+    """The lines of a file of steps, each with its content; none if it is absent.
 
     Leaves out a last line that a kill cut short, if only by its line feed.
     """
@@ -252,7 +279,7 @@ def _read_rows(path: pathlib.Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
             row = json.loads(line.decode('utf-8'))
             kinds = {'step': int, 'split': str}
             for name, value in ({'step': None} | row).items():
-                if not isinstance(value, kinds.get(name, int | float)):
+                if not isinstance(value, kinds.get(name, int | float | list)):
                     raise TypeError(f'{name} is {value!r}')
         except (ValueError, TypeError) as error:
             if number == len(lines):

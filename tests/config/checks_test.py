@@ -178,6 +178,15 @@ def test_a_list_is_refused_in_a_config_file():
         ({'optimizer.warmup_updates': 2**31}, 'warmup_updates=2147483648 must lie in'),
         ({'init.warm_start.optimizer.warmup_updates': 10**30}, 'must fit in 64 bits'),
         ({'eval.bootstrap_samples': 10**12}, 'bootstrap_samples=1000000000000 must'),
+        ({'log.diagnostics_every': -1}, 'diagnostics_every=-1 must not be negative'),
+        (
+            {
+                'log.diagnostics_every': 2,
+                'train.mini_batch_prompts': 32,
+                'train.micro_batch_prompts': 32,
+            },
+            'every=2 compares .* train.micro_batch_prompts=32 makes one',
+        ),
         ({'log.rollouts_every': 2**63}, 'rollouts_every=9223372036854775808 must fit'),
         ({'sampling.top_k': -1}, 'sampling.top_k=-1 must not be negative'),
         (

@@ -18,6 +18,7 @@ NEW_OPTIONS = (
     ('sampling', 'min_p', 0.0),
     ('eval', 'min_p', 0.0),
     ('eval', 'kept_responses', 0),
+    ('log', 'diagnostics_every', 0),
     ('train', 'epochs', 1),
     ('optimizer', 'name', 'adamw'),
     ('optimizer', 'schedule', 'constant'),

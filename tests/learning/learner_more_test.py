@@ -8,7 +8,7 @@ import optax
 import pytest
 from jax import numpy as jnp
 
-from passk_jax.learning import learner, losses
+from passk_jax.learning import batch_loss, losses
 from passk_jax.learning import optimizer as optimizers
 from tests.learning.learner_test import (
     LOSS,
@@ -155,7 +155,7 @@ def test_epochs_are_more_updates_against_the_same_old_policy():
     rollouts, advantages = make_rollouts(), make_advantages()
     policy, params = make_policy(), start().params
     old = log_probs_of(policy, params, rollouts)
-    mask = learner.response_mask(rollouts)
+    mask = batch_loss.response_mask(rollouts)
 
     def surrogate(params):
         log_probs = log_probs_of(policy, params, rollouts)

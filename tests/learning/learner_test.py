@@ -11,7 +11,7 @@ from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.config import LossConfig, OptimizerConfig
-from passk_jax.learning import learner
+from passk_jax.learning import batch_loss, learner
 from passk_jax.learning import optimizer as optimizers
 from passk_jax.models import policy as policies
 from passk_jax.types import Prompts, Rollouts
@@ -240,7 +240,7 @@ def test_one_update_is_the_plain_policy_gradient():
 
     def reinforce(params):
         log_probs = log_probs_of(make_policy(), params, rollouts)
-        mask = learner.response_mask(rollouts)
+        mask = batch_loss.response_mask(rollouts)
         weighted = jnp.where(mask, log_probs * advantages[..., None], 0)
         return -weighted.sum() / mask.sum()
 

@@ -7,7 +7,7 @@ from passk_jax.report.run_data import Run
 
 
 def _run(task):
-    return Run(None, {'task': {'name': task}}, {}, [], {}, [], {})
+    return Run(None, {'task': {'name': task}}, {}, [], {}, [], [], {})
 
 
 def _response(text, correct=False, **values):

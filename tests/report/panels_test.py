@@ -25,6 +25,7 @@ def _run(train=(), evaluations=None, config=None):
         train=list(train),
         evaluations=evaluations or {},
         timing=[],
+        diagnostics=[],
         dumps={},
     )
 

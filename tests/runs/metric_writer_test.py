@@ -33,6 +33,7 @@ def _run(path, *, start, stop):
                 writer.write(step, {'pass_at_1': step / 7}, split='validation')
                 writer.write_evaluation('validation', step, [{'id': 1, 'n': step}])
             writer.write(step, {'reward': jnp.float32(step / 3)}, split='train')
+            writer.write_diagnostics(step, {'mass': np.arange(2) + step / 3})
             writer.write_timing(step, {'seconds': 0.5})
             writer.write_rollouts(step, [{'step': step}])
 
@@ -77,7 +78,9 @@ def test_what_was_made_after_the_checkpoint_is_gone_when_the_run_resumes(tmp_pat
     assert [line['step'] for line in _lines(tmp_path / 'metrics.jsonl')] == [
         0, 0, 1, 2, 2,
     ]  # fmt: skip
-    assert [line['step'] for line in _lines(tmp_path / 'timing.jsonl')] == [0, 1, 2]
+    for name in ('timing', 'diagnostics'):
+        lines = _lines(tmp_path / f'{name}.jsonl')
+        assert [line['step'] for line in lines] == [0, 1, 2]
     assert sorted(p.name for p in (tmp_path / 'rollouts').iterdir()) == [
         f'step_{step:08d}.jsonl' for step in range(3)
     ]
@@ -87,12 +90,13 @@ def test_what_was_made_after_the_checkpoint_is_gone_when_the_run_resumes(tmp_pat
     ]
 
 
-def _missing(path, *, resume_step=4):
+def _missing(path, *, resume_step=4, diagnostics_every=0):
     return missing_records(
         path,
         resume_step=resume_step,
         splits_due=lambda step: ('validation',) if step % 2 == 0 else (),
         rollouts_every=1,
+        diagnostics_every=diagnostics_every,
     )
 
 
@@ -114,6 +118,32 @@ def test_everything_before_the_resumed_step_must_be_there(tmp_path):
         "metrics.jsonl: 'validation' of step 0"
     ]
     assert _missing(tmp_path, resume_step=0) == []
+
+
+def test_diagnostics_must_be_there_of_the_steps_that_have_them(tmp_path):
+    _run(tmp_path, start=0, stop=4)
+    path = tmp_path / 'diagnostics.jsonl'
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(''.join([*lines[:1], *lines[3:]]))
+    assert _missing(tmp_path) == []
+    assert _missing(tmp_path, diagnostics_every=3) == []
+    assert _missing(tmp_path, diagnostics_every=2) == ['diagnostics.jsonl: of step 2']
+    lines[1] = '{"step": 1, "mass": "high"}\n'
+    path.write_text(''.join(lines))
+    with pytest.raises(ValueError, match=r'diagnostics.jsonl, line 2 is damaged'):
+        _missing(tmp_path)
+
+
+def test_only_numbers_of_a_diagnosis_are_shown(tmp_path):
+    values = {'a': 0.5, 'b': jnp.arange(2), 'c': math.nan}
+    with _open(tmp_path, tensorboard=True) as writer:
+        writer.write_diagnostics(3, values)
+    assert (tmp_path / 'diagnostics.jsonl').read_text() == (
+        '{"step": 3, "a": 0.5, "b": [0, 1]}\n'
+    )
+    events = _tensorboard_events(tmp_path / 'tensorboard')
+    tags = [value.tag for event in events for value in event.summary.value]
+    assert tags == ['diagnostics/a']
 
 
 def test_of_a_long_loss_the_first_steps_are_named(tmp_path):

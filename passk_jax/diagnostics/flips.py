@@ -1,0 +1,47 @@
+"""Problems that go from solved to unsolved between two evaluations, and back."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from passk_jax.comparison import check_same_problems
+from passk_jax.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class Flips:
+    """Ids of the problems whose status changed, ascending.
+
+    Attributes:
+        solved: unsolved before, solved after.
+        unsolved: solved before, unsolved after.
+    """
+
+    solved: tuple[int, ...]
+    unsolved: tuple[int, ...]
+
+
+def flips(before: Mapping[int, int], after: Mapping[int, int]) -> Flips:
+    """Compares two evaluations of the same problems.
+
+    A problem is solved if at least one of its n responses is correct (c > 0): pass@n,
+    without any threshold. Responses are drawn, so a problem at the edge flips even if
+    the policy stays the same; the fewer responses, the more often.
+
+    Args:
+        before, after: problem id -> c, its number of correct responses.
+
+    Raises:
+        ValueError: the problems differ, or a count is negative.
+
+    >>> flips({1: 0, 2: 3, 3: 1}, {1: 2, 2: 0, 3: 4})
+    Flips(solved=(1,), unsolved=(2,))
+    """
+    check_same_problems('the first evaluation', before, 'the second', after)
+    for counts in (before, after):
+        if negative := {i: c for i, c in counts.items() if c < 0}:
+            raise InputError(f'numbers of correct responses are negative: {negative}')
+    changed = [i for i in sorted(before) if (before[i] > 0) != (after[i] > 0)]
+    return Flips(
+        solved=tuple(i for i in changed if after[i] > 0),
+        unsolved=tuple(i for i in changed if before[i] > 0),
+    )

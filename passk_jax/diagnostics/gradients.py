@@ -1,0 +1,158 @@
+"""Signal and noise of the policy gradient, of several estimators on the same rollouts.
+
+The gradient G of a step is a sum over chunks of problems, the learner's micro-batches.
+Each chunk's share h_i is a draw: of its problems and of the responses to them. Of M
+independent chunks, products of different ones tell what G is on average:
+
+    signal_ef = M / (M - 1) sum_{i != j} <h_i of e, h_j of f>     for <E G_e, E G_f>
+    noise_e   = |G_e|^2 - signal_ee                               for E |G_e - E G_e|^2
+
+Both are unbiased but for the normalizer, which counts the tokens of all chunks. What is
+estimated is of the whole step, however large the chunks are. If noise prevails, the
+variance of the signal's estimate is as M / (M - 1): more chunks than eight gain little.
+
+On policy the loss is linear in the advantages. So one forward pass of a chunk serves
+all estimators, and each has a backward pass of its own.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+from jaxtyping import Array, Float
+
+from passk_jax.errors import InputError
+from passk_jax.learning.batch_loss import Batch, BatchLoss
+from passk_jax.learning.packing import interleave
+from passk_jax.models.policy import Params
+from passk_jax.types import Rollouts
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Products:
+    """Inner products of gradients under E estimators.
+
+    Attributes:
+        whole: ``[E, E]`` float32, of the gradients of the batch.
+        chunks: ``[E, E]`` float32, of the shares of a chunk, summed over the chunks.
+    """
+
+    whole: jax.Array
+    chunks: jax.Array
+
+
+def gradient_products(
+    loss: BatchLoss,
+    params: Params,
+    rollouts: Rollouts,
+    advantages: Float[Array, 'E P N'],
+    *,
+    num_chunks: int,
+) -> Products:
+    """Computes the policy gradient of every chunk and estimator; to be jitted.
+
+    It takes a forward pass and E backward passes of all rollouts, and memory for about
+    3 E gradients in float32 besides those of one chunk's passes.
+
+    Args:
+        loss: what the learner differentiates. Its KL penalty and entropy bonus, which
+            depend on no advantage, are left out.
+        params: the policy that sampled the rollouts.
+        rollouts: of P problems.
+        advantages: under each estimator.
+        num_chunks: M; divides P as ``train.micro_batch_prompts`` must.
+    """
+    config = dataclasses.replace(loss.config, kl_coef=0.0, entropy_coef=0.0)
+    loss = dataclasses.replace(loss, config=config)
+    normalizer = loss.normalizer(rollouts)
+
+    def add_chunk(
+        total: tuple[Params, jax.Array], chunk: Batch
+    ) -> tuple[tuple[Params, jax.Array], None]:
+        def of_each(params: Params) -> Float[Array, 'E']:
+            def of_one(advantages: jax.Array) -> jax.Array:
+                batch = dataclasses.replace(chunk, advantages=advantages)
+                return loss(params, batch, jnp.bool_(True), normalizer, None)[0]
+
+            # Only the advantages have this axis, so the policy runs once.
+            return jax.vmap(of_one, in_axes=1)(chunk.advantages)
+
+        losses, pull_back = jax.vjp(of_each, params)
+        # One after another, which takes the memory of one backward pass.
+        grads = jax.lax.map(lambda one: pull_back(one)[0], jnp.eye(len(losses)))
+        grads = jax.tree.map(lambda x: x.astype(jnp.float32), grads)
+        sums, products = total
+        return (jax.tree.map(jnp.add, sums, grads), products + _products(grads)), None
+
+    E = len(advantages)
+    zeros = jax.tree.map(lambda x: jnp.zeros((E, *x.shape), jnp.float32), params)
+    batch = Batch(rollouts, jnp.moveaxis(advantages, 0, 1))
+    start = zeros, jnp.zeros((E, E), jnp.float32)
+    (sums, products), _ = jax.lax.scan(add_chunk, start, interleave(batch, num_chunks))
+    return Products(whole=_products(sums), chunks=products)
+
+
+def _products(gradients: Any) -> Float[Array, 'E E']:
+    def of_leaf(x: jax.Array) -> jax.Array:
+        axes = tuple(range(1, x.ndim))
+        return jnp.tensordot(x, x, (axes, axes), precision=jax.lax.Precision.HIGHEST)
+
+    return sum(map(of_leaf, jax.tree.leaves(gradients)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Signal:
+    """What the gradients of a step say of E estimators at this policy.
+
+    Attributes:
+        products: ``[E, E]`` float64, of the expected gradients; each one's signal is on
+            the diagonal. An estimate, so a weak signal may come out negative.
+        noise: ``[E]`` float64, the variance of each gradient, summed over parameters.
+        cosines: ``[E, E]`` float64, between expected gradients; NaN where one of the
+            two signals is not positive. A ratio of estimates, so it may exceed 1.
+    """
+
+    products: np.ndarray
+    noise: np.ndarray
+    cosines: np.ndarray
+
+
+def signal_and_noise(
+    whole: Float[np.ndarray, 'E E'],
+    chunks: Float[np.ndarray, 'E E'],
+    *,
+    num_chunks: int,
+) -> Signal:
+    """Splits the gradients of a step into signal and noise; see the module's docstring.
+
+    Args:
+        whole, chunks: the fields of :class:`Products`.
+        num_chunks: M.
+
+    Raises:
+        ValueError: fewer than two chunks.
+
+    >>> import numpy as np
+    >>> # Shares (3, 1) and (3, -1) of one estimator: G = (6, 0).
+    >>> of = signal_and_noise(np.array([[36.0]]), np.array([[20.0]]), num_chunks=2)
+    >>> of.products.tolist(), of.noise.tolist()
+    ([[32.0]], [4.0])
+    """
+    if num_chunks < 2:
+        raise InputError(f'{num_chunks=} must be at least 2: one has no other')
+    whole, chunks = np.asarray(whole, np.float64), np.asarray(chunks, np.float64)
+    products = (whole - chunks) * num_chunks / (num_chunks - 1)
+    return Signal(products, np.diag(whole - products), cosines(products))
+
+
+def cosines(products: Float[np.ndarray, '*S E E']) -> Float[np.ndarray, '*S E E']:
+    """The cosines of vectors with these products; NaN if a square is not positive.
+
+    Products of several steps may be added first, which weighs steps by their signal.
+    """
+    squares = np.diagonal(products, axis1=-2, axis2=-1)
+    lengths = np.sqrt(np.where(squares > 0, squares, np.nan))
+    return products / lengths[..., :, None] / lengths[..., None, :]

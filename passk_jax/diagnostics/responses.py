@@ -1,0 +1,146 @@
+"""What the responses of a step look like: entropy, partings, mass of the advantages.
+
+Functions of arrays that a step has anyway, pure and cheap beside sampling.
+"""
+
+import dataclasses
+
+import jax
+from jax import numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from passk_jax.masked import masked_mean
+
+
+def entropy_by_position(
+    entropies: Float[Array, 'P N T'], lengths: Int[Array, 'P N']
+) -> tuple[Float[Array, 'T'], Int[Array, 'T']]:
+    """The mean entropy at each position over the responses that reach it.
+
+    Args:
+        entropies: of the distribution of each token, nats.
+        lengths: tokens of the responses, the stop token included.
+
+    Returns:
+        The means, 0 where no response is so long, and the number of responses.
+
+    >>> entropies = jnp.array([[[1.0, 9.0], [3.0, 2.0]]])
+    >>> means, count = entropy_by_position(entropies, jnp.array([[1, 2]]))
+    >>> means.tolist(), count.tolist()
+    ([2.0, 2.0], [2, 1])
+    """
+    mask = jnp.arange(entropies.shape[-1]) < lengths[..., None]
+    return masked_mean(entropies, mask, axis=(0, 1)), mask.sum(axis=(0, 1))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Partings:
+    """Where two wrong responses to one problem part from each other.
+
+    Attributes:
+        by_position: ``[T]`` float32. Of the pairs that differ, the share whose first
+            difference is at each position, counted from 0: a mean over problems. The
+            shares add up to 1, or are all 0 if there is no such pair.
+        identical: the share of pairs with the same tokens, a mean over problems; 0 if
+            there is no pair.
+        num_parting: the number of problems with two different wrong responses.
+        num_pairs: the number of problems with two wrong responses.
+    """
+
+    by_position: jax.Array
+    identical: jax.Array
+    num_parting: jax.Array
+    num_pairs: jax.Array
+
+
+def wrong_partings(
+    tokens: Int[Array, 'P N T'], lengths: Int[Array, 'P N'], wrong: Bool[Array, 'P N']
+) -> Partings:
+    """Finds the first difference of every pair of wrong responses to a problem.
+
+    A position of the first difference is also the length of the common prefix. Every
+    problem weighs the same, however many of its responses are wrong.
+
+    Args:
+        tokens, lengths: of the responses; what is past a length is ignored.
+        wrong: which responses are wrong.
+    """
+    P, N, T = tokens.shape
+    positions = jnp.arange(T)
+
+    def with_others(
+        counts: tuple[jax.Array, jax.Array], shift: jax.Array
+    ) -> tuple[tuple[jax.Array, jax.Array], None]:
+        """Adds the pairs of each response with the one ``shift`` rows on."""
+        parting, identical = counts
+        others, ends, both = (
+            jnp.roll(x, shift, axis=1) for x in (tokens, lengths, wrong)
+        )
+        both = both & wrong
+        shorter = jnp.minimum(lengths, ends)
+        differs = (tokens != others) | (positions >= shorter[..., None])
+        first = jnp.where(differs.any(axis=-1), differs.argmax(axis=-1), T)
+        same = (lengths == ends) & (first == shorter)
+        part = (both & ~same)[..., None] & (positions == first[..., None])
+        counts = parting + part.sum(axis=1), identical + (both & same).sum(axis=1)
+        return counts, None
+
+    # Every pair twice, once from either side.
+    nothing = jnp.zeros((P, T), jnp.int32), jnp.zeros(P, jnp.int32)
+    counts, _ = jax.lax.scan(with_others, nothing, jnp.arange(1, N))
+    parting, identical = counts
+    differing = parting.sum(axis=-1)
+    pairs = differing + identical
+    shares = parting / jnp.maximum(differing, 1)[:, None]
+    return Partings(
+        by_position=masked_mean(shares, differing[:, None] > 0, axis=0),
+        identical=masked_mean(identical / jnp.maximum(pairs, 1), pairs > 0),
+        num_parting=(differing > 0).sum(),
+        num_pairs=(pairs > 0).sum(),
+    )
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Mass:
+    """Sums of absolute advantages; entry c is of problems with c right responses.
+
+    Attributes:
+        right: ``[N + 1]`` float32, of right responses.
+        wrong: ``[N + 1]`` float32, of wrong responses.
+        num_problems: ``[N + 1]`` int32.
+    """
+
+    right: jax.Array
+    wrong: jax.Array
+    num_problems: jax.Array
+
+
+def advantage_mass(
+    advantages: Float[Array, 'P N'], correct: Bool[Array, 'P N']
+) -> Mass:
+    """Sums absolute advantages by the difficulty of the problem.
+
+    The policy gradient is linear in the advantages, so this is its mass to first order:
+    how much weight the gradients of a problem's log-probabilities get. It is not a norm
+    of gradients, which may cancel, and which would need a backward pass per problem and
+    side. The paper's eta is the same sum for one problem.
+
+    Args:
+        advantages: of each response; 0 where the learner ignores it.
+        correct: which responses the advantages take to be correct.
+
+    >>> mass = advantage_mass(jnp.array([[3.0, -1.0]]), jnp.array([[True, False]]))
+    >>> mass.right.tolist(), mass.wrong.tolist(), mass.num_problems.tolist()
+    ([0.0, 3.0, 0.0], [0.0, 1.0, 0.0], [0, 1, 0])
+    """
+    num_correct = correct.sum(axis=-1)
+    bins = num_correct[:, None] == jnp.arange(correct.shape[-1] + 1)
+    sizes = jnp.abs(advantages.astype(jnp.float32))
+
+    def binned(chosen: jax.Array) -> jax.Array:
+        of_problem = jnp.where(chosen, sizes, 0.0).sum(axis=-1)
+        return jnp.where(bins, of_problem[:, None], 0.0).sum(axis=0)
+
+    return Mass(binned(correct), binned(~correct), bins.sum(axis=0))

@@ -1,0 +1,189 @@
+"""The diagnostics of a step: one program on the devices, one line of a file.
+
+They read the batch that the learner trains on and the policy that sampled it, before
+any update, and change nothing. Dynamic sampling selects that batch: then they are of
+problems with a signal, and no longer unbiased for problems of all kinds.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+from jax.sharding import Mesh
+from jaxtyping import Array, Bool, Float
+
+from passk_jax import sharding
+from passk_jax.advantages import make_estimator
+from passk_jax.diagnostics.gradients import (
+    Products,
+    gradient_products,
+    signal_and_noise,
+)
+from passk_jax.diagnostics.responses import (
+    Mass,
+    Partings,
+    advantage_mass,
+    entropy_by_position,
+    wrong_partings,
+)
+from passk_jax.learning.batch_loss import BatchLoss
+from passk_jax.models.policy import Params
+from passk_jax.types import Rollouts
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=('entropies', 'reaching', 'partings', 'mass', 'products'),
+    meta_fields=('estimators', 'num_chunks'),
+)
+@dataclasses.dataclass(frozen=True)
+class Diagnosis:
+    """What the devices compute of a step; :func:`record` makes a line of it.
+
+    Attributes:
+        entropies, reaching: ``[T]``, see :func:`entropy_by_position`.
+        partings: of wrong responses.
+        mass: of the advantages that are trained.
+        products: of the gradients under ``estimators``, of which the first is the
+            run's own.
+        estimators: names of E estimators.
+        num_chunks: into how many parts the problems were cut.
+    """
+
+    entropies: jax.Array
+    reaching: jax.Array
+    partings: Partings
+    mass: Mass
+    products: Products
+    estimators: tuple[str, ...]
+    num_chunks: int
+
+
+def compared_estimators(name: str, *, num_rollouts: int, k: int) -> tuple[str, ...]:
+    """The estimators whose gradients are compared, the run's own first.
+
+    The others are Pass@1 Training, and the two that follow pass@1 and pass@k exactly.
+    For the last there is none if k is N.
+
+    >>> compared_estimators('pass_at_k', num_rollouts=8, k=4)
+    ('pass_at_k', 'pass_at_1', 'rloo', 'canonical_k')
+    """
+    others = ['pass_at_1', 'rloo', *(['canonical_k'] if k < num_rollouts else [])]
+    return (name, *(other for other in others if other != name))
+
+
+def make_diagnose(
+    loss: BatchLoss,
+    mesh: Mesh,
+    *,
+    name: str,
+    num_rollouts: int,
+    k: int,
+    num_chunks: int,
+) -> Callable[[Params, Rollouts, jax.Array, jax.Array], Diagnosis]:
+    """Makes the jitted ``diagnose(params, rollouts, advantages, rewarded)``.
+
+    Args:
+        loss: what the learner differentiates.
+        mesh: of the rollouts.
+        name: the estimator of ``advantages``.
+        num_rollouts: N.
+        k: of the estimator to compare with that follows pass@k.
+        num_chunks: how many parts to cut the problems into, at least 2; see
+            :func:`gradient_products`.
+
+    Returns:
+        A function of the parameters that sampled the rollouts, the rollouts, their
+        advantages ``[P, N]``, and which responses these take to be correct ``[P, N]``.
+        The advantages to compare with are of these binary rewards.
+    """
+    names = compared_estimators(name, num_rollouts=num_rollouts, k=k)
+    return _program(loss, mesh, names, num_rollouts, k, num_chunks)
+
+
+# As of train steps, a process makes one program of equal settings.
+@functools.lru_cache(maxsize=16)
+def _program(
+    loss: BatchLoss,
+    mesh: Mesh,
+    names: tuple[str, ...],
+    num_rollouts: int,
+    k: int,
+    num_chunks: int,
+) -> Callable[..., Diagnosis]:
+    others = [
+        make_estimator(
+            name,
+            num_rollouts=num_rollouts,
+            **({'k': k} if name == 'canonical_k' else {}),
+        )
+        for name in names[1:]
+    ]
+
+    def diagnose(
+        params: Params,
+        rollouts: Rollouts,
+        advantages: Float[Array, 'P N'],
+        rewarded: Bool[Array, 'P N'],
+    ) -> Diagnosis:
+        rewards = rewarded.astype(jnp.float32)
+        compared = [advantages, *(other(rewards, rewarded) for other in others)]
+        trained = loss.mask(rollouts).any(axis=-1)
+        means, reaching = entropy_by_position(rollouts.entropies, rollouts.lengths)
+        return Diagnosis(
+            entropies=means,
+            reaching=reaching,
+            partings=wrong_partings(rollouts.tokens, rollouts.lengths, ~rewarded),
+            mass=advantage_mass(jnp.where(trained, advantages, 0.0), rewarded),
+            products=gradient_products(
+                loss, params, rollouts, jnp.stack(compared), num_chunks=num_chunks
+            ),
+            estimators=names,
+            num_chunks=num_chunks,
+        )
+
+    return jax.jit(diagnose, out_shardings=sharding.replicated(mesh))
+
+
+def record(diagnosis: Diagnosis) -> dict[str, Any]:
+    """The line of ``diagnostics.jsonl`` that a diagnosis makes.
+
+    Args:
+        diagnosis: with arrays of the host.
+
+    Returns:
+        Numbers and lists of numbers by name. Lists ``*_by_position`` end with the
+        longest response; entry c of ``*_by_right`` is of problems with c right
+        responses. NaN is undefined: no two wrong responses, or no signal.
+    """
+    mass, partings, names = diagnosis.mass, diagnosis.partings, diagnosis.estimators
+    longest = int(np.count_nonzero(diagnosis.reaching))
+    shares = np.asarray(partings.by_position, np.float64)
+    position = float(shares @ np.arange(len(shares)))
+    values: dict[str, Any] = {
+        'entropy_by_position': diagnosis.entropies[:longest],
+        'responses_by_position': diagnosis.reaching[:longest],
+        'parting_by_position': partings.by_position[:longest],
+        'parting_position': position if partings.num_parting else math.nan,
+        'identical_wrong_pairs': partings.identical if partings.num_pairs else math.nan,
+        'mass_right_by_right': mass.right,
+        'mass_wrong_by_right': mass.wrong,
+        'problems_by_right': mass.num_problems,
+    }
+    products = diagnosis.products
+    signal = signal_and_noise(
+        products.whole, products.chunks, num_chunks=diagnosis.num_chunks
+    )
+    for e, name in enumerate(names):
+        values[f'gradient_signal/{name}'] = signal.products[e, e]
+        values[f'gradient_noise/{name}'] = signal.noise[e]
+        for f in range(e + 1, len(names)):
+            pair = f'{name}/{names[f]}'
+            values[f'gradient_product/{pair}'] = signal.products[e, f]
+            values[f'gradient_cosine/{pair}'] = signal.cosines[e, f]
+    return values

@@ -1,0 +1,129 @@
+"""The loss of rollouts under the parameters that are trained.
+
+The train step differentiates it, and so do the diagnostics of its gradient.
+"""
+
+import dataclasses
+import functools
+
+import jax
+from jax import numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from passk_jax.config import LossConfig
+from passk_jax.learning import losses, packing
+from passk_jax.learning.losses import Mask, Metrics, Tokens
+from passk_jax.learning.packing import Packing
+from passk_jax.models import policy as policies
+from passk_jax.models.policy import Params, Policy
+from passk_jax.types import Rollouts
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """What an update learns from; prompts are the first axis of every leaf.
+
+    ``old_log_probs`` is ``None`` if the step makes one update, which computes them.
+    ``packing`` is ``None`` if each response has a row of its own.
+    """
+
+    rollouts: Rollouts
+    advantages: Float[Array, 'P N']
+    packing: Packing | None = None
+    old_log_probs: Tokens | None = None
+    ref_log_probs: Tokens | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchLoss:
+    """The loss as a function of parameters and a batch.
+
+    Attributes:
+        policy: the policy.
+        config: the loss settings.
+        temperature: the sampling temperature of the rollouts.
+    """
+
+    policy: Policy
+    config: LossConfig
+    temperature: float
+
+    def log_probs(
+        self, params: Params, batch: Batch, rows: int | None
+    ) -> tuple[Tokens, Tokens]:
+        """Computes the responses' log-probabilities and entropies, packed or not."""
+        rollouts = batch.rollouts
+
+        of_tokens = functools.partial(
+            policies.token_log_probs,
+            *(self.policy, params, rollouts.prompts),
+            temperature=self.temperature,
+        )
+        return packing.in_rows(
+            of_tokens, rollouts.tokens, rollouts.lengths, batch.packing, rows=rows
+        )
+
+    def __call__(
+        self,
+        params: Params,
+        batch: Batch,
+        is_first: Bool[Array, ''],
+        normalizer: jax.Array,
+        rows: int | None,
+    ) -> tuple[jax.Array, tuple[Metrics, jax.Array]]:
+        """Computes a micro-batch's share of its mini-batch's loss.
+
+        Args:
+            params: the parameters.
+            batch: the micro-batch.
+            is_first: whether these are still the parameters of the old policy.
+            normalizer: :meth:`normalizer` of the mini-batch.
+            rows: rows per device, from :func:`packing.for_rows`.
+
+        Returns:
+            The loss; the metrics of :func:`losses.total_loss` with ``positions``, the
+            number of them computed; the log-probabilities ``[P, N, T]``.
+        """
+        rollouts = batch.rollouts
+        log_probs, entropies = self.log_probs(params, batch, rows)
+        current = old = jax.lax.stop_gradient(log_probs)
+        if batch.old_log_probs is not None:
+            # The first update's ratio must be exactly 1, but log-probabilities from
+            # the score program would differ from these in the last bit.
+            old = jnp.where(is_first, current, batch.old_log_probs)
+        loss, metrics = losses.total_loss(
+            log_probs,
+            entropies,
+            old,
+            batch.ref_log_probs,
+            batch.advantages,
+            self.mask(rollouts),
+            rollouts.sampler_log_probs if self.config.sampler_weight_cap else None,
+            normalizer=normalizer,
+            config=self.config,
+        )
+        positions = packing.num_positions(rollouts.tokens, rows)
+        metrics['positions'] = jnp.float32(positions)
+        return loss, (metrics, current)
+
+    def mask(self, rollouts: Rollouts) -> Mask:
+        """Marks the tokens to train; DAPO's overlong filtering drops some.
+
+        It drops responses that the limit cut off, as their verdicts say little about
+        their tokens. They still count in advantages, but in no sum or normalizer.
+        """
+        mask = response_mask(rollouts)
+        if self.config.mask_truncated:
+            mask &= rollouts.stopped[..., None]
+        return mask
+
+    def normalizer(self, rollouts: Rollouts) -> Float[Array, '']:
+        """Counts what the loss of a mini-batch is divided by."""
+        mask = self.mask(rollouts)
+        return losses.normalizer(mask, aggregation=self.config.aggregation)
+
+
+def response_mask(rollouts: Rollouts) -> Mask:
+    """Marks the positions of response tokens, by lengths and never by token ids."""
+    return jnp.arange(rollouts.tokens.shape[-1]) < rollouts.lengths[..., None]

@@ -1,0 +1,171 @@
+"""The panels of the diagnostics show what the lines and the records say."""
+
+import json
+
+import numpy as np
+import pytest
+
+from passk_jax.report.diagnostic_panels import flip_panels, step_panels
+from passk_jax.report.run_data import read_run
+from passk_jax.report.write import write_report
+
+
+def row(step, scale=1.0, noise=4.0, **changes):
+    """A diagnosed step of two problems with two responses each."""
+    values = {
+        'step': step,
+        'entropy_by_position': [1.0, 0.5, 0.25],
+        'responses_by_position': [400, 4, 3],
+        'parting_by_position': [0.25, 0.0, 0.75],
+        'parting_position': 1.5,
+        'mass_right_by_right': [0.0, 3.0, 1.0],
+        'mass_wrong_by_right': [0.0, 4.0, 0.0],
+    }
+    names = ('pass_at_k', 'rloo', 'canonical_k', 'pass_at_1')
+    # Vectors in a plane, a signal of 1 each but for the scale.
+    angles = dict(zip(names, (0.0, 0.5, -0.25, 0.5), strict=True))
+    for i, e in enumerate(names):
+        values[f'gradient_signal/{e}'] = scale
+        values[f'gradient_noise/{e}'] = noise
+        for f in names[i + 1 :]:
+            cosine = np.cos(angles[e] - angles[f])
+            values[f'gradient_product/{e}/{f}'] = scale * cosine
+    return values | changes
+
+
+def write_run(path, rows=(), evaluations=None):
+    (path / 'config.json').write_text('{"advantage": {"name": "pass_at_k"}}')
+    lines = ''.join(json.dumps(each) + '\n' for each in rows)
+    (path / 'diagnostics.jsonl').write_text(lines)
+    (path / 'evaluation').mkdir()
+    metrics = []
+    for step, counts in (evaluations or {}).items():
+        metrics.append({'step': step, 'split': 'test', 'pass_at_1': 0.5})
+        file = path / 'evaluation' / f'test_step_{step:08d}.jsonl'
+        records = ({'problem_id': i, 'n': 4, 'c': c} for i, c in counts.items())
+        file.write_text(''.join(json.dumps(each) + '\n' for each in records))
+    text = ''.join(json.dumps(each) + '\n' for each in metrics)
+    (path / 'metrics.jsonl').write_text(text)
+    return read_run(path)
+
+
+def test_without_diagnostics_and_evaluations_there_are_no_panels(tmp_path):
+    run = write_run(tmp_path, evaluations={0: {1: 2}})
+    assert step_panels(run) + flip_panels(run) == []
+    assert '<h2>Diagnostics' not in write_report(tmp_path).read_text()
+
+
+def test_positions_that_few_responses_reach_are_not_shown(tmp_path):
+    entropy, parted, *_ = step_panels(write_run(tmp_path, [row(0), row(7)]))
+    first, last = entropy.series
+    assert (first.label, last.label) == ('step 0', 'step 7')
+    # 4 of 400 are 1 %, and 3 are fewer.
+    assert (list(first.x), first.y) == ([0, 1], [1.0, 0.5])
+    assert [series.y for series in parted.series] == [[0.25, 0.25, 1.0]] * 2
+
+
+def test_of_many_steps_five_are_shown(tmp_path):
+    rows = [row(step) for step in range(41)]
+    del rows[10]['parting_position']
+    entropy, parted, *_ = step_panels(write_run(tmp_path, rows))
+    shown = [series.label for series in entropy.series]
+    assert shown == [f'step {step}' for step in (0, 10, 20, 30, 40)]
+    assert 'step 10' not in [series.label for series in parted.series]
+
+
+def test_mass_is_a_share_of_either_half(tmp_path):
+    late = {'mass_right_by_right': [0, 0, 1], 'mass_wrong_by_right': [1, 1, 1]}
+    # The first has another number of rollouts.
+    other = {'mass_right_by_right': [1, 0], 'mass_wrong_by_right': [1, 1]}
+    rows = [row(0, **other), row(1), row(2), row(3, **late), row(4, **late)]
+    mass = step_panels(write_run(tmp_path, rows))[2]
+    assert [(s.label, s.faint, s.dashed) for s in mass.series] == [
+        ('right, to step 2', True, False),
+        ('wrong, to step 2', True, True),
+        ('right, from step 3', False, False),
+        ('wrong, from step 3', False, True),
+    ]
+    assert mass.series[0].x == [0, 0.5, 1]
+    np.testing.assert_allclose([s.y for s in mass.series], [
+        [0, 3 / 8, 1 / 8], [0, 4 / 8, 0], [0, 0, 1 / 4], [1 / 4, 1 / 4, 1 / 4],
+    ])  # fmt: skip
+
+
+def test_signal_and_cosines_are_ratios_of_sums_over_steps(tmp_path):
+    # One step alone has a signal that came out negative.
+    rows = [row(0), row(1, scale=3.0, noise=8.0), row(2, scale=-0.5), row(3)]
+    panels = step_panels(write_run(tmp_path, rows))
+    signal, cosine = panels[3:]
+    assert signal.series[0].label == 'pass_at_k'
+    for series in signal.series:
+        np.testing.assert_allclose(series.y, [1 / 4, 4 / 12, 3.5 / 16, 4.5 / 20])
+    # As of the third step there are enough for an error, which is 0 of one angle.
+    found = {s.label: s for s in cosine.series}
+    assert found.keys() == {
+        'pass_at_k, canonical_k',
+        'pass_at_k, rloo',
+        'canonical_k, rloo',
+    }
+    for label, angle in zip(found, (0.25, 0.5, 0.75), strict=True):
+        assert found[label].x == [2, 3]
+        np.testing.assert_allclose(found[label].y, np.cos(angle))
+        np.testing.assert_allclose(found[label].low, np.cos(angle))
+
+
+def test_a_cosine_of_steps_that_disagree_has_the_error_of_the_jackknife(tmp_path):
+    products = (0.25, 0.5, 0.75)
+    rows = [
+        row(step, **{'gradient_product/rloo/canonical_k': product})
+        for step, product in enumerate(products)
+    ]
+    cosine = step_panels(write_run(tmp_path, rows))[4].series[-1]
+    assert (cosine.label, cosine.x) == ('canonical_k, rloo', [2])
+    # For a mean, the jackknife is the usual standard error.
+    error = np.std(products, ddof=1) / np.sqrt(3)
+    assert cosine.y == pytest.approx([0.5])
+    assert cosine.low == pytest.approx([0.5 - error])
+    assert cosine.high == pytest.approx([0.5 + error])
+
+
+def test_a_ratio_beyond_one_is_drawn_at_one_and_an_undefined_one_not(tmp_path):
+    pair = 'gradient_product/rloo/canonical_k'
+    rows = [
+        row(step, **{pair: 1.5, 'gradient_signal/pass_at_k': -1}) for step in (0, 1, 2)
+    ]
+    (only,) = step_panels(write_run(tmp_path, rows))[4].series
+    assert (only.label, only.y, only.high) == ('canonical_k, rloo', [1], [1])
+
+
+def test_the_estimators_are_those_of_all_steps(tmp_path):
+    later = {n: x for n, x in row(1).items() if '/pass_at_k' not in n}
+    signal = step_panels(write_run(tmp_path, [row(0), later]))[3]
+    names = [series.label for series in signal.series]
+    assert names == ['canonical_k', 'pass_at_1', 'rloo']
+
+
+def test_flips_are_those_since_the_evaluation_before(tmp_path):
+    counts = {0: {1: 0, 2: 3, 3: 0}, 10: {1: 1, 2: 0, 3: 2}, 20: {1: 1, 2: 0, 3: 0}}
+    (flips,) = flip_panels(write_run(tmp_path, evaluations=counts))
+    assert flips.title == 'Problems that flip, test'
+    assert [(s.label, s.x, s.y) for s in flips.series] == [
+        ('newly solved', [10, 20], [2, 0]),
+        ('no longer solved', [10, 20], [1, 1]),
+    ]
+    assert 'flips even if' in write_report(tmp_path).read_text()
+
+
+def test_an_evaluation_without_its_file_is_left_out(tmp_path):
+    counts = {0: {1: 0, 2: 3}, 10: {1: 1, 2: 1}, 20: {1: 1, 2: 0}}
+    run = write_run(tmp_path, evaluations=counts)
+    (tmp_path / 'evaluation' / 'test_step_00000010.jsonl').unlink()
+    (flips,) = flip_panels(run)
+    assert [(s.x, s.y) for s in flips.series] == [([20], [1]), ([20], [1])]
+
+
+def test_a_report_has_the_panels_and_says_what_they_are(tmp_path):
+    write_run(tmp_path, [row(0)], {0: {1: 0}, 10: {1: 1}})
+    html = write_report(tmp_path).read_text()
+    for text in ('<h2>Diagnostics</h2>', 'Entropy by position', 'no norm of gradients'):
+        assert text in html
+    # Six of the run's metrics, six here.
+    assert html.count('class="chart"') == 12
