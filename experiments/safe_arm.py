@@ -1,0 +1,217 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # The tempting safe answer
+#
+# Why should a policy that is trained for Pass@k and then for Pass@1 end with a better
+# Pass@1 than one that is trained for Pass@1 alone? The smallest policy that shows it is
+# a bandit: 32 prompts, 16 arms, and logits that are the sum of a vector which all
+# prompts share and one of each prompt's own. One arm is *safe*: it is right for 12 of
+# the 32 prompts. Each of the others has an arm of its own that is right.
+#
+# The shared vector gets a gradient from every prompt, so it moves fast: Pass@1 Training
+# makes the safe arm likely everywhere before the prompts' own vectors have moved, and
+# then it hardly ever tries another arm. Pass@k Training gains little from a prompt
+# that is already answered within k tries, and goes on looking.
+#
+# The last figure shows where this does *not* happen. This file is the source; the
+# notebook beside it is made from it, from the root of the repository, by
+#
+#     jupytext --to ipynb experiments/safe_arm.py
+#     PYTHONPATH=$PWD jupyter execute --inplace experiments/safe_arm.ipynb
+
+# %%
+import functools
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+import optax
+
+from passk_jax.advantages import make_estimator
+
+PROMPTS, ARMS, ROLLOUTS, K = 32, 16, 16, 4
+STEPS, SEEDS = 600, 8
+SAFE = 12
+BLUE, ORANGE, GREEN, PURPLE, GREY = (
+    '#1f6fb4',
+    '#e08214',
+    '#2b8a5b',
+    '#8e5bb5',
+    '#5a5a5a',
+)
+
+plt.rcParams.update(
+    {
+        'figure.dpi': 100,
+        'font.size': 9,
+        'axes.spines.top': False,
+        'axes.spines.right': False,
+        'axes.titlelocation': 'left',
+        'axes.titleweight': 'bold',
+        'axes.grid': True,
+        'grid.alpha': 0.25,
+        'lines.linewidth': 1.8,
+        'legend.frameon': False,
+    }
+)
+
+# %% [markdown]
+# A step draws 16 arms for each prompt, estimates their advantages with the functions
+# that training calls, and follows the policy gradient. Nothing is clipped: a step makes
+# one update. All seeds and learning rates run side by side.
+
+
+# %%
+def right_arms(safe):
+    """The arm that is right for each prompt; arm 0 is the safe one."""
+    own = np.random.default_rng(0).integers(1, ARMS, PROMPTS)
+    return jnp.asarray(np.where(np.arange(PROMPTS) < safe, 0, own))
+
+
+def logits_of(params):
+    return params['shared'] + params['own']
+
+
+def draw(key, logits):
+    """Arms, [prompts, rollouts], each by one uniform number."""
+    uniform = jax.random.uniform(key, (PROMPTS, ROLLOUTS, 1))
+    borders = jnp.cumsum(jax.nn.softmax(logits), axis=-1)[:, None, :-1]
+    return (uniform > borders).sum(axis=-1)
+
+
+@functools.partial(jax.jit, static_argnames=('names', 'switch', 'optimizer'))
+def train(rates, right, *, names, switch=0, optimizer='sgd'):
+    """Pass@1 and Pass@4 after each step, [rates, seeds, steps].
+
+    The estimator is the first of the names, and the second from step ``switch`` on.
+    """
+    params_of = {'pass_at_k': {'k': K}, 'combination': {'k': K}}
+    estimators = [
+        make_estimator(name, num_rollouts=ROLLOUTS, **params_of.get(name, {}))
+        for name in names
+    ]
+
+    def run(rate, seed):
+        tool = {'sgd': optax.sgd, 'adam': optax.adam}[optimizer](rate)
+        params = {'shared': jnp.zeros(ARMS), 'own': jnp.zeros((PROMPTS, ARMS))}
+
+        def step(carry, t):
+            params, state = carry
+            key = jax.random.fold_in(jax.random.key(seed), t)
+            arms = draw(key, logits_of(params))
+            correct = arms == right[:, None]
+            rewards = correct.astype(jnp.float32)
+            advantages = [estimate(rewards, correct) for estimate in estimators]
+            advantage = jnp.where(t < switch, advantages[0], advantages[-1])
+
+            def loss(params):
+                log_probs = jax.nn.log_softmax(logits_of(params))
+                return -(advantage * jnp.take_along_axis(log_probs, arms, 1)).mean()
+
+            moves, state = tool.update(jax.grad(loss)(params), state)
+            params = optax.apply_updates(params, moves)
+            p = jax.nn.softmax(logits_of(params))[jnp.arange(PROMPTS), right]
+            return (params, state), (p.mean(), (1 - (1 - p) ** K).mean())
+
+        start = params, tool.init(params)
+        return jax.lax.scan(step, start, jnp.arange(STEPS))[1]
+
+    over_seeds = jax.vmap(run, in_axes=(None, 0))
+    return jax.vmap(over_seeds, in_axes=(0, None))(rates, jnp.arange(SEEDS))
+
+
+# %% [markdown]
+# ## What each kind of training ends with
+#
+# Learning rate 4, and 8 seeds. The line is their mean, the band their range.
+
+# %%
+DESIGNS = {
+    'Pass@1': (('pass_at_1',), 0, GREY),
+    'Pass@1 without its sigma (Dr. GRPO)': (('dr_grpo',), 0, ORANGE),
+    'Pass@4': (('pass_at_k',), 0, BLUE),
+    'Pass@4 to step 400, then Pass@1': (('pass_at_k', 'pass_at_1'), 400, GREEN),
+    'combination': (('combination',), 0, PURPLE),
+}
+RATES = jnp.asarray([1.0, 2.0, 4.0, 8.0, 16.0])
+CHOSEN = 2
+
+runs = {
+    label: [
+        np.asarray(x)
+        for x in train(RATES, right_arms(SAFE), names=names, switch=switch)
+    ]
+    for label, (names, switch, _) in DESIGNS.items()
+}
+final = {label: pass_at_1[CHOSEN, :, -1] for label, (pass_at_1, _) in runs.items()}
+for label, values in final.items():
+    at_4 = runs[label][1][CHOSEN, :, -1].mean()
+    print(f'{label:38} Pass@1 {values.mean():.3f}   Pass@4 {at_4:.3f}')
+
+figure, axes = plt.subplots(1, 2, figsize=(10, 3.4), sharey=True, layout='constrained')
+for place, (ax, title) in enumerate(zip(axes, ('Pass@1', 'Pass@4'), strict=True)):
+    for label, (_, _, color) in DESIGNS.items():
+        values = runs[label][place][CHOSEN]
+        ax.plot(values.mean(axis=0), color=color, label=label)
+        ax.fill_between(
+            np.arange(STEPS), values.min(axis=0), values.max(axis=0), color=color,
+            alpha=0.15, linewidth=0,
+        )  # fmt: skip
+    ax.axhline(SAFE / PROMPTS, color='black', linewidth=0.8, linestyle=':')
+    ax.set(title=title, xlabel='step', ylim=(0, 1.02))
+axes[0].set_ylabel('exact, mean over prompts')
+axes[0].annotate(
+    'always the safe arm', (STEPS, SAFE / PROMPTS), ha='right', va='bottom'
+)
+axes[1].legend(fontsize=8)
+plt.show()
+
+# %% [markdown]
+# ## Where it does not hold
+#
+# The trap needs a shared direction that outruns the others. It is gone if the learning
+# rate is so large that the prompts' own vectors move within a few steps; with Adam,
+# which gives both vectors steps of one size; and if the safe arm is right too rarely to
+# be tempting.
+
+# %%
+adam = np.asarray(
+    train(
+        jnp.asarray([0.03]), right_arms(SAFE), names=('pass_at_1',), optimizer='adam'
+    )[0]
+)[0, :, -1]
+rare = np.asarray(train(RATES, right_arms(5), names=('pass_at_1',))[0])[CHOSEN, :, -1]
+
+figure, ax = plt.subplots(figsize=(6.4, 3.4), layout='constrained')
+for label in ('Pass@1', 'Pass@4', 'Pass@4 to step 400, then Pass@1'):
+    last = runs[label][0][:, :, -1]
+    ax.errorbar(
+        RATES,
+        last.mean(axis=1),
+        yerr=np.abs(np.stack([last.min(axis=1), last.max(axis=1)]) - last.mean(axis=1)),
+        color=DESIGNS[label][2],
+        marker='o',
+        capsize=3,
+        label=label,
+    )
+others = {'Adam, rate .03': (adam, 's'), 'safe for 5 of 32': (rare, '^')}
+for label, (values, marker) in others.items():
+    ax.plot(4.0, values.mean(), marker, color='black', label=f'Pass@1, {label}')
+ax.set_xscale('log', base=2)
+ax.set_xticks(RATES, [f'{rate:g}' for rate in RATES])
+ax.set(xlabel='learning rate', ylabel='Pass@1 at the end', ylim=(0, 1.04))
+ax.set_title('Pass@1 Training is trapped at small rates only')
+ax.legend(fontsize=8, loc='center left', bbox_to_anchor=(1.0, 0.5))
+plt.show()
