@@ -74,9 +74,12 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
         setup.tokenizer.save_pretrained(workdir / 'tokenizer')
     stages = configs.stages_of(config)
     begins = {stage.start for stage in stages}
+    checkpoints = Checkpoints(workdir / 'checkpoints', keep=config.checkpoint.keep)
+    # Before the first policy is made, which may take long: both read problems.
+    stage = configs.stage_at(stages, checkpoints.latest_step() or 0)
+    verbs = make_verbs(setup, stage)
     # Every split that is evaluated at all is due at step 0.
     splits = {s: setup.evaluation_batches(s) for s in splits_due(config, 0)}
-    checkpoints = Checkpoints(workdir / 'checkpoints', keep=config.checkpoint.keep)
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.set_mesh(setup.mesh))
         guard = stack.enter_context(PreemptionGuard())
@@ -86,8 +89,9 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
         state, ref_params = first
         start, last = int(state.step), config.train.steps
         log = stack.enter_context(make_log(config, workdir, start))
+        log.begin_stage(stage.config.stage)
         for step in range(start, last + 1):
-            if step == start or step in begins:
+            if step in begins and step > start:
                 stage = configs.stage_at(stages, step)
                 verbs = make_verbs(setup, stage)
                 log.begin_stage(stage.config.stage)
@@ -119,7 +123,8 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
                     selection.add(sampled.rollouts, draw, is_new)
                 batch = selection.rollouts, selection.advantages
                 diagnosis = verbs.diagnose(state.params, selection, step)
-                state, figures = verbs.update(state, *batch, ref_params)
+                reference = ref_params if stage.config.loss.kl_coef else None
+                state, figures = verbs.update(state, *batch, reference)
             log.step(step, selection.draws, figures, diagnosis)
     raise AssertionError('the loop returns at its last step')
 
@@ -244,13 +249,10 @@ def make_selection(setup: Setup, estimate: Callable[..., Any], step: int) -> Sel
 
 
 def make_update(setup: Setup, optimizer: Optimizer) -> Callable[..., Any]:
-    """Makes the verb ``update(state, rollouts, advantages, ref_params)``.
-
-    It ignores the reference if the stage has no KL penalty.
-    """
+    """Makes the verb ``update(state, rollouts, advantages, ref_params)``."""
     config = setup.config
     train = config.train
-    update = learner.make_train_step(
+    return learner.make_train_step(
         setup.policy,
         optimizer,
         setup.mesh,
@@ -260,11 +262,6 @@ def make_update(setup: Setup, optimizer: Optimizer) -> Callable[..., Any]:
         num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
         pack_sizes=train.pack_sizes,
         epochs=train.epochs,
-    )
-    if config.loss.kl_coef:
-        return update
-    return lambda state, rollouts, advantages, _: update(
-        state, rollouts, advantages, None
     )
 
 
