@@ -3,10 +3,12 @@
 import pathlib
 import runpy
 import warnings
+from typing import Any
 
 import jupytext
 import matplotlib.pyplot as plt
 import nbformat
+import numpy as np
 import pytest
 
 EXPERIMENTS = pathlib.Path(__file__).resolve().parents[1] / 'experiments'
@@ -66,5 +68,20 @@ def test_the_script_runs_and_draws_what_the_notebook_shows(path, monkeypatch):
     monkeypatch.setattr(plt, 'show', show)
     with warnings.catch_warnings(), plt.rc_context():
         warnings.simplefilter('error', RuntimeWarning)
-        runpy.run_path(str(path.with_suffix('.py')))
+        values = runpy.run_path(str(path.with_suffix('.py')))
     assert len(drawn) == shown
+    if path.stem == 'safe_arm':
+        assert_the_safe_arm_is_a_trap(values)
+
+
+def assert_the_safe_arm_is_a_trap(values: dict[str, Any]) -> None:
+    """What the notebook says, of every seed, and where it says it does not hold."""
+    final, safe = values['final'], values['SAFE'] / values['PROMPTS']
+    for label in ('Pass@1', 'Pass@1 without its sigma (Dr. GRPO)'):
+        assert np.abs(final[label] - safe).max() < 0.01
+    assert final['Pass@4'].min() > safe + 0.3
+    assert final['Pass@4 to step 400, then Pass@1'].min() > 0.94
+    assert final['combination'].min() > 0.9
+    assert values['by_rate']['Pass@1'][-1].min() > 0.95
+    for result, _ in values['others'].values():
+        assert result[0][0, :, -1].min() > 0.95
