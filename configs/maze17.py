@@ -8,8 +8,8 @@ add ``--config.advantage.name=maxrl``; tests/configs_test.py has the testbed's n
 
     python -m passk_jax.train --config=configs/maze17.py --workdir=runs/maze17
 
-One GPU or one TPU chip is enough, and eight share the batch (``mesh.data``). Its plans
-for a chip and for eight are in experiments/plans/:
+One GPU or one TPU chip holds it, and eight share the batch. Its plan for eight is in
+experiments/plans/; a step takes them at least 1.5 s:
 
     python -m passk_jax.plan --config=configs/maze17.py --topology=v5e:2x4
 
