@@ -17,6 +17,8 @@ from passk_jax.sweeps.declarations import Arm, Sweep
 from passk_jax.sweeps.directories import evaluations
 from passk_jax.sweeps.opening import Job
 
+# Of more arms the table has a row each.
+_MOST_COLUMNS = 3
 _HEAD = ('run', 'arm', 'seed', 'stage', 'split', 'step')
 
 Values = Mapping[str, Mapping[str, np.ndarray]]
@@ -53,8 +55,8 @@ def markdown(sweep: Sweep, jobs: Sequence[Job]) -> str:
     """Means over seeds, and paired differences with 95 % intervals.
 
     The interval is Student's t over the seeds. The first table compares the last
-    evaluations of the arms with those of the baseline, the second compares the last
-    evaluation of each arm with its first.
+    evaluations of the arms with those of the baseline; of many arms it has a row for
+    each. The second table compares the last evaluation of each arm with its first.
 
     Args:
         sweep: what is declared.
@@ -64,7 +66,33 @@ def markdown(sweep: Sweep, jobs: Sequence[Job]) -> str:
     base = sweep.baseline
     others = [arm for arm in sweep.arms if arm.name != base]
     arms = [arm for arm in sweep.arms if arm.name == base] + others
-    lines = markdown_table(
+    if len(arms) <= _MOST_COLUMNS:
+        lines = _by_measure(sweep, arms, before, after)
+    else:
+        lines = _by_arm(sweep, arms, before, after)
+    lines += ['', 'End less beginning, with its 95 % interval:', '']
+    lines += markdown_table(
+        [f'{sweep.split} split', *sweep.measures.values()],
+        [
+            [
+                arm.label,
+                *(
+                    paired(after[arm.name][name], before[arm.name][name])
+                    for name in sweep.measures
+                ),
+            ]
+            for arm in arms
+        ],
+    )
+    return '\n'.join(lines) + '\n'
+
+
+def _by_measure(
+    sweep: Sweep, arms: Sequence[Arm], before: Values, after: Values
+) -> list[str]:
+    """A row for each measure, with every seed's value; the baseline comes first."""
+    base, *others = arms
+    return markdown_table(
         [
             f'{sweep.split} split',
             'before RL',
@@ -74,22 +102,41 @@ def markdown(sweep: Sweep, jobs: Sequence[Job]) -> str:
         [
             [
                 label,
-                f'{before[base][name].mean():.3f}',
+                f'{before[base.name][name].mean():.3f}',
                 *(_mean(after[arm.name][name]) for arm in arms),
-                *(paired(after[arm.name][name], after[base][name]) for arm in others),
+                *(
+                    paired(after[arm.name][name], after[base.name][name])
+                    for arm in others
+                ),
             ]
             for name, label in sweep.measures.items()
         ],
     )
-    lines += ['', 'End less beginning, with its 95 % interval:', '']
-    lines += markdown_table(
-        [f'{sweep.split} split', *(arm.label for arm in arms)],
+
+
+def _by_arm(
+    sweep: Sweep, arms: Sequence[Arm], before: Values, after: Values
+) -> list[str]:
+    """A row for each arm: its mean, and how it differs from the baseline, the first."""
+    base, *others = arms
+
+    def row(label: str, of: Mapping[str, np.ndarray], other: Arm | None) -> list[str]:
+        cells = [f'{of[name].mean():.3f}' for name in sweep.measures]
+        if other:
+            differences = (
+                paired(of[name], after[other.name][name]) for name in sweep.measures
+            )
+            cells = [', '.join(pair) for pair in zip(cells, differences, strict=True)]
+        return [label, *cells]
+
+    return markdown_table(
+        [f'{sweep.split} split', *sweep.measures.values()],
         [
-            [label, *(paired(after[x.name][name], before[x.name][name]) for x in arms)]
-            for name, label in sweep.measures.items()
+            row('before RL', before[base.name], None),
+            row(base.label, after[base.name], None),
+            *(row(arm.label, after[arm.name], base) for arm in others),
         ],
     )
-    return '\n'.join(lines) + '\n'
 
 
 def values(sweep: Sweep, jobs: Sequence[Job], *, first: bool) -> Values:

@@ -65,10 +65,10 @@ def test_the_table_compares_seed_by_seed(tmp_path):
         '| Pass@1 | 0.150 | 0.400 (0.300 0.500) | 0.650 (0.600 0.700) '
         f'| {difference} |',
     ]
-    assert lines[6] == '| test split | A | B |'
+    assert lines[6] == '| test split | Pass@1 |'
     # From the first evaluation of the first stage to the last one of the last.
     of_b = paired_interval(np.array([0.6, 0.7]), np.array([0.1, 0.2]))
-    assert lines[8].endswith('| {:+.3f} [{:+.3f}, {:+.3f}] |'.format(*of_b))
+    assert lines[9] == '| B | {:+.3f} [{:+.3f}, {:+.3f}] |'.format(*of_b)
 
 
 def test_with_more_arms_each_difference_has_its_arm(tmp_path):
@@ -84,6 +84,35 @@ def test_with_more_arms_each_difference_has_its_arm(tmp_path):
         '| test split | before RL | B | A | C '
         '| A, difference [95 %] | C, difference [95 %] |'
     )
+
+
+def test_many_arms_have_a_row_each(tmp_path):
+    arms = [*make_sweep().arms]
+    jobs = make_jobs(tmp_path)
+    for name, last in (('c', 0.5), ('d', 0.7)):
+        arms.append(Arm(name, name.upper(), 'tests/tiny.py'))
+        for seed in (0, 1):
+            job = make_job(tmp_path, f'{name}_seed{seed}', arm=name, seed=seed)
+            for step, value in ((0, 0.1), (4, last + seed / 10)):
+                row = {'step': step, 'split': 'test', 'pass_at_1': value}
+                write_rows(job, row)
+            jobs.append(job)
+    sweep = make_sweep(arms=tuple(arms), baseline='b')
+    lines = results.markdown(sweep, jobs).splitlines()
+
+    def less(values):
+        pair = paired_interval(np.array(values), np.array([0.6, 0.7]))
+        return '{:+.3f} [{:+.3f}, {:+.3f}]'.format(*pair)
+
+    assert lines[:7] == [
+        '| test split | Pass@1 |',
+        '| --- | --- |',
+        '| before RL | 0.150 |',
+        '| B | 0.650 |',
+        f'| A | 0.400, {less([0.3, 0.5])} |',
+        f'| C | 0.550, {less([0.5, 0.6])} |',
+        f'| D | 0.750, {less([0.7, 0.8])} |',
+    ]
 
 
 def test_what_is_undefined_is_said_to_be(tmp_path):
