@@ -1,30 +1,86 @@
-"""The figure of a sweep: a panel for each measure, a line for each arm."""
+"""The figure of a sweep, which has a panel for each measure.
 
+Few arms are lines over steps. Of more arms than there are colours, each is a point: how
+its last evaluation differs from the baseline's.
+"""
+
+import io
 from collections.abc import Sequence
 
 import numpy as np
 
+from passk_jax import metrics
 from passk_jax.report.arms import COLORS
 from passk_jax.report.charts import draw_figure
 from passk_jax.report.panels import Panel, Series
 from passk_jax.sweeps.declarations import Arm, Sweep
 from passk_jax.sweeps.directories import evaluations
 from passk_jax.sweeps.opening import Job
+from passk_jax.sweeps.results import values
 
 Curve = dict[int, float]
 
 
 def draw(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
-    """The evaluations of ``sweep.curves`` over steps, as a PNG.
+    """The figure, as a PNG: :func:`draw_curves` or :func:`draw_differences`."""
+    many = len(sweep.arms) > len(COLORS)
+    return draw_differences(sweep, jobs) if many else draw_curves(sweep, jobs)
+
+
+def draw_curves(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
+    """The evaluations of ``sweep.curves`` over steps.
 
     A bold line is the mean over seeds, and a faint one a seed. The steps of a later
     stage follow those of the one before.
     """
+    panels = [_panel(sweep, jobs, name) for name in sweep.measures]
+    return draw_figure(panels, title=_title(sweep, jobs, sweep.curves))
+
+
+def draw_differences(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
+    """The last evaluations of ``sweep.split``, each arm's less the baseline's.
+
+    A point is the mean of the paired differences, and its bar their 95 % interval
+    (Student's t over the seeds).
+    """
+    from matplotlib.figure import Figure
+
+    (base,) = (arm for arm in sweep.arms if arm.name == sweep.baseline)
+    others = [arm for arm in sweep.arms if arm is not base][::-1]
+    last = values(sweep, jobs, first=False)
+    # In inches, as are the margins of the labels.
+    height = 0.27 * len(others) + 1.4
+    figure = Figure(figsize=(2.0 + 2.1 * len(sweep.measures), height))
+    figure.suptitle(_title(sweep, jobs, sweep.split), fontsize=12, fontweight='bold')
+    axes = figure.subplots(1, len(sweep.measures), sharey=True, squeeze=False)[0]
+    for ax, (name, label) in zip(axes, sweep.measures.items(), strict=True):
+        for place, arm in enumerate(others):
+            pair = last[arm.name][name], last[base.name][name]
+            if not np.isfinite(pair[0] - pair[1]).all():
+                continue
+            mean, bar = float((pair[0] - pair[1]).mean()), None
+            if len(pair[0]) > 1:
+                mean, low, high = metrics.paired_interval(*pair)
+                bar = [[mean - low], [high - mean]]
+            ax.errorbar(mean, place, xerr=bar, fmt='o', color=COLORS[1], markersize=4)
+        ax.axvline(0.0, color='black', linewidth=0.8)
+        ax.set_title(label, fontsize=9, loc='left', fontweight='bold')
+        ax.set_yticks(range(len(others)), [arm.label for arm in others], fontsize=9)
+        ax.tick_params(axis='x', labelsize=8)
+        ax.grid(alpha=0.3)
+        ax.spines[['top', 'right']].set_visible(False)
+    figure.supxlabel(f'difference from {base.label}, 95 % interval', fontsize=9)
+    figure.tight_layout()
+    stream = io.BytesIO()
+    # Without the version in the metadata, equal runs give equal pictures.
+    figure.savefig(stream, format='png', dpi=110, metadata={'Software': None})
+    return stream.getvalue()
+
+
+def _title(sweep: Sweep, jobs: Sequence[Job], split: str) -> str:
     num_seeds = len({job.run.seed for job in jobs})
     seeds = f'{num_seeds} seed' + ('s' if num_seeds > 1 else '')
-    title = f'{sweep.title}: {sweep.curves} split, {seeds}'
-    panels = [_panel(sweep, jobs, name) for name in sweep.measures]
-    return draw_figure(panels, title=title)
+    return f'{sweep.title}: {split} split, {seeds}'
 
 
 def _panel(sweep: Sweep, jobs: Sequence[Job], measure: str) -> Panel:

@@ -1,7 +1,11 @@
-from passk_jax.sweeps import figure
+import numpy as np
+import pytest
+
+from passk_jax.metrics import paired_interval
+from passk_jax.sweeps import Arm, figure
 from tests.sweeps.declarations_test import make_sweep
 from tests.sweeps.directories_test import write_rows
-from tests.sweeps.results_test import make_jobs
+from tests.sweeps.results_test import make_job, make_jobs
 
 
 def test_an_arm_is_the_mean_of_its_seeds(tmp_path):
@@ -33,3 +37,32 @@ def test_a_figure_is_a_picture_and_equal_runs_have_equal_ones(tmp_path):
     picture = figure.draw(sweep, jobs)
     assert picture.startswith(b'\x89PNG')
     assert picture == figure.draw(sweep, jobs)
+
+
+def test_of_many_arms_each_is_a_point_with_its_interval(tmp_path, monkeypatch):
+    names = 'abcdefg'
+    jobs, arms = [], [Arm(name, name.upper(), 'tests/tiny.py') for name in names]
+    for number, name in enumerate(names):
+        for seed in (0, 1):
+            job = make_job(tmp_path, f'{name}_seed{seed}', arm=name, seed=seed)
+            value = number + seed * number / 10
+            for step, at in ((0, 0.0), (4, value)):
+                write_rows(job, {'step': step, 'split': 'test', 'pass_at_1': at})
+            jobs.append(job)
+    sweep = make_sweep(arms=tuple(arms), baseline='c')
+    drawn = {}
+
+    def errorbar(self, x, y, xerr, **style):
+        drawn[y] = x, xerr
+
+    monkeypatch.setattr('matplotlib.axes.Axes.errorbar', errorbar)
+    assert figure.draw(sweep, jobs).startswith(b'\x89PNG')
+    # From the bottom: the last arm first, and the baseline not at all.
+    assert [x for x, _ in drawn.values()] == pytest.approx(
+        [4.2, 3.15, 2.1, 1.05, -1.05, -2.1]
+    )
+    for (x, ((low,), (high,))), others in zip(
+        drawn.values(), ((4.0, 4.4), (3.0, 3.3)), strict=False
+    ):
+        mean, bottom, top = paired_interval(np.array(others), np.zeros(2))
+        assert (x, x - low, x + high) == pytest.approx((mean, bottom, top))
