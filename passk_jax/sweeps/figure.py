@@ -50,7 +50,7 @@ def draw_differences(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
     last = values(sweep, jobs, first=False)
     # In inches, as are the margins of the labels.
     height = 0.27 * len(others) + 1.4
-    figure = Figure(figsize=(2.0 + 2.1 * len(sweep.measures), height))
+    figure = Figure(figsize=(2.0 + 2.2 * len(sweep.measures), height))
     figure.suptitle(_title(sweep, jobs, sweep.split), fontsize=12, fontweight='bold')
     axes = figure.subplots(1, len(sweep.measures), sharey=True, squeeze=False)[0]
     for ax, (name, label) in zip(axes, sweep.measures.items(), strict=True):
@@ -64,7 +64,8 @@ def draw_differences(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
                 bar = [[mean - low], [high - mean]]
             ax.errorbar(mean, place, xerr=bar, fmt='o', color=COLORS[1], markersize=4)
         ax.axvline(0.0, color='black', linewidth=0.8)
-        ax.set_title(label, fontsize=9, loc='left', fontweight='bold')
+        ax.set_title(label, fontsize=8, loc='left', fontweight='bold')
+        ax.locator_params(axis='x', nbins=4)
         ax.set_yticks(range(len(others)), [arm.label for arm in others], fontsize=9)
         ax.tick_params(axis='x', labelsize=8)
         ax.grid(alpha=0.3)
