@@ -136,6 +136,15 @@ def test_a_ratio_beyond_one_is_drawn_at_one_and_an_undefined_one_not(tmp_path):
     assert (only.label, only.y, only.high) == ('canonical_k, rloo', [1], [1])
 
 
+def test_a_step_without_any_gradient_has_no_ratio(tmp_path):
+    run = write_run(tmp_path, [row(0, scale=0.0, noise=0.0), row(1, 2.0, 4.0)])
+    for series in step_panels(run)[3].series:
+        assert (series.x, series.y) == ([1], [0.5])
+    # Of a young run, which has nothing else.
+    (tmp_path / 'diagnostics.jsonl').write_text(json.dumps(row(0, 0.0, 0.0)) + '\n')
+    assert '<h2>Diagnostics' in write_report(tmp_path).read_text()
+
+
 def test_the_estimators_are_those_of_all_steps(tmp_path):
     later = {n: x for n, x in row(1).items() if '/pass_at_k' not in n}
     signal = step_panels(write_run(tmp_path, [row(0), later]))[3]
