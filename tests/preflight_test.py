@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from passk_jax import preflight
+from passk_jax.config import stages_of
 from tests import tiny
 
 
@@ -65,4 +66,4 @@ def test_a_weight_that_cannot_be_matched_is_named():
         advantage__match_weight_at=1.0,
     )
     with pytest.raises(ValueError, match=r'_at: p=1\.0 must lie in'):
-        preflight.check_signal(config)
+        preflight.check_signal(stages_of(config)[0])
