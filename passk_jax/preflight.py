@@ -149,7 +149,8 @@ def _named(stage: Stage) -> Iterator[None]:
 
 def warn_of_settings(config: ExperimentConfig) -> None:
     """Names the settings that train, but not what a person is likely to think."""
-    if config.sampling.truncates and not config.loss.sampler_weight_cap:
+    stages = [stage.config for stage in stages_of(config)]
+    if any(s.sampling.truncates and not s.loss.sampler_weight_cap for s in stages):
         logging.warning(
             'sampling.top_p, top_k or min_p cuts the distribution of the tokens, but '
             'the loss takes them for draws from all of it: loss.sampler_weight_cap=2 '
@@ -161,9 +162,11 @@ def warn_of_settings(config: ExperimentConfig) -> None:
             'moved in 100 updates of which float32 moved all; '
             'model.compute_dtype=bfloat16 needs no such weights'
         )
-    if config.loss.kl_coef and config.loss.kl_estimator == 'k1':
+    losses = [stage.loss for stage in stages]
+    k1 = [loss.kl_coef for loss in losses if loss.kl_estimator == 'k1' and loss.kl_coef]
+    if k1:
         logging.warning(
             'loss.kl_estimator=k1 has no gradient in expectation: loss.kl_coef=%g only '
             'adds noise, and holds nothing near the first policy; take k2 or k3',
-            config.loss.kl_coef,
+            k1[0],
         )

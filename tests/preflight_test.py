@@ -41,6 +41,20 @@ def test_settings_that_are_not_what_one_thinks_are_named(settings, words, caplog
     assert not words or words in found[0]
 
 
+@pytest.mark.parametrize(
+    ('section', 'words'),
+    [
+        ({'sampling': {'top_p': 0.9}}, 'cuts the distribution of the tokens'),
+        ({'loss': {'kl_coef': 0.1, 'kl_estimator': 'k1'}}, 'loss.kl_coef=0.1 only'),
+    ],
+)
+def test_settings_of_a_later_stage_are_named_too(section, words, caplog):
+    stages = {'later': {'start': 2, 'reset_optimizer': False, **section}}
+    preflight.warn_of_settings(tiny.make_config(stages=stages))
+    (record,) = caplog.records
+    assert words in record.getMessage()
+
+
 def test_what_is_evaluated_when():
     config = tiny.make_config(eval__every=2, train__steps=5)
     due = [preflight.splits_due(config, step) for step in range(6)]
