@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from passk_jax.report import charts
 from passk_jax.report.diagnostic_panels import flip_panels, step_panels
 from passk_jax.report.run_data import read_run
 from passk_jax.report.write import write_report
@@ -169,6 +170,24 @@ def test_an_evaluation_without_its_file_is_left_out(tmp_path):
     (tmp_path / 'evaluation' / 'test_step_00000010.jsonl').unlink()
     (flips,) = flip_panels(run)
     assert [(s.x, s.y) for s in flips.series] == [([20], [1]), ([20], [1])]
+
+
+def test_the_panels_over_steps_mark_where_a_stage_begins(tmp_path, monkeypatch):
+    write_run(tmp_path, [row(step) for step in range(4)])
+    lines = [{'step': s, 'split': 'train', 'stage': s // 2} for s in range(4)]
+    text = ''.join(json.dumps(line) + '\n' for line in lines)
+    (tmp_path / 'metrics.jsonl').write_text(text)
+    drawn = {}
+    draw = charts.svg_chart
+
+    def remember(panel):
+        drawn[panel.title] = panel.borders
+        return draw(panel)
+
+    monkeypatch.setattr(charts, 'svg_chart', remember)
+    write_report(tmp_path)
+    assert drawn['Cosine of expected gradients'] == (2,)
+    assert drawn['Entropy by position (nats)'] == ()
 
 
 def test_a_report_has_the_panels_and_says_what_they_are(tmp_path):
