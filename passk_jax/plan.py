@@ -32,7 +32,13 @@ import jax
 from jax.sharding import Mesh
 
 from passk_jax import cli, setup, sharding
-from passk_jax.config import ExperimentConfig, from_json_dict, to_dict
+from passk_jax.config import (
+    ExperimentConfig,
+    LossConfig,
+    from_json_dict,
+    stages_of,
+    to_dict,
+)
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
 from passk_jax.models import policy as policies
@@ -179,9 +185,15 @@ def _builder(config: ExperimentConfig, topology: Topology, mesh: Mesh) -> Builde
         data=config.data,
         sampling=config.sampling,
         train=config.train,
-        loss=config.loss,
+        loss=_heaviest_loss(config),
         optimizer=config.optimizer,
     )
+
+
+def _heaviest_loss(config: ExperimentConfig) -> LossConfig:
+    """The loss of a stage with a KL term, whose reference every stage holds, if any."""
+    losses = [stage.config.loss for stage in stages_of(config)]
+    return next((loss for loss in losses if loss.kl_coef), config.loss)
 
 
 def _vocab_size(config: ExperimentConfig) -> int:

@@ -4,6 +4,8 @@
 uses one, and :func:`warn_of_settings` refuses nothing.
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -11,7 +13,7 @@ from absl import logging
 
 from passk_jax import capacity, sharding
 from passk_jax.advantages import AdvantageFn, make, tabulation
-from passk_jax.config import ExperimentConfig, stages_of
+from passk_jax.config import ExperimentConfig, Stage, stages_of
 from passk_jax.errors import InputError
 from passk_jax.models.families.table import FAMILIES
 from passk_jax.runs.metric_writer import import_wandb
@@ -80,7 +82,8 @@ def check_names(config: ExperimentConfig) -> None:
             package, or more responses than this host can hold.
     """
     for stage in stages_of(config):
-        _unscaled_estimator(stage.config)
+        with _named(stage):
+            _unscaled_estimator(stage.config)
     if config.log.wandb_project:
         import_wandb(config.log.wandb_project)
     task = make_task(config.task.name, config.task.params)
@@ -118,22 +121,36 @@ def check_evaluation(config: ExperimentConfig) -> None:
     capacity.check_responses(sizes, max_response_tokens=tokens)
 
 
-def check_signal(config: ExperimentConfig) -> None:
+def check_signal(stage: Stage) -> None:
     """Checks that the advantages are not always 0 and can be scaled; uses a device.
 
     Raises:
-        ValueError: no response could ever get another advantage, or
+        ValueError: no response could ever get another advantage in this stage, or
             ``advantage.match_weight_at`` cannot be matched.
     """
+    config = stage.config
     name = config.advantage.name
-    own = make.own_parameters(name, _all_parameters(config))
-    tabulation.check_signal(name, num_rollouts=config.sampling.num_rollouts, **own)
-    configured_estimator(config)
+    with _named(stage):
+        own = make.own_parameters(name, _all_parameters(config))
+        tabulation.check_signal(name, num_rollouts=config.sampling.num_rollouts, **own)
+        configured_estimator(config)
+
+
+@contextlib.contextmanager
+def _named(stage: Stage) -> Iterator[None]:
+    """Errors say which later stage they are of."""
+    try:
+        yield
+    except ValueError as error:
+        if not stage.name:
+            raise
+        raise InputError(f'stages.{stage.name}: {error}') from error
 
 
 def warn_of_settings(config: ExperimentConfig) -> None:
     """Names the settings that train, but not what a person is likely to think."""
-    if config.sampling.truncates and not config.loss.sampler_weight_cap:
+    stages = [stage.config for stage in stages_of(config)]
+    if any(s.sampling.truncates and not s.loss.sampler_weight_cap for s in stages):
         logging.warning(
             'sampling.top_p, top_k or min_p cuts the distribution of the tokens, but '
             'the loss takes them for draws from all of it: loss.sampler_weight_cap=2 '
@@ -145,9 +162,11 @@ def warn_of_settings(config: ExperimentConfig) -> None:
             'moved in 100 updates of which float32 moved all; '
             'model.compute_dtype=bfloat16 needs no such weights'
         )
-    if config.loss.kl_coef and config.loss.kl_estimator == 'k1':
+    losses = [stage.loss for stage in stages]
+    k1 = [loss.kl_coef for loss in losses if loss.kl_estimator == 'k1' and loss.kl_coef]
+    if k1:
         logging.warning(
             'loss.kl_estimator=k1 has no gradient in expectation: loss.kl_coef=%g only '
             'adds noise, and holds nothing near the first policy; take k2 or k3',
-            config.loss.kl_coef,
+            k1[0],
         )

@@ -377,7 +377,7 @@ def main(
     keep_programs()
     join_hosts(hosts)
     for stage in configs.stages_of(config):
-        check_signal(stage.config)
+        check_signal(stage)
     directory = pathlib.Path(workdir or f'runs/{config.name}').expanduser()
     stage = stage_of(config.stage, config.init, directory)
     config = dataclasses.replace(config, stage=stage)

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from configs import arguments, enigmata
+from configs.ablations import overview, pass_at_k_then_pass_at_1
 from passk_jax.errors import InputError
 from tests import tiny
 
@@ -66,3 +67,17 @@ def test_a_value_of_another_type_is_refused(argument, message):
     defaults = {'steps': 3, 'packed': False, 'size': 'tiny'}
     with pytest.raises(InputError, match=message):
         arguments.parse(argument, defaults=defaults, choices={'size': ('tiny', 'full')})
+
+
+@pytest.mark.parametrize(
+    ('ablation', 'argument', 'message'),
+    [
+        (pass_at_k_then_pass_at_1, 'times=0', r'times=0 must lie in \[1, 150\]'),
+        (pass_at_k_then_pass_at_1, 'times=151', r'times=151 must lie in \[1, 150\]'),
+        (overview, 'first=0', r'first=0 must lie in \[1, 298\]'),
+        (overview, 'first=299', r'first=299 must lie in \[1, 298\]'),
+    ],
+)
+def test_every_part_of_a_run_has_a_step(ablation, argument, message):
+    with pytest.raises(InputError, match=message):
+        ablation.get_config(f'{argument},size=tiny')

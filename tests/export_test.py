@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import types
 
 import jax
@@ -119,6 +120,21 @@ def test_what_lies_beside_the_weights_is_the_runs(exported):
     assert generation.max_new_tokens == run_config.sampling.max_response_tokens
     assert (generation.temperature, generation.top_p, generation.top_k) == (1.0, 1.0, 0)
     assert (generation.eos_token_id, generation.pad_token_id) == ([1], 0)
+
+
+def test_it_generates_as_the_stage_of_its_step(finished_run, tmp_path):
+    workdir = tmp_path / 'run'
+    shutil.copytree(finished_run, workdir)
+    config = json.loads((workdir / 'config.json').read_text())
+    cooler = {'start': 5, 'reset_optimizer': False, 'sampling': {'temperature': 0.5}}
+    # As if it had gone on to step 8: step 5 is the first of the later stage.
+    config['stages'], config['train']['steps'] = {'cooler': cooler}, 8
+    (workdir / 'config.json').write_text(json.dumps(config))
+    for step, temperature in ((4, 1.0), (5, 0.5)):
+        out = tmp_path / str(step)
+        run(workdir, out, step=step)
+        fields = json.loads((out / 'generation_config.json').read_text())
+        assert fields['temperature'] == temperature
 
 
 def test_another_mesh_writes_the_same_bytes(exported, finished_run, tmp_path):

@@ -217,6 +217,18 @@ def test_planning_compiles_what_it_plans_and_runs_nothing(monkeypatch, caplog):
     assert compiled == ['jit(prefill)', 'jit(score)']
 
 
+def test_a_reference_of_a_later_stage_is_planned():
+    stages = {'kl': {'start': 2, 'reset_optimizer': False, 'loss': {'kl_coef': 0.1}}}
+    always, later = (
+        plan.plan(config, topologies.parse('cpu:1'), ['train'])[0]
+        for config in (
+            tiny.make_config(loss__kl_coef=0.1),
+            tiny.make_config(stages=stages),
+        )
+    )
+    assert cells(later, 'arguments') == cells(always, 'arguments')
+
+
 def test_a_way_out_is_a_value_that_the_configuration_takes():
     config = tiny.make_config()
     plan._check(config, {'train.micro_batch_prompts': 2, 'mesh.fsdp': 2})

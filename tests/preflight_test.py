@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from passk_jax import preflight
+from passk_jax.config import stages_of
 from tests import tiny
 
 
@@ -40,6 +41,20 @@ def test_settings_that_are_not_what_one_thinks_are_named(settings, words, caplog
     assert not words or words in found[0]
 
 
+@pytest.mark.parametrize(
+    ('section', 'words'),
+    [
+        ({'sampling': {'top_p': 0.9}}, 'cuts the distribution of the tokens'),
+        ({'loss': {'kl_coef': 0.1, 'kl_estimator': 'k1'}}, 'loss.kl_coef=0.1 only'),
+    ],
+)
+def test_settings_of_a_later_stage_are_named_too(section, words, caplog):
+    stages = {'later': {'start': 2, 'reset_optimizer': False, **section}}
+    preflight.warn_of_settings(tiny.make_config(stages=stages))
+    (record,) = caplog.records
+    assert words in record.getMessage()
+
+
 def test_what_is_evaluated_when():
     config = tiny.make_config(eval__every=2, train__steps=5)
     due = [preflight.splits_due(config, step) for step in range(6)]
@@ -65,4 +80,4 @@ def test_a_weight_that_cannot_be_matched_is_named():
         advantage__match_weight_at=1.0,
     )
     with pytest.raises(ValueError, match=r'_at: p=1\.0 must lie in'):
-        preflight.check_signal(config)
+        preflight.check_signal(stages_of(config)[0])

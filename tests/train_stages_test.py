@@ -171,9 +171,9 @@ def test_every_stage_is_checked_before_anything_begins(tmp_path):
         return {'bad': {'start': 2, 'reset_optimizer': False, 'advantage': advantage}}
 
     workdir = str(tmp_path / 'none')
-    with pytest.raises(ValueError, match="unknown estimator 'no_such'"):
+    with pytest.raises(ValueError, match=r"stages\.bad: unknown estimator 'no_such'"):
         train.main(config=make_config(stages({'name': 'no_such'})), workdir=workdir)
-    with pytest.raises(ValueError, match='every response'):
+    with pytest.raises(ValueError, match=r'stages\.bad: .*every response'):
         train.main(config=make_config(stages({'k': 4})), workdir=workdir)
     assert not (tmp_path / 'none').exists()
 

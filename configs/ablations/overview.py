@@ -13,14 +13,20 @@ Expected: Pass@1 rises again in the last part, beyond where the first one left i
 from ml_collections import ConfigDict
 
 from configs.ablations import sizes
+from passk_jax.errors import InputError
 
 
 def get_config(argument: str = '') -> ConfigDict:
     """Returns the configuration."""
     config, values = sizes.start('overview', argument, defaults={'first': 100})
     config.advantage.name = 'pass_at_1'
-    first = values['first']
-    starts = {'pass_at_k': first, 'pass_at_1': (first + config.train.steps) // 2}
+    first, steps = values['first'], config.train.steps
+    if not 1 <= first <= steps - 2:
+        raise InputError(
+            f'first={first} must lie in [1, {steps - 2}]: two parts follow, and '
+            f'train.steps={steps}'
+        )
+    starts = {'pass_at_k': first, 'pass_at_1': (first + steps) // 2}
     config.stages = {
         name: {'start': start, 'reset_optimizer': False, 'advantage': {'name': name}}
         for name, start in starts.items()

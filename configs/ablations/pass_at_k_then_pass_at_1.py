@@ -7,7 +7,7 @@ part; here all are equally long.
     python -m passk_jax.train \\
         --config=configs/ablations/pass_at_k_then_pass_at_1.py:times=2,size=tiny
 
-Each part sees problems of its own. The optimizer goes on.
+Each part draws its problems anew. The optimizer goes on.
 
 Expected: a higher Pass@1 than Pass@1 Training of as many steps, because Pass@k Training
 leaves the policy with more to choose from.
@@ -16,6 +16,7 @@ leaves the policy with more to choose from.
 from ml_collections import ConfigDict
 
 from configs.ablations import sizes
+from passk_jax.errors import InputError
 
 
 def get_config(argument: str = '') -> ConfigDict:
@@ -24,12 +25,17 @@ def get_config(argument: str = '') -> ConfigDict:
         'pass_at_k_then_pass_at_1', argument, defaults={'times': 1}
     )
     config.advantage.name = 'pass_at_k'
-    parts = 2 * values['times']
+    parts, steps = 2 * values['times'], config.train.steps
+    if not 2 <= parts <= steps:
+        raise InputError(
+            f'times={values["times"]} must lie in [1, {steps // 2}]: each of the two '
+            f'parts needs a step of train.steps={steps}'
+        )
     stages = {}
     for part in range(1, parts):
         name = ('pass_at_k', 'pass_at_1')[part % 2]
         stages[f'part_{part + 1}_{name}'] = {
-            'start': config.train.steps * part // parts,
+            'start': steps * part // parts,
             'reset_optimizer': False,
             'advantage': {'name': name},
         }

@@ -96,6 +96,9 @@ def stage_at(stages: Sequence[Stage], step: int) -> Stage:
 
 def _check_own(name: str, section: Any, steps: int) -> None:
     """Raises InputError unless it is a section that says when it begins, and how."""
+    # Dots separate keys, and a file of JSON has no other keys than texts.
+    if not isinstance(name, str) or not name or '.' in name:
+        raise InputError(f'stages: {name=} must be a text without dots, and not empty')
     where, choices = f'stages.{name}', [*_OWN, *SECTIONS]
     if not isinstance(section, Mapping):
         raise InputError(f'{where}={section!r} must be a section with keys {choices}')
@@ -113,7 +116,8 @@ def _check_own(name: str, section: Any, steps: int) -> None:
     differing = checks.flatten({k: section[k] for k in section if k not in _OWN})
     if fixed := [key for key in differing if key in _FIXED]:
         raise InputError(
-            f'{where}.{fixed[0]} cannot differ between the stages of a run'
+            f'{where}.{fixed[0]}={differing[fixed[0]]!r} cannot differ between the '
+            f'stages of a run: set {fixed[0]} for all of them'
         )
 
 

@@ -108,8 +108,11 @@ def _signal(run: Run) -> Panel:
     names, steps, products, noise = _gradients(run)
     series = []
     for e, name in enumerate(names):
-        ratios = [products[i, e, e].sum() / noise[i, e].sum() for i in _windows(steps)]
-        series.append(Series(name, steps, ratios, SPLITS[e % len(SPLITS)]))
+        sums = [(products[i, e, e].sum(), noise[i, e].sum()) for i in _windows(steps)]
+        # No problem had a signal yet: there is neither signal nor noise.
+        shown = [(x, s / n) for x, (s, n) in zip(steps, sums, strict=True) if n > 0]
+        x, y = [x for x, _ in shown], [y for _, y in shown]
+        series.append(Series(name, x, y, SPLITS[e % len(SPLITS)]))
     return Panel('Signal / noise of a step’s gradient', 'step', tuple(series))
 
 

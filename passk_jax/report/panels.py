@@ -85,6 +85,11 @@ def metric_panels(run: Run) -> list[Panel]:
         Panel('Distinct of 4 wrong answers', 'step', diversity, floor=1.0, ceiling=4.0),
         Panel('Response length (tokens)', 'step', length, floor=0.0),
     ]
+    return with_borders(run, panels)
+
+
+def with_borders(run: Run, panels: list[Panel]) -> list[Panel]:
+    """The panels, those over steps with a mark where a later stage begins."""
     borders = run.borders()
     return [
         dataclasses.replace(panel, borders=borders if panel.x_label == 'step' else ())

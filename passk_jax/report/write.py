@@ -179,7 +179,8 @@ def _diagnostics(run: Run) -> str:
     of_steps, of_flips = step_panels(run), flip_panels(run)
     if not of_steps + of_flips:
         return ''
-    charts = ''.join(map(report_charts.svg_chart, of_steps + of_flips))
+    panels = report_panels.with_borders(run, of_steps + of_flips)
+    charts = ''.join(map(report_charts.svg_chart, panels))
     texts = (_OF_STEPS if of_steps else '', _OF_FLIPS if of_flips else '')
     readings = ''.join(f'<p class="lead">{escape(text)}</p>' for text in texts if text)
     return f'<h2>Diagnostics</h2><div class="grid">{charts}</div>{readings}'

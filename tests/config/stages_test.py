@@ -1,5 +1,7 @@
 """The stages of a configuration, and what is refused."""
 
+import dataclasses
+
 import pytest
 
 from passk_jax import config as configs
@@ -103,7 +105,7 @@ def test_json_keeps_the_stages():
         ),
         (
             {'a': stage(3, sampling={'num_rollouts': 8})},
-            r'stages\.a\.sampling\.num_rollouts cannot differ between the stages',
+            r'stages\.a\.sampling\.num_rollouts=8 cannot differ between the stages',
         ),
         (
             {'a': stage(3, optimizer={'name': 'sgd'})},
@@ -118,3 +120,10 @@ def test_json_keeps_the_stages():
 def test_what_is_no_stage_is_refused(stages, message):
     with pytest.raises(ValueError, match=message):
         make_config(stages)
+
+
+@pytest.mark.parametrize('name', ['', 'a.b', 1])
+def test_a_name_that_is_no_key_is_refused(name):
+    config = dataclasses.replace(make_config({}), stages={name: stage(3)})
+    with pytest.raises(ValueError, match=f'stages: name={name!r} must be a text'):
+        configs.stages_of(config)

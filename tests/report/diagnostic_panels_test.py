@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from passk_jax.report import charts
 from passk_jax.report.diagnostic_panels import flip_panels, step_panels
 from passk_jax.report.run_data import read_run
 from passk_jax.report.write import write_report
@@ -136,6 +137,15 @@ def test_a_ratio_beyond_one_is_drawn_at_one_and_an_undefined_one_not(tmp_path):
     assert (only.label, only.y, only.high) == ('canonical_k, rloo', [1], [1])
 
 
+def test_a_step_without_any_gradient_has_no_ratio(tmp_path):
+    run = write_run(tmp_path, [row(0, scale=0.0, noise=0.0), row(1, 2.0, 4.0)])
+    for series in step_panels(run)[3].series:
+        assert (series.x, series.y) == ([1], [0.5])
+    # Of a young run, which has nothing else.
+    (tmp_path / 'diagnostics.jsonl').write_text(json.dumps(row(0, 0.0, 0.0)) + '\n')
+    assert '<h2>Diagnostics' in write_report(tmp_path).read_text()
+
+
 def test_the_estimators_are_those_of_all_steps(tmp_path):
     later = {n: x for n, x in row(1).items() if '/pass_at_k' not in n}
     signal = step_panels(write_run(tmp_path, [row(0), later]))[3]
@@ -160,6 +170,24 @@ def test_an_evaluation_without_its_file_is_left_out(tmp_path):
     (tmp_path / 'evaluation' / 'test_step_00000010.jsonl').unlink()
     (flips,) = flip_panels(run)
     assert [(s.x, s.y) for s in flips.series] == [([20], [1]), ([20], [1])]
+
+
+def test_the_panels_over_steps_mark_where_a_stage_begins(tmp_path, monkeypatch):
+    write_run(tmp_path, [row(step) for step in range(4)])
+    lines = [{'step': s, 'split': 'train', 'stage': s // 2} for s in range(4)]
+    text = ''.join(json.dumps(line) + '\n' for line in lines)
+    (tmp_path / 'metrics.jsonl').write_text(text)
+    drawn = {}
+    draw = charts.svg_chart
+
+    def remember(panel):
+        drawn[panel.title] = panel.borders
+        return draw(panel)
+
+    monkeypatch.setattr(charts, 'svg_chart', remember)
+    write_report(tmp_path)
+    assert drawn['Cosine of expected gradients'] == (2,)
+    assert drawn['Entropy by position (nats)'] == ()
 
 
 def test_a_report_has_the_panels_and_says_what_they_are(tmp_path):
