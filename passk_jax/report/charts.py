@@ -31,7 +31,9 @@ def draw_figure(panels: Sequence[Panel], *, title: str) -> bytes:
     # Margins in inches, over the height; computing tight ones would double the time.
     margins = {'bottom': 0.55 / height, 'top': 1 - 0.85 / height, 'hspace': 0.25}
     figure.subplots_adjust(left=0.035, right=0.985, wspace=0.13, **margins)
-    axes = figure.subplots(rows, 3, squeeze=False).flat
+    axes = list(figure.subplots(rows, 3, squeeze=False).flat)
+    for ax in axes[len(panels) :]:
+        ax.remove()
     for panel, ax in zip(panels, axes, strict=False):
         ax.set_title(panel.title, fontsize=12, loc='left', fontweight='bold')
         _draw_panel(panel, ax)
