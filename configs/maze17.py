@@ -8,8 +8,9 @@ add ``--config.advantage.name=maxrl``; tests/configs_test.py has the testbed's n
 
     python -m passk_jax.train --config=configs/maze17.py --workdir=runs/maze17
 
-One GPU or one TPU chip holds it, and eight share the batch. Its plan for eight is in
-experiments/plans/; a step takes them at least 1.5 s:
+Eight chips share the batch; fewer, or smaller ones, may need a smaller
+``train.micro_batch_prompts``. The plan for eight is in experiments/plans/; a step takes
+them at least 1.5 s:
 
     python -m passk_jax.plan --config=configs/maze17.py --topology=v5e:2x4
 
@@ -58,7 +59,7 @@ def get_config() -> ConfigDict:
     config.train.steps = 1_000
     config.train.num_prompts = 256
     config.train.mini_batch_prompts = 256
-    # 4 prompts are 512 responses a pass; no more than eight chips can share them.
+    # A pass has 1,024 responses; no more than eight chips can share its prompts.
     config.train.micro_batch_prompts = 8
     config.optimizer.learning_rate = 1e-4
 

@@ -57,8 +57,7 @@ def main(
     shapes = policies.param_shapes(setup.policy, setup.mesh)
     with jax.set_mesh(setup.mesh):
         params, step = restore_params(path, shapes, step=step)
-        stage = configs.stage_at(configs.stages_of(config), step)
-        evaluate = setup.of_stage(stage).evaluator()
+        evaluate = setup.at(step).evaluator()
         values, rows = evaluate(params, batches, split=split, step=step)
     if jax.process_index() == 0:
         changed = ''.join(f'_{key}={value}' for key, value in changes.items())

@@ -18,7 +18,6 @@ import jax
 from absl import logging
 
 from passk_jax import cli
-from passk_jax import config as configs
 from passk_jax.compile_cache import keep_programs
 from passk_jax.errors import InputError
 from passk_jax.hosts import barrier, join_hosts
@@ -60,10 +59,9 @@ def main(
     shapes = policies.param_shapes(setup.policy, setup.mesh)
     with jax.set_mesh(setup.mesh):
         params, step = restore_params(path, shapes, step=step)
-        stage = configs.stage_at(configs.stages_of(config), step)
         files = {
             'config.json': fields,
-            'generation_config.json': _generation_config(setup.of_stage(stage)),
+            'generation_config.json': _generation_config(setup.at(step)),
         }
         with hf_save.new_directory(out) as directory:
             hf_save.write_params(

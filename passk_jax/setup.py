@@ -23,6 +23,8 @@ from passk_jax.config import (
     SamplingOptions,
     Stage,
     checks,
+    stage_at,
+    stages_of,
 )
 from passk_jax.data import Batches, EvaluationBatches, evaluation_batches, make_batches
 from passk_jax.errors import InputError
@@ -65,6 +67,10 @@ class Setup:
     def of_stage(self, stage: Stage) -> 'Setup':
         """The same with the configuration of one of the run's stages."""
         return dataclasses.replace(self, config=stage.config)
+
+    def at(self, step: int) -> 'Setup':
+        """The same with the configuration of the stage that a step belongs to."""
+        return self.of_stage(stage_at(stages_of(self.config), step))
 
     def encode(self, text: str) -> list[int]:
         """Tokens of a problem's prompt."""

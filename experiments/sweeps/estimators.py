@@ -19,7 +19,7 @@ Expected, written before the first run and judged in experiments/README.md:
 5. ``maxrl`` ends above ``pass_at_1`` in Pass@32 without losing Pass@1.
 """
 
-from passk_jax.sweeps import Arm, Sweep
+from passk_jax.sweeps import DIVERSITY, MEASURES, Arm, Sweep
 
 _GROUPED = (
     ('pass_at_k', 'Pass@4'),
@@ -51,14 +51,7 @@ def get_sweep() -> Sweep:
         arms=tuple(_arm(name, label) for name, label in names),
         baseline='pass_at_1',
         seeds=(0, 1, 2, 3, 4),
-        measures={
-            'pass_at_1': 'Pass@1',
-            'pass_at_4': 'Pass@4',
-            'pass_at_8': 'Pass@8',
-            'pass_at_32': 'Pass@32',
-            'entropy': 'entropy (nats a token)',
-            'rarefied_diversity': 'distinct of 4 wrong answers',
-        },
+        measures={**MEASURES, **DIVERSITY},
         split='test',
         curves='validation',
     )

@@ -7,7 +7,7 @@ paper's item and what it expects. A seed decides the warm start, the batches and
 draws of every arm.
 """
 
-from passk_jax.sweeps import Arm, Sweep
+from passk_jax.sweeps import DIVERSITY, MEASURES, Arm, Sweep
 
 # File, its arguments, and what the tables call it.
 _ARMS = (
@@ -41,14 +41,7 @@ def get_sweep() -> Sweep:
         arms=tuple(_arm(*arm) for arm in _ARMS),
         baseline='pass_at_1',
         seeds=(0, 1, 2, 3, 4),
-        measures={
-            'pass_at_1': 'Pass@1',
-            'pass_at_4': 'Pass@4',
-            'pass_at_8': 'Pass@8',
-            'pass_at_32': 'Pass@32',
-            'entropy': 'entropy (nats a token)',
-            'rarefied_diversity': 'distinct of 4 wrong answers',
-        },
+        measures={**MEASURES, **DIVERSITY},
         split='test',
         curves='validation',
     )

@@ -6,7 +6,7 @@ A seed decides the warm start, the batches and the draws of both of its runs, so
 differ in the estimator alone.
 """
 
-from passk_jax.sweeps import Arm, Sweep
+from passk_jax.sweeps import DIVERSITY, MEASURES, Arm, Sweep
 
 
 def get_sweep() -> Sweep:
@@ -20,14 +20,7 @@ def get_sweep() -> Sweep:
         ),
         baseline='pass_at_1',
         seeds=(0, 1, 2, 3, 4),
-        measures={
-            'pass_at_1': 'Pass@1',
-            'pass_at_4': 'Pass@4',
-            'pass_at_8': 'Pass@8',
-            'pass_at_32': 'Pass@32',
-            'entropy': 'entropy (nats a token)',
-            'rarefied_diversity': 'distinct of 4 wrong answers',
-        },
+        measures={**MEASURES, **DIVERSITY},
         split='test',
         curves='validation',
     )

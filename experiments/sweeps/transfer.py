@@ -17,7 +17,7 @@ where they are easy; Pass@32 is higher at every difficulty.
 """
 
 from configs import arguments
-from passk_jax.sweeps import Arm, Sweep
+from passk_jax.sweeps import MEASURES, Arm, Sweep
 
 _PATHS = {'easy': (1, 4), 'medium': (3, 10), 'hard': (5, 10)}
 _TWO_STAGES = 'configs/ablations/pass_at_k_then_pass_at_1.py'
@@ -40,13 +40,7 @@ def get_sweep(argument: str) -> Sweep:
         ),
         baseline='pass_at_1',
         seeds=(0, 1, 2, 3, 4),
-        measures={
-            'pass_at_1': 'Pass@1',
-            'pass_at_4': 'Pass@4',
-            'pass_at_8': 'Pass@8',
-            'pass_at_32': 'Pass@32',
-            'entropy': 'entropy (nats a token)',
-        },
+        measures=MEASURES,
         split='test',
         curves='validation',
     )

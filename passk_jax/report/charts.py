@@ -26,7 +26,7 @@ def draw_figure(panels: Sequence[Panel], *, title: str) -> bytes:
     """All panels in rows of three, as a PNG."""
     rows = math.ceil(len(panels) / 3)
     height = 4.2 * rows + 0.5
-    figure = _figure(15, height)
+    figure = new_figure(15, height)
     figure.suptitle(title, y=1 - 0.2 / height, va='top', fontsize=15, fontweight='bold')
     # Margins in inches, over the height; computing tight ones would double the time.
     margins = {'bottom': 0.55 / height, 'top': 1 - 0.85 / height, 'hspace': 0.25}
@@ -37,6 +37,11 @@ def draw_figure(panels: Sequence[Panel], *, title: str) -> bytes:
     for panel, ax in zip(panels, axes, strict=False):
         ax.set_title(panel.title, fontsize=12, loc='left', fontweight='bold')
         _draw_panel(panel, ax)
+    return as_png(figure)
+
+
+def as_png(figure: 'Figure') -> bytes:
+    """The figure as a PNG; equal figures give equal bytes."""
     stream = io.BytesIO()
     # Without the version in the metadata, equal runs give equal pictures.
     figure.savefig(stream, format='png', dpi=110, metadata={'Software': None})
@@ -51,7 +56,7 @@ def svg_chart(panel: Panel) -> str:
     """
     import matplotlib
 
-    figure = _figure(5.0, 2.9)
+    figure = new_figure(5.0, 2.9)
     _draw_panel(panel, figure.add_axes((0.11, 0.15, 0.88, 0.83)))
     stream = io.StringIO()
     nothing = dict.fromkeys(('Creator', 'Date', 'Format', 'Type'))
@@ -74,7 +79,8 @@ def _inlined(svg: str, *, label: str) -> str:
     return f'<svg {head} role="img" aria-label="{label}">{body}'
 
 
-def _figure(width: float, height: float) -> 'Figure':
+def new_figure(width: float, height: float) -> 'Figure':
+    """An empty figure of this size in inches."""
     # The import takes a second, which other commands should not wait for. A Figure
     # needs neither pyplot nor a backend.
     from matplotlib.figure import Figure

@@ -29,6 +29,18 @@ from typing import Any
 
 from passk_jax.errors import InputError
 
+MEASURES: Mapping[str, str] = {
+    'pass_at_1': 'Pass@1',
+    'pass_at_4': 'Pass@4',
+    'pass_at_8': 'Pass@8',
+    'pass_at_32': 'Pass@32',
+    'entropy': 'entropy (nats a token)',
+}
+"""Measures of evaluations with 32 responses or more, for ``Sweep.measures``."""
+
+DIVERSITY: Mapping[str, str] = {'rarefied_diversity': 'distinct of 4 wrong answers'}
+"""Another measure, of answers that are parsed."""
+
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.=-]*')
 # Where a later stage begins.
 _FROM = ('init.kind', 'init.checkpoint')

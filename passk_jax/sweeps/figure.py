@@ -4,14 +4,13 @@ Few arms are lines over steps. Of more arms than there are colours, each is a po
 its last evaluation differs from the baseline's.
 """
 
-import io
 from collections.abc import Sequence
 
 import numpy as np
 
 from passk_jax import metrics
 from passk_jax.report.arms import COLORS
-from passk_jax.report.charts import draw_figure
+from passk_jax.report.charts import as_png, draw_figure, new_figure
 from passk_jax.report.panels import Panel, Series
 from passk_jax.sweeps.declarations import Arm, Sweep
 from passk_jax.sweeps.directories import evaluations
@@ -43,14 +42,12 @@ def draw_differences(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
     A point is the mean of the paired differences, and its bar their 95 % interval
     (Student's t over the seeds).
     """
-    from matplotlib.figure import Figure
-
     (base,) = (arm for arm in sweep.arms if arm.name == sweep.baseline)
     others = [arm for arm in sweep.arms if arm is not base][::-1]
     last = values(sweep, jobs, first=False)
     # In inches, as are the margins of the labels.
     height = 0.27 * len(others) + 1.4
-    figure = Figure(figsize=(2.0 + 2.2 * len(sweep.measures), height))
+    figure = new_figure(2.0 + 2.2 * len(sweep.measures), height)
     figure.suptitle(_title(sweep, jobs, sweep.split), fontsize=12, fontweight='bold')
     axes = figure.subplots(1, len(sweep.measures), sharey=True, squeeze=False)[0]
     for ax, (name, label) in zip(axes, sweep.measures.items(), strict=True):
@@ -72,10 +69,7 @@ def draw_differences(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
         ax.spines[['top', 'right']].set_visible(False)
     figure.supxlabel(f'difference from {base.label}, 95 % interval', fontsize=9)
     figure.tight_layout()
-    stream = io.BytesIO()
-    # Without the version in the metadata, equal runs give equal pictures.
-    figure.savefig(stream, format='png', dpi=110, metadata={'Software': None})
-    return stream.getvalue()
+    return as_png(figure)
 
 
 def _title(sweep: Sweep, jobs: Sequence[Job], split: str) -> str:
