@@ -4,8 +4,6 @@
 uses one, and :func:`warn_of_settings` refuses nothing.
 """
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -13,7 +11,7 @@ from absl import logging
 
 from passk_jax import capacity, sharding
 from passk_jax.advantages import AdvantageFn, make, tabulation
-from passk_jax.config import ExperimentConfig, Stage, stages_of
+from passk_jax.config import ExperimentConfig, Stage, errors_of, stages_of
 from passk_jax.errors import InputError
 from passk_jax.models.families.table import FAMILIES
 from passk_jax.runs.metric_writer import import_wandb
@@ -82,7 +80,7 @@ def check_names(config: ExperimentConfig) -> None:
             package, or more responses than this host can hold.
     """
     for stage in stages_of(config):
-        with _named(stage):
+        with errors_of(stage.name):
             _unscaled_estimator(stage.config)
     if config.log.wandb_project:
         import_wandb(config.log.wandb_project)
@@ -130,21 +128,10 @@ def check_signal(stage: Stage) -> None:
     """
     config = stage.config
     name = config.advantage.name
-    with _named(stage):
+    with errors_of(stage.name):
         own = make.own_parameters(name, _all_parameters(config))
         tabulation.check_signal(name, num_rollouts=config.sampling.num_rollouts, **own)
         configured_estimator(config)
-
-
-@contextlib.contextmanager
-def _named(stage: Stage) -> Iterator[None]:
-    """Errors say which later stage they are of."""
-    try:
-        yield
-    except ValueError as error:
-        if not stage.name:
-            raise
-        raise InputError(f'stages.{stage.name}: {error}') from error
 
 
 def warn_of_settings(config: ExperimentConfig) -> None:

@@ -27,4 +27,4 @@ from passk_jax.config.experiment import (
 )
 from passk_jax.config.learning_config import LossConfig, OptimizerConfig
 from passk_jax.config.sampling_options import SamplingOptions, sampling_options
-from passk_jax.config.stages import Stage, stage_at, stages_of
+from passk_jax.config.stages import Stage, errors_of, stage_at, stages_of

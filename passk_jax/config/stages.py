@@ -16,13 +16,15 @@ A stage states what differs from the whole configuration, and not from the stage
 It draws its own problems, tokens and noise.
 """
 
+import contextlib
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from passk_jax.config import checks
 from passk_jax.config.experiment import ExperimentConfig, to_dict
+from passk_jax.config.learning_config import OptimizerConfig
 from passk_jax.errors import InputError
 
 SECTIONS = ('advantage', 'reward', 'loss', 'optimizer', 'sampling')
@@ -89,6 +91,17 @@ def stages_of(config: ExperimentConfig) -> list[Stage]:
     ]
 
 
+@contextlib.contextmanager
+def errors_of(name: str) -> Iterator[None]:
+    """Errors say which later stage they are of; those of the first, ``''``, do not."""
+    try:
+        yield
+    except ValueError as error:
+        if not name:
+            raise
+        raise InputError(f'stages.{name}: {error}') from error
+
+
 def stage_at(stages: Sequence[Stage], step: int) -> Stage:
     """The stage that a step belongs to."""
     return [stage for stage in stages if stage.start <= step][-1]
@@ -140,21 +153,23 @@ def _config_of(
             raise InputError(f'stages.{name}.{key}={changes!r} must be a section')
         values[key] = values[key] | dict(changes)
     values |= {'stage': config.stage + number, 'stages': {}}
-    try:
+    with errors_of(name):
         made = checks.build(ExperimentConfig, values)
         checks.check(checks.flatten(to_dict(made)))
-    except InputError as error:
-        raise InputError(f'stages.{name}: {error}') from error
-    before, here = config.optimizer, made.optimizer
+        _check_optimizer(config.optimizer, made.optimizer)
+    return made
+
+
+def _check_optimizer(before: OptimizerConfig, here: OptimizerConfig) -> None:
+    """Raises InputError unless both have states of one structure."""
     if before.name != here.name:
         raise InputError(
-            f'stages.{name}: optimizer.name is {before.name!r} before and '
-            f'{here.name!r} here; a run has one optimizer'
+            f'optimizer.name is {before.name!r} before and {here.name!r} here; a run '
+            'has one optimizer'
         )
     # Its state has a part for the clip.
     if bool(before.max_grad_norm) != bool(here.max_grad_norm):
         raise InputError(
-            f'stages.{name}: optimizer.max_grad_norm is {before.max_grad_norm} before '
-            f'and {here.max_grad_norm} here; either no stage clips gradients, or all do'
+            f'optimizer.max_grad_norm is {before.max_grad_norm} before and '
+            f'{here.max_grad_norm} here; either no stage clips gradients, or all do'
         )
-    return made
