@@ -37,6 +37,11 @@ def fraction(**metadata: Any) -> Any:
     return ranged('lie in [0, 1]', lambda x: 0 <= x <= 1, **metadata)
 
 
+def percent() -> Any:
+    """A field of numbers in [0, 100]."""
+    return ranged('lie in [0, 100]', lambda x: 0 <= x <= 100)
+
+
 def decay() -> Any:
     """A field of numbers in [0, 1): the share of a running mean that a step keeps."""
     return ranged('lie in [0, 1)', lambda x: 0 <= x < 1)

@@ -8,6 +8,11 @@ from typing import Any
 from passk_jax.errors import InputError
 
 
+def located(path: str, data_dir: str) -> pathlib.Path:
+    """A path of a task's parameters, which starts at ``data_dir`` if it is relative."""
+    return pathlib.Path(data_dir).expanduser() / pathlib.Path(path).expanduser()
+
+
 def read_lines(file: pathlib.Path) -> list[tuple[int, Any]]:
     """The values of a file of JSON lines with the numbers of their lines, from 1.
 
@@ -46,3 +51,12 @@ def content_hash(*texts: str) -> str:
     # No part has a line break, so it cannot be mistaken for two.
     words = '\n'.join(parts)
     return hashlib.sha256(words.encode('utf-8', 'surrogatepass')).hexdigest()
+
+
+def place_of(digest: str) -> int:
+    """The place of a content hash among a hundred, which decides a problem's split.
+
+    >>> place_of('ff')
+    55
+    """
+    return int(digest, 16) % 100

@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,6 +39,8 @@ class About:
     benchmark: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
+# What a tokenizer of characters needs for texts in English.
+ASCII = '\n' + ''.join(chr(i) for i in range(32, 127))
 GENERATED = 'nothing to get: this program generates them'
 OURS = 'that of this program'
 
@@ -100,6 +102,20 @@ class Task(abc.ABC):
         correct = np.array([[v.correct for v in row] for row in rows], bool)
         parsed = [[verdict.parsed for verdict in row] for row in rows]
         return Verdicts(correct.astype(np.float32), correct, parsed)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Raises ValueError if the value is none of the choices."""
+    if value not in choices:
+        raise InputError(f'{name} {value!r} is none of {list(choices)}')
+
+
+def check_several(name: str, values: Sequence[str], choices: Collection[str]) -> None:
+    """Raises ValueError unless the values are some of the choices, each once."""
+    if unknown := [value for value in values if value not in choices]:
+        raise InputError(f'{name}: {unknown[0]!r} is none of {list(choices)}')
+    if not values or len(set(values)) != len(values):
+        raise InputError(f'{name}={values!r} must name at least one, each once')
 
 
 def judge_together(

@@ -9,20 +9,20 @@ Enigmata's ``symbolic_hard`` has the same problems.
 """
 
 import dataclasses
-import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
-from passk_jax.config.ranges import not_empty, not_negative, one_of, ranged
+from passk_jax.config.ranges import not_empty, not_negative, one_of, percent
 from passk_jax.errors import InputError
 from passk_jax.tasks.arc import drawing, problems
 from passk_jax.tasks.arc.grids import grid_text, read_grid
 from passk_jax.tasks.arc.problems import ArcItem
 from passk_jax.tasks.enigmata.answers import Wrong, as_block, last_block
-from passk_jax.tasks.task import About, Task
+from passk_jax.tasks.records import located, place_of
+from passk_jax.tasks.task import ASCII, About, Task, check_choice
 from passk_jax.types import Problem, Verdict
 from passk_jax.verifiers.extract import last_box
 
@@ -61,7 +61,7 @@ class ArcParams:
 
     training: str = not_empty()
     evaluation: str = not_empty()
-    validation_percent: int = ranged('lie in [0, 100]', lambda x: 0 <= x <= 100)
+    validation_percent: int = percent()
     max_characters: int = not_negative()
     prompt: str = one_of(*PROMPTS)
 
@@ -90,7 +90,7 @@ class ArcTask(Task):
     )
     demonstrations = ('solution',)
     # Prompts and answers keep to ASCII.
-    alphabet = '\n' + ''.join(chr(i) for i in range(32, 127))
+    alphabet = ASCII
     draw = staticmethod(drawing.draw_grid)
 
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
@@ -101,14 +101,12 @@ class ArcTask(Task):
         too long. Raises ValueError if a set is absent or malformed, or if the split is
         unknown or empty.
         """
-        if split not in self.splits:
-            raise InputError(f'split {split!r} is none of {list(self.splits)}')
-        home = pathlib.Path(data_dir).expanduser()
-        evaluation = _read(home, self.params.evaluation)
+        check_choice('split', split, self.splits)
+        evaluation = _read(self.params.evaluation, data_dir)
         if split == 'test':
             found = self._problems(evaluation, 'evaluation')
         else:
-            training = _read(home, self.params.training)
+            training = _read(self.params.training, data_dir)
             chosen = self._training(training, without=evaluation)
             found = self._problems(chosen[split], 'training')
         if not found:
@@ -123,8 +121,7 @@ class ArcTask(Task):
         ``kind`` is one of ``demonstrations``; any other raises ValueError.
         """
         del rng
-        if kind not in self.demonstrations:
-            raise InputError(f'kind {kind!r} is none of {list(self.demonstrations)}')
+        check_choice('kind', kind, self.demonstrations)
         return as_block(grid_text(problem.data['output']))
 
     @staticmethod
@@ -165,7 +162,7 @@ class ArcTask(Task):
         chosen: dict[str, list[ArcItem]] = {'train': [], 'validation': [], 'taken': []}
         for task in tasks:
             digest = task.content_hash
-            validation = int(digest, 16) % 100 < self.params.validation_percent
+            validation = place_of(digest) < self.params.validation_percent
             split = 'validation' if validation else 'train'
             chosen['taken' if digest in taken else split].append(task)
         if names := [task.name for task in chosen['taken']]:
@@ -187,8 +184,8 @@ class ArcTask(Task):
         return [dataclasses.replace(p, id=i) for i, p in enumerate(kept)]
 
 
-def _read(home: pathlib.Path, path: str) -> list[ArcItem]:
-    return problems.read_tasks(home / pathlib.Path(path).expanduser())
+def _read(path: str, data_dir: str) -> list[ArcItem]:
+    return problems.read_tasks(located(path, data_dir))
 
 
 def _problem(task: ArcItem, index: int, *, category: str, prompt: str) -> Problem:

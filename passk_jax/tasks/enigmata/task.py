@@ -21,7 +21,15 @@ from passk_jax.errors import InputError
 from passk_jax.tasks.enigmata import files, splits
 from passk_jax.tasks.enigmata.puzzle import LEVELS, MALFORMED, AnyPuzzle, opened
 from passk_jax.tasks.enigmata.table import ALL_PUZZLES, FILE_PUZZLES, PUZZLES
-from passk_jax.tasks.task import GENERATED, OURS, About, Task
+from passk_jax.tasks.task import (
+    ASCII,
+    GENERATED,
+    OURS,
+    About,
+    Task,
+    check_choice,
+    check_several,
+)
 from passk_jax.types import Problem, Verdict
 
 # What the prompt says of the place of the answer.
@@ -59,11 +67,7 @@ class EnigmataParams:
 
     def __post_init__(self):
         for name, choices in (('puzzles', ALL_PUZZLES), ('levels', LEVELS)):
-            values = getattr(self, name)
-            if unknown := [value for value in values if value not in choices]:
-                raise InputError(f'{name}: {unknown[0]!r} is none of {list(choices)}')
-            if not values or len(set(values)) != len(values):
-                raise InputError(f'{name}={values!r} must name at least one, each once')
+            check_several(name, getattr(self, name), choices)
 
 
 class EnigmataTask(Task):
@@ -93,7 +97,7 @@ class EnigmataTask(Task):
     # Results are broken down by puzzle, and tables by Enigmata's seven categories.
     groups: ClassVar = {name: puzzle.category for name, puzzle in ALL_PUZZLES.items()}
     # Every puzzle with a generator keeps to ASCII; some files do not.
-    alphabet = '\n' + ''.join(chr(i) for i in range(32, 127))
+    alphabet = ASCII
 
     def source(self, split: str, *, data_dir: str) -> Sequence[Problem]:
         """The problems of a split, made or read at the first call of a process.
@@ -102,8 +106,7 @@ class EnigmataTask(Task):
         directory. Raises ValueError if the split is unknown or empty, if a puzzle has
         too few problems, or if one of its files is missing.
         """
-        if split not in self.splits:
-            raise InputError(f'split {split!r} is none of {list(self.splits)}')
+        check_choice('split', split, self.splits)
         if not (count := getattr(self.params, f'{split}_count')):
             raise InputError(
                 f'split {split!r} of the enigmata task is empty: {split}_count={count}'
@@ -121,8 +124,7 @@ class EnigmataTask(Task):
         ``kind`` is one of ``demonstrations``; any other raises ValueError.
         """
         del rng
-        if kind not in self.demonstrations:
-            raise InputError(f'kind {kind!r} is none of {list(self.demonstrations)}')
+        check_choice('kind', kind, self.demonstrations)
         return ALL_PUZZLES[problem.data['puzzle']].response(problem.data['answer'])
 
     @staticmethod

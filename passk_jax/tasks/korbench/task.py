@@ -6,20 +6,22 @@ the official one (official.py) is what published numbers count.
 """
 
 import dataclasses
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from passk_jax.config.ranges import not_empty, one_of, ranged
+from passk_jax.config.ranges import not_empty, one_of, percent
 from passk_jax.errors import InputError
 from passk_jax.tasks.korbench import official, problems, strict
 from passk_jax.tasks.math.judge import FAILURES, check_packages
-from passk_jax.tasks.task import About, Task, judge_together
+from passk_jax.tasks.records import located, place_of
+from passk_jax.tasks.task import (
+    About,
+    Task,
+    check_choice,
+    check_several,
+    judge_together,
+)
 from passk_jax.types import Problem, Verdict, Verdicts
-
-
-def _percent() -> Any:
-    return ranged('lie in [0, 100]', lambda x: 0 <= x <= 100)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,16 +43,12 @@ class KorbenchParams:
     directory: str = not_empty()
     prompt_file: str = not_empty()
     categories: tuple[str, ...]
-    train_percent: int = _percent()
-    validation_percent: int = _percent()
+    train_percent: int = percent()
+    validation_percent: int = percent()
     report_by: str = one_of('category', 'rule')
 
     def __post_init__(self):
-        names, known = self.categories, problems.CATEGORIES
-        if unknown := [name for name in names if name not in known]:
-            raise InputError(f'categories: {unknown[0]!r} is none of {list(known)}')
-        if not names or len(set(names)) != len(names):
-            raise InputError(f'categories={names} must name at least one, each once')
+        check_several('categories', self.categories, problems.CATEGORIES)
         train, validation = self.train_percent, self.validation_percent
         if train + validation > 100:
             raise InputError(
@@ -93,12 +91,10 @@ class KorbenchTask(Task):
         Raises ValueError if a file is absent or malformed, or if the split is unknown
         or empty.
         """
-        if split not in self.splits:
-            raise InputError(f'split {split!r} is none of {list(self.splits)}')
-        params, home = self.params, pathlib.Path(data_dir).expanduser()
+        check_choice('split', split, self.splits)
+        params = self.params
         directory, prompt_file = (
-            home / pathlib.Path(path).expanduser()
-            for path in (params.directory, params.prompt_file)
+            located(path, data_dir) for path in (params.directory, params.prompt_file)
         )
         found = [
             problem
@@ -159,7 +155,7 @@ class KorbenchTask(Task):
 
 
 def _split_of(problem: Problem, params: KorbenchParams) -> str:
-    place = int(problems.content_hash(problem), 16) % 100
+    place = place_of(problems.content_hash(problem))
     if place < params.train_percent:
         return 'train'
     until = params.train_percent + params.validation_percent

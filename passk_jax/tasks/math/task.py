@@ -7,14 +7,14 @@ a response is judged.
 """
 
 import dataclasses
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from passk_jax.config.ranges import not_empty
 from passk_jax.errors import InputError
 from passk_jax.tasks.math import judge, problems
-from passk_jax.tasks.task import About, Task, judge_together
+from passk_jax.tasks.records import located
+from passk_jax.tasks.task import About, Task, check_choice, judge_together
 from passk_jax.types import Problem, Verdict, Verdicts
 
 
@@ -88,8 +88,7 @@ class MathTask(Task):
         ValueError if they do, if a file cannot be read, or if the split is unknown or
         empty.
         """
-        if split not in self.splits:
-            raise InputError(f'split {split!r} is none of {list(self.splits)}')
+        check_choice('split', split, self.splits)
         found = self._read(data_dir)[split]
         if not found:
             files = f'{split}_files={getattr(self.params, f"{split}_files")}'
@@ -114,10 +113,10 @@ class MathTask(Task):
 
     def _read(self, data_dir: str) -> dict[str, list[Problem]]:
         """The problems of every split."""
-        params, home = self.params, pathlib.Path(data_dir).expanduser()
+        params = self.params
         splits = {
             split: problems.read_split(
-                [home / pathlib.Path(f).expanduser() for f in files],
+                [located(file, data_dir) for file in files],
                 problem=params.problem_field,
                 answer=params.answer_field,
                 ids=params.id_fields,

@@ -17,7 +17,7 @@ from passk_jax.errors import InputError
 from passk_jax.tasks.maze import demonstrations as maze_paths
 from passk_jax.tasks.maze import drawing, rule, rule_on_arrays
 from passk_jax.tasks.maze import generator as maze_generator
-from passk_jax.tasks.task import GENERATED, OURS, About, Task
+from passk_jax.tasks.task import GENERATED, OURS, About, Task, check_choice
 from passk_jax.types import Problem, Verdict, Verdicts
 
 _INSTRUCTIONS = r"""Find a path through this maze:
@@ -159,7 +159,7 @@ class MazeTask(Task):
         # Imported here, because it loads TFDS, which verdicts and drawings do not need.
         from passk_jax.tasks.maze import dataset
 
-        _check_choice('split', split, self.splits)
+        check_choice('split', split, self.splits)
         params, counts = self.params, self.params.by_split('counts')
         if not sum(counts[split]):
             empty = f'{split}_counts={counts[split]}'
@@ -196,7 +196,7 @@ class MazeTask(Task):
 
         ``kind`` is one of ``demonstrations``; any other raises ValueError.
         """
-        _check_choice('kind', kind, self.demonstrations)
+        check_choice('kind', kind, self.demonstrations)
         maze = rule.parse_maze(problem.data['maze'])
         moves = maze_paths.DEMONSTRATIONS[kind](maze, rng)
         return PROMPTS[self.params.prompt][1].format(moves=moves)
@@ -247,8 +247,3 @@ def _problem(maze: str, *, id: int, prompt: str) -> Problem:
         data={'maze': maze},
         category=f'{len(rows)}x{len(rows[0])}',
     )
-
-
-def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise InputError(f'{name} {value!r} is none of {list(choices)}')
