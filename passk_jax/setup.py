@@ -249,6 +249,8 @@ def _warn_of_repeated_work(config: ExperimentConfig, mesh: Mesh) -> None:
         'sampling.num_rollouts': config.sampling.num_rollouts,
         'eval.num_responses': config.eval.num_responses,
     }
+    if size := config.train.micro_batch_rollouts:
+        rollouts['train.micro_batch_rollouts'] = size
     for axis, sizes in (('batch', prompts), ('rollouts', rollouts)):
         mesh_axes = sharding.RULES[axis]
         shares = math.prod(mesh.shape[each] for each in mesh_axes)
@@ -339,8 +341,11 @@ def _check_packing(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
             f'devices, {arch.attention!r}, cannot read; set train.pack_sizes=0 or '
             f'model.attention to one of {attention_kernels.PACKING}'
         )
+    num_rollouts = config.sampling.num_rollouts
     checks.check_several_rollouts(
-        sizes, num_rollouts=config.sampling.num_rollouts, shares=mesh.shape['rollout']
+        sizes,
+        num_rollouts=config.train.micro_batch_rollouts or num_rollouts,
+        shares=mesh.shape['rollout'],
     )
 
 

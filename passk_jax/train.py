@@ -279,6 +279,7 @@ def make_update(setup: Setup, optimizer: Optimizer) -> Callable[..., Any]:
         temperature=config.sampling.temperature,
         num_updates=train.num_prompts // train.mini_batch_prompts,
         num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
+        rollout_parts=train.rollout_parts(config.sampling.num_rollouts),
         pack_sizes=train.pack_sizes,
         epochs=train.epochs,
     )
@@ -342,6 +343,7 @@ def make_diagnose(setup: Setup) -> Callable[..., Diagnosis | None]:
         num_rollouts=config.sampling.num_rollouts,
         k=advantage.k,
         num_chunks=config.train.num_prompts // config.train.micro_batch_prompts,
+        rollout_parts=config.train.rollout_parts(config.sampling.num_rollouts),
     )
 
     def diagnose(params: Any, selection: Selection, step: int) -> Diagnosis | None:
