@@ -73,6 +73,16 @@ def test_a_task_without_a_drawing_and_a_dump_without_its_fields_show_text():
     assert 'RR' in card
 
 
+@pytest.mark.parametrize(('puzzle', 'drawn'), [('sudoku2', True), ('game24', False)])
+def test_drawings_stand_closer_than_texts(puzzle, drawn):
+    """A task may draw some of its problems only."""
+    data = {'puzzle': puzzle, 'grid': [[0] * 4] * 4, 'numbers': [1, 2, 3, 4]}
+    rows = [_response('1 2', data=data)]
+    card = report_page.problem_card(_run('enigmata'), rows, most=6)
+    assert ('<svg class="board wrong"' in card) == drawn
+    assert ('class="responses texts"' in card) == (not drawn)
+
+
 def test_the_table_has_the_last_value_its_interval_and_the_change():
     rows = [
         {'step': 0, 'pass_at_1': 0.5, '5x5/pass_at_1': 0.25},
