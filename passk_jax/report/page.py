@@ -102,7 +102,8 @@ stroke-linejoin:round}
 .board .flag{fill:var(--wrong)}
 .board .lines{fill:none;stroke:var(--text);stroke-width:1.2}
 .board .frame{fill:none;stroke-width:2}
-.board.right .frame{stroke:var(--right)}.board.wrong .frame{stroke:var(--wrong)}
+.board.right .frame{stroke:var(--right)}
+.board.wrong .frame{stroke:var(--wrong);stroke-dasharray:5 2.5}
 .board .corner{fill:var(--floor);stroke:var(--soft);stroke-width:.6}
 .board .corner.bad{fill:var(--bad);stroke:var(--wrong);stroke-width:1.2}
 .responses:has(.board.wide){grid-template-columns:repeat(auto-fill,minmax(290px,1fr))}

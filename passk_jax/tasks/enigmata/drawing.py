@@ -1,8 +1,8 @@
 """An SVG drawing of a puzzle's board with an answer in it.
 
-The frame has the colour of the recorded verdict, which the drawing never makes. Cells
-that break a rule have a corner and a border of their own, so that no colour alone says
-it. Colours are those of the report's style sheet.
+The frame has the colour of the recorded verdict, which the drawing never makes, and is
+dashed if that is wrong. Cells that break a rule have a corner and a border of their
+own, so that no colour alone says it. The report's style sheet has the colours.
 """
 
 from collections.abc import Iterable, Mapping
