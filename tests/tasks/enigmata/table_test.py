@@ -162,7 +162,7 @@ def test_every_part_of_an_answer_counts(puzzle):
 def _items(shared_dir, name):
     path = shared_dir / _ENIGMATA / 'items' / f'{name}.jsonl'
     items = [json.loads(line) for line in path.read_text().splitlines()]
-    return {item['id']: EnigmataTask.parseproblem_of(item) for item in items}
+    return {item['id']: EnigmataTask.parse_problem(item) for item in items}
 
 
 def _labelled(shared_dir, name):
@@ -213,12 +213,12 @@ def test_a_published_record_reads_the_same(recorded, shared_dir):
         'answer': json.dumps(item['answer']),
         'meta': json.dumps(item['meta']),
     }
-    assert EnigmataTask.parseproblem_of(published) == EnigmataTask.parseproblem_of(item)
+    assert EnigmataTask.parse_problem(published) == EnigmataTask.parse_problem(item)
     for cut in ('question', 'answer', 'input_sequence', 'current_board', 'colors', 'K'):
         meta = {key: value for key, value in item['meta'].items() if key != cut}
         for bad in (meta, meta | {cut: 7}, meta | {cut: [[1], 'x', None]}):
             try:
-                problem = EnigmataTask.parseproblem_of(item | {'meta': bad})
+                problem = EnigmataTask.parse_problem(item | {'meta': bad})
             except ValueError:
                 continue
             EnigmataTask.verdict(problem, recorded.response('1 2'))
