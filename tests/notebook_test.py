@@ -180,6 +180,26 @@ def assert_each_problem_is_where_it_belongs(values: dict[str, Any]) -> None:
     }
 
 
+@pytest.mark.parametrize('kept', [(), (4,), (4, 5)])
+def test_a_run_with_too_few_evaluations_is_not_inspected(
+    kept, finished_run, monkeypatch, tmp_path
+):
+    """Without metrics, and with two evaluations of which one has no records."""
+    (tmp_path / 'evaluation').mkdir()
+    rows = tiny.metrics(finished_run, 'validation')
+    lines = [json.dumps(row) + '\n' for row in rows if row['step'] in kept]
+    (tmp_path / 'metrics.jsonl').write_text(''.join(lines))
+    name = f'validation_step_{4:08d}.jsonl'
+    shutil.copy(finished_run / 'evaluation' / name, tmp_path / 'evaluation')
+    monkeypatch.setenv('PASSK_RUN', str(tmp_path))
+    steps = re.escape(str(list(kept[:1])))
+    with (
+        plt.rc_context(),
+        pytest.raises(RuntimeError, match=f'the evaluations of steps {steps}, and'),
+    ):
+        runpy.run_path(str(EXPERIMENTS / 'inspect_run.py'))
+
+
 def first_code(stem: str) -> str:
     cells = jupytext.read(EXPERIMENTS / f'{stem}.py').cells
     return next(cell.source for cell in cells if cell.cell_type == 'code')

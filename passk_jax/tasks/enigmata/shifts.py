@@ -7,6 +7,7 @@ sorted; with four cells a shift is odd, and every 4x4 board can be.
 import re
 from collections.abc import Sequence
 
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong, claims, text_list
 from passk_jax.tasks.enigmata.puzzle import (
     Grid,
@@ -74,13 +75,10 @@ class ShiftPuzzle(Puzzle):
             if solvable(data['board']):
                 raise Wrong('there is a sequence of moves')
             return
-        board, side = data['board'], self._side
-        for count, move in enumerate(text_list(answer), start=1):
-            match = _MOVE.fullmatch(move)
-            if not match or int(match[2]) > side or int(match[3]) >= side:
-                raise Wrong(f'move {count} is none')
-            board = _shifted(board, match[1], int(match[2]), int(match[3]))
-        if board != _goal(side):
+        board, error = _reached(data['board'], text_list(answer))
+        if error:
+            raise Wrong(error)
+        if board != _goal(self._side):
             raise Wrong('the numbers are not in order')
 
     def check_official(self, data, answer):
@@ -88,6 +86,12 @@ class ShiftPuzzle(Puzzle):
         if claims(answer, _NONE):
             raise Wrong('the official verifier accepts no such claim')
         self.check(data, answer)
+
+    def picture(self, data, answer):
+        start, end, error = data['board'], None, ''
+        if answer:
+            end, error = _reached(start, text_list(answer))
+        return boards.moved(start, end, _goal(self._side), note=error)
 
     def read(self, record):
         board = read_grid(record['meta']['question'], side=self._side)
@@ -99,6 +103,17 @@ class ShiftPuzzle(Puzzle):
 def solvable(board: Sequence[Sequence[int]]) -> bool:
     """Whether shifts sort the board."""
     return len(board) % 2 == 0 or not odd(cells_of(board))
+
+
+def _reached(board: Grid, moves: Sequence[str]) -> tuple[Grid, str]:
+    """The board after the moves, up to one that fails, and what fails if one does."""
+    side = len(board)
+    for count, move in enumerate(moves, start=1):
+        match = _MOVE.fullmatch(move)
+        if not match or int(match[2]) > side or int(match[3]) >= side:
+            return board, f'move {count} is none'
+        board = _shifted(board, match[1], int(match[2]), int(match[3]))
+    return board, ''
 
 
 def _goal(side: int) -> Grid:

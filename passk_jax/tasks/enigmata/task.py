@@ -151,6 +151,11 @@ class EnigmataTask(Task):
         return puzzle.verdict(problem.data, response, official=official)
 
     @staticmethod
+    def draw(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
+        """An SVG of a puzzle with a board; ``''`` for another puzzle."""
+        return ALL_PUZZLES[data['puzzle']].draw(data, parsed, correct=correct)
+
+    @staticmethod
     def official_verdict(problem: Problem, response: str) -> Verdict:
         """The official verifier's verdict, with the reason if it is wrong."""
         return EnigmataTask.verdict(problem, response, official=True)

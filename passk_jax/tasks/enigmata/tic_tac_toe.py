@@ -4,10 +4,12 @@ Any such move is right. A win counts the same however many moves it takes, so a 
 that wins later is right beside one that wins at once; the official verifier refuses it.
 """
 
+import contextlib
 import functools
 import re
 from collections.abc import Iterator, Sequence
 
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong, symbol_rows
 from passk_jax.tasks.enigmata.puzzle import Puzzle
 
@@ -75,6 +77,27 @@ class TicTacToe(Puzzle):
         state = _state(data)
         if _move(data, answer) not in (_urgent_moves(state) or best_moves(state)):
             raise Wrong('a better move exists')
+
+    def picture(self, data, answer):
+        """A new mark is wrong if a better move exists, as is any other change."""
+        board, moves, good = data['board'], [], set()
+        if answer:
+            cells = _cells(answer)
+            moves = [i for i, cell in enumerate(cells) if cell != board[i]]
+            with contextlib.suppress(Wrong):
+                _move(data, answer)
+                good = best_moves(_state(data))
+        names = {EMPTY: ''} | dict(enumerate(MARKS))
+        drawn = {
+            divmod(i, 3): boards.Cell(
+                names[cells[i] if i in moves else cell],
+                'free' if cell == EMPTY else 'given',
+                new=i in moves,
+                wrong=i in moves and i not in good,
+            )
+            for i, cell in enumerate(board)
+        }
+        return boards.Board(drawn, note=f'{MARKS[data["player"]]} to move')
 
     def read(self, record):
         meta = record['meta']
@@ -183,19 +206,24 @@ def _text(board: Sequence[int]) -> str:
 
 def _move(data, answer: str) -> int:
     """The cell that an answer marks; it must change nothing else."""
+    cells, board = _cells(answer), data['board']
+    moves = [i for i, cell in enumerate(cells) if cell != board[i]]
+    if len(moves) != 1 or board[moves[0]] != EMPTY:
+        raise Wrong('not one mark more')
+    if cells[moves[0]] != data['player']:
+        raise Wrong('the mark of the other player')
+    return moves[0]
+
+
+def _cells(answer: str) -> list[int]:
+    """The cells of an answer as data holds them."""
     rows = symbol_rows(answer)
     if [len(row) for row in rows] != [3, 3, 3]:
         raise Wrong('no board of 3 by 3')
     cells = [cell for row in rows for cell in row]
     if any(cell not in _CELLS for cell in cells):
         raise Wrong('a cell is not "X", "O" or ""')
-    board, player = data['board'], data['player']
-    moves = [i for i, cell in enumerate(cells) if _CELLS[cell] != board[i]]
-    if len(moves) != 1 or board[moves[0]] != EMPTY:
-        raise Wrong('not one mark more')
-    if _CELLS[cells[moves[0]]] != player:
-        raise Wrong('the mark of the other player')
-    return moves[0]
+    return [_CELLS[cell] for cell in cells]
 
 
 TIC_TAC_TOE = TicTacToe()

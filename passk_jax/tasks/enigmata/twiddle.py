@@ -1,5 +1,8 @@
 """Twiddle: counterclockwise turns of 2x2 cells that sort a square of 3x3."""
 
+from collections.abc import Sequence
+
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong, pair_chain
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, grid_text, read_grid
 
@@ -41,13 +44,17 @@ class Twiddle(Puzzle):
         return grid_text(data['board'])
 
     def check(self, data, answer):
-        board = data['board']
-        for count, corner in enumerate(pair_chain(answer), start=1):
-            if corner not in _CORNERS:
-                raise Wrong(f'step {count} is outside the board')
-            board = _turned(board, *corner)
+        board, error = _reached(data['board'], pair_chain(answer))
+        if error:
+            raise Wrong(error)
         if board != _GOAL:
             raise Wrong('the numbers are not in order')
+
+    def picture(self, data, answer):
+        start, end, error = data['board'], None, ''
+        if answer:
+            end, error = _reached(start, pair_chain(answer))
+        return boards.moved(start, end, _GOAL, note=error)
 
     def read(self, record):
         board = read_grid(record['meta']['question'], side=3)
@@ -56,6 +63,15 @@ class Twiddle(Puzzle):
             return {'board': board, 'answer': str(steps)}
         answer = '->'.join(f'({int(i)},{int(j)})' for i, j in steps)
         return {'board': board, 'answer': answer}
+
+
+def _reached(board: Grid, steps: Sequence[tuple[int, int]]) -> tuple[Grid, str]:
+    """The board after the steps, up to one that fails, and what fails if one does."""
+    for count, corner in enumerate(steps, start=1):
+        if corner not in _CORNERS:
+            return board, f'step {count} is outside the board'
+        board = _turned(board, *corner)
+    return board, ''
 
 
 def _turned(board: Grid, row: int, column: int) -> Grid:

@@ -15,7 +15,7 @@ from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import LEVELS
 from passk_jax.tasks.enigmata.table import ALL_PUZZLES, FILE_PUZZLES, PUZZLES
 from passk_jax.tasks.enigmata.task import EnigmataTask
-from tests.tasks.enigmata.judge import FILE_DATA
+from tests.tasks.enigmata.judge import FILE_DATA, LONG, TEXTS, problem_of
 
 # The folder of Enigmata's problems and its official verdicts, beside the checkout.
 _ENIGMATA = 'data/enigmata'
@@ -77,12 +77,6 @@ def puzzle(request):
 def any_puzzle(request):
     """A puzzle that makes its problems or reads them from files."""
     return ALL_PUZZLES[request.param]
-
-
-def _problem(puzzle, level):
-    if puzzle.name in FILE_PUZZLES:
-        return FILE_DATA[puzzle.name]
-    return puzzle.generate(Draws(level), level)
 
 
 @pytest.fixture(params=[name for name in PUZZLES if name not in WITHOUT_RECORDS])
@@ -230,27 +224,15 @@ def test_a_published_record_reads_the_same(recorded, shared_dir):
             EnigmataTask.verdict(problem, recorded.response('1 2'))
 
 
-_FRAGMENTS = st.sampled_from(
-    [
-        *('```', '\n', '<begin_board>', '<end_board>', '[', ']', '(', ')', ',', '->'),
-        *('"', "'", ' ', '0', '1', '2', '-1', '9' * 30, '+', '*', '/', '**', '.', 'X'),
-        *('_', 'U', 'R11', 'C12', '"R11"', 'Push(1)', 'Pop()', 'NO', 'cannot form 24'),
-        *('"X"', '"O"', '""', 'not exist', '[(0, 0), ', '/', '-1 1'),
-        *('\x00', '\ud800', '²', '٣', '１', '𝔸', '\u2028', '__import__("os")', 'e9'),
-    ]
-)
-_TEXTS = st.lists(st.one_of(_FRAGMENTS, st.text(max_size=5)), max_size=30).map(''.join)
-
-
 @settings(
     max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(text=_TEXTS, place=st.integers(0, 200), cut=st.integers(0, 5))
+@given(text=TEXTS, place=st.integers(0, 200), cut=st.integers(0, 5))
 def test_no_response_makes_a_verdict_raise(any_puzzle, text, place, cut):
     for level in range(len(LEVELS)):
-        data = _problem(any_puzzle, level)
+        data = problem_of(any_puzzle, level)
         answer = data['answer']
         mutated = answer[:place] + text + answer[place + cut :]
         for response in (text, any_puzzle.response(text), any_puzzle.response(mutated)):
@@ -259,19 +241,9 @@ def test_no_response_makes_a_verdict_raise(any_puzzle, text, place, cut):
                 assert (verdict.error is None) == verdict.correct
 
 
-# About 100 kB each.
-_LONG = [
-    '`' * 100_000, '```\n' * 25_000, '```' * 33_333, '[' * 100_000, '(' * 100_000,
-    '[(' * 50_000, '1 ' * 50_000, '1+' * 50_000, '((1)' * 25_000, '1\n' * 50_000,
-    '<begin_board>' * 7_700, '<begin_board><end_board>' * 4_000, '"' * 100_000,
-    '9' * 100_000, '9*' * 50_000, '->' * 50_000, '(0,0)->' * 15_000, 'UD' * 50_000,
-    ' ' * 100_000, '\u2003é' * 50_000, '-' * 100_000, '[' + '1,' * 50_000 + ']',
-]  # fmt: skip
-
-
 def test_long_responses_take_no_time(any_puzzle):
-    data = _problem(any_puzzle, 2)
-    for text in _LONG:
+    data = problem_of(any_puzzle, 2)
+    for text in LONG:
         short = text[:9_000]
         for response in (text, any_puzzle.response(text), any_puzzle.response(short)):
             for official in (False, True):
@@ -297,7 +269,7 @@ def test_no_answer_runs_as_code(any_puzzle, tmp_path):
         f'(lambda: {touch})()',
         f'{{{touch}}}',
     ]
-    data = _problem(any_puzzle, 0)
+    data = problem_of(any_puzzle, 0)
     for payload in payloads:
         for official in (False, True):
             verdict = any_puzzle.verdict(
