@@ -21,6 +21,7 @@ class SlidingPuzzle(Puzzle):
     """Any path to the goal is right; data: ``board``, with 0 for the blank."""
 
     category = 'Sequential'
+    none = _NONE
 
     def __init__(self, name: str, side: int, moves: Sequence[tuple[int, int]]):
         self.name = name
@@ -71,10 +72,7 @@ class SlidingPuzzle(Puzzle):
             if solvable(data['board']):
                 raise Wrong('there is a path')
             return
-        moves = _SPACES.sub('', answer)
-        if foreign := _FOREIGN.search(moves):
-            raise Wrong(f'{foreign[0]!r} is no move')
-        self._check_moves(data, moves)
+        self._check_moves(data, read_moves(answer))
 
     def check_official(self, data, answer):
         """As ``check``, but characters that are no moves do not count."""
@@ -105,6 +103,14 @@ class SlidingPuzzle(Puzzle):
             board[row][column] = 0
         if board != _goal(side):
             raise Wrong('the tiles are not in order')
+
+
+def read_moves(answer: str) -> str:
+    """The moves of an answer, which may stand apart."""
+    moves = _SPACES.sub('', answer)
+    if foreign := _FOREIGN.search(moves):
+        raise Wrong(f'{foreign[0]!r} is no move')
+    return moves
 
 
 def solvable(board: Sequence[Sequence[int]]) -> bool:

@@ -1,0 +1,41 @@
+"""What random responses seldom show; ``table_test`` has these."""
+
+from tests.tasks.enigmata.on_arrays.responses import judged
+
+
+def test_no_cell_may_be_right():
+    kakurasu = {'row_sums': [0, 0, 0], 'column_sums': [0, 0, 0]}
+    assert judged('kakurasu', kakurasu, '[]', '[(1, 1)]') == [True, False]
+    black = {'board': [[5, 0], [0, 5]]}
+    assert judged('light_up', black, '[]', '[(0, 0)]') == [True, False]
+    assert judged('hitori', {'grid': [[1, 2], [2, 1]]}, '[]') == [True]
+
+
+def test_cells_outside_count_as_wrong_and_do_not_come_in_at_the_other_side():
+    data = {'row_sums': [2, 0], 'column_sums': [0, 1]}
+    others = '[(1, 2), (0, 0)]', '[(1, -1)]', '[(-1, 2)]', '[(1, 3)]', '[(1, 5)]'
+    verdicts = judged('kakurasu', data, '[(1, 2)]', *others)
+    assert verdicts == [True] + [False] * 5
+    mines = {'board': [[-2, 1], [1, 1]], 'forced': [[0, 0]]}
+    others = '[(0, 0), (2, 2)]', '[(0, 0), (0, 0)]', '[(-2, -2)]', '[(0, 0), (-1, 0)]'
+    assert judged('minesweeper', mines, '[(0, 0)]', *others) == [True] + [False] * 4
+
+
+def test_a_bulb_lights_to_the_other_side_and_not_through_a_cell():
+    row = {'board': [[-1] * 7]}
+    assert judged('light_up', row, '[(0, 0)]', '[(0, 6)]', '[(0, 0), (0, 6)]') == [
+        *(True, True, False),
+    ]
+    cut = {'board': [[-1, -1, -1, 2, -1, -1, -1]]}
+    assert judged('light_up', cut, '[(0, 0)]', '[(0, 2), (0, 4)]') == [False, True]
+
+
+def test_all_black_leaves_no_white_cell():
+    assert judged('hitori', {'grid': [[1]]}, '[(0, 0)]', '[]') == [False, True]
+
+
+def test_boards_need_not_be_square():
+    data = {'trees': [[1, 0, 0], [0, 0, 0]]}
+    data |= {'row_tents': [1, 0], 'column_tents': [0, 1, 0]}
+    boards = 'X * .\n. . .', 'X . .\n* . .', 'X * .', '* X .\n. . .', 'X * é\n. . .'
+    assert judged('campsite', data, *boards) == [True] + [False] * 4
