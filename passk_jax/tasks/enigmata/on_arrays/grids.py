@@ -45,7 +45,7 @@ def skyscraper(
     def seen(lines):
         # Where no building stands is PAD, which hides nothing.
         before = jnp.pad(lax.cummax(lines, axis=1)[:, :-1], ((0, 0), (1, 0)))
-        return clue(lines, lines > jnp.maximum(before, 0))
+        return clue(lines, lines > before)
 
     top, left = seen(grid.T), seen(grid)
     right, bottom = seen(grid[:, ::-1]), seen(grid.T[:, ::-1])

@@ -26,6 +26,22 @@ def test_more_padding_changes_nothing(name):
     assert not judge(*large)
 
 
+@pytest.mark.parametrize('name', ['skyscraper', 'sum_skyscraper'])
+def test_clues_that_fit_do_not_make_a_latin_square(name):
+    for grid in (
+        [[1, 2], [1, 2]],
+        [[1, 1], [2, 2]],
+        [[2, 2], [2, 2]],
+        [[0, 1], [1, 0]],
+    ):
+        data = {'clues': PUZZLES[name]._clues(grid)}
+        assert judged(name, data, grid_text(grid)) == [False]
+    grid = [[1, 2], [2, 1]]
+    assert judged(name, {'clues': PUZZLES[name]._clues(grid)}, grid_text(grid)) == [
+        True
+    ]
+
+
 def test_sums_that_differ_by_two_to_the_32_differ():
     grid = np.full((9, 9), 10**8)
     grid[0, 1:] -= 2**29
