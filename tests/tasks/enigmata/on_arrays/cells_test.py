@@ -30,8 +30,41 @@ def test_a_bulb_lights_to_the_other_side_and_not_through_a_cell():
     assert judged('light_up', cut, '[(0, 0)]', '[(0, 2), (0, 4)]') == [False, True]
 
 
+def test_bulbs_stand_on_empty_cells_and_fit_the_numbers():
+    two = {'board': [[-1, 2, -1]]}
+    one = {'board': [[-1, 1, -1]]}
+    assert judged('light_up', two, '[(0, 0), (0, 2)]', '[(0, 0)]') == [True, False]
+    assert judged('light_up', one, '[(0, 0), (0, 2)]', '[(0, 0)]') == [False, False]
+    black = {'board': [[-1, 5, 5]]}
+    assert judged('light_up', black, '[(0, 0)]', '[(0, 0), (0, 2)]') == [True, False]
+
+
+def test_each_rule_of_star_battle_counts_alone():
+    right = '. * . .\n. . . *\n* . . .\n. . * .'
+    columns = '* . . .\n. . * .\n* . . .\n. . * .'
+    rows = '* . * .\n. . . .\n. * . *\n. . . .'
+    touching = '* . . .\n. . . *\n. * . .\n. . * .'
+    data = {'blocked': [[0] * 4] * 4}
+    boards = right, columns, rows, touching
+    assert judged('star_battle', data, *boards) == [True, False, False, False]
+    data = {'blocked': [[0, 1, 0, 0], *[[0] * 4] * 3]}
+    assert judged('star_battle', data, right) == [False]
+
+
 def test_all_black_leaves_no_white_cell():
     assert judged('hitori', {'grid': [[1]]}, '[(0, 0)]', '[]') == [False, True]
+
+
+def test_each_rule_of_hitori_counts_alone():
+    latin = {'grid': [[1, 2, 3], [2, 3, 1], [3, 1, 2]]}
+    cells = '[]', '[(0, 1)]', '[(0, 0), (0, 1)]', '[(0, 1), (1, 0)]'
+    assert judged('hitori', latin, *cells) == [True, True, False, False]
+    assert judged('hitori', {'grid': [[1, 2], [1, 3]]}, '[]', '[(0, 0)]') == [
+        *(False, True),
+    ]
+    assert judged('hitori', {'grid': [[1, 1], [2, 3]]}, '[]', '[(0, 0)]') == [
+        *(False, True),
+    ]
 
 
 def test_boards_need_not_be_square():
