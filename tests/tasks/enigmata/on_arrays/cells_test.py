@@ -67,6 +67,25 @@ def test_each_rule_of_hitori_counts_alone():
     ]
 
 
+def _campsite(trees, rows, columns, board):
+    data = {'trees': trees, 'row_tents': rows, 'column_tents': columns}
+    return judged('campsite', data, board)[0]
+
+
+def test_each_rule_of_campsite_counts_alone():
+    middle = [[0, 0, 0], [0, 1, 0], [0, 0, 0]]
+    tent = '. * .\n. X .\n. . .'
+    assert _campsite(middle, [1, 0, 0], [0, 1, 0], tent)
+    assert not _campsite(middle, [0, 1, 0], [0, 1, 0], tent)
+    assert not _campsite(middle, [1, 0, 0], [0, 0, 1], tent)
+    # Each tree has a tent of its own, but the tents touch.
+    crossed = [[1, 0, 0], [0, 1, 0], [0, 0, 0]]
+    assert not _campsite(crossed, [1, 1, 0], [1, 1, 0], 'X * .\n* X .\n. . .')
+    apart = [[1, 0, 0], [0, 0, 1], [0, 0, 0]]
+    assert _campsite(apart, [1, 0, 1], [0, 1, 1], 'X * .\n. . X\n. . *')
+    assert not _campsite(apart, [1, 0, 1], [1, 1, 0], 'X * .\n. . X\n* . .')
+
+
 def test_boards_need_not_be_square():
     data = {'trees': [[1, 0, 0], [0, 0, 0]]}
     data |= {'row_tents': [1, 0], 'column_tents': [0, 1, 0]}
