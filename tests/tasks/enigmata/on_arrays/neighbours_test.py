@@ -90,12 +90,16 @@ def test_trees_and_tents_are_paired_as_the_host_pairs_them():
     ring = np.zeros((2, SIDE, SIDE), bool)
     ring[0, [0, 1, 1, 2], [1, 0, 2, 1]] = True
     ring[1, [0, 0, 2, 2], [0, 2, 0, 2]] = True
-    trees, tents = (np.stack(each) for each in zip(*pairs, ring, strict=True))
+    # A lattice, in which every tree and every tent has a choice, but trees are more.
+    row, column = np.indices((SIDE, SIDE))
+    lattice = (row + column) % 2 == 1, (row % 2 == 0) & (column % 2 == 0)
+    pairs += [lattice, ring]
+    trees, tents = (np.stack(each) for each in zip(*pairs, strict=True))
     paired = _each(neighbours.pairable)(trees, tents)
     host = [
         campsite._matched(_cells(a), _cells(b))
         for a, b in zip(trees, tents, strict=True)
     ]
     np.testing.assert_array_equal(paired, host)
-    assert host[-1]
+    assert host[-2:] == [False, True]
     assert 30 < sum(host) < 270
