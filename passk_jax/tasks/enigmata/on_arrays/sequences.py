@@ -66,17 +66,21 @@ def sliding(board: Int32[Array, 'S S'], moves: Sequence) -> Bool[Array, '']:
 def stack_permutation(
     numbers: Sequence, output: Sequence, operations: Sequence
 ) -> Bool[Array, '']:
-    """Whether each number is pushed in turn and popped in the order of the output."""
+    """Whether each number is pushed in turn and popped in the order of the output.
+
+    There are two operations for each number.
+    """
     count = (numbers != PAD).sum()
     room = len(numbers)
 
     def operate(carry, operation):
         stack, depth, pushed, popped, alive = carry
         push, pop = operation >= 0, operation == POP
-        fits = (pushed < count) & (numbers[jnp.minimum(pushed, room - 1)] == operation)
+        fits = numbers[jnp.minimum(pushed, room - 1)] == operation
         top = stack[jnp.maximum(depth - 1, 0)]
         wanted = output[jnp.minimum(popped, room - 1)]
-        alive &= jnp.where(pop, (depth > 0) & (top == wanted), ~push | fits)
+        # Numbers differ, so what an empty stack last held is not wanted again.
+        alive &= jnp.where(pop, top == wanted, ~push | fits)
         stack = jnp.where((jnp.arange(room) == depth) & push, operation, stack)
         depth += jnp.where(pop, -1, push)
         return (stack, depth, pushed + push, popped + pop, alive), None
