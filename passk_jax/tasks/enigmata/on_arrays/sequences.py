@@ -94,16 +94,19 @@ def stack_permutation(
 def hamiltonian(
     adjacent: Int32[Array, 'V V'], walk: Sequence, *, closed: bool
 ) -> Bool[Array, '']:
-    """Whether edges join every vertex once; a closed walk ends where it began."""
+    """Whether edges join every vertex once; a closed walk ends where it began.
+
+    The walk has an entry for each vertex, and one more if it is closed.
+    """
     vertex = adjacent[0] != PAD
     listed = walk != PAD
     length = listed.sum()
-    visits, right = listed, length > 0
+    visits, right = listed, True
     if closed:
         visits &= jnp.arange(len(walk)) < length - 1
-        right &= (length > 3) & (walk[0] == walk[jnp.maximum(length - 1, 0)])
+        right = (length > 3) & (walk[0] == walk[length - 1])
     found = ((walk[:, None] == jnp.arange(len(vertex))) & visits[:, None]).any(0)
-    right &= (visits.sum() == vertex.sum()) & (found == vertex).all()
+    right &= (found == vertex).all()
     places = jnp.clip(walk, 0, len(vertex) - 1)
     edges = adjacent[places[:-1], places[1:]] == 1
     return right & (edges | ~listed[1:]).all()
