@@ -2,11 +2,13 @@ import random
 
 import numpy as np
 
+from passk_jax.tasks.enigmata.answers import MAX_ANSWER
 from passk_jax.tasks.enigmata.on_arrays import batch
 from passk_jax.tasks.enigmata.on_arrays.batch import PAD, padded, verify
 from passk_jax.tasks.enigmata.on_arrays.table import RULES
 from passk_jax.tasks.enigmata.table import PUZZLES
 from tests.tasks.enigmata.judge import drawn
+from tests.tasks.enigmata.on_arrays.responses import judged
 
 SUDOKU2 = PUZZLES['sudoku2'], RULES['sudoku2']
 
@@ -52,6 +54,12 @@ def test_no_row_and_no_answer():
     assert (correct.shape, parsed) == ((0,), [])
     correct, parsed = verify(*SUDOKU2, _solved('sudoku2', 1)[0] * 2, ['', '```'])
     assert (correct.tolist(), parsed) == ([False] * 2, [''] * 2)
+
+
+def test_a_right_path_that_is_too_long_is_wrong():
+    data = {'board': [[1, 2, 3], [4, 5, 6], [7, 0, 8]]}
+    paths = 'R' + 'LR' * 30, 'R' + 'LR' * (MAX_ANSWER // 2)
+    assert judged('eight_puzzle', data, *paths) == [True, False]
 
 
 def test_a_problem_is_encoded_once_for_all_of_its_rows():

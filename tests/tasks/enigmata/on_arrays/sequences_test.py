@@ -35,9 +35,15 @@ def test_a_push_of_another_number_and_a_pop_of_nothing_are_wrong():
 def test_no_number_is_pushed_or_popped_twice():
     data = {'input': [1, 2, 3, 4], 'output': [1, 2, 3, 4]}
     three = ''.join(f'"Push({n})","Pop()",' for n in (1, 2, 3))
-    ends = '"Push(4)","Pop()"', '"Push(4)","Push(4)"', '"Pop()","Push(4)"'
-    answers = [f'[{three}{end}]' for end in (*ends, '"Pop()","Pop()"')]
-    assert judged('stack_permutation', data, *answers) == [True] + [False] * 3
+    ends = (
+        '"Push(4)","Pop()"',
+        '"Push(4)","Pop()","Push(4)"',
+        '"Push(4)","Push(4)"',
+        '"Pop()","Push(4)"',
+        '"Pop()","Pop()"',
+    )
+    answers = [f'[{three}{end}]' for end in ends]
+    assert judged('stack_permutation', data, *answers) == [True] + [False] * 4
 
 
 def test_walks_of_the_smallest_graphs():
