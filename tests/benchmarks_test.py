@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from jax import numpy as jnp
 
-from benchmarks import accelerator, environments, growth, ours, sides
+from benchmarks import accelerator, array_verdicts, environments, growth, ours, sides
 from benchmarks import work as works
 from benchmarks.group_learner import gradient_gap
 from benchmarks.transformers_trl import needed_gflop
@@ -27,6 +28,7 @@ COMMANDS = (
     'group_learner',
     'ours',
     'verifiers',
+    'array_verdicts',
 )
 TINY = works.small(works.GROUPS)
 
@@ -228,3 +230,12 @@ def test_decoding_counts_a_shared_prompt_once():
     _, apart, _ = model.decode(accelerator.Batch(4, 1, 64, 2))
     slot = 2 * TINY.layers * TINY.kv_heads * TINY.head_dim * 4
     assert apart - group == 3 * 64 * slot
+
+
+def test_verdicts_on_arrays_are_compared_on_answers_that_are_half_right():
+    row = array_verdicts.measure('sudoku2', count=64, repetitions=1)
+    name, right, *figures = row.strip('| ').split(' | ')
+    assert (name, len(figures)) == ('sudoku2', 5)
+    assert 0.5 <= float(right) < 0.75
+    assert array_verdicts.swapped('[(1, 2)]', random.Random(0)) == '[(2, 1)]'
+    assert array_verdicts.swapped('["R11", "C2"]', random.Random(0)) == '["C2", "R11"]'

@@ -16,13 +16,11 @@ class ChosenCells(Puzzle):
     """Cells are pairs (row, column), numbered from ``first``.
 
     Attributes:
-        none: the claim.
         first: the number of the first row and of the first column.
         official_set: whether the official verifier lets a cell stand twice.
     """
 
     category = 'Search'
-    none: ClassVar[str]
     first: ClassVar[int] = 0
     official_set: ClassVar[bool] = True
 

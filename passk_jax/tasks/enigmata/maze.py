@@ -27,6 +27,7 @@ class ObstacleMaze(Puzzle):
 
     name = 'maze'
     category = 'Graph'
+    none = _NONE
     rules = (
         'Find a way from the start S in the upper left corner of this grid to the end '
         'E in the lower right corner. A step leads to a cell that shares a side with '

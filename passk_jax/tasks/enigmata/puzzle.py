@@ -42,11 +42,14 @@ class AnyPuzzle(abc.ABC):
         category: one of Enigmata's seven.
         rules: the rules and the format of the answer, in English.
         board: whether the answer stands between board tags and not in a fenced block.
+        none: the claim that there is no solution; ``''`` if no answer may make it, or
+            if ``check`` knows it by other means.
     """
 
     name: ClassVar[str]
     category: ClassVar[str]
     board: ClassVar[bool] = False
+    none: ClassVar[str] = ''
     rules: str
 
     @abc.abstractmethod

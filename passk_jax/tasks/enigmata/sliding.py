@@ -22,6 +22,7 @@ class SlidingPuzzle(Puzzle):
     """Any path to the goal is right; data: ``board``, with 0 for the blank."""
 
     category = 'Sequential'
+    none = _NONE
 
     def __init__(self, name: str, side: int, moves: Sequence[tuple[int, int]]):
         self.name = name
@@ -72,7 +73,7 @@ class SlidingPuzzle(Puzzle):
             if solvable(data['board']):
                 raise Wrong('there is a path')
             return
-        self._check_moves(data, _moves_of(answer))
+        self._check_moves(data, read_moves(answer))
 
     def check_official(self, data, answer):
         """As ``check``, but characters that are no moves do not count."""
@@ -86,7 +87,7 @@ class SlidingPuzzle(Puzzle):
     def picture(self, data, answer):
         start, end, error = data['board'], None, ''
         if answer:
-            end, error = _reached(start, _moves_of(answer))
+            end, error = _reached(start, read_moves(answer))
         return boards.moved(start, end, _goal(len(start)), note=error)
 
     def read(self, record):
@@ -101,6 +102,14 @@ class SlidingPuzzle(Puzzle):
             raise Wrong(error)
         if board != _goal(len(board)):
             raise Wrong('the tiles are not in order')
+
+
+def read_moves(answer: str) -> str:
+    """The moves of an answer, which may stand apart."""
+    moves = _SPACES.sub('', answer)
+    if foreign := _FOREIGN.search(moves):
+        raise Wrong(f'{foreign[0]!r} is no move')
+    return moves
 
 
 def solvable(board: Sequence[Sequence[int]]) -> bool:
@@ -126,13 +135,6 @@ def odd(cells: Sequence[int]) -> bool:
         earlier > later for i, earlier in enumerate(cells) for later in cells[i + 1 :]
     )
     return inversions % 2 == 1
-
-
-def _moves_of(answer: str) -> str:
-    moves = _SPACES.sub('', answer)
-    if foreign := _FOREIGN.search(moves):
-        raise Wrong(f'{foreign[0]!r} is no move')
-    return moves
 
 
 def _reached(start: Sequence[Sequence[int]], moves: str) -> tuple[Grid, str]:
