@@ -19,18 +19,15 @@ each task.
 import dataclasses
 import json
 import pathlib
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 
-from passk_jax import cli
+from passk_jax import cli, other_tasks
 from passk_jax import config as configs
-from passk_jax.cli import config_file
 from passk_jax.compile_cache import keep_programs
-from passk_jax.config import DataConfig, ExperimentConfig, TaskConfig, checks
-from passk_jax.errors import InputError
+from passk_jax.config import ExperimentConfig
 from passk_jax.evaluation import Record
 from passk_jax.files import atomic_write_text
 from passk_jax.hosts import join_hosts
@@ -41,7 +38,6 @@ from passk_jax.runs import saved_config
 from passk_jax.runs.checkpoints import restore_params
 from passk_jax.runs.sources import check_sources
 from passk_jax.setup import Setup, make_setup
-from passk_jax.tasks import task_class
 from passk_jax.tasks.abilities import Groups
 
 
@@ -62,7 +58,7 @@ def main(
     path = pathlib.Path(workdir)
     options |= {'num_responses': num_responses, 'num_problems': num_problems}
     config, changes = _changed(saved_config.run_config(path, mesh), options)
-    others = _other_tasks(task, config.data, data_dir)
+    others = other_tasks.named(task, config.data, data_dir)
     check_evaluation(config)
     check_sources(path, config.model)
     directory = path / 'evaluation' / 'by_command'
@@ -72,9 +68,11 @@ def main(
     join_hosts(hosts)
     setup = make_setup(config)
     # None of them may fail after an hour of another.
-    setups = {name: setup.on_task(*other) for name, other in others.items()}
-    setups = setups or {'': setup}
-    batches = {name: each.evaluation_batches(split) for name, each in setups.items()}
+    setups, batches = {}, {}
+    for name, other in (others or {'': None}).items():
+        with other_tasks.errors_of(name):
+            setups[name] = setup.on_task(*other) if other else setup
+            batches[name] = setups[name].evaluation_batches(split)
     shapes = policies.param_shapes(setup.policy, setup.mesh)
     found = {}
     with jax.set_mesh(setup.mesh):
@@ -119,41 +117,9 @@ def _table(rows: Mapping[str, Sequence[Record]], setups: Mapping[str, Setup]) ->
 
 def _name(split: str, step: int, flags: Mapping[str, Any]) -> str:
     changed = ''.join(f'_{key}={value}' for key, value in flags.items())
+    # An argument of a config file may be a path.
+    changed = changed.replace('%', '%25').replace('/', '%2F')
     return f'{split}_step_{step:08d}{changed}'
-
-
-def _other_tasks(
-    which: str | None, data: DataConfig, data_dir: str | None
-) -> dict[str, tuple[TaskConfig, DataConfig]]:
-    """Each task and its problems, by what it is called in tables and file names.
-
-    Raises:
-        InputError: an unknown name, a file that cannot be read, or two of one name.
-    """
-    if which is None:
-        if data_dir is not None:
-            raise InputError(f'{data_dir=} is the place of other tasks: name --task')
-        return {}
-    data = dataclasses.replace(data, dir=data_dir or data.dir)
-    # A comma may also separate the arguments of a file.
-    parts = re.split(r',(?=[^,=]*(?:\.py|$|,))', which)
-    found = {}
-    for part in parts:
-        name = pathlib.Path(part.partition(':')[0]).stem
-        if name in found:
-            raise InputError(f'task={which!r} names {name!r} twice')
-        if '.py' in part:
-            config = config_file.load(part).to_dict()
-            if absent := {'task', 'data'} - config.keys():
-                raise InputError(f'{part}: it has no {sorted(absent)}')
-            own = checks.build(DataConfig, config['data'], path='data')
-            own = dataclasses.replace(own, dir=data_dir or own.dir)
-            task = checks.build(TaskConfig, config['task'], path='task')
-            found[name] = task, own
-        else:
-            about = task_class(part).about
-            found[name] = TaskConfig(part, {**about.example, **about.benchmark}), data
-    return found
 
 
 def _changed(

@@ -100,11 +100,11 @@ def test_other_tasks_are_evaluated_with_a_table_of_their_categories(
 @pytest.mark.parametrize(
     ('files', 'message'),
     [
-        ('one.py:x', 'the tokenizer cannot encode .sudoku2'),
+        ('one.py:x', "task 'one:x': the tokenizer cannot encode .sudoku2"),
         ('absent.py', 'absent.py: no such file'),
         ('one.py,sub/../one.py', r"names 'one' twice"),
         ('maze,one,korbench', "task 'one' is none of"),
-        ('maze', 'the tokenizer cannot encode'),
+        ('one.py,maze', "task 'maze': the tokenizer cannot encode"),
     ],
 )
 def test_other_tasks_that_do_not_fit_are_an_error_before_sampling(

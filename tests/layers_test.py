@@ -22,7 +22,7 @@ RANKS = (
     ('sweeps',),
     ('train',),
     ('compare', 'evaluate', 'export', 'plan', 'score'),
-    ('preflight', 'setup'),
+    ('other_tasks', 'preflight', 'setup'),
     ('evaluation', 'run_log'),
     ('planning', 'report', 'initial'),
     ('diagnostics', 'rollouts'),
