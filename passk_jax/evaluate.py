@@ -5,7 +5,8 @@
 It samples as the run's own evaluations do, except where a flag says otherwise. It
 prints a table of metrics. It writes the answers to every problem, and the settings, to
 ``<workdir>/evaluation/by_command/``, in files whose names say what the flags changed.
-``--hosts`` and ``--mesh`` say where it runs and change no response.
+``--hosts`` and ``--mesh`` say where it runs and change no response. Results of other
+settings or problems are replaced only by ``--overwrite``.
 
     python -m passk_jax.evaluate --workdir=runs/mine --task=korbench,arc --data_dir=DIR
 
@@ -13,32 +14,51 @@ Other tasks are those of ``python -m passk_jax.tasks``, which says how to get th
 problems and where in ``--data_dir`` to put them; or config files, of which ``task``
 and, of ``data``, ``dir`` and the limit of the prompt are used. It prints Pass@1 and
 Pass@k by category and overall, and writes that table as Markdown beside the records of
-each task.
+each task. A task whose results are there is not sampled again, so an interrupted
+command goes on where it stopped.
 """
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+from absl import logging
 
-from passk_jax import cli, other_tasks
+from passk_jax import cli, kept_evaluations, other_tasks
 from passk_jax import config as configs
 from passk_jax.compile_cache import keep_programs
-from passk_jax.config import ExperimentConfig
+from passk_jax.config import DataConfig, ExperimentConfig, TaskConfig
+from passk_jax.data import EvaluationBatches
 from passk_jax.evaluation import Record
 from passk_jax.files import atomic_write_text
-from passk_jax.hosts import join_hosts
+from passk_jax.hosts import agreed, gather, join_hosts
 from passk_jax.models import policy as policies
 from passk_jax.preflight import check_evaluation
 from passk_jax.report.category_table import category_table
-from passk_jax.runs import saved_config
-from passk_jax.runs.checkpoints import restore_params
+from passk_jax.runs import digests, saved_config
+from passk_jax.runs.checkpoints import newest_step, restore_params
 from passk_jax.runs.sources import check_sources
 from passk_jax.setup import Setup, make_setup
 from passk_jax.tasks.abilities import Groups
+
+
+@dataclasses.dataclass(frozen=True)
+class _Plan:
+    """An evaluation to make.
+
+    Attributes:
+        setup: of its task.
+        batches: its problems.
+        settings: what decides its results, as JSON would have it.
+        path: of its results, without an ending.
+    """
+
+    setup: Setup
+    batches: EvaluationBatches
+    settings: Mapping[str, Any]
+    path: pathlib.Path
 
 
 def main(
@@ -50,6 +70,7 @@ def main(
     step: int | None = None,
     num_responses: int | None = None,
     num_problems: int | None = None,
+    overwrite: bool = False,
     mesh: str | None = None,
     hosts: str = '',
     **options: float | None,
@@ -67,59 +88,97 @@ def main(
     keep_programs()
     join_hosts(hosts)
     setup = make_setup(config)
-    # None of them may fail after an hour of another.
-    setups, batches = {}, {}
+    step = agreed(newest_step(path) if step is None else step)
+    about = {
+        'split': split,
+        'step': step,
+        'checkpoint': digests.combined(path / 'checkpoints' / str(step)),
+        'eval': dataclasses.asdict(config.eval),
+    }
+    plans = {}
     for name, other in (others or {'': None}).items():
+        flags = {'task': name} | changes if name else changes
+        file = directory / kept_evaluations.name_of(split, step, flags)
+        # None of them may fail after an hour of another.
         with other_tasks.errors_of(name):
-            setups[name] = setup.on_task(*other) if other else setup
-            batches[name] = setups[name].evaluation_batches(split)
-    shapes = policies.param_shapes(setup.policy, setup.mesh)
-    found = {}
-    with jax.set_mesh(setup.mesh):
-        params, step = restore_params(path, shapes, step=step)
-        about = {'split': split, 'step': step, 'eval': dataclasses.asdict(config.eval)}
-        for name, each in setups.items():
-            evaluate = each.at(step).evaluator()
-            values, rows = evaluate(params, batches[name], split=split, step=step)
-            found[name] = rows
-            if jax.process_index() == 0:
-                flags = {'task': name} | changes if name else changes
-                records = directory / _name(split, step, flags)
-                of_task = dataclasses.asdict(each.config.task)
-                _keep(records, rows, about | {'task': of_task, 'metrics': values})
+            plans[name] = _plan(setup, other, split, file, about)
+    # Process 0 alone has the files.
+    there = [] if overwrite else gather(lambda: _there(plans))[0]
+    _evaluate(path, {k: v for k, v in plans.items() if k not in there}, split, step)
     if jax.process_index() > 0:
         return
+    found = {name: kept_evaluations.read(plan.path) for name, plan in plans.items()}
     if not others:
-        for name, value in values.items():
+        for name, value in found[''][1]['metrics'].items():
             print(f'{name:<28} {value:.4f}')
         return
-    table = _table(found, setups)
+    table = _table({name: rows for name, (rows, _) in found.items()}, plans)
     flags = {'task': ','.join(others)} | changes
-    atomic_write_text(directory / f'{_name(split, step, flags)}.md', table)
+    name = kept_evaluations.name_of(split, step, flags)
+    atomic_write_text(directory / f'{name}.md', table)
     print(table, end='')
 
 
-def _keep(path: pathlib.Path, rows: Sequence[Record], summary: dict[str, Any]) -> None:
-    """Writes the records of an evaluation, and its settings and metrics."""
-    lines = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows)
-    summary['num_dropped'] = int(summary['metrics']['num_dropped'])
-    atomic_write_text(f'{path}.jsonl', lines)
-    atomic_write_text(f'{path}.json', json.dumps(summary, indent=2) + '\n')
+def _plan(
+    setup: Setup,
+    other: tuple[TaskConfig, DataConfig] | None,
+    split: str,
+    path: pathlib.Path,
+    about: Mapping[str, Any],
+) -> _Plan:
+    """The evaluation of another task, or of the run's own."""
+    setup = setup.on_task(*other) if other else setup
+    problems = setup.problems(split)
+    settings = {
+        'task': dataclasses.asdict(setup.config.task),
+        'data': dataclasses.asdict(setup.config.data),
+        'problems': kept_evaluations.digest_of(problems),
+    }
+    batches = setup.evaluation_batches(split, problems)
+    return _Plan(setup, batches, about | settings, path)
 
 
-def _table(rows: Mapping[str, Sequence[Record]], setups: Mapping[str, Setup]) -> str:
-    tasks = {name: each.task for name, each in setups.items()}
+def _there(plans: Mapping[str, _Plan]) -> list[str]:
+    """The other tasks whose results are there; InputError if others are."""
+    if jax.process_index() > 0:
+        return []
+    names = [
+        name
+        for name, plan in plans.items()
+        if kept_evaluations.is_there(plan.path, plan.settings) and name
+    ]
+    for name in names:
+        file = f'{plans[name].path}.json'
+        logging.info('%s: as in %s; --overwrite samples it again', name, file)
+    return names
+
+
+def _evaluate(
+    workdir: pathlib.Path, plans: Mapping[str, _Plan], split: str, step: int
+) -> None:
+    """Makes and keeps evaluations of a checkpoint."""
+    if not plans:
+        return
+    # Tasks share policy and mesh.
+    setup = next(iter(plans.values())).setup
+    shapes = policies.param_shapes(setup.policy, setup.mesh)
+    with jax.set_mesh(setup.mesh):
+        params, _ = restore_params(workdir, shapes, step=step)
+        for plan in plans.values():
+            evaluate = plan.setup.at(step).evaluator()
+            values, rows = evaluate(params, plan.batches, split=split, step=step)
+            if jax.process_index() == 0:
+                dropped = {'num_dropped': int(values['num_dropped'])}
+                summary = {**plan.settings, **dropped, 'metrics': values}
+                kept_evaluations.write(plan.path, rows, summary)
+
+
+def _table(rows: Mapping[str, Sequence[Record]], plans: Mapping[str, _Plan]) -> str:
+    tasks = {name: plan.setup.task for name, plan in plans.items()}
     groups = {
         name: task.groups for name, task in tasks.items() if isinstance(task, Groups)
     }
     return category_table(rows, groups=groups)
-
-
-def _name(split: str, step: int, flags: Mapping[str, Any]) -> str:
-    changed = ''.join(f'_{key}={value}' for key, value in flags.items())
-    # An argument of a config file may be a path.
-    changed = changed.replace('%', '%25').replace('/', '%2F')
-    return f'{split}_step_{step:08d}{changed}'
 
 
 def _changed(

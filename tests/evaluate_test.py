@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from passk_jax import evaluate
+from passk_jax.setup import Setup
 from tests import tiny
 
 
@@ -95,6 +96,78 @@ def test_other_tasks_are_evaluated_with_a_table_of_their_categories(
         shown = 100 * summary['metrics']['pass_at_1']
         (line,) = (x for x in cells if x[:2] == [task, 'all problems'])
         assert line[3] == f'{shown:.1f}'
+
+
+def contents(workdir):
+    """What was evaluated by command, by the name of the file."""
+    directory = workdir / 'evaluation' / 'by_command'
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def test_two_arguments_of_a_config_file_are_two_results(workdir, tmp_path):
+    path = tmp_path / 'one.py'
+    counts = '(2, int(argument.rpartition("/")[2]))'
+    path.write_text(
+        OTHER.replace('if argument:', 'if False:').replace('(2, 3)', counts)
+    )
+    for argument in ('1', 'a/2'):
+        run(workdir, task=f'{path}:{argument}')
+    name = 'test_step_00000005_task=one:{}.jsonl'
+    found = {k: v.count(b'\n') for k, v in contents(workdir).items() if 'jsonl' in k}
+    assert found == {name.format('1'): 3, name.format('a%2F2'): 4}
+
+
+def test_results_of_other_problems_are_replaced_only_on_request(workdir, tmp_path):
+    path = tmp_path / 'one.py'
+    path.write_text(OTHER)
+    run(workdir, task=str(path))
+    before = contents(workdir)
+    path.write_text(OTHER.replace('(2, 3)', '(2, 2)'))
+    words = (
+        r'task=one.json is of an evaluation with other settings: .*--overwrite.*'
+        r'task.params.test_counts: \[2, 3\] there, \[2, 2\] now'
+    )
+    with pytest.raises(ValueError, match=f'(?s){words}'):
+        run(workdir, task=str(path))
+    assert contents(workdir) == before
+    records, _ = run(workdir, task=str(path), overwrite=True)
+    assert len(tiny.read_lines(records)) == 4
+
+
+def test_an_interrupted_evaluation_of_tasks_goes_on(workdir, tmp_path, monkeypatch):
+    for name in ('one', 'two'):
+        (tmp_path / f'{name}.py').write_text(OTHER)
+    files = f'{tmp_path}/one.py,{tmp_path}/two.py'
+    run(workdir, task=files)
+    whole = contents(workdir)
+    for name in whole:
+        if 'task=two.' in name or name.endswith('.md'):
+            (workdir / 'evaluation' / 'by_command' / name).unlink()
+    asked = []
+    evaluator = Setup.evaluator
+
+    def watched(self):
+        asked.append(self.config.task)
+        return evaluator(self)
+
+    monkeypatch.setattr(Setup, 'evaluator', watched)
+    run(workdir, task=files)
+    assert contents(workdir) == whole
+    assert len(asked) == 1
+    # The checkpoint is not even read.
+    monkeypatch.setattr(evaluate, 'restore_params', None)
+    run(workdir, task=files)
+    assert contents(workdir) == whole
+    monkeypatch.undo()
+    monkeypatch.setattr(Setup, 'evaluator', watched)
+    run(workdir, task=files, overwrite=True)
+    assert len(asked) == 3
+    assert contents(workdir) == whole
+    other_checkpoint = r"""(?s)task=one.json is of .*checkpoint: "[0-9a-f]+" there"""
+    digests = workdir / 'checkpoints' / '5' / 'digests' / 'process_0.json'
+    digests.write_text('{}')
+    with pytest.raises(ValueError, match=other_checkpoint):
+        run(workdir, task=files)
 
 
 @pytest.mark.parametrize(

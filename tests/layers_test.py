@@ -22,7 +22,7 @@ RANKS = (
     ('sweeps',),
     ('train',),
     ('compare', 'evaluate', 'export', 'plan', 'score'),
-    ('other_tasks', 'preflight', 'setup'),
+    ('kept_evaluations', 'other_tasks', 'preflight', 'setup'),
     ('evaluation', 'run_log'),
     ('planning', 'report', 'initial'),
     ('diagnostics', 'rollouts'),
