@@ -36,11 +36,12 @@ from passk_jax.files import atomic_write_text
 from passk_jax.hosts import agreed, gather, join_hosts
 from passk_jax.models import policy as policies
 from passk_jax.preflight import check_evaluation
-from passk_jax.report.category_table import category_table
+from passk_jax.report.category_table import LeftOut, category_table
 from passk_jax.runs import digests, saved_config
 from passk_jax.runs.checkpoints import newest_step, restore_params
 from passk_jax.runs.sources import check_sources
 from passk_jax.setup import Setup, make_setup
+from passk_jax.tasks import Task
 from passk_jax.tasks.abilities import Groups
 
 
@@ -51,12 +52,14 @@ class _Plan:
     Attributes:
         setup: of its task.
         batches: its problems.
+        left_out: the problems that it goes without; see ``category_table``.
         settings: what decides its results, as JSON would have it.
         path: of its results, without an ending.
     """
 
     setup: Setup
     batches: EvaluationBatches
+    left_out: LeftOut
     settings: Mapping[str, Any]
     path: pathlib.Path
 
@@ -112,7 +115,7 @@ def main(
         for name, value in found[''][1]['metrics'].items():
             print(f'{name:<28} {value:.4f}')
         return
-    table = _table({name: rows for name, (rows, _) in found.items()}, plans)
+    table = _table(found, {name: plan.setup.task for name, plan in plans.items()})
     flags = {'task': ','.join(others)} | changes
     name = kept_evaluations.name_of(split, step, flags)
     atomic_write_text(directory / f'{name}.md', table)
@@ -135,7 +138,8 @@ def _plan(
         'problems': kept_evaluations.digest_of(problems),
     }
     batches = setup.evaluation_batches(split, problems)
-    return _Plan(setup, batches, about | settings, path)
+    left_out = {'too long': batches.dropped}
+    return _Plan(setup, batches, left_out, about | settings, path)
 
 
 def _there(plans: Mapping[str, _Plan]) -> list[str]:
@@ -168,17 +172,28 @@ def _evaluate(
             evaluate = plan.setup.at(step).evaluator()
             values, rows = evaluate(params, plan.batches, split=split, step=step)
             if jax.process_index() == 0:
-                dropped = {'num_dropped': int(values['num_dropped'])}
-                summary = {**plan.settings, **dropped, 'metrics': values}
+                summary = {
+                    **plan.settings,
+                    'num_dropped': plan.batches.num_dropped,
+                    'left_out': plan.left_out,
+                    'metrics': values,
+                }
                 kept_evaluations.write(plan.path, rows, summary)
 
 
-def _table(rows: Mapping[str, Sequence[Record]], plans: Mapping[str, _Plan]) -> str:
-    tasks = {name: plan.setup.task for name, plan in plans.items()}
+def _table(
+    found: Mapping[str, tuple[Sequence[Record], Mapping[str, Any]]],
+    tasks: Mapping[str, Task],
+) -> str:
+    """The table of the records and summaries of these tasks."""
     groups = {
         name: task.groups for name, task in tasks.items() if isinstance(task, Groups)
     }
-    return category_table(rows, groups=groups)
+    return category_table(
+        {name: rows for name, (rows, _) in found.items()},
+        groups=groups,
+        left_out={name: summary['left_out'] for name, (_, summary) in found.items()},
+    )
 
 
 def _changed(

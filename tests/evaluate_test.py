@@ -50,7 +50,7 @@ from tests import tiny
 def get_config(argument=''):
     config = tiny.get_config()
     config.name = 'other'
-    config.data.max_prompt_tokens = 30
+    config.data.max_prompt_tokens = 20
     config.data.overlong = 'drop'
     if argument:
         config.task.name = 'enigmata'
@@ -58,7 +58,9 @@ def get_config(argument=''):
             puzzles=('sudoku2', 'kakurasu', 'twiddle'), levels=('easy',),
             train_count=0, validation_count=0, test_count=4, seed=0, prompt='bare')
         return config
-    config.task.params.test_sizes, config.task.params.test_counts = (3, 4), (2, 3)
+    params = config.task.params
+    # The largest have more than 20 tokens.
+    params.test_sizes, params.test_counts = (3, 4, 5), (2, 3, 4)
     return config
 """
 
@@ -78,15 +80,17 @@ def test_other_tasks_are_evaluated_with_a_table_of_their_categories(
     cells = [
         [cell.strip() for cell in line.split('|')[1:-1]] for line in table.splitlines()
     ]
-    assert cells[0] == ['task', 'category', 'problems', 'Pass@1', 'Pass@2']
-    assert [line[:3] for line in cells[2:]] == [
+    head = ['task', 'category', 'problems', 'too long', 'Pass@1', 'Pass@2']
+    assert cells[0] == head
+    assert [line[:4] for line in cells[2:]] == [
         [task, *rest]
         for task in ('one', 'two')
         for rest in (
-            ['3x3', '2'],
-            ['4x4', '3'],
-            ['all problems', '5'],
-            ['mean of categories', '5'],
+            ['3x3', '2', '0'],
+            ['4x4', '3', '0'],
+            ['5x5', '0', '4'],
+            ['all problems', '5', '4'],
+            ['mean of categories', '5', '4'],
         )
     ]
     for task in ('one', 'two'):
@@ -94,8 +98,10 @@ def test_other_tasks_are_evaluated_with_a_table_of_their_categories(
         assert len(rows) == 5
         summary = json.loads((directory / f'{name.format(task)}.json').read_text())
         shown = 100 * summary['metrics']['pass_at_1']
+        assert summary['left_out'] == {'too long': {'5x5': 4}}
+        assert summary['num_dropped'] == 4
         (line,) = (x for x in cells if x[:2] == [task, 'all problems'])
-        assert line[3] == f'{shown:.1f}'
+        assert line[head.index('Pass@1')] == f'{shown:.1f}'
 
 
 def contents(workdir):
@@ -106,9 +112,9 @@ def contents(workdir):
 
 def test_two_arguments_of_a_config_file_are_two_results(workdir, tmp_path):
     path = tmp_path / 'one.py'
-    counts = '(2, int(argument.rpartition("/")[2]))'
+    counts = '(2, int(argument.rpartition("/")[2]), 4)'
     path.write_text(
-        OTHER.replace('if argument:', 'if False:').replace('(2, 3)', counts)
+        OTHER.replace('if argument:', 'if False:').replace('(2, 3, 4)', counts)
     )
     for argument in ('1', 'a/2'):
         run(workdir, task=f'{path}:{argument}')
@@ -122,10 +128,10 @@ def test_results_of_other_problems_are_replaced_only_on_request(workdir, tmp_pat
     path.write_text(OTHER)
     run(workdir, task=str(path))
     before = contents(workdir)
-    path.write_text(OTHER.replace('(2, 3)', '(2, 2)'))
+    path.write_text(OTHER.replace('(2, 3, 4)', '(2, 2, 4)'))
     words = (
         r'task=one.json is of an evaluation with other settings: .*--overwrite.*'
-        r'task.params.test_counts: \[2, 3\] there, \[2, 2\] now'
+        r'task.params.test_counts: \[2, 3, 4\] there, \[2, 2, 4\] now'
     )
     with pytest.raises(ValueError, match=f'(?s){words}'):
         run(workdir, task=str(path))
