@@ -14,8 +14,9 @@ Other tasks are those of ``python -m passk_jax.tasks``, which says how to get th
 problems and where in ``--data_dir`` to put them; or config files, of which ``task``
 and, of ``data``, ``dir`` and the limit of the prompt are used. It prints Pass@1 and
 Pass@k by category and overall, and writes that table as Markdown beside the records of
-each task. A task whose results are there is not sampled again, so an interrupted
-command goes on where it stopped.
+each task. Problems that the run was trained on are left out and counted. A task whose
+results are there is not sampled again, so an interrupted command goes on where it
+stopped.
 """
 
 import dataclasses
@@ -31,6 +32,7 @@ from passk_jax import config as configs
 from passk_jax.compile_cache import keep_programs
 from passk_jax.config import DataConfig, ExperimentConfig, TaskConfig
 from passk_jax.data import EvaluationBatches
+from passk_jax.errors import InputError
 from passk_jax.evaluation import Record
 from passk_jax.files import atomic_write_text
 from passk_jax.hosts import agreed, gather, join_hosts
@@ -43,6 +45,9 @@ from passk_jax.runs.sources import check_sources
 from passk_jax.setup import Setup, make_setup
 from passk_jax.tasks import Task
 from passk_jax.tasks.abilities import Groups
+
+# A task, and where its problems are.
+_Problems = tuple[TaskConfig, DataConfig]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,13 +103,14 @@ def main(
         'checkpoint': digests.combined(path / 'checkpoints' / str(step)),
         'eval': dataclasses.asdict(config.eval),
     }
+    trained_on = _trained_on(config) if others else []
     plans = {}
     for name, other in (others or {'': None}).items():
         flags = {'task': name} | changes if name else changes
         file = directory / kept_evaluations.name_of(split, step, flags)
         # None of them may fail after an hour of another.
         with other_tasks.errors_of(name):
-            plans[name] = _plan(setup, other, split, file, about)
+            plans[name] = _plan(setup, other, split, file, about, trained_on)
     # Process 0 alone has the files.
     there = [] if overwrite else gather(lambda: _there(plans))[0]
     _evaluate(path, {k: v for k, v in plans.items() if k not in there}, split, step)
@@ -124,22 +130,40 @@ def main(
 
 def _plan(
     setup: Setup,
-    other: tuple[TaskConfig, DataConfig] | None,
+    other: _Problems | None,
     split: str,
     path: pathlib.Path,
     about: Mapping[str, Any],
+    trained_on: Sequence[_Problems | None],
 ) -> _Plan:
     """The evaluation of another task, or of the run's own."""
     setup = setup.on_task(*other) if other else setup
-    problems = setup.problems(split)
+    seen, known = other_tasks.training_problems(setup.task, trained_on)
+    problems, trained = other_tasks.unseen(setup.task, setup.problems(split), seen)
     settings = {
         'task': dataclasses.asdict(setup.config.task),
         'data': dataclasses.asdict(setup.config.data),
         'problems': kept_evaluations.digest_of(problems),
     }
     batches = setup.evaluation_batches(split, problems)
-    left_out = {'too long': batches.dropped}
+    left_out = {'too long': batches.dropped, 'trained on': trained if known else None}
     return _Plan(setup, batches, left_out, about | settings, path)
+
+
+def _trained_on(config: ExperimentConfig) -> list[_Problems | None]:
+    """Of the run and of those that it goes on from; ``None``: of one that is gone."""
+    found: list[_Problems | None] = [(config.task, config.data)]
+    names = set()
+    while config.init.kind == 'checkpoint' and config.init.checkpoint not in names:
+        names.add(config.init.checkpoint)
+        try:
+            path = pathlib.Path(config.init.checkpoint).expanduser()
+            config = saved_config.run_config(path)
+        except InputError as error:
+            logging.warning('what an earlier run trained on is not known: %s', error)
+            return [*found, None]
+        found.append((config.task, config.data))
+    return found
 
 
 def _there(plans: Mapping[str, _Plan]) -> list[str]:

@@ -1,15 +1,20 @@
-"""The tasks that ``evaluate --task`` names besides that of the run."""
+"""The tasks of ``evaluate --task``, and their problems that are new to a run."""
 
 import contextlib
 import dataclasses
+import itertools
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from absl import logging
 
 from passk_jax.cli import config_file
 from passk_jax.config import DataConfig, TaskConfig, checks
+from passk_jax.data import count_categories
 from passk_jax.errors import InputError
-from passk_jax.tasks import task_class
+from passk_jax.tasks import Task, make_task, task_class
+from passk_jax.types import Problem
 
 
 def named(
@@ -42,6 +47,65 @@ def named(
         task, own = _from_file(part) if '.py' in part else _by_name(part, data)
         found[name] = task, dataclasses.replace(own, dir=data_dir or own.dir)
     return found
+
+
+def training_problems(
+    task: Task, trained_on: Iterable[tuple[TaskConfig, DataConfig] | None]
+) -> tuple[frozenset[str], bool]:
+    """The content hashes of the problems that runs were trained on.
+
+    Only tasks of one name have problems that can be compared.
+
+    Args:
+        task: the hashes are as it has them.
+        trained_on: the task of each run; ``None``: it is not known.
+
+    Returns:
+        The hashes, and whether they are all.
+    """
+    found: set[str] = set()
+    known = True
+    for each in trained_on:
+        if each is None or each[0].name != task.name:
+            known &= each is not None
+            continue
+        config, data = each
+        try:
+            trained = make_task(config.name, config.params)
+            problems = trained.source('train', data_dir=data.dir)
+        except InputError as error:
+            message = 'the problems that the run trained on cannot be read: %s'
+            logging.warning(message, error)
+            known = False
+        else:
+            found |= {task.content_hash(problem) for problem in problems}
+    return frozenset(found), known
+
+
+def unseen(
+    task: Task, problems: Sequence[Problem], seen: Collection[str]
+) -> tuple[Sequence[Problem], dict[str, int]]:
+    """Leaves out the problems whose content hashes are among ``seen``.
+
+    Returns:
+        The others, and how many were left out of each category.
+
+    Raises:
+        InputError: no problem is left.
+    """
+    if not seen:
+        return problems, {}
+    is_seen = [task.content_hash(problem) in seen for problem in problems]
+    left_out = list(itertools.compress(problems, is_seen))
+    if len(left_out) == len(problems):
+        raise InputError(
+            f'the run was trained on all of these {len(problems)} problems'
+        )
+    if left_out:
+        message = 'left out %d of %d problems, which the run was trained on'
+        logging.warning(message, len(left_out), len(problems))
+    kept = [p for p, skip in zip(problems, is_seen, strict=True) if not skip]
+    return kept, count_categories(left_out)
 
 
 @contextlib.contextmanager

@@ -1,11 +1,15 @@
 """What ``evaluate --task`` names."""
 
+import dataclasses
+
 import pytest
 
-from passk_jax import other_tasks
+from passk_jax import other_tasks, tasks
+from passk_jax.config import TaskConfig
 from passk_jax.errors import InputError
 from passk_jax.tasks import task_class
 from tests import tiny
+from tests.tasks.math import toy
 
 CONFIG = """
 from tests import tiny
@@ -58,3 +62,44 @@ def test_an_error_says_of_which_task_it_is(name, said):
     caught = pytest.raises(ValueError, match=f'^{said}$')
     with caught, other_tasks.errors_of(name):
         raise ValueError('too small')
+
+
+@pytest.fixture
+def math(tmp_path):
+    """The task, and what a run of it has in its configuration."""
+    toy.write(tmp_path)
+    data = dataclasses.replace(tiny.make_config().data, dir=str(tmp_path))
+    return tasks.make_task('math', toy.PARAMS), (TaskConfig('math', toy.PARAMS), data)
+
+
+def test_training_problems_are_those_of_every_run_of_such_a_task(math, tmp_path):
+    task, run = math
+    problems = task.source('train', data_dir=run[1].dir)
+    tests = task.source('test', data_dir=run[1].dir)
+    hashes = {task.content_hash(problem) for problem in problems}
+    params = toy.PARAMS | {
+        'train_files': toy.PARAMS['test_files'],
+        'test_files': toy.PARAMS['train_files'],
+    }
+    later = TaskConfig('math', params), run[1]
+    maze = TaskConfig('maze', {}), run[1]
+    assert other_tasks.training_problems(task, [run]) == (hashes, True)
+    assert other_tasks.training_problems(task, [maze]) == (frozenset(), True)
+    both = hashes | {task.content_hash(problem) for problem in tests}
+    assert other_tasks.training_problems(task, [run, maze, later]) == (both, True)
+    assert other_tasks.training_problems(task, [run, None]) == (hashes, False)
+    (tmp_path / 'math_train.jsonl').unlink()
+    assert other_tasks.training_problems(task, [run]) == (frozenset(), False)
+
+
+def test_what_a_run_was_trained_on_is_left_out_and_counted(math):
+    task, (_, data) = math
+    problems = task.source('train', data_dir=data.dir)
+    assert other_tasks.unseen(task, problems, ()) == (problems, {})
+    seen = {task.content_hash(problem) for problem in problems[:2]}
+    kept, left_out = other_tasks.unseen(task, problems, seen | {'other'})
+    assert kept == problems[2:]
+    assert left_out == {'math_train': 2}
+    seen = {task.content_hash(problem) for problem in problems}
+    with pytest.raises(InputError, match='trained on all of these 3 problems'):
+        other_tasks.unseen(task, problems, seen)
