@@ -5,7 +5,7 @@ import time
 import pytest
 
 from passk_jax import host_failures
-from tests.hosts_test import start_pair
+from tests.hosts_test import outputs, start_pair
 
 _SCRIPT = """
 import sys, time
@@ -44,7 +44,7 @@ def test_both_leave_with_one_status_and_say_why(fails, who, status, own, said):
             if line == 'together\n':
                 break
     began = time.monotonic()
-    texts = [process.communicate(timeout=60)[1] for process in pair]
+    texts = [said for _, said in outputs(pair)]
     assert time.monotonic() - began < host_failures._PATIENCE_SECONDS / 2
     assert [process.returncode for process in pair] == [status] * 2, texts
     line = f'error: process {who} failed: {said}'

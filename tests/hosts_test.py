@@ -59,7 +59,7 @@ print(json.dumps(said))
 def test_two_processes_agree_and_know_what_each_has_made():
     pair = start_pair(_SCRIPT)
     # The last line: gloo says something of its own before.
-    lines = [process.communicate(timeout=120)[0].splitlines()[-1] for process in pair]
+    lines = [said.splitlines()[-1] for said, _ in outputs(pair)]
     made = [[math.nan, 0.1, '\0\ud800', 'x' * 999 * index] for index in range(2)]
     elsewhere = 'ElsewhereError: process 1 failed'
     expected = [
@@ -68,6 +68,15 @@ def test_two_processes_agree_and_know_what_each_has_made():
     ]
     # As text, because NaN is not equal to NaN.
     assert lines == [json.dumps(each) for each in expected]
+
+
+def outputs(pair):
+    """What each of the processes says, until they end."""
+    try:
+        return [process.communicate(timeout=60) for process in pair]
+    finally:
+        for process in pair:
+            process.kill()
 
 
 def start_pair(script):
