@@ -76,6 +76,7 @@ def main(
     out.mkdir(parents=True, exist_ok=True)
     for path in (*kept.paths, *_table_and_figure(sweep, out)):
         check_writable(path)
+    # Refuses now what it would refuse for the table, at the end.
     _of_other_seeds(sweep, root, kept, opened)
     display = progress.Display()
     _keep(kept, opened, display)

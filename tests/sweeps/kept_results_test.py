@@ -272,6 +272,7 @@ def test_sweeps_of_other_seeds_write_to_one_file(tmp_path):
     kept = KeptResults(tmp_path, 'x')
     for job in reversed(jobs):
         kept.add([job], of=job)
+    assert kept.seeds() == {0, 1, 2}
     seen = kept.attach(jobs)
     assert [{row['pass_at_1'] for row in job.kept} for job in seen] == [
         {0.0},
