@@ -22,7 +22,7 @@ RANKS = (
     ('sweeps',),
     ('train',),
     ('compare', 'evaluate', 'export', 'plan', 'score'),
-    ('preflight', 'setup'),
+    ('kept_evaluations', 'other_tasks', 'preflight', 'setup'),
     ('evaluation', 'run_log'),
     ('planning', 'report', 'initial'),
     ('diagnostics', 'rollouts'),
@@ -31,7 +31,7 @@ RANKS = (
     ('comparison', 'majority', 'models', 'tasks'),
     ('advantages', 'cli', 'data', 'metrics', 'sharding', 'verifiers'),
     ('capacity', 'compile_cache', 'config', 'files', 'hosts', 'masked', 'types'),
-    ('cores', 'errors'),
+    ('cores', 'errors', 'host_failures'),
 )
 RANK = {name: len(RANKS) - i for i, names in enumerate(RANKS) for name in names}
 

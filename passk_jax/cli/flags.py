@@ -70,6 +70,10 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
         'Name of a task, for example maze. Of evaluate: names or config files of other '
         "tasks, separated by commas; the run's task by default.",
     ),
+    'overwrite': (
+        _BOOL,
+        'Sample again what was evaluated, and replace results of other settings.',
+    ),
     'index': (_INT, 'Number of a problem in its split, from 0.'),
     'data_dir': (_PATH, 'Directory of the files of tasks; by default this one.'),
     'official': (_BOOL, "Judge by the rule of the benchmark's own verifier."),

@@ -143,6 +143,12 @@ class EnigmataTask(Task):
         return ALL_PUZZLES[problem.data['puzzle']].response(problem.data['answer'])
 
     @staticmethod
+    def content_hash(problem: Problem) -> str:
+        """Equal for equal problems of a puzzle, whatever the style of the prompt."""
+        puzzle = ALL_PUZZLES[problem.data['puzzle']]
+        return splits.content_hash(puzzle, problem.data).hex()
+
+    @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
         """Reads a record of Enigmata, whose own prompt the problem keeps.
 

@@ -130,6 +130,11 @@ class KorbenchTask(Task):
         return judge_together(problems, responses, judge=verdicts, failures=FAILURES)
 
     @staticmethod
+    def content_hash(problem: Problem) -> str:
+        """Equal for problems of one rule that differ in blanks and capitals only."""
+        return problems.content_hash(problem)
+
+    @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
         """A record of ``sample.jsonl`` with the further field ``question_type``.
 

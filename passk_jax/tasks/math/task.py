@@ -111,6 +111,11 @@ class MathTask(Task):
             problems, responses, judge=verdicts, failures=judge.FAILURES
         )
 
+    @staticmethod
+    def content_hash(problem: Problem) -> str:
+        """Equal for problems that differ in blanks and capitals only."""
+        return problems.content_hash(problem)
+
     def _read(self, data_dir: str) -> dict[str, list[Problem]]:
         """The problems of every split."""
         params = self.params

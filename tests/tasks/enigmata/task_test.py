@@ -34,6 +34,18 @@ def test_a_source_gives_puzzle_after_puzzle_and_level_after_level():
     assert source[0].prompt == f'sudoku2\n{question}\n'
 
 
+def test_a_problem_is_the_same_in_every_prompt():
+    sources = (
+        _task(prompt=prompt).source('test', data_dir='')
+        for prompt in ('bare', 'instruct')
+    )
+    first, second = (
+        [enigmata.EnigmataTask.content_hash(p) for p in each] for each in sources
+    )
+    assert first == second
+    assert len({*first}) == len(first)
+
+
 def test_a_puzzle_gives_the_same_problems_beside_any_other():
     both = _task().source('test', data_dir='')
     alone = _task(puzzles=('star_battle',)).source('test', data_dir='')
