@@ -46,6 +46,8 @@ ONLY_IN = {
     'tokenizers': ('models.tokenizer',),
     'safetensors': ('models.hf.weights', 'models.hf.save'),
     'tensorflow_datasets': ('tasks',),
+    'huggingface_hub': ('models.hf.config', 'tasks.math.sources'),
+    'pyarrow': ('tasks.math.sources',),
     'orbax': ('runs.checkpoints',),
     'tensorboardX': ('runs.metric_writer',),
     'wandb': ('runs.metric_writer',),
