@@ -5,18 +5,16 @@ import importlib.metadata
 import os
 import pathlib
 
-# What is said below of XLA's flags and of JAX's insides holds for it.
-KNOWN_VERSION = importlib.metadata.version('jaxlib').startswith('0.10.')
-
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 # Without the fusion emitters a program compiles three times faster, and in one part a
-# tenth faster: parts are for idle cores. XLA aborts at a flag that it does not know.
+# tenth faster: parts are for idle cores. Only of a version that is known to have the
+# flags: XLA aborts at a flag that it does not know.
 os.environ['XLA_FLAGS'] = ' '.join(
     [
         os.environ.get('XLA_FLAGS', ''),
         '--xla_backend_optimization_level=0',
         '--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1'
-        if KNOWN_VERSION
+        if importlib.metadata.version('jaxlib').startswith('0.10.')
         else '',
     ]
 ).strip()
@@ -39,10 +37,10 @@ import jax
 import pytest
 from jax._src.interpreters import mlir
 
-# To make a context of MLIR for each small program is a third of its cost; one will do
-# for a file.
+# A new context of MLIR for each small program is a third of its cost. One will do for a
+# file, in a version that is known to have it.
 make_ir_context = functools.cache(mlir.make_ir_context)
-if KNOWN_VERSION:
+if importlib.metadata.version('jaxlib').startswith('0.10.'):
     mlir.make_ir_context = make_ir_context
 
 jax.config.update('jax_num_cpu_devices', 8)
