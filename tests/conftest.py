@@ -37,11 +37,9 @@ import jax
 import pytest
 from jax._src.interpreters import mlir
 
-# A new context of MLIR for each small program is a third of its cost. One will do for a
-# file, in a version that is known to have it.
-make_ir_context = functools.cache(mlir.make_ir_context)
-if importlib.metadata.version('jaxlib').startswith('0.10.'):
-    mlir.make_ir_context = make_ir_context
+# A new context of MLIR for each small program is a third of its cost; one will do for a
+# file.
+mlir.make_ir_context = functools.cache(mlir.make_ir_context)
 
 jax.config.update('jax_num_cpu_devices', 8)
 # They start here, because a plan for fewer would start so many for all later tests.
@@ -59,7 +57,7 @@ def forget_programs():
     """
     yield
     jax.clear_caches()
-    make_ir_context.cache_clear()
+    mlir.make_ir_context.cache_clear()
 
 
 @pytest.fixture
