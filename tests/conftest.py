@@ -37,13 +37,22 @@ import jax
 import pytest
 from jax._src.interpreters import mlir
 
-# A new context of MLIR for each small program is a third of its cost; one will do for a
-# file.
-mlir.make_ir_context = functools.cache(mlir.make_ir_context)
-
 jax.config.update('jax_num_cpu_devices', 8)
 # They start here, because a plan for fewer would start so many for all later tests.
 jax.devices()
+
+# A new context of MLIR for each small program is a third of its cost; one will do for a
+# file.
+_own_context = mlir.make_ir_context
+_shared_context = functools.cache(_own_context)
+
+
+def _make_context() -> mlir.ir.Context:
+    """Its own for a program that is made while another one is being lowered."""
+    return _own_context() if mlir.ir.Context.current else _shared_context()
+
+
+mlir.make_ir_context = _make_context
 
 _SHARED = pathlib.Path(__file__).resolve().parents[2] / 'shared'
 
@@ -57,7 +66,7 @@ def forget_programs():
     """
     yield
     jax.clear_caches()
-    mlir.make_ir_context.cache_clear()
+    _shared_context.cache_clear()
 
 
 @pytest.fixture
