@@ -90,9 +90,8 @@ def test_all_wrong_and_all_right_get_exactly_zero_unless_not_centred(name):
 @pytest.mark.parametrize('name', OF_REWARDS)
 def test_equal_rewards_get_exactly_zero_whatever_their_rounding(name, reward):
     # Their float32 mean need not equal them; a tiny sigma made -2075 of that.
-    correct = every_count()
-    rewards = np.full(correct.shape, reward, np.float32)
-    assert np.all(run(name, correct, rewards) == 0.0)
+    rewards = np.full((NUM_ROLLOUTS + 1, NUM_ROLLOUTS), reward, np.float32)
+    assert np.all(run(name, every_count(), rewards) == 0.0)
 
 
 @pytest.mark.parametrize('name', ESTIMATORS)
@@ -124,15 +123,10 @@ def test_jitted_equals_eager(name):
 def test_vmap_over_batches_equals_one_by_one(name):
     correct = np.stack([every_count(seed=0), every_count(seed=1)])
     estimate, inputs = jitted(name), [inputs_of(NUM_ROLLOUTS + 1, s) for s in (0, 1)]
-
-    @jax.jit
-    def both(rewards, correct, *inputs):
-        stacked = jax.tree.map(lambda *x: jnp.stack(x), *inputs)
-        of_batch = jax.vmap(lambda r, c, i: estimate(r, c, **i))
-        return of_batch(rewards, correct, stacked)
-
-    mapped = np.asarray(both(as_rewards(correct), correct, *inputs))
-    for got, c, given in zip(mapped, correct, inputs, strict=True):
+    of_batches = jax.vmap(lambda r, c, i: estimate(r, c, **i))
+    stacked = jax.jit(lambda *i: jax.tree.map(lambda *x: jnp.stack(x), *i))(*inputs)
+    have = np.asarray(jax.jit(of_batches)(as_rewards(correct), correct, stacked))
+    for got, c, given in zip(have, correct, inputs, strict=True):
         want = estimate(as_rewards(c), c, **given)
         np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
 
@@ -373,30 +367,28 @@ def defaults_of(name: str):
 
 @pytest.mark.parametrize('name', [n for n in ESTIMATORS if hasattr(estimators, n)])
 def test_annotated_shapes_hold(name):
-    arrays = {
-        'rewards': jax.ShapeDtypeStruct((3, 8), jnp.float32),
-        'correct': jax.ShapeDtypeStruct((3, 8), bool),
-        'key': jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 3)),
-        'mean_entropy': jax.ShapeDtypeStruct((3,), jnp.float32),
-        'lengths': jax.ShapeDtypeStruct((3, 8), jnp.int32),
-        'log_probs': jax.ShapeDtypeStruct((3, 8), jnp.float32),
-    }
+    def checked():
+        arrays = {
+            'rewards': jnp.ones((3, 8)),
+            'correct': jnp.ones((3, 8), bool),
+            'key': jax.random.split(jax.random.key(0), 3),
+            'mean_entropy': jnp.ones(3),
+            'lengths': jnp.ones((3, 8), int),
+            'log_probs': jnp.ones((3, 8)),
+        }
+        given = {each: arrays[each] for each in row.reads} | defaults_of(name)
+        return call_checked(row.compute, **given)
+
     row = ESTIMATORS[name]
-    given = {each: arrays[each] for each in row.reads}
-
-    def checked(given):
-        return call_checked(row.compute, **given, **defaults_of(name))
-
-    assert jax.eval_shape(checked, given).shape == (3, 8)
+    assert jax.eval_shape(checked).shape == (3, 8)
 
 
 def test_the_curve_estimators_agree_with_their_curves():
     correct = every_count()
-    num_correct = np.arange(NUM_ROLLOUTS + 1)
     for name in ('pass_at_k', 'without_easy', 'piecewise', 'exceeding', 'combination'):
-        curve = functools.partial(getattr(curves, name), **defaults_of(name))
-        curve = functools.partial(curve, num_rollouts=NUM_ROLLOUTS)
-        positive, negative = jax.device_get(jax.jit(curve)(num_correct))
+        given = defaults_of(name) | {'num_rollouts': NUM_ROLLOUTS}
+        curve = jax.jit(functools.partial(getattr(curves, name), **given))
+        positive, negative = jax.device_get(curve(np.arange(NUM_ROLLOUTS + 1)))
         want = np.where(correct, positive[:, None], negative[:, None])
         np.testing.assert_allclose(run(name, correct), want, rtol=1e-6, atol=1e-7)
 
