@@ -1,6 +1,7 @@
 """The notebooks in experiments/ are made from their scripts and have been run."""
 
 import collections
+import functools
 import glob
 import importlib.util
 import json
@@ -14,6 +15,7 @@ import warnings
 from typing import Any
 
 import IPython.display
+import jax
 import jupytext
 import matplotlib.pyplot as plt
 import nbformat
@@ -79,7 +81,9 @@ def quick(monkeypatch, tmp_path, request):
 
     def hosted() -> None:
         monkeypatch.setenv('PASSK_CONFIG', 'tests/tiny.py')
-        monkeypatch.setenv('PASSK_WORKDIR', str(tmp_path / 'hosted'))
+        finished = request.getfixturevalue('finished_run')
+        workdir = tiny.warm_copy(finished, tmp_path / 'hosted')
+        monkeypatch.setenv('PASSK_WORKDIR', str(workdir))
         monkeypatch.setenv('XLA_FLAGS', tiny.environment()['XLA_FLAGS'])
 
     def inspect_run() -> None:
@@ -96,7 +100,13 @@ def quick(monkeypatch, tmp_path, request):
         monkeypatch.delenv('PASSK_RUN', raising=False)
         monkeypatch.setattr(subprocess, 'run', run)
 
-    return {'hosted': hosted, 'inspect_run': inspect_run}
+    def safe_arm() -> None:
+        # Its many steps take longer than to compile them as quick ones.
+        quick = {'xla_backend_optimization_level': 2}
+        jit = functools.partial(jax.jit, compiler_options=quick)
+        monkeypatch.setattr(jax, 'jit', jit)
+
+    return {'hosted': hosted, 'inspect_run': inspect_run, 'safe_arm': safe_arm}
 
 
 @pytest.mark.parametrize('path', NOTEBOOKS, ids=notebook_id)

@@ -48,6 +48,7 @@ def drawn(puzzle: Puzzle, level: int, count: int = 100):
     return [puzzle.generate(Draws(puzzle.name, level, i), level) for i in range(count)]
 
 
+@functools.cache
 def problem_of(puzzle: AnyPuzzle, level: int):
     """The data of a problem, of a generator or a file."""
     if puzzle.name in FILE_DATA:

@@ -1,7 +1,10 @@
 """What holds for every puzzle; each file of puzzles also has tests of its own rules."""
 
+import collections
+import functools
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import time
@@ -85,12 +88,16 @@ def recorded(request):
     return PUZZLES[request.param]
 
 
-def _generate(puzzle, count=_COUNT):
-    counts = {'test': count, 'validation': 0, 'train': 0}
+def _generate(puzzle):
+    counts = {'test': _COUNT, 'validation': 0, 'train': 0}
     made = splits.generate_splits(
         puzzle, levels=LEVELS, counts=counts, seed=0, upto='test'
     )
     return made['test']
+
+
+# The same for all tests of a puzzle.
+_problems = functools.cache(_generate)
 
 
 def test_a_row_is_named_after_its_puzzle(any_puzzle):
@@ -105,7 +112,7 @@ def test_a_row_is_named_after_its_puzzle(any_puzzle):
 
 
 def test_problems_are_the_same_twice_all_different_and_solved(puzzle):
-    problems = _generate(puzzle)
+    problems = _problems(puzzle)
     assert problems == _generate(puzzle)
     assert json.loads(json.dumps(problems)) == problems
     assert len(problems) == len(LEVELS) * _COUNT
@@ -139,7 +146,7 @@ def test_another_seed_gives_other_problems(puzzle):
 
 
 def test_the_answer_to_another_problem_is_seldom_right(puzzle):
-    problems = _generate(puzzle)
+    problems = _problems(puzzle)
     pairs = zip(problems, problems[1:] + problems[:1], strict=True)
     right = sum(
         puzzle.verdict(a, puzzle.response(b['answer']), official=False).correct
@@ -151,7 +158,7 @@ def test_the_answer_to_another_problem_is_seldom_right(puzzle):
 
 def test_every_part_of_an_answer_counts(puzzle):
     """An answer without its last line or second half is wrong, and so is none."""
-    for data in _generate(puzzle, count=10):
+    for data in _problems(puzzle)[:: _COUNT // 10]:
         answer = data['answer']
         for wrong in ('', 'nothing', '0', answer[: len(answer) // 2]):
             verdict = puzzle.verdict(data, puzzle.response(wrong), official=False)
@@ -166,16 +173,21 @@ def _items(shared_dir, name):
 
 
 def _labelled(shared_dir, name):
-    path = shared_dir / _ENIGMATA / 'official_verdicts.jsonl'
+    return _all_labelled(shared_dir / _ENIGMATA / 'official_verdicts.jsonl')[name]
+
+
+@functools.cache
+def _all_labelled(path: pathlib.Path):
+    cases = collections.defaultdict(list)
     for line in path.read_text().splitlines():
         case = json.loads(line)
-        if case['id'].rpartition('-')[0] == name:
-            yield case
+        cases[case['id'].rpartition('-')[0]].append(case)
+    return cases
 
 
 def test_every_official_verdict_is_reproduced(recorded, shared_dir):
     problems = _items(shared_dir, recorded.name)
-    cases = list(_labelled(shared_dir, recorded.name))
+    cases = _labelled(shared_dir, recorded.name)
     assert len(cases) >= 60
     for case in cases:
         problem = problems[case['id']]
