@@ -42,6 +42,7 @@
 #   --cluster=NAME         [NAME of --name]
 #   --slices=N             [1]
 #   --image=IMAGE          with Python 3.11 or newer [python:3.12]
+#   --storage=NAME         that xpk mounts, for the workdir: run and loop need it
 # loop:
 #   --max-preemptions=N [1000] --max-failures=N [3] --max-restarts=N [1000, of both]
 #   --backoff=SECONDS      before the first restart, doubled up to 300 [10]
@@ -71,7 +72,7 @@ declare -rA OPTIONS=(
   [zone]='tpu-vm queued xpk' [project]='tpu-vm queued xpk' [type]='tpu-vm queued xpk'
   [spot]='tpu-vm queued xpk' [chips]='tpu-vm queued xpk' [env-file]='tpu-vm queued xpk'
   [runtime]='tpu-vm queued'
-  [cluster]=xpk [slices]=xpk [image]=xpk
+  [cluster]=xpk [slices]=xpk [image]=xpk [storage]=xpk
   [max-preemptions]=$BACKENDS [max-failures]=$BACKENDS [max-restarts]=$BACKENDS
   [backoff]=$BACKENDS
 )
@@ -90,7 +91,7 @@ fail() {
 
 usage() { sed -n '2,/^# Commands are/{/^# Commands are/!s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
 
-has_word() { [[ " $1 " == *" $2 "* ]]; }
+has_word() { [[ $2 && $2 != *[[:space:]]* && " $1 " == *" $2 "* ]]; }
 
 option() { printf '%s' "${given[$1]:-${2:-}}"; }
 
@@ -177,7 +178,7 @@ check_options() { # COMMAND
 
 check_values() {
   local name resource='[a-z]([-a-z0-9]{0,38}[a-z0-9])?'
-  for name in name cluster; do
+  for name in name cluster storage; do
     check_pattern "$name" "$resource" 'at most 40 of a-z, 0-9 and -, a letter first'
   done
   for name in processes chips slices; do
@@ -254,6 +255,9 @@ check_train() {
     esac
   done
   [[ " ${train[*]}" == *' --config='* ]] || refuse 'train needs --config=FILE'
+  if [[ ${given[backend]} == xpk && ! -v given[storage] ]]; then
+    refuse "--storage=NAME is required: what a container keeps on its own disk is lost"
+  fi
   # What is below the code's folder on a worker is another folder after the next sync.
   if [[ ${given[backend]} != local && $workdir != /* ]]; then
     refuse "--workdir=$(quoted "$workdir") must be an absolute path that all workers see"
@@ -349,7 +353,7 @@ supervise() { # COUNT
     sed -u 's/^/[0] /' &
   follower=$!
   while ((${#pids[@]})); do
-    sleep 0.5
+    sleep 0.2
     for process in "${!pids[@]}"; do
       ! kill -0 "$process" 2> /dev/null || continue
       status=0
@@ -695,7 +699,10 @@ worker_status() {
 }
 
 worker_stop() { # SIGNAL
+  local patience=100
   ! worker_runs || kill "-$1" -- "-$(worker_pid)"
+  # The next run begins only when nothing of this one is left.
+  while [[ $1 == KILL ]] && worker_runs && ((patience--)); do sleep 0.1; done
 }
 
 # ---------------------------------------------------------------- GKE
@@ -730,7 +737,7 @@ xpk_sync() {
 
 xpk_run() {
   make_archive
-  local line image restarts=${LAUNCH_RESTARTS:-0} options=()
+  local line image restarts=${LAUNCH_RESTARTS:-0} options=(--storage="${given[storage]}")
   image=$(option image python:3.12)
   line="$(unpack_line code.tgz code) && cd code && python -m pip install --quiet\
  -r requirements.txt 'jax[tpu]' && exec $(quoted python -m passk_jax.train \
