@@ -38,6 +38,7 @@
 #   --env-file=FILE        lines NAME=value for the workers: tokens belong there
 # tpu-vm, queued:
 #   --runtime=VERSION      software of the TPU [that of TYPE]
+#   --nfs=HOST:/SHARE      that setup mounts at /mnt/runs, for the workdir
 # xpk:
 #   --cluster=NAME         [NAME of --name]
 #   --slices=N             [1]
@@ -71,7 +72,7 @@ declare -rA OPTIONS=(
   [devices-per-process]=local [port]=local [python]=local
   [zone]='tpu-vm queued xpk' [project]='tpu-vm queued xpk' [type]='tpu-vm queued xpk'
   [spot]='tpu-vm queued xpk' [chips]='tpu-vm queued xpk' [env-file]='tpu-vm queued xpk'
-  [runtime]='tpu-vm queued'
+  [runtime]='tpu-vm queued' [nfs]='tpu-vm queued'
   [cluster]=xpk [slices]=xpk [image]=xpk [storage]=xpk
   [max-preemptions]=$BACKENDS [max-failures]=$BACKENDS [max-restarts]=$BACKENDS
   [backoff]=$BACKENDS
@@ -193,6 +194,7 @@ check_values() {
   ((port >= 1024 && port <= 65535)) || refuse "--port=$port must be from 1024 to 65535"
   check_pattern zone '[a-z]+-[a-z]+[0-9]+-[a-z]' 'a zone, for example us-central1-a'
   check_pattern project '[a-z][-a-z0-9.:]*[a-z0-9]' "a project's id"
+  check_pattern nfs '[a-z0-9][-a-z0-9.]*:/[-_a-zA-Z0-9./]+' 'HOST:/SHARE'
   check_pattern runtime '[a-z0-9][-a-z0-9.]*' 'a version, for example v2-alpha-tpuv6e'
   check_pattern image '[a-zA-Z0-9][-a-zA-Z0-9._/:@]*' 'the name of an image'
   check_pattern type '(v2|v3|v4|v5litepod|v5p|v6e|tpu7x)-[1-9][0-9]{0,4}(x[1-9][0-9]?)*' \
@@ -574,11 +576,17 @@ wait_ready() {
 }
 
 ssh_setup() {
-  tpus tpu-vm scp "$ROOT/requirements.txt" "$slice:passk_requirements.txt" --worker=all
-  on_worker all "python3 -m pip install --quiet --user uv &&\
+  local line="python3 -m pip install --quiet --user uv &&\
  python3 -m uv venv --quiet --allow-existing --python 3.12 $PLACE/venv &&\
  python3 -m uv pip install --quiet --python $PLACE/venv/bin/python\
  -r passk_requirements.txt 'jax[tpu]'"
+  if [[ -v given[nfs] ]]; then
+    line+=" && sudo apt-get install --quiet --yes nfs-common && sudo mkdir -p /mnt/runs &&\
+ { mountpoint --quiet /mnt/runs || sudo mount -t nfs ${given[nfs]} /mnt/runs; } &&\
+ sudo chmod a+rwx /mnt/runs"
+  fi
+  tpus tpu-vm scp "$ROOT/requirements.txt" "$slice:passk_requirements.txt" --worker=all
+  on_worker all "$line"
 }
 
 ssh_sync() {

@@ -93,6 +93,7 @@ HOSTILE = [
     (('run', *VM, '--env-file=/no/file', '--', *TRAIN), 'is no file to read'),
     (('run', *VM, '--env-file=env', '--', *TRAIN), 'a line that is not NAME=value'),
     (('logs', *VM, '--worker=1'), 'is none of 1 workers'),
+    (('setup', *VM, '--nfs=a:/b; touch x'), 'must be HOST:/SHARE'),
     (('run', *XPK, '--', *TRAIN), '--storage=NAME is required'),
     (('create', *XPK, '--image=a b'), 'must be the name of an image'),
     (('create', *XPK, '--slices=0'), 'must be a whole number from 1'),

@@ -129,6 +129,13 @@ def test_setup_installs_the_requirements_on_every_worker(launcher):
     assert "-r passk_requirements.txt 'jax[tpu]'" in flag(installed, 'command')
 
 
+def test_setup_mounts_the_share(launcher):
+    assert ask(launcher, 'setup', '--nfs=10.0.0.2:/runs').returncode == 0
+    command = flag(launcher.calls()[1], 'command')
+    assert 'sudo mount -t nfs 10.0.0.2:/runs /mnt/runs;' in command
+    assert subprocess.run(['bash', '-n', '-c', command]).returncode == 0
+
+
 def test_the_code_comes_whole_and_says_its_revision(launcher):
     (launcher.code / 'passk_jax' / 'train.py').write_text('changed')
     (launcher.code / 'requirements.txt').unlink()
