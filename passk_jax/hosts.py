@@ -41,6 +41,36 @@ def join_hosts(hosts: str) -> None:
     host_failures.watch()
 
 
+def expect_chips(expected: str) -> None:
+    """Refuses to go on with fewer or more processes or chips than a run was given.
+
+    Args:
+        expected: ``'processes,chips'``, both over the whole run; ``''``: any. On older
+            TPUs a chip is two devices.
+
+    Raises:
+        ValueError: ``expected`` has another form, or others are there.
+    """
+    if not expected:
+        return
+    match = re.fullmatch(r'([1-9]\d*),([1-9]\d*)', expected)
+    if not match:
+        raise InputError(f"{expected=} must be 'processes,chips', for example 4,16")
+    # The devices of one chip have the same coordinates in its slice.
+    chips = {
+        (getattr(each, 'slice_index', 0), *each.coords)
+        if each.platform == 'tpu'
+        else each.id
+        for each in jax.devices()
+    }
+    found = jax.process_count(), len(chips)
+    if found != (int(match[1]), int(match[2])):
+        raise InputError(
+            f'found {found[0]} processes with {found[1]} chips, expected {match[1]} '
+            f'with {match[2]}: a worker is missing, or --expect is of another slice'
+        )
+
+
 def barrier(name: str) -> None:
     """Waits until every process has called this with the same name."""
     if jax.process_count() > 1:

@@ -28,7 +28,7 @@ from passk_jax.config import ExperimentConfig
 from passk_jax.data import Batches, EvaluationBatches
 from passk_jax.diagnostics import step as diagnostics
 from passk_jax.diagnostics.step import Diagnosis
-from passk_jax.hosts import join_hosts
+from passk_jax.hosts import expect_chips, join_hosts
 from passk_jax.learning import learner
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.learning.optimizer import Optimizer, make_optimizer
@@ -362,11 +362,13 @@ def main(
     workdir: str | None = None,
     accept_loss: bool = False,
     hosts: str = '',
+    expect: str = '',
 ) -> int:
     """Prepares the run directory and trains."""
     check_names(config)
     keep_programs()
     join_hosts(hosts)
+    expect_chips(expect)
     for stage in configs.stages_of(config):
         check_signal(stage)
     directory = pathlib.Path(workdir or f'runs/{config.name}').expanduser()

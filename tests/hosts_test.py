@@ -5,7 +5,9 @@ import math
 import socket
 import subprocess
 import sys
+import types
 
+import jax
 import numpy as np
 import pytest
 
@@ -31,6 +33,32 @@ def test_alone_there_is_nobody_to_wait_for_or_to_ask():
     assert hosts.gather(lambda: {'a': (1,)}) == [{'a': (1,)}]
     with pytest.raises(KeyError, match='here'):
         hosts.gather(lambda: {}['here'])
+
+
+@pytest.mark.parametrize('value', ['4', '0,4', '1,0', '1,4,1', 'a,b', '1, 4', '-1,4'])
+def test_an_expectation_is_two_numbers(value):
+    with pytest.raises(ValueError, match="must be 'processes,chips'"):
+        hosts.expect_chips(value)
+
+
+def test_a_run_with_fewer_or_more_than_expected_is_refused():
+    count = jax.device_count()
+    hosts.expect_chips('')
+    hosts.expect_chips(f'1,{count}')
+    for value in (f'2,{count}', f'1,{2 * count}'):
+        said = f'found 1 processes with {count} chips, expected {value[0]} with'
+        with pytest.raises(ValueError, match=said):
+            hosts.expect_chips(value)
+
+
+def test_the_two_cores_of_a_chip_are_one_chip(monkeypatch):
+    places = [(s, (x, 0, 0)) for s in range(2) for x in range(2) for _ in range(2)]
+    cores = [
+        types.SimpleNamespace(platform='tpu', slice_index=s, coords=x, id=i)
+        for i, (s, x) in enumerate(places)
+    ]
+    monkeypatch.setattr(jax, 'devices', lambda: cores)
+    hosts.expect_chips('1,4')
 
 
 _SCRIPT = r"""

@@ -93,6 +93,11 @@ OTHER_TESTS = {
     'configs_arguments_test': 'the arguments that a config file takes',
     'configs_test': 'the experiments in configs/',
     'fields_test': 'what the package reads of the configuration',
+    **{
+        f'launch.{name}_test': 'launch_tpu.sh'
+        for name in ('command_line', 'gke', 'local', 'readme', 'slices')
+    },
+    'launch.two_processes_test': 'launch_tpu.sh with the real trainer',
     'layers_test': 'the package as a whole',
     'models.hf.parity_test': 'the numbers of transformers',
     'models.hf.property_test': 'the same, of architectures drawn at random',

@@ -51,6 +51,10 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
         "'': a single process; 'auto': one of several that JAX finds by itself (TPU "
         "pod, Slurm, Kubernetes); 'address:port,count,index': one of several.",
     ),
+    'expect': (
+        _TEXT,
+        "Processes and chips that must be there, as '4,16'; launch_tpu.sh says it.",
+    ),
     'mesh': (_TEXT, "data,fsdp,rollout,tensor; one may be -1. Default: the run's."),
     'step': (_INT, 'Step of the checkpoint; the newest by default.'),
     'split': (_TEXT, 'Split of the task.'),

@@ -1,5 +1,7 @@
 """What the tests of the puzzles share."""
 
+import functools
+
 from hypothesis import strategies as st
 
 from passk_jax.tasks.enigmata.draws import Draws
