@@ -104,12 +104,18 @@ def git_state(directory: str | os.PathLike[str]) -> dict[str, Any]:
 
     Returns:
         ``revision`` (hash), ``dirty`` (bool) and ``diff_sha256`` (of the changes to
-        tracked files, ``None`` if there are none). All are ``None`` outside git.
+        tracked files, ``None`` if there are none). Outside git they are those of the
+        ``git.json`` beside the directory, which ``launch_tpu.sh`` sends along with the
+        code, or else all ``None``.
     """
     revision = _git(directory, 'rev-parse', 'HEAD')
     # A virtual environment may lie inside a repository that does not track it.
     if revision is None or not _git(directory, 'ls-files', '.'):
-        return {'revision': None, 'dirty': None, 'diff_sha256': None}
+        nothing = {'revision': None, 'dirty': None, 'diff_sha256': None}
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sent = json.loads(_beside(directory, 'git.json').read_text())
+            return {name: sent.get(name) for name in nothing}
+        return nothing
     status = _git(directory, 'status', '--porcelain')
     diff = git_diff(directory)
     return {
@@ -122,7 +128,14 @@ def git_state(directory: str | os.PathLike[str]) -> dict[str, Any]:
 def git_diff(directory: str | os.PathLike[str]) -> bytes:
     """The changes to tracked files since the revision, for ``git apply``."""
     options = ('--binary', '--no-ext-diff', '--no-color')
-    return _git(directory, 'diff', *options, 'HEAD') or b''
+    if (diff := _git(directory, 'diff', *options, 'HEAD')) is None:
+        with contextlib.suppress(OSError):
+            return _beside(directory, 'git.diff').read_bytes()
+    return diff or b''
+
+
+def _beside(directory: str | os.PathLike[str], name: str) -> pathlib.Path:
+    return pathlib.Path(directory).absolute().parent / name
 
 
 def _git(directory: str | os.PathLike[str], *arguments: str) -> bytes | None:

@@ -262,6 +262,18 @@ def test_very_large_changes_are_cut_and_it_says_so(code, tmp_path):
     assert re.search(rb'\n\[cut here: 1048576 of 2\d{6} bytes\]\n$', diff)
 
 
+def test_code_that_was_sent_as_an_archive_has_the_revision_that_came_with_it(tmp_path):
+    code = tmp_path / 'passk_jax'
+    code.mkdir()
+    sent = {'revision': 'ab12', 'dirty': True, 'diff_sha256': 'cd34'}
+    (tmp_path / 'git.json').write_text(json.dumps(sent))
+    (tmp_path / 'git.diff').write_bytes(b'changes')
+    assert directory.git_state(code) == sent
+    assert directory.git_diff(code) == b'changes'
+    (tmp_path / 'git.json').write_text('{')
+    assert directory.git_state(code) == dict.fromkeys(sent)
+
+
 def test_the_git_state_follows_changes_and_is_null_without_git(tmp_path, monkeypatch):
     nothing = {'revision': None, 'dirty': None, 'diff_sha256': None}
     assert directory.git_state(tmp_path) == nothing
