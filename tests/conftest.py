@@ -1,6 +1,7 @@
 """Eight fake CPU devices, quick compiles, and where the shared data may lie."""
 
 import functools
+import gc
 import importlib.metadata
 import os
 import pathlib
@@ -57,16 +58,24 @@ mlir.make_ir_context = _make_context
 _SHARED = pathlib.Path(__file__).resolve().parents[2] / 'shared'
 
 
+def pytest_collection_finish() -> None:
+    """Leaves what is there before the tests out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True, scope='module')
-def forget_programs():
-    """Each file's programs end with it.
+def forget_programs(request: pytest.FixtureRequest):
+    """Each file's programs end with it, but the files of the loop share theirs.
 
     A program is several memory mappings, of which a process may have 65,530 on Linux;
-    one that has no more ends, wherever it is.
+    one that has no more ends, wherever it is. Those of tests/tiny.py are some 600, and
+    take seconds to trace again.
     """
     yield
-    jax.clear_caches()
-    _shared_context.cache_clear()
+    if not request.path.name.startswith('train_'):
+        jax.clear_caches()
+        _shared_context.cache_clear()
 
 
 @pytest.fixture
