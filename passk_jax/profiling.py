@@ -1,0 +1,72 @@
+"""A profiler's trace of a few steps, which TensorBoard's profile page or xprof shows.
+
+Every process writes its own below ``profile/`` of the run directory. A trace slows the
+steps that it covers, so their seconds in ``timing.jsonl`` are no measurement.
+"""
+
+import contextlib
+import pathlib
+import re
+from collections.abc import Iterator
+from typing import Self
+
+import jax
+
+from passk_jax.errors import InputError
+
+
+def parse_steps(steps: str, *, last: int) -> range:
+    """The steps of ``--profile``: ``'10:12'`` is steps 10 and 11, ``''`` none.
+
+    Args:
+        steps: the flag's value.
+        last: steps of the run.
+
+    Raises:
+        ValueError: it has another form, or the run does not make these steps.
+
+    >>> parse_steps('10:12', last=300)
+    range(10, 12)
+    """
+    if not steps:
+        return range(0)
+    match = re.fullmatch(r'(\d{1,9}):(\d{1,9})', steps)
+    if not match or not int(match[1]) < int(match[2]) <= last:
+        raise InputError(
+            f"--profile={steps} must be 'first:end', steps of the run's {last}, "
+            f'end excluded: --profile=10:12 is steps 10 and 11'
+        )
+    return range(int(match[1]), int(match[2]))
+
+
+class Profile(contextlib.AbstractContextManager):
+    """Traces some steps of the loop; leaving it ends a trace that still runs."""
+
+    def __init__(self, directory: pathlib.Path, steps: range):
+        self._directory, self._steps = directory, steps
+        self._runs = False
+
+    @contextlib.contextmanager
+    def step(self, step: int) -> Iterator[None]:
+        """Marks a step in the trace, which it begins or ends if it is time.
+
+        A trace ends as the next step begins, when the devices have finished.
+        """
+        if self._runs and step not in self._steps:
+            self._stop()
+        elif step in self._steps and not self._runs:
+            jax.profiler.start_trace(self._directory)
+            self._runs = True
+        with jax.profiler.StepTraceAnnotation('train', step_num=step):
+            yield
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._runs:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._runs = False
+        jax.profiler.stop_trace()
