@@ -30,7 +30,16 @@ RANKS = (
     ('sampling',),
     ('comparison', 'majority', 'models', 'tasks'),
     ('advantages', 'cli', 'data', 'metrics', 'sharding', 'verifiers'),
-    ('capacity', 'compile_cache', 'config', 'files', 'hosts', 'masked', 'types'),
+    (
+        'capacity',
+        'compile_cache',
+        'config',
+        'files',
+        'hosts',
+        'masked',
+        'orders',
+        'types',
+    ),
     ('cores', 'errors'),
 )
 RANK = {name: len(RANKS) - i for i, names in enumerate(RANKS) for name in names}

@@ -159,13 +159,15 @@ def problem_card(run: Run, responses: Sequence[Row], *, most: int) -> str:
     num_wrong = min(len(wrong), max(most // 2, most - len(right)))
     shown = right[: most - num_wrong] + wrong[:num_wrong]
     figures = ''.join(_response(group, draw) for group in shown)
+    # Of a mixture some parts may have drawings; the responses' own text is escaped.
+    texts = '' if '<svg' in figures else ' texts'
     return (
         '<div class="card problem"><header>'
         f'<b>Problem {escape(str(row.get("problem_id", "?")))}</b>'
         f'<span>{escape(str(row.get("category", "")))}</span>'
         f'<span>{num_right} of {len(responses)} right</span>'
         f'<span>{len(groups)} different responses</span></header>'
-        f'<div class="responses{"" if draw else " texts"}">{figures}</div>'
+        f'<div class="responses{texts}">{figures}</div>'
         f'<details><summary>prompt</summary><pre>'
         f'{_clipped(row.get("prompt", ""))}</pre></details></div>'
     )

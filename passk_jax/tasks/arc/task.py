@@ -21,8 +21,14 @@ from passk_jax.tasks.arc import drawing, problems
 from passk_jax.tasks.arc.grids import grid_text, read_grid
 from passk_jax.tasks.arc.problems import ArcItem
 from passk_jax.tasks.enigmata.answers import Wrong, as_block, last_block
-from passk_jax.tasks.records import located, place_of
-from passk_jax.tasks.task import ASCII, About, Task, check_choice
+from passk_jax.tasks.records import content_hash, located, place_of
+from passk_jax.tasks.task import (
+    ASCII,
+    About,
+    EmptySplitError,
+    Task,
+    check_choice,
+)
 from passk_jax.types import Problem, Verdict
 from passk_jax.verifiers.extract import last_box
 
@@ -110,8 +116,15 @@ class ArcTask(Task):
             chosen = self._training(training, without=evaluation)
             found = self._problems(chosen[split], 'training')
         if not found:
-            raise InputError(f'split {split!r} of the arc task is empty: {self.params}')
+            raise EmptySplitError(
+                f'split {split!r} of the arc task is empty: {self.params}'
+            )
         return found
+
+    @staticmethod
+    def content(problem: Problem) -> str:
+        """The hash of the examples: all tests of a task belong to one split."""
+        return problem.data['examples']
 
     def demonstration(
         self, problem: Problem, *, kind: str, rng: np.random.Generator
@@ -192,6 +205,7 @@ def _problem(task: ArcItem, index: int, *, category: str, prompt: str) -> Proble
     test = task.test[index]
     text = PROMPTS[prompt].format(examples=task.examples, test=grid_text(test.input))
     data = {'task': task.name, 'test_index': index, 'output': test.output}
+    data['examples'] = content_hash(task.examples)
     return Problem(0, text, data, category)
 
 

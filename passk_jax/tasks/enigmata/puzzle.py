@@ -51,6 +51,10 @@ class AnyPuzzle(abc.ABC):
     def question(self, data: Data) -> str:
         """The problem as text; equal texts are equal problems."""
 
+    def content(self, data: Data) -> str:
+        """What no other split may have, of this puzzle or of another task."""
+        return f'{self.name}\n{self.question(data)}'
+
     @abc.abstractmethod
     def check(self, data: Data, answer: str) -> None:
         """Raises ``Wrong`` if the answer breaks a rule; any valid solution is right."""

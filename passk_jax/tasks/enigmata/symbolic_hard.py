@@ -8,6 +8,7 @@ from passk_jax.tasks.enigmata import answers
 from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.files import FilePuzzle, Found
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, read_text
+from passk_jax.tasks.records import content_hash
 
 # Before another digit.
 _ZEROS = re.compile(r'\b0+(?=[0-9])')
@@ -37,6 +38,11 @@ class SymbolicHard(OneAnswer, FilePuzzle):
     def find(self, response):
         """A block on lines of its own; the official verifier knows no other."""
         return answers.last_block(response, inline=False)
+
+    def content(self, data):
+        """As of the task ``arc``, whose problems these are."""
+        examples, _, _ = data['question'].rpartition('\n\nInput:\n')
+        return content_hash(examples)
 
     def check(self, data, answer):
         if read_grid(answer) != read_grid(data['answer']):

@@ -26,6 +26,7 @@ from passk_jax.tasks.task import (
     GENERATED,
     OURS,
     About,
+    EmptySplitError,
     Task,
     check_choice,
     check_several,
@@ -108,13 +109,20 @@ class EnigmataTask(Task):
         """
         check_choice('split', split, self.splits)
         if not (count := getattr(self.params, f'{split}_count')):
-            raise InputError(
+            raise EmptySplitError(
                 f'split {split!r} of the enigmata task is empty: {split}_count={count}'
             )
         problems = _problems(self.params, split, data_dir)
         if not problems:
-            raise InputError(f'no puzzle of {self.params.puzzles} has {split} problems')
+            raise EmptySplitError(
+                f'no puzzle of {self.params.puzzles} has {split} problems'
+            )
         return problems
+
+    @staticmethod
+    def content(problem: Problem) -> str:
+        """What makes the puzzle, whatever its prompt."""
+        return ALL_PUZZLES[problem.data['puzzle']].content(problem.data)
 
     def demonstration(
         self, problem: Problem, *, kind: str, rng: np.random.Generator

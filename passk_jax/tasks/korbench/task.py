@@ -16,6 +16,7 @@ from passk_jax.tasks.math.judge import FAILURES, check_packages
 from passk_jax.tasks.records import located, place_of
 from passk_jax.tasks.task import (
     About,
+    EmptySplitError,
     Task,
     check_choice,
     check_several,
@@ -105,7 +106,7 @@ class KorbenchTask(Task):
             if _split_of(problem, params) == split
         ]
         if not found:
-            raise InputError(
+            raise EmptySplitError(
                 f'split {split!r} of the korbench task is empty: '
                 f'train_percent={params.train_percent}, '
                 f'validation_percent={params.validation_percent}'
@@ -114,6 +115,11 @@ class KorbenchTask(Task):
             dataclasses.replace(problem, id=i, category=_label(problem, params))
             for i, problem in enumerate(found)
         ]
+
+    @staticmethod
+    def content(problem: Problem) -> str:
+        """The hash of rule and question."""
+        return problems.content_hash(problem)
 
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]

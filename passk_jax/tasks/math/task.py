@@ -14,7 +14,13 @@ from passk_jax.config.ranges import not_empty
 from passk_jax.errors import InputError
 from passk_jax.tasks.math import judge, problems
 from passk_jax.tasks.records import located
-from passk_jax.tasks.task import About, Task, check_choice, judge_together
+from passk_jax.tasks.task import (
+    About,
+    EmptySplitError,
+    Task,
+    check_choice,
+    judge_together,
+)
 from passk_jax.types import Problem, Verdict, Verdicts
 
 
@@ -92,8 +98,13 @@ class MathTask(Task):
         found = self._read(data_dir)[split]
         if not found:
             files = f'{split}_files={getattr(self.params, f"{split}_files")}'
-            raise InputError(f'split {split!r} of the math task is empty: {files}')
+            raise EmptySplitError(f'split {split!r} of the math task is empty: {files}')
         return found
+
+    @staticmethod
+    def content(problem: Problem) -> str:
+        """The problem without the instructions."""
+        return problem.data['problem']
 
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]

@@ -17,7 +17,14 @@ from passk_jax.errors import InputError
 from passk_jax.tasks.maze import demonstrations as maze_paths
 from passk_jax.tasks.maze import drawing, rule, rule_on_arrays
 from passk_jax.tasks.maze import generator as maze_generator
-from passk_jax.tasks.task import GENERATED, OURS, About, Task, check_choice
+from passk_jax.tasks.task import (
+    GENERATED,
+    OURS,
+    About,
+    EmptySplitError,
+    Task,
+    check_choice,
+)
 from passk_jax.types import Problem, Verdict, Verdicts
 
 _INSTRUCTIONS = r"""Find a path through this maze:
@@ -163,7 +170,7 @@ class MazeTask(Task):
         params, counts = self.params, self.params.by_split('counts')
         if not sum(counts[split]):
             empty = f'{split}_counts={counts[split]}'
-            raise InputError(f'split {split!r} of the maze task is empty: {empty}')
+            raise EmptySplitError(f'split {split!r} of the maze task is empty: {empty}')
         config = dataset.MazeConfig.create(
             generator=params.generator,
             wall_probability=params.wall_probability,
@@ -177,6 +184,11 @@ class MazeTask(Task):
         return [
             _problem(maze, id=i, prompt=params.prompt) for i, maze in enumerate(mazes)
         ]
+
+    @staticmethod
+    def content(problem: Problem) -> str:
+        """The maze."""
+        return problem.data['maze']
 
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
