@@ -12,6 +12,7 @@ from passk_jax import setup as setup_lib
 from passk_jax.initial import params as initial
 from passk_jax.initial import warm_start
 from passk_jax.sampling import Purpose
+from passk_jax.tasks import make_task
 from tests import changed, tiny
 
 

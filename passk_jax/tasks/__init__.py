@@ -79,7 +79,7 @@ def require(
 
 
 def weights_of(task: Task) -> Mapping[str, int] | None:
-    """The weights of the parts of a task, by which training draws; ``None``: no parts."""
+    """The weights by which training draws parts; ``None`` of a task without parts."""
     return task.weights if isinstance(task, Parts) else None
 
 
