@@ -20,7 +20,7 @@ import numpy as np
 from absl import logging
 from jax import numpy as jnp
 
-from passk_jax import cli, sharding
+from passk_jax import cli, difficulty, sharding
 from passk_jax import config as configs
 from passk_jax.advantages import Memory, remember, rewards
 from passk_jax.compile_cache import keep_programs
@@ -94,7 +94,7 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
             if step in begins and step > start:
                 stage = configs.stage_at(stages, step)
                 verbs = make_verbs(setup, stage)
-                memory = verbs.memory
+                memory = verbs.memory | difficulty.of_problems(memory)
                 log.begin_stage(stage.config.stage)
             preempted = guard.requested(step) or not evaluate_due(
                 verbs.setup, state.params, splits, log, step, stop=guard.interrupted
@@ -115,10 +115,12 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
                     setup.policy, verbs.optimizer, state, setup.mesh
                 )
             estimate = functools.partial(verbs.estimate, memory=memory)
+            follow = config.train.follow_difficulty
+            batches = difficulty.following(verbs.batches, memory, follow=follow)
             selection = make_selection(verbs.setup, estimate, step)
             key = verbs.setup.key(Purpose.ROLLOUTS, step)
             with jax.profiler.StepTraceAnnotation('train', step_num=step):
-                for problems, prompts, is_new in selection.batches(verbs.batches):
+                for problems, prompts, is_new in selection.batches(batches):
                     sampled = verbs.sample(state.params, problems, prompts, key=key)
                     responses = verify(sampled, step=step)
                     estimated = estimate(sampled.rollouts, responses, step)
@@ -128,7 +130,7 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
                 diagnosis = verbs.diagnose(state.params, selection, step)
                 reference = ref_params if stage.config.loss.kl_coef else None
                 state, figures = verbs.update(state, *batch, reference)
-                memory = verbs.remember(memory, selection.draws.first.rewarded)
+                memory = verbs.remember(memory, selection.draws.first)
             log.step(step, selection.draws, figures, diagnosis)
     raise AssertionError('the loop returns at its last step')
 
@@ -137,7 +139,7 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
 class Verbs:
     """What the loop calls in one stage; ``setup`` has the stage's configuration.
 
-    ``memory`` is what its estimator remembers before the first step.
+    ``memory`` is what a run that begins with it remembers before the first step.
     """
 
     setup: Setup
@@ -158,17 +160,28 @@ def make_verbs(setup: Setup, stage: configs.Stage) -> Verbs:
     optimizer = stage_optimizer(stage)
     # The same on every host.
     jit = functools.partial(jax.jit, out_shardings=sharding.replicated(setup.mesh))
+    of_estimator = jit(functools.partial(configured_memory, setup.config))()
+    batches, follow = setup.train_batches(), setup.config.train.follow_difficulty
     return Verbs(
         setup=setup,
-        memory=jit(functools.partial(configured_memory, setup.config))(),
-        batches=setup.train_batches(),
+        memory=of_estimator | difficulty.begin(batches, follow=follow),
+        batches=batches,
         optimizer=optimizer,
         sample=setup.sampler(sampling.options, num_rollouts=sampling.num_rollouts),
         estimate=make_estimate(setup),
         diagnose=make_diagnose(setup),
         update=make_update(setup, optimizer),
-        remember=jit(remember),
+        remember=functools.partial(remember_draw, jit(remember), batches),
     )
+
+
+def remember_draw(
+    by_estimator: Callable[..., Memory], batches: Batches, memory: Memory, draw: Draw
+) -> Memory:
+    """The memory after a step, whose own problems were this draw."""
+    after = by_estimator(difficulty.of_estimator(memory), draw.rewarded)
+    verdicts = draw.responses.verdicts
+    return after | difficulty.remember(batches, memory, draw.problems, verdicts.correct)
 
 
 def stage_optimizer(stage: configs.Stage) -> Optimizer:
@@ -323,7 +336,7 @@ def make_estimate(setup: Setup) -> Callable[..., tuple[jax.Array, jax.Array]]:
             rollouts,
             setup.key(Purpose.GROUPS, step),
             setup.key(Purpose.REWARD_NOISE, step),
-            memory,
+            difficulty.of_estimator(memory),
         )
 
     return estimate

@@ -28,7 +28,7 @@ RANKS = (
     ('diagnostics', 'rollouts'),
     ('learning', 'runs'),
     ('sampling',),
-    ('comparison', 'majority', 'models', 'tasks'),
+    ('comparison', 'difficulty', 'majority', 'models', 'tasks'),
     ('advantages', 'cli', 'data', 'metrics', 'sharding', 'verifiers'),
     (
         'capacity',

@@ -212,6 +212,8 @@ class TrainConfig:
             compile time, and the rounding of the result.
         dynamic_sampling_rounds: the most extra draws per step that replace problems
             without a signal; 0: every problem stays.
+        follow_difficulty: how far a step draws problems by the estimated variance of
+            their verdicts (``passk_jax.difficulty``), below 1; 0: in epochs.
     """
 
     steps: int = count(1)
@@ -221,6 +223,7 @@ class TrainConfig:
     micro_batch_prompts: int = positive()
     pack_sizes: int = not_negative()
     dynamic_sampling_rounds: int = not_negative()
+    follow_difficulty: float = ranged('lie in [0, 1)', lambda x: 0 <= x < 1, off=0.0)
 
     @property
     def updates_of_a_step(self) -> int:
