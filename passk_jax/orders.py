@@ -159,9 +159,12 @@ class Order:
     def _check(self) -> None:
         # Later steps begin at these places of the pattern again.
         period = self._total // math.gcd(self._total, self._num_prompts)
+        starts = np.arange(period + 1) * self._num_prompts
+        whole, rest = np.divmod(starts, self._total)
         for part, (name, rows) in enumerate(zip(self._names, self._rows, strict=True)):
-            counts = np.diff([self._taken(part, s) for s in range(period + 1)])
-            if (most := int(counts.max())) > len(rows):
+            in_rest = np.searchsorted(self._shares[part], rest)
+            taken = whole * self._weights[part] + in_rest
+            if (most := int(np.diff(taken).max())) > len(rows):
                 raise InputError(
                     f'part {name!r} has {len(rows)} problems, but with the weights '
                     f'{dict(zip(self._names, self._weights, strict=True))} a batch of '
@@ -179,7 +182,10 @@ def part_of(category: str) -> str:
 
 
 class _Looked(Sequence):
-    """Rows in a random-access order, each looked up when it is asked for."""
+    """Rows in a random-access order, each looked up when it is asked for.
+
+    Iterating over Grain's own object would read ahead in threads.
+    """
 
     def __init__(self, rows: np.ndarray, order: grain.MapDataset):
         self._rows, self._order = rows, order

@@ -132,8 +132,6 @@ class MixtureTask(Task):
             }
         },
     )
-    # Of each part the first kind of its own.
-    demonstrations = ('solution',)
 
     def __init__(self, params: MixtureParams):
         super().__init__(params)
@@ -160,6 +158,13 @@ class MixtureTask(Task):
             for task in self.parts.values()
         )
         return ''.join(dict.fromkeys(''.join(alphabets)))
+
+    @property
+    def demonstrations(self) -> tuple[str, ...]:
+        """One kind: of each part the first of its own; ValueError if one has none."""
+        for task in self.parts.values():
+            tasks.require(task, Demonstrations, needed_by="init.kind='warm_start'")
+        return ('solution',)
 
     @property
     def groups(self) -> dict[str, str]:
@@ -237,14 +242,12 @@ class MixtureTask(Task):
     ) -> str:
         """A demonstration of the first kind that the problem's part has.
 
-        Raises ValueError if ``kind`` is none of ``demonstrations``, or if the part's
-        task has no demonstrations.
+        ``kind`` is one of ``demonstrations``; any other raises ValueError.
         """
         check_choice('kind', kind, self.demonstrations)
         part = self.parts[part_of(problem.category)]
-        able = tasks.require(part, Demonstrations, needed_by="init.kind='warm_start'")
-        kind = able.demonstrations[0]
-        return able.demonstration(_unwrapped(problem), kind=kind, rng=rng)
+        kind = part.demonstrations[0]
+        return part.demonstration(_unwrapped(problem), kind=kind, rng=rng)
 
     def check_answerable(self, max_response_tokens: int) -> None:
         """Raises ValueError if an answer of a part does not fit."""

@@ -228,6 +228,8 @@ def test_characters_and_groups_are_those_of_the_parts(monkeypatch):
     math |= {'problem_field': 'p', 'answer_field': 'a', 'id_fields': ()}
     with pytest.raises(ValueError, match=r"Alphabet, which task 'math' lacks"):
         _ = mixture(**PARTS, math=part('math', math)).alphabet
+    with pytest.raises(ValueError, match=r"Demonstrations, which task 'math' lacks"):
+        _ = mixture(**PARTS, math=part('math', math)).demonstrations
 
 
 @pytest.mark.parametrize(
