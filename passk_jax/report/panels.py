@@ -141,7 +141,8 @@ def _of_parts(run: Run) -> list[Panel]:
         return []
     split = most_evaluated(run)
     rewards, passes = [], []
-    for part, color in zip(parts, BY_K, strict=False):
+    for i, part in enumerate(parts):
+        color = BY_K[round(i * (len(BY_K) - 1) / (len(parts) - 1))]
         x, y = _points(run.train, f'{part}/reward')
         means = y if len(y) < _SMOOTHED_FROM else _moving_mean(y)[0]
         rewards.append(Series(part, x, means, color))
