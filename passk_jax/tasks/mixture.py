@@ -37,7 +37,6 @@ from passk_jax.tasks.abilities import (
 )
 from passk_jax.tasks.enigmata.task import EnigmataTask
 from passk_jax.tasks.maze.task import MazeTask
-from passk_jax.tasks.records import content_hash
 from passk_jax.tasks.task import (
     GENERATED,
     OURS,
@@ -202,7 +201,7 @@ class MixtureTask(Task):
             problems = _problems(task, split, data_dir)
             own = []
             for problem in problems:
-                owner = owners.setdefault(_hash(task, problem), (split, name))
+                owner = owners.setdefault(task.content_hash(problem), (split, name))
                 if owner == (split, name):
                     own.append(_wrapped(name, task.name, problem))
             if left_out := len(problems) - len(own):
@@ -273,10 +272,10 @@ class MixtureTask(Task):
         return _wrapped(name, name, problem)
 
     @staticmethod
-    def content(problem: Problem) -> str:
+    def content_hash(problem: Problem) -> str:
         """That of the problem's own task."""
         task = tasks.task_class(problem.data['task'])
-        return task.content(_unwrapped(problem))
+        return task.content_hash(_unwrapped(problem))
 
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
@@ -301,10 +300,6 @@ def _problems(task: Task, split: str, data_dir: str) -> Sequence[Problem]:
         return task.source(split, data_dir=data_dir)
     except EmptySplitError:
         return ()
-
-
-def _hash(task: Task, problem: Problem) -> str:
-    return content_hash(task.content(problem))
 
 
 def _label(part: str, category: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from passk_jax.errors import InputError
+from passk_jax.tasks import records
 from passk_jax.types import Problem, Verdict, Verdicts
 
 
@@ -94,13 +95,15 @@ class Task(abc.ABC):
         """The verdict on one response; must not raise, whatever the response is."""
 
     @staticmethod
-    def content(problem: Problem) -> str:
-        """Equal, but for blanks and capitals, for what must not lie in two splits.
+    def content_hash(problem: Problem) -> str:
+        """Equal for problems that are one, whatever their ids, splits and tasks.
 
-        By default the prompt. A task with several prompts, or with problems that
-        another task has, overrides this.
+        A mixture has such problems in one split, and an evaluation leaves out those
+        that the run was trained on. By default they have the same prompt. A task that
+        puts one problem in several ways, or shares problems with another task,
+        overrides this.
         """
-        return problem.prompt
+        return records.content_hash(problem.prompt)
 
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]

@@ -21,7 +21,7 @@ from passk_jax.tasks.arc import drawing, problems
 from passk_jax.tasks.arc.grids import grid_text, read_grid
 from passk_jax.tasks.arc.problems import ArcItem
 from passk_jax.tasks.enigmata.answers import Wrong, as_block, last_block
-from passk_jax.tasks.records import content_hash, located, place_of
+from passk_jax.tasks.records import located, place_of
 from passk_jax.tasks.task import (
     ASCII,
     About,
@@ -121,11 +121,6 @@ class ArcTask(Task):
             )
         return found
 
-    @staticmethod
-    def content(problem: Problem) -> str:
-        """The hash of the examples: all tests of a task belong to one split."""
-        return problem.data['examples']
-
     def demonstration(
         self, problem: Problem, *, kind: str, rng: np.random.Generator
     ) -> str:
@@ -136,6 +131,14 @@ class ArcTask(Task):
         del rng
         check_choice('kind', kind, self.demonstrations)
         return as_block(grid_text(problem.data['output']))
+
+    @staticmethod
+    def content_hash(problem: Problem) -> str:
+        """Equal for problems with the same examples, whatever their tests.
+
+        The puzzle ``symbolic_hard`` has the same problems.
+        """
+        return problem.data['examples']
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
@@ -204,8 +207,12 @@ def _read(path: str, data_dir: str) -> list[ArcItem]:
 def _problem(task: ArcItem, index: int, *, category: str, prompt: str) -> Problem:
     test = task.test[index]
     text = PROMPTS[prompt].format(examples=task.examples, test=grid_text(test.input))
-    data = {'task': task.name, 'test_index': index, 'output': test.output}
-    data['examples'] = content_hash(task.examples)
+    data = {
+        'task': task.name,
+        'test_index': index,
+        'examples': task.content_hash,
+        'output': test.output,
+    }
     return Problem(0, text, data, category)
 
 

@@ -2,13 +2,12 @@
 
 import re
 
-from passk_jax.tasks.arc import problems
+from passk_jax.tasks.arc import drawing, problems
 from passk_jax.tasks.arc.grids import check_grid, grid_text, read_grid
 from passk_jax.tasks.enigmata import answers
 from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.files import FilePuzzle, Found
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, read_text
-from passk_jax.tasks.records import content_hash
 
 # Before another digit.
 _ZEROS = re.compile(r'\b0+(?=[0-9])')
@@ -39,10 +38,9 @@ class SymbolicHard(OneAnswer, FilePuzzle):
         """A block on lines of its own; the official verifier knows no other."""
         return answers.last_block(response, inline=False)
 
-    def content(self, data):
-        """As of the task ``arc``, whose problems these are."""
-        examples, _, _ = data['question'].rpartition('\n\nInput:\n')
-        return content_hash(examples)
+    def content_hash(self, data):
+        """As of the task ``arc``, whose problems these are, but for a record."""
+        return data.get('examples') or super().content_hash(data)
 
     def check(self, data, answer):
         if read_grid(answer) != read_grid(data['answer']):
@@ -64,6 +62,11 @@ class SymbolicHard(OneAnswer, FilePuzzle):
                 raise Wrong('not one comma between two cells')
         self.check(data, _ZEROS.sub('', answer))
 
+    def draw(self, data, answer, *, correct):
+        """The answer's grid as the task ``arc`` draws it; ``''`` for what is none."""
+        output = read_grid(data['answer'])
+        return drawing.draw_grid({'output': output}, answer, correct=correct)
+
     def read(self, record):
         answer = record['answer']
         try:
@@ -80,7 +83,11 @@ class SymbolicHard(OneAnswer, FilePuzzle):
                 question = (
                     f'{task.examples}\n\nInput:\n{grid_text(test.input)}\nOutput:'
                 )
-                data = {'question': question, 'answer': grid_text(test.output)}
+                data = {
+                    'question': question,
+                    'examples': task.content_hash,
+                    'answer': grid_text(test.output),
+                }
                 yield Found(task.content_hash, level, data)
 
 
