@@ -22,12 +22,13 @@ from jax import numpy as jnp
 
 from passk_jax import cli, difficulty, sharding
 from passk_jax import config as configs
-from passk_jax.advantages import Memory, remember, rewards
+from passk_jax.advantages import Memory, remember
 from passk_jax.compile_cache import keep_programs
 from passk_jax.config import ExperimentConfig
 from passk_jax.data import Batches, EvaluationBatches
 from passk_jax.diagnostics import step as diagnostics
 from passk_jax.diagnostics.step import Diagnosis
+from passk_jax.estimate import make_estimate
 from passk_jax.hosts import expect_chips, join_hosts
 from passk_jax.learning import learner
 from passk_jax.learning.batch_loss import BatchLoss
@@ -35,23 +36,21 @@ from passk_jax.learning.optimizer import Optimizer, make_optimizer
 from passk_jax.preflight import (
     check_names,
     check_signal,
-    configured_estimator,
     configured_memory,
     open_workdir,
     splits_due,
     warn_of_settings,
 )
 from passk_jax.rollouts.dynamic_sampling import Draw, Selection
-from passk_jax.rollouts.sample_and_verify import Responses, answer_ids, verify
+from passk_jax.rollouts.sample_and_verify import verify
 from passk_jax.run_log import RunLog
 from passk_jax.runs.checkpoints import Checkpoints
 from passk_jax.runs.directory import has_begun
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.runs.saved_config import stage_of
 from passk_jax.runs.sources import remember_sources
-from passk_jax.sampling import Purpose, problem_keys
+from passk_jax.sampling import Purpose
 from passk_jax.setup import Setup, make_setup
-from passk_jax.types import Rollouts
 
 
 def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
@@ -296,51 +295,6 @@ def make_update(setup: Setup, optimizer: Optimizer) -> Callable[..., Any]:
         pack_sizes=train.pack_sizes,
         epochs=train.epochs,
     )
-
-
-def make_estimate(setup: Setup) -> Callable[..., tuple[jax.Array, jax.Array]]:
-    """Makes the verb ``estimate(rollouts, responses, step, memory=memory)``.
-
-    It returns ``[P, N]`` advantages, and which responses it took to be correct.
-    """
-    config = setup.config
-    estimator = configured_estimator(config)
-
-    @jax.jit
-    def compute(values, correct, answers, rollouts, groups_key, noise_key, memory):
-        ids = rollouts.prompts.problem_ids
-        if fraction := config.reward.flip_wrong:
-            keys = problem_keys(noise_key, ids)
-            values, correct = rewards.flip_wrong(
-                values, correct, fraction=fraction, keys=keys
-            )
-        tokens = rollouts.lengths.sum(axis=-1)
-        advantages = estimator(
-            values,
-            correct,
-            key=problem_keys(groups_key, ids),
-            mean_entropy=rollouts.entropies.sum(axis=(-2, -1)) / tokens,
-            lengths=rollouts.lengths,
-            answers=answers,
-            log_probs=rollouts.sampler_log_probs.sum(axis=-1),
-            **memory,
-        )
-        return advantages, correct
-
-    def estimate(
-        rollouts: Rollouts, responses: Responses, step: int, *, memory: Memory
-    ) -> Any:
-        verdicts = responses.verdicts
-        arrays = verdicts.rewards, verdicts.correct, answer_ids(verdicts.parsed)
-        return compute(
-            *sharding.place(setup.mesh, arrays),
-            rollouts,
-            setup.key(Purpose.GROUPS, step),
-            setup.key(Purpose.REWARD_NOISE, step),
-            difficulty.of_estimator(memory),
-        )
-
-    return estimate
 
 
 def make_diagnose(setup: Setup) -> Callable[..., Diagnosis | None]:

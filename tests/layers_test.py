@@ -21,7 +21,7 @@ RANKS = (
     ('sweep',),
     ('sweeps',),
     ('train',),
-    ('compare', 'evaluate', 'export', 'plan', 'score'),
+    ('compare', 'estimate', 'evaluate', 'export', 'plan', 'score'),
     ('kept_evaluations', 'other_tasks', 'preflight', 'setup'),
     ('evaluation', 'run_log'),
     ('planning', 'report', 'initial'),
@@ -297,7 +297,8 @@ def test_functions_are_short():
 # The commands and their set-up make the whole configuration and open it, and so does a
 # sweep of all of its runs.
 OPENS_THE_CONFIG = (
-    *('train', 'evaluate', 'export', 'plan', 'preflight', 'setup', 'config'),
+    *('train', 'estimate', 'evaluate', 'export', 'plan', 'preflight', 'setup'),
+    'config',
     'sweeps.opening',
 )
 
