@@ -75,6 +75,8 @@ def get_config() -> ConfigDict:
             # "Remove other optimizations": of DAPO's, the paper keeps only clip-higher
             # and the token-level loss. 9 rounds equal verl's max_num_gen_batches=10.
             'dynamic_sampling_rounds': 0,
+            # Not in the paper, whose steps draw problems in epochs.
+            'follow_difficulty': 0.0,
         }
     )
     config.eval = _eval()

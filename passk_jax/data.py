@@ -2,7 +2,7 @@
 
     source -> too long? -> shuffle by epoch -> batch -> this host's rows -> tokens
 
-Training (:func:`make_batches`) uses grain's random-access ``MapDataset``:
+Training (:func:`make_batches`) draws by the orders of :mod:`passk_jax.orders`:
 ``batches[step]`` is a pure function of the step, the seed and the source, so a resumed
 run needs no iterator state. Evaluation (:func:`evaluation_batches`) reads a split in
 order, each problem once. All batches of a call have one shape, so that programs compile
@@ -12,14 +12,15 @@ once.
 import collections
 import dataclasses
 import itertools
+import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-import grain
 import numpy as np
 from absl import logging
 
 from passk_jax.errors import InputError
+from passk_jax.orders import Order, part_of
 from passk_jax.types import Problem, Prompts
 
 Encode = Callable[[str], list[int]]
@@ -36,12 +37,13 @@ _WIDTH_MULTIPLE, _LONG_WIDTH_MULTIPLE = 8, 128
 class _Kept:
     """The problems whose prompts are short enough: ascending ``indices`` of ``source``.
 
-    Every prompt is padded to ``width`` tokens.
+    ``numbers`` has the row of each id. Every prompt is padded to ``width`` tokens.
     """
 
     source: Sequence[Problem]
     encode: Encode
     indices: np.ndarray
+    numbers: Mapping[int, int]
     num_dropped: int
     width: int
 
@@ -78,21 +80,24 @@ class Batches(_Counted, Sequence):
     """``batches[step]`` for any step >= 0; see :func:`make_batches`."""
 
     def __init__(
-        self, kept: _Kept, *, num_prompts: int, seed: int | Sequence[int], mine: slice
+        self,
+        kept: _Kept,
+        *,
+        order: Order,
+        mine: slice,
+        chances: np.ndarray | None = None,
     ):
         super().__init__(kept)
-        self._mine = mine
-        epoch = _shuffled(kept, seed).batch(num_prompts, drop_remainder=True)
-        self._rows = epoch.repeat()
+        self._order, self._mine, self._chances = order, mine, chances
 
     def __len__(self) -> int:
         """Returns a huge number, because epochs repeat without end."""
-        return len(self._rows)
+        return sys.maxsize
 
     def __getitem__(self, step: int) -> tuple[list[Problem], Prompts]:
         if step < 0:
             raise IndexError(f'{step=} is negative')
-        return self._kept.batch(self._rows[int(step)][self._mine])
+        return self._kept.batch(self._order.rows(int(step), self._chances)[self._mine])
 
     def others(
         self, step: int, *, seed: Sequence[int]
@@ -110,23 +115,25 @@ class Batches(_Counted, Sequence):
             Problems and prompts as in ``self[step]``, and a bool for each problem,
             False if it only fills up the batch.
         """
-        own = self._rows[int(step)]
-        order, taken = _shuffled(self._kept, (*seed, step)), set(own.tolist())
-        # Index the MapDataset: iterating over it would read ahead in threads.
-        rows = (int(order[i]) for i in range(len(order)))
-        others = (row for row in rows if row not in taken)
+        own = self._order.rows(int(step), self._chances)
+        others = self._order.others(int(step), seed=seed, chances=self._chances)
         while batch := list(itertools.islice(others, len(own))):
             is_other = np.arange(len(own)) < len(batch)
             batch = np.array([*batch, *own[: len(own) - len(batch)]])[self._mine]
             yield *self._kept.batch(batch), is_other[self._mine]
 
+    def by_chance(self, chances: np.ndarray) -> 'Batches':
+        """Batches of the same problems, drawn anew at each step without epochs.
 
-def _shuffled(kept: _Kept, seed: int | Sequence[int]) -> grain.MapDataset:
-    """Shuffles the rows of ``kept.indices``."""
-    # Grain seeds its epochs with seed, seed + 1, ... Hashing the seed keeps its second
-    # epoch from being the first of the next seed.
-    (hashed,) = np.random.SeedSequence(seed).generate_state(1)
-    return grain.MapDataset.range(len(kept.indices)).shuffle(seed=int(hashed))
+        Args:
+            chances: of each problem of an epoch, by its number: positive, in proportion
+                to which the problems of a part are drawn.
+        """
+        return Batches(self._kept, order=self._order, mine=self._mine, chances=chances)
+
+    def numbers(self, problems: Sequence[Problem]) -> np.ndarray:
+        """``[P]`` the numbers of problems among the ``num_problems`` of an epoch."""
+        return np.array([self._kept.numbers[problem.id] for problem in problems])
 
 
 def make_batches(
@@ -137,6 +144,7 @@ def make_batches(
     seed: int | Sequence[int],
     max_prompt_tokens: int,
     overlong: str,
+    weights: Mapping[str, int] | None = None,
     process_index: int = 0,
     process_count: int = 1,
 ) -> Batches:
@@ -144,6 +152,7 @@ def make_batches(
 
     An epoch ends with its last whole batch, so that no problem is twice in a batch,
     where its rollouts would share their random keys. Epochs leave out different ones.
+    Each part of a mixture has epochs of its own.
 
     Args:
         source: the problems, by index.
@@ -152,6 +161,8 @@ def make_batches(
         seed: determines the order; one number, or the experiment's seed and a purpose.
         max_prompt_tokens: the most tokens in a prompt.
         overlong: ``'drop'`` drops and counts longer prompts; ``'error'`` rejects them.
+        weights: of a mixture, name of a part -> how many of any ``sum(weights)``
+            problems are its own; a category begins with the name of its part.
         process_index: the index of this host, which gets its own rows of each batch.
         process_count: hosts that share a batch; 1: every host has all of it.
 
@@ -159,8 +170,8 @@ def make_batches(
         Problems and prompts (numpy, ``[P / process_count, S]``) by step.
 
     Raises:
-        ValueError: there are no problems, or fewer than a batch; a prompt is empty or
-            too long; or the hosts do not divide the batch.
+        ValueError: there are no problems, or fewer than a batch takes of all or of a
+            part; a prompt is empty or too long; or the hosts do not divide the batch.
     """
     if num_prompts < 1 or num_prompts % process_count:
         raise InputError(f'{num_prompts=} cannot be shared by {process_count=}')
@@ -174,7 +185,23 @@ def make_batches(
         )
     local = num_prompts // process_count
     mine = slice(process_index * local, (process_index + 1) * local)
-    return Batches(kept, num_prompts=num_prompts, seed=seed, mine=mine)
+    order = Order(
+        _parts(kept, weights),
+        weights=weights or {'': 1},
+        num_prompts=num_prompts,
+        seed=[seed] if isinstance(seed, int) else seed,
+    )
+    return Batches(kept, order=order, mine=mine)
+
+
+def _parts(kept: _Kept, weights: Mapping[str, int] | None) -> dict[str, np.ndarray]:
+    """Name of each part -> the rows of its problems; ``''`` if there are no parts."""
+    if not weights:
+        return {'': np.arange(len(kept.indices))}
+    rows: dict[str, list[int]] = {name: [] for name in weights}
+    for row, index in enumerate(kept.indices):
+        rows[part_of(kept.source[int(index)].category)].append(row)
+    return {name: np.array(each, int) for name, each in rows.items()}
 
 
 class EvaluationBatches(_Counted):
@@ -276,9 +303,10 @@ def _keep(
     count = len(source)
     if not count:
         raise InputError('there are no problems: the split is empty')
-    lengths = np.zeros(count, np.int64)
+    lengths, ids = np.zeros(count, np.int64), []
     for index in range(count):
         problem = source[index]
+        ids.append(problem.id)
         lengths[index] = len(encode(problem.prompt))
         if not lengths[index]:
             raise InputError(f'the prompt of problem {problem.id} has no tokens')
@@ -305,4 +333,5 @@ def _keep(
     long = longest > _LONG_WIDTH_MULTIPLE
     multiple = _LONG_WIDTH_MULTIPLE if long else _WIDTH_MULTIPLE
     width = min(-(-longest // multiple) * multiple, max_prompt_tokens)
-    return _Kept(source, encode, indices, num_dropped, width)
+    numbers = {ids[index]: row for row, index in enumerate(indices)}
+    return _Kept(source, encode, indices, numbers, num_dropped, width)

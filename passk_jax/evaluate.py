@@ -21,7 +21,7 @@ stopped.
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -103,14 +103,14 @@ def main(
         'checkpoint': digests.combined(path / 'checkpoints' / str(step)),
         'eval': dataclasses.asdict(config.eval),
     }
-    trained_on = _trained_on(config) if others else []
+    seen = other_tasks.training_problems(_trained_on(config) if others else ())
     plans = {}
     for name, other in (others or {'': None}).items():
         flags = {'task': name} | changes if name else changes
         file = directory / kept_evaluations.name_of(split, step, flags)
         # None of them may fail after an hour of another.
         with other_tasks.errors_of(name):
-            plans[name] = _plan(setup, other, split, file, about, trained_on)
+            plans[name] = _plan(setup, other, split, file, about, seen)
     # Process 0 alone has the files.
     there = [] if overwrite else gather(lambda: _there(plans))[0]
     _evaluate(path, {k: v for k, v in plans.items() if k not in there}, split, step)
@@ -134,11 +134,14 @@ def _plan(
     split: str,
     path: pathlib.Path,
     about: Mapping[str, Any],
-    trained_on: Sequence[_Problems | None],
+    trained_on: tuple[Collection[str], bool],
 ) -> _Plan:
-    """The evaluation of another task, or of the run's own."""
+    """The evaluation of another task, or of the run's own.
+
+    The run was trained on problems of these content hashes, which may be all or not.
+    """
     setup = setup.on_task(*other) if other else setup
-    seen, known = other_tasks.training_problems(setup.task, trained_on)
+    seen, known = trained_on
     problems, trained = other_tasks.unseen(setup.task, setup.problems(split), seen)
     settings = {
         'task': dataclasses.asdict(setup.config.task),

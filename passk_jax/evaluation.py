@@ -208,12 +208,11 @@ def summarize(
     Returns:
         ``pass_at_{k}`` with ``_low`` and ``_high`` (95 % bootstrap over problems) for
         every k = 2^i <= n; ``{category}/pass_at_{k}`` for the smallest and the largest
-        k; those of :data:`ANSWER_METRICS`; and those of :data:`PROBLEM_METRICS` that
-        are defined for any problem.
+        k, also of the parts of a mixture; those of :data:`ANSWER_METRICS`; and those of
+        :data:`PROBLEM_METRICS` that are defined for any problem.
     """
     n, c, correct = (np.array([row[x] for row in rows]) for x in ('n', 'c', 'correct'))
     parsed = [row['parsed'] for row in rows]
-    categories = np.array([row['category'] for row in rows])
     values: dict[str, float] = {'num_problems': float(len(rows))}
     by_k = metrics.pass_at_powers(n, c)
     for k, per_problem in by_k.items():
@@ -223,10 +222,9 @@ def summarize(
         values[f'pass_at_{k}'] = float(per_problem.mean())
         values[f'pass_at_{k}_low'] = low
         values[f'pass_at_{k}_high'] = high
-    for category in sorted(set(categories)):
+    for name, own in metrics.by_category([row['category'] for row in rows]).items():
         for k in (min(by_k), max(by_k)):
-            mean = by_k[k][categories == category].mean()
-            values[f'{category}/pass_at_{k}'] = float(mean)
+            values[f'{name}/pass_at_{k}'] = float(by_k[k][own].mean())
     for name, compute in ANSWER_METRICS.items():
         for setting, per_problem in compute(parsed, correct).items():
             values[f'{name}_{setting}'] = float(per_problem.mean())

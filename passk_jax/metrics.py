@@ -14,6 +14,7 @@ import numpy as np
 from scipy import special
 
 from passk_jax.errors import InputError
+from passk_jax.orders import part_of
 
 
 def pass_at_k(
@@ -268,6 +269,19 @@ def paired_interval(
     quantile = special.stdtrit(differences.size - 1, (1 + level) / 2)
     half_width = float(quantile * standard_error)
     return mean, mean - half_width, mean + half_width
+
+
+def by_category(categories: Sequence[str]) -> dict[str, np.ndarray]:
+    """Name of each category, and of each part of a mixture -> ``[P]`` bool, its own.
+
+    >>> masks = by_category(['mazes/5x5', 'sudoku', 'mazes/7x7'])
+    >>> list(masks), masks['mazes'].tolist()
+    (['mazes', 'mazes/5x5', 'mazes/7x7', 'sudoku'], [True, False, True])
+    """
+    own = np.array(categories)
+    parts = np.array([part_of(category) for category in categories])
+    names = sorted({*categories, *parts.tolist()})
+    return {name: (own == name) | (parts == name) for name in names}
 
 
 def check_counts(

@@ -50,14 +50,11 @@ def named(
 
 
 def training_problems(
-    task: Task, trained_on: Iterable[tuple[TaskConfig, DataConfig] | None]
+    trained_on: Iterable[tuple[TaskConfig, DataConfig] | None],
 ) -> tuple[frozenset[str], bool]:
     """The content hashes of the problems that runs were trained on.
 
-    Only tasks of one name have problems that can be compared.
-
     Args:
-        task: the hashes are as it has them.
         trained_on: the task of each run; ``None``: it is not known.
 
     Returns:
@@ -66,13 +63,13 @@ def training_problems(
     found: set[str] = set()
     known = True
     for each in trained_on:
-        if each is None or each[0].name != task.name:
-            known &= each is not None
+        if each is None:
+            known = False
             continue
         config, data = each
         try:
-            trained = make_task(config.name, config.params)
-            problems = trained.source('train', data_dir=data.dir)
+            task = make_task(config.name, config.params)
+            problems = task.source('train', data_dir=data.dir)
         except InputError as error:
             message = 'the problems that the run trained on cannot be read: %s'
             logging.warning(message, error)

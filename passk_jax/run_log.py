@@ -8,7 +8,8 @@ which nothing has selected, so they mean the same with and without dynamic sampl
 learner's metrics and the kept rollouts describe the batch that it trains on. Dynamic
 sampling adds the policy's metrics of that batch (``trained_reward``, ...) and
 ``sampling_draws``, the number of draws: 1 if the step's own problems were enough.
-``tokens_per_second`` counts all draws.
+``tokens_per_second`` counts all draws. A metric of one category of the step's own
+problems begins with its name (``9x9/reward``).
 """
 
 import functools
@@ -67,6 +68,7 @@ class RunLog:
         self._batch_metrics = functools.partial(
             batch_metrics, k=k, mask_truncated=mask_truncated
         )
+        self._by_category = functools.partial(category_metrics, k=k)
         self._writer = MetricWriter(
             workdir,
             tensorboard=config.tensorboard,
@@ -144,7 +146,7 @@ class RunLog:
         trained, values = draws.trained, hosts.fetch(figures)
         check_finite(values, trained.problems, step)
         del values['problem_loss'], values['finite_updates']
-        values |= self._batch_metrics(draws.first)
+        values |= self._batch_metrics(draws.first) | self._by_category(draws.first)
         if draws.selected:
             of_trained = self._batch_metrics(trained)
             values |= {f'trained_{name}': value for name, value in of_trained.items()}
@@ -221,6 +223,26 @@ def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, floa
         values[f'verifier_{kind}'] = float(failed.mean())
     for size in sorted({1, k}):
         values[f'pass_at_{size}'] = float(metrics.pass_at_k(n, c, k=size).mean())
+    return values
+
+
+def category_metrics(draw: Draw, *, k: int) -> dict[str, float]:
+    """The number of problems, reward and pass@k of each category of a draw.
+
+    Args:
+        draw: the problems with their responses.
+        k: for a ``<category>/pass_at_{k}`` beside ``<category>/pass_at_1``.
+    """
+    verdicts, values = draw.responses.verdicts, {}
+    n = np.full(len(verdicts.correct), verdicts.correct.shape[1])
+    c = verdicts.correct.sum(axis=1)
+    masks = metrics.by_category([problem.category for problem in draw.problems])
+    for name, own in masks.items():
+        values[f'{name}/problems'] = float(own.sum())
+        values[f'{name}/reward'] = float(verdicts.rewards[own].mean())
+        for size in sorted({1, k}):
+            mean = metrics.pass_at_k(n[own], c[own], k=size).mean()
+            values[f'{name}/pass_at_{size}'] = float(mean)
     return values
 
 

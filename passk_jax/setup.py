@@ -42,7 +42,7 @@ from passk_jax.models.policy import Params, Policy
 from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.rollouts.sample_and_verify import Sampled, sample
 from passk_jax.sampling import Purpose, in_stage, sampler, step_key
-from passk_jax.tasks import Task, make_task, require
+from passk_jax.tasks import Task, make_task, require, weights_of
 from passk_jax.tasks.abilities import Alphabet, LengthCheck
 from passk_jax.types import Problem
 
@@ -121,6 +121,7 @@ class Setup:
             seed=self.order(Purpose.ROLLOUTS),
             max_prompt_tokens=data.max_prompt_tokens,
             overlong=data.overlong,
+            weights=weights_of(self.task),
         )
 
     def problems(self, split: str) -> Sequence[Problem]:

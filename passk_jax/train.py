@@ -20,14 +20,15 @@ import numpy as np
 from absl import logging
 from jax import numpy as jnp
 
-from passk_jax import cli, sharding
+from passk_jax import cli, difficulty, sharding
 from passk_jax import config as configs
-from passk_jax.advantages import Memory, remember, rewards
+from passk_jax.advantages import Memory, remember
 from passk_jax.compile_cache import keep_programs
 from passk_jax.config import ExperimentConfig
 from passk_jax.data import Batches, EvaluationBatches
 from passk_jax.diagnostics import step as diagnostics
 from passk_jax.diagnostics.step import Diagnosis
+from passk_jax.estimate import make_estimate
 from passk_jax.hosts import expect_chips, join_hosts
 from passk_jax.learning import learner
 from passk_jax.learning.batch_loss import BatchLoss
@@ -35,23 +36,21 @@ from passk_jax.learning.optimizer import Optimizer, make_optimizer
 from passk_jax.preflight import (
     check_names,
     check_signal,
-    configured_estimator,
     configured_memory,
     open_workdir,
     splits_due,
     warn_of_settings,
 )
 from passk_jax.rollouts.dynamic_sampling import Draw, Selection
-from passk_jax.rollouts.sample_and_verify import Responses, answer_ids, verify
+from passk_jax.rollouts.sample_and_verify import verify
 from passk_jax.run_log import RunLog
 from passk_jax.runs.checkpoints import Checkpoints
 from passk_jax.runs.directory import has_begun
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.runs.saved_config import stage_of
 from passk_jax.runs.sources import remember_sources
-from passk_jax.sampling import Purpose, problem_keys
+from passk_jax.sampling import Purpose
 from passk_jax.setup import Setup, make_setup
-from passk_jax.types import Rollouts
 
 
 def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
@@ -94,7 +93,7 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
             if step in begins and step > start:
                 stage = configs.stage_at(stages, step)
                 verbs = make_verbs(setup, stage)
-                memory = verbs.memory
+                memory = verbs.memory | difficulty.of_problems(memory)
                 log.begin_stage(stage.config.stage)
             preempted = guard.requested(step) or not evaluate_due(
                 verbs.setup, state.params, splits, log, step, stop=guard.interrupted
@@ -115,10 +114,12 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
                     setup.policy, verbs.optimizer, state, setup.mesh
                 )
             estimate = functools.partial(verbs.estimate, memory=memory)
+            follow = config.train.follow_difficulty
+            batches = difficulty.following(verbs.batches, memory, follow=follow)
             selection = make_selection(verbs.setup, estimate, step)
             key = verbs.setup.key(Purpose.ROLLOUTS, step)
             with jax.profiler.StepTraceAnnotation('train', step_num=step):
-                for problems, prompts, is_new in selection.batches(verbs.batches):
+                for problems, prompts, is_new in selection.batches(batches):
                     sampled = verbs.sample(state.params, problems, prompts, key=key)
                     responses = verify(sampled, step=step)
                     estimated = estimate(sampled.rollouts, responses, step)
@@ -128,7 +129,7 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
                 diagnosis = verbs.diagnose(state.params, selection, step)
                 reference = ref_params if stage.config.loss.kl_coef else None
                 state, figures = verbs.update(state, *batch, reference)
-                memory = verbs.remember(memory, selection.draws.first.rewarded)
+                memory = verbs.remember(memory, selection.draws.first)
             log.step(step, selection.draws, figures, diagnosis)
     raise AssertionError('the loop returns at its last step')
 
@@ -137,7 +138,7 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
 class Verbs:
     """What the loop calls in one stage; ``setup`` has the stage's configuration.
 
-    ``memory`` is what its estimator remembers before the first step.
+    ``memory`` is what a run that begins with it remembers before the first step.
     """
 
     setup: Setup
@@ -158,17 +159,28 @@ def make_verbs(setup: Setup, stage: configs.Stage) -> Verbs:
     optimizer = stage_optimizer(stage)
     # The same on every host.
     jit = functools.partial(jax.jit, out_shardings=sharding.replicated(setup.mesh))
+    of_estimator = jit(functools.partial(configured_memory, setup.config))()
+    batches, follow = setup.train_batches(), setup.config.train.follow_difficulty
     return Verbs(
         setup=setup,
-        memory=jit(functools.partial(configured_memory, setup.config))(),
-        batches=setup.train_batches(),
+        memory=of_estimator | difficulty.begin(batches, follow=follow),
+        batches=batches,
         optimizer=optimizer,
         sample=setup.sampler(sampling.options, num_rollouts=sampling.num_rollouts),
         estimate=make_estimate(setup),
         diagnose=make_diagnose(setup),
         update=make_update(setup, optimizer),
-        remember=jit(remember),
+        remember=functools.partial(remember_draw, jit(remember), batches),
     )
+
+
+def remember_draw(
+    by_estimator: Callable[..., Memory], batches: Batches, memory: Memory, draw: Draw
+) -> Memory:
+    """The memory after a step, whose own problems were this draw."""
+    after = by_estimator(difficulty.of_estimator(memory), draw.rewarded)
+    verdicts = draw.responses.verdicts
+    return after | difficulty.remember(batches, memory, draw.problems, verdicts.correct)
 
 
 def stage_optimizer(stage: configs.Stage) -> Optimizer:
@@ -283,51 +295,6 @@ def make_update(setup: Setup, optimizer: Optimizer) -> Callable[..., Any]:
         pack_sizes=train.pack_sizes,
         epochs=train.epochs,
     )
-
-
-def make_estimate(setup: Setup) -> Callable[..., tuple[jax.Array, jax.Array]]:
-    """Makes the verb ``estimate(rollouts, responses, step, memory=memory)``.
-
-    It returns ``[P, N]`` advantages, and which responses it took to be correct.
-    """
-    config = setup.config
-    estimator = configured_estimator(config)
-
-    @jax.jit
-    def compute(values, correct, answers, rollouts, groups_key, noise_key, memory):
-        ids = rollouts.prompts.problem_ids
-        if fraction := config.reward.flip_wrong:
-            keys = problem_keys(noise_key, ids)
-            values, correct = rewards.flip_wrong(
-                values, correct, fraction=fraction, keys=keys
-            )
-        tokens = rollouts.lengths.sum(axis=-1)
-        advantages = estimator(
-            values,
-            correct,
-            key=problem_keys(groups_key, ids),
-            mean_entropy=rollouts.entropies.sum(axis=(-2, -1)) / tokens,
-            lengths=rollouts.lengths,
-            answers=answers,
-            log_probs=rollouts.sampler_log_probs.sum(axis=-1),
-            **memory,
-        )
-        return advantages, correct
-
-    def estimate(
-        rollouts: Rollouts, responses: Responses, step: int, *, memory: Memory
-    ) -> Any:
-        verdicts = responses.verdicts
-        arrays = verdicts.rewards, verdicts.correct, answer_ids(verdicts.parsed)
-        return compute(
-            *sharding.place(setup.mesh, arrays),
-            rollouts,
-            setup.key(Purpose.GROUPS, step),
-            setup.key(Purpose.REWARD_NOISE, step),
-            memory,
-        )
-
-    return estimate
 
 
 def make_diagnose(setup: Setup) -> Callable[..., Diagnosis | None]:

@@ -81,7 +81,8 @@ class Problem:
         id: unique in its split, ``0 <= id < 2**31``.
         prompt: the user's text, before any chat template.
         data: what the task's verifier reads (for a maze: ``{'maze': text}``).
-        category: the key by which results are broken down (for a maze: ``'9x9'``).
+        category: the key by which results are broken down (for a maze: ``'9x9'``). In
+            a mixture it begins with the name of the part and a slash.
     """
 
     id: int

@@ -72,6 +72,7 @@ CHANGES = {
     'train__epochs': 3,
     'train__pack_sizes': 3,
     'train__dynamic_sampling_rounds': 2,
+    'train__follow_difficulty': 0.35,
     'eval__num_problems': 5,
     'eval__num_responses': 3,
     'eval__batch_size': 2,

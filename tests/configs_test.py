@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 import jax
+import numpy as np
 import pytest
 from jax import numpy as jnp
 from jax.sharding import AbstractMesh, AxisType
@@ -21,7 +22,7 @@ from ml_collections import ConfigDict
 
 from configs import base, maze, maze_tiny
 from passk_jax import config as config_lib
-from passk_jax import setup, sharding, train
+from passk_jax import preflight, setup, sharding
 from passk_jax.config import ExperimentConfig
 from passk_jax.learning import learner
 from passk_jax.learning import optimizer as optimizers
@@ -125,13 +126,14 @@ def test_every_value_of_an_experiment_reaches_the_program(name):
 def test_an_experiment_names_what_exists(name):
     config = load(name)
     assert config.model.family in FAMILIES or config.model.source in PUBLISHED
-    train.configured_estimator(config)
+    preflight.configured_estimator(config)
     task = make_task(config.task.name, config.task.params)
     assert {config.eval.split, config.eval.final_split} <= {*task.splits, ''}
 
 
 def test_every_model_row_of_the_paper_has_a_config():
-    assert set(EXPERIMENTS) == {*PAPER, 'maze_tiny', 'puzzles_tiny', 'maze9', 'maze17'}
+    tiny = {'maze_tiny', 'puzzles_tiny', 'mixture_tiny', 'maze9'}
+    assert set(EXPERIMENTS) == {*PAPER, *tiny, 'maze17', 'mixture'}
 
 
 @pytest.mark.parametrize('name', PAPER)
@@ -344,15 +346,33 @@ def test_maze_tiny_holds_its_longest_prompt_and_answer():
     task.check_answerable(config.sampling.max_response_tokens)
 
 
-def test_puzzles_tiny_holds_its_prompts_and_answers():
-    config = load('puzzles_tiny')
+@pytest.mark.parametrize('name', ['puzzles_tiny', 'mixture_tiny'])
+def test_small_puzzles_hold_their_prompts_and_answers(name, tmp_path):
+    config = load(name)
     task = make_task(config.task.name, config.task.params)
-    problems = task.source('test', data_dir='')
+    problems = task.source('test', data_dir=str(tmp_path))
     longest = max(len(problem.prompt) for problem in problems)
     assert longest <= config.data.max_prompt_tokens <= longest + 4
-    answers = [task.demonstration(p, kind='solution', rng=None) for p in problems]
+    rng = np.random.default_rng(0)
+    answers = [task.demonstration(p, kind='solution', rng=rng) for p in problems]
     # And a stop token.
     assert max(map(len, answers)) < config.sampling.max_response_tokens
+
+
+def test_of_the_mixture_the_weights_are_those_of_its_docstring():
+    params = {name: load(name).task.params for name in ('mixture', 'mixture_tiny')}
+    weights = {
+        name: {part: each['weight'] for part, each in of_one['parts'].items()}
+        for name, of_one in params.items()
+    }
+    puzzles = {'puzzles_easy': 1, 'puzzles_medium': 3, 'puzzles_hard': 2}
+    assert weights == {
+        'mixture': {'mazes': 2} | puzzles,
+        'mixture_tiny': {'mazes': 2, 'sudoku2': 1, 'eight_puzzle': 1},
+    }
+    for part in puzzles:
+        of_part = params['mixture']['parts'][part]['params']
+        assert of_part['levels'] == (part.removeprefix('puzzles_'),)
 
 
 def test_the_testbed_has_the_shape_of_its_source():

@@ -21,16 +21,25 @@ RANKS = (
     ('sweep',),
     ('sweeps',),
     ('train',),
-    ('compare', 'evaluate', 'export', 'plan', 'score'),
+    ('compare', 'estimate', 'evaluate', 'export', 'plan', 'score'),
     ('kept_evaluations', 'other_tasks', 'preflight', 'setup'),
     ('evaluation', 'run_log'),
     ('planning', 'report', 'initial'),
     ('diagnostics', 'rollouts'),
     ('learning', 'runs'),
     ('sampling',),
-    ('comparison', 'majority', 'models', 'tasks'),
+    ('comparison', 'difficulty', 'majority', 'models', 'tasks'),
     ('advantages', 'cli', 'data', 'metrics', 'sharding', 'verifiers'),
-    ('capacity', 'compile_cache', 'config', 'files', 'hosts', 'masked', 'types'),
+    (
+        'capacity',
+        'compile_cache',
+        'config',
+        'files',
+        'hosts',
+        'masked',
+        'orders',
+        'types',
+    ),
     ('cores', 'errors', 'host_failures'),
 )
 RANK = {name: len(RANKS) - i for i, names in enumerate(RANKS) for name in names}
@@ -288,7 +297,8 @@ def test_functions_are_short():
 # The commands and their set-up make the whole configuration and open it, and so does a
 # sweep of all of its runs.
 OPENS_THE_CONFIG = (
-    *('train', 'evaluate', 'export', 'plan', 'preflight', 'setup', 'config'),
+    *('train', 'estimate', 'evaluate', 'export', 'plan', 'preflight', 'setup'),
+    'config',
     'sweeps.opening',
 )
 

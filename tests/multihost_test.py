@@ -32,6 +32,7 @@ CHANGES = {
     'log__diagnostics_every': STEPS,
     # Whose memory is of all hosts' problems.
     'advantage__name': 'curverl',
+    'train__follow_difficulty': 0.9,
 }
 
 
@@ -94,12 +95,16 @@ def lines(workdir: pathlib.Path, name: str = 'metrics') -> list[dict]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def history(workdir: pathlib.Path) -> np.ndarray:
+def memory(workdir: pathlib.Path) -> dict[str, np.ndarray]:
     """The memory in the last checkpoint, whichever devices saved it."""
     path = workdir / 'checkpoints' / str(STEPS) / 'memory'
     here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    target = jax.ShapeDtypeStruct((10, 5), np.int32, sharding=here)
-    return ocp.StandardCheckpointer().restore(path, {'history': target})['history']
+    shapes = {'history': ((10, 5), np.int32), 'difficulty': ((48, 2), np.float32)}
+    target = {
+        name: jax.ShapeDtypeStruct(shape, dtype, sharding=here)
+        for name, (shape, dtype) in shapes.items()
+    }
+    return ocp.StandardCheckpointer().restore(path, target)
 
 
 def test_two_processes_train_as_one_does(tmp_path):
@@ -113,9 +118,11 @@ def test_two_processes_train_as_one_does(tmp_path):
         assert a['response_length'] == b['response_length']
         assert a['reward'] == b['reward']
         assert a['loss'] == pytest.approx(b['loss'], abs=1e-5)
-    ours, theirs = (history(tmp_path / name) for name in ('one', 'two'))
-    np.testing.assert_array_equal(ours, theirs)
-    assert ours.sum(axis=1).tolist() == [0] * 8 + [8] * STEPS
+    ours, theirs = (memory(tmp_path / name) for name in ('one', 'two'))
+    for name, array in ours.items():
+        np.testing.assert_array_equal(array, theirs[name])
+    assert ours['history'].sum(axis=1).tolist() == [0] * 8 + [8] * STEPS
+    assert ours['difficulty'][:, 1].max() > 0
     pairs = (lines(tmp_path / name, 'diagnostics') for name in ('one', 'two'))
     for a, b in zip(*pairs, strict=True):
         assert a.keys() == b.keys()

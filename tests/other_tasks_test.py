@@ -9,6 +9,7 @@ from passk_jax.config import TaskConfig
 from passk_jax.errors import InputError
 from passk_jax.tasks import task_class
 from tests import tiny
+from tests.tasks.arc import toy as arc_toy
 from tests.tasks.math import toy
 
 CONFIG = """
@@ -82,14 +83,51 @@ def test_training_problems_are_those_of_every_run_of_such_a_task(math, tmp_path)
         'test_files': toy.PARAMS['train_files'],
     }
     later = TaskConfig('math', params), run[1]
-    maze = TaskConfig('maze', {}), run[1]
-    assert other_tasks.training_problems(task, [run]) == (hashes, True)
-    assert other_tasks.training_problems(task, [maze]) == (frozenset(), True)
+    assert other_tasks.training_problems([run]) == (hashes, True)
     both = hashes | {task.content_hash(problem) for problem in tests}
-    assert other_tasks.training_problems(task, [run, maze, later]) == (both, True)
-    assert other_tasks.training_problems(task, [run, None]) == (hashes, False)
+    assert other_tasks.training_problems([run, later]) == (both, True)
+    assert other_tasks.training_problems([run, None]) == (hashes, False)
     (tmp_path / 'math_train.jsonl').unlink()
-    assert other_tasks.training_problems(task, [run]) == (frozenset(), False)
+    assert other_tasks.training_problems([run]) == (frozenset(), False)
+
+
+def test_problems_of_the_parts_of_a_mixture_count(math):
+    _, run = math
+    parts = {'a': {'weight': 1, 'task': 'math', 'params': toy.PARAMS}}
+    mixture = TaskConfig('mixture', {'parts': parts}), run[1]
+    alone = other_tasks.training_problems([run])
+    assert other_tasks.training_problems([mixture]) == alone
+
+
+def test_problems_that_another_task_was_trained_on_are_left_out(tmp_path):
+    """Enigmata's symbolic_hard has the tasks of ARC."""
+    arc_toy.write(tmp_path, training=6, evaluation=2)
+    arc_toy.write_folders(tmp_path, training='evaluation', evaluation='training')
+    data = dataclasses.replace(tiny.make_config().data, dir=str(tmp_path))
+    params = {
+        'puzzles': ('symbolic_hard',),
+        'levels': ('easy', 'hard'),
+        'train_count': 1,
+        'validation_count': 0,
+        'test_count': 50,
+        'seed': 0,
+        'prompt': 'bare',
+    }
+    runs = {'arc': arc_toy.PARAMS, 'enigmata': params}
+    found = []
+    for name, other in (('arc', 'enigmata'), ('enigmata', 'arc')):
+        task = tasks.make_task(other, runs[other])
+        problems = task.source('test', data_dir=str(tmp_path))
+        run = TaskConfig(name, runs[name]), data
+        seen, known = other_tasks.training_problems([run])
+        assert known
+        found.append(
+            (len(problems), [p in seen for p in map(task.content_hash, problems)])
+        )
+    # Six tasks, seven problems.
+    assert found[0] == (7, [True] * 7)
+    assert sum(found[1][1]) in (1, 2)
+    assert not all(found[1][1])
 
 
 def test_what_a_run_was_trained_on_is_left_out_and_counted(math):

@@ -79,6 +79,37 @@ def test_a_batch_is_described_as_a_hand_does_it():
     )
 
 
+def test_categories_and_parts_are_described_by_their_own_problems():
+    """Of four problems 2, 0, 1 and 4 of 4 responses are right."""
+    names = ('mazes/5x5', 'sudoku', 'mazes/7x7', 'mazes/5x5')
+    first = make_draws().first
+    problems = [
+        dataclasses.replace(problem, category=name)
+        for problem, name in zip(first.problems, names, strict=True)
+    ]
+    values = run_log.category_metrics(
+        dataclasses.replace(first, problems=problems), k=2
+    )
+    wanted = {
+        'mazes': (3, 7 / 12, (5 / 6 + 1 / 2 + 1) / 3),
+        'mazes/5x5': (2, 6 / 8, (5 / 6 + 1) / 2),
+        'mazes/7x7': (1, 1 / 4, 1 / 2),
+        'sudoku': (1, 0, 0),
+    }
+    assert values == pytest.approx(
+        {
+            f'{name}/{figure}': value
+            for name, (count, rate, pass_at_2) in wanted.items()
+            for figure, value in {
+                'problems': count,
+                'reward': rate,
+                'pass_at_1': rate,
+                'pass_at_2': pass_at_2,
+            }.items()
+        }
+    )
+
+
 def test_lengths_of_no_responses_are_undefined():
     responses = make_responses()
     wrong = Verdicts(np.zeros((4, 4), np.float32), np.zeros((4, 4), bool), [])

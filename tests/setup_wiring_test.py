@@ -12,6 +12,7 @@ from passk_jax import setup as setup_lib
 from passk_jax.initial import params as initial
 from passk_jax.initial import warm_start
 from passk_jax.sampling import Purpose
+from passk_jax.tasks import make_task
 from tests import changed, tiny
 
 
@@ -83,6 +84,7 @@ def test_training_batches_get_their_settings(setup):
         'seed': (17, 3 * 256 + Purpose.ROLLOUTS),
         'max_prompt_tokens': 28,
         'overlong': 'drop',
+        'weights': None,
     }
     assert len(call.args[0]) == 48
 
@@ -110,8 +112,21 @@ def test_demonstrations_get_their_settings(setup):
         'seed': (17, Purpose.WARM_START),
         'max_prompt_tokens': 28,
         'overlong': 'drop',
+        'weights': None,
     }
     assert len(call.args[0]) == 20
+
+
+def test_the_weights_of_a_mixture_reach_training_and_the_warm_start(setup):
+    mazes = {'weight': 3, 'task': 'maze', 'params': setup.config.task.params}
+    task = make_task('mixture', {'parts': {'mazes': mazes}})
+    mixed = dataclasses.replace(setup, task=task)
+    for module, batches in (
+        ('setup', mixed.train_batches),
+        ('initial.warm_start', mixed.demonstrations().batches),
+    ):
+        call = keywords(f'passk_jax.{module}.make_batches', batches)
+        assert call.kwargs['weights'] == {'mazes': 3}
 
 
 def test_prompts_and_demonstrations_open_with_the_system_prompt(setup):

@@ -48,6 +48,12 @@ SMALL = {
     ),
     'korbench': korbench_toy.PARAMS | {'train_percent': 40, 'validation_percent': 30},
 }
+SMALL['mixture'] = {
+    'parts': {
+        name: {'weight': weight, 'task': name, 'params': SMALL[name]}
+        for name, weight in (('maze', 2), ('enigmata', 1))
+    }
+}
 # Writes what a task reads, below the directory of its data.
 FILES = {
     'arc': arc_toy.write,
@@ -146,7 +152,10 @@ def test_a_record_that_cannot_be_read_is_a_value_error(task):
 
 
 def test_an_unknown_task_names_the_choices():
-    message = r"'mazes' is none of \['arc', 'enigmata', 'korbench', 'math', .*'mmmu'\]"
+    message = (
+        r"'mazes' is none of \['arc', 'enigmata', 'korbench', 'math', .*'mixture', "
+        r"'mmmu'\]"
+    )
     with pytest.raises(ValueError, match=message):
         tasks.make_task('mazes', {})
 

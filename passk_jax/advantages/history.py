@@ -3,7 +3,8 @@
 **The memory** of an estimator is what its run remembers from step to step: the inputs
 of ``INPUTS`` that are ``remembered``, by name, and ``{}`` of most estimators. It begins
 with ``begin_memory`` (``make.py``), an estimator reads it, and after a step
-:func:`remember` takes in the problems of that step. A run keeps it in its checkpoints.
+:func:`remember` takes in the problems of that step. A run keeps it in its checkpoints,
+beside what :mod:`passk_jax.difficulty` knows of the problems.
 """
 
 import jax.numpy as jnp

@@ -215,6 +215,8 @@ class TrainConfig:
             compile time, and the rounding of the result.
         dynamic_sampling_rounds: the most extra draws per step that replace problems
             without a signal; 0: every problem stays.
+        follow_difficulty: how far a step draws problems by the estimated variance of
+            their verdicts (``passk_jax.difficulty``), below 1; 0: in epochs.
     """
 
     steps: int = count(1)
@@ -225,6 +227,7 @@ class TrainConfig:
     micro_batch_rollouts: int = not_negative(off=0)
     pack_sizes: int = not_negative()
     dynamic_sampling_rounds: int = not_negative()
+    follow_difficulty: float = ranged('lie in [0, 1)', lambda x: 0 <= x < 1, off=0.0)
 
     def rollout_parts(self, num_rollouts: int) -> int:
         """Parts of a prompt's rollouts, of a pass each."""

@@ -31,7 +31,7 @@ from passk_jax.models.policy import Params, Policy
 from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.runs.progress import Progress
 from passk_jax.sampling import Purpose
-from passk_jax.tasks import Task, require
+from passk_jax.tasks import Task, require, weights_of
 from passk_jax.tasks.abilities import Demonstrations
 from passk_jax.types import Problem, Prompts
 
@@ -79,6 +79,7 @@ class WarmStartData:
             seed=(self.seed, Purpose.WARM_START),
             max_prompt_tokens=self.data.max_prompt_tokens,
             overlong=self.data.overlong,
+            weights=weights_of(self.task),
         )
 
     def tokens(self, problems: Sequence[Problem]) -> tuple[np.ndarray, np.ndarray]:

@@ -1,10 +1,11 @@
 """What the report plots: panels of named series.
 
-A run has six panels, and three for the advantage curve of its estimator. ``charts.py``
-draws them.
+A run has six panels, a mixture two more, and each has three for the advantage curve of
+its estimator. ``charts.py`` draws them.
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from passk_jax.advantages import (
     own_parameters,
     tabulated_curve,
 )
+from passk_jax.orders import part_of
 from passk_jax.report.run_data import Row, Run, ks_of
 
 _TRAIN = '#5c7cfa'
@@ -75,7 +77,10 @@ class Panel:
 
 
 def metric_panels(run: Run) -> list[Panel]:
-    """Reward, pass@k over steps, pass@k over k, entropy, diversity, length."""
+    """Reward, pass@k over steps, pass@k over k, entropy, diversity, length.
+
+    Two more show reward and pass@1 of each part, if training has a few.
+    """
     diversity, length = _both(run, 'rarefied_diversity'), _both(run, 'response_length')
     panels = [
         Panel('Training reward', 'step', _train(run, 'reward'), floor=0.0),
@@ -84,6 +89,7 @@ def metric_panels(run: Run) -> list[Panel]:
         Panel('Entropy (nats a token)', 'step', _both(run, 'entropy'), floor=0.0),
         Panel('Distinct of 4 wrong answers', 'step', diversity, floor=1.0, ceiling=4.0),
         Panel('Response length (tokens)', 'step', length, floor=0.0),
+        *_of_parts(run),
     ]
     return with_borders(run, panels)
 
@@ -109,14 +115,48 @@ def _train(run: Run, name: str) -> tuple[Series, ...]:
         return ()
     if len(x) < _SMOOTHED_FROM:
         return (Series('train', x, y, _TRAIN),)
+    means, window = _moving_mean(y)
+    return (
+        Series('', x, y, _TRAIN, faint=True),
+        Series(f'train, mean of {window} steps', x, means, _TRAIN),
+    )
+
+
+def _moving_mean(y: Sequence[float]) -> tuple[list[float], int]:
+    """Means over the values so far, at most a twentieth of all, and that number."""
     window = max(5, len(y) // 20)
     sums = np.cumsum([0.0, *y])
     starts = np.maximum(np.arange(1, len(y) + 1) - window, 0)
     means = (sums[1:] - sums[starts]) / (np.arange(1, len(y) + 1) - starts)
-    return (
-        Series('', x, y, _TRAIN, faint=True),
-        Series(f'train, mean of {window} steps', x, means.tolist(), _TRAIN),
+    return means.tolist(), window
+
+
+def _of_parts(run: Run) -> list[Panel]:
+    """The parts of a mixture, or the categories of a task, if they fit in a chart."""
+    matches = (
+        re.fullmatch(r'(.+)/problems', name) for row in run.train for name in row
     )
+    parts = sorted({part_of(match[1]) for match in matches if match})
+    if not 1 < len(parts) <= len(BY_K):
+        return []
+    split = most_evaluated(run)
+    rewards, passes = [], []
+    for i, part in enumerate(parts):
+        color = BY_K[round(i * (len(BY_K) - 1) / (len(parts) - 1))]
+        x, y = _points(run.train, f'{part}/reward')
+        means = y if len(y) < _SMOOTHED_FROM else _moving_mean(y)[0]
+        rewards.append(Series(part, x, means, color))
+        x, y = _points(run.evaluations.get(split, []), f'{part}/pass_at_1')
+        passes.append(Series(part, x, y, color, marked=True))
+    title = f'Pass@1 by part, {split}'
+    return [
+        Panel('Training reward by part', 'step', tuple(rewards), floor=0.0),
+        *(
+            [Panel(title, 'step', tuple(passes), floor=0.0, ceiling=1.0)]
+            if split
+            else []
+        ),
+    ]
 
 
 def _both(run: Run, name: str) -> tuple[Series, ...]:

@@ -120,14 +120,12 @@ def by_category(run: Run, split: str, step: int) -> Row:
 
     The metrics file has only the smallest and the largest k.
     """
-    counts: dict[str, list[tuple[int, int]]] = {}
-    for row in evaluation_records(run, split, step):
-        counts.setdefault(row.get('category', ''), []).append((row['n'], row['c']))
-    found = {}
-    for category, pairs in counts.items():
-        n, c = np.array(pairs).T
-        for k, values in metrics.pass_at_powers(n, c).items():
-            found[f'{category}/pass_at_{k}'] = float(values.mean())
+    rows, found = evaluation_records(run, split, step), {}
+    n, c = (np.array([row[x] for row in rows], int) for x in ('n', 'c'))
+    masks = metrics.by_category([row.get('category', '') for row in rows])
+    for name, own in masks.items():
+        for k, values in metrics.pass_at_powers(n[own], c[own]).items():
+            found[f'{name}/pass_at_{k}'] = float(values.mean())
     return found
 
 

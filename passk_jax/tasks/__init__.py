@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from passk_jax.config import checks
 from passk_jax.errors import InputError
-from passk_jax.tasks.abilities import Drawing
+from passk_jax.tasks.abilities import Drawing, Parts
 from passk_jax.tasks.task import Task
 
 # Name of the task -> module:class.
@@ -23,6 +23,7 @@ TASKS: dict[str, str] = {
     'math': 'passk_jax.tasks.math.task:MathTask',
     'mathvision': 'passk_jax.tasks.mathvision.task:MathVisionTask',
     'maze': 'passk_jax.tasks.maze.task:MazeTask',
+    'mixture': 'passk_jax.tasks.mixture:MixtureTask',
     'mmmu': 'passk_jax.tasks.mmmu.task:MmmuTask',
 }
 
@@ -39,18 +40,21 @@ def task_class(name: str) -> type[Task]:
     return pkgutil.resolve_name(TASKS[name])
 
 
-def make_task(name: str, params: Mapping[str, Any]) -> Task:
+def make_task(
+    name: str, params: Mapping[str, Any], *, path: str = 'task.params'
+) -> Task:
     """Makes a task.
 
     Args:
         name: a key of ``TASKS``.
         params: a value for every field of the task's ``Params``; lists count as tuples.
+        path: the dotted key of the parameters in the configuration, for messages.
 
     Raises:
         ValueError: an unknown name; an unknown, missing or impossible parameter.
     """
     cls = task_class(name)
-    return cls(checks.build(cls.Params, params, path='task.params'))
+    return cls(checks.build(cls.Params, params, path=path))
 
 
 def require(
@@ -74,6 +78,11 @@ def require(
         f'{needed_by} needs a task with the ability {ability.__name__}, which task '
         f'{task.name!r} lacks; these tasks have it: {able}'
     )
+
+
+def weights_of(task: Task) -> Mapping[str, int] | None:
+    """The weights by which training draws parts; ``None`` of a task without parts."""
+    return task.weights if isinstance(task, Parts) else None
 
 
 def drawing_of(name: str) -> Callable[..., str] | None:

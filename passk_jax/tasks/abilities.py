@@ -61,6 +61,20 @@ class Groups(Protocol):
 
 
 @runtime_checkable
+class Parts(Protocol):
+    """Training draws problems by the weights of their parts.
+
+    The category of each training problem begins with the name of its part, as
+    :func:`passk_jax.orders.part_of` finds it.
+
+    Attributes:
+        weights: name of a part -> how many of any ``sum(weights)`` problems are its.
+    """
+
+    weights: Mapping[str, int]
+
+
+@runtime_checkable
 class Drawing(Protocol):
     """Lets the report draw responses; without this ability it shows their text."""
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from passk_jax.config.ranges import not_empty, percent
 from passk_jax.errors import InputError
 from passk_jax.tasks import records
-from passk_jax.tasks.task import Task, check_choice
+from passk_jax.tasks.task import EmptySplitError, Task, check_choice
 from passk_jax.types import Problem
 from passk_jax.verifiers.extract import last_box
 
@@ -95,20 +95,20 @@ class PicturedTask(Task):
                 f'--task={self.name}'
             )
         if not found:
-            raise InputError(f'split {split!r} of {file} is empty: {self.params}')
+            raise EmptySplitError(f'split {split!r} of {file} is empty: {self.params}')
         return found
+
+    @staticmethod
+    def content_hash(problem: Problem) -> str:
+        """Equal for problems that differ in blanks and capitals only."""
+        return records.content_hash(problem.data['question'], *problem.data['options'])
 
     def _split_of(self, problem: Problem) -> str:
         return records.split_of(
-            content_hash(problem),
+            self.content_hash(problem),
             train_percent=self.params.train_percent,
             validation_percent=self.params.validation_percent,
         )
-
-
-def content_hash(problem: Problem) -> str:
-    """Equal for problems that differ in blanks and capitals only."""
-    return records.content_hash(problem.data['question'], *problem.data['options'])
 
 
 def has_picture(record: Mapping[str, Any]) -> bool:

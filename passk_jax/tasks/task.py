@@ -40,6 +40,10 @@ class About:
     benchmark: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
+class EmptySplitError(InputError):
+    """A split of a task has no problems, by the parameters of the task."""
+
+
 # What a tokenizer of characters needs for texts in English.
 ASCII = '\n' + ''.join(chr(i) for i in range(32, 127))
 GENERATED = 'nothing to get: this program generates them'
@@ -68,7 +72,9 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def source(self, split: str, *, data_dir: str) -> Sequence[Problem]:
-        """The problems of a split; ValueError if it is unknown or empty.
+        """The problems of a split.
+
+        Raises EmptySplitError if it has none, and ValueError if it is unknown.
 
         Args:
             split: one of ``splits``.
@@ -90,10 +96,12 @@ class Task(abc.ABC):
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """Equal for problems that are one, whatever their ids and splits.
+        """Equal for problems that are one, whatever their ids, splits and tasks.
 
-        By default those have the same prompt. A task that puts one problem in several
-        ways overrides this.
+        A mixture has such problems in one split, and an evaluation leaves out those
+        that the run was trained on. By default they have the same prompt. A task that
+        puts one problem in several ways, or shares problems with another task,
+        overrides this.
         """
         return records.content_hash(problem.prompt)
 
@@ -128,6 +136,16 @@ def check_several(name: str, values: Sequence[str], choices: Collection[str]) ->
         raise InputError(f'{name}={values!r} must name at least one, each once')
 
 
+def shape_of(
+    problems: Sequence[Problem], responses: Sequence[Sequence[str]]
+) -> tuple[int, int]:
+    """(P, N); ValueError unless the ``[P][N]`` responses are N to each problem."""
+    shape = len(problems), len(responses[0]) if len(responses) else 0
+    if [len(row) for row in responses] != [shape[1]] * shape[0]:
+        raise InputError(f'{shape[0]} problems need as many rows of equal length')
+    return shape
+
+
 def judge_together(
     problems: Sequence[Problem],
     responses: Sequence[Sequence[str]],
@@ -146,9 +164,7 @@ def judge_together(
         ValueError: the problems have different numbers of responses, or ``judge``
             raises it.
     """
-    shape = len(problems), len(responses[0]) if len(responses) else 0
-    if [len(row) for row in responses] != [shape[1]] * shape[0]:
-        raise InputError(f'{shape[0]} problems need as many rows of equal length')
+    shape = shape_of(problems, responses)
     repeated = [problem for problem in problems for _ in range(shape[1])]
     verdicts = judge(repeated, [text for row in responses for text in row])
     correct = np.array([v.correct for v in verdicts], bool).reshape(shape)

@@ -223,6 +223,7 @@ def test_a_list_is_refused_in_a_config_file():
             'pack_sizes=4 would pack nothing: .* sampling.num_rollouts .* = 1 ',
         ),
         ({'train.dynamic_sampling_rounds': -1}, 'rounds=-1 must not be negative'),
+        ({'train.follow_difficulty': 1.0}, r'difficulty=1\.0 must lie in \[0, 1\)'),
         ({'reward.flip_wrong': 1.1}, r'reward.flip_wrong=1.1 must lie in \[0, 1\]'),
         ({'loss.aggregation': 'mean'}, "loss.aggregation='mean' must be one of"),
         ({'loss.kl_estimator': 'k4'}, "loss.kl_estimator='k4' must be one of"),

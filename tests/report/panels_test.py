@@ -56,6 +56,47 @@ def test_a_young_run_has_six_panels_without_series():
     assert all(panel.series == () for panel in panels)
 
 
+def _of_parts(train, evaluations=None):
+    panels = report_panels.metric_panels(_run(train, evaluations))
+    return {panel.title: panel for panel in panels[6:]}
+
+
+def test_a_mixture_has_a_line_for_each_part():
+    train = [
+        {'step': step}
+        | {f'{part}/problems': 2.0 for part in ('mazes', 'mazes/5x5', 'sudoku')}
+        | {'mazes/reward': step / 10, 'mazes/5x5/reward': 9.0}
+        | ({'sudoku/reward': 0.5} if step else {})
+        for step in range(3)
+    ]
+    rows = [_evaluation(0, **{'mazes/pass_at_1': 0.25, 'sudoku/pass_at_1': 0.75})]
+    panels = _of_parts(train, {'validation': rows})
+    rewards = panels['Training reward by part'].series
+    assert [(s.label, s.x, s.y) for s in rewards] == [
+        ('mazes', [0, 1, 2], [0.0, 0.1, 0.2]),
+        ('sudoku', [1, 2], [0.5, 0.5]),
+    ]
+    passes = panels['Pass@1 by part, validation'].series
+    assert [(s.label, s.x, s.y) for s in passes] == [
+        ('mazes', [0], [0.25]),
+        ('sudoku', [0], [0.75]),
+    ]
+    assert len({series.color for series in passes}) == 2
+    assert [*_of_parts(train)] == ['Training reward by part']
+
+
+def test_a_long_mixture_is_smoothed_and_many_parts_or_one_have_no_chart():
+    long = [
+        {'step': s, 'a/problems': 1.0, 'b/problems': 1.0, 'a/reward': s % 2}
+        for s in range(60)
+    ]
+    (series, _) = _of_parts(long)['Training reward by part'].series
+    assert max(series.y[10:]) < 0.7
+    for count in (1, 7):
+        row = {'step': 0} | {f'part{i}/problems': 1.0 for i in range(count)}
+        assert _of_parts([row]) == {}
+
+
 def test_a_border_is_where_a_later_stage_begins_and_only_over_steps():
     rows = [{'step': step, 'stage': step // 3, 'reward': 0.5} for step in range(7)]
     panels = report_panels.metric_panels(_run(rows))

@@ -26,7 +26,7 @@ def test_a_split_has_the_problems_that_its_hash_names(name, tmp_path):
     shares = {'train_percent': 60, 'validation_percent': 20}
     task = tasks.make_task(name, toy.PARAMS | shares)
     found = {s: task.source(s, data_dir=str(tmp_path)) for s in task.splits}
-    hashes = {s: {pictured.content_hash(p) for p in found[s]} for s in found}
+    hashes = {s: {task.content_hash(p) for p in found[s]} for s in found}
     assert sum(map(len, hashes.values())) == len(set.union(*hashes.values())) == 80
     assert len(found['train']) > len(found['test']) > 5
     assert [p.id for p in found['test']] == list(range(len(found['test'])))

@@ -22,7 +22,13 @@ from passk_jax.tasks.arc.grids import grid_text, read_grid
 from passk_jax.tasks.arc.problems import ArcItem
 from passk_jax.tasks.enigmata.answers import Wrong, as_block, last_block
 from passk_jax.tasks.records import located, place_of
-from passk_jax.tasks.task import ASCII, About, Task, check_choice
+from passk_jax.tasks.task import (
+    ASCII,
+    About,
+    EmptySplitError,
+    Task,
+    check_choice,
+)
 from passk_jax.types import Problem, Verdict
 from passk_jax.verifiers.extract import last_box
 
@@ -110,7 +116,9 @@ class ArcTask(Task):
             chosen = self._training(training, without=evaluation)
             found = self._problems(chosen[split], 'training')
         if not found:
-            raise InputError(f'split {split!r} of the arc task is empty: {self.params}')
+            raise EmptySplitError(
+                f'split {split!r} of the arc task is empty: {self.params}'
+            )
         return found
 
     def demonstration(
@@ -126,7 +134,10 @@ class ArcTask(Task):
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """Equal for problems with the same examples, as between the splits."""
+        """Equal for problems with the same examples, whatever their tests.
+
+        The puzzle ``symbolic_hard`` has the same problems.
+        """
         return problem.data['examples']
 
     @staticmethod

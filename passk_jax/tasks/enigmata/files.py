@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from passk_jax.errors import InputError
 from passk_jax.tasks.enigmata.puzzle import MALFORMED, AnyPuzzle
-from passk_jax.tasks.enigmata.splits import SPLITS, content_hash
+from passk_jax.tasks.enigmata.splits import SPLITS
 
 # Of a hundred groups; those for tests only if no file is for tests.
 _VALIDATION, _TEST = 10, 20
@@ -86,7 +86,7 @@ def read_splits(
         )
     splits: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
     for split in SPLITS:
-        problems = sorted(found[split], key=lambda one: content_hash(puzzle, one.data))
+        problems = sorted(found[split], key=lambda one: puzzle.question_hash(one.data))
         for level in levels:
             several = [each.data for each in problems if each.level == level]
             splits[split] += [
@@ -105,7 +105,7 @@ def _by_split(puzzle: FilePuzzle, home: pathlib.Path) -> dict[str, list[Found]]:
         for problem in _read(puzzle, home / name):
             kept = name in puzzle.test_files
             split = 'test' if kept else _split(puzzle, problem.group)
-            digest = content_hash(puzzle, problem.data)
+            digest = puzzle.question_hash(problem.data)
             if digest in seen or (split != 'test' and problem.group in tested):
                 continue
             seen.add(digest)

@@ -7,10 +7,12 @@ accepts, for a benchmark's record what the benchmark stored. ``''``: none is kno
 """
 
 import abc
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from passk_jax.tasks import records
 from passk_jax.tasks.enigmata import answers
 from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.boards import Board
@@ -55,6 +57,18 @@ class AnyPuzzle(abc.ABC):
     @abc.abstractmethod
     def question(self, data: Data) -> str:
         """The problem as text; equal texts are equal problems."""
+
+    def question_hash(self, data: Data) -> bytes:
+        """Equal for equal problems of this puzzle, whatever their split and level."""
+        question = self.question(data).encode('utf-8', 'surrogatepass')
+        return hashlib.sha256(question).digest()
+
+    def content_hash(self, data: Data) -> str:
+        """As of :class:`passk_jax.tasks.task.Task`: no other puzzle has it.
+
+        A puzzle that shares problems with another task overrides this.
+        """
+        return records.content_hash(self.name, self.question_hash(data).hex())
 
     @abc.abstractmethod
     def check(self, data: Data, answer: str) -> None:

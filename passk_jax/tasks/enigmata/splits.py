@@ -5,14 +5,12 @@ seed name. A problem that came before is left out, so the draws of a later split
 level replace it; test problems depend on no other split.
 """
 
-import functools
-import hashlib
 import itertools
 from typing import Any
 
 from passk_jax.errors import InputError
 from passk_jax.tasks.enigmata.draws import Draws
-from passk_jax.tasks.enigmata.puzzle import LEVELS, AnyPuzzle, Puzzle
+from passk_jax.tasks.enigmata.puzzle import LEVELS, Puzzle
 from passk_jax.tasks.new_items import take_new
 
 # In the order of generation.
@@ -59,12 +57,6 @@ def generate_splits(
     return splits
 
 
-def content_hash(puzzle: AnyPuzzle, data: dict[str, Any]) -> bytes:
-    """Equal for equal problems of a puzzle, whatever their split and level."""
-    question = puzzle.question(data).encode('utf-8', 'surrogatepass')
-    return hashlib.sha256(question).digest()
-
-
 def _new_problems(
     puzzle: Puzzle,
     level: str,
@@ -84,7 +76,7 @@ def _new_problems(
             stream,
             count=count,
             seen=seen,
-            key=functools.partial(content_hash, puzzle),
+            key=puzzle.question_hash,
             patience=_PATIENCE,
             wanted='that no other split or level has',
         )

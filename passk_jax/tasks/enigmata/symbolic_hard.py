@@ -38,6 +38,10 @@ class SymbolicHard(OneAnswer, FilePuzzle):
         """A block on lines of its own; the official verifier knows no other."""
         return answers.last_block(response, inline=False)
 
+    def content_hash(self, data):
+        """As of the task ``arc``, whose problems these are, but for a record."""
+        return data.get('examples') or super().content_hash(data)
+
     def check(self, data, answer):
         if read_grid(answer) != read_grid(data['answer']):
             raise Wrong('another grid')
@@ -79,7 +83,11 @@ class SymbolicHard(OneAnswer, FilePuzzle):
                 question = (
                     f'{task.examples}\n\nInput:\n{grid_text(test.input)}\nOutput:'
                 )
-                data = {'question': question, 'answer': grid_text(test.output)}
+                data = {
+                    'question': question,
+                    'examples': task.content_hash,
+                    'answer': grid_text(test.output),
+                }
                 yield Found(task.content_hash, level, data)
 
 

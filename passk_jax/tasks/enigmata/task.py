@@ -26,6 +26,7 @@ from passk_jax.tasks.task import (
     GENERATED,
     OURS,
     About,
+    EmptySplitError,
     Task,
     check_choice,
     check_several,
@@ -114,12 +115,14 @@ class EnigmataTask(Task):
         """
         check_choice('split', split, self.splits)
         if not (count := getattr(self.params, f'{split}_count')):
-            raise InputError(
+            raise EmptySplitError(
                 f'split {split!r} of the enigmata task is empty: {split}_count={count}'
             )
         problems = _problems(self.params, split, data_dir)
         if not problems:
-            raise InputError(f'no puzzle of {self.params.puzzles} has {split} problems')
+            raise EmptySplitError(
+                f'no puzzle of {self.params.puzzles} has {split} problems'
+            )
         return problems
 
     def verify(
@@ -145,8 +148,7 @@ class EnigmataTask(Task):
     @staticmethod
     def content_hash(problem: Problem) -> str:
         """Equal for equal problems of a puzzle, whatever the style of the prompt."""
-        puzzle = ALL_PUZZLES[problem.data['puzzle']]
-        return splits.content_hash(puzzle, problem.data).hex()
+        return ALL_PUZZLES[problem.data['puzzle']].content_hash(problem.data)
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:

@@ -16,6 +16,7 @@ from passk_jax.tasks.math.judge import FAILURES, check_packages
 from passk_jax.tasks.records import check_shares, located, split_of
 from passk_jax.tasks.task import (
     About,
+    EmptySplitError,
     Task,
     check_choice,
     check_several,
@@ -102,7 +103,7 @@ class KorbenchTask(Task):
             if _split_of(problem, params) == split
         ]
         if not found:
-            raise InputError(
+            raise EmptySplitError(
                 f'split {split!r} of the korbench task is empty: '
                 f'train_percent={params.train_percent}, '
                 f'validation_percent={params.validation_percent}'

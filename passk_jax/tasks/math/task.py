@@ -13,7 +13,13 @@ from typing import Any
 from passk_jax.config.ranges import not_empty
 from passk_jax.errors import InputError
 from passk_jax.tasks.math import judge, problems
-from passk_jax.tasks.task import About, Task, check_choice, judge_together
+from passk_jax.tasks.task import (
+    About,
+    EmptySplitError,
+    Task,
+    check_choice,
+    judge_together,
+)
 from passk_jax.types import Problem, Verdict, Verdicts
 
 
@@ -93,7 +99,7 @@ class MathTask(Task):
         found = self._read(data_dir)[split]
         if not found:
             files = f'{split}_files={getattr(self.params, f"{split}_files")}'
-            raise InputError(f'split {split!r} of the math task is empty: {files}')
+            raise EmptySplitError(f'split {split!r} of the math task is empty: {files}')
         return found
 
     def verify(

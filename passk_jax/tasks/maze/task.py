@@ -18,7 +18,14 @@ from passk_jax.tasks import records
 from passk_jax.tasks.maze import demonstrations as maze_paths
 from passk_jax.tasks.maze import drawing, rule, rule_on_arrays
 from passk_jax.tasks.maze import generator as maze_generator
-from passk_jax.tasks.task import GENERATED, OURS, About, Task, check_choice
+from passk_jax.tasks.task import (
+    GENERATED,
+    OURS,
+    About,
+    EmptySplitError,
+    Task,
+    check_choice,
+)
 from passk_jax.types import Problem, Verdict, Verdicts
 
 _INSTRUCTIONS = r"""Find a path through this maze:
@@ -164,7 +171,7 @@ class MazeTask(Task):
         params, counts = self.params, self.params.by_split('counts')
         if not sum(counts[split]):
             empty = f'{split}_counts={counts[split]}'
-            raise InputError(f'split {split!r} of the maze task is empty: {empty}')
+            raise EmptySplitError(f'split {split!r} of the maze task is empty: {empty}')
         config = dataset.MazeConfig.create(
             generator=params.generator,
             wall_probability=params.wall_probability,

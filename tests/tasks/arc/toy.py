@@ -26,6 +26,17 @@ def record(number: int, *, tests: int = 1) -> dict:
     }
 
 
+def write_folders(directory: pathlib.Path, **folders: str) -> None:
+    """Writes sets as Enigmata's ``symbolic_hard`` has them: folder=set to copy."""
+    for name, source in folders.items():
+        folder = directory / 'arc_agi_1' / name
+        folder.mkdir(parents=True)
+        for key, value in json.loads(
+            (directory / f'{source}.json').read_text()
+        ).items():
+            (folder / f'{key}.json').write_text(json.dumps(value))
+
+
 def write(directory: pathlib.Path, *, training: int = 12, evaluation: int = 3) -> None:
     """Writes sets of so many tasks; the first of each has two tests."""
     for name, numbers in (

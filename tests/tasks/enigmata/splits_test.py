@@ -58,6 +58,6 @@ def test_a_split_depends_on_no_later_one_and_on_the_seed():
 def test_the_hash_is_of_the_question():
     data = _make()['test'][0]
     same = data | {'answer': '', 'level': 'hard'}
-    assert splits.content_hash(_SUDOKU, data) == splits.content_hash(_SUDOKU, same)
+    assert _SUDOKU.question_hash(data) == _SUDOKU.question_hash(same)
     other = data | {'grid': data['grid'][::-1]}
-    assert splits.content_hash(_SUDOKU, data) != splits.content_hash(_SUDOKU, other)
+    assert _SUDOKU.question_hash(data) != _SUDOKU.question_hash(other)

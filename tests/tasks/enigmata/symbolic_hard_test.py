@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from passk_jax.tasks.arc.task import ArcTask
 from passk_jax.tasks.enigmata import files
 from passk_jax.tasks.enigmata.symbolic_hard import SYMBOLIC_HARD
 from tests.tasks.enigmata.judge import error_of
@@ -25,12 +26,20 @@ def test_each_test_of_a_task_is_a_problem(tmp_path, name, level):
     (folder / 'a1.json').write_text(json.dumps(_TASK))
     first, second = SYMBOLIC_HARD.problems(folder)
     example = 'Input:\n0 1\nOutput:\n1\n0\n\n'
+    examples = first.group
     assert first.data == {
         'question': f'{example}Input:\n2 3\nOutput:',
+        'examples': examples,
         'answer': '3\n2',
     }
-    assert second.data == {'question': f'{example}Input:\n4\nOutput:', 'answer': '4'}
-    assert first.group == second.group
+    question = f'{example}Input:\n4\nOutput:'
+    assert second.data == {'question': question, 'examples': examples, 'answer': '4'}
+    assert second.group == examples
+    # The task arc has these problems too.
+    arc = ArcTask.parse_problem(_TASK | {'test_index': 1})
+    assert SYMBOLIC_HARD.content_hash(second.data) == ArcTask.content_hash(arc)
+    record = {'meta': {'question': question}, 'answer': '4'}
+    assert SYMBOLIC_HARD.content_hash(SYMBOLIC_HARD.read(record)) != examples
     assert (first.level, second.level) == (level, level)
 
 

@@ -1,0 +1,49 @@
+"""Mazes and Enigmata's puzzles in one run, the levels of the puzzles by weight.
+
+Paper: Pass@k Training, which trains one model on mazes and another on Enigmata (section
+``sec:passk_to_pass1``, appendix ``sec:app_exp``). This mixes them: of eight problems
+two are mazes, one is an easy puzzle, three are medium and two are hard ones.
+
+    python -m passk_jax.train --config=configs/mixture.py --workdir=/shared/mixture
+
+A flag changes a weight, and another draws the problems of each part by how much the
+verdicts on them vary:
+
+    --config.task.params.parts.mazes.weight=4 --config.train.follow_difficulty=0.9
+
+A further part is a task of ``python -m passk_jax.tasks`` with its parameters; all parts
+share the limits of prompt and response. The metrics of each begin with its name, as in
+``mazes/pass_at_1``. What one part tests on, no part trains on.
+
+Time and result: see experiments/README.md, which says what was run and on which
+hardware. The same at the size of a laptop: configs/mixture_tiny.py.
+"""
+
+from ml_collections import ConfigDict
+
+from configs import enigmata, maze
+
+# Part -> its weight and its level.
+PUZZLES = {
+    'puzzles_easy': (1, 'easy'),
+    'puzzles_medium': (3, 'medium'),
+    'puzzles_hard': (2, 'hard'),
+}
+
+
+def get_config() -> ConfigDict:
+    """Returns the configuration."""
+    config = enigmata.get_config('model=qwen25_7b')
+    config.name = 'mixture'
+    # As many devices as there are.
+    config.mesh.update(data=1, fsdp=-1, rollout=1, tensor=1)
+    config.train.micro_batch_prompts = 4
+    params = config.task.params.to_dict()
+    mazes = maze.get_config().task.params.to_dict()
+    parts = {'mazes': {'weight': 2, 'task': 'maze', 'params': mazes}}
+    for name, (weight, level) in PUZZLES.items():
+        of_level = params | {'levels': (level,)}
+        parts[name] = {'weight': weight, 'task': 'enigmata', 'params': of_level}
+    config.task.name = 'mixture'
+    config.task.params = ConfigDict({'parts': parts})
+    return config

@@ -1,0 +1,59 @@
+"""The verb of a step that gives its responses advantages."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from passk_jax import difficulty, sharding
+from passk_jax.advantages import Memory, rewards
+from passk_jax.preflight import configured_estimator
+from passk_jax.rollouts.sample_and_verify import Responses, answer_ids
+from passk_jax.sampling import Purpose, problem_keys
+from passk_jax.setup import Setup
+from passk_jax.types import Rollouts
+
+
+def make_estimate(setup: Setup) -> Callable[..., tuple[jax.Array, jax.Array]]:
+    """Makes the verb ``estimate(rollouts, responses, step, memory=memory)``.
+
+    It returns ``[P, N]`` advantages, and which responses it took to be correct.
+    """
+    config = setup.config
+    estimator = configured_estimator(config)
+
+    @jax.jit
+    def compute(values, correct, answers, rollouts, groups_key, noise_key, memory):
+        ids = rollouts.prompts.problem_ids
+        if fraction := config.reward.flip_wrong:
+            keys = problem_keys(noise_key, ids)
+            values, correct = rewards.flip_wrong(
+                values, correct, fraction=fraction, keys=keys
+            )
+        tokens = rollouts.lengths.sum(axis=-1)
+        advantages = estimator(
+            values,
+            correct,
+            key=problem_keys(groups_key, ids),
+            mean_entropy=rollouts.entropies.sum(axis=(-2, -1)) / tokens,
+            lengths=rollouts.lengths,
+            answers=answers,
+            log_probs=rollouts.sampler_log_probs.sum(axis=-1),
+            **memory,
+        )
+        return advantages, correct
+
+    def estimate(
+        rollouts: Rollouts, responses: Responses, step: int, *, memory: Memory
+    ) -> Any:
+        verdicts = responses.verdicts
+        arrays = verdicts.rewards, verdicts.correct, answer_ids(verdicts.parsed)
+        return compute(
+            *sharding.place(setup.mesh, arrays),
+            rollouts,
+            setup.key(Purpose.GROUPS, step),
+            setup.key(Purpose.REWARD_NOISE, step),
+            difficulty.of_estimator(memory),
+        )
+
+    return estimate

@@ -1,0 +1,319 @@
+"""A mixture of tasks: each part is a task with parameters and a weight.
+
+    config.task.name = 'mixture'
+    config.task.params.parts = {
+        'mazes': {'weight': 2, 'task': 'maze', 'params': {...}},
+        'sudoku': {'weight': 1, 'task': 'enigmata', 'params': {...}},
+    }
+
+Of any three training problems in a row, from a multiple of three on, two are mazes
+here. Weights of puzzles or levels are those of parts that have these alone. Prompts,
+verdicts and splits are those of the parts' own tasks, and results are broken down by
+part and by the parts' own categories. An evaluation has all problems of the parts.
+
+A problem lies in one split and in one part: what another part tests on is left out of
+validation and training, and of two parts with a problem the first has it.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from passk_jax import tasks
+from passk_jax.config import checks
+from passk_jax.config.ranges import not_empty, ranged
+from passk_jax.errors import InputError
+from passk_jax.orders import part_of
+from passk_jax.tasks.abilities import (
+    Alphabet,
+    Demonstrations,
+    Drawing,
+    Groups,
+    LengthCheck,
+)
+from passk_jax.tasks.enigmata.task import EnigmataTask
+from passk_jax.tasks.maze.task import MazeTask
+from passk_jax.tasks.task import (
+    GENERATED,
+    OURS,
+    About,
+    EmptySplitError,
+    Task,
+    check_choice,
+    shape_of,
+)
+from passk_jax.types import Problem, Verdict, Verdicts
+
+# A problem of two splits is of the first here.
+_SPLITS = ('test', 'validation', 'train')
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A part of a mixture.
+
+    Attributes:
+        weight: how many of as many training problems as all weights add up to.
+        task: the name of its task, any but ``'mixture'``.
+        params: the parameters of the task.
+    """
+
+    weight: int = ranged('lie in [1, 1000]', lambda x: 1 <= x <= 1000)
+    task: str = not_empty()
+    params: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class MixtureParams:
+    """The parts of a mixture.
+
+    Attributes:
+        parts: name of a part -> a :class:`Part`. Results have these names.
+    """
+
+    parts: Mapping[str, Any]
+
+    def __post_init__(self):
+        if not self.parts:
+            raise InputError('task.params.parts is empty: a mixture needs a part')
+        made: dict[str, Part] = {}
+        for name, values in self.parts.items():
+            path = f'task.params.parts.{name}'
+            # Both separate a part from what is below it.
+            if not name or '/' in name or '.' in name:
+                raise InputError(f'{path}: {name=} must be a text without / and dots')
+            part = checks.build(Part, values, path=path)
+            if part.task == MixtureTask.name:
+                raise InputError(f'{path}.task={part.task!r}: a part is no mixture')
+            if same := [each for each in made if _same(made[each], part)]:
+                raise InputError(
+                    f'{path} is the same task with the same parameters as part '
+                    f'{same[0]!r}: give one of them the weight of both'
+                )
+            made[name] = part
+
+
+def _same(one: Part, other: Part) -> bool:
+    return (one.task, one.params) == (other.task, other.params)
+
+
+class MixtureTask(Task):
+    """Several tasks as one :class:`passk_jax.tasks.task.Task`.
+
+    A category is ``part/category``, or the part's name alone if the part's own category
+    has that name too. Raises ValueError if a part's task cannot be made.
+    """
+
+    name = 'mixture'
+    splits = ('train', 'validation', 'test')
+    Params = MixtureParams
+    about = About(
+        summary='several tasks with weights, as task.params.parts names them',
+        size='those of its parts',
+        licence=OURS,
+        source=f'as its parts have it; of the example {GENERATED}',
+        example={
+            'parts': {
+                'mazes': {
+                    'weight': 2,
+                    'task': 'maze',
+                    'params': dict(MazeTask.about.example),
+                },
+                'puzzles': {
+                    'weight': 1,
+                    'task': 'enigmata',
+                    'params': dict(EnigmataTask.about.example),
+                },
+            }
+        },
+    )
+
+    def __init__(self, params: MixtureParams):
+        super().__init__(params)
+        made = {
+            name: tasks.make_task(
+                part['task'], part['params'], path=f'task.params.parts.{name}.params'
+            )
+            for name, part in params.parts.items()
+        }
+        # The class is frozen.
+        object.__setattr__(self, 'parts', made)
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """Name of each part -> its weight."""
+        return {name: part['weight'] for name, part in self.params.parts.items()}
+
+    @property
+    def alphabet(self) -> str:
+        """Every character of the parts' alphabets; ValueError if one has none."""
+        needed_by = "model.tokenizer='characters'"
+        alphabets = (
+            tasks.require(task, Alphabet, needed_by=needed_by).alphabet
+            for task in self.parts.values()
+        )
+        return ''.join(dict.fromkeys(''.join(alphabets)))
+
+    @property
+    def demonstrations(self) -> tuple[str, ...]:
+        """One kind: of each part the first of its own; ValueError if one has none."""
+        for task in self.parts.values():
+            tasks.require(task, Demonstrations, needed_by="init.kind='warm_start'")
+        return ('solution',)
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """The groups of the parts that have some, each with its part."""
+        return {
+            _label(name, category): _label(name, group)
+            for name, task in self.parts.items()
+            if isinstance(task, Groups)
+            for category, group in task.groups.items()
+        }
+
+    def source(self, split: str, *, data_dir: str) -> list[Problem]:
+        """The problems of a split, part after part.
+
+        The log says how many a part leaves out because another one has them. Raises
+        ValueError as the parts do; one may have no problems in a split.
+        """
+        check_choice('split', split, self.splits)
+        owners: dict[str, tuple[str, str]] = {}
+        for each in _SPLITS[: _SPLITS.index(split) + 1]:
+            found = self._own(each, data_dir, owners)
+        if not found:
+            raise EmptySplitError(
+                f'split {split!r} of the mixture is empty: none of its parts '
+                f'{list(self.parts)} has problems there'
+            )
+        return [dataclasses.replace(problem, id=i) for i, problem in enumerate(found)]
+
+    def _own(
+        self, split: str, data_dir: str, owners: dict[str, tuple[str, str]]
+    ) -> list[Problem]:
+        """The split's problems that no other split or part owns; they join those."""
+        found = []
+        for name, task in self.parts.items():
+            problems = _problems(task, split, data_dir)
+            own = []
+            for problem in problems:
+                owner = owners.setdefault(task.content_hash(problem), (split, name))
+                if owner == (split, name):
+                    own.append(_wrapped(name, task.name, problem))
+            if left_out := len(problems) - len(own):
+                message = 'mixture: %s lacks %d of %d %s problems, which others have'
+                logging.warning(message, name, left_out, len(problems), split)
+            found += own
+        return found
+
+    def verify(
+        self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
+    ) -> Verdicts:
+        """Judges N responses to each of P problems, those of a part all at once.
+
+        Raises ValueError if the problems have different numbers of responses.
+        """
+        shape = shape_of(problems, responses)
+        rewards, correct = np.zeros(shape, np.float32), np.zeros(shape, bool)
+        parsed: list[list[str]] = [[] for _ in problems]
+        failures: dict[str, np.ndarray] = {}
+        rows_of = collections.defaultdict(list)
+        for row, problem in enumerate(problems):
+            rows_of[part_of(problem.category)].append(row)
+        for name, rows in rows_of.items():
+            verdicts = self.parts[name].verify(
+                [_unwrapped(problems[row]) for row in rows],
+                [responses[row] for row in rows],
+            )
+            rewards[rows], correct[rows] = verdicts.rewards, verdicts.correct
+            for row, answers in zip(rows, verdicts.parsed, strict=True):
+                parsed[row] = answers
+            for kind, failed in verdicts.failures.items():
+                failures.setdefault(kind, np.zeros(shape, bool))[rows] = failed
+        return Verdicts(rewards, correct, parsed, failures)
+
+    def demonstration(
+        self, problem: Problem, *, kind: str, rng: np.random.Generator
+    ) -> str:
+        """A demonstration of the first kind that the problem's part has.
+
+        ``kind`` is one of ``demonstrations``; any other raises ValueError.
+        """
+        check_choice('kind', kind, self.demonstrations)
+        part = self.parts[part_of(problem.category)]
+        kind = part.demonstrations[0]
+        return part.demonstration(_unwrapped(problem), kind=kind, rng=rng)
+
+    def check_answerable(self, max_response_tokens: int) -> None:
+        """Raises ValueError if an answer of a part does not fit."""
+        for name, task in self.parts.items():
+            if isinstance(task, LengthCheck):
+                try:
+                    task.check_answerable(max_response_tokens)
+                except ValueError as error:
+                    raise InputError(f'part {name!r}: {error}') from error
+
+    @staticmethod
+    def parse_problem(record: str | Mapping[str, Any]) -> Problem:
+        """Reads ``{"task": NAME, "problem": RECORD}``, RECORD as that task has it.
+
+        Raises ValueError for anything else.
+        """
+        if not isinstance(record, Mapping) or not {'task', 'problem'} <= record.keys():
+            raise InputError('give an object with the fields task and problem')
+        name = record['task']
+        if name == MixtureTask.name or not isinstance(name, str):
+            raise InputError(f'field task: {name!r} is no task of a mixture')
+        problem = tasks.task_class(name).parse_problem(record['problem'])
+        return _wrapped(name, name, problem)
+
+    @staticmethod
+    def content_hash(problem: Problem) -> str:
+        """That of the problem's own task."""
+        task = tasks.task_class(problem.data['task'])
+        return task.content_hash(_unwrapped(problem))
+
+    @staticmethod
+    def verdict(problem: Problem, response: str) -> Verdict:
+        """The verdict of the problem's own task."""
+        task = tasks.task_class(problem.data['task'])
+        return task.verdict(_unwrapped(problem), response)
+
+    @staticmethod
+    def draw(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
+        """The drawing of the problem's own task; ValueError if that has none."""
+        task = tasks.task_class(data['task'])
+        if not isinstance(task, Drawing):
+            raise InputError(f'task {task.name!r} draws nothing')
+        return task.draw(data['data'], parsed, correct=correct)
+
+
+def _problems(task: Task, split: str, data_dir: str) -> Sequence[Problem]:
+    """The problems of a split, none if the task has none in it."""
+    if split not in task.splits:
+        return ()
+    try:
+        return task.source(split, data_dir=data_dir)
+    except EmptySplitError:
+        return ()
+
+
+def _label(part: str, category: str) -> str:
+    return part if category == part else f'{part}/{category}'
+
+
+def _wrapped(part: str, task: str, problem: Problem) -> Problem:
+    """The problem of a part as one of the mixture."""
+    data = {'task': task, 'category': problem.category, 'data': dict(problem.data)}
+    category = _label(part, problem.category)
+    return dataclasses.replace(problem, data=data, category=category)
+
+
+def _unwrapped(problem: Problem) -> Problem:
+    """The problem of a mixture as its part has it, but for its id."""
+    data = problem.data
+    return dataclasses.replace(problem, data=data['data'], category=data['category'])
