@@ -46,7 +46,7 @@ ONLY_IN = {
     'tokenizers': ('models.tokenizer',),
     'safetensors': ('models.hf.weights', 'models.hf.save'),
     'tensorflow_datasets': ('tasks',),
-    'orbax': ('runs.checkpoints',),
+    'orbax': ('runs.arrays',),
     'tensorboardX': ('runs.metric_writer',),
     'wandb': ('runs.metric_writer',),
     'tqdm': ('runs.progress',),
