@@ -31,7 +31,7 @@ RANKS = (
     ('comparison', 'majority', 'models', 'tasks'),
     ('advantages', 'cli', 'data', 'metrics', 'sharding', 'verifiers'),
     ('capacity', 'compile_cache', 'config', 'files', 'hosts', 'masked', 'types'),
-    ('cores', 'errors'),
+    ('cores', 'errors', 'peers'),
 )
 RANK = {name: len(RANKS) - i for i, names in enumerate(RANKS) for name in names}
 

@@ -2,18 +2,22 @@
 
 Exit status: 0 success; 2 an error that its message explains (a bad flag or file, a full
 disk, a loss that is not finite); 42 preempted and saved (see ``runs/preemption.py``);
-1 a result that the command defines, or a bug, with its traceback.
+43 another process of the run is gone (see ``peers.py``); 1 a result that the command
+defines, or a bug, with its traceback.
 """
 
 import functools
 import logging as python_logging
 import os
+import signal
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 from absl import app, flags, logging
 
+from passk_jax import peers
 from passk_jax.cli.flags import parse
 from passk_jax.errors import InputError, NonFiniteError
 
@@ -34,11 +38,17 @@ def run(main: Callable[..., int | None]) -> None:
     try:
         parser = functools.partial(parse, main)
         app.run(functools.partial(_call, main), flags_parser=parser)
+    except KeyboardInterrupt:
+        peers.fail(128 + signal.SIGINT, 'interrupted\n')
+        raise
     except Exception as error:
         message = _explanation(error)
         if message is None or '--debug' in sys.argv:
+            peers.fail(1, traceback.format_exc())
             raise
-        sys.stderr.write(f'error: {message}\n')
+        said = f'error: {message}\n'
+        peers.fail(EXIT_ERROR, said)
+        sys.stderr.write(said)
         sys.exit(EXIT_ERROR)
 
 
