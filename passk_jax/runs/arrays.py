@@ -107,13 +107,13 @@ def _reader(items: Items) -> ocp.Checkpointer:
 
 @functools.cache
 def _prepare() -> None:
+    # Forty lines per checkpoint, a warning for each item that is not read, and a
+    # traceback of what finish() raises.
+    logging.get_absl_logger().addFilter(_not_of_orbax)
     handler = ocp.type_handlers.ArrayHandler(
         min_slice_bytes_for_replica_parallel=_LEAST_PART
     )
     ocp.type_handlers.register_type_handler(jax.Array, handler, override=True)
-    # Forty lines per checkpoint, a warning for each item that is not read, and a
-    # traceback of what finish() raises.
-    logging.get_absl_logger().addFilter(_not_of_orbax)
 
 
 def _not_of_orbax(record: python_logging.LogRecord) -> bool:
