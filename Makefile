@@ -10,6 +10,9 @@ SHELL := /bin/bash
 # Large arrays are new at every step, and small pages of them are slow to get: a twentieth
 # of a train step on a CPU.
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
+# What pytest makes of the tests is kept: each worker would take ten seconds to make it
+# again.
+unexport PYTHONDONTWRITEBYTECODE
 VENV ?= .venv
 CONFIG ?= configs/maze_tiny.py
 WORKDIR ?= runs/maze_tiny

@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument('--repetitions', type=int, default=3)
     flags = parser.parse_args()
     fields = {'problem': 'problem', 'answer': 'answer', 'ids': ()}
-    golds = [p.data['answer'] for p in read_split([flags.problems], **fields)]
+    golds = [p.data['answer'] for p in read_split([str(flags.problems)], **fields)]
     for _ in range(flags.repetitions):
         print(measure(golds, workers=flags.workers))
 

@@ -65,6 +65,8 @@ def get_config() -> ConfigDict:
             'epochs': 1,
             # Affects memory only: 4 prompts are 128 responses per pass.
             'micro_batch_prompts': 4,
+            # All of them. Fewer fit where one prompt a device is too much.
+            'micro_batch_rollouts': 0,
             # Affects time only; splash attention cannot read packed rows. With
             # log-normal lengths (mean 57, limit 256, 4 prompts per pass), pads fill
             # 20 % of the positions with 8 sizes, 11 % with 16 and 78 % without packing.

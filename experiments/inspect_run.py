@@ -85,12 +85,20 @@ if not RUN:
 
 run = read_run(RUN)
 split = most_evaluated(run)
-steps = [row['step'] for row in run.evaluations[split]]
-first, last = steps[0], steps[-1]
 records = {
-    step: {row['problem_id']: row for row in evaluation_records(run, split, step)}
-    for step in steps
+    row['step']: {
+        record['problem_id']: record
+        for record in evaluation_records(run, split, row['step'])
+    }
+    for row in run.evaluations.get(split, [])
 }
+steps = [step for step, of_step in records.items() if of_step]
+if len(steps) < 2:
+    raise RuntimeError(
+        f'{run.path} has the evaluations of steps {steps}, and this notebook needs two '
+        'or more: wait for them, or train with eval.every and eval.split'
+    )
+first, last = steps[0], steps[-1]
 ids = np.array(sorted(records[last]))
 n = records[last][ids[0]]['n']
 print(

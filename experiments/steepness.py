@@ -10,7 +10,8 @@ and the entropy at the end of training.
 
 This reads the results of that sweep, or of another variant of it (``--config``). It
 writes ``results/<name>_steepness.md``, Spearman's rank correlation over the estimators
-for each seed with Student's t interval of the mean, and a figure, ``.png``.
+for each seed with Student's t interval of the mean, and a figure, ``.png``. Of a sweep
+that is still running it takes the seeds that every estimator has, and says so.
 """
 
 import json
@@ -45,7 +46,7 @@ def main(
     """Writes the table and the figure, and prints the table."""
     declared = config_file.call(config, 'get_sweep', returns=Sweep)
     directory = pathlib.Path(results)
-    last = last_values(declared, directory)
+    last, left_out = last_values(declared, directory)
     configs = json.loads((directory / f'{declared.name}.configs.json').read_text())
     steepness = {
         arm.label: value
@@ -53,6 +54,8 @@ def main(
         if (value := steepness_of(configs[arm.name])) is not None
     }
     text = table(declared, steepness, last)
+    if left_out:
+        text += f'\nWithout seeds {left_out}, which not every estimator has.\n'
     name = f'{declared.name}_steepness'
     atomic_write_text(directory / f'{name}.md', text)
     image = draw(declared, steepness, last)
@@ -76,11 +79,15 @@ def steepness_of(saved: Mapping[str, Any]) -> float | None:
     return round(float(hard / easy), 4)
 
 
-def last_values(sweep: Sweep, directory: pathlib.Path) -> Values:
-    """Arm's label -> measure -> ``[S]``, of the last evaluations; NaN where undefined.
+def last_values(sweep: Sweep, directory: pathlib.Path) -> tuple[Values, list[int]]:
+    """Measures of the last evaluations, of the seeds that every arm has.
+
+    Returns:
+        Arm's label -> measure -> ``[S]``, NaN where undefined; and the seeds that are
+        left out, because some arms lack them.
 
     Raises:
-        InputError: an arm has no results, or not of the seeds that others have.
+        InputError: no seed has results of every arm.
     """
     path = directory / f'{sweep.name}.jsonl'
     rows = [row for row in read_lines(path) if row['split'] == sweep.split]
@@ -89,23 +96,24 @@ def last_values(sweep: Sweep, directory: pathlib.Path) -> Values:
     for row in rows:
         if row['step'] == end and row['arm'] in found:
             found[row['arm']][row['seed']] = row
-    seeds = {seed for of_arm in found.values() for seed in of_arm}
-    if missing := [
-        arm for arm, of_arm in found.items() if not seeds or of_arm.keys() != seeds
-    ]:
+    every = {seed for of_arm in found.values() for seed in of_arm}
+    seeds = sorted(every.intersection(*found.values()))
+    if not seeds:
+        lacking = [arm for arm, of_arm in found.items() if of_arm.keys() != every]
         raise InputError(
-            f'{path} lacks results of {missing} (seeds {sorted(seeds)}): run the '
-            'sweep to its end'
+            f'{path} has no seed with results of every arm: {lacking or list(found)} '
+            f'lack some of the seeds {sorted(every)}, so run the sweep on'
         )
-    return {
+    values = {
         arm.label: {
             measure: np.array(
-                [found[arm.name][seed].get(measure, np.nan) for seed in sorted(seeds)]
+                [found[arm.name][seed].get(measure, np.nan) for seed in seeds]
             )
             for measure in sweep.measures
         }
         for arm in sweep.arms
     }
+    return values, sorted(every.difference(seeds))
 
 
 def correlations(

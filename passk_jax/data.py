@@ -9,10 +9,11 @@ order, each problem once. All batches of a call have one shape, so that programs
 once.
 """
 
+import collections
 import dataclasses
 import itertools
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import grain
 import numpy as np
@@ -177,11 +178,17 @@ def make_batches(
 
 
 class EvaluationBatches(_Counted):
-    """Problems in order; can be iterated any number of times."""
+    """Problems in order; can be iterated any number of times.
+
+    Attributes:
+        dropped: category -> problems that were too long.
+    """
 
     def __init__(self, kept: _Kept, *, batch_size: int):
         super().__init__(kept)
         self._batch_size = batch_size
+        dropped = np.delete(np.arange(len(kept.source)), kept.indices)
+        self.dropped = count_categories(kept.source[int(i)] for i in dropped)
 
     def __len__(self) -> int:
         return -(-self.num_problems // self._batch_size)
@@ -224,6 +231,11 @@ def evaluation_batches(
     problems = subset(source, num_problems)
     kept = _keep(problems, encode, max_prompt_tokens, overlong)
     return EvaluationBatches(kept, batch_size=batch_size)
+
+
+def count_categories(problems: Iterable[Problem]) -> dict[str, int]:
+    """Category -> number of problems, in the order of their first ones."""
+    return dict(collections.Counter(problem.category for problem in problems))
 
 
 def subset(source: Sequence[Problem], num_problems: int) -> Sequence[Problem]:

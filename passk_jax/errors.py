@@ -13,11 +13,24 @@ class InputError(ValueError):
     """
 
 
+class ElsewhereError(InputError):
+    """Another process of the run failed; the message says which and why."""
+
+
 class NonFiniteError(FloatingPointError):
     """A loss is not finite; the message says at which step.
 
     It has its own class, because numpy and JAX raise ``FloatingPointError`` too.
     """
+
+
+def with_class(error: BaseException) -> str:
+    """The message of an error after the name of its class.
+
+    >>> with_class(KeyError(3)), with_class(KeyboardInterrupt())
+    ('KeyError: 3', 'KeyboardInterrupt')
+    """
+    return ': '.join(filter(None, (type(error).__name__, str(error))))
 
 
 def leave(cause: object, *steps: Callable[[], object]) -> None:

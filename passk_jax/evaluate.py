@@ -5,7 +5,8 @@
 It samples as the run's own evaluations do, except where a flag says otherwise. It
 prints a table of metrics. It writes the answers to every problem, and the settings, to
 ``<workdir>/evaluation/by_command/``, in files whose names say what the flags changed.
-``--hosts`` and ``--mesh`` say where it runs and change no response.
+``--hosts`` and ``--mesh`` say where it runs and change no response. Results of other
+settings or problems are replaced only by ``--overwrite``.
 
     python -m passk_jax.evaluate --workdir=runs/mine --task=korbench,arc --data_dir=DIR
 
@@ -13,36 +14,59 @@ Other tasks are those of ``python -m passk_jax.tasks``, which says how to get th
 problems and where in ``--data_dir`` to put them; or config files, of which ``task``
 and, of ``data``, ``dir`` and the limit of the prompt are used. It prints Pass@1 and
 Pass@k by category and overall, and writes that table as Markdown beside the records of
-each task.
+each task. Problems that the run was trained on are left out and counted. A task whose
+results are there is not sampled again, so an interrupted command goes on where it
+stopped.
 """
 
 import dataclasses
-import json
 import pathlib
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+from absl import logging
 
-from passk_jax import cli
+from passk_jax import cli, kept_evaluations, other_tasks
 from passk_jax import config as configs
-from passk_jax.cli import config_file
 from passk_jax.compile_cache import keep_programs
-from passk_jax.config import DataConfig, ExperimentConfig, TaskConfig, checks
+from passk_jax.config import DataConfig, ExperimentConfig, TaskConfig
+from passk_jax.data import EvaluationBatches
 from passk_jax.errors import InputError
 from passk_jax.evaluation import Record
 from passk_jax.files import atomic_write_text
-from passk_jax.hosts import join_hosts
+from passk_jax.hosts import agreed, gather, join_hosts
 from passk_jax.models import policy as policies
 from passk_jax.preflight import check_evaluation
-from passk_jax.report.category_table import category_table
-from passk_jax.runs import saved_config
-from passk_jax.runs.checkpoints import restore_params
+from passk_jax.report.category_table import LeftOut, category_table
+from passk_jax.runs import digests, saved_config
+from passk_jax.runs.checkpoints import newest_step, restore_params
 from passk_jax.runs.sources import check_sources
 from passk_jax.setup import Setup, make_setup
-from passk_jax.tasks import task_class
+from passk_jax.tasks import Task
 from passk_jax.tasks.abilities import Groups
+
+# A task, and where its problems are.
+_Problems = tuple[TaskConfig, DataConfig]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Plan:
+    """An evaluation to make.
+
+    Attributes:
+        setup: of its task.
+        batches: its problems.
+        left_out: the problems that it goes without; see ``category_table``.
+        settings: what decides its results, as JSON would have it.
+        path: of its results, without an ending.
+    """
+
+    setup: Setup
+    batches: EvaluationBatches
+    left_out: LeftOut
+    settings: Mapping[str, Any]
+    path: pathlib.Path
 
 
 def main(
@@ -54,6 +78,7 @@ def main(
     step: int | None = None,
     num_responses: int | None = None,
     num_problems: int | None = None,
+    overwrite: bool = False,
     mesh: str | None = None,
     hosts: str = '',
     **options: float | None,
@@ -62,7 +87,7 @@ def main(
     path = pathlib.Path(workdir)
     options |= {'num_responses': num_responses, 'num_problems': num_problems}
     config, changes = _changed(saved_config.run_config(path, mesh), options)
-    others = _other_tasks(task, config.data, data_dir)
+    others = other_tasks.named(task, config.data, data_dir)
     check_evaluation(config)
     check_sources(path, config.model)
     directory = path / 'evaluation' / 'by_command'
@@ -71,89 +96,128 @@ def main(
     keep_programs()
     join_hosts(hosts)
     setup = make_setup(config)
-    # None of them may fail after an hour of another.
-    setups = {name: setup.on_task(*other) for name, other in others.items()}
-    setups = setups or {'': setup}
-    batches = {name: each.evaluation_batches(split) for name, each in setups.items()}
-    shapes = policies.param_shapes(setup.policy, setup.mesh)
-    found = {}
-    with jax.set_mesh(setup.mesh):
-        params, step = restore_params(path, shapes, step=step)
-        about = {'split': split, 'step': step, 'eval': dataclasses.asdict(config.eval)}
-        for name, each in setups.items():
-            evaluate = each.at(step).evaluator()
-            values, rows = evaluate(params, batches[name], split=split, step=step)
-            found[name] = rows
-            if jax.process_index() == 0:
-                flags = {'task': name} | changes if name else changes
-                records = directory / _name(split, step, flags)
-                of_task = dataclasses.asdict(each.config.task)
-                _keep(records, rows, about | {'task': of_task, 'metrics': values})
+    step = agreed(newest_step(path) if step is None else step)
+    about = {
+        'split': split,
+        'step': step,
+        'checkpoint': digests.combined(path / 'checkpoints' / str(step)),
+        'eval': dataclasses.asdict(config.eval),
+    }
+    trained_on = _trained_on(config) if others else []
+    plans = {}
+    for name, other in (others or {'': None}).items():
+        flags = {'task': name} | changes if name else changes
+        file = directory / kept_evaluations.name_of(split, step, flags)
+        # None of them may fail after an hour of another.
+        with other_tasks.errors_of(name):
+            plans[name] = _plan(setup, other, split, file, about, trained_on)
+    # Process 0 alone has the files.
+    there = [] if overwrite else gather(lambda: _there(plans))[0]
+    _evaluate(path, {k: v for k, v in plans.items() if k not in there}, split, step)
     if jax.process_index() > 0:
         return
+    found = {name: kept_evaluations.read(plan.path) for name, plan in plans.items()}
     if not others:
-        for name, value in values.items():
+        for name, value in found[''][1]['metrics'].items():
             print(f'{name:<28} {value:.4f}')
         return
-    table = _table(found, setups)
+    table = _table(found, {name: plan.setup.task for name, plan in plans.items()})
     flags = {'task': ','.join(others)} | changes
-    atomic_write_text(directory / f'{_name(split, step, flags)}.md', table)
+    name = kept_evaluations.name_of(split, step, flags)
+    atomic_write_text(directory / f'{name}.md', table)
     print(table, end='')
 
 
-def _keep(path: pathlib.Path, rows: Sequence[Record], summary: dict[str, Any]) -> None:
-    """Writes the records of an evaluation, and its settings and metrics."""
-    lines = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows)
-    summary['num_dropped'] = int(summary['metrics']['num_dropped'])
-    atomic_write_text(f'{path}.jsonl', lines)
-    atomic_write_text(f'{path}.json', json.dumps(summary, indent=2) + '\n')
+def _plan(
+    setup: Setup,
+    other: _Problems | None,
+    split: str,
+    path: pathlib.Path,
+    about: Mapping[str, Any],
+    trained_on: Sequence[_Problems | None],
+) -> _Plan:
+    """The evaluation of another task, or of the run's own."""
+    setup = setup.on_task(*other) if other else setup
+    seen, known = other_tasks.training_problems(setup.task, trained_on)
+    problems, trained = other_tasks.unseen(setup.task, setup.problems(split), seen)
+    settings = {
+        'task': dataclasses.asdict(setup.config.task),
+        'data': dataclasses.asdict(setup.config.data),
+        'problems': kept_evaluations.digest_of(problems),
+    }
+    batches = setup.evaluation_batches(split, problems)
+    left_out = {'too long': batches.dropped, 'trained on': trained if known else None}
+    return _Plan(setup, batches, left_out, about | settings, path)
 
 
-def _table(rows: Mapping[str, Sequence[Record]], setups: Mapping[str, Setup]) -> str:
-    tasks = {name: each.task for name, each in setups.items()}
+def _trained_on(config: ExperimentConfig) -> list[_Problems | None]:
+    """Of the run and of those that it goes on from; ``None``: of one that is gone."""
+    found: list[_Problems | None] = [(config.task, config.data)]
+    names = set()
+    while config.init.kind == 'checkpoint' and config.init.checkpoint not in names:
+        names.add(config.init.checkpoint)
+        try:
+            path = pathlib.Path(config.init.checkpoint).expanduser()
+            config = saved_config.run_config(path)
+        except InputError as error:
+            logging.warning('what an earlier run trained on is not known: %s', error)
+            return [*found, None]
+        found.append((config.task, config.data))
+    return found
+
+
+def _there(plans: Mapping[str, _Plan]) -> list[str]:
+    """The other tasks whose results are there; InputError if others are."""
+    if jax.process_index() > 0:
+        return []
+    names = [
+        name
+        for name, plan in plans.items()
+        if kept_evaluations.is_there(plan.path, plan.settings) and name
+    ]
+    for name in names:
+        file = f'{plans[name].path}.json'
+        logging.info('%s: as in %s; --overwrite samples it again', name, file)
+    return names
+
+
+def _evaluate(
+    workdir: pathlib.Path, plans: Mapping[str, _Plan], split: str, step: int
+) -> None:
+    """Makes and keeps evaluations of a checkpoint."""
+    if not plans:
+        return
+    # Tasks share policy and mesh.
+    setup = next(iter(plans.values())).setup
+    shapes = policies.param_shapes(setup.policy, setup.mesh)
+    with jax.set_mesh(setup.mesh):
+        params, _ = restore_params(workdir, shapes, step=step)
+        for plan in plans.values():
+            evaluate = plan.setup.at(step).evaluator()
+            values, rows = evaluate(params, plan.batches, split=split, step=step)
+            if jax.process_index() == 0:
+                summary = {
+                    **plan.settings,
+                    'num_dropped': plan.batches.num_dropped,
+                    'left_out': plan.left_out,
+                    'metrics': values,
+                }
+                kept_evaluations.write(plan.path, rows, summary)
+
+
+def _table(
+    found: Mapping[str, tuple[Sequence[Record], Mapping[str, Any]]],
+    tasks: Mapping[str, Task],
+) -> str:
+    """The table of the records and summaries of these tasks."""
     groups = {
         name: task.groups for name, task in tasks.items() if isinstance(task, Groups)
     }
-    return category_table(rows, groups=groups)
-
-
-def _name(split: str, step: int, flags: Mapping[str, Any]) -> str:
-    changed = ''.join(f'_{key}={value}' for key, value in flags.items())
-    return f'{split}_step_{step:08d}{changed}'
-
-
-def _other_tasks(
-    which: str | None, data: DataConfig, data_dir: str | None
-) -> dict[str, tuple[TaskConfig, DataConfig]]:
-    """Each task and its problems, by what it is called in tables and file names.
-
-    Raises:
-        InputError: an unknown name, a file that cannot be read, or two of one name.
-    """
-    if which is None:
-        if data_dir is not None:
-            raise InputError(f'{data_dir=} is the place of other tasks: name --task')
-        return {}
-    data = dataclasses.replace(data, dir=data_dir or data.dir)
-    # A comma may also separate the arguments of a file.
-    parts = re.split(r',(?=[^,=]*(?:\.py|$|,))', which)
-    found = {}
-    for part in parts:
-        name = pathlib.Path(part.partition(':')[0]).stem
-        if name in found:
-            raise InputError(f'task={which!r} names {name!r} twice')
-        if '.py' in part:
-            config = config_file.load(part).to_dict()
-            if absent := {'task', 'data'} - config.keys():
-                raise InputError(f'{part}: it has no {sorted(absent)}')
-            own = checks.build(DataConfig, config['data'], path='data')
-            own = dataclasses.replace(own, dir=data_dir or own.dir)
-            task = checks.build(TaskConfig, config['task'], path='task')
-            found[name] = task, own
-        else:
-            about = task_class(part).about
-            found[name] = TaskConfig(part, {**about.example, **about.benchmark}), data
-    return found
+    return category_table(
+        {name: rows for name, (rows, _) in found.items()},
+        groups=groups,
+        left_out={name: summary['left_out'] for name, (_, summary) in found.items()},
+    )
 
 
 def _changed(

@@ -20,6 +20,7 @@ from passk_jax.models.policy import Params
 from passk_jax.rollouts.sample_and_verify import Responses, Sampled, verify
 from passk_jax.sampling import Purpose, step_key
 from passk_jax.types import Problem
+from passk_jax.verifiers.pool import CRASH, PARSE_FAILURE, TIMEOUT
 
 Record = dict[str, Any]
 
@@ -157,11 +158,15 @@ values for a setting have the metric ``<name>_<setting>`` as their mean.
 
 
 def metric_names(num_responses: int) -> set[str]:
-    """What :func:`evaluate` measures, without the metrics of single categories."""
+    """What :func:`evaluate` measures, without the metrics of single categories.
+
+    The failures of a verifier are those of the shared pool, which not every task uses.
+    """
     one = {'category': '', 'n': num_responses, 'c': 0, 'response_length': 1.0}
     one |= {'correct': [False] * num_responses, 'parsed': [''] * num_responses}
     one = dict.fromkeys(PROBLEM_METRICS, 1.0) | one
     names = summarize([one], seed=0, bootstrap_samples=1).keys() | {'num_dropped'}
+    names |= {f'verifier_{kind}' for kind in (TIMEOUT, CRASH, PARSE_FAILURE)}
     return {name for name in names if '/' not in name}
 
 

@@ -7,12 +7,13 @@ import pathlib
 import re
 import stat
 import tempfile
+from collections.abc import Collection
 
 from absl import logging
 
 # The end of the name of a file while it is written; tempfile makes what precedes it.
 _UNFINISHED = '.unfinished'
-_TEMPORARY = re.compile(r'\..+\.[a-z0-9_]{8}' + re.escape(_UNFINISHED))
+_TEMPORARY = re.compile(r'\.(.+)\.[a-z0-9_]{8}' + re.escape(_UNFINISHED))
 
 
 def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
@@ -61,13 +62,22 @@ def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
     atomic_write_bytes(path, text.encode('utf-8'))
 
 
-def remove_unfinished(directory: str | os.PathLike[str]) -> None:
+def remove_unfinished(
+    directory: str | os.PathLike[str], names: Collection[str] | None = None
+) -> None:
     """Removes what killed processes left of their writes to files of this directory.
 
     The caller knows that no process is writing there now. An absent directory is empty.
+
+    Args:
+        directory: it may have other files.
+        names: of the files that were to be written; ``None``: any.
     """
     for path in pathlib.Path(directory).glob('.*'):
-        if _TEMPORARY.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+        match = _TEMPORARY.fullmatch(path.name)
+        if not match or (names is not None and match[1] not in names):
+            continue
+        if path.is_file() and not path.is_symlink():
             logging.info('removing an unfinished file: %s', path)
             path.unlink()
 

@@ -15,7 +15,7 @@ from jax._src import distributed
 from jax.experimental import multihost_utils
 
 from passk_jax import peers
-from passk_jax.errors import InputError
+from passk_jax.errors import ElsewhereError, InputError, with_class
 
 Value = TypeVar('Value')
 
@@ -34,15 +34,16 @@ def join_hosts(hosts: str) -> None:
     Raises:
         ValueError: ``hosts`` has none of these forms.
     """
+    if not hosts:
+        return
     if hosts == 'auto':
         jax.distributed.initialize()
-    elif hosts:
+    else:
         match = re.fullmatch(r'([^,]+:\d+),(\d+),(\d+)', hosts)
         if not match or not int(match[3]) < int(match[2]):
             raise InputError(f"{hosts=} must be 'auto' or 'address:port,count,index'")
         jax.distributed.initialize(match[1], int(match[2]), int(match[3]))
-    if hosts:
-        _watch_peers()
+    _watch_peers()
 
 
 def _watch_peers() -> None:
@@ -57,6 +58,36 @@ def _watch_peers() -> None:
     port = int(state.client.blocking_key_value_get(_PORT, _PORT_MILLISECONDS))
     host = state.coordinator_address.rpartition(':')[0].strip('[]')
     peers.watch(index, count, server=server, address=(host, port))
+
+
+def expect_chips(expected: str) -> None:
+    """Refuses to go on with fewer or more processes or chips than a run was given.
+
+    Args:
+        expected: ``'processes,chips'``, both over the whole run; ``''``: any. On older
+            TPUs a chip is two devices.
+
+    Raises:
+        ValueError: ``expected`` has another form, or others are there.
+    """
+    if not expected:
+        return
+    match = re.fullmatch(r'([1-9]\d*),([1-9]\d*)', expected)
+    if not match:
+        raise InputError(f"{expected=} must be 'processes,chips', for example 4,16")
+    # The devices of one chip have the same coordinates in its slice.
+    chips = {
+        (getattr(each, 'slice_index', 0), *each.coords)
+        if each.platform == 'tpu'
+        else each.id
+        for each in jax.devices()
+    }
+    found = jax.process_count(), len(chips)
+    if found != (int(match[1]), int(match[2])):
+        raise InputError(
+            f'found {found[0]} processes with {found[1]} chips, expected {match[1]} '
+            f'with {match[2]}: a worker is missing, or --expect is of another slice'
+        )
 
 
 def barrier(name: str) -> None:
@@ -89,29 +120,36 @@ def gather(make: Callable[[], Value]) -> list[Value]:
         A value for each process, in their order.
 
     Raises:
-        Exception: whatever ``make`` raised here.
-        ValueError: it raised on another process; the message names that and the cause.
+        BaseException: whatever ``make`` raised here.
+        ElsewhereError: it raised on another process.
     """
     if jax.process_count() == 1:
         return [make()]
     error = None
     try:
         mine = json.dumps({'made': make()})
-    except Exception as e:  # The others wait for something.
-        error, mine = e, json.dumps({'raised': f'{type(e).__name__}: {e}'})
+    except BaseException as e:  # The others wait for something.
+        error, mine = e, json.dumps({'raised': with_class(e)})
     values = [json.loads(text) for text in _gather_bytes(mine.encode())]
     if error is not None:
         raise error
     for index, value in enumerate(values):
         if 'raised' in value:
-            raise InputError(f'process {index} failed: {value["raised"]}')
+            raise ElsewhereError(f'process {index} failed: {value["raised"]}')
     return [value['made'] for value in values]
 
 
 def _gather_bytes(own: bytes) -> list[bytes]:
-    lengths = multihost_utils.process_allgather(np.int32(len(own)))
+    """Of every process, in their order, whatever that of their devices."""
+    about = np.array([jax.process_index(), len(own)], np.int32)
+    abouts = multihost_utils.process_allgather(about)
     # Every length of an array is another program.
-    padded = np.zeros(1 << int(lengths.max()).bit_length(), np.uint8)
+    padded = np.zeros(1 << int(abouts[:, 1].max()).bit_length(), np.uint8)
     padded[: len(own)] = np.frombuffer(own, np.uint8)
     rows = multihost_utils.process_allgather(padded)
-    return [row[:length].tobytes() for row, length in zip(rows, lengths, strict=True)]
+    found = {
+        int(index): row[:length].tobytes()
+        for (index, length), row in zip(abouts, rows, strict=True)
+    }
+    assert sorted(found) == list(range(jax.process_count())), abouts.tolist()
+    return [found[index] for index in sorted(found)]

@@ -1,27 +1,30 @@
-"""The processes of a run end together: each knows in seconds that another is gone.
+"""The processes of a run end together, wherever they wait for one another.
 
-Every process holds a connection to process 0. The kernel closes those of a process that
-is killed, and keepalive finds a machine that is gone. Whoever learns of it says so in
-one line and exits at once, before the runtime does: that would take up to 100 seconds
-and write a stack trace for every process.
+Processes wait in collectives, which do not end if one of them stays away. So each holds
+a connection to process 0. A process that fails says so over it, by :func:`fail`. The
+kernel closes the connection of one that is killed, and keepalive finds a machine that
+is gone. Process 0 tells all which end came first, and every process says that in one
+line and leaves with its status.
 """
 
 import atexit
 import contextlib
+import json
 import os
 import socket
 import sys
 import threading
 import time
+from typing import Any, NoReturn
 
 EXIT_PEER_GONE = 43
 """Exit status if another process of the run is gone: start all of them again."""
 
-_BYE, _FAIL, _GONE = b'bye', b'fail', b'gone'
 # Keepalive: seconds without traffic, seconds between probes, and probes.
 _KEEPALIVE = {'TCP_KEEPIDLE': 5, 'TCP_KEEPINTVL': 2, 'TCP_KEEPCNT': 5}
 # How long an error waits for the news that it follows from a lost process.
-_NEWS_SECONDS = 2.0
+_NEWS_SECONDS = 0.5
+_PATIENCE_SECONDS = 10.0
 _CONNECT_SECONDS = 300
 
 _watch: 'Watch | None' = None
@@ -38,116 +41,138 @@ def listen() -> socket.socket:
 def watch(
     index: int, count: int, *, server: socket.socket | None, address: tuple[str, int]
 ) -> None:
-    """Watches the other processes until this one ends well.
+    """Watches the other processes until this one ends; all of them must call it.
 
     Args:
         index, count: of this process, and of all.
         server: of process 0, from :func:`listen`.
         address: where that can be reached.
+
+    Raises:
+        OSError: a process does not connect in time.
     """
     global _watch
-    _watch = Watch(index, count)
     if server is not None:
-        threading.Thread(target=_watch.accept, args=(server,), daemon=True).start()
+        connections = _accept(server, count)
     else:
-        connection = socket.create_connection(address, timeout=_CONNECT_SECONDS)
-        connection.settimeout(None)
-        connection.sendall(b'%d\n' % index)
-        _watch.follow(connection, 0)
+        connections = {0: socket.create_connection(address, timeout=_CONNECT_SECONDS)}
+        connections[0].sendall(b'%d\n' % index)
+    _watch = Watch(index, count, connections)
     atexit.register(_watch.leave)
 
 
-def fail(status: int, said: str) -> None:
-    """Ends this process after an error, so that no other waits for it.
+def _accept(server: socket.socket, count: int) -> dict[int, socket.socket]:
+    """The connections of all other processes to process 0."""
+    connections: dict[int, socket.socket] = {}
+    server.settimeout(_CONNECT_SECONDS)
+    with server:
+        while len(connections) < count - 1:
+            connection, _ = server.accept()
+            connection.settimeout(_PATIENCE_SECONDS)
+            # Anybody may connect.
+            with contextlib.suppress(OSError, ValueError):
+                number = int(connection.makefile('rb', buffering=0).readline())
+                connections[number] = connection
+    return connections
 
-    If the error follows from a lost process, the line about that ends it instead. Alone
-    a process goes on, to end as any other.
+
+def fail(status: int, said: str, *, text: str, elsewhere: bool = False) -> None:
+    """Ends this process, which failed, and the others; returns if there is no other.
 
     Args:
-        status: the exit status.
-        said: what to write to standard error.
+        status: the exit status; if another end came first, its status counts.
+        said: the error, as the others show it.
+        text: what this process shows.
+        elsewhere: whether the cause lies in another process, which is about to say so.
     """
     if _watch is not None:
-        _watch.announce_failure()
-        time.sleep(_NEWS_SECONDS)
-        sys.stdout.flush()
-        sys.stderr.write(said)
-        sys.stderr.flush()
-        os._exit(status)
+        _watch.fail(status, said, text=text, elsewhere=elsewhere)
 
 
 class Watch:
-    """The connections of one process; its threads only read and end the process."""
+    """The connections of one process; a thread reads each and can end the process."""
 
-    def __init__(self, index: int, count: int):
+    def __init__(self, index: int, count: int, connections: dict[int, socket.socket]):
         self._index, self._count = index, count
-        self._connections: dict[int, socket.socket] = {}
-        self._left: set[int] = set()
-        # Those with an error of their own, perhaps all of them the same.
-        self._failed: set[int] = set()
-        self._lock = threading.Lock()
-
-    def accept(self, server: socket.socket) -> None:
-        """Follows every other process; runs in a thread of process 0."""
-        while len(self._connections) < self._count - 1:
-            connection, _ = server.accept()
-            number = connection.makefile('rb', buffering=0).readline()
-            if number.strip().isdigit():
-                self.follow(connection, int(number))
-        server.close()
-
-    def follow(self, connection: socket.socket, peer: int) -> None:
-        """Reads what a peer says until it is gone, in a thread."""
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in _KEEPALIVE.items():
-            # Not every system has them.
-            if hasattr(socket, name):
-                option = getattr(socket, name)
-                connection.setsockopt(socket.IPPROTO_TCP, option, value)
-        self._connections[peer] = connection
-        threading.Thread(
-            target=self._read, args=(connection, peer), daemon=True
-        ).start()
+        self._connections = connections
+        # What this process shows about an error of its own.
+        self._text = ''
+        # Whoever has it ends this process.
+        self._ending = threading.Lock()
+        for peer, connection in connections.items():
+            _keep_alive(connection)
+            threading.Thread(
+                target=self._read, args=(connection, peer), daemon=True
+            ).start()
 
     def leave(self) -> None:
         """Tells the others that this process ends well."""
-        with self._lock:
-            self._left.add(self._index)
-            self._tell(_BYE)
+        self._tell({'left': self._index})
 
-    def announce_failure(self) -> None:
-        """Tells the others that this process has an error of its own to report."""
-        with self._lock:
-            self._failed.add(self._index)
-            self._tell(_FAIL)
+    def fail(self, status: int, said: str, *, text: str, elsewhere: bool) -> NoReturn:
+        """Ends this process and all others; see :func:`fail`."""
+        self._text = text
+        time.sleep(_PATIENCE_SECONDS if elsewhere else _NEWS_SECONDS)
+        said = f'process {self._index} failed: {said}'
+        end = {'process': self._index, 'status': status, 'said': said}
+        if self._index:
+            # Process 0 answers with the end that came first.
+            self._tell(end)
+            time.sleep(_PATIENCE_SECONDS)
+        self._end(end)
 
     def _read(self, connection: socket.socket, peer: int) -> None:
+        left = False
         with contextlib.suppress(OSError):
             for line in connection.makefile('rb'):
-                word, _, number = line.strip().partition(b' ')
-                if word == _BYE:
-                    self._left.add(peer)
-                if word == _FAIL:
-                    self._failed.add(peer)
-                if word == _GONE:
-                    self._end(int(number))
-        if peer not in self._left and not {peer, self._index} <= self._failed:
-            self._end(peer)
+                message = json.loads(line)
+                if 'left' not in message:
+                    self._end(message)
+                left = True
+        if not left:
+            said = f'process {peer} of {self._count} is gone: start all of them again'
+            self._end({'process': peer, 'status': EXIT_PEER_GONE, 'said': said})
 
-    def _end(self, peer: int) -> None:
-        with self._lock:
-            # Who ends well needs nobody any more.
-            if self._index in self._left:
-                return
-            self._tell(b'%s %d' % (_GONE, peer))
-            os.write(
-                2,
-                f'error: process {peer} of {self._count} is gone, so process '
-                f'{self._index} ends too: start all of them again\n'.encode(),
-            )
-            os._exit(EXIT_PEER_GONE)
+    def _end(self, end: dict[str, Any]) -> NoReturn:
+        """Ends this process; process 0 tells the others, and leaves last.
 
-    def _tell(self, what: bytes) -> None:
+        The coordination service of ``jax.distributed`` is in process 0, and a process
+        that loses it says more than one line.
+        """
+        self._ending.acquire()
+        own = end['process'] == self._index
+        with contextlib.suppress(Exception):
+            if self._index == 0:
+                self._tell(end)
+            sys.stdout.flush()
+            sys.stderr.write(self._text if own else f'error: {end["said"]}\n')
+            sys.stderr.flush()
+            if self._index == 0:
+                self._wait_for_others()
+        # At once: an end in order would wait for the others.
+        os._exit(end['status'])
+
+    def _wait_for_others(self) -> None:
+        """Until their connections are closed."""
+        until = time.monotonic() + _PATIENCE_SECONDS
         for connection in self._connections.values():
             with contextlib.suppress(OSError):
-                connection.sendall(what + b'\n')
+                connection.settimeout(max(0.1, until - time.monotonic()))
+                while connection.recv(4096):
+                    pass
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        for connection in self._connections.values():
+            with contextlib.suppress(OSError):
+                connection.sendall(json.dumps(message).encode() + b'\n')
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    """Waits as long as the machine at the other end is there."""
+    connection.settimeout(None)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE.items():
+        # Not every system has them.
+        if hasattr(socket, name):
+            option = getattr(socket, name)
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -183,7 +183,17 @@ def check_signal(stage: Stage) -> None:
 
 
 def warn_of_settings(config: ExperimentConfig) -> None:
-    """Names the settings that train, but not what a person is likely to think."""
+    """Names the settings that train, but not what a person is likely to think.
+
+    It also says where the stages begin.
+    """
+    if config.stages:
+        borders = {stage.name: stage.start for stage in stages_of(config)[1:]}
+        logging.info(
+            'stages begin at %s of train.steps=%d, which moves none of them',
+            ', '.join(f'{start} ({name})' for name, start in borders.items()),
+            config.train.steps,
+        )
     stages = [stage.config for stage in stages_of(config)]
     if any(s.sampling.truncates and not s.loss.sampler_weight_cap for s in stages):
         logging.warning(

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import math
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -44,6 +44,7 @@ from passk_jax.rollouts.sample_and_verify import Sampled, sample
 from passk_jax.sampling import Purpose, in_stage, sampler, step_key
 from passk_jax.tasks import Task, make_task, require
 from passk_jax.tasks.abilities import Alphabet, LengthCheck
+from passk_jax.types import Problem
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Setup:
         """The training problems; ``batches[step]`` is a pure function of the step."""
         data = self.config.data
         return make_batches(
-            self.task.source('train', data_dir=data.dir),
+            self.problems('train'),
             self.encode,
             num_prompts=self.config.train.num_prompts,
             seed=self.order(Purpose.ROLLOUTS),
@@ -122,15 +123,21 @@ class Setup:
             overlong=data.overlong,
         )
 
-    def evaluation_batches(self, split: str) -> EvaluationBatches:
-        """The problems of a split, in order, once each.
+    def problems(self, split: str) -> Sequence[Problem]:
+        """The problems of a split; ValueError if it is unknown or empty."""
+        return self.task.source(split, data_dir=self.config.data.dir)
+
+    def evaluation_batches(
+        self, split: str, problems: Sequence[Problem] | None = None
+    ) -> EvaluationBatches:
+        """The problems of a split, or some of them, in order, once each.
 
         Raises:
             ValueError: the split is unknown or empty.
         """
         data = self.config.data
         return evaluation_batches(
-            self.task.source(split, data_dir=data.dir),
+            self.problems(split) if problems is None else problems,
             self.encode,
             batch_size=self.config.eval.batch_size,
             num_problems=self.config.eval.num_problems,
@@ -249,6 +256,8 @@ def _warn_of_repeated_work(config: ExperimentConfig, mesh: Mesh) -> None:
         'sampling.num_rollouts': config.sampling.num_rollouts,
         'eval.num_responses': config.eval.num_responses,
     }
+    if size := config.train.micro_batch_rollouts:
+        rollouts['train.micro_batch_rollouts'] = size
     for axis, sizes in (('batch', prompts), ('rollouts', rollouts)):
         mesh_axes = sharding.RULES[axis]
         shares = math.prod(mesh.shape[each] for each in mesh_axes)
@@ -339,8 +348,11 @@ def _check_packing(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
             f'devices, {arch.attention!r}, cannot read; set train.pack_sizes=0 or '
             f'model.attention to one of {attention_kernels.PACKING}'
         )
+    num_rollouts = config.sampling.num_rollouts
     checks.check_several_rollouts(
-        sizes, num_rollouts=config.sampling.num_rollouts, shares=mesh.shape['rollout']
+        sizes,
+        num_rollouts=config.train.micro_batch_rollouts or num_rollouts,
+        shares=mesh.shape['rollout'],
     )
 
 

@@ -10,11 +10,12 @@ before that. ``<results>/<name>.jsonl`` and ``.csv`` have a row for each evaluat
 the runs that are done; when all are, ``.md`` has paired differences and ``.png`` is the
 figure. A run whose rows are there is not run again. So the same command rebuilds table
 and figure on a machine that has the results alone, or adds a seed to them. ``--seeds``
-says which seeds to run; table and figure have these and, of the others that the file
-lists, every seed whose runs are all done.
+says which seeds to run; table and figure have these and every other seed whose runs are
+all done, whether the file lists it or the results alone have it.
 
 For a cluster, ``--dry_run`` prints the command of each run that is missing, one a line;
-a later stage follows the run that it goes on from. Exit status 1: a run is not done.
+a later stage follows the run that it goes on from. Exit status 1: a run is not done, or
+its results could not be kept.
 """
 
 import fnmatch
@@ -75,17 +76,56 @@ def main(
     out.mkdir(parents=True, exist_ok=True)
     for path in (*kept.paths, *_table_and_figure(sweep, out)):
         check_writable(path)
-    kept.add(opened)
+    # Refuses now what it would refuse for the table, at the end.
+    _of_other_seeds(sweep, root, kept, opened)
+    display = progress.Display()
+    _keep(kept, opened, display)
     others = [job for job in opened if job not in chosen]
     states = Runner(
         chosen,
         others=others,
         slots=slots,
-        display=progress.Display(),
-        when_done=lambda job: kept.add(opened, of=job),
+        display=display,
+        when_done=lambda job: _keep(kept, opened, display, of=[job]),
     ).run()
     # Another sweep may have added results that this one has no directories of.
-    return _end(sweep, kept.attach(opened), states, out, wanted=wanted)
+    opened = kept.attach(opened)
+    lost = _keep(kept, opened, display)
+    jobs = opened + _of_other_seeds(sweep, root, kept, opened)
+    status = _end(sweep, jobs, states, kept, out, wanted=wanted)
+    if lost:
+        print(f'the results of these runs could not be kept: {lost}')
+    return 1 if lost else status
+
+
+def _of_other_seeds(
+    sweep: Sweep, root: pathlib.Path, kept: KeptResults, jobs: Sequence[Job]
+) -> list[Job]:
+    """The runs of the seeds that have results and are not among ``jobs``."""
+    others = kept.seeds() - {job.run.seed for job in jobs}
+    return kept.attach(open_runs(runs_of(sweep, root, sorted(others)), sweep))
+
+
+def _keep(
+    kept: KeptResults,
+    jobs: Sequence[Job],
+    display: progress.Display,
+    *,
+    of: Sequence[Job] | None = None,
+) -> list[str]:
+    """Adds the results of runs that are done, each with its other stages.
+
+    Returns:
+        The names of runs whose results could not be added; the others do not suffer.
+    """
+    lost = []
+    for job in [job for job in jobs if not job.run.previous] if of is None else of:
+        try:
+            kept.add(jobs, of=job)
+        except (OSError, ValueError) as error:
+            display.say(f'{job.name}: its results could not be kept: {error}')
+            lost.append(job.name)
+    return lost
 
 
 def _seeds(text: str) -> tuple[int, ...]:
@@ -110,6 +150,7 @@ def _end(
     sweep: Sweep,
     jobs: Sequence[Job],
     states: dict[str, str],
+    kept: KeptResults,
     out: pathlib.Path,
     *,
     wanted: Sequence[int],
@@ -117,15 +158,21 @@ def _end(
     """Writes table and figure if every wanted seed is done; returns the exit status."""
     undone = [job for job in jobs if not directories.is_done(job)]
     incomplete = {job.run.seed for job in undone}
-    jobs = [job for job in jobs if job.run.seed not in incomplete]
+    whole = [job for job in jobs if job.run.seed not in incomplete]
+    whole.sort(key=lambda job: job.run.seed)
     missing = [job.name for job in undone if job.run.seed in wanted]
     if missing:
         print(f'no table is written, because these are not done: {missing}')
     else:
-        table = results.markdown(sweep, jobs)
-        table_path, figure_path = _table_and_figure(sweep, out)
-        atomic_write_text(table_path, table)
-        atomic_write_bytes(figure_path, figure.draw(sweep, jobs))
+        begun = {job.run.seed for job in jobs if directories.is_done(job)}
+        if left := [job.name for job in undone if job.run.seed in begun]:
+            seeds = sorted(begun & incomplete)
+            print(f'the table lacks {seeds=}, because these are not done: {left}')
+        table = results.markdown(sweep, whole)
+        paths = table_path, figure_path = _table_and_figure(sweep, out)
+        with kept.writing((*kept.paths, *paths)):
+            atomic_write_text(table_path, table)
+            atomic_write_bytes(figure_path, figure.draw(sweep, whole))
         print(table, end='')
     ended = set(states.values())
     if 'failed' in ended:

@@ -28,7 +28,7 @@ from passk_jax.config import ExperimentConfig
 from passk_jax.data import Batches, EvaluationBatches
 from passk_jax.diagnostics import step as diagnostics
 from passk_jax.diagnostics.step import Diagnosis
-from passk_jax.hosts import join_hosts
+from passk_jax.hosts import expect_chips, join_hosts
 from passk_jax.learning import learner
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.learning.optimizer import Optimizer, make_optimizer
@@ -286,6 +286,7 @@ def make_update(setup: Setup, optimizer: Optimizer) -> Callable[..., Any]:
         temperature=config.sampling.temperature,
         num_updates=train.num_prompts // train.mini_batch_prompts,
         num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
+        rollout_parts=train.rollout_parts(config.sampling.num_rollouts),
         pack_sizes=train.pack_sizes,
         epochs=train.epochs,
     )
@@ -349,6 +350,7 @@ def make_diagnose(setup: Setup) -> Callable[..., Diagnosis | None]:
         num_rollouts=config.sampling.num_rollouts,
         k=advantage.k,
         num_chunks=config.train.num_prompts // config.train.micro_batch_prompts,
+        rollout_parts=config.train.rollout_parts(config.sampling.num_rollouts),
     )
 
     def diagnose(params: Any, selection: Selection, step: int) -> Diagnosis | None:
@@ -367,11 +369,13 @@ def main(
     workdir: str | None = None,
     accept_loss: bool = False,
     hosts: str = '',
+    expect: str = '',
 ) -> int:
     """Prepares the run directory and trains."""
     check_names(config)
     keep_programs()
     join_hosts(hosts)
+    expect_chips(expect)
     for stage in configs.stages_of(config):
         check_signal(stage)
     directory = pathlib.Path(workdir or f'runs/{config.name}').expanduser()

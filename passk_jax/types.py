@@ -114,7 +114,8 @@ class Verdicts:
         correct: ``[P, N]`` bool, decided by the verifier, never by ``rewards == 1``.
         parsed: ``[P][N]`` the answers read; ``''`` where there is none.
         failures: kind -> ``[P, N]`` bool, the responses that are wrong because the
-            verifier failed on them; it names every kind that can occur.
+            verifier failed on them. It also names the kinds that did not occur, so that
+            a share of 0 is recorded; hosts and batches may know of different ones.
     """
 
     rewards: np.ndarray

@@ -1,21 +1,33 @@
 """The benchmarks: their small parts, and that every command says how it is used."""
 
 import dataclasses
+import itertools
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
+import types
 
 import jax
 import numpy as np
 import pytest
 from jax import numpy as jnp
 
-from benchmarks import accelerator, environments, growth, ours, sides
+from benchmarks import (
+    accelerator,
+    array_verdicts,
+    environments,
+    growth,
+    ours,
+    puzzles,
+    sides,
+)
 from benchmarks import work as works
 from benchmarks.group_learner import gradient_gap
 from benchmarks.transformers_trl import needed_gflop
+from passk_jax.tasks.enigmata.table import PUZZLES
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 COMMANDS = (
@@ -26,7 +38,9 @@ COMMANDS = (
     'gpu',
     'group_learner',
     'ours',
+    'puzzles',
     'verifiers',
+    'array_verdicts',
 )
 TINY = works.small(works.GROUPS)
 
@@ -228,3 +242,23 @@ def test_decoding_counts_a_shared_prompt_once():
     _, apart, _ = model.decode(accelerator.Batch(4, 1, 64, 2))
     slot = 2 * TINY.layers * TINY.kv_heads * TINY.head_dim * 4
     assert apart - group == 3 * 64 * slot
+
+
+def test_verdicts_on_arrays_are_compared_on_answers_that_are_half_right():
+    row = array_verdicts.measure('sudoku2', count=64, repetitions=1)
+    name, right, *figures = row.strip('| ').split(' | ')
+    assert (name, len(figures)) == ('sudoku2', 5)
+    assert 0.5 <= float(right) < 0.75
+    assert array_verdicts.swapped('[(1, 2)]', random.Random(0)) == '[(2, 1)]'
+    assert array_verdicts.swapped('["R11", "C2"]', random.Random(0)) == '["C2", "R11"]'
+
+
+def test_every_puzzle_has_a_time_at_every_level(monkeypatch):
+    """Against a clock that each reading moves on by a second."""
+    seconds = itertools.count()
+    clock = types.SimpleNamespace(process_time=lambda: next(seconds))
+    monkeypatch.setattr(puzzles, 'time', clock)
+    head, _, *rows = puzzles.table(count=2).splitlines()
+    assert head == '| puzzle | easy | medium | hard |'
+    assert {row.split(' | ')[0].strip('| ') for row in rows} == {*PUZZLES}
+    assert {row.partition(' | ')[2] for row in rows} == {'5e+02 | 5e+02 | 5e+02 |'}

@@ -68,6 +68,7 @@ CHANGES = {
     'train__num_prompts': 24,
     'train__mini_batch_prompts': 12,
     'train__micro_batch_prompts': 4,
+    'train__micro_batch_rollouts': 2,
     'train__epochs': 3,
     'train__pack_sizes': 3,
     'train__dynamic_sampling_rounds': 2,

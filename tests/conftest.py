@@ -1,5 +1,6 @@
 """Eight fake CPU devices, quick compiles, and where the shared data may lie."""
 
+import functools
 import importlib.metadata
 import os
 import pathlib
@@ -34,10 +35,24 @@ os.environ.update(
 import filelock
 import jax
 import pytest
+from jax._src.interpreters import mlir
 
 jax.config.update('jax_num_cpu_devices', 8)
 # They start here, because a plan for fewer would start so many for all later tests.
 jax.devices()
+
+# A new context of MLIR for each small program is a third of its cost; one will do for a
+# file.
+_own_context = mlir.make_ir_context
+_shared_context = functools.cache(_own_context)
+
+
+def _make_context() -> mlir.ir.Context:
+    """Its own for a program that is made while another one is being lowered."""
+    return _own_context() if mlir.ir.Context.current else _shared_context()
+
+
+mlir.make_ir_context = _make_context
 
 _SHARED = pathlib.Path(__file__).resolve().parents[2] / 'shared'
 
@@ -51,6 +66,7 @@ def forget_programs():
     """
     yield
     jax.clear_caches()
+    _shared_context.cache_clear()
 
 
 @pytest.fixture

@@ -265,6 +265,15 @@ def test_evaluation_can_go_through_a_subset():
     assert (batches.num_problems, batches.num_dropped) == (len(kept), 6 - len(kept))
 
 
+def test_problems_that_are_too_long_are_counted_by_category():
+    source = [
+        Problem(i, 'ab' * len(name), {}, name)
+        for i, name in enumerate(['b', 'aa', 'a', 'aa', 'b', 'bb'])
+    ]
+    assert _evaluation(source, max_prompt_tokens=2).dropped == {'aa': 2, 'bb': 1}
+    assert _evaluation(source).dropped == {}
+
+
 @pytest.mark.parametrize(
     ('source', 'changes', 'message'),
     [

@@ -135,6 +135,8 @@ def test_the_names_of_the_metrics_are_known_beforehand(evaluated):
     names = {name for name in values if '/' not in name}
     # Undefined here: too few responses are wrong, and none is right.
     names |= {'rarefied_diversity', 'response_length_right'}
+    # Of tasks that are judged by the pool.
+    names |= {f'verifier_{kind}' for kind in ('timeouts', 'crashes', 'parse_failures')}
     assert evaluation.metric_names(4) == names
 
 

@@ -103,7 +103,9 @@ def test_what_a_kill_leaves_of_a_write_can_be_told_and_removed(tmp_path, monkeyp
             files.atomic_write_text(tmp_path / 'a.txt', 'new')
     monkeypatch.undo()
     assert len(os.listdir(tmp_path)) == 2
-    files.remove_unfinished(tmp_path)
+    files.remove_unfinished(tmp_path, {'b.txt', 'a'})
+    assert len(os.listdir(tmp_path)) == 2
+    files.remove_unfinished(tmp_path, {'a.txt'})
     assert os.listdir(tmp_path) == ['a.txt']
     files.remove_unfinished(tmp_path / 'absent')
 

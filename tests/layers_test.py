@@ -22,7 +22,7 @@ RANKS = (
     ('sweeps',),
     ('train',),
     ('compare', 'evaluate', 'export', 'plan', 'score'),
-    ('preflight', 'setup'),
+    ('kept_evaluations', 'other_tasks', 'preflight', 'setup'),
     ('evaluation', 'run_log'),
     ('planning', 'report', 'initial'),
     ('diagnostics', 'rollouts'),
@@ -46,6 +46,8 @@ ONLY_IN = {
     'tokenizers': ('models.tokenizer',),
     'safetensors': ('models.hf.weights', 'models.hf.save'),
     'tensorflow_datasets': ('tasks',),
+    'huggingface_hub': ('models.hf.config', 'tasks.math.sources'),
+    'pyarrow': ('tasks.math.sources',),
     'orbax': ('runs.arrays',),
     'tensorboardX': ('runs.metric_writer',),
     'wandb': ('runs.metric_writer',),
@@ -91,6 +93,11 @@ OTHER_TESTS = {
     'configs_arguments_test': 'the arguments that a config file takes',
     'configs_test': 'the experiments in configs/',
     'fields_test': 'what the package reads of the configuration',
+    **{
+        f'launch.{name}_test': 'launch_tpu.sh'
+        for name in ('command_line', 'gke', 'local', 'readme', 'slices')
+    },
+    'launch.two_processes_test': 'launch_tpu.sh with the real trainer',
     'layers_test': 'the package as a whole',
     'models.hf.parity_test': 'the numbers of transformers',
     'models.hf.property_test': 'the same, of architectures drawn at random',

@@ -1,6 +1,7 @@
 """The notebooks in experiments/ are made from their scripts and have been run."""
 
 import collections
+import functools
 import glob
 import importlib.util
 import json
@@ -14,6 +15,7 @@ import warnings
 from typing import Any
 
 import IPython.display
+import jax
 import jupytext
 import matplotlib.pyplot as plt
 import nbformat
@@ -79,7 +81,9 @@ def quick(monkeypatch, tmp_path, request):
 
     def hosted() -> None:
         monkeypatch.setenv('PASSK_CONFIG', 'tests/tiny.py')
-        monkeypatch.setenv('PASSK_WORKDIR', str(tmp_path / 'hosted'))
+        finished = request.getfixturevalue('finished_run')
+        workdir = tiny.warm_copy(finished, tmp_path / 'hosted')
+        monkeypatch.setenv('PASSK_WORKDIR', str(workdir))
         monkeypatch.setenv('XLA_FLAGS', tiny.environment()['XLA_FLAGS'])
 
     def inspect_run() -> None:
@@ -96,7 +100,13 @@ def quick(monkeypatch, tmp_path, request):
         monkeypatch.delenv('PASSK_RUN', raising=False)
         monkeypatch.setattr(subprocess, 'run', run)
 
-    return {'hosted': hosted, 'inspect_run': inspect_run}
+    def safe_arm() -> None:
+        # Its many steps take longer than to compile them as quick ones.
+        quick = {'xla_backend_optimization_level': 2}
+        jit = functools.partial(jax.jit, compiler_options=quick)
+        monkeypatch.setattr(jax, 'jit', jit)
+
+    return {'hosted': hosted, 'inspect_run': inspect_run, 'safe_arm': safe_arm}
 
 
 @pytest.mark.parametrize('path', NOTEBOOKS, ids=notebook_id)
@@ -178,6 +188,26 @@ def assert_each_problem_is_where_it_belongs(values: dict[str, Any]) -> None:
     assert set(values['gains']) == {
         i for i in after if (after[i] > 0) != (before[i] > 0)
     }
+
+
+@pytest.mark.parametrize('kept', [(), (4,), (4, 5)])
+def test_a_run_with_too_few_evaluations_is_not_inspected(
+    kept, finished_run, monkeypatch, tmp_path
+):
+    """Without metrics, and with two evaluations of which one has no records."""
+    (tmp_path / 'evaluation').mkdir()
+    rows = tiny.metrics(finished_run, 'validation')
+    lines = [json.dumps(row) + '\n' for row in rows if row['step'] in kept]
+    (tmp_path / 'metrics.jsonl').write_text(''.join(lines))
+    name = f'validation_step_{4:08d}.jsonl'
+    shutil.copy(finished_run / 'evaluation' / name, tmp_path / 'evaluation')
+    monkeypatch.setenv('PASSK_RUN', str(tmp_path))
+    steps = re.escape(str(list(kept[:1])))
+    with (
+        plt.rc_context(),
+        pytest.raises(RuntimeError, match=f'the evaluations of steps {steps}, and'),
+    ):
+        runpy.run_path(str(EXPERIMENTS / 'inspect_run.py'))
 
 
 def first_code(stem: str) -> str:

@@ -55,6 +55,19 @@ def test_settings_of_a_later_stage_are_named_too(section, words, caplog):
     assert words in record.getMessage()
 
 
+def test_it_is_said_where_stages_begin(monkeypatch):
+    """Because train.steps alone does not say."""
+    said = []
+    monkeypatch.setattr(preflight.logging, 'info', lambda *x: said.append(x[0] % x[1:]))
+    preflight.warn_of_settings(tiny.make_config())
+    assert not said
+    stage = {'reset_optimizer': False}
+    stages = {'b': stage | {'start': 4}, 'a': stage | {'start': 2}}
+    preflight.warn_of_settings(tiny.make_config(stages=stages, train__steps=9))
+    (line,) = said
+    assert line.startswith('stages begin at 2 (a), 4 (b) of train.steps=9, ')
+
+
 def test_what_is_evaluated_when():
     config = tiny.make_config(eval__every=2, train__steps=5)
     due = [preflight.splits_due(config, step) for step in range(6)]

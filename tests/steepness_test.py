@@ -61,18 +61,48 @@ def test_the_command_takes_its_flags(tmp_path):
     }
 
 
-def test_results_that_are_not_whole_are_refused(written, tmp_path, monkeypatch):
-    monkeypatch.chdir(tiny.ROOT)
-    with pytest.raises(InputError, match=r"lacks results of \['pass_at_1', "):
-        steepness.main(results=str(tmp_path))
+def _without(written, tmp_path, lost):
+    """Copies the results into another directory, without those of (arm, seed)."""
     lines = (written / 'estimators.jsonl').read_text().splitlines(keepends=True)
-    kept = [x for x in lines if '"arm": "nsr", "seed": 2, "split": "test"' not in x]
-    assert len(kept) < len(lines)
+    rows = [json.loads(line) for line in lines]
+    kept = [
+        line
+        for line, row in zip(lines, rows, strict=True)
+        if (row['arm'], row['seed']) not in lost or row['split'] != 'test'
+    ]
+    assert len(lines) - len(kept) == 2 * len(lost)
     (tmp_path / 'estimators.jsonl').write_text(''.join(kept))
-    words = r"lacks results of \['nsr'\] \(seeds \[0, 1, 2\]\)"
+    configs = (written / 'estimators.configs.json').read_text()
+    (tmp_path / 'estimators.configs.json').write_text(configs)
+
+
+def test_results_without_a_seed_of_every_estimator_are_refused(
+    written, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tiny.ROOT)
+    words = r"no seed with results of every arm: \['pass_at_1', .* seeds \[\]"
     with pytest.raises(InputError, match=words):
         steepness.main(results=str(tmp_path))
-    assert [path.name for path in tmp_path.iterdir()] == ['estimators.jsonl']
+    _without(written, tmp_path, {('nsr', 0), ('nsr', 1), ('maxrl', 2)})
+    words = r"every arm: \['maxrl', 'nsr'\] lack some of the seeds \[0, 1, 2\]"
+    with pytest.raises(InputError, match=words):
+        steepness.main(results=str(tmp_path))
+    assert not list(tmp_path.glob('*steepness*'))
+
+
+def test_a_seed_that_an_estimator_lacks_is_left_out_of_all(
+    written, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tiny.ROOT)
+    _without(written, tmp_path, {('nsr', 1)})
+    steepness.main(results=str(tmp_path))
+    text = (tmp_path / 'estimators_steepness.md').read_text()
+    assert text.endswith('\nWithout seeds [1], which not every estimator has.\n')
+    # The seed that disagrees about MaxRL is the one that is left out.
+    (of_pass,) = (x for x in text.splitlines() if x.startswith('| Pass@32'))
+    assert of_pass.split('|')[3].split() == ['+1.00', '+1.00']
+    assert 'Without' not in (written / 'estimators_steepness.md').read_text()
+    assert (tmp_path / 'estimators_steepness.png').exists()
 
 
 def test_the_rank_correlation_is_of_each_seed(written):

@@ -9,6 +9,7 @@ import pytest
 
 from passk_jax import tasks
 from passk_jax.tasks.task import NoParams
+from tests.tasks import pictured_toy
 from tests.tasks.arc import toy as arc_toy
 from tests.tasks.korbench import toy as korbench_toy
 from tests.tasks.math import toy as math_toy
@@ -41,6 +42,10 @@ SMALL = {
     },
     'arc': arc_toy.PARAMS | {'validation_percent': 30},
     'math': math_toy.PARAMS,
+    **dict.fromkeys(
+        ('mathvision', 'mmmu'),
+        pictured_toy.PARAMS | {'train_percent': 40, 'validation_percent': 30},
+    ),
     'korbench': korbench_toy.PARAMS | {'train_percent': 40, 'validation_percent': 30},
 }
 # Writes what a task reads, below the directory of its data.
@@ -48,6 +53,9 @@ FILES = {
     'arc': arc_toy.write,
     'korbench': functools.partial(korbench_toy.write, copies=5),
     'math': math_toy.write,
+    **dict.fromkeys(
+        ('mathvision', 'mmmu'), functools.partial(pictured_toy.write, copies=10)
+    ),
 }
 
 # No response and no record may raise anything but what the protocol says.
@@ -138,9 +146,7 @@ def test_a_record_that_cannot_be_read_is_a_value_error(task):
 
 
 def test_an_unknown_task_names_the_choices():
-    message = (
-        r"task 'mazes' is none of \['arc', 'enigmata', 'korbench', 'math', 'maze'\]"
-    )
+    message = r"'mazes' is none of \['arc', 'enigmata', 'korbench', 'math', .*'mmmu'\]"
     with pytest.raises(ValueError, match=message):
         tasks.make_task('mazes', {})
 

@@ -63,12 +63,12 @@ def stop(process: subprocess.Popen, number: signal.Signals) -> None:
 
 
 @pytest.fixture(scope='module')
-def uninterrupted(tmp_path_factory) -> pathlib.Path:
+def uninterrupted(finished_run, tmp_path_factory) -> pathlib.Path:
     """In this process, by the function that the command calls.
 
     Alone with TensorBoard, which takes a process seconds to import.
     """
-    workdir = tmp_path_factory.mktemp('uninterrupted')
+    workdir = tiny.warm_copy(finished_run, tmp_path_factory.mktemp('uninterrupted'))
     assert tiny.run(make_config(log__tensorboard=True), workdir)
     return workdir
 

@@ -41,9 +41,10 @@ def test_the_update_gets_its_settings(setup):
         setup.mesh,
         loss=setup.config.loss,
         temperature=0.7,
-        # 24 prompts, of which 12 an update and 4 a pass.
+        # 24 prompts, of which 12 an update and 4 a pass; 2 of 6 rollouts a pass.
         num_updates=2,
         num_micro_batches=3,
+        rollout_parts=3,
         pack_sizes=3,
         epochs=3,
     )

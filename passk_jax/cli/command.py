@@ -2,14 +2,14 @@
 
 Exit status: 0 success; 2 an error that its message explains (a bad flag or file, a full
 disk, a loss that is not finite); 42 preempted and saved (see ``runs/preemption.py``);
-43 another process of the run is gone (see ``peers.py``); 1 a result that the command
-defines, or a bug, with its traceback.
+43 another process of the run is gone; 1 a result that the command defines, or a bug,
+with its traceback; 130 interrupted. If one of several processes fails, all have its
+status; see ``peers.py``.
 """
 
 import functools
 import logging as python_logging
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -19,7 +19,12 @@ from absl import app, flags, logging
 
 from passk_jax import peers
 from passk_jax.cli.flags import parse
-from passk_jax.errors import InputError, NonFiniteError
+from passk_jax.errors import (
+    ElsewhereError,
+    InputError,
+    NonFiniteError,
+    with_class,
+)
 
 # Set before a command imports transformers, which would warn that it has no models.
 os.environ.setdefault('TRANSFORMERS_NO_ADVISORY_WARNINGS', '1')
@@ -38,18 +43,25 @@ def run(main: Callable[..., int | None]) -> None:
     try:
         parser = functools.partial(parse, main)
         app.run(functools.partial(_call, main), flags_parser=parser)
-    except KeyboardInterrupt:
-        peers.fail(128 + signal.SIGINT, 'interrupted\n')
-        raise
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         message = _explanation(error)
-        if message is None or '--debug' in sys.argv:
-            peers.fail(1, traceback.format_exc())
+        explained = message is not None and '--debug' not in sys.argv
+        _leave_with_others(error, message if explained else None)
+        if not explained:
             raise
-        said = f'error: {message}\n'
-        peers.fail(EXIT_ERROR, said)
-        sys.stderr.write(said)
+        sys.stderr.write(f'error: {message}\n')
         sys.exit(EXIT_ERROR)
+
+
+def _leave_with_others(error: BaseException, message: str | None) -> None:
+    """Ends this process and the others of its run; returns if it is alone."""
+    status = 130 if isinstance(error, KeyboardInterrupt) else 1
+    peers.fail(
+        status if message is None else EXIT_ERROR,
+        message or with_class(error),
+        text=f'error: {message}\n' if message else traceback.format_exc(),
+        elsewhere=isinstance(error, ElsewhereError),
+    )
 
 
 def _call(main: Callable[..., int | None], arguments: dict[str, Any]) -> int:
@@ -61,7 +73,7 @@ def _call(main: Callable[..., int | None], arguments: dict[str, Any]) -> int:
     return main(**arguments) or 0
 
 
-def _explanation(error: Exception) -> str | None:
+def _explanation(error: BaseException) -> str | None:
     """What to print instead of a traceback; ``None`` if only a traceback would help."""
     if isinstance(error, InputError | NonFiniteError | flags.Error):
         return str(error)

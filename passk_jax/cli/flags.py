@@ -51,6 +51,10 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
         "'': a single process; 'auto': one of several that JAX finds by itself (TPU "
         "pod, Slurm, Kubernetes); 'address:port,count,index': one of several.",
     ),
+    'expect': (
+        _TEXT,
+        "Processes and chips that must be there, as '4,16'; launch_tpu.sh says it.",
+    ),
     'mesh': (_TEXT, "data,fsdp,rollout,tensor; one may be -1. Default: the run's."),
     'step': (_INT, 'Step of the checkpoint; the newest by default.'),
     'split': (_TEXT, 'Split of the task.'),
@@ -69,6 +73,10 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
         _TEXT,
         'Name of a task, for example maze. Of evaluate: names or config files of other '
         "tasks, separated by commas; the run's task by default.",
+    ),
+    'overwrite': (
+        _BOOL,
+        'Sample again what was evaluated, and replace results of other settings.',
     ),
     'index': (_INT, 'Number of a problem in its split, from 0.'),
     'data_dir': (_PATH, 'Directory of the files of tasks; by default this one.'),

@@ -122,6 +122,12 @@ def _check_batches(values: Mapping[str, Any]) -> None:
         size, total = values[f'train.{part}'], values[f'train.{whole}']
         if total % size:
             raise InputError(f'train.{part}={size} must divide train.{whole}={total}')
+    size, total = values['train.micro_batch_rollouts'], values['sampling.num_rollouts']
+    if size and total % size:
+        raise InputError(
+            f'train.micro_batch_rollouts={size} must divide '
+            f'sampling.num_rollouts={total}, or be 0 for all of them'
+        )
 
 
 def _check_diagnostics(values: Mapping[str, Any]) -> None:
@@ -211,7 +217,9 @@ def _check_packing(values: Mapping[str, Any]) -> None:
             f'cannot read; set train.pack_sizes=0 or another attention'
         )
     if sizes:
-        num_rollouts, shares = values['sampling.num_rollouts'], values['mesh.rollout']
+        num_rollouts = values['sampling.num_rollouts']
+        num_rollouts = values['train.micro_batch_rollouts'] or num_rollouts
+        shares = values['mesh.rollout']
         check_several_rollouts(sizes, num_rollouts=num_rollouts, shares=shares)
 
 
@@ -220,15 +228,16 @@ def check_several_rollouts(pack_sizes: int, *, num_rollouts: int, shares: int) -
 
     Args:
         pack_sizes: ``train.pack_sizes``, not 0.
-        num_rollouts: N.
+        num_rollouts: rollouts of a prompt in a pass.
         shares: devices along the mesh's rollout axis; -1: not known. If they do not
             divide the rollouts, each device has all of them.
     """
     if num_rollouts in (1, shares):
         raise InputError(
             f'train.pack_sizes={pack_sizes} would pack nothing: with mesh.rollout='
-            f'{shares} and sampling.num_rollouts={num_rollouts} a device has one '
-            f'response to each prompt; set train.pack_sizes=0'
+            f'{shares} and sampling.num_rollouts (or train.micro_batch_rollouts) = '
+            f'{num_rollouts} a device has one response to each prompt in a pass; set '
+            f'train.pack_sizes=0'
         )
 
 

@@ -207,6 +207,9 @@ class TrainConfig:
             in the same order. The old policy of the ratio stays that of the step.
         micro_batch_prompts: prompts per forward and backward pass; divides
             ``mini_batch_prompts``. It affects memory and the rounding of the result.
+        micro_batch_rollouts: rollouts of each of these prompts per pass; divides
+            ``sampling.num_rollouts``; 0: all. Less memory than one prompt a device
+            needs, but the prompt runs again in each pass.
         pack_sizes: number of compiled micro-batch sizes, at least 2, so that short
             responses share rows; 0: a row per response. It affects running and
             compile time, and the rounding of the result.
@@ -219,8 +222,13 @@ class TrainConfig:
     mini_batch_prompts: int = positive()
     epochs: int = positive(off=1)
     micro_batch_prompts: int = positive()
+    micro_batch_rollouts: int = not_negative(off=0)
     pack_sizes: int = not_negative()
     dynamic_sampling_rounds: int = not_negative()
+
+    def rollout_parts(self, num_rollouts: int) -> int:
+        """Parts of a prompt's rollouts, of a pass each."""
+        return num_rollouts // (self.micro_batch_rollouts or num_rollouts)
 
     @property
     def updates_of_a_step(self) -> int:

@@ -26,6 +26,7 @@ from jaxtyping import Array, Float
 from passk_jax.errors import InputError
 from passk_jax.learning.batch_loss import Batch, BatchLoss
 from passk_jax.learning.packing import interleave
+from passk_jax.learning.rollout_parts import split
 from passk_jax.models.policy import Params
 from passk_jax.types import Rollouts
 
@@ -51,6 +52,7 @@ def gradient_products(
     advantages: Float[Array, 'E P N'],
     *,
     num_chunks: int,
+    rollout_parts: int = 1,
 ) -> Products:
     """Computes the policy gradient of every chunk and estimator; to be jitted.
 
@@ -64,6 +66,7 @@ def gradient_products(
         rollouts: of P problems.
         advantages: under each estimator.
         num_chunks: M; divides P as ``train.micro_batch_prompts`` must.
+        rollout_parts: parts of a prompt's rollouts, of a pass each.
     """
     config = dataclasses.replace(loss.config, kl_coef=0.0, entropy_coef=0.0)
     loss = dataclasses.replace(loss, config=config)
@@ -72,24 +75,34 @@ def gradient_products(
     def add_chunk(
         total: tuple[Params, jax.Array], chunk: Batch
     ) -> tuple[tuple[Params, jax.Array], None]:
+        parts = interleave(split(chunk, parts=rollout_parts), rollout_parts)
+        if rollout_parts == 1:
+            grads = of_part(jax.tree.map(lambda x: x[0], parts))
+        else:
+            grads, _ = jax.lax.scan(add_part, zeros, parts)
+        sums, products = total
+        return (jax.tree.map(jnp.add, sums, grads), products + _products(grads)), None
+
+    def add_part(total: Params, part: Batch) -> tuple[Params, None]:
+        return jax.tree.map(jnp.add, total, of_part(part)), None
+
+    def of_part(part: Batch) -> Params:
         def of_each(params: Params) -> Float[Array, 'E']:
             def of_one(advantages: jax.Array) -> jax.Array:
-                batch = dataclasses.replace(chunk, advantages=advantages)
+                batch = dataclasses.replace(part, advantages=advantages)
                 return loss(params, batch, jnp.bool_(True), normalizer, None)[0]
 
             # Only the advantages have this axis, so the policy runs once.
-            return jax.vmap(of_one, in_axes=1)(chunk.advantages)
+            return jax.vmap(of_one, in_axes=2)(part.advantages)
 
         losses, pull_back = jax.vjp(of_each, params)
         # One after another, which takes the memory of one backward pass.
         grads = jax.lax.map(lambda one: pull_back(one)[0], jnp.eye(len(losses)))
-        grads = jax.tree.map(lambda x: x.astype(jnp.float32), grads)
-        sums, products = total
-        return (jax.tree.map(jnp.add, sums, grads), products + _products(grads)), None
+        return jax.tree.map(lambda x: x.astype(jnp.float32), grads)
 
     E = len(advantages)
     zeros = jax.tree.map(lambda x: jnp.zeros((E, *x.shape), jnp.float32), params)
-    batch = Batch(rollouts, jnp.moveaxis(advantages, 0, 1))
+    batch = Batch(rollouts, jnp.moveaxis(advantages, 0, 2))
     start = zeros, jnp.zeros((E, E), jnp.float32)
     (sums, products), _ = jax.lax.scan(add_chunk, start, interleave(batch, num_chunks))
     return Products(whole=_products(sums), chunks=products)

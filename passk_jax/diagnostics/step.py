@@ -85,6 +85,7 @@ def make_diagnose(
     num_rollouts: int,
     k: int,
     num_chunks: int,
+    rollout_parts: int = 1,
 ) -> Callable[[Params, Rollouts, jax.Array, jax.Array], Diagnosis]:
     """Makes the jitted ``diagnose(params, rollouts, advantages, rewarded)``.
 
@@ -96,6 +97,7 @@ def make_diagnose(
         k: of the estimator to compare with that follows pass@k.
         num_chunks: how many parts to cut the problems into, at least 2; see
             :func:`gradient_products`.
+        rollout_parts: parts of a prompt's rollouts, of a pass each.
 
     Returns:
         A function of the parameters that sampled the rollouts, the rollouts, their
@@ -103,7 +105,7 @@ def make_diagnose(
         The advantages to compare with are of these binary rewards.
     """
     names = compared_estimators(name, num_rollouts=num_rollouts, k=k)
-    return _program(loss, mesh, names, num_rollouts, k, num_chunks)
+    return _program(loss, mesh, names, num_rollouts, k, num_chunks, rollout_parts)
 
 
 # As of train steps, a process makes one program of equal settings.
@@ -115,6 +117,7 @@ def _program(
     num_rollouts: int,
     k: int,
     num_chunks: int,
+    rollout_parts: int,
 ) -> Callable[..., Diagnosis]:
     others = [
         make_estimator(
@@ -141,7 +144,9 @@ def _program(
             partings=wrong_partings(rollouts.tokens, rollouts.lengths, ~rewarded),
             mass=advantage_mass(jnp.where(trained, advantages, 0.0), rewarded),
             products=gradient_products(
-                loss, params, rollouts, jnp.stack(compared), num_chunks=num_chunks
+                *(loss, params, rollouts, jnp.stack(compared)),
+                num_chunks=num_chunks,
+                rollout_parts=rollout_parts,
             ),
             estimators=names,
             num_chunks=num_chunks,

@@ -30,6 +30,7 @@ ONLY_ROUNDING = (
     'model.head_chunk_tokens',
     'model.remat',
     'train.micro_batch_prompts',
+    'train.micro_batch_rollouts',
     'train.pack_sizes',
 )
 """Keys that change how devices compute the policy and its update. As with the mesh,

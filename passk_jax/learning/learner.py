@@ -27,7 +27,7 @@ from jaxtyping import Array, Bool, Float
 from passk_jax import sharding
 from passk_jax.config import LossConfig
 from passk_jax.errors import InputError
-from passk_jax.learning import losses, packing
+from passk_jax.learning import losses, packing, rollout_parts
 from passk_jax.learning.batch_loss import Batch, BatchLoss, response_mask
 from passk_jax.learning.losses import Metrics, Tokens
 from passk_jax.learning.optimizer import Optimizer, updates_made
@@ -113,6 +113,7 @@ class _Learner:
     optimizer: Optimizer
     num_updates: int
     num_micro_batches: int
+    rollout_parts: int
     pack_sizes: int
     epochs: int
 
@@ -124,9 +125,11 @@ class _Learner:
         ref_params: Params | None,
     ) -> tuple[TrainState, Metrics]:
         """Scores the responses, then makes every update of the step."""
-        batch = Batch(rollouts, advantages)
+        rows = {'parts': self.rollout_parts, 'num_updates': self.num_updates}
+        batch = rollout_parts.split(Batch(rollouts, advantages), **rows)
         if self.pack_sizes:
-            packed = packing.pack(rollouts.lengths, width=rollouts.tokens.shape[-1])
+            lengths, width = batch.rollouts.lengths, rollouts.tokens.shape[-1]
+            packed = packing.pack(lengths, width=width)
             batch = dataclasses.replace(batch, packing=packed)
         batches = interleave(batch, self.num_updates)
         updates = jnp.arange(self.epochs * self.num_updates)
@@ -163,10 +166,9 @@ class _Learner:
         log_probs = log_probs[0]
         if old is not None:
             log_probs = jnp.where(is_first[0, :, None, None, None], log_probs, old)
-        problem_loss, old = (
-            jax.vmap(deinterleave)(problem_loss),
-            deinterleave(log_probs),
-        )
+        add = functools.partial(rollout_parts.add, **rows)
+        problem_loss = jax.vmap(add)(jax.vmap(deinterleave)(problem_loss))
+        old = rollout_parts.join(deinterleave(log_probs), **rows)
         metrics |= mismatch(rollouts, old)
         last = updates_made(opt_state) - 1
         metrics['learning_rate'] = self.optimizer.learning_rate(last)
@@ -191,7 +193,8 @@ class _Learner:
 
     def cut(self, batch: Batch) -> tuple[Batch, Callable[[Any], Any]]:
         """Cuts a mini-batch into micro-batches; also returns what joins results."""
-        return packing.cut(batch, batch.packing, parts=self.num_micro_batches)
+        parts = self.num_micro_batches * self.rollout_parts
+        return packing.cut(batch, batch.packing, parts=parts)
 
     def update(
         self,
@@ -234,6 +237,7 @@ def make_train_step(
     temperature: float,
     num_updates: int,
     num_micro_batches: int,
+    rollout_parts: int = 1,
     pack_sizes: int = 0,
     epochs: int = 1,
 ) -> Callable[..., tuple[TrainState, Metrics]]:
@@ -246,7 +250,9 @@ def make_train_step(
         loss: the loss settings.
         temperature: the sampling temperature of the rollouts.
         num_updates: mini-batches per step, and updates in each epoch.
-        num_micro_batches: forward and backward passes per mini-batch.
+        num_micro_batches: parts of a mini-batch's prompts, of a pass each.
+        rollout_parts: parts of a prompt's rollouts, of a pass each; divides N. The
+            prompt runs again for each.
         pack_sizes: how many sizes of a packed micro-batch to compile (see packing.py);
             0: each response has a row of its own.
         epochs: how often a step goes over its mini-batches.
@@ -271,7 +277,7 @@ def make_train_step(
             f'train.{pack_sizes=} packs responses, which attention '
             f'{policy.arch.attention!r} cannot read; {PACKING} can'
         )
-    sizes = num_updates, num_micro_batches, pack_sizes, epochs
+    sizes = num_updates, num_micro_batches, rollout_parts, pack_sizes, epochs
     learner = _Learner(BatchLoss(policy, loss, temperature), optimizer, *sizes)
     return _step_program(learner, mesh)
 

@@ -118,7 +118,7 @@ def _backward(builder: Builder) -> tuple[float, float]:
         _kept_for_backward(
             Policy(dataclasses.replace(arch, remat=remat), head_chunk_tokens=1),
             (builder.train.micro_batch_prompts, builder.data.max_prompt_tokens),
-            builder.sampling.num_rollouts,
+            _rollouts_of_a_pass(builder),
             builder.sampling.max_response_tokens,
         )
         for remat in (arch.remat, 'none')
@@ -132,8 +132,10 @@ def _backward(builder: Builder) -> tuple[float, float]:
 def _passed(builder: Builder, name: str) -> tuple[float, float]:
     """Bytes of the hidden states of a pass: on one device, and on all of them."""
     train, arch = builder.train, builder.policy.arch
-    P = train.micro_batch_prompts if works_by_pass(name) else train.num_prompts
-    N, S = builder.sampling.num_rollouts, builder.data.max_prompt_tokens
+    P, N = train.num_prompts, builder.sampling.num_rollouts
+    if works_by_pass(name):
+        P, N = train.micro_batch_prompts, _rollouts_of_a_pass(builder)
+    S = builder.data.max_prompt_tokens
     T = 1 if name == 'decode' else builder.sampling.max_response_tokens
     prompts, responses = (
         builder.array((*axes, None), (*shape, arch.embed_dim), jnp.dtype(arch.dtype))
@@ -142,6 +144,12 @@ def _passed(builder: Builder, name: str) -> tuple[float, float]:
     alone = {'weights': prompts, 'prefill': prompts, 'decode': responses}
     arrays = alone.get(name, (prompts, responses))
     return shard_bytes(arrays), tree_bytes(arrays)
+
+
+def _rollouts_of_a_pass(builder: Builder) -> int:
+    """Rollouts of each prompt in a pass of the learner."""
+    num_rollouts = builder.sampling.num_rollouts
+    return num_rollouts // builder.train.rollout_parts(num_rollouts)
 
 
 @functools.lru_cache(maxsize=64)

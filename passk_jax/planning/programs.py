@@ -18,7 +18,7 @@ from jax import numpy as jnp
 from jax.sharding import AbstractMesh, Mesh
 
 from passk_jax.errors import InputError
-from passk_jax.learning import learner
+from passk_jax.learning import learner, rollout_parts
 from passk_jax.models import policy as policies
 from passk_jax.planning import decoding
 from passk_jax.planning.builder import Builder, shard_bytes
@@ -76,6 +76,7 @@ def _train(builder: Builder) -> Program:
         temperature=builder.sampling.temperature,
         num_updates=num_updates,
         num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
+        rollout_parts=train.rollout_parts(builder.sampling.num_rollouts),
         pack_sizes=train.pack_sizes,
         epochs=train.epochs,
     )
@@ -98,15 +99,17 @@ def _train(builder: Builder) -> Program:
 
 def _score(builder: Builder) -> Program:
     policy, temperature = builder.policy, builder.sampling.temperature
-    parts = builder.train.num_prompts // builder.train.micro_batch_prompts
+    parts = builder.train.rollout_parts(builder.sampling.num_rollouts)
+    passes = builder.train.num_prompts // builder.train.micro_batch_prompts * parts
 
     def score(params: Any, rollouts: Rollouts) -> jax.Array:
         def log_probs(part: Rollouts) -> jax.Array:
             inputs = (policy, params, part.prompts, part.tokens)
             return policies.token_log_probs(*inputs, temperature=temperature)[0]
 
-        mapped = jax.lax.map(log_probs, learner.interleave(rollouts, parts))
-        return learner.deinterleave(mapped)
+        rows = rollout_parts.split(rollouts, parts=parts)
+        mapped = jax.lax.map(log_probs, learner.interleave(rows, passes))
+        return rollout_parts.join(learner.deinterleave(mapped), parts=parts)
 
     state = builder.state()
     return Program(

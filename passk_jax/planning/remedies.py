@@ -108,6 +108,9 @@ def _changes(
     if works_by_pass(name):
         batches = range(train.micro_batch_prompts - 1, 0, -1)
         yield 'smaller products', _each('train.micro_batch_prompts', batches)
+        rollouts = train.micro_batch_rollouts or builder.sampling.num_rollouts
+        sizes = _each('train.micro_batch_rollouts', range(rollouts - 1, 0, -1))
+        yield 'running each prompt again for every part of its rollouts', sizes
         chunks = [policy.head_chunk_tokens // factor for factor in _FACTORS]
         yield 'smaller products of the head', _each('model.head_chunk_tokens', chunks)
         more = _REMAT[_REMAT.index(policy.arch.remat) + 1 :]

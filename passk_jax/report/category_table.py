@@ -1,5 +1,6 @@
 """Pass@1 and Pass@k of an evaluation by category, as the paper's tables have them."""
 
+import collections
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,47 +9,92 @@ import numpy as np
 from passk_jax import metrics
 from passk_jax.report.arms import markdown_table
 
+LeftOut = Mapping[str, Mapping[str, int] | None]
+"""Why problems were left out -> category -> how many; ``None``: that is not known."""
+
 
 def category_table(
     evaluations: Mapping[str, Sequence[Mapping[str, Any]]],
     *,
     groups: Mapping[str, Mapping[str, str]],
+    left_out: Mapping[str, LeftOut],
 ) -> str:
     """A Markdown table, in percent; k is the largest power of two of the responses.
 
     An average over all problems is what the paper calls overall (Enigmata), and a mean
-    of categories weighs each alike (its benchmarks of mathematics).
+    of categories weighs each alike (its benchmarks of mathematics). Problems that were
+    left out are counted, and are in no average.
 
     Args:
         evaluations: name of the task -> a record for each problem, with ``category``,
             ``n`` and ``c``.
         groups: name of the task -> category -> what its row is called; of a task or a
             category without, the category's own name.
+        left_out: name of the task -> its problems without a record. All tasks have the
+            same reasons; each is a column.
     """
     k = min(
         metrics.powers_of_two(np.array([row['n'] for row in rows]))[-1]
         for rows in evaluations.values()
     )
-    lines = []
-    for task, rows in evaluations.items():
-        names = groups.get(task, {})
-        of_row = np.array([names.get(x := row['category'], x) for row in rows])
-        n, c = (np.array([row[x] for row in rows]) for x in ('n', 'c'))
-        values = [metrics.pass_at_k(n, c, k=size) for size in (1, k)]
-        means = {
-            name: [each[of_row == name].mean() for each in values]
-            for name in dict.fromkeys(of_row.tolist())
-        }
-        for name, of_category in means.items():
-            lines.append(_line(task, name, int((of_row == name).sum()), of_category))
-        if len(means) > 1:
-            overall = [each.mean() for each in values]
-            lines.append(_line(task, 'all problems', len(rows), overall))
-            mean = np.mean([*means.values()], axis=0)
-            lines.append(_line(task, 'mean of categories', len(rows), mean))
-    head = ['task', 'category', 'problems', 'Pass@1', f'Pass@{k}']
+    sizes = list(dict.fromkeys((1, k)))
+    lines = [
+        [task, *cells]
+        for task, rows in evaluations.items()
+        for cells in _of_task(rows, sizes, groups.get(task, {}), left_out[task])
+    ]
+    reasons = list(next(iter(left_out.values())))
+    head = ['task', 'category', 'problems', *reasons, *(f'Pass@{k}' for k in sizes)]
     return '\n'.join(markdown_table(head, lines)) + '\n'
 
 
-def _line(task: str, name: str, count: int, values: Sequence[float]) -> list[str]:
-    return [task, name, str(count), *(f'{100 * value:.1f}' for value in values)]
+def _of_task(
+    rows: Sequence[Mapping[str, Any]],
+    sizes: Sequence[int],
+    names: Mapping[str, str],
+    left_out: LeftOut,
+) -> list[list[str]]:
+    """The lines of a task, without its name."""
+    of_row = np.array([names.get(x := row['category'], x) for row in rows])
+    n, c = (np.array([row[x] for row in rows]) for x in ('n', 'c'))
+    values = np.array([metrics.pass_at_k(n, c, k=size) for size in sizes])
+    without = [_renamed(counts, names) for counts in left_out.values()]
+    lines, means = [], []
+    # A category may have lost all of its problems.
+    for name in dict.fromkeys(
+        [*of_row.tolist(), *(x for each in without for x in each or ())]
+    ):
+        chosen = of_row == name
+        mean = values[:, chosen].mean(axis=1) if chosen.any() else None
+        counts = [None if each is None else each[name] for each in without]
+        lines.append(_line(name, chosen.sum(), counts, mean, sizes))
+        means += [] if mean is None else [mean]
+    if len(lines) > 1:
+        counts = [None if each is None else each.total() for each in without]
+        overall = ('all problems', values.mean(axis=1))
+        for name, mean in (overall, ('mean of categories', np.mean(means, axis=0))):
+            lines.append(_line(name, len(rows), counts, mean, sizes))
+    return lines
+
+
+def _renamed(
+    counts: Mapping[str, int] | None, names: Mapping[str, str]
+) -> collections.Counter[str] | None:
+    if counts is None:
+        return None
+    found = collections.Counter()
+    for category, count in counts.items():
+        found[names.get(category, category)] += count
+    return found
+
+
+def _line(
+    name: str,
+    count: int,
+    left_out: Sequence[int | None],
+    mean: np.ndarray | None,
+    sizes: Sequence[int],
+) -> list[str]:
+    counts = ['?' if x is None else str(x) for x in (count, *left_out)]
+    shares = ['-'] * len(sizes) if mean is None else [f'{100 * x:.1f}' for x in mean]
+    return [name, *counts, *shares]

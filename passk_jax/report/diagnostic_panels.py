@@ -1,7 +1,9 @@
 """Panels of the diagnostics: ``diagnostics.jsonl``, and flips between evaluations."""
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +27,22 @@ _LEAST_SHARE = 0.01
 _LEAST_WINDOW, _LEAST_JACKKNIFE = 10, 3
 # What follows pass@1 and pass@k exactly.
 _EXACT = ('rloo', 'canonical_k')
+
+
+class _Gradients(NamedTuple):
+    """What the diagnosed steps of a stage say of gradients.
+
+    Attributes:
+        names: of E estimators, the stage's own first.
+        steps: S of them.
+        products: ``[S, E, E]``.
+        noise: ``[S, E]``.
+    """
+
+    names: list[str]
+    steps: list[int]
+    products: np.ndarray
+    noise: np.ndarray
 
 
 def step_panels(run: Run) -> list[Panel]:
@@ -105,15 +123,17 @@ def _mass(rows: list[Row]) -> Panel:
 
 
 def _signal(run: Run) -> Panel:
-    names, steps, products, noise = _gradients(run)
     series = []
-    for e, name in enumerate(names):
-        sums = [(products[i, e, e].sum(), noise[i, e].sum()) for i in _windows(steps)]
-        # No problem had a signal yet: there is neither signal nor noise.
-        shown = [(x, s / n) for x, (s, n) in zip(steps, sums, strict=True) if n > 0]
-        x, y = [x for x, _ in shown], [y for _, y in shown]
-        series.append(Series(name, x, y, SPLITS[e % len(SPLITS)]))
-    return Panel('Signal / noise of a step’s gradient', 'step', tuple(series))
+    for names, steps, products, noise in _gradients(run):
+        for e, name in enumerate(names):
+            sums = [
+                (products[i, e, e].sum(), noise[i, e].sum()) for i in _windows(steps)
+            ]
+            # No problem had a signal yet: there is neither signal nor noise.
+            shown = [(x, s / n) for x, (s, n) in zip(steps, sums, strict=True) if n > 0]
+            x, y = [x for x, _ in shown], [y for _, y in shown]
+            series.append(Series(name, x, y, ''))
+    return Panel('Signal / noise of a step’s gradient', 'step', _colored(series))
 
 
 def _cosines(run: Run) -> Panel:
@@ -121,7 +141,13 @@ def _cosines(run: Run) -> Panel:
 
     The errors are jackknife's over the steps of a window.
     """
-    names, steps, products, _ = _gradients(run)
+    series = [line for stage in _gradients(run) for line in _cosines_of(stage)]
+    title = 'Cosine of expected gradients'
+    return Panel(title, 'step', _colored(series), floor=-1.0, ceiling=1.0)
+
+
+def _cosines_of(stage: _Gradients) -> list[Series]:
+    names, steps, products, _ = stage
     values, errors = [], []
     for part in (products[window] for window in _windows(steps)):
         total = part.sum(axis=0)
@@ -132,7 +158,7 @@ def _cosines(run: Run) -> Panel:
     values, errors = np.array(values), np.array(errors)
     chosen = [i for i, name in enumerate(names) if i == 0 or name in _EXACT]
     series = []
-    for (e, f), color in zip(itertools.combinations(chosen, 2), SPLITS, strict=False):
+    for e, f in itertools.combinations(chosen, 2):
         value, error = values[:, e, f], errors[:, e, f]
         shown = np.flatnonzero(np.isfinite(value + error))
         # No cosine is beyond 1, though the ratio of two estimates may be.
@@ -140,26 +166,51 @@ def _cosines(run: Run) -> Panel:
             np.clip(line[shown], -1, 1).tolist()
             for line in (value, value - error, value + error)
         )
-        x = [steps[i] for i in shown]
-        if x:
-            series.append(Series(f'{names[e]}, {names[f]}', x, y, color, low, high))
-    title = 'Cosine of expected gradients'
-    return Panel(title, 'step', tuple(series), floor=-1.0, ceiling=1.0)
+        if x := [steps[i] for i in shown]:
+            series.append(Series(f'{names[e]}, {names[f]}', x, y, '', low, high))
+    return series
 
 
-def _gradients(run: Run) -> tuple[list[str], list[int], np.ndarray, np.ndarray]:
-    """What the diagnosed steps say of gradients.
+def _colored(series: Sequence[Series]) -> tuple[Series, ...]:
+    """A color for each label, which the legend has once; of many, some are dashed."""
+    labels = list(dict.fromkeys(each.label for each in series))
+    found = []
+    for i, each in enumerate(series):
+        place = labels.index(each.label)
+        again = each.label in (earlier.label for earlier in series[:i])
+        found.append(
+            dataclasses.replace(
+                each,
+                label='' if again else each.label,
+                color=SPLITS[place % len(SPLITS)],
+                dashed=place >= len(SPLITS),
+            )
+        )
+    return tuple(found)
 
-    Returns:
-        E estimators, the run's own first; S steps; ``[S, E, E]`` products; ``[S, E]``
-        noise.
+
+def _gradients(run: Run) -> list[_Gradients]:
+    """Of each stage with a diagnosed step, in order.
+
+    Steps of different stages are not added: with another estimator or another k, the
+    expected gradient is another one.
     """
-    rows, prefix = run.diagnostics, 'gradient_signal/'
-    # A stage may have another estimator, which is then not that of all steps.
-    found = set.intersection(*(set(row) for row in rows))
-    found = {n.removeprefix(prefix) for n in found if n.startswith(prefix)}
-    own = run.option('advantage.name')
-    names = sorted(found, key=lambda name: (name != own, name))
+    stages = run.advantages()
+    ends = [start for start, _ in stages[1:]] + [np.inf]
+    found = []
+    for (start, section), end in zip(stages, ends, strict=True):
+        rows = [row for row in run.diagnostics if start <= row['step'] < end]
+        if rows:
+            found.append(_gradients_of(rows, own=section.get('name')))
+    return found
+
+
+def _gradients_of(rows: list[Row], *, own: str | None) -> _Gradients:
+    prefix = 'gradient_signal/'
+    # A run that goes on under other code may have other estimators.
+    names = set.intersection(*(set(row) for row in rows))
+    names = {n.removeprefix(prefix) for n in names if n.startswith(prefix)}
+    names = sorted(names, key=lambda name: (name != own, name))
 
     def product(row: Row, e: str, f: str) -> float:
         if e == f:
@@ -169,7 +220,8 @@ def _gradients(run: Run) -> tuple[list[str], list[int], np.ndarray, np.ndarray]:
 
     products = [[[product(row, e, f) for f in names] for e in names] for row in rows]
     noise = [[row[f'gradient_noise/{e}'] for e in names] for row in rows]
-    return names, [row['step'] for row in rows], np.array(products), np.array(noise)
+    steps = [row['step'] for row in rows]
+    return _Gradients(names, steps, np.array(products), np.array(noise))
 
 
 def _windows(steps: Sequence[int]) -> list[slice]:

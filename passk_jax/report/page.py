@@ -5,7 +5,7 @@ style sheet, inline SVG and no script.
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -22,10 +22,12 @@ _FACTS = {
 
 STYLE = """
 :root{color-scheme:light dark;--page:#f6f7f9;--card:#fff;--text:#1d2433;--soft:#667085;
---edge:#e3e7ee;--wall:#3d4759;--floor:#fbfcfd;--right:#2b9e4b;--wrong:#e8590c}
+--edge:#e3e7ee;--wall:#3d4759;--floor:#fbfcfd;--right:#2b9e4b;--wrong:#e8590c;
+--given:#e4e9f1;--hidden:#c3ccd9;--lit:#ffe58a;--new:#0b5cad;--bad:#ffd9c4}
 @media(prefers-color-scheme:dark){:root{--page:#12151b;--card:#1b2029;--text:#e6e9ef;
 --soft:#98a2b3;--edge:#2d3440;--wall:#0b0d12;--floor:#39424f;--right:#4cc36c;
---wrong:#ff8a4c}}
+--wrong:#ff8a4c;--given:#262d38;--hidden:#5b6777;--lit:#7a6512;--new:#8cc8ff;
+--bad:#74391c}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--page);color:var(--text);
 font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
@@ -71,11 +73,40 @@ gap:14px}
 .maze .floor{fill:var(--floor)}.maze .wall{fill:var(--wall)}
 .maze .start{fill:#5c7cfa}.maze .end{fill:#d6a50b}
 .maze text{font:700 10.5px system-ui,sans-serif;fill:#fff}
-.maze .path,.maze .cross{fill:none;stroke-width:3.4;stroke-linecap:round;
+.maze .path,.maze .cross,.board .path,.board .cross{fill:none;
+stroke-width:3.4;stroke-linecap:round;stroke-linejoin:round}
+.right .path{stroke:var(--right)}.wrong .path{stroke:var(--wrong)}
+.right .tip{fill:var(--right)}.wrong .tip{fill:var(--wrong)}
+.maze .cross,.board .cross{stroke:#e03131;stroke-width:3}
+.board{display:block;width:100%;height:auto;font:600 9.5px system-ui,sans-serif}
+.board text{text-anchor:middle;fill:var(--text)}
+.board .free,.board .given,.board .wall,.board .hidden,.board .lit,.board .picked,
+.board .start,.board .end{stroke:var(--hidden);stroke-width:.6}
+.board .free{fill:var(--floor)}.board .given{fill:var(--given)}
+.board .wall{fill:var(--wall)}.board .hidden{fill:var(--hidden);stroke:var(--card)}
+.board .lit{fill:var(--lit)}.board .picked{fill:var(--new)}
+.board .start{fill:#5c7cfa}.board .end{fill:#d6a50b}
+.board text.wall,.board text.start,.board text.end{fill:#fff}
+.board text.picked{fill:var(--floor)}
+.board text.free,.board text.given{fill:var(--text)}
+.board text.clue{font-weight:400}
+.board text.note{font-weight:400;font-size:7px}
+.board text.index{font-weight:400;fill:var(--soft)}
+.board text.new{fill:var(--new)}
+.board .shape{fill:var(--text);stroke:var(--text);stroke-width:1.2;stroke-linecap:round;
 stroke-linejoin:round}
-.maze.right .path{stroke:var(--right)}.maze.wrong .path{stroke:var(--wrong)}
-.maze.right .tip{fill:var(--right)}.maze.wrong .tip{fill:var(--wrong)}
-.maze .cross{stroke:#e03131;stroke-width:3}
+.board .shape.new{fill:var(--new);stroke:var(--new)}
+.board .shape.on_wall{fill:#fff;stroke:#fff}
+.board .bad{fill:var(--bad);stroke:var(--wrong);stroke-width:1}
+.board .bad.dark{fill:none;stroke-width:1.6}
+.board .flag{fill:var(--wrong)}
+.board .lines{fill:none;stroke:var(--text);stroke-width:1.2}
+.board .frame{fill:none;stroke-width:2}
+.board.right .frame{stroke:var(--right)}
+.board.wrong .frame{stroke:var(--wrong);stroke-dasharray:5 2.5}
+.board .corner{fill:var(--floor);stroke:var(--soft);stroke-width:.6}
+.board .corner.bad{fill:var(--bad);stroke:var(--wrong);stroke-width:1.2}
+.responses:has(.board.wide){grid-template-columns:repeat(auto-fill,minmax(290px,1fr))}
 code,pre{font:12px/1.45 ui-monospace,SFMono-Regular,Menlo,monospace}
 code{overflow-wrap:anywhere;color:var(--text)}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:6px 0 0;max-height:420px;
@@ -158,26 +189,33 @@ def problem_card(run: Run, responses: Sequence[Row], *, most: int) -> str:
     wrong = [group for group in by_count if not group[0].get('correct')]
     num_wrong = min(len(wrong), max(most // 2, most - len(right)))
     shown = right[: most - num_wrong] + wrong[:num_wrong]
-    figures = ''.join(_response(group, draw) for group in shown)
+    pictures = [_picture(group[0], draw) for group in shown]
+    figures = ''.join(map(_response, shown, pictures))
     return (
         '<div class="card problem"><header>'
         f'<b>Problem {escape(str(row.get("problem_id", "?")))}</b>'
         f'<span>{escape(str(row.get("category", "")))}</span>'
         f'<span>{num_right} of {len(responses)} right</span>'
         f'<span>{len(groups)} different responses</span></header>'
-        f'<div class="responses{"" if draw else " texts"}">{figures}</div>'
+        f'<div class="responses{"" if any(pictures) else " texts"}">{figures}</div>'
         f'<details><summary>prompt</summary><pre>'
         f'{_clipped(row.get("prompt", ""))}</pre></details></div>'
     )
 
 
-def _response(group: Sequence[Row], draw: Any) -> str:
-    row, picture = group[0], ''
-    correct = bool(row.get('correct'))
+def _picture(row: Row, draw: Callable[..., str] | None) -> str:
+    """The drawing of a response; ``''`` if the task has none of it."""
     if draw is not None:
         # Another version's dump may not be drawable; its text is still shown.
-        with contextlib.suppress(KeyError, TypeError, ValueError):
-            picture = draw(row['data'], str(row.get('parsed', '')), correct=correct)
+        with contextlib.suppress(IndexError, KeyError, TypeError, ValueError):
+            parsed, correct = str(row.get('parsed', '')), bool(row.get('correct'))
+            return draw(row['data'], parsed, correct=correct)
+    return ''
+
+
+def _response(group: Sequence[Row], picture: str) -> str:
+    row = group[0]
+    correct = bool(row.get('correct'))
     facts = [f'× {len(group)}'] if len(group) > 1 else []
     for name, form in _FACTS.items():
         if isinstance(row.get(name), int | float):

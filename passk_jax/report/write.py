@@ -32,8 +32,9 @@ _OF_STEPS = (
     'squared length of the expected gradient, and noise the variance of a step’s '
     'gradient, under each estimator on the same responses: rloo follows pass@1 '
     'exactly, and canonical_k pass@k. Both are summed over the last ten diagnosed '
-    'steps, or a fifth of all if those are more; a weak signal may come out negative. '
-    'The bands of cosines are standard errors; a ratio beyond 1 is drawn at 1.'
+    'steps of a stage, or a fifth of its steps if those are more; a weak signal may '
+    'come out negative. The bands of cosines are standard errors; a ratio beyond 1 is '
+    'drawn at 1.'
 )
 _OF_FLIPS = (
     'A problem is solved if any of its n responses is right. One at the edge flips '

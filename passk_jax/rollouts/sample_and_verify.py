@@ -103,6 +103,8 @@ def verify(sampled: Sampled, *, step: int) -> Responses:
 
     Raises:
         ValueError: a reward is not finite; the message names step and problem.
+        Exception: whatever the task raised; ElsewhereError if it did so on another
+            host.
     """
     with sampled.verification as verification:
         figures = hosts.fetch(_figures(sampled.rollouts))

@@ -75,7 +75,7 @@ class Verification:
 
         Raises:
             ValueError: a reward is not finite; the message names step and problem.
-            Exception: whatever the task raised; ValueError if it did so on another
+            Exception: whatever the task raised; ElsewhereError if it did so on another
                 host.
         """
         for host, verdicts in enumerate(hosts.gather(self._own)):

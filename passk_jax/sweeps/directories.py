@@ -34,13 +34,17 @@ def evaluations(job: Job) -> list[Row]:
 def is_done(job: Job) -> bool:
     """Whether the run has its last checkpoint and all of its last evaluations.
 
-    It is also done if the results have its evaluations.
+    It is also done if the results have its evaluations. A run that cannot be read is
+    not done, and says why when it is started.
     """
     if job.kept:
         return True
-    if job.steps not in saved_steps(job.run.directory / 'checkpoints'):
+    try:
+        if job.steps not in saved_steps(job.run.directory / 'checkpoints'):
+            return False
+        rows = evaluations(job)
+    except OSError:
         return False
-    rows = evaluations(job)
     there = {row.get('split') for row in rows if row.get('step') == job.steps}
     return there >= set(job.splits)
 

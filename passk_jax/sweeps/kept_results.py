@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from passk_jax.errors import InputError
-from passk_jax.files import atomic_write_text
+from passk_jax.files import atomic_write_text, remove_unfinished
 from passk_jax.report.run_data import Row
 from passk_jax.runs.directory import config_differences
 from passk_jax.sweeps import results
@@ -88,7 +88,7 @@ class KeptResults:
         ]
         if not new:
             return
-        with self._locked():
+        with self.writing(self.paths):
             configs, rows = self._read()
             for job in new:
                 self._check_same(job, configs)
@@ -100,6 +100,11 @@ class KeptResults:
             atomic_write_text(self._configs, text)
             atomic_write_text(self._table, results.as_csv(tidy))
             atomic_write_text(self._rows, results.as_json_lines(tidy))
+
+    def seeds(self) -> set[int]:
+        """The seeds that have results; InputError if those cannot be read."""
+        _, rows = self._read()
+        return {of_run[0]['seed'] for of_run in rows.values()}
 
     def _read(self) -> tuple[dict[str, Any], dict[str, list[Row]]]:
         """Setting -> configuration, of those that have rows, and run -> rows."""
@@ -130,11 +135,16 @@ class KeptResults:
             )
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def writing(self, paths: Iterable[pathlib.Path]) -> Iterator[None]:
+        """Keeps other sweeps of the name from writing to these files of the directory.
+
+        It removes what killed sweeps left of theirs.
+        """
         # Not the directory: a network file system locks only what is open to write.
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+            remove_unfinished(self._lock.parent, {path.name for path in paths})
             yield
         finally:
             os.close(descriptor)

@@ -21,7 +21,9 @@ TASKS: dict[str, str] = {
     'enigmata': 'passk_jax.tasks.enigmata.task:EnigmataTask',
     'korbench': 'passk_jax.tasks.korbench.task:KorbenchTask',
     'math': 'passk_jax.tasks.math.task:MathTask',
+    'mathvision': 'passk_jax.tasks.mathvision.task:MathVisionTask',
     'maze': 'passk_jax.tasks.maze.task:MazeTask',
+    'mmmu': 'passk_jax.tasks.mmmu.task:MmmuTask',
 }
 
 Ability = TypeVar('Ability')

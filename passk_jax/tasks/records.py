@@ -60,3 +60,23 @@ def place_of(digest: str) -> int:
     55
     """
     return int(digest, 16) % 100
+
+
+def check_shares(*, train_percent: int, validation_percent: int) -> None:
+    """Raises ValueError if the shares of two splits are more than all problems."""
+    if train_percent + validation_percent > 100:
+        raise InputError(
+            f'{train_percent=} and {validation_percent=} are more than 100 together'
+        )
+
+
+def split_of(digest: str, *, train_percent: int, validation_percent: int) -> str:
+    """The split of a problem with this content hash; what is left over is test.
+
+    >>> split_of('ff', train_percent=50, validation_percent=10)
+    'validation'
+    """
+    place = place_of(digest)
+    if place < train_percent:
+        return 'train'
+    return 'validation' if place < train_percent + validation_percent else 'test'

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from passk_jax.errors import InputError
+from passk_jax.tasks import records
 from passk_jax.types import Problem, Verdict, Verdicts
 
 
@@ -86,6 +87,15 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def verdict(problem: Problem, response: str) -> Verdict:
         """The verdict on one response; must not raise, whatever the response is."""
+
+    @staticmethod
+    def content_hash(problem: Problem) -> str:
+        """Equal for problems that are one, whatever their ids and splits.
+
+        By default those have the same prompt. A task that puts one problem in several
+        ways overrides this.
+        """
+        return records.content_hash(problem.prompt)
 
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]

@@ -37,7 +37,7 @@ def main(function: str, memory_bytes: str) -> None:
     try:
         limit_memory(int(memory_bytes))
         judge = pkgutil.resolve_name(function)
-        _check_room()
+        _check_room(int(memory_bytes))
     except Exception as e:
         _write(replies, f'{type(e).__name__}: {e}')
         return
@@ -57,7 +57,7 @@ def limit_memory(num_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _check_room() -> None:
+def _check_room(limit: int) -> None:
     """Raises MemoryError if the limit leaves an answer no room.
 
     What an import takes may lie in pages that the process has already; then a limit
@@ -66,8 +66,10 @@ def _check_room() -> None:
     try:
         mmap.mmap(-1, _ROOM_BYTES).close()
     except OSError:
-        mib = _ROOM_BYTES // 2**20
-        raise MemoryError(f'its limit leaves less than {mib} MiB') from None
+        raise MemoryError(
+            f'its limit of {limit // 2**20} MiB leaves less than '
+            f'{_ROOM_BYTES // 2**20} MiB for an answer: give it more memory_bytes'
+        ) from None
 
 
 def call(judge: Any, arguments: list[str]) -> tuple[str, Any]:

@@ -21,18 +21,18 @@ CURVES = {
 }
 
 
+@functools.cache
 def curve_of(name: str, num_rollouts: int, **overrides):
+    """A curve at every count, by one program."""
     curve, params = CURVES[name]
-    num_correct = jnp.arange(num_rollouts + 1)
-    return curve(num_correct, num_rollouts=num_rollouts, **{**params, **overrides})
+    whole = functools.partial(curve, num_rollouts=num_rollouts, **params | overrides)
+    return jax.device_get(jax.jit(whole)(np.arange(num_rollouts + 1)))
 
 
 def eta_of(name: str, num_rollouts: int, **overrides) -> np.ndarray:
+    eta = functools.partial(curves.sum_abs_advantage, num_rollouts=num_rollouts)
     values = curve_of(name, num_rollouts, **overrides)
-    num_correct = jnp.arange(num_rollouts + 1)
-    return np.asarray(
-        curves.sum_abs_advantage(num_correct, *values, num_rollouts=num_rollouts)
-    )
+    return np.asarray(jax.jit(eta)(np.arange(num_rollouts + 1), *values))
 
 
 @pytest.mark.parametrize('name', CURVES)
@@ -68,7 +68,7 @@ def test_curves_are_float32_and_the_same_jitted_and_vmapped(name):
 
     num_correct = jnp.arange(33)
     eager = of(num_correct)
-    for other in (jax.jit(of)(num_correct), jax.vmap(of)(num_correct)):
+    for other in (jax.jit(of)(num_correct), jax.jit(jax.vmap(of))(num_correct)):
         for a, b in zip(eager, other, strict=True):
             assert a.dtype == b.dtype == jnp.float32
             np.testing.assert_allclose(a, b, rtol=1e-6)
@@ -78,8 +78,9 @@ def test_curves_are_float32_and_the_same_jitted_and_vmapped(name):
 def test_annotated_shapes_hold(name):
     curve, params = CURVES[name]
     for shape in ((), (3,), (2, 3)):
-        num_correct = jnp.ones(shape, jnp.int32)
-        call_checked(curve, num_correct, num_rollouts=8, **params)
+        num_correct = jax.ShapeDtypeStruct(shape, jnp.int32)
+        checked = functools.partial(call_checked, curve, num_rollouts=8, **params)
+        jax.eval_shape(checked, num_correct)
 
 
 @pytest.mark.parametrize(('num_rollouts', 'k'), [(2048, 1024), (2048, 1), (4096, 8)])
@@ -146,7 +147,8 @@ def test_float32_log_gamma_binomials_would_not_do():
         return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
     num_wrong = np.arange(8, 33)
-    got = jnp.exp(log_binomial(num_wrong, 8) - log_binomial(32, 8))
+    of = jax.jit(lambda w: jnp.exp(log_binomial(w, 8) - log_binomial(32, 8)))
+    got = np.asarray(of(num_wrong))
     want = np.array([math.comb(w, 8) / math.comb(32, 8) for w in num_wrong])
     ours = curves.group_odds(num_rollouts=32, k=8)[0][8:].astype(np.float32)
     assert np.max(np.abs(ours / want - 1)) < 1e-6
@@ -200,14 +202,12 @@ def test_without_easy_is_pass_at_k_up_to_the_threshold_and_zero_above():
 )
 def test_an_accuracy_equal_to_a_threshold_is_not_above_it(num_correct, num_rollouts):
     threshold = num_correct / num_rollouts
-    pair = jnp.array([num_correct, num_correct + 1])
-    of_1 = curves.pass_at_1(pair, num_rollouts=num_rollouts)[0]
-    of_k = curves.pass_at_k(pair, num_rollouts=num_rollouts, k=2)[0]
-    of_both = functools.partial(
-        curves.piecewise, num_rollouts=num_rollouts, k=2, switch_threshold=threshold
-    )
-    got = jax.jit(of_both)(pair)[0]
-    np.testing.assert_allclose(got, [of_1[0], of_k[1]], rtol=1e-6)
+    of_1 = curve_of('pass_at_1', num_rollouts)[0]
+    of_k = curve_of('pass_at_k', num_rollouts, k=2)[0]
+    of_both = curve_of('piecewise', num_rollouts, k=2, switch_threshold=threshold)[0]
+    got = of_both[num_correct : num_correct + 2]
+    want = [of_1[num_correct], of_k[num_correct + 1]]
+    np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
 def test_piecewise_is_pass_at_1_on_hard_problems_and_pass_at_k_on_easy_ones():

@@ -42,6 +42,7 @@ def test_a_command_gets_the_flags_that_its_main_names():
         'step': 3,
         'num_responses': None,
         'num_problems': None,
+        'overwrite': False,
         'temperature': None,
         'top_p': 0.5,
         'top_k': None,

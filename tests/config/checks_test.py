@@ -212,11 +212,15 @@ def test_a_list_is_refused_in_a_config_file():
         ),
         (
             {'train.pack_sizes': 4, 'mesh.rollout': 16},
-            'pack_sizes=4 would .* mesh.rollout=16 and sampling.num_rollouts=16',
+            'pack_sizes=4 would .* mesh.rollout=16 and sampling.num_rollouts .* = 16 ',
+        ),
+        (
+            {'train.pack_sizes': 4, 'train.micro_batch_rollouts': 1},
+            'pack_sizes=4 would pack nothing: .* = 1 a device has one',
         ),
         (
             ONE_ROLLOUT | {'train.pack_sizes': 4, 'mesh.fsdp': 1, 'mesh.rollout': -1},
-            'pack_sizes=4 would pack nothing: .* sampling.num_rollouts=1 ',
+            'pack_sizes=4 would pack nothing: .* sampling.num_rollouts .* = 1 ',
         ),
         ({'train.dynamic_sampling_rounds': -1}, 'rounds=-1 must not be negative'),
         ({'reward.flip_wrong': 1.1}, r'reward.flip_wrong=1.1 must lie in \[0, 1\]'),
@@ -232,6 +236,10 @@ def test_a_list_is_refused_in_a_config_file():
         (
             {'train.micro_batch_prompts': 3},
             'micro_batch_prompts=3 must divide train.mini_batch_prompts=16',
+        ),
+        (
+            {'train.micro_batch_rollouts': 5},
+            'micro_batch_rollouts=5 must divide sampling.num_rollouts=16, or be 0',
         ),
         ({'eval.split': ''}, 'eval.every=50 needs a split'),
         ({'model.arch.num_layers': 0}, "states {'num_layers': 0}; without a model"),

@@ -76,8 +76,14 @@ def test_json_keeps_the_stages():
 @pytest.mark.parametrize(
     ('stages', 'message'),
     [
-        ({'a': stage(0)}, r'stages\.a\.start=0 must lie in \[1, 12\) \(train.steps\)'),
-        ({'a': stage(LAST)}, r'stages\.a\.start=12 must lie in \[1, 12\)'),
+        (
+            {'a': stage(0)},
+            r'stages\.a\.start=0 must lie in \[1, 11\], as train.steps=12',
+        ),
+        (
+            {'a': stage(LAST)},
+            r'start=12 must lie in .* moves no stage: set --config.stages.a.start too',
+        ),
         (
             {'a': stage(3), 'b': stage(3)},
             r"stages\.a\.start=3 is also the start of 'b'",

@@ -101,6 +101,17 @@ def test_products_are_those_of_gradients_taken_one_at_a_time(aggregation, num_ch
     np.testing.assert_allclose(signal.noise, variances, rtol=1e-3)
 
 
+def test_parts_of_the_rollouts_change_no_product():
+    rollouts, advantages = make_rollouts(), make_advantages()
+    loss = BatchLoss(make_policy(), LOSS, 1.0)
+    parts = jax.jit(
+        functools.partial(gradient_products, loss, num_chunks=2, rollout_parts=2)
+    )(start().params, rollouts, advantages)
+    whole = products_of(rollouts, advantages, num_chunks=2)
+    np.testing.assert_allclose(parts.whole, whole.whole, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(parts.chunks, whole.chunks, rtol=1e-4, atol=1e-7)
+
+
 def test_responses_that_are_not_trained_have_no_gradient():
     rollouts = make_rollouts()
     stopped = np.random.default_rng(3).random((P, N)) < 0.6

@@ -69,6 +69,19 @@ def test_packing_on_a_mesh_changes_nothing():
     assert_same_step(run_step(rollouts=rollouts, **WHOLE), packed, atol=5e-6)
 
 
+def test_parts_of_the_rollouts_change_nothing():
+    """Not the update nor a metric, packed and on a mesh that divides rollouts."""
+    rollouts = make_rollouts(pad=PAD)
+    whole = run_step(rollouts=rollouts, **(WHOLE | EVERYTHING))
+    parts = run_step(rollouts=rollouts, **(WHOLE | EVERYTHING | {'rollout_parts': 2}))
+    assert_same_step(whole, parts)
+    assert parts[1]['padding'] == whole[1]['padding']
+    mesh = sharding.make_mesh(data=2, fsdp=2, rollout=2, tensor=1)
+    changes = {'rollout_parts': 2, 'num_micro_batches': 1}
+    packed = run_step(rollouts=rollouts, mesh=mesh, **(PACKED | EVERYTHING | changes))
+    assert_same_step(whole, packed, atol=5e-6)
+
+
 def test_problem_losses_stand_in_the_order_of_the_problems():
     advantages = np.zeros((P, N), np.float32)
     advantages[3] = 1.0

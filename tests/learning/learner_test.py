@@ -89,6 +89,7 @@ def make_step(
     optimizer=OPTIMIZER,
     num_updates=1,
     num_micro_batches=1,
+    rollout_parts=1,
     pack_sizes=0,
     epochs=1,
 ):
@@ -101,6 +102,7 @@ def make_step(
         temperature=1.0,
         num_updates=num_updates,
         num_micro_batches=num_micro_batches,
+        rollout_parts=rollout_parts,
         pack_sizes=pack_sizes,
         epochs=epochs,
     )

@@ -1,6 +1,7 @@
 """Truncated importance weights of the sampler, by hand and at the edges."""
 
 import dataclasses
+import functools
 
 import jax
 import numpy as np
@@ -17,6 +18,7 @@ SAMPLER = jnp.log(jnp.array([[[0.2, 0.2, 0.1, 0.1, 0.5]]]))
 MASK = jnp.array([[[True, True, True, True, False]]])
 
 
+@functools.partial(jax.jit, static_argnums=1)
 def loss_of(log_probs, config, arrays):
     normalizer = losses.normalizer(arrays['mask'], aggregation=config.aggregation)
     arrays = arrays | {'log_probs': log_probs}
@@ -40,7 +42,7 @@ def test_the_loss_and_its_gradient_by_hand():
         'mask': MASK,
         'sampler_log_probs': SAMPLER,
     }
-    grad = jax.value_and_grad(loss_of, has_aux=True)
+    grad = jax.jit(jax.value_and_grad(loss_of, has_aux=True), static_argnums=1)
     (value, metrics), slopes = grad(OLD, config, arrays)
     assert value == pytest.approx(-(0.5 + 1 + 2 + 2) / 4)
     np.testing.assert_allclose(slopes[0, 0], [-0.125, -0.25, -0.5, -0.5, 0], rtol=1e-6)

@@ -1,6 +1,7 @@
 """The loss by hand, its gradients, and what must not be able to change it."""
 
 import dataclasses
+import functools
 
 import jax
 import numpy as np
@@ -36,12 +37,14 @@ def batch(seed: int = 0, shape: tuple[int, int, int] = (4, 3, 7)) -> dict:
         'advantages': rng.normal(size=shape[:2]),
         'mask': np.arange(shape[-1]) < lengths[..., None],
     }
+    # Cast by numpy: JAX would compile a program for it.
     return {
-        name: jnp.asarray(x, bool if name == 'mask' else jnp.float32)
+        name: jax.device_put(x.astype(bool if name == 'mask' else np.float32))
         for name, x in arrays.items()
     }
 
 
+@functools.partial(jax.jit, static_argnames='config')
 def loss_and_gradients(arrays: dict, config: LossConfig, normalizer=None):
     if normalizer is None:
         normalizer = losses.normalizer(arrays['mask'], aggregation=config.aggregation)
@@ -222,7 +225,7 @@ def test_a_batch_without_tokens_has_loss_0(config):
 @pytest.mark.parametrize('parts', [2, 4])
 def test_micro_batches_add_up_to_the_whole(config, parts):
     arrays = batch()
-    counts = np.asarray(arrays['mask'].sum(axis=(1, 2)))
+    counts = np.asarray(arrays['mask']).sum(axis=(1, 2))
     assert len(set(counts)) > 1, 'equal token counts would hide a mean of means'
     value, gradients, metrics = loss_and_gradients(arrays, config)
     normalizer = losses.normalizer(arrays['mask'], aggregation=config.aggregation)
@@ -237,6 +240,7 @@ def test_micro_batches_add_up_to_the_whole(config, parts):
                 pieces[i][1][name], gradient[i::parts], rtol=1e-6
             )
 
+    @jax.jit
     def finish(several):
         stacked = {name: jnp.stack([m[name] for m in several]) for name in several[0]}
         del stacked['problem_loss']
@@ -323,7 +327,7 @@ def test_the_reference_and_the_old_policy_are_constants():
             config=FULL,
         )[0]
 
-    gradients = jax.grad(loss, argnums=(0, 1))(
+    gradients = jax.jit(jax.grad(loss, argnums=(0, 1)))(
         arrays['old_log_probs'], arrays['ref_log_probs']
     )
     assert not any(gradient.any() for gradient in gradients)

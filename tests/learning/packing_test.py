@@ -14,6 +14,11 @@ from passk_jax.learning.packing import Packing
 
 WIDTH = 16
 
+pack = jax.jit(packing.pack, static_argnames='width')
+pack_tokens = jax.jit(packing.pack_tokens, static_argnames='rows')
+unpack = jax.jit(packing.unpack, static_argnames='rows')
+by_size = jax.jit(packing.by_size, static_argnames='parts')
+
 
 def make_lengths(prompts=6, rollouts=8, seed=0, mean=4.0):
     rng = np.random.default_rng(seed)
@@ -33,7 +38,7 @@ def occupied(lengths, found: Packing, num_rows):
 @pytest.mark.parametrize('seed', range(5))
 def test_no_two_tokens_share_a_slot_and_none_is_lost(seed):
     lengths = make_lengths(seed=seed)
-    found = packing.pack(lengths, width=WIDTH)
+    found = pack(lengths, width=WIDTH)
     count = occupied(lengths, found, lengths.shape[1])
     assert count.max() == 1
     np.testing.assert_array_equal(count.sum(axis=(1, 2)), lengths.sum(axis=1))
@@ -47,7 +52,7 @@ def test_no_two_tokens_share_a_slot_and_none_is_lost(seed):
 
 
 def test_responses_of_full_width_need_a_row_each():
-    found = packing.pack(np.full((2, 4), WIDTH, np.int32), width=WIDTH)
+    found = pack(np.full((2, 4), WIDTH, np.int32), width=WIDTH)
     np.testing.assert_array_equal(found.num_rows, 4)
     np.testing.assert_array_equal(found.offsets, 0)
 
@@ -57,13 +62,11 @@ def test_what_is_packed_is_unpacked_in_its_place():
     P = len(lengths)
     inside = np.arange(WIDTH) < lengths[..., None]
     tokens = np.where(inside, np.arange(1, inside.size + 1).reshape(inside.shape), 7)
-    found = packing.pack(lengths, width=WIDTH)
+    found = pack(lengths, width=WIDTH)
     rows = int(found.num_rows.max())
-    packed, starts = packing.pack_tokens(
-        jnp.array(tokens, jnp.int32), lengths, found, rows=rows
-    )
+    packed, starts = pack_tokens(tokens.astype(np.int32), lengths, found, rows=rows)
     assert packed.shape == starts.shape == (P, rows, WIDTH)
-    back = packing.unpack(packed.astype(jnp.float32), lengths, found, rows=rows)
+    back = unpack(np.float32(packed), lengths, found, rows=rows)
     np.testing.assert_array_equal(back, np.where(inside, tokens, 0))
     # Slots of no response are pads, each of which starts itself.
     empty = occupied(lengths, found, rows) == 0
@@ -75,15 +78,15 @@ def test_what_is_packed_is_unpacked_in_its_place():
 
 def test_gradients_go_back_through_unpacking_and_none_goes_to_a_pad():
     lengths = make_lengths()
-    found = packing.pack(lengths, width=WIDTH)
+    found = pack(lengths, width=WIDTH)
     rows = int(found.num_rows.max())
     values = jnp.ones((len(lengths), rows, WIDTH))
 
     def total(values):
-        return packing.unpack(values, lengths, found, rows=rows).sum()
+        return unpack(values, lengths, found, rows=rows).sum()
 
     expected = occupied(lengths, found, rows)
-    np.testing.assert_array_equal(jax.grad(total)(values), expected)
+    np.testing.assert_array_equal(jax.jit(jax.grad(total))(values), expected)
 
 
 @pytest.mark.parametrize('sizes', [1, 2, 5, 16, 31, 32, 100])
@@ -99,20 +102,22 @@ def test_row_counts_are_few_and_end_with_a_row_a_response(sizes):
 @pytest.mark.parametrize('sizes', [1, 2, 4, 8])
 def test_the_branch_holds_the_rows_and_the_one_below_would_not(sizes):
     counts = packing.row_counts(8, sizes=sizes)
+    zeros = np.zeros((2, 8), np.int32)
+
+    @jax.jit
+    def rows_of(num_rows):
+        found = Packing(zeros, zeros, num_rows)
+        return packing.for_rows(lambda r: jnp.int32(r or 8), found, sizes=sizes)
+
     for needed in range(1, 9):
-        found = Packing(
-            jnp.zeros((2, 8), jnp.int32),
-            jnp.zeros((2, 8), jnp.int32),
-            jnp.array([1, needed]),
-        )
-        rows = packing.for_rows(lambda r: jnp.int32(r or 8), found, sizes=sizes)
+        rows = rows_of(np.array([1, needed]))
         assert rows == min(count for count in counts if count >= needed)
 
 
 @pytest.mark.parametrize('parts', [1, 2, 4])
 def test_prompts_of_like_size_come_together_and_go_back(parts):
     sizes = np.random.default_rng(0).permutation(8)
-    order = packing.by_size(jnp.array(sizes), parts=parts)
+    order = by_size(sizes, parts=parts)
     moved = packing.reorder(sizes, order)
     # Part i takes i, i + parts, ...
     groups = np.asarray(moved).reshape(-1, parts).T
@@ -125,7 +130,7 @@ def test_prompts_of_like_size_come_together_and_go_back(parts):
 @pytest.mark.parametrize('packed', [False, True])
 def test_what_is_cut_up_is_joined_in_its_place(packed):
     lengths = make_lengths(prompts=8)
-    found = packing.pack(lengths, width=WIDTH) if packed else None
+    found = pack(lengths, width=WIDTH) if packed else None
     x = np.arange(16).reshape(8, 2)
     parts, join = packing.cut((x, found), found, parts=4)
     assert parts[0].shape == (4, 2, 2)
@@ -152,7 +157,7 @@ def test_on_a_mesh_prompts_and_rollouts_stay_on_their_devices():
     np.testing.assert_array_equal(np.sort(order, axis=1), [[0, 1]] * 4)
     for half in range(2):
         mine = slice(4 * half, 4 * half + 4)
-        alone = packing.pack(lengths[:, mine], width=WIDTH)
+        alone = pack(lengths[:, mine], width=WIDTH)
         np.testing.assert_array_equal(found.rows[:, mine], alone.rows)
         np.testing.assert_array_equal(found.offsets[:, mine], alone.offsets)
         assert (found.num_rows >= alone.num_rows).all()
@@ -163,7 +168,7 @@ def test_long_tails_are_packed_with_little_padding():
     rng = np.random.default_rng(0)
     lengths = np.ceil(rng.lognormal(np.log(39), 0.87, (32, 32)))
     lengths = np.clip(lengths, 1, 256).astype(np.int32)
-    found = packing.pack(lengths, width=256)
+    found = pack(lengths, width=256)
     padding = 1 - lengths.sum() / (256 * found.num_rows.sum())
     assert lengths.mean() / 256 < 0.25
     assert padding < 0.1

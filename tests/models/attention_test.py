@@ -1,3 +1,4 @@
+import functools
 import math
 
 import jax
@@ -13,17 +14,17 @@ from tests.models import oracle
 def random_inputs(*, P=2, N=3, S=5, T=4, H=6, J=4, C=2, R=None, large=1):
     """Queries, own and prefix keys and values, and how long each prefix is."""
     R = R or T
-    draw = iter(jax.random.split(jax.random.key(0), 5))
-    query = jax.random.normal(next(draw), (P, N, T, J, H))
+    rng = np.random.default_rng(0)
+
+    def normal(*shape, scale=1):
+        return jax.device_put(scale * rng.normal(size=shape).astype(np.float32))
+
+    query = normal(P, N, T, J, H)
     prefix = attention.KeyValues(
-        keys=large * jax.random.normal(next(draw), (P, C, H, S)),
-        values=jax.random.normal(next(draw), (P, C, S, H)),
+        keys=normal(P, C, H, S, scale=large), values=normal(P, C, S, H)
     )
-    own = attention.KeyValues(
-        keys=jax.random.normal(next(draw), (P, C, N, H, R)),
-        values=jax.random.normal(next(draw), (P, C, N, R, H)),
-    )
-    return query, own, prefix, jnp.array([S, 2] + [S] * (P - 2))
+    own = attention.KeyValues(keys=normal(P, C, N, H, R), values=normal(P, C, N, R, H))
+    return query, own, prefix, np.array([S, 2] + [S] * (P - 2))
 
 
 @pytest.mark.parametrize(('num_heads', 'num_kv_heads'), [(4, 4), (4, 2), (3, 1)])
@@ -36,15 +37,8 @@ def test_prefix_and_own_tokens_share_one_softmax(
     # Large logits: the common maximum must keep both parts finite.
     query, own, prefix, lengths = random_inputs(J=J, C=C, large=30)
     P, N, T, _, _ = query.shape
-    have = attention.attend(
-        query,
-        own,
-        jnp.arange(T),
-        prefix,
-        lengths,
-        window=window,
-        max_logits=max_logits,
-    )
+    attend = functools.partial(attention.attend, window=window, max_logits=max_logits)
+    have = jax.jit(attend)(query, own, np.arange(T), prefix, lengths)
     query, have, own, prefix = jax.tree.map(np.asarray, (query, have, own, prefix))
     for p, n, t, j in np.ndindex(P, N, T, J):
         c, real = j // (J // C), int(lengths[p])
@@ -75,24 +69,28 @@ def attended(last, lengths, *, width, num_slots):
     return jax.value_and_grad(fn, argnums=(0, 1, 2), has_aux=True)
 
 
+@functools.cache
+def in_chunks(case, width):
+    """Values and gradients, and whether the program has a loop over chunks."""
+    T, S = 11, 5
+    slots = T + 4 if case == 'cache' else T
+    query, own, prefix, lengths = random_inputs(T=T, S=S, R=slots)
+    last = np.arange(T) + (2 if case == 'cache' else 0)
+    if case == 'prompt':
+        prefix = None
+    num_slots = slots + (0 if prefix is None else S)
+    fn = attended(last, lengths, width=width, num_slots=num_slots)
+    looped = 'scan' in str(jax.make_jaxpr(fn)(query, own, prefix))
+    return jax.jit(fn)(query, own, prefix), looped
+
+
 # Alone as a prompt is, after a prompt, and through a cache with dead slots.
 @pytest.mark.parametrize('case', ['prompt', 'response', 'cache'])
 @pytest.mark.parametrize('width', [1, 3, 4, 10])
 def test_chunks_of_queries_change_neither_values_nor_gradients(case, width):
-    T, S = 11, 5
-    slots = T + 4 if case == 'cache' else T
-    query, own, prefix, lengths = random_inputs(T=T, S=S, R=slots)
-    last = jnp.arange(T) + (2 if case == 'cache' else 0)
-    if case == 'prompt':
-        prefix = None
-    num_slots = slots + (0 if prefix is None else S)
-
-    def run(width):
-        fn = attended(last, lengths, width=width, num_slots=num_slots)
-        assert ('scan' in str(jax.make_jaxpr(fn)(query, own, prefix))) == (width < T)
-        return jax.jit(fn)(query, own, prefix)
-
-    have, want = run(width), run(T)
+    (have, looped), (want, whole_looped) = in_chunks(case, width), in_chunks(case, 11)
+    assert looped
+    assert not whole_looped
     for x, y in zip(jax.tree.leaves(have), jax.tree.leaves(want), strict=True):
         np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-5)
 

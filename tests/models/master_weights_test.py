@@ -27,8 +27,10 @@ def test_the_written_gradient_of_a_projection_is_that_of_tensordot(rank_in):
 
     # One stream, and two of which one is shorter.
     for xs in [(x,), (x[:, :1], x), (x[:, :, :2], x)]:
-        have = jax.grad(loss(projected), argnums=(0, 1))(xs, kernel)
-        want = jax.grad(loss(plainly), argnums=(0, 1))(xs, kernel)
+        have, want = (
+            jax.jit(jax.grad(loss(fn), argnums=(0, 1)))(xs, kernel)
+            for fn in (projected, plainly)
+        )
         jax.tree.map(
             lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), have, want
         )
@@ -49,8 +51,8 @@ def test_the_written_gradient_of_scores_is_that_of_a_product():
         def plainly(x, weight):
             return jnp.sin(x @ weight).sum()
 
-        have = jax.grad(scored, argnums=(0, 1))(x, weight)
-        want = jax.grad(plainly, argnums=(0, 1))(x, head)
+        have = jax.jit(jax.grad(scored, argnums=(0, 1)))(x, weight)
+        want = jax.jit(jax.grad(plainly, argnums=(0, 1)))(x, head)
         np.testing.assert_allclose(have[0], want[0], atol=1e-5)
         turned = want[1] if axes[0] == 'embed' else want[1].T
         np.testing.assert_allclose(have[1], turned, atol=1e-5)
@@ -116,7 +118,7 @@ def test_written_gradients_are_those_of_autodiff_in_float32(fn, plain):
     def loss(fn):
         return lambda weight: jnp.sin(fn(weight, tokens, jnp.float32)).sum()
 
-    have, want = jax.grad(loss(fn))(weight), jax.grad(loss(plain))(weight)
+    have, want = (jax.jit(jax.grad(loss(each)))(weight) for each in (fn, plain))
     np.testing.assert_allclose(have, want, atol=1e-5)
 
 
@@ -132,7 +134,7 @@ def test_what_is_used_8192_times_gets_the_sum_of_8192_gradients(fn, plain, maste
     value = fn(weight, tokens, jnp.bfloat16)
     assert value.dtype == jnp.bfloat16
     np.testing.assert_array_equal(value, plain(weight, tokens, jnp.bfloat16))
-    have = jax.grad(loss(fn))(weight)
+    have = jax.jit(jax.grad(loss(fn)))(weight)
     assert have.dtype == weight.dtype
     # bfloat16 stops at 4: a hundredth is less than half of its last bit.
     np.testing.assert_allclose(np.float32(have[2]), 81.92, rtol=4e-3)

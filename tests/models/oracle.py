@@ -116,7 +116,7 @@ def sequence_logits(params: Params, arch: Arch, tokens: jax.Array) -> jax.Array:
         value = jnp.repeat(heads('value'), groups, axis=1)
         scores = jnp.einsum('njh,mjh->jnm', query, key) / np.sqrt(arch.head_dim)
         ages = np.arange(n)[:, None] - np.arange(n)
-        seen = (ages >= 0) & (ages < (window or n))
+        seen = (ages >= 0) & (ages < window)
         scores = jnp.where(seen, scores, -jnp.inf)
         mixed = jnp.einsum('jnm,mjh->njh', jax.nn.softmax(scores), value)
         return jnp.einsum('njh,jhd->nd', mixed, layer['attention.out.kernel'])
@@ -125,17 +125,21 @@ def sequence_logits(params: Params, arch: Arch, tokens: jax.Array) -> jax.Array:
         gate, up = x @ layer['mlp.gate.kernel'], x @ layer['mlp.up.kernel']
         return (gate * jax.nn.sigmoid(gate) * up) @ layer['mlp.down.kernel']
 
-    table = params['embed.embedding']
-    x = table[tokens]
-    for i in range(arch.num_layers):
-        layer = {
-            name.removeprefix('layers.'): value[i]
-            for name, value in params.items()
-            if name.startswith('layers.')
-        }
-        window = arch.windows[i % len(arch.windows)]
+    def block(x, layer_and_window):
+        layer, window = layer_and_window
         x += attention(norm(x, layer['attention_norm.scale']), layer, window)
-        x += mlp(norm(x, layer['mlp_norm.scale']), layer)
+        return x + mlp(norm(x, layer['mlp_norm.scale']), layer), None
+
+    table = params['embed.embedding']
+    layers = {
+        name.removeprefix('layers.'): value
+        for name, value in params.items()
+        if name.startswith('layers.')
+    }
+    # 0: it sees all.
+    windows = np.resize([window or n for window in arch.windows], arch.num_layers)
+    # Each layer by the same program: to compile them one by one takes seconds.
+    x, _ = jax.lax.scan(block, table[tokens], (layers, windows))
     x = norm(x, params['final_norm.scale'])
     return x @ (table.T if arch.tie_embeddings else params['head.kernel'])
 

@@ -34,8 +34,9 @@ def row(step, scale=1.0, noise=4.0, **changes):
     return values | changes
 
 
-def write_run(path, rows=(), evaluations=None):
-    (path / 'config.json').write_text('{"advantage": {"name": "pass_at_k"}}')
+def write_run(path, rows=(), evaluations=None, **config):
+    config = {'advantage': {'name': 'pass_at_k'}} | config
+    (path / 'config.json').write_text(json.dumps(config))
     lines = ''.join(json.dumps(each) + '\n' for each in rows)
     (path / 'diagnostics.jsonl').write_text(lines)
     (path / 'evaluation').mkdir()
@@ -151,6 +152,61 @@ def test_the_estimators_are_those_of_all_steps(tmp_path):
     signal = step_panels(write_run(tmp_path, [row(0), later]))[3]
     names = [series.label for series in signal.series]
     assert names == ['canonical_k', 'pass_at_1', 'rloo']
+
+
+@pytest.fixture
+def staged(tmp_path):
+    """Three steps of pass_at_k, three of pass_at_1 with three times the signal."""
+    rows = [row(step) for step in range(3)]
+    rows += [row(step, scale=3.0) for step in (3, 4, 5)]
+    rows = [{n: x for n, x in each.items() if '/pass_at_k' not in n or each['step'] < 3}
+            for each in rows]  # fmt: skip
+    stages = {'late': {'start': 3, 'advantage': {'name': 'pass_at_1'}}}
+    return step_panels(write_run(tmp_path, rows, stages=stages))
+
+
+def test_the_signal_of_a_stage_is_its_own(staged):
+    lines = staged[3].series
+    names = ['pass_at_k', 'canonical_k', 'pass_at_1', 'rloo']
+    assert [each.label for each in lines] == [*names, '', '', '']
+    for each, steps, value in (
+        *((line, [0, 1, 2], 1 / 4) for line in lines[:4]),
+        *((line, [3, 4, 5], 3 / 4) for line in lines[4:]),
+    ):
+        assert list(each.x) == steps
+        np.testing.assert_allclose(each.y, value)
+    # The stage's own first; an estimator has one color in all stages.
+    color = dict(zip(names, (each.color for each in lines), strict=False))
+    assert len(set(color.values())) == 4
+    later = [each.color for each in lines[4:]]
+    assert later == [color[name] for name in ('pass_at_1', 'canonical_k', 'rloo')]
+
+
+def test_the_cosines_of_a_stage_are_those_of_its_own_estimator(staged):
+    lines = staged[4].series
+    found = {each.label: each for each in lines}
+    assert list(found) == [
+        'pass_at_k, canonical_k',
+        'pass_at_k, rloo',
+        'canonical_k, rloo',
+        'pass_at_1, canonical_k',
+        'pass_at_1, rloo',
+        '',
+    ]
+    # An error needs three steps of the stage, and none of those before count.
+    assert [each.x for each in lines] == [[2]] * 3 + [[5]] * 3
+    np.testing.assert_allclose(found['pass_at_1, canonical_k'].y, np.cos(0.75))
+    np.testing.assert_allclose(found['pass_at_1, rloo'].y, 1)
+    assert found[''].color == found['canonical_k, rloo'].color
+    # There are four colors: the fifth line has the first one's, and dashes.
+    assert [each.dashed for each in lines] == [False] * 4 + [True, False]
+    assert lines[4].color == lines[0].color
+
+
+def test_a_stage_without_a_diagnosed_step_has_no_lines(tmp_path):
+    stages = {'late': {'start': 3}, 'later': {'start': 9}}
+    run = write_run(tmp_path, [row(3), row(4)], stages=stages)
+    assert [list(s.x) for s in step_panels(run)[3].series] == [[3, 4]] * 4
 
 
 def test_flips_are_those_since_the_evaluation_before(tmp_path):

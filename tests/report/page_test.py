@@ -1,9 +1,13 @@
 """Nothing that a policy wrote reaches the page unescaped, and both kinds are shown."""
 
+import re
+
 import pytest
 
 from passk_jax.report import page as report_page
 from passk_jax.report.run_data import Run
+from passk_jax.tasks.enigmata.boards import BESIDE, KINDS, Board, Cell
+from passk_jax.tasks.enigmata.drawing import draw_board
 
 
 def _run(task):
@@ -71,6 +75,31 @@ def test_a_task_without_a_drawing_and_a_dump_without_its_fields_show_text():
     card = report_page.problem_card(_run('maze'), [{'response': 'RR'}], most=6)
     assert '<svg' not in card
     assert 'RR' in card
+
+
+@pytest.mark.parametrize(('puzzle', 'drawn'), [('sudoku2', True), ('game24', False)])
+def test_drawings_stand_closer_than_texts(puzzle, drawn):
+    """A task may draw some of its problems only."""
+    data = {'puzzle': puzzle, 'grid': [[0] * 4] * 4, 'numbers': [1, 2, 3, 4]}
+    rows = [_response('1 2', data=data)]
+    card = report_page.problem_card(_run('enigmata'), rows, most=6)
+    assert ('<svg class="board wrong"' in card) == drawn
+    assert ('class="responses texts"' in card) == (not drawn)
+
+
+def test_the_style_has_a_rule_for_all_that_a_board_shows():
+    cells = {(0, c): Cell('1', kind) for c, kind in enumerate((*KINDS, *BESIDE))}
+    cells |= {(1, 0): Cell('2', shape='star', new=True, wrong=True)}
+    wall = Cell('', 'wall', shape='star', wrong=True)
+    cells |= {(1, 1): wall, (1, 12): Cell()}
+    way = {'way': [(0, 0)], 'corners': {(1, 1): Cell('3', wrong=True)}}
+    boards = Board(cells, box=1, note='4', **way), Board(cells, **way, blocked=(0, 1))
+    svgs = [draw_board(each, 'x', correct=bool(each.box)) for each in boards]
+    names = {n for found in re.findall('class="([^"]*)"', ''.join(svgs))
+             for n in found.split()}  # fmt: skip
+    assert {'board', 'wide', 'frame', 'on_wall', 'dark', 'tip', 'cross'} <= names
+    styled = set(re.findall(r'\.([a-z_]+)', report_page.STYLE))
+    assert names <= styled
 
 
 def test_the_table_has_the_last_value_its_interval_and_the_change():

@@ -59,3 +59,14 @@ def test_broken_digests_are_damage_and_not_a_crash(written, content):
 
 def test_a_directory_without_digests_is_damaged(tmp_path):
     assert 'its digests cannot be read' in _damage(tmp_path)[0]
+
+
+def test_one_digest_stands_for_all_files_whoever_wrote_them(written, tmp_path):
+    one = digests.combined(written)
+    (written / digests._NAME / 'process_1.json').unlink()
+    assert digests.combined(written) != one
+    digests.write_digests(written, process=0, num_processes=1)
+    assert digests.combined(written) == one
+    (written / 'a').write_text('other')
+    digests.write_digests(written, process=0, num_processes=1)
+    assert digests.combined(written) != one

@@ -1,4 +1,4 @@
-"""A policy small enough for many compilations, with predictions far from uniform."""
+"""Policies small enough for many compilations, with predictions far from uniform."""
 
 import jax
 import numpy as np
@@ -12,23 +12,8 @@ from tests.models import oracle
 VOCAB_SIZE = 12
 
 
-def _make_policy(compute_dtype: str) -> policies.Policy:
-    return oracle.tiny_policy(vocab_size=VOCAB_SIZE, dtype=compute_dtype)
-
-
-@pytest.fixture(scope='session')
-def policy() -> policies.Policy:
-    return _make_policy('float32')
-
-
-@pytest.fixture(scope='session')
-def bfloat16_policy() -> policies.Policy:
-    return _make_policy('bfloat16')
-
-
-@pytest.fixture(scope='session')
-def params(policy) -> policies.Params:
-    """Random parameters, on the host; logits have a standard deviation of about 2."""
+def _make_params(policy: policies.Policy) -> policies.Params:
+    """Random ones, on the host; logits have a standard deviation of about 2."""
     mesh = sharding.make_mesh(
         data=1, fsdp=1, rollout=1, tensor=1, devices=jax.devices()[:1]
     )
@@ -37,6 +22,24 @@ def params(policy) -> policies.Params:
     params['embed.embedding'] *= 20
     params['head.kernel'] *= 2
     return jax.tree.map(np.asarray, params)
+
+
+@pytest.fixture(scope='session')
+def policy() -> policies.Policy:
+    """Of one layer, which compiles in half the time."""
+    return oracle.tiny_policy(vocab_size=VOCAB_SIZE, num_layers=1)
+
+
+@pytest.fixture(scope='session')
+def params(policy) -> policies.Params:
+    return _make_params(policy)
+
+
+@pytest.fixture(scope='session')
+def two_layers() -> tuple[policies.Policy, policies.Params]:
+    """For what one layer could hide."""
+    policy = oracle.tiny_policy(vocab_size=VOCAB_SIZE)
+    return policy, _make_params(policy)
 
 
 @pytest.fixture(scope='session')

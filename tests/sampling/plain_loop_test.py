@@ -29,6 +29,24 @@ DEFAULTS = {
 TRUNCATED = {'temperature': 0.8, 'top_p': 0.9, 'top_k': 5}
 PER_TOKEN = ('tokens', 'sampler_log_probs', 'untruncated_log_probs', 'entropies')
 
+
+@pytest.fixture(scope='module')
+def policy(two_layers) -> policies.Policy:
+    return two_layers[0]
+
+
+@pytest.fixture(scope='module')
+def params(two_layers) -> policies.Params:
+    return two_layers[1]
+
+
+@pytest.fixture(scope='module')
+def bfloat16_policy(policy) -> policies.Policy:
+    return dataclasses.replace(
+        policy, arch=dataclasses.replace(policy.arch, dtype='bfloat16')
+    )
+
+
 token_log_probs = jax.jit(policies.token_log_probs, static_argnums=0)
 
 

@@ -55,6 +55,15 @@ def test_a_run_is_done_when_its_directory_says_so(tmp_path):
     assert not directories.is_done(job)
 
 
+def test_a_run_that_cannot_be_read_is_not_done(tmp_path):
+    job = make_job(tmp_path)
+    finish(job)
+    assert directories.is_done(job)
+    (job.run.directory / 'metrics.jsonl').unlink()
+    (job.run.directory / 'metrics.jsonl').mkdir()
+    assert not directories.is_done(job)
+
+
 def test_an_unfinished_checkpoint_is_none(tmp_path):
     job = make_job(tmp_path)
     finish(job)

@@ -153,6 +153,77 @@ def test_the_results_of_another_machine_count_at_the_end(
     assert (tmp_path / 'results' / 'fake.md').read_bytes() == table
 
 
+def test_a_finished_seed_that_the_file_does_not_list_is_in_the_table(
+    finished, tmp_path
+):
+    fakes.write_sweep(tmp_path, seeds=(0,))
+    assert fakes.run(tmp_path, seeds='1') == 0
+    assert fakes.run(tmp_path) == 0
+    assert fakes.results(tmp_path) == fakes.results(finished)
+
+
+def test_a_seed_that_is_not_whole_is_not_in_the_table_and_is_named(tmp_path):
+    fakes.write_sweep(tmp_path, seeds=(0,))
+    assert fakes.run(tmp_path, seeds='1', only='pass_at_1*') == 0
+    assert fakes.run(tmp_path) == 0
+    words = (
+        'the table lacks seeds=[1], because these are not done: '
+        "['pass_at_k_seed1', 'pass_at_k_seed1_then']"
+    )
+    assert fakes.said(tmp_path).count(words) == 1
+    assert '0.' in fakes.results(tmp_path)['fake.md'].decode()
+
+
+@pytest.fixture
+def main(finished, tmp_path, monkeypatch):
+    """Calls the command where the runs are done, and their results are not kept."""
+    monkeypatch.chdir(tiny.ROOT)
+    shutil.copytree(finished / 'runs', tmp_path / 'runs')
+    (tmp_path / 'results').mkdir()
+    return lambda: sweep.main(
+        config=str(fakes.write_sweep(tmp_path)),
+        workdir=str(tmp_path / 'runs'),
+        results=str(tmp_path / 'results'),
+    )
+
+
+@pytest.mark.parametrize('times', [1, 9])
+def test_results_that_cannot_be_kept_are_the_failure_of_their_run(
+    times, finished, tmp_path, monkeypatch, capsys, main
+):
+    """Tried again with every stage, and at the end."""
+    add, failures = KeptResults.add, []
+
+    def full(self, jobs, *, of):
+        if of.run.arm == 'pass_at_k' and of.run.seed == 0 and len(failures) < times:
+            failures.append(of.name)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        add(self, jobs, of=of)
+
+    monkeypatch.setattr(KeptResults, 'add', full)
+    assert main() == (times > 1)
+    out, err = capsys.readouterr()
+    assert 'pass_at_k_seed0: its results could not be kept: [Errno 28] No space' in err
+    words = "the results of these runs could not be kept: ['pass_at_k_seed0']"
+    assert (words in out) == (times > 1)
+    rows = tiny.read_lines(tmp_path / 'results' / 'fake.jsonl')
+    kept = {row['run'] for row in rows}
+    assert {'pass_at_1_seed0', 'pass_at_1_seed1', 'pass_at_k_seed1'} <= kept
+    assert ('pass_at_k_seed0' in kept) == (times == 1)
+    if times == 1:
+        assert fakes.results(tmp_path) == fakes.results(finished)
+
+
+def test_what_killed_sweeps_left_of_their_writes_is_removed(tmp_path, main):
+    results = tmp_path / 'results'
+    names = ['fake.jsonl', 'fake.csv', 'fake.configs.json', 'fake.md', 'fake.png']
+    for name in [*names, 'other.jsonl']:
+        (results / f'.{name}.abcd_123.unfinished').touch()
+    assert main() == 0
+    left = [path.name for path in results.iterdir() if 'unfinished' in path.name]
+    assert left == ['.other.jsonl.abcd_123.unfinished']
+
+
 def test_the_lock_is_one_that_a_network_file_system_has(tmp_path, monkeypatch):
     """There an exclusive lock needs a file that is open to write (man 2 flock)."""
     locked = []
@@ -201,6 +272,7 @@ def test_sweeps_of_other_seeds_write_to_one_file(tmp_path):
     kept = KeptResults(tmp_path, 'x')
     for job in reversed(jobs):
         kept.add([job], of=job)
+    assert kept.seeds() == {0, 1, 2}
     seen = kept.attach(jobs)
     assert [{row['pass_at_1'] for row in job.kept} for job in seen] == [
         {0.0},

@@ -76,10 +76,8 @@ def test_what_a_run_would_refuse_is_refused(overrides, changes, words, tmp_path)
     assert not any(tmp_path.iterdir())
 
 
-def test_a_category_has_measures_too(tmp_path):
-    assert opened(
-        tmp_path, {}, measures={'3x3/pass_at_4': '', 'rarefied_diversity': ''}
-    )
+def test_a_category_and_a_verifier_have_measures_too(tmp_path):
+    assert opened(tmp_path, {}, measures={'3x3/pass_at_4': '', 'verifier_timeouts': ''})
 
 
 def begin(root: pathlib.Path, name: str, **changes) -> None:

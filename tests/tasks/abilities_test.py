@@ -80,4 +80,5 @@ def test_a_task_without_a_length_check_takes_any_length():
 def test_a_task_without_a_drawing_has_none():
     assert tasks.drawing_of('last_digit') is None
     assert tasks.drawing_of('of another version') is None
+    assert tasks.drawing_of('enigmata') is not None
     assert 'maze right' in tasks.drawing_of('maze')({'maze': 'S.E'}, 'RR', correct=True)

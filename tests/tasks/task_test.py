@@ -63,6 +63,14 @@ def test_verdicts_of_a_batch_are_those_of_its_responses():
         task.verify(problems, responses[:2])
 
 
+def test_a_problem_is_the_same_by_its_prompt():
+    problems = LastDigit(NoParams()).source('train', data_dir='')
+    again = [dataclasses.replace(p, id=7, category='') for p in problems]
+    first, second = ([LastDigit.content_hash(p) for p in x] for x in (problems, again))
+    assert first == second
+    assert len({*first}) == len(problems)
+
+
 def test_what_every_task_needs_cannot_be_left_out():
     incomplete = type(
         'Incomplete', (LastDigit,), {'verdict': LastDigit.__base__.verdict}

@@ -205,7 +205,7 @@ def test_too_many_failures_raise_with_their_reason(monkeypatch):
         ('no_such_module:judge', 2**29, "cannot import .*'no_such_module'"),
         ('dies_at_import:judge', 2**29, 'ended as it started'),
         # It is imported already, so that the import takes no memory.
-        ('json:dumps', 2**20, 'cannot import .*MemoryError'),
+        ('json:dumps', 2**20, r'MemoryError: its limit of 1 MiB .* more memory_b'),
     ],
 )
 def test_a_worker_that_cannot_start_is_an_error(

@@ -125,6 +125,11 @@ class ArcTask(Task):
         return as_block(grid_text(problem.data['output']))
 
     @staticmethod
+    def content_hash(problem: Problem) -> str:
+        """Equal for problems with the same examples, as between the splits."""
+        return problem.data['examples']
+
+    @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
         """The benchmark's record of a task with one test.
 
@@ -191,7 +196,12 @@ def _read(path: str, data_dir: str) -> list[ArcItem]:
 def _problem(task: ArcItem, index: int, *, category: str, prompt: str) -> Problem:
     test = task.test[index]
     text = PROMPTS[prompt].format(examples=task.examples, test=grid_text(test.input))
-    data = {'task': task.name, 'test_index': index, 'output': test.output}
+    data = {
+        'task': task.name,
+        'test_index': index,
+        'examples': task.content_hash,
+        'output': test.output,
+    }
     return Problem(0, text, data, category)
 
 

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong, integer_grid, symbol_rows
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, columns, grid_text
@@ -53,6 +54,16 @@ class Binario(Puzzle):
         """As ``check``, but any integers count as cells, not 0 and 1 only."""
         self._check(data, integer_grid(answer, side=len(data['grid'])))
 
+    def picture(self, data, answer):
+        given = [[None if n == EMPTY else n for n in row] for row in data['grid']]
+        grid, wrong = None, set()
+        if answer:
+            grid = integer_grid(answer, side=len(given))
+            wrong = boards.beyond(grid, 0, 1)
+            for line in boards.lines_of(grid):
+                wrong.update(_out_of_line([grid[r][c] for r, c in line], line))
+        return boards.Board(boards.filled(given, grid, wrong=wrong))
+
     def read(self, record):
         rows = symbol_rows(record['meta']['question'])
         if any(len(row) != len(rows) for row in rows) or not 0 < len(rows) <= 64:
@@ -96,6 +107,21 @@ def _can_continue(line: tuple[int, ...], side: int) -> bool:
     """Whether the beginning of a line breaks no rule yet."""
     ones = sum(line)
     return 2 * max(ones, len(line) - ones) <= side and not _has_triple(line)
+
+
+def _out_of_line(
+    line: Sequence[int], places: Sequence[boards.Place]
+) -> set[boards.Place]:
+    """The places of three equal neighbours, and of a number that stands too often."""
+    wrong = {
+        place
+        for number, place in zip(line, places, strict=True)
+        if 2 * line.count(number) > len(line)
+    }
+    for start in range(len(line) - 2):
+        if _has_triple(line[start : start + 3]):
+            wrong.update(places[start : start + 3])
+    return wrong
 
 
 def _has_triple(line: Sequence[int]) -> bool:

@@ -1,5 +1,6 @@
 """Campsites (tents and trees): each tree has a tent of its own beside it."""
 
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle, grid_text
@@ -9,6 +10,7 @@ from passk_jax.tasks.enigmata.star_battle import (
     STAR,
     adjacent,
     stars_of,
+    touching,
 )
 
 _SIDES = (4, 5, 6)
@@ -42,7 +44,7 @@ class Campsite(Puzzle):
             pass
         tents, trees = pairs
         board = [[int((r, c) in trees) for c in range(side)] for r in range(side)]
-        rows, columns = _counts(tents, side)
+        rows, columns = _counts(tents, side, side)
         data = {'trees': board, 'row_tents': rows, 'column_tents': columns}
         symbols = _symbols(data)
         for r, c in tents:
@@ -62,13 +64,7 @@ class Campsite(Puzzle):
         tents = self._check_counts(data, answer)
         if adjacent(tents):
             raise Wrong('two tents are neighbours')
-        trees = [
-            (r, c)
-            for r, row in enumerate(data['trees'])
-            for c, tree in enumerate(row)
-            if tree
-        ]
-        if not _matched(trees, tents):
+        if not _matched(_trees(data), tents):
             raise Wrong('not every tree has a tent of its own and every tent a tree')
 
     def check_official(self, data, answer):
@@ -79,6 +75,29 @@ class Campsite(Puzzle):
         tents = self._check_counts(data, answer)
         if any((r + 1, c) in tents or (r, c + 1) in tents for r, c in tents):
             raise Wrong('two tents are neighbours')
+
+    def picture(self, data, answer):
+        """A tent without a tree beside it is wrong, and so is a tree without a tent."""
+        tents = stars_of(_symbols(data), answer) if answer else []
+        height, width = len(data['row_tents']), len(data['column_tents'])
+        rows, columns = _counts(tents, height, width) if answer else (None, None)
+        cells = boards.clues(
+            height,
+            width,
+            top=boards.compared(data['column_tents'], columns),
+            left=boards.compared(data['row_tents'], rows),
+        )
+        trees, near = _trees(data), touching(tents)
+        cells |= {
+            place: boards.Cell() for place in boards.cells_by_place(data['trees'])
+        }
+        for tree in trees:
+            wrong = bool(answer) and not _beside(tree, tents)
+            cells[tree] = boards.Cell('', 'given', 'tree', wrong=wrong)
+        for tent in tents:
+            wrong = tent in near or not _beside(tent, trees)
+            cells[tent] = boards.Cell(shape='tent', new=True, wrong=wrong)
+        return boards.Board(cells)
 
     def read(self, record):
         total, rows, columns, *board = record['meta']['question'].strip().split('\n')
@@ -103,11 +122,9 @@ class Campsite(Puzzle):
     def _check_counts(self, data: Data, answer: str) -> list[Cell]:
         tents = stars_of(_symbols(data), answer)
         wanted = list(data['row_tents']), list(data['column_tents'])
-        for kind, counts, place in zip(('row', 'column'), wanted, (0, 1), strict=True):
-            found = [0] * len(counts)
-            for tent in tents:
-                found[tent[place]] += 1
-            if found != counts:
+        found = _counts(tents, *map(len, wanted))
+        for kind, counts, each in zip(('row', 'column'), wanted, found, strict=True):
+            if each != counts:
                 raise Wrong(f'a {kind} has another number of tents')
         return tents
 
@@ -131,10 +148,21 @@ def _pitch(side: int, count: int, draws: Draws) -> tuple[list[Cell], set[Cell]] 
     return (tents, trees) if len(tents) == count else None
 
 
-def _counts(tents: list[Cell], side: int) -> tuple[list[int], list[int]]:
-    rows = [sum(r == place for r, _ in tents) for place in range(side)]
-    columns = [sum(c == place for _, c in tents) for place in range(side)]
+def _counts(tents: list[Cell], height: int, width: int) -> tuple[list[int], list[int]]:
+    rows = [sum(r == place for r, _ in tents) for place in range(height)]
+    columns = [sum(c == place for _, c in tents) for place in range(width)]
     return rows, columns
+
+
+def _trees(data: Data) -> list[Cell]:
+    return [
+        place for place, tree in boards.cells_by_place(data['trees']).items() if tree
+    ]
+
+
+def _beside(cell: Cell, others: list[Cell]) -> bool:
+    """Whether one of the others is directly above, below, left or right of a cell."""
+    return any((cell[0] + dr, cell[1] + dc) in others for dr, dc in _BESIDE)
 
 
 def _matched(trees: list[Cell], tents: list[Cell]) -> bool:

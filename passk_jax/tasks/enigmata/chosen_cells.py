@@ -1,10 +1,12 @@
 """Puzzles whose answer is a list of cells, in any order, or that there is none."""
 
 import abc
+import dataclasses
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from passk_jax.tasks.enigmata.answers import Wrong, claims, pair_list
+from passk_jax.tasks.enigmata.boards import Board, outside
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle, read_ints
 
 Cell = tuple[int, int]
@@ -14,13 +16,11 @@ class ChosenCells(Puzzle):
     """Cells are pairs (row, column), numbered from ``first``.
 
     Attributes:
-        none: the claim.
         first: the number of the first row and of the first column.
         official_set: whether the official verifier lets a cell stand twice.
     """
 
     category = 'Search'
-    none: ClassVar[str]
     first: ClassVar[int] = 0
     official_set: ClassVar[bool] = True
 
@@ -51,6 +51,13 @@ class ChosenCells(Puzzle):
         if not same:
             raise Wrong('not the stored answer')
 
+    def picture(self, data, answer):
+        pairs = pair_list(answer) if answer else []
+        chosen = {(row - self.first, column - self.first) for row, column in pairs}
+        board = self.board_of(data, chosen, answered=bool(answer))
+        cells = {place for place, cell in board.cells.items() if cell.on_board}
+        return dataclasses.replace(board, note=outside(chosen, cells))
+
     @abc.abstractmethod
     def shape(self, data: Data) -> tuple[int, int]:
         """The number of rows and of columns."""
@@ -63,6 +70,10 @@ class ChosenCells(Puzzle):
     @abc.abstractmethod
     def check_cells(self, data: Data, cells: list[Cell]) -> None:
         """Raises ``Wrong`` if these different cells of the grid break a rule."""
+
+    @abc.abstractmethod
+    def board_of(self, data: Data, chosen: set[Cell], *, answered: bool) -> Board:
+        """A drawing; cells count from 0, and not all need be in the grid."""
 
 
 def read_cells(answer: Any) -> str:

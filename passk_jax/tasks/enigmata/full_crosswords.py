@@ -4,6 +4,7 @@ import json
 
 from passk_jax.tasks import records
 from passk_jax.tasks.enigmata.answers import Wrong, symbol_rows
+from passk_jax.tasks.enigmata.boards import Board, Cell, Place, cells_by_place, lines_of
 from passk_jax.tasks.enigmata.files import FilePuzzle, Found
 from passk_jax.tasks.enigmata.puzzle import (
     LEVELS,
@@ -15,6 +16,7 @@ from passk_jax.tasks.enigmata.puzzle import (
 
 _DIRECTIONS = ('across', 'down')
 _NONE = 'No valid solution'
+_LETTER, _WALL = '_*'
 
 
 class FullCrosswords(OneAnswer, FilePuzzle):
@@ -59,6 +61,20 @@ class FullCrosswords(OneAnswer, FilePuzzle):
         if not denies:
             _check_words(data, answer)
 
+    def picture(self, data, answer):
+        """A letter is wrong if the stored words, or two of the answer, have another."""
+        grid = _grid(data['question'])
+        if not grid:
+            return None
+        letters, stored = (_letters(grid, text) for text in (answer, data['answer']))
+        cells = {}
+        for place, symbol in cells_by_place(grid).items():
+            found = letters.get(place, set())
+            wrong = len(found | stored.get(place, set())) > 1 and bool(found)
+            kind = 'wall' if symbol == _WALL else 'free'
+            cells[place] = Cell('/'.join(sorted(found)), kind, new=True, wrong=wrong)
+        return Board(cells)
+
     def read(self, record):
         question, answer = read_text(record['meta']['question']), record['answer']
         if isinstance(answer, str) and answer.lstrip().startswith('{'):
@@ -102,6 +118,29 @@ def _words(text: str) -> dict[str, list[str]]:
             spaceless = rest.replace(' ', '').upper().split(',')
             words[direction.lower()] = [word.strip() for word in spaceless]
     return words
+
+
+def _grid(question: str) -> list[list[str]]:
+    """The rows of the grid in a question, or none if these are no rectangle."""
+    rows = [row for row in symbol_rows(question) if set(row) <= {_LETTER, _WALL}]
+    return rows if len({len(row) for row in rows}) == 1 else []
+
+
+def _letters(grid: list[list[str]], text: str) -> dict[Place, set[str]]:
+    """The letters that the words of both directions put into each cell."""
+    lines = [
+        line for line in lines_of(grid) if all(grid[r][c] != _WALL for r, c in line)
+    ]
+    across = [line for line in lines if line[0][0] == line[-1][0]]
+    places = {'across': across, 'down': lines[len(across) :]}
+    words = _words(text)
+    letters: dict[Place, set[str]] = {}
+    for direction in _DIRECTIONS:
+        # There may be another number of words, or of letters in one.
+        for line, word in zip(places[direction], words[direction], strict=False):
+            for place, letter in zip(line, word, strict=False):
+                letters.setdefault(place, set()).add(letter)
+    return letters
 
 
 FULL_CROSSWORDS = FullCrosswords()

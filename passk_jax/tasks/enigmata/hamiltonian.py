@@ -23,6 +23,7 @@ class _Hamiltonian(Puzzle):
     """Any such cycle or path is right; data: ``num_vertices`` and ``edges``."""
 
     category = 'Graph'
+    none = _NONE
 
     def generate(self, draws, level):
         """A cycle and more edges; half the graphs have some of its edges moved.

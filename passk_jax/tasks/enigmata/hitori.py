@@ -3,6 +3,7 @@
 Any valid solution is right, and there may be several.
 """
 
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.chosen_cells import (
     Cell,
@@ -69,6 +70,23 @@ class Hitori(ChosenCells):
                     raise Wrong(f'{kind} {place} shows a number twice')
         if not _white_connected(set(cells), len(grid)):
             raise Wrong('the white cells do not hang together')
+
+    def board_of(self, data, chosen, *, answered):
+        grid = data['grid']
+        numbers = boards.cells_by_place(grid)
+        white = [
+            [0 if (r, c) in chosen else number for c, number in enumerate(row)]
+            for r, row in enumerate(grid)
+        ]
+        wrong = boards.repeated(boards.lines_of(white), white) if answered else set()
+        for place in chosen:
+            if chosen & set(neighbours(place, height=len(grid), width=len(grid))):
+                wrong.add(place)
+        cells = {}
+        for place, number in numbers.items():
+            kind = 'picked' if place in chosen else 'free'
+            cells[place] = boards.Cell(str(number), kind, wrong=place in wrong)
+        return boards.Board(cells)
 
     def read(self, record):
         grid = read_grid(record['meta']['question'])

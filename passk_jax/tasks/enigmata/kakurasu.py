@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.chosen_cells import ChosenCells, cells_text, read_cells
 
@@ -64,6 +65,29 @@ class Kakurasu(ChosenCells):
         rows, columns = list(data['row_sums']), list(data['column_sums'])
         if _sums(cells, len(rows), len(columns)) != (rows, columns):
             raise Wrong('a sum differs')
+
+    def board_of(self, data, chosen, *, answered):
+        height, width = self.shape(data)
+        cells = {
+            (r, c): boards.Cell(kind='picked' if (r, c) in chosen else 'free')
+            for r in range(height)
+            for c in range(width)
+        }
+        numbered = [(r + 1, c + 1) for r, c in chosen & set(cells)]
+        found = _sums(numbered, height, width) if answered else (None, None)
+        for place in range(width):
+            cells[-1, place] = boards.Cell(str(place + 1), 'index')
+        for place in range(height):
+            cells[place, -1] = boards.Cell(str(place + 1), 'index')
+        return boards.Board(
+            cells
+            | boards.clues(
+                height,
+                width,
+                right=boards.compared(data['row_sums'], found[0]),
+                bottom=boards.compared(data['column_sums'], found[1]),
+            )
+        )
 
     def read(self, record):
         match = _SUMS.fullmatch(record['meta']['question'])

@@ -6,6 +6,7 @@ that every empty cell must be lit; its description of the puzzle does.
 
 from collections.abc import Iterator, Sequence
 
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.chosen_cells import (
     Cell,
@@ -95,6 +96,28 @@ class LightUp(ChosenCells):
                     near = neighbours((r, c), height=height, width=width)
                     if len(bulbs.intersection(near)) != board[r][c]:
                         raise Wrong('a number does not count its bulbs')
+
+    def board_of(self, data, chosen, *, answered):
+        board = data['board']
+        height, width = self.shape(data)
+        values = boards.cells_by_place(board)
+        bulbs = {place for place in chosen if values.get(place) == EMPTY}
+        seen = {place for bulb in bulbs for place in _seen_from(board, bulb)}
+        cells = {}
+        for place, value in values.items():
+            shape = 'bulb' if place in chosen else ''
+            if value == EMPTY:
+                kind = 'lit' if place in bulbs | seen else 'free'
+                wrong = (place in bulbs) == (place in seen)
+            else:
+                kind = 'wall'
+                near = neighbours(place, height=height, width=width)
+                wrong = value != BLACK and len(bulbs.intersection(near)) != value
+                wrong = wrong or bool(shape)
+            text = str(value) if value not in (EMPTY, BLACK) else ''
+            wrong = answered and wrong
+            cells[place] = boards.Cell(text, kind, shape, bool(shape), wrong)
+        return boards.Board(cells)
 
     def read(self, record):
         values = {symbol: value for value, symbol in enumerate(_SYMBOLS[:-1])}

@@ -1,5 +1,8 @@
 """Magic squares of 3x3 cells with blanks; any valid completion is right."""
 
+import collections
+
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong, integer_grid
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, columns, grid_text, read_grid
 
@@ -51,9 +54,7 @@ class MagicSquare(Puzzle):
         given = {number for _, number, known in cells if known}
         if any(not known and cell in given for cell, _, known in cells):
             raise Wrong('a filled number equals a given one')
-        diagonals = [[grid[i][i] for i in range(side)]]
-        diagonals.append([grid[i][side - 1 - i] for i in range(side)])
-        if len({sum(line) for line in (*grid, *columns(grid), *diagonals)}) != 1:
+        if len(set(_sums(grid).values())) != 1:
             raise Wrong('the sums differ')
 
     def check_official(self, data, answer):
@@ -64,12 +65,43 @@ class MagicSquare(Puzzle):
         if grid_text(grid) != data['answer']:
             raise Wrong('not the stored answer')
 
+    def picture(self, data, answer):
+        """With an answer, the sums stand beside the square; most of them are right."""
+        pairs = zip(data['numbers'], data['given'], strict=True)
+        given = [
+            [n if known else None for n, known in zip(*rows, strict=True)]
+            for rows in pairs
+        ]
+        if not answer:
+            room = dict.fromkeys(_sums(data['numbers']), boards.Cell(kind='clue'))
+            return boards.Board(boards.filled(given, None) | room)
+        grid = integer_grid(answer, side=len(given))
+        known = {n for row in given for n in row if n is not None}
+        wrong = {p for p, n in boards.cells_by_place(grid).items() if n in known}
+        cells = boards.filled(given, grid, wrong=wrong)
+        sums = _sums(grid)
+        ((usual, _),) = collections.Counter(sums.values()).most_common(1)
+        for place, total in sums.items():
+            cells[place] = boards.Cell(str(total), 'clue', wrong=total != usual)
+        return boards.Board(cells)
+
     def read(self, record):
         question = record['meta']['question']
         numbers = read_grid(question)
         given = [[int(cell is not _BLANK) for cell in row] for row in question]
         answer = grid_text(read_grid(record['answer'], side=len(numbers)))
         return {'numbers': numbers, 'given': given, 'answer': answer}
+
+
+def _sums(grid: Grid) -> dict[boards.Place, int]:
+    """The sum of each line, by the place beside the square at its end."""
+    side = len(grid)
+    sums = {(place, side): sum(row) for place, row in enumerate(grid)}
+    for place, column in enumerate(columns(grid)):
+        sums[side, place] = sum(column)
+    sums[side, side] = sum(grid[i][i] for i in range(side))
+    sums[side, -1] = sum(grid[i][side - 1 - i] for i in range(side))
+    return sums
 
 
 def _random_square(draws, level: int) -> Grid:

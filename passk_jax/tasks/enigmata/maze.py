@@ -7,6 +7,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong, claims, pair_chain
 from passk_jax.tasks.enigmata.chosen_cells import neighbours
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, grid_text, read_grid
@@ -26,6 +27,7 @@ class ObstacleMaze(Puzzle):
 
     name = 'maze'
     category = 'Graph'
+    none = _NONE
     rules = (
         'Find a way from the start S in the upper left corner of this grid to the end '
         'E in the lower right corner. A step leads to a cell that shares a side with '
@@ -75,6 +77,18 @@ class ObstacleMaze(Puzzle):
             raise Wrong('no pairs')
         _check_way(data['blocked'], [(int(r), int(c)) for r, c in pairs])
 
+    def picture(self, data, answer):
+        cells = {
+            place: boards.Cell(kind='wall' if blocked else 'free')
+            for place, blocked in boards.cells_by_place(data['blocked']).items()
+        }
+        end = max(cells)
+        cells[0, 0], cells[end] = boards.Cell('S', 'start'), boards.Cell('E', 'end')
+        way, blocked = [], None
+        if answer:
+            way, blocked = _walk(data['blocked'], pair_chain(answer))
+        return boards.Board(cells, way=way, blocked=blocked)
+
     def read(self, record):
         """The answer is computed anew; it need not be the stored one."""
         rows = record['meta']['question']
@@ -89,11 +103,44 @@ def _check_way(blocked: Sequence[Sequence[int]], way: list[tuple[int, int]]) -> 
     side = len(blocked)
     if way[0] != (1, 1) or way[-1] != (side, side):
         raise Wrong('not from the start to the end')
-    for (r, c), (i, j) in itertools.pairwise(way):
-        if abs(r - i) + abs(c - j) != 1:
-            raise Wrong(f'no step from ({r},{c}) to ({i},{j})')
-        if not (1 <= i <= side and 1 <= j <= side) or blocked[i - 1][j - 1]:
-            raise Wrong(f'({i},{j}) is no free cell')
+    for before, cell in itertools.pairwise(way):
+        if error := _step_error(blocked, before, cell):
+            raise Wrong(error)
+
+
+def _step_error(
+    blocked: Sequence[Sequence[int]], before: tuple[int, int], cell: tuple[int, int]
+) -> str:
+    """What keeps a step from its cell; ``''``: nothing does."""
+    (r, c), (i, j) = before, cell
+    if abs(r - i) + abs(c - j) != 1:
+        return f'no step from ({r},{c}) to ({i},{j})'
+    return '' if _free(blocked, cell) else f'({i},{j}) is no free cell'
+
+
+def _free(blocked: Sequence[Sequence[int]], cell: tuple[int, int]) -> bool:
+    (i, j), side = cell, len(blocked)
+    return 1 <= i <= side and 1 <= j <= side and not blocked[i - 1][j - 1]
+
+
+def _walk(
+    blocked: Sequence[Sequence[int]], way: list[tuple[int, int]]
+) -> tuple[list[boards.Place], boards.Place | None]:
+    """The cells of a way up to a step that fails, and where that leads, from 0.
+
+    A step far away leads to a neighbour in its direction. A way that begins at no free
+    cell fails at the start.
+    """
+    path = [way[0] if _free(blocked, way[0]) else (1, 1)]
+    beyond = None
+    for cell in way[1:] if way[0] == path[0] else way:
+        if _step_error(blocked, path[-1], cell):
+            r, c = path[-1]
+            down, right = (max(-1, min(1, n)) for n in (cell[0] - r, cell[1] - c))
+            beyond = (r - 1 + down, c - 1 + right)
+            break
+        path.append(cell)
+    return [(r - 1, c - 1) for r, c in path], beyond
 
 
 def _solution(blocked: Grid) -> str:

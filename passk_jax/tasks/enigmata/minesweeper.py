@@ -7,7 +7,7 @@ mines that a single number forces, so the strict rule refuses most of them.
 
 from typing import Any
 
-from passk_jax.tasks.enigmata import counts
+from passk_jax.tasks.enigmata import boards, counts
 from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.chosen_cells import (
     Cell,
@@ -89,6 +89,20 @@ class Minesweeper(ChosenCells):
             raise Wrong('a cell is no forced mine')
         if set(cells) != forced:
             raise Wrong('a forced mine is missing')
+
+    def board_of(self, data, chosen, *, answered):
+        """A forced mine that an answer lacks is a ring."""
+        forced = {tuple(cell) for cell in data['forced']} if answered else set()
+        cells = {}
+        for place, number in boards.cells_by_place(data['board']).items():
+            wrong = (place in chosen) != (place in forced)
+            if number != HIDDEN:
+                cells[place] = boards.Cell(str(number), wrong=wrong)
+            else:
+                shape = 'mine' if place in chosen else 'ring' if wrong else ''
+                new = place in chosen
+                cells[place] = boards.Cell('', 'hidden', shape, new, wrong)
+        return boards.Board(cells)
 
     def read(self, record):
         board = read_grid(record['meta']['question'])

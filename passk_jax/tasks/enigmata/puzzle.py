@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 
 from passk_jax.tasks.enigmata import answers
 from passk_jax.tasks.enigmata.answers import Wrong
+from passk_jax.tasks.enigmata.boards import Board
+from passk_jax.tasks.enigmata.drawing import draw_board
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.types import Verdict
 
@@ -40,11 +42,14 @@ class AnyPuzzle(abc.ABC):
         category: one of Enigmata's seven.
         rules: the rules and the format of the answer, in English.
         board: whether the answer stands between board tags and not in a fenced block.
+        none: the claim that there is no solution; ``''`` if no answer may make it, or
+            if ``check`` knows it by other means.
     """
 
     name: ClassVar[str]
     category: ClassVar[str]
     board: ClassVar[bool] = False
+    none: ClassVar[str] = ''
     rules: str
 
     @abc.abstractmethod
@@ -61,6 +66,32 @@ class AnyPuzzle(abc.ABC):
         By default the official rule is the strict one.
         """
         self.check(data, answer)
+
+    def picture(self, data: Data, answer: str) -> Board | None:
+        """The board with the answer in it, or ``None`` for a puzzle without a board.
+
+        ``''`` gives the problem alone. Raises ``Wrong`` if the answer cannot be drawn.
+        """
+        del data, answer
+        return None
+
+    def draw(self, data: Data, answer: str, *, correct: bool) -> str:
+        """An SVG of the board, or ``''`` for a puzzle without one.
+
+        An answer that cannot be drawn leaves the problem alone.
+
+        Args:
+            data: of the problem.
+            answer: as :meth:`find` gives it; no text of it makes this raise.
+            correct: the recorded verdict, which the drawing shows.
+        """
+        try:
+            if len(answer) > answers.MAX_ANSWER:
+                raise Wrong('too long to be drawn')
+            board = self.picture(data, answer)
+        except Wrong:
+            board = self.picture(data, '')
+        return '' if board is None else draw_board(board, self.name, correct=correct)
 
     @abc.abstractmethod
     def read(self, record: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ sorted; with four cells a shift is odd, and every 4x4 board can be.
 import re
 from collections.abc import Sequence
 
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong, claims, text_list
 from passk_jax.tasks.enigmata.puzzle import (
     Grid,
@@ -26,6 +27,7 @@ class ShiftPuzzle(Puzzle):
     """Any sequence of moves to the goal is right; data: ``board``."""
 
     category = 'Sequential'
+    none = _NONE
 
     def __init__(self, name: str, side: int, moves: Sequence[tuple[int, int]]):
         self.name = name
@@ -54,7 +56,7 @@ class ShiftPuzzle(Puzzle):
             if line == last:
                 continue
             steps = draws.between(1, side - 1)
-            board = _shifted(board, line[0], int(line[1]), steps)
+            board = shifted(board, line[0], int(line[1]), steps)
             moves.append(f'{line}{side - steps}')
             last = line
         answer = '[' + ', '.join(f'"{move}"' for move in reversed(moves)) + ']'
@@ -74,13 +76,10 @@ class ShiftPuzzle(Puzzle):
             if solvable(data['board']):
                 raise Wrong('there is a sequence of moves')
             return
-        board, side = data['board'], self._side
-        for count, move in enumerate(text_list(answer), start=1):
-            match = _MOVE.fullmatch(move)
-            if not match or int(match[2]) > side or int(match[3]) >= side:
-                raise Wrong(f'move {count} is none')
-            board = _shifted(board, match[1], int(match[2]), int(match[3]))
-        if board != _goal(side):
+        board = data['board']
+        for move in read_moves(answer, side=self._side):
+            board = shifted(board, *move)
+        if board != _goal(self._side):
             raise Wrong('the numbers are not in order')
 
     def check_official(self, data, answer):
@@ -89,6 +88,12 @@ class ShiftPuzzle(Puzzle):
             raise Wrong('the official verifier accepts no such claim')
         self.check(data, answer)
 
+    def picture(self, data, answer):
+        start, end, error = data['board'], None, ''
+        if answer:
+            end, error = _reached(start, text_list(answer))
+        return boards.moved(start, end, _goal(self._side), note=error)
+
     def read(self, record):
         board = read_grid(record['meta']['question'], side=self._side)
         if sorted(cells_of(board)) != list(range(1, self._side**2 + 1)):
@@ -96,16 +101,42 @@ class ShiftPuzzle(Puzzle):
         return {'board': board, 'answer': '' if solvable(board) else f'"{_NONE}"'}
 
 
+def read_moves(answer: str, *, side: int) -> list[tuple[str, int, int]]:
+    """The moves of an answer: R or C, the line from 1, and how far."""
+    moves = []
+    for count, move in enumerate(text_list(answer), start=1):
+        if (read := _read_move(move, side=side)) is None:
+            raise Wrong(f'move {count} is none')
+        moves.append(read)
+    return moves
+
+
+def _read_move(move: str, *, side: int) -> tuple[str, int, int] | None:
+    match = _MOVE.fullmatch(move)
+    if not match or int(match[2]) > side or int(match[3]) >= side:
+        return None
+    return match[1], int(match[2]), int(match[3])
+
+
 def solvable(board: Sequence[Sequence[int]]) -> bool:
     """Whether shifts sort the board."""
     return len(board) % 2 == 0 or not odd(cells_of(board))
+
+
+def _reached(board: Grid, moves: Sequence[str]) -> tuple[Grid, str]:
+    """The board after the moves, up to one that fails, and what fails if one does."""
+    for count, move in enumerate(moves, start=1):
+        if (read := _read_move(move, side=len(board))) is None:
+            return board, f'move {count} is none'
+        board = shifted(board, *read)
+    return board, ''
 
 
 def _goal(side: int) -> Grid:
     return [list(range(i * side + 1, (i + 1) * side + 1)) for i in range(side)]
 
 
-def _shifted(board: Grid, kind: str, line: int, steps: int) -> Grid:
+def shifted(board: Grid, kind: str, line: int, steps: int) -> Grid:
     """The board after a move; lines count from 1."""
     rows = [list(row) for row in (board if kind == 'R' else columns(board))]
     row = rows[line - 1]

@@ -6,6 +6,7 @@ their heights.
 
 from collections.abc import Callable, Sequence
 
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong, integer_grid
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import (
@@ -62,6 +63,21 @@ class Skyscraper(Puzzle):
     def check_official(self, data, answer):
         """The clues only: the grid need not be a Latin square."""
         self._check_clues(data, integer_grid(answer, side=len(data['clues'][0])))
+
+    def picture(self, data, answer):
+        side = len(data['clues'][0])
+        grid, wrong, found = None, set(), [None] * len(_EDGES)
+        if answer:
+            grid = integer_grid(answer, side=side)
+            wrong = boards.repeated(boards.lines_of(grid), grid)
+            wrong |= boards.beyond(grid, 1, side)
+            found = self._clues(grid)
+        edges = {
+            edge: boards.compared(clues, seen)
+            for edge, clues, seen in zip(_EDGES, data['clues'], found, strict=True)
+        }
+        cells = boards.filled([[None] * side] * side, grid, wrong=wrong)
+        return boards.Board(cells | boards.clues(side, side, **edges))
 
     def read(self, record):
         question = record['meta']['question']

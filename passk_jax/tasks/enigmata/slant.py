@@ -8,9 +8,10 @@ rule, so the strict rule refuses them.
 
 from collections.abc import Iterator, Sequence
 
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong, integer_grid, symbol_rows
 from passk_jax.tasks.enigmata.draws import Draws
-from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, grid_text, read_grid
+from passk_jax.tasks.enigmata.puzzle import Data, Grid, Puzzle, grid_text, read_grid
 
 # Data holds this for a corner without a number.
 UNKNOWN = -1
@@ -56,9 +57,7 @@ class Slant(Puzzle):
         )
 
     def check(self, data, answer):
-        grid = integer_grid(answer, side=len(data['corners']) - 1)
-        if any(abs(cell) != 1 for row in grid for cell in row):
-            raise Wrong('a number is neither 1 nor -1')
+        grid = _slants(data, answer)
         for numbers, touches in zip(data['corners'], _touches(grid), strict=True):
             if any(
                 number not in (UNKNOWN, touch)
@@ -75,6 +74,28 @@ class Slant(Puzzle):
         if integer_grid(answer, side=side) != integer_grid(data['answer'], side=side):
             raise Wrong('not the stored answer')
 
+    def picture(self, data, answer):
+        """Of a closed loop, the diagonal that comes last in reading order is wrong."""
+        side = len(data['corners']) - 1
+        cells = {(r, c): boards.Cell() for r in range(side) for c in range(side)}
+        touches = None
+        if answer:
+            grid = _slants(data, answer)
+            touches = boards.cells_by_place(_touches(grid))
+            joined = _Joined(side)
+            for (r, c), ends in zip(cells, _diagonals(grid), strict=True):
+                shape = '/' if grid[r][c] == 1 else '\\'
+                wrong = not joined.join(ends)
+                cells[r, c] = boards.Cell(shape=shape, new=True, wrong=wrong)
+        corners = {
+            place: boards.Cell(
+                str(number), wrong=touches is not None and number != touches[place]
+            )
+            for place, number in boards.cells_by_place(data['corners']).items()
+            if number != UNKNOWN
+        }
+        return boards.Board(cells, corners=corners)
+
     def read(self, record):
         rows = symbol_rows(record['meta']['question'])
         values = {'.': UNKNOWN} | {str(number): number for number in range(5)}
@@ -83,6 +104,13 @@ class Slant(Puzzle):
         corners = [[values[number] for number in row] for row in rows]
         grid = read_grid(record['answer'], side=len(corners) - 1)
         return {'corners': corners, 'answer': grid_text(grid)}
+
+
+def _slants(data: Data, answer: str) -> Grid:
+    grid = integer_grid(answer, side=len(data['corners']) - 1)
+    if any(abs(cell) != 1 for row in grid for cell in row):
+        raise Wrong('a number is neither 1 nor -1')
+    return grid
 
 
 Corner = tuple[int, int]

@@ -6,6 +6,7 @@ Enigmata's prompt speaks of tiles that move, which would turn every letter aroun
 import re
 from collections.abc import Sequence
 
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong, claims
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, cells_of, read_grid
 
@@ -21,6 +22,7 @@ class SlidingPuzzle(Puzzle):
     """Any path to the goal is right; data: ``board``, with 0 for the blank."""
 
     category = 'Sequential'
+    none = _NONE
 
     def __init__(self, name: str, side: int, moves: Sequence[tuple[int, int]]):
         self.name = name
@@ -71,10 +73,7 @@ class SlidingPuzzle(Puzzle):
             if solvable(data['board']):
                 raise Wrong('there is a path')
             return
-        moves = _SPACES.sub('', answer)
-        if foreign := _FOREIGN.search(moves):
-            raise Wrong(f'{foreign[0]!r} is no move')
-        self._check_moves(data, moves)
+        self._check_moves(data, read_moves(answer))
 
     def check_official(self, data, answer):
         """As ``check``, but characters that are no moves do not count."""
@@ -85,6 +84,12 @@ class SlidingPuzzle(Puzzle):
             raise Wrong('no moves')
         return self._check_moves(data, moves)
 
+    def picture(self, data, answer):
+        start, end, error = data['board'], None, ''
+        if answer:
+            end, error = _reached(start, read_moves(answer))
+        return boards.moved(start, end, _goal(len(start)), note=error)
+
     def read(self, record):
         board = read_grid(record['meta']['question'], side=self._side)
         if sorted(cells_of(board)) != list(range(self._side**2)):
@@ -92,19 +97,19 @@ class SlidingPuzzle(Puzzle):
         return {'board': board, 'answer': '' if solvable(board) else _NONE}
 
     def _check_moves(self, data, moves: str) -> None:
-        board = [list(row) for row in data['board']]
-        side = len(board)
-        row, column = divmod(cells_of(board).index(0), side)
-        for count, move in enumerate(moves, start=1):
-            down, right = _STEPS[move]
-            to_row, to_column = row + down, column + right
-            if not (0 <= to_row < side and 0 <= to_column < side):
-                raise Wrong(f'left the board at move {count}')
-            board[row][column] = board[to_row][to_column]
-            row, column = to_row, to_column
-            board[row][column] = 0
-        if board != _goal(side):
+        board, error = _reached(data['board'], moves)
+        if error:
+            raise Wrong(error)
+        if board != _goal(len(board)):
             raise Wrong('the tiles are not in order')
+
+
+def read_moves(answer: str) -> str:
+    """The moves of an answer, which may stand apart."""
+    moves = _SPACES.sub('', answer)
+    if foreign := _FOREIGN.search(moves):
+        raise Wrong(f'{foreign[0]!r} is no move')
+    return moves
 
 
 def solvable(board: Sequence[Sequence[int]]) -> bool:
@@ -130,6 +135,22 @@ def odd(cells: Sequence[int]) -> bool:
         earlier > later for i, earlier in enumerate(cells) for later in cells[i + 1 :]
     )
     return inversions % 2 == 1
+
+
+def _reached(start: Sequence[Sequence[int]], moves: str) -> tuple[Grid, str]:
+    """The board after the moves, up to one that fails, and what fails if one does."""
+    board = [list(row) for row in start]
+    side = len(board)
+    row, column = divmod(cells_of(board).index(0), side)
+    for count, move in enumerate(moves, start=1):
+        down, right = _STEPS[move]
+        to_row, to_column = row + down, column + right
+        if not (0 <= to_row < side and 0 <= to_column < side):
+            return board, f'left the board at move {count}'
+        board[row][column] = board[to_row][to_column]
+        row, column = to_row, to_column
+        board[row][column] = 0
+    return board, ''
 
 
 def _goal(side: int) -> Grid:

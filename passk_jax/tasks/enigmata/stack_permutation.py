@@ -9,6 +9,8 @@ _LENGTHS = ((4, 5), (6, 7), (8, 9))
 _NONE = 'The output sequence is not a valid stack permutation.'
 _PUSH = re.compile(r'Push\(([0-9]{1,9})\)')
 _POP = 'Pop()'
+# What :func:`read_operations` returns for it.
+POP = -1
 
 
 class StackPermutation(Puzzle):
@@ -16,6 +18,7 @@ class StackPermutation(Puzzle):
 
     name = 'stack_permutation'
     category = 'Sequential'
+    none = _NONE
     rules = (
         'Push moves the next number of the input sequence onto a stack; Pop moves the '
         'top of the stack to the end of the output. Turn the input sequence into the '
@@ -54,18 +57,15 @@ class StackPermutation(Puzzle):
                 raise Wrong('it is possible')
             return
         waiting, stack, output = list(reversed(data['input'])), [], []
-        for count, operation in enumerate(text_list(answer), start=1):
-            push = _PUSH.fullmatch(operation)
-            if push:
-                if not waiting or waiting[-1] != int(push[1]):
-                    raise Wrong(f'operation {count} pushes another number')
-                stack.append(waiting.pop())
-            elif operation == _POP:
+        for count, operation in enumerate(read_operations(answer), start=1):
+            if operation == POP:
                 if not stack:
                     raise Wrong(f'operation {count} pops from an empty stack')
                 output.append(stack.pop())
+            elif waiting and waiting[-1] == operation:
+                stack.append(waiting.pop())
             else:
-                raise Wrong(f'operation {count} is neither Push(number) nor Pop()')
+                raise Wrong(f'operation {count} pushes another number')
         if output != list(data['output']):
             raise Wrong('another output')
 
@@ -83,6 +83,17 @@ class StackPermutation(Puzzle):
         if sorted(first) != sorted(last) or len(set(first)) != len(first):
             raise ValueError('the output is no permutation of the input')
         return {'input': first, 'output': last}
+
+
+def read_operations(answer: str) -> list[int]:
+    """The operations of an answer: the number that is pushed, or ``POP``."""
+    operations = []
+    for count, operation in enumerate(text_list(answer), start=1):
+        push = _PUSH.fullmatch(operation)
+        if not push and operation != _POP:
+            raise Wrong(f'operation {count} is neither Push(number) nor Pop()')
+        operations.append(int(push[1]) if push else POP)
+    return operations
 
 
 def _operations(numbers: list[int], output: list[int]) -> list[str] | None:

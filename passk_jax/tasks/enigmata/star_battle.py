@@ -5,6 +5,7 @@ Boards of data hold 0 for an empty cell and 1 for a blocked one.
 
 import itertools
 
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong, symbol_rows
 from passk_jax.tasks.enigmata.puzzle import Puzzle, grid_text
 
@@ -62,6 +63,20 @@ class StarBattle(Puzzle):
         if symbol_rows(answer) != symbol_rows(data['answer']):
             raise Wrong('not the stored answer')
 
+    def picture(self, data, answer):
+        stars = stars_of(_symbols(data['blocked']), answer) if answer else []
+        wrong = touching(stars)
+        for axis in range(2):
+            lines = [star[axis] for star in stars]
+            wrong |= {star for star in stars if lines.count(star[axis]) > 1}
+        cells = {
+            place: boards.Cell(kind='wall' if blocked else 'free')
+            for place, blocked in boards.cells_by_place(data['blocked']).items()
+        }
+        for star in stars:
+            cells[star] = boards.Cell(shape='star', new=True, wrong=star in wrong)
+        return boards.Board(cells)
+
     def read(self, record):
         rows = symbol_rows(record['meta']['question'])
         if any(len(row) != len(rows) for row in rows) or not 0 < len(rows) <= 64:
@@ -88,9 +103,16 @@ def stars_of(board: list[list[str]], answer: str) -> list[tuple[int, int]]:
 
 def adjacent(stars: list[tuple[int, int]]) -> bool:
     """Whether two cells touch, diagonally too."""
+    return bool(touching(stars))
+
+
+def touching(stars: list[tuple[int, int]]) -> set[tuple[int, int]]:
+    """The cells that touch another one, diagonally too."""
     cells = set(stars)
     near = [(dr, dc) for dr in (-1, 0, 1) for dc in (-1, 0, 1) if (dr, dc) != (0, 0)]
-    return any((r + dr, c + dc) in cells for r, c in cells for dr, dc in near)
+    return {
+        (r, c) for r, c in cells if any((r + dr, c + dc) in cells for dr, dc in near)
+    }
 
 
 def _symbols(blocked: list[list[int]]) -> list[list[str]]:

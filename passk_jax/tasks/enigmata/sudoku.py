@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong, integer_grid
 from passk_jax.tasks.enigmata.puzzle import (
     Grid,
     Puzzle,
+    cells_of,
     columns,
     grid_text,
     read_grid,
@@ -67,6 +69,18 @@ class Sudoku(Puzzle):
                 clue not in (0, cell) for clue, cell in zip(clues, row, strict=True)
             ):
                 raise Wrong('a clue is changed')
+
+    def picture(self, data, answer):
+        side = len(data['grid'])
+        given = [[clue or None for clue in row] for row in data['grid']]
+        grid, wrong = None, set()
+        if answer:
+            grid = integer_grid(answer, side=side)
+            places = [[(r, c) for c in range(side)] for r in range(side)]
+            groups = cells_of(self._groups(places).values())
+            wrong = boards.repeated(groups, grid) | boards.beyond(grid, 1, side)
+        cells = boards.filled(given, grid, wrong=wrong)
+        return boards.Board(cells, box=self._box)
 
     def read(self, record):
         side = self._box**2

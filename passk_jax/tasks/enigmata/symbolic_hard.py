@@ -2,7 +2,7 @@
 
 import re
 
-from passk_jax.tasks.arc import problems
+from passk_jax.tasks.arc import drawing, problems
 from passk_jax.tasks.arc.grids import check_grid, grid_text, read_grid
 from passk_jax.tasks.enigmata import answers
 from passk_jax.tasks.enigmata.answers import Wrong
@@ -57,6 +57,11 @@ class SymbolicHard(OneAnswer, FilePuzzle):
             if any(len(cell) != 1 for cell in cells):
                 raise Wrong('not one comma between two cells')
         self.check(data, _ZEROS.sub('', answer))
+
+    def draw(self, data, answer, *, correct):
+        """The answer's grid as the task ``arc`` draws it; ``''`` for what is none."""
+        output = read_grid(data['answer'])
+        return drawing.draw_grid({'output': output}, answer, correct=correct)
 
     def read(self, record):
         answer = record['answer']

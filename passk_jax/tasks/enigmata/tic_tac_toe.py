@@ -4,12 +4,14 @@ Any such move is right. A win counts the same however many moves it takes, so a 
 that wins later is right beside one that wins at once; the official verifier refuses it.
 """
 
+import contextlib
 import functools
 import re
 from collections.abc import Iterator, Sequence
 
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong, symbol_rows
-from passk_jax.tasks.enigmata.puzzle import Puzzle
+from passk_jax.tasks.enigmata.puzzle import Data, Puzzle
 
 MARKS = 'OX'
 # Data holds this for an empty cell, and the place in ``MARKS`` for a mark.
@@ -67,14 +69,35 @@ class TicTacToe(Puzzle):
         return f'You are {MARKS[data["player"]]}.\n{_text(data["board"])}'
 
     def check(self, data, answer):
-        if _move(data, answer) not in best_moves(_state(data)):
+        if _move(data, answer) not in best_moves(state_of(data)):
             raise Wrong('a better move exists')
 
     def check_official(self, data, answer):
         """A win at once comes first, then a cell where the other would win at once."""
-        state = _state(data)
+        state = state_of(data)
         if _move(data, answer) not in (_urgent_moves(state) or best_moves(state)):
             raise Wrong('a better move exists')
+
+    def picture(self, data, answer):
+        """A new mark is wrong if a better move exists, as is any other change."""
+        board, moves, good = data['board'], [], set()
+        if answer:
+            cells = read_board(answer)
+            moves = [i for i, cell in enumerate(cells) if cell != board[i]]
+            with contextlib.suppress(Wrong):
+                _move(data, answer)
+                good = best_moves(state_of(data))
+        names = {EMPTY: ''} | dict(enumerate(MARKS))
+        drawn = {
+            divmod(i, 3): boards.Cell(
+                names[cells[i] if i in moves else cell],
+                'free' if cell == EMPTY else 'given',
+                new=i in moves,
+                wrong=i in moves and i not in good,
+            )
+            for i, cell in enumerate(board)
+        }
+        return boards.Board(drawn, note=f'{MARKS[data["player"]]} to move')
 
     def read(self, record):
         meta = record['meta']
@@ -88,7 +111,7 @@ class TicTacToe(Puzzle):
         )
         if [len(row) for row in meta['current_board']] != [3, 3, 3] or len(answer) != 9:
             raise ValueError('no board of 3 by 3')
-        mine, theirs = state = _state({'board': board, 'player': player})
+        mine, theirs = state = state_of({'board': board, 'player': player})
         # Who begins has as many marks as the other one, or one more.
         turns = theirs.bit_count() - mine.bit_count()
         if (
@@ -142,6 +165,17 @@ def _states() -> list[list[State]]:
     ]
 
 
+def read_board(answer: str) -> list[int]:
+    """The nine cells of an answer, as ``board`` of data holds them."""
+    rows = symbol_rows(answer)
+    if [len(row) for row in rows] != [3, 3, 3]:
+        raise Wrong('no board of 3 by 3')
+    cells = [cell for row in rows for cell in row]
+    if any(cell not in _CELLS for cell in cells):
+        raise Wrong('a cell is not "X", "O" or ""')
+    return [_CELLS[cell] for cell in cells]
+
+
 def _moves(state: State) -> Iterator[int]:
     empty = _FULL & ~(state[0] | state[1])
     return (cell for cell in range(9) if empty >> cell & 1)
@@ -155,7 +189,8 @@ def _wins(marks: int) -> bool:
     return any(marks & line == line for line in _LINES)
 
 
-def _state(data) -> State:
+def state_of(data: Data) -> State:
+    """The cells of the player who moves and those of the other one."""
     mine, theirs = (
         sum(1 << i for i, cell in enumerate(data['board']) if cell == player)
         for player in (data['player'], 1 - data['player'])
@@ -183,17 +218,11 @@ def _text(board: Sequence[int]) -> str:
 
 def _move(data, answer: str) -> int:
     """The cell that an answer marks; it must change nothing else."""
-    rows = symbol_rows(answer)
-    if [len(row) for row in rows] != [3, 3, 3]:
-        raise Wrong('no board of 3 by 3')
-    cells = [cell for row in rows for cell in row]
-    if any(cell not in _CELLS for cell in cells):
-        raise Wrong('a cell is not "X", "O" or ""')
-    board, player = data['board'], data['player']
-    moves = [i for i, cell in enumerate(cells) if _CELLS[cell] != board[i]]
+    cells, board, player = read_board(answer), data['board'], data['player']
+    moves = [i for i, cell in enumerate(cells) if cell != board[i]]
     if len(moves) != 1 or board[moves[0]] != EMPTY:
         raise Wrong('not one mark more')
-    if _CELLS[cells[moves[0]]] != player:
+    if cells[moves[0]] != player:
         raise Wrong('the mark of the other player')
     return moves[0]
 

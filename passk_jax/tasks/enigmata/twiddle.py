@@ -1,10 +1,13 @@
 """Twiddle: counterclockwise turns of 2x2 cells that sort a square of 3x3."""
 
+from collections.abc import Sequence
+
+from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong, pair_chain
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, grid_text, read_grid
 
 _GOAL = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
-_CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))
+CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))
 # Of each level, the turns of the scramble. One or two, as in Enigmata's easy problems,
 # give 20 boards in all, too few for splits that do not overlap.
 _TURNS = ((3, 4), (5, 5), (6, 6))
@@ -27,10 +30,10 @@ class Twiddle(Puzzle):
         board = _GOAL
         steps = []
         for _ in range(draws.between(*_TURNS[level])):
-            corner = draws.choice(_CORNERS)
+            corner = draws.choice(CORNERS)
             # Three turns undo one.
             for _ in range(3):
-                board = _turned(board, *corner)
+                board = turned(board, *corner)
             steps.append(corner)
         if board == _GOAL:
             return self.generate(draws, level)
@@ -41,13 +44,17 @@ class Twiddle(Puzzle):
         return grid_text(data['board'])
 
     def check(self, data, answer):
-        board = data['board']
-        for count, corner in enumerate(pair_chain(answer), start=1):
-            if corner not in _CORNERS:
-                raise Wrong(f'step {count} is outside the board')
-            board = _turned(board, *corner)
+        board, error = _reached(data['board'], pair_chain(answer))
+        if error:
+            raise Wrong(error)
         if board != _GOAL:
             raise Wrong('the numbers are not in order')
+
+    def picture(self, data, answer):
+        start, end, error = data['board'], None, ''
+        if answer:
+            end, error = _reached(start, pair_chain(answer))
+        return boards.moved(start, end, _GOAL, note=error)
 
     def read(self, record):
         board = read_grid(record['meta']['question'], side=3)
@@ -58,7 +65,16 @@ class Twiddle(Puzzle):
         return {'board': board, 'answer': answer}
 
 
-def _turned(board: Grid, row: int, column: int) -> Grid:
+def _reached(board: Grid, steps: Sequence[tuple[int, int]]) -> tuple[Grid, str]:
+    """The board after the steps, up to one that fails, and what fails if one does."""
+    for count, corner in enumerate(steps, start=1):
+        if corner not in CORNERS:
+            return board, f'step {count} is outside the board'
+        board = turned(board, *corner)
+    return board, ''
+
+
+def turned(board: Grid, row: int, column: int) -> Grid:
     """The board after a step."""
     result = [list(each) for each in board]
     result[row][column] = board[row][column + 1]

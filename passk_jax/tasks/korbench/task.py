@@ -13,7 +13,7 @@ from passk_jax.config.ranges import not_empty, one_of, percent
 from passk_jax.errors import InputError
 from passk_jax.tasks.korbench import official, problems, strict
 from passk_jax.tasks.math.judge import FAILURES, check_packages
-from passk_jax.tasks.records import located, place_of
+from passk_jax.tasks.records import check_shares, located, split_of
 from passk_jax.tasks.task import (
     About,
     Task,
@@ -49,12 +49,9 @@ class KorbenchParams:
 
     def __post_init__(self):
         check_several('categories', self.categories, problems.CATEGORIES)
-        train, validation = self.train_percent, self.validation_percent
-        if train + validation > 100:
-            raise InputError(
-                f'train_percent={train} and validation_percent={validation} are more '
-                f'than 100 together'
-            )
+        check_shares(
+            train_percent=self.train_percent, validation_percent=self.validation_percent
+        )
 
 
 class KorbenchTask(Task):
@@ -130,6 +127,11 @@ class KorbenchTask(Task):
         return judge_together(problems, responses, judge=verdicts, failures=FAILURES)
 
     @staticmethod
+    def content_hash(problem: Problem) -> str:
+        """Equal for problems of one rule that differ in blanks and capitals only."""
+        return problems.content_hash(problem)
+
+    @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
         """A record of ``sample.jsonl`` with the further field ``question_type``.
 
@@ -155,11 +157,11 @@ class KorbenchTask(Task):
 
 
 def _split_of(problem: Problem, params: KorbenchParams) -> str:
-    place = place_of(problems.content_hash(problem))
-    if place < params.train_percent:
-        return 'train'
-    until = params.train_percent + params.validation_percent
-    return 'validation' if place < until else 'test'
+    return split_of(
+        problems.content_hash(problem),
+        train_percent=params.train_percent,
+        validation_percent=params.validation_percent,
+    )
 
 
 def _label(problem: Problem, params: KorbenchParams) -> str:

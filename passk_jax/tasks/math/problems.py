@@ -1,10 +1,9 @@
-"""Problems of mathematics from local files: an object a line, with problem and answer.
+"""Problems of mathematics: records with problem and answer, from several sources.
 
-Nothing is downloaded. ``passk_jax/tasks/math/task.py`` says which benchmarks these
-files read as they are.
+:mod:`passk_jax.tasks.math.sources` says which; ``passk_jax/tasks/math/task.py`` says
+which benchmarks are read as they are.
 """
 
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,35 +11,45 @@ from absl import logging
 
 from passk_jax.errors import InputError
 from passk_jax.tasks import records
+from passk_jax.tasks.math import sources
 from passk_jax.types import Problem
 
 INSTRUCTIONS = r'Please reason step by step, and put your final answer within \boxed{}.'
 
 
 def read_split(
-    files: Sequence[pathlib.Path], *, problem: str, answer: str, ids: Sequence[str]
+    names: Sequence[str],
+    *,
+    problem: str,
+    answer: str,
+    ids: Sequence[str],
+    data_dir: str = '',
 ) -> list[Problem]:
-    """The problems of a split, in the order of its files.
+    """The problems of a split, in the order of its names.
 
     A record without an answer, and a repeat of an earlier problem, is left out; the log
-    says how many. The category of a problem is the name of its file.
+    says how many. The category of a problem is the label of its source.
 
     Args:
-        files: JSON lines.
-        problem, answer: fields of a record, which it must have.
+        names: of sources (sources.py), whose labels are their last parts.
+        problem, answer: fields of a record, which it must have; ``prompt.0.content``
+            is the field of an item of a list.
         ids: of these fields, the first that a record has names it in ``Problem.data``.
+        data_dir: where relative names start.
 
     Raises:
-        ValueError: a file cannot be read, or a line is no such record.
+        ValueError: a source cannot be read, or a record is no such record.
     """
     problems: dict[str, Problem] = {}
-    for file in files:
+    for name in names:
+        source = sources.read(name, data_dir=data_dir)
         unanswered, repeated = 0, 0
-        for number, record in records.read_lines(file):
+        for number, record in source.records:
             try:
                 read = parse(record, problem=problem, answer=answer, ids=ids)
             except ValueError as e:
-                raise InputError(f'{file}: line {number}: {e}') from e
+                place = f'{source.name}: {source.unit} {number}'
+                raise InputError(f'{place}: {e}') from e
             digest = content_hash(read)
             if not read.data['answer']:
                 unanswered += 1
@@ -48,11 +57,11 @@ def read_split(
                 repeated += 1
             else:
                 problems[digest] = Problem(
-                    len(problems), read.prompt, read.data, file.stem
+                    len(problems), read.prompt, read.data, source.label
                 )
         if unanswered or repeated:
             message = '%s: left out %d problems without an answer and %d repeats'
-            logging.warning(message, file, unanswered, repeated)
+            logging.warning(message, source.name, unanswered, repeated)
     return list(problems.values())
 
 
@@ -69,10 +78,7 @@ def parse(
     """
     if not isinstance(record, Mapping):
         raise InputError('give a problem as a record, not as text')
-    for field in (problem, answer):
-        if field not in record:
-            raise InputError(f'no field {field!r}; have {list(record)}')
-    text, gold = record[problem], record[answer]
+    text, gold = (_value(record, field) for field in (problem, answer))
     if isinstance(gold, int | float) and not isinstance(gold, bool):
         gold = str(gold)
     if not isinstance(text, str) or not text.strip():
@@ -83,6 +89,21 @@ def parse(
     if named := [field for field in ids if field in record]:
         data['id'] = str(record[named[0]])
     return Problem(0, f'{INSTRUCTIONS}\n\n{text}', data, 'mathematics')
+
+
+def _value(record: Mapping[str, Any], field: str) -> Any:
+    """What a record has at ``field`` or, part by part, at ``outer.0.inner``."""
+    if field in record:
+        return record[field]
+    value: Any = record
+    for part in field.split('.'):
+        if isinstance(value, list) and part.isascii() and part.isdigit():
+            value = dict(enumerate(value)).get(int(part))
+        else:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if value is None:
+            raise InputError(f'no field {field!r}; have {list(record)}')
+    return value
 
 
 def content_hash(problem: Problem) -> str:

@@ -1,6 +1,6 @@
-r"""The mathematics task: problems from local files, an answer in ``\boxed{}``.
+r"""The mathematics task: problems from files or the hub, an answer in ``\boxed{}``.
 
-The files are JSON lines; the defaults of ``configs/math.py`` name the fields of AIME as
+The defaults of ``configs/math.py`` name the fields of AIME as
 MathArena has it, OlymMATH, and MATH and AIME 1983 to 2023 as DeepScaleR has them. The
 prompt is that of OlymMATH's own evaluation. :mod:`passk_jax.tasks.math.judge` says how
 a response is judged.
@@ -13,7 +13,6 @@ from typing import Any
 from passk_jax.config.ranges import not_empty
 from passk_jax.errors import InputError
 from passk_jax.tasks.math import judge, problems
-from passk_jax.tasks.records import located
 from passk_jax.tasks.task import About, Task, check_choice, judge_together
 from passk_jax.types import Problem, Verdict, Verdicts
 
@@ -23,9 +22,11 @@ class MathParams:
     """Where the problems are.
 
     Attributes:
-        train_files, validation_files, test_files: JSON lines; a relative path starts at
+        train_files, validation_files, test_files: names of files, of files on the
+            hub and of TFDS data sets (sources.py); a relative path starts at
             ``data.dir``, or without that at the working directory.
-        problem_field: the field of a record with the problem.
+        problem_field: the field of a record with the problem; ``prompt.0.content`` is
+            a field of an item of a list.
         answer_field: the field with its answer, LaTeX without dollars.
         id_fields: of these fields, the first that a record has names it, if any.
     """
@@ -111,12 +112,18 @@ class MathTask(Task):
             problems, responses, judge=verdicts, failures=judge.FAILURES
         )
 
+    @staticmethod
+    def content_hash(problem: Problem) -> str:
+        """Equal for problems that differ in blanks and capitals only."""
+        return problems.content_hash(problem)
+
     def _read(self, data_dir: str) -> dict[str, list[Problem]]:
         """The problems of every split."""
         params = self.params
         splits = {
             split: problems.read_split(
-                [located(file, data_dir) for file in files],
+                files,
+                data_dir=data_dir,
                 problem=params.problem_field,
                 answer=params.answer_field,
                 ids=params.id_fields,

@@ -4,13 +4,14 @@ The path is green if the recorded verdict is correct and orange if not. The draw
 shows that verdict and never makes its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from passk_jax.tasks.maze.rule import END, START, STEPS, WALL
 
-_CELL = 16
+# The side of a cell.
+CELL = 16
 
 
 def draw_maze(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
@@ -25,28 +26,28 @@ def draw_maze(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
     rows = str(data['maze']).strip().split('\n')
     height, width = len(rows), max(len(row) for row in rows)
     cells = {(r, c): cell for r, row in enumerate(rows) for c, cell in enumerate(row)}
-    parts = [f'<rect class="floor" width="{width * _CELL}" height="{height * _CELL}"/>']
+    parts = [f'<rect class="floor" width="{width * CELL}" height="{height * CELL}"/>']
     letters = []
     for (row, column), cell in cells.items():
         kind = {WALL: 'wall', START: 'start', END: 'end'}.get(cell)
         if kind:
             # Slightly wider, so that no seam shows between walls.
             parts.append(
-                f'<rect class="{kind}" x="{column * _CELL}" y="{row * _CELL}" '
-                f'width="{_CELL + 0.4}" height="{_CELL + 0.4}"/>'
+                f'<rect class="{kind}" x="{column * CELL}" y="{row * CELL}" '
+                f'width="{CELL + 0.4}" height="{CELL + 0.4}"/>'
             )
         if kind in ('start', 'end'):
             letters.append(
-                f'<text x="{(column + 0.5) * _CELL}" y="{(row + 0.76) * _CELL}" '
+                f'<text x="{(column + 0.5) * CELL}" y="{(row + 0.76) * CELL}" '
                 f'text-anchor="middle">{cell}</text>'
             )
     start = next((place for place, cell in cells.items() if cell == START), None)
     if start is not None:
-        parts.append(_draw_path(cells, start, parsed))
+        parts.append(draw_way(*walk(cells, start, parsed)))
     verdict = 'right' if correct else 'wrong'
     return (
-        f'<svg class="maze {verdict}" viewBox="-5 -5 {width * _CELL + 10} '
-        f'{height * _CELL + 10}" role="img" aria-label="maze, {verdict} path '
+        f'<svg class="maze {verdict}" viewBox="-5 -5 {width * CELL + 10} '
+        f'{height * CELL + 10}" role="img" aria-label="maze, {verdict} path '
         f'{escape(parsed[:200])}">{"".join(parts + letters)}</svg>'
     )
 
@@ -70,21 +71,24 @@ def walk(
     return path, None
 
 
-def _draw_path(
-    cells: Mapping[tuple[int, int], str], start: tuple[int, int], parsed: str
-) -> str:
-    path, blocked = walk(cells, start, parsed)
-    centres = [((c + 0.5) * _CELL, (r + 0.5) * _CELL) for r, c in path]
+def draw_way(path: Sequence[tuple[int, int]], blocked: tuple[int, int] | None) -> str:
+    """A line through cells, with a tip, or a cross where the next cell blocks it.
+
+    Args:
+        path: cells as (row, column), at least one.
+        blocked: the cell that stops it, beside the last one; ``None``: none does.
+    """
+    centres = [((c + 0.5) * CELL, (r + 0.5) * CELL) for r, c in path]
     points = ' '.join(f'{x},{y}' for x, y in centres)
     x, y = centres[-1]
     parts = [f'<polyline class="path" points="{points}"/>']
     if blocked is None:
-        parts.append(f'<circle class="tip" cx="{x}" cy="{y}" r="{_CELL * 0.24}"/>')
+        parts.append(f'<circle class="tip" cx="{x}" cy="{y}" r="{CELL * 0.24}"/>')
         return ''.join(parts)
     # The cross lies on the border between the cells, so it stays inside the picture.
-    x += (blocked[1] - path[-1][1]) * _CELL * 0.5
-    y += (blocked[0] - path[-1][0]) * _CELL * 0.5
-    arm = _CELL * 0.27
+    x += (blocked[1] - path[-1][1]) * CELL * 0.5
+    y += (blocked[0] - path[-1][0]) * CELL * 0.5
+    arm = CELL * 0.27
     parts.append(
         f'<line class="path" x1="{centres[-1][0]}" y1="{centres[-1][1]}" x2="{x}" '
         f'y2="{y}"/><path class="cross" d="M{x - arm},{y - arm}L{x + arm},{y + arm}'

@@ -59,7 +59,8 @@ def num_bytes(tree) -> int:
     return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
 
 
-def test_the_cache_is_written_where_it_lies(policy):
+def test_the_cache_is_written_where_it_lies(two_layers):
+    policy, _ = two_layers
     program, state = lowered(policy)
     memory = program.compile().memory_analysis()
     assert memory.alias_size_in_bytes >= num_bytes(state.layers)

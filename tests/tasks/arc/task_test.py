@@ -40,6 +40,15 @@ def test_the_instructions_hold_examples_and_test_and_no_answer(tmp_path):
         assert other.prompt.count('Output:') == 2
 
 
+def test_a_problem_is_the_same_in_every_prompt_and_with_every_test(tmp_path):
+    toy.write(tmp_path)
+    bare, instruct = (source(tmp_path, 'test', prompt=p) for p in ('bare', 'instruct'))
+    first, second = ([ArcTask.content_hash(p) for p in x] for x in (bare, instruct))
+    assert first == second
+    assert first[0] == first[1]
+    assert len({*first}) == 3
+
+
 def test_training_tasks_are_shared_out_by_their_content(tmp_path):
     toy.write(tmp_path, training=60)
     splits = [source(tmp_path, s, validation_percent=30) for s in ArcTask.splits]

@@ -2,6 +2,7 @@ import pytest
 
 from passk_jax.tasks.enigmata import chosen_cells
 from passk_jax.tasks.enigmata.answers import Wrong
+from passk_jax.tasks.enigmata.boards import Board, Cell
 from passk_jax.tasks.enigmata.chosen_cells import ChosenCells
 from tests.tasks.enigmata.judge import error_of
 
@@ -29,6 +30,11 @@ class _Toy(ChosenCells):
     def check_cells(self, data, cells):
         if len(cells) != 2:
             raise Wrong('not two cells')
+
+    def board_of(self, data, chosen, *, answered):
+        places = [(r, c) for r in range(2) for c in range(3)]
+        clue = {(0, 3): Cell(str(answered), 'clue')}
+        return Board({place: Cell(new=place in chosen) for place in places} | clue)
 
 
 _SOLVED = {'answer': '[(1, 1), (2, 3)]'}
@@ -90,3 +96,27 @@ def test_neighbours_share_a_side():
     assert chosen_cells.neighbours((0, 0), height=2, width=2) == [(0, 1), (1, 0)]
     around = chosen_cells.neighbours((1, 1), height=3, width=3)
     assert around == [(0, 1), (1, 0), (1, 2), (2, 1)]
+
+
+@pytest.mark.parametrize(
+    ('answer', 'chosen', 'note', 'answered'),
+    [
+        ('[(1, 1), (2, 3)]', {(0, 0), (1, 2)}, '', 'True'),
+        # Where a clue stands, no cell is.
+        ('[(1, 4), (0, 1), (2, 1)]', {(1, 0)}, '2 outside the board', 'True'),
+        ('[]', set(), '', 'True'),
+        ('', set(), '', 'False'),
+    ],
+)
+def test_a_drawing_has_the_chosen_cells_counted_from_zero(
+    answer, chosen, note, answered
+):
+    board = _Toy().picture(_SOLVED, answer)
+    assert {place for place, cell in board.cells.items() if cell.new} == chosen
+    assert board.note == note
+    assert board.cells[0, 3].text == answered
+
+
+def test_a_claim_that_there_are_none_is_not_drawn():
+    with pytest.raises(Wrong):
+        _Toy().picture(_NONE, 'there is none')

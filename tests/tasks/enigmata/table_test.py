@@ -1,7 +1,10 @@
 """What holds for every puzzle; each file of puzzles also has tests of its own rules."""
 
+import collections
+import functools
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import time
@@ -15,7 +18,7 @@ from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import LEVELS
 from passk_jax.tasks.enigmata.table import ALL_PUZZLES, FILE_PUZZLES, PUZZLES
 from passk_jax.tasks.enigmata.task import EnigmataTask
-from tests.tasks.enigmata.judge import FILE_DATA
+from tests.tasks.enigmata.judge import FILE_DATA, LONG, TEXTS, problem_of
 
 # The folder of Enigmata's problems and its official verdicts, beside the checkout.
 _ENIGMATA = 'data/enigmata'
@@ -79,24 +82,22 @@ def any_puzzle(request):
     return ALL_PUZZLES[request.param]
 
 
-def _problem(puzzle, level):
-    if puzzle.name in FILE_PUZZLES:
-        return FILE_DATA[puzzle.name]
-    return puzzle.generate(Draws(level), level)
-
-
 @pytest.fixture(params=[name for name in PUZZLES if name not in WITHOUT_RECORDS])
 def recorded(request):
     """A puzzle with real records and official verdicts."""
     return PUZZLES[request.param]
 
 
-def _generate(puzzle, count=_COUNT):
-    counts = {'test': count, 'validation': 0, 'train': 0}
+def _generate(puzzle):
+    counts = {'test': _COUNT, 'validation': 0, 'train': 0}
     made = splits.generate_splits(
         puzzle, levels=LEVELS, counts=counts, seed=0, upto='test'
     )
     return made['test']
+
+
+# The same for all tests of a puzzle.
+_problems = functools.cache(_generate)
 
 
 def test_a_row_is_named_after_its_puzzle(any_puzzle):
@@ -111,7 +112,7 @@ def test_a_row_is_named_after_its_puzzle(any_puzzle):
 
 
 def test_problems_are_the_same_twice_all_different_and_solved(puzzle):
-    problems = _generate(puzzle)
+    problems = _problems(puzzle)
     assert problems == _generate(puzzle)
     assert json.loads(json.dumps(problems)) == problems
     assert len(problems) == len(LEVELS) * _COUNT
@@ -145,7 +146,7 @@ def test_another_seed_gives_other_problems(puzzle):
 
 
 def test_the_answer_to_another_problem_is_seldom_right(puzzle):
-    problems = _generate(puzzle)
+    problems = _problems(puzzle)
     pairs = zip(problems, problems[1:] + problems[:1], strict=True)
     right = sum(
         puzzle.verdict(a, puzzle.response(b['answer']), official=False).correct
@@ -157,7 +158,7 @@ def test_the_answer_to_another_problem_is_seldom_right(puzzle):
 
 def test_every_part_of_an_answer_counts(puzzle):
     """An answer without its last line or second half is wrong, and so is none."""
-    for data in _generate(puzzle, count=10):
+    for data in _problems(puzzle)[:: _COUNT // 10]:
         answer = data['answer']
         for wrong in ('', 'nothing', '0', answer[: len(answer) // 2]):
             verdict = puzzle.verdict(data, puzzle.response(wrong), official=False)
@@ -172,16 +173,21 @@ def _items(shared_dir, name):
 
 
 def _labelled(shared_dir, name):
-    path = shared_dir / _ENIGMATA / 'official_verdicts.jsonl'
+    return _all_labelled(shared_dir / _ENIGMATA / 'official_verdicts.jsonl')[name]
+
+
+@functools.cache
+def _all_labelled(path: pathlib.Path):
+    cases = collections.defaultdict(list)
     for line in path.read_text().splitlines():
         case = json.loads(line)
-        if case['id'].rpartition('-')[0] == name:
-            yield case
+        cases[case['id'].rpartition('-')[0]].append(case)
+    return cases
 
 
 def test_every_official_verdict_is_reproduced(recorded, shared_dir):
     problems = _items(shared_dir, recorded.name)
-    cases = list(_labelled(shared_dir, recorded.name))
+    cases = _labelled(shared_dir, recorded.name)
     assert len(cases) >= 60
     for case in cases:
         problem = problems[case['id']]
@@ -230,27 +236,15 @@ def test_a_published_record_reads_the_same(recorded, shared_dir):
             EnigmataTask.verdict(problem, recorded.response('1 2'))
 
 
-_FRAGMENTS = st.sampled_from(
-    [
-        *('```', '\n', '<begin_board>', '<end_board>', '[', ']', '(', ')', ',', '->'),
-        *('"', "'", ' ', '0', '1', '2', '-1', '9' * 30, '+', '*', '/', '**', '.', 'X'),
-        *('_', 'U', 'R11', 'C12', '"R11"', 'Push(1)', 'Pop()', 'NO', 'cannot form 24'),
-        *('"X"', '"O"', '""', 'not exist', '[(0, 0), ', '/', '-1 1'),
-        *('\x00', '\ud800', '²', '٣', '１', '𝔸', '\u2028', '__import__("os")', 'e9'),
-    ]
-)
-_TEXTS = st.lists(st.one_of(_FRAGMENTS, st.text(max_size=5)), max_size=30).map(''.join)
-
-
 @settings(
     max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(text=_TEXTS, place=st.integers(0, 200), cut=st.integers(0, 5))
+@given(text=TEXTS, place=st.integers(0, 200), cut=st.integers(0, 5))
 def test_no_response_makes_a_verdict_raise(any_puzzle, text, place, cut):
     for level in range(len(LEVELS)):
-        data = _problem(any_puzzle, level)
+        data = problem_of(any_puzzle, level)
         answer = data['answer']
         mutated = answer[:place] + text + answer[place + cut :]
         for response in (text, any_puzzle.response(text), any_puzzle.response(mutated)):
@@ -259,19 +253,9 @@ def test_no_response_makes_a_verdict_raise(any_puzzle, text, place, cut):
                 assert (verdict.error is None) == verdict.correct
 
 
-# About 100 kB each.
-_LONG = [
-    '`' * 100_000, '```\n' * 25_000, '```' * 33_333, '[' * 100_000, '(' * 100_000,
-    '[(' * 50_000, '1 ' * 50_000, '1+' * 50_000, '((1)' * 25_000, '1\n' * 50_000,
-    '<begin_board>' * 7_700, '<begin_board><end_board>' * 4_000, '"' * 100_000,
-    '9' * 100_000, '9*' * 50_000, '->' * 50_000, '(0,0)->' * 15_000, 'UD' * 50_000,
-    ' ' * 100_000, '\u2003é' * 50_000, '-' * 100_000, '[' + '1,' * 50_000 + ']',
-]  # fmt: skip
-
-
 def test_long_responses_take_no_time(any_puzzle):
-    data = _problem(any_puzzle, 2)
-    for text in _LONG:
+    data = problem_of(any_puzzle, 2)
+    for text in LONG:
         short = text[:9_000]
         for response in (text, any_puzzle.response(text), any_puzzle.response(short)):
             for official in (False, True):
@@ -297,7 +281,7 @@ def test_no_answer_runs_as_code(any_puzzle, tmp_path):
         f'(lambda: {touch})()',
         f'{{{touch}}}',
     ]
-    data = _problem(any_puzzle, 0)
+    data = problem_of(any_puzzle, 0)
     for payload in payloads:
         for official in (False, True):
             verdict = any_puzzle.verdict(

@@ -7,6 +7,7 @@ import pytest
 from passk_jax import tasks
 from passk_jax.tasks.abilities import Alphabet, Demonstrations
 from passk_jax.tasks.enigmata import task as enigmata
+from passk_jax.tasks.enigmata.on_arrays import batch
 from passk_jax.tasks.enigmata.table import PUZZLES
 
 _PARAMS = {
@@ -31,6 +32,18 @@ def test_a_source_gives_puzzle_after_puzzle_and_level_after_level():
     assert [p.data['level'] for p in source[:12]] == ['easy'] * 6 + ['hard'] * 6
     question = PUZZLES['sudoku2'].question(source[0].data)
     assert source[0].prompt == f'sudoku2\n{question}\n'
+
+
+def test_a_problem_is_the_same_in_every_prompt():
+    sources = (
+        _task(prompt=prompt).source('test', data_dir='')
+        for prompt in ('bare', 'instruct')
+    )
+    first, second = (
+        [enigmata.EnigmataTask.content_hash(p) for p in each] for each in sources
+    )
+    assert first == second
+    assert len({*first}) == len(first)
 
 
 def test_a_puzzle_gives_the_same_problems_beside_any_other():
@@ -183,3 +196,30 @@ def test_a_record_is_read_with_its_own_prompt():
 def test_a_malformed_record_is_an_error(record, message):
     with pytest.raises(ValueError, match=message):
         enigmata.EnigmataTask.parse_problem(record)
+
+
+def test_many_responses_to_slant_are_judged_on_arrays(monkeypatch):
+    task = _task(puzzles=('sudoku2', 'slant'), test_count=2, levels=('easy',))
+    problems = task.source('test', data_dir='')[::-1]
+    right = [PUZZLES[p.category].response(p.data['answer']) for p in problems]
+    responses = [[text, text.replace('1', '2', 1), ''] for text in right]
+    judged = []
+
+    def verify(puzzle, *rest):
+        judged.append((puzzle.name, len(rest[-1])))
+        return batch_verify(puzzle, *rest)
+
+    batch_verify = batch.verify
+    monkeypatch.setattr(batch, 'verify', verify)
+    few = task.verify(problems, responses)
+    assert not judged
+    monkeypatch.setattr(enigmata, 'MANY', 6)
+    many = task.verify(problems, responses)
+    assert judged == [('slant', 6)]
+    for verdicts in (few, many):
+        assert verdicts.correct.tolist() == [[True, False, False]] * 4
+        assert verdicts.rewards.tolist() == [[1, 0, 0]] * 4
+    assert many.parsed == few.parsed
+    monkeypatch.setattr(enigmata, 'MANY', 7)
+    task.verify(problems, responses)
+    assert len(judged) == 1

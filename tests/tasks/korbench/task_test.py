@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import numpy as np
@@ -35,6 +36,17 @@ def test_splits_share_no_content_and_miss_nothing(tmp_path):
     fewer = make_task(train_percent=60, validation_percent=10, categories=('logic',))
     logic = {content_hash(p) for p in fewer.source('train', data_dir=str(tmp_path))}
     assert logic < hashes['train']
+
+
+def test_a_problem_is_the_same_in_every_prompt(tmp_path):
+    toy.write(tmp_path)
+    problems = make_task().source('test', data_dir=str(tmp_path))
+    other = [dataclasses.replace(p, id=0, prompt='', category='') for p in problems]
+    first, second = (
+        [KorbenchTask.content_hash(p) for p in x] for x in (problems, other)
+    )
+    assert first == second
+    assert len({*first}) == len(problems)
 
 
 def test_a_path_may_be_absolute_or_start_at_the_working_directory(

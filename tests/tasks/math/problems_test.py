@@ -15,7 +15,7 @@ def read(tmp_path, *files, **fields):
         texts = [x if isinstance(x, str) else json.dumps(x) for x in lines]
         path.write_text('\n'.join(texts) + '\n')
         paths.append(path)
-    return problems.read_split(paths, **FIELDS | fields)
+    return problems.read_split([str(path) for path in paths], **FIELDS | fields)
 
 
 def record(problem, answer='1', **others):
@@ -45,6 +45,24 @@ def test_fields_have_the_names_that_are_given(tmp_path):
         tmp_path, lines, problem='question', answer='solution', ids=('key',)
     )
     assert dict(found.data) == {'problem': 'q', 'answer': 's', 'id': 'k'}
+
+
+def test_a_field_may_lie_in_a_list_and_in_an_object(tmp_path):
+    lines = [
+        {
+            'prompt': [{'role': 'user', 'content': 'q'}],
+            'reward_model': {'ground_truth': '34'},
+            'a.b': 'plain',
+        }
+    ]
+    fields = {'problem': 'prompt.0.content', 'answer': 'reward_model.ground_truth'}
+    (found,) = read(tmp_path, lines, **fields)
+    assert dict(found.data) == {'problem': 'q', 'answer': '34'}
+    (found,) = read(tmp_path, lines, **fields | {'problem': 'a.b'})
+    assert found.data['problem'] == 'plain'
+    for absent in ('prompt.1.content', 'prompt.x', 'reward_model.0', 'a.b.c'):
+        with pytest.raises(ValueError, match=f"no field '{absent}'; have"):
+            read(tmp_path, lines, **fields | {'problem': absent})
 
 
 def test_repeats_and_problems_without_an_answer_are_left_out(tmp_path, caplog):
@@ -80,10 +98,10 @@ def test_a_bad_line_is_named(tmp_path, line, message):
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     for path in (tmp_path / 'absent.jsonl', tmp_path):
         with pytest.raises(ValueError, match=f"problems '{path}' cannot be read"):
-            problems.read_split([path], **FIELDS)
+            problems.read_split([str(path)], **FIELDS)
     (tmp_path / 'latin').write_bytes(b'\xff')
     with pytest.raises(ValueError, match=r'cannot be read: .*utf-8'):
-        problems.read_split([tmp_path / 'latin'], **FIELDS)
+        problems.read_split([str(tmp_path / 'latin')], **FIELDS)
 
 
 def test_a_problem_of_two_splits_is_named(tmp_path):
@@ -111,7 +129,7 @@ def test_the_benchmarks_are_read_as_they_are(shared_dir):
         'math_train/math_train': 7471,
     }
     for name, count in counts.items():
-        found = problems.read_split([data / f'{name}.jsonl'], **FIELDS)
+        found = problems.read_split([str(data / f'{name}.jsonl')], **FIELDS)
         assert len(found) == count
         assert ('id' in found[0].data) == (
             name.partition('/')[2] not in ('aime_1983_2023', 'math_train')

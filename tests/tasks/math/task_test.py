@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import numpy as np
@@ -30,6 +31,20 @@ def test_a_path_may_be_absolute_or_start_at_the_working_directory(
     assert len(make_task(**files).source('train', data_dir='/absent')) == 3
     monkeypatch.chdir(tmp_path)
     assert len(make_task().source('train', data_dir='')) == 3
+
+
+def test_a_problem_is_the_same_in_every_prompt(tmp_path):
+    toy.write(tmp_path)
+    task = make_task()
+    problems = task.source('train', data_dir=str(tmp_path))
+    texts = [p.data['problem'].upper() for p in problems]
+    other = [
+        dataclasses.replace(p, id=0, prompt='', data={'problem': f' {text}'})
+        for p, text in zip(problems, texts, strict=True)
+    ]
+    first, second = ([task.content_hash(p) for p in x] for x in (problems, other))
+    assert first == second
+    assert len({*first}) == len(problems)
 
 
 def test_splits_that_share_a_problem_are_refused(tmp_path):

@@ -44,6 +44,16 @@ def test_a_source_gives_problems_by_place(data_dir):
     assert len(problem.prompt) == 30
 
 
+def test_a_maze_is_the_same_in_every_prompt(data_dir):
+    sources = (
+        _task(prompt=prompt).source('test', data_dir=data_dir)
+        for prompt in ('bare', 'instruct')
+    )
+    first, second = ([_task().content_hash(p) for p in each] for each in sources)
+    assert first == second
+    assert len({*first}) == 30
+
+
 def test_lists_count_as_tuples(data_dir):
     task = _task(train_sizes=[4, 5], train_counts=[20, 200])
     assert task == _task()

@@ -1,0 +1,163 @@
+"""Where problems of mathematics lie: local files, files of the hub, TFDS directories.
+
+A name is one of these:
+
+* ``train/problems.jsonl``: a file below the directory of the data.
+* ``hf://datasets/OWNER/NAME@REVISION/PATH``: a file of a data set on the Hugging Face
+  hub. It is fetched once and then read from the hub's cache, also without a network
+  (``HF_HUB_OFFLINE=1``). A commit as the revision never changes; a branch may.
+* ``tfds://DIRECTORY/SPLIT``: a split of a data set that TFDS has prepared with
+  ``file_format='array_record'``, as in ``tfds://gsm8k/1.0.0/train`` for a directory
+  ``gsm8k/1.0.0`` below that of the data. It takes no TensorFlow.
+
+A file holds JSON lines, a JSON list (``.json``) or Parquet (``.parquet``).
+"""
+
+import dataclasses
+import functools
+import json
+import pathlib
+import re
+from typing import Any
+
+import numpy as np
+
+from passk_jax.errors import InputError
+from passk_jax.tasks import records
+
+Records = list[tuple[int, Any]]
+
+_HUB, _TFDS = 'hf://', 'tfds://'
+_HUB_NAME = re.compile(r'hf://datasets/([^/@]+/[^/@]+)@([^/@]+)/(.+)')
+_HUB_FORM = 'hf://datasets/OWNER/NAME@REVISION/PATH'
+# Records of a TFDS split that are read at a time.
+_CHUNK = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The records of one name.
+
+    Attributes:
+        name: as in the parameters of the task.
+        label: the category of its problems.
+        unit: what the numbers count, for messages.
+        records: record and number, from 1.
+    """
+
+    name: str
+    label: str
+    unit: str
+    records: Records
+
+
+def read(name: str, *, data_dir: str) -> Source:
+    """Reads what a name stands for.
+
+    Args:
+        name: see above.
+        data_dir: where local names start; ``''``: at the working directory.
+
+    Raises:
+        ValueError: it cannot be found, fetched or read.
+    """
+    if name.startswith(_TFDS):
+        path, _, split = name.removeprefix(_TFDS).rpartition('/')
+        directory = records.located(path, data_dir)
+        label = f'{directory.parent.name}_{split}'
+        return Source(name, label, 'record', _tfds(directory, split))
+    hub = name.startswith(_HUB)
+    file = fetched(name) if hub else records.located(name, data_dir)
+    # Links of the cache lead to files whose names are digests.
+    suffix, label = pathlib.PurePath(name).suffix, pathlib.PurePath(name).stem
+    if suffix == '.parquet':
+        return Source(name, label, 'row', _parquet(file))
+    if suffix == '.json':
+        return Source(name, label, 'record', _list(file))
+    return Source(name, label, 'line', records.read_lines(file))
+
+
+def fetched(name: str) -> pathlib.Path:
+    """The file in the hub's cache, which is asked for if it is not there.
+
+    Raises ValueError if the name has another form, or the file cannot be had.
+    """
+    match = _HUB_NAME.fullmatch(name)
+    if not match:
+        raise InputError(f'{name!r} is not of the form {_HUB_FORM}')
+    # It takes a second to import, which only this needs.
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    owner_and_name, revision, path = match.groups()
+    try:
+        found = huggingface_hub.hf_hub_download(
+            owner_and_name, path, repo_type='dataset', revision=revision
+        )
+    except (errors.HfHubHTTPError, errors.HFValidationError, OSError, ValueError) as e:
+        reason = ' '.join(str(e).split())
+        raise InputError(f'{name!r} is neither cached nor fetched: {reason}') from e
+    return pathlib.Path(found)
+
+
+def _list(file: pathlib.Path) -> Records:
+    try:
+        found = json.loads(records.read_text(file))
+    except (ValueError, RecursionError) as e:
+        if isinstance(e, InputError):
+            raise
+        raise InputError(f'{file}: not JSON: {e}') from e
+    if not isinstance(found, list):
+        raise InputError(f'{file}: not a list of records')
+    return list(enumerate(found, start=1))
+
+
+def _parquet(file: pathlib.Path) -> Records:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        # By name it would not say what is wrong with an absent file.
+        with file.open('rb') as opened:
+            rows = parquet.read_table(opened).to_pylist()
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as e:
+        raise InputError(f'problems {str(file)!r} cannot be read: {e}') from e
+    return list(enumerate(rows, start=1))
+
+
+def _tfds(directory: pathlib.Path, split: str) -> Records:
+    if not (directory / 'dataset_info.json').is_file():
+        raise InputError(f'{str(directory)!r} is no prepared data set of TFDS')
+    return list(enumerate(_tfds_records(str(directory), split), start=1))
+
+
+@functools.lru_cache(maxsize=8)
+def _tfds_records(directory: str, split: str) -> tuple[dict[str, Any], ...]:
+    import tensorflow_datasets as tfds
+
+    # Otherwise TFDS would first ask its public bucket.
+    tfds.core.utils.gcs_utils._is_gcs_disabled = True
+    try:
+        builder = tfds.builder_from_directory(directory)
+        if split not in builder.info.splits:
+            raise InputError(f'{split!r} is none of {sorted(builder.info.splits)}')
+        source = builder.as_data_source(split)
+        found = []
+        for start in range(0, len(source), _CHUNK):
+            end = min(start + _CHUNK, len(source))
+            found += source.__getitems__(list(range(start, end)))
+    # Of many kinds: protobuf's, and NotImplementedError where TensorFlow is needed.
+    except Exception as e:
+        raise InputError(f'TFDS data set {directory!r}, split {split!r}: {e}') from e
+    return tuple(map(_plain, found))
+
+
+def _plain(value: Any) -> Any:
+    """Texts and numbers in place of arrays and bytes."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value.decode('utf-8', 'replace') if isinstance(value, bytes) else value

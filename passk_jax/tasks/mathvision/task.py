@@ -1,0 +1,112 @@
+r"""The task MathVision: mathematics with pictures (arXiv:2402.14804).
+
+Its records are read from a copy of the benchmark; pictures are not read yet (see
+pictured.py). A verdict is strict; the official one (official.py) is what published
+numbers count.
+
+Strictly, the answer is the last box, what follows the last "answer is" or the last
+sentence. Where there are options it is right if it names the right one, and no other,
+by letter or text, or has its value. An open answer is right if it is equal to the
+stored one as mathematics (:mod:`passk_jax.tasks.math.judge`). The official verifier
+also accepts what differs in the third decimal.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from passk_jax.errors import InputError
+from passk_jax.tasks import pictured
+from passk_jax.tasks.math import judge as mathematics
+from passk_jax.tasks.mathvision import official
+from passk_jax.tasks.pictured import MAX_ANSWER, PicturedParams, PicturedTask
+from passk_jax.tasks.task import About, judge_together
+from passk_jax.types import Problem, Verdict, Verdicts
+from passk_jax.verifiers.extract import last_box
+
+
+class MathVisionTask(PicturedTask):
+    """MathVision as a :class:`passk_jax.tasks.task.Task`; categories are subjects.
+
+    Raises ValueError if a package is missing that verdicts need.
+    """
+
+    name = 'mathvision'
+    about = About(
+        summary='MathVision: mathematics with pictures, which are not read yet',
+        size='3,040, all with pictures',
+        licence='MIT',
+        source='git clone https://github.com/mathllm/MATH-V, with data/test.jsonl',
+        example={
+            'file': 'MATH-V/data/test.jsonl',
+            'train_percent': 0,
+            'validation_percent': 0,
+        },
+    )
+
+    def __init__(self, params: PicturedParams):
+        super().__init__(params)
+        mathematics.check_packages()
+
+    def verify(
+        self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
+    ) -> Verdicts:
+        """Judges N responses to each of P problems, all at once.
+
+        Raises ValueError if the problems have different numbers of responses, or if
+        verification itself does not work.
+        """
+        return judge_together(
+            problems, responses, judge=judge, failures=mathematics.FAILURES
+        )
+
+    @staticmethod
+    def parse_problem(record: str | Mapping[str, Any]) -> Problem:
+        """A record of ``test.jsonl``; ValueError for text or a malformed record."""
+        if not isinstance(record, Mapping):
+            raise InputError("give MathVision's record as an object, not as text")
+        return pictured.make_problem(
+            *(record.get(name) for name in ('question', 'options', 'answer')),
+            category=record.get('subject', 'record'),
+        )
+
+    @staticmethod
+    def verdict(problem: Problem, response: str) -> Verdict:
+        """The verdict on one response, with the reason if it is wrong."""
+        return judge([problem], [response])[0]
+
+    @staticmethod
+    def official_verdict(problem: Problem, response: str) -> Verdict:
+        """The official verifier's verdict, with a reason if it is wrong."""
+        return official.verdict(problem.data, response)
+
+
+def judge(problems: Sequence[Problem], responses: Sequence[str]) -> list[Verdict]:
+    """The strict verdicts on responses; ValueError if the verifier does not work."""
+    answers = [pictured.final_answer(text) for text in responses]
+    checked = [
+        _check(problem.data, answer)
+        for problem, answer in zip(problems, answers, strict=True)
+    ]
+    pairs = [found for found in checked if isinstance(found, tuple)]
+    compared = iter(mathematics.compare(pairs))
+    verdicts = []
+    for answer, found in zip(answers, checked, strict=True):
+        error = next(compared).error if isinstance(found, tuple) else found
+        verdicts.append(Verdict(error is None, answer[:MAX_ANSWER], error))
+    return verdicts
+
+
+def _check(data: Mapping[str, Any], answer: str) -> tuple[str, str] | str | None:
+    """The stored value and the answer to compare, what is wrong, or ``None``: right."""
+    if not answer:
+        return 'no answer in a box or at the end'
+    if len(answer) > MAX_ANSWER:
+        return f'an answer of more than {MAX_ANSWER} characters'
+    options, gold = data['options'], data['answer']
+    if not options:
+        # A few stored answers stand in a box.
+        return last_box(gold) or gold, answer
+    named = pictured.chosen(answer, options)
+    if named:
+        return None if gold in named else f'chose {min(named)}, not {gold}'
+    return options[pictured.letters(options).index(gold)], answer

@@ -1,0 +1,45 @@
+r"""Whether two LaTeX expressions have one value in two decimals; for worker processes.
+
+Like :mod:`passk_jax.tasks.math.equality`, nothing here is bounded in time or memory.
+"""
+
+import re
+
+from latex2sympy2_extended import latex2sympy
+
+_COMMAND = re.compile(r'\\[a-z]+')
+_LETTER = re.compile(r'[^\W\d_]')
+_DECIMALS = 2
+
+
+def equal(gold: str, answer: str) -> bool:
+    """Whether both are numbers, or lists of as many, that are equal when rounded.
+
+    Raises what the parser raises, if one is no such thing.
+
+    >>> equal('(1,\\\\frac{1}{3})', '(1,0.333)'), equal('2018.0005', '2018')
+    (True, True)
+    """
+    lists = _parts(gold), _parts(answer)
+    if all(lists) and lists[0][0] == lists[1][0]:
+        golds, answers = (parts[1:] for parts in lists)
+        return len(golds) == len(answers) and all(
+            a == b or _rounded(a) == _rounded(b)
+            for a, b in zip(golds, answers, strict=True)
+        )
+    return _rounded(gold) == _rounded(answer)
+
+
+def _parts(text: str) -> list[str] | None:
+    """The bracket and the parts of a list with more than one of them."""
+    text = text.strip()
+    if text[:1] + text[-1:] not in ('()', '[]') or ',' not in text:
+        return None
+    return [text[0], *text[1:-1].split(',')]
+
+
+def _rounded(text: str) -> float:
+    # The parser takes other letters for factors: times 0 they would be a number.
+    if set(_LETTER.findall(_COMMAND.sub('', text))) - {'e'}:
+        raise ValueError('a name')
+    return round(float(latex2sympy(text)), _DECIMALS)

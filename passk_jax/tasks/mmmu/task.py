@@ -1,0 +1,146 @@
+r"""The task MMMU: questions with pictures from thirty subjects (arXiv:2311.16502).
+
+Its records are read from JSON lines; pictures are not read yet (see pictured.py). A
+verdict is strict; the official one (official.py) is what published numbers count.
+
+Strictly, the answer is the last box, what follows the last "answer is" or the last
+sentence. Where there are choices it is right if it names the right one, and no other,
+by letter or text. An open answer is right if it is the stored text or, in the decimals
+of the stored one, its number, perhaps with a unit. It may end a sentence after "is" or
+"=".
+
+The official verifier takes any letter in brackets and any choice's text inside a
+response, and of an open response every number after "is" and such. So it accepts a
+list of numbers, 1 for 0.9965, and a word that contains the answer; a strict verdict
+does not.
+"""
+
+import ast
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from passk_jax.errors import InputError
+from passk_jax.tasks import pictured
+from passk_jax.tasks.math import exact
+from passk_jax.tasks.mmmu import official
+from passk_jax.tasks.pictured import MAX_ANSWER, PicturedTask
+from passk_jax.tasks.task import About
+from passk_jax.types import Problem, Verdict
+
+_SUBJECT = re.compile(r'[a-z]+_(.+)_[0-9]+')
+_VALUE = re.compile(r'\b(?:is|are)\b|[=≈]')
+_NUMBER = re.compile(
+    r'(?:\$|€|£)? ?([+-]?(?:[0-9][0-9,]*)?\.?[0-9]+(?:/[0-9]+)?) ?([^\W\d_]|[%°$Ω /^])*'
+)
+
+
+class MmmuTask(PicturedTask):
+    """MMMU as a :class:`passk_jax.tasks.task.Task`; categories are subjects.
+
+    ``Problem.data`` has ``answers`` too: the texts of which any is right.
+    """
+
+    name = 'mmmu'
+    about = About(
+        summary='MMMU: questions of many subjects with pictures, not read yet',
+        size='900 for validation, all with pictures',
+        licence='Apache-2.0',
+        source=(
+            'JSON lines of your own, made of the dataset MMMU/MMMU of the Hugging Face '
+            'hub (900 records of its split validation)'
+        ),
+        example={
+            'file': 'mmmu/validation.jsonl',
+            'train_percent': 0,
+            'validation_percent': 0,
+        },
+    )
+
+    @staticmethod
+    def parse_problem(record: str | Mapping[str, Any]) -> Problem:
+        """A record of the dataset, or one of the benchmark's outputs.
+
+        The first has ``options``, a list or the text of one; the second ``index2ans``
+        and no question. Raises ValueError for text or a malformed record.
+        """
+        if not isinstance(record, Mapping):
+            raise InputError("give MMMU's record as an object, not as text")
+        answer = record.get('answer')
+        answers = answer if isinstance(answer, list) else [answer]
+        if not answers or not all(isinstance(a, str) and a.strip() for a in answers):
+            raise InputError(f'field answer={answer!r} is no text and no list of texts')
+        identity = str(record.get('id', ''))
+        subject = _SUBJECT.fullmatch(identity)
+        return pictured.make_problem(
+            record.get('question', identity or 'a question'),
+            _options(record),
+            answers[0],
+            category=subject[1] if subject else str(record.get('subject', 'record')),
+            answers=answers,
+        )
+
+    @staticmethod
+    def verdict(problem: Problem, response: str) -> Verdict:
+        """The verdict on one response, with the reason if it is wrong."""
+        answer, data = pictured.final_answer(response), problem.data
+        if not answer:
+            error = 'no answer in a box or at the end'
+        elif len(answer) > MAX_ANSWER:
+            error = f'an answer of more than {MAX_ANSWER} characters'
+        else:
+            error = _choice(data, answer) if data['options'] else _open(data, answer)
+        return Verdict(error is None, answer[:MAX_ANSWER], error)
+
+    @staticmethod
+    def official_verdict(problem: Problem, response: str) -> Verdict:
+        """The official verifier's verdict, with a reason if it is wrong."""
+        return official.verdict(problem.data, response)
+
+
+def _options(record: Mapping[str, Any]) -> Any:
+    if record.get('question_type') not in (None, 'multiple-choice'):
+        return []
+    if isinstance(index := record.get('index2ans'), Mapping):
+        values = [index[letter] for letter in sorted(index)]
+        if sorted(index) != pictured.letters(values):
+            raise InputError(f'field index2ans has other letters: {sorted(index)}')
+        return values
+    options = record.get('options')
+    if not isinstance(options, str):
+        return options
+    try:
+        # The published files have a list of Python here.
+        return ast.literal_eval(options)
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as e:
+        raise InputError(f'field options={options[:40]!r} is no list: {e}') from e
+
+
+def _choice(data: Mapping[str, Any], answer: str) -> str | None:
+    named = pictured.chosen(answer, data['options'])
+    if data['answer'] in named:
+        return None
+    return f'chose {min(named)}, not {data["answer"]}' if named else 'no choice'
+
+
+def _open(data: Mapping[str, Any], answer: str) -> str | None:
+    tail = _VALUE.split(answer)[-1].strip(' $')
+    right = any(
+        pictured.plain(gold) == pictured.plain(text) or _same_number(gold, text)
+        for gold in data['answers']
+        for text in (answer, tail)
+    )
+    return None if right else 'not the stored answer'
+
+
+def _same_number(gold: str, answer: str) -> bool:
+    """Whether a number, with a unit or without, is the stored one in its decimals."""
+    match, wanted = _NUMBER.fullmatch(answer), exact.rational(gold)
+    number = exact.rational(match[1].replace(',', '')) if match else None
+    if wanted is None or number is None:
+        return False
+    _, _, decimals = gold.partition('.')
+    # A stored integer or fraction is exact.
+    most = Fraction(1, 2 * 10 ** len(decimals)) if decimals else 0
+    return abs(number - wanted) <= most

@@ -1,0 +1,227 @@
+r"""What MathVision and MMMU share: records with pictures, and letters of choices.
+
+Pictures are not read yet. So a split with a problem that has one is refused, and
+responses that were made elsewhere can be judged with ``python -m passk_jax.score``.
+"""
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from passk_jax.config.ranges import not_empty, percent
+from passk_jax.errors import InputError
+from passk_jax.tasks import records
+from passk_jax.tasks.task import Task, check_choice
+from passk_jax.types import Problem
+from passk_jax.verifiers.extract import last_box
+
+# Longer answers are wrong; the longest choice of MMMU has 700 characters.
+MAX_ANSWER = 4096
+
+_INSTRUCTIONS = r"""Solve the problem step by step, and end with the answer alone in \boxed{}. Where choices are listed, that is the letter of one."""  # noqa: E501
+
+_PLACE = re.compile(r'<image ?[0-9]+>')
+_MARKER = re.compile(r'\banswer(?:\s+is\b|:):?', re.IGNORECASE)
+_SENTENCE_END = re.compile(r'(?<=[.!?])\s+|\n+')
+# (B), B., B: and such, perhaps with the text of the choice behind.
+_LETTER = re.compile(
+    r'(?:\\text(?:bf)?\{)?\(?([A-Z])(?:[).:]|\s|\}|$)[).:}]*(.*)', re.DOTALL
+)
+_BRACKETED = re.compile(r'\(([A-Z])\)')
+_MENTION = re.compile(r'^([A-Z])[).:]|\(([A-Z])\)|\b[Oo]ption ([A-Z])\b')
+_STANDING = re.compile(r'(?<![\w\\])[A-Z](?!\w)')
+_NEGATION = re.compile(r"\bnot\b|n't\b", re.IGNORECASE)
+# Shorter texts of options, such as No and 12, are words of other sentences.
+_LEAST_TEXT = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class PicturedParams:
+    """Where the problems are, and which of them make a split.
+
+    A problem goes to the split that the hash of its content names, so equal problems go
+    to the same one.
+
+    Attributes:
+        file: JSON lines; a relative path starts at ``data.dir``, or without that at the
+            working directory.
+        train_percent, validation_percent: shares of the problems; the rest is test.
+    """
+
+    file: str = not_empty()
+    train_percent: int = percent()
+    validation_percent: int = percent()
+
+    def __post_init__(self):
+        records.check_shares(
+            train_percent=self.train_percent, validation_percent=self.validation_percent
+        )
+
+
+class PicturedTask(Task):
+    """A benchmark whose records may have pictures.
+
+    ``Problem.data`` has ``question``, ``options`` (a list of texts) and ``answer``.
+    """
+
+    splits: ClassVar = ('train', 'validation', 'test')
+    Params = PicturedParams
+
+    def source(self, split: str, *, data_dir: str) -> list[Problem]:
+        """The problems of a split.
+
+        Raises ValueError if the file cannot be read or is malformed, if the split is
+        unknown or empty, or if one of its problems has a picture.
+        """
+        check_choice('split', split, self.splits)
+        file = records.located(self.params.file, data_dir)
+        if not file.is_file():
+            raise InputError(f'{str(file)!r} is absent: {self.about.source}')
+        found, pictures = [], 0
+        for number, record in records.read_lines(file):
+            try:
+                problem = self.parse_problem(record)
+            except ValueError as e:
+                raise InputError(f'{file}: line {number}: {e}') from e
+            if self._split_of(problem) == split:
+                found.append(dataclasses.replace(problem, id=len(found)))
+                pictures += has_picture(record)
+        if pictures:
+            raise InputError(
+                f'{pictures} of {len(found)} problems of split {split!r} in {file} '
+                f'have a picture, and pictures are not read yet. Leave them out of the '
+                f'file, or judge responses to them: python -m passk_jax.score '
+                f'--task={self.name}'
+            )
+        if not found:
+            raise InputError(f'split {split!r} of {file} is empty: {self.params}')
+        return found
+
+    def _split_of(self, problem: Problem) -> str:
+        return records.split_of(
+            content_hash(problem),
+            train_percent=self.params.train_percent,
+            validation_percent=self.params.validation_percent,
+        )
+
+
+def content_hash(problem: Problem) -> str:
+    """Equal for problems that differ in blanks and capitals only."""
+    return records.content_hash(problem.data['question'], *problem.data['options'])
+
+
+def has_picture(record: Mapping[str, Any]) -> bool:
+    """Whether a record has a picture, or the place of one in its text."""
+    for name, value in record.items():
+        # "img_type" says what a picture shows; the others are pictures.
+        if name.startswith('image') and value:
+            return True
+        if name in ('question', 'options') and _PLACE.search(str(value)):
+            return True
+    return False
+
+
+def make_problem(
+    question: Any, options: Any, answer: Any, *, category: Any, **data: Any
+) -> Problem:
+    """A problem with its prompt; ValueError if a part is malformed.
+
+    Args:
+        question, answer: texts that are not empty; the answer to a question with
+            options is the letter of one.
+        options: texts, none for an open question.
+        category: as for the problem.
+        data: what else ``Problem.data`` has.
+    """
+    for name, text in {'question': question, 'answer': answer}.items():
+        if not isinstance(text, str) or not text.strip():
+            raise InputError(f'field {name!r} must be text that is not empty')
+    if not isinstance(options, list) or not all(isinstance(o, str) for o in options):
+        raise InputError("field 'options' must be a list of texts")
+    if len(options) > 26:
+        raise InputError(f'{len(options)} options are more than letters')
+    if options and answer not in letters(options):
+        raise InputError(f'the answer {answer[:20]!r} is no letter of an option')
+    if not isinstance(category, str):
+        raise InputError(f'category {category!r} is not text')
+    listed = ''.join(
+        f'\n({letter}) {option}'
+        for letter, option in zip(letters(options), options, strict=True)
+    )
+    fields = {'question': question, 'options': options, 'answer': answer}
+    prompt = f'{question}{listed}\n\n{_INSTRUCTIONS}'
+    return Problem(0, prompt, fields | data, category)
+
+
+def letters(options: Sequence[str]) -> list[str]:
+    """The letters of options: A, B and so on."""
+    return [chr(ord('A') + i) for i in range(len(options))]
+
+
+def final_answer(response: str) -> str:
+    r"""The answer that a response ends with; ``''``: none.
+
+    That is the last box. Without one it is the sentence after the last "answer is", or
+    the last sentence.
+
+    >>> final_answer(r'A or \boxed{\text{B}}'), final_answer('The answer is (C). Ok?')
+    ('\\text{B}', '(C)')
+    """
+    box = last_box(response)
+    if box is not None:
+        return box.strip()
+    if r'\boxed' in response:
+        return ''
+    marks = list(_MARKER.finditer(response))
+    if marks:
+        sentence = _SENTENCE_END.split(response[marks[-1].end() :].strip(), 1)[0]
+    else:
+        sentence = _SENTENCE_END.split(response.strip())[-1]
+    return sentence.strip(' *').removesuffix('.').strip()
+
+
+def chosen(answer: str, options: Sequence[str]) -> set[str]:
+    """The letters of the options that an answer names.
+
+    It names one by its letter, alone or before its text, or those that have its text.
+    A longer answer names what it begins with, such as (A); else what it has as (A),
+    option A or a last word A, or as the text of an option. One that names several
+    options names none, and neither does one that says "not" without a letter before.
+    """
+    answer = answer.strip('$* ')
+    # A letter alone may be small.
+    match = _LETTER.fullmatch(answer if len(answer) > 3 else answer.upper())
+    texts = dict(zip(letters(options), map(plain, options), strict=True))
+    if match and match[1] in texts and plain(match[2]) in ('', texts[match[1]]):
+        return {match[1]}
+    same = {letter for letter, text in texts.items() if text and text == plain(answer)}
+    bracketed = _BRACKETED.findall(answer)
+    if not same and answer.startswith('(') and len({*bracketed}) == 1:
+        same = {*bracketed} & texts.keys()
+    if same or _NEGATION.search(answer):
+        return same
+    marked = {letter for groups in _MENTION.findall(answer) for letter in groups}
+    if _STANDING.fullmatch(answer[-1:]) and _STANDING.search(answer[-2:]):
+        marked.update(_STANDING.findall(answer))
+    words = _words(answer)
+    named = {
+        letter
+        for letter, option in zip(texts, options, strict=True)
+        if letter in marked
+        or (len(option) >= _LEAST_TEXT and f' {_words(option)} ' in f' {words} ')
+    }
+    return named if len(named) == 1 else set()
+
+
+def _words(text: str) -> str:
+    return ' '.join(re.findall(r'\w+', text.casefold()))
+
+
+def plain(text: str) -> str:
+    r"""A text without what only sets it: blanks, dollars, capitals and a full stop.
+
+    >>> plain(' $2 \\pi$.') == plain('2\\pi')
+    True
+    """
+    return ''.join(text.replace('$', '').split()).removesuffix('.').casefold()

@@ -1,0 +1,84 @@
+import json
+
+import numpy as np
+import pytest
+
+from passk_jax import tasks
+from passk_jax.tasks.math import judge
+from passk_jax.tasks.mathvision.task import MathVisionTask
+from tests.tasks import pictured_toy as toy
+
+# Right officially and wrong strictly: 2018 is another choice, and close to the right
+# one, the root of 2018^2 + 2.
+REFUSED = {'1410': 'chose B, not D'}
+# The reverse: texts that differ in blanks, capitals or units, "D)", \textbf{(A)}.
+ACCEPTED = (
+    140, 143, 180, 188, 289, 330, 350, 377, 674, 767, 848, 879, 1002, 1024, 1047, 1072,
+    1094, 1175, 1197, 1333, 1340, 1379, 1446, 1518,
+)  # fmt: skip
+
+
+def verdict(record, response):
+    return MathVisionTask.verdict(MathVisionTask.parse_problem(record), response)
+
+
+@pytest.mark.parametrize(
+    ('change', 'right', 'wrong'),
+    [
+        ({}, [r'\boxed{B}', 'The answer is four.', '(B)'], ['A', r'\boxed{3}', '']),
+        ({'options': [r'$\frac{1}{2}$', '$2$', '3']},
+         ['2', r'\boxed{2.0}', 'So B'], ['1/2', 'A', r'\boxed{A} \boxed{C}']),
+        ({'options': [], 'answer': r'$\frac{1}{2}$'},
+         [r'\boxed{0.5}', 'The answer is 1/2.'], ['0.501', r'1/2 \boxed{']),
+        ({'options': [], 'answer': r'$\boxed{\frac{16}{7}}$'}, ['16/7'], ['7/16']),
+    ],
+)  # fmt: skip
+def test_a_letter_a_text_or_a_value_is_right(change, right, wrong):
+    for response in right:
+        assert verdict(toy.CHOICE | change, response).correct, response
+    for response in wrong:
+        found = verdict(toy.CHOICE | change, response)
+        assert not found.correct, response
+        assert found.error
+
+
+def test_naming_every_choice_is_wrong():
+    for response in ('(A) (B) (C)', r'\boxed{A, B, C}', 'three or four', 'A B C'):
+        assert not verdict(toy.CHOICE, response).correct
+    assert 'more than 4096' in verdict(toy.OPEN, rf'\boxed{{{"5" * 5000}}}').error
+
+
+def test_a_batch_is_judged_at_once_and_in_place(monkeypatch):
+    task = tasks.make_task('mathvision', toy.PARAMS)
+    problems = [task.parse_problem(record) for record in (toy.CHOICE, toy.OPEN)]
+    calls, compare = [], judge.compare
+    monkeypatch.setattr(judge, 'compare', lambda *a: calls.append(a) or compare(*a))
+    verdicts = task.verify(problems, [['B', '4', r'\boxed{x'], ['B', '5', '5.0']])
+    assert len(calls) == 1
+    np.testing.assert_array_equal(
+        verdicts.correct, [[True, False, False], [False, True, True]]
+    )
+    assert verdicts.failures.keys() == judge.FAILURES.keys()
+
+
+def test_a_missing_package_is_an_error_before_the_run(monkeypatch):
+    monkeypatch.setattr(judge, '_PACKAGES', ('no_such_package',))
+    with pytest.raises(ValueError, match=r"need \['no_such_package'\]"):
+        tasks.make_task('mathvision', toy.PARAMS)
+
+
+@pytest.mark.parametrize('every', [20, pytest.param(1, marks=pytest.mark.slow)])
+def test_what_is_right_officially_is_right_but_for_those_listed(every, shared_dir):
+    folder = shared_dir / 'data' / 'mathvision'
+    lines = (folder / 'test.jsonl').read_text().splitlines()
+    problems = {record['id']: record for record in map(json.loads, lines)}
+    file = folder / 'official_verdicts_qwen_vl_plus.jsonl'
+    for case in map(json.loads, file.read_text().splitlines()):
+        number = int(case['id'])
+        if number % every and not case['correct'] and number not in ACCEPTED:
+            continue
+        found = verdict(problems[case['id']], case['response'])
+        if case['correct']:
+            assert found.error == REFUSED.get(case['id']), (case, found)
+        else:
+            assert found.correct == (number in ACCEPTED), (case, found)
