@@ -1,4 +1,4 @@
-"""If a process of a run fails or is gone, the others leave with its status and a line."""
+"""A process that fails or is gone takes the others with it, each with one line."""
 
 import os
 import socket
