@@ -80,7 +80,7 @@ def get_config() -> ConfigDict:
         }
     )
     config.eval = _eval()
-    config.checkpoint = ConfigDict({'every': 20, 'keep': 2})
+    config.checkpoint = _checkpoint()
     config.log = _log()
     return config.lock()
 
@@ -227,6 +227,21 @@ def _eval() -> ConfigDict:
             'bootstrap_samples': 1000,
             # For people to read; not in the paper.
             'kept_responses': 64,
+        }
+    )
+
+
+def _checkpoint() -> ConfigDict:
+    return ConfigDict(
+        {
+            # Silent.
+            'every': 20,
+            # The newest, and the one before in case it is damaged.
+            'keep': 2,
+            # Multiples of this stay too, for example to evaluate them later; 0: none.
+            'keep_every': 0,
+            # So does the best by an evaluation, for example 'test/pass_at_1'.
+            'keep_best': '',
         }
     )
 

@@ -11,12 +11,17 @@ from typing import Any, TypeVar
 
 import jax
 import numpy as np
+from jax._src import distributed
 from jax.experimental import multihost_utils
 
-from passk_jax import host_failures
+from passk_jax import peers
 from passk_jax.errors import ElsewhereError, InputError, with_class
 
 Value = TypeVar('Value')
+
+# Where process 0 says at which port it listens to the others.
+_PORT = 'passk_jax/port'
+_PORT_MILLISECONDS = 300_000
 
 
 def join_hosts(hosts: str) -> None:
@@ -38,7 +43,21 @@ def join_hosts(hosts: str) -> None:
         if not match or not int(match[3]) < int(match[2]):
             raise InputError(f"{hosts=} must be 'auto' or 'address:port,count,index'")
         jax.distributed.initialize(match[1], int(match[2]), int(match[3]))
-    host_failures.watch()
+    _watch_peers()
+
+
+def _watch_peers() -> None:
+    """Lets no process of the run outlive another; see :mod:`passk_jax.peers`."""
+    state = distributed.global_state
+    index, count = state.process_id, state.num_processes
+    if count == 1:
+        return
+    server = peers.listen() if index == 0 else None
+    if server is not None:
+        state.client.key_value_set(_PORT, str(server.getsockname()[1]))
+    port = int(state.client.blocking_key_value_get(_PORT, _PORT_MILLISECONDS))
+    host = state.coordinator_address.rpartition(':')[0].strip('[]')
+    peers.watch(index, count, server=server, address=(host, port))
 
 
 def expect_chips(expected: str) -> None:

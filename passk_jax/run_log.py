@@ -79,6 +79,7 @@ class RunLog:
         self._progress = Progress(steps, initial=start, description=name)
         self._pending: Callable[[], None] = lambda: None
         self._shown: dict[str, float] = {}
+        self._evaluated: tuple[int, dict[str, float]] = (start, {})
         self._report_is_old = False
         self._clock = time.monotonic()
 
@@ -125,7 +126,14 @@ class RunLog:
         self._writer.write_evaluation(split, step, rows)
         powers = [k for k in values if re.fullmatch(r'pass_at_\d+', k)]
         self._shown = {f'eval_{k}': values[k] for k in (powers[0], powers[-1])}
+        named = {f'{split}/{name}': value for name, value in values.items()}
+        self._evaluated = (step, self.evaluated(step) | named)
         self._report_is_old = True
+
+    def evaluated(self, step: int) -> dict[str, float]:
+        """The evaluations before a step, ``'<split>/<metric>'``; empty if none."""
+        last, values = self._evaluated
+        return values if last == step else {}
 
     def report(self) -> None:
         """Writes the curves and the report so far, if there is anything new."""

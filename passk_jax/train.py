@@ -44,9 +44,10 @@ from passk_jax.preflight import (
 from passk_jax.rollouts.dynamic_sampling import Draw, Selection
 from passk_jax.rollouts.sample_and_verify import verify
 from passk_jax.run_log import RunLog
-from passk_jax.runs.checkpoints import Checkpoints
+from passk_jax.runs.checkpoints import Checkpoints, from_intact
 from passk_jax.runs.directory import has_begun
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
+from passk_jax.runs.retention import Retention, check_best
 from passk_jax.runs.saved_config import stage_of
 from passk_jax.runs.sources import remember_sources
 from passk_jax.sampling import Purpose
@@ -73,7 +74,9 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
         setup.tokenizer.save_pretrained(workdir / 'tokenizer')
     stages = configs.stages_of(config)
     begins = {stage.start for stage in stages}
-    checkpoints = Checkpoints(workdir / 'checkpoints', keep=config.checkpoint.keep)
+    meta = {'name': config.name, 'seed': config.seed}
+    retention = Retention.of(config.checkpoint)
+    checkpoints = Checkpoints(workdir / 'checkpoints', keep=retention)
     # Before the first policy is made, which may take long: both read problems.
     stage = configs.stage_at(stages, checkpoints.latest_step() or 0)
     verbs = make_verbs(setup, stage)
@@ -88,8 +91,10 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
         state, memory, ref_params = first
         start, last = int(state.step), config.train.steps
         log = stack.enter_context(make_log(config, workdir, start))
+        stack.enter_context(checkpoints)
         log.begin_stage(stage.config.stage)
         for step in range(start, last + 1):
+            checkpoints.check()
             if step in begins and step > start:
                 stage = configs.stage_at(stages, step)
                 verbs = make_verbs(setup, stage)
@@ -105,7 +110,7 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
                     params=state.params,
                     opt_state=state.opt_state,
                     memory=memory,
-                    meta={'step': step, 'name': config.name, 'seed': config.seed},
+                    meta=meta | {'step': step, 'metrics': log.evaluated(step)},
                 )
             if preempted or step == last:
                 return not preempted
@@ -208,6 +213,8 @@ def evaluate_due(
         if result is None:
             return False
         log.evaluation(step, split, *result)
+    if step == 0:
+        check_best(setup.config.checkpoint.keep_best, log.evaluated(step))
     log.report()
     return True
 
@@ -343,7 +350,7 @@ def main(
     config = dataclasses.replace(config, stage=stage)
     with open_workdir(config, directory, accept_loss=accept_loss) as path:
         remember_sources(path, config.model, begun=has_begun(path))
-        finished = train(config, path)
+        finished = from_intact(lambda: train(config, path), path / 'checkpoints')
     if not finished:
         return EXIT_PREEMPTED
     logging.info('done: open %s', path / 'report.html')

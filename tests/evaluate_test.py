@@ -103,11 +103,8 @@ def test_a_run_that_goes_on_keeps_what_was_evaluated_by_command(workdir):
 
 
 def corrupt(workdir):
-    file = max(
-        (workdir / 'checkpoints' / '5' / 'params').rglob('*'),
-        key=lambda path: path.is_file() and path.stat().st_size,
-    )
-    file.write_bytes(file.read_bytes()[:-1])
+    for file in (workdir / 'checkpoints' / '5' / 'params').rglob('d/*'):
+        file.write_bytes(file.read_bytes()[:-9])
 
 
 def remove_checkpoints(workdir):

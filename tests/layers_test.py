@@ -40,7 +40,7 @@ RANKS = (
         'orders',
         'types',
     ),
-    ('cores', 'errors', 'host_failures'),
+    ('cores', 'errors', 'peers'),
 )
 RANK = {name: len(RANKS) - i for i, names in enumerate(RANKS) for name in names}
 
@@ -57,7 +57,7 @@ ONLY_IN = {
     'tensorflow_datasets': ('tasks',),
     'huggingface_hub': ('models.hf.config', 'tasks.math.sources'),
     'pyarrow': ('tasks.math.sources',),
-    'orbax': ('runs.checkpoints',),
+    'orbax': ('runs.arrays',),
     'tensorboardX': ('runs.metric_writer',),
     'wandb': ('runs.metric_writer',),
     'tqdm': ('runs.progress',),

@@ -14,6 +14,8 @@ import orbax.checkpoint as ocp
 import pytest
 
 from passk_jax import evaluate
+from passk_jax.models import policy
+from passk_jax.runs.checkpoints import restore_params
 from tests import tiny
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -173,6 +175,43 @@ def test_a_verifier_that_fails_on_one_host_keeps_no_other_from_training(tmp_path
     assert len(trained[0]) == STEPS
     assert trained[0] == trained[1]
     assert [line['verifier_timeouts'] for line in lines(tmp_path)] == [0.5] * STEPS
+
+
+# Reads what one process saved, changes a number, and saves it on a mesh of both.
+_AGAIN = """
+import pathlib, sys
+import jax
+from passk_jax import setup
+from passk_jax.hosts import join_hosts
+from passk_jax.models import policy
+from passk_jax.runs.checkpoints import Checkpoints, restore_params
+from tests import tiny
+
+workdir, hosts = (pathlib.Path(x.partition('=')[2]) for x in sys.argv[1:])
+join_hosts(str(hosts))
+made = setup.make_setup(tiny.make_config(mesh__fsdp=2))
+shapes = policy.param_shapes(made.policy, made.mesh)
+params, _ = restore_params(workdir / 'run', shapes)
+assert any(not x.is_fully_addressable for x in jax.tree.leaves(params))
+with Checkpoints(workdir / 'again' / 'checkpoints', keep=1) as checkpoints:
+    checkpoints.save(6, params=params, opt_state={}, meta={})
+    params = jax.tree.map(lambda x: x + 1, params)
+    checkpoints.save(7, params=params, opt_state={}, meta={})
+"""
+
+
+def test_two_processes_read_what_one_wrote_and_one_what_two_wrote(
+    finished_run, tmp_path
+):
+    (tmp_path / 'run').symlink_to(finished_run)
+    finish(*start_pair(tmp_path, _AGAIN))
+    made = tiny.make_setup(tiny.make_config())
+    shapes = policy.param_shapes(made.policy, made.mesh)
+    one, _ = restore_params(finished_run, shapes)
+    two, step = restore_params(tmp_path / 'again', shapes)
+    assert step == 7
+    for left, right in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
+        assert np.asarray(left + 1).tobytes() == np.asarray(right).tobytes()
 
 
 def test_two_processes_evaluate_as_one_does(finished_run, tmp_path):

@@ -118,6 +118,7 @@ def run(
     """What the command does after it has read its flags, without drawing pictures."""
     # Here: the command itself imports this file, and defines its flags only once.
     from passk_jax.preflight import open_workdir
+    from passk_jax.runs.checkpoints import from_intact
     from passk_jax.train import train
 
     drawing = dict.fromkeys(('write_curves', 'write_report'), lambda workdir: None)
@@ -126,7 +127,7 @@ def run(
         mock.patch.multiple('passk_jax.run_log', **drawing),
         open_workdir(config, workdir, accept_loss=accept_loss) as path,
     ):
-        return train(config, path)
+        return from_intact(lambda: train(config, path), path / 'checkpoints')
 
 
 def warm_copy(finished: pathlib.Path, workdir: pathlib.Path) -> pathlib.Path:

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import pathlib
+import re
 import resource
 import shutil
 from unittest import mock
@@ -11,7 +12,7 @@ from unittest import mock
 import pytest
 
 from passk_jax import train
-from passk_jax.runs import checkpoints
+from passk_jax.runs import commits
 from passk_jax.runs.checkpoints import Checkpoints
 from tests import tiny
 
@@ -31,26 +32,39 @@ def test_a_directory_of_another_config_is_refused_and_untouched(finished_run, tm
     tiny.assert_same_run(workdir, finished_run, last=5)
 
 
-def test_a_corrupted_checkpoint_stops_the_run_and_names_the_one_before(
-    finished_run, tmp_path
+def test_a_run_goes_on_from_before_a_corrupted_checkpoint(
+    finished_run, tmp_path, caplog
 ):
     workdir = tmp_path / 'run'
     shutil.copytree(finished_run, workdir)
     corrupt(workdir / 'checkpoints' / '5' / 'opt_state')
-    with pytest.raises(ValueError, match=r'checkpoints/5 is corrupted.*\[4\]'):
-        tiny.run(tiny.make_config(), workdir)
-    # What the message says to do.
-    shutil.rmtree(workdir / 'checkpoints' / '5')
     assert tiny.run(tiny.make_config(), workdir)
     tiny.assert_same_run(workdir, finished_run, last=5)
+    words = (
+        r'checkpoints/5 is corrupted: .*\. The run goes on from step 4; .*/5\.corrupt'
+    )
+    assert re.search(words, caplog.text)
+
+
+def test_a_run_without_an_intact_checkpoint_is_refused(finished_run, tmp_path):
+    workdir = tmp_path / 'run'
+    shutil.copytree(finished_run, workdir)
+    for step in (4, 5):
+        corrupt(workdir / 'checkpoints' / str(step) / 'params')
+    with pytest.raises(ValueError, match=r'checkpoints/4 is corrupted.*: none; to'):
+        tiny.run(tiny.make_config(), workdir)
 
 
 def corrupt(directory: pathlib.Path) -> None:
-    """Flips a bit in the largest file."""
-    file = max(directory.rglob('*'), key=lambda p: p.is_file() and p.stat().st_size)
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
+    """Flips a bit of every byte in the middle of each file of data.
+
+    Orbax leaves bytes that it never reads, so that a single bit may change nothing.
+    """
+    for file in directory.rglob('d/*'):
+        content = bytearray(file.read_bytes())
+        for place in range(len(content) // 4, len(content) // 2):
+            content[place] ^= 1
+        file.write_bytes(content)
 
 
 @contextlib.contextmanager
@@ -67,18 +81,18 @@ def files_at_most(size: int):
 def test_a_disk_that_fills_up_stops_the_run_and_keeps_the_last_checkpoint(
     finished_run, tmp_path
 ):
-    """At the last file of a checkpoint; checkpoint_test.py fills a real disk."""
-    write = checkpoints.atomic_write_text
+    """At the last file of a checkpoint; runs/saving_test.py fills a real disk."""
+    write = commits.atomic_write_text
 
     def write_until_full(path, text):
-        if '4.saving' in str(path):
+        if 'checkpoints/4' in str(path):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         write(path, text)
 
     workdir = tiny.warm_copy(finished_run, tmp_path)
     message = r'checkpoints/4 could not be saved .*\[0, 2\].*No space left on device'
     with (
-        mock.patch.object(checkpoints, 'atomic_write_text', write_until_full),
+        mock.patch.object(commits, 'atomic_write_text', write_until_full),
         pytest.raises(ValueError, match=message),
     ):
         tiny.run(tiny.make_config(), workdir)

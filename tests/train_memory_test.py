@@ -128,7 +128,7 @@ def test_a_stage_begins_with_an_empty_memory_and_others_have_none(staged, finish
     assert not history_at(staged, BORDER).any()
     # As before there were memories, so that older checkpoints are read.
     names = {path.name for path in (finished_run / 'checkpoints' / '5').iterdir()}
-    assert names >= {'params', 'opt_state', 'meta.json'}
+    assert names >= {'params', 'opt_state', 'commit.json'}
     assert 'memory' not in names
 
 

@@ -16,7 +16,7 @@ from passk_jax import train
 from passk_jax.initial import warm_start
 from passk_jax.rollouts.verification import Verification
 from passk_jax.run_log import RunLog
-from passk_jax.runs import checkpoints, digests
+from passk_jax.runs import checkpoints, commits, saving
 from passk_jax.runs.checkpoints import Checkpoints
 from passk_jax.runs.metric_writer import MetricWriter
 from tests import tiny
@@ -124,19 +124,19 @@ def test_told_to_stop_in_a_warm_start_or_an_evaluation_it_leaves_there(
 KILLS = (
     # In the warm start; when it is done but not complete on the disk.
     (warm_start.WarmStartData, 'tokens', 7),
-    (digests, 'write_digests', 1),
+    (saving, 'write_commit', 1),
     # Between evaluation and save; in the first step, the evaluations' batches before.
     (checkpoints.Checkpoints, 'save', 1),
     (Verification, 'finish', 5),
     # Between two steps, each with its metrics pending.
     (RunLog, 'step', 2),
     # In the save before step 2, its evaluation written; after that of step 4.
-    (digests, 'write_digests', 1),
+    (saving, 'write_commit', 1),
     (checkpoints.Checkpoints, 'save', 3),
     # With a line of metrics written, and not yet the rollouts that belong to it.
     (MetricWriter, 'write_rollouts', 1),
     # With one checkpoint too many; with an evaluation's line, and not its records.
-    (checkpoints, '_remove', 1),
+    (commits, 'remove', 1),
     (MetricWriter, 'write_evaluation', 3),
     (checkpoints.Checkpoints, 'save', 2),
 )

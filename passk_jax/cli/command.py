@@ -2,8 +2,9 @@
 
 Exit status: 0 success; 2 an error that its message explains (a bad flag or file, a full
 disk, a loss that is not finite); 42 preempted and saved (see ``runs/preemption.py``);
-1 a result that the command defines, or a bug, with its traceback; 130 interrupted. If
-one of several processes fails, all have its status; see ``host_failures.py``.
+43 another process of the run is gone; 1 a result that the command defines, or a bug,
+with its traceback; 130 interrupted. If one of several processes fails, all have its
+status; see ``peers.py``.
 """
 
 import functools
@@ -16,6 +17,7 @@ from typing import Any
 
 from absl import app, flags, logging
 
+from passk_jax import peers
 from passk_jax.cli.flags import parse
 from passk_jax.errors import (
     ElsewhereError,
@@ -53,12 +55,8 @@ def run(main: Callable[..., int | None]) -> None:
 
 def _leave_with_others(error: BaseException, message: str | None) -> None:
     """Ends this process and the others of its run; returns if it is alone."""
-    # It imports JAX, and so do the commands that several processes can run.
-    failures = sys.modules.get('passk_jax.host_failures')
-    if failures is None:
-        return
     status = 130 if isinstance(error, KeyboardInterrupt) else 1
-    failures.leave(
+    peers.fail(
         status if message is None else EXIT_ERROR,
         message or with_class(error),
         text=f'error: {message}\n' if message else traceback.format_exc(),

@@ -102,6 +102,7 @@ def check(values: Mapping[str, Any]) -> None:
     _check_mesh(values)
     _check_packing(values)
     _check_diagnostics(values)
+    _check_best(values)
     if values['eval.every'] and not values['eval.split']:
         raise InputError(
             f'eval.every={values["eval.every"]} needs a split in eval.split; '
@@ -136,6 +137,17 @@ def _check_diagnostics(values: Mapping[str, Any]) -> None:
             f'log.diagnostics_every={every} compares gradients of micro-batches, but '
             f'train.micro_batch_prompts={size} makes one of the whole step; set a '
             f'smaller one, or log.diagnostics_every=0'
+        )
+
+
+def _check_best(values: Mapping[str, Any]) -> None:
+    best, split = values['checkpoint.keep_best'], values['eval.split']
+    name, slash, metric = best.partition('/')
+    if best and not (values['eval.every'] and name == split and slash and metric):
+        raise InputError(
+            f'checkpoint.keep_best={best!r} must be a metric of the split that is '
+            f'evaluated during training, for example {f"{split}/pass_at_1"!r}, and '
+            f'eval.every={values["eval.every"]} must not be 0'
         )
 
 

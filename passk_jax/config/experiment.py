@@ -273,10 +273,20 @@ class EvalConfig(SamplingOptions):
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointConfig:
-    """Steps between checkpoints (``every``), and how many of the newest to keep."""
+    """When the state is saved, and which checkpoints stay.
+
+    Attributes:
+        every: steps between checkpoints.
+        keep: how many of the newest stay.
+        keep_every: each whose step is a multiple of this stays too; 0: none.
+        keep_best: the one with the largest value of this metric of an evaluation,
+            ``'<split>/<metric>'``, stays too; ``''``: none.
+    """
 
     every: int = positive()
     keep: int = positive()
+    keep_every: int = not_negative(off=0)
+    keep_best: str = dataclasses.field(metadata={'off': ''})
 
 
 @dataclasses.dataclass(frozen=True)

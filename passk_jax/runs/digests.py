@@ -1,38 +1,23 @@
-"""SHA-256 of a directory's files, written beside them and checked before reading.
+"""SHA-256 of files; of checkpoints of format 2, which have them beside their files.
 
-The processes of a run share the work: each digests its part of the files and writes
-``digests/process_<i>.json``. A different number of processes may check them.
+``digests/process_<i>.json`` has the digests of the files that a process was given. Any
+number of processes may share the work of checking them.
 """
 
 import hashlib
 import json
 import pathlib
 
-from passk_jax.files import atomic_write_text
-
 _NAME = 'digests'
-
-
-def write_digests(path: pathlib.Path, *, process: int, num_processes: int) -> None:
-    """Digests this process's share of the files below ``path``.
-
-    Args:
-        path: a directory to which every process has finished writing.
-        process: index of this process, less than ``num_processes``.
-    """
-    digests = {
-        file.relative_to(path).as_posix(): digest(file)
-        for file in _files(path)[process::num_processes]
-    }
-    (path / _NAME).mkdir(exist_ok=True)
-    text = json.dumps(digests, indent=0) + '\n'
-    atomic_write_text(path / _NAME / f'process_{process}.json', text)
 
 
 def find_damage(path: pathlib.Path, *, process: int, num_processes: int) -> str | None:
     """Says which file differs from what was written; ``None`` if none does.
 
-    Args: as in :func:`write_digests`; this process reads its share of the files.
+    Args:
+        path: a checkpoint.
+        process: index of this process, less than ``num_processes``. It reads its share
+            of the files.
     """
     try:
         expected = {}

@@ -6,7 +6,8 @@ signals within one second count as one: ``timeout`` and schedulers signal the pr
 and its group, and the repeat must not kill the save.
 
 Under ``jax.distributed``, JAX handles SIGTERM and makes all processes agree on the
-step, so this module installs no handler. The caller does the saving.
+question from which on the answer is yes, so this module installs no handler. The caller
+does the saving.
 """
 
 import os
@@ -31,6 +32,7 @@ class PreemptionGuard:
     def __init__(self):
         self._signal: signal.Signals | None = None
         self._previous: dict[signal.Signals, object] = {}
+        self._asked, self._agreed = 0, False
 
     def __enter__(self) -> 'PreemptionGuard':
         if not jax.distributed.is_initialized():
@@ -47,19 +49,20 @@ class PreemptionGuard:
     def requested(self, step: int) -> bool:
         """Whether to save before ``step`` and exit; the same on all processes.
 
-        Every process must ask at every step, starting at the same step.
+        Every process must ask this and :meth:`interrupted` in the same order.
         """
-        if jax.distributed.is_initialized():
-            return multihost_utils.reached_preemption_sync_point(step)
-        return self._signal is not None
+        return self.interrupted()
 
     def interrupted(self) -> bool:
-        """Whether to exit in a stage between steps, where processes do not agree.
-
-        Always False under ``jax.distributed``: all processes must exit at the same
-        place, which only :meth:`requested` ensures.
-        """
-        return self._signal is not None
+        """Whether to exit in a stage between steps; the same on all processes."""
+        if self._signal is None and jax.distributed.is_initialized():
+            # JAX wants a number that grows with every question.
+            self._asked += 1
+            if not self._agreed:
+                self._agreed = multihost_utils.reached_preemption_sync_point(
+                    self._asked
+                )
+        return self._agreed or self._signal is not None
 
     def _remember(self, number: int, frame: types.FrameType | None) -> None:
         for each in _SIGNALS:

@@ -20,6 +20,8 @@ NEW_OPTIONS = (
     ('eval', 'kept_responses', 0),
     ('log', 'diagnostics_every', 0),
     ('train', 'epochs', 1),
+    ('checkpoint', 'keep_every', 0),
+    ('checkpoint', 'keep_best', ''),
     ('optimizer', 'name', 'adamw'),
     ('optimizer', 'schedule', 'constant'),
     ('init.warm_start.optimizer', 'name', 'adamw'),

@@ -74,7 +74,7 @@ def test_what_does_not_decide_the_values_may_differ(finished_run):
 
 
 def test_a_warm_start_that_is_older_than_an_option_is_still_read(finished_run):
-    meta = json.loads((finished_run / 'warm_start' / '0' / 'meta.json').read_text())
+    meta = json.loads((finished_run / 'warm_start' / '0' / 'commit.json').read_text())
     assert (
         not {'system_prompt', 'chat_template_kwargs'}
         & meta['meta']['fingerprint'].keys()
@@ -88,11 +88,8 @@ def test_what_only_rounds_otherwise_is_a_key_of_the_configuration():
 
 def test_a_corrupted_warm_start_is_refused(finished_run, tmp_path):
     workdir = tiny.warm_copy(finished_run, tmp_path)
-    file = max(
-        (workdir / 'warm_start' / '0').rglob('*'),
-        key=lambda path: path.is_file() and path.stat().st_size,
-    )
-    file.write_bytes(file.read_bytes()[:-1])
+    for file in (workdir / 'warm_start' / '0').rglob('d/*'):
+        file.write_bytes(file.read_bytes()[:-9])
     with pytest.raises(ValueError, match=r'warm_start/0 is corrupted'):
         make(workdir)
 

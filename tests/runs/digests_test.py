@@ -1,5 +1,7 @@
 """Digests find every change to a directory's files."""
 
+import json
+
 import pytest
 
 from passk_jax.runs import digests
@@ -10,8 +12,15 @@ def written(tmp_path):
     (tmp_path / 'sub').mkdir()
     for name in ('a', 'b', 'sub/c'):
         (tmp_path / name).write_text(f'content of {name}')
+    files = sorted(path for path in tmp_path.rglob('*') if path.is_file())
+    (tmp_path / 'digests').mkdir()
     for process in range(2):
-        digests.write_digests(tmp_path, process=process, num_processes=2)
+        said = {
+            path.relative_to(tmp_path).as_posix(): digests.digest(path)
+            for path in files[process::2]
+        }
+        path = tmp_path / 'digests' / f'process_{process}.json'
+        path.write_text(json.dumps(said))
     return tmp_path
 
 

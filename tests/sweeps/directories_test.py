@@ -33,13 +33,20 @@ def finish(job: Job, **values: float) -> None:
     for step in (0, job.steps):
         for split in job.splits:
             write_rows(job, {'step': step, 'stage': 0, 'split': split} | values)
-    (job.run.directory / 'checkpoints' / str(job.steps)).mkdir(parents=True)
+    save(job, job.steps)
+
+
+def save(job: Job, step: int) -> None:
+    """Leaves a complete checkpoint, as far as its name and its commit go."""
+    path = job.run.directory / 'checkpoints' / str(step)
+    path.mkdir(parents=True)
+    (path / 'commit.json').touch()
 
 
 def test_a_run_is_done_when_its_directory_says_so(tmp_path):
     job = make_job(tmp_path)
     assert not directories.is_done(job)
-    (job.run.directory / 'checkpoints' / '4').mkdir(parents=True)
+    save(job, 4)
     write_rows(job, {'step': 4, 'split': 'validation'}, {'step': 0, 'split': 'test'})
     assert not directories.is_done(job)
     write_rows(job, {'step': 4, 'split': 'test'})
@@ -60,8 +67,7 @@ def test_a_run_that_cannot_be_read_is_not_done(tmp_path):
 def test_an_unfinished_checkpoint_is_none(tmp_path):
     job = make_job(tmp_path)
     finish(job)
-    checkpoints = job.run.directory / 'checkpoints'
-    (checkpoints / '4').rename(checkpoints / '4.saving')
+    (job.run.directory / 'checkpoints' / '4' / 'commit.json').unlink()
     assert not directories.is_done(job)
 
 

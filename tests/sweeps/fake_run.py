@@ -77,6 +77,7 @@ def run(workdir: pathlib.Path, *, steps: int, arm: str, first: str) -> None:
                     write(stream, arm, first, split, step)
             if step % EVERY == 0 or step == steps:
                 (checkpoints / str(step)).mkdir(exist_ok=True)
+                (checkpoints / str(step) / 'commit.json').touch()
             if step < steps:
                 time.sleep(SECONDS)
                 write(stream, arm, first, 'train', step)

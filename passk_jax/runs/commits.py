@@ -1,0 +1,133 @@
+"""The commit of a checkpoint: a small file, written last, that says what is in it.
+
+``<step>/commit.json`` holds the caller's JSON and a digest of each array. A directory
+without it is half a checkpoint, whatever else it holds. Nothing is renamed, so a
+checkpoint may lie in a mounted bucket, where renaming a directory is copying it.
+
+Format 2 was written under another name and renamed at the end: there ``meta.json`` is
+the caller's JSON, and ``digests/`` the SHA-256 of each file. It can still be read.
+"""
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+import shutil
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+
+from passk_jax.errors import InputError
+from passk_jax.files import atomic_write_text
+from passk_jax.runs import digests
+
+COMMIT = 'commit.json'
+_COMMIT_OF_FORMAT_2 = 'meta.json'
+_FORMAT = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Commit:
+    """What a checkpoint holds.
+
+    Attributes:
+        meta: the caller's JSON object.
+        arrays: of each item, the description of each array by its dotted path (see
+            :mod:`~passk_jax.runs.array_digests`); ``None`` in format 2, whose files
+            have digests.
+    """
+
+    meta: dict[str, Any]
+    arrays: Mapping[str, Mapping[str, str]] | None
+
+
+class CorruptionError(InputError):
+    """A checkpoint is not what was written.
+
+    Attributes:
+        path: its directory.
+        damage: what is wrong with it.
+    """
+
+    def __init__(self, path: pathlib.Path, damage: str):
+        others = [step for step in saved_steps(path.parent) if str(step) != path.name]
+        super().__init__(
+            f'checkpoint {path} is corrupted: {damage}. Other checkpoints in '
+            f'{path.parent}: {others or "none"}; to use the newest of them, delete '
+            f'{path} and start again'
+        )
+        self.path, self.damage = path, damage
+
+
+def saved_steps(directory: pathlib.Path) -> tuple[int, ...]:
+    """The steps that have a complete checkpoint in a directory, ascending."""
+    return tuple(
+        sorted(int(p.name) for p in step_directories(directory) if is_committed(p))
+    )
+
+
+def step_directories(directory: pathlib.Path) -> Iterator[pathlib.Path]:
+    """The directories of steps, complete or not."""
+    for path in directory.iterdir() if directory.is_dir() else ():
+        if path.name.isascii() and path.name.isdigit():
+            yield path
+
+
+def is_committed(path: pathlib.Path) -> bool:
+    """Whether a checkpoint of any format is complete; it may still be damaged."""
+    return any((path / name).is_file() for name in (COMMIT, _COMMIT_OF_FORMAT_2))
+
+
+def write_commit(path: pathlib.Path, commit: Commit) -> None:
+    """Makes the directory a checkpoint: everything else must be on disk."""
+    content = {'format': _FORMAT, **dataclasses.asdict(commit)}
+    text = {'sha256': _digest(content), **content}
+    atomic_write_text(path / COMMIT, json.dumps(text, indent=1) + '\n')
+
+
+def read_commit(path: pathlib.Path) -> Commit:
+    """Reads a commit; in format 2 it checks this process's share of the files first.
+
+    Raises:
+        CorruptionError: the file, or one that it answers for, is damaged.
+        ValueError: a version of the program wrote it that this one cannot read.
+    """
+    if (path / COMMIT).is_file():
+        try:
+            content = json.loads((path / COMMIT).read_text())
+            said = content.pop('sha256')
+        except (OSError, ValueError, KeyError, AttributeError) as error:
+            raise CorruptionError(path, f'{COMMIT}: {error}') from error
+        if said != _digest(content):
+            raise CorruptionError(path, f'{COMMIT} is not what was written')
+        _check_format(path, content['format'], {_FORMAT})
+        return Commit(content['meta'], content['arrays'])
+    damage = digests.find_damage(
+        path, process=jax.process_index(), num_processes=jax.process_count()
+    )
+    if damage is not None:
+        raise CorruptionError(path, damage)
+    content = json.loads((path / _COMMIT_OF_FORMAT_2).read_text())
+    _check_format(path, content['format'], {2})
+    return Commit(content['meta'], None)
+
+
+def remove(path: pathlib.Path) -> None:
+    """Deletes a checkpoint, its commit first: half a deletion is no checkpoint."""
+    for name in (COMMIT, _COMMIT_OF_FORMAT_2):
+        (path / name).unlink(missing_ok=True)
+    shutil.rmtree(path)
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _check_format(path: pathlib.Path, found: int, known: set[int]) -> None:
+    if found not in known:
+        raise InputError(
+            f'checkpoint {path} has format {found}, and this program reads 2 and '
+            f'{_FORMAT} (1 was written before layers were stacked): train it again, '
+            "or use the revision in the run's git.json"
+        )

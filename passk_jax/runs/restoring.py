@@ -1,0 +1,161 @@
+"""Reads a checkpoint onto a mesh, or says on every process why not."""
+
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import jax
+
+from passk_jax import hosts
+from passk_jax.errors import InputError
+from passk_jax.runs import array_digests, arrays
+from passk_jax.runs.commits import Commit, CorruptionError, read_commit, saved_steps
+
+PyTree = Any
+Value = TypeVar('Value')
+
+# What an error says that is not about the data: another try may succeed.
+_NOT_OF_THE_DATA = (
+    'RESOURCE_EXHAUSTED',
+    'UNAVAILABLE',
+    'DEADLINE_EXCEEDED',
+    'PERMISSION_DENIED',
+)
+
+
+def choose(directory: pathlib.Path, step: int | None) -> pathlib.Path:
+    """The checkpoint of ``step``; ``None`` chooses the newest."""
+    steps = saved_steps(directory)
+    if not steps:
+        state = 'is empty' if directory.is_dir() else 'does not exist'
+        raise InputError(
+            f'no checkpoint to restore: {directory} {state}; name the directory of a '
+            'run that saved one'
+        )
+    if step is not None and step not in steps:
+        raise InputError(f'no checkpoint of {step=} in {directory}; there is {steps}')
+    return directory / str(steps[-1] if step is None else step)
+
+
+def commit_of(path: pathlib.Path) -> Commit:
+    """The commit of a checkpoint; errors as in :func:`restore`."""
+    return _everywhere(path, lambda: read_commit(path))
+
+
+def restore(
+    path: pathlib.Path, targets: Mapping[str, PyTree]
+) -> tuple[dict[str, Any], dict[str, PyTree]]:
+    """Reads items of a checkpoint; every process of the run must call it.
+
+    Args:
+        path: a complete checkpoint.
+        targets: what the items are like; see :meth:`Checkpoints.restore`.
+
+    Returns:
+        The caller's JSON, and the items.
+
+    Raises:
+        CorruptionError: it is not what was written.
+        ValueError: it does not fit; the message lists every difference.
+    """
+    commit = commit_of(path)
+    flat = {name: arrays.flatten(tree) for name, tree in targets.items()}
+    if commit.arrays is None:
+        stored = _everywhere(path, lambda: arrays.stored(path, flat))
+        held = {
+            name: {key: array_digests.kind(x) for key, x in leaves.items()}
+            for name, leaves in stored.items()
+        }
+    else:
+        held = {
+            name: {
+                key: said.rpartition(' ')[0]
+                for key, said in commit.arrays.get(name, {}).items()
+            }
+            for name in flat
+        }
+    problems = [
+        line
+        for name, leaves in flat.items()
+        for line in _differences(name, held[name], leaves)
+    ]
+    if problems:
+        raise InputError(
+            f'checkpoint {path} does not fit this run (does it hold another model '
+            'or dtype?):\n  ' + '\n  '.join(problems)
+        )
+    found = _everywhere(path, lambda: _read(path, flat))
+    if commit.arrays is not None:
+        _check_digests(path, commit.arrays, found)
+    items = {}
+    for name, tree in targets.items():
+        values = [found[name][key] for key in flat[name]]
+        items[name] = jax.tree.unflatten(jax.tree.structure(tree), values)
+    return commit.meta, items
+
+
+def _read(path: pathlib.Path, flat: arrays.Items) -> dict[str, dict[str, Any]]:
+    try:
+        return arrays.read(path, flat)
+    except MemoryError:
+        raise
+    except Exception as error:
+        # Orbax and TensorStore raise ValueError and bare exceptions for damage.
+        of_system = isinstance(error, OSError) and not isinstance(
+            error, FileNotFoundError
+        )
+        if of_system or any(word in str(error) for word in _NOT_OF_THE_DATA):
+            raise
+        said = str(error).partition('\n')[0]
+        damage = f'it cannot be read ({type(error).__name__}: {said})'
+        raise CorruptionError(path, damage) from error
+
+
+def _check_digests(
+    path: pathlib.Path,
+    written: Mapping[str, Mapping[str, str]],
+    found: Mapping[str, Mapping[str, Any]],
+) -> None:
+    for name, leaves in found.items():
+        described, _ = array_digests.describe(leaves)
+        for key, said in described.items():
+            if said != written[name][key]:
+                raise CorruptionError(path, f'{name}: {key} is not what was written')
+
+
+def _everywhere(path: pathlib.Path, make: Callable[[], Value]) -> Value:
+    """What ``make`` makes; damage that one process finds is raised on all."""
+    made: list[Value] = []
+
+    def attempt() -> str:
+        try:
+            made.append(make())
+        except CorruptionError as error:
+            return error.damage
+        return ''
+
+    if damage := next(filter(None, hosts.gather(attempt)), None):
+        raise CorruptionError(path, damage)
+    return made[0]
+
+
+def _differences(
+    name: str, held: Mapping[str, str], target: Mapping[str, Any]
+) -> list[str]:
+    """One line for each array that differs or that only one side has.
+
+    Args:
+        name: the item's.
+        held: what the checkpoint has, as :func:`array_digests.kind` says it.
+        target: what is wanted.
+    """
+    wanted = {key: array_digests.kind(x) for key, x in target.items()}
+    lines = []
+    for key in sorted(held.keys() | wanted.keys()):
+        if key not in wanted:
+            lines.append(f'{key} is in the checkpoint only')
+        elif key not in held:
+            lines.append(f'{key} is not in the checkpoint')
+        elif held[key] != wanted[key]:
+            lines.append(f'{key} is {held[key]} in the checkpoint, not {wanted[key]}')
+    return [f'{name}: {line}' for line in lines]

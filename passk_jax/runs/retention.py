@@ -1,0 +1,56 @@
+"""Which checkpoints of a run to keep."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from passk_jax.config import CheckpointConfig
+from passk_jax.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class Retention:
+    """Which checkpoints stay once a newer one is on disk.
+
+    Attributes:
+        latest: how many of the newest, at least 1.
+        every: each whose step is a multiple of this stays too; 0: none.
+        best: the one with the largest value of this metric of an evaluation,
+            ``'<split>/<metric>'``, stays too; the earliest of equals. ``''``: none.
+    """
+
+    latest: int
+    every: int = 0
+    best: str = ''
+
+    @classmethod
+    def of(cls, config: CheckpointConfig) -> 'Retention':
+        """As the configuration says."""
+        return cls(config.keep, every=config.keep_every, best=config.keep_best)
+
+    def kept(
+        self, steps: Sequence[int], metrics_of: Callable[[int], Mapping[str, float]]
+    ) -> set[int]:
+        """The steps to keep.
+
+        Args:
+            steps: of all checkpoints, ascending.
+            metrics_of: the metrics of the evaluation before a step, by name; empty if
+                there was none.
+        """
+        kept = set(steps[-self.latest :])
+        if self.every:
+            kept |= {step for step in steps if step % self.every == 0}
+        if self.best:
+            values = {step: metrics_of(step).get(self.best) for step in steps}
+            values = {s: x for s, x in values.items() if x is not None}
+            values = {s: x for s, x in values.items() if not math.isnan(x)}
+            # max() returns the first of equals.
+            kept |= {max(values, key=values.__getitem__)} if values else set()
+        return kept
+
+
+def check_best(best: str, metrics: Mapping[str, float]) -> None:
+    """Raises ValueError if an evaluation lacks the metric that says which is best."""
+    if best and best not in metrics:
+        raise InputError(f'checkpoint.keep_best={best!r} is none of {sorted(metrics)}')

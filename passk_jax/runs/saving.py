@@ -1,0 +1,140 @@
+"""A save that is under way: a thread of every process writes, process 0 commits."""
+
+import contextlib
+import pathlib
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+from absl import logging
+
+from passk_jax import hosts
+from passk_jax.errors import InputError, NonFiniteError
+from passk_jax.runs import array_digests, arrays
+from passk_jax.runs.commits import Commit, is_committed, saved_steps, write_commit
+
+
+class Saving:
+    """Copies a state to the host, and writes it in the background.
+
+    Args:
+        path: the directory of the checkpoint; half a checkpoint there is removed.
+        items: pytrees of arrays by name.
+        meta: a JSON object.
+        after: called on process 0 once the checkpoint is complete. The run goes on if
+            it cannot write or delete.
+
+    Raises:
+        NonFiniteError: a value is NaN or infinite; nothing is written.
+        ValueError: nothing can be written.
+    """
+
+    def __init__(
+        self,
+        path: pathlib.Path,
+        items: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        after: Callable[[], None],
+    ):
+        self._path, self._after = path, after
+        self._error: BaseException | None = None
+        flat = {name: arrays.flatten(tree) for name, tree in items.items()}
+        described = {name: array_digests.describe(x) for name, x in flat.items()}
+        _check_finite(path, [key for _, bad in described.values() for key in bad])
+        commit = Commit(dict(meta), {name: x for name, (x, _) in described.items()})
+        with self._named_errors():
+            hosts.gather(self._remove_half)
+            finish = arrays.start_writing(path, flat)
+        self._thread = threading.Thread(
+            target=self._complete, args=(finish, commit), name=f'checkpoint {path.name}'
+        )
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raises what has gone wrong on this process so far."""
+        if self._error is not None:
+            with self._named_errors():
+                self._raise()
+
+    def finish(self) -> None:
+        """Waits until this process has done its part, and raises as :meth:`check`."""
+        self._thread.join()
+        if self._error is not None:
+            self._give_up()
+        self.check()
+
+    def wait(self) -> None:
+        """Waits until the checkpoint is complete; ValueError if it cannot be."""
+        self._thread.join()
+        try:
+            with self._named_errors():
+                hosts.gather(self._raise)
+        except Exception:
+            self._give_up()
+            raise
+
+    def _complete(self, finish: Callable[[], None], commit: Commit) -> None:
+        try:
+            finish()
+            if jax.process_index() == 0:
+                write_commit(self._path, commit)
+                self._clean_up()
+        except BaseException as error:
+            # The main thread raises it.
+            self._error = error
+
+    def _clean_up(self) -> None:
+        try:
+            self._after()
+        except OSError as error:
+            logging.warning('cannot remove what is not to be kept: %s', error)
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _give_up(self) -> None:
+        # Half a checkpoint would keep the disk full.
+        with contextlib.suppress(OSError):
+            self._remove_half()
+
+    def _remove_half(self) -> None:
+        if (
+            jax.process_index() == 0
+            and self._path.exists()
+            and not is_committed(self._path)
+        ):
+            shutil.rmtree(self._path)
+
+    @contextlib.contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        complete = list(saved_steps(self._path.parent))
+        what = f'checkpoint {self._path} could not be saved ({complete=})'
+        with named_errors(what):
+            yield
+
+
+@contextlib.contextmanager
+def named_errors(what: str) -> Iterator[None]:
+    """Turns any error into one that says what to do.
+
+    TensorStore reports a full disk as a ValueError; Orbax raises bare exceptions.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise InputError(
+            f'{what}: {type(error).__name__}: {error}. Is the disk full, or the '
+            'directory not writable?'
+        ) from error
+
+
+def _check_finite(path: pathlib.Path, bad: list[str]) -> None:
+    """Raises NonFiniteError, so that no NaN takes the place of the last good state."""
+    if bad:
+        shown = ', '.join(bad[:3]) + (f' and {len(bad) - 3} more' if bad[3:] else '')
+        raise NonFiniteError(
+            f'{path} is not saved, because these are not finite: {shown}'
+        )

@@ -1,0 +1,107 @@
+"""A checkpoint comes back as it was written, or a restore says why not."""
+
+import pathlib
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from passk_jax import setup as setup_lib
+from passk_jax.learning import learner
+from passk_jax.learning.optimizer import make_optimizer
+from passk_jax.runs import arrays, restoring
+from passk_jax.runs import checkpoints as checkpoint
+from passk_jax.runs.commits import CorruptionError
+from tests import tiny
+from tests.runs import states
+
+
+def test_every_mismatch_of_shape_dtype_or_path_is_listed_and_nothing_is_cast(tmp_path):
+    checkpoints = states.saved(tmp_path, 1)
+    target = states.target(states.state(1))
+    target['params'] = {
+        'layers': [{'kernel': jax.ShapeDtypeStruct((8, 16), jnp.bfloat16)}],
+        'head': jax.ShapeDtypeStruct((16, 4), jnp.bfloat16),
+        'extra': jax.ShapeDtypeStruct((2,), jnp.int32),
+    }
+    with pytest.raises(ValueError, match='does not fit') as error:
+        checkpoints.restore(**target)
+    message = str(error.value)
+    assert 'layers.0.kernel is float32[8, 16] in the checkpoint, not bf' in message
+    assert 'head is bfloat16[16, 8] in the checkpoint, not bfloat16[16, 4]' in message
+    assert 'extra is not in the checkpoint' in message
+    with pytest.raises(ValueError, match='head is in the checkpoint only'):
+        checkpoints.restore(
+            params={'layers': target['params']['layers']},
+            opt_state=target['opt_state'],
+        )
+
+
+def test_a_missing_or_empty_directory_is_named(tmp_path):
+    target = states.target(states.state()['params'])
+    with pytest.raises(ValueError, match=r'nowhere.checkpoints does not exist'):
+        checkpoint.restore_params(tmp_path / 'nowhere', target)
+    assert not (tmp_path / 'nowhere').exists()
+    checkpoints = checkpoint.Checkpoints(tmp_path / 'run' / 'checkpoints', keep=1)
+    assert checkpoints.latest_step() is None
+    with pytest.raises(ValueError, match=r'run.checkpoints is empty'):
+        checkpoint.restore_params(tmp_path / 'run', target)
+
+
+def test_a_step_that_was_not_saved_is_named_beside_those_that_were(tmp_path):
+    with pytest.raises(ValueError, match=r'step=5 .* there is \(3, 4\)'):
+        states.saved(tmp_path, 3, 4).restore(**states.target(states.state()), step=5)
+
+
+@pytest.mark.parametrize('damage', [states.truncate, states.flip, pathlib.Path.unlink])
+def test_damage_to_any_file_is_found_or_harmless(tmp_path, damage):
+    """Harmless: Orbax writes some files that it does not need."""
+    states.saved(tmp_path / 'good', 2, 5)
+    files = [p for p in (tmp_path / 'good' / '5').rglob('*') if p.is_file()]
+    found_in = set()
+    assert len(files) > 10
+    for i, file in enumerate(files):
+        directory = tmp_path / str(i)
+        shutil.copytree(tmp_path / 'good', directory)
+        name = file.relative_to(tmp_path / 'good')
+        damage(directory / name)
+        checkpoints = checkpoint.Checkpoints(directory, keep=5)
+        try:
+            found = checkpoints.restore(**states.target(states.state()))
+        except CorruptionError:
+            found_in.add(name)
+        else:
+            # Without its commit it is no checkpoint.
+            lost = name.name == 'commit.json'
+            assert found.step == (2 if lost else 5)
+            states.assert_same(found.params, states.state(found.step)['params'])
+            states.assert_same(found.opt_state, states.state(found.step)['opt_state'])
+        assert checkpoints.restore(**states.target(states.state()), step=2).step == 2
+    assert {'params', 'opt_state'} <= {name.parts[1] for name in found_in}
+
+
+@pytest.mark.parametrize('sizes', [(8, 1, 1, 1), (2, 2, 1, 2), (1, 2, 2, 2)])
+def test_a_run_comes_back_bit_for_bit_on_any_mesh(finished_run, sizes):
+    """The run saved it on one device."""
+    axes = ('data', 'fsdp', 'rollout', 'tensor')
+    mesh = {f'mesh__{axis}': size for axis, size in zip(axes, sizes, strict=True)}
+    config = tiny.make_config(**mesh, train__micro_batch_prompts=8, eval__batch_size=8)
+    setup = setup_lib.make_setup(config)
+    optimizer = make_optimizer(config.optimizer, num_updates=1)
+    shapes = learner.state_shapes(setup.policy, optimizer, setup.mesh)
+    _, found = restoring.restore(
+        finished_run / 'checkpoints' / '5',
+        {'params': shapes.params, 'opt_state': shapes.opt_state},
+    )
+    written = tiny.saved_arrays(finished_run, 5)
+    read = {
+        f'{item}/{name}': leaf
+        for item, tree in found.items()
+        for name, leaf in arrays.flatten(tree).items()
+    }
+    assert read.keys() == written.keys()
+    for name, leaf in read.items():
+        assert np.asarray(leaf).tobytes() == written[name].tobytes(), name
+    assert len({len(leaf.sharding.device_set) for leaf in read.values()}) == 1
