@@ -41,6 +41,7 @@ from passk_jax.preflight import (
     splits_due,
     warn_of_settings,
 )
+from passk_jax.profiling import Profile, parse_steps
 from passk_jax.rollouts.dynamic_sampling import Draw, Selection
 from passk_jax.rollouts.sample_and_verify import verify
 from passk_jax.run_log import RunLog
@@ -54,12 +55,15 @@ from passk_jax.sampling import Purpose
 from passk_jax.setup import Setup, make_setup
 
 
-def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
+def train(
+    config: ExperimentConfig, workdir: pathlib.Path, *, traced: range = range(0)
+) -> bool:
     """Trains until the last step or a preemption; the run directory is the result.
 
     Args:
         config: the experiment.
         workdir: a prepared run directory.
+        traced: steps that the profiler traces.
 
     Returns:
         True after the last step, False after a preemption.
@@ -92,6 +96,7 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
         start, last = int(state.step), config.train.steps
         log = stack.enter_context(make_log(config, workdir, start))
         stack.enter_context(checkpoints)
+        profile = stack.enter_context(Profile(workdir / 'profile', traced))
         log.begin_stage(stage.config.stage)
         for step in range(start, last + 1):
             checkpoints.check()
@@ -123,7 +128,7 @@ def train(config: ExperimentConfig, workdir: pathlib.Path) -> bool:
             batches = difficulty.following(verbs.batches, memory, follow=follow)
             selection = make_selection(verbs.setup, estimate, step)
             key = verbs.setup.key(Purpose.ROLLOUTS, step)
-            with jax.profiler.StepTraceAnnotation('train', step_num=step):
+            with profile.step(step):
                 for problems, prompts, is_new in selection.batches(batches):
                     sampled = verbs.sample(state.params, problems, prompts, key=key)
                     responses = verify(sampled, step=step)
@@ -337,9 +342,11 @@ def main(
     accept_loss: bool = False,
     hosts: str = '',
     expect: str = '',
+    profile: str = '',
 ) -> int:
     """Prepares the run directory and trains."""
     check_names(config)
+    traced = parse_steps(profile, last=config.train.steps)
     keep_programs()
     join_hosts(hosts)
     expect_chips(expect)
@@ -350,7 +357,9 @@ def main(
     config = dataclasses.replace(config, stage=stage)
     with open_workdir(config, directory, accept_loss=accept_loss) as path:
         remember_sources(path, config.model, begun=has_begun(path))
-        finished = from_intact(lambda: train(config, path), path / 'checkpoints')
+        finished = from_intact(
+            lambda: train(config, path, traced=traced), path / 'checkpoints'
+        )
     if not finished:
         return EXIT_PREEMPTED
     logging.info('done: open %s', path / 'report.html')

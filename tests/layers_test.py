@@ -29,7 +29,7 @@ RANKS = (
     ('learning', 'runs'),
     ('sampling',),
     ('comparison', 'difficulty', 'majority', 'models', 'tasks'),
-    ('advantages', 'cli', 'data', 'metrics', 'sharding', 'verifiers'),
+    ('advantages', 'cli', 'data', 'metrics', 'profiling', 'sharding', 'verifiers'),
     (
         'capacity',
         'compile_cache',

@@ -55,6 +55,11 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
         _TEXT,
         "Processes and chips that must be there, as '4,16'; launch_tpu.sh says it.",
     ),
+    'profile': (
+        _TEXT,
+        "Steps that the profiler traces, end excluded: '10:12'; the trace is in "
+        'profile/ of the run directory.',
+    ),
     'mesh': (_TEXT, "data,fsdp,rollout,tensor; one may be -1. Default: the run's."),
     'step': (_INT, 'Step of the checkpoint; the newest by default.'),
     'split': (_TEXT, 'Split of the task.'),

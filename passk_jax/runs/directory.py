@@ -7,6 +7,7 @@ Call :func:`prepare_workdir` before using a device. A run directory contains:
     git.diff                   the uncommitted changes to that revision, if any
     metrics.jsonl              values only; every repeat of a run writes the same bytes
     timing.jsonl               seconds and tokens per second
+    profile/                   the profiler's trace, if one was asked for
     tensorboard/, rollouts/, evaluation/, checkpoints/, warm_start/, tokenizer/
     curves.png, report.html
 """

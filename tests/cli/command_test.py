@@ -179,7 +179,9 @@ CASES = {
     'unknown task': (
         'train',
         [*_TRAIN, '--config.task.name=amaze'],
-        ["task 'amaze' is none of ['arc', 'enigmata', 'korbench', 'math', 'maze']"],
+        [
+            "task 'amaze' is none of ['arc', 'enigmata', 'korbench', 'math', 'mathvision', 'maze', 'mixture', 'mmmu']"
+        ],
     ),
     'unknown split': (
         'train',
@@ -214,7 +216,9 @@ CASES = {
     'score for an unknown task': (
         'score',
         ['--task=amaze', '--input=i', '--output=o'],
-        ["task 'amaze' is none of ['arc', 'enigmata', 'korbench', 'math', 'maze']"],
+        [
+            "task 'amaze' is none of ['arc', 'enigmata', 'korbench', 'math', 'mathvision', 'maze', 'mixture', 'mmmu']"
+        ],
     ),
     'export without a place': (
         'export',
