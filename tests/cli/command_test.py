@@ -179,9 +179,7 @@ CASES = {
     'unknown task': (
         'train',
         [*_TRAIN, '--config.task.name=amaze'],
-        [
-            "task 'amaze' is none of ['arc', 'enigmata', 'korbench', 'math', 'mathvision', 'maze', 'mixture', 'mmmu']"
-        ],
+        ["task 'amaze' is none of ['arc', 'enigmata', 'korbench', 'math', "],
     ),
     'unknown split': (
         'train',
@@ -216,9 +214,7 @@ CASES = {
     'score for an unknown task': (
         'score',
         ['--task=amaze', '--input=i', '--output=o'],
-        [
-            "task 'amaze' is none of ['arc', 'enigmata', 'korbench', 'math', 'mathvision', 'maze', 'mixture', 'mmmu']"
-        ],
+        ["task 'amaze' is none of ['arc', 'enigmata', 'korbench', 'math', "],
     ),
     'export without a place': (
         'export',
