@@ -12,16 +12,20 @@ def written(tmp_path):
     (tmp_path / 'sub').mkdir()
     for name in ('a', 'b', 'sub/c'):
         (tmp_path / name).write_text(f'content of {name}')
-    files = sorted(path for path in tmp_path.rglob('*') if path.is_file())
-    (tmp_path / 'digests').mkdir()
-    for process in range(2):
-        said = {
-            path.relative_to(tmp_path).as_posix(): digests.digest(path)
-            for path in files[process::2]
-        }
-        path = tmp_path / 'digests' / f'process_{process}.json'
-        path.write_text(json.dumps(said))
+    (tmp_path / digests._NAME).mkdir()
+    _write_digests(tmp_path, num_processes=2)
     return tmp_path
+
+
+def _write_digests(directory, num_processes):
+    files = [directory / name for name in ('a', 'b', 'sub/c')]
+    for process in range(num_processes):
+        said = {
+            path.relative_to(directory).as_posix(): digests.digest(path)
+            for path in files[process::num_processes]
+        }
+        path = directory / digests._NAME / f'process_{process}.json'
+        path.write_text(json.dumps(said))
 
 
 def _damage(path, num_processes=1):
@@ -61,12 +65,12 @@ def test_a_directory_without_digests_is_damaged(tmp_path):
     assert 'its digests cannot be read' in _damage(tmp_path)[0]
 
 
-def test_one_digest_stands_for_all_files_whoever_wrote_them(written, tmp_path):
+def test_one_digest_stands_for_all_files_whoever_wrote_them(written):
     one = digests.combined(written)
     (written / digests._NAME / 'process_1.json').unlink()
     assert digests.combined(written) != one
-    digests.write_digests(written, process=0, num_processes=1)
+    _write_digests(written, num_processes=1)
     assert digests.combined(written) == one
     (written / 'a').write_text('other')
-    digests.write_digests(written, process=0, num_processes=1)
+    _write_digests(written, num_processes=1)
     assert digests.combined(written) != one
