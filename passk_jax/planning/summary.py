@@ -37,6 +37,9 @@ def introduction(
         chips += f' in {topology.slices} slices'
     if topology.num_devices > topology.num_chips:
         chips += f', {topology.num_devices} devices'
+    part = ''
+    if train.micro_batch_rollouts:
+        part = f' with {train.micro_batch_rollouts} responses of each'
     lines = [
         f'{name}: {source or "a policy from scratch"}, {count:,} parameters in '
         f'{arch.param_dtype}, products in {arch.dtype}, remat={arch.remat}, '
@@ -45,7 +48,7 @@ def introduction(
         f'A step has {train.num_prompts} prompts of {builder.data.max_prompt_tokens} '
         f'tokens with {sampling.num_rollouts} responses of '
         f'{sampling.max_response_tokens}; an update has {train.mini_batch_prompts} '
-        f'prompts, a pass {train.micro_batch_prompts}.',
+        f'prompts, a pass {train.micro_batch_prompts}{part}.',
     ]
     if lines_of_axes:
         where = ', '.join(f'{axis} on {x}' for axis, x in lines_of_axes.items())
