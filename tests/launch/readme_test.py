@@ -31,5 +31,5 @@ def test_a_command_of_the_readme_is_one_that_the_launcher_takes(launcher, line):
     # An archive is made here, which prints nothing.
     assert commands_of(ended.stdout) or command == 'sync'
     if '--backend=queued' in line and command == 'run':
-        assert '--expect=4' in ended.stdout
-        assert len(commands_of(ended.stdout)) == 5
+        assert '--expect=16' in ended.stdout
+        assert len(commands_of(ended.stdout)) == 17
