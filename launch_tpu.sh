@@ -483,7 +483,7 @@ claim() {
 launcher() {
   local holder
   holder=$(cat "$logs/launcher.pid" 2> /dev/null) || return 0
-  [[ $(ps -o args= -p "$holder" 2> /dev/null) == *launch_tpu.sh* ]] || return 0
+  [[ $(ps -ww -o args= -p "$holder" 2> /dev/null) == *launch_tpu.sh* ]] || return 0
   printf '%s' "$holder"
 }
 

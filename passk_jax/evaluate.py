@@ -39,7 +39,7 @@ from passk_jax.hosts import agreed, gather, join_hosts
 from passk_jax.models import policy as policies
 from passk_jax.preflight import check_evaluation
 from passk_jax.report.category_table import LeftOut, category_table
-from passk_jax.runs import digests, saved_config
+from passk_jax.runs import commits, saved_config
 from passk_jax.runs.checkpoints import newest_step, restore_params
 from passk_jax.runs.sources import check_sources
 from passk_jax.setup import Setup, make_setup
@@ -100,7 +100,7 @@ def main(
     about = {
         'split': split,
         'step': step,
-        'checkpoint': digests.combined(path / 'checkpoints' / str(step)),
+        'checkpoint': commits.identity(path / 'checkpoints' / str(step)),
         'eval': dataclasses.asdict(config.eval),
     }
     seen = other_tasks.training_problems(_trained_on(config) if others else ())

@@ -124,6 +124,7 @@ def test_a_diagnosis_gets_its_settings():
         name='pass_at_k',
         num_rollouts=6,
         k=3,
-        # 24 prompts, 4 a pass.
+        # 24 prompts, 4 a pass; 2 of 6 rollouts a pass.
         num_chunks=6,
+        rollout_parts=3,
     )

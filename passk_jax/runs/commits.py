@@ -113,6 +113,18 @@ def read_commit(path: pathlib.Path) -> Commit:
     return Commit(content['meta'], None)
 
 
+def identity(path: pathlib.Path) -> str:
+    """A digest of a checkpoint's arrays or, in format 2, of its files.
+
+    Other parameters have another one. Damage is not looked for.
+    """
+    if not (path / COMMIT).is_file():
+        return digests.combined(path)
+    content = json.loads((path / COMMIT).read_text())
+    content.pop('sha256', None)
+    return _digest(content)
+
+
 def remove(path: pathlib.Path) -> None:
     """Deletes a checkpoint, its commit first: half a deletion is no checkpoint."""
     for name in (COMMIT, _COMMIT_OF_FORMAT_2):

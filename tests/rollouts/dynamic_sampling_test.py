@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from passk_jax import sharding, train
+from passk_jax.preflight import configured_estimator
 from passk_jax.rollouts.dynamic_sampling import (
     Draw,
     Selection,
@@ -215,7 +216,7 @@ def test_equal_rewards_are_no_signal_whatever_their_rounding():
     rewards = np.full((2, 32), 0.1, np.float32)
     rewards[1, 0] = np.nextafter(np.float32(0.1), np.float32(1))
     config = tiny.make_config(advantage__name='pass_at_1', sampling__num_rollouts=32)
-    advantages = train.configured_estimator(config)(rewards, rewards > 1)
+    advantages = configured_estimator(config)(rewards, rewards > 1)
     # A deviation of rewards would be rounding here, and an advantage of +-0.9.
     assert not with_signal(Draw([], None, advantages, None), mask_truncated=False)[0]
 

@@ -66,6 +66,17 @@ def test_a_checkpoint_of_the_format_before_is_restored_and_its_files_are_checked
     assert [path.name for path in tmp_path.iterdir()] == ['5']
 
 
+def test_checkpoints_of_other_arrays_have_other_identities(tmp_path):
+    identities = []
+    for name, digest in (('a', '0f'), ('b', '0f'), ('c', '1f')):
+        path = tmp_path / name
+        path.mkdir()
+        arrays = {'params': {'w': f'float32[2] {digest}'}}
+        commits.write_commit(path, commits.Commit({'step': 5}, arrays))
+        identities.append(commits.identity(path))
+    assert identities[0] == identities[1] != identities[2]
+
+
 def test_a_commit_reads_back_and_every_change_of_it_shows(tmp_path):
     commit = commits.Commit({'a': [1, 0.1]}, {'params': {'w': 'float32[2] 0f'}})
     commits.write_commit(tmp_path, commit)

@@ -46,7 +46,7 @@ def test_a_task_has_the_abilities_that_it_defines(task, abilities):
 def test_a_tokenizer_of_characters_needs_an_alphabet(make):
     message = (
         r"model.tokenizer='characters' needs .* Alphabet, which task 'last_digit' "
-        r"lacks; .*\['arc', 'enigmata', 'last_digit_in_characters', 'maze'\]"
+        r"lacks; .*\['arc', 'enigmata', 'last_digit_in_characters', 'maze', 'mixture'\]"
     )
     with pytest.raises(ValueError, match=message):
         make(config_of(LastDigit, init__kind='scratch'))
@@ -55,7 +55,7 @@ def test_a_tokenizer_of_characters_needs_an_alphabet(make):
 def test_a_warm_start_needs_demonstrations_and_says_so_before_devices():
     message = (
         r"init.kind='warm_start' needs .* Demonstrations, which task "
-        r"'last_digit_in_characters' lacks; .*\['arc', 'enigmata', 'maze'\]"
+        r"'last_digit_in_characters' lacks; .*\['arc', 'enigmata', 'maze', 'mixture'\]"
     )
     config = config_of(LastDigitInCharacters)
     no_devices = mock.patch('jax.devices', side_effect=AssertionError)
