@@ -418,7 +418,8 @@ local_worker_command() { # INDEX
     command+=(JAX_PLATFORMS=cpu "JAX_NUM_CPU_DEVICES=$devices")
   fi
   if ((processes > 1)); then
-    # One process may not read what another is writing there.
+    # On CPUs only process 0 finds its programs there, and does not wait long enough
+    # in a collective for those that compile.
     command+=(JAX_ENABLE_COMPILATION_CACHE=false)
   fi
   command+=("$python" -m passk_jax.train)

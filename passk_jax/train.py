@@ -347,12 +347,12 @@ def main(
     """Prepares the run directory and trains."""
     check_names(config)
     traced = parse_steps(profile, last=config.train.steps)
-    keep_programs()
+    directory = pathlib.Path(workdir or f'runs/{config.name}').expanduser()
     join_hosts(hosts)
+    keep_programs(directory)
     expect_chips(expect)
     for stage in configs.stages_of(config):
         check_signal(stage)
-    directory = pathlib.Path(workdir or f'runs/{config.name}').expanduser()
     stage = stage_of(config.stage, config.init, directory)
     config = dataclasses.replace(config, stage=stage)
     with open_workdir(config, directory, accept_loss=accept_loss) as path:

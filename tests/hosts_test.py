@@ -2,7 +2,6 @@
 
 import json
 import math
-import socket
 import subprocess
 import sys
 import types
@@ -171,9 +170,7 @@ def outputs(pair):
 
 def start_pair(script):
     """Starts two processes with the arguments port and index."""
-    with socket.socket() as probe:
-        probe.bind(('localhost', 0))
-        port = probe.getsockname()[1]
+    port = tiny.free_port()
     return [
         subprocess.Popen(
             [sys.executable, '-c', script, str(port), str(index)],

@@ -1,7 +1,6 @@
 """A process that fails or is gone takes the others with it, each with one line."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -34,9 +33,7 @@ if said == 'follow\\n':
 @pytest.fixture
 def run():
     """Three processes that watch one another."""
-    with socket.socket() as probe:
-        probe.bind(('localhost', 0))
-        port = str(probe.getsockname()[1])
+    port = str(tiny.free_port())
     processes = []
     for index in range(3):
         processes.append(

@@ -49,7 +49,7 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'hosts': (
         _TEXT,
         "'': every worker on a TPU pod, elsewhere a single process; 'auto': one of "
-        "several that JAX finds by itself (TPU pod, Slurm, Kubernetes); "
+        'several that JAX finds by itself (TPU pod, Slurm, Kubernetes); '
         "'address:port,count,index': one of several.",
     ),
     'expect': (
