@@ -175,3 +175,20 @@ def test_what_is_to_be_kept_stays(tmp_path):
             meta = {'metrics': metrics}
             checkpoints.save(step, params={'w': jnp.ones(2)}, opt_state={}, meta=meta)
     assert checkpoints.steps() == (0, 2, 4, 8, 9)
+
+
+def test_the_best_stays_though_its_run_stopped_before_the_evaluation(tmp_path):
+    keep = Retention(1, best='test/pass_at_1')
+    params = {'w': jnp.ones(2)}
+    evaluated = {'metrics': {'test/pass_at_1': 0.5}}
+    with checkpoint.Checkpoints(tmp_path, keep=keep) as checkpoints:
+        checkpoints.save(3, params=params, opt_state={}, meta={'step': 3})
+    with checkpoint.Checkpoints(tmp_path, keep=keep) as checkpoints:
+        checkpoints.save(3, params=params, opt_state={}, meta=evaluated)
+        # It stops here again, before it has evaluated.
+        checkpoints.save(3, params=params, opt_state={}, meta={'metrics': {}})
+        checkpoints.save(4, params=params, opt_state={}, meta={})
+        assert checkpoints.steps() == (3, 4)
+        target = {'params': params, 'opt_state': {}}
+        found = checkpoints.restore(step=3, **target)
+    assert found.meta == {'step': 3} | evaluated
