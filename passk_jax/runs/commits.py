@@ -97,7 +97,7 @@ def read_commit(path: pathlib.Path) -> Commit:
         try:
             content = json.loads((path / COMMIT).read_text())
             said = content.pop('sha256')
-        except (OSError, ValueError, KeyError, AttributeError) as error:
+        except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
             raise CorruptionError(path, f'{COMMIT}: {error}') from error
         if said != _digest(content):
             raise CorruptionError(path, f'{COMMIT} is not what was written')

@@ -89,8 +89,10 @@ def test_a_commit_reads_back_and_every_change_of_it_shows(tmp_path):
     assert commits.read_commit(tmp_path) == commit
     path = tmp_path / commits.COMMIT
     text = path.read_text()
-    for changed in (text.replace('0.1', '0.2'), text.replace('0f', '1f'), text[:-9]):
+    others = (text.replace('0.1', '0.2'), text.replace('0f', '1f'), text[:-9], '[]', '')
+    for changed in others:
         assert changed != text
         path.write_text(changed)
-        with pytest.raises(commits.CorruptionError, match=r'commit\.json'):
-            commits.read_commit(tmp_path)
+        for read in (commits.read_commit, commits.identity):
+            with pytest.raises(commits.CorruptionError, match=r'commit\.json'):
+                read(tmp_path)
