@@ -90,9 +90,14 @@ class Checkpoints(contextlib.AbstractContextManager):
             leave(kind, self._saving.finish)
 
     def steps(self) -> tuple[int, ...]:
-        """The steps that have a complete checkpoint, in ascending order."""
+        """The steps that have a complete checkpoint, in ascending order.
+
+        Those that process 0 sees: a shared file system may show the others later what
+        it has written, and all must do the same.
+        """
         self.wait()
-        return saved_steps(self._directory)
+        seen = hosts.gather(lambda: list(saved_steps(self._directory)))
+        return tuple(seen[0])
 
     def latest_step(self) -> int | None:
         """The step of the newest complete checkpoint, or ``None``."""
@@ -162,8 +167,8 @@ class Checkpoints(contextlib.AbstractContextManager):
             ValueError: there is no such checkpoint; or its arrays, shapes or dtypes
                 differ from the targets' (the message lists every difference).
         """
-        self.wait()
-        path = restoring.choose(self._directory, step)
+        newest = self.latest_step()
+        path = restoring.choose(self._directory, newest if step is None else step)
         meta, found = restoring.restore(path, targets)
         return Checkpoint(int(path.name), meta, **found)
 

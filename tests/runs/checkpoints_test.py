@@ -71,6 +71,18 @@ def test_only_the_newest_are_kept_and_the_newest_is_restored(tmp_path):
     )
 
 
+def test_every_process_does_what_process_0_sees(tmp_path, monkeypatch):
+    checkpoints = states.saved(tmp_path, 2, 3, keep=2)
+    # Its own file system does not show it the newest, or still shows a removed one.
+    for of_process_0 in ([2], [2, 3, 4]):
+        monkeypatch.setattr(
+            checkpoint.hosts, 'gather', lambda make, seen=of_process_0: [seen, make()]
+        )
+        assert checkpoints.steps() == tuple(of_process_0)
+    with pytest.raises(ValueError, match='no checkpoint of step=4'):
+        checkpoints.restore(**states.target(states.state()))
+
+
 def test_saving_a_saved_step_again_changes_nothing(tmp_path):
     checkpoints = states.saved(tmp_path, 4)
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob('*')}
