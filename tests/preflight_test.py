@@ -16,6 +16,15 @@ def test_a_missing_package_is_found_before_any_work(monkeypatch):
         preflight.check_names(tiny.make_config(log__wandb_project='p'))
 
 
+def test_the_metric_that_says_which_is_best_is_checked_before_any_work():
+    for metric in ('pass_at_1', 'response_length_right', '5x5/pass_at_1'):
+        best = f'validation/{metric}'
+        preflight.check_names(tiny.make_config(checkpoint__keep_best=best))
+    config = tiny.make_config(checkpoint__keep_best='validation/pass_at_3')
+    with pytest.raises(ValueError, match=r"'pass_at_3' is none of .*'pass_at_2'"):
+        preflight.check_names(config)
+
+
 KL = {'loss__kl_coef': 0.1}
 
 
