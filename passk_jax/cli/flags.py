@@ -92,6 +92,7 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'figure': (_PATH, 'PNG to write.'),
     'topology': (_TEXT, 'Chips: v5p:4x4x4, v5e:16x16, v6e:8x8, cpu:8, gpu:h100x8.'),
     'programs': (_TEXT, 'Programs to compile, separated by commas.'),
+    'fit': (_BOOL, 'Search for settings that fit and train the same.'),
     'markdown': (_PATH, 'Markdown file for a copy of the plan.'),
     'seeds': (_TEXT, "Seeds, separated by commas; the sweep's by default."),
     'only': (_TEXT, 'Pattern of the names of runs, for example pass_at_1_*.'),
