@@ -783,8 +783,8 @@ xpk_follow() {
 xpk_failure() {
   local code worst=$PREEMPTED
   for code in $(call kubectl get pods --selector="$(pods)" --output=jsonpath='{.items[*].status.containerStatuses[*].state.terminated.exitCode}'); do
-    # The JobSet ends the others when one fails.
-    has_word '0 42 137 143' "$code" || worst=$code
+    # The JobSet ends the others when one fails, or they end because it is gone: 43.
+    has_word '0 42 43 137 143' "$code" || worst=$code
   done
   say "the JobSet failed; worst exit status $worst"
   return "$worst"
