@@ -294,18 +294,17 @@ def test_the_tpu_compiler_refuses_what_does_not_fit_in_a_sentence():
 
 def test_the_tpu_compiler_finds_settings_that_fit():
     pytest.importorskip('libtpu')
-    done = command(
-        TINY,
-        '--topology=v5e:2x2',
-        '--fit',
-        '--programs=train',
-        '--config.sampling.max_response_tokens=50000',
+    given = (
+        '--config.sampling.max_response_tokens=40000',
         '--config.sampling.num_rollouts=128',
     )
+    done = command(TINY, '--topology=v5e:2x2', '--fit', '--programs=decode', *given)
     assert done.returncode == 0, done.stderr
+    assert 'decode needs 17.88 GiB, 2.13 GiB more than a device has' in done.stderr
+    assert cells(done.stdout, 'fits') == ['yes']
+    found = r' --config.mesh.fsdp=4 --config.sampling.max_cache_bytes=\d+'
     last = done.stdout.splitlines()[-1]
-    assert last.startswith(f'    {TINY} --config.sampling.max_response_tokens=50000 ')
-    assert '--config.train.micro_batch' in last
+    assert re.fullmatch(f'    {" ".join([TINY, *given])}{found}', last)
 
 
 def test_planning_compiles_what_it_plans_and_runs_nothing(monkeypatch, caplog):
