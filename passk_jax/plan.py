@@ -4,7 +4,7 @@
         --topology=v5p:4x4x4
 
 compiles the run's programs (training step, log-prob pass, weights for sampling,
-prefill, decoding) with the topology's own compiler and prints memory, work,
+prefill, decoding, diagnosis) with the topology's own compiler and prints memory, work,
 collectives, and the time that no run can beat. A line on the standard error says which
 program is being compiled, and another its first figures.
 
@@ -39,12 +39,14 @@ from jax.sharding import AbstractMesh, Mesh
 
 from passk_jax import cli, setup, sharding
 from passk_jax.config import (
+    AdvantageConfig,
     ExperimentConfig,
     LossConfig,
     from_json_dict,
     stages_of,
     to_dict,
 )
+from passk_jax.diagnostics.step import compared_estimators
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
 from passk_jax.models import policy as policies
@@ -79,10 +81,11 @@ def main(
     markdown: str | None = None,
 ) -> int:
     """Prints the plan; returns 1 if a program does not fit."""
-    chips, names = topologies.parse(topology), programs.split(',')
-    if not programs:
-        # No run has the program 'score'.
-        names = [name for name in PROGRAMS if not (fit and name == 'score')]
+    chips = topologies.parse(topology)
+    names = programs.split(',') if programs else _programs(config)
+    if fit and not programs:
+        # No run has it.
+        names.remove('score')
     if unknown := set(names) - set(PROGRAMS):
         raise InputError(f'programs {sorted(unknown)} must be among {list(PROGRAMS)}')
     if fit:
@@ -96,6 +99,12 @@ def main(
         title = f'# {config.name} on {chips.name}\n\n    {command}\n\n'
         atomic_write_text(markdown, f'{title}{_made()}\n{text}')
     return 0 if fitting else 1
+
+
+def _programs(config: ExperimentConfig) -> list[str]:
+    """The programs that a configuration has."""
+    without = () if config.log.diagnostics_every else ('diagnose',)
+    return [name for name in PROGRAMS if name not in without]
 
 
 def _tell(line: str) -> None:
@@ -327,6 +336,7 @@ def _builder(config: ExperimentConfig, topology: Topology, mesh: Mesh) -> Builde
         train=config.train,
         loss=_heaviest_loss(config),
         optimizer=config.optimizer,
+        advantage=_most_compared(config),
     )
 
 
@@ -334,6 +344,20 @@ def _heaviest_loss(config: ExperimentConfig) -> LossConfig:
     """The loss of a stage with a KL term, whose reference every stage holds, if any."""
     losses = [stage.config.loss for stage in stages_of(config)]
     return next((loss for loss in losses if loss.kl_coef), config.loss)
+
+
+def _most_compared(config: ExperimentConfig) -> AdvantageConfig:
+    """The advantage of a stage whose diagnosis compares the most estimators."""
+    num_rollouts = config.sampling.num_rollouts
+
+    def count(advantage: AdvantageConfig) -> int:
+        return len(
+            compared_estimators(
+                advantage.name, num_rollouts=num_rollouts, k=advantage.k
+            )
+        )
+
+    return max((stage.config.advantage for stage in stages_of(config)), key=count)
 
 
 def _vocab_size(config: ExperimentConfig) -> int:

@@ -50,22 +50,30 @@ def test_a_plan_for_this_host_has_every_program():
     text, fits = plan.plan(config, topologies.parse('cpu:8'), PROGRAMS)
     assert fits
     assert cells(text, 'a chip') == [
-        *('train', 'score', 'weights', 'prefill', 'decode')
+        *('train', 'score', 'weights', 'prefill', 'decode', 'diagnose')
     ]
     sizes = ('arguments', 'new outputs', 'temporaries', 'total', 'memory traffic')
     for label in sizes:
         assert all(float(cell.split()[0]) > 0 for cell in cells(text, label)), label
     # What an update, a pass, a prompt and a token take, in this order.
-    train, score, weights, prefill, decode = amounts(text, 'FLOP')
-    assert train > score > prefill > decode > weights == 0
+    train, score, weights, prefill, decode, diagnose = amounts(text, 'FLOP')
+    assert diagnose > train > score > prefill > decode > weights == 0
     useful = cells(text, 'of them useful')
-    assert ['%' in cell for cell in useful] == [True, True, False, True, True]
+    assert ['%' in cell for cell in useful] == [True, True, False, True, True, True]
     # 'tensor' is summed over in all that multiply, 'fsdp' gathered but for decoding.
     summed = [x != '-' for x in cells(text, 'all-reduce')]
-    assert summed == [True, True, False, True, True]
+    assert summed == [True, True, False, True, True, True]
     gathered = cells(text, 'all-gather')[:4]
     assert all(re.fullmatch(r'[\d,]+ x, .*B', x) for x in gathered)
     assert 'tokens/s' not in text
+
+
+def test_a_diagnosis_is_planned_where_the_configuration_has_it():
+    assert plan._programs(tiny.make_config()) == [
+        *('train', 'score', 'weights', 'prefill', 'decode')
+    ]
+    config = tiny.make_config(log__diagnostics_every=2)
+    assert plan._programs(config) == list(PROGRAMS)
 
 
 def test_a_plan_can_be_of_some_programs():
@@ -294,18 +302,17 @@ def test_the_tpu_compiler_refuses_what_does_not_fit_in_a_sentence():
 
 def test_the_tpu_compiler_finds_settings_that_fit():
     pytest.importorskip('libtpu')
-    done = command(
-        TINY,
-        '--topology=v5e:2x2',
-        '--fit',
-        '--programs=train',
-        '--config.sampling.max_response_tokens=50000',
+    given = (
+        '--config.sampling.max_response_tokens=40000',
         '--config.sampling.num_rollouts=128',
     )
+    done = command(TINY, '--topology=v5e:2x2', '--fit', '--programs=decode', *given)
     assert done.returncode == 0, done.stderr
+    assert 'decode needs 17.88 GiB, 2.13 GiB more than a device has' in done.stderr
+    assert cells(done.stdout, 'fits') == ['yes']
+    found = r' --config.mesh.fsdp=4 --config.sampling.max_cache_bytes=\d+'
     last = done.stdout.splitlines()[-1]
-    assert last.startswith(f'    {TINY} --config.sampling.max_response_tokens=50000 ')
-    assert '--config.train.micro_batch' in last
+    assert re.fullmatch(f'    {" ".join([TINY, *given])}{found}', last)
 
 
 def test_planning_compiles_what_it_plans_and_runs_nothing(monkeypatch, caplog):
@@ -332,6 +339,15 @@ def test_a_reference_of_a_later_stage_is_planned():
         )
     )
     assert cells(later, 'arguments') == cells(always, 'arguments')
+
+
+def test_the_diagnosis_of_the_stage_that_compares_most_is_planned():
+    stages = {
+        name: {'start': i, 'reset_optimizer': False, 'advantage': {'name': name}}
+        for i, name in enumerate(('pass_at_k', 'rloo'), start=1)
+    }
+    config = tiny.make_config(advantage__name='pass_at_1', stages=stages)
+    assert plan._most_compared(config).name == 'pass_at_k'
 
 
 def test_a_way_out_is_a_value_that_the_configuration_takes():

@@ -51,6 +51,32 @@ def test_every_link_leads_somewhere():
     assert not missing
 
 
+def test_the_costs_of_the_papers_runs_follow_from_their_plans():
+    page = (ROOT / 'experiments' / 'README.md').read_text()
+    costs = re.findall(
+        r'\| (\d+) v5[ep] \| \[\w+\]\((plans/\w+\.md)\) \| (.*) \| (.*) \| (.*) \|$',
+        page,
+        re.MULTILINE,
+    )
+    assert len(costs) == 12
+    for chips, path, *told in costs:
+        plan = (ROOT / 'experiments' / path).read_text()
+        assert f': {chips} chips' in plan
+        sizes = r'has (\d+) prompts of \d+ tokens with (\d+) responses of (\d+);'
+        tokens = np.prod([int(x) for x in re.search(sizes, plan).groups()])
+        names, times, rates = (
+            re.search(rf'^\| {label} +\|(.*)\|', plan, re.MULTILINE)[1].split('|')
+            for label in ('a chip', 'time, at least', 'tokens/s, at most')
+        )
+        decode = [name.strip() for name in names].index('decode')
+        seconds = [
+            float(times[0].removesuffix(' s ')),
+            tokens / float(rates[decode].replace(',', '')),
+        ]
+        hours = 500 * int(chips) * sum(seconds) / 3600
+        assert told == [f'{x:,.0f}' for x in (*seconds, hours)], path
+
+
 def test_the_page_of_papers_has_every_estimator_once():
     page = (ROOT / 'experiments' / 'papers.md').read_text()
     rows = re.findall(r'^\| `(\w+)`', page, re.MULTILINE)

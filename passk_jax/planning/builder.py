@@ -55,7 +55,8 @@ class Builder:
         policy: the policy.
         mesh: the devices; an abstract mesh is enough for shapes.
         platform: of the devices: ``'tpu'``, ``'gpu'`` or ``'cpu'``.
-        data, sampling, train, loss, optimizer: sections of the configuration.
+        data, sampling, train, loss, optimizer, advantage: sections of the
+            configuration.
     """
 
     policy: Policy
@@ -66,6 +67,7 @@ class Builder:
     train: config.TrainConfig
     loss: config.LossConfig
     optimizer: config.OptimizerConfig
+    advantage: config.AdvantageConfig
 
     def changed(self, overrides: Mapping[str, Any]) -> 'Builder':
         """The same run with other values, on an abstract mesh.

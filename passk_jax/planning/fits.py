@@ -33,7 +33,7 @@ from passk_jax.planning.builder import (
     tree_bytes,
 )
 from passk_jax.planning.decoding import is_scheduled
-from passk_jax.planning.programs import Program, build
+from passk_jax.planning.programs import Program, build, compared
 from passk_jax.types import Prompts
 
 # The kernels of every chip work on tiles of this many tokens.
@@ -59,7 +59,7 @@ class Fit:
 
 def works_by_pass(name: str) -> bool:
     """Whether a program takes one micro-batch at a time, not the whole batch."""
-    return name in ('train', 'score')
+    return name in ('train', 'score', 'diagnose')
 
 
 def estimate(
@@ -83,7 +83,7 @@ def estimate(
     total = memory.total - held(analysis.program) + held(build(other, name))
     if known:
         total += of_known * (now_known / known - 1)
-    if name == 'train':
+    if name in ('train', 'diagnose'):
         total += max(0.0, _backward(other)[1] - _backward(builder)[1])
     growth = _passed(other, name)[0] / _passed(builder, name)[0]
     if not hopeful:
@@ -139,6 +139,9 @@ def _known(builder: Builder, name: str) -> float:
     if name == 'score':
         return logits
     gradients = shard_bytes(builder.state().params)
+    if name == 'diagnose':
+        # Each estimator has one of a pass, and one of the batch.
+        gradients *= 2 * len(compared(builder))
     return gradients + _backward(builder)[0] + logits
 
 

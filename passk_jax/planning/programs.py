@@ -2,7 +2,8 @@
 
 ``train`` is the learner's whole step, ``score`` its pass for log-probabilities alone.
 Sampling has three: ``weights`` makes those that it reads, ``prefill`` runs the prompts
-and ``decode`` one more token of every rollout, again and again (decoding.py). They call
+and ``decode`` one more token of every rollout, again and again (decoding.py).
+``diagnose`` compares gradients where ``log.diagnostics_every`` asks for it. They call
 the functions that a run calls, on :class:`jax.ShapeDtypeStruct` with shardings instead
 of arrays, so planning makes and reads no weight. Every prompt and response is as long
 as the configuration allows.
@@ -17,8 +18,10 @@ import jax
 from jax import numpy as jnp
 from jax.sharding import AbstractMesh, Mesh
 
+from passk_jax.diagnostics import step as diagnostics
 from passk_jax.errors import InputError
 from passk_jax.learning import learner, rollout_parts
+from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.models import policy as policies
 from passk_jax.planning import decoding
 from passk_jax.planning.builder import Builder, shard_bytes
@@ -174,10 +177,45 @@ def _decode(builder: Builder) -> Program:
     )
 
 
+def compared(builder: Builder) -> tuple[str, ...]:
+    """The estimators whose gradients ``diagnose`` compares."""
+    return diagnostics.compared_estimators(**_estimators(builder))
+
+
+def _estimators(builder: Builder) -> dict[str, Any]:
+    advantage, num_rollouts = builder.advantage, builder.sampling.num_rollouts
+    return {'name': advantage.name, 'num_rollouts': num_rollouts, 'k': advantage.k}
+
+
+def _diagnose(builder: Builder) -> Program:
+    train = builder.train
+    diagnose = diagnostics.make_diagnose(
+        BatchLoss(builder.policy, builder.loss, builder.sampling.temperature),
+        builder.mesh,
+        num_chunks=train.num_prompts // train.micro_batch_prompts,
+        rollout_parts=train.rollout_parts(builder.sampling.num_rollouts),
+        **_estimators(builder),
+    )
+    rollouts, state = builder.rollouts(), builder.state()
+    advantages, rewarded = map(builder.by_rollout, (jnp.float32, jnp.bool_))
+    # A forward pass, and a backward pass of each estimator, which is two.
+    passes = 1 + 2 * len(compared(builder))
+    return Program(
+        'diagnose',
+        diagnose,
+        (state.params, rollouts, advantages, rewarded),
+        builder.mesh,
+        shard_bytes((state.opt_state, builder.reference())),
+        passes * builder.forward_flops(),
+        math.prod(rollouts.tokens.shape),
+    )
+
+
 PROGRAMS: Mapping[str, Callable[[Builder], Program]] = {
     'train': _train,
     'score': _score,
     'weights': _weights,
     'prefill': _prefill,
     'decode': _decode,
+    'diagnose': _diagnose,
 }

@@ -5,9 +5,9 @@ how much it needs, and the estimates of fits.py say which settings may suffice: 
 mildest of the cheapest kind, else of several kinds together, else on another mesh of
 the same devices (meshes.py). With these it compiles again, and so on.
 
-The estimates are hopeful ones. A compiler finds within seconds that a program is too
-large, and takes minutes over one that fits, so it costs little to begin too mildly. A
-program that is too large by what a device holds before it runs is not compiled at all.
+The estimates promise little at first: a setting of one kind that is enough by them is
+taken. If there is none they are hopeful, and the next attempt may be too mild. What a
+device holds before it runs may be too much; such a program is not compiled at all.
 """
 
 import dataclasses
@@ -106,6 +106,7 @@ class _Sizes:
     Attributes:
         name: of the program.
         builder: of the configuration.
+        hopeful: whether estimates are; see :func:`passk_jax.planning.fits.estimate`.
     """
 
     def __init__(self, name: str, builder: Builder, check: Check):
@@ -114,6 +115,7 @@ class _Sizes:
         # By the sizes of the mesh.
         self._last: dict[tuple[int, ...], tuple[Analysis, Builder]] = {}
         self._needed: dict[tuple, float] = {}
+        self.hopeful = False
         self._known: set[tuple] = set()
 
     def add(self, analysis: Analysis, settings: Overrides) -> None:
@@ -135,7 +137,7 @@ class _Sizes:
 
     def needed(self, settings: Overrides) -> float:
         """Bytes on a device; infinite if the configuration refuses the settings."""
-        key = _key(settings)
+        key = (self.hopeful, *_key(settings))
         if key not in self._needed:
             self._needed[key] = self._estimate(settings)
         return self._needed[key]
@@ -147,7 +149,7 @@ class _Sizes:
             mesh = tuple(other.mesh.shape.values())
             last = next(iter(self._last.values()))
             analysis, now = self._last.get(mesh, last)
-            return fits.estimate(analysis, now, other, hopeful=True)
+            return fits.estimate(analysis, now, other, hopeful=self.hopeful)
         except ValueError:
             return math.inf
 
@@ -174,6 +176,11 @@ def _next(sizes: _Sizes, first: Overrides, now: Overrides) -> Overrides:
         for start in ({**first, **mesh} for mesh in meshes)
         if sizes.builder.changed(start).mesh.shape != shape
     ]
+    sizes.hopeful = False
+    cautious = _of_one_kind(sizes, now)
+    if sizes.enough(cautious):
+        return cautious
+    sizes.hopeful = True
     attempts = itertools.chain(
         ((now, _of_one_kind), (now, _of_several_kinds)),
         itertools.product(others, (_of_one_kind,)),

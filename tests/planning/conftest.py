@@ -29,6 +29,7 @@ def make_builder(config: ExperimentConfig | None = None, **mesh: int) -> Builder
         train=config.train,
         loss=config.loss,
         optimizer=config.optimizer,
+        advantage=config.advantage,
     )
 
 

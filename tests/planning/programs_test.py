@@ -1,5 +1,6 @@
 import dataclasses
 import math
+from unittest import mock
 
 import jax
 import pytest
@@ -7,10 +8,12 @@ from jax.sharding import NamedSharding
 
 from passk_jax.models import policy as policies
 from passk_jax.planning import decoding, programs
+from passk_jax.planning.analysis import analyse
 from passk_jax.planning.builder import shard_bytes
 from passk_jax.planning.flops import program_flops
 from passk_jax.planning.programs import PROGRAMS, build
-from tests import tiny
+from passk_jax.train import make_diagnose
+from tests import changed, tiny
 from tests.planning.conftest import make_builder
 
 
@@ -52,6 +55,7 @@ def test_the_whole_state_is_there_whatever_runs(builder):
     # The state and its parts that a program takes; the prompts that it does not take.
     taken = {'train': everything, 'score': shard_bytes(builder.state().params)}
     taken |= {'weights': taken['score'] - prompts, 'prefill': 0.0, 'decode': -prompts}
+    taken['diagnose'] = taken['score']
     for name in PROGRAMS:
         have = build(builder, name).resident + taken[name]
         # The step counter is the state's too.
@@ -62,7 +66,7 @@ def test_a_reference_policy_stays_in_memory():
     without = make_builder()
     builder = make_builder(tiny.make_config(loss__kl_coef=0.1))
     more = shard_bytes(policies.param_shapes(builder.policy, builder.mesh))
-    for name in ('score', 'weights', 'prefill', 'decode'):
+    for name in ('score', 'weights', 'prefill', 'decode', 'diagnose'):
         one, other = build(without, name), build(builder, name)
         assert other.resident == one.resident + more
     train = build(builder, 'train')
@@ -98,16 +102,46 @@ def test_packing_that_the_attention_cannot_read_is_refused():
         build(dataclasses.replace(builder, policy=policy), 'train')
 
 
+def test_a_diagnosis_runs_backward_once_an_estimator(builder, topology):
+    score, diagnose = build(builder, 'score'), build(builder, 'diagnose')
+    # pass_at_k against pass_at_1, rloo and canonical_k.
+    assert diagnose.useful_flops == 9 * score.useful_flops
+    assert len(programs.compared(builder)) == 4
+    made = [analyse(x, topology).memory for x in (score, diagnose)]
+    gradients = 4 * shard_bytes(builder.state().params)
+    assert made[1].temporaries > made[0].temporaries + gradients
+
+
+def test_a_diagnosis_that_is_planned_is_the_one_that_runs(builder):
+    config = changed.make_config(log__diagnostics_every=2)
+    setup = tiny.make_setup(config)
+    planned = dataclasses.replace(
+        builder,
+        policy=setup.policy,
+        mesh=setup.mesh,
+        **{
+            name: getattr(config, name)
+            for name in ('data', 'sampling', 'train', 'loss', 'optimizer', 'advantage')
+        },
+    )
+    made = []
+    for make in (lambda: build(planned, 'diagnose'), lambda: make_diagnose(setup)):
+        with mock.patch('passk_jax.diagnostics.step.make_diagnose') as call:
+            make()
+        made.append(call.call_args)
+    assert made[0] == made[1]
+
+
 def test_tokens_are_those_of_a_step(builder):
     rollouts = builder.train.num_prompts * builder.sampling.num_rollouts
     tokens = rollouts * builder.sampling.max_response_tokens
     counts = {name: build(builder, name).num_tokens for name in PROGRAMS}
     assert not counts['weights']
-    assert counts['train'] == counts['score'] == tokens
+    assert counts['train'] == counts['score'] == counts['diagnose'] == tokens
     assert counts['decode'] == rollouts
     assert counts['prefill'] == math.prod(builder.prompts().tokens.shape)
 
 
 def test_programs_are_listed_in_the_order_of_the_table():
-    names = ['train', 'score', 'weights', 'prefill', 'decode']
+    names = ['train', 'score', 'weights', 'prefill', 'decode', 'diagnose']
     assert list(programs.PROGRAMS) == names

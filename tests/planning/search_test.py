@@ -154,6 +154,37 @@ def test_a_state_that_is_too_large_gets_another_mesh_of_the_same_devices(
     assert plan._check(config, result.overrides) is None
 
 
+def test_an_estimate_that_promises_little_comes_before_a_hopeful_one(config, topology):
+    """What shapes do not explain may shrink with a pass, but is not counted on."""
+
+    def made(builder):
+        return kept(builder) + rest
+
+    builder = make_builder(config, tensor=1, fsdp=2, rollout=4)
+    eight, four = (
+        builder.changed({'train.micro_batch_rollouts': size}) for size in (8, 4)
+    )
+    rest = 4 * (kept(eight) - kept(four))
+    limit = fits.held_by(builder, 'train') + made(four) + 1
+    compiler = Compiler(topology, limit, train=made)
+    sizes = search._Sizes('train', builder, functools.partial(plan._check, config))
+    sizes.add(compiler(builder, 'train'), {})
+    enough = {}
+    for sizes.hopeful in (False, True):
+        for size in (8, 4):
+            settings = {'train.micro_batch_rollouts': size}
+            enough[sizes.hopeful, size] = sizes.enough(settings)
+    assert enough == {
+        **{(False, 8): False, (False, 4): True},
+        **{(True, 8): True, (True, 4): True},
+    }
+    compiler.asked.clear()
+    _, result, _ = found(config, compiler, names=('train',))
+    assert result.over is None
+    assert result.overrides == {'train.micro_batch_rollouts': 4}
+    assert len(compiler.asked) == 2
+
+
 def test_another_mesh_changes_every_program(config, topology):
     def wide(builder):
         return 0.0 if builder.mesh.shape['fsdp'] == 4 else 1e9
