@@ -255,5 +255,6 @@ def _log() -> ConfigDict:
             'diagnostics_every': 0,
             'tensorboard': True,
             'wandb_project': '',
+            'watchdog_seconds': 0,
         }
     )

@@ -9,6 +9,7 @@ line and leaves with its status.
 
 import atexit
 import contextlib
+import faulthandler
 import json
 import os
 import socket
@@ -76,7 +77,9 @@ def _accept(server: socket.socket, count: int) -> dict[int, socket.socket]:
     return connections
 
 
-def fail(status: int, said: str, *, text: str, elsewhere: bool = False) -> None:
+def fail(
+    status: int, said: str, *, text: str, elsewhere: bool = False, stacks: bool = False
+) -> None:
     """Ends this process, which failed, and the others; returns if there is no other.
 
     Args:
@@ -84,9 +87,10 @@ def fail(status: int, said: str, *, text: str, elsewhere: bool = False) -> None:
         said: the error, as the others show it.
         text: what this process shows.
         elsewhere: whether the cause lies in another process, which is about to say so.
+        stacks: whether the others show the stacks of their threads.
     """
     if _watch is not None:
-        _watch.fail(status, said, text=text, elsewhere=elsewhere)
+        _watch.fail(status, said, text=text, elsewhere=elsewhere, stacks=stacks)
 
 
 class Watch:
@@ -109,12 +113,14 @@ class Watch:
         """Tells the others that this process ends well."""
         self._tell({'left': self._index})
 
-    def fail(self, status: int, said: str, *, text: str, elsewhere: bool) -> NoReturn:
+    def fail(
+        self, status: int, said: str, *, text: str, elsewhere: bool, stacks: bool
+    ) -> NoReturn:
         """Ends this process and all others; see :func:`fail`."""
         self._text = text
         time.sleep(_PATIENCE_SECONDS if elsewhere else _NEWS_SECONDS)
         said = f'process {self._index} failed: {said}'
-        end = {'process': self._index, 'status': status, 'said': said}
+        end = {'process': self._index, 'status': status, 'said': said, 'stacks': stacks}
         if self._index:
             # Process 0 answers with the end that came first.
             self._tell(end)
@@ -146,6 +152,8 @@ class Watch:
             if self._index == 0:
                 self._tell(end)
             sys.stdout.flush()
+            if end.get('stacks') and not own:
+                faulthandler.dump_traceback(sys.stderr, all_threads=True)
             sys.stderr.write(self._text if own else f'error: {end["said"]}\n')
             sys.stderr.flush()
             if self._index == 0:

@@ -16,7 +16,7 @@ import functools
 import math
 import pathlib
 import re
-import time
+import resource
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,6 +32,7 @@ from passk_jax.report.write import write_curves, write_report
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
 from passk_jax.rollouts.sample_and_verify import records
 from passk_jax.runs.metric_writer import MetricWriter
+from passk_jax.runs.phases import Phases
 from passk_jax.runs.progress import Progress
 from passk_jax.types import Problem
 
@@ -81,15 +82,21 @@ class RunLog:
         self._shown: dict[str, float] = {}
         self._evaluated: tuple[int, dict[str, float]] = (start, {})
         self._report_is_old = False
-        self._clock = time.monotonic()
+        self._phases = Phases(longest_seconds=config.watchdog_seconds)
 
     def __enter__(self) -> 'RunLog':
         self._progress.__enter__()
+        self._phases.__enter__()
         return self
 
     def __exit__(self, kind: object, *exception: object) -> None:
         end_progress = functools.partial(self._progress.__exit__, kind, *exception)
         leave(kind, end_progress, self.report, self._writer.close)
+        self._phases.__exit__(kind, *exception)
+
+    def begin(self, phase: str, step: int) -> None:
+        """Says what the loop does from now on, for its timings and the watchdog."""
+        self._phases.begin(phase, step)
 
     def flush(self) -> None:
         """Writes the pending step, if any."""
@@ -114,8 +121,9 @@ class RunLog:
             NonFiniteError: the loss of the step before is not finite.
         """
         self.flush()
+        spent = self._phases.take()
         self._pending = functools.partial(
-            self._write_step, step, draws, step_metrics, diagnosis
+            self._write_step, step, draws, step_metrics, diagnosis, spent
         )
 
     def evaluation(
@@ -142,7 +150,7 @@ class RunLog:
             write_report(self._workdir)
         self._report_is_old = False
         # A step's time has neither evaluations nor reports in it.
-        self._clock = time.monotonic()
+        self._phases.take()
 
     def _write_step(
         self,
@@ -150,6 +158,7 @@ class RunLog:
         draws: Draws,
         figures: learner.Metrics,
         diagnosis: Diagnosis | None,
+        spent: Mapping[str, float],
     ) -> None:
         trained, values = draws.trained, hosts.fetch(figures)
         check_finite(values, trained.problems, step)
@@ -169,14 +178,26 @@ class RunLog:
             figures = {'advantages': advantages, 'rewarded': rewarded}
             rows = records(*batch, step=step, **figures)
             self._writer.write_rollouts(step, rows)
-        seconds = time.monotonic() - self._clock
-        self._clock = time.monotonic()
+        seconds = sum(spent.values())
         rate = draws.num_tokens / seconds
         timing = {'seconds': seconds, 'tokens_per_second': rate}
-        self._writer.write_timing(step, timing)
+        timing |= {f'{phase}_seconds': part for phase, part in spent.items()}
+        self._writer.write_timing(step, timing | memory_high_water())
         entropy = float(values['entropy'])
         shown = {'reward': values['reward'], **self._shown, 'entropy': entropy}
         self._progress.update(step + 1, **shown, tokens_per_second=rate)
+
+
+def memory_high_water() -> dict[str, float]:
+    """The most bytes that this process and the fullest of its devices have held.
+
+    A device that does not count them, such as a CPU, has no figure.
+    """
+    peaks = [(each.memory_stats() or {}) for each in jax.local_devices()]
+    peaks = [each['peak_bytes_in_use'] for each in peaks if 'peak_bytes_in_use' in each]
+    # Linux counts KiB.
+    host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {'host_bytes': host} | ({'device_bytes': max(peaks)} if peaks else {})
 
 
 def check_finite(values: learner.Metrics, problems: list[Problem], step: int) -> None:

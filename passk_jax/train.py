@@ -105,10 +105,12 @@ def train(
                 verbs = make_verbs(setup, stage)
                 memory = verbs.memory | difficulty.of_problems(memory)
                 log.begin_stage(stage.config.stage)
+            log.begin('wait', step)
             preempted = guard.requested(step) or not evaluate_due(
                 verbs.setup, state.params, splits, log, step, stop=guard.interrupted
             )
             if preempted or step == last or step % config.checkpoint.every == 0:
+                log.begin('checkpoint', step)
                 log.flush()
                 checkpoints.save(
                     step,
@@ -129,17 +131,26 @@ def train(
             selection = make_selection(verbs.setup, estimate, step)
             key = verbs.setup.key(Purpose.ROLLOUTS, step)
             with profile.step(step):
+                # Decoding needs the parameters of the update before.
+                log.begin('update', step)
+                jax.block_until_ready(state.params)
                 for problems, prompts, is_new in selection.batches(batches):
+                    log.begin('decode', step)
                     sampled = verbs.sample(state.params, problems, prompts, key=key)
+                    jax.block_until_ready(sampled.rollouts)
+                    log.begin('verify', step)
                     responses = verify(sampled, step=step)
+                    log.begin('estimate', step)
                     estimated = estimate(sampled.rollouts, responses, step)
                     draw = Draw(problems, responses, *estimated)
                     selection.add(sampled.rollouts, draw, is_new)
+                log.begin('update', step)
                 batch = selection.rollouts, selection.advantages
                 diagnosis = verbs.diagnose(state.params, selection, step)
                 reference = ref_params if stage.config.loss.kl_coef else None
                 state, figures = verbs.update(state, *batch, reference)
                 memory = verbs.remember(memory, selection.draws.first)
+            log.begin('write', step)
             log.step(step, selection.draws, figures, diagnosis)
     raise AssertionError('the loop returns at its last step')
 
@@ -212,6 +223,7 @@ def evaluate_due(
     if not due:
         return True
     log.flush()
+    log.begin('evaluate', step)
     evaluate = setup.evaluator()
     for split in due:
         result = evaluate(params, splits[split], split=split, step=step, stop=stop)

@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import time
+import types
 
 import jax
 import numpy as np
@@ -234,6 +236,45 @@ def test_timings_are_beside_the_metrics_and_count_the_tokens_of_all_draws(
     ):
         assert row['seconds'] > 0
         assert row['tokens_per_second'] == pytest.approx(tokens / row['seconds'])
+
+
+def test_the_seconds_of_a_step_are_those_of_its_phases(log, tmp_path):
+    with log:
+        for step in range(2):
+            log.begin('decode', step)
+            time.sleep(0.02)
+            log.begin('write', step)
+            take_step(log, step)
+        log.flush()
+    first, second = tiny.read_lines(tmp_path / 'timing.jsonl')
+    for row in (first, second):
+        assert sum(row[name] for name in row if name.endswith('_seconds')) == (
+            pytest.approx(row['seconds'])
+        )
+        assert 0.02 <= row['decode_seconds'] < row['seconds']
+
+
+def test_an_evaluation_is_no_part_of_a_steps_time(log, tmp_path):
+    with log:
+        take_step(log, 0)
+        log.flush()
+        log.begin('evaluate', 1)
+        time.sleep(0.2)
+        log.report()
+        log.begin('decode', 1)
+        take_step(log, 1)
+        log.flush()
+    for row in tiny.read_lines(tmp_path / 'timing.jsonl'):
+        assert row['seconds'] < 0.1
+
+
+def test_the_most_memory_of_the_fullest_device_counts(monkeypatch):
+    assert run_log.memory_high_water().keys() == {'host_bytes'}
+    assert run_log.memory_high_water()['host_bytes'] > 50 << 20
+    stats = [{'peak_bytes_in_use': 5}, {'peak_bytes_in_use': 7}, {}, None]
+    devices = [types.SimpleNamespace(memory_stats=lambda x=x: x) for x in stats]
+    monkeypatch.setattr(jax, 'local_devices', lambda: devices)
+    assert run_log.memory_high_water()['device_bytes'] == 7
 
 
 def other_draws():

@@ -301,12 +301,16 @@ class LogConfig:
             to four estimators.
         tensorboard: whether to write TensorBoard files.
         wandb_project: Weights & Biases project; ``''``: none.
+        watchdog_seconds: how long a phase of the loop may last, for example decoding or
+            an evaluation, compilation included; 0: as long as it likes. After that all
+            processes write their stacks and leave with status 44, for a restart.
     """
 
     rollouts_every: int = not_negative()
     diagnostics_every: int = not_negative(off=0)
     tensorboard: bool
     wandb_project: str
+    watchdog_seconds: int = not_negative(off=0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -91,6 +91,16 @@ def test_a_report_shows_results_curves_the_advantage_and_the_responses(workdir):
     assert html.count('class="chart"') == 9
 
 
+def test_a_report_says_where_the_time_went(workdir):
+    assert 'of which' not in _html(workdir)
+    first = {'step': 0, 'seconds': 9.0, 'start_seconds': 8.0, 'decode_seconds': 1.0}
+    later = {'decode_seconds': 1.0, 'update_seconds': 2.99, 'wait_seconds': 0.01}
+    rows = [first, *({'step': s, 'seconds': 4.0} | later for s in (1, 2))]
+    _write_lines(workdir / 'timing.jsonl', rows)
+    # Without the first step, and without what is next to nothing.
+    assert 'update 75 %, decode 25 %<' in _html(workdir)
+
+
 def test_a_report_says_which_stages_a_run_has(workdir):
     assert 'from step' not in _html(workdir).partition('<h2')[0]
     stages = {

@@ -1,0 +1,87 @@
+"""What this process does just now: for the timings of a step, and for a watchdog.
+
+A run is a sequence of phases, each of which lasts until the next one begins. So every
+second belongs to one: it is spent in what the host does, or waits for, in that phase.
+The devices may still be busy with what an earlier phase has dispatched.
+"""
+
+import contextlib
+import faulthandler
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Self
+
+from passk_jax import peers
+
+EXIT_HUNG = 44
+"""Exit status after a phase that went on for too long: start all processes again."""
+
+
+class Phases(contextlib.AbstractContextManager):
+    """The phases of a loop; inside, a thread watches them.
+
+    Args:
+        longest_seconds: how long a phase may last; 0: as long as it likes. After that
+            every process of the run writes the stacks of its threads to standard error,
+            and all leave with :data:`EXIT_HUNG`.
+        clock: returns seconds.
+    """
+
+    def __init__(
+        self, *, longest_seconds: float, clock: Callable[[], float] = time.monotonic
+    ):
+        self._longest, self._clock = longest_seconds, clock
+        self._name, self._step = 'start', 0
+        self._began = self._counted = clock()
+        self._seconds: dict[str, float] = {}
+        self._lock, self._left = threading.Lock(), threading.Event()
+
+    def begin(self, name: str, step: int) -> None:
+        """Ends the phase before and begins this one."""
+        with self._lock:
+            self._count()
+            self._name, self._step, self._began = name, step, self._counted
+
+    def take(self) -> Mapping[str, float]:
+        """Seconds of each phase since this was last called; they add up to all."""
+        with self._lock:
+            self._count()
+            taken, self._seconds = self._seconds, {}
+        return taken
+
+    def _count(self) -> None:
+        now = self._clock()
+        spent = self._seconds.get(self._name, 0.0) + now - self._counted
+        self._seconds[self._name], self._counted = spent, now
+
+    def __enter__(self) -> Self:
+        if self._longest:
+            threading.Thread(target=self._watch, daemon=True).start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._left.set()
+
+    def _watch(self) -> None:
+        while True:
+            with self._lock:
+                name, step, began = self._name, self._step, self._began
+            left = self._longest - (self._clock() - began)
+            if left <= 0:
+                _end(f'{name} of step {step} has gone on for {self._longest:g} seconds')
+            if self._left.wait(left):
+                return
+
+
+def _end(said: str) -> None:
+    """Ends this process and the others of the run, each with its stacks."""
+    sys.stdout.flush()
+    faulthandler.dump_traceback(sys.stderr, all_threads=True)
+    text = f'error: {said}\n'
+    peers.fail(EXIT_HUNG, said, text=text, stacks=True)
+    sys.stderr.write(text)
+    sys.stderr.flush()
+    os._exit(EXIT_HUNG)

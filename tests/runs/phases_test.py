@@ -1,0 +1,92 @@
+"""Every second of a loop belongs to a phase, and none lasts for ever."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from passk_jax.runs.phases import EXIT_HUNG, Phases
+from tests import tiny
+
+
+def test_seconds_belong_to_the_phase_that_they_are_spent_in():
+    now = [10.0]
+    phases = Phases(longest_seconds=0, clock=lambda: now[0])
+    for name, seconds in [('decode', 2), ('verify', 1), ('decode', 4)]:
+        phases.begin(name, 0)
+        now[0] += seconds
+    now[0] += 0.5
+    assert phases.take() == {'start': 0, 'decode': 6.5, 'verify': 1}
+    now[0] += 3
+    # The phase goes on, and its first seconds are not counted twice.
+    assert phases.take() == {'decode': 3}
+
+
+# Two processes of a run, or one, of which the second hangs in a phase.
+_HANGS = r"""
+import sys, time
+from passk_jax import peers
+from passk_jax.runs.phases import Phases
+
+index, count, port = map(int, sys.argv[1:])
+
+def stuck():
+    time.sleep(60)
+
+if count > 1:
+    server = peers.listen() if index == 0 else None
+    if server is not None:
+        print(server.getsockname()[1], flush=True)
+    peers.watch(index, count, server=server, address=('localhost', port))
+last = index == count - 1
+with Phases(longest_seconds=1 if last else 0) as phases:
+    phases.begin('decode', 6)
+    time.sleep(0.6)
+    phases.begin('verify', 7)
+    stuck()
+"""
+
+
+def start(*arguments):
+    return subprocess.Popen(
+        [sys.executable, '-c', _HANGS, *map(str, arguments)],
+        cwd=tiny.ROOT,
+        env=os.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize('count', [1, 2])
+def test_a_phase_without_an_end_ends_all_with_their_stacks(count):
+    processes = [start(0, count, 0)]
+    if count == 2:
+        processes.append(start(1, 2, int(processes[0].stdout.readline())))
+    said = [process.communicate(timeout=60)[1] for process in processes]
+    # The phase before had ended in time.
+    what = 'verify of step 7 has gone on for 1 seconds\n'
+    if count == 1:
+        assert said[0].endswith(f'error: {what}')
+    else:
+        assert said[0].endswith(f'error: process 1 failed: {what}')
+        assert said[1].endswith(f'error: {what}')
+    for process, text in zip(processes, said, strict=True):
+        assert process.returncode == EXIT_HUNG
+        assert ' in stuck\n' in text
+
+
+def test_what_ends_in_time_or_has_no_limit_goes_on():
+    before = threading.active_count()
+    with Phases(longest_seconds=0):
+        assert threading.active_count() == before
+    with Phases(longest_seconds=3600) as phases:
+        phases.begin('decode', 0)
+        assert threading.active_count() == before + 1
+    for _ in range(500):
+        if threading.active_count() == before:
+            return
+        threading.Event().wait(0.01)
+    pytest.fail('the thread outlives its run')
