@@ -91,8 +91,8 @@ class RunLog:
 
     def __exit__(self, kind: object, *exception: object) -> None:
         end_progress = functools.partial(self._progress.__exit__, kind, *exception)
-        leave(kind, end_progress, self.report, self._writer.close)
-        self._phases.__exit__(kind, *exception)
+        end_phases = functools.partial(self._phases.__exit__, kind, *exception)
+        leave(kind, end_progress, self.report, self._writer.close, end_phases)
 
     def begin(self, phase: str, step: int) -> None:
         """Says what the loop does from now on, for its timings and the watchdog."""
@@ -150,7 +150,7 @@ class RunLog:
             write_report(self._workdir)
         self._report_is_old = False
         # A step's time has neither evaluations nor reports in it.
-        self._phases.take()
+        self._phases.drop('evaluate')
 
     def _write_step(
         self,

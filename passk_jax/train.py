@@ -99,12 +99,15 @@ def train(
         profile = stack.enter_context(Profile(workdir / 'profile', traced))
         log.begin_stage(stage.config.stage)
         for step in range(start, last + 1):
+            log.begin('update', step)
             checkpoints.check()
             if step in begins and step > start:
                 stage = configs.stage_at(stages, step)
                 verbs = make_verbs(setup, stage)
                 memory = verbs.memory | difficulty.of_problems(memory)
                 log.begin_stage(stage.config.stage)
+            # Whatever comes next needs the parameters of the update before.
+            jax.block_until_ready(state.params)
             log.begin('wait', step)
             preempted = guard.requested(step) or not evaluate_due(
                 verbs.setup, state.params, splits, log, step, stop=guard.interrupted
@@ -131,9 +134,6 @@ def train(
             selection = make_selection(verbs.setup, estimate, step)
             key = verbs.setup.key(Purpose.ROLLOUTS, step)
             with profile.step(step):
-                # Decoding needs the parameters of the update before.
-                log.begin('update', step)
-                jax.block_until_ready(state.params)
                 for problems, prompts, is_new in selection.batches(batches):
                     log.begin('decode', step)
                     sampled = verbs.sample(state.params, problems, prompts, key=key)

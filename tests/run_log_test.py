@@ -257,7 +257,8 @@ def test_the_seconds_of_a_step_are_those_of_its_phases(log, tmp_path):
 def test_an_evaluation_is_no_part_of_a_steps_time(log, tmp_path):
     with log:
         take_step(log, 0)
-        log.flush()
+        log.begin('update', 1)
+        time.sleep(0.02)
         log.begin('evaluate', 1)
         time.sleep(0.2)
         log.report()
@@ -265,7 +266,20 @@ def test_an_evaluation_is_no_part_of_a_steps_time(log, tmp_path):
         take_step(log, 1)
         log.flush()
     for row in tiny.read_lines(tmp_path / 'timing.jsonl'):
-        assert row['seconds'] < 0.1
+        assert row['seconds'] < 0.15
+        assert row.get('evaluate_seconds', 0.0) < 0.02
+    # What was waited for before it is one.
+    assert row['update_seconds'] > 0.02
+
+
+def test_a_run_that_ends_badly_ends_its_watchdog(log, monkeypatch):
+    def full():
+        raise OSError('no space')
+
+    monkeypatch.setattr(log._writer, 'close', full)
+    with pytest.raises(OSError, match='no space'), log:
+        take_step(log, 0)
+    assert log._phases._left.is_set()
 
 
 def test_the_most_memory_of_the_fullest_device_counts(monkeypatch):

@@ -2,7 +2,16 @@
 
 A run is a sequence of phases, each of which lasts until the next one begins. So every
 second belongs to one: it is spent in what the host does, or waits for, in that phase.
-The devices may still be busy with what an earlier phase has dispatched.
+The phases of a step are
+
+    update      waiting for the update of the step before; later, dispatching its own
+    wait        agreeing with the other hosts on whether to go on
+    evaluate    only where an evaluation is due; no part of a step's time
+    checkpoint  copying the state to the host, and waiting for the save before
+    decode      reading a batch of problems and sampling responses
+    verify      waiting for the verdicts that decoding has not hidden
+    estimate    advantages, and which problems have a signal
+    write       metrics, rollouts and the like of the step before
 """
 
 import contextlib
@@ -26,7 +35,8 @@ class Phases(contextlib.AbstractContextManager):
     Args:
         longest_seconds: how long a phase may last; 0: as long as it likes. After that
             every process of the run writes the stacks of its threads to standard error,
-            and all leave with :data:`EXIT_HUNG`.
+            and all leave with :data:`EXIT_HUNG`. Native code that keeps the lock of the
+            interpreter holds up the watchdog too.
         clock: returns seconds.
     """
 
@@ -51,6 +61,12 @@ class Phases(contextlib.AbstractContextManager):
             self._count()
             taken, self._seconds = self._seconds, {}
         return taken
+
+    def drop(self, name: str) -> None:
+        """Forgets the seconds of a phase so far."""
+        with self._lock:
+            self._count()
+            self._seconds.pop(name, None)
 
     def _count(self) -> None:
         now = self._clock()
