@@ -93,6 +93,8 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'programs': (_TEXT, 'Programs to compile, separated by commas.'),
     'markdown': (_PATH, 'Markdown file for a copy of the plan.'),
     'seeds': (_TEXT, "Seeds, separated by commas; the sweep's by default."),
+    'seed': (_INT, 'Decides every random draw.'),
+    'faults': (_INT, 'How many faults strike, over all runs.'),
     'only': (_TEXT, 'Pattern of the names of runs, for example pass_at_1_*.'),
     'jobs': (_INT, 'Runs at a time; one for each usable core by default.'),
     'results': (_PATH, 'Directory of the tables and the figure.'),
