@@ -1,4 +1,4 @@
-"""A fault campaign: runs are struck at random moments, and must end as if they were not.
+"""A fault campaign: runs struck at random moments must end as if they were not.
 
     python -m experiments.faults --faults=120 --seed=0 --workdir=runs/faults
 
@@ -8,9 +8,9 @@ and is compared with a run that nothing struck: parameters, optimizer state, met
 rollouts and evaluations, bit for bit, and every step is there once.
 
 The seed draws the faults. Each finished run is a line of ``results/faults.jsonl``; the
-command goes on from there if it was killed, and an unfinished run begins anew. It writes
-``faults.md`` after every run. A full disk needs a small tmpfs, which only root can mount;
-where that fails, this kind is left out and the page says so.
+command goes on from there if it was killed, and an unfinished run begins anew. It
+writes ``faults.md`` after every run. A full disk needs a small tmpfs, which only root
+can mount; where that fails, this kind is left out and the page says so.
 """
 
 import concurrent.futures
@@ -36,7 +36,6 @@ from passk_jax.files import atomic_write_text
 from passk_jax.runs import arrays, directory
 from tests import tiny
 
-PAGE = pathlib.Path('experiments/faults.md')
 # Of a run: more would hardly leave it time between them.
 _PER_RUN = {1: 6, 2: 4}
 # Of five faults, how many strike runs of two processes.
@@ -54,19 +53,31 @@ def main(
     seed: int = 0,
     workdir: str = 'runs/faults',
     results: str = 'experiments/results',
+    jobs: int = 2,
 ) -> int:
-    """Runs what is missing of the campaign, and writes the page."""
+    """Runs what is missing of the campaign, and writes the page.
+
+    Of ``jobs`` runs at a time one is of two processes.
+    """
     if faults < 1:
         raise InputError(f'{faults=} must be at least 1')
+    if jobs < 2:
+        raise InputError(f'{jobs=} must be at least 2')
     place = pathlib.Path(workdir).absolute()
     place.mkdir(parents=True, exist_ok=True)
     record = pathlib.Path(results) / 'faults.jsonl'
     has_disk = can_mount(place)
-    arms = {p: draw(faults, seed, p, has_disk=has_disk) for p in (1, 2)}
-    with concurrent.futures.ThreadPoolExecutor(len(arms)) as pool:
+    drawn = {p: draw(faults, seed, p, has_disk=has_disk) for p in (1, 2)}
+    references = {p: make_reference(place, p) for p in drawn}
+    code = directory.git_state(tiny.ROOT) | {'seed': seed}
+    # Each lane strikes every (jobs - 1)-th fault of one process, or all of two.
+    lanes = [(1, lane, jobs - 1) for lane in range(jobs - 1)] + [(2, 0, 1)]
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         ends = [
-            pool.submit(run_arm, place, record, processes, drawn, seed)
-            for processes, drawn in arms.items()
+            pool.submit(
+                run_lane, place, record, references[p], p, drawn[p], every, code
+            )
+            for p, *every in lanes
         ]
         for end in ends:
             end.result()
@@ -116,42 +127,51 @@ def longest_delay(moment: str) -> float:
     return {'start': 2.0, 'warm start': 0.3, 'step': 0.5}.get(moment, 0.03)
 
 
-def run_arm(
+def run_lane(
     place: pathlib.Path,
     record: pathlib.Path,
+    reference: pathlib.Path,
     processes: int,
     drawn: Sequence[Fault],
-    seed: int,
+    every: Sequence[int],
+    code: dict[str, Any],
 ) -> None:
-    """Runs until each fault has struck, or has missed too often."""
-    reference = make_reference(place, processes)
-    while pending := still_to_strike(read(record), processes, drawn):
-        number = sum(row['processes'] == processes for row in read(record))
+    """Runs until each fault of the lane has struck, or has missed too often.
+
+    Args:
+        place: of all runs.
+        record: JSON lines to append to.
+        reference: the run directory that nothing struck.
+        processes: of each run.
+        drawn: the faults of all lanes.
+        every: which of them are of this lane: their indices modulo a number.
+        code: revision and seed, for the record.
+    """
+    lane, lanes = every
+    while pending := [
+        index
+        for index in still_to_strike(read(record), processes, drawn)
+        if index % lanes == lane
+    ]:
         chosen = sorted(
             pending[: _PER_RUN[processes]],
             # There is a warm start at the beginning only.
             key=lambda index: drawn[index].moment not in ('start', 'warm start'),
         )
-        row = run_one(place, processes, number, [(i, drawn[i]) for i in chosen])
-        run = row.pop('run')
-        row['differences'] = differences(run.workdir, reference)
-        row['equal'] = not row['differences']
-        row |= {'seed': seed, 'of': len(drawn)}
-        row |= directory.git_state(tiny.ROOT)
-        if row['equal']:
+        run, row = run_one(place, processes, [(i, drawn[i]) for i in chosen])
+        found = differences(run.workdir, reference)
+        row |= {'equal': not found, 'differences': found, **code}
+        if not found:
             unmount(run)
             striking.remove(run.place)
         with _lock:
             record.parent.mkdir(parents=True, exist_ok=True)
             with record.open('a') as stream:
                 stream.write(json.dumps(row) + '\n')
-            atomic_write_text(PAGE, faults_page.page(read(record)))
+            page = record.parent.parent / 'faults.md'
+            atomic_write_text(page, faults_page.page(read(record)))
         logging.info(
-            '%d processes, run %d: %d faults, %s',
-            processes,
-            number,
-            len(row['struck']),
-            'equal' if row['equal'] else row['differences'],
+            '%s: %d faults, %s', run.place.name, len(row['struck']), found or 'equal'
         )
 
 
@@ -191,11 +211,11 @@ def make_reference(place: pathlib.Path, processes: int) -> pathlib.Path:
 def run_one(
     place: pathlib.Path,
     processes: int,
-    number: int,
     chosen: Sequence[tuple[int, Fault]],
-) -> dict[str, Any]:
-    """One run under faults, to its end; returns its row, and the run itself."""
-    folder = place / f'run_{processes}_{number:03d}'
+) -> tuple[Run, dict[str, Any]]:
+    """One run under faults, to its end, and its row of the record."""
+    name = f'run_{processes}_{min(index for index, _ in chosen):03d}'
+    folder = place / name
     run = Run(folder, processes, place / 'programs')
     unmount(run)
     striking.remove(folder)
@@ -220,10 +240,9 @@ def run_one(
         wait_for_end(run)
     finally:
         run.stop()
-    return {
-        'run': run,
+    row = {
+        'run': name,
         'processes': processes,
-        'number': number,
         'struck': struck,
         'missed': missed,
         'restarts': run.restarts(),
@@ -232,6 +251,7 @@ def run_one(
         'seconds': round(time.monotonic() - start),
         'date': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
     }
+    return run, row
 
 
 def wait_for_end(run: Run) -> None:

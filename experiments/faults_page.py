@@ -13,12 +13,12 @@ _HEAD = """# The fault campaign
 python -m experiments.faults
 ```
 
-Runs of `tests/tiny.py`, {last} steps, a save and an evaluation every second one, started by
-`launch_tpu.sh loop` with one or two processes and struck by several faults, one after
-another. The loop restarts them. After a full disk it stops with status 2, and the command
-frees the disk and gives the loop's command again. A run is equal if its parameters and
-optimizer state, metrics, diagnostics, rollouts and evaluations are those of a run that
-nothing struck, bit for bit, and its metrics have each step once.
+Runs of `tests/tiny.py`, {last} steps, a save every second one, an evaluation every
+fourth, started by `launch_tpu.sh loop` with one or two processes and struck by several faults, one
+after another. The loop restarts them. After a full disk it stops with status 2, and the
+campaign frees the disk and gives the loop's command again. A run is equal if its
+parameters and optimizer state, metrics, diagnostics, rollouts and evaluations are those
+of a run that nothing struck, bit for bit, and its metrics have each step once.
 """
 
 
@@ -45,8 +45,8 @@ def page(rows: Sequence[dict[str, Any]]) -> str:
         '',
         *_by_kind(struck),
         '',
-        '*Half written* counts faults that left a checkpoint without its commit. *Done* is '
-        'the number of steps that the metrics held.',
+        '*Half written* counts faults that left a checkpoint without its commit. '
+        '*Done* is the number of steps that the metrics held.',
         '',
         *_by_run(rows),
         '',
@@ -97,12 +97,12 @@ _NAMES = {
 def _by_run(rows: Sequence[dict[str, Any]]) -> list[str]:
     table = [
         [
-            f'{row["processes"]}-{row["number"]}',
+            row['run'],
             ', '.join(f'{each["kind"]} at {each["step"]}' for each in row['struck']),
             str(row['restarts']),
             str(row['computed_again']),
             'yes' if row['equal'] else 'no: ' + ', '.join(row['differences'][:4]),
         ]
-        for row in sorted(rows, key=lambda row: (row['processes'], row['number']))
+        for row in sorted(rows, key=lambda row: row['run'])
     ]
     return markdown_table(['run', 'faults', 'restarts', 'steps again', 'equal'], table)

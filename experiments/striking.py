@@ -20,7 +20,8 @@ from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LAST = 16
-EVERY = 2
+# Steps between evaluations.
+EVERY = 4
 WARM_START_STEPS = 20
 SETTINGS = {
     'mesh.data': -1,
@@ -29,7 +30,7 @@ SETTINGS = {
     'train.steps': LAST,
     'eval.every': EVERY,
     'eval.final_split': '',
-    'checkpoint.every': EVERY,
+    'checkpoint.every': 2,
     'checkpoint.keep': 3,
     'log.rollouts_every': 1,
 }
@@ -104,7 +105,7 @@ class Run:
         command = [
             *('./launch_tpu.sh', 'loop', '--backend=local', '--backoff=0'),
             *(f'--processes={self.processes}', '--devices-per-process=1'),
-            *('--max-failures=1000', f'--name={self.place.name}'),
+            *('--max-failures=1000', f'--name={self.place.name.replace("_", "-")}'),
             *(f'--logs={self.logs}', f'--python={self._python}', '--'),
             *('--config=tests/tiny.py', *settings, f'--workdir={self.workdir}'),
         ]
@@ -238,6 +239,9 @@ def strike(run: Run, fault: Fault, step: int) -> dict[str, Any] | None:
     if extra is None:
         return None
     where['half_written'] = run.unfinished()
+    if fault.kind not in ('pause', 'full disk'):
+        # The next fault is for the processes that are started after these.
+        _gone([*trainers.values()])
     return where | extra
 
 
