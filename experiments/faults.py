@@ -18,6 +18,7 @@ import datetime
 import json
 import pathlib
 import random
+import shutil
 import subprocess
 import threading
 import time
@@ -68,7 +69,7 @@ def main(
     record = pathlib.Path(results) / 'faults.jsonl'
     has_disk = can_mount(place)
     drawn = {p: draw(faults, seed, p, has_disk=has_disk) for p in (1, 2)}
-    references = {p: make_reference(place, p) for p in drawn}
+    references = {p: make_reference(place, p) for p in drawn if drawn[p]}
     code = directory.git_state(tiny.ROOT) | {'seed': seed}
     # Each lane strikes every (jobs - 1)-th fault of one process, or all of two.
     lanes = [(1, lane, jobs - 1) for lane in range(jobs - 1)] + [(2, 0, 1)]
@@ -78,6 +79,7 @@ def main(
                 run_lane, place, record, references[p], p, drawn[p], every, code
             )
             for p, *every in lanes
+            if drawn[p]
         ]
         for end in ends:
             end.result()
@@ -163,7 +165,7 @@ def run_lane(
         row |= {'equal': not found, 'differences': found, **code}
         if not found:
             unmount(run)
-            striking.remove(run.place)
+            shutil.rmtree(run.place)
         with _lock:
             record.parent.mkdir(parents=True, exist_ok=True)
             with record.open('a') as stream:
@@ -195,8 +197,8 @@ def make_reference(place: pathlib.Path, processes: int) -> pathlib.Path:
     """The run of so many processes that nothing strikes."""
     folder = place / f'reference_{processes}'
     if not (folder / 'done').exists():
-        striking.remove(folder)
         run = Run(folder, processes, place / 'programs')
+        run.clear()
         try:
             run.start()
             wait_for_end(run)
@@ -216,15 +218,15 @@ def run_one(
     """One run under faults, to its end, and its row of the record."""
     name = f'run_{processes}_{min(index for index, _ in chosen):03d}'
     folder = place / name
-    run = Run(folder, processes, place / 'programs')
-    unmount(run)
-    striking.remove(folder)
-    workdir = folder / 'run'
-    if any(fault.kind == 'full disk' for _, fault in chosen):
-        (folder / 'disk').mkdir(parents=True)
-        mount(folder / 'disk')
-        workdir = folder / 'disk' / 'run'
+    has_disk = any(fault.kind == 'full disk' for _, fault in chosen)
+    workdir = folder / ('disk/run' if has_disk else 'run')
     run = Run(folder, processes, place / 'programs', workdir)
+    run.stop()
+    unmount(run)
+    run.clear()
+    if has_disk:
+        (folder / 'disk').mkdir()
+        mount(folder / 'disk')
     start, step, struck, missed = time.monotonic(), 0, [], []
     try:
         run.start()
@@ -263,13 +265,15 @@ def wait_for_end(run: Run) -> None:
         time.sleep(0.1)
 
 
-def differences(run: pathlib.Path, reference: pathlib.Path) -> list[str]:
-    """What a finished run has that the reference has not, and the reverse."""
-    if not (run / 'checkpoints' / str(LAST) / 'commit.json').exists():
-        return [f'no checkpoint {LAST}']
+def differences(
+    run: pathlib.Path, reference: pathlib.Path, *, last: int = LAST
+) -> list[str]:
+    """What a finished run of ``last`` steps has otherwise than the reference."""
+    if not (run / 'checkpoints' / str(last) / 'commit.json').exists():
+        return [f'no checkpoint {last}']
     found = []
     steps = [row['step'] for row in tiny.metrics(run, 'train')]
-    if steps != [*range(LAST)]:
+    if steps != [*range(last)]:
         found.append(f'steps {steps}')
     ours, theirs = tiny.contents(run), tiny.contents(reference)
     found += [
@@ -277,7 +281,7 @@ def differences(run: pathlib.Path, reference: pathlib.Path) -> list[str]:
         for name in sorted(ours.keys() | theirs.keys())
         if ours.get(name) != theirs.get(name)
     ]
-    mine, others = saved_arrays(run), saved_arrays(reference)
+    mine, others = saved_arrays(run, last), saved_arrays(reference, last)
     found += [
         name
         for name in sorted(mine.keys() | others.keys())
@@ -286,19 +290,23 @@ def differences(run: pathlib.Path, reference: pathlib.Path) -> list[str]:
     return found
 
 
-def saved_arrays(run: pathlib.Path) -> dict[str, bytes]:
-    """Every array of the last checkpoint, whichever devices saved it."""
-    path = run / 'checkpoints' / str(LAST)
-    items = {p.name: {} for p in path.iterdir() if p.is_dir()}
-    targets = {
-        item: {key: jax.ShapeDtypeStruct(x.shape, x.dtype) for key, x in held.items()}
-        for item, held in arrays.stored(path, items).items()
-    }
+def saved_arrays(run: pathlib.Path, step: int) -> dict[str, bytes]:
+    """Every array of a checkpoint by the names of its item and its own."""
     return {
         f'{item}/{key}': np.asarray(array).tobytes()
-        for item, held in arrays.read(path, targets).items()
+        for item, held in read_items(run / 'checkpoints' / str(step)).items()
         for key, array in held.items()
     }
+
+
+def read_items(checkpoint: pathlib.Path) -> dict[str, dict[str, jax.Array]]:
+    """The items of a checkpoint on one device, whichever devices saved them."""
+    items = {path.name: {} for path in checkpoint.iterdir() if path.is_dir()}
+    targets = {
+        item: {key: jax.ShapeDtypeStruct(x.shape, x.dtype) for key, x in held.items()}
+        for item, held in arrays.stored(checkpoint, items).items()
+    }
+    return arrays.read(checkpoint, targets)
 
 
 def read(record: pathlib.Path) -> list[dict[str, Any]]:

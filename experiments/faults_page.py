@@ -14,11 +14,13 @@ python -m experiments.faults
 ```
 
 Runs of `tests/tiny.py`, {last} steps, a save every second one, an evaluation every
-fourth, started by `launch_tpu.sh loop` with one or two processes and struck by several faults, one
-after another. The loop restarts them. After a full disk it stops with status 2, and the
-campaign frees the disk and gives the loop's command again. A run is equal if its
-parameters and optimizer state, metrics, diagnostics, rollouts and evaluations are those
-of a run that nothing struck, bit for bit, and its metrics have each step once.
+fourth, started by `launch_tpu.sh loop` with one or two processes and struck by several
+faults, one after another. The loop restarts them. After a full disk it stops with
+status 2, and the campaign frees the disk and gives the loop's command again. A run is
+equal if its parameters and optimizer state, metrics, diagnostics, rollouts and
+evaluations are those of a run that nothing struck, bit for bit, and its metrics have
+each step once. The trainer pauses for 50 ms while it verifies, so that a signal can
+reach it there; process 0 is the coordinator.
 """
 
 

@@ -90,14 +90,21 @@ class Run:
         self.workdir = workdir or place / 'run'
         self.marks, self.logs = place / 'marks', place / 'logs'
         self.starts = 0
-        for folder in (self.marks, self.logs, cache):
-            folder.mkdir(parents=True, exist_ok=True)
-        self._python = place / 'python'
-        self._python.write_text(
-            _PYTHON.format(marks=self.marks, cache=cache, python=sys.executable)
-        )
-        self._python.chmod(0o755)
+        self._cache = cache
         self.loop: subprocess.Popen | None = None
+
+    def clear(self) -> None:
+        """Ends and removes what a campaign that was killed has left of this run."""
+        self.stop()
+        if self.place.exists():
+            shutil.rmtree(self.place)
+        for folder in (self.marks, self.logs, self._cache):
+            folder.mkdir(parents=True, exist_ok=True)
+        python = self.place / 'python'
+        python.write_text(
+            _PYTHON.format(marks=self.marks, cache=self._cache, python=sys.executable)
+        )
+        python.chmod(0o755)
 
     def start(self) -> None:
         """Gives the command of a person; the loop restarts what fails."""
@@ -106,7 +113,7 @@ class Run:
             *('./launch_tpu.sh', 'loop', '--backend=local', '--backoff=0'),
             *(f'--processes={self.processes}', '--devices-per-process=1'),
             *('--max-failures=1000', f'--name={self.place.name.replace("_", "-")}'),
-            *(f'--logs={self.logs}', f'--python={self._python}', '--'),
+            *(f'--logs={self.logs}', f'--python={self.place}/python', '--'),
             *('--config=tests/tiny.py', *settings, f'--workdir={self.workdir}'),
         ]
         environment = {k: v for k, v in os.environ.items() if k != 'XLA_FLAGS'}
@@ -197,15 +204,16 @@ class Run:
 
     def stop(self) -> None:
         """Ends everything that this started."""
-        if self.loop is not None and self.loop.poll() is None:
-            self.loop.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.loop.wait(10)
+        # It leads a session of its own, as does that of a campaign that was killed.
+        with contextlib.suppress(OSError, ValueError):
+            launcher = int((self.logs / 'launcher.pid').read_text())
+            words = pathlib.Path(f'/proc/{launcher}/cmdline').read_text().split('\0')
+            if f'--logs={self.logs}' in words:
+                os.killpg(launcher, signal.SIGKILL)
+        if self.loop is not None:
+            self.loop.wait()
         for process in self.trainers().values():
             _signal(process, signal.SIGKILL)
-        if self.loop is not None and self.loop.poll() is None:
-            self.loop.kill()
-            self.loop.wait()
 
     def _rows(self) -> list[dict[str, Any]]:
         rows = []
@@ -389,9 +397,3 @@ KINDS = {
 }
 KILLS = frozenset(KINDS) - {'pause', 'full disk'}
 MOMENTS = ('start', 'warm start', 'evaluation', 'checkpoint', 'verification', 'step')
-
-
-def remove(path: pathlib.Path) -> None:
-    """Removes a folder of an episode that was cut off."""
-    if path.exists():
-        shutil.rmtree(path)
