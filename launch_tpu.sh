@@ -418,7 +418,8 @@ local_worker_command() { # INDEX
     command+=(JAX_PLATFORMS=cpu "JAX_NUM_CPU_DEVICES=$devices")
   fi
   if ((processes > 1)); then
-    # One process may not read what another is writing there.
+    # On CPUs only process 0 finds its programs there, and does not wait long enough
+    # in a collective for those that compile.
     command+=(JAX_ENABLE_COMPILATION_CACHE=false)
   fi
   command+=("$python" -m passk_jax.train)
@@ -782,8 +783,8 @@ xpk_follow() {
 xpk_failure() {
   local code worst=$PREEMPTED
   for code in $(call kubectl get pods --selector="$(pods)" --output=jsonpath='{.items[*].status.containerStatuses[*].state.terminated.exitCode}'); do
-    # The JobSet ends the others when one fails.
-    has_word '0 42 137 143' "$code" || worst=$code
+    # The JobSet ends the others when one fails, or they end because it is gone: 43.
+    has_word '0 42 43 137 143' "$code" || worst=$code
   done
   say "the JobSet failed; worst exit status $worst"
   return "$worst"

@@ -56,7 +56,7 @@ def page(rows: Sequence[dict[str, Any]]) -> str:
         '',
     ]
     if not any(each['kind'] == 'full disk' for _, each in struck):
-        lines.insert(-2, 'No disk was filled: no tmpfs could be mounted.\n')
+        lines.insert(-2, 'No disk was filled: that needs a small tmpfs.\n')
     return '\n'.join(lines)
 
 

@@ -12,8 +12,10 @@ import threading
 
 import jax
 from absl import logging
+from jax._src import distributed
 
 DIRECTORY = '~/.cache/passk_jax/xla'
+SHARED_NAME = 'xla'
 
 # Programs that compile sooner are not worth a file.
 _MIN_SECONDS = 0.2
@@ -26,10 +28,20 @@ _LOWERED = '/jax/core/compile/jaxpr_to_mlir_module_duration'
 _COMPILED = '/jax/core/compile/backend_compile_duration'
 
 
-def keep_programs() -> None:
-    """Turns the persistent cache on; call it before anything is compiled."""
+def keep_programs(workdir: pathlib.Path) -> None:
+    """Turns the persistent cache on; call it before anything is compiled.
+
+    Process 0 alone writes it, so several processes have one that all of them see, in
+    ``workdir``. Nothing there is ever removed.
+    """
     jax.monitoring.register_event_duration_secs_listener(_SlowCompilations())
     if jax.config.jax_compilation_cache_dir is not None:
+        return
+    if distributed.global_state.num_processes > 1:
+        # Without a limit: its lock does not work on every shared file system.
+        path = str(workdir.absolute() / SHARED_NAME)
+        jax.config.update('jax_compilation_cache_dir', path)
+        jax.config.update('jax_persistent_cache_min_compile_time_secs', _MIN_SECONDS)
         return
     path = pathlib.Path(DIRECTORY).expanduser() / _machine()
     try:

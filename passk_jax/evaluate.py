@@ -93,8 +93,8 @@ def main(
     directory = path / 'evaluation' / 'by_command'
     # Now, because what hinders it would also do so after an hour of sampling.
     directory.mkdir(parents=True, exist_ok=True)
-    keep_programs()
     join_hosts(hosts)
+    keep_programs(path)
     setup = make_setup(config)
     step = agreed(newest_step(path) if step is None else step)
     about = {

@@ -52,8 +52,8 @@ def main(
     # The default is the type to which the run cast its weights for sampling.
     dtype = dtype or config.model.compute_dtype
     check_sources(path, config.model)
-    keep_programs()
     join_hosts(hosts)
+    keep_programs(path)
     setup = make_setup(config)
     fields = _config(setup, dtype=dtype)
     shapes = policies.param_shapes(setup.policy, setup.mesh)

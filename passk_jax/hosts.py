@@ -5,19 +5,28 @@ before anything asks JAX for devices.
 """
 
 import json
+import os
 import re
+import sys
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
+from absl import logging
 from jax._src import distributed
+from jax._src.clusters import GceTpuCluster, GkeTpuCluster
 from jax.experimental import multihost_utils
 
 from passk_jax import peers
 from passk_jax.errors import ElsewhereError, InputError, with_class
 
 Value = TypeVar('Value')
+
+# How long a process waits for the others, and for how long it does not say so.
+_JOIN_SECONDS = 300
+_SILENT_SECONDS = 15
 
 # Where process 0 says at which port it listens to the others.
 _PORT = 'passk_jax/port'
@@ -28,22 +37,68 @@ def join_hosts(hosts: str) -> None:
     """Connects this process to the others of its run.
 
     Args:
-        hosts: ``''`` if this process is alone; ``'auto'`` if JAX can find the others by
-            itself; ``'address:port,count,index'`` to name them.
+        hosts: ``''`` to find the other workers if this is one of a TPU pod, and to stay
+            alone elsewhere; ``'auto'`` if JAX can find the others by itself;
+            ``'address:port,count,index'`` to name them. If some do not come within
+            five minutes, the process says so and ends.
 
     Raises:
-        ValueError: ``hosts`` has none of these forms.
+        ValueError: ``hosts`` has none of these forms, or JAX finds nobody.
     """
-    if not hosts:
-        return
-    if hosts == 'auto':
-        jax.distributed.initialize()
-    else:
-        match = re.fullmatch(r'([^,]+:\d+),(\d+),(\d+)', hosts)
-        if not match or not int(match[3]) < int(match[2]):
-            raise InputError(f"{hosts=} must be 'auto' or 'address:port,count,index'")
-        jax.distributed.initialize(match[1], int(match[2]), int(match[3]))
+    match = re.fullmatch(r'([^,]+:\d+),(\d+),(\d+)', hosts)
+    if match and int(match[3]) < int(match[2]):
+        _join(match[1], int(match[2]), int(match[3]))
+    elif hosts not in ('', 'auto'):
+        raise InputError(f"{hosts=} must be 'auto' or 'address:port,count,index'")
+    elif hosts or _on_a_pod():
+        _join()
+
+
+def _on_a_pod() -> bool:
+    """Whether this is one of several workers of a TPU, and runs on its chips."""
+    platforms = jax.config.jax_platforms
+    if platforms and 'tpu' not in platforms.split(','):
+        return False
+    try:
+        here = [
+            each for each in (GkeTpuCluster, GceTpuCluster) if each.is_env_present()
+        ]
+        return any(each.get_process_count() > 1 for each in here)
+    except OSError:
+        # Nothing tells this machine about others.
+        return False
+
+
+def _join(*place: str | int) -> None:
+    """Waits for the others; ``place``: address, count and index, or nothing."""
+    came = threading.Event()
+    threading.Thread(target=_wait, args=(came,), daemon=True).start()
+    try:
+        # JAX would end with a trace of C++, so this process ends before it does.
+        jax.distributed.initialize(*place, initialization_timeout=2 * _JOIN_SECONDS)
+    except ValueError as e:
+        raise InputError(f'--hosts=auto: JAX finds no other process here ({e})') from e
+    finally:
+        came.set()
     _watch_peers()
+
+
+def _wait(came: threading.Event) -> None:
+    """Says for whom this process waits, and ends it if they do not come."""
+    if came.wait(_SILENT_SECONDS):
+        return
+    state = distributed.global_state
+    whom = f'{state.num_processes} processes at {state.coordinator_address}'
+    logging.warning('process %s waits for all %s', state.process_id, whom)
+    if not came.wait(_JOIN_SECONDS - _SILENT_SECONDS):
+        sys.stdout.flush()
+        print(
+            f'error: process {state.process_id} waited {_JOIN_SECONDS} seconds for all '
+            f'{whom}: start the command on every worker',
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(peers.EXIT_PEER_GONE)
 
 
 def _watch_peers() -> None:

@@ -16,11 +16,14 @@ import heapq
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import grain
 import numpy as np
 
 from passk_jax.errors import InputError
+
+if TYPE_CHECKING:
+    import grain
 
 # The last numbers of the addresses of what is drawn at a step.
 _PLACES, _CHANCES = 1, 2
@@ -187,7 +190,7 @@ class _Looked(Sequence):
     Iterating over Grain's own object would read ahead in threads.
     """
 
-    def __init__(self, rows: np.ndarray, order: grain.MapDataset):
+    def __init__(self, rows: np.ndarray, order: 'grain.MapDataset'):
         self._rows, self._order = rows, order
 
     def __len__(self) -> int:
@@ -197,7 +200,10 @@ class _Looked(Sequence):
         return self._rows[int(self._order[index])]
 
 
-def _shuffled(count: int, address: Sequence[int]) -> grain.MapDataset:
+def _shuffled(count: int, address: Sequence[int]) -> 'grain.MapDataset':
+    # It takes seconds to import, and brings JAX; metrics need neither.
+    import grain
+
     # Grain seeds its epochs with seed, seed + 1, ... Hashing the seed keeps its second
     # epoch from being the first of the next seed.
     (hashed,) = np.random.SeedSequence(address).generate_state(1)

@@ -123,7 +123,8 @@ class Watch:
 
     def _read(self, connection: socket.socket, peer: int) -> None:
         left = False
-        with contextlib.suppress(OSError):
+        # The last line of one that is gone may be half a line.
+        with contextlib.suppress(OSError, ValueError):
             for line in connection.makefile('rb'):
                 message = json.loads(line)
                 if 'left' not in message:

@@ -12,6 +12,10 @@ A TPU topology needs the TPU compiler (the extra 'tpu') but no TPU; ``cpu:8`` ne
 nothing; ``gpu:h100x8`` is planned from shapes alone, because the GPU compiler needs a
 GPU. Planning reads no weights, data or published tokenizer; it runs and measures
 nothing. Exit status 1: a program does not fit.
+
+With ``--fit`` it searches for settings that fit and change nothing that is trained: the
+rollouts of a pass, the cache's limit, the mesh. It ends with their flags in one line,
+or says which program needs how much too much.
 """
 
 import contextlib
@@ -21,15 +25,17 @@ import functools
 import importlib.metadata
 import json
 import pathlib
+import re
 import shlex
 import sys
 import tempfile
 import time
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-from jax.sharding import Mesh
+from jax.sharding import AbstractMesh, Mesh
 
 from passk_jax import cli, setup, sharding
 from passk_jax.config import (
@@ -45,10 +51,19 @@ from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf.published import PUBLISHED
-from passk_jax.planning import fits, links, remedies, summary, table, topologies
-from passk_jax.planning.analysis import analyse
+from passk_jax.planning import (
+    fits,
+    links,
+    meshes,
+    remedies,
+    summary,
+    table,
+    topologies,
+)
+from passk_jax.planning.analysis import Analysis, analyse
 from passk_jax.planning.builder import Builder
-from passk_jax.planning.programs import PROGRAMS, build
+from passk_jax.planning.programs import PROGRAMS, Program, build
+from passk_jax.planning.search import flags, search
 from passk_jax.planning.topologies import Topology
 from passk_jax.runs.directory import git_state
 from passk_jax.tasks import make_task, require
@@ -59,20 +74,28 @@ def main(
     *,
     config: ExperimentConfig,
     topology: str,
-    programs: str = ','.join(PROGRAMS),
+    programs: str = '',
+    fit: bool = False,
     markdown: str | None = None,
 ) -> int:
     """Prints the plan; returns 1 if a program does not fit."""
     chips, names = topologies.parse(topology), programs.split(',')
+    if not programs:
+        # No run has the program 'score'.
+        names = [name for name in PROGRAMS if not (fit and name == 'score')]
     if unknown := set(names) - set(PROGRAMS):
         raise InputError(f'programs {sorted(unknown)} must be among {list(PROGRAMS)}')
-    text, fit = plan(config, chips, names, tell=_tell)
+    if fit:
+        given = _given(sys.argv)
+        text, fitting = plan_that_fits(config, chips, names, given=given, tell=_tell)
+    else:
+        text, fitting = plan(config, chips, names, tell=_tell)
     sys.stdout.write(text)
     if markdown:
         command = shlex.join(['python', '-m', 'passk_jax.plan', *_arguments(sys.argv)])
         title = f'# {config.name} on {chips.name}\n\n    {command}\n\n'
         atomic_write_text(markdown, f'{title}{_made()}\n{text}')
-    return 0 if fit else 1
+    return 0 if fitting else 1
 
 
 def _tell(line: str) -> None:
@@ -104,6 +127,24 @@ def _arguments(argv: Sequence[str]) -> list[str]:
     return kept
 
 
+def _given(argv: Sequence[str]) -> dict[str, str]:
+    """The command's flags of the configuration: dotted key -> argument; ``''``: file.
+
+    >>> _given(['plan', '--config=a.py', '-config.seed', '1', '--topology=cpu:8'])
+    {'': '--config=a.py', 'seed': '--config.seed=1'}
+    """
+    found, rest = {}, _arguments(argv)
+    for i, argument in enumerate(rest):
+        name, equals, value = argument.lstrip('-').partition('=')
+        match = re.fullmatch(r'(no)?config(\.(?P<key>.*))?', name)
+        if not argument.startswith('-') or not match:
+            continue
+        if not equals and rest[i + 1 :] and not rest[i + 1].startswith('--'):
+            equals, value = '=', rest[i + 1]
+        found[match['key'] or ''] = f'--{name}{equals}{value}'
+    return found
+
+
 def plan(
     config: ExperimentConfig,
     topology: Topology,
@@ -121,36 +162,135 @@ def plan(
     Raises:
         InputError: the configuration does not fit the topology's devices.
     """
-    mesh = sharding.make_mesh(
-        **dataclasses.asdict(config.mesh), devices=topologies.connect(topology)
-    )
-    source = config.model.source
-    with tempfile.TemporaryDirectory() as directory:
-        readable = _readable(config, pathlib.Path(directory))
-        builder = _builder(readable, topology, mesh)
-        limit = hf_config.position_limit(readable.model.source) if source else 0
+    devices = topologies.connect(topology)
+    mesh = sharding.make_mesh(**dataclasses.asdict(config.mesh), devices=devices)
+    builder, positions = _read(config, topology, mesh)
     analyses = []
     for i, name in enumerate(names, start=1):
-        doing = 'compiling' if topology.has_compiler else 'tracing'
-        tell(f'{doing} {name} for {topology.name} ({i} of {len(names)})')
-        started = time.monotonic()
-        analyses.append(analyse(build(builder, name), topology))
-        took = time.monotonic() - started
-        tell(f'{table.progress(analyses[-1])} ({took:.0f} s)')
+        turn = f'({i} of {len(names)})'
+        analyses.append(_analyse(build(builder, name), topology, turn, tell))
+    lines = _lines(config, builder, topology, analyses, positions)
+    check = functools.partial(_check, config)
+    for each in analyses:
+        if not each.memory.fits:
+            lines += _ways_out(each, builder, check)
+    return '\n'.join([*lines, '']), all(each.memory.fits for each in analyses)
+
+
+def plan_that_fits(
+    config: ExperimentConfig,
+    topology: Topology,
+    names: Sequence[str],
+    *,
+    given: Mapping[str, str] = types.MappingProxyType({}),
+    tell: Callable[[str], object] = lambda line: None,
+) -> tuple[str, bool]:
+    """The plan for settings that fit, with their flags as its last line.
+
+    Args:
+        config, topology, names, tell: as of :func:`plan`.
+        given: the flags that made ``config``: dotted key -> argument.
+
+    Returns:
+        The plan, and whether there are such settings. If not, the plan is for the last
+        that were tried, and ends with what is too much.
+
+    Raises:
+        InputError: no limit is known, or no mesh of the devices divides the batches.
+    """
+    if not topology.has_compiler or not topology.chip.memory:
+        raise InputError(
+            f'topology {topology.name!r} has no compiler or no limit of memory here, '
+            'and --fit needs both: name TPUs, such as v5e:4x8'
+        )
+    devices = topologies.connect(topology)
+    mesh = meshes.completed(config.mesh, len(devices))
+    builder, positions = _read(config, topology, mesh)
+    first = {
+        f'mesh.{axis}': mesh.shape[axis]
+        for axis, size in dataclasses.asdict(config.mesh).items()
+        if size == -1
+    }
+    first |= meshes.first_mesh(builder, names, topology)
+    if first:
+        tell(f'begins with {" ".join(flags(first))}')
+
+    def analysed(builder: Builder, name: str) -> Analysis:
+        program = build(_placed(builder, devices), name)
+        compiling = fits.held(program) <= topology.chip.memory
+        return _analyse(program, topology, '', tell, compiling=compiling)
+
+    check = functools.partial(_check, config)
+    found = search(builder, names, analysed, check=check, tell=tell, first=first)
+    builder, over = _placed(found.builder, devices), found.over
+    lines = _lines(config, builder, topology, found.analyses, positions)
+    if over:
+        over = fits.with_temporaries(over, builder)
+        lines += _ways_out(over, builder, lambda x: check({**found.overrides, **x}))
+    kept = [flag for key, flag in given.items() if key not in found.overrides]
+    lines += summary.settings(over, [*map(shlex.quote, kept), *flags(found.overrides)])
+    return '\n'.join([*lines, '']), over is None
+
+
+def _placed(builder: Builder, devices: Sequence[Any]) -> Builder:
+    """The same on devices."""
+    mesh = sharding.make_mesh(**builder.mesh.shape, devices=list(devices))
+    return dataclasses.replace(builder, mesh=mesh)
+
+
+def _read(
+    config: ExperimentConfig, topology: Topology, mesh: Mesh | AbstractMesh
+) -> tuple[Builder, int]:
+    """What makes the programs, and how many positions the model has; 0: no limit."""
+    with tempfile.TemporaryDirectory() as directory:
+        readable = _readable(config, pathlib.Path(directory))
+        source = readable.model.source
+        positions = hf_config.position_limit(source) if source else 0
+        return _builder(readable, topology, mesh), positions
+
+
+def _analyse(
+    program: Program,
+    topology: Topology,
+    turn: str,
+    tell: Callable[[str], object],
+    *,
+    compiling: bool = True,
+) -> Analysis:
+    """Analyses a program and tells about it."""
+    doing = 'compiling' if compiling and topology.has_compiler else 'tracing'
+    tell(f'{doing} {program.name} for {topology.name} {turn}'.rstrip())
+    started = time.monotonic()
+    analysis = analyse(program, topology, compiling=compiling)
+    took = time.monotonic() - started
+    tell(f'{table.progress(analysis)} ({took:.0f} s)')
+    return analysis
+
+
+def _lines(
+    config: ExperimentConfig,
+    builder: Builder,
+    topology: Topology,
+    analyses: Sequence[Analysis],
+    positions: int,
+) -> list[str]:
+    """The plan's introduction, table and notes."""
+    mesh = builder.mesh
     edges = [fits.fit(each, builder) for each in analyses]
     where = links.places(mesh.devices.flat, dimensions=topology.chip.dimensions)
     axes = links.axis_lines(mesh, where) if where else {}
     lines = summary.introduction(
-        builder, topology, axes, name=config.name, source=source
+        builder, topology, axes, name=config.name, source=config.model.source
     )
     lines.append(table.render(table.plan_rows(analyses, edges)))
-    lines += summary.notes(analyses, builder, max_positions=limit)
-    for each, edge in zip(analyses, edges, strict=True):
-        if not each.memory.fits:
-            check = functools.partial(_check, config)
-            ways = remedies.ways_out(each, builder, edge, check=check)
-            lines += summary.overflow(each, ways)
-    return '\n'.join([*lines, '']), all(each.memory.fits for each in analyses)
+    return lines + summary.notes(analyses, builder, max_positions=positions)
+
+
+def _ways_out(analysis: Analysis, builder: Builder, check: remedies.Check) -> list[str]:
+    """What would make a program fit."""
+    edge = fits.fit(analysis, builder)
+    ways = remedies.ways_out(analysis, builder, edge, check=check)
+    return summary.overflow(analysis, ways)
 
 
 def _check(config: ExperimentConfig, overrides: Mapping[str, Any]) -> None:

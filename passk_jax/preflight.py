@@ -17,6 +17,7 @@ from passk_jax import capacity, sharding
 from passk_jax.advantages import AdvantageFn, Memory, make, tabulation
 from passk_jax.config import ExperimentConfig, Stage, errors_of, stages_of, to_json
 from passk_jax.errors import InputError
+from passk_jax.evaluation import metric_names
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.models.families.table import FAMILIES
 from passk_jax.runs.checkpoints import saved_steps
@@ -87,11 +88,12 @@ def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
 
 def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
     """The keys whose values a resumed run may change; see :func:`prepare_workdir`."""
-    # Neither kept texts nor parameters of other estimators change a figure.
+    # Neither checkpoints nor kept texts nor parameters of other estimators change a
+    # figure.
     names = {stage.config.advantage.name for stage in stages_of(config)}
     read = [p for name in names for p in make.estimator_parameters(name)]
     unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
-    return ('mesh.', 'eval.kept_responses', *ONLY_ROUNDING, *unread)
+    return ('mesh.', 'checkpoint.', 'eval.kept_responses', *ONLY_ROUNDING, *unread)
 
 
 def open_workdir(
@@ -123,9 +125,9 @@ def check_names(config: ExperimentConfig) -> None:
     """Checks names and sizes of the configuration, before any directory or device.
 
     Raises:
-        ValueError: an unknown task, split, kind of demonstration, model family or
-            estimator, a parameter that the estimator does not accept, a missing
-            package, or more responses than this host can hold.
+        ValueError: an unknown task, split, kind of demonstration, model family,
+            estimator or metric, a parameter that the estimator does not accept, a
+            missing package, or more responses than this host can hold.
     """
     for stage in stages_of(config):
         with errors_of(stage.name):
@@ -151,6 +153,21 @@ def check_names(config: ExperimentConfig) -> None:
     tokens = config.sampling.max_response_tokens
     capacity.check_responses(sizes, max_response_tokens=tokens)
     check_evaluation(config)
+    _check_best(config)
+
+
+def _check_best(config: ExperimentConfig) -> None:
+    """Checks the metric that says which checkpoint is best.
+
+    Whether a category has it, only an evaluation tells.
+    """
+    best, known = config.checkpoint.keep_best, metric_names(config.eval.num_responses)
+    metric = best.partition('/')[2]
+    if best and '/' not in metric and metric not in known:
+        raise InputError(
+            f'checkpoint.keep_best={best!r}: {metric!r} is none of {sorted(known)}, '
+            'and no metric of a category, for example 5x5/pass_at_1'
+        )
 
 
 def check_evaluation(config: ExperimentConfig) -> None:

@@ -255,8 +255,13 @@ def first_state(
         state = learner.init_state(policy, optimizer, params, mesh)
         return state, memory, ref_params
     shapes = learner.state_shapes(policy, optimizer, mesh)
+    # What the host remembers has no sharding of its own.
+    whole = sharding.replicated(mesh)
+    remembered = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=whole), memory
+    )
     saved = checkpoints.restore(
-        params=shapes.params, opt_state=shapes.opt_state, memory=memory
+        params=shapes.params, opt_state=shapes.opt_state, memory=remembered
     )
     logging.info('resuming at step %d', saved.step)
     step = jax.device_put(np.int32(saved.step), shapes.step.sharding)
@@ -347,12 +352,12 @@ def main(
     """Prepares the run directory and trains."""
     check_names(config)
     traced = parse_steps(profile, last=config.train.steps)
-    keep_programs()
+    directory = pathlib.Path(workdir or f'runs/{config.name}').expanduser()
     join_hosts(hosts)
+    keep_programs(directory)
     expect_chips(expect)
     for stage in configs.stages_of(config):
         check_signal(stage)
-    directory = pathlib.Path(workdir or f'runs/{config.name}').expanduser()
     stage = stage_of(config.stage, config.init, directory)
     config = dataclasses.replace(config, stage=stage)
     with open_workdir(config, directory, accept_loss=accept_loss) as path:

@@ -12,13 +12,14 @@ from tests import tiny
 
 # Prints how many programs were read from the cache.
 SCRIPT = """
+import pathlib
 import jax
 from passk_jax import compile_cache
 hits = []
 jax.monitoring.register_event_listener(
     lambda event, **_: hits.append(event) if event.endswith('cache_hits') else None)
 compile_cache._MIN_SECONDS = 0
-compile_cache.keep_programs()
+compile_cache.keep_programs(pathlib.Path('/none'))
 print(jax.jit(lambda x: x * 3 + 1)(2.0), len(hits))
 """
 
@@ -62,10 +63,19 @@ def without_a_cache():
 
 
 @pytest.mark.usefixtures('without_a_cache')
-def test_a_home_that_cannot_be_written_only_costs_time(monkeypatch, caplog):
+def test_several_processes_share_a_cache_in_the_run(monkeypatch, tmp_path):
+    limit = jax.config.jax_compilation_cache_max_size
+    monkeypatch.setattr(compile_cache.distributed.global_state, 'num_processes', 2)
+    compile_cache.keep_programs(tmp_path)
+    assert jax.config.jax_compilation_cache_dir == str(tmp_path / 'xla')
+    assert jax.config.jax_compilation_cache_max_size == limit
+
+
+@pytest.mark.usefixtures('without_a_cache')
+def test_a_home_that_cannot_be_written_only_costs_time(monkeypatch, caplog, tmp_path):
     monkeypatch.setattr(compile_cache, 'DIRECTORY', '/proc/none/xla')
     with caplog.at_level(logging.WARNING):
-        compile_cache.keep_programs()
+        compile_cache.keep_programs(tmp_path)
     assert 'cannot write /proc/none/xla' in caplog.text
     assert jax.config.jax_compilation_cache_dir is None
 

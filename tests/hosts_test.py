@@ -2,7 +2,6 @@
 
 import json
 import math
-import socket
 import subprocess
 import sys
 import types
@@ -10,6 +9,7 @@ import types
 import jax
 import numpy as np
 import pytest
+from jax._src.clusters import cloud_tpu_cluster
 
 from passk_jax import hosts
 from tests import tiny
@@ -33,6 +33,67 @@ def test_alone_there_is_nobody_to_wait_for_or_to_ask():
     assert hosts.gather(lambda: {'a': (1,)}) == [{'a': (1,)}]
     with pytest.raises(KeyError, match='here'):
         hosts.gather(lambda: {}['here'])
+
+
+def test_where_jax_finds_nobody_auto_is_refused(monkeypatch):
+    def initialize(**_):
+        raise ValueError('coordinator_address should be defined.')
+
+    monkeypatch.setattr(jax.distributed, 'initialize', initialize)
+    said = '--hosts=auto: JAX finds no other process here .coordinator_address'
+    with pytest.raises(ValueError, match=said):
+        hosts.join_hosts('auto')
+
+
+@pytest.mark.parametrize(
+    ('names', 'platforms', 'joins'),
+    [
+        ('a,b', 'tpu,cpu', True),
+        ('a,b', None, True),
+        ('a,b', 'cpu', False),
+        ('a', 'tpu', False),
+        (None, 'tpu', False),
+    ],
+)
+def test_on_a_pod_all_workers_are_the_default(monkeypatch, names, platforms, joins):
+    """A worker of several waits for the others, unless it leaves the chips alone."""
+    joined = []
+    monkeypatch.setattr(jax.distributed, 'initialize', lambda *a, **_: joined.append(a))
+    monkeypatch.setattr(hosts, '_watch_peers', lambda: joined.append('watched'))
+    monkeypatch.setattr(cloud_tpu_cluster, 'running_in_cloud_tpu_vm', True)
+    # No machine that says what it is.
+    monkeypatch.setenv('TPU_SKIP_MDS_QUERY', '1')
+    monkeypatch.delenv('TPU_PROCESS_ADDRESSES', raising=False)
+    if names is None:
+        monkeypatch.delenv('TPU_WORKER_HOSTNAMES', raising=False)
+    else:
+        monkeypatch.setenv('TPU_WORKER_HOSTNAMES', names)
+    monkeypatch.setenv('MEGASCALE_NUM_SLICES', '1')
+    before = jax.config.jax_platforms
+    jax.config.update('jax_platforms', platforms)
+    try:
+        hosts.join_hosts('')
+    finally:
+        jax.config.update('jax_platforms', before)
+    assert joined == ([(), 'watched'] if joins else [])
+
+
+_LONE = r"""
+import sys
+from passk_jax import hosts
+
+hosts._SILENT_SECONDS, hosts._JOIN_SECONDS = 0.2, 1
+hosts.join_hosts(f'localhost:{sys.argv[1]},3,{sys.argv[2]}')
+"""
+
+
+def test_a_worker_started_alone_says_for_whom_it_waited_and_ends():
+    pair = start_pair(_LONE)
+    for index, (_, said) in enumerate(outputs(pair)):
+        for doing in ('waits', 'waited 1 seconds'):
+            assert f'process {index} {doing} for all 3 processes at localhost:' in said
+        assert 'Check failure' not in said
+        assert pair[index].returncode == 43
 
 
 @pytest.mark.parametrize('value', ['4', '0,4', '1,0', '1,4,1', 'a,b', '1, 4', '-1,4'])
@@ -109,9 +170,7 @@ def outputs(pair):
 
 def start_pair(script):
     """Starts two processes with the arguments port and index."""
-    with socket.socket() as probe:
-        probe.bind(('localhost', 0))
-        port = probe.getsockname()[1]
+    port = tiny.free_port()
     return [
         subprocess.Popen(
             [sys.executable, '-c', script, str(port), str(index)],

@@ -114,8 +114,10 @@ OTHER_TESTS = {
     'mutations_test': 'the mutations that tests must notice',
     'notebook_test': 'the notebooks in experiments/',
     'faults_test': 'experiments/faults.py',
+    'pods_test': 'meshes over several processes',
     'steepness_test': 'experiments/steepness.py',
     'readme_test': 'the README',
+    'tasks.mutated_responses_test': 'the verdicts of all tasks',
 }
 
 SOURCES = {

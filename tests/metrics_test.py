@@ -1,6 +1,8 @@
 import doctest
 import itertools
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -251,3 +253,8 @@ def test_the_examples_in_the_docstrings_hold():
     result = doctest.testmod(metrics)
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def test_metrics_of_finished_runs_start_without_jax():
+    code = "import sys, passk_jax.metrics; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, '-c', code], check=False).returncode == 0

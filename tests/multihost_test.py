@@ -4,13 +4,11 @@ import json
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 
 import jax
 import numpy as np
-import orbax.checkpoint as ocp
 import pytest
 
 from passk_jax import evaluate
@@ -70,10 +68,8 @@ def start(
 def start_pair(
     workdir: pathlib.Path, *command: str, stdout: int = subprocess.DEVNULL
 ) -> list[subprocess.Popen]:
-    with socket.socket() as probe:
-        probe.bind(('localhost', 0))
-        port = probe.getsockname()[1]
-    # Without the cache of programs: one may not read what the other is writing.
+    port = tiny.free_port()
+    # Without the cache of programs: process 0 alone would find its own there.
     return [
         start(
             workdir,
@@ -97,18 +93,6 @@ def lines(workdir: pathlib.Path, name: str = 'metrics') -> list[dict]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def memory(workdir: pathlib.Path) -> dict[str, np.ndarray]:
-    """The memory in the last checkpoint, whichever devices saved it."""
-    path = workdir / 'checkpoints' / str(STEPS) / 'memory'
-    here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    shapes = {'history': ((10, 5), np.int32), 'difficulty': ((48, 2), np.float32)}
-    target = {
-        name: jax.ShapeDtypeStruct(shape, dtype, sharding=here)
-        for name, (shape, dtype) in shapes.items()
-    }
-    return ocp.StandardCheckpointer().restore(path, target)
-
-
 def test_two_processes_train_as_one_does(tmp_path):
     pair = start_pair(tmp_path / 'two', 'train', *options_of(CHANGES))
     assert tiny.run(tiny.make_config(**CHANGES), tmp_path / 'one')
@@ -120,11 +104,11 @@ def test_two_processes_train_as_one_does(tmp_path):
         assert a['response_length'] == b['response_length']
         assert a['reward'] == b['reward']
         assert a['loss'] == pytest.approx(b['loss'], abs=1e-5)
-    ours, theirs = (memory(tmp_path / name) for name in ('one', 'two'))
-    for name, array in ours.items():
-        np.testing.assert_array_equal(array, theirs[name])
-    assert ours['history'].sum(axis=1).tolist() == [0] * 8 + [8] * STEPS
-    assert ours['difficulty'][:, 1].max() > 0
+    ours, theirs = (tiny.saved_arrays(tmp_path / x, STEPS) for x in ('one', 'two'))
+    for name in ('memory/history', 'memory/difficulty'):
+        np.testing.assert_array_equal(ours[name], theirs[name])
+    assert ours['memory/history'].sum(axis=1).tolist() == [0] * 8 + [8] * STEPS
+    assert ours['memory/difficulty'][:, 1].max() > 0
     pairs = (lines(tmp_path / name, 'diagnostics') for name in ('one', 'two'))
     for a, b in zip(*pairs, strict=True):
         assert a.keys() == b.keys()

@@ -1,7 +1,6 @@
 """A process that fails or is gone takes the others with it, each with one line."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ from tests.hosts_test import outputs, start_pair
 
 # Reads commands: end well, or fail.
 _PROCESS = """
-import socket, sys
+import os, socket, sys
 from passk_jax import peers
 peers._NEWS_SECONDS = 0.1
 index, server = int(sys.argv[1]), None
@@ -26,6 +25,9 @@ print('ready', flush=True)
 said = sys.stdin.readline()
 if said == 'fail\\n':
     peers.fail(2 + index, 'a disk', text='error: of its own\\n')
+if said == 'break off\\n':
+    peers._watch._connections[0].sendall(b'{"left"')
+    os._exit(1)
 if said == 'follow\\n':
     peers.fail(1, 'elsewhere', text='error: it follows\\n', elsewhere=True)
 """
@@ -34,9 +36,7 @@ if said == 'follow\\n':
 @pytest.fixture
 def run():
     """Three processes that watch one another."""
-    with socket.socket() as probe:
-        probe.bind(('localhost', 0))
-        port = str(probe.getsockname()[1])
+    port = str(tiny.free_port())
     processes = []
     for index in range(3):
         processes.append(
@@ -79,6 +79,12 @@ def test_whoever_is_killed_takes_the_others_with_it(run, victim):
     for index in {0, 1, 2} - {victim}:
         line = f'error: process {victim} of 3 is gone: start all of them again\n'
         assert ends(run[index]) == (43, line)
+
+
+def test_whoever_is_gone_in_the_middle_of_a_line_takes_the_others_with_it(run):
+    say(run[1], 'break off')
+    line = 'error: process 1 of 3 is gone: start all of them again\n'
+    assert [ends(run[index]) for index in (0, 2)] == [(43, line)] * 2
 
 
 @pytest.mark.parametrize('who', [0, 1])

@@ -86,6 +86,95 @@ def test_what_does_not_fit_is_a_result():
     assert '\n1. ' in text
 
 
+def small(**sizes):
+    """Eight devices of this host, as chips with little memory."""
+    chip = chips.Chip('small', 1e12, sizes['memory'], 1e9, 1e9, 0, 0)
+    return topologies.Topology('cpu:8', 'cpu', chip, (8,))
+
+
+def test_settings_that_fit_are_found_and_end_the_plan():
+    config = tiny.make_config(
+        mesh__fsdp=8,
+        sampling__max_response_tokens=100,
+        sampling__num_rollouts=8,
+        train__micro_batch_prompts=8,
+    )
+    names, told = ('score', 'weights'), []
+    text, fitting = plan.plan(config, small(memory=2**30), names)
+    assert fitting
+    needed = float(cells(text, 'total')[0].removesuffix(' MiB')) * 2**20
+    given = {'': '--config=tiny.py', 'train.micro_batch_rollouts': 'an older one'}
+    text, fitting = plan.plan_that_fits(
+        config, small(memory=0.8 * needed), names, given=given, tell=told.append
+    )
+    assert fitting
+    assert cells(text, 'fits') == ['yes', 'yes']
+    *_, said, _, flags = text.splitlines()
+    assert said == 'These settings fit, and train the same:'
+    found = re.fullmatch(
+        r'    --config=tiny.py --config.train.micro_batch_rollouts=(\d)', flags
+    )
+    assert f'a pass 8 with {found[1]} responses of each' in text
+    assert sum(line.startswith('compiling score') for line in told) >= 2
+    assert sum(line.startswith('compiling weights') for line in told) == 1
+
+
+def test_without_settings_that_fit_the_plan_says_how_much_is_too_much():
+    config = tiny.make_config(mesh__fsdp=8)
+    told = []
+    text, fitting = plan.plan_that_fits(
+        config, small(memory=1000.0), ['prefill'], tell=told.append
+    )
+    assert not fitting
+    # What a device holds is too much before a compiler is asked.
+    assert any(line.startswith('tracing') for line in told)
+    assert not any(line.startswith('compiling') for line in told)
+    assert re.search(r'\n\d\. on \d+ devices, --config\.mesh\.', text)
+    *_, said, _, flags = text.splitlines()
+    assert flags.strip() == ''
+    assert re.match(
+        r'No settings that train the same were found to fit: prefill needs \S+ GiB, '
+        r'\S+ GiB more than a device has with the last that were tried:',
+        said,
+    )
+
+
+def test_settings_that_fit_come_with_a_mesh_of_the_devices():
+    config = tiny.make_config(mesh__fsdp=4, mesh__rollout=4)
+    text, fitting = plan.plan_that_fits(config, small(memory=2**30), ['prefill'])
+    assert fitting
+    assert text.endswith('\n    --config.mesh.fsdp=2\n')
+    assert 'mesh data=1, fsdp=2, rollout=4, tensor=1' in text
+
+
+def test_an_open_axis_of_the_mesh_becomes_a_number():
+    """Another axis may change, and it must not follow."""
+    config = tiny.make_config(mesh__fsdp=-1)
+    text, _ = plan.plan_that_fits(config, small(memory=2**30), ['weights'])
+    assert text.endswith('\n    --config.mesh.fsdp=8\n')
+
+
+@pytest.mark.parametrize('name', ['cpu:8', 'gpu:h100x8'])
+def test_a_search_needs_a_compiler_and_a_limit(name):
+    with pytest.raises(ValueError, match=r'no compiler or no limit .* v5e:4x8'):
+        plan.plan_that_fits(tiny.make_config(), topologies.parse(name), ['train'])
+
+
+def test_the_flags_of_the_configuration_are_kept_as_they_were_given():
+    argv = [
+        *('plan.py', '--fit', '--config', 'a b.py', '--topology=v5e:4x8'),
+        *('--config.mesh.fsdp=8', '-config.seed', '-1', '--config.log.tensorboard'),
+        *('--noconfig.data.shuffle', '--markdown', '--config.md'),
+    ]
+    assert plan._given(argv) == {
+        '': '--config=a b.py',
+        'mesh.fsdp': '--config.mesh.fsdp=8',
+        'seed': '--config.seed=-1',
+        'log.tensorboard': '--config.log.tensorboard',
+        'data.shuffle': '--noconfig.data.shuffle',
+    }
+
+
 def test_a_mesh_of_another_size_is_refused():
     config = tiny.make_config(mesh__fsdp=3)
     with pytest.raises(ValueError, match='does not fit 8 devices'):
@@ -201,6 +290,22 @@ def test_the_tpu_compiler_refuses_what_does_not_fit_in_a_sentence():
     assert 'score does not fit: it needs' in done.stdout
     assert 'of the 15.75 GiB' in done.stdout
     assert 'Traceback' not in done.stderr
+
+
+def test_the_tpu_compiler_finds_settings_that_fit():
+    pytest.importorskip('libtpu')
+    done = command(
+        TINY,
+        '--topology=v5e:2x2',
+        '--fit',
+        '--programs=train',
+        '--config.sampling.max_response_tokens=50000',
+        '--config.sampling.num_rollouts=128',
+    )
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith(f'    {TINY} --config.sampling.max_response_tokens=50000 ')
+    assert '--config.train.micro_batch' in last
 
 
 def test_planning_compiles_what_it_plans_and_runs_nothing(monkeypatch, caplog):

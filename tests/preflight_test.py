@@ -7,6 +7,7 @@ import pytest
 
 from passk_jax import preflight
 from passk_jax.config import stages_of
+from passk_jax.runs import commits
 from tests import tiny
 
 
@@ -14,6 +15,15 @@ def test_a_missing_package_is_found_before_any_work(monkeypatch):
     monkeypatch.setitem(sys.modules, 'wandb', None)
     with pytest.raises(ValueError, match=r"wandb_project='p' .* pip install wandb"):
         preflight.check_names(tiny.make_config(log__wandb_project='p'))
+
+
+def test_the_metric_that_says_which_is_best_is_checked_before_any_work():
+    for metric in ('pass_at_1', 'response_length_right', '5x5/pass_at_1'):
+        best = f'validation/{metric}'
+        preflight.check_names(tiny.make_config(checkpoint__keep_best=best))
+    config = tiny.make_config(checkpoint__keep_best='validation/pass_at_3')
+    with pytest.raises(ValueError, match=r"'pass_at_3' is none of .*'pass_at_2'"):
+        preflight.check_names(config)
 
 
 KL = {'loss__kl_coef': 0.1}
@@ -94,3 +104,18 @@ def test_a_weight_that_cannot_be_matched_is_named():
     )
     with pytest.raises(ValueError, match=r'_at: p=1\.0 must lie in'):
         preflight.check_signal(stages_of(config)[0])
+
+
+def test_a_resumed_run_may_save_otherwise(tmp_path):
+    first = tmp_path / 'checkpoints' / '0'
+    with preflight.open_workdir(tiny.make_config(), tmp_path):
+        first.mkdir(parents=True)
+        commits.write_commit(first, commits.Commit({}, {}))
+    more = {'checkpoint__every': 7, 'checkpoint__keep': 9}
+    with preflight.open_workdir(tiny.make_config(**more), tmp_path, accept_loss=True):
+        pass
+    with (
+        pytest.raises(ValueError, match=r'train\.num_prompts'),
+        preflight.open_workdir(tiny.make_config(train__num_prompts=16), tmp_path),
+    ):
+        pass

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -142,6 +143,13 @@ def environment(num_devices: int = 1) -> dict[str, str]:
     return os.environ | {'XLA_FLAGS': f'{os.environ["XLA_FLAGS"]} {flags}'}
 
 
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(('localhost', 0))
+        return probe.getsockname()[1]
+
+
 def start(module: str, *arguments: str) -> subprocess.Popen:
     """Starts ``python -m passk_jax.<module>`` in the root of the repository."""
     return subprocess.Popen(
@@ -171,15 +179,23 @@ def metrics(workdir: pathlib.Path, split: str) -> list[dict[str, Any]]:
 
 
 def saved_arrays(workdir: pathlib.Path, step: int) -> dict[str, np.ndarray]:
-    """Every array of a checkpoint, read without a target; names begin with the item."""
+    """Every array of a checkpoint, of any devices; names begin with the item."""
     import orbax.checkpoint as ocp
 
     path = workdir / 'checkpoints' / str(step)
+    here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     arrays = {}
     for item in ('params', 'opt_state', 'memory'):
         # Most estimators have no memory.
         if item != 'memory' or (path / item).exists():
-            tree = ocp.StandardCheckpointer().restore(path / item)
+            checkpointer = ocp.StandardCheckpointer()
+            target = {
+                name: jax.ShapeDtypeStruct(each.shape, each.dtype, sharding=here)
+                for name, each in checkpointer.metadata(
+                    path / item
+                ).item_metadata.items()
+            }
+            tree = checkpointer.restore(path / item, target)
             arrays |= {f'{item}/{name}': np.asarray(x) for name, x in tree.items()}
     return arrays
 

@@ -20,6 +20,9 @@ def run(workdir, mesh):
         train__steps=STEPS,
         # A prompt for each device.
         train__micro_batch_prompts=8,
+        # A memory that the host has, beside one that the devices have.
+        train__follow_difficulty=0.9,
+        advantage__name='curverl',
         eval__batch_size=8,
         log__rollouts_every=1,
     )

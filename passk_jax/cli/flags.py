@@ -48,8 +48,9 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     ),
     'hosts': (
         _TEXT,
-        "'': a single process; 'auto': one of several that JAX finds by itself (TPU "
-        "pod, Slurm, Kubernetes); 'address:port,count,index': one of several.",
+        "'': every worker on a TPU pod, elsewhere a single process; 'auto': one of "
+        'several that JAX finds by itself (TPU pod, Slurm, Kubernetes); '
+        "'address:port,count,index': one of several.",
     ),
     'expect': (
         _TEXT,
@@ -91,6 +92,7 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'figure': (_PATH, 'PNG to write.'),
     'topology': (_TEXT, 'Chips: v5p:4x4x4, v5e:16x16, v6e:8x8, cpu:8, gpu:h100x8.'),
     'programs': (_TEXT, 'Programs to compile, separated by commas.'),
+    'fit': (_BOOL, 'Search for settings that fit and train the same.'),
     'markdown': (_PATH, 'Markdown file for a copy of the plan.'),
     'seeds': (_TEXT, "Seeds, separated by commas; the sweep's by default."),
     'seed': (_INT, 'Decides every random draw.'),

@@ -119,8 +119,15 @@ class Analysis:
         return self.program.useful_flops / (self.bound * peak)
 
 
-def analyse(program: Program, topology: Topology) -> Analysis:
-    """Traces a program, compiles it if there is a compiler, and counts."""
+def analyse(
+    program: Program, topology: Topology, *, compiling: bool = True
+) -> Analysis:
+    """Traces a program, compiles it if there is a compiler, and counts.
+
+    Args:
+        program, topology: the program, and the devices to compile it for.
+        compiling: false: only traces, as if there were no compiler.
+    """
     arguments = shard_bytes(program.arguments)
     limit, outputs, temporaries, costs = topology.chip.memory, None, None, None
     places = ()
@@ -128,7 +135,7 @@ def analyse(program: Program, topology: Topology) -> Analysis:
     # tables, is created on this host.
     with jax.sharding.use_abstract_mesh(program.mesh.abstract_mesh):
         traced = program.function.trace(*program.arguments)
-        if topology.has_compiler:
+        if compiling and topology.has_compiler:
             try:
                 compiled = traced.lower().compile()
             except jax.errors.JaxRuntimeError as error:

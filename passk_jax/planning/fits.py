@@ -62,12 +62,15 @@ def works_by_pass(name: str) -> bool:
     return name in ('train', 'score')
 
 
-def estimate(analysis: Analysis, builder: Builder, other: Builder) -> float:
+def estimate(
+    analysis: Analysis, builder: Builder, other: Builder, *, hopeful: bool = False
+) -> float:
     """Bytes that a device needs for the same program of a changed configuration.
 
     Args:
         analysis, builder: the program now, and the builder that made it.
         other: the changed builder.
+        hopeful: whether the rest shrinks as it grows, with the hidden states.
     """
     name, memory = analysis.program.name, analysis.memory
     made = (memory.outputs or 0.0) + (memory.temporaries or 0.0)
@@ -77,17 +80,45 @@ def estimate(analysis: Analysis, builder: Builder, other: Builder) -> float:
         now_known = 0.0
     # The compiler may allocate less than the shapes say; scale no more than it made.
     of_known = min(made, known)
-    held, now_held = _held(analysis.program), _held(build(other, name))
-    total = memory.total - held + now_held
+    total = memory.total - held(analysis.program) + held(build(other, name))
     if known:
         total += of_known * (now_known / known - 1)
     if name == 'train':
         total += max(0.0, _backward(other)[1] - _backward(builder)[1])
     growth = _passed(other, name)[0] / _passed(builder, name)[0]
-    return total + (made - of_known) * max(0.0, growth - 1)
+    if not hopeful:
+        growth = max(1.0, growth)
+    return total + (made - of_known) * (growth - 1)
 
 
-def _held(program: Program) -> float:
+def with_temporaries(analysis: Analysis, builder: Builder) -> Analysis:
+    """The analysis of a program that was not compiled, with temporaries from shapes.
+
+    Args:
+        analysis, builder: the program, and the builder that made it.
+    """
+    if analysis.memory.temporaries is not None:
+        return analysis
+    made = by_shapes(builder, analysis.program.name) - held(analysis.program)
+    memory = dataclasses.replace(analysis.memory, temporaries=made)
+    return dataclasses.replace(analysis, memory=memory)
+
+
+def by_shapes(builder: Builder, name: str) -> float:
+    """Bytes that a device needs for a program, as far as shapes tell."""
+    # The schedule has its cache from the start.
+    scheduled = name == 'decode' and is_scheduled(builder)
+    made = 0.0 if scheduled else _known(builder, name)
+    return held_by(builder, name) + made
+
+
+def held_by(builder: Builder, name: str) -> float:
+    """Bytes that a device holds before a builder's program allocates any."""
+    return held(build(builder, name))
+
+
+def held(program: Program) -> float:
+    """Bytes that a device holds before a program allocates any."""
     return shard_bytes(program.arguments) + program.resident
 
 
@@ -152,7 +183,7 @@ def _rollouts_of_a_pass(builder: Builder) -> int:
     return num_rollouts // builder.train.rollout_parts(num_rollouts)
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=1024)
 def _kept_for_backward(
     policy: Policy, prompts_shape: tuple[int, int], num_rollouts: int, num_tokens: int
 ) -> float:

@@ -26,6 +26,10 @@ _LEAST_SAVING = 0.01
 # The smallest share of the responses' length that is worth proposing.
 _LEAST_RESPONSE = 0.25
 _FACTORS = (2, 4, 8, 16)
+# Tokens of the head at a time: with fewer, its products leave a chip idle.
+_LEAST_CHUNK = 64
+# Of the keys and values that are held without a limit, or with the present one.
+_CACHE_SHARES = (0.75, 0.5, 0.375, 0.25, 0.125, 0.0625)
 # From the least recomputation to the most.
 _REMAT = ('none', 'attention', 'full')
 # What more devices along an axis cost, the cheapest first.
@@ -104,6 +108,26 @@ def _changes(
     builder: Builder, name: str, edge: Fit
 ) -> Iterator[tuple[str, list[Overrides]]]:
     """Cost and degrees of each change that could help, the cheapest first."""
+    yield from on_the_same_mesh(builder, name)
+    yield from _layouts(builder)
+    mesh = builder.mesh.shape
+    yield 'more chips', [{f'mesh.{x}': n * mesh[x]} for n in _FACTORS for x in _AXES]
+    longest, now = edge.longest_response, builder.sampling.max_response_tokens
+    if longest and now * _LEAST_RESPONSE <= longest < now:
+        yield 'another experiment', _each('sampling.max_response_tokens', [longest])
+    if not works_by_pass(name):
+        batches = range(builder.train.num_prompts - 1, 0, -1)
+        yield 'another experiment', _each('train.num_prompts', batches)
+
+
+def on_the_same_mesh(
+    builder: Builder, name: str
+) -> Iterator[tuple[str, list[Overrides]]]:
+    """Cost and degrees of each change of neither mesh nor results, the cheapest first.
+
+    Args:
+        builder, name: what made the program, and the program's name.
+    """
     train, policy = builder.train, builder.policy
     if works_by_pass(name):
         batches = range(train.micro_batch_prompts - 1, 0, -1)
@@ -112,24 +136,22 @@ def _changes(
         sizes = _each('train.micro_batch_rollouts', range(rollouts - 1, 0, -1))
         yield 'running each prompt again for every part of its rollouts', sizes
         chunks = [policy.head_chunk_tokens // factor for factor in _FACTORS]
+        chunks = [size for size in chunks if size >= _LEAST_CHUNK]
         yield 'smaller products of the head', _each('model.head_chunk_tokens', chunks)
         more = _REMAT[_REMAT.index(policy.arch.remat) + 1 :]
         yield 'more recomputation in the backward pass', _each('model.remat', more)
     if name == 'decode':
         slots, _ = builder.rows()
-        held = int(shard_bytes((builder.prefix(slots), builder.cache())))
-        limits = [held // factor for factor in _FACTORS]
+        held = shard_bytes((builder.prefix(slots), builder.cache()))
+        limits = [_rounded(held * share) for share in _CACHE_SHARES]
         cost = 'rollouts that wait for others to end'
         yield cost, _each('sampling.max_cache_bytes', limits)
-    yield from _layouts(builder)
-    mesh = builder.mesh.shape
-    yield 'more chips', [{f'mesh.{x}': n * mesh[x]} for n in _FACTORS for x in _AXES]
-    longest, now = edge.longest_response, builder.sampling.max_response_tokens
-    if longest and now * _LEAST_RESPONSE <= longest < now:
-        yield 'another experiment', _each('sampling.max_response_tokens', [longest])
-    if not works_by_pass(name):
-        batches = range(train.num_prompts - 1, 0, -1)
-        yield 'another experiment', _each('train.num_prompts', batches)
+
+
+def _rounded(size: float) -> int:
+    """The number of two digits, and zeros, just below."""
+    unit = 10 ** max(0, int(math.log10(size)) - 1)
+    return int(size // unit * unit)
 
 
 def _each(key: str, values: Sequence[Any]) -> list[Overrides]:

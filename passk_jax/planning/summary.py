@@ -130,3 +130,28 @@ def _line(way: Way, num_devices: int) -> str:
         f'{where}{options}: at least {way.saved / GIB:.2f} GiB less{alone} '
         f'(at the cost of {way.cost})'
     )
+
+
+def too_much(analysis: Analysis) -> str:
+    """How much memory a program needs, and how much of it a device lacks."""
+    memory = analysis.memory
+    return (
+        f'{analysis.program.name} needs {memory.total / GIB:.2f} GiB, '
+        f'{(memory.total - memory.limit) / GIB:.2f} GiB more than a device has'
+    )
+
+
+def settings(over: Analysis | None, flags: Sequence[str]) -> list[str]:
+    """The end of a search: its flags in one line, and whether everything fits.
+
+    Args:
+        over: the program that does not fit; ``None``: all do.
+        flags: of the configuration, as arguments of a shell.
+    """
+    said = 'These settings fit, and train the same:'
+    if over:
+        said = (
+            f'No settings that train the same were found to fit: {too_much(over)} '
+            'with the last that were tried:'
+        )
+    return ['', said, '', f'    {" ".join(flags)}']

@@ -90,9 +90,14 @@ class Checkpoints(contextlib.AbstractContextManager):
             leave(kind, self._saving.finish)
 
     def steps(self) -> tuple[int, ...]:
-        """The steps that have a complete checkpoint, in ascending order."""
+        """The steps that have a complete checkpoint, in ascending order.
+
+        Those that process 0 sees: a shared file system may show the others later what
+        it has written, and all must do the same.
+        """
         self.wait()
-        return saved_steps(self._directory)
+        seen = hosts.gather(lambda: list(saved_steps(self._directory)))
+        return tuple(seen[0])
 
     def latest_step(self) -> int | None:
         """The step of the newest complete checkpoint, or ``None``."""
@@ -103,7 +108,8 @@ class Checkpoints(contextlib.AbstractContextManager):
 
         It waits for the save before. The first save of a run is on disk when this
         returns, because a run that has begun is told by its checkpoint. If ``step`` is
-        saved already, nothing is written: it holds the same state.
+        saved already, it holds the same state, and only new metrics are added: a run
+        that stops before an evaluation makes it when it goes on.
 
         Args:
             step: no older than the newest checkpoint.
@@ -119,6 +125,7 @@ class Checkpoints(contextlib.AbstractContextManager):
         steps = self.steps()
         if step in steps:
             logging.info('checkpoint %d exists in %s', step, self._directory)
+            self._add_metrics(step, meta.get('metrics', {}))
             return
         if steps and step < steps[-1]:
             raise InputError(
@@ -160,10 +167,16 @@ class Checkpoints(contextlib.AbstractContextManager):
             ValueError: there is no such checkpoint; or its arrays, shapes or dtypes
                 differ from the targets' (the message lists every difference).
         """
-        self.wait()
-        path = restoring.choose(self._directory, step)
+        newest = self.latest_step()
+        path = restoring.choose(self._directory, newest if step is None else step)
         meta, found = restoring.restore(path, targets)
         return Checkpoint(int(path.name), meta, **found)
+
+    def _add_metrics(self, step: int, metrics: Mapping[str, Any]) -> None:
+        path = self._directory / str(step)
+        if jax.process_index() == 0:
+            with named_errors(f'metrics of checkpoint {path} could not be saved'):
+                commits.add_metrics(path, metrics)
 
     def _remove_others(self) -> None:
         """Removes what need not be kept; half a checkpoint is never kept."""

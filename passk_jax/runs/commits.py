@@ -97,7 +97,7 @@ def read_commit(path: pathlib.Path) -> Commit:
         try:
             content = json.loads((path / COMMIT).read_text())
             said = content.pop('sha256')
-        except (OSError, ValueError, KeyError, AttributeError) as error:
+        except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
             raise CorruptionError(path, f'{COMMIT}: {error}') from error
         if said != _digest(content):
             raise CorruptionError(path, f'{COMMIT} is not what was written')
@@ -116,13 +116,23 @@ def read_commit(path: pathlib.Path) -> Commit:
 def identity(path: pathlib.Path) -> str:
     """A digest of a checkpoint's arrays or, in format 2, of its files.
 
-    Other parameters have another one. Damage is not looked for.
+    Other parameters have another one, and what is known of them does not matter. Raises
+    CorruptionError if the commit is damaged; the arrays are not looked at.
     """
     if not (path / COMMIT).is_file():
         return digests.combined(path)
-    content = json.loads((path / COMMIT).read_text())
-    content.pop('sha256', None)
-    return _digest(content)
+    return _digest(read_commit(path).arrays)
+
+
+def add_metrics(path: pathlib.Path, metrics: Mapping[str, float]) -> None:
+    """Adds metrics to ``meta['metrics']``; a checkpoint of format 2 has none."""
+    if not metrics or not (path / COMMIT).is_file():
+        return
+    commit = read_commit(path)
+    known = commit.meta.get('metrics', {})
+    if known != known | metrics:
+        meta = commit.meta | {'metrics': known | metrics}
+        write_commit(path, dataclasses.replace(commit, meta=meta))
 
 
 def remove(path: pathlib.Path) -> None:

@@ -51,6 +51,13 @@ class Retention:
 
 
 def check_best(best: str, metrics: Mapping[str, float]) -> None:
-    """Raises ValueError if an evaluation lacks the metric that says which is best."""
-    if best and best not in metrics:
-        raise InputError(f'checkpoint.keep_best={best!r} is none of {sorted(metrics)}')
+    """Checks which is best by a metric of a category, ``'<split>/<category>/<name>'``.
+
+    Others have been checked, and may be undefined in some evaluations.
+
+    Raises:
+        ValueError: an evaluation has no such metric.
+    """
+    known = sorted(name for name in metrics if name.count('/') > 1)
+    if best.count('/') > 1 and best not in known:
+        raise InputError(f'checkpoint.keep_best={best!r} is none of {known}')

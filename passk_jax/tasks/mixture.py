@@ -12,7 +12,7 @@ verdicts and splits are those of the parts' own tasks, and results are broken do
 part and by the parts' own categories. An evaluation has all problems of the parts.
 
 A problem lies in one split and in one part: what another part tests on is left out of
-validation and training, and of two parts with a problem the first has it.
+validation and training, and of two parts with a problem the first by name has it.
 """
 
 import collections

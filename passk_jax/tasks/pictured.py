@@ -26,7 +26,7 @@ _MARKER = re.compile(r'\banswer(?:\s+is\b|:):?', re.IGNORECASE)
 _SENTENCE_END = re.compile(r'(?<=[.!?])\s+|\n+')
 # (B), B., B: and such, perhaps with the text of the choice behind.
 _LETTER = re.compile(
-    r'(?:\\text(?:bf)?\{)?\(?([A-Z])(?:[).:]|\s|\}|$)[).:}]*(.*)', re.DOTALL
+    r'(?:\\(?:text|math)(?:bf|rm)?\{)?\(?([A-Z])(?:[).:]|\s|\}|$)[).:}]*(.*)', re.DOTALL
 )
 _BRACKETED = re.compile(r'\(([A-Z])\)')
 _MENTION = re.compile(r'^([A-Z])[).:]|\(([A-Z])\)|\b[Oo]ption ([A-Z])\b')
@@ -187,7 +187,8 @@ def chosen(answer: str, options: Sequence[str]) -> set[str]:
     It names one by its letter, alone or before its text, or those that have its text.
     A longer answer names what it begins with, such as (A); else what it has as (A),
     option A or a last word A, or as the text of an option. One that names several
-    options names none, and neither does one that says "not" without a letter before.
+    options, such as (A) before the text of B, names none, and neither does one that
+    says "not" without a letter before.
     """
     answer = answer.strip('$* ')
     # A letter alone may be small.
@@ -196,6 +197,8 @@ def chosen(answer: str, options: Sequence[str]) -> set[str]:
     if match and match[1] in texts and plain(match[2]) in ('', texts[match[1]]):
         return {match[1]}
     same = {letter for letter, text in texts.items() if text and text == plain(answer)}
+    if not same and match and plain(match[2]) in texts.values():
+        return set()
     bracketed = _BRACKETED.findall(answer)
     if not same and answer.startswith('(') and len({*bracketed}) == 1:
         same = {*bracketed} & texts.keys()

@@ -79,7 +79,10 @@ def test_a_chip_of_two_cores_is_one_process(launcher):
 
 @pytest.mark.parametrize(
     ('codes', 'status'),
-    [('42 42', 42), ('0 42', 42), ('137 1', 1), ('143 2 137', 2), ('137 143', 42)],
+    [
+        *(('42 42', 42), ('0 42', 42), ('137 143', 42), ('43 137 43', 42)),
+        *(('137 1', 1), ('143 2 137', 2)),
+    ],
 )
 def test_the_status_is_read_from_the_pods(launcher, codes, status):
     launcher.cue('get jobset', 0, out='Failed')

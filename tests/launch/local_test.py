@@ -107,10 +107,10 @@ def begin(launcher, *arguments):
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_reaches_all_and_is_a_preemption(launcher, number):
     launcher.statuses('wait')
-    # A shell cannot trap what it is told to ignore, as under nohup.
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    # A shell cannot trap what it is told to ignore, as under nohup or in background.
+    before = signal.signal(number, signal.SIG_DFL)
     process = begin(launcher, *run(launcher, '--processes=2'))
-    signal.signal(signal.SIGHUP, before)
+    signal.signal(number, before)
     process.send_signal(number)
     _, error = process.communicate(timeout=30)
     assert process.returncode == 42, error

@@ -71,6 +71,18 @@ def test_only_the_newest_are_kept_and_the_newest_is_restored(tmp_path):
     )
 
 
+def test_every_process_does_what_process_0_sees(tmp_path, monkeypatch):
+    checkpoints = states.saved(tmp_path, 2, 3, keep=2)
+    # Its own file system does not show it the newest, or still shows a removed one.
+    for of_process_0 in ([2], [2, 3, 4]):
+        monkeypatch.setattr(
+            checkpoint.hosts, 'gather', lambda make, seen=of_process_0: [seen, make()]
+        )
+        assert checkpoints.steps() == tuple(of_process_0)
+    with pytest.raises(ValueError, match='no checkpoint of step=4'):
+        checkpoints.restore(**states.target(states.state()))
+
+
 def test_saving_a_saved_step_again_changes_nothing(tmp_path):
     checkpoints = states.saved(tmp_path, 4)
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob('*')}
@@ -175,3 +187,20 @@ def test_what_is_to_be_kept_stays(tmp_path):
             meta = {'metrics': metrics}
             checkpoints.save(step, params={'w': jnp.ones(2)}, opt_state={}, meta=meta)
     assert checkpoints.steps() == (0, 2, 4, 8, 9)
+
+
+def test_the_best_stays_though_its_run_stopped_before_the_evaluation(tmp_path):
+    keep = Retention(1, best='test/pass_at_1')
+    params = {'w': jnp.ones(2)}
+    evaluated = {'metrics': {'test/pass_at_1': 0.5}}
+    with checkpoint.Checkpoints(tmp_path, keep=keep) as checkpoints:
+        checkpoints.save(3, params=params, opt_state={}, meta={'step': 3})
+    with checkpoint.Checkpoints(tmp_path, keep=keep) as checkpoints:
+        checkpoints.save(3, params=params, opt_state={}, meta=evaluated)
+        # It stops here again, before it has evaluated.
+        checkpoints.save(3, params=params, opt_state={}, meta={'metrics': {}})
+        checkpoints.save(4, params=params, opt_state={}, meta={})
+        assert checkpoints.steps() == (3, 4)
+        target = {'params': params, 'opt_state': {}}
+        found = checkpoints.restore(step=3, **target)
+    assert found.meta == {'step': 3} | evaluated

@@ -74,7 +74,13 @@ def test_checkpoints_of_other_arrays_have_other_identities(tmp_path):
         arrays = {'params': {'w': f'float32[2] {digest}'}}
         commits.write_commit(path, commits.Commit({'step': 5}, arrays))
         identities.append(commits.identity(path))
-    assert identities[0] == identities[1] != identities[2]
+    # The same arrays, evaluated later.
+    commits.add_metrics(tmp_path / 'b', {'test/pass_at_1': 0.5})
+    assert commits.read_commit(tmp_path / 'b').meta['metrics'] == {
+        'test/pass_at_1': 0.5
+    }
+    identities.append(commits.identity(tmp_path / 'b'))
+    assert identities[0] == identities[1] == identities[3] != identities[2]
 
 
 def test_a_commit_reads_back_and_every_change_of_it_shows(tmp_path):
@@ -83,8 +89,10 @@ def test_a_commit_reads_back_and_every_change_of_it_shows(tmp_path):
     assert commits.read_commit(tmp_path) == commit
     path = tmp_path / commits.COMMIT
     text = path.read_text()
-    for changed in (text.replace('0.1', '0.2'), text.replace('0f', '1f'), text[:-9]):
+    others = (text.replace('0.1', '0.2'), text.replace('0f', '1f'), text[:-9], '[]', '')
+    for changed in others:
         assert changed != text
         path.write_text(changed)
-        with pytest.raises(commits.CorruptionError, match=r'commit\.json'):
-            commits.read_commit(tmp_path)
+        for read in (commits.read_commit, commits.identity):
+            with pytest.raises(commits.CorruptionError, match=r'commit\.json'):
+                read(tmp_path)

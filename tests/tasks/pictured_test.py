@@ -129,6 +129,7 @@ def test_a_response_ends_with_its_answer(response, answer):
         ('B.', 'B'),
         (r'\text{B}', 'B'),
         (r'$\textbf{(B)}$', 'B'),
+        (r'\mathrm{B}', 'B'),
         ('B: dark blue', 'B'),
         ('D) no', 'D'),
         ('Dark  Blue.', 'B'),
@@ -149,6 +150,7 @@ def test_a_response_ends_with_its_answer(response, answer):
         ('(A) (B) (C) (D)', ''),
         ('dark blue or green tea', ''),
         ('B: green tea', ''),
+        ('(B) green tea', ''),
         ('E', ''),
         ('(E) is it', ''),
         ('', ''),
@@ -163,6 +165,7 @@ def test_choices_with_one_text_are_all_named():
     # A letter is a letter first, and then a text.
     assert pictured.chosen('B', ['B', 'A', 'F']) == {'B'}
     assert pictured.chosen('F', ['B', 'A', 'F']) == {'C'}
+    assert pictured.chosen('A cat', ['dog', 'A cat', 'cat']) == {'B'}
 
 
 _RECORDS = (
