@@ -113,6 +113,7 @@ OTHER_TESTS = {
     'multihost_test': 'several processes',
     'mutations_test': 'the mutations that tests must notice',
     'notebook_test': 'the notebooks in experiments/',
+    'faults_test': 'experiments/faults.py',
     'pods_test': 'meshes over several processes',
     'steepness_test': 'experiments/steepness.py',
     'readme_test': 'the README',

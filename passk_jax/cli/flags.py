@@ -95,6 +95,8 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'fit': (_BOOL, 'Search for settings that fit and train the same.'),
     'markdown': (_PATH, 'Markdown file for a copy of the plan.'),
     'seeds': (_TEXT, "Seeds, separated by commas; the sweep's by default."),
+    'seed': (_INT, 'Decides every random draw.'),
+    'faults': (_INT, 'How many faults strike, over all runs.'),
     'only': (_TEXT, 'Pattern of the names of runs, for example pass_at_1_*.'),
     'jobs': (_INT, 'Runs at a time; one for each usable core by default.'),
     'results': (_PATH, 'Directory of the tables and the figure.'),

@@ -1,0 +1,144 @@
+"""``experiments/faults.py``: what it draws, what its comparison notices, its page."""
+
+import random
+import shutil
+
+import pytest
+
+from experiments import faults, faults_page, striking
+from passk_jax.runs import arrays
+
+LAST = 5
+
+
+@pytest.mark.parametrize('processes', [1, 2])
+def test_the_seed_draws_the_faults(processes):
+    drawn = faults.draw(125, 0, processes, has_disk=True)
+    assert len(drawn) == {1: 100, 2: 25}[processes]
+    assert drawn == faults.draw(125, 0, processes, has_disk=True)
+    assert drawn != faults.draw(125, 1, processes, has_disk=True)
+    kinds = {fault.kind for fault in drawn}
+    assert kinds == striking.KINDS.keys() - ({'kill all'} if processes == 1 else set())
+    assert {fault.moment for fault in drawn} == {*striking.MOMENTS}
+    assert {f.process for f in drawn} == (
+        {'0'} if processes == 1 else {'0', '1', 'all'}
+    )
+    without = faults.draw(125, 0, processes, has_disk=False)
+    assert 'full disk' not in {fault.kind for fault in without}
+
+
+def test_what_missed_is_tried_again_but_not_for_ever():
+    drawn = faults.draw(5, 0, 1, has_disk=False)
+
+    def row(struck, missed, processes=1):
+        each = [{'index': index} for index in struck]
+        return {'processes': processes, 'struck': each, 'missed': missed}
+
+    rows = [row([1], [0]), row([2], [], processes=2)]
+    assert faults.still_to_strike(rows, 1, drawn) == [2, 3, 0]
+    assert faults.still_to_strike([*rows, *[row([], [0])] * 2], 1, drawn) == [2, 3]
+
+
+@pytest.fixture
+def copy(finished_run, tmp_path):
+    return shutil.copytree(finished_run, tmp_path / 'run')
+
+
+def test_a_run_equals_its_copy(copy, finished_run):
+    assert not faults.differences(copy, finished_run, last=LAST)
+    assert faults.differences(copy, finished_run, last=6) == ['no checkpoint 6']
+
+
+def test_a_step_that_is_lost_or_there_twice_is_noticed(copy, finished_run):
+    path = copy / 'metrics.jsonl'
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(''.join(lines[:-2]))
+    lost = faults.differences(copy, finished_run, last=LAST)
+    assert lost == ['metrics.jsonl']
+    train = next(i for i, line in enumerate(lines) if '"train"' in line)
+    for changed, steps in (
+        (lines[:train] + lines[train + 1 :], [1, 2, 3, 4]),
+        (lines[: train + 1] + lines[train:], [0, 0, 1, 2, 3, 4]),
+    ):
+        path.write_text(''.join(changed))
+        found = faults.differences(copy, finished_run, last=LAST)
+        assert found == [f'steps {steps}', 'metrics.jsonl']
+
+
+def test_a_lost_or_changed_record_is_noticed(copy, finished_run):
+    (copy / 'rollouts' / 'step_00000002.jsonl').unlink()
+    evaluation = copy / 'evaluation' / 'test_step_00000005.jsonl'
+    evaluation.write_text(evaluation.read_text() + '\n')
+    assert faults.differences(copy, finished_run, last=LAST) == [
+        'evaluation/test_step_00000005.jsonl',
+        'rollouts/step_00000002.jsonl',
+    ]
+
+
+def test_a_changed_parameter_is_noticed(copy, finished_run):
+    path = copy / 'checkpoints' / str(LAST)
+    saved = faults.read_items(path)
+    name = sorted(saved['params'])[0]
+    saved['params'][name] = saved['params'][name].at[0].add(1e-6)
+    commit = (path / 'commit.json').read_bytes()
+    shutil.rmtree(path)
+    arrays.start_writing(path, saved)()
+    (path / 'commit.json').write_bytes(commit)
+    found = faults.differences(copy, finished_run, last=LAST)
+    assert found == [f'params/{name}']
+
+
+@pytest.mark.parametrize('kind', ['truncate', 'flip', 'damage commit'])
+def test_one_file_of_a_checkpoint_is_harmed(kind, copy, finished_run):
+    for seed in range(5):
+        path = striking.harm(copy / 'checkpoints' / '5', kind, random.Random(seed))
+        before = (finished_run / path.relative_to(copy)).read_bytes()
+        assert (path.name == 'commit.json') == (kind == 'damage commit')
+        after = path.read_bytes()
+        assert after != before
+        assert (len(after) < len(before)) == (kind == 'truncate')
+        path.write_bytes(before)
+
+
+def test_the_page_counts_kills_and_names_what_differs():
+    def row(name, differences, *kinds):
+        each = {'moment': 'step', 'process': '0', 'step': 3, 'half_written': [2]}
+        return {
+            'run': name,
+            'processes': 1,
+            'struck': [each | {'kind': kind} for kind in kinds],
+            'restarts': 2,
+            'computed_again': 4,
+            'equal': not differences,
+            'differences': differences,
+            'revision': 'abcdefghi',
+            'diff_sha256': None,
+            'seed': 0,
+            'date': '2026-11-23T09:00:00+00:00',
+        }
+
+    rows = [row('run_a', [], 'kill', 'pause'), row('run_b', ['steps [1]'], 'flip')]
+    text = faults_page.page(rows)
+    assert '**2 kills** (SIGKILL or SIGTERM) among 3 faults in 2 runs' in text
+    assert '**1 of 2 runs ended equal**. 4 restarts; 8 steps' in text
+    assert '| run_b | flip at 3 | 2 | 4 | no: steps [1] |' in text
+    assert '| SIGKILL | 1 | step | 1 | 3 | 1 | 1 of 1 |' in text
+    assert 'Commit abcdefg, 2026-11-23, seed 0' in text
+    assert 'No disk was filled' in text
+
+
+@pytest.mark.slow
+def test_three_faults_change_nothing(tmp_path):
+    results = tmp_path / 'experiments' / 'results'
+    assert faults.main(faults=3, workdir=str(tmp_path), results=str(results)) == 0
+    rows = faults.read(results / 'faults.jsonl')
+    assert sum(len(row['struck']) for row in rows) == 3
+    assert sum(row['restarts'] for row in rows) >= 2
+    assert (tmp_path / 'experiments' / 'faults.md').exists()
+    assert not [*tmp_path.glob('run_*')]
+
+
+def test_nonsense_is_refused(tmp_path):
+    for wrong in ({'faults': 0}, {'jobs': 1}):
+        with pytest.raises(ValueError, match='must be at least'):
+            faults.main(**wrong, workdir=str(tmp_path))
