@@ -13,6 +13,7 @@ from tests.tasks import pictured_toy
 from tests.tasks.arc import toy as arc_toy
 from tests.tasks.korbench import toy as korbench_toy
 from tests.tasks.math import toy as math_toy
+from tests.tasks.reasoning_gym import toy as gym_toy
 from tests.tasks.toy import LastDigit
 
 # Parameters that make a few problems in every split; a task without any has no row.
@@ -48,6 +49,7 @@ SMALL = {
     ),
     'korbench': korbench_toy.PARAMS | {'train_percent': 40, 'validation_percent': 30},
 }
+SMALL['reasoning_gym'] = gym_toy.PARAMS
 SMALL['mixture'] = {
     'parts': {
         name: {'weight': weight, 'task': name, 'params': SMALL[name]}
@@ -76,6 +78,8 @@ MALFORMED = (
 @pytest.fixture(params=[*tasks.TASKS, LastDigit.name])
 def task(request, monkeypatch):
     monkeypatch.setitem(tasks.TASKS, LastDigit.name, 'tests.tasks.toy:LastDigit')
+    if request.param == 'reasoning_gym':
+        gym_toy.install(monkeypatch)
     cls = tasks.task_class(request.param)
     assert (request.param in SMALL) == (cls.Params is not NoParams)
     return tasks.make_task(request.param, SMALL.get(request.param, {}))
@@ -154,7 +158,7 @@ def test_a_record_that_cannot_be_read_is_a_value_error(task):
 def test_an_unknown_task_names_the_choices():
     message = (
         r"'mazes' is none of \['arc', 'enigmata', 'korbench', 'math', .*'mixture', "
-        r"'mmmu'\]"
+        r"'mmmu', 'reasoning_gym'\]"
     )
     with pytest.raises(ValueError, match=message):
         tasks.make_task('mazes', {})

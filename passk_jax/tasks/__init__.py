@@ -25,6 +25,7 @@ TASKS: dict[str, str] = {
     'maze': 'passk_jax.tasks.maze.task:MazeTask',
     'mixture': 'passk_jax.tasks.mixture:MixtureTask',
     'mmmu': 'passk_jax.tasks.mmmu.task:MmmuTask',
+    'reasoning_gym': 'passk_jax.tasks.reasoning_gym.task:ReasoningGymTask',
 }
 
 Ability = TypeVar('Ability')

@@ -11,6 +11,7 @@ from tests.tasks import pictured_toy
 from tests.tasks.arc import toy as arc_toy
 from tests.tasks.korbench import toy as korbench_toy
 from tests.tasks.math import toy as math_toy
+from tests.tasks.reasoning_gym import toy as gym_toy
 
 # Task -> its toy, which writes files, and the parameters that name those.
 FILES = {
@@ -42,6 +43,8 @@ def test_the_example_of_a_task_has_a_problem_with_a_right_answer(
         for key in names:
             assert task.about.example[key] != toy.PARAMS[key]
             monkeypatch.setitem(task.about.example, key, toy.PARAMS[key])
+    if name == 'reasoning_gym':
+        gym_toy.install(monkeypatch)
     made = tasks.make_task(name, task.about.example)
     problem = made.source('test', data_dir=str(tmp_path))[0]
     text = command.shown(name, split='test', index=0, data_dir=str(tmp_path))

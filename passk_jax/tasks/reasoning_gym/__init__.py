@@ -1,0 +1,1 @@
+"""Sets of reasoning-gym, a package of problem generators, behind an allow-list."""

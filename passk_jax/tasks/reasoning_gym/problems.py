@@ -1,0 +1,109 @@
+"""Problems of a set by split, from seeds that lie apart.
+
+The package makes item i of seed s from the number s + i, so item i + 1 of seed s is
+item i of seed s + 1. Here each split of each seed has a range of numbers of its own. A
+problem that came before is left out, so the draws of a later split replace it; test
+problems depend on no other split.
+"""
+
+import importlib
+import itertools
+import types
+import warnings
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from typing import Any
+
+from passk_jax.errors import InputError
+from passk_jax.tasks import records
+from passk_jax.tasks.new_items import take_new
+from passk_jax.tasks.reasoning_gym.table import VERSION
+
+# In the order of generation.
+SPLITS = ('test', 'validation', 'train')
+# Numbers of a split. A range is longer than any split, with what it leaves out.
+RANGE = 2**32
+
+# Draws without a new problem after which a set has no more: at least, and for each
+# problem found.
+_PATIENCE = (1000, 10)
+
+Item = dict[str, str]
+
+
+def load_package() -> types.ModuleType:
+    """The package; ValueError if it or this version of it is not installed."""
+    try:
+        found = metadata.version('reasoning-gym')
+    except metadata.PackageNotFoundError:
+        found = None
+    if found != VERSION:
+        raise InputError(
+            f'the task reasoning_gym needs reasoning-gym=={VERSION}, found {found}: '
+            "pip install 'passk_jax[reasoning_gym]'"
+        )
+    with warnings.catch_warnings():
+        # Python warns of escapes in its strings.
+        warnings.simplefilter('ignore')
+        return importlib.import_module('reasoning_gym')
+
+
+def first_number(seed: int, split: str) -> int:
+    """Where the numbers of a split start.
+
+    >>> first_number(0, 'validation') == RANGE
+    True
+    """
+    return (seed * len(SPLITS) + SPLITS.index(split)) * RANGE
+
+
+def generate_splits(
+    name: str,
+    config: Mapping[str, Any],
+    *,
+    counts: Mapping[str, int],
+    seed: int,
+    upto: str = 'train',
+) -> dict[str, list[Item]]:
+    """The problems of a set.
+
+    Args:
+        name: one of ``table.ALLOWED``.
+        config: fields of the set's own configuration; the others keep their defaults.
+        counts: split -> number of problems.
+        seed: decides which problems are drawn.
+        upto: the last split to make, in the order of ``SPLITS``.
+
+    Returns:
+        Split -> items with ``set``, ``question`` and ``answer``.
+
+    Raises:
+        ValueError: the package is missing, refuses the configuration, or has fewer
+            problems than the splits ask for.
+    """
+    seen: set[str] = set()
+    splits = {}
+    for split in SPLITS[: SPLITS.index(upto) + 1]:
+        try:
+            splits[split] = take_new(
+                _stream(name, config, first_number(seed, split)),
+                count=counts[split],
+                seen=seen,
+                key=lambda item: records.content_hash(item['question']),
+                patience=_PATIENCE,
+                wanted='that no other split has',
+            )
+        except InputError as e:
+            raise InputError(f'{split} problems of {name}: {e}') from None
+    return splits
+
+
+def _stream(name: str, config: Mapping[str, Any], start: int) -> Iterator[Item]:
+    package = load_package()
+    try:
+        made = package.create_dataset(name, **config, seed=start, size=RANGE)
+    except (TypeError, ValueError, AssertionError) as e:
+        raise InputError(f'config {dict(config)!r} is refused: {e}') from None
+    for index in itertools.count():
+        item = made[index]
+        yield {'set': name, 'question': item['question'], 'answer': item['answer']}

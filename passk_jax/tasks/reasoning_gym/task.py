@@ -1,0 +1,163 @@
+"""The task reasoning_gym: generated problems of the package of that name.
+
+The package is an optional extra, needed to make problems and not to judge them. Only
+the sets of ``table.ALLOWED`` are used. An answer stands between the last ``<answer>``
+and the ``</answer>`` after it. It is right if it is the stored one, but for blanks
+around it: the package's own scorer gives 1 to these alone. What it gives partial
+credit, such as the stored answer inside a longer text, is wrong.
+"""
+
+import dataclasses
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from passk_jax.config.ranges import not_negative
+from passk_jax.errors import InputError
+from passk_jax.tasks import records
+from passk_jax.tasks.reasoning_gym import problems
+from passk_jax.tasks.reasoning_gym.table import ALLOWED, LEFT_OUT, VERSION
+from passk_jax.tasks.task import GENERATED, About, EmptySplitError, Task, check_choice
+from passk_jax.types import Problem, Verdict
+
+_OPEN, _CLOSE = '<answer>', '</answer>'
+_PLACE = f'Give your final answer alone between {_OPEN} and {_CLOSE} at the end.'
+_RESERVED = ('seed', 'size')
+
+
+@dataclasses.dataclass(frozen=True)
+class ReasoningGymParams:
+    """What decides the problems.
+
+    Attributes:
+        sets: name of a set -> fields of its configuration in the package, ``{}`` for
+            its defaults. Each brings its problems in this order.
+        train_count, validation_count, test_count: number of problems of each set.
+        seed: decides which problems are generated.
+    """
+
+    sets: Mapping[str, Any]
+    train_count: int = not_negative()
+    validation_count: int = not_negative()
+    test_count: int = not_negative()
+    seed: int = not_negative()
+
+    def __post_init__(self):
+        if not self.sets:
+            raise InputError(f'sets is empty: name some of {list(ALLOWED)}')
+        for name, config in self.sets.items():
+            if name in LEFT_OUT:
+                raise InputError(f'sets: {name!r} is left out: {LEFT_OUT[name]}')
+            check_choice('sets:', name, ALLOWED)
+            if not isinstance(config, Mapping):
+                raise InputError(f'sets.{name}={config!r} must be a mapping')
+            if taken := [key for key in _RESERVED if key in config]:
+                raise InputError(f'sets.{name}.{taken[0]} is decided by the task')
+
+
+class ReasoningGymTask(Task):
+    """Sets as a :class:`~passk_jax.tasks.task.Task`; categories are their names."""
+
+    name = 'reasoning_gym'
+    splits = ('train', 'validation', 'test')
+    Params = ReasoningGymParams
+    about = About(
+        summary=f'reasoning-gym {VERSION}, {len(ALLOWED)} sets: {", ".join(ALLOWED)}',
+        size='any number of most sets',
+        licence='Apache-2.0',
+        source=f"pip install 'passk_jax[reasoning_gym]'; then {GENERATED}",
+        example={
+            'sets': {'gcd': {}, 'largest_island': {}},
+            'train_count': 1,
+            'validation_count': 0,
+            'test_count': 1,
+            'seed': 0,
+        },
+    )
+    demonstrations = ('solution',)
+
+    def source(self, split: str, *, data_dir: str) -> Sequence[Problem]:
+        """The problems of a split, made at the first call of a process.
+
+        Raises ValueError if the split is unknown or empty, the package is missing or
+        refuses a configuration, or a set has too few problems.
+        """
+        del data_dir
+        check_choice('split', split, self.splits)
+        if not (count := getattr(self.params, f'{split}_count')):
+            raise EmptySplitError(
+                f'split {split!r} of the reasoning_gym task is empty: '
+                f'{split}_count={count}'
+            )
+        # The order of the sets is part of the text.
+        return _problems(json.dumps(dataclasses.asdict(self.params)), split)
+
+    def demonstration(
+        self, problem: Problem, *, kind: str, rng: np.random.Generator
+    ) -> str:
+        """The stored answer in its tags; it is the same every time.
+
+        ``kind`` is one of ``demonstrations``; any other raises ValueError.
+        """
+        del rng
+        check_choice('kind', kind, self.demonstrations)
+        return f'{_OPEN}{problem.data["answer"]}{_CLOSE}'
+
+    @staticmethod
+    def content_hash(problem: Problem) -> str:
+        """Equal for equal questions, whatever surrounds them in the prompt."""
+        return records.content_hash(problem.data['question'])
+
+    @staticmethod
+    def parse_problem(record: str | Mapping[str, Any]) -> Problem:
+        """Reads an item of the package, which names its set in ``metadata``.
+
+        Raises ValueError for text, a malformed record and a set that is not allowed.
+        """
+        if not isinstance(record, Mapping):
+            raise InputError('give an item of reasoning-gym as an object, not as text')
+        metadata = record.get('metadata')
+        named = metadata if isinstance(metadata, Mapping) else {}
+        item = {'set': record.get('set', named.get('source_dataset'))}
+        item |= {key: record.get(key) for key in ('question', 'answer')}
+        for key, value in item.items():
+            if not isinstance(value, str) or not value.strip():
+                raise InputError(f'field {key}={value!r} is no text')
+        check_choice('set', item['set'], ALLOWED)
+        return _problem(0, item)
+
+    @staticmethod
+    def verdict(problem: Problem, response: str) -> Verdict:
+        """Whether the response's answer is the stored one, but for blanks around it."""
+        _, opened, rest = response.rpartition(_OPEN)
+        answer, closed, _ = rest.partition(_CLOSE)
+        if not (opened and closed):
+            return Verdict(False, '', f'no {_OPEN} that is closed')
+        answer = answer.strip()
+        correct = answer == problem.data['answer'].strip()
+        return Verdict(correct, answer, None if correct else 'not the right answer')
+
+
+def _problem(identity: int, item: Mapping[str, str]) -> Problem:
+    prompt = f'{item["question"]}\n\n{_PLACE}'
+    return Problem(identity, prompt, dict(item), item['set'])
+
+
+@functools.lru_cache(maxsize=8)
+def _problems(params: str, split: str) -> tuple[Problem, ...]:
+    values = json.loads(params)
+    items = [
+        item
+        for name, config in values['sets'].items()
+        for item in problems.generate_splits(
+            name,
+            config,
+            counts={each: values[f'{each}_count'] for each in problems.SPLITS},
+            seed=values['seed'],
+            upto=split,
+        )[split]
+    ]
+    return tuple(_problem(i, item) for i, item in enumerate(items))

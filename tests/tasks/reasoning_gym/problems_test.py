@@ -1,0 +1,65 @@
+"""Splits from seeds that lie apart, without the package and with it."""
+
+import importlib.util
+from importlib import metadata
+
+import pytest
+
+from passk_jax.tasks.reasoning_gym import problems, table
+from tests.tasks.reasoning_gym import toy
+
+COUNTS = {'test': 4, 'validation': 4, 'train': 8}
+
+
+def test_ranges_of_splits_and_seeds_do_not_overlap():
+    starts = [problems.first_number(s, x) for s in range(3) for x in problems.SPLITS]
+    assert starts == [i * 2**32 for i in range(9)]
+
+
+def test_no_problem_is_in_two_splits_and_test_depends_on_no_other(monkeypatch):
+    toy.install(monkeypatch)
+    # 16 of the 36 sums, so that draws repeat.
+    made = problems.generate_splits('gcd', {}, counts=COUNTS, seed=3)
+    questions = [item['question'] for items in made.values() for item in items]
+    assert len({*questions}) == len(questions) == 16
+    only = problems.generate_splits('gcd', {}, counts=COUNTS, seed=3, upto='test')
+    assert only == {'test': made['test']}
+    other = problems.generate_splits('gcd', {}, counts=COUNTS, seed=4, upto='test')
+    assert other != only
+
+
+@pytest.mark.parametrize(
+    ('config', 'message'),
+    [
+        ({'most': 0}, r"test problems of gcd: config \{'most': 0\} is refused: most"),
+        ({'least': 1}, r"config \{'least': 1\} is refused: .*'least'"),
+        ({'most': 2}, r'validation problems of gcd: wanted 4 .* only 0 found'),
+    ],
+)
+def test_what_a_set_refuses_or_lacks_is_named(monkeypatch, config, message):
+    toy.install(monkeypatch)
+    with pytest.raises(ValueError, match=message):
+        problems.generate_splits('gcd', config, counts=COUNTS, seed=0)
+
+
+@pytest.mark.parametrize('found', [None, '0.1.24'])
+def test_a_missing_package_or_version_names_the_extra(monkeypatch, found):
+    def version(name):
+        if found is None:
+            raise metadata.PackageNotFoundError(name)
+        return found
+
+    monkeypatch.setattr(metadata, 'version', version)
+    message = rf'needs reasoning-gym==0.1.25, found {found}: .*passk_jax\[reasoning_gym'
+    with pytest.raises(ValueError, match=message):
+        problems.generate_splits('gcd', {}, counts=COUNTS, seed=0)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec('reasoning_gym') is None,
+    reason='needs reasoning-gym, an optional extra',
+)
+@pytest.mark.parametrize('name', table.ALLOWED)
+def test_every_set_has_problems_for_each_split(name):
+    made = problems.generate_splits(name, {}, counts=COUNTS, seed=0)
+    assert {split: len(items) for split, items in made.items()} == COUNTS
