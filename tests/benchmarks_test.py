@@ -35,6 +35,7 @@ COMMANDS = (
     'transformers_trl',
     'long_tail',
     'growth',
+    'mazes',
     'gpu',
     'group_learner',
     'ours',

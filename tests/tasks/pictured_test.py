@@ -2,6 +2,7 @@
 
 import json
 import random
+import threading
 import time
 
 import pytest
@@ -12,6 +13,7 @@ from passk_jax import tasks
 from passk_jax.tasks import pictured
 from passk_jax.tasks.mathvision import official as mathvision_official
 from tests.tasks import pictured_toy as toy
+from tests.tasks.payloads import PAYLOADS
 
 _OPTIONS = ['red', 'dark blue', 'green tea', 'No']
 
@@ -252,3 +254,25 @@ def test_a_hundred_thousand_mutations_raise_nothing(name):
         made.verify(problems, [texts[i : i + 2000] for i in range(0, 8000, 2000)])
         for text in texts[:1000]:
             task.official_verdict(problems[2], text)
+
+
+@pytest.mark.parametrize('record', [toy.CHOICE, toy.OPEN], ids=['choice', 'open'])
+def test_no_answer_runs_code_from_a_thread(name, record, tmp_path):
+    path = tmp_path / 'written'
+    task = tasks.task_class(name)
+    problem = task.parse_problem(record)
+    answers = [payload.format(path=path) for payload in PAYLOADS]
+    responses = [*answers, *(rf'\boxed{{{answer}}}' for answer in answers)]
+    responses.append(f'The answer is {record["answer"]}.')
+    found = {}
+
+    def judge():
+        for rule in (task.verdict, task.official_verdict):
+            found[rule.__name__] = [rule(problem, text).correct for text in responses]
+
+    thread = threading.Thread(target=judge)
+    thread.start()
+    thread.join(120)
+    wanted = [False] * 2 * len(PAYLOADS) + [True]
+    assert found == {'verdict': wanted, 'official_verdict': wanted}
+    assert not path.exists()

@@ -15,6 +15,10 @@ MAX_TEXT = 10_000
 _CELL = re.compile('[0-9]')
 _ROW = re.compile(r'\[([0-9](?:,[0-9])*)\]')
 _LIST = re.compile(rf'\[{_ROW.pattern}(?:,{_ROW.pattern})*\]')
+# Grids inside a text: lists of lists, or lines of cells.
+_LISTS = re.compile(r'\[\s*(?:\[[0-9,\s]*\][,\s]*)+\]')
+_LINE = r'[ \t]*[0-9](?:[ \t,]+[0-9])*[ \t]*'
+_LINES = re.compile(rf'^{_LINE}(?:\n{_LINE})*$', re.MULTILINE)
 
 
 def read_grid(text: str) -> Grid:
@@ -46,6 +50,19 @@ def read_grid(text: str) -> Grid:
         if wrong := [cell for cell in row if not _CELL.fullmatch(cell)]:
             raise Wrong(f'{wrong[0][:20]!r} is no digit')
     return [[int(cell) for cell in row] for row in rows]
+
+
+def grids_in(text: str) -> list[Grid]:
+    """The grids that stand in a text, in order: lists of lists, or else lines of cells.
+
+    Raises:
+        Wrong: one of them is no grid.
+
+    >>> grids_in('From\\n1 2\\n3 4\\nto\\n5')
+    [[[1, 2], [3, 4]], [[5]]]
+    """
+    found = _LISTS.findall(text) or _LINES.findall(text)
+    return [read_grid(each) for each in found]
 
 
 def _rows_of_list(text: str) -> list[list[str]]:

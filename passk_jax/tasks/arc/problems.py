@@ -12,7 +12,8 @@ from typing import Any
 
 from passk_jax.errors import InputError
 from passk_jax.tasks import records
-from passk_jax.tasks.arc.grids import Grid, check_grid, grid_text
+from passk_jax.tasks.arc.grids import Grid, check_grid, grid_text, grids_in
+from passk_jax.tasks.enigmata.answers import Wrong
 
 HOW_TO_GET = (
     'git clone https://github.com/fchollet/ARC-AGI (400 + 400 tasks, Apache-2.0), with '
@@ -46,14 +47,33 @@ class ArcItem:
     @property
     def content_hash(self) -> str:
         """Equal for tasks with the same examples, whatever their tests and names."""
-        # Brackets, because blanks do not count.
-        grids = [(pair.input, pair.output) for pair in self.train]
-        return records.content_hash(json.dumps(grids))
+        return _hash_of_pairs([(pair.input, pair.output) for pair in self.train])
 
     @property
     def examples(self) -> str:
         """The examples as text."""
         return '\n\n'.join(map(pair_text, self.train))
+
+
+def hash_of_text(question: str) -> str | None:
+    """The content hash of a task that a text shows; ``None`` if it shows none.
+
+    Args:
+        question: examples, input and output by turns, then the input of a test; what
+            stands between the grids does not count.
+    """
+    try:
+        grids = grids_in(question)
+    except Wrong:
+        return None
+    if len(grids) < 3 or len(grids) % 2 == 0:
+        return None
+    return _hash_of_pairs(list(zip(grids[0:-1:2], grids[1:-1:2], strict=True)))
+
+
+def _hash_of_pairs(grids: list[tuple[Grid, Grid]]) -> str:
+    # Brackets, because blanks do not count.
+    return records.content_hash(json.dumps(grids))
 
 
 def pair_text(pair: Pair) -> str:

@@ -39,8 +39,12 @@ class SymbolicHard(OneAnswer, FilePuzzle):
         return answers.last_block(response, inline=False)
 
     def content_hash(self, data):
-        """As of the task ``arc``, whose problems these are, but for a record."""
-        return data.get('examples') or super().content_hash(data)
+        """As of the task ``arc``, whose problems these are.
+
+        A record gives no more than a text; one without examples has a hash of its own.
+        """
+        examples = data.get('examples') or problems.hash_of_text(data['question'])
+        return examples or super().content_hash(data)
 
     def check(self, data, answer):
         if read_grid(answer) != read_grid(data['answer']):

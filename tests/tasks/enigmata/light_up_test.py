@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from passk_jax.tasks.enigmata.light_up import BLACK, EMPTY, LIGHT_UP
@@ -51,6 +53,9 @@ def test_a_rectangle_is_read_and_shown_as_it_is():
     assert data['board'] == [[EMPTY, EMPTY, 1], [BLACK, 0, EMPTY]]
     assert LIGHT_UP.question(data) == board
     assert LIGHT_UP.shape(data) == (2, 3)
+    assert LIGHT_UP.shape({'board': [[EMPTY, EMPTY]]}) == (1, 2)
+    for most in ('.' * 64, '.\n' * 63 + '.'):
+        LIGHT_UP.read({'meta': {'question': most}, 'answer': []})
     for bad in ('', '..\n.', '.' * 65, '.\n' * 64 + '.'):
         with pytest.raises(ValueError, match='no rectangle'):
             LIGHT_UP.read({'meta': {'question': bad}, 'answer': []})
@@ -62,10 +67,13 @@ def test_levels_have_their_shares_of_black_cells_and_numbers():
     for level, (low, high, numbered) in enumerate(
         ((7, 9, 100), (5, 7, 70), (7, 9, 50))
     ):
+        numbers = set()
         for data in drawn(LIGHT_UP, level):
             cells = [cell for row in data['board'] for cell in row]
             black = [cell for cell in cells if cell != EMPTY]
             assert len(cells) == 36
-            assert low <= len(black) <= high
-            share = sum(cell != BLACK for cell in black) / len(black)
-            assert numbered / 100 <= share < numbered / 100 + 0.2
+            numbers.add(len(black))
+            with_number = sum(cell != BLACK for cell in black)
+            assert with_number == math.ceil(len(black) * numbered / 100)
+            assert error_of(LIGHT_UP, data, data['answer']) is None
+        assert numbers == set(range(low, high + 1))

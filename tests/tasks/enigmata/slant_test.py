@@ -63,7 +63,16 @@ def test_no_random_grid_has_a_loop_and_all_numbers_fit():
 
 def test_a_record_that_is_no_square_is_refused():
     record = {'meta': {'question': '. .\n1 .'}, 'answer': [[1]]}
-    assert SLANT.read(record)['corners'] == [[UNKNOWN] * 2, [1, UNKNOWN]]
+    data = SLANT.read(record)
+    assert data == {'corners': [[-1, -1], [1, -1]], 'answer': '1'}
+    assert SLANT.question(data) == record['meta']['question']
+    most = {'meta': {'question': '. ' * 64 + ('\n' + '. ' * 64) * 63}}
+    assert len(SLANT.read(most | {'answer': [[1] * 63] * 63})['corners']) == 64
+    more = {'meta': {'question': '. ' * 65 + ('\n' + '. ' * 65) * 64}}
+    with pytest.raises(ValueError, match='square'):
+        SLANT.read(more | {'answer': [[1] * 64] * 64})
+    with pytest.raises(KeyError):
+        SLANT.read({'meta': {'question': '. .\n5 .'}, 'answer': [[1]]})
     for question, answer in (('.', [[1]]), ('. .\n.', [[1]]), ('. .\n. .', [[1, 1]])):
         with pytest.raises(ValueError, match=r'square|rows'):
             SLANT.read({'meta': {'question': question}, 'answer': answer})

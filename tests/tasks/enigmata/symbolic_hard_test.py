@@ -39,8 +39,50 @@ def test_each_test_of_a_task_is_a_problem(tmp_path, name, level):
     arc = ArcTask.parse_problem(_TASK | {'test_index': 1})
     assert SYMBOLIC_HARD.content_hash(second.data) == ArcTask.content_hash(arc)
     record = {'meta': {'question': question}, 'answer': '4'}
-    assert SYMBOLIC_HARD.content_hash(SYMBOLIC_HARD.read(record)) != examples
+    assert SYMBOLIC_HARD.content_hash(SYMBOLIC_HARD.read(record)) == examples
     assert (first.level, second.level) == (level, level)
+
+
+@pytest.mark.parametrize(
+    ('question', 'same'),
+    [
+        ('input: [[0, 1]] output: [[1], [0]]\ninput: [[4]] output:', True),
+        ('[[0,1]]->[[1],\n [0]], [[4]]->', True),
+        ('Example 1\n0,1\nto\n1\n0\n\nNow\n4 4', True),
+        ('[[0, 1]] [[1], [1]] [[4]]', False),
+        # No examples, an output without its input, rows of two widths.
+        ('[[4]]', False),
+        ('[[0, 1]] [[1], [0]]', False),
+        ('[[0, 1]] [[1], [0, 0]] [[4]]', False),
+        ('?', False),
+    ],
+)
+def test_a_record_in_any_words_has_the_hash_of_its_examples(question, same):
+    record = {'meta': {'question': question}, 'answer': '4'}
+    data = SYMBOLIC_HARD.read(record)
+    arc = ArcTask.content_hash(ArcTask.parse_problem(_TASK | {'test_index': 0}))
+    assert (SYMBOLIC_HARD.content_hash(data) == arc) == same
+
+
+def test_records_without_examples_differ_in_their_texts():
+    hashes = {
+        SYMBOLIC_HARD.content_hash({'question': question, 'answer': '4'})
+        for question in ('?', '!', '[[4]]', '[[5]]')
+    }
+    assert len(hashes) == 4
+
+
+def test_every_task_of_arc_has_one_hash_as_a_record(shared_dir):
+    path = shared_dir / 'data/arc_agi_1/evaluation.json'
+    tasks = json.loads(path.read_text())
+    assert len(tasks) == 400
+    for task in tasks.values():
+        pairs = [*task['train'], {'input': task['test'][0]['input'], 'output': ''}]
+        question = '\n'.join(f'{p["input"]} -> {p["output"]}' for p in pairs)
+        arc = ArcTask.parse_problem(task | {'test_index': 0})
+        record = {'meta': {'question': question}, 'answer': task['test'][0]['output']}
+        found = SYMBOLIC_HARD.content_hash(SYMBOLIC_HARD.read(record))
+        assert found == ArcTask.content_hash(arc)
 
 
 _CELLS = 'not one comma between two cells'

@@ -9,6 +9,7 @@ import pytest
 
 from passk_jax.tasks.math import judge
 from passk_jax.verifiers.pool import Pool
+from tests.tasks.payloads import PAYLOADS
 
 ADVERSARIAL = {
     'a tower': '9^9^9',
@@ -36,20 +37,6 @@ ADVERSARIAL = {
     'an integral': r'\int_0^1 x^{x^{x}} dx',
     '50 roots': r'\sqrt{' * 50 + '2' + '}' * 50,
 }
-# Python, of which each would leave a file, and LaTeX that reads or writes one.
-PAYLOADS = [
-    "__import__('os').system('touch {path}')",
-    "open('{path}', 'w')",
-    "().__class__.__base__.__subclasses__() or open('{path}', 'w')",
-    "exec(\"open('{path}', 'w')\")",
-    "eval(compile('open(\"{path}\", \"w\")', '', 'exec'))",
-    "[open('{path}', 'w') for x in (1,)]",
-    "$1$ __import__('os').system('touch {path}')",
-    r'\text{{__import__("os").system("touch {path}")}}',
-    r'\immediate\write18{{touch {path}}}',
-    r'\input{{{path}}}',
-    r"204 + open('{path}', 'w')",
-]
 
 
 def boxed(answer):
