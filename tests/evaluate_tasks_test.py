@@ -8,7 +8,7 @@ import pytest
 
 from passk_jax import evaluate
 from passk_jax.config import TaskConfig
-from passk_jax.runs import saved_config
+from passk_jax.runs import commits, saved_config
 from passk_jax.setup import Setup
 from passk_jax.tasks import make_task
 from tests import tiny
@@ -193,8 +193,9 @@ def test_an_interrupted_evaluation_of_tasks_goes_on(workdir, tmp_path, monkeypat
     assert len(asked) == 3
     assert contents(workdir) == whole
     other_checkpoint = r"""(?s)task=one.json is of .*checkpoint: "[0-9a-f]+" there"""
-    commit = workdir / 'checkpoints' / '5' / 'commit.json'
-    commit.write_text(commit.read_text().replace('"step": 5', '"step": 4'))
+    checkpoint = workdir / 'checkpoints' / '5'
+    arrays = commits.read_commit(checkpoint).arrays | {'memory': {'a': 'another'}}
+    commits.write_commit(checkpoint, commits.Commit({}, arrays))
     with pytest.raises(ValueError, match=other_checkpoint):
         run(workdir, task=files)
 

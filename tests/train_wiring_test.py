@@ -97,7 +97,7 @@ def test_rollouts_are_sampled_with_the_settings_of_training(setup, tmp_path):
 def evaluate(setup, log=None, params=None):
     """Evaluates as before step 0, when both splits are due."""
     splits = {s: setup.evaluation_batches(s) for s in ('validation', 'test')}
-    log, stop = log or mock.Mock(), lambda: False
+    log, stop = log or mock.MagicMock(), lambda: False
     return train.evaluate_due(setup, params, splits, log, 0, stop=stop)
 
 
@@ -246,7 +246,7 @@ def test_the_learner_scores_at_the_temperature_that_was_sampled(tmp_path):
 def test_an_evaluation_keeps_to_its_nucleus():
     """For real: the smallest nucleus has one token, so all responses are equal."""
     config = tiny.make_config(init__kind='scratch', eval__top_p=1e-6)
-    setup, log = tiny.make_setup(config), mock.Mock()
+    setup, log = tiny.make_setup(config), mock.MagicMock()
     with jax.set_mesh(setup.mesh):
         assert evaluate(setup, log, setup.initial_params(None))
     rows = [row for call in log.evaluation.call_args_list for row in call.args[3]]
