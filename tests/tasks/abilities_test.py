@@ -55,7 +55,8 @@ def test_a_tokenizer_of_characters_needs_an_alphabet(make):
 def test_a_warm_start_needs_demonstrations_and_says_so_before_devices():
     message = (
         r"init.kind='warm_start' needs .* Demonstrations, which task "
-        r"'last_digit_in_characters' lacks; .*\['arc', 'enigmata', 'maze', 'mixture'\]"
+        r"'last_digit_in_characters' lacks; "
+        r".*\['arc', 'enigmata', 'maze', 'mixture', 'reasoning_gym'\]"
     )
     config = config_of(LastDigitInCharacters)
     no_devices = mock.patch('jax.devices', side_effect=AssertionError)
