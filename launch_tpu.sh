@@ -351,7 +351,7 @@ supervise() { # COUNT
     ((index)) || process=$!
   done
   set +m
-  tail -n +1 -s 0.3 --follow=name --pid="$process" "$logs/worker-0.log" 2> /dev/null |
+  tail -n +1 -s 0.1 --follow=name --pid="$process" "$logs/worker-0.log" 2> /dev/null |
     sed -u 's/^/[0] /' &
   follower=$!
   while ((${#pids[@]})); do
@@ -691,7 +691,7 @@ worker_follow() {
   local pid
   pid=$(worker_pid)
   [[ $pid ]] || fail 'nothing was started here'
-  tail -n +1 --follow=name --pid="$pid" run.log
+  tail -n +1 -s 0.1 --follow=name --pid="$pid" run.log
   # Killed with its shell.
   [[ -e run.status ]] || return 137
   return "$(cat run.status)"

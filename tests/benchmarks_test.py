@@ -59,7 +59,7 @@ for count, report in enumerate(worker.repetitions({'check': [1.0]})):
 HELP = """
 import os, runpy, sys, warnings
 
-import flax, jax, optax, orbax.checkpoint
+import benchmarks.work, passk_jax.setup
 
 warnings.simplefilter('ignore')  # JAX warns of forks; it has not started here.
 for command in sys.argv[1:]:
@@ -68,8 +68,13 @@ for command in sys.argv[1:]:
         print(f'exit {status}', flush=True)
         continue
     sys.argv = [command, '--help']
-    runpy.run_module(f'benchmarks.{command}', run_name='__main__', alter_sys=True)
-    sys.exit()
+    try:
+        runpy.run_module(f'benchmarks.{command}', run_name='__main__', alter_sys=True)
+    except SystemExit as end:
+        # At once: to take the interpreter down in order costs more than all this.
+        sys.stdout.flush(), sys.stderr.flush()
+        os._exit(end.code or 0)
+    sys.exit('it did not end with its help')
 """
 
 

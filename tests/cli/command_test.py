@@ -14,7 +14,7 @@ from tests import tiny
 # such platform as the environment asks for: whoever starts a backend fails otherwise.
 _SCRIPT = """
 import json, os, runpy, sys, traceback
-import passk_jax.cli, passk_jax.evaluation, passk_jax.initial, passk_jax.run_log
+import passk_jax.cli, passk_jax.evaluation, passk_jax.run_log, passk_jax.setup
 for name, arguments in json.loads(sys.argv[1]):
     read, write = os.pipe()
     if not os.fork():

@@ -95,6 +95,23 @@ case $status in
 esac
 """
 
+# A tenth of what the script and the trainer ask for.
+_SLEEP = r"""#!/bin/sh
+case $1 in
+  0.*) exec "$SLEEP" "0.0${1#0.}" ;;
+  *) exec "$SLEEP" "${1%?}.${1#"${1%?}"}" ;;
+esac
+"""
+
+# Lets the script wait for what its workers leave, for the first process may be slow; 36
+# is PR_SET_CHILD_SUBREAPER. Python ignores SIGPIPE.
+_ADOPT_ORPHANS = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
 
 @dataclasses.dataclass
 class Launcher:
@@ -115,6 +132,7 @@ class Launcher:
         self.tool('gcloud', f'#!{sys.executable} -ISs\n{_TOOL}')
         for name in ('kubectl', 'xpk'):
             (self.place / 'bin' / name).symlink_to('gcloud')
+        self.tool('sleep', _SLEEP)
         self.trainer = self.tool('trainer', _TRAINER)
         (self.place / 'bin' / 'python').symlink_to('trainer')
         self.statuses('0')
@@ -168,11 +186,13 @@ class Launcher:
         environment = {
             'PATH': f'{self.place}/bin:{os.environ["PATH"]}',
             'FAKES': str(self.place),
+            'SLEEP': shutil.which('sleep'),
             'LAUNCH_END_SECONDS': '1',
             'LAUNCH_POLL_SECONDS': '0',
         } | environment
+        adopting = [sys.executable, '-ISsc', _ADOPT_ORPHANS]
         return subprocess.Popen(
-            [self.code / 'launch_tpu.sh', *arguments],
+            [*adopting, self.code / 'launch_tpu.sh', *arguments],
             cwd=self.place,
             env=os.environ | environment,
             stdout=subprocess.PIPE,

@@ -100,7 +100,7 @@ def begin(launcher, *arguments):
     while not [*launcher.place.glob('trained.*')]:
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
-    time.sleep(0.3)
+    time.sleep(0.1)
     return process
 
 
@@ -122,7 +122,7 @@ def test_a_second_signal_ends_all_at_once(launcher):
     process = begin(launcher, *run(launcher, '--processes=2'))
     for _ in range(2):
         process.send_signal(signal.SIGTERM)
-        time.sleep(1)
+        time.sleep(0.3)
     process.communicate(timeout=30)
     assert process.returncode == 128 + signal.SIGKILL
 

@@ -39,7 +39,15 @@ FILES = ('fake.jsonl', 'fake.csv', 'fake.md', 'fake.png')
 
 # Imports once what every sweep would import for seconds.
 _SERVER = multiprocessing.get_context('forkserver')
-_SERVER.set_forkserver_preload(['passk_jax.sweep', 'tests.sweeps.fakes'])
+_SERVER.set_forkserver_preload(
+    [
+        'passk_jax.sweep',
+        'passk_jax.tasks.maze.task',
+        'tests.sweeps.fakes',
+        'matplotlib.backends.backend_agg',
+        'matplotlib.figure',
+    ]
+)
 
 
 def write_sweep(
