@@ -1,6 +1,6 @@
 """A fault campaign: runs struck at random moments must end as if they were not.
 
-    python -m experiments.faults --faults=125 --seed=0 --workdir=runs/faults
+    python -m experiments.faults --faults=150 --seed=0 --workdir=runs/faults
 
 ``launch_tpu.sh loop`` trains ``tests/tiny.py`` on one process and on two, and restarts
 what the faults end. Of each run several faults strike, one after another; then it ends
@@ -48,7 +48,7 @@ _END_SECONDS = 900
 
 def main(
     *,
-    faults: int = 125,
+    faults: int = 150,
     seed: int = 0,
     workdir: str = 'runs/faults',
     results: str = 'experiments/results',
