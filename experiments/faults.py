@@ -1,6 +1,6 @@
 """A fault campaign: runs struck at random moments must end as if they were not.
 
-    python -m experiments.faults --faults=120 --seed=0 --workdir=runs/faults
+    python -m experiments.faults --faults=150 --seed=0 --workdir=runs/faults
 
 ``launch_tpu.sh loop`` trains ``tests/tiny.py`` on one process and on two, and restarts
 what the faults end. Of each run several faults strike, one after another; then it ends
@@ -22,7 +22,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -38,32 +38,27 @@ from passk_jax.runs import arrays, directory
 from tests import tiny
 
 # Of a run: more would hardly leave it time between them.
-_PER_RUN = {1: 6, 2: 4}
+_PER_RUN = 6
 # Of five faults, how many strike runs of two processes.
-_OF_TWO = 1
+_OF_TWO = 2
 _DISK_BYTES = 256 << 20
 _MOST_TRIES = 3
 _END_SECONDS = 900
 
-_lock = threading.Lock()
-
 
 def main(
     *,
-    faults: int = 120,
+    faults: int = 150,
     seed: int = 0,
     workdir: str = 'runs/faults',
     results: str = 'experiments/results',
     jobs: int = 2,
 ) -> int:
-    """Runs what is missing of the campaign, and writes the page.
-
-    Of ``jobs`` runs at a time one is of two processes.
-    """
+    """Runs what is missing of the campaign, ``jobs`` runs at a time, and its page."""
     if faults < 1:
         raise InputError(f'{faults=} must be at least 1')
-    if jobs < 2:
-        raise InputError(f'{jobs=} must be at least 2')
+    if jobs < 1:
+        raise InputError(f'{jobs=} must be at least 1')
     place = pathlib.Path(workdir).absolute()
     place.mkdir(parents=True, exist_ok=True)
     record = pathlib.Path(results) / 'faults.jsonl'
@@ -71,15 +66,10 @@ def main(
     drawn = {p: draw(faults, seed, p, has_disk=has_disk) for p in (1, 2)}
     references = {p: make_reference(place, p) for p in drawn if drawn[p]}
     code = directory.git_state(tiny.ROOT) | {'seed': seed}
-    # Each lane strikes every (jobs - 1)-th fault of one process, or all of two.
-    lanes = [(1, lane, jobs - 1) for lane in range(jobs - 1)] + [(2, 0, 1)]
+    work = Work(record, drawn)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         ends = [
-            pool.submit(
-                run_lane, place, record, references[p], p, drawn[p], every, code
-            )
-            for p, *every in lanes
-            if drawn[p]
+            pool.submit(strike_runs, place, work, references, code) for _ in range(jobs)
         ]
         for end in ends:
             end.result()
@@ -129,49 +119,68 @@ def longest_delay(moment: str) -> float:
     return {'start': 2.0, 'warm start': 0.3, 'step': 0.5}.get(moment, 0.03)
 
 
-def run_lane(
+class Work:
+    """What is still to strike, for threads that each take a run's share of it.
+
+    Args:
+        record: JSON lines of finished runs, to append to.
+        drawn: the faults by the number of processes.
+    """
+
+    def __init__(self, record: pathlib.Path, drawn: Mapping[int, Sequence[Fault]]):
+        self._record, self._drawn = record, drawn
+        self._taken: set[tuple[int, int]] = set()
+        self._lock = threading.Lock()
+
+    def take(self) -> tuple[int, list[tuple[int, Fault]]] | None:
+        """A number of processes and the faults of a run; ``None`` if none is left."""
+        with self._lock:
+            rows = read(self._record)
+            pending = {
+                p: [i for i in still_to_strike(rows, p, d) if (p, i) not in self._taken]
+                for p, d in self._drawn.items()
+            }
+            processes = max(pending, key=lambda p: len(pending[p]))
+            drawn, chosen = self._drawn[processes], pending[processes][:_PER_RUN]
+            self._taken |= {(processes, index) for index in chosen}
+        # There is a warm start at the beginning only.
+        first = ('start', 'warm start')
+        chosen.sort(key=lambda index: drawn[index].moment not in first)
+        return (processes, [(i, drawn[i]) for i in chosen]) if chosen else None
+
+    def finish(self, row: dict[str, Any]) -> None:
+        """Writes a run into the record; what missed may be taken again."""
+        with self._lock:
+            self._record.parent.mkdir(parents=True, exist_ok=True)
+            with self._record.open('a') as stream:
+                stream.write(json.dumps(row) + '\n')
+            page = self._record.parent.parent / 'faults.md'
+            atomic_write_text(page, faults_page.page(read(self._record)))
+            self._taken -= {(row['processes'], index) for index in row['missed']}
+
+
+def strike_runs(
     place: pathlib.Path,
-    record: pathlib.Path,
-    reference: pathlib.Path,
-    processes: int,
-    drawn: Sequence[Fault],
-    every: Sequence[int],
+    work: Work,
+    references: Mapping[int, pathlib.Path],
     code: dict[str, Any],
 ) -> None:
-    """Runs until each fault of the lane has struck, or has missed too often.
+    """Runs until each fault has struck, or has missed too often.
 
     Args:
         place: of all runs.
-        record: JSON lines to append to.
-        reference: the run directory that nothing struck.
-        processes: of each run.
-        drawn: the faults of all lanes.
-        every: which of them are of this lane: their indices modulo a number.
+        work: shared by the threads.
+        references: the run directories that nothing struck, by number of processes.
         code: revision and seed, for the record.
     """
-    lane, lanes = every
-    while pending := [
-        index
-        for index in still_to_strike(read(record), processes, drawn)
-        if index % lanes == lane
-    ]:
-        chosen = sorted(
-            pending[: _PER_RUN[processes]],
-            # There is a warm start at the beginning only.
-            key=lambda index: drawn[index].moment not in ('start', 'warm start'),
-        )
-        run, row = run_one(place, processes, [(i, drawn[i]) for i in chosen])
-        found = differences(run.workdir, reference)
-        row |= {'equal': not found, 'differences': found, **code}
+    while (taken := work.take()) is not None:
+        processes, chosen = taken
+        run, row = run_one(place, processes, chosen)
+        found = differences(run.workdir, references[processes])
+        work.finish(row | {'equal': not found, 'differences': found, **code})
         if not found:
             unmount(run)
             shutil.rmtree(run.place)
-        with _lock:
-            record.parent.mkdir(parents=True, exist_ok=True)
-            with record.open('a') as stream:
-                stream.write(json.dumps(row) + '\n')
-            page = record.parent.parent / 'faults.md'
-            atomic_write_text(page, faults_page.page(read(record)))
         logging.info(
             '%s: %d faults, %s', run.place.name, len(row['struck']), found or 'equal'
         )

@@ -103,8 +103,10 @@ def _by_run(rows: Sequence[dict[str, Any]]) -> list[str]:
             ', '.join(f'{each["kind"]} at {each["step"]}' for each in row['struck']),
             str(row['restarts']),
             str(row['computed_again']),
+            (row['revision'] or 'unknown')[:7],
             'yes' if row['equal'] else 'no: ' + ', '.join(row['differences'][:4]),
         ]
-        for row in sorted(rows, key=lambda row: row['run'])
+        for row in sorted(rows, key=lambda row: (row['run'], row['date']))
     ]
-    return markdown_table(['run', 'faults', 'restarts', 'steps again', 'equal'], table)
+    head = ['run', 'faults', 'restarts', 'steps again', 'commit', 'equal']
+    return markdown_table(head, table)

@@ -35,7 +35,7 @@ from passk_jax.data import EvaluationBatches
 from passk_jax.errors import InputError
 from passk_jax.evaluation import Record
 from passk_jax.files import atomic_write_text
-from passk_jax.hosts import agreed, gather, join_hosts
+from passk_jax.hosts import join_hosts, told
 from passk_jax.models import policy as policies
 from passk_jax.preflight import check_evaluation
 from passk_jax.report.category_table import LeftOut, category_table
@@ -96,11 +96,12 @@ def main(
     join_hosts(hosts)
     keep_programs(path)
     setup = make_setup(config)
-    step = agreed(newest_step(path) if step is None else step)
+    step = newest_step(path) if step is None else step
+    checkpoint = path / 'checkpoints' / str(step)
     about = {
         'split': split,
         'step': step,
-        'checkpoint': commits.identity(path / 'checkpoints' / str(step)),
+        'checkpoint': told(lambda: commits.identity(checkpoint)),
         'eval': dataclasses.asdict(config.eval),
     }
     seen = other_tasks.training_problems(_trained_on(config) if others else ())
@@ -112,7 +113,7 @@ def main(
         with other_tasks.errors_of(name):
             plans[name] = _plan(setup, other, split, file, about, seen)
     # Process 0 alone has the files.
-    there = [] if overwrite else gather(lambda: _there(plans))[0]
+    there = [] if overwrite else told(lambda: _there(plans))
     _evaluate(path, {k: v for k, v in plans.items() if k not in there}, split, step)
     if jax.process_index() > 0:
         return
@@ -171,8 +172,6 @@ def _trained_on(config: ExperimentConfig) -> list[_Problems | None]:
 
 def _there(plans: Mapping[str, _Plan]) -> list[str]:
     """The other tasks whose results are there; InputError if others are."""
-    if jax.process_index() > 0:
-        return []
     names = [
         name
         for name, plan in plans.items()

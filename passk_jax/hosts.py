@@ -158,13 +158,6 @@ def fetch(tree: Any) -> Any:
     return multihost_utils.process_allgather(tree, tiled=True)
 
 
-def agreed(number: int) -> int:
-    """Returns process 0's number on every process; all processes must call it."""
-    if jax.process_count() == 1:
-        return number
-    return int(multihost_utils.broadcast_one_to_all(np.int32(number)))
-
-
 def gather(make: Callable[[], Value]) -> list[Value]:
     """What each process makes, on all of them; all processes must call it.
 
@@ -192,6 +185,16 @@ def gather(make: Callable[[], Value]) -> list[Value]:
         if 'raised' in value:
             raise ElsewhereError(f'process {index} failed: {value["raised"]}')
     return [value['made'] for value in values]
+
+
+def told(make: Callable[[], Value]) -> Value:
+    """What process 0 makes, on every process; all of them must call it.
+
+    What process 0 reads, for example: a shared file system may show the others later
+    what was written there, and all must do the same. Args, errors: as in
+    :func:`gather`, but the others do not call ``make``.
+    """
+    return gather(lambda: None if jax.process_index() else make())[0]
 
 
 def _gather_bytes(own: bytes) -> list[bytes]:

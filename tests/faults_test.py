@@ -14,7 +14,7 @@ LAST = 5
 @pytest.mark.parametrize('processes', [1, 2])
 def test_the_seed_draws_the_faults(processes):
     drawn = faults.draw(125, 0, processes, has_disk=True)
-    assert len(drawn) == {1: 100, 2: 25}[processes]
+    assert len(drawn) == {1: 75, 2: 50}[processes]
     assert drawn == faults.draw(125, 0, processes, has_disk=True)
     assert drawn != faults.draw(125, 1, processes, has_disk=True)
     kinds = {fault.kind for fault in drawn}
@@ -28,7 +28,7 @@ def test_the_seed_draws_the_faults(processes):
 
 
 def test_what_missed_is_tried_again_but_not_for_ever():
-    drawn = faults.draw(5, 0, 1, has_disk=False)
+    drawn = faults.draw(6, 0, 1, has_disk=False)
 
     def row(struck, missed, processes=1):
         each = [{'index': index} for index in struck]
@@ -37,6 +37,42 @@ def test_what_missed_is_tried_again_but_not_for_ever():
     rows = [row([1], [0]), row([2], [], processes=2)]
     assert faults.still_to_strike(rows, 1, drawn) == [2, 3, 0]
     assert faults.still_to_strike([*rows, *[row([], [0])] * 2], 1, drawn) == [2, 3]
+
+
+def test_threads_share_the_work_and_what_missed_comes_again(tmp_path):
+    drawn = {p: faults.draw(25, 0, p, has_disk=False) for p in (1, 2)}
+    record = tmp_path / 'results' / 'faults.jsonl'
+    work, taken = faults.Work(record, drawn), []
+    while (share := work.take()) is not None:
+        taken.append(share)
+    each = [(p, index) for p, chosen in taken for index, _ in chosen]
+    assert sorted(each) == [(p, i) for p in drawn for i in range(len(drawn[p]))]
+    for processes, chosen in taken:
+        assert all(fault is drawn[processes][index] for index, fault in chosen)
+        late = [fault.moment not in ('start', 'warm start') for _, fault in chosen]
+        assert late == sorted(late)
+    (processes, chosen), *_ = taken
+    indices = [index for index, _ in chosen]
+    work.finish(a_row(processes, indices[1:], indices[:1]))
+    assert work.take() == (processes, [(indices[0], drawn[processes][indices[0]])])
+    assert work.take() is None
+
+
+def a_row(processes, struck, missed):
+    place = {'moment': 'step', 'process': '0', 'step': 3, 'half_written': [2]}
+    return {
+        'run': f'run_{processes}',
+        'processes': processes,
+        'struck': [place | {'index': index, 'kind': 'kill'} for index in struck],
+        'missed': missed,
+        'restarts': 2,
+        'computed_again': 4,
+        'equal': True,
+        'differences': [],
+        'revision': 'abcdefghi',
+        'seed': 0,
+        'date': '2026-11-23T09:00:00+00:00',
+    }
 
 
 @pytest.fixture
@@ -102,26 +138,20 @@ def test_one_file_of_a_checkpoint_is_harmed(kind, copy, finished_run):
 
 def test_the_page_counts_kills_and_names_what_differs():
     def row(name, differences, *kinds):
-        each = {'moment': 'step', 'process': '0', 'step': 3, 'half_written': [2]}
-        return {
+        made = a_row(1, range(len(kinds)), [])
+        for each, kind in zip(made['struck'], kinds, strict=True):
+            each['kind'] = kind
+        return made | {
             'run': name,
-            'processes': 1,
-            'struck': [each | {'kind': kind} for kind in kinds],
-            'restarts': 2,
-            'computed_again': 4,
             'equal': not differences,
             'differences': differences,
-            'revision': 'abcdefghi',
-            'diff_sha256': None,
-            'seed': 0,
-            'date': '2026-11-23T09:00:00+00:00',
         }
 
     rows = [row('run_a', [], 'kill', 'pause'), row('run_b', ['steps [1]'], 'flip')]
     text = faults_page.page(rows)
     assert '**2 kills** (SIGKILL or SIGTERM) among 3 faults in 2 runs' in text
     assert '**1 of 2 runs ended equal**. 4 restarts; 8 steps' in text
-    assert '| run_b | flip at 3 | 2 | 4 | no: steps [1] |' in text
+    assert '| run_b | flip at 3 | 2 | 4 | abcdefg | no: steps [1] |' in text
     assert '| SIGKILL | 1 | step | 1 | 3 | 1 | 1 of 1 |' in text
     assert 'Commit abcdefg, 2026-11-23, seed 0' in text
     assert 'No disk was filled' in text
@@ -139,6 +169,6 @@ def test_three_faults_change_nothing(tmp_path):
 
 
 def test_nonsense_is_refused(tmp_path):
-    for wrong in ({'faults': 0}, {'jobs': 1}):
+    for wrong in ({'faults': 0}, {'jobs': 0}):
         with pytest.raises(ValueError, match='must be at least'):
             faults.main(**wrong, workdir=str(tmp_path))

@@ -110,6 +110,7 @@ OTHER_TESTS = {
     'layers_test': 'the package as a whole',
     'models.hf.parity_test': 'the numbers of transformers',
     'models.hf.property_test': 'the same, of architectures drawn at random',
+    'multihost_stop_test': 'several processes that are told to stop',
     'multihost_test': 'several processes',
     'mutations_test': 'the mutations that tests must notice',
     'notebook_test': 'the notebooks in experiments/',

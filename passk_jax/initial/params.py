@@ -122,20 +122,25 @@ def _from_run(policy: Policy, mesh: Mesh, source: str, note: pathlib.Path) -> Pa
     The other run may go on meanwhile, so ``note`` records the step first read.
     """
     shapes = policies.param_shapes(policy, mesh)
-    if note.exists():
-        try:
-            noted = json.loads(note.read_text())
-            known, path, step = (noted[key] for key in ('checkpoint', 'path', 'step'))
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f'{note} is damaged ({error!r}): repair it') from error
-        if known == source:
-            return checkpoints.restore_params(path, shapes, step=step)[0]
+    known, path, step = hosts.told(lambda: _noted(note))
+    if known == source:
+        return checkpoints.restore_params(path, shapes, step=step)[0]
     path = pathlib.Path(source).expanduser().absolute()
-    # If the other run is still training, another host may see a newer step.
-    step = hosts.agreed(checkpoints.newest_step(path))
+    step = checkpoints.newest_step(path)
     params, _ = checkpoints.restore_params(path, shapes, step=step)
     logging.info('initial parameters: step %d of %s', step, path)
     if jax.process_index() == 0:
         noted = {'checkpoint': source, 'path': str(path), 'step': step}
         atomic_write_text(note, json.dumps(noted, indent=2) + '\n')
     return params
+
+
+def _noted(note: pathlib.Path) -> tuple[str, str, int]:
+    """The source that the run began with, its directory and its step."""
+    if not note.exists():
+        return '', '', 0
+    try:
+        noted = json.loads(note.read_text())
+        return noted['checkpoint'], noted['path'], noted['step']
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f'{note} is damaged ({error!r}): repair it') from error

@@ -90,14 +90,9 @@ class Checkpoints(contextlib.AbstractContextManager):
             leave(kind, self._saving.finish)
 
     def steps(self) -> tuple[int, ...]:
-        """The steps that have a complete checkpoint, in ascending order.
-
-        Those that process 0 sees: a shared file system may show the others later what
-        it has written, and all must do the same.
-        """
+        """The steps that have a complete checkpoint, ascending, as process 0 sees."""
         self.wait()
-        seen = hosts.gather(lambda: list(saved_steps(self._directory)))
-        return tuple(seen[0])
+        return restoring.seen_steps(self._directory)
 
     def latest_step(self) -> int | None:
         """The step of the newest complete checkpoint, or ``None``."""
@@ -198,7 +193,8 @@ class Checkpoints(contextlib.AbstractContextManager):
 def from_intact(run: Callable[[], Value], directory: pathlib.Path) -> Value:
     """Calls ``run`` until it finds no corrupted checkpoint, and returns what it does.
 
-    Each corrupted one is renamed, so that the one before becomes the newest.
+    Each corrupted one is renamed, so that the one before becomes the newest. Of those
+    renamed the last one stays, for a person to look at.
 
     Args:
         run: restores the newest checkpoint of ``directory`` before it changes anything.
@@ -216,7 +212,8 @@ def from_intact(run: Callable[[], Value], directory: pathlib.Path) -> Value:
 
 def _set_aside(error: CorruptionError, directory: pathlib.Path) -> None:
     path = error.path
-    others = [step for step in saved_steps(directory) if str(step) != path.name]
+    seen = restoring.seen_steps(directory)
+    others = [step for step in seen if str(step) != path.name]
     if path.parent != directory or not others:
         raise error
     away = path.with_name(path.name + _SET_ASIDE)
@@ -230,8 +227,8 @@ def _set_aside(error: CorruptionError, directory: pathlib.Path) -> None:
     )
     hosts.barrier('passk_jax checkpoint found corrupted')
     if jax.process_index() == 0:
-        if away.exists():
-            shutil.rmtree(away)
+        for older in directory.glob(f'*{_SET_ASIDE}'):
+            shutil.rmtree(older)
         path.rename(away)
     hosts.barrier('passk_jax checkpoint set aside')
 
@@ -281,7 +278,7 @@ def restore_cached_params(
     that method does, and if the fingerprints differ (the message names the keys).
     """
     path = pathlib.Path(directory).absolute() / '0'
-    if not commits.is_committed(path):
+    if not hosts.told(lambda: commits.is_committed(path)):
         return None
     saved = restoring.commit_of(path).meta.get('fingerprint', {})
     wanted = json.loads(json.dumps(dict(fingerprint)))

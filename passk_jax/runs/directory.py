@@ -91,7 +91,9 @@ def prepare_workdir(
     with _locked(path) if jax.process_index() == 0 else contextlib.nullcontext():
         if has_begun(path):
             check_config(path / 'config.json', json.loads(config_json), may_differ)
-            _check_whole(path, missing(path), accept_loss=accept_loss)
+            # Another process may not see yet what was written last.
+            if jax.process_index() == 0:
+                _check_whole(path, missing(path), accept_loss=accept_loss)
         if jax.process_index() == 0:
             with _as_value_error(f'workdir {path} cannot be written'):
                 for directory in (path, path / 'rollouts', path / 'evaluation'):

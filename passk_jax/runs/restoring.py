@@ -1,6 +1,8 @@
 """Reads a checkpoint onto a mesh, or says on every process why not."""
 
+import dataclasses
 import pathlib
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -9,10 +11,20 @@ import jax
 from passk_jax import hosts
 from passk_jax.errors import InputError
 from passk_jax.runs import array_digests, arrays
-from passk_jax.runs.commits import Commit, CorruptionError, read_commit, saved_steps
+from passk_jax.runs.commits import (
+    Commit,
+    CorruptionError,
+    is_committed,
+    read_commit,
+    saved_steps,
+)
 
 PyTree = Any
 Value = TypeVar('Value')
+
+# NFS shows what is new in a directory within a minute, as it is mounted by default.
+_UNSEEN_SECONDS = 90
+_LOOK_AGAIN_SECONDS = 1
 
 # What an error says that is not about the data: another try may succeed.
 _NOT_OF_THE_DATA = (
@@ -23,9 +35,14 @@ _NOT_OF_THE_DATA = (
 )
 
 
+def seen_steps(directory: pathlib.Path) -> tuple[int, ...]:
+    """The steps that process 0 sees saved; every process of the run must call it."""
+    return tuple(hosts.told(lambda: list(saved_steps(directory))))
+
+
 def choose(directory: pathlib.Path, step: int | None) -> pathlib.Path:
-    """The checkpoint of ``step``; ``None`` chooses the newest."""
-    steps = saved_steps(directory)
+    """The checkpoint of ``step``; ``None`` chooses the newest that process 0 sees."""
+    steps = seen_steps(directory)
     if not steps:
         state = 'is empty' if directory.is_dir() else 'does not exist'
         raise InputError(
@@ -38,8 +55,38 @@ def choose(directory: pathlib.Path, step: int | None) -> pathlib.Path:
 
 
 def commit_of(path: pathlib.Path) -> Commit:
-    """The commit of a checkpoint; errors as in :func:`restore`."""
-    return _everywhere(path, lambda: read_commit(path))
+    """The commit that process 0 reads; errors as in :func:`restore`.
+
+    Another process may still see the one that was there before, or none: then it waits.
+    """
+
+    def read() -> dict[str, Any]:
+        try:
+            return {'damage': '', **dataclasses.asdict(read_commit(path))}
+        except CorruptionError as error:
+            return {'damage': error.damage}
+
+    told = hosts.told(read)
+    if told['damage']:
+        raise CorruptionError(path, told['damage'])
+    hosts.gather(lambda: _wait_for(path))
+    commit = Commit(told['meta'], told['arrays'])
+    if commit.arrays is None and jax.process_count() > 1:
+        # Of format 2 each process checks its share of the files.
+        _everywhere(path, lambda: read_commit(path))
+    return commit
+
+
+def _wait_for(path: pathlib.Path) -> None:
+    """Until this process sees a checkpoint that process 0 sees."""
+    until = time.monotonic() + _UNSEEN_SECONDS
+    while not is_committed(path):
+        if time.monotonic() > until:
+            raise InputError(
+                f'process 0 sees {path}, and process {jax.process_index()} does not: '
+                'a run needs a directory that all of its processes see'
+            )
+        time.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def restore(

@@ -11,7 +11,7 @@ import jax
 from absl import logging
 
 from passk_jax import hosts
-from passk_jax.errors import InputError, NonFiniteError
+from passk_jax.errors import ElsewhereError, InputError, NonFiniteError
 from passk_jax.runs import array_digests, arrays
 from passk_jax.runs.commits import Commit, is_committed, saved_steps, write_commit
 
@@ -124,6 +124,9 @@ def named_errors(what: str) -> Iterator[None]:
     """
     try:
         yield
+    except ElsewhereError:
+        # It says what to do, and the cause is not here.
+        raise
     except Exception as error:
         raise InputError(
             f'{what}: {type(error).__name__}: {error}. Is the disk full, or the '

@@ -126,6 +126,15 @@ def test_a_damaged_git_json_is_a_lost_one(tmp_path, content):
         _prepare(tmp_path)
 
 
+def test_process_0_alone_looks_for_what_is_lost(tmp_path, monkeypatch):
+    """A shared file system may show another one later what was written there."""
+    (_begin(tmp_path) / 'git.json').unlink()
+    with pytest.raises(ValueError, match='lacks what its run wrote'):
+        _prepare(tmp_path)
+    monkeypatch.setattr('jax.process_index', lambda: 1)
+    assert _prepare(tmp_path) == tmp_path
+
+
 @pytest.mark.parametrize('content', [b'{"name": ', b'\xff', b'[]'])
 def test_a_config_file_that_is_damaged_is_named(tmp_path, content):
     (_begin(tmp_path) / 'config.json').write_bytes(content)

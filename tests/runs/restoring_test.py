@@ -1,5 +1,6 @@
 """A checkpoint comes back as it was written, or a restore says why not."""
 
+import dataclasses
 import pathlib
 import shutil
 
@@ -11,7 +12,7 @@ import pytest
 from passk_jax import setup as setup_lib
 from passk_jax.learning import learner
 from passk_jax.learning.optimizer import make_optimizer
-from passk_jax.runs import arrays, restoring
+from passk_jax.runs import arrays, commits, restoring
 from passk_jax.runs import checkpoints as checkpoint
 from passk_jax.runs.commits import CorruptionError
 from tests import tiny
@@ -80,6 +81,41 @@ def test_damage_to_any_file_is_found_or_harmless(tmp_path, damage):
             states.assert_same(found.opt_state, states.state(found.step)['opt_state'])
         assert checkpoints.restore(**states.target(states.state()), step=2).step == 2
     assert {'params', 'opt_state'} <= {name.parts[1] for name in found_in}
+
+
+def test_every_process_has_the_commit_that_process_0_reads(tmp_path, monkeypatch):
+    """Its own file system shows it another one, a damaged one or none."""
+    states.saved(tmp_path, 3)
+    path = tmp_path / '3'
+    read = commits.read_commit(path)
+    as_process_1(monkeypatch, {'damage': '', **dataclasses.asdict(read)})
+    states.flip(path / 'commit.json')
+    assert restoring.commit_of(path) == read
+    # It comes while this process waits.
+    (path / 'commit.json').rename(tmp_path / 'hidden')
+    waited = []
+
+    def sleep(seconds):
+        waited.append(seconds)
+        (tmp_path / 'hidden').rename(path / 'commit.json')
+
+    monkeypatch.setattr(restoring.time, 'sleep', sleep)
+    assert restoring.commit_of(path) == read
+    assert waited == [1]
+    (path / 'commit.json').unlink()
+    monkeypatch.setattr(restoring, '_UNSEEN_SECONDS', -1)
+    with pytest.raises(ValueError, match=r'process 0 sees .*/3, and process 1 does'):
+        restoring.commit_of(path)
+    as_process_1(monkeypatch, {'damage': 'it is wet'})
+    with pytest.raises(CorruptionError, match=r'3 is corrupted: it is wet'):
+        restoring.commit_of(path)
+
+
+def as_process_1(monkeypatch, of_process_0):
+    """Makes this process 1 of 2, which does nothing for process 0."""
+    monkeypatch.setattr('jax.process_index', lambda: 1)
+    monkeypatch.setattr('jax.process_count', lambda: 2)
+    monkeypatch.setattr(restoring.hosts, 'gather', lambda make: [of_process_0, make()])
 
 
 @pytest.mark.parametrize('sizes', [(8, 1, 1, 1), (2, 2, 1, 2), (1, 2, 2, 2)])

@@ -15,7 +15,7 @@ import pytest
 from orbax.checkpoint import type_handlers
 from orbax.checkpoint._src.serialization import serialization
 
-from passk_jax.errors import NonFiniteError
+from passk_jax.errors import ElsewhereError, NonFiniteError
 from passk_jax.runs import checkpoints as checkpoint
 from passk_jax.runs import commits, saving
 from tests.runs import states
@@ -188,3 +188,12 @@ def test_a_run_goes_on_if_an_old_checkpoint_cannot_be_removed(
     checkpoints.save(3, **states.state(), meta={})
     assert checkpoints.steps() == (2, 3)
     assert 'cannot remove' in caplog.text
+
+
+def test_an_error_of_another_process_is_shown_as_it_is():
+    """``cli`` waits for the process that has it to say so first."""
+    with (
+        pytest.raises(ElsewhereError, match=r'^process 1 failed: a disk$'),
+        saving.named_errors('checkpoint 3 could not be saved'),
+    ):
+        raise ElsewhereError('process 1 failed: a disk')
