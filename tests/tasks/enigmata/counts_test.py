@@ -59,3 +59,9 @@ def test_a_search_that_takes_too_long_gives_up(monkeypatch):
     monkeypatch.setattr(counts, '_BUDGET', 1)
     with pytest.raises(counts.Undecided):
         forced_ones(ring)
+
+
+def test_a_chain_of_counts_is_decided_without_a_search(monkeypatch):
+    monkeypatch.setattr(counts, '_BUDGET', 1)
+    chain = [Count((0,), 1), *(Count((i, i + 1), 1) for i in range(8))]
+    assert forced_ones(chain) == {0, 2, 4, 6, 8}

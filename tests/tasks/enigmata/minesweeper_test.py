@@ -81,7 +81,9 @@ def _by_enumeration(board):
 
 
 def test_a_record_is_solved_and_keeps_its_answer_for_the_official_rule():
-    record = {'meta': {'question': _BOARD}, 'answer': [[0, 0]]}
+    # Records of Enigmata write -2 for a hidden cell.
+    question = [[-2, -2, -2], [1, 2, 1], [0, 0, 0]]
+    record = {'meta': {'question': question}, 'answer': [[0, 0]]}
     data = MINESWEEPER.read(record)
     assert data['forced'] == [[0, 0], [0, 2]]
     assert error_of(MINESWEEPER, data, '[(0, 0)]') == 'a forced mine is missing'
@@ -98,6 +100,39 @@ def test_a_record_that_cannot_be_solved_is_refused(monkeypatch):
     board = [[1, HIDDEN, 1], [HIDDEN] * 3, [HIDDEN] * 3]
     with pytest.raises(ValueError, match='leave too much open'):
         MINESWEEPER.read({'meta': {'question': board}, 'answer': []})
+
+
+class _InOrder(Draws):
+    """Mines are the first cells; cells are looked at from the last mine on."""
+
+    def __init__(self, mines, *, most):
+        super().__init__(0)
+        self._orders = [0, mines - 1]
+        self._most = most
+
+    def permutation(self, n):
+        start = self._orders.pop(0)
+        return [(start + i) % n for i in range(n)]
+
+    def between(self, low, high):
+        return high if self._most else low
+
+    def chance(self, numerator, denominator):
+        return True
+
+
+@pytest.mark.parametrize(
+    ('level', 'mines', 'least', 'most'),
+    [(0, 8, 24, 28), (1, 21, 28, 36), (2, 51, 38, 51)],
+)
+def test_levels_have_their_mines_and_looks(level, mines, least, most):
+    for looks in (least, most):
+        draws = _InOrder(mines, most=looks == most)
+        data = MINESWEEPER.generate(draws, level)
+        cells = [cell for row in data['board'] for cell in row]
+        shown = [i for i, cell in enumerate(cells) if cell != HIDDEN]
+        # The last mine was looked at and is not shown.
+        assert shown == list(range(mines, mines + looks - 1))
 
 
 def test_levels_have_their_sizes_and_few_problems_without_a_forced_mine():

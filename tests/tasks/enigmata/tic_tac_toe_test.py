@@ -1,6 +1,7 @@
 import pytest
 
 from passk_jax.tasks.enigmata import tic_tac_toe
+from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.tic_tac_toe import TIC_TAC_TOE
 from tests.tasks.enigmata.judge import drawn, error_of
 
@@ -77,6 +78,11 @@ def test_a_board_on_which_no_move_is_to_be_made_is_refused():
 
     assert read(rows)['player'] == 1
     assert read(rows, 'O')['player'] == 0
+    # X began, and may be one mark ahead but not two.
+    ahead = [['X', 'X', ''], ['O', '', ''], ['', '', '']]
+    assert read(ahead, 'O')['player'] == 0
+    with pytest.raises(ValueError, match='no move'):
+        read([['X', 'X', ''], ['', '', ''], ['', '', '']], 'O')
     for bad in (
         [['X', 'X', 'X'], ['O', 'O', ''], ['', '', '']],
         [['X', 'X', ''], ['X', 'O', ''], ['', '', '']],
@@ -104,3 +110,12 @@ def test_levels_have_their_numbers_of_marks_and_both_players():
         # Either player may have begun.
         ahead = {data['board'].count(1) - data['board'].count(0) for data in problems}
         assert ahead == ({-1, 0, 1} if len(marks) > 1 else {-1, 1})
+
+
+def test_the_hardest_level_has_boards_with_a_single_mark():
+    class First(Draws):
+        def choice(self, items):
+            return items[0]
+
+    data = TIC_TAC_TOE.generate(First(0), 2)
+    assert data['board'].count(-1) == 8

@@ -133,6 +133,9 @@ def test_adversarial_answers_are_wrong_in_time(pool):
     responses = [boxed(answer) for answer in ADVERSARIAL.values()]
     verdicts = judge.judge(['204'] * len(responses), responses, pool=pool)
     assert [v.correct for v in verdicts] == [False] * len(responses)
+    # Without a deadline the limit of memory would end them all the same.
+    late = [v for v in verdicts if v.error == judge.FAILURES[judge.TIMEOUT]]
+    assert late
     # Of a dozen that reach a worker each may cost its deadline and a new worker.
     assert time.monotonic() - start < 120
     assert judge.judge(['2'], [boxed('1+1')], pool=pool)[0].correct

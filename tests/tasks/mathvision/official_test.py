@@ -52,6 +52,11 @@ def test_a_late_comparison_is_wrong_and_says_so(monkeypatch):
     assert official.verdict(data, '9^{9^9}').error == 'the comparison took too long'
 
 
+def test_a_comparison_has_a_deadline_of_seconds(monkeypatch):
+    monkeypatch.setattr(official, 'Pool', lambda function, **settings: settings)
+    assert official.shared_pool.__wrapped__()['deadline_s'] <= 10
+
+
 # All of them with the reasons; none so far.
 DISAGREEMENTS: dict[str, str] = {}
 
