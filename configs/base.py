@@ -256,5 +256,6 @@ def _log() -> ConfigDict:
             'tensorboard': True,
             'wandb_project': '',
             'watchdog_seconds': 0,
+            'heartbeat_seconds': 120,
         }
     )

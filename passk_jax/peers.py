@@ -4,7 +4,7 @@ Processes wait in collectives, which do not end if one of them stays away. So ea
 a connection to process 0. A process that fails says so over it, by :func:`fail`. The
 kernel closes the connection of one that is killed, and keepalive finds a machine that
 is gone. Process 0 tells all which end came first, and every process says that in one
-line and leaves with its status.
+line and leaves with its status. :func:`tell` sends other news to process 0.
 """
 
 import atexit
@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 EXIT_PEER_GONE = 43
@@ -29,6 +30,7 @@ _PATIENCE_SECONDS = 10.0
 _CONNECT_SECONDS = 300
 
 _watch: 'Watch | None' = None
+_listener: Callable[[int, Any], None] | None = None
 
 
 def listen() -> socket.socket:
@@ -93,6 +95,28 @@ def fail(
         _watch.fail(status, said, text=text, elsewhere=elsewhere, stacks=stacks)
 
 
+def listen_to(listener: Callable[[int, Any], None] | None) -> None:
+    """From now on calls this with the news of :func:`tell` and the process they are of.
+
+    Only process 0 hears the others, each in a thread of its own; ``None``: nobody does.
+    """
+    global _listener
+    _listener = listener
+
+
+def tell(news: Any) -> None:
+    """Tells process 0 something that JSON can hold; it does not wait for an answer."""
+    if _watch is None:
+        _hear(0, news)
+    else:
+        _watch.tell(news)
+
+
+def _hear(process: int, news: Any) -> None:
+    if _listener is not None:
+        _listener(process, news)
+
+
 class Watch:
     """The connections of one process; a thread reads each and can end the process."""
 
@@ -108,6 +132,13 @@ class Watch:
             threading.Thread(
                 target=self._read, args=(connection, peer), daemon=True
             ).start()
+
+    def tell(self, news: Any) -> None:
+        """See :func:`tell`."""
+        if self._index:
+            self._tell({'news': news})
+        else:
+            _hear(0, news)
 
     def leave(self) -> None:
         """Tells the others that this process ends well."""
@@ -133,9 +164,12 @@ class Watch:
         with contextlib.suppress(OSError, ValueError):
             for line in connection.makefile('rb'):
                 message = json.loads(line)
-                if 'left' not in message:
+                if 'news' in message:
+                    _hear(peer, message['news'])
+                elif 'left' in message:
+                    left = True
+                else:
                     self._end(message)
-                left = True
         if not left:
             said = f'process {peer} of {self._count} is gone: start all of them again'
             self._end({'process': peer, 'status': EXIT_PEER_GONE, 'said': said})

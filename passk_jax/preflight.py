@@ -88,12 +88,13 @@ def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
 
 def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
     """The keys whose values a resumed run may change; see :func:`prepare_workdir`."""
-    # Neither checkpoints nor kept texts nor the watchdog nor parameters of other
+    # Neither checkpoints nor kept texts nor who watches nor parameters of other
     # estimators change a figure.
     names = {stage.config.advantage.name for stage in stages_of(config)}
     read = [p for name in names for p in make.estimator_parameters(name)]
     unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
-    free = ('mesh.', 'checkpoint.', 'eval.kept_responses', 'log.watchdog_seconds')
+    watching = 'log.watchdog_seconds', 'log.heartbeat_seconds'
+    free = 'mesh.', 'checkpoint.', 'eval.kept_responses', *watching
     return (*free, *ONLY_ROUNDING, *unread)
 
 

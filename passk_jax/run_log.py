@@ -82,7 +82,10 @@ class RunLog:
         self._shown: dict[str, float] = {}
         self._evaluated: tuple[int, dict[str, float]] = (start, {})
         self._report_is_old = False
-        self._phases = Phases(longest_seconds=config.watchdog_seconds)
+        self._phases = Phases(
+            longest_seconds=config.watchdog_seconds,
+            heartbeat_seconds=config.heartbeat_seconds,
+        )
 
     def __enter__(self) -> 'RunLog':
         self._progress.__enter__()
@@ -182,6 +185,8 @@ class RunLog:
         rate = draws.num_tokens / seconds
         timing = {'seconds': seconds, 'tokens_per_second': rate}
         timing |= {f'{phase}_seconds': part for phase, part in spent.items()}
+        if slowest := self._phases.slowest(step):
+            timing['slowest_process'], timing['slowest_behind'] = slowest
         self._writer.write_timing(step, timing | memory_high_water())
         entropy = float(values['entropy'])
         shown = {'reward': values['reward'], **self._shown, 'entropy': entropy}

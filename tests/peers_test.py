@@ -21,8 +21,12 @@ if index == 0:
     server = socket.create_server(('localhost', int(sys.argv[2])))
     print('listens', flush=True)
 peers.watch(index, 3, server=server, address=('localhost', int(sys.argv[2])))
+peers.listen_to(lambda process, news: print(process, news, flush=True))
 print('ready', flush=True)
 said = sys.stdin.readline()
+if said == 'tell\\n':
+    peers.tell(['here', index])
+    said = sys.stdin.readline()
 if said == 'fail\\n':
     peers.fail(2 + index, 'a disk', text='error: of its own\\n')
 if said == 'break off\\n':
@@ -97,6 +101,18 @@ def test_an_error_of_one_ends_all_with_its_status(run, who):
         assert ends(process) == (2 + who, own if index == who else line)
 
 
+def test_process_0_hears_the_news_of_all(run):
+    for index in (2, 0, 1):
+        say(run[index], 'tell')
+        assert run[0].stdout.readline() == f"{index} ['here', {index}]\n"
+    # Who has told something can still end well, or badly.
+    say(run[1], 'end')
+    assert ends(run[1]) == (0, '')
+    run[2].kill()
+    line = 'error: process 2 of 3 is gone: start all of them again\n'
+    assert ends(run[0]) == (43, line)
+
+
 def test_who_ends_well_ends_nobody(run):
     for process in (run[1], run[0], run[2]):
         say(process, 'end')
@@ -116,6 +132,13 @@ def test_of_errors_that_all_have_the_first_counts(run):
 
 def test_alone_there_is_nobody_to_leave_with():
     peers.fail(1, 'alone', text='')
+
+
+def test_alone_one_hears_oneself(monkeypatch):
+    heard = []
+    monkeypatch.setattr(peers, '_listener', lambda *news: heard.append(news))
+    peers.tell('here')
+    assert heard == [(0, 'here')]
 
 
 _SCRIPT = """

@@ -224,16 +224,13 @@ def test_rollouts_are_kept_of_every_second_step(log, tmp_path):
     assert [row['correct'] for row in rows] == CORRECT.reshape(-1).tolist()
 
 
-def test_timings_are_beside_the_metrics_and_count_the_tokens_of_all_draws(
-    log, tmp_path
-):
+def test_timings_beside_the_metrics_count_the_tokens_of_all_draws(log, tmp_path):
     with log:
         take_step(log, 0)
         take_step(log, 1, make_draws(count=3))
         log.flush()
-    for row, tokens in zip(
-        tiny.read_lines(tmp_path / 'timing.jsonl'), (40, 120), strict=True
-    ):
+    rows = tiny.read_lines(tmp_path / 'timing.jsonl')
+    for row, tokens in zip(rows, (40, 120), strict=True):
         assert row['seconds'] > 0
         assert row['tokens_per_second'] == pytest.approx(tokens / row['seconds'])
 
@@ -272,6 +269,26 @@ def test_an_evaluation_is_no_part_of_a_steps_time(log, tmp_path):
     assert row['update_seconds'] > 0.02
 
 
+def test_whom_the_others_waited_for_is_beside_the_timings(log, tmp_path):
+    with log:
+        log.begin('wait', 0)
+        time.sleep(0.02)
+        # As another process would be heard.
+        log._phases._whereabouts.note(1, 'wait', 0, 'there')
+        take_step(log, 0)
+        log.flush()
+    (row,) = tiny.read_lines(tmp_path / 'timing.jsonl')
+    # Half of the time between the two: the median is between them too.
+    assert row['slowest_process'] == 1
+    assert row['slowest_behind'] > 0.005
+
+
+def test_the_watchers_have_their_settings(tmp_path):
+    watching = {'log__watchdog_seconds': 600, 'log__heartbeat_seconds': 7}
+    phases = make_log(tiny.make_config(**watching), tmp_path, 0)._phases
+    assert (phases._longest, phases._heartbeat) == (600, 7)
+
+
 def test_a_run_that_ends_badly_ends_its_watchdog(log, monkeypatch):
     def full():
         raise OSError('no space')
@@ -295,9 +312,8 @@ def other_draws():
     """Trained are other problems, of which more are solved."""
     problems = [dataclasses.replace(x, id=x.id + 10) for x in make_problems()]
     responses = make_responses()
-    verdicts = Verdicts(
-        np.ones((4, 4), np.float32), ~CORRECT, responses.verdicts.parsed
-    )
+    parsed = responses.verdicts.parsed
+    verdicts = Verdicts(np.ones((4, 4), np.float32), ~CORRECT, parsed)
     return make_draws(
         count=2,
         selected=True,
@@ -314,19 +330,16 @@ def test_what_was_trained_has_metrics_of_its_own_and_is_what_is_kept(log, tmp_pa
         log.flush()
     (row,) = tiny.metrics(tmp_path, 'train')
     for prefix, draw in (('', draws.first), ('trained_', draws.trained)):
-        for name, value in run_log.batch_metrics(
-            draw, k=2, mask_truncated=False
-        ).items():
-            assert row[prefix + name] == value
+        metrics = run_log.batch_metrics(draw, k=2, mask_truncated=False)
+        assert metrics == {name: row[prefix + name] for name in metrics}
     assert (row['reward'], row['trained_reward']) == (7 / 16, 1)
     assert row['sampling_draws'] == 2
     rows = tiny.read_lines(tmp_path / 'rollouts' / 'step_00000000.jsonl')
     assert [x['problem_id'] for x in rows[::4]] == [13, 11, 14, 15]
     assert [x['advantage'] for x in rows] == (-ADVANTAGES).reshape(-1).tolist()
     with pytest.raises(NonFiniteError, match=r'problems \[14\]'), log:  # noqa: PT012
-        take_step(
-            log, 1, draws, problem_loss=(0, 0, np.nan, 0), finite_updates=(False,)
-        )
+        bad = {'problem_loss': (0, 0, np.nan, 0), 'finite_updates': (False,)}
+        take_step(log, 1, draws, **bad)
         log.flush()
 
 

@@ -71,7 +71,7 @@ def test_metrics_hold_no_timing(finished_run):
     assert not [n for n in names if 'second' in n or 'time' in n or 'date' in n]
     timing = tiny.read_lines(finished_run / 'timing.jsonl')
     assert [row['step'] for row in timing] == list(range(LAST))
-    phases = {'decode', 'verify', 'estimate', 'update', 'write'}
+    phases = {'decode', 'verify', 'gather', 'estimate', 'update', 'write'}
     assert timing[1].keys() >= {f'{name}_seconds' for name in phases}
 
 

@@ -304,6 +304,8 @@ class LogConfig:
         watchdog_seconds: how long a phase of the loop may last, for example decoding or
             an evaluation, compilation included; 0: as long as it likes. After that all
             processes write their stacks and leave with status 44, for a restart.
+        heartbeat_seconds: while a process is in one phase for this long, the log of
+            process 0 says this often where each of them is; 0: never.
     """
 
     rollouts_every: int = not_negative()
@@ -311,6 +313,7 @@ class LogConfig:
     tensorboard: bool
     wandb_project: str
     watchdog_seconds: int = not_negative(off=0)
+    heartbeat_seconds: int = not_negative(off=0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ makes a batch readable for people. Training and evaluation share these functions
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -94,12 +94,15 @@ def sample(
     return Sampled(rollouts, verification)
 
 
-def verify(sampled: Sampled, *, step: int) -> Responses:
+def verify(
+    sampled: Sampled, *, step: int, on_judged: Callable[[], None] = lambda: None
+) -> Responses:
     """Waits for the verdicts on a batch.
 
     Args:
         sampled: from :func:`sample`; this ends its verification.
         step: the training step, for messages.
+        on_judged: is called once this host has judged its share.
 
     Raises:
         ValueError: a reward is not finite; the message names step and problem.
@@ -108,7 +111,7 @@ def verify(sampled: Sampled, *, step: int) -> Responses:
     """
     with sampled.verification as verification:
         figures = hosts.fetch(_figures(sampled.rollouts))
-        texts, verdicts = verification.finish(step=step)
+        texts, verdicts = verification.finish(step=step, on_judged=on_judged)
     return Responses(texts=texts, verdicts=verdicts, **figures)
 
 

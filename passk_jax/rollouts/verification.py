@@ -11,7 +11,7 @@ step. Every host decodes all texts.
 """
 
 import concurrent.futures
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -64,11 +64,14 @@ class Verification:
         """Queues responses for verification and returns at once."""
         self._jobs.append(self._thread.submit(self._verify, ended))
 
-    def finish(self, *, step: int) -> tuple[list[list[str]], Verdicts]:
+    def finish(
+        self, *, step: int, on_judged: Callable[[], None] = lambda: None
+    ) -> tuple[list[list[str]], Verdicts]:
         """Waits for the verdicts of all hosts; each of them must call it.
 
         Args:
             step: the training step, for messages.
+            on_judged: is called once this host has judged its share.
 
         Returns:
             ``[P][N]`` the texts of the responses, and the verdicts on them.
@@ -78,7 +81,13 @@ class Verification:
             Exception: whatever the task raised; ElsewhereError if it did so on another
                 host.
         """
-        for host, verdicts in enumerate(hosts.gather(self._own)):
+
+        def own() -> dict[str, Any]:
+            verdicts = self._own()
+            on_judged()
+            return verdicts
+
+        for host, verdicts in enumerate(hosts.gather(own)):
             # Of fewer problems than hosts some have none.
             if verdicts['rewards']:
                 self._keep(_share(host), **verdicts)

@@ -1,4 +1,4 @@
-"""What this process does just now: for the timings of a step, and for a watchdog.
+"""What this process does just now: for timings, a heartbeat and a watchdog.
 
 A run is a sequence of phases, each of which lasts until the next one begins. So every
 second belongs to one: it is spent in what the host does, or waits for, in that phase.
@@ -10,6 +10,7 @@ The phases of a step are
     checkpoint  copying the state to the host, and waiting for the save before
     decode      reading a batch of problems and sampling responses
     verify      waiting for the verdicts that decoding has not hidden
+    gather      exchanging verdicts with the other hosts
     estimate    advantages, and which problems have a signal
     write       metrics, rollouts and the like of the step before
 """
@@ -17,22 +18,28 @@ The phases of a step are
 import contextlib
 import faulthandler
 import os
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Self
 
+from absl import logging
+
 from passk_jax import peers
+from passk_jax.runs.whereabouts import Whereabouts
 
 EXIT_HUNG = 44
 """Exit status after a phase that went on for too long: start all processes again."""
 
 
 class Phases(contextlib.AbstractContextManager):
-    """The phases of a loop; inside, a thread watches them.
+    """The phases of a loop; inside, threads watch them.
 
     Args:
+        heartbeat_seconds: on process 0, so often a warning says where every process is,
+            as long as one has been in its phase for that long; 0: never.
         longest_seconds: how long a phase may last; 0: as long as it likes. After that
             every process of the run writes the stacks of its threads to standard error,
             and all leave with :data:`EXIT_HUNG`. Native code that keeps the lock of the
@@ -41,9 +48,15 @@ class Phases(contextlib.AbstractContextManager):
     """
 
     def __init__(
-        self, *, longest_seconds: float, clock: Callable[[], float] = time.monotonic
+        self,
+        *,
+        longest_seconds: float,
+        heartbeat_seconds: float = 0,
+        clock: Callable[[], float] = time.monotonic,
     ):
-        self._longest, self._clock = longest_seconds, clock
+        self._longest, self._heartbeat = longest_seconds, heartbeat_seconds
+        self._clock, self._host = clock, socket.gethostname()
+        self._whereabouts = Whereabouts(clock=clock)
         self._name, self._step = 'start', 0
         self._began = self._counted = clock()
         self._seconds: dict[str, float] = {}
@@ -54,6 +67,11 @@ class Phases(contextlib.AbstractContextManager):
         with self._lock:
             self._count()
             self._name, self._step, self._began = name, step, self._counted
+        peers.tell([name, step, self._host])
+
+    def slowest(self, step: int) -> tuple[int, float] | None:
+        """On process 0, the one that the others waited for; see whereabouts.py."""
+        return self._whereabouts.slowest(step)
 
     def take(self) -> Mapping[str, float]:
         """Seconds of each phase since this was last called; they add up to all."""
@@ -74,12 +92,22 @@ class Phases(contextlib.AbstractContextManager):
         self._seconds[self._name], self._counted = spent, now
 
     def __enter__(self) -> Self:
+        peers.listen_to(lambda process, news: self._whereabouts.note(process, *news))
         if self._longest:
             threading.Thread(target=self._watch, daemon=True).start()
+        if self._heartbeat:
+            threading.Thread(target=self._beat, daemon=True).start()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self._left.set()
+        peers.listen_to(None)
+
+    def _beat(self) -> None:
+        while not self._left.wait(self._heartbeat):
+            # Other processes hear of none.
+            if where := self._whereabouts.late(seconds=self._heartbeat):
+                logging.warning('no news: %s', where)
 
     def _watch(self) -> None:
         while True:

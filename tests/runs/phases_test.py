@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from passk_jax import peers
 from passk_jax.runs.phases import EXIT_HUNG, Phases
 from tests import tiny
 
@@ -76,6 +77,29 @@ def test_a_phase_without_an_end_ends_all_with_their_stacks(count):
     for process, text in zip(processes, said, strict=True):
         assert process.returncode == EXIT_HUNG
         assert ' in stuck\n' in text
+
+
+def test_while_nothing_moves_process_0_says_where_everybody_is(caplog):
+    with Phases(longest_seconds=0, heartbeat_seconds=0.2) as phases:
+        phases.begin('verify', 7)
+        # As another process would be heard.
+        peers._listener(1, ['gather', 7, 'b'])
+        for _ in range(100):
+            if caplog.messages:
+                break
+            threading.Event().wait(0.05)
+        assert phases.slowest(7) is None
+    (said, *_) = caplog.messages
+    assert said.startswith('no news: verify of step 7 for 0 s: process 0 (')
+    assert said.endswith('; gather of step 7 for 0 s: process 1 (b)')
+
+
+def test_while_there_is_news_there_is_no_heartbeat(caplog):
+    with Phases(longest_seconds=0, heartbeat_seconds=0.2) as phases:
+        for step in range(30):
+            phases.begin('verify', step)
+            threading.Event().wait(0.02)
+    assert not caplog.messages
 
 
 def test_what_ends_in_time_or_has_no_limit_goes_on():
