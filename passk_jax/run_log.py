@@ -82,10 +82,7 @@ class RunLog:
         self._shown: dict[str, float] = {}
         self._evaluated: tuple[int, dict[str, float]] = (start, {})
         self._report_is_old = False
-        self._phases = Phases(
-            longest_seconds=config.watchdog_seconds,
-            heartbeat_seconds=config.heartbeat_seconds,
-        )
+        self._phases = Phases.of(config)
 
     def __enter__(self) -> 'RunLog':
         self._progress.__enter__()

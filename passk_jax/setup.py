@@ -160,7 +160,11 @@ class Setup:
         )
 
     def initial_params(
-        self, workdir: pathlib.Path, *, stop: Callable[[], bool] = lambda: False
+        self,
+        workdir: pathlib.Path,
+        *,
+        stop: Callable[[], bool] = lambda: False,
+        on_step: Callable[[int], None] = lambda step: None,
     ) -> Params | None:
         """Parameters before step 0; ``None`` if ``stop`` interrupts their making."""
         return initial_params(
@@ -172,6 +176,7 @@ class Setup:
             task=self.config.task,
             demonstrations=self.demonstrations(),
             stop=stop,
+            on_step=on_step,
         )
 
     def sampler(

@@ -47,6 +47,7 @@ from passk_jax.rollouts.sample_and_verify import verify
 from passk_jax.run_log import RunLog
 from passk_jax.runs.checkpoints import Checkpoints, from_intact
 from passk_jax.runs.directory import has_begun
+from passk_jax.runs.phases import Phases
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.runs.retention import Retention, check_best
 from passk_jax.runs.saved_config import stage_of
@@ -89,7 +90,9 @@ def train(
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.set_mesh(setup.mesh))
         guard = stack.enter_context(PreemptionGuard())
-        first = first_state(setup, verbs.memory, stages, checkpoints, workdir, guard)
+        made = setup, verbs.memory, stages, checkpoints, workdir
+        with Phases.of(config.log) as phases:
+            first = first_state(*made, guard=guard, phases=phases)
         if first is None:
             return False
         state, memory, ref_params = first
@@ -243,13 +246,15 @@ def first_state(
     stages: Sequence[configs.Stage],
     checkpoints: Checkpoints,
     workdir: pathlib.Path,
+    *,
     guard: PreemptionGuard,
+    phases: Phases,
 ) -> tuple[learner.TrainState, Memory, Any] | None:
     """The state and memory to start from, and the parameters of the reference, if any.
 
     The first two come from the newest checkpoint, else from the initial policy and
     ``memory``. The result is ``None`` if the process is told to stop while it makes the
-    initial policy.
+    initial policy. Each step of a warm start is a phase.
     """
     policy, mesh = setup.policy, setup.mesh
     optimizer = stage_optimizer(stages[0])
@@ -257,7 +262,8 @@ def first_state(
     has_reference = any(stage.config.loss.kl_coef for stage in stages)
     ref_params = params = None
     if has_reference or not resumes:
-        params = setup.initial_params(workdir, stop=guard.interrupted)
+        on_step = functools.partial(phases.begin, 'warm start')
+        params = setup.initial_params(workdir, stop=guard.interrupted, on_step=on_step)
         if params is None:
             return None
     if has_reference:

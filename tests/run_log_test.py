@@ -283,12 +283,6 @@ def test_whom_the_others_waited_for_is_beside_the_timings(log, tmp_path):
     assert row['slowest_behind'] > 0.005
 
 
-def test_the_watchers_have_their_settings(tmp_path):
-    watching = {'log__watchdog_seconds': 600, 'log__heartbeat_seconds': 7}
-    phases = make_log(tiny.make_config(**watching), tmp_path, 0)._phases
-    assert (phases._longest, phases._heartbeat) == (600, 7)
-
-
 def test_a_run_that_ends_badly_ends_its_watchdog(log, monkeypatch):
     def full():
         raise OSError('no space')

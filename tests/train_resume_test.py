@@ -109,8 +109,10 @@ def test_told_to_stop_in_a_warm_start_or_an_evaluation_it_leaves_there(
     finished_run, tmp_path
 ):
     saved = Checkpoints(tmp_path / 'checkpoints', keep=2)
-    with interrupted_at(7):
+    with interrupted_at(7), mock.patch.object(train.Phases, 'begin') as begin:
         assert not tiny.run(tiny.make_config(), tmp_path)
+    # Each of its steps is watched.
+    assert [x.args for x in begin.mock_calls] == [('warm start', i) for i in range(7)]
     assert not list((tmp_path / 'warm_start').glob('[0-9]'))
     assert saved.steps() == ()
     # 40 steps of warm start, two batches of one split, one of two of the other.

@@ -301,8 +301,8 @@ class LogConfig:
             to four estimators.
         tensorboard: whether to write TensorBoard files.
         wandb_project: Weights & Biases project; ``''``: none.
-        watchdog_seconds: how long a phase of the loop may last, for example decoding or
-            an evaluation, compilation included; 0: as long as it likes. After that all
+        watchdog_seconds: how long a phase may last, for example decoding, an evaluation
+            or a step of a warm start, compilation included; 0: no limit. After that all
             processes write their stacks and leave with status 44, for a restart.
         heartbeat_seconds: while a process is in one phase for this long, the log of
             process 0 says this often where each of them is; 0: never.

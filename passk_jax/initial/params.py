@@ -47,6 +47,7 @@ def initial_params(
     task: TaskConfig,
     demonstrations: WarmStartData,
     stop: Callable[[], bool],
+    on_step: Callable[[int], None],
 ) -> Params | None:
     """Parameters before step 0, on the mesh, as ``init`` says.
 
@@ -58,6 +59,7 @@ def initial_params(
             and both identify a kept warm start.
         demonstrations: for a warm start; their seed also gives random parameters.
         stop: asked during a warm start whether to stop.
+        on_step: is told of each step of a warm start before it begins.
 
     Returns:
         The parameters; ``None`` if ``stop`` said so.
@@ -83,7 +85,7 @@ def initial_params(
         logging.info('warm start: read from %s', cache)
         return params
     start = published_or_random()
-    params = warm_start(policy, start, demonstrations, mesh, stop=stop)
+    params = warm_start(policy, start, demonstrations, mesh, stop=stop, on_step=on_step)
     if params is not None:
         checkpoints.save_cached_params(cache, params, fingerprint=made_of)
     return params

@@ -141,6 +141,7 @@ def warm_start(
     mesh: Mesh,
     *,
     stop: Callable[[], bool],
+    on_step: Callable[[int], None] = lambda step: None,
 ) -> Params | None:
     """Trains on demonstrations.
 
@@ -149,6 +150,7 @@ def warm_start(
         params: where to start; do not use them afterwards.
         demonstrations: what to learn from.
         stop: asked at every step whether to stop; nothing is kept then.
+        on_step: is told of each step before it begins.
 
     Returns:
         The trained parameters; ``None`` if ``stop`` said so.
@@ -164,6 +166,7 @@ def warm_start(
     pending, num_dropped = None, 0
     with Progress(config.steps, initial=0, description='warm start') as progress:
         for step in range(config.steps):
+            on_step(step)
             if stop():
                 return None
             problems, prompts = batches[step]

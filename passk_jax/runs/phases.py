@@ -2,7 +2,8 @@
 
 A run is a sequence of phases, each of which lasts until the next one begins. So every
 second belongs to one: it is spent in what the host does, or waits for, in that phase.
-The phases of a step are
+While the first policy is made, each step of a warm start is a phase. The phases of a
+step of training are
 
     update      waiting for the update of the step before; later, dispatching its own
     wait        agreeing with the other hosts on whether to go on
@@ -28,6 +29,7 @@ from typing import Self
 from absl import logging
 
 from passk_jax import peers
+from passk_jax.config import LogConfig
 from passk_jax.runs.whereabouts import Whereabouts
 
 EXIT_HUNG = 44
@@ -61,6 +63,14 @@ class Phases(contextlib.AbstractContextManager):
         self._began = self._counted = clock()
         self._seconds: dict[str, float] = {}
         self._lock, self._left = threading.Lock(), threading.Event()
+
+    @classmethod
+    def of(cls, config: LogConfig) -> Self:
+        """Watched as the configuration says."""
+        return cls(
+            longest_seconds=config.watchdog_seconds,
+            heartbeat_seconds=config.heartbeat_seconds,
+        )
 
     def begin(self, name: str, step: int) -> None:
         """Ends the phase before and begins this one."""

@@ -94,6 +94,12 @@ def test_while_nothing_moves_process_0_says_where_everybody_is(caplog):
     assert said.endswith('; gather of step 7 for 0 s: process 1 (b)')
 
 
+def test_the_watchers_have_their_settings():
+    watching = {'log__watchdog_seconds': 600, 'log__heartbeat_seconds': 7}
+    phases = Phases.of(tiny.make_config(**watching).log)
+    assert (phases._longest, phases._heartbeat) == (600, 7)
+
+
 def test_while_there_is_news_there_is_no_heartbeat(caplog):
     with Phases(longest_seconds=0, heartbeat_seconds=0.2) as phases:
         for step in range(30):
