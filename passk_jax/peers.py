@@ -31,6 +31,9 @@ _CONNECT_SECONDS = 300
 
 _watch: 'Watch | None' = None
 _listener: Callable[[int, Any], None] | None = None
+# The last news of every other process, which may come before this one listens.
+_news: dict[int, Any] = {}
+_hearing = threading.Lock()
 
 
 def listen() -> socket.socket:
@@ -98,10 +101,15 @@ def fail(
 def listen_to(listener: Callable[[int, Any], None] | None) -> None:
     """From now on calls this with the news of :func:`tell` and the process they are of.
 
-    Only process 0 hears the others, each in a thread of its own; ``None``: nobody does.
+    Only process 0 hears the others, each in a thread of its own, and at once what each
+    told last. ``None``: nobody hears.
     """
     global _listener
-    _listener = listener
+    with _hearing:
+        _listener = listener
+        if listener is not None:
+            for process, news in _news.items():
+                listener(process, news)
 
 
 def tell(news: Any) -> None:
@@ -113,8 +121,11 @@ def tell(news: Any) -> None:
 
 
 def _hear(process: int, news: Any) -> None:
-    if _listener is not None:
-        _listener(process, news)
+    with _hearing:
+        if process:
+            _news[process] = news
+        if _listener is not None:
+            _listener(process, news)
 
 
 class Watch:

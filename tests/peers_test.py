@@ -27,6 +27,9 @@ said = sys.stdin.readline()
 if said == 'tell\\n':
     peers.tell(['here', index])
     said = sys.stdin.readline()
+if said == 'listen\\n':
+    peers.listen_to(lambda process, news: print('later:', process, news, flush=True))
+    said = sys.stdin.readline()
 if said == 'fail\\n':
     peers.fail(2 + index, 'a disk', text='error: of its own\\n')
 if said == 'break off\\n':
@@ -105,6 +108,10 @@ def test_process_0_hears_the_news_of_all(run):
     for index in (2, 0, 1):
         say(run[index], 'tell')
         assert run[0].stdout.readline() == f"{index} ['here', {index}]\n"
+    # Who begins to listen hears what the others told last.
+    say(run[0], 'listen')
+    heard = {run[0].stdout.readline() for _ in range(2)}
+    assert heard == {f"later: {index} ['here', {index}]\n" for index in (1, 2)}
     # Who has told something can still end well, or badly.
     say(run[1], 'end')
     assert ends(run[1]) == (0, '')
