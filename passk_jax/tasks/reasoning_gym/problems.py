@@ -8,6 +8,7 @@ problems depend on no other split.
 
 import importlib
 import itertools
+import json
 import types
 import warnings
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from typing import Any
 from passk_jax.errors import InputError
 from passk_jax.tasks import records
 from passk_jax.tasks.new_items import take_new
-from passk_jax.tasks.reasoning_gym.table import VERSION
+from passk_jax.tasks.reasoning_gym.table import SCORED, VERSION
 
 # In the order of generation.
 SPLITS = ('test', 'validation', 'train')
@@ -28,11 +29,11 @@ RANGE = 2**32
 # problem found.
 _PATIENCE = (1000, 10)
 
-Item = dict[str, str]
+Item = dict[str, Any]
 
 
-def load_package() -> types.ModuleType:
-    """The package; ValueError if it or this version of it is not installed."""
+def check_package() -> None:
+    """Raises ValueError if the package or this version is missing; imports none."""
     try:
         found = metadata.version('reasoning-gym')
     except metadata.PackageNotFoundError:
@@ -42,6 +43,11 @@ def load_package() -> types.ModuleType:
             f'the task reasoning_gym needs reasoning-gym=={VERSION}, found {found}: '
             "pip install 'passk_jax[reasoning_gym]'"
         )
+
+
+def load_package() -> types.ModuleType:
+    """The package; ValueError if it or this version of it is not installed."""
+    check_package()
     with warnings.catch_warnings():
         # Python warns of escapes in its strings.
         warnings.simplefilter('ignore')
@@ -75,7 +81,7 @@ def generate_splits(
         upto: the last split to make, in the order of ``SPLITS``.
 
     Returns:
-        Split -> items with ``set``, ``question`` and ``answer``.
+        Split -> items as :func:`item_of` makes them.
 
     Raises:
         ValueError: the package is missing, refuses the configuration, or has fewer
@@ -98,7 +104,38 @@ def generate_splits(
     return splits
 
 
-def _stream(name: str, config: Mapping[str, Any], start: int) -> Iterator[Item]:
+def item_of(name: str, made: Mapping[str, Any]) -> Item:
+    """What a verdict on a problem reads.
+
+    Args:
+        name: the set.
+        made: what the package makes, or a record of that.
+
+    Returns:
+        ``set``, ``question`` and ``answer``; in a set of ``table.SCORED`` also
+        ``metadata``, what its scorer reads of that, as JSON gives it back.
+
+    Raises:
+        ValueError: a field is missing, is no text, or has no JSON.
+    """
+    item = {'set': name, 'question': made.get('question'), 'answer': made.get('answer')}
+    for field, value in item.items():
+        if not isinstance(value, str) or not value.strip():
+            raise InputError(f'field {field}={value!r} is no text')
+    if name not in SCORED:
+        return item
+    metadata = made['metadata']
+    if missing := [key for key in SCORED[name] if key not in metadata]:
+        raise InputError(f'field metadata lacks {missing[0]!r}, which {name} needs')
+    kept = {key: metadata[key] for key in SCORED[name]}
+    try:
+        return item | {'metadata': json.loads(json.dumps(kept))}
+    except TypeError as e:
+        raise InputError(f'field metadata of {name}: {e}') from None
+
+
+def _stream(name: str, config: Mapping[str, Any], start: int) -> Iterator[Item | None]:
+    """The problems from number ``start`` on; ``None`` for one whose answer is empty."""
     package = load_package()
     try:
         made = package.create_dataset(name, **config, seed=start, size=RANGE)
@@ -106,4 +143,4 @@ def _stream(name: str, config: Mapping[str, Any], start: int) -> Iterator[Item]:
         raise InputError(f'config {dict(config)!r} is refused: {e}') from None
     for index in itertools.count():
         item = made[index]
-        yield {'set': name, 'question': item['question'], 'answer': item['answer']}
+        yield item_of(name, item) if item['answer'].strip() else None

@@ -1,12 +1,14 @@
 """Which sets of reasoning-gym 0.1.25 are used, and why each other is not.
 
-A set is used if the package itself scores it by comparing texts with the one stored
-answer, and if two processes with different hash seeds make the same problems.
+A set is used if two processes with different hash seeds make the same problems, and if
+the package's scorer gives 1 to right answers only and to each of them. The scorer of a
+set in ``BY_TEXT`` compares with the one stored answer. One in ``SCORED`` also takes
+other solutions, or the same one in other words.
 """
 
 VERSION = '0.1.25'
 
-ALLOWED: tuple[str, ...] = (
+BY_TEXT: tuple[str, ...] = (
     *('aiw', 'arc_1d', 'base_conversion', 'basic_arithmetic', 'bf'),
     *('binary_alternation', 'caesar_cipher', 'count_bits', 'count_primes'),
     *('course_schedule', 'gcd', 'largest_island', 'lcm', 'leg_counting'),
@@ -16,10 +18,40 @@ ALLOWED: tuple[str, ...] = (
     *('string_splitting', 'string_synthesis', 'syllogism', 'word_sequence_reversal'),
 )
 
+# Name of the set -> what its scorer reads of an item's metadata.
+SCORED: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        (
+            *('ab', 'chain_sum', 'circuit_logic', 'color_cube_rotation'),
+            *('decimal_chain_sum', 'dice', 'emoji_mystery', 'family_relationships'),
+            *('knights_knaves', 'manipulate_matrix', 'needle_haystack', 'path_star'),
+            *('power_function', 'prime_factorization', 'products'),
+            *('rectangle_count', 'self_reference', 'spell_backward', 'zebra_puzzles'),
+        ),
+        (),
+    ),
+    'calendar_arithmetic': ('task',),
+    'cryptarithm': ('words_letters', 'result_letters', 'allow_leading_zero'),
+    'futoshiki': ('solution',),
+    'group_anagrams': ('solution',),
+    'jugs': ('puzzle',),
+    'kakurasu': ('row_sums', 'col_sums', 'n_rows', 'n_cols'),
+    'mini_sudoku': ('solution',),
+    'palindrome_generation': ('letters',),
+    'palindrome_partitioning': ('solution',),
+    'shortest_path': ('matrix',),
+    'sokoban': ('gamestr',),
+    'sudoku': ('solution',),
+}
+
+ALLOWED = tuple(sorted((*BY_TEXT, *SCORED)))
+
 _EXECUTES = 'its scorer evaluates the response as code'
+_EXECUTES_ITEM = 'its scorer evaluates a text of the item as code'
 _VARIES = 'its problems or answers differ from process to process'
 _NO_ANSWER = 'it stores no answer'
-_OWN_SCORER = 'its own scorer accepts more than the stored answer'
+_TUPLES = 'its scorer compares with tuples, which are lists after JSON'
+_MORE_WORDS = 'its scorer takes more words after the right ones'
 
 # Name of the set -> why it is left out.
 LEFT_OUT: dict[str, str] = {
@@ -31,6 +63,7 @@ LEFT_OUT: dict[str, str] = {
         ),
         _EXECUTES,
     ),
+    **dict.fromkeys(('bitwise_arithmetic', 'number_sorting'), _EXECUTES_ITEM),
     **dict.fromkeys(
         (
             *('codeio', 'isomorphic_strings', 'knight_swap', 'list_functions'),
@@ -42,26 +75,26 @@ LEFT_OUT: dict[str, str] = {
         ('boxnet', 'graph_color', 'propositional_logic', 'rubiks_cube', 'rush_hour'),
         _NO_ANSWER,
     ),
-    **dict.fromkeys(
-        (
-            *('ab', 'advanced_geometry', 'arc_agi', 'bitwise_arithmetic'),
-            *('calendar_arithmetic', 'chain_sum', 'circuit_logic', 'coin_flip'),
-            *('color_cube_rotation', 'complex_arithmetic', 'cryptarithm'),
-            *('decimal_arithmetic', 'decimal_chain_sum', 'dice', 'emoji_mystery'),
-            *('family_relationships', 'figlet_font', 'fraction_simplification'),
-            *('futoshiki', 'game_of_life', 'game_of_life_halting', 'group_anagrams'),
-            *('gsm_symbolic', 'jugs', 'kakurasu', 'knights_knaves', 'letter_jumble'),
-            *('manipulate_matrix', 'mini_sudoku', 'needle_haystack', 'number_format'),
-            *('number_sorting', 'palindrome_generation', 'palindrome_partitioning'),
-            *('path_star', 'polynomial_equations', 'pool_matrix', 'power_function'),
-            *('prime_factorization', 'products', 'quantum_lock', 'rearc'),
-            *('rectangle_count', 'self_reference', 'sentence_reordering'),
-            *('shortest_path', 'sokoban', 'spell_backward', 'sudoku', 'survo'),
-            *('time_intervals', 'tower_of_hanoi', 'tsumego', 'word_sorting'),
-            'zebra_puzzles',
-        ),
-        _OWN_SCORER,
-    ),
+    **dict.fromkeys(('arc_agi', 'rearc'), _TUPLES),
+    **dict.fromkeys(('letter_jumble', 'word_sorting'), _MORE_WORDS),
     'acre': 'it makes all problems of a seed at once, whatever is asked for',
+    'advanced_geometry': 'its scorer refuses angles as exact as its question asks for',
+    'coin_flip': 'its scorer takes 0 for any probability of at most 0.0001',
+    'complex_arithmetic': 'its scorer takes nan for any number',
     'composite': 'it mixes other sets, which the task mixture does',
+    'decimal_arithmetic': 'its scorer takes numbers that are off by 0.001',
+    'figlet_font': 'its scorer takes ten right letters for a longer word',
+    'fraction_simplification': r'its scorer takes \frac{1}{2}+1 for 1/2',
+    'game_of_life': 'its scorer takes a board with too many rows and columns',
+    'game_of_life_halting': 'its scorer takes any text',
+    'gsm_symbolic': 'its scorer takes -5 and 5,000 for 5',
+    'number_format': 'its scorer takes numbers that are off by 0.01',
+    'polynomial_equations': 'its scorer reads over a root that is no decimal number',
+    'pool_matrix': 'its scorer takes numbers that are off by 1 %',
+    'quantum_lock': 'its scorer keeps the light where its question says it toggles',
+    'sentence_reordering': 'its stored answers put repeated words side by side',
+    'survo': 'its scorer takes only one of several solutions',
+    'time_intervals': 'its scorer takes 5 weeks for 5 days',
+    'tower_of_hanoi': 'its scorer refuses long solutions, which its question allows',
+    'tsumego': 'its scorer refuses other captures, which its question allows',
 }

@@ -1,10 +1,8 @@
 """The task reasoning_gym: generated problems of the package of that name.
 
-The package is an optional extra, needed to make problems and not to judge them. Only
-the sets of ``table.ALLOWED`` are used. An answer stands between the last ``<answer>``
-and the ``</answer>`` after it. It is right if it is the stored one, but for blanks
-around it: the package's own scorer gives 1 to these alone. What it gives partial
-credit, such as the stored answer inside a longer text, is wrong.
+The package is an optional extra, needed to make problems and, in the sets of
+``table.SCORED``, to judge them. Only the sets of ``table.ALLOWED`` are used.
+:mod:`passk_jax.tasks.reasoning_gym.judge` says how a response is judged.
 """
 
 import dataclasses
@@ -18,13 +16,21 @@ import numpy as np
 from passk_jax.config.ranges import not_negative
 from passk_jax.errors import InputError
 from passk_jax.tasks import records
-from passk_jax.tasks.reasoning_gym import problems
-from passk_jax.tasks.reasoning_gym.table import ALLOWED, LEFT_OUT, VERSION
-from passk_jax.tasks.task import GENERATED, About, EmptySplitError, Task, check_choice
-from passk_jax.types import Problem, Verdict
+from passk_jax.tasks.math.judge import FAILURES
+from passk_jax.tasks.reasoning_gym import judge, problems
+from passk_jax.tasks.reasoning_gym.judge import CLOSE, OPEN
+from passk_jax.tasks.reasoning_gym.table import ALLOWED, LEFT_OUT, SCORED, VERSION
+from passk_jax.tasks.task import (
+    GENERATED,
+    About,
+    EmptySplitError,
+    Task,
+    check_choice,
+    judge_together,
+)
+from passk_jax.types import Problem, Verdict, Verdicts
 
-_OPEN, _CLOSE = '<answer>', '</answer>'
-_PLACE = f'Give your final answer alone between {_OPEN} and {_CLOSE} at the end.'
+_PLACE = f'Give your final answer alone between {OPEN} and {CLOSE} at the end.'
 _RESERVED = ('seed', 'size')
 
 
@@ -59,7 +65,10 @@ class ReasoningGymParams:
 
 
 class ReasoningGymTask(Task):
-    """Sets as a :class:`~passk_jax.tasks.task.Task`; categories are their names."""
+    """Sets as a :class:`~passk_jax.tasks.task.Task`; categories are their names.
+
+    Raises ValueError if the package is missing and verdicts need it.
+    """
 
     name = 'reasoning_gym'
     splits = ('train', 'validation', 'test')
@@ -78,6 +87,11 @@ class ReasoningGymTask(Task):
         },
     )
     demonstrations = ('solution',)
+
+    def __init__(self, params: ReasoningGymParams):
+        super().__init__(params)
+        if SCORED.keys() & params.sets.keys():
+            problems.check_package()
 
     def source(self, split: str, *, data_dir: str) -> Sequence[Problem]:
         """The problems of a split, made at the first call of a process.
@@ -104,7 +118,21 @@ class ReasoningGymTask(Task):
         """
         del rng
         check_choice('kind', kind, self.demonstrations)
-        return f'{_OPEN}{problem.data["answer"]}{_CLOSE}'
+        return f'{OPEN}{problem.data["answer"]}{CLOSE}'
+
+    def verify(
+        self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
+    ) -> Verdicts:
+        """Judges N responses to each of P problems, all at once.
+
+        Raises ValueError if the problems have different numbers of responses, or if
+        verification itself does not work.
+        """
+
+        def verdicts(problems: list[Problem], texts: list[str]) -> list[Verdict]:
+            return judge.judge([problem.data for problem in problems], texts)
+
+        return judge_together(problems, responses, judge=verdicts, failures=FAILURES)
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
@@ -115,33 +143,27 @@ class ReasoningGymTask(Task):
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
         """Reads an item of the package, which names its set in ``metadata``.
 
-        Raises ValueError for text, a malformed record and a set that is not allowed.
+        Raises ValueError for text, a malformed record, a set that is not allowed, and
+        if the package is missing and verdicts need it.
         """
         if not isinstance(record, Mapping):
             raise InputError('give an item of reasoning-gym as an object, not as text')
         metadata = record.get('metadata')
         named = metadata if isinstance(metadata, Mapping) else {}
-        item = {'set': record.get('set', named.get('source_dataset'))}
-        item |= {key: record.get(key) for key in ('question', 'answer')}
-        for key, value in item.items():
-            if not isinstance(value, str) or not value.strip():
-                raise InputError(f'field {key}={value!r} is no text')
-        check_choice('set', item['set'], ALLOWED)
+        name = record.get('set', named.get('source_dataset'))
+        item = problems.item_of(name, {**record, 'metadata': named})
+        check_choice('set', name, ALLOWED)
+        if name in SCORED:
+            problems.check_package()
         return _problem(0, item)
 
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
-        """Whether the response's answer is the stored one, but for blanks around it."""
-        _, opened, rest = response.rpartition(_OPEN)
-        answer, closed, _ = rest.partition(_CLOSE)
-        if not (opened and closed):
-            return Verdict(False, '', f'no {_OPEN} that is closed')
-        answer = answer.strip()
-        correct = answer == problem.data['answer'].strip()
-        return Verdict(correct, answer, None if correct else 'not the right answer')
+        """The verdict on one response, with the reason if it is wrong."""
+        return judge.judge([problem.data], [response])[0]
 
 
-def _problem(identity: int, item: Mapping[str, str]) -> Problem:
+def _problem(identity: int, item: Mapping[str, Any]) -> Problem:
     prompt = f'{item["question"]}\n\n{_PLACE}'
     return Problem(identity, prompt, dict(item), item['set'])
 

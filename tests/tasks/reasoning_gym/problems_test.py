@@ -55,6 +55,39 @@ def test_a_missing_package_or_version_names_the_extra(monkeypatch, found):
         problems.generate_splits('gcd', {}, counts=COUNTS, seed=0)
 
 
+def test_an_item_keeps_what_its_scorer_reads_as_json():
+    made = {'question': 'q', 'answer': 'a', 'metadata': {'puzzle': (1, {2: 3}), 'x': 4}}
+    kept = {'question': 'q', 'answer': 'a'}
+    puzzle = {'puzzle': [1, {'2': 3}]}
+    assert problems.item_of('jugs', made) == {'set': 'jugs', **kept, 'metadata': puzzle}
+    assert problems.item_of('dice', made) == {'set': 'dice', **kept, 'metadata': {}}
+    assert problems.item_of('maze', made) == {'set': 'maze', **kept}
+
+
+@pytest.mark.parametrize(
+    ('change', 'message'),
+    [
+        ({'metadata': {}}, "metadata lacks 'puzzle', which jugs needs"),
+        ({'metadata': {'puzzle': {1}}}, 'metadata of jugs: .* set is not JSON'),
+        ({'answer': ' '}, "answer=' ' is no text"),
+        ({'question': 3}, 'question=3 is no text'),
+    ],
+)
+def test_an_item_without_what_a_verdict_reads_is_refused(change, message):
+    made = {'question': 'q', 'answer': 'a', 'metadata': {'puzzle': 1}}
+    with pytest.raises(ValueError, match=message):
+        problems.item_of('jugs', made | change)
+
+
+def test_problems_with_an_empty_answer_are_left_out(monkeypatch):
+    toy.install(monkeypatch)
+    monkeypatch.setattr(toy, 'str', lambda n: '' if n == 7 else f'{n}', raising=False)
+    made = problems.generate_splits('gcd', {}, counts=COUNTS, seed=3)
+    answers = [item['answer'] for items in made.values() for item in items]
+    assert len(answers) == 16
+    assert '' not in answers
+
+
 @pytest.mark.skipif(
     importlib.util.find_spec('reasoning_gym') is None,
     reason='needs reasoning-gym, an optional extra',

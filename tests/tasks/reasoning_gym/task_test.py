@@ -1,5 +1,7 @@
 """Verdicts and parameters, without the package."""
 
+from importlib import metadata
+
 import pytest
 
 from passk_jax import tasks
@@ -41,6 +43,23 @@ def test_only_the_stored_answer_is_right(response, correct):
 def test_bad_parameters_are_named(change, message):
     with pytest.raises(ValueError, match=message):
         tasks.make_task('reasoning_gym', toy.PARAMS | change)
+
+
+def missing(name):
+    raise metadata.PackageNotFoundError(name)
+
+
+def test_a_scorer_needs_the_package_before_anything_is_judged(monkeypatch):
+    monkeypatch.setattr(metadata, 'version', missing)
+    message = r'needs reasoning-gym==0.1.25, found None'
+    sets = {'maze': {}, 'dice': {}}
+    with pytest.raises(ValueError, match=message):
+        tasks.make_task('reasoning_gym', toy.PARAMS | {'sets': sets})
+    record = {'set': 'dice', 'question': 'q', 'answer': '1/2', 'metadata': {}}
+    with pytest.raises(ValueError, match=message):
+        ReasoningGymTask.parse_problem(record)
+    assert tasks.make_task('reasoning_gym', toy.PARAMS)
+    assert ReasoningGymTask.parse_problem(ITEM)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A stand-in for the package: sums of a seeded pair, with its API and no dependency."""
 
+import pathlib
 import random
 import sys
 import types
@@ -42,3 +43,27 @@ def install(monkeypatch):
     monkeypatch.setitem(sys.modules, 'reasoning_gym', module)
     monkeypatch.setattr(metadata, 'version', lambda name: VERSION)
     monkeypatch.setattr(task, '_problems', task._problems.__wrapped__)
+
+
+# A package that a worker can import. The score of an answer is the number it is.
+_SCORERS = """
+def get_score_answer_fn(name):
+    return lambda answer, item: score(name, answer, item)
+
+
+def score(name, answer, item):
+    assert item['set'] == name
+    while answer == 'hang':
+        pass
+    return float(answer) + item['metadata'].get('more', 0)
+"""
+
+
+def write(directory: pathlib.Path, *, version: str = VERSION) -> None:
+    """Writes it to a directory for ``sys.path``."""
+    package = directory / 'reasoning_gym'
+    package.mkdir()
+    (package / '__init__.py').write_text(_SCORERS)
+    about = directory / f'reasoning_gym-{version}.dist-info'
+    about.mkdir()
+    (about / 'METADATA').write_text(f'Name: reasoning-gym\nVersion: {version}\n')

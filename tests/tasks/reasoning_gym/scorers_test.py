@@ -1,0 +1,40 @@
+"""What a worker asks the package; a stand-in is enough."""
+
+import json
+import types
+
+import pytest
+
+from passk_jax.tasks.reasoning_gym import scorers
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The names of the sets whose scorers were made; each score is its item's."""
+    names = []
+
+    def get_score_answer_fn(name):
+        names.append(name)
+        return lambda answer, item: item['metadata'][answer]
+
+    package = types.SimpleNamespace(get_score_answer_fn=get_score_answer_fn)
+    monkeypatch.setattr(scorers, 'reasoning_gym', package)
+    scorers._scorer.cache_clear()
+    yield names
+    scorers._scorer.cache_clear()
+
+
+def test_only_a_score_of_one_is_right(asked):
+    scores = {'one': 1, 'float': 1.0, 'less': 1 - 1e-9, 'more': 1 + 1e-9, 'none': 0}
+    item = json.dumps({'set': 'dice', 'metadata': scores})
+    found = {answer: scorers.right(item, answer) for answer in scores}
+    right = {'one': True, 'float': True, 'less': False, 'more': False, 'none': False}
+    assert found == right
+    # Each set's data are read once.
+    assert asked == ['dice']
+
+
+def test_what_a_scorer_raises_is_left_to_the_worker(asked):
+    item = json.dumps({'set': 'dice', 'metadata': {}})
+    with pytest.raises(KeyError):
+        scorers.right(item, 'answer')
