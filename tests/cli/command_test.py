@@ -10,21 +10,20 @@ import pytest
 from passk_jax import cli
 from tests import tiny
 
-# Forks before each command, so that they share the seconds of importing. There is no
-# such platform as the environment asks for: whoever starts a backend fails otherwise.
+# Forks before each program, so that they share the time that imports take.
 _SCRIPT = """
 import json, os, runpy, sys, traceback
-import passk_jax.cli, passk_jax.evaluation, passk_jax.run_log, passk_jax.setup
-for name, arguments in json.loads(sys.argv[1]):
+exec(sys.argv[1])
+for name, program, arguments in json.loads(sys.argv[2]):
     read, write = os.pipe()
     if not os.fork():
         os.dup2(write, 1), os.dup2(write, 2)
         os.close(read), os.close(write)
         sys.argv, status = [name, *arguments], 0
         try:
-            runpy.run_module(f'passk_jax.{name}', run_name='__main__', alter_sys=True)
+            exec(program)
         except SystemExit as exit:
-            status = exit.code
+            status = exit.code or 0
         except BaseException:
             traceback.print_exc()
             status = 1
@@ -36,6 +35,20 @@ for name, arguments in json.loads(sys.argv[1]):
         said = stream.read()
     print(json.dumps([os.waitstatus_to_exitcode(os.wait()[1]), said]), flush=True)
 """
+
+
+def run_all(imports, programs, **environment):
+    """Exit status and output of each program: a name, its lines, and its arguments."""
+    result = subprocess.run(
+        [sys.executable, '-W', 'ignore', '-c', _SCRIPT, imports, json.dumps(programs)],
+        cwd=tiny.ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [tuple(json.loads(line)) for line in result.stdout.splitlines()]
+
 
 _TRAIN = ('--config=tests/tiny.py', '--workdir={workdir}')
 
@@ -243,21 +256,24 @@ def answers(tmp_path_factory):
     for name, content in _FILES.items():
         (files / f'{name}.py').write_text(content)
     workdir = files / 'run'
-    commands = [
-        (name, [a.format(workdir=workdir, files=files) for a in arguments])
+    run = 'runpy.run_module("passk_jax.{}", run_name="__main__", alter_sys=True)'
+    programs = [
+        (
+            name,
+            run.format(name),
+            [a.format(workdir=workdir, files=files) for a in arguments],
+        )
         for name, arguments, _ in [*CASES.values(), _VALID]
     ]
-    result = subprocess.run(
-        [sys.executable, '-W', 'ignore', '-c', _SCRIPT, json.dumps(commands)],
-        cwd=tiny.ROOT,
-        env=os.environ | {'JAX_PLATFORMS': 'no_such_platform'},
-        capture_output=True,
-        text=True,
-        check=True,
+    modules = ('cli', 'evaluation', 'run_log', 'setup')
+    # No such platform: whoever starts a backend fails otherwise.
+    found = run_all(
+        '\n'.join(f'import passk_jax.{name}' for name in modules),
+        programs,
+        JAX_PLATFORMS='no_such_platform',
     )
-    lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert not workdir.exists(), 'a command that cannot run leaves nothing behind'
-    return dict(zip([*CASES, 'valid'], lines, strict=True))
+    return dict(zip([*CASES, 'valid'], found, strict=True))
 
 
 @pytest.mark.parametrize('case', CASES)
@@ -280,80 +296,66 @@ def test_what_can_be_done_gets_as_far_as_jax(answers):
     assert 'no_such_platform' in said
 
 
-def run_main(body, *arguments):
-    """Exit status and standard error of a command whose main is ``body``."""
-    script = (
-        f'from passk_jax import cli, errors\ndef main():\n    {body}\ncli.run(main)'
-    )
-    result = subprocess.run(
-        [sys.executable, '-c', script, *arguments],
-        cwd=tiny.ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return result.returncode, result.stderr
-
-
-@pytest.mark.parametrize(
-    ('body', 'line'),
-    [
-        ('raise errors.InputError("k=9 is too large")', 'k=9 is too large'),
-        (
-            'raise MemoryError("60 GiB")',
-            'out of memory (60 GiB): python -m passk_jax.plan says what fits',
-        ),
-        # As XLA raises it.
-        (
-            'raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory.\\nAnd more.")',
-            'out of memory (RESOURCE_EXHAUSTED: Out of memory.): '
-            'python -m passk_jax.plan says what fits',
-        ),
-        ('raise errors.NonFiniteError("the loss is nan")', 'the loss is nan'),
-        ('open("/absent/file")', '/absent/file: No such file or directory'),
-        # As one finds it inside a library.
-        (
-            'import shutil; shutil.rmtree("/absent")',
-            '/absent: No such file or directory',
-        ),
-        (
-            'import os; os.write(os.open("/dev/full", 1), b"?")',
-            'No space left on device',
-        ),
-    ],
+# The body of a main -> the line that it ends with.
+EXPLAINED = {
+    'raise errors.InputError("k=9 is too large")': 'k=9 is too large',
+    'raise MemoryError("60 GiB")': (
+        'out of memory (60 GiB): python -m passk_jax.plan says what fits'
+    ),
+    # As XLA raises it.
+    'raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory.\\nAnd more.")': (
+        'out of memory (RESOURCE_EXHAUSTED: Out of memory.): '
+        'python -m passk_jax.plan says what fits'
+    ),
+    'raise errors.NonFiniteError("the loss is nan")': 'the loss is nan',
+    'open("/absent/file")': '/absent/file: No such file or directory',
+    # As one finds it inside a library.
+    'import shutil; shutil.rmtree("/absent")': '/absent: No such file or directory',
+    'import os; os.write(os.open("/dev/full", 1), b"?")': 'No space left on device',
+}
+DEFECTS = (
+    'import numpy; numpy.ones(2) + numpy.ones(3)',
+    'int("many")',
+    'raise ValueError("nobody meant this")',
+    'raise FloatingPointError("as numpy and JAX raise it")',
+    'raise OSError("as transformers raises it")',
+    'raise KeyError("never mind")',
+    'raise RuntimeError("INTERNAL: as XLA raises it")',
 )
-def test_an_error_that_explains_itself_is_a_line_and_a_traceback_on_demand(body, line):
-    assert run_main(body) == (2, f'error: {line}\n')
-    status, said = run_main(body, '--debug')
+STATUSES = {'return 0': 0, 'return 1': 1, 'return 42': 42, 'pass': 0}
+
+
+@pytest.fixture(scope='module')
+def mains():
+    """Exit status and output of commands, by the body of main and the arguments."""
+    calls = [(body, ()) for body in (*EXPLAINED, *DEFECTS, *STATUSES)]
+    calls += [(body, ('--debug',)) for body in EXPLAINED]
+    programs = [
+        ('-c', f'def main():\n    {body}\ncli.run(main)', arguments)
+        for body, arguments in calls
+    ]
+    found = run_all('from passk_jax import cli, errors', programs)
+    return dict(zip(calls, found, strict=True))
+
+
+@pytest.mark.parametrize('body', EXPLAINED)
+def test_an_error_that_explains_itself_is_a_line_and_a_traceback_on_demand(body, mains):
+    assert mains[body, ()] == (2, f'error: {EXPLAINED[body]}\n')
+    status, said = mains[body, ('--debug',)]
     assert status == 1
     assert 'Traceback' in said
 
 
-@pytest.mark.parametrize(
-    'body',
-    [
-        'import numpy; numpy.ones(2) + numpy.ones(3)',
-        'int("many")',
-        'raise ValueError("nobody meant this")',
-        'raise FloatingPointError("as numpy and JAX raise it")',
-        'raise OSError("as transformers raises it")',
-        'raise KeyError("never mind")',
-        'raise RuntimeError("INTERNAL: as XLA raises it")',
-    ],
-)
-def test_any_other_error_is_a_defect_and_keeps_its_traceback(body):
-    status, said = run_main(body)
+@pytest.mark.parametrize('body', DEFECTS)
+def test_any_other_error_is_a_defect_and_keeps_its_traceback(body, mains):
+    status, said = mains[body, ()]
     assert status == 1
     assert 'Traceback' in said
 
 
-@pytest.mark.parametrize('status', [0, 1, 42])
-def test_the_status_of_a_command_is_what_its_main_returns(status):
-    assert run_main(f'return {status}') == (status, '')
-
-
-def test_a_command_that_returns_nothing_is_done():
-    assert run_main('pass') == (0, '')
+@pytest.mark.parametrize('body', STATUSES)
+def test_the_status_of_a_command_is_what_its_main_returns(body, mains):
+    assert mains[body, ()] == (STATUSES[body], '')
 
 
 def test_importing_it_does_not_import_jax():
