@@ -28,7 +28,7 @@ def steps(count, **others):
     """Steps of which the phases take 1, 2, ... seconds; the first compiles."""
     spent = {f'{name}_seconds': 1.0 + i for i, name in enumerate(PHASES)} | others
     row = {'seconds': sum(spent.values()), **spent}
-    first = {'step': 0, 'seconds': 900.0, 'start_seconds': 900.0}
+    first = {'step': 0, 'start_seconds': 1.0, 'update_seconds': 900.0}
     return [first, *(row | {'step': step} for step in range(1, count + 1))]
 
 
@@ -83,7 +83,7 @@ def test_a_spike_is_cut_off_and_a_run_that_slows_down_is_not():
     rows[7]['update_seconds'] = 500.0
     assert panels(rows)['Seconds of a step'].top == pytest.approx(2 * 21)
     for row in rows[1:]:
-        row['update_seconds'] = float(row['step'])
+        row['update_seconds'] = row['step'] ** 2 / 10
     assert panels(rows)['Seconds of a step'].top is None
 
 
