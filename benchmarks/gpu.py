@@ -41,7 +41,7 @@ from passk_jax.models.attention_kernels import choose_implementation
 from passk_jax.models.hf import config
 from passk_jax.models.hf.published import PUBLISHED
 from passk_jax.models.policy import Policy
-from passk_jax.planning.chips import GPUS, TPUS
+from passk_jax.planning.chips import chip_of
 
 Fields = dict[str, Any]
 
@@ -201,11 +201,8 @@ def rows_of(
 
 def published_peaks() -> dict[str, float]:
     """What the maker says of the device, where we know: FLOP/s and bytes/s."""
-    kind = jax.devices()[0].device_kind.lower()
-    for name, chip in {**GPUS, **TPUS}.items():
-        if name in kind.replace(' ', ''):
-            return {'flops': chip.flops, 'bandwidth': chip.memory_bandwidth}
-    return {}
+    chip = chip_of(jax.devices()[0].device_kind)
+    return {'flops': chip.flops, 'bandwidth': chip.memory_bandwidth} if chip else {}
 
 
 def measure(args: argparse.Namespace) -> Fields:

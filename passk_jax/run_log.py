@@ -7,9 +7,11 @@ The policy's metrics (``reward``, ``pass_at_1``, ...) describe the step's own pr
 which nothing has selected, so they mean the same with and without dynamic sampling. The
 learner's metrics and the kept rollouts describe the batch that it trains on. Dynamic
 sampling adds the policy's metrics of that batch (``trained_reward``, ...) and
-``sampling_draws``, the number of draws: 1 if the step's own problems were enough.
-``tokens_per_second`` counts all draws. A metric of one category of the step's own
-problems begins with its name (``9x9/reward``).
+``sampling_draws``, the number of draws: 1 if the step's own problems were enough. A
+metric of one category of the step's own problems begins with its name (``9x9/reward``).
+
+Timings of a step count the tokens of all draws; see runs/phases.py for its seconds and
+planning/utilisation.py for its rates a chip.
 """
 
 import functools
@@ -28,6 +30,7 @@ from passk_jax.config import LogConfig
 from passk_jax.diagnostics.step import Diagnosis, record
 from passk_jax.errors import NonFiniteError, leave
 from passk_jax.learning import learner
+from passk_jax.planning.utilisation import Rates
 from passk_jax.report.write import write_curves, write_report
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
 from passk_jax.rollouts.sample_and_verify import records
@@ -79,6 +82,7 @@ class RunLog:
         )
         self._progress = Progress(steps, initial=start, description=name)
         self._pending: Callable[[], None] = lambda: None
+        self._rates: Rates = lambda draws, seconds: {}
         self._shown: dict[str, float] = {}
         self._evaluated: tuple[int, dict[str, float]] = (start, {})
         self._report_is_old = False
@@ -103,10 +107,15 @@ class RunLog:
         pending, self._pending = self._pending, lambda: None
         pending()
 
-    def begin_stage(self, stage: int) -> None:
-        """Writes the pending step; from now on every line of metrics has this stage."""
+    def begin_stage(self, stage: int, rates: Rates) -> None:
+        """Writes the pending step; from now on every line of metrics has this stage.
+
+        Args:
+            stage: its number.
+            rates: from :func:`passk_jax.planning.utilisation.make_rates`.
+        """
         self.flush()
-        self._writer.stage = stage
+        self._writer.stage, self._rates = stage, rates
 
     def step(
         self,
@@ -181,6 +190,7 @@ class RunLog:
         seconds = sum(spent.values())
         rate = draws.num_tokens / seconds
         timing = {'seconds': seconds, 'tokens_per_second': rate}
+        timing |= self._rates(draws, seconds)
         timing |= {f'{phase}_seconds': part for phase, part in spent.items()}
         if slowest := self._phases.slowest(step):
             timing['slowest_process'], timing['slowest_behind'] = slowest

@@ -33,6 +33,7 @@ from passk_jax.hosts import expect_chips, join_hosts
 from passk_jax.learning import learner
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.learning.optimizer import Optimizer, make_optimizer
+from passk_jax.planning.utilisation import Rates, make_rates
 from passk_jax.preflight import (
     check_names,
     check_signal,
@@ -100,7 +101,7 @@ def train(
         log = stack.enter_context(make_log(config, workdir, start))
         stack.enter_context(checkpoints)
         profile = stack.enter_context(Profile(workdir / 'profile', traced))
-        log.begin_stage(stage.config.stage)
+        log.begin_stage(stage.config.stage, verbs.rates)
         for step in range(start, last + 1):
             log.begin('update', step)
             checkpoints.check()
@@ -108,7 +109,7 @@ def train(
                 stage = configs.stage_at(stages, step)
                 verbs = make_verbs(setup, stage)
                 memory = verbs.memory | difficulty.of_problems(memory)
-                log.begin_stage(stage.config.stage)
+                log.begin_stage(stage.config.stage, verbs.rates)
             # Whatever comes next needs the parameters of the update before.
             jax.block_until_ready(state.params)
             log.begin('wait', step)
@@ -175,6 +176,7 @@ class Verbs:
     diagnose: Callable[..., Diagnosis | None]
     update: Callable[..., Any]
     remember: Callable[..., Memory]
+    rates: Rates
 
 
 def make_verbs(setup: Setup, stage: configs.Stage) -> Verbs:
@@ -196,6 +198,12 @@ def make_verbs(setup: Setup, stage: configs.Stage) -> Verbs:
         diagnose=make_diagnose(setup),
         update=make_update(setup, optimizer),
         remember=functools.partial(remember_draw, jit(remember), batches),
+        rates=make_rates(
+            setup.policy.arch,
+            setup.mesh,
+            setup.config.train,
+            reference=bool(setup.config.loss.kl_coef),
+        ),
     )
 
 

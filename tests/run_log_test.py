@@ -34,11 +34,11 @@ def make_problems():
 
 
 def make_responses():
-    lengths = np.array([[1, 2, 3, 4]] * 4, np.int32)
+    lengths = np.array([4, 4, 5, 6]), np.array([[1, 2, 3, 4]] * 4)
     zeros = np.zeros((4, 4), np.float32)
     texts = [['R'] * 4] * 4
     verdicts = Verdicts(CORRECT.astype(np.float32), CORRECT, texts)
-    return Responses(lengths, lengths < 4, zeros, zeros, texts, verdicts)
+    return Responses(*lengths, lengths[1] < 4, zeros, zeros, texts, verdicts)
 
 
 def make_draws(count=1, selected=False, **trained):
@@ -46,7 +46,7 @@ def make_draws(count=1, selected=False, **trained):
     arrays = jax.numpy.asarray(ADVANTAGES), jax.numpy.asarray(REWARDED)
     own = Draw(make_problems(), make_responses(), *arrays)
     trained = dataclasses.replace(own, **trained) if trained else own
-    return Draws(own, trained, selected, count, 40 * count)
+    return Draws(own, trained, selected, (own.responses,) * count)
 
 
 def step_metrics(loss=0.5, problem_loss=(0.5, 0, 0, 0), finite_updates=(True,)):

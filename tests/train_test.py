@@ -137,7 +137,9 @@ def make_batch(order=tuple(range(8))):
     )
     parsed = np.array(list('abc'))[rng.integers(0, 3, (8, 4))[order]].tolist()
     verdicts = Verdicts(correct[order].astype(np.float32), correct[order], parsed)
-    responses = Responses(lengths, rollouts.stopped, zeros, zeros, [], verdicts)
+    responses = Responses(
+        rollouts.prompts.lengths, lengths, rollouts.stopped, zeros, zeros, [], verdicts
+    )
     return rollouts, responses
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from passk_jax import evaluation, preflight, sampling, train
 from passk_jax.advantages import ESTIMATORS, make, matching_scale
+from passk_jax.config import stages_of
 from passk_jax.data import subset
 from passk_jax.sampling import Purpose
 from tests import changed, tiny
@@ -168,6 +169,19 @@ def test_the_log_counts_as_the_run_does(setup, tmp_path):
         train.make_log(setup.config, tmp_path, 2)
     got = log.call_args.kwargs
     assert (got['k'], got['mask_truncated'], got['start']) == (3, True, 2)
+
+
+@pytest.mark.parametrize('kl_coef', [0.0, 0.03])
+def test_rates_are_of_what_a_stage_trains(setup, kl_coef):
+    loss = dataclasses.replace(setup.config.loss, kl_coef=kl_coef)
+    config = dataclasses.replace(setup.config, loss=loss)
+    (stage,) = stages_of(config)
+    with mock.patch.object(train, 'make_rates') as make:
+        verbs = train.make_verbs(setup, stage)
+    make.assert_called_once_with(
+        setup.policy.arch, setup.mesh, config.train, reference=kl_coef > 0
+    )
+    assert verbs.rates is make.return_value
 
 
 @pytest.mark.parametrize('name', ESTIMATORS)

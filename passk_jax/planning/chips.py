@@ -68,3 +68,31 @@ CPU = Chip('cpu', 0, 0, 0, 0, 0, 0)
 
 TPUS: Mapping[str, Chip] = {chip.name: chip for chip in _TPUS}
 GPUS: Mapping[str, Chip] = {chip.name: chip for chip in _GPUS}
+
+# What JAX calls a device -> its chip. Of TPUs: chip_version_from_device_kind of JAX
+# 0.10 (jax/_src/pallas/mosaic/tpu_info.py). Of GPUs: the name that NVIDIA's driver
+# gives; modules for PCIe and those named NVL have other peaks, and are none of these.
+_KINDS = {
+    'TPU v4': 'v4',
+    'TPU v5': 'v5p',
+    'TPU v5p': 'v5p',
+    'TPU v5 lite': 'v5e',
+    'TPU v5e': 'v5e',
+    'TPU v6 lite': 'v6e',
+    'TPU v6e': 'v6e',
+    'TPU7x': 'tpu7x',
+    'NVIDIA A100-SXM4-80GB': 'a100',
+    'NVIDIA H100 80GB HBM3': 'h100',
+    'NVIDIA H200': 'h200',
+    'NVIDIA B200': 'b200',
+}
+
+
+def chip_of(device_kind: str) -> Chip | None:
+    """The chip of a ``jax.Device`` by its ``device_kind``; ``None``: none with figures.
+
+    >>> chip_of('TPU v5 lite').name, chip_of('cpu')
+    ('v5e', None)
+    """
+    name = _KINDS.get(device_kind)
+    return {**TPUS, **GPUS}[name] if name else None

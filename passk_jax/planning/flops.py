@@ -134,7 +134,23 @@ def model_flops(
     prompt_tokens: int,
     response_tokens: int,
 ) -> float:
-    """FLOPs of one forward pass over prompts and responses; training needs three times.
+    """FLOPs of :func:`forward_flops` over prompts and responses of one length each.
+
+    Args:
+        arch: the architecture.
+        num_prompts, num_rollouts: P and N.
+        prompt_tokens: S, all of them counted.
+        response_tokens: T, all of them counted; 0: the prompts alone.
+    """
+    prompts, responses = np.full(1, prompt_tokens), (1, num_rollouts)
+    per_prompt = forward_flops(arch, prompts, np.full(responses, response_tokens))
+    return num_prompts * float(per_prompt[0])
+
+
+def forward_flops(
+    arch: Arch, prompt_tokens: np.ndarray, response_tokens: np.ndarray
+) -> np.ndarray:
+    """FLOPs of one forward pass over each prompt and its responses.
 
     A prompt runs once for all its rollouts, which need only its keys and values in the
     last layer. The head is a product for each response token; a token look-up costs
@@ -142,22 +158,47 @@ def model_flops(
 
     Args:
         arch: the architecture.
-        num_prompts, num_rollouts: P and N.
-        prompt_tokens: S, all of them counted.
-        response_tokens: T, all of them counted; 0: the prompts alone, with the head
-            at the last token of each.
+        prompt_tokens: ``[P]`` tokens of each prompt.
+        response_tokens: ``[P, N]`` tokens of its responses. Without any, the prompt
+            runs alone, with the head at its last token.
+
+    Returns:
+        ``[P]``; training needs three times as many.
     """
-    S, T, L = prompt_tokens, response_tokens, arch.num_layers
-    tokens = num_rollouts * T
+    L, S, T = arch.num_layers, prompt_tokens, response_tokens
+    tokens = T.sum(axis=-1)
     head = arch.vocab_size * arch.embed_dim
     per_pair = 4.0 * arch.num_heads * arch.head_dim
-    of_prompt = 2.0 * S * layer_weights(arch) + per_pair * _pairs(arch, S)
-    if tokens:
-        keys_and_values = 2 * arch.num_kv_heads * arch.head_dim * arch.embed_dim
-        of_prompt = of_prompt * (L - 1) / L + 2.0 * S * keys_and_values
+    alone = 2.0 * S * layer_weights(arch) + per_pair * _pairs(arch, S)
+    keys_and_values = 2 * arch.num_kv_heads * arch.head_dim * arch.embed_dim
+    shared = alone * (L - 1) / L + 2.0 * S * keys_and_values
+    of_prompts = np.where(tokens > 0, shared, alone)
     of_responses = 2.0 * tokens * layer_weights(arch)
-    of_responses += per_pair * num_rollouts * _pairs(arch, T, before=S)
-    return num_prompts * (of_prompt + of_responses + 2.0 * head * max(1, tokens))
+    of_responses += per_pair * _pairs(arch, T, before=S[:, None]).sum(axis=-1)
+    return of_prompts + of_responses + 2.0 * head * np.maximum(1, tokens)
+
+
+def train_passes(
+    num_prompts: int, *, num_updates: int, epochs: int, reference: bool
+) -> np.ndarray:
+    """How many forward passes over each prompt of a train step cost as much.
+
+    A forward and backward pass an epoch cost three. The old log-probabilities need one,
+    which a single epoch does without for its first mini-batch, and those of a reference
+    policy another. What recomputation repeats does not count.
+
+    Args:
+        num_prompts: P.
+        num_updates: U, mini-batches; the first has the prompts 0, U, 2U ...
+        epochs: how often the step goes over them.
+        reference: whether there is a reference policy.
+
+    Returns:
+        ``[P]``.
+    """
+    is_first = np.arange(num_prompts) % num_updates == 0
+    scored = ~is_first if epochs == 1 else np.ones(num_prompts, bool)
+    return 3.0 * epochs + scored + reference
 
 
 def decode_flops(arch: Arch, *, sequences: int, context_tokens: int) -> float:
@@ -168,10 +209,21 @@ def decode_flops(arch: Arch, *, sequences: int, context_tokens: int) -> float:
     return sequences * (2.0 * (layer_weights(arch) + head) + attention)
 
 
-def _pairs(arch: Arch, tokens: int, *, before: int = 0) -> float:
-    """Pairs of a token and one that it sees, under the windows of all layers."""
-    seen = before + np.arange(1, tokens + 1)
-    pattern = sum(np.minimum(seen, window or np.inf).sum() for window in arch.windows)
+def _pairs(arch: Arch, tokens: Any, *, before: Any = 0) -> Any:
+    """Pairs of a token and one that it sees, under the windows of all layers.
+
+    Args:
+        arch: the architecture.
+        tokens, before: how many, and how many before them; numbers, or arrays that
+            broadcast.
+    """
+
+    def pairs(tokens: Any, window: int) -> Any:
+        """Of the first tokens of a sequence: 1 + 2 + ... + window + window + ..."""
+        rising = np.minimum(tokens, window) if window else tokens
+        return rising * (rising + 1.0) / 2 + (tokens - rising) * float(window)
+
+    pattern = sum(pairs(before + tokens, w) - pairs(before, w) for w in arch.windows)
     return pattern * arch.num_layers / len(arch.windows)
 
 

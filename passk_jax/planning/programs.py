@@ -25,7 +25,7 @@ from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.models import policy as policies
 from passk_jax.planning import decoding
 from passk_jax.planning.builder import Builder, shard_bytes
-from passk_jax.planning.flops import decode_flops
+from passk_jax.planning.flops import decode_flops, train_passes
 from passk_jax.sampling.scheduled import device
 from passk_jax.types import Prompts, Rollouts
 
@@ -84,18 +84,20 @@ def _train(builder: Builder) -> Program:
         epochs=train.epochs,
     )
     rollouts, advantages = builder.rollouts(), builder.by_rollout(jnp.float32)
-    # A forward and backward pass an epoch; a forward pass for the old log-probs, which
-    # a single epoch does not need of its first mini-batch; another for the reference
-    # policy. All responses have full length, so packing saves nothing.
-    scored = 1 if train.epochs > 1 else 1 - 1 / num_updates
-    passes = 3 * train.epochs + scored + (reference is not None)
+    # All responses have full length, so packing saves nothing.
+    passes = train_passes(
+        train.num_prompts,
+        num_updates=num_updates,
+        epochs=train.epochs,
+        reference=reference is not None,
+    )
     return Program(
         'train',
         step,
         (builder.state(), rollouts, advantages, reference),
         builder.mesh,
         0.0,
-        passes * builder.forward_flops(),
+        float(passes.mean()) * builder.forward_flops(),
         math.prod(rollouts.tokens.shape),
     )
 

@@ -5,13 +5,14 @@ are variables of the page's style sheet, so that it is legible in dark mode.
 """
 
 import io
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from passk_jax.report.panels import Panel
+from passk_jax.report.panels import Panel, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +72,9 @@ def svg_chart(panel: Panel) -> str:
     import matplotlib
 
     figure = new_figure(5.0, 2.9)
-    draw_panel(panel, figure.add_axes((0.11, 0.15, 0.88, 0.83)))
+    # The legend of bars stands above them.
+    height = 0.69 if panel.stacked else 0.83
+    draw_panel(panel, figure.add_axes((0.11, 0.15, 0.88, height)))
     stream = io.StringIO()
     nothing = dict.fromkeys(('Creator', 'Date', 'Format', 'Type'))
     # Text remains text, in the font of the page.
@@ -148,7 +151,21 @@ def draw_panel(panel: Panel, ax: 'Axes') -> None:
         ax.set_xticks(places, [f'{place:g}' for place in places])
     for border in panel.borders:
         ax.axvline(border, color=_TEXT, linestyle=':', linewidth=1.2)
-    for series in panel.series:
+    draw = _draw_bars if panel.stacked else _draw_lines
+    draw(panel.series, ax)
+    ax.set_ylim(*_y_range(panel))
+    if any(series.label for series in panel.series):
+        style = {'frameon': False, 'fontsize': 9, 'labelcolor': _TEXT}
+        columns = 2 if len(panel.series) > 4 else 1
+        style |= {'ncols': columns, 'handlelength': 2.8}
+        if panel.stacked:
+            above = {'loc': 'lower center', 'bbox_to_anchor': (0.5, 0.99)}
+            style |= {'ncols': 4, 'handlelength': 1.0, 'columnspacing': 1.4} | above
+        ax.legend(**style)
+
+
+def _draw_lines(lines: Sequence[Series], ax: 'Axes') -> None:
+    for series in lines:
         # Counted from the end, to keep the last point.
         stride = max(1, math.ceil(len(series.x) / _MOST_POINTS))
         kept = slice((len(series.x) - 1) % stride, None, stride)
@@ -166,15 +183,27 @@ def draw_panel(panel: Panel, ax: 'Axes') -> None:
         if series.low is not None and series.high is not None:
             band = (series.low[kept], series.high[kept])
             ax.fill_between(series.x[kept], *band, color=series.color, alpha=0.13, lw=0)
-    ax.set_ylim(*_y_range(panel))
-    if any(series.label for series in panel.series):
-        style = {'frameon': False, 'fontsize': 9, 'labelcolor': _TEXT}
-        columns = 2 if len(panel.series) > 4 else 1
-        ax.legend(ncols=columns, handlelength=2.8, **style)
+
+
+def _draw_bars(layers: Sequence[Series], ax: 'Axes') -> None:
+    """Layers of bars without gaps: each reaches half of the way to its neighbours."""
+    x = layers[0].x
+    inner = [(a + b) / 2 for a, b in itertools.pairwise(x)]
+    first, last = (inner[0], inner[-1]) if inner else (x[0] + 0.5, x[0] - 0.5)
+    edges = [2 * x[0] - first, *inner, 2 * x[-1] - last]
+    below = [0.0] * len(x)
+    for series in layers:
+        above = [a + b for a, b in zip(below, series.y, strict=True)]
+        style = {'color': series.color, 'label': series.label or None, 'linewidth': 0}
+        ax.stairs(above, edges, baseline=below, fill=True, **style)
+        below = above
 
 
 def _y_range(panel: Panel) -> tuple[float, float]:
     """The range of the values with a margin, which stops at a floor or ceiling."""
+    if panel.stacked:
+        totals = map(sum, zip(*(series.y for series in panel.series), strict=True))
+        return 0.0, panel.top or 1.06 * max(totals) or 1.0
     values = []
     for series in panel.series:
         values += [*series.y, *(series.low or ()), *(series.high or ())]

@@ -1,7 +1,8 @@
 """What the report plots: panels of named series.
 
 A run has six panels, a mixture two more, and each has three for the advantage curve of
-its estimator. ``charts.py`` draws them.
+its estimator. Those of diagnostics and timings have modules of their own. ``charts.py``
+draws them.
 """
 
 import dataclasses
@@ -65,6 +66,10 @@ class Panel:
         log2: whether the x axis shows powers of two.
         floor, ceiling: bounds of the values, which the y axis does not exceed.
         borders: where a stage of the run begins, on the x axis.
+        stacked: whether the series are layers of bars, each on top of the one before;
+            all have the same x.
+        top: where the y axis of stacked series ends, and cuts off what is higher;
+            ``None``: nothing is.
     """
 
     title: str
@@ -74,6 +79,8 @@ class Panel:
     floor: float | None = None
     ceiling: float | None = None
     borders: tuple[int, ...] = ()
+    stacked: bool = False
+    top: float | None = None
 
 
 def metric_panels(run: Run) -> list[Panel]:
@@ -82,8 +89,9 @@ def metric_panels(run: Run) -> list[Panel]:
     Two more show reward and pass@1 of each part, if training has a few.
     """
     diversity, length = _both(run, 'rarefied_diversity'), _both(run, 'response_length')
+    reward = of_every_step(run.train, 'reward', 'train')
     panels = [
-        Panel('Training reward', 'step', _train(run, 'reward'), floor=0.0),
+        Panel('Training reward', 'step', reward, floor=0.0),
         _pass_over_steps(run),
         _pass_over_k(run),
         Panel('Entropy (nats a token)', 'step', _both(run, 'entropy'), floor=0.0),
@@ -108,18 +116,16 @@ def _points(rows: list[Row], name: str) -> tuple[list[float], list[float]]:
     return [x for x, _ in pairs], [y for _, y in pairs]
 
 
-def _train(run: Run, name: str) -> tuple[Series, ...]:
+def of_every_step(rows: list[Row], name: str, label: str = '') -> tuple[Series, ...]:
     """A metric of every step; a long run adds a moving mean."""
-    x, y = _points(run.train, name)
+    x, y = _points(rows, name)
     if not x:
         return ()
     if len(x) < _SMOOTHED_FROM:
-        return (Series('train', x, y, _TRAIN),)
+        return (Series(label, x, y, _TRAIN),)
     means, window = _moving_mean(y)
-    return (
-        Series('', x, y, _TRAIN, faint=True),
-        Series(f'train, mean of {window} steps', x, means, _TRAIN),
-    )
+    said = ', '.join(filter(None, (label, f'mean of {window} steps')))
+    return Series('', x, y, _TRAIN, faint=True), Series(said, x, means, _TRAIN)
 
 
 def _moving_mean(y: Sequence[float]) -> tuple[list[float], int]:
@@ -160,7 +166,7 @@ def _of_parts(run: Run) -> list[Panel]:
 
 
 def _both(run: Run, name: str) -> tuple[Series, ...]:
-    series = list(_train(run, name))
+    series = list(of_every_step(run.train, name, 'train'))
     for split, color in _colored(run):
         x, y = _points(run.evaluations[split], name)
         if x:

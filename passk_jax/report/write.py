@@ -21,6 +21,12 @@ from passk_jax.report import page as report_page
 from passk_jax.report import panels as report_panels
 from passk_jax.report.diagnostic_panels import flip_panels, step_panels
 from passk_jax.report.run_data import Row, Run, by_category, read_lines, read_run
+from passk_jax.report.timing_panels import (
+    LEAST_SHARE,
+    phase_shares,
+    steady,
+    timing_panels,
+)
 
 _PROBLEMS_LAST, _PROBLEMS_FIRST, _RESPONSES = 6, 3, 6
 _OF_STEPS = (
@@ -39,6 +45,16 @@ _OF_STEPS = (
 _OF_FLIPS = (
     'A problem is solved if any of its n responses is right. One at the edge flips '
     'even if the policy stays the same.'
+)
+_OF_TIME = (
+    'Without the first step of each process, which compiles, and without evaluations, '
+    'which are no part of a step. A bar that is more than twice as high as nine of ten '
+    'others is cut off at the top.'
+)
+_OF_MFU = (
+    'MFU is model FLOPs utilisation: the FLOPs that decoding and training need at the '
+    'lengths of this step, without recomputation and padding, as a share of the '
+    'published bfloat16 peak of all chips.'
 )
 
 
@@ -70,6 +86,7 @@ def write_report(workdir: str | os.PathLike[str]) -> pathlib.Path:
         _curves(run),
         _diagnostics(run),
         _advantages(run),
+        _time(run),
         _responses(run),
         _config(run),
     )
@@ -141,26 +158,23 @@ def _training_time(run: Run) -> str | None:
     seconds = [x for row in run.timing if isinstance(x := row.get('seconds'), float)]
     if not seconds:
         return None
-    rate = 'tokens_per_second'
-    rates = sorted(row[rate] for row in run.timing if rate in row)
-    text = f'{sum(seconds) / 60:.1f} min'
-    return f'{text}, {rates[len(rates) // 2]:,.0f} tokens/s' if rates else text
+    words = [f'{sum(seconds) / 60:.1f} min']
+    shown = (('tokens_per_second', 1, ',.0f', 'tokens/s'), ('mfu', 100, '.1f', '% MFU'))
+    for name, times, form, unit in shown:
+        rates = sorted(row[name] for row in run.timing if name in row)
+        words += [f'{times * rates[len(rates) // 2]:{form}} {unit}'] if rates else []
+    return ', '.join(words)
 
 
 def _phases(run: Run) -> str | None:
-    """For example ``update 52 %, decode 41 %``; the first step compiles, so it is out.
+    """For example ``update 52 %, decode 41 %``; phases next to nothing are left out.
 
-    Phases below half a percent are left out.
+    So is the first step of each process, which compiles.
     """
-    total: dict[str, float] = {}
-    for row in run.timing[1:]:
-        for name, spent in row.items():
-            phase = name.removesuffix('_seconds')
-            if phase != name and isinstance(spent, float):
-                total[phase] = total.get(phase, 0.0) + spent
-    shares = {x: spent / sum(total.values()) for x, spent in total.items() if spent}
+    shares = phase_shares(steady(run.timing))
     largest = sorted(shares.items(), key=lambda pair: -pair[1])
-    return ', '.join(f'{x} {100 * y:.0f} %' for x, y in largest if y >= 0.005) or None
+    shown = (f'{x} {100 * y:.0f} %' for x, y in largest if y >= LEAST_SHARE)
+    return ', '.join(shown) or None
 
 
 def _revision(run: Run) -> str | None:
@@ -207,6 +221,16 @@ def _diagnostics(run: Run) -> str:
     texts = (_OF_STEPS if of_steps else '', _OF_FLIPS if of_flips else '')
     readings = ''.join(f'<p class="lead">{escape(text)}</p>' for text in texts if text)
     return f'<h2>Diagnostics</h2><div class="grid">{charts}</div>{readings}'
+
+
+def _time(run: Run) -> str:
+    panels = report_panels.with_borders(run, timing_panels(run))
+    if not panels:
+        return ''
+    charts = ''.join(map(report_charts.svg_chart, panels))
+    texts = (_OF_TIME, _OF_MFU if any('mfu' in row for row in run.timing) else '')
+    reading = f'<p class="lead">{escape(" ".join(filter(None, texts)))}</p>'
+    return f'<h2>Time</h2><div class="grid">{charts}</div>{reading}'
 
 
 def _advantages(run: Run) -> str:

@@ -62,15 +62,23 @@ class Draws:
         first: the step's own problems, without any selection.
         trained: what the learner gets; ``first`` itself if nothing was replaced.
         selected: whether dynamic sampling is on.
-        count: the number of draws, including the step's own.
-        num_tokens: response tokens in all draws.
+        drawn: the responses of every draw, the step's own first.
     """
 
     first: Draw
     trained: Draw
     selected: bool
-    count: int
-    num_tokens: int
+    drawn: tuple[Responses, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of draws, including the step's own."""
+        return len(self.drawn)
+
+    @property
+    def num_tokens(self) -> int:
+        """Response tokens in all draws."""
+        return sum(int(responses.lengths.sum()) for responses in self.drawn)
 
 
 class Selection:
@@ -138,10 +146,9 @@ class Selection:
             draw: the rest of the draw.
             is_new: ``[P]`` bool, from :meth:`batches`.
         """
-        tokens = int(draw.responses.lengths.sum())
         if self.draws is None:
             self.rollouts = rollouts
-            self.draws = Draws(draw, draw, self._rounds > 0, 1, tokens)
+            self.draws = Draws(draw, draw, self._rounds > 0, (draw.responses,))
             return
         trained = self.draws.trained
         places = np.flatnonzero(~self._signal(trained))
@@ -156,8 +163,7 @@ class Selection:
         self.draws = dataclasses.replace(
             self.draws,
             trained=Draw(problems, responses, *estimated),
-            count=self.draws.count + 1,
-            num_tokens=self.draws.num_tokens + tokens,
+            drawn=(*self.draws.drawn, draw.responses),
         )
 
 

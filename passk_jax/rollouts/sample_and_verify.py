@@ -35,6 +35,7 @@ class Responses:
     """What the host knows of a batch of rollouts.
 
     Attributes:
+        prompt_lengths: ``[P]`` int32, tokens of each prompt.
         lengths: ``[P, N]`` int32, tokens including the stop token.
         stopped: ``[P, N]`` bool, whether a stop token, not the limit, ended it.
         mean_entropies: ``[P, N]`` float32, nats per token.
@@ -43,6 +44,7 @@ class Responses:
         verdicts: the task's verdicts.
     """
 
+    prompt_lengths: np.ndarray
     lengths: np.ndarray
     stopped: np.ndarray
     mean_entropies: np.ndarray
@@ -138,6 +140,7 @@ def answer_ids(parsed: Sequence[Sequence[str]]) -> np.ndarray:
 def _figures(rollouts: Rollouts) -> dict[str, jax.Array]:
     counts = jnp.maximum(rollouts.lengths, 1)
     return {
+        'prompt_lengths': rollouts.prompts.lengths,
         'lengths': rollouts.lengths,
         'stopped': rollouts.stopped,
         'mean_entropies': rollouts.entropies.sum(axis=-1) / counts,

@@ -194,3 +194,32 @@ def test_a_whole_model_needs_two_flops_a_weight_and_token():
     arch = dataclasses.replace(make_builder().policy.arch, vocab_size=4)
     weights = flops.layer_weights(arch) + arch.vocab_size * arch.embed_dim
     assert flops.decode_flops(arch, sequences=3, context_tokens=0) == 3 * 2 * weights
+
+
+def test_each_prompt_and_response_counts_at_its_own_length():
+    arch = dataclasses.replace(make_builder().policy.arch, num_layers=2, windows=(0, 3))
+    prompts, responses = np.array([5, 2]), np.array([[3, 1], [4, 6]])
+    have = flops.forward_flops(arch, prompts, responses)
+    shares = []
+    for S, lengths in zip(prompts, responses, strict=True):
+        one_each = [
+            model_flops(
+                arch, num_prompts=1, num_rollouts=N, prompt_tokens=S, response_tokens=T
+            )
+            for N, T in ((1, lengths[0]), (1, lengths[1]), (1, 1), (2, 1))
+        ]
+        # The prompt, which two rollouts share, is in both: less that of one.
+        shared = 2 * one_each[2] - one_each[3]
+        shares.append(one_each[0] + one_each[1] - shared)
+    np.testing.assert_allclose(have, shares)
+
+
+def test_pairs_of_windows_and_of_many_sequences_are_those_that_a_loop_counts():
+    arch = dataclasses.replace(make_builder().policy.arch, num_layers=4, windows=(0, 3))
+    before, tokens = np.array([[0], [2], [7]]), np.array([[1, 2], [0, 4], [3, 9]])
+    counts = np.zeros(tokens.shape)
+    for place, number in np.ndenumerate(tokens):
+        for position in range(number):
+            seen = before[place[0], 0] + position + 1
+            counts[place] += 2 * seen + 2 * min(seen, 3)
+    np.testing.assert_array_equal(flops._pairs(arch, tokens, before=before), counts)

@@ -194,3 +194,42 @@ def test_a_panel_is_drawn_into_axes_of_any_figure_without_its_title():
 def test_the_style_of_notebooks_has_only_what_matplotlib_knows():
     with matplotlib.rc_context(charts.NOTEBOOK_STYLE):
         assert matplotlib.rcParams['axes.spines.top'] is False
+
+
+def test_layers_of_bars_stand_on_each_other():
+    layers = [
+        Series(name, [2, 4], y, COLOR) for name, y in (('a', [1, 2]), ('b', [3, 1]))
+    ]
+    figure = charts.new_figure(4, 3)
+    ax = figure.add_subplot()
+    charts.draw_panel(Panel('t', 'step', tuple(layers), stacked=True), ax)
+    below, above = (patch.get_data() for patch in ax.patches)
+    assert [*below.values] == [*above.baseline] == [1, 2]
+    assert [*above.values] == [4, 3]
+    # Each as wide as the way to the next one.
+    assert [*below.edges] == [*above.edges] == [1, 3, 5]
+    assert ax.get_ylim() == (0, pytest.approx(1.06 * 4))
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ['a', 'b']
+
+
+def test_a_single_bar_is_a_step_wide_and_a_high_one_is_cut_off():
+    for x, top, edges in (([7], None, [6.5, 7.5]), ([7, 8], 2.5, [6.5, 7.5, 8.5])):
+        layer = Series('a', x, [9.0] * len(x), COLOR)
+        ax = charts.new_figure(4, 3).add_subplot()
+        charts.draw_panel(Panel('t', 'step', (layer,), stacked=True, top=top), ax)
+        (bars,) = ax.patches
+        assert [*bars.get_data().edges] == edges
+        assert ax.get_ylim()[1] == (top or 1.06 * 9)
+
+
+def test_a_chart_of_bars_has_room_for_its_legend_above():
+    layers = tuple(Series(f'phase {i}', [0, 1], [1, 1], COLOR) for i in range(8))
+    svg = _chart(Panel('t', 'step', layers, stacked=True))
+    heights = {
+        float(y)
+        for y in re.findall(r'translate\([\d.]+ ([\d.]+)\)[^>]*>phase', svg)
+        + re.findall(r'<text [^>]*y="([\d.]+)"[^>]*>phase', svg)
+    }
+    assert heights
+    assert max(heights) < 0.16 * HEIGHT
+    assert min(heights) > 0

@@ -97,8 +97,28 @@ def test_a_report_says_where_the_time_went(workdir):
     later = {'decode_seconds': 1.0, 'update_seconds': 2.99, 'wait_seconds': 0.01}
     rows = [first, *({'step': s, 'seconds': 4.0} | later for s in (1, 2))]
     _write_lines(workdir / 'timing.jsonl', rows)
+    html = _html(workdir)
     # Without the first step, and without what is next to nothing.
-    assert 'update 75 %, decode 25 %<' in _html(workdir)
+    assert 'update 75 %, decode 25 %<' in html
+    assert '<h2>Time</h2>' in html
+    assert html.count('aria-label="Seconds of a step"') == 1
+    assert 'MFU' not in html
+
+
+def test_a_report_shows_the_utilisation_of_chips_whose_peak_is_known(workdir):
+    assert '<h2>Time</h2>' not in _html(workdir)
+    rates = {
+        'seconds': 4.0,
+        'tokens_per_second': 6.0,
+        'tokens_per_second_per_chip': 3.0,
+    }
+    rows = [{'step': s, **rates, 'mfu': 0.2345} for s in range(3)]
+    _write_lines(workdir / 'timing.jsonl', rows)
+    html = _html(workdir)
+    assert '0.2 min, 6 tokens/s, 23.4 % MFU<' in html
+    for title in ('Tokens a second and chip', 'MFU (%)'):
+        assert f'aria-label="{title}"' in html
+    assert 'MFU is model FLOPs utilisation' in html
 
 
 def test_a_report_says_which_stages_a_run_has(workdir):

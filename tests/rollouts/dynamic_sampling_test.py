@@ -50,7 +50,7 @@ def make_draw(ids, num_correct, truncated=()):
     failures = {'timeouts': of_rollout % 2 == 1}
     verdicts = Verdicts(correct.astype(np.float32), correct, texts, failures)
     means = of_rollout.astype(np.float32)
-    responses = Responses(of_rollout, stopped, means, means, texts, verdicts)
+    responses = Responses(ids, of_rollout, stopped, means, means, texts, verdicts)
     problems = [Problem(int(i), str(i), {}, '') for i in ids]
     rollouts = jax.tree.map(jax.numpy.asarray, rollouts)
     return rollouts, Draw(problems, responses, *estimate(rollouts, responses))
@@ -198,7 +198,7 @@ def test_a_replaced_problem_is_replaced_in_everything():
     responses = merge_on_host(before.responses, after.responses, source)
     assert responses.texts == draw.responses.texts
     assert responses.verdicts.parsed == draw.responses.verdicts.parsed
-    for name in ('lengths', 'stopped', 'mean_entropies', 'mean_log_probs'):
+    for name in ('prompt_lengths', 'lengths', 'stopped', 'mean_entropies'):
         ours, theirs = (getattr(x, name) for x in (responses, draw.responses))
         np.testing.assert_array_equal(ours, theirs)
     verdicts = draw.responses.verdicts

@@ -42,9 +42,7 @@ def make_rollouts(setup, *, garbage=0):
             lengths[p, n] = len(ids)
     inside = np.arange(5) < lengths[..., None]
     values = np.arange(40, dtype=np.float32).reshape(2, 4, 5) * inside
-    prompts = Prompts(
-        np.zeros((2, 12), np.int32), np.full(2, 12, np.int32), np.array([7, 9])
-    )
+    prompts = Prompts(np.zeros((2, 12), np.int32), np.array([12, 11]), np.array([7, 9]))
     return Rollouts(
         prompts=prompts,
         tokens=tokens,
@@ -101,6 +99,7 @@ def test_responses_are_read_and_verified(setup):
     correct = [[True, True, False, False], [False, False, False, False]]
     np.testing.assert_array_equal(responses.verdicts.correct, correct)
     np.testing.assert_array_equal(responses.verdicts.rewards, np.array(correct, float))
+    np.testing.assert_array_equal(responses.prompt_lengths, [12, 11])
     np.testing.assert_array_equal(responses.lengths, [[3, 4, 2, 1], [2, 4, 2, 3]])
 
 

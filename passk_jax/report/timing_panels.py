@@ -1,0 +1,104 @@
+"""Panels of where the time of a run goes: ``timing.jsonl``.
+
+Runs older than a column have no panel of it.
+"""
+
+import math
+
+import numpy as np
+
+from passk_jax.report.panels import Panel, Series, of_every_step
+from passk_jax.report.run_data import Row, Run
+
+LEAST_SHARE = 0.005
+"""Of the time of all steps; a phase with less is next to nothing."""
+
+# The phases of runs/phases.py, from the bottom up. Distinct with every kind of colour
+# vision: those of report/arms.py, the yellow of the same palette, and grey.
+_COLORS = {
+    'decode': '#0072b2',
+    'verify': '#56b4e9',
+    'gather': '#f0e442',
+    'estimate': '#cc79a7',
+    'update': '#d55e00',
+    'wait': '#808080',
+    'checkpoint': '#009e73',
+    'write': '#e69f00',
+}
+_REST, _REST_COLOR = 'rest', '#c4c4c4'
+_MOST_BARS = 60
+# A bar is cut off that is so many times as high as nine of ten others.
+_FAR_HIGHER = 2.0
+
+
+def timing_panels(run: Run) -> list[Panel]:
+    """Seconds by phase, tokens a second and chip, MFU; each only if it was measured."""
+    rows = steady(run.timing)
+    shares = [row | {'mfu': 100 * row['mfu']} for row in rows if 'mfu' in row]
+    rates = of_every_step(rows, 'tokens_per_second_per_chip')
+    panels = [
+        _phases(rows),
+        Panel('Tokens a second and chip', 'step', rates, floor=0.0),
+        Panel('MFU (%)', 'step', of_every_step(shares, 'mfu'), floor=0.0),
+    ]
+    return [panel for panel in panels if panel.series]
+
+
+def steady(timing: list[Row]) -> list[Row]:
+    """The lines of steps, without the first step of each process, which compiles."""
+    rows = [row for row in timing if 'step' in row]
+    return [row for row in rows[1:] if 'start_seconds' not in row]
+
+
+def phase_shares(rows: list[Row]) -> dict[str, float]:
+    """Phase -> its share of the seconds of all steps."""
+    total: dict[str, float] = {}
+    for row in rows:
+        for phase, spent in _seconds(row).items():
+            total[phase] = total.get(phase, 0.0) + spent
+    return {x: spent / sum(total.values()) for x, spent in total.items() if spent}
+
+
+def _seconds(row: Row) -> dict[str, float]:
+    """Phase -> its seconds in a step."""
+    return {
+        name.removesuffix('_seconds'): spent
+        for name, spent in row.items()
+        if name.endswith('_seconds') and isinstance(spent, float)
+    }
+
+
+def _phases(rows: list[Row]) -> Panel:
+    """A layer for each phase; those that are next to nothing share one.
+
+    In a long run, bars are means of equally many steps.
+    """
+    rows = [row for row in rows if _seconds(row)]
+    shares = phase_shares(rows)
+    shown = [x for x in _COLORS if shares.get(x, 0.0) >= LEAST_SHARE]
+    layers: dict[str, list[float]] = {name: [] for name in (*shown, _REST)}
+    for row in rows:
+        spent = _seconds(row)
+        for name in shown:
+            layers[name].append(spent.pop(name, 0.0))
+        layers[_REST].append(sum(spent.values()))
+    size = math.ceil(len(rows) / _MOST_BARS)
+    steps, colors = [row['step'] for row in rows], _COLORS | {_REST: _REST_COLOR}
+    series = tuple(
+        Series(name, _means(steps, size), _means(seconds, size), colors[name])
+        for name, seconds in layers.items()
+        if any(seconds)
+    )
+    top = None
+    if series:
+        bars = np.sum([each.y for each in series], axis=0)
+        most = _FAR_HIGHER * np.quantile(bars, 0.9)
+        top = float(most) if bars.max() > most else None
+    title = 'Seconds of a step' + (f', means of {size}' if size > 1 else '')
+    return Panel(title, 'step', series, stacked=True, top=top)
+
+
+def _means(values: list[float], size: int) -> list[float]:
+    """Of ``size`` values after another; the last may be of fewer."""
+    starts = range(0, len(values), size)
+    return [float(np.mean(values[start : start + size])) for start in starts]
