@@ -1,12 +1,13 @@
 """The verb of a step that gives its responses advantages."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
 
 from passk_jax import difficulty, sharding
-from passk_jax.advantages import Memory, rewards
+from passk_jax.advantages import AdvantageFn, Memory, rewards
 from passk_jax.preflight import configured_estimator
 from passk_jax.rollouts.sample_and_verify import Responses, answer_ids
 from passk_jax.sampling import Purpose, problem_keys
@@ -19,36 +20,17 @@ def make_estimate(setup: Setup) -> Callable[..., tuple[jax.Array, jax.Array]]:
 
     It returns ``[P, N]`` advantages, and which responses it took to be correct.
     """
-    config = setup.config
-    estimator = configured_estimator(config)
-
-    @jax.jit
-    def compute(values, correct, answers, rollouts, groups_key, noise_key, memory):
-        ids = rollouts.prompts.problem_ids
-        if fraction := config.reward.flip_wrong:
-            keys = problem_keys(noise_key, ids)
-            values, correct = rewards.flip_wrong(
-                values, correct, fraction=fraction, keys=keys
-            )
-        tokens = rollouts.lengths.sum(axis=-1)
-        advantages = estimator(
-            values,
-            correct,
-            key=problem_keys(groups_key, ids),
-            mean_entropy=rollouts.entropies.sum(axis=(-2, -1)) / tokens,
-            lengths=rollouts.lengths,
-            answers=answers,
-            log_probs=rollouts.sampler_log_probs.sum(axis=-1),
-            **memory,
-        )
-        return advantages, correct
+    estimator = configured_estimator(setup.config)
+    flip_wrong = setup.config.reward.flip_wrong
 
     def estimate(
         rollouts: Rollouts, responses: Responses, step: int, *, memory: Memory
     ) -> Any:
         verdicts = responses.verdicts
         arrays = verdicts.rewards, verdicts.correct, answer_ids(verdicts.parsed)
-        return compute(
+        return _compute(
+            estimator,
+            flip_wrong,
             *sharding.place(setup.mesh, arrays),
             rollouts,
             setup.key(Purpose.GROUPS, step),
@@ -57,3 +39,37 @@ def make_estimate(setup: Setup) -> Callable[..., tuple[jax.Array, jax.Array]]:
         )
 
     return estimate
+
+
+# Of equal settings, a process makes one program however many runs it trains.
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _compute(
+    estimator: AdvantageFn,
+    flip_wrong: float,
+    values: jax.Array,
+    correct: jax.Array,
+    answers: jax.Array,
+    rollouts: Rollouts,
+    groups_key: jax.Array,
+    noise_key: jax.Array,
+    memory: Memory,
+) -> tuple[jax.Array, jax.Array]:
+    """Flips this fraction of the wrong rewards, then estimates: the two results."""
+    ids = rollouts.prompts.problem_ids
+    if flip_wrong:
+        keys = problem_keys(noise_key, ids)
+        values, correct = rewards.flip_wrong(
+            values, correct, fraction=flip_wrong, keys=keys
+        )
+    tokens = rollouts.lengths.sum(axis=-1)
+    advantages = estimator(
+        values,
+        correct,
+        key=problem_keys(groups_key, ids),
+        mean_entropy=rollouts.entropies.sum(axis=(-2, -1)) / tokens,
+        lengths=rollouts.lengths,
+        answers=answers,
+        log_probs=rollouts.sampler_log_probs.sum(axis=-1),
+        **memory,
+    )
+    return advantages, correct

@@ -6,6 +6,7 @@ run directory.
 """
 
 import contextlib
+import dataclasses
 import functools
 import pathlib
 from typing import Any
@@ -39,8 +40,18 @@ def configured_estimator(config: ExperimentConfig) -> AdvantageFn:
     estimate = _unscaled_estimator(config)
     if not config.advantage.match_weight_at:
         return estimate
-    scale = _matching_scale(config)
-    return lambda *arrays, **others: scale * estimate(*arrays, **others)
+    return _Scaled(estimate, _matching_scale(config))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Scaled:
+    """An estimator whose advantages are multiplied; equal if both parts are."""
+
+    estimate: AdvantageFn
+    scale: float
+
+    def __call__(self, *arrays: Any, **others: Any) -> jax.Array:
+        return self.scale * self.estimate(*arrays, **others)
 
 
 def configured_memory(config: ExperimentConfig) -> Memory:

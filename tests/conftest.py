@@ -64,18 +64,22 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.fixture(autouse=True, scope='module')
-def forget_programs(request: pytest.FixtureRequest):
-    """Each file's programs end with it, but the files of the loop share theirs.
+# A program is several memory mappings, of which a process may have 65,530 on Linux; one
+# that has no more ends, wherever it is. A file adds some thousands.
+_MANY_MAPPINGS = 30_000
+_MAPPINGS = pathlib.Path('/proc/self/maps')
 
-    A program is several memory mappings, of which a process may have 65,530 on Linux;
-    one that has no more ends, wherever it is. Those of tests/tiny.py are some 600, and
-    take seconds to trace again.
+
+@pytest.fixture(autouse=True, scope='module')
+def forget_programs():
+    """Files share their programs, until a process has as many as it can hold.
+
+    To trace even the smallest once more costs tens of milliseconds.
     """
     yield
-    if not request.path.name.startswith('train_'):
+    _shared_context.cache_clear()
+    if _MAPPINGS.exists() and _MAPPINGS.read_bytes().count(b'\n') > _MANY_MAPPINGS:
         jax.clear_caches()
-        _shared_context.cache_clear()
 
 
 @pytest.fixture

@@ -148,7 +148,8 @@ cli.run(train.main)
 
 
 def test_a_verifier_that_fails_on_one_host_keeps_no_other_from_training(tmp_path):
-    changes = CHANGES | tiny.ONLY_STEPS | {'log__diagnostics_every': 0}
+    short = {'log__diagnostics_every': 0, 'sampling__max_response_tokens': 5}
+    changes = CHANGES | tiny.ONLY_STEPS | short
     pair = start_pair(tmp_path, _LATE, *options_of(changes), stdout=subprocess.PIPE)
     said = [process.communicate(timeout=900) for process in pair]
     assert [process.returncode for process in pair] == [0, 0], said

@@ -143,20 +143,6 @@ def test_dynamic_sampling_leaves_what_it_selects_out_of_the_memory(staged):
         assert newest @ np.arange(N + 1) / (8 * N) == pytest.approx(first['reward'])
 
 
-def test_a_run_goes_on_on_another_mesh(whole, finished_run, tmp_path):
-    """The memory is whole on every device."""
-    workdir = tiny.warm_copy(finished_run, tmp_path)
-    stop = mock.patch.object(
-        train.PreemptionGuard, 'requested', lambda self, step: step == 3
-    )
-    with stop:
-        assert not tiny.run(make_config(mesh__data=4), workdir, num_devices=4)
-    assert tiny.run(make_config(), workdir)
-    for step in range(LAST + 1):
-        got, want = history_at(workdir, step), history_at(whole, step)
-        np.testing.assert_array_equal(got, want)
-
-
 def test_a_diagnosis_has_its_gradient_too(whole):
     lines = tiny.read_lines(whole / 'diagnostics.jsonl')
     assert [line['step'] for line in lines] == [0, 2, 4]

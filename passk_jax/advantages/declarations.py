@@ -86,6 +86,12 @@ class Parameter:
             if isinstance(number, float):
                 check_float32(f'{section}{self.name}', number)
 
+    def cast(self, value: Any) -> int | float | str | tuple[float, ...]:
+        """A checked value in the parameter's own type: 2 and 2.0 are one value."""
+        if isinstance(self.default, tuple):
+            return tuple(map(float, value))
+        return type(self.default)(value)
+
     def _is_number(self, value: Any) -> bool:
         whole, real = (int, np.integer), (int, float, np.number)
         kinds = whole if isinstance(self.default, int) else real

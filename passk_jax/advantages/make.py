@@ -3,6 +3,7 @@
 Programs call :func:`make_estimator`, and runs call :func:`estimator_of_config`.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -60,9 +61,10 @@ def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageF
     Returns:
         ``fn(rewards, correct, **others) -> advantages``, with ``rewards`` ``[P, N]``
         real, ``correct`` ``[P, N]`` bool and the advantages ``[P, N]`` float32; pure,
-        to be jitted by the caller. ``others`` are the other arrays of ``INPUTS``, of
-        which it needs those in the row's ``reads``; :func:`begin_memory` has those that
-        are remembered. In place of a ``key`` for each problem one key will do, which is
+        to be jitted by the caller. Two of equal settings are equal, so as static
+        arguments they share a program. ``others`` are the other arrays of ``INPUTS``,
+        of which it needs those in the row's ``reads``; :func:`begin_memory` has those
+        that are remembered. In place of a ``key`` for each problem one key will do, which is
         folded with the row. It raises ValueError if an array is missing or has another
         shape, and if ``correct`` is not boolean.
 
@@ -84,18 +86,29 @@ def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageF
             raise InputError(f'{name} needs the parameter {parameter.name}')
         value = params.get(parameter.name, parameter.default)
         parameter.check(value, num_rollouts=num_rollouts)
-        values[parameter.name] = value
+        values[parameter.name] = parameter.cast(value)
     if estimator.fits:
         estimator.fits(num_rollouts=num_rollouts, **values)
 
-    def estimate(
-        rewards: Float[Array, 'P N'], correct: Bool[Array, 'P N'], **others: Any
+    return _Estimate(estimator, name, num_rollouts, tuple(values.items()))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Estimate:
+    """What :func:`make_estimator` makes: a row with its parameters, and a call."""
+
+    estimator: Estimator
+    name: str
+    num_rollouts: int
+    values: tuple[tuple[str, Any], ...]
+
+    def __call__(
+        self, rewards: Float[Array, 'P N'], correct: Bool[Array, 'P N'], **others: Any
     ) -> Float[Array, 'P N']:
         given = {'rewards': rewards, 'correct': correct, **others}
-        arrays = _checked_inputs(given, estimator, name=name, num_rollouts=num_rollouts)
-        return estimator.compute(**arrays, **values)
-
-    return estimate
+        sizes = {'name': self.name, 'num_rollouts': self.num_rollouts}
+        arrays = _checked_inputs(given, self.estimator, **sizes)
+        return self.estimator.compute(**arrays, **dict(self.values))
 
 
 def begin_memory(name: str, *, num_rollouts: int, **params: Any) -> Memory:

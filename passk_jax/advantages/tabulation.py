@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from passk_jax.advantages.curves import sum_abs_advantage
 from passk_jax.advantages.declarations import INPUTS, Estimator
-from passk_jax.advantages.make import begin_memory, make_estimator
+from passk_jax.advantages.make import AdvantageFn, begin_memory, make_estimator
 from passk_jax.advantages.table import ESTIMATORS
 from passk_jax.advantages.weight import objective_of_curve, weight_of_curve
 from passk_jax.errors import InputError
@@ -252,7 +252,7 @@ def _by_count(
     Other inputs are their typical value, plus up to ``spread`` times that.
     """
     num_problems, num_rollouts = shape
-    estimate = jax.jit(make_estimator(name, num_rollouts=num_rollouts, **params))
+    estimator = make_estimator(name, num_rollouts=num_rollouts, **params)
     memory = begin_memory(name, num_rollouts=num_rollouts, **params)
     others = {k: np.full(x.shape, INPUTS[k].typical) for k, x in memory.items()}
     rng = np.random.default_rng(0)
@@ -267,5 +267,10 @@ def _by_count(
         others['key'] = jax.random.split(jax.random.key(0), num_problems)
     for c in range(num_rollouts + 1):
         correct = places < c
-        advantages = estimate(correct * 1.0, correct, **others)
+        advantages = _estimate(estimator, correct * 1.0, correct, **others)
         yield correct, np.asarray(advantages, np.float64)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _estimate(estimator: AdvantageFn, *arrays: Any, **others: Any) -> jax.Array:
+    return estimator(*arrays, **others)

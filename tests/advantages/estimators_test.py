@@ -124,7 +124,7 @@ def test_vmap_over_batches_equals_one_by_one(name):
     correct = np.stack([every_count(seed=0), every_count(seed=1)])
     estimate, inputs = jitted(name), [inputs_of(NUM_ROLLOUTS + 1, s) for s in (0, 1)]
     of_batches = jax.vmap(lambda r, c, i: estimate(r, c, **i))
-    stacked = jax.jit(lambda *i: jax.tree.map(lambda *x: jnp.stack(x), *i))(*inputs)
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *inputs)
     have = np.asarray(jax.jit(of_batches)(as_rewards(correct), correct, stacked))
     for got, c, given in zip(have, correct, inputs, strict=True):
         want = estimate(as_rewards(c), c, **given)

@@ -76,8 +76,9 @@ def shares_by_hand(aggregation, num_chunks):
     return np.array([[shares[e, i] for i in range(num_chunks)] for e in range(E)])
 
 
-@pytest.mark.parametrize('aggregation', losses.AGGREGATIONS)
-@pytest.mark.parametrize('num_chunks', [2, 8])
+@pytest.mark.parametrize(
+    ('aggregation', 'num_chunks'), zip(losses.AGGREGATIONS, (2, 8), strict=True)
+)
 def test_products_are_those_of_gradients_taken_one_at_a_time(aggregation, num_chunks):
     # What depends on no advantage is left out.
     config = dataclasses.replace(

@@ -16,6 +16,7 @@ def test_replicas_share_the_writing_of_large_arrays_only(tmp_path, caplog):
     }
     placed = jax.device_put(params, states.sharding(2))
     checkpoints = checkpoint.Checkpoints(tmp_path, keep=1)
+    jax.clear_caches()
     with jax.log_compiles(), caplog.at_level('WARNING'):
         checkpoints.save(1, params=placed, opt_state={}, meta={})
         checkpoints.wait()
