@@ -37,6 +37,39 @@ def test_three_equal_neighbours_are_wrong():
     assert error_of(BINARIO, data, turned) == 'column 1 has three equal neighbours'
 
 
+def test_levels_have_their_numbers_of_holes():
+    # Side -> the least and the most, whole cells of 12 to 25 %, 18 to 30 %, 20 to 45 %.
+    expected = (
+        {4: (1, 4), 6: (4, 9)},
+        {4: (2, 4), 6: (6, 10)},
+        {6: (7, 16), 8: (12, 28)},
+    )
+    for level, limits in enumerate(expected):
+        found = {side: set() for side in limits}
+        for data in drawn(BINARIO, level):
+            holes = sum(row.count(EMPTY) for row in data['grid'])
+            found[len(data['grid'])].add(holes)
+        assert {side: (min(n), max(n)) for side, n in found.items()} == limits
+
+
+def test_the_question_and_a_record_show_an_empty_cell_as_a_line():
+    text = '0 1 _ _\n_ _ _ _\n_ _ _ _\n_ _ _ _'
+    assert BINARIO.question(_DATA) == text
+    record = {'meta': {'question': text}, 'answer': _DATA['answer']}
+    assert BINARIO.read(record) == _DATA
+
+
+def test_a_record_has_a_square_of_at_most_64():
+    for rows, columns in ((64, 64), (1, 1)):
+        text = '\n'.join([' '.join('_' * columns)] * rows)
+        read = BINARIO.read({'meta': {'question': text}, 'answer': ''})
+        assert len(read['grid']) == rows
+    for rows, columns in ((65, 65), (2, 3), (3, 2)):
+        text = '\n'.join([' '.join('_' * columns)] * rows)
+        with pytest.raises(ValueError, match='not a square'):
+            BINARIO.read({'meta': {'question': text}, 'answer': ''})
+
+
 def test_grids_differ_which_those_of_the_official_generator_do_not():
     for level, sides in enumerate(({4, 6}, {4, 6}, {6, 8})):
         problems = drawn(BINARIO, level)

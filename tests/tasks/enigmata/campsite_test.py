@@ -54,6 +54,40 @@ def test_trees_and_tents_are_paired_though_the_first_choice_is_taken():
     assert not campsite._matched([(1, 1)], [(1, 2), (0, 1)])
 
 
+_QUESTION = """\
+total number of tents: {}
+tents in each row: 1 0 1 0
+tents in each column: {}
+X . . .
+. . . X
+. . . .
+. . . ."""
+
+
+def test_a_record_shows_what_a_question_does():
+    question = _QUESTION.format(2, '0 1 0 1')
+    assert CAMPSITE.question(_DATA) == question
+    board = 'X * . .\n. . . X\n. . . *\n. . . .'
+    answer = f'<begin_board>\n{board}\n<end_board>'
+    record = {'meta': {'question': question}, 'answer': answer}
+    assert CAMPSITE.read(record) == _DATA | {'answer': board}
+
+
+@pytest.mark.parametrize(
+    ('question', 'message'),
+    [
+        (_QUESTION.format(3, '0 1 0 1'), 'do not add up'),
+        (_QUESTION.format(2, '0 1 0 0'), 'do not add up'),
+        (_QUESTION.format(2, '0 1 1'), 'do not fit'),
+        (_QUESTION.format(2, '0 1 0 1').replace(': 1 0 1 0', ': 1 0 1'), 'do not fit'),
+        (_QUESTION.format(2, '0 1 0 1') + ' .', 'do not fit'),
+    ],
+)
+def test_a_record_whose_numbers_do_not_fit_is_refused(question, message):
+    with pytest.raises(ValueError, match=message):
+        CAMPSITE.read({'meta': {'question': question}, 'answer': ''})
+
+
 def test_levels_have_their_sizes():
     for level, (side, trees) in enumerate(((4, {3, 4}), (5, {4, 5}), (6, {5, 6}))):
         problems = drawn(CAMPSITE, level)

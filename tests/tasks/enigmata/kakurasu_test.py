@@ -1,3 +1,5 @@
+import ast
+
 import pytest
 
 from passk_jax.tasks.enigmata.kakurasu import KAKURASU
@@ -41,6 +43,36 @@ def test_no_solution_is_right_where_there_is_none():
     assert error_of(KAKURASU, data, '[(1, 1)]') == 'a sum differs'
 
 
-def test_levels_have_their_sizes():
+def test_a_board_of_a_record_need_not_be_square():
+    question = 'Board size: {} X {}\nRow sums: [1, 2]\nColumn sums: [1, 2, 0]'
+    record = {'meta': {'question': question.format(2, 3)}, 'answer': [[1, 1], [2, 2]]}
+    data = KAKURASU.read(record)
+    expected = {'row_sums': [1, 2], 'column_sums': [1, 2, 0]}
+    assert data == expected | {'answer': '[(1, 1), (2, 2)]'}
+    assert error_of(KAKURASU, data, data['answer']) is None
+    record['meta']['question'] = question.format(3, 2)
+    with pytest.raises(ValueError, match='do not fit the board'):
+        KAKURASU.read(record)
+
+
+def test_levels_have_their_sizes_and_shares_of_black_cells():
+    # The number of black cells in 100 problems of each level.
+    totals = (751, 1302, 1659)
     for level, sides in enumerate(({4, 5}, {5, 6}, {5, 6})):
-        assert {len(data['row_sums']) for data in drawn(KAKURASU, level)} == sides
+        problems = drawn(KAKURASU, level)
+        assert {len(data['row_sums']) for data in problems} == sides
+        chosen = [ast.literal_eval(data['answer']) for data in problems]
+        assert sum(map(len, chosen)) == totals[level]
+        places = range(1, max(sides) + 1)
+        assert set().union(*chosen) == {(r, c) for r in places for c in places}
+
+
+def test_a_drawing_numbers_rows_and_columns_and_shows_chosen_cells():
+    cells = KAKURASU.picture(_DATA, '[(1, 1), (2, 3)]').cells
+    numbers = {
+        place: cell.text for place, cell in cells.items() if cell.kind == 'index'
+    }
+    across = {(-1, place): str(place + 1) for place in range(3)}
+    assert numbers == across | {(place, -1): str(place + 1) for place in range(3)}
+    chosen = {place for place, cell in cells.items() if cell.kind == 'picked'}
+    assert chosen == {(0, 0), (1, 2)}

@@ -33,6 +33,22 @@ def test_a_grid_that_is_no_latin_square_is_wrong_whatever_its_clues():
     assert error_of(SKYSCRAPER, data, text) == 'column 1 does not hold 1 to 3 once each'
 
 
+def test_a_record_has_four_lines_of_at_most_64_clues():
+    def read(*lengths):
+        edges = ('top', 'left', 'right', 'bottom')
+        clues = {e: [1] * n for e, n in zip(edges, lengths, strict=True)}
+        return SKYSCRAPER.read(
+            {'meta': {'question': clues}, 'answer': [[1, 2], [2, 1]]}
+        )
+
+    assert read(2, 2, 2, 2) == {'clues': [[1, 1]] * 4, 'answer': '1 2\n2 1'}
+    for side in (1, 64):
+        assert len(read(*[side] * 4)['clues'][3]) == side
+    for lengths in ((0, 0, 0, 0), (65, 65, 65, 65), (2, 2, 2, 3), (3, 2, 2, 2)):
+        with pytest.raises(ValueError, match='clues of different lengths'):
+            read(*lengths)
+
+
 def test_lower_buildings_are_hidden():
     assert skyscraper.visible([4, 3, 2, 1]) == [4]
     assert skyscraper.visible([1, 3, 2, 4]) == [1, 3, 4]

@@ -41,4 +41,19 @@ def test_levels_have_their_numbers_of_holes():
                 sum(row.count(0) for row in data['grid'])
                 for data in drawn(puzzle, level)
             }
-            assert low <= min(holes) < max(holes) <= high
+            assert (min(holes), max(holes)) == (low, high)
+
+
+def test_a_dot_of_the_question_is_an_empty_cell():
+    assert SUDOKU2.question(_DATA) == '1 . . .\n. . . 2\n. . . .\n. . . .'
+
+
+def test_half_of_the_solutions_are_turned():
+    """Three numbers side by side in a box are of three sets, or of nine if turned."""
+    turned = 0
+    for data in drawn(SUDOKU, 0):
+        rows = [line.split() for line in data['answer'].splitlines()]
+        sets = {frozenset(row[i : i + 3]) for row in rows for i in (0, 3, 6)}
+        assert len(sets) in (3, 9)
+        turned += len(sets) == 3
+    assert 45 < turned < 55
