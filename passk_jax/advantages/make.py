@@ -64,9 +64,9 @@ def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageF
         to be jitted by the caller. Two of equal settings are equal, so as static
         arguments they share a program. ``others`` are the other arrays of ``INPUTS``,
         of which it needs those in the row's ``reads``; :func:`begin_memory` has those
-        that are remembered. In place of a ``key`` for each problem one key will do, which is
-        folded with the row. It raises ValueError if an array is missing or has another
-        shape, and if ``correct`` is not boolean.
+        that are remembered. In place of a ``key`` for each problem one key will do,
+        which is folded with the row. It raises ValueError if an array is missing or has
+        another shape, and if ``correct`` is not boolean.
 
     Raises:
         ValueError: an unknown name; a parameter that is unknown, missing or bad.
