@@ -182,12 +182,12 @@ class Verbs:
 def make_verbs(setup: Setup, stage: configs.Stage) -> Verbs:
     """Makes what a stage samples, estimates and updates with."""
     setup = setup.of_stage(stage)
-    sampling = setup.config.sampling
+    config, sampling = setup.config, setup.config.sampling
     optimizer = stage_optimizer(stage)
     # The same on every host.
     jit = functools.partial(jax.jit, out_shardings=sharding.replicated(setup.mesh))
-    of_estimator = jit(functools.partial(configured_memory, setup.config))()
-    batches, follow = setup.train_batches(), setup.config.train.follow_difficulty
+    of_estimator = jit(functools.partial(configured_memory, config))()
+    batches, follow = setup.train_batches(), config.train.follow_difficulty
     return Verbs(
         setup=setup,
         memory=of_estimator | difficulty.begin(batches, follow=follow),
@@ -198,12 +198,7 @@ def make_verbs(setup: Setup, stage: configs.Stage) -> Verbs:
         diagnose=make_diagnose(setup),
         update=make_update(setup, optimizer),
         remember=functools.partial(remember_draw, jit(remember), batches),
-        rates=make_rates(
-            setup.policy.arch,
-            setup.mesh,
-            setup.config.train,
-            reference=bool(setup.config.loss.kl_coef),
-        ),
+        rates=make_rates(setup.policy.arch, setup.mesh, config.train, config.loss),
     )
 
 

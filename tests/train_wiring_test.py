@@ -178,9 +178,7 @@ def test_rates_are_of_what_a_stage_trains(setup, kl_coef):
     (stage,) = stages_of(config)
     with mock.patch.object(train, 'make_rates') as make:
         verbs = train.make_verbs(setup, stage)
-    make.assert_called_once_with(
-        setup.policy.arch, setup.mesh, config.train, reference=kl_coef > 0
-    )
+    make.assert_called_once_with(setup.policy.arch, setup.mesh, config.train, loss)
     assert verbs.rates is make.return_value
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from jax.sharding import Mesh
 
-from passk_jax.config import TrainConfig
+from passk_jax.config import LossConfig, TrainConfig
 from passk_jax.models.arch import Arch
 from passk_jax.planning.chips import chip_of
 from passk_jax.planning.flops import forward_flops, train_passes
@@ -22,14 +22,14 @@ from passk_jax.rollouts.dynamic_sampling import Draws
 Rates = Callable[[Draws, float], dict[str, float]]
 
 
-def make_rates(arch: Arch, mesh: Mesh, train: TrainConfig, *, reference: bool) -> Rates:
+def make_rates(arch: Arch, mesh: Mesh, train: TrainConfig, loss: LossConfig) -> Rates:
     """Makes ``rates(draws, seconds)``, which asks no device.
 
     Args:
         arch: the architecture.
         mesh: all devices of the run.
         train: the train step.
-        reference: whether the loss compares with a reference policy.
+        loss: its loss, which may compare with a reference policy.
 
     Returns:
         A function of what a step drew and the seconds that it took. It returns
@@ -42,7 +42,7 @@ def make_rates(arch: Arch, mesh: Mesh, train: TrainConfig, *, reference: bool) -
         train.num_prompts,
         num_updates=train.num_prompts // train.mini_batch_prompts,
         epochs=train.epochs,
-        reference=reference,
+        reference=bool(loss.kl_coef),
     )
 
     def rates(draws: Draws, seconds: float) -> dict[str, float]:

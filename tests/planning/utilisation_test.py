@@ -64,12 +64,14 @@ def draws(*others):
     return Draws(first, first, False, tuple(x.responses for x in (first, *others)))
 
 
-def rates(draws, *, kind='NVIDIA H100 80GB HBM3', arch=ARCH, reference=False, **train):
+def rates(draws, *, kind='NVIDIA H100 80GB HBM3', arch=ARCH, kl_coef=0.0, **train):
     """Of a step that took two seconds on four devices."""
     devices = np.array([types.SimpleNamespace(device_kind=kind)] * 4)
     mesh = types.SimpleNamespace(devices=devices.reshape(2, 2), size=4)
     config = dataclasses.replace(TRAIN, **train)
-    return make_rates(arch, mesh, config, reference=reference)(draws, 2.0)
+    return make_rates(arch, mesh, config, types.SimpleNamespace(kl_coef=kl_coef))(
+        draws, 2.0
+    )
 
 
 def test_tokens_of_all_draws_are_shared_by_the_chips():
@@ -86,7 +88,7 @@ def test_tokens_of_all_draws_are_shared_by_the_chips():
         # The second of two mini-batches is scored.
         ({'mini_batch_prompts': 1}, (1 + 3, 1 + 3 + 1)),
         ({'mini_batch_prompts': 1, 'epochs': 2}, (1 + 6 + 1, 1 + 6 + 1)),
-        ({'reference': True}, (1 + 3 + 1, 1 + 3 + 1)),
+        ({'kl_coef': 0.1}, (1 + 3 + 1, 1 + 3 + 1)),
         # What the learner does to save memory is no part of the model.
         ({'micro_batch_rollouts': 1, 'pack_sizes': 2}, (1 + 3, 1 + 3)),
     ],
