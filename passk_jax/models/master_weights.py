@@ -24,6 +24,9 @@ Axes = tuple[str | None, ...]
 Streams = tuple[jax.Array, ...]
 """Activations of the prompts, or of prompts and responses, or of one next token."""
 
+# A CPU scores so few rows, of so large a table, faster with the table as first factor.
+_FEW_ROWS, _LARGE_TABLE = 64, 1 << 22
+
 
 def working_copy(weight: jax.Array, axes: Axes, dtype: Any) -> jax.Array:
     """A master weight as a matrix product reads it."""
@@ -168,7 +171,23 @@ def score_tokens(
         axes: logical axes of the master weight.
     """
     contracted = (x.ndim - 1,), (2 + axes.index('embed'),)
-    return _dot_by_shard(x, copy, contracted, dtype=jnp.float32)
+    dot = functools.partial(_dot_by_shard, contracted=contracted, dtype=jnp.float32)
+    is_few = x.shape[:2] == (1, 1) and math.prod(x.shape[2:-1]) <= _FEW_ROWS
+    is_large_table = axes[0] == 'vocab' and copy.size >= _LARGE_TABLE
+    if not (is_few and is_large_table):
+        return dot(x, copy)
+    return jax.lax.platform_dependent(x, copy, cpu=_score_few, default=dot)
+
+
+def _score_few(
+    x: Float[Array, '1 1 *B D'], table: Float[Array, '1 1 V D']
+) -> Float[Array, '1 1 *B V']:
+    """Twice as fast on a CPU: XLA packs the second factor, here not the table."""
+    rows = x.reshape(-1, x.shape[-1])
+    scores = jnp.matmul(table[0, 0], rows.T, preferred_element_type=jnp.float32)
+    # Without the barrier, XLA turns the factors round again.
+    scores = jax.lax.optimization_barrier(scores).T
+    return scores.reshape(*x.shape[:-1], -1)
 
 
 def _score_forward(

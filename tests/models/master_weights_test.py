@@ -90,6 +90,33 @@ def test_no_chunk_copies_the_head(shape, axes, gradient):
     assert max(sizes, default=0) < math.prod(shape)
 
 
+@pytest.mark.parametrize(
+    ('rows', 'axes', 'is_turned'),
+    [
+        (64, ('vocab', 'embed'), True),
+        (65, ('vocab', 'embed'), False),
+        (64, ('embed', 'vocab'), False),
+    ],
+)
+def test_a_cpu_scores_few_rows_of_a_large_table_by_the_table(rows, axes, is_turned):
+    x = jax.random.normal(jax.random.key(0), (1, 1, rows, 64))
+    head = jax.random.normal(jax.random.key(1), (1, 1, 64, 1 << 16))
+    copy = head if axes[0] == 'embed' else head.mT
+
+    @jax.jit
+    def score(x, copy):
+        return master_weights.score_tokens(x, copy, copy, axes)
+
+    def turns(platform):
+        lowered = score.trace(x, copy).lower(lowering_platforms=(platform,))
+        return 'optimization_barrier' in lowered.as_text()
+
+    assert turns('cpu') == is_turned
+    assert not turns('tpu')
+    # A wrong row is wrong by tens.
+    np.testing.assert_allclose(score(x, copy), x @ head, atol=1e-3)
+
+
 def spread_plainly(weight, tokens, dtype):
     return jnp.broadcast_to(weight.astype(dtype), (*tokens.shape, *weight.shape))
 
