@@ -239,12 +239,23 @@ def restore_params(
     """Reads only the parameters of a run's checkpoint, without changing the run.
 
     Args, errors: as in :meth:`Checkpoints.restore`; ``workdir`` is the run directory.
+    It is a ValueError too if the run goes on meanwhile and removes this checkpoint.
 
     Returns:
         The parameters and the step of their checkpoint.
     """
-    path = restoring.choose(pathlib.Path(workdir).absolute() / 'checkpoints', step)
-    return restoring.restore(path, {'params': target})[1]['params'], int(path.name)
+    directory = pathlib.Path(workdir).absolute() / 'checkpoints'
+    path = restoring.choose(directory, step)
+    try:
+        found = restoring.restore(path, {'params': target})[1]
+    except CorruptionError as error:
+        if hosts.told(lambda: commits.is_committed(path)):
+            raise
+        raise InputError(
+            f'{path} was removed while it was read: its run goes on, and has '
+            f'checkpoints of the steps {restoring.seen_steps(directory)} now'
+        ) from error
+    return found['params'], int(path.name)
 
 
 def newest_step(workdir: str | os.PathLike[str]) -> int:

@@ -1,12 +1,14 @@
 """The checkpoints of a run come back bit for bit on any mesh, the newest first."""
 
 import shutil
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
 import pytest
 
 from passk_jax.runs import checkpoints as checkpoint
+from passk_jax.runs import commits, restoring
 from passk_jax.runs.commits import CorruptionError
 from passk_jax.runs.retention import Retention
 from tests.runs import states
@@ -155,6 +157,21 @@ def test_parameters_alone_come_from_another_run_the_newest_unless_a_step_is_name
     assert step == 1
     states.assert_same(older, states.state(1)['params'])
     assert sorted(tmp_path.rglob('*')) == before
+
+
+def test_a_checkpoint_that_its_run_removes_meanwhile_is_not_called_corrupted(tmp_path):
+    states.saved(tmp_path / 'checkpoints', 1, 4)
+    target = states.target(states.state()['params'])
+    read = restoring.arrays.read
+
+    def remove_and_read(path, flat):
+        commits.remove(path)
+        return read(path, flat)
+
+    with mock.patch.object(restoring.arrays, 'read', remove_and_read):
+        message = r'4 was removed while it was read.*of the steps \(1,\) now'
+        with pytest.raises(ValueError, match=message):
+            checkpoint.restore_params(tmp_path, target)
 
 
 def test_cached_parameters_come_back_for_the_same_fingerprint_only(tmp_path):
