@@ -301,9 +301,10 @@ class LogConfig:
             to four estimators.
         tensorboard: whether to write TensorBoard files.
         wandb_project: Weights & Biases project; ``''``: none.
-        watchdog_seconds: how long a phase may last, for example decoding, an evaluation
-            or a step of a warm start, compilation included; 0: no limit. After that all
-            processes write their stacks and leave with status 44, for a restart.
+        watchdog_seconds: how long a phase may last, compilation included, for example
+            decoding, an evaluation, a step of a warm start or reading the first policy;
+            0: no limit. After that all processes write their stacks and leave with
+            status 44, for a restart.
         heartbeat_seconds: while a process is in one phase for this long, the log of
             process 0 says this often where each of them is; 0: never.
     """

@@ -165,13 +165,17 @@ def forward_flops(
     Returns:
         ``[P]``; training needs three times as many.
     """
-    L, S, T = arch.num_layers, prompt_tokens, response_tokens
+    S, T = prompt_tokens, response_tokens
     tokens = T.sum(axis=-1)
     head = arch.vocab_size * arch.embed_dim
     per_pair = 4.0 * arch.num_heads * arch.head_dim
-    alone = 2.0 * S * layer_weights(arch) + per_pair * _pairs(arch, S)
+    last = dataclasses.replace(arch, num_layers=1, windows=arch.windows[-1:])
+    alone, of_last = (
+        2.0 * S * layer_weights(layers) + per_pair * _pairs(layers, S)
+        for layers in (arch, last)
+    )
     keys_and_values = 2 * arch.num_kv_heads * arch.head_dim * arch.embed_dim
-    shared = alone * (L - 1) / L + 2.0 * S * keys_and_values
+    shared = alone - of_last + 2.0 * S * keys_and_values
     of_prompts = np.where(tokens > 0, shared, alone)
     of_responses = 2.0 * tokens * layer_weights(arch)
     of_responses += per_pair * _pairs(arch, T, before=S[:, None]).sum(axis=-1)

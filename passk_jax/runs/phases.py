@@ -2,8 +2,8 @@
 
 A run is a sequence of phases, each of which lasts until the next one begins. So every
 second belongs to one: it is spent in what the host does, or waits for, in that phase.
-While the first policy is made, each step of a warm start is a phase. The phases of a
-step of training are
+The first is ``start``: reading or making the first policy, or reading a checkpoint.
+Each step of a warm start is another. The phases of a step of training are
 
     update      waiting for the update of the step before; later, dispatching its own
     wait        agreeing with the other hosts on whether to go on

@@ -66,8 +66,9 @@ class Whereabouts:
         Forgets the meetings up to this step.
 
         Returns:
-            The process, and by how many seconds it came later than the median process,
-            over all meetings; ``None`` of a single process.
+            The process, and by how many seconds it came later than the median process
+            (of an even number, the earlier of the two in the middle), over all
+            meetings; ``None`` of a single process.
         """
         lateness: dict[int, float] = collections.defaultdict(float)
         with self._lock:
@@ -76,7 +77,8 @@ class Whereabouts:
                 if key[1] < step:
                     continue
                 for times in zip(*came.values(), strict=False):
-                    median = statistics.median(times)
+                    # Of two processes the mean would be half of the delay.
+                    median = statistics.median_low(times)
                     for process, when in zip(came, times, strict=True):
                         lateness[process] += when - median
         if len(lateness) < 2:

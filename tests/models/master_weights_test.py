@@ -91,16 +91,20 @@ def test_no_chunk_copies_the_head(shape, axes, gradient):
 
 
 @pytest.mark.parametrize(
-    ('rows', 'axes', 'is_turned'),
+    ('rows', 'axes', 'dtype', 'is_turned'),
     [
-        (64, ('vocab', 'embed'), True),
-        (65, ('vocab', 'embed'), False),
-        (64, ('embed', 'vocab'), False),
+        (64, ('vocab', 'embed'), 'float32', True),
+        (65, ('vocab', 'embed'), 'float32', False),
+        (64, ('embed', 'vocab'), 'float32', False),
+        # As first factor, a table of bfloat16 would be copied to float32 every time.
+        (64, ('vocab', 'embed'), 'bfloat16', False),
     ],
 )
-def test_a_cpu_scores_few_rows_of_a_large_table_by_the_table(rows, axes, is_turned):
-    x = jax.random.normal(jax.random.key(0), (1, 1, rows, 64))
-    head = jax.random.normal(jax.random.key(1), (1, 1, 64, 1 << 16))
+def test_a_cpu_scores_few_rows_of_a_large_table_by_the_table(
+    rows, axes, dtype, is_turned
+):
+    x = jax.random.normal(jax.random.key(0), (1, 1, rows, 64), dtype)
+    head = jax.random.normal(jax.random.key(1), (1, 1, 64, 1 << 16), dtype)
     copy = head if axes[0] == 'embed' else head.mT
 
     @jax.jit
@@ -114,7 +118,8 @@ def test_a_cpu_scores_few_rows_of_a_large_table_by_the_table(rows, axes, is_turn
     assert turns('cpu') == is_turned
     assert not turns('tpu')
     # A wrong row is wrong by tens.
-    np.testing.assert_allclose(score(x, copy), x @ head, atol=1e-3)
+    want = jnp.matmul(x, head, preferred_element_type=jnp.float32)
+    np.testing.assert_allclose(score(x, copy), want, atol=1e-3)
 
 
 def spread_plainly(weight, tokens, dtype):

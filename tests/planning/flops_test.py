@@ -214,6 +214,19 @@ def test_each_prompt_and_response_counts_at_its_own_length():
     np.testing.assert_allclose(have, shares)
 
 
+def test_a_prompt_pays_for_no_pair_of_the_last_layer():
+    arch = dataclasses.replace(make_builder().policy.arch, num_layers=2)
+    of_window_last, of_all_last = (
+        flops.forward_flops(
+            dataclasses.replace(arch, windows=windows), np.array([5]), np.array([[1]])
+        )
+        for windows in ((0, 3), (3, 0))
+    )
+    # In the first layer 1 + 2 + 3 + 4 + 5 pairs, or 1 + 2 + 3 + 3 + 3.
+    per_pair = 4 * arch.num_heads * arch.head_dim
+    assert of_window_last - of_all_last == per_pair * (15 - 12)
+
+
 def test_pairs_of_windows_and_of_many_sequences_are_those_that_a_loop_counts():
     arch = dataclasses.replace(make_builder().policy.arch, num_layers=4, windows=(0, 3))
     before, tokens = np.array([[0], [2], [7]]), np.array([[1, 2], [0, 4], [3, 9]])

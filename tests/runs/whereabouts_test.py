@@ -66,6 +66,13 @@ def test_the_slowest_is_who_comes_to_the_meetings_last(whereabouts, now):
     assert whereabouts.slowest(4) == (1, 70)
 
 
+def test_of_two_processes_the_delay_is_what_the_other_waited(whereabouts, now):
+    whereabouts.note(0, 'gather', 3, 'a')
+    now[0] += 10
+    whereabouts.note(1, 'gather', 3, 'b')
+    assert whereabouts.slowest(3) == (1, 10)
+
+
 def test_a_meeting_that_is_over_is_forgotten(whereabouts):
     for process in range(2):
         whereabouts.note(process, 'wait', 3, 'a')

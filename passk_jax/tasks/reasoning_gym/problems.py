@@ -6,6 +6,7 @@ problem that came before is left out, so the draws of a later split replace it; 
 problems depend on no other split.
 """
 
+import contextlib
 import importlib
 import itertools
 import json
@@ -137,10 +138,20 @@ def item_of(name: str, made: Mapping[str, Any]) -> Item:
 def _stream(name: str, config: Mapping[str, Any], start: int) -> Iterator[Item | None]:
     """The problems from number ``start`` on; ``None`` for one whose answer is empty."""
     package = load_package()
-    try:
+    with _refusals(config):
         made = package.create_dataset(name, **config, seed=start, size=RANGE)
-    except (TypeError, ValueError, AssertionError) as e:
-        raise InputError(f'config {dict(config)!r} is refused: {e}') from None
     for index in itertools.count():
-        item = made[index]
+        # Some values that the package does not check fail only here.
+        with _refusals(config):
+            item = made[index]
         yield item_of(name, item) if item['answer'].strip() else None
+
+
+@contextlib.contextmanager
+def _refusals(config: Mapping[str, Any]) -> Iterator[None]:
+    """Turns whatever the package raises into a ValueError that names the values."""
+    try:
+        yield
+    except Exception as e:
+        said = f'{type(e).__name__}: {e}'
+        raise InputError(f'config {dict(config)!r} is refused: {said}') from e
