@@ -26,7 +26,7 @@ Streams = tuple[jax.Array, ...]
 
 # A CPU scores so few float32 rows, of so large a table, faster with the table as first
 # factor. Of bfloat16 it would copy the table to float32, seven times slower.
-_FEW_ROWS, _LARGE_TABLE = 64, 1 << 22
+_FEW_ROWS, _LARGE_TABLE = 32, 1 << 22
 
 
 def working_copy(weight: jax.Array, axes: Axes, dtype: Any) -> jax.Array:

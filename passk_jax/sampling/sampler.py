@@ -51,9 +51,10 @@ def sample(
     A rollout depends only on (params, prompt, key, problem id, rollout index,
     settings). The rest of the batch, its order, the padding, the mesh, the memory and
     the number of rollouts do not change it, and a larger token limit only extends it.
-    This holds exactly in float32. In bfloat16, products of other shapes round
-    differently, which may change a token. Changing the options' values or the stop
-    tokens does not recompile, except at the first greedy or truncated call.
+    This holds exactly in float32. Products of other shapes round differently, which may
+    change a token, in bfloat16, and on a CPU where a head of a real vocabulary is the
+    token table (see ``score_tokens``). Changing the options' values or the stop tokens
+    does not recompile, except at the first greedy or truncated call.
 
     Args:
         policy, params: the policy and its parameters.

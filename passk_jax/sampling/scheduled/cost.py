@@ -15,7 +15,7 @@ import jax
 
 from passk_jax import sharding
 
-PART = 32
+PART = 8
 """Decisions may take one PART-th of the time that decoding has taken."""
 
 
