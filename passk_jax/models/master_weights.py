@@ -185,6 +185,10 @@ def _score_few(
 ) -> Float[Array, '1 1 *B V']:
     """Twice as fast on a CPU: XLA packs the second factor, here not the table."""
     rows = x.reshape(-1, x.shape[-1])
+    if len(rows) == 1:
+        # Of two plain matrices it packs nothing for one row.
+        scores = jnp.matmul(rows, table[0, 0].T, preferred_element_type=jnp.float32)
+        return scores.reshape(*x.shape[:-1], -1)
     scores = jnp.matmul(table[0, 0], rows.T, preferred_element_type=jnp.float32)
     # Without the barrier, XLA turns the factors round again.
     scores = jax.lax.optimization_barrier(scores).T

@@ -95,6 +95,7 @@ def test_no_chunk_copies_the_head(shape, axes, gradient):
     [
         (32, ('vocab', 'embed'), 'float32', True),
         (33, ('vocab', 'embed'), 'float32', False),
+        (1, ('vocab', 'embed'), 'float32', False),
         (32, ('embed', 'vocab'), 'float32', False),
         # As first factor, a table of bfloat16 would be copied to float32 every time.
         (32, ('vocab', 'embed'), 'bfloat16', False),
