@@ -122,6 +122,7 @@ parse() {
     shift
     case $argument in
       --) train=("$@") && return ;;
+      -h | --help) usage && exit ;;
       --dry-run | --spot) name=${argument#--} && given[$name]=yes ;;
       --*=*)
         name=${argument%%=*} && name=${name#--}

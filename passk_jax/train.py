@@ -29,7 +29,7 @@ from passk_jax.data import Batches, EvaluationBatches
 from passk_jax.diagnostics import step as diagnostics
 from passk_jax.diagnostics.step import Diagnosis
 from passk_jax.estimate import make_estimate
-from passk_jax.hosts import expect_chips, join_hosts
+from passk_jax.hosts import expect_chips, join_hosts, told
 from passk_jax.learning import learner
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.learning.optimizer import Optimizer, make_optimizer
@@ -380,7 +380,7 @@ def main(
     expect_chips(expect)
     for stage in configs.stages_of(config):
         check_signal(stage)
-    stage = stage_of(config.stage, config.init, directory)
+    stage = told(lambda: stage_of(config.stage, config.init, directory))
     config = dataclasses.replace(config, stage=stage)
     with open_workdir(config, directory, accept_loss=accept_loss) as path:
         remember_sources(path, config.model, begun=has_begun(path))

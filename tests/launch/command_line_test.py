@@ -127,8 +127,9 @@ def test_without_gcloud_only_a_dry_run_is_possible(launcher, tmp_path):
     assert launcher('create', *VM, '--dry-run', PATH=str(tmp_path)).returncode == 0
 
 
-def test_help_names_every_command_backend_and_option(launcher):
-    ended = launcher('--help')
+@pytest.mark.parametrize('words', [['--help'], ['run', '--help'], ['loop', '-h']])
+def test_help_names_every_command_backend_and_option(launcher, words):
+    ended = launcher(*words)
     assert ended.returncode == 0
     text = SCRIPT.read_text()
     options = text.partition('OPTIONS=(')[2].partition('\n)')[0]

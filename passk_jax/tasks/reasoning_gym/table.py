@@ -4,6 +4,9 @@ A set is used if two processes with different hash seeds make the same problems,
 the package's scorer gives 1 to right answers only and to each of them. The scorer of a
 set in ``BY_TEXT`` compares with the one stored answer. One in ``SCORED`` also takes
 other solutions, or the same one in other words.
+
+``knights_knaves``, ``kakurasu`` and ``sokoban`` also pass over words that are no part
+of a solution. They stay, because no such word makes a wrong solution right.
 """
 
 VERSION = '0.1.25'
