@@ -34,10 +34,11 @@ _WIDTH_MULTIPLE, _LONG_WIDTH_MULTIPLE = 8, 128
 
 
 @dataclasses.dataclass(frozen=True)
-class _Kept:
+class Kept:
     """The problems whose prompts are short enough: ascending ``indices`` of ``source``.
 
     ``numbers`` has the row of each id. Every prompt is padded to ``width`` tokens.
+    Batches in several orders may share one.
     """
 
     source: Sequence[Problem]
@@ -69,7 +70,7 @@ class _Counted:
         prompt_width: S, the same in every batch.
     """
 
-    def __init__(self, kept: _Kept):
+    def __init__(self, kept: Kept):
         self._kept = kept
         self.num_problems = len(kept.indices)
         self.num_dropped = kept.num_dropped
@@ -81,7 +82,7 @@ class Batches(_Counted, Sequence):
 
     def __init__(
         self,
-        kept: _Kept,
+        kept: Kept,
         *,
         order: Order,
         mine: slice,
@@ -137,13 +138,10 @@ class Batches(_Counted, Sequence):
 
 
 def make_batches(
-    source: Sequence[Problem],
-    encode: Encode,
+    kept: Kept,
     *,
     num_prompts: int,
     seed: int | Sequence[int],
-    max_prompt_tokens: int,
-    overlong: str,
     weights: Mapping[str, int] | None = None,
     process_index: int = 0,
     process_count: int = 1,
@@ -155,12 +153,9 @@ def make_batches(
     Each part of a mixture has epochs of its own.
 
     Args:
-        source: the problems, by index.
-        encode: turns prompt text into tokens.
+        kept: the problems, from :func:`read_problems`.
         num_prompts: P, over all hosts.
         seed: determines the order; one number, or the experiment's seed and a purpose.
-        max_prompt_tokens: the most tokens in a prompt.
-        overlong: ``'drop'`` drops and counts longer prompts; ``'error'`` rejects them.
         weights: of a mixture, name of a part -> how many of any ``sum(weights)``
             problems are its own; a category begins with the name of its part.
         process_index: the index of this host, which gets its own rows of each batch.
@@ -170,14 +165,13 @@ def make_batches(
         Problems and prompts (numpy, ``[P / process_count, S]``) by step.
 
     Raises:
-        ValueError: there are no problems, or fewer than a batch takes of all or of a
-            part; a prompt is empty or too long; or the hosts do not divide the batch.
+        ValueError: there are fewer problems than a batch takes of all or of a part, or
+            the hosts do not divide the batch.
     """
     if num_prompts < 1 or num_prompts % process_count:
         raise InputError(f'{num_prompts=} cannot be shared by {process_count=}')
     if not 0 <= process_index < process_count:
         raise InputError(f'{process_index=} is not below {process_count=}')
-    kept = _keep(source, encode, max_prompt_tokens, overlong)
     if num_prompts > len(kept.indices):
         raise InputError(
             f'{num_prompts=} is more than the {len(kept.indices)} problems there are '
@@ -194,7 +188,7 @@ def make_batches(
     return Batches(kept, order=order, mine=mine)
 
 
-def _parts(kept: _Kept, weights: Mapping[str, int] | None) -> dict[str, np.ndarray]:
+def _parts(kept: Kept, weights: Mapping[str, int] | None) -> dict[str, np.ndarray]:
     """Name of each part -> the rows of its problems; ``''`` if there are no parts."""
     if not weights:
         return {'': np.arange(len(kept.indices))}
@@ -211,7 +205,7 @@ class EvaluationBatches(_Counted):
         dropped: category -> problems that were too long.
     """
 
-    def __init__(self, kept: _Kept, *, batch_size: int):
+    def __init__(self, kept: Kept, *, batch_size: int):
         super().__init__(kept)
         self._batch_size = batch_size
         dropped = np.delete(np.arange(len(kept.source)), kept.indices)
@@ -241,7 +235,7 @@ def evaluation_batches(
     """Makes batches of the problems of a split, in order, each exactly once.
 
     Args:
-        source, encode, max_prompt_tokens, overlong: as in :func:`make_batches`.
+        source, encode, max_prompt_tokens, overlong: as in :func:`read_problems`.
         batch_size: problems in every batch; repeats fill up the last one.
         num_problems: the size of a :func:`subset`, including too long ones; 0: all.
 
@@ -256,7 +250,9 @@ def evaluation_batches(
     if batch_size < 1:
         raise InputError(f'{batch_size=} must be at least 1')
     problems = subset(source, num_problems)
-    kept = _keep(problems, encode, max_prompt_tokens, overlong)
+    kept = read_problems(
+        problems, encode, max_prompt_tokens=max_prompt_tokens, overlong=overlong
+    )
     return EvaluationBatches(kept, batch_size=batch_size)
 
 
@@ -265,7 +261,9 @@ def count_categories(problems: Iterable[Problem]) -> dict[str, int]:
     return dict(collections.Counter(problem.category for problem in problems))
 
 
-def subset(source: Sequence[Problem], num_problems: int) -> Sequence[Problem]:
+def subset(
+    source: Sequence[Problem], num_problems: int, *, name: str = 'num_problems'
+) -> Sequence[Problem]:
     """A fixed random subset, in which each category has its share of the problems.
 
     The same problems are chosen in every run, and a larger subset contains a smaller
@@ -274,12 +272,15 @@ def subset(source: Sequence[Problem], num_problems: int) -> Sequence[Problem]:
     Args:
         source: the problems, by index.
         num_problems: size of the subset; 0: all.
+        name: of that number, for the message.
 
     Raises:
         ValueError: there are fewer problems than ``num_problems``.
     """
     if not 0 <= num_problems <= len(source):
-        raise InputError(f'{num_problems=} of the {len(source)} problems there are')
+        raise InputError(
+            f'{name}={num_problems} of the {len(source)} problems there are'
+        )
     if not num_problems:
         return source
     categories = np.array([problem.category for problem in source])
@@ -294,10 +295,24 @@ def subset(source: Sequence[Problem], num_problems: int) -> Sequence[Problem]:
     return [source[int(index)] for index in np.sort(chosen)]
 
 
-def _keep(
-    source: Sequence[Problem], encode: Encode, max_prompt_tokens: int, overlong: str
-) -> _Kept:
-    """Reads the problems and drops those that are too long."""
+def read_problems(
+    source: Sequence[Problem],
+    encode: Encode,
+    *,
+    max_prompt_tokens: int,
+    overlong: str,
+) -> Kept:
+    """Reads every problem, to know which prompts are short enough.
+
+    Args:
+        source: the problems, by index.
+        encode: turns prompt text into tokens.
+        max_prompt_tokens: the most tokens in a prompt.
+        overlong: ``'drop'`` drops and counts longer prompts; ``'error'`` rejects them.
+
+    Raises:
+        ValueError: there are no problems, or a prompt is empty or too long.
+    """
     if overlong not in OVERLONG:
         raise InputError(f'{overlong=} must be one of {list(OVERLONG)}')
     count = len(source)
@@ -334,4 +349,4 @@ def _keep(
     multiple = _LONG_WIDTH_MULTIPLE if long else _WIDTH_MULTIPLE
     width = min(-(-longest // multiple) * multiple, max_prompt_tokens)
     numbers = {ids[index]: row for row, index in enumerate(indices)}
-    return _Kept(source, encode, indices, numbers, num_dropped, width)
+    return Kept(source, encode, indices, numbers, num_dropped, width)

@@ -7,7 +7,6 @@ other function takes it, or the whole configuration.
 
 import dataclasses
 import functools
-import math
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,7 +27,15 @@ from passk_jax.config import (
     stage_at,
     stages_of,
 )
-from passk_jax.data import Batches, EvaluationBatches, evaluation_batches, make_batches
+from passk_jax.data import (
+    Batches,
+    EvaluationBatches,
+    Kept,
+    evaluation_batches,
+    make_batches,
+    read_problems,
+    subset,
+)
 from passk_jax.errors import InputError
 from passk_jax.evaluation import evaluate
 from passk_jax.initial.params import initial_params
@@ -58,6 +65,7 @@ class Setup:
         stop_tokens: ids that end a response; the first also ends a demonstration.
         policy: the static half of the policy.
         mesh: the device mesh.
+        kept: the training problems that have been read, by what decided them.
     """
 
     config: ExperimentConfig
@@ -66,6 +74,9 @@ class Setup:
     stop_tokens: tuple[int, ...]
     policy: Policy
     mesh: Mesh
+    kept: dict[str, Kept] = dataclasses.field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def of_stage(self, stage: Stage) -> 'Setup':
         """The same with the configuration of one of the run's stages."""
@@ -113,16 +124,25 @@ class Setup:
 
     def train_batches(self) -> Batches:
         """The training problems; ``batches[step]`` is a pure function of the step."""
-        data = self.config.data
         return make_batches(
-            self.problems('train'),
-            self.encode,
+            self.read_training(),
             num_prompts=self.config.train.num_prompts,
             seed=self.order(Purpose.ROLLOUTS),
-            max_prompt_tokens=data.max_prompt_tokens,
-            overlong=data.overlong,
             weights=weights_of(self.task),
         )
+
+    def read_training(self, num_problems: int = 0) -> Kept:
+        """Reads the training problems, or a subset; all stages share what was read."""
+        data, name = self.config.data, 'init.warm_start.num_problems'
+        decided = repr((self.config.task, data, num_problems))
+        if decided not in self.kept:
+            self.kept[decided] = read_problems(
+                subset(self.problems('train'), num_problems, name=name),
+                self.encode,
+                max_prompt_tokens=data.max_prompt_tokens,
+                overlong=data.overlong,
+            )
+        return self.kept[decided]
 
     def problems(self, split: str) -> Sequence[Problem]:
         """The problems of a split; ValueError if it is unknown or empty."""
@@ -150,7 +170,7 @@ class Setup:
         """The demonstrations that a warm start learns from."""
         return WarmStartData(
             task=self.task,
-            encode=self.encode,
+            read=self.read_training,
             tokenizer=self.tokenizer,
             stop_token=self.stop_tokens[0],
             warm_start=self.config.init.warm_start,
@@ -250,7 +270,6 @@ def _task(config: ExperimentConfig) -> Task:
 
 
 def _warn_of_repeated_work(config: ExperimentConfig, mesh: Mesh) -> None:
-    """Names the batches that do not divide evenly: every device computes all of one."""
     prompts = {
         'train.num_prompts': config.train.num_prompts,
         'train.micro_batch_prompts': config.train.micro_batch_prompts,
@@ -264,19 +283,7 @@ def _warn_of_repeated_work(config: ExperimentConfig, mesh: Mesh) -> None:
     }
     if size := config.train.micro_batch_rollouts:
         rollouts['train.micro_batch_rollouts'] = size
-    for axis, sizes in (('batch', prompts), ('rollouts', rollouts)):
-        mesh_axes = sharding.RULES[axis]
-        shares = math.prod(mesh.shape[each] for each in mesh_axes)
-        whole = [f'{name}={size}' for name, size in sizes.items() if size % shares]
-        if whole:
-            logging.warning(
-                '%s = %d divides none of these batches, so each of these devices '
-                'computes all of them (correct, but %d times the work): %s',
-                ' x '.join(f'mesh.{each}' for each in mesh_axes),
-                shares,
-                shares,
-                ', '.join(whole),
-            )
+    sharding.warn_of_repeated_work(mesh, batch=prompts, rollouts=rollouts)
 
 
 def _tokenizer(

@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from absl import logging
 from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
@@ -90,6 +91,28 @@ def _grid(sizes: tuple[int, ...], devices: list[Any]) -> np.ndarray:
     return mesh_utils.create_hybrid_device_mesh(
         (data // slices, *rest), (slices, 1, 1, 1), devices, **split
     )
+
+
+def warn_of_repeated_work(mesh: Mesh, **batches: Mapping[str, int]) -> None:
+    """Names the batches that do not divide evenly: every device computes all of one.
+
+    Args:
+        mesh: the devices.
+        **batches: logical axis -> name of each batch and its size along that axis.
+    """
+    for axis, sizes in batches.items():
+        mesh_axes = RULES[axis]
+        shares = math.prod(mesh.shape[each] for each in mesh_axes)
+        whole = [f'{name}={size}' for name, size in sizes.items() if size % shares]
+        if whole:
+            logging.warning(
+                '%s = %d divides none of these batches, so each of these devices '
+                'computes all of them (correct, but %d times the work): %s',
+                ' x '.join(f'mesh.{each}' for each in mesh_axes),
+                shares,
+                shares,
+                ', '.join(whole),
+            )
 
 
 @functools.cache

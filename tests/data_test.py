@@ -21,13 +21,10 @@ def _encode(text):
 
 
 def _batches(source, **changes):
-    options = {
-        'num_prompts': 4,
-        'seed': 0,
-        'max_prompt_tokens': 16,
-        'overlong': 'drop',
-    }
-    return data.make_batches(source, _encode, **(options | changes))
+    limits = {'max_prompt_tokens': 16, 'overlong': 'drop'}
+    limits |= {name: changes.pop(name) for name in limits.keys() & changes.keys()}
+    kept = data.read_problems(source, _encode, **limits)
+    return data.make_batches(kept, **({'num_prompts': 4, 'seed': 0} | changes))
 
 
 def _ids(batches, steps):

@@ -15,9 +15,13 @@ P, N, LAST, BORDER, FOLLOW = 8, 4, 5, 3, 0.9
 
 def make_batches(count=20, **options):
     problems = [Problem(3 * i, 'ab', {}, 'any') for i in range(count)]
-    settings = {'num_prompts': 4, 'seed': 0, 'max_prompt_tokens': 9}
-    settings |= {'overlong': 'error'} | options
-    return data.make_batches(problems, lambda text: [*text.encode()], **settings)
+    kept = data.read_problems(
+        problems,
+        lambda text: [*text.encode()],
+        max_prompt_tokens=9,
+        overlong='error',
+    )
+    return data.make_batches(kept, **({'num_prompts': 4, 'seed': 0} | options))
 
 
 def test_nothing_is_kept_where_no_draw_follows_it():

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from passk_jax import sampling
+from passk_jax import data, sampling
 from passk_jax import setup as setup_lib
 from passk_jax.initial import params as initial
 from passk_jax.initial import warm_start
@@ -82,11 +82,30 @@ def test_training_batches_get_their_settings(setup):
     assert call.kwargs == {
         'num_prompts': 24,
         'seed': (17, 3 * 256 + Purpose.ROLLOUTS),
-        'max_prompt_tokens': 28,
-        'overlong': 'drop',
         'weights': None,
     }
-    assert len(call.args[0]) == 48
+    assert call.args == (setup.read_training(),)
+
+
+def test_training_problems_are_read_once_by_their_settings(setup):
+    setup.kept.clear()
+    read = mock.Mock(wraps=data.read_problems)
+    with mock.patch('passk_jax.setup.read_problems', read):
+        kept = setup.train_batches()._kept
+        assert setup.at(0).read_training() is setup.read_training() is kept
+        some = setup.demonstrations().batches()._kept
+        assert setup.demonstrations().batches()._kept is some
+    whole, subset = read.call_args_list
+    assert (len(whole.args[0]), len(subset.args[0])) == (48, 20)
+    for call in (whole, subset):
+        assert call.kwargs == {'max_prompt_tokens': 28, 'overlong': 'drop'}
+    message = r'^init\.warm_start\.num_problems=49 of the 48 problems there are$'
+    with pytest.raises(ValueError, match=message):
+        setup.read_training(49)
+    # Other limits decide anew.
+    limits = dataclasses.replace(setup.config.data, max_prompt_tokens=30)
+    config = dataclasses.replace(setup.config, data=limits)
+    assert dataclasses.replace(setup, config=config).read_training() is not kept
 
 
 def test_evaluation_batches_get_their_settings(setup):
@@ -110,17 +129,15 @@ def test_demonstrations_get_their_settings(setup):
     assert call.kwargs == {
         'num_prompts': 12,
         'seed': (17, Purpose.WARM_START),
-        'max_prompt_tokens': 28,
-        'overlong': 'drop',
         'weights': None,
     }
-    assert len(call.args[0]) == 20
+    assert call.args == (setup.read_training(20),)
 
 
 def test_the_weights_of_a_mixture_reach_training_and_the_warm_start(setup):
     mazes = {'weight': 3, 'task': 'maze', 'params': setup.config.task.params}
     task = make_task('mixture', {'parts': {'mazes': mazes}})
-    mixed = dataclasses.replace(setup, task=task)
+    mixed = dataclasses.replace(setup, task=task, kept={})
     for module, batches in (
         ('setup', mixed.train_batches),
         ('initial.warm_start', mixed.demonstrations().batches),

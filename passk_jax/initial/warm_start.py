@@ -21,7 +21,7 @@ from jax.sharding import Mesh
 
 from passk_jax import sharding
 from passk_jax.config import DataConfig, WarmStartConfig
-from passk_jax.data import Batches, make_batches, subset
+from passk_jax.data import Batches, Kept, make_batches
 from passk_jax.errors import InputError, NonFiniteError
 from passk_jax.learning import learner
 from passk_jax.learning import optimizer as optimizers
@@ -42,17 +42,17 @@ class WarmStartData:
 
     Attributes:
         task: solves its own problems.
-        encode: gives the tokens of a problem's prompt.
+        read: reads so many of the training problems; 0: all.
         tokenizer: the policy's tokenizer.
         stop_token: ends every demonstration.
         warm_start: how many problems and steps, and which kind of demonstration.
-        data: where problems are kept, and how long a prompt may be.
+        data: what decided the prompts; it identifies a kept warm start.
         max_response_tokens: of the longest demonstration, the stop token included.
         seed: the experiment's seed.
     """
 
     task: Task
-    encode: Callable[[str], list[int]]
+    read: Callable[[int], Kept]
     tokenizer: Tokenizer
     stop_token: int
     warm_start: WarmStartConfig
@@ -64,21 +64,14 @@ class WarmStartData:
         """The demonstrated problems, by step.
 
         Raises:
-            ValueError: there are fewer problems than ``warm_start.num_problems``.
+            ValueError: there are fewer problems than ``warm_start.num_problems``, or
+                than a batch.
         """
-        source = self.task.source('train', data_dir=self.data.dir)
-        try:
-            problems = subset(source, self.warm_start.num_problems)
-        except ValueError as error:
-            raise InputError(f'init.warm_start.{error}') from error
         return make_batches(
-            problems,
-            self.encode,
+            self.read(self.warm_start.num_problems),
             num_prompts=self.warm_start.batch_size,
             # The RL's order would show the policy the same problems again.
             seed=(self.seed, Purpose.WARM_START),
-            max_prompt_tokens=self.data.max_prompt_tokens,
-            overlong=self.data.overlong,
             weights=weights_of(self.task),
         )
 

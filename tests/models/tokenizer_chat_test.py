@@ -15,7 +15,7 @@ import pytest
 import tokenizers as hf_tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors
 
-from passk_jax.data import evaluation_batches, make_batches
+from passk_jax.data import evaluation_batches, make_batches, read_problems
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.types import Problem
 
@@ -342,14 +342,8 @@ def test_a_limit_counts_the_tokens_of_the_template(kind, tokenizer):
     assert limit > len(short)
 
     def kept(overlong, limit):
-        batches = make_batches(
-            source,
-            encode,
-            num_prompts=1,
-            seed=0,
-            max_prompt_tokens=limit,
-            overlong=overlong,
-        )
+        read = read_problems(source, encode, max_prompt_tokens=limit, overlong=overlong)
+        batches = make_batches(read, num_prompts=1, seed=0)
         whole = evaluation_batches(
             source,
             encode,

@@ -181,15 +181,14 @@ def test_levels_with_weights_of_their_own_share_no_problem(directory):
 
 def test_training_draws_by_the_weights_of_the_parts(splits):
     task = mixture(**PARTS)
-    batches = data.make_batches(
+    kept = data.read_problems(
         splits['train'],
         lambda text: list(text.encode()),
-        num_prompts=4,
-        seed=(0, 2),
         max_prompt_tokens=500,
         overlong='error',
-        weights=tasks.weights_of(task),
     )
+    weights = tasks.weights_of(task)
+    batches = data.make_batches(kept, num_prompts=4, seed=(0, 2), weights=weights)
     drawn = itertools.chain(*(batches[step][0] for step in range(50)))
     shares = collections.Counter(p.category.partition('/')[0] for p in drawn)
     assert shares == {'mazes': 3 * 40, 'puzzles': 2 * 40}
