@@ -16,6 +16,7 @@ FILES = {
     'overview': ('',),
     'paper_ablations': ('',),
     'passk_vs_pass1': ('',),
+    'perfect_mazes': ('',),
     'puzzles': ('',),
     'scale': ('',),
     'size_generalization': ('',),
