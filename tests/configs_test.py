@@ -269,25 +269,34 @@ def test_an_experiment_states_section_command_and_result(name):
     assert 'experiments/README.md' in docstring
 
 
-@pytest.mark.parametrize('name', EXPERIMENTS)
-def test_an_experiment_loads_by_its_path_from_the_root(name):
+@pytest.fixture(scope='module')
+def loaded() -> dict[str, list[str]]:
+    """Name -> what a process at the root reads of that experiment's file."""
     code = (
         'import sys\n'
         'from absl import flags\n'
         'from ml_collections import config_flags\n'
-        "config_flags.DEFINE_config_file('config')\n"
-        'flags.FLAGS(sys.argv)\n'
-        'print(flags.FLAGS.config.name, flags.FLAGS.config.advantage.k)\n'
+        'for option in sys.argv[1:]:\n'
+        '    values = flags.FlagValues()\n'
+        "    config_flags.DEFINE_config_file('config', flag_values=values)\n"
+        "    sys.argv = ['', f'--config={option}', '--config.advantage.k=8']\n"
+        '    values(sys.argv)\n'
+        '    print(values.config.name, values.config.advantage.k)\n'
     )
-    options = [f'--config={EXPERIMENTS[name].option}', '--config.advantage.k=8']
     result = subprocess.run(
-        [sys.executable, '-c', code, *options],
+        [sys.executable, '-c', code, *(x.option for x in EXPERIMENTS.values())],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert result.stdout.split() == [name, '8']
+    lines = result.stdout.splitlines()
+    return dict(zip(EXPERIMENTS, map(str.split, lines), strict=True))
+
+
+@pytest.mark.parametrize('name', EXPERIMENTS)
+def test_an_experiment_loads_by_its_path_from_the_root(name, loaded):
+    assert loaded[name] == [name, '8']
 
 
 def test_two_configs_share_nothing():
