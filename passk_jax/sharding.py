@@ -107,11 +107,13 @@ def warn_of_repeated_work(mesh: Mesh, **batches: Mapping[str, int]) -> None:
         if whole:
             logging.warning(
                 '%s = %d divides none of these batches, so each of these devices '
-                'computes all of them (correct, but %d times the work): %s',
+                'computes all of them (correct, but %d times the work): %s. '
+                'Multiples of %d are shared',
                 ' x '.join(f'mesh.{each}' for each in mesh_axes),
                 shares,
                 shares,
                 ', '.join(whole),
+                shares,
             )
 
 

@@ -66,7 +66,9 @@ def test_batches_that_the_devices_cannot_share_are_named(
     assert len(warnings) == bool(named)
     if named:
         assert f'mesh.data x mesh.fsdp = {num_devices} ' in warnings[0]
-        assert warnings[0].endswith(': ' + ', '.join(named))
+        listed, shared = warnings[0].rpartition(': ')[2].split('. ')
+        assert listed == ', '.join(named)
+        assert shared == f'Multiples of {num_devices} are shared'
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_rollouts_that_the_devices_cannot_share_are_named(caplog):
         setup_lib.make_setup(config)
     (warning,) = [r.getMessage() for r in caplog.records if r.levelname == 'WARNING']
     assert 'mesh.rollout = 4 divides none' in warning
-    assert warning.endswith(': sampling.num_rollouts=6')
+    assert warning.endswith(': sampling.num_rollouts=6. Multiples of 4 are shared')
 
 
 def test_packed_responses_that_the_chosen_attention_cannot_read_are_refused():
