@@ -18,6 +18,7 @@ FILES = {
     'passk_vs_pass1': ('',),
     'perfect_mazes': ('',),
     'puzzles': ('',),
+    'rollouts': ('',),
     'scale': ('',),
     'size_generalization': ('',),
     'transfer': ('difficulty=easy', 'difficulty=medium', 'difficulty=hard'),
