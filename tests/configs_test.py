@@ -269,9 +269,7 @@ def test_an_experiment_states_section_command_and_result(name):
     assert 'experiments/README.md' in docstring
 
 
-@pytest.fixture(scope='module')
-def loaded() -> dict[str, list[str]]:
-    """Name -> what a process at the root reads of that experiment's file."""
+def test_experiments_load_by_their_paths_from_the_root():
     code = (
         'import sys\n'
         'from absl import flags\n'
@@ -283,20 +281,10 @@ def loaded() -> dict[str, list[str]]:
         '    values(sys.argv)\n'
         '    print(values.config.name, values.config.advantage.k)\n'
     )
-    result = subprocess.run(
-        [sys.executable, '-c', code, *(x.option for x in EXPERIMENTS.values())],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    lines = result.stdout.splitlines()
-    return dict(zip(EXPERIMENTS, map(str.split, lines), strict=True))
-
-
-@pytest.mark.parametrize('name', EXPERIMENTS)
-def test_an_experiment_loads_by_its_path_from_the_root(name, loaded):
-    assert loaded[name] == [name, '8']
+    options = [each.option for each in EXPERIMENTS.values()]
+    command = [sys.executable, '-c', code, *options]
+    read = subprocess.check_output(command, cwd=ROOT, text=True)
+    assert read.splitlines() == [f'{name} 8' for name in EXPERIMENTS]
 
 
 def test_two_configs_share_nothing():

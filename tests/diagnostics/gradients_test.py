@@ -77,7 +77,7 @@ def shares_by_hand(aggregation, num_chunks):
 
 
 @pytest.mark.parametrize(
-    ('aggregation', 'num_chunks'), zip(losses.AGGREGATIONS, (2, 8), strict=True)
+    ('aggregation', 'num_chunks'), [*zip(losses.AGGREGATIONS, (2, 8), strict=True)]
 )
 def test_products_are_those_of_gradients_taken_one_at_a_time(aggregation, num_chunks):
     # What depends on no advantage is left out.
