@@ -9,8 +9,8 @@ In order: the odds of a group, Pass@1, Pass@k, the designs made from those two, 
 ``num_rollouts`` (N), and most take the group size ``k``. It returns the advantage of a
 correct and of a wrong response, float32, and raises ValueError unless ``1 <= k <= N``.
 
-Not here: which response gets which value, groups that are sampled, rewards that are
-not two-valued (``estimators.py``).
+``estimators.py`` has the rest: which response gets which value, sampled groups, and
+rewards that are not two-valued.
 """
 
 import jax.numpy as jnp
@@ -140,7 +140,7 @@ def without_easy(
     the Pass@1 baseline; ``k=1`` gives Pass@1 without easy problems.
 
     Args:
-        num_correct, num_rollouts, k: as of every curve.
+        num_correct, num_rollouts, k: as for every curve.
         easy_threshold: largest accuracy that is still trained on, in ``[0, 1]``.
     """
     positive, negative = pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)
@@ -166,7 +166,7 @@ def piecewise(
     place of the switch is open; 0.5 is where the eta of Pass@1 peaks.
 
     Args:
-        num_correct, num_rollouts, k: as of every curve.
+        num_correct, num_rollouts, k: as for every curve.
         switch_threshold: largest accuracy at which Pass@1 is used, in ``[0, 1]``.
     """
     easy = _accuracy_above(num_correct, switch_threshold, num_rollouts=num_rollouts)

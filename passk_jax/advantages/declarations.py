@@ -2,7 +2,7 @@
 
 Everything else follows from the row: the keys of ``config.advantage`` and their
 checks, the tables in README, and the curve in the report. The rows themselves are in
-``estimators.py``.
+``table.py``.
 """
 
 import dataclasses
@@ -108,10 +108,10 @@ class Input:
         shape: in the letters of the glossary, such as ``'P N'``.
         dtype: what it is converted to; a ``bool`` must be one already.
         doc: one line, with the unit.
-        typical: the value of every response or problem in the report's curve, not 0;
-            0 for the inputs that the curve varies.
-        remembered: whether it is of the steps before: an estimator that reads it has a
-            memory (``history.py``).
+        typical: the value that every response or problem has in the report's curve; 0
+            for the inputs that the curve varies.
+        remembered: whether it describes earlier steps; an estimator that reads it has
+            a memory (``history.py``).
     """
 
     shape: str
@@ -176,7 +176,7 @@ class Estimator:
 
     @property
     def has_memory(self) -> bool:
-        """Whether its advantages depend on the steps before."""
+        """Whether its advantages depend on earlier steps."""
         return any(INPUTS[each].remembered for each in self.reads)
 
     @property

@@ -14,8 +14,9 @@ is about groups that contain a correct response, so every design with binary gro
 rewards reads ``correct`` alone. In full and bootstrap sampling the reward of a group
 (Eq. passk, the maximum) is 1 if any member is correct. Four read ``rewards`` alone:
 ``pass_at_1``, which is GRPO, ``pass_at_k_real``, ``rloo`` and ``dr_grpo``. All four
-are unchanged by ``rewards + b`` and equal their curves when rewards are 0 and 1. Of
-``a * rewards``, a > 0, the first two are unchanged too, and the others a times theirs.
+are unchanged by ``rewards + b`` and equal their curves when rewards are 0 and 1. A
+factor a > 0 on the rewards leaves the first two unchanged and multiplies the others by
+a.
 
 A problem whose groups all have one reward gets exactly 0, by integer counts and tests
 of equality; only the two that read log-probabilities and some curves of
@@ -85,9 +86,9 @@ def dr_grpo(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
 def full_sampling(correct: Bool[Array, 'P N'], *, k: int) -> Float[Array, 'P N']:
     """Pass@k by full sampling (Algorithm code:full_sampling).
 
-    Each k consecutive responses are a group; a group's advantage is GRPO's over the
-    ``N // k`` group rewards and each member's. The ``N mod k`` redundant responses at
-    the end are discarded: their advantage is 0. With a single group all are 0.
+    Every k consecutive responses form a group. Each member gets its group's advantage,
+    which is GRPO's over the ``N // k`` group rewards. The last ``N mod k`` responses
+    are discarded: their advantage is 0. With a single group all advantages are 0.
     """
     num_problems, num_rollouts = correct.shape
     num_groups = num_rollouts // k
@@ -110,15 +111,15 @@ def bootstrap_sampling(
         A_i = sum over groups j that contain i of A^j
 
     (Eq. bootstrap_sampling_group_to_response). A group is k distinct responses drawn
-    without regard to the other groups; its advantage is GRPO's over all groups drawn.
+    independently of the other groups; its advantage is GRPO's over all groups drawn.
 
     The printed sum is about ``num_groups * k / N`` times the analytical advantage,
-    which averages: at the paper's ``num_groups = N`` a swap of the two is also a swap
-    of the learning rate, by k. ``aggregation='mean'`` averages over the groups that
-    contain the response and tends to ``pass_at_k`` as groups are added.
+    which averages: at the paper's ``num_groups = N``, swapping the two also changes the
+    learning rate by a factor of k. ``aggregation='mean'`` averages over the groups
+    that contain the response and tends to ``pass_at_k`` as groups are added.
 
     Args:
-        correct, k: as of every estimator.
+        correct, k: as for every estimator.
         key: one key for each problem, made from the problem's id, so that the groups
             do not depend on where in the batch a problem stands. Consumed here.
         num_groups: groups drawn for each problem; 0: as many as responses, as in the
@@ -184,7 +185,7 @@ def pass_at_k_real(rewards: Float[Array, 'P N'], *, k: int) -> Float[Array, 'P N
 
 
 def all_reach_maximum(ordered: Float[Array, 'P N'], *, k: int) -> Bool[Array, 'P 1']:
-    """Whether every k-group of the sorted rewards has their highest: k or more have."""
+    """Whether every k-group of sorted rewards has the highest: fewer than k lack it."""
     # `~(a >= b)` and not `a < b`: a NaN counts as below, and so is not hidden.
     return jnp.sum(~(ordered >= ordered[:, -1:]), axis=-1, keepdims=True) < k
 
@@ -233,12 +234,12 @@ def adaptive(
     high-exploration problems, get the Pass@1 curve and the rest the Pass@k curve.
 
     The ranking is over the batch given, so call this on a whole step and not on
-    micro-batches. Its share is rounded to whole problems, a half upwards; of equal
-    entropies the earlier row is ranked higher. The paper does not say which batch is
+    micro-batches. The share is rounded to whole problems, halves upwards; of two equal
+    entropies the earlier row ranks higher. The paper does not say which batch is
     ranked, nor how it rounds.
 
     Args:
-        correct, k: as of every estimator.
+        correct, k: as for every estimator.
         mean_entropy: nats, over the tokens of a problem's responses.
         high_entropy_fraction: share called high-exploration, in ``[0, 1]``; the
             paper's is one half.
@@ -265,14 +266,15 @@ def unlikeliness(
 
         R_i = 1 - rank_penalty (share of the N responses less likely than i)
 
-    for a correct response, and 0 for a wrong one. As in the authors' code, likely is
-    what has a high mean log-probability of its tokens; equally likely responses are
-    not told apart. Where all responses are correct, GRPO makes the penalties alone an
-    advantage of its usual size.
+    for a correct response, and 0 for a wrong one. As in the authors' code, the mean
+    log-probability of its tokens says how likely a response is, and equally likely
+    responses share a rank. Where all responses are correct, GRPO scales the penalties
+    alone to advantages of its usual size.
 
     Args:
-        correct, lengths, log_probs: as of every estimator.
-        rank_penalty: what the likeliest response loses, nearly, in ``[0, 1]``.
+        correct, lengths, log_probs: as for every estimator.
+        rank_penalty: the reward that the likeliest response nearly loses, in
+            ``[0, 1]``.
     """
     likely = log_probs / lengths
     less_likely = jnp.mean(likely[:, None, :] < likely[:, :, None], axis=-1)
@@ -302,7 +304,7 @@ def differential_smoothing(
     code takes the learner's log-probabilities, and we take the sampler's.
 
     Args:
-        correct, lengths, log_probs: as of every estimator.
+        correct, lengths, log_probs: as for every estimator.
         smoothing_correct, smoothing_wrong: advantage per nat of a token.
     """
     likely = log_probs / lengths

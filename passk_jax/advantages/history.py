@@ -1,10 +1,10 @@
-"""The estimator that follows the pass rates of the steps before, and its memory.
+"""CurveRL, the estimator that reads the pass rates of earlier steps, and its memory.
 
 **The memory** of an estimator is what its run remembers from step to step: the inputs
-of ``INPUTS`` that are ``remembered``, by name, and ``{}`` of most estimators. It begins
-with ``begin_memory`` (``make.py``), an estimator reads it, and after a step
-:func:`remember` takes in the problems of that step. A run keeps it in its checkpoints,
-beside what :mod:`passk_jax.difficulty` knows of the problems.
+of ``INPUTS`` that are ``remembered``, by name. Most estimators have none: ``{}``.
+``begin_memory`` (``make.py``) makes it, an estimator reads it, and after each step
+:func:`remember` adds that step's problems. A run keeps it in its checkpoints, beside
+what :mod:`passk_jax.difficulty` knows of the problems.
 """
 
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ Memory = dict[str, Array]
 def curverl(
     correct: Bool[Array, 'P N'], *, history: Int[Array, 'W C'], window: int
 ) -> Float[Array, 'P N']:
-    """CurveRL (arXiv:2605.24331): weighs a problem by its rank among those of late.
+    """CurveRL (arXiv:2605.24331): weighs a problem by its rank in recent pass rates.
 
         A_i = w(c) (R_i - c / N),    w(c) = n_c / (n_1 + ... + n_c)
 
@@ -25,16 +25,16 @@ def curverl(
     problems of the last ``window`` steps had c correct ones. With f the density and F
     the distribution of those problems' pass rates, in a histogram as fine as N allows,
     w is f / F over N, and follows log F(p) over N: the harder a problem is beside them,
-    the more it weighs. Where all pass rates are as frequent this is ``maxrl`` over N.
+    the more it weighs. If all pass rates are equally frequent, this is ``maxrl`` / N.
 
     As in the authors' code, problems whose responses are all correct or all wrong are
-    not counted and get 0. So does a problem with a c that none of the others had. If
-    none is counted, as in the first step, those of the batch given are: call this on a
+    not counted and get 0. So does a problem with a c that the history lacks. An empty
+    history, as at the first step, is replaced by the batch itself: call this on a
     whole step and not on micro-batches.
 
     Args:
-        correct: as of every estimator.
-        history: the last row is of the step before.
+        correct: as for every estimator.
+        history: the last row is the previous step's.
         window: how many steps to look back; fewer if ``history`` has fewer.
 
     >>> history = jnp.array([[5, 3, 1, 0, 5]])
@@ -63,10 +63,10 @@ def remember(memory: Memory, correct: Bool[Array, 'P N']) -> Memory:
     """The memory after a step.
 
     Args:
-        memory: before the step, of ``begin_memory`` or of this function.
-        correct: of the step's own problems; under dynamic sampling of those before any
-            selection, because it replaces problems without an advantage: those with a
-            pass rate that is new would never be remembered.
+        memory: the memory before the step, from ``begin_memory`` or this function.
+        correct: of the step's own problems; under dynamic sampling, of those before
+            the selection. The selection drops problems without an advantage, so a pass
+            rate that is new would never be remembered.
 
     >>> remember({'history': jnp.array([[1, 0, 1]])}, jnp.array([[True, False]]))
     {'history': Array([[0, 1, 0]], dtype=int32)}

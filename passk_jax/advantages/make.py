@@ -40,7 +40,7 @@ def estimator_parameters(name: str) -> tuple[str, ...]:
 
 
 def own_parameters(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of ``given`` that the estimator takes; of a JSON file, lists are tuples.
+    """The items of ``given`` that the estimator takes; JSON's lists become tuples.
 
     Raises:
         ValueError: there is no estimator of that name.
@@ -61,12 +61,11 @@ def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageF
     Returns:
         ``fn(rewards, correct, **others) -> advantages``, with ``rewards`` ``[P, N]``
         real, ``correct`` ``[P, N]`` bool and the advantages ``[P, N]`` float32; pure,
-        to be jitted by the caller. Two of equal settings are equal, so as static
-        arguments they share a program. ``others`` are the other arrays of ``INPUTS``,
-        of which it needs those in the row's ``reads``; :func:`begin_memory` has those
-        that are remembered. In place of a ``key`` for each problem one key will do,
-        which is folded with the row. It raises ValueError if an array is missing or has
-        another shape, and if ``correct`` is not boolean.
+        to be jitted by the caller. Functions with equal settings compare equal, so as
+        static arguments they share a program. ``others`` are the other arrays that the
+        row ``reads``; :func:`begin_memory` makes those that are remembered. A single
+        ``key`` is folded with each problem's row. The function raises ValueError if an
+        array is missing or has another shape, and if ``correct`` is not boolean.
 
     Raises:
         ValueError: an unknown name; a parameter that is unknown, missing or bad.
@@ -140,7 +139,7 @@ def begin_memory(name: str, *, num_rollouts: int, **params: Any) -> Memory:
 def estimator_of_config(
     name: str, parameters: Mapping[str, Any], *, num_rollouts: int
 ) -> AdvantageFn:
-    """:func:`make_estimator` of a configuration, which has all estimators' parameters.
+    """Makes the estimator of a configuration, which has all estimators' parameters.
 
     Args:
         name: ``advantage.name``.
@@ -163,7 +162,7 @@ def estimator_of_config(
     ]:
         raise InputError(f'missing keys {missing}, which {name} reads')
     for each, value in parameters.items():
-        # k is also that of a metric; nothing else that is not read need fit N.
+        # A metric reads k too; other parameters that are not read need not fit N.
         limit = num_rollouts if each in own or each == 'k' else None
         declared[each].check(value, num_rollouts=limit, section='advantage.')
     return make_estimator(name, num_rollouts=num_rollouts, **own)

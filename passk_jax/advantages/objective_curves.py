@@ -1,4 +1,4 @@
-"""Curves of which it is known what they optimize: each follows an objective of p.
+"""Curves with a known objective: each follows a function of the success probability.
 
 A curve follows the objective F(p) of a problem's success probability p if the expected
 policy gradient is the gradient of F, on policy. The derivative of F is the weight of
@@ -74,7 +74,7 @@ def mixture(
     constant, so this is every objective that a centred curve can follow.
 
     Args:
-        num_correct, num_rollouts: as of every curve.
+        num_correct, num_rollouts: as for every curve.
         pass_weights: a_1, a_2, ...: fewer than N.
 
     Raises ValueError for no weight, or for N or more of them.
@@ -93,8 +93,8 @@ def pkpo(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Curve:
         positive = k        negative = k (1 - C(w-1, k-1) / C(N-1, k-1))
 
     N times the mean over all k-groups of [the response is in the group] times the
-    group's maximum. It is not centred: nobody is discouraged, and where all responses
-    are correct each gets k.
+    group's maximum. It is not centred: it discourages no response, and where all are
+    correct each gets k.
     """
     _, others_right = partners(num_rollouts, k)
     positive = np.full(num_rollouts + 1, float(k))
@@ -108,7 +108,7 @@ def pkpo_loo(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Cur
         positive = k C(w, k-1) / C(N-1, k-1)        negative = 0
 
     N times the mean over all k-groups of what the response adds to the group's maximum.
-    The maximum of no response is taken to be 0, so at ``k = 1`` every correct response
+    The maximum of an empty group counts as 0, so at ``k = 1`` every correct response
     gets 1. It is not centred: wrong responses are not discouraged. It is 0 where all
     responses are wrong and, unless ``k = 1``, where all are correct.
     """
@@ -155,7 +155,7 @@ def maclaurin(num_correct: Int[Array, '*P'], *, num_rollouts: int, order: int) -
     wrong each gets ``1 - order``. ``order = 1`` is REINFORCE without a baseline.
 
     Args:
-        num_correct, num_rollouts: as of every curve.
+        num_correct, num_rollouts: as for every curve.
         order: terms of the series, in ``[1, N]``; a ValueError otherwise.
     """
     check_group_size(num_rollouts=num_rollouts, k=order)
@@ -176,13 +176,13 @@ def rs_grpo(num_correct: Int[Array, '*P'], *, num_rollouts: int, beta: float) ->
     the best response for a large one.
 
     Args:
-        num_correct, num_rollouts: as of every curve.
+        num_correct, num_rollouts: as for every curve.
         beta: how much risk is sought, above 0.
     """
     check_group_size(num_rollouts=num_rollouts, k=1)
     correct = np.arange(num_rollouts + 1)
     accuracy = correct / num_rollouts
-    # Numerator and denominator over exp(beta), which may be beyond all numbers.
+    # Numerator and denominator are divided by exp(beta), which may overflow.
     mean = np.where(correct > 0, accuracy + (1 - accuracy) * np.exp(-beta), 1.0)
     scale = -np.expm1(-beta) / beta / mean
     return _indexed(num_correct, scale * (1 - accuracy), -scale * accuracy)
@@ -197,7 +197,7 @@ def f_grpo(num_correct: Int[Array, '*P'], *, num_rollouts: int, gamma: float) ->
     ``2 arcsin sqrt(p)`` and ``gamma = 1/2`` follows ``2 sqrt(p)``.
 
     Args:
-        num_correct, num_rollouts: as of every curve.
+        num_correct, num_rollouts: as for every curve.
         gamma: strength of the focal weight, 0 or more.
     """
     check_group_size(num_rollouts=num_rollouts, k=1)
@@ -230,7 +230,7 @@ def w_reinforce(
     all correct get ``weight``.
 
     Args:
-        num_correct, num_rollouts: as of every curve.
+        num_correct, num_rollouts: as for every curve.
         weight: the advantage of a correct response, 0 or more.
     """
     check_group_size(num_rollouts=num_rollouts, k=1)
@@ -263,7 +263,7 @@ def partners(num_rollouts: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 def _indexed(
     num_correct: Int[Array, '*P'], positive: np.ndarray, negative: np.ndarray
 ) -> Curve:
-    """Looks both up by c; ``[N + 1]`` tables, of which nobody's values become 0."""
+    """Looks up c in ``[N + 1]`` tables; values that no response can get become 0."""
     # Adding 0 leaves no -0.
     table = np.stack([positive, negative]).astype(np.float32) + 0.0
     table[0, 0] = table[1, -1] = 0.0

@@ -4,7 +4,7 @@
     A_i = k (mean of f over the k-subsets with i - mean over those without i)
 
 On policy, ``E[(1/N) sum_i A_i grad log pi(y_i)]`` is the gradient of F for any f and
-any k < N: what the sets without i are worth is a baseline that i does not move. With f
+any k < N: the mean over the sets without i is a baseline independent of i. With f
 the highest reward, 0 or 1, this is ``canonical_k``. No set is formed: the mean over the
 subsets with i has a closed form, and that over the others follows from it.
 """
@@ -43,7 +43,7 @@ def set_level(
     wrong answer is an answer too, and so is a missing one.
 
     Args:
-        rewards: as of every estimator.
+        rewards: as for every estimator.
         answers: equal numbers for equal answers to a problem.
         k: size of a set, below N.
         set_value: ``'max'`` or ``'mean_distinct'``.
@@ -81,8 +81,8 @@ def _mean_distinct(
     others from N less the camp of a, those that gave it; it is 0 if i or j did.
 
     Args:
-        rewards, answers, k: as of :func:`set_level`.
-        camps: how many gave the answer of each response.
+        rewards, answers, k: as for :func:`set_level`.
+        camps: how many responses gave each response's answer.
     """
     num_rollouts = rewards.shape[-1]
     # By the size of the camp that is lacking: given i, and given i along with j.

@@ -1,6 +1,6 @@
 """The curve of any estimator: its own values for each number of correct responses.
 
-With its curve comes what it optimizes (``weight.py``). So a new row of the table has a
+``weight.py`` derives from the curve what it optimizes, so a new row of the table has a
 curve, a weight and an objective without more code.
 """
 
@@ -93,10 +93,10 @@ def effective_weight(
 
     Raises:
         ValueError: as ``make_estimator``; a probability is not in ``[0, 1]``; or the
-            estimator is no curve: equally correct responses to problems with equally
-            many correct ones get different advantages, by chance, by their place or by
-            another input. The weight of its mean is in :func:`tabulated_curve`. Nor is
-            one with a memory, which weighs by the steps before.
+            estimator is not a curve: equally correct responses to problems with equally
+            many correct ones get different advantages, by chance, by their place, by
+            another input or by a memory of earlier steps. :func:`tabulated_curve` has
+            the weight of the mean.
 
     >>> round(float(effective_weight('maxrl', num_rollouts=32, p=0.1)), 1)
     9.6
@@ -118,11 +118,11 @@ def implied_objective(
 
 
 def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> float:
-    """By what to multiply the advantages so that they weigh as much as GRPO's at p.
+    """The factor that gives an estimator's advantages the weight of GRPO's at p.
 
-    Steps of two estimators are of equal size on problems of that success probability
-    then; elsewhere they differ by the shape of the weight alone. An optimizer that
-    rescales gradients, such as AdamW, undoes a part of it.
+    Steps of the two then have equal size on problems of that success probability;
+    elsewhere they differ by the shape of the weight alone. An optimizer that rescales
+    gradients, such as AdamW, undoes a part of it.
 
     Args:
         name, num_rollouts, **params: as in :func:`tabulated_curve`; of an estimator

@@ -13,7 +13,7 @@ the two advantages enters; how it is split is a matter of variance and of clippi
 omega is a polynomial in Bernstein form, whose coefficients are the gaps. Its integral
 is one of degree N: the integral of a binomial weight is a Beta distribution function,
 ``(1/N) P(Bin(N, p) > c')``. Both are evaluated by de Casteljau's recurrence, which only
-averages: it adds no digits' loss, and 0 and 1 are exact.
+averages: no digits cancel, and 0 and 1 are exact.
 """
 
 import jax
