@@ -54,7 +54,7 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     ),
     'expect': (
         _TEXT,
-        "Processes and chips that must be there, as '4,16'; launch_tpu.sh says it.",
+        "Processes and chips that must be there, as '4,16'; launch_tpu.sh sets it.",
     ),
     'profile': (
         _TEXT,
@@ -138,10 +138,9 @@ def parse(
     """Defines and reads the flags that ``main`` takes, by the names of its parameters.
 
     Args:
-        main: a command. A keyword without a default is a required flag; a parameter
-            that is no keyword takes the arguments without a flag, at least one.
-            A ``config`` that it takes as ``str`` is a file of its own kind, which it
-            reads itself.
+        main: a command. A keyword without a default is a required flag; a positional
+            parameter takes the arguments without a flag, at least one. A command whose
+            ``config`` is a ``str`` reads that file itself.
         argv: the program, then the arguments.
         values: where to define the flags.
 
@@ -197,7 +196,7 @@ def _define(
         parser, text = TABLE[name]
         default = None if default is _REQUIRED else default
         if parser is _BOOL:
-            # Only such a flag may stand without a value.
+            # Only a boolean flag may stand without a value.
             flags.DEFINE_bool(name, default, text, values, program)
         else:
             flags.DEFINE(parser, name, default, text, values, serializer, program)
@@ -221,7 +220,7 @@ def _parse_known(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
     except flags.IllegalFlagValueError as error:
         flag = re.match(r'flag --(([^=]*)=.*?): ', str(error), re.DOTALL)
         kind = values[flag[2]].flag_type()
-        # absl also says 'string' of a section and of a choice.
+        # absl calls a section and a choice 'string' too.
         message = f'--{flag[1]} must be of type {kind}'
         raise InputError(message if kind != 'string' else str(error)) from error
     except ValueError as error:
