@@ -1,4 +1,4 @@
-"""The only way from a ConfigDict to the configuration, and its way to a file and back.
+"""Turns a ConfigDict into the configuration, and the configuration to JSON and back.
 
 ``configs/*.py`` return an ``ml_collections.ConfigDict``; :func:`from_config_dict` turns
 it into :class:`ExperimentConfig`. A forgotten, misspelt or mistyped key fails here,
@@ -32,9 +32,9 @@ def from_json_dict(values: Mapping[str, Any]) -> ExperimentConfig:
 
 
 def with_new_options(values: Any, section: type = ExperimentConfig) -> Any:
-    """Adds the fields that a saved configuration is older than, as if turned off.
+    """Adds the fields that are newer than a saved configuration, turned off.
 
-    Those are the fields that declare a value ``off``.
+    They are the fields that declare a value ``off``.
     """
     if not values or not isinstance(values, Mapping):
         return values

@@ -230,12 +230,12 @@ class TrainConfig:
     follow_difficulty: float = ranged('lie in [0, 1)', lambda x: 0 <= x < 1, off=0.0)
 
     def rollout_parts(self, num_rollouts: int) -> int:
-        """Parts of a prompt's rollouts, of a pass each."""
+        """Parts of a prompt's rollouts, one for each pass."""
         return num_rollouts // (self.micro_batch_rollouts or num_rollouts)
 
     @property
     def updates_of_a_step(self) -> int:
-        """Updates that a step makes."""
+        """How many updates a step makes."""
         return self.epochs * self.num_prompts // self.mini_batch_prompts
 
     @property

@@ -12,7 +12,7 @@ from passk_jax.errors import InputError
 def ranged(must: str, holds: Callable[[Any], bool], **metadata: Any) -> Any:
     """A field without a default; ``holds`` tests a value, ``must`` says the range.
 
-    Of the other metadata, ``off`` is what a run did that is older than the field.
+    The metadata ``off`` is the value that stands for runs older than the field.
     """
     return dataclasses.field(metadata={'must': must, 'holds': holds, **metadata})
 

@@ -93,7 +93,7 @@ def stages_of(config: ExperimentConfig) -> list[Stage]:
 
 @contextlib.contextmanager
 def errors_of(name: str) -> Iterator[None]:
-    """Errors say which later stage they are of; those of the first, ``''``, do not."""
+    """Prefixes an error with the name of its stage; the first, ``''``, has none."""
     try:
         yield
     except ValueError as error:
@@ -108,8 +108,8 @@ def stage_at(stages: Sequence[Stage], step: int) -> Stage:
 
 
 def _check_own(name: str, section: Any, steps: int) -> None:
-    """Raises InputError unless it is a section that says when it begins, and how."""
-    # Dots separate keys, and a file of JSON has no other keys than texts.
+    """Raises InputError unless the section has a valid start, reset and keys."""
+    # Dots separate keys, and JSON has only texts as keys.
     if not isinstance(name, str) or not name or '.' in name:
         raise InputError(f'stages: {name=} must be a text without dots, and not empty')
     where, choices = f'stages.{name}', [*_OWN, *SECTIONS]
@@ -146,7 +146,7 @@ def _steps_around(start: int, borders: Sequence[int]) -> int:
 def _config_of(
     config: ExperimentConfig, name: str, section: Mapping[str, Any], number: int
 ) -> ExperimentConfig:
-    """The whole configuration with what the section states."""
+    """The whole configuration, with the changes that the section states."""
     if not number:
         return config
     values = to_dict(config)
