@@ -7,9 +7,10 @@ independent chunks, products of different ones tell what G is on average:
     signal_ef = M / (M - 1) sum_{i != j} <h_i of e, h_j of f>     for <E G_e, E G_f>
     noise_e   = |G_e|^2 - signal_ee                               for E |G_e - E G_e|^2
 
-Both are unbiased but for the normalizer, which counts the tokens of all chunks. What is
-estimated is of the whole step, however large the chunks are. If noise prevails, the
-variance of the signal's estimate is as M / (M - 1): more chunks than eight gain little.
+Both are unbiased but for the normalizer, which counts the tokens of all chunks. They
+estimate values of the whole step, whatever the size of its chunks. If noise prevails,
+the signal's estimate has a variance proportional to M / (M - 1): more chunks than eight
+gain little.
 
 On policy the loss is linear in the advantages. So one forward pass of a chunk serves
 all estimators, and each has a backward pass of its own.
@@ -66,7 +67,7 @@ def gradient_products(
         rollouts: of P problems.
         advantages: under each estimator.
         num_chunks: M; divides P as ``train.micro_batch_prompts`` must.
-        rollout_parts: parts of a prompt's rollouts, of a pass each.
+        rollout_parts: parts of a prompt's rollouts, one for each pass.
     """
     config = dataclasses.replace(loss.config, kl_coef=0.0, entropy_coef=0.0)
     loss = dataclasses.replace(loss, config=config)

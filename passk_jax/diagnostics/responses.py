@@ -1,6 +1,6 @@
 """What the responses of a step look like: entropy, partings, mass of the advantages.
 
-Functions of arrays that a step has anyway, pure and cheap beside sampling.
+Pure functions of arrays that a step has anyway, cheap beside sampling.
 """
 
 import dataclasses
@@ -59,8 +59,8 @@ def wrong_partings(
 ) -> Partings:
     """Finds the first difference of every pair of wrong responses to a problem.
 
-    A position of the first difference is also the length of the common prefix. Every
-    problem weighs the same, however many of its responses are wrong.
+    Its position is also the length of the common prefix. Every problem weighs the same,
+    however many of its responses are wrong.
 
     Args:
         tokens, lengths: of the responses; what is past a length is ignored.
@@ -86,7 +86,7 @@ def wrong_partings(
         counts = parting + part.sum(axis=1), identical + (both & same).sum(axis=1)
         return counts, None
 
-    # Every pair twice, once from either side.
+    # This counts every pair twice, once from either side.
     nothing = jnp.zeros((P, T), jnp.int32), jnp.zeros(P, jnp.int32)
     counts, _ = jax.lax.scan(with_others, nothing, jnp.arange(1, N))
     parting, identical = counts

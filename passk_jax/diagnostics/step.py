@@ -1,8 +1,8 @@
 """The diagnostics of a step: one program on the devices, one line of a file.
 
 They read the batch that the learner trains on and the policy that sampled it, before
-any update, and change nothing. Dynamic sampling selects that batch: then they are of
-problems with a signal, and no longer unbiased for problems of all kinds.
+any update, and change nothing. If dynamic sampling selected that batch, they describe
+problems with a signal only, and are biased for problems of all kinds.
 """
 
 import dataclasses
@@ -49,9 +49,8 @@ class Diagnosis:
         entropies, reaching: ``[T]``, see :func:`entropy_by_position`.
         partings: of wrong responses.
         mass: of the advantages that are trained.
-        products: of the gradients under ``estimators``, of which the first is the
-            run's own.
-        estimators: names of E estimators.
+        products: of the gradients under ``estimators``.
+        estimators: names of E estimators, the run's own first.
         num_chunks: into how many parts the problems were cut.
     """
 
@@ -68,7 +67,7 @@ def compared_estimators(name: str, *, num_rollouts: int, k: int) -> tuple[str, .
     """The estimators whose gradients are compared, the run's own first.
 
     The others are Pass@1 Training, and the two that follow pass@1 and pass@k exactly.
-    For the last there is none if k is N.
+    If k is N, the last is left out.
 
     >>> compared_estimators('pass_at_k', num_rollouts=8, k=4)
     ('pass_at_k', 'pass_at_1', 'rloo', 'canonical_k')
@@ -94,21 +93,21 @@ def make_diagnose(
         mesh: of the rollouts.
         name: the estimator of ``advantages``.
         num_rollouts: N.
-        k: of the estimator to compare with that follows pass@k.
+        k: group size of ``canonical_k``, one of the estimators to compare with.
         num_chunks: how many parts to cut the problems into, at least 2; see
             :func:`gradient_products`.
-        rollout_parts: parts of a prompt's rollouts, of a pass each.
+        rollout_parts: parts of a prompt's rollouts, one for each pass.
 
     Returns:
         A function of the parameters that sampled the rollouts, the rollouts, their
         advantages ``[P, N]``, and which responses these take to be correct ``[P, N]``.
-        The advantages to compare with are of these binary rewards.
+        The other estimators take these as rewards of 0 and 1.
     """
     names = compared_estimators(name, num_rollouts=num_rollouts, k=k)
     return _program(loss, mesh, names, num_rollouts, k, num_chunks, rollout_parts)
 
 
-# As of train steps, a process makes one program of equal settings.
+# As with train steps, equal settings share one program in a process.
 @functools.lru_cache(maxsize=16)
 def _program(
     loss: BatchLoss,
