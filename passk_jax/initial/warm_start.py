@@ -41,8 +41,8 @@ class WarmStartData:
     """The demonstrations of a task, as tokens.
 
     Attributes:
-        task: solves its own problems.
-        read: reads so many of the training problems; 0: all.
+        task: offers :class:`Demonstrations` of its problems.
+        read: reads this many training problems; 0: all.
         tokenizer: the policy's tokenizer.
         stop_token: ends every demonstration.
         warm_start: how many problems and steps, and which kind of demonstration.
