@@ -89,12 +89,12 @@ def reset_optimizer(
     state: TrainState,
     mesh: Mesh,
 ) -> TrainState:
-    """The state with the optimizer's part as before step 0; takes ownership of it."""
+    """The state with a new state of the optimizer; takes ownership of ``state``."""
     begun = init_state(policy, optimizer, state.params, mesh)
     return dataclasses.replace(begun, step=state.step)
 
 
-# Of equal settings, a process makes one program however many runs it trains.
+# The runs of a process share one program if their settings are equal.
 @functools.lru_cache(maxsize=16)
 def _init_program(
     policy: Policy, optimizer: optax.GradientTransformation, mesh: Mesh
@@ -136,7 +136,7 @@ class _Learner:
         is_first = updates.reshape(self.epochs, self.num_updates) == 0
         with jax.named_scope('score'):
             old = ref = None
-            # Only later epochs read those of the first mini-batch.
+            # Only later epochs read the scores of the first mini-batch.
             skipped = 1 if self.epochs == 1 else 0
             if self.num_updates > skipped:
                 later = jax.tree.map(lambda x: x[skipped:], batches)
@@ -149,7 +149,7 @@ class _Learner:
         def epoch(carry: Any, is_first: jax.Array) -> tuple[Any, Any]:
             return jax.lax.scan(self.update, carry, (is_first, batches))
 
-        # A single epoch is no loop.
+        # A single epoch needs no loop.
         (params, opt_state), (metrics, by_prompt) = jax.lax.scan(
             epoch,
             (state.params, state.opt_state),
@@ -201,7 +201,7 @@ class _Learner:
         carry: tuple[Params, optax.OptState],
         of_update: tuple[Bool[Array, ''], Batch],
     ) -> tuple[tuple[Params, optax.OptState], tuple[Metrics, tuple[jax.Array, ...]]]:
-        """Takes one optimizer step; returns also metrics, and arrays by prompt."""
+        """Takes one optimizer step; also returns metrics, and arrays by prompt."""
         (params, opt_state), (is_first, batch) = carry, of_update
         normalizer = self.loss.normalizer(batch.rollouts)
 
@@ -250,8 +250,8 @@ def make_train_step(
         loss: the loss settings.
         temperature: the sampling temperature of the rollouts.
         num_updates: mini-batches per step, and updates in each epoch.
-        num_micro_batches: parts of a mini-batch's prompts, of a pass each.
-        rollout_parts: parts of a prompt's rollouts, of a pass each; divides N. The
+        num_micro_batches: parts of a mini-batch's prompts, one for each pass.
+        rollout_parts: parts of a prompt's rollouts, one for each pass; divides N. The
             prompt runs again for each.
         pack_sizes: how many sizes of a packed micro-batch to compile (see packing.py);
             0: each response has a row of its own.

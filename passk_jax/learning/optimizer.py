@@ -13,11 +13,11 @@ from passk_jax.models.policy import Params
 
 
 class Optimizer(NamedTuple):
-    """An ``optax.GradientTransformation`` that tells its learning rate.
+    """An ``optax.GradientTransformation`` with its learning rate.
 
     Attributes:
         init, update: as optax has them.
-        learning_rate: of an update, by the number of updates before it.
+        learning_rate: from the number of updates before an update to its rate.
     """
 
     init: optax.TransformInitFn
@@ -36,7 +36,7 @@ def make_optimizer(config: OptimizerConfig, *, num_updates: int = 0) -> Optimize
 
     Args:
         config: the settings.
-        num_updates: updates of the whole run; only a constant rate does without.
+        num_updates: updates of the whole run; a constant rate does not need it.
 
     Raises:
         ValueError: the rate falls, but ``num_updates`` is 0.
@@ -45,7 +45,7 @@ def make_optimizer(config: OptimizerConfig, *, num_updates: int = 0) -> Optimize
     if schedule == 'constant':
         num_updates = 0
     elif num_updates < 1:
-        raise InputError(f'{schedule=} ends with the run: {num_updates=} must be its')
+        raise InputError(f"{schedule=} needs the run's updates, not {num_updates=}")
     return _optimizer(config, num_updates)
 
 
@@ -55,7 +55,7 @@ def updates_made(opt_state: optax.OptState) -> jax.Array:
     return optax.tree_utils.tree_get_all_with_path(opt_state, 'count')[0][1]
 
 
-# Programs are kept by their optimizer, so equal settings must give one object.
+# Programs are cached by their optimizer, so equal settings must give one object.
 @functools.lru_cache(maxsize=16)
 def _optimizer(config: OptimizerConfig, num_updates: int) -> Optimizer:
     schedule, warmup = config.schedule, max(1, config.warmup_updates)

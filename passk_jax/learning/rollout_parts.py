@@ -5,7 +5,7 @@ those do not fit, each prompt becomes several rows with a part of its rollouts e
 ``[P, N, ...]`` becomes ``[P parts, N / parts, ...]``, and the prompt runs once a row.
 Losses are sums over responses, so the gradient of the rows is that of the prompts.
 
-Rows of a prompt are of one mini-batch, and every device keeps its own.
+Rows of a prompt belong to one mini-batch, and every device keeps its own.
 """
 
 from typing import Any
@@ -52,5 +52,5 @@ def join(x: jax.Array, *, parts: int, num_updates: int = 1) -> jax.Array:
 
 
 def add(x: jax.Array, *, parts: int, num_updates: int = 1) -> jax.Array:
-    """Adds up what is known of the rows of each prompt: ``[P parts] -> [P]``."""
+    """Sums the values of each prompt's rows: ``[P parts] -> [P]``."""
     return x.reshape(-1, parts, num_updates).sum(axis=1).reshape(-1)
