@@ -1,4 +1,4 @@
-"""The feed-forward part of a block: one class a kind, one row of the registry.
+"""The feed-forward part of a block: a class and a row of the table for each kind.
 
 A class takes ``(arch, stack=, rngs=)``, maps streams to streams and declares its
 ``PARAMETERS``. :class:`~passk_jax.models.block.Block` makes the kind that

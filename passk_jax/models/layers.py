@@ -31,7 +31,7 @@ from passk_jax.sharding import shard
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """What is declared of a parameter, once; stacked layers are not counted.
+    """The declaration of a parameter, without the axis of stacked layers.
 
     Attributes:
         tensor: its name in a checkpoint; in a layer, what follows the layer's number.

@@ -1,4 +1,4 @@
-"""What a network does with master weights, each with its gradient written out.
+"""The operations of a network on master weights, each with its gradient written out.
 
 Values are computed in the working dtype, as transformers computes them. Where autodiff
 would sum a gradient in that dtype too, the sum here is float32 and has the dtype of the
@@ -24,8 +24,9 @@ Axes = tuple[str | None, ...]
 Streams = tuple[jax.Array, ...]
 """Activations of the prompts, or of prompts and responses, or of one next token."""
 
-# A CPU scores so few float32 rows, of so large a table, faster with the table as first
-# factor. Of bfloat16 it would copy the table to float32, seven times slower.
+# For at most so many float32 rows and a table at least this large, a CPU is faster with
+# the table as first factor. It would copy a bfloat16 table to float32, seven times
+# slower.
 _FEW_ROWS, _LARGE_TABLE = 32, 1 << 22
 
 
@@ -183,14 +184,14 @@ def score_tokens(
 def _score_few(
     x: Float[Array, '1 1 *B D'], table: Float[Array, '1 1 V D']
 ) -> Float[Array, '1 1 *B V']:
-    """Twice as fast on a CPU: XLA packs the second factor, here not the table."""
+    """Logits, twice as fast on a CPU: XLA packs the second factor, here the rows."""
     rows = x.reshape(-1, x.shape[-1])
     if len(rows) == 1:
-        # Of two plain matrices it packs nothing for one row.
+        # For one row it packs neither of two plain matrices.
         scores = jnp.matmul(rows, table[0, 0].T, preferred_element_type=jnp.float32)
         return scores.reshape(*x.shape[:-1], -1)
     scores = jnp.matmul(table[0, 0], rows.T, preferred_element_type=jnp.float32)
-    # Without the barrier, XLA turns the factors round again.
+    # Without the barrier, XLA swaps the factors back.
     scores = jax.lax.optimization_barrier(scores).T
     return scores.reshape(*x.shape[:-1], -1)
 

@@ -66,7 +66,7 @@ _INERT_FIELDS = frozenset().union(
     {'unsloth_fixed', 'is_llama_config', 'transformers.js_config'},
 )
 
-# Fields of which one value says what every family does anyway.
+# Fields with the one value that every family implies.
 _INERT_VALUES = {
     # The halves of a head are rotated together, not its neighbours (SmolLM2).
     'rope_interleaved': False,
@@ -241,7 +241,7 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
 def _read(source: str | Mapping[str, Any]) -> tuple[pathlib.Path, dict[str, Any]]:
     if isinstance(source, Mapping):
         return pathlib.Path('config.json'), dict(source)
-    # The second tells of an adapter, which has no first.
+    # An adapter has the second file and not the first.
     files = ['config.json', 'adapter_config.json']
     path = source_directory(source, files) / files[0]
     return path, read_json(path)
@@ -293,7 +293,7 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
         )
     _check_rope_is_said_once(fields)
     try:
-        # A copy, because it writes into the rope's fields.
+        # A copy, because transformers writes into the rope's fields.
         config = transformers.AutoConfig.for_model(**copy.deepcopy(fields))
     except Exception as error:  # Its validation raises several classes of its own.
         raise InputError(f'transformers refuses it: {error}') from error
@@ -349,7 +349,7 @@ def _check_rope_is_said_once(fields: Mapping[str, Any]) -> None:
     inner, outer = rope.get('rope_theta'), fields.get('rope_theta')
     if inner is not None and outer is not None and inner != outer:
         raise InputError(f'rope_theta is {outer} and, in the rope, {inner}')
-    # Outside it means something only to a kind that reads it inside.
+    # The outer field matters only to a kind that reads it inside the rope.
     name, kind = hf_rope.ORIGINAL, rope.get('rope_type') or rope.get('type')
     inner, outer = rope.get(name), fields.get(name)
     if outer is not None and hf_rope.reads(kind, name) and inner != outer:

@@ -17,7 +17,7 @@ from absl import logging
 from passk_jax.errors import InputError
 from passk_jax.models.rope import KINDS, Rope
 
-# Fields that Rope has too, under these names but for one.
+# Fields that Rope has too; all names but the first are the same there.
 ORIGINAL = 'original_max_position_embeddings'
 _LLAMA3 = ('factor', ORIGINAL, 'low_freq_factor', 'high_freq_factor')
 _YARN = ('factor', ORIGINAL, 'beta_fast', 'beta_slow', 'truncate', 'attention_factor')
@@ -49,7 +49,7 @@ def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
             impossible value.
     """
     fields = dict(stated)
-    # Absent where each type of layer has its own.
+    # Absent if each type of layer has its own rope.
     kind = fields.pop('rope_type', None)
     # The old spelling, which transformers keeps beside the new one.
     old = fields.pop('type', kind)

@@ -191,7 +191,7 @@ def write_params(
             # Loaders ask for the layout's framework.
             save_file(tensors, directory / name, metadata={'format': 'pt'})
             _let_others_read(directory / name, 0o666)
-        # Or the next file's tensors would be in memory too.
+        # Frees them before the tensors of the next file are gathered.
         del tensors
     count = sum(x.size for x in params.values())
     if len(files) > 1 and jax.process_index() == 0:

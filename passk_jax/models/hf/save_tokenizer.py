@@ -66,10 +66,10 @@ def _same(tokenizer: Tokenizer, directory: pathlib.Path) -> bool:
 def _deciding_fields(tokenizer: Tokenizer) -> dict[str, Any]:
     """``tokenizer.json`` without the options that change neither ids nor texts."""
     fields = json.loads(tokenizer.backend_tokenizer.to_str())
-    # Only of the places of tokens in a text.
+    # It affects only the offsets of tokens in a text.
     unused = {'trim_offsets'}
     fields['pre_tokenizer'] = _byte_level_without(unused, fields['pre_tokenizer'])
-    # Only of the way from text to tokens.
+    # These affect only the way from text to tokens.
     unused |= {'add_prefix_space', 'use_regex'}
     fields['decoder'] = _byte_level_without(unused, fields['decoder'])
     return fields

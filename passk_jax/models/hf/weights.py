@@ -198,7 +198,7 @@ def _open_tensors(
         twice += [f'{name} is stored twice' for name in sorted(names & set(stored))]
         stored.update({name: file.get_slice(name) for name in names})
     if unreadable:
-        # Not what it lacks too: every tensor of these files.
+        # Without the missing tensors, which would be all those of these files.
         raise InputError(f'{directory}: ' + '; '.join(unreadable))
     return stored, twice
 
