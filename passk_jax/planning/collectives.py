@@ -2,7 +2,7 @@
 
 A collective counts once, however the compiler spreads it over instructions:
 
-* of a pair of ``-start`` and ``-done`` only the start is one;
+* of a pair of ``-start`` and ``-done`` only the start counts;
 * a TPU may fuse one collective into several products, so that they overlap. The first
   of these fusions ends in the custom call ``AsyncCollectiveStart``, the last in
   ``AsyncCollectiveDone``, and each repeats the collective. They may span a loop. Only
@@ -41,8 +41,8 @@ class Collective:
 
     Attributes:
         kind: its opcode, without ``-start``.
-        size: bytes that a device receives, on the average.
-        groups: who takes part.
+        size: bytes that a device receives, on average.
+        groups: the devices that take part.
     """
 
     kind: str
@@ -101,7 +101,7 @@ def goes_on(fused: Computation) -> bool:
 
 
 def _scattered(each: Collective) -> Collective:
-    """Of an all-reduce, only the chip's own share of the sum is kept."""
+    """The reduce-scatter whose all-reduce this is: a chip keeps its own share."""
     if each.kind != 'all-reduce':
         return each
     return Collective('reduce-scatter', each.size / 2, each.groups)
@@ -110,7 +110,7 @@ def _scattered(each: Collective) -> Collective:
 def operand_shapes(
     computation: Computation, instruction: Instruction
 ) -> list[tuple[Shape, ...]]:
-    """The shapes of each operand; none of one that is not in the computation."""
+    """The shapes of each operand; ``()`` for one that is not in the computation."""
     found = (computation.instructions.get(name) for name in instruction.operands)
     return [() if each is None else each.shapes for each in found]
 

@@ -70,7 +70,7 @@ def estimate(
     Args:
         analysis, builder: the program now, and the builder that made it.
         other: the changed builder.
-        hopeful: whether the rest shrinks as it grows, with the hidden states.
+        hopeful: whether the rest may also shrink with the hidden states.
     """
     name, memory = analysis.program.name, analysis.memory
     made = (memory.outputs or 0.0) + (memory.temporaries or 0.0)
@@ -140,7 +140,7 @@ def _known(builder: Builder, name: str) -> float:
         return logits
     gradients = shard_bytes(builder.state().params)
     if name == 'diagnose':
-        # Each estimator has one of a pass, and one of the batch.
+        # Each estimator has gradients of a pass, and of the batch.
         gradients *= 2 * len(compared(builder))
     return gradients + _backward(builder)[0] + logits
 

@@ -185,11 +185,11 @@ def forward_flops(
 def train_passes(
     num_prompts: int, *, num_updates: int, epochs: int, reference: bool
 ) -> np.ndarray:
-    """How many forward passes over each prompt of a train step cost as much.
+    """The cost of a train step in forward passes over each prompt.
 
-    A forward and backward pass an epoch cost three. The old log-probabilities need one,
-    which a single epoch does without for its first mini-batch, and those of a reference
-    policy another. What recomputation repeats does not count.
+    The forward and backward pass of an epoch cost three. The old log-probabilities cost
+    one, but none in the first mini-batch of a single epoch. Those of a reference policy
+    cost another. Recomputation does not count.
 
     Args:
         num_prompts: P.

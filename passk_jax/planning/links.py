@@ -1,10 +1,10 @@
-"""Which links of a torus a collective has, and the time that they need at least.
+"""The links of a torus that a collective uses, and the least time that they need.
 
 The chips of a slice are a torus with two links a dimension at each chip. A collective
-of devices that lie on one line of it has the links of that line alone, and so on: its
+of devices that lie on one line of it uses the links of that line alone, and so on: its
 *lines* are the dimensions in which its devices differ. Collectives may overlap, so the
-bound is that of the busiest set of dimensions: the bytes of all collectives that have
-no other line, by the links of these. Data between slices goes through the data centre
+bound is that of the busiest set of dimensions: the bytes of all collectives that use no
+other line, over the links of these. Data between slices goes through the data centre
 network; between the two devices of a chip it needs no link.
 
 Of what a device receives in a group of g devices on m chips in s slices, at least the

@@ -67,11 +67,11 @@ def _pass(builder: Builder, shares: int) -> int:
 
 
 def completed(config: MeshConfig, num_devices: int) -> AbstractMesh:
-    """The configuration's mesh, whose size may not be the number of devices.
+    """The configuration's mesh, whose size may differ from the number of devices.
 
     Args:
         config: the mesh; an axis of -1 takes the devices that are left, or one.
-        num_devices: that there are.
+        num_devices: devices of the topology.
     """
     sizes = dataclasses.asdict(config)
     taken = math.prod(size for size in sizes.values() if size != -1)
@@ -82,8 +82,8 @@ def completed(config: MeshConfig, num_devices: int) -> AbstractMesh:
 def first_mesh(builder: Builder, names: Sequence[str], topology: Topology) -> Overrides:
     """The changes that make a configuration's mesh one of a topology's devices.
 
-    They make the nearest mesh on which the programs fit by shapes; if there is none, on
-    which what a device holds before they run fits; else the nearest of all.
+    They make the nearest mesh on which the programs fit by shapes; else the nearest on
+    which their arguments fit; else the nearest of all.
 
     Args:
         builder: of the configuration.

@@ -1,7 +1,7 @@
 """The programs of a run as shapes: what a configuration will ask of each device.
 
 ``train`` is the learner's whole step, ``score`` its pass for log-probabilities alone.
-Sampling has three: ``weights`` makes those that it reads, ``prefill`` runs the prompts
+Sampling has three: ``weights`` casts and gathers, ``prefill`` runs the prompts
 and ``decode`` one more token of every rollout, again and again (decoding.py).
 ``diagnose`` compares gradients where ``log.diagnostics_every`` asks for it. They call
 the functions that a run calls, on :class:`jax.ShapeDtypeStruct` with shardings instead

@@ -149,7 +149,7 @@ def on_the_same_mesh(
 
 
 def _rounded(size: float) -> int:
-    """The number of two digits, and zeros, just below."""
+    """The size, rounded down to two significant digits."""
     unit = 10 ** max(0, int(math.log10(size)) - 1)
     return int(size // unit * unit)
 

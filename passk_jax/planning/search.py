@@ -5,9 +5,9 @@ how much it needs, and the estimates of fits.py say which settings may suffice: 
 mildest of the cheapest kind, else of several kinds together, else on another mesh of
 the same devices (meshes.py). With these it compiles again, and so on.
 
-The estimates promise little at first: a setting of one kind that is enough by them is
-taken. If there is none they are hopeful, and the next attempt may be too mild. What a
-device holds before it runs may be too much; such a program is not compiled at all.
+The estimates are cautious at first. If no setting of one kind is enough by them, they
+become hopeful, and the next attempt may be too mild. A program whose arguments alone do
+not fit is not compiled at all.
 """
 
 import dataclasses
@@ -92,7 +92,7 @@ def flags(overrides: Overrides) -> list[str]:
 
 
 def _touched(name: str, keys: set[str]) -> bool:
-    """Whether a program is another one with other values of these dotted keys."""
+    """Whether other values of these dotted keys change a program."""
     if any(key.startswith('mesh.') for key in keys):
         return True
     if name == 'decode':
@@ -123,7 +123,7 @@ class _Sizes:
         now = self.builder.changed(settings)
         analysis = fits.with_temporaries(analysis, now)
         mesh = tuple(now.mesh.shape.values())
-        # The last comes first.
+        # The latest analysis comes first.
         self._last = {mesh: (analysis, now)} | {
             x: each for x, each in self._last.items() if x != mesh
         }
@@ -223,7 +223,7 @@ def _milder(
     start: Overrides,
     kinds: Sequence[Sequence[Overrides]],
 ) -> Overrides:
-    """Takes back what is needless of ``taken``, the costliest kind first."""
+    """Takes back the needless changes of ``taken``, the costliest kind first."""
     for degrees in reversed(kinds):
         keys = {key for degree in degrees for key in degree}
         others = {key: x for key, x in taken.items() if key not in keys}
