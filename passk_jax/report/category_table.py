@@ -28,8 +28,8 @@ def category_table(
     Args:
         evaluations: name of the task -> a record for each problem, with ``category``,
             ``n`` and ``c``.
-        groups: name of the task -> category -> what its row is called; of a task or a
-            category without, the category's own name.
+        groups: name of the task -> category -> the name of its row; by default the
+            category's own.
         left_out: name of the task -> its problems without a record. All tasks have the
             same reasons; each is a column.
     """

@@ -25,7 +25,7 @@ _MOST_STEPS = 5
 _LEAST_SHARE = 0.01
 # Steps whose products are added: of one step alone, a weak signal is lost in noise.
 _LEAST_WINDOW, _LEAST_JACKKNIFE = 10, 3
-# What follows pass@1 and pass@k exactly.
+# The estimators that follow pass@1 and pass@k exactly.
 _EXACT = ('rloo', 'canonical_k')
 
 
@@ -137,9 +137,9 @@ def _signal(run: Run) -> Panel:
 
 
 def _cosines(run: Run) -> Panel:
-    """Of the run's own gradient and those of pass@1 and pass@k, with standard errors.
+    """Between the run's own gradient and those of pass@1 and pass@k.
 
-    The errors are jackknife's over the steps of a window.
+    The bands are jackknife standard errors over the steps of a window.
     """
     series = [line for stage in _gradients(run) for line in _cosines_of(stage)]
     title = 'Cosine of expected gradients'
@@ -190,7 +190,7 @@ def _colored(series: Sequence[Series]) -> tuple[Series, ...]:
 
 
 def _gradients(run: Run) -> list[_Gradients]:
-    """Of each stage with a diagnosed step, in order.
+    """The gradients of each stage with a diagnosed step, in order.
 
     Steps of different stages are not added: with another estimator or another k, the
     expected gradient is another one.

@@ -11,7 +11,7 @@ from passk_jax.report.panels import Panel, Series, of_every_step
 from passk_jax.report.run_data import Row, Run
 
 LEAST_SHARE = 0.005
-"""Of the time of all steps; a phase with less is next to nothing."""
+"""The smallest share of the time of all steps that is shown."""
 
 # The phases of runs/phases.py, from the bottom up. Distinct with every kind of colour
 # vision: those of report/arms.py, the yellow of the same palette, and grey.
@@ -27,7 +27,7 @@ _COLORS = {
 }
 _REST, _REST_COLOR = 'rest', '#c4c4c4'
 _MOST_BARS = 60
-# A bar is cut off that is so many times as high as nine of ten others.
+# A bar that is more than so many times as high as nine of ten others is cut off.
 _FAR_HIGHER = 2.0
 
 
@@ -99,6 +99,6 @@ def _phases(rows: list[Row]) -> Panel:
 
 
 def _means(values: list[float], size: int) -> list[float]:
-    """Of ``size`` values after another; the last may be of fewer."""
+    """The mean of every ``size`` values; the last may have fewer."""
     starts = range(0, len(values), size)
     return [float(np.mean(values[start : start + size])) for start in starts]

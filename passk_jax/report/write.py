@@ -33,7 +33,7 @@ _OF_STEPS = (
     'Entropy of the positions that at least 1 % of the responses reach. Of the pairs '
     'of different wrong responses to a problem, the share whose first difference lies '
     'at a position or before it. The sum of absolute advantages by accuracy, as a '
-    'share of all: the weight that problems get, which is no norm of gradients; '
+    'share of all: the weight that problems get, not a norm of gradients; '
     'centred advantages weigh right and wrong responses the same. Signal is the '
     'squared length of the expected gradient, and noise the variance of a step’s '
     'gradient, under each estimator on the same responses: rloo follows pass@1 '
@@ -48,8 +48,8 @@ _OF_FLIPS = (
 )
 _OF_TIME = (
     'Without the first step of each process, which compiles, and without evaluations, '
-    'which are no part of a step. A bar that is more than twice as high as nine of ten '
-    'others is cut off at the top.'
+    'which do not belong to a step. A bar that is more than twice as high as nine of '
+    'ten others is cut off at the top.'
 )
 _OF_MFU = (
     'MFU is model FLOPs utilisation: the FLOPs that decoding and training need at the '

@@ -249,7 +249,7 @@ def test_the_panels_over_steps_mark_where_a_stage_begins(tmp_path, monkeypatch):
 def test_a_report_has_the_panels_and_says_what_they_are(tmp_path):
     write_run(tmp_path, [row(0)], {0: {1: 0}, 10: {1: 1}})
     html = write_report(tmp_path).read_text()
-    for text in ('<h2>Diagnostics</h2>', 'Entropy by position', 'no norm of gradients'):
+    for text in ('<h2>Diagnostics</h2>', 'Entropy by position', 'not a norm of grad'):
         assert text in html
     # Six of the run's metrics, six here.
     assert html.count('class="chart"') == 12
