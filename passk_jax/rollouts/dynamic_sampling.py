@@ -2,9 +2,9 @@
 
 A problem has a signal if a response that is trained has a nonzero advantage. Under most
 estimators it has none if all its rewards are equal (under ``nsr``, responses that are
-all wrong are a signal). Nor has it any if its estimator gives it no weight (Pass@k with
-fewer than k wrong responses), or if, under ``loss.mask_truncated``, only responses cut
-off by the limit have an advantage. The test reads advantages instead of the standard
+all wrong are a signal). It has none either if its estimator gives it no weight (Pass@k
+with fewer than k wrong responses), or if, under ``loss.mask_truncated``, only responses
+cut off by the limit have an advantage. The test reads advantages, not the standard
 deviation of rewards, whose rounding could look like a signal. In a step:
 
 1. The step's own problems, ``batches[step]``, are sampled as without dynamic sampling.
@@ -44,8 +44,8 @@ class Draw:
         problems: P problems.
         responses: to each problem, with the verifier's verdicts.
         advantages: ``[P, N]`` float32.
-        rewarded: ``[P, N]`` bool, what the advantages take to be correct: what is, and
-            what Noise Rewards flipped.
+        rewarded: ``[P, N]`` bool, the responses that the advantages take to be correct:
+            those that are, and those that Noise Rewards flipped.
     """
 
     problems: list[Problem]

@@ -5,7 +5,7 @@ and goes on. A thread of :class:`Verification` copies it to the host, decodes it
 and asks the task for a verdict. So devices wait for the verifier only after the last
 response, and only for the work that is left.
 
-Of H hosts each judges every H-th problem, and :meth:`Verification.finish` gathers the
+Each of H hosts judges every H-th problem, and :meth:`Verification.finish` gathers the
 verdicts. So an answer that times out on one host is wrong on all, and they stay in
 step. Every host decodes all texts.
 """
@@ -88,7 +88,7 @@ class Verification:
             return verdicts
 
         for host, verdicts in enumerate(hosts.gather(own)):
-            # Of fewer problems than hosts some have none.
+            # With fewer problems than hosts, some judge none.
             if verdicts['rewards']:
                 self._keep(_share(host), **verdicts)
         bad = np.argwhere(~np.isfinite(self._rewards))
