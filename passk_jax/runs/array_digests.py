@@ -5,7 +5,7 @@ on how the array is sharded, on the platform or on the number of processes, beca
 modulo 2**32 have no rounding. So a checkpoint needs no second reading: the digest of
 what was written and that of what was read are both made in memory.
 
-It finds accidents. It is no defence against somebody who wants another array to pass.
+It detects accidents, not tampering.
 """
 
 from collections.abc import Mapping

@@ -107,8 +107,8 @@ def _reader(items: Items) -> ocp.Checkpointer:
 
 @functools.cache
 def _prepare() -> None:
-    # Forty lines per checkpoint, a warning for each item that is not read, and a
-    # traceback of what finish() raises.
+    # It drops forty lines per checkpoint, a warning for each item that is not read, and
+    # a traceback of what finish() raises.
     logging.get_absl_logger().addFilter(_not_of_orbax)
     handler = ocp.type_handlers.ArrayHandler(
         min_slice_bytes_for_replica_parallel=_LEAST_PART

@@ -35,7 +35,7 @@ from passk_jax.runs.saving import Saving, named_errors
 PyTree = Any
 Value = TypeVar('Value')
 
-# Of versions that renamed a directory to commit it.
+# Left by versions that renamed a directory to commit it.
 _LEFTOVERS = ('.saving', '.deleting')
 _SET_ASIDE = '.corrupted'
 
@@ -83,7 +83,7 @@ class Checkpoints(contextlib.AbstractContextManager):
         hosts.barrier('passk_jax checkpoints open')
 
     def __exit__(self, kind: object, *exception: object) -> None:
-        """Waits; after an error for this process only: the others may not have it."""
+        """Waits for the save; after an error only here: others may not have one."""
         if kind is None:
             self.wait()
         elif self._saving is not None:
@@ -102,15 +102,15 @@ class Checkpoints(contextlib.AbstractContextManager):
         """Copies the state before ``step`` and begins to write it.
 
         It waits for the save before. The first save of a run is on disk when this
-        returns, because a run that has begun is told by its checkpoint. If ``step`` is
-        saved already, it holds the same state, and only new metrics are added: a run
-        that stops before an evaluation makes it when it goes on.
+        returns, because a checkpoint marks a run that has begun. If ``step`` is saved
+        already, it holds the same state, and only new metrics are added: a run that
+        stops before an evaluation makes it when it goes on.
 
         Args:
             step: no older than the newest checkpoint.
-            meta: a JSON object; of :class:`Retention` it has ``metrics``.
-            **items: pytrees of arrays, named as in :class:`Checkpoint`; of one without
-                leaves nothing is written. The caller may donate them.
+            meta: a JSON object; :class:`Retention` reads its ``metrics``.
+            **items: pytrees of arrays, named as in :class:`Checkpoint`; one without
+                leaves is not written. The caller may donate them.
 
         Raises:
             ValueError: ``step`` is older than the newest checkpoint, or as
@@ -153,9 +153,9 @@ class Checkpoints(contextlib.AbstractContextManager):
 
         Args:
             step: ``None`` for the newest.
-            **targets: of what was saved, with leaves that have ``shape``, ``dtype`` and
-                ``sharding`` (``jax.ShapeDtypeStruct`` or arrays), on any mesh. A leaf
-                without a sharding goes to the first local device.
+            **targets: pytrees like those saved, with leaves that have ``shape``,
+                ``dtype`` and ``sharding`` (``jax.ShapeDtypeStruct`` or arrays), on any
+                mesh. A leaf without a sharding goes to the first local device.
 
         Raises:
             CorruptionError: it is not what was written; none is restored instead.
@@ -193,8 +193,8 @@ class Checkpoints(contextlib.AbstractContextManager):
 def from_intact(run: Callable[[], Value], directory: pathlib.Path) -> Value:
     """Calls ``run`` until it finds no corrupted checkpoint, and returns what it does.
 
-    Each corrupted one is renamed, so that the one before becomes the newest. Of those
-    renamed the last one stays, for a person to look at.
+    Each corrupted one is renamed, so that the one before becomes the newest. Only the
+    one renamed last stays, for a person to look at.
 
     Args:
         run: restores the newest checkpoint of ``directory`` before it changes anything.

@@ -116,8 +116,8 @@ def read_commit(path: pathlib.Path) -> Commit:
 def identity(path: pathlib.Path) -> str:
     """A digest of a checkpoint's arrays or, in format 2, of its files.
 
-    Other parameters have another one, and what is known of them does not matter. Raises
-    CorruptionError if the commit is damaged; the arrays are not looked at.
+    It changes with the arrays, and not with the metrics. Raises CorruptionError if the
+    commit is damaged; the arrays are not read.
     """
     if not (path / COMMIT).is_file():
         return digests.combined(path)

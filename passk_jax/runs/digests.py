@@ -1,4 +1,4 @@
-"""SHA-256 of files; of checkpoints of format 2, which have them beside their files.
+"""SHA-256 of files, and of checkpoints of format 2, which keep them beside the files.
 
 ``digests/process_<i>.json`` has the digests of the files that a process was given. Any
 number of processes may share the work of checking them.

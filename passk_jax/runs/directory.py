@@ -175,7 +175,7 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
             atomic_write_text(holder, json.dumps(me) + '\n')
         yield
     finally:
-        # Whatever ended the run is worth more than what fails now.
+        # The error that ended the run matters more than one here.
         with contextlib.suppress(OSError):
             holder.unlink()
         lock.release()

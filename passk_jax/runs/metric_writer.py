@@ -197,7 +197,7 @@ def missing_records(
     rollouts_every: int,
     diagnostics_every: int,
 ) -> list[str]:
-    """What a run wrote before the step it resumes at, and is gone.
+    """Names the records from before the step that a run resumes at which are gone.
 
     Args:
         workdir: the run directory.

@@ -1,4 +1,4 @@
-"""What this process does just now: for timings, a heartbeat and a watchdog.
+"""The phase that this process is in: for timings, a heartbeat and a watchdog.
 
 A run is a sequence of phases, each of which lasts until the next one begins. So every
 second belongs to one: it is spent in what the host does, or waits for, in that phase.
@@ -40,9 +40,9 @@ class Phases(contextlib.AbstractContextManager):
     """The phases of a loop; inside, threads watch them.
 
     Args:
-        heartbeat_seconds: on process 0, so often a warning says where every process is,
-            as long as one has been in its phase for that long; 0: never.
-        longest_seconds: how long a phase may last; 0: as long as it likes. After that
+        heartbeat_seconds: how often a warning on process 0 says where every process is,
+            while one has been in its phase for that long; 0: never.
+        longest_seconds: how long a phase may last; 0: without limit. After that
             every process of the run writes the stacks of its threads to standard error,
             and all leave with :data:`EXIT_HUNG`. Native code that keeps the lock of the
             interpreter holds up the watchdog too.
@@ -66,7 +66,7 @@ class Phases(contextlib.AbstractContextManager):
 
     @classmethod
     def of(cls, config: LogConfig) -> Self:
-        """Watched as the configuration says."""
+        """Makes phases that are watched as the configuration says."""
         return cls(
             longest_seconds=config.watchdog_seconds,
             heartbeat_seconds=config.heartbeat_seconds,
@@ -115,7 +115,7 @@ class Phases(contextlib.AbstractContextManager):
 
     def _beat(self) -> None:
         while not self._left.wait(self._heartbeat):
-            # Other processes hear of none.
+            # Only process 0 hears of any process.
             if where := self._whereabouts.late(seconds=self._heartbeat):
                 logging.warning('no news: %s', where)
 

@@ -6,7 +6,7 @@ signals within one second count as one: ``timeout`` and schedulers signal the pr
 and its group, and the repeat must not kill the save.
 
 Under ``jax.distributed``, JAX handles SIGTERM and makes all processes agree on the
-question from which on the answer is yes, so this module installs no handler. The caller
+question from which the answer is yes, so this module installs no handler. The caller
 does the saving.
 """
 

@@ -26,7 +26,7 @@ Value = TypeVar('Value')
 _UNSEEN_SECONDS = 90
 _LOOK_AGAIN_SECONDS = 1
 
-# What an error says that is not about the data: another try may succeed.
+# Words of errors that are not about the data: another try may succeed.
 _NOT_OF_THE_DATA = (
     'RESOURCE_EXHAUSTED',
     'UNAVAILABLE',
@@ -72,13 +72,13 @@ def commit_of(path: pathlib.Path) -> Commit:
     hosts.gather(lambda: _wait_for(path))
     commit = Commit(told['meta'], told['arrays'])
     if commit.arrays is None and jax.process_count() > 1:
-        # Of format 2 each process checks its share of the files.
+        # In format 2 each process checks its share of the files.
         _everywhere(path, lambda: read_commit(path))
     return commit
 
 
 def _wait_for(path: pathlib.Path) -> None:
-    """Until this process sees a checkpoint that process 0 sees."""
+    """Waits until this process sees a checkpoint that process 0 sees."""
     until = time.monotonic() + _UNSEEN_SECONDS
     while not is_committed(path):
         if time.monotonic() > until:

@@ -25,7 +25,7 @@ class Retention:
 
     @classmethod
     def of(cls, config: CheckpointConfig) -> 'Retention':
-        """As the configuration says."""
+        """Makes the retention that the configuration asks for."""
         return cls(config.keep, every=config.keep_every, best=config.keep_best)
 
     def kept(
@@ -53,7 +53,7 @@ class Retention:
 def check_best(best: str, metrics: Mapping[str, float]) -> None:
     """Checks which is best by a metric of a category, ``'<split>/<category>/<name>'``.
 
-    Others have been checked, and may be undefined in some evaluations.
+    Those of a whole split were checked before; an evaluation may leave them undefined.
 
     Raises:
         ValueError: an evaluation has no such metric.

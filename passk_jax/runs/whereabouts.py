@@ -2,7 +2,7 @@
 
 Every process tells process 0 of each phase that it begins, over the connection of
 :mod:`passk_jax.peers`. So process 0 knows where the others are even while its own loop
-is stuck in a collective. All times are those of its clock when the news arrive.
+is stuck in a collective. All times are those of its clock when the news arrives.
 """
 
 import collections
@@ -43,7 +43,7 @@ class Whereabouts:
                 came[process].append(now)
 
     def late(self, *, seconds: float) -> str:
-        """Where everybody is, if somebody has been in a phase for so long; else ``''``.
+        """Where all processes are, if one has been in a phase for so long; else ``''``.
 
         Those furthest behind come first.
         """
@@ -68,7 +68,7 @@ class Whereabouts:
         Returns:
             The process, and by how many seconds it came later than the median process
             (of an even number, the earlier of the two in the middle), over all
-            meetings; ``None`` of a single process.
+            meetings; ``None`` for a single process.
         """
         lateness: dict[int, float] = collections.defaultdict(float)
         with self._lock:
