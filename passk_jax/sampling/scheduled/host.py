@@ -154,7 +154,7 @@ class Decoding:
                 if new.any():
                     on_ended(gather(self.state.rollouts, new))
                     given |= new
-                # To have looked has interrupted the device too.
+                # Looking interrupts the device too.
                 self.account.spent += cost
                 hand_over_at = self.step_after(cost, every)
             self.decide(longest)
