@@ -59,7 +59,7 @@ def _name(arm: str, seed: int) -> str:
 
 
 def runs_of(sweep: Sweep, root: pathlib.Path, seeds: Sequence[int]) -> list[Run]:
-    """Every run, a seed after the other; a stage comes after the one before.
+    """Every run, seed by seed; a stage comes after the one before.
 
     Args:
         sweep: what is declared.

@@ -71,7 +71,7 @@ def steps_done(job: Job) -> int:
 
 
 def log_path(job: Job) -> pathlib.Path:
-    """What the run's commands printed, all of them."""
+    """The file of what all commands of the run printed."""
     directory = job.run.directory
     return directory.with_name(f'{directory.name}.log')
 
@@ -94,7 +94,7 @@ def copy_warm_start(job: Job, other: Job) -> bool:
     source, target = _kept_warm_start(other), _kept_warm_start(job)
     if not source.exists():
         return False
-    # By the name that the run would remove, were this copy cut short.
+    # Under a name that the run would remove if this copy were cut short.
     saving = target.with_name(f'{target.name}.saving')
     shutil.rmtree(saving, ignore_errors=True)
     shutil.copytree(source, saving)
@@ -150,7 +150,7 @@ class Lock:
         return True
 
     def release(self) -> None:
-        """Gives it back, unless a process that inherited it is still there."""
+        """Releases the lock, unless a process that inherited it is still there."""
         os.close(self.descriptor)
         self.descriptor = -1
 

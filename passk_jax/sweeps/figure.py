@@ -85,7 +85,7 @@ def _panel(sweep: Sweep, jobs: Sequence[Job], measure: str) -> Panel:
         curves = _curves(sweep, jobs, arm, measure)
         for curve in curves:
             faint.append(Series('', [*curve], [*curve.values()], faint=True, **style))
-        # Where one is undefined, a mean of the others would be of other seeds.
+        # Only where every seed has a value: other means would be of fewer seeds.
         common = [step for step in curves[0] if all(step in each for each in curves)]
         means = [float(np.mean([each[step] for each in curves])) for step in common]
         bold.append(Series(arm.label, common, means, marked=True, **style))

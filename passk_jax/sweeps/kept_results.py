@@ -24,7 +24,7 @@ from passk_jax.sweeps.commands import setting_of
 from passk_jax.sweeps.directories import is_done
 from passk_jax.sweeps.opening import Job
 
-# The sweep sets them for each run.
+# Keys that the sweep sets for each run.
 _OF_A_RUN = ('seed', 'init.checkpoint')
 
 
@@ -48,13 +48,13 @@ class KeptResults:
         self._rows, self._table, self._configs = self.paths
 
     def attach(self, jobs: Sequence[Job]) -> list[Job]:
-        """The jobs; those whose results are kept, with their evaluations.
+        """The jobs, with their evaluations where their results are kept.
 
         An earlier stage counts only together with the later ones, which need its
         checkpoint.
 
         Raises:
-            InputError: results that are kept came from another configuration, be it
+            InputError: results that are kept came from another configuration, even if
                 with other seeds.
         """
         configs, rows = self._read()

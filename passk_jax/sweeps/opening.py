@@ -25,7 +25,7 @@ from passk_jax.runs.saved_config import stage_of
 from passk_jax.sweeps.commands import Run
 from passk_jax.sweeps.declarations import Sweep
 
-# It computes what it names.
+# Cached, because it computes the metrics to learn their names.
 _metric_names = functools.cache(metric_names)
 
 

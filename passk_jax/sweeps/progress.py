@@ -17,7 +17,7 @@ from passk_jax.sweeps.opening import Job
 
 
 class Pace:
-    """Measures how long the runs take for a step, evaluations and all.
+    """Measures how long the runs take for a step, evaluations included.
 
     Args:
         clock: returns seconds.
@@ -41,18 +41,18 @@ class Pace:
             self._seconds[name] = (now - then) / (steps - first_steps)
 
     def forget(self, name: str) -> None:
-        """The run was ended; what it took for a step is still of use."""
+        """Ends the measurement of a run; its seconds a step stay known."""
         self._first.pop(name, None)
 
     def seconds(self, name: str) -> float | None:
-        """Of a step of this run, else the mean of the others; ``None``: unknown."""
+        """Seconds of a step of this run, or the mean of others; ``None``: unknown."""
         known = list(self._seconds.values())
         return self._seconds.get(name, sum(known) / len(known) if known else None)
 
     def seconds_left(
         self, running: Iterable[Job], waiting: Iterable[Job], *, at_a_time: int
     ) -> float | None:
-        """Until all are done, so many at a time and in order; ``None``: unknown."""
+        """Seconds until all are done, so many at a time in order; ``None``: unknown."""
         left = []
         for job in (*running, *waiting):
             if (seconds := self.seconds(job.name)) is None:
@@ -93,7 +93,7 @@ class Display:
 
     Args:
         stream: where; ``None`` for standard error.
-        between: the least seconds between two displays, where it is no terminal.
+        between: the least seconds between two displays, except on a terminal.
         clock: returns seconds.
     """
 
