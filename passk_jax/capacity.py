@@ -1,7 +1,7 @@
-"""What cannot be held in memory at all, found before any work.
+"""Checks, before any work, that memory can hold a batch's responses and the parameters.
 
-The bounds are lower ones. What passes may still be too much, and then ends with the
-device's own error; ``python -m passk_jax.plan`` says what fits.
+The bounds are lower ones: a run that passes may still run out of memory, with the
+device's own error. ``python -m passk_jax.plan`` says what fits.
 """
 
 import math
@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 
 from passk_jax.errors import InputError
 
-# Of a response: its id of each token, and its text and answer as Python objects.
+# Bytes of a token's id, and of a response's text and answer as Python objects.
 _TOKEN_BYTES, _RESPONSE_BYTES = 4, 2 * 49
 
 
@@ -21,7 +21,7 @@ def check_responses(sizes: Mapping[str, int], *, max_response_tokens: int) -> No
     """Checks that this host can hold a batch's responses; uses no device.
 
     Args:
-        sizes: the keys and values of the problems and of the responses to each.
+        sizes: config keys and values; their product is the number of responses.
         max_response_tokens: tokens of each response.
 
     Raises:

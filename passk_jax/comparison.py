@@ -18,7 +18,7 @@ from passk_jax import metrics
 from passk_jax.errors import InputError
 
 COVERAGES = tuple(i / 20 for i in range(1, 21))
-"""The tau of Cover@tau that are compared."""
+"""The values of tau at which Cover@tau is compared."""
 
 _LEVEL = 0.95
 
@@ -73,7 +73,7 @@ class Measured:
 def make_arm(
     name: str, seeds: Sequence[tuple[str, Mapping[int, tuple[int, int]]]]
 ) -> Arm:
-    """Makes an arm of the counts of its seeds.
+    """Makes an arm from the counts of its seeds.
 
     Args:
         name: how tables call it.
@@ -105,7 +105,7 @@ def compare(
     Args:
         arms: of the same problems; their numbers of responses may differ.
         bootstrap_samples: how often problems are drawn with replacement.
-        seed: of these draws.
+        seed: seeds these draws.
 
     Returns:
         ``pass_at_<k>`` for every k up to the fewest responses of a problem, then
@@ -210,7 +210,7 @@ def _estimate(mean: float, drawn: np.ndarray) -> Estimate:
 def check_same_problems(
     name: str, ids: Iterable[int], other: str, others: Iterable[int]
 ) -> None:
-    """Raises ValueError, which has both names, if the ids differ."""
+    """Raises ValueError, which states both names, if the ids differ."""
     if differing := sorted(set(ids) ^ set(others)):
         raise InputError(
             f'{name} and {other} have different problems, {len(differing)} in all, for '

@@ -1,4 +1,4 @@
-"""Compiled programs are kept for the next process; a slow compilation says its name.
+"""Keeps compiled programs for the next process, and logs slow compilations by name.
 
 ``JAX_COMPILATION_CACHE_DIR`` and JAX's other settings of its persistent cache take
 precedence, and ``JAX_ENABLE_COMPILATION_CACHE=false`` turns it off.
@@ -31,14 +31,14 @@ _COMPILED = '/jax/core/compile/backend_compile_duration'
 def keep_programs(workdir: pathlib.Path) -> None:
     """Turns the persistent cache on; call it before anything is compiled.
 
-    Process 0 alone writes it, so several processes have one that all of them see, in
-    ``workdir``. Nothing there is ever removed.
+    Only process 0 writes it, so several processes share one in ``workdir``. Nothing
+    there is ever removed.
     """
     jax.monitoring.register_event_duration_secs_listener(_SlowCompilations())
     if jax.config.jax_compilation_cache_dir is not None:
         return
     if distributed.global_state.num_processes > 1:
-        # Without a limit: its lock does not work on every shared file system.
+        # No size limit: the lock it needs does not work on every shared file system.
         path = str(workdir.absolute() / SHARED_NAME)
         jax.config.update('jax_compilation_cache_dir', path)
         jax.config.update('jax_persistent_cache_min_compile_time_secs', _MIN_SECONDS)
@@ -69,7 +69,7 @@ def _machine() -> str:
 
 
 class _SlowCompilations:
-    """Logs a compilation that goes on for long, when it does and when it ends."""
+    """Logs a long compilation, once while it runs and once when it ends."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, threading.Timer] = {}

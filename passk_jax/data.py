@@ -127,8 +127,8 @@ class Batches(_Counted, Sequence):
         """Batches of the same problems, drawn anew at each step without epochs.
 
         Args:
-            chances: of each problem of an epoch, by its number: positive, in proportion
-                to which the problems of a part are drawn.
+            chances: a positive weight for each problem of an epoch, by its number. A
+                part's problems are drawn in proportion to them.
         """
         return Batches(self._kept, order=self._order, mine=self._mine, chances=chances)
 
@@ -148,9 +148,9 @@ def make_batches(
 ) -> Batches:
     """Makes shuffled batches, with a new order in each epoch.
 
-    An epoch ends with its last whole batch, so that no problem is twice in a batch,
-    where its rollouts would share their random keys. Epochs leave out different ones.
-    Each part of a mixture has epochs of its own.
+    An epoch ends with its last whole batch: a problem that came twice in a batch would
+    share its random keys. Each epoch leaves out different problems. Each part of a
+    mixture has epochs of its own.
 
     Args:
         kept: the problems, from :func:`read_problems`.
@@ -165,7 +165,7 @@ def make_batches(
         Problems and prompts (numpy, ``[P / process_count, S]``) by step.
 
     Raises:
-        ValueError: there are fewer problems than a batch takes of all or of a part, or
+        ValueError: a batch takes more problems than there are, in all or of a part, or
             the hosts do not divide the batch.
     """
     if num_prompts < 1 or num_prompts % process_count:
@@ -272,7 +272,7 @@ def subset(
     Args:
         source: the problems, by index.
         num_problems: size of the subset; 0: all.
-        name: of that number, for the message.
+        name: what the message calls that number.
 
     Raises:
         ValueError: there are fewer problems than ``num_problems``.

@@ -1,4 +1,4 @@
-"""How difficult each training problem was of late, and draws that follow it.
+"""Estimates how difficult each training problem is, and draws problems by that.
 
 A problem teaches nothing while all its responses are right, or all are wrong. So a run
 may draw problems in proportion to p (1 - p), the variance of one response with the
@@ -26,7 +26,7 @@ Memory = Mapping[str, Any]
 
 
 def begin(batches: Batches, *, follow: float) -> dict[str, np.ndarray]:
-    """Estimates of problems that nothing is known of; none if no draw follows them."""
+    """The estimates before any response; none if ``follow`` is 0."""
     return {_NAME: np.zeros((batches.num_problems, 2), np.float32)} if follow else {}
 
 
@@ -41,7 +41,7 @@ def of_estimator(memory: Memory) -> dict[str, Any]:
 
 
 def following(batches: Batches, memory: Memory, *, follow: float) -> Batches:
-    """The batches, drawn by the estimates in a memory if there are some.
+    """The batches, drawn by a memory's estimates if it has some.
 
     A problem is drawn in proportion to the :func:`chances` of ``follow``.
     """
@@ -53,7 +53,7 @@ def following(batches: Batches, memory: Memory, *, follow: float) -> Batches:
 def chances(
     estimates: Float[np.ndarray, 'problems 2'], *, follow: float
 ) -> Float[np.ndarray, ' problems']:
-    """To what each problem's chance of being drawn is proportional.
+    """Weights in proportion to which problems are drawn.
 
         1 - follow + follow * 4 p (1 - p),    p = (right + 1) / (all + 2)
 
@@ -79,7 +79,7 @@ def remember(
 ) -> dict[str, np.ndarray]:
     """The estimates after a step, if the memory has some.
 
-    What a problem had counts half once it is drawn again, because the policy has
+    When a problem is drawn again its old counts are halved, because the policy has
     changed since.
 
     Args:

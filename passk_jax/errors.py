@@ -34,12 +34,12 @@ def with_class(error: BaseException) -> str:
 
 
 def leave(cause: object, *steps: Callable[[], object]) -> None:
-    """Takes every step that ends a block, so that the first error is the one raised.
+    """Runs every clean-up step of a block, and raises the first error.
 
     Args:
         cause: the error that ends the block, or its class; ``None``: it ended well.
         *steps: called in order, all of them. The first error is raised unless there is
-            a cause. Every later one follows from it, as a rule, and is only logged.
+            a cause. Later ones usually follow from it, and are only logged.
     """
     first = None
     for step in steps:

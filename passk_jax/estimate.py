@@ -1,4 +1,4 @@
-"""The verb of a step that gives its responses advantages."""
+"""The verb *estimate*: gives the responses of a step their advantages."""
 
 import functools
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def make_estimate(setup: Setup) -> Callable[..., tuple[jax.Array, jax.Array]]:
     return estimate
 
 
-# Of equal settings, a process makes one program however many runs it trains.
+# The runs of a process share one program if their settings are equal.
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _compute(
     estimator: AdvantageFn,
@@ -54,7 +54,7 @@ def _compute(
     noise_key: jax.Array,
     memory: Memory,
 ) -> tuple[jax.Array, jax.Array]:
-    """Flips this fraction of the wrong rewards, then estimates: the two results."""
+    """Flips this fraction of wrong rewards; returns advantages and ``rewarded``."""
     ids = rollouts.prompts.problem_ids
     if flip_wrong:
         keys = problem_keys(noise_key, ids)

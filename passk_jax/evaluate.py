@@ -11,12 +11,11 @@ settings or problems are replaced only by ``--overwrite``.
     python -m passk_jax.evaluate --workdir=runs/mine --task=korbench,arc --data_dir=DIR
 
 Other tasks are those of ``python -m passk_jax.tasks``, which says how to get their
-problems and where in ``--data_dir`` to put them; or config files, of which ``task``
-and, of ``data``, ``dir`` and the limit of the prompt are used. It prints Pass@1 and
-Pass@k by category and overall, and writes that table as Markdown beside the records of
-each task. Problems that the run was trained on are left out and counted. A task whose
-results are there is not sampled again, so an interrupted command goes on where it
-stopped.
+problems and where in ``--data_dir`` to put them. They may also be config files, which
+set ``task``, ``data.dir`` and the limit of the prompt. It prints Pass@1 and Pass@k by
+category and overall, and writes that table as Markdown beside the records of each task.
+Problems that the run was trained on are left out and counted. A task that has results
+is not sampled again, so an interrupted command goes on where it stopped.
 """
 
 import dataclasses
@@ -57,7 +56,7 @@ class _Plan:
     Attributes:
         setup: of its task.
         batches: its problems.
-        left_out: the problems that it goes without; see ``category_table``.
+        left_out: the problems that it leaves out; see ``category_table``.
         settings: what decides its results, as JSON would have it.
         path: of its results, without an ending.
     """
@@ -91,7 +90,7 @@ def main(
     check_evaluation(config)
     check_sources(path, config.model)
     directory = path / 'evaluation' / 'by_command'
-    # Now, because what hinders it would also do so after an hour of sampling.
+    # Now, so that an error comes before an hour of sampling.
     directory.mkdir(parents=True, exist_ok=True)
     join_hosts(hosts)
     keep_programs(path)
@@ -109,7 +108,7 @@ def main(
     for name, other in (others or {'': None}).items():
         flags = {'task': name} | changes if name else changes
         file = directory / kept_evaluations.name_of(split, step, flags)
-        # None of them may fail after an hour of another.
+        # All are checked before the first one samples for an hour.
         with other_tasks.errors_of(name):
             plans[name] = _plan(setup, other, split, file, about, seen)
     # Process 0 alone has the files.
@@ -139,7 +138,8 @@ def _plan(
 ) -> _Plan:
     """The evaluation of another task, or of the run's own.
 
-    The run was trained on problems of these content hashes, which may be all or not.
+    ``trained_on`` has the content hashes of the training problems, and whether they are
+    complete.
     """
     setup = setup.on_task(*other) if other else setup
     seen, known = trained_on
@@ -155,7 +155,7 @@ def _plan(
 
 
 def _trained_on(config: ExperimentConfig) -> list[_Problems | None]:
-    """Of the run and of those that it goes on from; ``None``: of one that is gone."""
+    """Tasks of the run and of those that it goes on from; ``None``: a run is gone."""
     found: list[_Problems | None] = [(config.task, config.data)]
     names = set()
     while config.init.kind == 'checkpoint' and config.init.checkpoint not in names:
@@ -171,7 +171,7 @@ def _trained_on(config: ExperimentConfig) -> list[_Problems | None]:
 
 
 def _there(plans: Mapping[str, _Plan]) -> list[str]:
-    """The other tasks whose results are there; InputError if others are."""
+    """The other tasks that have results; InputError if their settings differ."""
     names = [
         name
         for name, plan in plans.items()

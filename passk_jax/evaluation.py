@@ -54,7 +54,7 @@ def evaluate(
     """
     address = {'seed': seed, 'stage': stage, 'split': split, 'step': step}
     key = step_key(purpose=Purpose.EVALUATION, **address)
-    # Every so many responses in the order of the problems.
+    # Evenly spaced responses, in the order of the problems.
     total = batches.num_problems * config.num_responses
     count = min(config.kept_responses, total)
     kept = {i * total // count for i in range(count)}

@@ -24,7 +24,7 @@ from passk_jax.errors import ElsewhereError, InputError, with_class
 
 Value = TypeVar('Value')
 
-# How long a process waits for the others, and for how long it does not say so.
+# How long a process waits for the others, and after how long it says so.
 _JOIN_SECONDS = 300
 _SILENT_SECONDS = 15
 
@@ -43,7 +43,7 @@ def join_hosts(hosts: str) -> None:
             five minutes, the process says so and ends.
 
     Raises:
-        ValueError: ``hosts`` has none of these forms, or JAX finds nobody.
+        ValueError: ``hosts`` has none of these forms, or JAX finds no other process.
     """
     match = re.fullmatch(r'([^,]+:\d+),(\d+),(\d+)', hosts)
     if match and int(match[3]) < int(match[2]):
@@ -190,18 +190,18 @@ def gather(make: Callable[[], Value]) -> list[Value]:
 def told(make: Callable[[], Value]) -> Value:
     """What process 0 makes, on every process; all of them must call it.
 
-    What process 0 reads, for example: a shared file system may show the others later
-    what was written there, and all must do the same. Args, errors: as in
-    :func:`gather`, but the others do not call ``make``.
+    Use it to read a shared file system, which may show the others a file later: all
+    processes must do the same. Args, errors: as in :func:`gather`, but the others do
+    not call ``make``.
     """
     return gather(lambda: None if jax.process_index() else make())[0]
 
 
 def _gather_bytes(own: bytes) -> list[bytes]:
-    """Of every process, in their order, whatever that of their devices."""
+    """The bytes of every process, in their order, whatever that of their devices."""
     about = np.array([jax.process_index(), len(own)], np.int32)
     abouts = multihost_utils.process_allgather(about)
-    # Every length of an array is another program.
+    # Each length would be a program of its own, so pad to a power of two.
     padded = np.zeros(1 << int(abouts[:, 1].max()).bit_length(), np.uint8)
     padded[: len(own)] = np.frombuffer(own, np.uint8)
     rows = multihost_utils.process_allgather(padded)

@@ -1,4 +1,4 @@
-"""What ``python -m passk_jax.evaluate`` keeps, and what may take its place.
+"""The files that ``python -m passk_jax.evaluate`` keeps, and what may replace them.
 
 ``<name>.jsonl`` has a record for each problem. ``<name>.json`` has the settings that
 decide them, the metrics, and how many problems were left out. It is written last, so an
@@ -18,7 +18,7 @@ from passk_jax.files import atomic_write_text
 from passk_jax.runs.directory import config_differences
 from passk_jax.types import Problem
 
-# Which problems they are decides, wherever they lie.
+# A digest identifies the problems, wherever they lie.
 _MAY_DIFFER = ('data.dir',)
 
 
@@ -31,7 +31,7 @@ def name_of(split: str, step: int, flags: Mapping[str, Any]) -> str:
 
 
 def digest_of(problems: Iterable[Problem]) -> str:
-    """Equal for the same problems in the same order, with the same prompts."""
+    """SHA-256 of the problems and their prompts, in order."""
     rows = [[p.id, p.prompt, dict(p.data), p.category] for p in problems]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 

@@ -52,7 +52,7 @@ def maj_at_powers(
     """
     correct = metrics.check_answers(parsed, correct)
     powers = metrics.powers_of_two(np.full(*correct.shape))
-    # Several k at once need 2^-N, which is no float64 far above 1000.
+    # Several k at once need 2^-N, which underflows in float64 for N far above 1000.
     if correct.shape[1] <= 1000:
         return _majorities(parsed, correct, powers)
     return {k: maj_at_k(parsed, correct, k=k) for k in powers}

@@ -1,8 +1,8 @@
 """Which problems a step takes, as rows of a table: parts by weight, each in its order.
 
-The places of all steps, one after another, go to the parts of the problems by whole
-numbers: of any W places from a multiple of W on, where W is the sum of the weights, a
-part of weight w has w. Within a part there are two orders:
+The places of all steps form one sequence. Of every W places from a multiple of W on,
+where W is the sum of the weights, a part of weight w has w. Within a part there are two
+orders:
 
     epochs     a new permutation each time that all its problems are through
     chances    a draw without replacement at each step, likelier for some problems
@@ -25,7 +25,7 @@ from passk_jax.errors import InputError
 if TYPE_CHECKING:
     import grain
 
-# The last numbers of the addresses of what is drawn at a step.
+# The last number of the address of each draw at a step.
 _PLACES, _CHANCES = 1, 2
 
 
@@ -60,7 +60,7 @@ class Order:
             _shuffled(len(rows), self._address(name)).repeat()
             for name, rows in zip(self._names, self._rows, strict=True)
         ]
-        # Of each part, the first steps of its epochs, as far as anyone has asked.
+        # The first steps of each part's epochs, as far as they were asked for.
         self._epochs: list[list[int]] = [[0] for _ in self._names]
 
     def rows(self, step: int, chances: np.ndarray | None = None) -> np.ndarray:
@@ -68,8 +68,8 @@ class Order:
 
         Args:
             step: at least 0.
-            chances: for each row a positive number, in proportion to which it is drawn
-                among those of its part; ``None``: parts go through epochs.
+            chances: a positive weight for each row; the rows of a part are drawn in
+                proportion to it. ``None``: parts go through epochs.
         """
         own = [
             self._of_epoch(part, step)
@@ -82,7 +82,7 @@ class Order:
         rows = np.concatenate(own)
         if chances is None and len(own) == 1:
             return rows
-        # Else every mini-batch, which strides over the places, might be of one part.
+        # Mini-batches stride over the places: in order, each might hold one part alone.
         rng = np.random.default_rng((*self._seed, step, _PLACES))
         return rng.permutation(rows)
 
@@ -122,7 +122,7 @@ class Order:
             self._taken(part, s) - self._taken(part, starts[epoch])
             for s in (step, step + 1)
         )
-        # Grain takes an index past the end for one of a later epoch.
+        # Grain reads an index past the end as one of a later epoch.
         places = range(epoch * len(rows) + first, epoch * len(rows) + past)
         order = self._shuffled[part]
         return rows[[int(order[place]) for place in places]]
@@ -201,7 +201,7 @@ class _Looked(Sequence):
 
 
 def _shuffled(count: int, address: Sequence[int]) -> 'grain.MapDataset':
-    # It takes seconds to import, and brings JAX; metrics need neither.
+    # Grain takes seconds to import, and imports JAX; metrics need neither.
     import grain
 
     # Grain seeds its epochs with seed, seed + 1, ... Hashing the seed keeps its second
@@ -211,12 +211,12 @@ def _shuffled(count: int, address: Sequence[int]) -> 'grain.MapDataset':
 
 
 def _of_part(address: tuple[int, ...], name: str) -> tuple[int, ...]:
-    """The address of a part; what has no parts is one part without a name."""
+    """The address of a part; a source without parts is one part without a name."""
     return (*address, zlib.crc32(name.encode())) if name else address
 
 
 def _places(weights: Sequence[int]) -> list[list[int]]:
-    """Of each part, its places among the first ``sum(weights)``, ascending.
+    """The places of each part among the first ``sum(weights)``, ascending.
 
     >>> _places([2, 1])
     [[0, 2], [1]]
@@ -231,7 +231,7 @@ def _places(weights: Sequence[int]) -> list[list[int]]:
 def _interleaved(
     orders: Sequence[Sequence[int]], weights: Sequence[int]
 ) -> Iterator[int]:
-    """All items of all orders, those of an order of weight w with a density of w.
+    """All items of all orders, merged so that an order of weight w has density w.
 
     >>> list(_interleaved(['aaaa', 'bb'], [2, 1]))
     ['a', 'b', 'a', 'a', 'b', 'a']

@@ -27,7 +27,7 @@ def named(
     Args:
         which: names and config files, separated by commas; ``None``: no other task.
         data: of the run; a config file has its own.
-        data_dir: replaces the directory of either; ``None``: does not.
+        data_dir: replaces the directory of both; ``None``: does not.
 
     Raises:
         InputError: an unknown name, a file that cannot be read, or two of one name.
@@ -107,7 +107,7 @@ def unseen(
 
 @contextlib.contextmanager
 def errors_of(name: str) -> Iterator[None]:
-    """Errors say which of the tasks they are of; ``''`` is the run's own."""
+    """Prefixes an error with the name of its task; ``''`` is the run's own."""
     try:
         yield
     except ValueError as error:

@@ -37,7 +37,7 @@ _hearing = threading.Lock()
 
 
 def listen() -> socket.socket:
-    """What process 0 opens for the others; its port is free."""
+    """Opens the socket at which process 0 listens to the others, on a free port."""
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     return socket.create_server(
         ('', 0), family=family, dualstack_ipv6=family == socket.AF_INET6, backlog=1024
@@ -99,10 +99,10 @@ def fail(
 
 
 def listen_to(listener: Callable[[int, Any], None] | None) -> None:
-    """From now on calls this with the news of :func:`tell` and the process they are of.
+    """From now on calls ``listener(process, news)`` with the news of :func:`tell`.
 
-    Only process 0 hears the others, each in a thread of its own, and at once what each
-    told last. ``None``: nobody hears.
+    Only process 0 hears the others, each in a thread of its own. It first hears what
+    each told last. ``None`` ends the calls.
     """
     global _listener
     with _hearing:
@@ -136,7 +136,7 @@ class Watch:
         self._connections = connections
         # What this process shows about an error of its own.
         self._text = ''
-        # Whoever has it ends this process.
+        # The thread that holds it ends this process.
         self._ending = threading.Lock()
         for peer, connection in connections.items():
             _keep_alive(connection)
@@ -203,11 +203,11 @@ class Watch:
             sys.stderr.flush()
             if self._index == 0:
                 self._wait_for_others()
-        # At once: an end in order would wait for the others.
+        # At once: an orderly exit would wait for the others.
         os._exit(end['status'])
 
     def _wait_for_others(self) -> None:
-        """Until their connections are closed."""
+        """Waits until the other processes have closed their connections."""
         until = time.monotonic() + _PATIENCE_SECONDS
         for connection in self._connections.values():
             with contextlib.suppress(OSError):
@@ -222,7 +222,7 @@ class Watch:
 
 
 def _keep_alive(connection: socket.socket) -> None:
-    """Waits as long as the machine at the other end is there."""
+    """Lets a read wait for as long as the machine at the other end is there."""
     connection.settimeout(None)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPALIVE.items():

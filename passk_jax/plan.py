@@ -84,7 +84,7 @@ def main(
     chips = topologies.parse(topology)
     names = programs.split(',') if programs else _programs(config)
     if fit and not programs:
-        # No run has it.
+        # A run has no such program of its own.
         names.remove('score')
     if unknown := set(names) - set(PROGRAMS):
         raise InputError(f'programs {sorted(unknown)} must be among {list(PROGRAMS)}')
@@ -197,7 +197,7 @@ def plan_that_fits(
     """The plan for settings that fit, with their flags as its last line.
 
     Args:
-        config, topology, names, tell: as of :func:`plan`.
+        config, topology, names, tell: as for :func:`plan`.
         given: the flags that made ``config``: dotted key -> argument.
 
     Returns:
@@ -242,7 +242,7 @@ def plan_that_fits(
 
 
 def _placed(builder: Builder, devices: Sequence[Any]) -> Builder:
-    """The same on devices."""
+    """The builder, with its mesh on these devices."""
     mesh = sharding.make_mesh(**builder.mesh.shape, devices=list(devices))
     return dataclasses.replace(builder, mesh=mesh)
 
@@ -250,7 +250,7 @@ def _placed(builder: Builder, devices: Sequence[Any]) -> Builder:
 def _read(
     config: ExperimentConfig, topology: Topology, mesh: Mesh | AbstractMesh
 ) -> tuple[Builder, int]:
-    """What makes the programs, and how many positions the model has; 0: no limit."""
+    """The builder of the programs, and the model's positions; 0: no limit."""
     with tempfile.TemporaryDirectory() as directory:
         readable = _readable(config, pathlib.Path(directory))
         source = readable.model.source

@@ -99,8 +99,8 @@ def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
 
 def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
     """The keys whose values a resumed run may change; see :func:`prepare_workdir`."""
-    # Neither checkpoints nor kept texts nor who watches nor parameters of other
-    # estimators change a figure.
+    # Checkpoints, kept texts, watching and parameters of other estimators change no
+    # figure.
     names = {stage.config.advantage.name for stage in stages_of(config)}
     read = [p for name in names for p in make.estimator_parameters(name)]
     unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
@@ -115,7 +115,7 @@ def open_workdir(
     """The prepared run directory of this experiment; see :func:`prepare_workdir`."""
 
     def missing(path: pathlib.Path) -> list[str]:
-        # It says at which step another run's policy became this run's first.
+        # It records the step at which the other run gave this run its first policy.
         noted = config.init.kind != 'checkpoint' or (path / 'initial.json').exists()
         return ([] if noted else ['initial.json']) + missing_records(
             path,
@@ -172,7 +172,7 @@ def check_names(config: ExperimentConfig) -> None:
 def _check_best(config: ExperimentConfig) -> None:
     """Checks the metric that says which checkpoint is best.
 
-    Whether a category has it, only an evaluation tells.
+    Only an evaluation tells whether a category has it.
     """
     best, known = config.checkpoint.keep_best, metric_names(config.eval.num_responses)
     metric = best.partition('/')[2]
@@ -213,7 +213,7 @@ def check_signal(stage: Stage) -> None:
 
 
 def warn_of_settings(config: ExperimentConfig) -> None:
-    """Names the settings that train, but not what a person is likely to think.
+    """Warns of settings that train something else than a person is likely to expect.
 
     It also says where the stages begin.
     """

@@ -288,5 +288,5 @@ def category_metrics(draw: Draw, *, k: int) -> dict[str, float]:
 
 
 def _mean(values: np.ndarray) -> float:
-    """NaN, which no metric shows, if there are none."""
+    """The mean; NaN, which no metric shows, if there are no values."""
     return float(values.mean()) if values.size else math.nan

@@ -72,11 +72,11 @@ def main(
     if list:
         print(_listed(chosen))
         return 0
-    # Now, because what hinders it would also do so after hours.
+    # Now, so that an error comes before hours of training.
     out.mkdir(parents=True, exist_ok=True)
     for path in (*kept.paths, *_table_and_figure(sweep, out)):
         check_writable(path)
-    # Refuses now what it would refuse for the table, at the end.
+    # Raises now what the table would raise at the end.
     _of_other_seeds(sweep, root, kept, opened)
     display = progress.Display()
     _keep(kept, opened, display)
@@ -116,7 +116,7 @@ def _keep(
     """Adds the results of runs that are done, each with its other stages.
 
     Returns:
-        The names of runs whose results could not be added; the others do not suffer.
+        The names of runs whose results could not be added; those of others are.
     """
     lost = []
     for job in [job for job in jobs if not job.run.previous] if of is None else of:
