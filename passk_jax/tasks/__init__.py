@@ -82,7 +82,7 @@ def require(
 
 
 def weights_of(task: Task) -> Mapping[str, int] | None:
-    """The weights by which training draws parts; ``None`` of a task without parts."""
+    """The weights by which training draws parts; ``None`` for a task without parts."""
     return task.weights if isinstance(task, Parts) else None
 
 

@@ -68,7 +68,7 @@ class Parts(Protocol):
     :func:`passk_jax.orders.part_of` finds it.
 
     Attributes:
-        weights: name of a part -> how many of any ``sum(weights)`` problems are its.
+        weights: name of a part -> how many of any ``sum(weights)`` problems it has.
     """
 
     weights: Mapping[str, int]

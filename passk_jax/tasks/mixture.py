@@ -6,10 +6,10 @@
         'sudoku': {'weight': 1, 'task': 'enigmata', 'params': {...}},
     }
 
-Of any three training problems in a row, from a multiple of three on, two are mazes
-here. Weights of puzzles or levels are those of parts that have these alone. Prompts,
-verdicts and splits are those of the parts' own tasks, and results are broken down by
-part and by the parts' own categories. An evaluation has all problems of the parts.
+Here two of every three training problems from a multiple of three on are mazes. To give
+a puzzle or a level its own weight, make it a part. Prompts, verdicts and splits are
+those of the parts' own tasks, and results are broken down by part and by the parts' own
+categories. An evaluation has all problems of the parts.
 
 A problem lies in one split and in one part: what another part tests on is left out of
 validation and training, and of two parts with a problem the first by name has it.
@@ -48,7 +48,7 @@ from passk_jax.tasks.task import (
 )
 from passk_jax.types import Problem, Verdict, Verdicts
 
-# A problem of two splits is of the first here.
+# A problem of two splits belongs to the one that comes first here.
 _SPLITS = ('test', 'validation', 'train')
 
 
@@ -57,7 +57,7 @@ class Part:
     """A part of a mixture.
 
     Attributes:
-        weight: how many of as many training problems as all weights add up to.
+        weight: how many of every ``sum(weights)`` training problems the part has.
         task: the name of its task, any but ``'mixture'``.
         params: the parameters of the task.
     """
@@ -83,12 +83,12 @@ class MixtureParams:
         made: dict[str, Part] = {}
         for name, values in self.parts.items():
             path = f'task.params.parts.{name}'
-            # Both separate a part from what is below it.
+            # A slash or a dot separates a part from what is below it.
             if not name or '/' in name or '.' in name:
                 raise InputError(f'{path}: {name=} must be a text without / and dots')
             part = checks.build(Part, values, path=path)
             if part.task == MixtureTask.name:
-                raise InputError(f'{path}.task={part.task!r}: a part is no mixture')
+                raise InputError(f'{path}.task={part.task!r}: parts are not mixtures')
             if same := [each for each in made if _same(made[each], part)]:
                 raise InputError(
                     f'{path} is the same task with the same parameters as part '
@@ -160,7 +160,7 @@ class MixtureTask(Task):
 
     @property
     def demonstrations(self) -> tuple[str, ...]:
-        """One kind: of each part the first of its own; ValueError if one has none."""
+        """One kind, for each part's first one; ValueError if a part has none."""
         for task in self.parts.values():
             tasks.require(task, Demonstrations, needed_by="init.kind='warm_start'")
         return ('solution',)
@@ -195,7 +195,7 @@ class MixtureTask(Task):
     def _own(
         self, split: str, data_dir: str, owners: dict[str, tuple[str, str]]
     ) -> list[Problem]:
-        """The split's problems that no other split or part owns; they join those."""
+        """The split's problems that have no owner yet; adds them to ``owners``."""
         found = []
         for name, task in self.parts.items():
             problems = _problems(task, split, data_dir)
@@ -267,13 +267,13 @@ class MixtureTask(Task):
             raise InputError('give an object with the fields task and problem')
         name = record['task']
         if name == MixtureTask.name or not isinstance(name, str):
-            raise InputError(f'field task: {name!r} is no task of a mixture')
+            raise InputError(f'field task: {name!r} is not a task of a mixture')
         problem = tasks.task_class(name).parse_problem(record['problem'])
         return _wrapped(name, name, problem)
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """That of the problem's own task."""
+        """The content hash of the problem's own task."""
         task = tasks.task_class(problem.data['task'])
         return task.content_hash(_unwrapped(problem))
 

@@ -140,9 +140,9 @@ def make_problem(
     if not isinstance(options, list) or not all(isinstance(o, str) for o in options):
         raise InputError("field 'options' must be a list of texts")
     if len(options) > 26:
-        raise InputError(f'{len(options)} options are more than letters')
+        raise InputError(f'{len(options)} options are more than the 26 letters')
     if options and answer not in letters(options):
-        raise InputError(f'the answer {answer[:20]!r} is no letter of an option')
+        raise InputError(f'the answer {answer[:20]!r} is not the letter of an option')
     if not isinstance(category, str):
         raise InputError(f'category {category!r} is not text')
     listed = ''.join(
@@ -184,11 +184,11 @@ def final_answer(response: str) -> str:
 def chosen(answer: str, options: Sequence[str]) -> set[str]:
     """The letters of the options that an answer names.
 
-    It names one by its letter, alone or before its text, or those that have its text.
-    A longer answer names what it begins with, such as (A); else what it has as (A),
-    option A or a last word A, or as the text of an option. One that names several
-    options, such as (A) before the text of B, names none, and neither does one that
-    says "not" without a letter before.
+    An answer names an option by its letter, alone or before its text, or every option
+    that has its text. A longer answer names the letter that it begins with, such as
+    (A); else a letter that it has as (A), option A or a last word A, or the option
+    whose text it contains. An answer that names several options, such as (A) before
+    the text of B, names none, nor does one that says "not" without a letter before.
     """
     answer = answer.strip('$* ')
     # A letter alone may be small.
@@ -222,7 +222,7 @@ def _words(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    r"""A text without what only sets it: blanks, dollars, capitals and a full stop.
+    r"""A text without its typesetting: blanks, dollars, capitals and a full stop.
 
     >>> plain(' $2 \\pi$.') == plain('2\\pi')
     True

@@ -24,12 +24,12 @@ class About:
     Attributes:
         summary: what they are.
         size: how many there are.
-        licence: whose terms they have.
+        licence: the terms of their use.
         source: how to get them.
         example: parameters with which ``python -m passk_jax.tasks`` shows some; files
             lie where ``source`` puts them.
-        benchmark: what differs from that where the published benchmark is evaluated,
-            ``python -m passk_jax.evaluate --task=NAME``.
+        benchmark: parameters that replace those of ``example`` where the published
+            benchmark is evaluated, ``python -m passk_jax.evaluate --task=NAME``.
     """
 
     summary: str
@@ -96,7 +96,7 @@ class Task(abc.ABC):
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """Equal for problems that are one, whatever their ids, splits and tasks.
+        """Equal for equal problems, whatever their ids, splits and tasks.
 
         A mixture has such problems in one split, and an evaluation leaves out those
         that the run was trained on. By default they have the same prompt. A task that

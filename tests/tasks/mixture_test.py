@@ -234,7 +234,7 @@ def test_characters_and_groups_are_those_of_the_parts(monkeypatch):
         ({'a': part('maze', MAZES, -2)}, r'parts\.a\.weight=-2 must lie'),
         ({'a': part('maze', MAZES, 0.5)}, r'parts\.a\.weight=0\.5 must be of type int'),
         ({'a': part('mazes', MAZES)}, "'mazes' is none of"),
-        ({'a': part('mixture', {'parts': PARTS})}, 'a part is no mixture'),
+        ({'a': part('mixture', {'parts': PARTS})}, 'parts are not mixtures'),
         ({'a': {'task': 'maze', 'params': MAZES}}, r"missing keys .*parts\.a\.weight'"),
         ({'a': part('maze', MAZES) | {'level': 1}}, r'unknown key .*parts\.a\.level'),
         (

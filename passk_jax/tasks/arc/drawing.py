@@ -14,11 +14,11 @@ _CELL = 10
 
 
 def draw_grid(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
-    """Draws the grid of an answer; cells with a dot are others than in the right one.
+    """Draws the grid of an answer; a dot marks a cell that differs from the right one.
 
     Args:
         data: holds ``output``, the right grid.
-        parsed: the answer; ``''`` is the drawing of what is no grid.
+        parsed: the answer; anything but a grid is drawn as ``''``.
         correct: the recorded verdict.
     """
     try:

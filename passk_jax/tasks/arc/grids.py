@@ -48,7 +48,7 @@ def read_grid(text: str) -> Grid:
         if len(row) != width:
             raise Wrong(f'a row of {len(row)} cells below one of {width}')
         if wrong := [cell for cell in row if not _CELL.fullmatch(cell)]:
-            raise Wrong(f'{wrong[0][:20]!r} is no digit')
+            raise Wrong(f'{wrong[0][:20]!r} is not a digit')
     return [[int(cell) for cell in row] for row in rows]
 
 
@@ -56,7 +56,7 @@ def grids_in(text: str) -> list[Grid]:
     """The grids that stand in a text, in order: lists of lists, or else lines of cells.
 
     Raises:
-        Wrong: one of them is no grid.
+        Wrong: one of them is not a grid.
 
     >>> grids_in('From\\n1 2\\n3 4\\nto\\n5')
     [[[1, 2], [3, 4]], [[5]]]
@@ -83,12 +83,12 @@ def grid_text(grid: Sequence[Sequence[int]]) -> str:
 def check_grid(value: Any) -> Grid:
     """A grid of a record; raises ValueError for anything else."""
     if not isinstance(value, list) or not 1 <= len(value) <= MAX_SIDE:
-        raise ValueError(f'a grid is no list of 1 to {MAX_SIDE} rows')
+        raise ValueError(f'a grid must be a list of 1 to {MAX_SIDE} rows')
     for row in value:
         if not isinstance(row, list) or not 1 <= len(row) <= MAX_SIDE:
-            raise ValueError(f'a row is no list of 1 to {MAX_SIDE} cells')
+            raise ValueError(f'a row must be a list of 1 to {MAX_SIDE} cells')
         if len(row) != len(value[0]):
             raise ValueError('rows of a grid have different lengths')
         if not all(type(cell) is int and 0 <= cell <= 9 for cell in row):
-            raise ValueError('a cell is no digit')
+            raise ValueError('a cell is not a digit')
     return value

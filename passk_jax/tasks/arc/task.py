@@ -102,9 +102,9 @@ class ArcTask(Task):
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
         """The problems of a split, sorted by task.
 
-        It leaves training tasks out that have the examples of an evaluation task; in
-        the published sets that is one. The log says how many, and how many problems are
-        too long. Raises ValueError if a set is absent or malformed, or if the split is
+        It leaves out training tasks that have the examples of an evaluation task, one
+        in the published sets. The log says how many, and how many problems are too
+        long. Raises ValueError if a set is absent or malformed, or if the split is
         unknown or empty.
         """
         check_choice('split', split, self.splits)
@@ -217,7 +217,7 @@ def _problem(task: ArcItem, index: int, *, category: str, prompt: str) -> Proble
 
 
 def _difference(answer: str, wanted: list[list[int]]) -> str | None:
-    """What sets an answer apart from the right grid."""
+    """How an answer differs from the right grid; ``None``: it does not."""
     if not answer:
         raise Wrong('no grid in a code block or a box')
     grid = read_grid(answer)

@@ -140,7 +140,7 @@ def integer_grid(answer: str, *, side: int) -> list[list[int]]:
             raise Wrong(f'a row of {len(row)} numbers, not {side}')
         for cell in row:
             if not _NUMBER.fullmatch(cell):
-                raise Wrong(f'{cell[:20]!r} is no integer')
+                raise Wrong(f'{cell[:20]!r} is not an integer')
     return [[int(cell) for cell in row] for row in rows]
 
 

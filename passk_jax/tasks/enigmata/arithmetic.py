@@ -116,7 +116,7 @@ class Countdown(_Arithmetic):
             return
         for step in expressions.evaluate(answer).steps:
             if step <= 0 or step.denominator != 1:
-                raise Wrong(f'{step} is no positive integer')
+                raise Wrong(f'{step} is not a positive integer')
 
     def read(self, record):
         return self._read(record, read_int(record['meta']['target']))
@@ -130,7 +130,7 @@ def _split(value: int, count: int, draws: Draws) -> str | None:
     """A random expression of ``count`` numbers from 1 to 13 with this value.
 
     It splits the value into a number and another value again and again; ``None`` if
-    that ends at a value which is no such number.
+    that ends at a value outside 1 to 13.
     """
     if count == 1:
         return str(value) if 1 <= value <= 13 else None

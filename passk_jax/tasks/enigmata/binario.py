@@ -12,7 +12,7 @@ from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, columns, grid_text
 EMPTY = -1
 
 _SIDES = ((4, 6), (4, 6), (6, 8))
-# Of each level, the least and the most empty cells, as shares of all.
+# For each level, the least and the most empty cells, in percent.
 _HOLES = ((12, 25), (18, 30), (20, 45))
 
 

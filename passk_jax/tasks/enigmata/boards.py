@@ -14,7 +14,7 @@ Rows = Sequence[Sequence[Any]]
 
 # The grounds of a cell.
 KINDS = ('free', 'given', 'wall', 'hidden', 'lit', 'picked', 'start', 'end')
-# What stands beside the board has none: a clue, or the number of a row or a column.
+# Beside the board a cell has no ground: a clue, or the number of a row or a column.
 BESIDE = ('clue', 'index')
 
 
@@ -37,7 +37,7 @@ class Cell(NamedTuple):
 
     @property
     def on_board(self) -> bool:
-        """Whether this is a cell and no clue."""
+        """Whether this is a cell and not a clue."""
         return self.kind not in BESIDE
 
 
@@ -136,7 +136,7 @@ def repeated(groups: Iterable[Sequence[Place]], rows: Rows) -> set[Place]:
 
 
 def beyond(rows: Rows, low: int, high: int) -> set[Place]:
-    """The places whose number is not one from ``low`` to ``high``."""
+    """The places whose number is not in ``[low, high]``."""
     return {
         place
         for place, number in cells_by_place(rows).items()

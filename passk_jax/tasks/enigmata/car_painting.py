@@ -13,7 +13,7 @@ from passk_jax.tasks.enigmata.answers import Wrong, integer_list
 from passk_jax.tasks.enigmata.puzzle import Puzzle, read_int
 
 _LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
-# Of each level, the least and the most of cars, colours and places that a car moves.
+# For each level, the least and the most of cars, colours and places that a car moves.
 _CARS = ((8, 15), (15, 25), (25, 40))
 _COLOURS = ((2, 4), (3, 6), (5, 9))
 _REACH = ((2, 4), (3, 5), (2, 4))
@@ -74,7 +74,7 @@ class CarPainting(Puzzle):
         meta = record['meta']
         colours, reach = meta['colors'], read_int(meta['K'])
         if any(len(letter) != 1 or letter not in _LETTERS for letter in colours):
-            raise ValueError('a colour is no letter')
+            raise ValueError('a colour is not a letter')
         if meta['car_ids'] != list(range(1, len(colours) + 1)):
             raise ValueError('the cars are not numbered in order')
         if not (0 < len(colours) <= _MOST_CARS and 0 <= reach <= _MOST_REACH):
@@ -125,7 +125,7 @@ def _next_cars(
     """The first car of each colour that may be painted at a place."""
     late = place - reach
     if late >= 0 and not painted >> late & 1:
-        # Its last chance.
+        # This is the car's last chance.
         return [late]
     cars: dict[str, int] = {}
     for car in range(max(late, 0), min(place + reach + 1, len(colours))):
@@ -141,7 +141,7 @@ def switches_of(colours: Sequence[str], order: Sequence[int]) -> int:
 
 
 def _switches_of(data, order: list[int]) -> int:
-    """The switches of an order of cars, from 1; raises ``Wrong`` if it is none."""
+    """The switches of an order of cars, from 1; raises ``Wrong`` for anything else."""
     if sorted(order) != list(range(1, len(data['colours']) + 1)):
         raise Wrong('not every car exactly once')
     for place, car in enumerate(order, start=1):

@@ -28,7 +28,7 @@ class CheckmateInOne(OneAnswer, FilePuzzle):
     )
 
     def check(self, data, answer):
-        """Equality with the stored move, in which capitals count; so officially too."""
+        """Equality with the stored move, capitals included; also the official rule."""
         if answer != data['answer']:
             raise Wrong('another move')
 

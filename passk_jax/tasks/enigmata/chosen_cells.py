@@ -1,4 +1,4 @@
-"""Puzzles whose answer is a list of cells, in any order, or that there is none."""
+"""Puzzles whose answer is a list of cells in any order, or the claim of no solution."""
 
 import abc
 import dataclasses

@@ -16,7 +16,7 @@ from passk_jax.tasks.enigmata.draws import Draws
 LETTERS = string.ascii_uppercase
 SQUARE_LETTERS = LETTERS.replace('J', '')
 
-# Of each level.
+# For each level.
 _KEYWORDS = (3, 4, 5)
 _SQUARE_KEYWORDS = (6, 7, 8)
 _RAILS = (2, 3, 4)

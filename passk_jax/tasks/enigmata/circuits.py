@@ -71,7 +71,7 @@ class _Search:
         self._budget -= 1
         if not self._budget:
             raise Undecided
-        # The vertex with the fewest ways on first.
+        # Tries the vertex with the fewest ways on first.
         ahead = _members(self._near[last] & left)
         ahead.sort(key=lambda vertex: (self._near[vertex] & left).bit_count())
         for vertex in ahead:

@@ -9,7 +9,7 @@ from passk_jax.tasks.enigmata.ciphers import HILL, PLAYFAIR, SUBSTITUTION, Ciphe
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, Puzzle
 
-# Of each level, the letters to decode; KKA's are Enigmata's, but for Playfair's middle.
+# For each level, the letters to decode: Enigmata's for KKA, but for Playfair's middle.
 _LENGTHS = {
     'Caesar': (10, 15, 20),
     'affine': (5, 10, 15),
@@ -23,7 +23,7 @@ _LENGTHS = {
 }
 _KPA_LENGTHS = (10, 10, 15)
 _KPA_BLOCKS = (4, 2, 3)
-# Of each level, the least and the most letters of the known plaintext.
+# For each level, the least and the most letters of the known plaintext.
 _KNOWN = ((120, 150), (80, 100), (80, 100))
 
 _CIPHERS = 'Letters have the numbers A = 0 to Z = 25, modulo 26. The ciphers:\n' + (

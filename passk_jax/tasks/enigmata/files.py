@@ -16,7 +16,7 @@ from passk_jax.errors import InputError
 from passk_jax.tasks.enigmata.puzzle import MALFORMED, AnyPuzzle
 from passk_jax.tasks.enigmata.splits import SPLITS
 
-# Of a hundred groups; those for tests only if no file is for tests.
+# Shares of the groups, in percent; the second only if no file is for tests.
 _VALIDATION, _TEST = 10, 20
 
 

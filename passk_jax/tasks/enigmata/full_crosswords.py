@@ -121,7 +121,7 @@ def _words(text: str) -> dict[str, list[str]]:
 
 
 def _grid(question: str) -> list[list[str]]:
-    """The rows of the grid in a question, or none if these are no rectangle."""
+    """The rows of the grid in a question, or none if they form no rectangle."""
     rows = [row for row in symbol_rows(question) if set(row) <= {_LETTER, _WALL}]
     return rows if len({len(row) for row in rows}) == 1 else []
 

@@ -65,7 +65,7 @@ class _Hamiltonian(Puzzle):
             raise ValueError('too many vertices or edges, or no vertex')
         for edge in edges:
             if len(edge) != 2 or not all(0 <= each < num_vertices for each in edge):
-                raise ValueError(f'{edge} is no edge')
+                raise ValueError(f'{edge} is not an edge')
         try:
             found = self._solve(num_vertices, edges)
             answer = _NONE if found is None else str(found)
@@ -79,7 +79,7 @@ class _Hamiltonian(Puzzle):
 
     @abc.abstractmethod
     def _check_walk(self, data: Data, walk: list[int]) -> None:
-        """Raises ``Wrong`` if the vertices are no solution."""
+        """Raises ``Wrong`` if the vertices are not a solution."""
 
     def _check_walk_official(self, data: Data, walk: list[int]) -> None:
         self._check_walk(data, walk)
@@ -106,7 +106,7 @@ class HamiltonianCycle(_Hamiltonian):
         _check_edges(data, walk)
 
     def _check_walk_official(self, data, walk):
-        # It does not look at the last entry.
+        # The official verifier does not look at the last entry.
         if len(walk) != data['num_vertices'] + 1:
             raise Wrong('not every vertex exactly once')
         self._check_walk(data, [*walk[:-1], walk[0]])

@@ -17,7 +17,7 @@ from passk_jax.tasks.enigmata.puzzle import columns, grid_text, read_grid
 from passk_jax.tasks.enigmata.skyscraper import latin_square
 
 _SIDES = (4, 4, 5)
-# Of each level, the least and the most black cells, if so many find a place.
+# For each level, the least and the most black cells, if so many find a place.
 _BLACK = ((2, 3), (4, 5), (5, 7))
 
 

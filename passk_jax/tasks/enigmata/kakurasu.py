@@ -8,7 +8,7 @@ from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.chosen_cells import ChosenCells, cells_text, read_cells
 
 _SIDES = ((4, 5), (5, 6), (5, 6))
-# Of each level, how many of ten cells are black.
+# For each level, the least and the most of ten cells that are chosen.
 _BLACK = ((2, 5), (3, 6), (4, 7))
 _SUMS = re.compile(
     r'Board size: ([0-9]{1,2}) X ([0-9]{1,2})\s+Row sums: \[([0-9, ]*)\]\s+'

@@ -14,7 +14,7 @@ from passk_jax.tasks.enigmata.puzzle import OneAnswer, Puzzle
 
 LABELS = ('Entailment', 'Contradiction', 'Unknown')
 
-# Of each level, the least and the most inhabitants. Enigmata's easy puzzles may have
+# For each level, the least and the most inhabitants. Enigmata's easy puzzles may have
 # two.
 _SIZES = ((3, 5), (6, 7), (8, 10))
 # One of so many inhabitants is silent, on average.

@@ -22,7 +22,7 @@ EMPTY, BLACK = -1, 5
 
 _SYMBOLS = '01234#.'
 _SIDE = 6
-# Of each level, the percent of black cells, and of those that have a number.
+# For each level, the percent of black cells, and of those that have a number.
 _BLACK = ((20, 25), (15, 20), (20, 25))
 _NUMBERED = (100, 70, 50)
 _MOST = 64

@@ -36,7 +36,7 @@ class ListFunctions(OneAnswer, FilePuzzle):
             raise Wrong('another list')
 
     def check_official(self, data, answer):
-        """The first list of numbers in the answer counts; ``[]`` is no list.
+        """The first list of numbers in the answer counts; ``[]`` is not a list.
 
         Unlike the official verifier this rejects digits that are not ASCII, and numbers
         of more than nine of them.

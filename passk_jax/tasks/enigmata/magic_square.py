@@ -6,7 +6,7 @@ from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.answers import Wrong, integer_grid
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, columns, grid_text, read_grid
 
-# Of each level, the least and the most blanks.
+# For each level, the least and the most blanks.
 _BLANKS = ((2, 3), (4, 5), (6, 7))
 # A blank is None in records and in data.
 _BLANK = None

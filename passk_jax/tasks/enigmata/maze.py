@@ -1,4 +1,4 @@
-"""A maze of cells with obstacles; any way is right, or that there is none.
+"""A maze of cells with obstacles; any way is right, or the claim that none exists.
 
 It is another puzzle than :mod:`passk_jax.tasks.maze`, whose walls and moves differ.
 """
@@ -13,7 +13,7 @@ from passk_jax.tasks.enigmata.chosen_cells import neighbours
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, grid_text, read_grid
 
 _SIDE = 5
-# Of each level, the least and the most percent of cells with an obstacle.
+# For each level, the least and the most percent of cells with an obstacle.
 _OBSTACLES = ((15, 25), (26, 40), (41, 55))
 _NONE = 'not exist the path from start to end.'
 _PAIR = re.compile(r'\(([0-9]{1,9}),\s*([0-9]{1,9})\)')
@@ -111,11 +111,11 @@ def _check_way(blocked: Sequence[Sequence[int]], way: list[tuple[int, int]]) -> 
 def _step_error(
     blocked: Sequence[Sequence[int]], before: tuple[int, int], cell: tuple[int, int]
 ) -> str:
-    """What keeps a step from its cell; ``''``: nothing does."""
+    """Why a step cannot reach its cell; ``''``: it can."""
     (r, c), (i, j) = before, cell
     if abs(r - i) + abs(c - j) != 1:
         return f'no step from ({r},{c}) to ({i},{j})'
-    return '' if _free(blocked, cell) else f'({i},{j}) is no free cell'
+    return '' if _free(blocked, cell) else f'({i},{j}) is not a free cell'
 
 
 def _free(blocked: Sequence[Sequence[int]], cell: tuple[int, int]) -> bool:

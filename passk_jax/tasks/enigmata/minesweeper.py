@@ -21,10 +21,10 @@ from passk_jax.tasks.enigmata.puzzle import Grid, grid_text, read_grid
 HIDDEN = -2
 
 _SIDES = (9, 12, 16)
-# Of each level, the percent of mines and the least percent of cells that are looked at.
+# For each level, the percent of mines, and the least percent of cells looked at.
 _MINES = (10, 15, 20)
 _LOOKS = (30, 20, 15)
-# The most percent is this much higher.
+# The most percent of cells looked at is this much higher.
 _MORE_LOOKS = 5
 _MOST_SIDE = 32
 
@@ -86,7 +86,7 @@ class Minesweeper(ChosenCells):
     def check_cells(self, data, cells):
         forced = {tuple(cell) for cell in data['forced']}
         if not set(cells) <= forced:
-            raise Wrong('a cell is no forced mine')
+            raise Wrong('a cell is not a forced mine')
         if set(cells) != forced:
             raise Wrong('a forced mine is missing')
 

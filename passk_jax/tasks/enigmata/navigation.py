@@ -10,7 +10,7 @@ from passk_jax.tasks.enigmata.puzzle import Data, Puzzle
 KINDS = ('store', 'bank', 'house', 'cinema', 'garden', 'school')
 
 _SIZES = (7, 10)
-# Of each level, the least and the most landmarks on the way, its ends included.
+# For each level, the least and the most landmarks on the way, its ends included.
 _WAYS = ((2, 2), (3, 3), (4, 6))
 _METRES = (100, 200)
 

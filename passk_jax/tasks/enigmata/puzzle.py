@@ -64,7 +64,7 @@ class AnyPuzzle(abc.ABC):
         return hashlib.sha256(question).digest()
 
     def content_hash(self, data: Data) -> str:
-        """As of :class:`passk_jax.tasks.task.Task`: no other puzzle has it.
+        """As for :class:`passk_jax.tasks.task.Task`; no other puzzle has the same.
 
         A puzzle that shares problems with another task overrides this.
         """
@@ -194,21 +194,21 @@ def opened(record: Mapping[str, Any]) -> dict[str, Any]:
     meta = record['meta']
     meta = json.loads(meta) if isinstance(meta, str) else meta
     if not isinstance(meta, Mapping):
-        raise ValueError('meta is no object')
+        raise ValueError('meta is not an object')
     return {**record, 'answer': meta.get('answer', record.get('answer')), 'meta': meta}
 
 
 def read_text(value: Any) -> str:
     """A text of a record; raises ValueError for anything else and for blanks."""
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f'{str(value)[:80]!r} is no text')
+        raise ValueError(f'{str(value)[:80]!r} is not text')
     return value
 
 
 def read_int(value: Any) -> int:
     """An integer of a record; raises ValueError for anything else."""
     if type(value) is not int or abs(value) >= 10**9:
-        raise ValueError(f'{value!r} is no integer')
+        raise ValueError(f'{value!r} is not an integer')
     return value
 
 

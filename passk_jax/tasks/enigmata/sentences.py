@@ -58,7 +58,7 @@ def words(
 
 
 def letters(draws: Draws, length: int) -> str:
-    """The first letters of such words, exactly this many."""
+    """The first ``length`` letters of :func:`words`."""
     return ''.join(words(draws, length))[:length]
 
 

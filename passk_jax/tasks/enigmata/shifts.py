@@ -32,7 +32,7 @@ class ShiftPuzzle(Puzzle):
     def __init__(self, name: str, side: int, moves: Sequence[tuple[int, int]]):
         self.name = name
         self._side = side
-        # Of each level, the least and the most moves of the scramble.
+        # For each level, the least and the most moves of the scramble.
         self._moves = moves
         self.rules = (
             f'The board has {side} rows of {side} cells with the numbers 1 to '
@@ -106,7 +106,7 @@ def read_moves(answer: str, *, side: int) -> list[tuple[str, int, int]]:
     moves = []
     for count, move in enumerate(text_list(answer), start=1):
         if (read := _read_move(move, side=side)) is None:
-            raise Wrong(f'move {count} is none')
+            raise Wrong(f'move {count} is not a move')
         moves.append(read)
     return moves
 
@@ -127,7 +127,7 @@ def _reached(board: Grid, moves: Sequence[str]) -> tuple[Grid, str]:
     """The board after the moves, up to one that fails, and what fails if one does."""
     for count, move in enumerate(moves, start=1):
         if (read := _read_move(move, side=len(board))) is None:
-            return board, f'move {count} is none'
+            return board, f'move {count} is not a move'
         board = shifted(board, *read)
     return board, ''
 

@@ -17,7 +17,7 @@ from passk_jax.tasks.enigmata.puzzle import Data, Grid, Puzzle, grid_text, read_
 UNKNOWN = -1
 
 _SIDE = 6
-# Of each level, the least and the most corners with a number, in percent.
+# For each level, the least and the most corners with a number, in percent.
 _NUMBERED = ((80, 90), (60, 70), (50, 50))
 
 
@@ -75,7 +75,7 @@ class Slant(Puzzle):
             raise Wrong('not the stored answer')
 
     def picture(self, data, answer):
-        """Of a closed loop, the diagonal that comes last in reading order is wrong."""
+        """In a closed loop, the diagonal that comes last in reading order is wrong."""
         side = len(data['corners']) - 1
         cells = {(r, c): boards.Cell() for r in range(side) for c in range(side)}
         touches = None

@@ -27,7 +27,7 @@ class SlidingPuzzle(Puzzle):
     def __init__(self, name: str, side: int, moves: Sequence[tuple[int, int]]):
         self.name = name
         self._side = side
-        # Of each level, the least and the most moves of the scramble.
+        # For each level, the least and the most moves of the scramble.
         self._moves = moves
         self.rules = (
             f'The board has {side} rows of {side} cells, the tiles 1 to '
@@ -76,7 +76,7 @@ class SlidingPuzzle(Puzzle):
         self._check_moves(data, read_moves(answer))
 
     def check_official(self, data, answer):
-        """As ``check``, but characters that are no moves do not count."""
+        """As ``check``, but characters that are not moves do not count."""
         if claims(answer, _NONE):
             return self.check(data, answer)
         moves = _FOREIGN.sub('', answer)
@@ -108,7 +108,7 @@ def read_moves(answer: str) -> str:
     """The moves of an answer, which may stand apart."""
     moves = _SPACES.sub('', answer)
     if foreign := _FOREIGN.search(moves):
-        raise Wrong(f'{foreign[0]!r} is no move')
+        raise Wrong(f'{foreign[0]!r} is not a move')
     return moves
 
 

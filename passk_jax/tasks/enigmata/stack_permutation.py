@@ -9,7 +9,7 @@ _LENGTHS = ((4, 5), (6, 7), (8, 9))
 _NONE = 'The output sequence is not a valid stack permutation.'
 _PUSH = re.compile(r'Push\(([0-9]{1,9})\)')
 _POP = 'Pop()'
-# What :func:`read_operations` returns for it.
+# What :func:`read_operations` returns for a Pop.
 POP = -1
 
 
@@ -81,7 +81,7 @@ class StackPermutation(Puzzle):
             read_ints(meta['output_sequence']),
         )
         if sorted(first) != sorted(last) or len(set(first)) != len(first):
-            raise ValueError('the output is no permutation of the input')
+            raise ValueError('the output is not a permutation of the input')
         return {'input': first, 'output': last}
 
 

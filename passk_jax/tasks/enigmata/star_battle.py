@@ -12,7 +12,7 @@ from passk_jax.tasks.enigmata.puzzle import Puzzle, grid_text
 EMPTY, BLOCKED, STAR = '.X*'
 
 _SIDES = (5, 6, 7)
-# Of each level, the least and the most blocked cells, as shares of all.
+# For each level, the least and the most blocked cells, in percent.
 _BLOCKED = ((16, 30), (20, 35), (25, 40))
 
 

@@ -22,7 +22,7 @@ class Sudoku(Puzzle):
     def __init__(self, name: str, box: int, holes: Sequence[tuple[int, int]]):
         self.name = name
         self._box = box
-        # Of each level, the least and the most empty cells.
+        # For each level, the least and the most empty cells.
         self._holes = holes
         side = box * box
         self.rules = (

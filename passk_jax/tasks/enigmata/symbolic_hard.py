@@ -9,7 +9,7 @@ from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.files import FilePuzzle, Found
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, read_text
 
-# Before another digit.
+# Zeros before another digit.
 _ZEROS = re.compile(r'\b0+(?=[0-9])')
 
 
@@ -39,9 +39,9 @@ class SymbolicHard(OneAnswer, FilePuzzle):
         return answers.last_block(response, inline=False)
 
     def content_hash(self, data):
-        """As of the task ``arc``, whose problems these are.
+        """As for the task ``arc``, whose problems these are.
 
-        A record gives no more than a text; one without examples has a hash of its own.
+        Of a record only the text is known; one without examples has a hash of its own.
         """
         examples = data.get('examples') or problems.hash_of_text(data['question'])
         return examples or super().content_hash(data)
@@ -67,7 +67,7 @@ class SymbolicHard(OneAnswer, FilePuzzle):
         self.check(data, _ZEROS.sub('', answer))
 
     def draw(self, data, answer, *, correct):
-        """The answer's grid as the task ``arc`` draws it; ``''`` for what is none."""
+        """The answer's grid as the task ``arc`` draws it; ``''`` for anything else."""
         output = read_grid(data['answer'])
         return drawing.draw_grid({'output': output}, answer, correct=correct)
 
@@ -76,7 +76,7 @@ class SymbolicHard(OneAnswer, FilePuzzle):
         try:
             grid = read_grid(answer) if isinstance(answer, str) else check_grid(answer)
         except Wrong as e:
-            raise ValueError(f'the answer is no grid: {e}') from None
+            raise ValueError(f'the answer is not a grid: {e}') from None
         question = read_text(record['meta']['question'])
         return {'question': question, 'answer': grid_text(grid)}
 

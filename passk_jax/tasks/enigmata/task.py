@@ -34,12 +34,12 @@ from passk_jax.tasks.task import (
 )
 from passk_jax.types import Problem, Verdict, Verdicts
 
-# Puzzles of which so many verdicts take half the time or less on arrays;
+# Puzzles that judge ``MANY`` responses in at most half the time on arrays;
 # benchmarks/README.md has the times of every puzzle.
 FASTER_ON_ARRAYS = ('slant',)
 MANY = 1024
 
-# What the prompt says of the place of the answer.
+# Whether the puzzle has board tags -> where the prompt asks for the answer.
 _PLACE = {
     False: 'Give your final answer alone in a code block (```) at the end.',
     True: 'Give your final answer alone between <begin_board> and <end_board>.',

@@ -17,7 +17,7 @@ MARKS = 'OX'
 # Data holds this for an empty cell, and the place in ``MARKS`` for a mark.
 EMPTY = -1
 
-# Of each level, the marks on the board.
+# For each level, the marks on the board.
 _MARKED = ((6, 7), (5,), (1, 2, 3, 4))
 _LINES = tuple(
     sum(1 << cell for cell in line)

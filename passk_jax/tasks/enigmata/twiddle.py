@@ -8,7 +8,7 @@ from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, grid_text, read_grid
 
 _GOAL = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
 CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))
-# Of each level, the turns of the scramble. One or two, as in Enigmata's easy problems,
+# For each level, the turns of the scramble. One or two, as in Enigmata's easy problems,
 # give 20 boards in all, too few for splits that do not overlap.
 _TURNS = ((3, 4), (5, 5), (6, 6))
 

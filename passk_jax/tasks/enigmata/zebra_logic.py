@@ -19,7 +19,7 @@ from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Puzzle, columns, read_text
 
 _ROWS = 4
-# Of each level, the columns without that of the row's name.
+# For each level, the columns besides that of the row's name.
 _COLUMNS = (2, 3, 4)
 # A record with more of either is refused.
 _MOST = 8
@@ -39,7 +39,7 @@ _CLUES: dict[str, Callable[..., Any]] = {
     '{} is in the middle': lambda a, last: a + a == last,
 }
 _PATTERNS = {form: re.compile(form.replace('{}', '([^: ]+:[^: ]+)')) for form in _CLUES}
-# How often a clue of each kind is drawn: most name several values.
+# The kinds of clues, repeated in proportion to how often each is drawn.
 _KINDS = tuple(form for form in _CLUES for _ in range(form.count('{}') ** 2))
 
 _VALUES = {

@@ -19,7 +19,7 @@ _UNMARKED = str.maketrans('', '', '"\n ')
 def last_answer(response: str) -> str | None:
     r"""What stands in the last double square brackets; ``None`` without them.
 
-    The bracket that begins displayed mathematics before them is not one of theirs.
+    The bracket of displayed mathematics before them is not part of the pair.
 
     >>> last_answer('in the form [[A]], so [[B ]].'), last_answer(r'so \[[[5]]\]')
     ('B', '5')

@@ -37,7 +37,7 @@ LATEX = frozenset(
 # Those whose answers are sets given by inequalities.
 INEQUALITIES = frozenset((178, 179))
 
-# What stands for a missing answer there, and is compared like any other text.
+# The official verifier's text for a missing answer, compared like any other text.
 _NOTHING = 'NULL'
 _INEQUALITY = re.compile(r'([≥≤])\s*(-?\d+\.?\d*)')
 _LATEX_MARKS = re.compile(r'\\[()\[\]]')
@@ -96,7 +96,7 @@ def _logic(text: str) -> str:
 
 
 def _parts_there(text: str) -> list[str]:
-    # They keep the brackets around all, so the outer parts do not change places.
+    # The verifier keeps the outer brackets, so the outer parts do not change places.
     return sorted(f'[[{text}]]'.split(';'))
 
 

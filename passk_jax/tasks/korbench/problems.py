@@ -20,7 +20,7 @@ HOW_TO_GET = (
     'git clone https://github.com/KOR-Bench/KOR-Bench (1,250 problems, Apache-2.0), '
     'with the folder data and the prompts config/prompt/zero-shot.yaml'
 )
-# In which the prompts have the place of rule and question.
+# The place of rule and question in the prompts.
 _PLACE = '{}'
 
 
@@ -81,7 +81,7 @@ def parse(record: Any, *, category: str) -> Problem:
             raise InputError(f'field {field!r} must be text that is not empty')
     for field in ('idx', 'rule_id'):
         if not (fields[field].isascii() and fields[field].isdigit()):
-            raise InputError(f'field {field!r} is no number: {fields[field][:20]!r}')
+            raise InputError(f'field {field!r} is not a number: {fields[field][:20]!r}')
     answer = fields['answer']
     if len(answer) <= 4 or not (answer.startswith('[[') and answer.endswith(']]')):
         raise InputError(f'the answer is not in [[...]]: {answer[:40]!r}')

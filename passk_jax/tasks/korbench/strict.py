@@ -46,7 +46,7 @@ _NOT_STORED = 'not the stored answer'
 # No operation has more.
 _MAX_VALUES = 8
 
-# Between the values of an answer; "or" inside a word, as in \operatorname, is none.
+# Separates the values of an answer; "or" inside a word, as in \operatorname, does not.
 _OR = re.compile(r'\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])')
 _LATEX_SIGNS = (
     (re.compile(r'\\geq?(?![a-z])|>='), '≥'),
@@ -231,7 +231,7 @@ def _matrix(text: str) -> list[list[int]]:
 def _integers(row: str) -> list[int]:
     numbers = [number.strip() for number in row.split(',')]
     if not all(map(_INTEGER.fullmatch, numbers)):
-        raise Wrong(f'{row[:20]!r} is no row of integers')
+        raise Wrong(f'{row[:20]!r} is not a row of integers')
     return list(map(int, numbers))
 
 
@@ -294,7 +294,7 @@ def _path(data: Data, answer: str) -> None:
     """Each ``?`` of the question becomes a digit so that the equation holds."""
     question = _PATH.match(data['question'])
     if not question:
-        raise Wrong('the question is no equation of ?')
+        raise Wrong('the question is not an equation of ?')
     left, equals, right = _arithmetic(answer).partition('=')
     form = re.escape(question[1]).replace(r'\?', '[0-9]')
     if not equals or not re.fullmatch(form, left) or right != question[2]:

@@ -16,7 +16,7 @@ _LATEX = (math_verify.LatexExtractionConfig(),)
 
 
 class ParseError(ValueError):
-    """math-verify makes nothing of an answer."""
+    """math-verify cannot parse an answer."""
 
 
 def equal(gold: str, answer: str) -> bool:
@@ -29,7 +29,7 @@ def equal(gold: str, answer: str) -> bool:
     Raises:
         ParseError: one of them is no LaTeX that math-verify knows.
     """
-    # Each with time limits off: those are by SIGALRM, and the pool has its own.
+    # Without math-verify's time limits, which use SIGALRM: the pool has its own.
     return bool(
         math_verify.verify(
             list(_parse_gold(gold)), list(_parse(answer)), timeout_seconds=None

@@ -28,8 +28,8 @@ _TOWER = re.compile(r'[0-9)]\s*(?:\^|\*\*)[\s{(+-]*[0-9]+[\s})]*(?:\^|\*\*)')
 def equal(gold: str, answer: str) -> bool | None:
     """Whether two answers are equal; ``None`` if that takes computer algebra.
 
-    Two integers differ, or do not. A fraction and a decimal that differ may still be
-    equal as math-verify rounds, which is not decided here.
+    Two integers are decided here. A fraction and a decimal that differ may still be
+    equal as math-verify rounds, so they are not.
 
     Args:
         gold, answer: LaTeX without dollars.

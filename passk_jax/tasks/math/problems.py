@@ -31,14 +31,14 @@ def read_split(
     says how many. The category of a problem is the label of its source.
 
     Args:
-        names: of sources (sources.py), whose labels are their last parts.
+        names: names of sources (sources.py); the last part of each is its label.
         problem, answer: fields of a record, which it must have; ``prompt.0.content``
             is the field of an item of a list.
         ids: of these fields, the first that a record has names it in ``Problem.data``.
         data_dir: where relative names start.
 
     Raises:
-        ValueError: a source cannot be read, or a record is no such record.
+        ValueError: a source cannot be read, or a record is malformed.
     """
     problems: dict[str, Problem] = {}
     for name in names:

@@ -80,12 +80,12 @@ def read(name: str, *, data_dir: str) -> Source:
 def fetched(name: str) -> pathlib.Path:
     """The file in the hub's cache, which is asked for if it is not there.
 
-    Raises ValueError if the name has another form, or the file cannot be had.
+    Raises ValueError if the name has another form, or the file cannot be fetched.
     """
     match = _HUB_NAME.fullmatch(name)
     if not match:
         raise InputError(f'{name!r} is not of the form {_HUB_FORM}')
-    # It takes a second to import, which only this needs.
+    # Imported here, because it takes a second and only this needs it.
     import huggingface_hub
     from huggingface_hub import errors
 
@@ -117,7 +117,7 @@ def _parquet(file: pathlib.Path) -> Records:
     from pyarrow import parquet
 
     try:
-        # By name it would not say what is wrong with an absent file.
+        # Given the name, pyarrow would not say what is wrong with an absent file.
         with file.open('rb') as opened:
             rows = parquet.read_table(opened).to_pylist()
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as e:
@@ -127,7 +127,7 @@ def _parquet(file: pathlib.Path) -> Records:
 
 def _tfds(directory: pathlib.Path, split: str) -> Records:
     if not (directory / 'dataset_info.json').is_file():
-        raise InputError(f'{str(directory)!r} is no prepared data set of TFDS')
+        raise InputError(f'{str(directory)!r} is not a prepared data set of TFDS')
     return list(enumerate(_tfds_records(str(directory), split), start=1))
 
 
@@ -146,7 +146,7 @@ def _tfds_records(directory: str, split: str) -> tuple[dict[str, Any], ...]:
         for start in range(0, len(source), _CHUNK):
             end = min(start + _CHUNK, len(source))
             found += source.__getitems__(list(range(start, end)))
-    # Of many kinds: protobuf's, and NotImplementedError where TensorFlow is needed.
+    # Many kinds: protobuf's, and NotImplementedError where TensorFlow is needed.
     except Exception as e:
         raise InputError(f'TFDS data set {directory!r}, split {split!r}: {e}') from e
     return tuple(map(_plain, found))

@@ -15,7 +15,7 @@ _DECIMALS = 2
 def equal(gold: str, answer: str) -> bool:
     """Whether both are numbers, or lists of as many, that are equal when rounded.
 
-    Raises what the parser raises, if one is no such thing.
+    Raises what the parser raises, if one is not a number.
 
     >>> equal('(1,\\\\frac{1}{3})', '(1,0.333)'), equal('2018.0005', '2018')
     (True, True)

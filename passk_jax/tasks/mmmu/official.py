@@ -16,7 +16,7 @@ from passk_jax.types import Verdict
 
 NO_CHOICE = 'names no choice, where the official verifier draws one'
 
-# Each is taken from both ends, in this order.
+# Each is stripped from both ends, in this order.
 _MARKS = (',', '.', '!', '?', ';', ':', "'")
 _WORDS = (
     'could be ', 'so ', 'is ', 'thus ', 'therefore ', 'final ', 'answer ', 'result ',
@@ -84,7 +84,7 @@ def _parts(response: str) -> list[str]:
     for number, line in enumerate(lines, start=1):
         words = _WORDS if number < len(lines) else (*_WORDS, '=')
         tails = [line.rpartition(word)[2].strip() for word in words if word in line]
-        # One that is empty gives way to the next, whatever its length.
+        # An empty tail gives way to the next, whatever its length.
         shortest = ''
         for tail in tails:
             if not shortest or len(tail) < len(shortest):

@@ -39,7 +39,7 @@ _NUMBER = re.compile(
 class MmmuTask(PicturedTask):
     """MMMU as a :class:`passk_jax.tasks.task.Task`; categories are subjects.
 
-    ``Problem.data`` has ``answers`` too: the texts of which any is right.
+    ``Problem.data`` also has ``answers``: any of these texts is right.
     """
 
     name = 'mmmu'
@@ -70,7 +70,7 @@ class MmmuTask(PicturedTask):
         answer = record.get('answer')
         answers = answer if isinstance(answer, list) else [answer]
         if not answers or not all(isinstance(a, str) and a.strip() for a in answers):
-            raise InputError(f'field answer={answer!r} is no text and no list of texts')
+            raise InputError(f'field answer={answer!r} must be text or a list of texts')
         identity = str(record.get('id', ''))
         subject = _SUBJECT.fullmatch(identity)
         return pictured.make_problem(
@@ -114,7 +114,7 @@ def _options(record: Mapping[str, Any]) -> Any:
         # The published files have a list of Python here.
         return ast.literal_eval(options)
     except (ValueError, SyntaxError, MemoryError, RecursionError) as e:
-        raise InputError(f'field options={options[:40]!r} is no list: {e}') from e
+        raise InputError(f'field options={options[:40]!r} is not a list: {e}') from e
 
 
 def _choice(data: Mapping[str, Any], answer: str) -> str | None:

@@ -23,7 +23,7 @@ from passk_jax.tasks.reasoning_gym.table import SCORED, VERSION
 
 # In the order of generation.
 SPLITS = ('test', 'validation', 'train')
-# Numbers of a split. A range is longer than any split, with what it leaves out.
+# How many numbers a split has: more than any split draws.
 RANGE = 2**32
 
 # Draws without a new problem after which a set has no more: at least, and for each
@@ -117,12 +117,12 @@ def item_of(name: str, made: Mapping[str, Any]) -> Item:
         ``metadata``, what its scorer reads of that, as JSON gives it back.
 
     Raises:
-        ValueError: a field is missing, is no text, or has no JSON.
+        ValueError: a field is missing, is not text, or has no JSON.
     """
     item = {'set': name, 'question': made.get('question'), 'answer': made.get('answer')}
     for field, value in item.items():
         if not isinstance(value, str) or not value.strip():
-            raise InputError(f'field {field}={value!r} is no text')
+            raise InputError(f'field {field}={value!r} is not text')
     if name not in SCORED:
         return item
     metadata = made['metadata']

@@ -1,7 +1,7 @@
 """Whether the package's own scorer gives an answer 1; for worker processes only.
 
 Nothing here is bounded in time or memory: the pool of :mod:`passk_jax.verifiers.pool`
-is. The package is imported on import, so that the deadline of no answer pays for it.
+is. The package is imported on import, so that no answer's deadline pays for it.
 """
 
 import functools

@@ -2,10 +2,10 @@
 
 A set is used if two processes with different hash seeds make the same problems, and if
 the package's scorer gives 1 to right answers only and to each of them. The scorer of a
-set in ``BY_TEXT`` compares with the one stored answer. One in ``SCORED`` also takes
-other solutions, or the same one in other words.
+set in ``BY_TEXT`` compares with the one stored answer. That of a set in
+``SCORED`` also takes other solutions, or the same one in other words.
 
-``knights_knaves``, ``kakurasu`` and ``sokoban`` also pass over words that are no part
+``knights_knaves``, ``kakurasu`` and ``sokoban`` also pass over words that are not part
 of a solution. They stay, because no such word makes a wrong solution right.
 """
 
@@ -92,7 +92,7 @@ LEFT_OUT: dict[str, str] = {
     'game_of_life_halting': 'its scorer takes any text',
     'gsm_symbolic': 'its scorer takes -5 and 5,000 for 5',
     'number_format': 'its scorer takes numbers that are off by 0.01',
-    'polynomial_equations': 'its scorer reads over a root that is no decimal number',
+    'polynomial_equations': 'its scorer reads over a root that is not a decimal number',
     'pool_matrix': 'its scorer takes numbers that are off by 1 %',
     'quantum_lock': 'its scorer keeps the light where its question says it toggles',
     'sentence_reordering': 'its stored answers put repeated words side by side',

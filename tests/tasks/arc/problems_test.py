@@ -45,7 +45,10 @@ def test_the_hash_is_that_of_the_examples():
         ('{"x": []}', "a.json: task 'x': malformed record: TypeError"),
         ('{"x": {"train": []}}', "'x': malformed record: KeyError: 'test'"),
         ('{"x": {"train": [], "test": []}}', 'no examples, or no tests'),
-        ('{"x": {"train": [{"input": [[1]], "output": 3}], "test": []}}', 'no list of'),
+        (
+            '{"x": {"train": [{"input": [[1]], "output": 3}], "test": []}}',
+            'must be a list of',
+        ),
     ],
 )
 def test_what_cannot_be_read_is_named(tmp_path, content, message):

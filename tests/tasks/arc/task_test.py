@@ -122,7 +122,7 @@ def test_impossible_parameters_are_refused(changes, message):
         ('```\n0 0\n1 1\n```\nno:\n```\n0 0\n1 2\n```', '1 cells differ'),
         ('```\n0 0 1 1\n```', 'a grid of 1 x 4, not 2 x 2'),
         ('```\n0 0\n1\n```', 'a row of 1 cells below one of 2'),
-        ('```\n0 0\n1 x\n```', "'x' is no digit"),
+        ('```\n0 0\n1 x\n```', "'x' is not a digit"),
         ('', 'no grid in a code block or a box'),
     ],
 )

@@ -106,10 +106,10 @@ def test_a_grid_has_its_side_and_integers_only():
     for text, error in [
         ('1 2', '1 rows, not 2'),
         ('1 2\n3', 'a row of 1 numbers, not 2'),
-        ('1 2\n3 x', "'x' is no integer"),
-        ('1 2\n3 4.0', "'4.0' is no integer"),
-        ('1 2\n3 ٤', 'is no integer'),
-        ('1 2\n3 9999999999', 'is no integer'),
+        ('1 2\n3 x', "'x' is not an integer"),
+        ('1 2\n3 4.0', "'4.0' is not an integer"),
+        ('1 2\n3 ٤', 'is not an integer'),
+        ('1 2\n3 9999999999', 'is not an integer'),
     ]:
         with pytest.raises(Wrong, match=error):
             answers.integer_grid(text, side=2)

@@ -40,8 +40,8 @@ _COUNT = {'numbers': [4, 6, 12, 12, 15], 'target': 31, 'answer': ''}
     ('answer', 'error', 'official'),
     [
         ('15+(12-4)*12/6', None, None),
-        ('15+(12-4)/6*12', '4/3 is no positive integer', None),
-        ('15-(4-12)*12/6', '-8 is no positive integer', None),
+        ('15+(12-4)/6*12', '4/3 is not a positive integer', None),
+        ('15-(4-12)*12/6', '-8 is not a positive integer', None),
         ('12+15+4', *[_OTHER] * 2),
         ('15+12+4*(12-6)', *['not 31'] * 2),
         ('cannot form 31', *['there is a solution'] * 2),
@@ -54,7 +54,7 @@ def test_countdown_stays_with_positive_integers(answer, error, official):
 
 def test_zero_is_not_positive():
     data = {'numbers': [5, 5, 7], 'target': 7, 'answer': ''}
-    assert error_of(COUNTDOWN, data, '5-5+7') == '0 is no positive integer'
+    assert error_of(COUNTDOWN, data, '5-5+7') == '0 is not a positive integer'
 
 
 def test_a_hand_of_four_is_solved_and_a_larger_one_believed():

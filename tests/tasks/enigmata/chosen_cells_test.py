@@ -88,7 +88,7 @@ def test_some_official_verifiers_count_cells_that_stand_twice(monkeypatch):
 def test_a_stored_list_becomes_the_text_of_an_answer():
     assert chosen_cells.read_cells([[1, 2], [3, 4]]) == '[(1, 2), (3, 4)]'
     assert chosen_cells.read_cells('no way') == 'no way'
-    with pytest.raises(ValueError, match='no integer'):
+    with pytest.raises(ValueError, match='not an integer'):
         chosen_cells.read_cells([['1', 2]])
 
 

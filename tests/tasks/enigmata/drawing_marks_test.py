@@ -123,7 +123,7 @@ def test_what_breaks_a_rule_is_marked(name, data, answer, marks):
     ('name', 'data', 'answer', 'note'),
     [
         ('eight_puzzle', _EIGHT, 'RR', 'left the board at move 2'),
-        ('nine_puzzle', _NINE, '["R11", "C99"]', 'move 2 is none'),
+        ('nine_puzzle', _NINE, '["R11", "C99"]', 'move 2 is not a move'),
         ('twiddle', _TWIDDLE, '(0,0)->(2,2)', 'step 2 is outside the board'),
         ('tic_tac_toe', _TOE, '', 'O to move'),
         ('minesweeper', _MINES, '[(5, 5)]', '1 outside the board'),

@@ -26,7 +26,7 @@ _FREE = {
         (_FREE, '2 7 6\n9 5 1\n4 3 8', None),
         (_FREE, '8 1 6\n3 5 7\n4 9 2', None),
         (_FREE, '5 5 5\n5 5 5\n5 5 5', 'a filled number equals a given one'),
-        (_FREE, '2 7 6\n9 5 1\n4 3 .', "'.' is no integer"),
+        (_FREE, '2 7 6\n9 5 1\n4 3 .', "'.' is not an integer"),
         # Rows and columns agree, the diagonals do not.
         (_FREE, '7 6 2\n3 5 7\n5 4 6', 'a filled number equals a given one'),
         (_FREE, '1 6 8\n8 5 2\n6 4 5', 'a filled number equals a given one'),

@@ -23,13 +23,13 @@ _CLAIM = f'"{MINESWEEPER.none}"'
         (_DATA, '[(0,2),(0,0)]', None),
         (_DATA, '[(0, 0)]', 'a forced mine is missing'),
         (_DATA, '[]', 'a forced mine is missing'),
-        (_DATA, '[(0, 0), (0, 1), (0, 2)]', 'a cell is no forced mine'),
+        (_DATA, '[(0, 0), (0, 1), (0, 2)]', 'a cell is not a forced mine'),
         (_DATA, '[(0, 0), (0, 0), (0, 2)]', 'a cell twice'),
         (_DATA, '[(0, 0), (0, 3)]', 'a cell outside the grid'),
         (_DATA, _CLAIM, 'a mine is forced'),
         (_NONE, _CLAIM, None),
         (_NONE, '[]', None),
-        (_NONE, '[(1, 1)]', 'a cell is no forced mine'),
+        (_NONE, '[(1, 1)]', 'a cell is not a forced mine'),
     ],
 )
 def test_all_forced_mines_are_right_and_nothing_else(data, answer, error):

@@ -73,7 +73,7 @@ def test_a_text_with_one_answer_reads_itself():
         {'meta': {'question': 7}, 'answer': 'yes'},
         {'meta': meta, 'answer': ' '},
     ):
-        with pytest.raises(ValueError, match='is no text'):
+        with pytest.raises(ValueError, match='is not text'):
             _EchoOnce().read(bad)
 
 
@@ -94,7 +94,7 @@ def test_the_answer_of_an_opened_record_is_that_of_its_meta(meta, answer):
 
 def test_a_record_without_an_object_for_its_meta_is_an_error():
     for meta in ('[1]', 3, 'x'):
-        with pytest.raises(ValueError, match=r'meta is no object|Expecting value'):
+        with pytest.raises(ValueError, match=r'meta is not an object|Expecting value'):
             puzzle_lib.opened({'meta': meta})
 
 

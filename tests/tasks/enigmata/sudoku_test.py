@@ -22,7 +22,7 @@ _DATA = {
         ('1 2 3 4\n2 3 4 1\n3 4 1 2\n4 1 2 3', 'box 1 does not hold 1 to 4 once each'),
         ('1 1 3 4\n3 4 1 2\n2 1 4 3\n4 3 2 1', 'row 1 does not hold 1 to 4 once each'),
         ('1 2 3 4\n3 4 1 2\n2 1 4 3', '3 rows, not 4'),
-        ('1 2 3 . \n3 4 1 2\n2 1 4 3\n4 3 2 1', "'.' is no integer"),
+        ('1 2 3 . \n3 4 1 2\n2 1 4 3\n4 3 2 1', "'.' is not an integer"),
     ],
 )
 def test_any_completion_is_right_and_nothing_else(answer, error):

@@ -30,11 +30,11 @@ DISAGREEMENTS: dict[tuple[str, str], str] = {}
 # through a numbered cell, close a loop, lack mines that several numbers force together,
 # or come from a heuristic.
 REFUSED = {
-    'countdown-6': '4/3 is no positive integer',
-    'countdown-12': '11/2 is no positive integer',
-    'countdown-25': '-4 is no positive integer',
-    'countdown-31': '-6 is no positive integer',
-    'countdown-36': '-1 is no positive integer',
+    'countdown-6': '4/3 is not a positive integer',
+    'countdown-12': '11/2 is not a positive integer',
+    'countdown-25': '-4 is not a positive integer',
+    'countdown-31': '-6 is not a positive integer',
+    'countdown-36': '-1 is not a positive integer',
     'natural_language_navigation-13': 'not a way to a nearest landmark of that kind',
     'natural_language_navigation-28': 'not a way to a nearest landmark of that kind',
     'light_up-7': 'a bulb lights another',

@@ -188,7 +188,7 @@ def test_a_record_is_read_with_its_own_prompt():
         (_RECORD | {'task': ['sudoku']}, 'is none of'),
         (_RECORD | {'meta': '{'}, 'malformed record: JSONDecodeError'),
         (_RECORD | {'meta': '[' * 100_000}, 'malformed record'),
-        (_RECORD | {'meta': 3}, 'meta is no object'),
+        (_RECORD | {'meta': 3}, 'meta is not an object'),
         (_RECORD | {'meta': {'question': [[1]], 'answer': [[1]]}}, 'not 4 rows'),
         (_RECORD | {'meta': {'answer': 1}}, "KeyError: 'question'"),
     ],

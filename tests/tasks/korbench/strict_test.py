@@ -112,7 +112,7 @@ def test_sets_given_by_inequalities():
             'B=2,A=1': None,
             'A=2,B=1': 'not the stored answer',
         }),
-        ('9', 'a poem', '1', {'1': 'the question is no equation of ?'}),
+        ('9', 'a poem', '1', {'1': 'the question is not an equation of ?'}),
         ('10', 'a poem', '1', {'1': 'the question has no four numbers'}),
     ],
 )  # fmt: skip

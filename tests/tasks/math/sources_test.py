@@ -177,8 +177,8 @@ def test_a_run_trains_on_a_tfds_data_set(prepared):
 def test_a_tfds_data_set_that_cannot_be_used_is_named(prepared, tmp_path):
     for name, message in (
         ('tfds://school_maths/1.0.0/dev', r"split 'dev'.*none of \['test', 'train'\]"),
-        ('tfds://school_maths/2.0.0/train', 'no prepared data set of TFDS'),
-        ('tfds://train', 'no prepared data set of TFDS'),
+        ('tfds://school_maths/2.0.0/train', 'not a prepared data set of TFDS'),
+        ('tfds://train', 'not a prepared data set of TFDS'),
     ):
         with pytest.raises(ValueError, match=message):
             sources.read(name, data_dir=str(prepared))

@@ -95,12 +95,12 @@ def test_the_records_of_the_dataset_and_of_the_outputs_are_read():
 @pytest.mark.parametrize(
     ('change', 'message'),
     [
-        ({'options': '[__import__("os")]'}, 'is no list'),
-        ({'options': '[' * 5000}, 'is no list'),
+        ({'options': '[__import__("os")]'}, 'is not a list'),
+        ({'options': '[' * 5000}, 'is not a list'),
         ({'options': '3'}, 'must be a list'),
         ({'index2ans': {'A': 'x', 'C': 'y'}}, 'other letters'),
-        ({'answer': ['B', 3]}, 'no list of texts'),
-        ({'answer': []}, 'no list of texts'),
+        ({'answer': ['B', 3]}, 'a list of texts'),
+        ({'answer': []}, 'a list of texts'),
     ],
 )
 def test_a_malformed_record_is_an_error(change, message):

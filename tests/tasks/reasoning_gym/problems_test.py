@@ -74,8 +74,8 @@ def test_an_item_keeps_what_its_scorer_reads_as_json():
     [
         ({'metadata': {}}, "metadata lacks 'puzzle', which jugs needs"),
         ({'metadata': {'puzzle': {1}}}, 'metadata of jugs: .* set is not JSON'),
-        ({'answer': ' '}, "answer=' ' is no text"),
-        ({'question': 3}, 'question=3 is no text'),
+        ({'answer': ' '}, "answer=' ' is not text"),
+        ({'question': 3}, 'question=3 is not text'),
     ],
 )
 def test_an_item_without_what_a_verdict_reads_is_refused(change, message):

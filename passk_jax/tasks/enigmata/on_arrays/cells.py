@@ -21,7 +21,7 @@ from passk_jax.tasks.enigmata.on_arrays.neighbours import (
 Grid = Int32[Array, 'H W']
 Cells = Int32[Array, 'L 2']
 
-# A cell of a board of stars or tents, and what is no symbol at all.
+# The cells of a board of stars or tents; FOREIGN is any other text.
 EMPTY, BLOCKED, STAR, FOREIGN = 0, 1, 2, 3
 
 

@@ -106,7 +106,7 @@ def magic_square(numbers: Grid, given: Grid, grid: Grid) -> Bool[Array, '']:
 def slant(corners: Grid, grid: Grid) -> Bool[Array, '']:
     """Whether corners touch their number of diagonals, and these form no loop.
 
-    A diagonal that ends alone at a corner is no part of a loop, so it may go. Where
+    A diagonal that ends alone at a corner is not part of a loop, so it may go. Where
     every other one stays, only loops are left.
     """
     room = len(corners) - len(grid)

@@ -41,7 +41,7 @@ def _fields(*names: str) -> Callable[[Data], tuple[Any, ...]]:
 
 
 def _grid(judge: Callable, *names: str, less: int = 0) -> ArrayRule:
-    """The answer is a square that is by so much smaller than the first array."""
+    """The answer is a square, smaller than the first array by ``less``."""
 
     def answer(data, text):
         return answers.integer_grid(text, side=len(data[names[0]][-1]) - less)
