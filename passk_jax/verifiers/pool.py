@@ -7,8 +7,8 @@ where no exception reaches it. So a :class:`Pool` calls it in processes of its o
 * A worker limits its own memory and ends after a number of tasks.
 * A time-out, a crash or an error of the verifier means that this answer is wrong. It
   does not raise and does not touch other answers. ``failures`` counts them.
-* If too large a share of the answers of late timed out or crashed, the verifier is
-  broken, not the policy: the pool raises ``InputError``.
+* If too large a share of recent answers timed out or crashed, the verifier is broken,
+  not the policy: the pool raises ``InputError``.
 
 A worker is a fresh interpreter that imports the judged function and nothing else of the
 parent. ``multiprocessing`` and what builds on it would import the parent's main module
@@ -32,7 +32,7 @@ from passk_jax.errors import InputError
 from passk_jax.verifiers.worker_process import WorkerProcess
 
 TIMEOUT, CRASH, PARSE_FAILURE = 'timeouts', 'crashes', 'parse_failures'
-# Least number of answers whose failures are a share of something.
+# The least number of answers over which the share of failures is taken.
 _RECENT = 256
 # Interpreter, sympy and math-verify take 1 s on an idle core.
 _START_DEADLINE_S = 120.0
@@ -61,7 +61,7 @@ class Pool:
 
     Args:
         function: ``'module:name'`` of a function of problem and answer, two texts, that
-            returns whether the answer is right, and raises what it cannot parse.
+            returns whether the answer is right, and raises if it cannot parse one.
         workers: the most processes at a time.
         deadline_s: seconds for one answer, without the start of its worker.
         memory_bytes: address space of a worker.
@@ -159,7 +159,7 @@ class Pool:
         """Ends workers that are worn or dead; starts as many as have work."""
         for worker in list(self._workers):
             worn = worker.num_tasks >= self._tasks_per_worker
-            # One that died idle would fail an answer that it never saw.
+            # A worker that died idle would fail an answer that it never saw.
             if worker.idle and (worn or worker.has_ended):
                 self._workers.remove(worker)
                 worker.kill()

@@ -106,13 +106,13 @@ class WorkerProcess:
 
 
 def _environment() -> dict[str, str]:
-    """That of this process, with what makes a worker find its function and agree."""
+    """This process's, with what lets workers find the function and agree."""
     path = [os.path.abspath(each) for each in sys.path]
     return os.environ | {
         'PYTHONPATH': os.pathsep.join(path),
         # Sympy may take sets of symbols in the order of their hashes.
         'PYTHONHASHSEED': '0',
-        # Its loops cannot be interrupted, and it may not be everywhere.
+        # The loops of gmpy2 cannot be interrupted, and not every host has it.
         'SYMPY_GROUND_TYPES': 'python',
         'MPMATH_NOGMPY': '1',
         'OMP_NUM_THREADS': '1',
