@@ -189,7 +189,7 @@ def make_batches(
 
 
 def _parts(kept: Kept, weights: Mapping[str, int] | None) -> dict[str, np.ndarray]:
-    """Name of each part -> the rows of its problems; ``''`` if there are no parts."""
+    """Name of each part -> the rows of its problems; ``''`` if there are not parts."""
     if not weights:
         return {'': np.arange(len(kept.indices))}
     rows: dict[str, list[int]] = {name: [] for name in weights}

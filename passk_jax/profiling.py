@@ -1,7 +1,7 @@
 """A profiler's trace of a few steps, which TensorBoard's profile page or xprof shows.
 
 Every process writes its own below ``profile/`` of the run directory. A trace slows the
-steps that it covers, so their seconds in ``timing.jsonl`` are no measurement.
+steps that it covers, so their seconds in ``timing.jsonl`` measure nothing.
 """
 
 import contextlib

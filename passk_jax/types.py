@@ -116,7 +116,7 @@ class Verdicts:
         parsed: ``[P][N]`` the answers read; ``''`` where there is none.
         failures: kind -> ``[P, N]`` bool, the responses that are wrong because the
             verifier failed on them. It also names the kinds that did not occur, so that
-            a share of 0 is recorded; hosts and batches may know of different ones.
+            a share of 0 is recorded; hosts and batches may have different kinds.
     """
 
     rewards: np.ndarray

@@ -28,9 +28,9 @@ def curverl(
     the more it weighs. If all pass rates are equally frequent, this is ``maxrl`` / N.
 
     As in the authors' code, problems whose responses are all correct or all wrong are
-    not counted and get 0. So does a problem with a c that the history lacks. An empty
-    history, as at the first step, is replaced by the batch itself: call this on a
-    whole step and not on micro-batches.
+    not counted and get 0. So does a problem with a c that the history lacks. A history
+    without counts, as at the first step, is replaced by the batch: call this on a whole
+    step and not on micro-batches.
 
     Args:
         correct: as for every estimator.

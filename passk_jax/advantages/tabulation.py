@@ -126,7 +126,7 @@ def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> 
 
     Args:
         name, num_rollouts, **params: as in :func:`tabulated_curve`; of an estimator
-            that is no curve, the mean is scaled.
+            that is not a curve, the mean is scaled.
         p: a success probability in (0, 1).
 
     Raises:
@@ -199,9 +199,9 @@ def _exact_curve(
         means, scatter = _means(row, name, shape, tuple(params.items()), spread=1.0)
     if np.any(scatter > 1e-5 * np.maximum(np.abs(means), 1e-3)):
         raise InputError(
-            f'{name} is no curve: equally correct responses, of problems with equally '
-            f'many right ones, get different advantages; tabulated_curve has the '
-            f'weight of their mean'
+            f'{name} is not a curve: equally correct responses, of problems with '
+            f'equally many right ones, get different advantages; tabulated_curve has '
+            f'the weight of their mean'
         )
     return means[0], means[1]
 

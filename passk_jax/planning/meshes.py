@@ -83,7 +83,7 @@ def first_mesh(builder: Builder, names: Sequence[str], topology: Topology) -> Ov
     """The changes that make a configuration's mesh one of a topology's devices.
 
     They make the nearest mesh on which the programs fit by shapes; else the nearest on
-    which their arguments fit; else the nearest of all.
+    which what a device holds before they run fits; else the nearest of all.
 
     Args:
         builder: of the configuration.

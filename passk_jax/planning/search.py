@@ -6,8 +6,8 @@ mildest of the cheapest kind, else of several kinds together, else on another me
 the same devices (meshes.py). With these it compiles again, and so on.
 
 The estimates are cautious at first. If no setting of one kind is enough by them, they
-become hopeful, and the next attempt may be too mild. A program whose arguments alone do
-not fit is not compiled at all.
+become hopeful, and the next attempt may be too mild. If what a device holds before a
+program runs is too much, that program is not compiled at all.
 """
 
 import dataclasses

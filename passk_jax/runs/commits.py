@@ -136,7 +136,7 @@ def add_metrics(path: pathlib.Path, metrics: Mapping[str, float]) -> None:
 
 
 def remove(path: pathlib.Path) -> None:
-    """Deletes a checkpoint, its commit first: half a deletion is no checkpoint."""
+    """Deletes a checkpoint, its commit first: half a deletion is not a checkpoint."""
     for name in (COMMIT, _COMMIT_OF_FORMAT_2):
         (path / name).unlink(missing_ok=True)
     shutil.rmtree(path)

@@ -67,7 +67,7 @@ def choose(
     Its untruncated log-probability and its entropy are those at temperature 1.
 
     Args:
-        logits: float32; finite, or ``-inf`` for what is no token.
+        logits: float32; finite, or ``-inf`` for what is not a token.
         uniforms: independent, in [0, 1).
         options: from :func:`traced_options`.
         greedy: take the most probable token, the lowest id among equals (static).

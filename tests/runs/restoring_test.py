@@ -74,7 +74,7 @@ def test_damage_to_any_file_is_found_or_harmless(tmp_path, damage):
         except CorruptionError:
             found_in.add(name)
         else:
-            # Without its commit it is no checkpoint.
+            # Without its commit it is not a checkpoint.
             lost = name.name == 'commit.json'
             assert found.step == (2 if lost else 5)
             states.assert_same(found.params, states.state(found.step)['params'])

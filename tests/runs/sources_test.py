@@ -15,7 +15,7 @@ from tests.train_test import begin
 
 @pytest.fixture
 def source(tmp_path):
-    """A model's directory; weights and notes in it are no part of what is kept."""
+    """A model's directory; weights and notes in it are not part of what is kept."""
     directory = tmp_path / 'model'
     directory.mkdir()
     (directory / 'config.json').write_text('{"rope_theta": 10000}')
