@@ -120,9 +120,7 @@ def test_the_rate_rises_and_falls_to_zero_after_the_last_update(
 
 
 def test_a_rate_that_falls_needs_to_know_when_the_run_ends():
-    with pytest.raises(
-        ValueError, match=r"schedule='cosine' ends with .*num_updates=0"
-    ):
+    with pytest.raises(ValueError, match=r"schedule='cosine' needs .*num_updates=0"):
         optimizers.make_optimizer(CONFIG)
 
 
