@@ -1,6 +1,7 @@
 """The errors that a command explains in one line, without a traceback."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 
 from absl import logging
 
@@ -22,6 +23,22 @@ class NonFiniteError(FloatingPointError):
 
     It has its own class, because numpy and JAX raise ``FloatingPointError`` too.
     """
+
+
+@contextlib.contextmanager
+def prefixed(
+    where: object, kinds: type[Exception] | tuple[type[Exception], ...] = ValueError
+) -> Iterator[None]:
+    """Turns errors of these kinds into InputErrors that begin with ``where: ``.
+
+    With ``where=''`` errors stay as they are.
+    """
+    try:
+        yield
+    except kinds as error:
+        if where == '':
+            raise
+        raise InputError(f'{where}: {error}') from error
 
 
 def with_class(error: BaseException) -> str:

@@ -42,10 +42,7 @@ def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        # mkstemp makes a private file, but other users read run directories.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
+        let_others_read(temporary, 0o666)
         os.replace(temporary, path)
     except BaseException as error:
         # The first error is the cause, also where this one fails.
@@ -55,6 +52,13 @@ def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
         if isinstance(error, OSError) and error.filename is None:
             error.filename = os.fspath(path)
         raise
+
+
+def let_others_read(path: str | os.PathLike[str], mode: int) -> None:
+    """Gives a private file or directory of ``tempfile`` the usual permissions."""
+    umask = os.umask(0)
+    os.umask(umask)
+    os.chmod(path, mode & ~umask)
 
 
 def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:

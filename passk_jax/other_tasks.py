@@ -5,14 +5,14 @@ import dataclasses
 import itertools
 import pathlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from absl import logging
 
 from passk_jax.cli import config_file
 from passk_jax.config import DataConfig, TaskConfig, checks
 from passk_jax.data import count_categories
-from passk_jax.errors import InputError
+from passk_jax.errors import InputError, prefixed
 from passk_jax.tasks import Task, make_task, task_class
 from passk_jax.types import Problem
 
@@ -105,15 +105,9 @@ def unseen(
     return kept, count_categories(left_out)
 
 
-@contextlib.contextmanager
-def errors_of(name: str) -> Iterator[None]:
+def errors_of(name: str) -> contextlib.AbstractContextManager[None]:
     """Prefixes an error with the name of its task; ``''`` is the run's own."""
-    try:
-        yield
-    except ValueError as error:
-        if not name:
-            raise
-        raise InputError(f'task {name!r}: {error}') from error
+    return prefixed(f'task {name!r}' if name else '')
 
 
 def _from_file(path: str) -> tuple[TaskConfig, DataConfig]:

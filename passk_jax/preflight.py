@@ -17,7 +17,7 @@ from absl import logging
 from passk_jax import capacity, sharding
 from passk_jax.advantages import AdvantageFn, Memory, make, tabulation
 from passk_jax.config import ExperimentConfig, Stage, errors_of, stages_of, to_json
-from passk_jax.errors import InputError
+from passk_jax.errors import InputError, prefixed
 from passk_jax.evaluation import metric_names
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.models.families.table import FAMILIES
@@ -73,13 +73,11 @@ def _matching_scale(config: ExperimentConfig) -> float:
     name, p = config.advantage.name, config.advantage.match_weight_at
     own = make.own_parameters(name, _all_parameters(config))
     # Every process computes it alone, whatever mesh it shares.
-    with jax.set_mesh(sharding.one_device_mesh(jax.local_devices()[0])):
-        try:
-            return tabulation.matching_scale(
-                name, num_rollouts=config.sampling.num_rollouts, p=p, **own
-            )
-        except ValueError as error:
-            raise InputError(f'advantage.match_weight_at: {error}') from error
+    mesh = sharding.one_device_mesh(jax.local_devices()[0])
+    with jax.set_mesh(mesh), prefixed('advantage.match_weight_at'):
+        return tabulation.matching_scale(
+            name, num_rollouts=config.sampling.num_rollouts, p=p, **own
+        )
 
 
 def _all_parameters(config: ExperimentConfig) -> dict[str, Any]:

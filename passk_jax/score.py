@@ -20,7 +20,6 @@ A malformed line keeps its fields and gets ``"line": <number>, "correct": false,
 end or nothing, through links and into pipes, and uses no device.
 """
 
-import contextlib
 import dataclasses
 import json
 import math
@@ -31,7 +30,7 @@ from typing import Any
 from absl import logging
 
 from passk_jax import cli, files, tasks
-from passk_jax.errors import InputError
+from passk_jax.errors import InputError, prefixed
 from passk_jax.tasks.abilities import OfficialVerdict
 from passk_jax.types import Problem, Verdict
 
@@ -76,7 +75,8 @@ def score_file(
         content = pathlib.Path(input_path).read_bytes()
     except OSError as e:
         raise InputError(f'input {input_path!r} cannot be read: {e.strerror}') from e
-    with _named_errors(output_path):
+    unwritable = f'output {output_path!r} cannot be written'
+    with prefixed(unwritable, OSError):
         files.check_writable(output_path)
     lines = content.removesuffix(b'\n').split(b'\n') if content else []
     results, num_malformed = [], 0
@@ -86,7 +86,7 @@ def score_file(
         if malformed:
             num_malformed += 1
             logging.error('%s: line %d: %s', input_path, number, result['error'])
-    with _named_errors(output_path):
+    with prefixed(unwritable, OSError):
         files.atomic_write_text(output_path, ''.join(results))
     return num_malformed
 
@@ -126,14 +126,6 @@ def _finite(number: str) -> float:
     if not math.isfinite(value):
         raise InputError(f'not JSON: {number} is {value}')
     return value
-
-
-@contextlib.contextmanager
-def _named_errors(output_path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as e:
-        raise InputError(f'output {output_path!r} cannot be written: {e}') from e
 
 
 # The parameters are the names of the flags.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from passk_jax.errors import InputError, NonFiniteError, leave
+from passk_jax.errors import InputError, NonFiniteError, leave, prefixed
 
 
 def test_callers_of_the_library_may_catch_a_value_error():
@@ -38,3 +38,13 @@ def test_what_fails_while_leaving_for_an_error_is_only_logged(caplog):
     leave(KeyError, step)
     assert taken == ['one']
     assert 'OSError: one' in caplog.text
+
+
+def test_a_prefix_says_where_an_error_comes_from():
+    with pytest.raises(InputError, match=r'^part one: bad$'), prefixed('part one'):
+        raise ValueError('bad')
+    with pytest.raises(InputError, match=r'^a: full$'), prefixed('a', OSError):
+        raise OSError('full')
+    for where, error in (('', ValueError), ('a', OSError)):
+        with pytest.raises(error, match=r'^as it is$'), prefixed(where):
+            raise error('as it is')

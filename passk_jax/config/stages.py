@@ -19,13 +19,13 @@ It draws its own problems, tokens and noise.
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from passk_jax.config import checks
 from passk_jax.config.experiment import ExperimentConfig, to_dict
 from passk_jax.config.learning_config import OptimizerConfig
-from passk_jax.errors import InputError
+from passk_jax.errors import InputError, prefixed
 
 SECTIONS = ('advantage', 'reward', 'loss', 'optimizer', 'sampling')
 """What may differ between stages."""
@@ -91,15 +91,9 @@ def stages_of(config: ExperimentConfig) -> list[Stage]:
     ]
 
 
-@contextlib.contextmanager
-def errors_of(name: str) -> Iterator[None]:
+def errors_of(name: str) -> contextlib.AbstractContextManager[None]:
     """Prefixes an error with the name of its stage; the first, ``''``, has none."""
-    try:
-        yield
-    except ValueError as error:
-        if not name:
-            raise
-        raise InputError(f'stages.{name}: {error}') from error
+    return prefixed(f'stages.{name}' if name else '')
 
 
 def stage_at(stages: Sequence[Stage], step: int) -> Stage:

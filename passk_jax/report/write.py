@@ -14,7 +14,7 @@ from html import escape
 from typing import Any
 
 from passk_jax.advantages import ESTIMATORS, estimator_parameters
-from passk_jax.errors import InputError
+from passk_jax.errors import prefixed
 from passk_jax.files import atomic_write_bytes, atomic_write_text
 from passk_jax.report import charts as report_charts
 from passk_jax.report import page as report_page
@@ -95,10 +95,8 @@ def write_report(workdir: str | os.PathLike[str]) -> pathlib.Path:
 
 
 def _written(write: Any, path: pathlib.Path, content: Any) -> pathlib.Path:
-    try:
+    with prefixed(f'cannot write {path}', OSError):
         write(path, content)
-    except OSError as error:
-        raise InputError(f'cannot write {path}: {error}') from error
     return path
 
 

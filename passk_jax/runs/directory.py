@@ -29,7 +29,7 @@ import jax
 from absl import logging
 
 from passk_jax.config import flatten, with_new_options
-from passk_jax.errors import InputError
+from passk_jax.errors import InputError, prefixed
 from passk_jax.files import (
     atomic_write_bytes,
     atomic_write_text,
@@ -75,7 +75,7 @@ def prepare_workdir(
     if '://' in os.fspath(workdir):
         raise InputError(f'{workdir=} must be a directory; mount the bucket first')
     path = pathlib.Path(workdir).expanduser().absolute()
-    with _as_value_error(f'workdir {path} cannot be created or written'):
+    with prefixed(f'workdir {path} cannot be created or written', OSError):
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path) as probe:
             probe.write(b'?')
@@ -95,7 +95,7 @@ def prepare_workdir(
             if jax.process_index() == 0:
                 _check_whole(path, missing(path), accept_loss=accept_loss)
         if jax.process_index() == 0:
-            with _as_value_error(f'workdir {path} cannot be written'):
+            with prefixed(f'workdir {path} cannot be written', OSError):
                 for directory in (path, path / 'rollouts', path / 'evaluation'):
                     remove_unfinished(directory)
                 _write_once(path, config_json)
@@ -158,19 +158,19 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
     """Locks the directory; the kernel releases the lock if the process dies."""
     holder = path / '.lock_holder.json'
     lock = filelock.FileLock(path / '.lock')
-    try:
-        with _as_value_error(f'workdir {path} cannot be written'):
+    with prefixed(f'workdir {path} cannot be written', OSError):
+        try:
             lock.acquire(timeout=0)
-    except filelock.Timeout as error:
-        who = 'another process'
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            found = json.loads(holder.read_text())
-            who = f'process {found["pid"]} on {found["host"]}'
-        raise InputError(
-            f'workdir {path} is in use by {who}: stop it or choose another workdir'
-        ) from error
+        except filelock.Timeout as error:
+            who = 'another process'
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                found = json.loads(holder.read_text())
+                who = f'process {found["pid"]} on {found["host"]}'
+            raise InputError(
+                f'workdir {path} is in use by {who}: stop it or choose another workdir'
+            ) from error
     try:
-        with _as_value_error(f'workdir {path} cannot be written'):
+        with prefixed(f'workdir {path} cannot be written', OSError):
             me = {'pid': os.getpid(), 'host': socket.gethostname()}
             atomic_write_text(holder, json.dumps(me) + '\n')
         yield
@@ -294,14 +294,3 @@ def _write_diff(path: pathlib.Path, diff: bytes) -> None:
         end = f'\n[cut here: {_MAX_DIFF_BYTES} of {len(diff)} bytes]\n'
         diff = diff[:_MAX_DIFF_BYTES] + end.encode()
     atomic_write_bytes(path, diff)
-
-
-@contextlib.contextmanager
-def _as_value_error(what: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        # A Timeout is an OSError too, but it says that another process holds the lock.
-        if isinstance(error, filelock.Timeout):
-            raise
-        raise InputError(f'{what}: {error}') from error

@@ -22,7 +22,7 @@ from typing import Any, TextIO
 import jax
 import numpy as np
 
-from passk_jax.errors import InputError, leave
+from passk_jax.errors import InputError, leave, prefixed
 from passk_jax.files import atomic_write_bytes, atomic_write_text
 
 _STEP_OF_FILE = re.compile(r'step_(\d+)\.jsonl$')
@@ -70,7 +70,7 @@ class MetricWriter(contextlib.AbstractContextManager):
         if jax.process_index() != 0:
             return
         wandb = import_wandb(wandb_project) if wandb_project else None
-        try:
+        with prefixed(f'cannot write in {self._workdir}', OSError):
             for name in ('metrics', 'timing', 'diagnostics'):
                 _drop_lines(self._path(name), resume_step)
             for name in ('metrics', 'timing'):
@@ -80,8 +80,6 @@ class MetricWriter(contextlib.AbstractContextManager):
                 self._tensorboard = _open_tensorboard(self._workdir, resume_step)
             if wandb is not None:
                 self._wandb = _open_wandb(wandb, self._workdir, wandb_project, config)
-        except OSError as error:
-            raise InputError(f'cannot write in {self._workdir}: {error}') from error
 
     def _path(self, name: str) -> pathlib.Path:
         return self._workdir / f'{name}.jsonl'
@@ -89,10 +87,8 @@ class MetricWriter(contextlib.AbstractContextManager):
     def _opened(self, name: str) -> TextIO:
         """Opens a file for :meth:`close` to close; diagnostics at their first line."""
         path = self._path(name)
-        try:
+        with prefixed(f'cannot write in {path.parent}', OSError):
             self._streams[name] = path.open('a')
-        except OSError as error:
-            raise InputError(f'cannot write in {path.parent}: {error}') from error
         return self._streams[name]
 
     def __exit__(self, kind: object, *exception: object) -> None:
@@ -141,10 +137,8 @@ class MetricWriter(contextlib.AbstractContextManager):
             ends.append(self._tensorboard.close)
         if self._wandb is not None:
             ends.append(self._wandb.finish)
-        try:
+        with prefixed(f'cannot write in {self._workdir}', OSError):
             leave(None, *ends)
-        except OSError as error:
-            raise InputError(f'cannot write in {self._workdir}: {error}') from error
 
     def _write(
         self, name: str, head: dict[str, Any], values: Mapping[str, Any], group: str
@@ -157,12 +151,10 @@ class MetricWriter(contextlib.AbstractContextManager):
         plain = {key: _plain(values[key], f'{key} {where}') for key in sorted(values)}
         plain = {key: value for key, value in plain.items() if value is not None}
         stream = self._streams.get(name) or self._opened(name)
-        try:
+        with prefixed(f'cannot write {stream.name}', OSError):
             stream.write(json.dumps(head | plain) + '\n')
             stream.flush()
             os.fsync(stream.fileno())
-        except OSError as error:
-            raise InputError(f'cannot write {stream.name}: {error}') from error
         shown = {
             f'{group}/{key}': value
             for key, value in plain.items()
@@ -182,11 +174,9 @@ class MetricWriter(contextlib.AbstractContextManager):
         path = self._workdir / folder / name
         plain = (_plain(record, str(path)) for record in records)
         text = ''.join(json.dumps(each, ensure_ascii=False) + '\n' for each in plain)
-        try:
+        with prefixed(f'cannot write {path}', OSError):
             path.parent.mkdir(exist_ok=True)
             atomic_write_text(path, text)
-        except OSError as error:
-            raise InputError(f'cannot write {path}: {error}') from error
 
 
 def missing_records(

@@ -16,7 +16,7 @@ from passk_jax import config as configs
 from passk_jax import train
 from passk_jax.cli.flags import parse
 from passk_jax.config import ExperimentConfig
-from passk_jax.errors import InputError
+from passk_jax.errors import InputError, prefixed
 from passk_jax.evaluation import metric_names
 from passk_jax.preflight import check_names, may_differ, splits_due
 from passk_jax.report.run_data import Row
@@ -69,7 +69,7 @@ def open_runs(runs: Sequence[Run], sweep: Sweep) -> list[Job]:
 
 
 def _open(run: Run, sweep: Sweep) -> Job:
-    try:
+    with prefixed(f'run {run.name}', (ValueError, flags.Error)):
         arguments = ['train', *run.arguments]
         config = parse(train.main, arguments, flags.FlagValues())['config']
         check_names(config)
@@ -77,8 +77,6 @@ def _open(run: Run, sweep: Sweep) -> Job:
         _check_measures(sweep, config.eval.num_responses, splits)
         if has_begun(run.directory):
             _check_same(run, config)
-    except (ValueError, flags.Error) as error:
-        raise InputError(f'run {run.name}: {error}') from error
     return Job(
         run,
         config.train.steps,

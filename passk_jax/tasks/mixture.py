@@ -26,7 +26,7 @@ from absl import logging
 from passk_jax import tasks
 from passk_jax.config import checks
 from passk_jax.config.ranges import not_empty, ranged
-from passk_jax.errors import InputError
+from passk_jax.errors import InputError, prefixed
 from passk_jax.orders import part_of
 from passk_jax.tasks.abilities import (
     Alphabet,
@@ -252,10 +252,8 @@ class MixtureTask(Task):
         """Raises ValueError if an answer of a part does not fit."""
         for name, task in self.parts.items():
             if isinstance(task, LengthCheck):
-                try:
+                with prefixed(f'part {name!r}'):
                     task.check_answerable(max_response_tokens)
-                except ValueError as error:
-                    raise InputError(f'part {name!r}: {error}') from error
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:

@@ -9,18 +9,17 @@ The families' files (qwen2.py and so on) say where families differ. Weights belo
 weights.py and save.py. Nothing here needs torch.
 """
 
-import contextlib
 import copy
 import json
 import pathlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import transformers
 from huggingface_hub import snapshot_download
 
-from passk_jax.errors import InputError
+from passk_jax.errors import InputError, prefixed
 from passk_jax.models.arch import Arch
 from passk_jax.models.families.family import Family
 from passk_jax.models.families.table import family_of
@@ -123,7 +122,7 @@ def position_limit(source: str | Mapping[str, Any]) -> int:
         InputError: as for :func:`arch_from_hf`.
     """
     path, fields = _read(source)
-    with _naming(path):
+    with prefixed(path):
         config = _checked(fields)
         limit = config.max_position_embeddings
         return hf_rope.addressed(_rope(config), max_positions=limit)
@@ -247,18 +246,9 @@ def _read(source: str | Mapping[str, Any]) -> tuple[pathlib.Path, dict[str, Any]
     return path, read_json(path)
 
 
-@contextlib.contextmanager
-def _naming(path: pathlib.Path) -> Iterator[None]:
-    """Puts the file's name before what is wrong with its fields."""
-    try:
-        yield
-    except ValueError as error:
-        raise InputError(f'{path}: {error}') from error
-
-
 def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
     """The architecture that the fields and the caller's own choices describe."""
-    with _naming(path):
+    with prefixed(path):
         config = _checked(fields)
         sizes = {ours: getattr(config, theirs, None) for ours, theirs in _SIZES.items()}
         sizes['head_dim'] = (

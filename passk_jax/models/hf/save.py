@@ -29,7 +29,8 @@ from jax import numpy as jnp
 from jax.sharding import NamedSharding
 from safetensors.numpy import save_file
 
-from passk_jax.errors import InputError
+from passk_jax.errors import InputError, prefixed
+from passk_jax.files import let_others_read
 from passk_jax.models.block import LAYERS, PARAMETERS
 from passk_jax.models.layers import Parameter
 from passk_jax.models.policy import Params, Policy
@@ -54,7 +55,7 @@ def check_new(directory: str | os.PathLike[str]) -> None:
     """
     path = _resolved(directory)
     _check_free(path)
-    with _as_value_error(f'{path} cannot be made'):
+    with prefixed(f'{path} cannot be made', OSError):
         # The nearest directory that exists; those between would be made in it.
         above = next(each for each in path.parents if each.exists())
         tempfile.TemporaryFile(dir=above).close()
@@ -82,7 +83,7 @@ def new_directory(directory: str | os.PathLike[str]) -> Iterator[pathlib.Path | 
         return
     path = _resolved(directory)
     _check_free(path)
-    with _as_value_error(f'{path} cannot be made'):
+    with prefixed(f'{path} cannot be made', OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         _warn_of_unfinished(path)
         # Beside it, because a rename is one step only inside a file system.
@@ -96,8 +97,8 @@ def new_directory(directory: str | os.PathLike[str]) -> Iterator[pathlib.Path | 
         shutil.rmtree(temporary)
         raise
     what = f'all is written and stays in {temporary}, which could not become {path}'
-    with _as_value_error(what):
-        _let_others_read(temporary, 0o777)
+    with prefixed(what, OSError):
+        let_others_read(temporary, 0o777)
         temporary.replace(path)
 
 
@@ -108,7 +109,7 @@ def _resolved(directory: str | os.PathLike[str]) -> pathlib.Path:
 
 def _check_free(path: pathlib.Path) -> None:
     """Raises InputError if a directory cannot get this name."""
-    with _as_value_error(f'{path} cannot be read'):
+    with prefixed(f'{path} cannot be read', OSError):
         mounted = path.is_mount()
         # A circle of links leads nowhere, but the name is taken.
         taken = os.path.lexists(path) and (not path.is_dir() or any(path.iterdir()))
@@ -130,21 +131,6 @@ def _warn_of_unfinished(path: pathlib.Path) -> None:
                 'now: delete it',
                 each,
             )
-
-
-@contextlib.contextmanager
-def _as_value_error(what: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f'{what}: {error}') from error
-
-
-def _let_others_read(path: pathlib.Path, mode: int) -> None:
-    """Gives a private file or directory the usual permissions: others read models."""
-    umask = os.umask(0)
-    os.umask(umask)
-    path.chmod(mode & ~umask)
 
 
 def write_params(
@@ -190,7 +176,7 @@ def write_params(
         if jax.process_index() == 0:
             # Loaders ask for the layout's framework.
             save_file(tensors, directory / name, metadata={'format': 'pt'})
-            _let_others_read(directory / name, 0o666)
+            let_others_read(directory / name, 0o666)
         # Frees them before the tensors of the next file are gathered.
         del tensors
     count = sum(x.size for x in params.values())

@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from absl import logging
 
-from passk_jax.errors import InputError
+from passk_jax.errors import prefixed
 from passk_jax.tasks.maze import generator as maze_generator
 
 # Raise this whenever the same parameters give other mazes. Otherwise TFDS would reuse a
@@ -99,10 +99,8 @@ def open_split(
     # Otherwise TFDS would first ask its public bucket for a prepared copy.
     tfds.core.utils.gcs_utils._is_gcs_disabled = True
     tfds.disable_progress_bar()
-    try:
+    with prefixed(f'data directory {data_dir} cannot be used', OSError):
         return _read(str(_prepared(config, data_dir)), split)
-    except OSError as e:
-        raise InputError(f'data directory {data_dir} cannot be used: {e}') from e
 
 
 def _prepared(config: MazeConfig, data_dir: pathlib.Path) -> pathlib.Path:
