@@ -10,12 +10,12 @@ import numpy as np
 from passk_jax.diagnostics.flips import flips
 from passk_jax.diagnostics.gradients import cosines
 from passk_jax.report.panels import (
-    BY_K,
     NEGATIVE,
     POSITIVE,
     SPLITS,
     Panel,
     Series,
+    color_of,
     most_evaluated,
 )
 from passk_jax.report.run_data import Row, Run, correct_counts
@@ -66,8 +66,8 @@ def _over_steps(
     chosen = np.linspace(0, len(rows) - 1, count).round().astype(int)
     series = []
     for i, row in enumerate(rows[index] for index in chosen):
-        color = BY_K[round(i * (len(BY_K) - 1) / max(1, count - 1))]
-        series.append(Series(f'step {row["step"]}', *line(row), color))
+        label = f'step {row["step"]}'
+        series.append(Series(label, *line(row), color_of(i, count)))
     return tuple(series)
 
 

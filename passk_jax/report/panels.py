@@ -26,7 +26,7 @@ from passk_jax.report.run_data import Row, Run, ks_of
 _TRAIN = '#5c7cfa'
 SPLITS = ('#f08c00', '#0ca678', '#ae3ec9', '#e03131')
 # From small k to large: dark to bright, and legible on white and on black.
-BY_K = ('#5f4bd8', '#9440c9', '#c8429d', '#e8566c', '#f28048', '#e9ad2f')
+_BY_K = ('#5f4bd8', '#9440c9', '#c8429d', '#e8566c', '#f28048', '#e9ad2f')
 POSITIVE, NEGATIVE, _ETA, _WEIGHT = '#2b9e4b', '#e8590c', '#5c7cfa', '#9440c9'
 _SMOOTHED_FROM = 40
 
@@ -137,18 +137,23 @@ def _moving_mean(y: Sequence[float]) -> tuple[list[float], int]:
     return means.tolist(), window
 
 
+def color_of(i: int, count: int) -> str:
+    """The color of series ``i`` of ``count``, spread over the scale."""
+    return _BY_K[round(i * (len(_BY_K) - 1) / max(1, count - 1))]
+
+
 def _of_parts(run: Run) -> list[Panel]:
     """The parts of a mixture, or the categories of a task, if they fit in a chart."""
     matches = (
         re.fullmatch(r'(.+)/problems', name) for row in run.train for name in row
     )
     parts = sorted({part_of(match[1]) for match in matches if match})
-    if not 1 < len(parts) <= len(BY_K):
+    if not 1 < len(parts) <= len(_BY_K):
         return []
     split = most_evaluated(run)
     rewards, passes = [], []
     for i, part in enumerate(parts):
-        color = BY_K[round(i * (len(BY_K) - 1) / (len(parts) - 1))]
+        color = color_of(i, len(parts))
         x, y = _points(run.train, f'{part}/reward')
         means = y if len(y) < _SMOOTHED_FROM else _moving_mean(y)[0]
         rewards.append(Series(part, x, means, color))
@@ -196,7 +201,7 @@ def _pass_over_steps(run: Run) -> Panel:
             [row.get(f'pass_at_{k}_{end}', row[f'pass_at_{k}']) for row in complete]
             for end in ('low', 'high')
         )
-        color = BY_K[round(i * (len(BY_K) - 1) / max(1, len(ks) - 1))]
+        color = color_of(i, len(ks))
         series.append(Series(f'k={k}', x, y, color, low, high, marked=True))
     title = f'Pass@k, {split}' if split else 'Pass@k'
     return Panel(title, 'step', tuple(series), floor=0.0, ceiling=1.0)

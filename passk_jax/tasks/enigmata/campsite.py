@@ -10,6 +10,7 @@ from passk_jax.tasks.enigmata.star_battle import (
     STAR,
     adjacent,
     stars_of,
+    symbols_of,
     touching,
 )
 
@@ -46,7 +47,7 @@ class Campsite(Puzzle):
         board = [[int((r, c) in trees) for c in range(side)] for r in range(side)]
         rows, columns = _counts(tents, side, side)
         data = {'trees': board, 'row_tents': rows, 'column_tents': columns}
-        symbols = _symbols(data)
+        symbols = symbols_of(board)
         for r, c in tents:
             symbols[r][c] = STAR
         return data | {'answer': grid_text(symbols)}
@@ -57,7 +58,7 @@ class Campsite(Puzzle):
             f'total number of tents: {sum(rows)}\n'
             f'tents in each row: {" ".join(map(str, rows))}\n'
             f'tents in each column: {" ".join(map(str, columns))}\n'
-            f'{grid_text(_symbols(data))}'
+            f'{grid_text(symbols_of(data["trees"]))}'
         )
 
     def check(self, data, answer):
@@ -78,7 +79,7 @@ class Campsite(Puzzle):
 
     def picture(self, data, answer):
         """A tent without a tree beside it is wrong, and so is a tree without a tent."""
-        tents = stars_of(_symbols(data), answer) if answer else []
+        tents = stars_of(symbols_of(data['trees']), answer) if answer else []
         height, width = len(data['row_tents']), len(data['column_tents'])
         rows, columns = _counts(tents, height, width) if answer else (None, None)
         cells = boards.clues(
@@ -120,7 +121,7 @@ class Campsite(Puzzle):
         }
 
     def _check_counts(self, data: Data, answer: str) -> list[Cell]:
-        tents = stars_of(_symbols(data), answer)
+        tents = stars_of(symbols_of(data['trees']), answer)
         wanted = list(data['row_tents']), list(data['column_tents'])
         found = _counts(tents, *map(len, wanted))
         for kind, counts, each in zip(('row', 'column'), wanted, found, strict=True):
@@ -183,10 +184,6 @@ def _matched(trees: list[Cell], tents: list[Cell]) -> bool:
 
     free = set(tents)
     return all(find(tree, set()) for tree in trees)
-
-
-def _symbols(data: Data) -> list[list[str]]:
-    return [[BLOCKED if cell else EMPTY for cell in row] for row in data['trees']]
 
 
 CAMPSITE = Campsite()

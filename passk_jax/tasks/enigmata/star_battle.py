@@ -40,16 +40,16 @@ class StarBattle(Puzzle):
         low, high = (share * side * side // 100 for share in _BLOCKED[level])
         cells = set(draws.sample(free, draws.between(low, high)))
         blocked = [[int((r, c) in cells) for c in range(side)] for r in range(side)]
-        board = _symbols(blocked)
+        board = symbols_of(blocked)
         for row, column in enumerate(stars):
             board[row][column] = STAR
         return {'blocked': blocked, 'answer': grid_text(board)}
 
     def question(self, data):
-        return grid_text(_symbols(data['blocked']))
+        return grid_text(symbols_of(data['blocked']))
 
     def check(self, data, answer):
-        stars = stars_of(_symbols(data['blocked']), answer)
+        stars = stars_of(symbols_of(data['blocked']), answer)
         side = len(data['blocked'])
         for place in range(2):
             if sorted(star[place] for star in stars) != list(range(side)):
@@ -64,7 +64,7 @@ class StarBattle(Puzzle):
             raise Wrong('not the stored answer')
 
     def picture(self, data, answer):
-        stars = stars_of(_symbols(data['blocked']), answer) if answer else []
+        stars = stars_of(symbols_of(data['blocked']), answer) if answer else []
         wrong = touching(stars)
         for axis in range(2):
             lines = [star[axis] for star in stars]
@@ -115,7 +115,8 @@ def touching(stars: list[tuple[int, int]]) -> set[tuple[int, int]]:
     }
 
 
-def _symbols(blocked: list[list[int]]) -> list[list[str]]:
+def symbols_of(blocked: list[list[int]]) -> list[list[str]]:
+    """The board of a mask: ``X`` where it is set, ``.`` elsewhere."""
     return [[BLOCKED if cell else EMPTY for cell in row] for row in blocked]
 
 
