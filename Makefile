@@ -17,8 +17,9 @@ VENV ?= .venv
 CONFIG ?= configs/maze_tiny.py
 WORKDIR ?= runs/maze_tiny
 ARGS ?=
-# Two workers for two cores; a file stays with one worker, which has compiled for it.
-PYTEST_ARGS ?= -n 2 --dist loadfile
+# Three workers for two cores: one often waits for another process. A file stays with one
+# worker, which has compiled for it.
+PYTEST_ARGS ?= -n 3 --dist loadfile
 PYTHON ?=
 
 BIN := $(VENV)/bin
