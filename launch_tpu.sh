@@ -347,6 +347,8 @@ supervise() { # COUNT
   set -m
   for ((index = 0; index < count; index++)); do
     worker_command "$index"
+    # The follower may be faster than the process, and gives up where there is no file.
+    : > "$logs/worker-$index.log"
     "${command[@]}" > "$logs/worker-$index.log" 2>&1 < /dev/null &
     pids[$!]=$index
     ((index)) || process=$!
@@ -680,6 +682,7 @@ worker_start() { # FLAGS OF TRAIN
   fi
   rm -f run.status
   [[ ! -e run.log ]] || mv run.log run.log.old
+  : > run.log
   cd code
   # The shell outlives a signal to its group, so that it can say how training ended.
   # shellcheck disable=SC2016
