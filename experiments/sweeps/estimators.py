@@ -12,7 +12,9 @@ Two variants, ``estimators.py:variant=...``:
 * ``easy``: paths of 1 to 4 moves, which the first policy often solves.
 * ``matched``: plain SGD, which sees the scale; each estimator that is a curve is scaled
   to the weight of ``pass_at_1`` at p = .1, so that all begin with steps of about one
-  size.
+  size. The rate is that at which ``pass_at_1`` gained most on the validation split with
+  seed 10: .01; .03, .1 and .2 lost Pass@32 within 100 steps. Gradients of this size are
+  not clipped, for clipping would hide the scale.
 
 Expected, written before the first run and judged in experiments/README.md:
 
@@ -70,7 +72,8 @@ _EASY = {'task.params.min_path': 1, 'task.params.max_path': 4}
 _MATCHED = _HARD | {
     'advantage.match_weight_at': 0.1,
     'optimizer.name': 'sgd',
-    'optimizer.learning_rate': 0.3,
+    'optimizer.learning_rate': 0.01,
+    'optimizer.max_grad_norm': 10.0,
 }
 
 

@@ -19,7 +19,7 @@ def get_sweep() -> Sweep:
             _arm('pass_at_k', 'Pass@4 Training'),
         ),
         baseline='pass_at_1',
-        seeds=(0, 1, 2, 3, 4),
+        seeds=(0, 1, 2, 3, 4, 5, 6, 7),
         measures={**MEASURES, **DIVERSITY},
         split='test',
         curves='validation',
