@@ -116,6 +116,7 @@ OTHER_TESTS = {
     'notebook_test': 'the notebooks in experiments/',
     'faults_test': 'experiments/faults.py',
     'pods_test': 'meshes over several processes',
+    'larger_k_test': 'experiments/larger_k.py',
     'steepness_test': 'experiments/steepness.py',
     'readme_test': 'the README',
     'tasks.mutated_responses_test': 'the verdicts of all tasks',

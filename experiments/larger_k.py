@@ -1,0 +1,242 @@
+"""Why does a larger k learn more slowly: fewer problems with a signal, or more noise?
+
+    python -m passk_jax.sweep --config=experiments/sweeps/rollouts.py
+    python -m experiments.larger_k --workdir=runs/rollouts
+    python -m experiments.larger_k
+
+The paper (section ``sec:robustness``) finds that a larger k learns more slowly, and
+lays it to smaller advantages. AdamW divides their scale out, so this looks at what is
+left: the expected gradient and its noise at a fixed policy, for k = 1, 2, 4 and 8 on
+the same responses (:mod:`passk_jax.diagnostics.gradients`).
+
+With ``--workdir`` it measures: it takes the runs ``pass_at_1_seed*`` of that sweep at
+their first policy and their last, samples batches of training problems that the run has
+not seen, and appends a line to ``results/larger_k.jsonl`` for each policy. What is
+there is not measured again. In any case it writes the table and the figure of that
+file, ``larger_k.md`` and ``larger_k.png``.
+
+Expected, written before the first run and judged in experiments/README.md:
+
+1. The larger k, the smaller is signal / noise, before RL and after.
+2. The larger k, the fewer problems have an advantage that is not zero. After RL, when
+   many problems have mostly right responses, this falls more than before.
+3. Signal / noise falls by more than the number of these problems does.
+4. For a step of one length the larger k raises pass@1 less, and pass@8 more.
+"""
+
+import functools
+import itertools
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from absl import logging
+from jax import numpy as jnp
+
+from passk_jax import cli, metrics, sharding
+from passk_jax.advantages import make_estimator
+from passk_jax.diagnostics.gradients import gradient_products, signal_and_noise
+from passk_jax.errors import InputError
+from passk_jax.files import atomic_write_bytes, atomic_write_text
+from passk_jax.learning.batch_loss import BatchLoss
+from passk_jax.models.policy import param_shapes
+from passk_jax.report.arms import COLORS, markdown_table
+from passk_jax.report.charts import as_png, new_rows
+from passk_jax.report.run_data import read_lines
+from passk_jax.rollouts.sample_and_verify import verify
+from passk_jax.runs.checkpoints import restore_params
+from passk_jax.runs.saved_config import run_config
+from passk_jax.sampling import Purpose
+from passk_jax.setup import Setup, make_setup
+
+KS = (1, 2, 4, 8)
+# Whose expected gradients are those of pass@1 and of pass@8.
+_FOLLOWS = (('rloo', {}), ('canonical_k', {'k': 8}))
+POLICIES = ('before RL', 'after RL')
+_TITLES = {
+    'problems': 'problems with\nan advantage',
+    'snr': 'signal / noise',
+    'pass_at_1': 'rise of pass@1\nfor a step of one length',
+    'pass_at_8': 'rise of pass@8\nfor a step of one length',
+}
+
+
+def main(*, workdir: str = '', results: str = 'experiments/results') -> None:
+    """Measures what is missing of the sweep in ``workdir``; writes table and figure."""
+    path = pathlib.Path(results) / 'larger_k.jsonl'
+    rows = read_lines(path) if path.exists() else []
+    if workdir:
+        directories = sorted(pathlib.Path(workdir).glob('pass_at_1_seed*/'))
+        if not directories:
+            raise InputError(
+                f'{workdir=} has no directory pass_at_1_seed*: run the sweep'
+            )
+        there = {(row['seed'], row['policy']) for row in rows}
+        for directory, policy in itertools.product(directories, POLICIES):
+            seed = run_config(directory).seed
+            if (seed, policy) not in there:
+                rows.append(measure(directory, policy))
+                lines = (json.dumps(row) + '\n' for row in rows)
+                atomic_write_text(path, ''.join(lines))
+                logging.info('seed %d, %s: measured', seed, policy)
+    if not rows:
+        raise InputError(f'{path} has no results: give --workdir')
+    found = {name: of_policy(rows, name) for name in POLICIES}
+    text = '\n'.join(line for name in POLICIES for line in table(name, found[name]))
+    atomic_write_text(path.with_suffix('.md'), text)
+    atomic_write_bytes(path.with_suffix('.png'), draw(found))
+    print(text, end='')
+
+
+def measure(
+    directory: pathlib.Path, policy: str, *, batches: int = 40
+) -> dict[str, Any]:
+    """The line of a run at one of its policies: means over batches.
+
+    Args:
+        directory: the run's.
+        policy: one of ``POLICIES``.
+        batches: how many to take, those after the run's last step.
+    """
+    config = run_config(directory)
+    setup = make_setup(config)
+    if policy == POLICIES[0]:
+        params = setup.initial_params(directory)
+    else:
+        params, _ = restore_params(directory, param_shapes(setup.policy, setup.mesh))
+    compute, problems = _program(setup), setup.train_batches()
+    sample = setup.sampler(
+        config.sampling.options, num_rollouts=config.sampling.num_rollouts
+    )
+    totals: dict[str, Any] = {}
+    with jax.set_mesh(setup.mesh):
+        for step in range(config.train.steps, config.train.steps + batches):
+            key = setup.key(Purpose.ROLLOUTS, step)
+            sampled = sample(params, *problems[step], key=key)
+            correct = verify(sampled, step=step).verdicts.correct
+            placed = sharding.place(setup.mesh, correct)
+            values = jax.device_get(compute(params, sampled.rollouts, placed))
+            values = jax.tree.map(lambda x: np.asarray(x, np.float64), values)
+            totals = jax.tree.map(np.add, totals, values) if totals else values
+    return {
+        'seed': config.seed,
+        'policy': policy,
+        'batches': batches,
+        'num_chunks': _num_chunks(setup),
+        **{name: (total / batches).tolist() for name, total in totals.items()},
+    }
+
+
+def _num_chunks(setup: Setup) -> int:
+    train = setup.config.train
+    return train.num_prompts // train.micro_batch_prompts
+
+
+def _program(setup: Setup) -> Any:
+    """The jitted function of parameters, rollouts and ``correct [P, N]``."""
+    config = setup.config
+    N = config.sampling.num_rollouts
+    loss = BatchLoss(setup.policy, config.loss, config.sampling.temperature)
+    of_ks = [
+        make_estimator('pass_at_k', num_rollouts=N, k=k)
+        if k > 1
+        else make_estimator('pass_at_1', num_rollouts=N)
+        for k in KS
+    ]
+    follows = [make_estimator(name, num_rollouts=N, **own) for name, own in _FOLLOWS]
+
+    @functools.partial(jax.jit, out_shardings=sharding.replicated(setup.mesh))
+    def compute(params: Any, rollouts: Any, correct: jax.Array) -> dict[str, jax.Array]:
+        rewards = correct.astype(jnp.float32)
+        advantages = jnp.stack([e(rewards, correct) for e in (*of_ks, *follows)])
+        products = gradient_products(
+            *(loss, params, rollouts, advantages), num_chunks=_num_chunks(setup)
+        )
+        # Rounding leaves some where all responses are alike.
+        weighed = (jnp.abs(advantages[: len(KS)]) > 1e-6).any(axis=-1)
+        return {
+            'correct': rewards.mean(),
+            'problems': weighed.mean(axis=-1),
+            'whole': products.whole,
+            'chunks': products.chunks,
+        }
+
+    return compute
+
+
+def of_policy(rows: Sequence[Mapping[str, Any]], policy: str) -> dict[str, np.ndarray]:
+    """What the lines of a policy say: name -> ``[S, K]``, by seed and k.
+
+    ``snr`` is |E g|^2 / E|g - E g|^2 of a step's gradient g. ``pass_at_1`` and
+    ``pass_at_8`` are <E g, h> / sqrt(E|g|^2), where h is the expected gradient of that
+    objective: its rise for a step along g of a given length.
+
+    Raises:
+        InputError: there is no line of this policy.
+    """
+    rows = sorted((r for r in rows if r['policy'] == policy), key=lambda r: r['seed'])
+    if not rows:
+        raise InputError(f'there are no results of the policy {policy!r}')
+    K = len(KS)
+    found: dict[str, list[Any]] = {name: [] for name in _TITLES}
+    for row in rows:
+        whole = np.array(row['whole'])
+        of = signal_and_noise(whole, row['chunks'], num_chunks=row['num_chunks'])
+        lengths = np.sqrt(np.diag(whole)[:K])
+        found['problems'].append(row['problems'])
+        found['snr'].append(np.diag(of.products)[:K] / of.noise[:K])
+        found['pass_at_1'].append(of.products[:K, K] / lengths)
+        found['pass_at_8'].append(of.products[:K, K + 1] / lengths)
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def table(policy: str, found: Mapping[str, np.ndarray]) -> list[str]:
+    """A row for each k: means over seeds, and ratios to k = 1 with their intervals."""
+    head = [policy, *(' '.join(title.split('\n')) for title in _TITLES.values())]
+    lines = []
+    for i, k in enumerate(KS):
+        cells = [f'k = {k}']
+        for name, values in found.items():
+            cell = f'{values[:, i].mean():.2g}' if 'pass' not in name else ''
+            if i:
+                cell += f'{", " if cell else ""}x {_ratio(values, i)}'
+            cells.append(cell or '1')
+        lines.append(cells)
+    return [*markdown_table(head, lines), '']
+
+
+def _ratio(values: np.ndarray, i: int) -> str:
+    ratios = values[:, i] / values[:, 0]
+    if len(ratios) < 2:
+        return f'{ratios.mean():.2f}'
+    mean, low, high = metrics.paired_interval(ratios, np.zeros_like(ratios))
+    return f'{mean:.2f} [{low:.2f}, {high:.2f}]'
+
+
+def draw(found: Mapping[str, Mapping[str, np.ndarray]]) -> bytes:
+    """A panel for each measure, relative to k = 1; a row for each policy and k > 1.
+
+    A small point is a seed, and a large one their mean.
+    """
+    # The first row of a figure is at its bottom.
+    places = [(policy, i) for policy in POLICIES[::-1] for i in range(1, len(KS))][::-1]
+    places.sort(key=lambda place: POLICIES.index(place[0]), reverse=True)
+    rows = [f'{policy}, k = {KS[i]}' for policy, i in places]
+    figure, axes = new_rows(rows, [*_TITLES.values()], size=(10.5, 3.2))
+    for ax, name in zip(axes, _TITLES, strict=True):
+        for y, (policy, i) in enumerate(places):
+            values = found[policy][name]
+            ratios = values[:, i] / values[:, 0]
+            ax.plot(ratios, [y] * len(ratios), '.', color=COLORS[0], alpha=0.5)
+            ax.plot(ratios.mean(), y, 'o', color=COLORS[1], markersize=5)
+        ax.axvline(1, color='#5a5a5a', linewidth=0.8)
+    figure.supxlabel('relative to Pass@1 Training (k = 1) on the same responses')
+    figure.tight_layout()
+    return as_png(figure)
+
+
+if __name__ == '__main__':
+    cli.run(main)
