@@ -2,10 +2,11 @@
 
     python -m passk_jax.sweep --config=experiments/sweeps/scale.py
 
-At k = 8 the analytical advantage weighs a problem that succeeds with probability .1 a
-quarter of what Pass@1 Training does. ``advantage.match_weight_at=0.1`` undoes that: one
-curve, times 3.9. The mazes are those of configs/maze_tiny.py with paths of 5 to 10
-moves. A seed decides the warm start, the batches and the draws of every arm.
+At k = 8 and N = 16 the analytical advantage weighs a problem that succeeds with
+probability .1 a fifth of what Pass@1 Training does. ``advantage.match_weight_at=0.1``
+undoes that: one curve, times 5.0. The mazes are those of configs/maze_tiny.py with
+paths of 5 to 10 moves. A seed decides the warm start, the batches and the draws of
+every arm.
 
 Expected, written before the first run and judged in experiments/README.md: under AdamW
 the two scales end alike; under SGD the larger one learns faster, and the rest of the
