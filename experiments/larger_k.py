@@ -194,46 +194,59 @@ def of_policy(rows: Sequence[Mapping[str, Any]], policy: str) -> dict[str, np.nd
 
 
 def table(policy: str, found: Mapping[str, np.ndarray]) -> list[str]:
-    """A row for each k: means over seeds, and ratios to k = 1 with their intervals."""
+    """A row for each k: means over seeds, and :func:`relative` with its interval."""
     head = [policy, *(' '.join(title.split('\n')) for title in _TITLES.values())]
     lines = []
     for i, k in enumerate(KS):
-        cells = [f'k = {k}']
-        for name, values in found.items():
-            cell = f'{values[:, i].mean():.2g}' if 'pass' not in name else ''
-            if i:
-                cell += f'{", " if cell else ""}x {_ratio(values, i)}'
-            cells.append(cell or '1')
-        lines.append(cells)
+        # Only products have a unit, which says nothing.
+        means = [
+            f'{values[:, i].mean():.2g}' if 'pass' not in name else ''
+            for name, values in found.items()
+        ]
+        shares = [
+            _with_interval(relative(x)[:, i]) if i else '' for x in found.values()
+        ]
+        cells = map(
+            ', '.join, (filter(None, x) for x in zip(means, shares, strict=True))
+        )
+        lines.append([f'k = {k}', *cells])
     return [*markdown_table(head, lines), '']
 
 
-def _ratio(values: np.ndarray, i: int) -> str:
-    ratios = values[:, i] / values[:, 0]
-    if len(ratios) < 2:
-        return f'{ratios.mean():.2f}'
-    mean, low, high = metrics.paired_interval(ratios, np.zeros_like(ratios))
-    return f'{mean:.2f} [{low:.2f}, {high:.2f}]'
+def relative(values: np.ndarray) -> np.ndarray:
+    """Each seed's difference from k = 1, in units of the mean of k = 1; ``[S, K]``.
+
+    A seed's own ratio would be that of two noisy numbers.
+    """
+    return (values - values[:, :1]) / values[:, 0].mean()
+
+
+def _with_interval(of_seeds: np.ndarray) -> str:
+    if len(of_seeds) < 2:
+        return f'{of_seeds.mean():+.0%}'
+    mean, low, high = metrics.paired_interval(of_seeds, np.zeros_like(of_seeds))
+    return f'{mean:+.0%} [{low:+.0%}, {high:+.0%}]'
 
 
 def draw(found: Mapping[str, Mapping[str, np.ndarray]]) -> bytes:
-    """A panel for each measure, relative to k = 1; a row for each policy and k > 1.
+    """A panel for each measure, and a row for each policy and k > 1.
 
     A small point is a seed, and a large one their mean.
     """
     # The first row of a figure is at its bottom.
-    places = [(policy, i) for policy in POLICIES[::-1] for i in range(1, len(KS))][::-1]
-    places.sort(key=lambda place: POLICIES.index(place[0]), reverse=True)
+    places = list(itertools.product(POLICIES, range(1, len(KS))))[::-1]
     rows = [f'{policy}, k = {KS[i]}' for policy, i in places]
     figure, axes = new_rows(rows, [*_TITLES.values()], size=(10.5, 3.2))
     for ax, name in zip(axes, _TITLES, strict=True):
         for y, (policy, i) in enumerate(places):
-            values = found[policy][name]
-            ratios = values[:, i] / values[:, 0]
-            ax.plot(ratios, [y] * len(ratios), '.', color=COLORS[0], alpha=0.5)
-            ax.plot(ratios.mean(), y, 'o', color=COLORS[1], markersize=5)
-        ax.axvline(1, color='#5a5a5a', linewidth=0.8)
-    figure.supxlabel('relative to Pass@1 Training (k = 1) on the same responses')
+            shares = 100 * relative(found[policy][name])[:, i]
+            ax.plot(shares, [y] * len(shares), '.', color=COLORS[0], alpha=0.5)
+            ax.plot(shares.mean(), y, 'o', color=COLORS[1], markersize=5)
+        ax.axvline(0, color='#5a5a5a', linewidth=0.8)
+    figure.supxlabel(
+        'less Pass@1 Training (k = 1) on the same responses, in % of its mean',
+        fontsize=9,
+    )
     figure.tight_layout()
     return as_png(figure)
 

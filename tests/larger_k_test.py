@@ -39,15 +39,15 @@ def test_statistics_are_those_of_a_hand():
         larger_k.of_policy(rows[:2], 'after RL')
 
 
-def test_the_table_has_ratios_to_the_first_with_intervals(tmp_path, capsys):
+def test_the_table_has_relative_differences_with_intervals(tmp_path, capsys):
     rows = [line(s, p, 1 + s) for s in range(3) for p in larger_k.POLICIES]
     lines = ''.join(json.dumps(row) + '\n' for row in rows)
     (tmp_path / 'larger_k.jsonl').write_text(lines)
     larger_k.main(results=str(tmp_path))
     text = (tmp_path / 'larger_k.md').read_text()
     assert capsys.readouterr().out == text
-    assert '| k = 4 | 0.25, x 0.50 [0.50, 0.50] | 0.29, x 0.06 [0.06, 0.06] |' in text
-    assert text.count('| k = 1 | 0.5 | 4.7 | 1 | 1 |') == 2
+    assert '| k = 2 | 0.5, +0% [+0%, +0%] | 1.2, -75% [-236%, +86%] |' in text
+    assert text.count('| k = 1 | 0.5 | 4.7 |  |  |') == 2
     assert (tmp_path / 'larger_k.png').read_bytes().startswith(b'\x89PNG')
 
 
