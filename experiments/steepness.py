@@ -174,7 +174,7 @@ def draw(sweep: Sweep, steepness: Mapping[str, float], last: Values) -> bytes:
         [f'{name}: {steepness[name]:.3g}' for name in rows],
         titles,
         # In inches, as are the margins of the labels.
-        size=(2.2 + 2.1 * len(titles), 0.27 * len(rows) + 1.5),
+        size=(2.2 + 2.0 * len(titles), 0.27 * len(rows) + 1.5),
     )
     for ax, measure in zip(axes, sweep.measures, strict=True):
         for place, name in enumerate(rows):
@@ -182,8 +182,8 @@ def draw(sweep: Sweep, steepness: Mapping[str, float], last: Values) -> bytes:
             ax.plot(of_seeds, [place] * len(of_seeds), '.', color=COLORS[0], alpha=0.5)
             ax.plot(of_seeds.mean(), place, 'o', color=COLORS[1], markersize=5)
     figure.supxlabel(
-        f'{sweep.split} split, at the end; beside each name ω(.01) / ω(.3), how '
-        'steeply it weighs hard problems',
+        f'{sweep.split} split, at the end: each seed (small) and their mean (large); '
+        'beside each name ω(.01) / ω(.3), how steeply it weighs hard problems',
         fontsize=9,
     )
     figure.tight_layout()

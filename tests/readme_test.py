@@ -47,7 +47,10 @@ def test_every_link_leads_somewhere():
     text = (ROOT / 'README.md').read_text()
     links = [link for link in re.findall(r'\]\(([^)]+)\)', text) if '://' not in link]
     assert links
-    missing = [link for link in links if not (ROOT / link).exists()]
+    titles = re.findall(r'^#+ (.*)', text, re.MULTILINE)
+    slugs = [re.sub(r'[^\w -]', '', title) for title in titles]
+    anchors = {'#' + slug.lower().replace(' ', '-') for slug in slugs}
+    missing = {link for link in links if not (ROOT / link).exists()} - anchors
     assert not missing
 
 
@@ -107,7 +110,7 @@ def test_the_estimators_are_named_that_move_the_policy_where_all_are_right_or_wr
         if np.any(estimate(1.0 * correct, correct, **inputs)):
             moving.add(name)
     (text,) = re.findall(
-        r'\*\*Not all are centred:\*\*(.*?)\n\n',
+        r'\*\*Not all are centered:\*\*(.*?)\n\n',
         (ROOT / 'README.md').read_text(),
         re.DOTALL,
     )
@@ -240,7 +243,7 @@ MEANING = {
     'Noise Rewards 10, 30, 50 %': [
         PASS_AT_1 | {'reward.flip_wrong': share} for share in (0.1, 0.3, 0.5)
     ],
-    'entropy regularisation': [
+    'entropy regularization': [
         PASS_AT_1 | {'loss.entropy_coef': value} for value in (0.001, 0.003, 0.005)
     ],
     'Pass@k then Pass@1, once and twice': [

@@ -8,7 +8,7 @@ Arguments and result are those of **every curve** (``curves.py``). c responses a
 correct and w = N - c wrong. A value that no response can get is 0: that of a correct
 response where c = 0, and of a wrong one where w = 0.
 
-**Not every curve is centred.** ``c positive + w negative`` is 0 for ``canonical_k``,
+**Not every curve is centered.** ``c positive + w negative`` is 0 for ``canonical_k``,
 ``mixture``, ``maxrl``, ``rs_grpo`` and ``f_grpo`` alone, and so are the advantages of a
 problem whose responses are all correct or all wrong. Most others move the policy on
 such problems too, as their docstrings say, and dynamic sampling keeps those problems.
@@ -35,13 +35,13 @@ def check_canonical(*, num_rollouts: int, k: int) -> None:
 
 
 def canonical_k(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Curve:
-    """The centred curve that follows pass@k exactly, at any N (arXiv:2606.06080).
+    """The centered curve that follows pass@k exactly, at any N (arXiv:2606.06080).
 
         q = C(w, k) / C(N, k)
         positive = k N / (N - k) q        negative = -(c / w) positive
 
     k times the mean maximum of the groups with the response less that of the groups
-    without it. It is the only centred curve that follows pass@k; ``k = 1`` is RLOO.
+    without it. It is the only centered curve that follows pass@k; ``k = 1`` is RLOO.
     Without its sigma, ``pass_at_k`` is ``(N - k) / (k N)`` of this one.
 
     Raises ValueError unless ``1 <= k < N``.
@@ -66,12 +66,12 @@ def check_mixture(*, num_rollouts: int, pass_weights: Sequence[float]) -> None:
 def mixture(
     num_correct: Int[Array, '*P'], *, num_rollouts: int, pass_weights: Sequence[float]
 ) -> Curve:
-    """The centred curve that follows any sum of pass@k, exactly and at any N.
+    """The centered curve that follows any sum of pass@k, exactly and at any N.
 
         F(p) = sum_k a_k pass@k        A = sum_k a_k A_canonical_k
 
     Pass@k of k = 1, ..., N - 1 span the polynomials of a degree below N without a
-    constant, so this is every objective that a centred curve can follow.
+    constant, so this is every objective that a centered curve can follow.
 
     Args:
         num_correct, num_rollouts: as for every curve.
@@ -93,7 +93,7 @@ def pkpo(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Curve:
         positive = k        negative = k (1 - C(w-1, k-1) / C(N-1, k-1))
 
     N times the mean over all k-groups of [the response is in the group] times the
-    group's maximum. It is not centred: it discourages no response, and where all are
+    group's maximum. It is not centered: it discourages no response, and where all are
     correct each gets k.
     """
     _, others_right = partners(num_rollouts, k)
@@ -109,7 +109,7 @@ def pkpo_loo(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Cur
 
     N times the mean over all k-groups of what the response adds to the group's maximum.
     The maximum of an empty group counts as 0, so at ``k = 1`` every correct response
-    gets 1. It is not centred: wrong responses are not discouraged. It is 0 where all
+    gets 1. It is not centered: wrong responses are not discouraged. It is 0 where all
     responses are wrong and, unless ``k = 1``, where all are correct.
     """
     others_wrong, _ = partners(num_rollouts, k)
@@ -123,7 +123,7 @@ def leave_one_out_max(num_correct: Int[Array, '*P'], *, num_rollouts: int) -> Cu
 
         positive = 1 if c = 1, else 0        negative = 0
 
-    verl's ``grpo_passk`` is a multiple of this. It is not centred, and all advantages
+    verl's ``grpo_passk`` is a multiple of this. It is not centered, and all advantages
     are 0 unless exactly one response is correct.
     """
     check_group_size(num_rollouts=num_rollouts, k=1)
@@ -151,7 +151,7 @@ def maclaurin(num_correct: Int[Array, '*P'], *, num_rollouts: int, order: int) -
 
         positive = 1        negative = -sum_{j=2}^{order} C(w-1, j-1) / C(N-1, j-1)
 
-    It is not centred: where all responses are correct each gets 1, and where all are
+    It is not centered: where all responses are correct each gets 1, and where all are
     wrong each gets ``1 - order``. ``order = 1`` is REINFORCE without a baseline.
 
     Args:
@@ -213,7 +213,7 @@ def nsr(num_correct: Int[Array, '*P'], *, num_rollouts: int) -> Curve:
 
         positive = 0        negative = -1
 
-    It is not centred: a problem whose responses are all wrong gives -1 to each of them,
+    It is not centered: a problem whose responses are all wrong gives each of them -1,
     and one whose responses are all correct gives 0.
     """
     return w_reinforce(num_correct, num_rollouts=num_rollouts, weight=0.0)
@@ -226,7 +226,7 @@ def w_reinforce(
 
         positive = weight        negative = -1
 
-    It is not centred: responses that are all wrong get -1 each, and responses that are
+    It is not centered: responses that are all wrong get -1 each, and responses that are
     all correct get ``weight``.
 
     Args:

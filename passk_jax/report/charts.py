@@ -38,21 +38,38 @@ NOTEBOOK_STYLE: Mapping[str, object] = {
 
 
 def draw_figure(panels: Sequence[Panel], *, title: str) -> bytes:
-    """All panels in rows of three, as a PNG."""
+    """All panels in rows of three, as a PNG.
+
+    A legend that all panels have in common stands once, below the title.
+    """
     rows = math.ceil(len(panels) / 3)
-    height = 4.2 * rows + 0.5
-    figure = new_figure(15, height)
-    figure.suptitle(title, y=1 - 0.2 / height, va='top', fontsize=15, fontweight='bold')
+    shared = len({_legend(panel) for panel in panels}) == 1 and _legend(panels[0])
+    above = 1.05 if shared else 0.8
+    width, height = 12, 3.4 * rows + above
+    figure = new_figure(width, height)
+    figure.suptitle(title, y=1 - 0.2 / height, va='top', fontsize=14, fontweight='bold')
     # Margins in inches, over the height; computing tight ones would double the time.
-    margins = {'bottom': 0.55 / height, 'top': 1 - 0.85 / height, 'hspace': 0.25}
-    figure.subplots_adjust(left=0.035, right=0.985, wspace=0.13, **margins)
+    margins = {'bottom': 0.5 / height, 'top': 1 - above / height, 'hspace': 0.32}
+    figure.subplots_adjust(left=0.6 / width, right=0.985, wspace=0.2, **margins)
     axes = list(figure.subplots(rows, 3, squeeze=False).flat)
     for ax in axes[len(panels) :]:
         ax.remove()
     for panel, ax in zip(panels, axes, strict=False):
         ax.set_title(panel.title, fontsize=12, loc='left', fontweight='bold')
         draw_panel(panel, ax)
+        if shared:
+            ax.get_legend().remove()
+    if shared:
+        place = {'loc': 'center', 'bbox_to_anchor': (0.5, 1 - 0.62 / height)}
+        style = {'frameon': False, 'ncols': len(shared), 'columnspacing': 1.3}
+        figure.legend(*axes[0].get_legend_handles_labels(), **place, **style)
     return as_png(figure)
+
+
+def _legend(panel: Panel) -> tuple[tuple[str, str, bool], ...]:
+    """The labels of a panel of lines with what they look like; none of bars."""
+    lines = () if panel.stacked else panel.series
+    return tuple((line.label, line.color, line.dashed) for line in lines if line.label)
 
 
 def as_png(figure: 'Figure') -> bytes:

@@ -33,7 +33,8 @@ def draw_curves(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
     stage follow those of the one before.
     """
     panels = [_panel(sweep, jobs, name) for name in sweep.measures]
-    return draw_figure(panels, title=_title(sweep, jobs, sweep.curves))
+    title = _title(sweep, jobs, sweep.curves)
+    return draw_figure(panels, title=f'{title} (faint) and their mean')
 
 
 def draw_differences(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
@@ -50,7 +51,7 @@ def draw_differences(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
     figure, axes = new_rows(
         [arm.label for arm in others],
         [*sweep.measures.values()],
-        size=(2.0 + 2.2 * len(sweep.measures), height),
+        size=(2.0 + 2.0 * len(sweep.measures), height),
     )
     figure.suptitle(_title(sweep, jobs, sweep.split), fontsize=12, fontweight='bold')
     for ax, name in zip(axes, sweep.measures, strict=True):

@@ -181,6 +181,17 @@ def test_equal_panels_give_equal_pictures():
     assert not re.search(r'\d{4}-\d\d-\d\d|[Mm]atplotlib', ''.join(charts_of_page))
 
 
+def test_a_legend_that_all_panels_share_stands_once(monkeypatch):
+    legends = []
+    monkeypatch.setattr(charts, 'as_png', lambda figure: legends.append(figure.legends))
+    one, other = (Panel('t', 'x', (_series([1, 2], y),)) for y in ([0, 1], [1, 0]))
+    charts.draw_figure([one, other], title='a')
+    charts.draw_figure([one, Panel('bare', 'x', ())], title='a')
+    (shared,), apart = legends
+    assert [text.get_text() for text in shared.get_texts()] == ['a']
+    assert apart == []
+
+
 def test_a_panel_is_drawn_into_axes_of_any_figure_without_its_title():
     figure = charts.new_figure(4, 3)
     ax = figure.add_subplot()
