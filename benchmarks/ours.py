@@ -186,7 +186,7 @@ def generate(ours: Ours, ready: dict[str, Any]) -> None:
 
 
 def rl_step(ours: Ours, ready: dict[str, Any]) -> None:
-    """A step of RL with the group-normalised advantage of GRPO."""
+    """A step of RL with the group-normalized advantage of GRPO."""
     optimizer = optimizers.make_optimizer(OPTIMIZER)
     train_step = ours.train_step(optimizer)
     state = learner.init_state(ours.policy, optimizer, ours.params, mesh())

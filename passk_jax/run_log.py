@@ -11,7 +11,7 @@ sampling adds the policy's metrics of that batch (``trained_reward``, ...) and
 metric of one category of the step's own problems begins with its name (``9x9/reward``).
 
 Timings of a step count the tokens of all draws; see runs/phases.py for its seconds and
-planning/utilisation.py for its rates a chip.
+planning/utilization.py for its rates a chip.
 """
 
 import functools
@@ -30,7 +30,7 @@ from passk_jax.config import LogConfig
 from passk_jax.diagnostics.step import Diagnosis, record
 from passk_jax.errors import NonFiniteError, leave
 from passk_jax.learning import learner
-from passk_jax.planning.utilisation import Rates
+from passk_jax.planning.utilization import Rates
 from passk_jax.report.write import write_curves, write_report
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
 from passk_jax.rollouts.sample_and_verify import records
@@ -112,7 +112,7 @@ class RunLog:
 
         Args:
             stage: its number.
-            rates: from :func:`passk_jax.planning.utilisation.make_rates`.
+            rates: from :func:`passk_jax.planning.utilization.make_rates`.
         """
         self.flush()
         self._writer.stage, self._rates = stage, rates

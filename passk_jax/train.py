@@ -33,7 +33,7 @@ from passk_jax.hosts import expect_chips, join_hosts, told
 from passk_jax.learning import learner
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.learning.optimizer import Optimizer, make_optimizer
-from passk_jax.planning.utilisation import Rates, make_rates
+from passk_jax.planning.utilization import Rates, make_rates
 from passk_jax.preflight import (
     check_names,
     check_signal,

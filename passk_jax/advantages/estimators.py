@@ -51,10 +51,10 @@ def pass_at_1(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
     """
     constant = all_equal(rewards)
     unit = _to_unit_interval(rewards, constant)
-    centred = unit - jnp.mean(unit, axis=-1, keepdims=True)
-    variance = jnp.mean(centred**2, axis=-1, keepdims=True)
+    centered = unit - jnp.mean(unit, axis=-1, keepdims=True)
+    variance = jnp.mean(centered**2, axis=-1, keepdims=True)
     sigma = jnp.sqrt(jnp.where(constant, 1.0, variance))
-    return jnp.where(constant, 0.0, centred / sigma)
+    return jnp.where(constant, 0.0, centered / sigma)
 
 
 def rloo(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
@@ -149,7 +149,7 @@ def pass_at_k_real(rewards: Float[Array, 'P N'], *, k: int) -> Float[Array, 'P N
     """The analytical Pass@k advantage of real-valued rewards.
 
     The reward of a group is its maximum (Eq. passk), over all C(N, k) groups; the
-    advantage of a response is the mean normalised reward of the groups it is in. With
+    advantage of a response is the mean normalized reward of the groups it is in. With
     the rewards sorted, gaps ``d_j = x_(j+1) - x_(j)`` and ``F_j = C(j, k) / C(N, k)``
     (the probability that a group's maximum is at most ``x_(j)``), the response of rank
     i has
@@ -330,8 +330,8 @@ def _centred(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
     """Rewards less their mean; exactly 0 where all are equal."""
     # Above the lowest, so that a large offset costs no digits.
     above = rewards - jnp.min(rewards, axis=-1, keepdims=True)
-    centred = above - jnp.mean(above, axis=-1, keepdims=True)
-    return jnp.where(all_equal(rewards), 0.0, centred)
+    centered = above - jnp.mean(above, axis=-1, keepdims=True)
+    return jnp.where(all_equal(rewards), 0.0, centered)
 
 
 def _group_advantages(passed: Bool[Array, 'P M']) -> Float[Array, 'P M']:

@@ -59,9 +59,9 @@ def set_level(
         return estimators.at_own_rank(by_rank, ordered, rewards)
     camps = jnp.sum(answers[:, :, None] == answers[:, None, :], axis=-1)
     value = _mean_distinct(rewards, answers, camps, k=k)
-    centred = value - jnp.mean(value, axis=-1, keepdims=True)
+    centered = value - jnp.mean(value, axis=-1, keepdims=True)
     flat = estimators.all_equal(rewards) & estimators.all_equal(camps)
-    return jnp.where(flat, 0.0, scale * centred)
+    return jnp.where(flat, 0.0, scale * centered)
 
 
 def _mean_distinct(

@@ -42,7 +42,7 @@ _SCATTER = (
     'these means.'
 )
 _NOT_CENTRED = (
-    'It is not centred: it can move the policy on a problem whose responses are all '
+    'It is not centered: it can move the policy on a problem whose responses are all '
     'right or all wrong.'
 )
 
@@ -150,7 +150,7 @@ ESTIMATORS: dict[str, Estimator] = {
     'pkpo_loo': _of_curve(objective_curves.pkpo_loo, _K, note=_NOT_CENTRED),
     'leave_one_out_max': _of_curve(
         objective_curves.leave_one_out_max,
-        note='It is not centred: it never discourages a wrong response.',
+        note='It is not centered: it never discourages a wrong response.',
     ),
     'maxrl': _of_curve(objective_curves.maxrl),
     'maclaurin': _of_curve(

@@ -2,7 +2,7 @@
 
 A policy that never succeeds gets no signal from any advantage, so this stage gives it a
 base to explore from. It runs the learner's forward pass on one demonstration per
-problem and minimises the mean negative log-likelihood of its tokens, the stop token
+problem and minimizes the mean negative log-likelihood of its tokens, the stop token
 included. (seed, step) determines a batch and (seed, problem) a demonstration, so the
 result is a pure function of the configuration and can be cached.
 """

@@ -26,7 +26,7 @@ class Arch:
         norm_eps: added to the mean square in the norms.
         tie_embeddings: the token table is also the head.
         qkv_bias: queries, keys and values have a bias.
-        qk_norm: queries and keys are normalised, head by head, before their rotation.
+        qk_norm: queries and keys are normalized, head by head, before their rotation.
         param_dtype: dtype of the master weights.
         dtype: dtype of activations and matrix products.
         remat: one of :data:`REMAT`.

@@ -117,7 +117,7 @@ def load_generation_config(source: str) -> transformers.GenerationConfig | None:
 def check_chat(
     tokenizer: Tokenizer, *, system_prompt: str, template_kwargs: Mapping[str, Any]
 ) -> None:
-    """Checks that the chat template honours the arguments of :func:`encode_prompt`.
+    """Checks that the chat template honors the arguments of :func:`encode_prompt`.
 
     Raises:
         InputError: there is no template, it has no such switch, or it leaves the

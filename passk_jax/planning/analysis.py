@@ -111,8 +111,8 @@ class Analysis:
         return max(self.seconds.values(), default=None)
 
     @property
-    def utilisation_bound(self) -> float | None:
-        """Upper bound on model FLOPs utilisation (MFU)."""
+    def utilization_bound(self) -> float | None:
+        """Upper bound on model FLOPs utilization (MFU)."""
         if not self.bound or not self.program.useful_flops:
             return None
         peak = self.topology.chip.flops * self.topology.num_devices

@@ -32,7 +32,7 @@ _BOUNDS: dict[str, Callable[[Analysis], str]] = {
     'memory alone': lambda each: _time(each.seconds.get('memory')),
     'network alone': lambda each: _time(each.seconds.get('network')),
     'time, at least': lambda each: _time(each.bound),
-    'MFU, at most': lambda each: _percent(each.utilisation_bound),
+    'MFU, at most': lambda each: _percent(each.utilization_bound),
     'tokens/s, at most': lambda each: _whole(_rate(each)),
 }
 

@@ -115,7 +115,7 @@ def _mass(rows: list[Row]) -> Panel:
         )
         for side, color in (('right', POSITIVE), ('wrong', NEGATIVE)):
             share = (masses[side] / total).tolist()
-            # With centred advantages both are equal: dashes show the line below.
+            # With centered advantages both are equal: dashes show the line below.
             style = {'faint': early, 'dashed': side == 'wrong'}
             series.append(Series(f'{side}, {when}', accuracy, share, color, **style))
     label = 'accuracy: the share of a problem’s responses that are right'

@@ -34,7 +34,7 @@ _OF_STEPS = (
     'of different wrong responses to a problem, the share whose first difference lies '
     'at a position or before it. The sum of absolute advantages by accuracy, as a '
     'share of all: the weight that problems get, not a norm of gradients; '
-    'centred advantages weigh right and wrong responses the same. Signal is the '
+    'centered advantages weigh right and wrong responses the same. Signal is the '
     'squared length of the expected gradient, and noise the variance of a step’s '
     'gradient, under each estimator on the same responses: rloo follows pass@1 '
     'exactly, and canonical_k pass@k. Both are summed over the last ten diagnosed '
@@ -52,7 +52,7 @@ _OF_TIME = (
     'ten others is cut off at the top.'
 )
 _OF_MFU = (
-    'MFU is model FLOPs utilisation: the FLOPs that decoding and training need at the '
+    'MFU is model FLOPs utilization: the FLOPs that decoding and training need at the '
     'lengths of this step, without recomputation and padding, as a share of the '
     'published bfloat16 peak of all chips.'
 )

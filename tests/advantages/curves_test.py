@@ -124,7 +124,7 @@ def test_pass_at_k_of_one_is_pass_at_1_is_grpo(num_rollouts):
     for a, b in zip(of_k, of_1, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
     rewards = (np.arange(num_rollouts) < num_rollouts // 2).astype(np.float64)
-    grpo = oracles.normalised(rewards)
+    grpo = oracles.normalized(rewards)
     np.testing.assert_allclose(of_1[0][num_rollouts // 2], grpo[0], rtol=1e-6)
     np.testing.assert_allclose(of_1[1][num_rollouts // 2], grpo[-1], rtol=1e-6)
 

@@ -18,7 +18,7 @@ def test_full_sampling_takes_consecutive_groups_and_drops_the_rest():
     correct = np.zeros((1, 11), bool)
     correct[0, 4] = True
     # Groups 0-2, 3-5, 6-8 pass 0, 1, 0; responses 9 and 10 are redundant.
-    low, high = oracles.normalised(np.array([0.0, 1.0, 0.0]))[:2]
+    low, high = oracles.normalized(np.array([0.0, 1.0, 0.0]))[:2]
     want = [low] * 3 + [high] * 3 + [low] * 3 + [0.0] * 2
     np.testing.assert_allclose(run('full_sampling', correct, k=3)[0], want, atol=1e-6)
     correct[0, 9:] = True

@@ -19,7 +19,7 @@ OF_REWARDS = ('pass_at_1', 'pass_at_k_real', 'rloo', 'dr_grpo', 'set_level')
 OF_CORRECT = tuple(name for name in ESTIMATORS if name not in OF_REWARDS)
 
 # What a response gets where all are wrong, and where all are right.
-NOT_CENTRED = {
+NOT_CENTERED = {
     'pkpo': (0, 4),
     'pkpo_loo': (0, 0),
     'leave_one_out_max': (0, 0),
@@ -81,9 +81,9 @@ def run(name: str, correct: np.ndarray, rewards=None, **params) -> np.ndarray:
 @pytest.mark.parametrize('name', ESTIMATORS)
 def test_all_wrong_and_all_right_get_exactly_zero_unless_not_centred(name):
     ends = run(name, every_count())[[0, -1]]
-    want = np.array(NOT_CENTRED.get(name, (0, 0)), np.float32)
+    want = np.array(NOT_CENTERED.get(name, (0, 0)), np.float32)
     np.testing.assert_array_equal(ends, np.tile(want, (NUM_ROLLOUTS, 1)).T)
-    assert ('not centred' in ESTIMATORS[name].note) == (name in NOT_CENTRED)
+    assert ('not centered' in ESTIMATORS[name].note) == (name in NOT_CENTERED)
 
 
 @pytest.mark.parametrize('reward', [0.1, 1 / 3, -7.3, 1e6 + 0.1, 1e-30, 3e30])
@@ -103,7 +103,7 @@ def test_every_count_gives_finite_float32_advantages(name):
         assert np.all(np.isfinite(got))
 
 
-@pytest.mark.parametrize('name', [n for n in ESTIMATORS if n not in NOT_CENTRED])
+@pytest.mark.parametrize('name', [n for n in ESTIMATORS if n not in NOT_CENTERED])
 def test_the_advantages_of_a_problem_sum_to_zero(name):
     for num_rollouts in (16, 33):
         total = run(name, every_count(num_rollouts)).sum(axis=1)
@@ -269,14 +269,14 @@ def test_the_baseline_of_rloo_is_the_mean_of_the_others():
 
 def test_pass_at_1_is_grpo_with_the_population_sigma_on_shaped_rewards():
     rewards = np.random.default_rng(0).normal(size=(9, 16)).astype(np.float32)
-    want = [oracles.normalised(row) for row in rewards]
+    want = [oracles.normalized(row) for row in rewards]
     got = run('pass_at_1', rewards > 0, rewards)
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
     # One in 2048, on an offset: 1e-5 of a value of 45.
     rare = np.zeros((1, 2048), np.float32)
     rare[0, 0] = 1
     got = run('pass_at_1', rare > 0, rare + 3)
-    np.testing.assert_allclose(got[0], oracles.normalised(rare[0]), rtol=1e-5)
+    np.testing.assert_allclose(got[0], oracles.normalized(rare[0]), rtol=1e-5)
 
 
 def test_without_its_sigma_pass_at_k_is_pkpo_up_to_n_over_k():
@@ -326,7 +326,7 @@ def test_unlikely_successes_are_worth_more():
     lengths = np.tile([2, 1, 3, 1], (3, 1))
     log_probs = np.tile([-2.0, -3.0, -3.0, -2.0], (3, 1))
     paid = np.array([[0.8, 1.0, 0.8, 0.0], [0.8, 1.0, 0.8, 0.9], [0.0] * 4])
-    want = [oracles.normalised(row) for row in paid]
+    want = [oracles.normalized(row) for row in paid]
 
     def of(penalty):
         estimate = jitted('unlikeliness', 4, rank_penalty=penalty)
@@ -346,7 +346,7 @@ def test_differential_smoothing_adds_to_grpo_what_each_response_says():
     coefficients = {'smoothing_correct': 0.3, 'smoothing_wrong': 0.7}
     want = np.zeros(correct.shape)
     for problem, row in enumerate(correct):
-        grpo = oracles.normalised(row)
+        grpo = oracles.normalized(row)
         for i, right in enumerate(row):
             nats = -log_probs[problem, i] / lengths[problem, i]
             want[problem, i] = grpo[i] + (0.3 * nats if right else -0.7 * nats)

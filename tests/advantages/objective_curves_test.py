@@ -16,7 +16,7 @@ from tests.shape_checks import call_checked
 N = 7
 
 
-def centred(rewards):
+def centered(rewards):
     return rewards - rewards.mean()
 
 
@@ -56,7 +56,7 @@ def added_to_all(rewards, i):
 
 
 def over_the_mean(rewards):
-    return centred(rewards) / rewards.mean() if rewards.any() else 0 * rewards
+    return centered(rewards) / rewards.mean() if rewards.any() else 0 * rewards
 
 
 def series(rewards, i, *, order):
@@ -75,12 +75,12 @@ def tilted(rewards, *, beta):
 
 
 def focal(rewards, *, gamma):
-    return (1 - rewards.mean()) ** gamma * oracles.normalised(rewards)
+    return (1 - rewards.mean()) ** gamma * oracles.normalized(rewards)
 
 
 DEFINITIONS = [
     ('rloo', of_each(less_others), {}),
-    ('dr_grpo', centred, {}),
+    ('dr_grpo', centered, {}),
     *(('canonical_k', of_each(canonical), {'k': k}) for k in range(1, N)),
     *(
         ('mixture', of_each(mixed), {'pass_weights': weights})

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 
-def normalised(values: np.ndarray) -> np.ndarray:
+def normalized(values: np.ndarray) -> np.ndarray:
     """Values less their mean over their population sigma; 0 if all are equal."""
     values = np.asarray(values, np.float64)
     if np.all(values == values[0]):
@@ -23,7 +23,7 @@ def all_groups(num_rollouts: int, k: int) -> np.ndarray:
 def advantages_over_all_groups(rewards: np.ndarray, k: int) -> np.ndarray:
     """``[N]`` the mean advantage of the groups that each response is in."""
     groups = all_groups(len(rewards), k)
-    of_groups = normalised(np.asarray(rewards, np.float64)[groups].max(axis=1))
+    of_groups = normalized(np.asarray(rewards, np.float64)[groups].max(axis=1))
     member = (groups[:, :, None] == np.arange(len(rewards))).any(axis=1)
     return of_groups @ member / member.sum(axis=0)
 

@@ -1,4 +1,4 @@
-"""The network honours what its architecture says, with no value at its default."""
+"""The network honors what its architecture says, with no value at its default."""
 
 import jax
 import numpy as np

@@ -97,7 +97,7 @@ def test_the_slowest_of_the_three_bounds_the_time(
     by_groups = {(tuple(range(8)),): network}
     have = of(builder, topology, Costs(flops, memory, collectives, 0, by_groups))
     assert have.bound == have.seconds[name] == seconds
-    assert have.utilisation_bound == 4e12 / (8 * 1e12 * seconds)
+    assert have.utilization_bound == 4e12 / (8 * 1e12 * seconds)
 
 
 def test_kernels_are_shared_out_to_the_devices(builder, topology):
@@ -108,7 +108,7 @@ def test_kernels_are_shared_out_to_the_devices(builder, topology):
 def test_nothing_bounds_a_chip_without_figures(builder):
     have = of(builder, topologies.parse('cpu:8'), Costs(1e12, 1.0, {}, 0))
     assert have.bound is None
-    assert have.utilisation_bound is None
+    assert have.utilization_bound is None
 
 
 APART = (

@@ -105,7 +105,7 @@ def test_a_report_says_where_the_time_went(workdir):
     assert 'MFU' not in html
 
 
-def test_a_report_shows_the_utilisation_of_chips_whose_peak_is_known(workdir):
+def test_a_report_shows_the_utilization_of_chips_whose_peak_is_known(workdir):
     assert '<h2>Time</h2>' not in _html(workdir)
     rates = {
         'seconds': 4.0,
@@ -118,7 +118,7 @@ def test_a_report_shows_the_utilisation_of_chips_whose_peak_is_known(workdir):
     assert '0.2 min, 6 tokens/s, 23.4 % MFU<' in html
     for title in ('Tokens a second and chip', 'MFU (%)'):
         assert f'aria-label="{title}"' in html
-    assert 'MFU is model FLOPs utilisation' in html
+    assert 'MFU is model FLOPs utilization' in html
 
 
 def test_a_report_says_which_stages_a_run_has(workdir):

@@ -1,4 +1,4 @@
-"""Qwen3, dense: queries and keys normalised head by head, no bias."""
+"""Qwen3, dense: queries and keys normalized head by head, no bias."""
 
 from passk_jax.models.families.family import QWEN_WINDOWS, Family
 

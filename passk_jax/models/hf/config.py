@@ -1,7 +1,7 @@
 """``config.json`` of a Hugging Face model and our architecture, in both directions.
 
 1. :func:`arch_from_hf` reads a file and refuses every field that the network would not
-   honour. transformers decides what older spellings and absent fields mean.
+   honor. transformers decides what older spellings and absent fields mean.
 2. :func:`position_limit` says how long a sequence the model can address.
 3. :func:`hf_config_fields` writes the file of a policy made from scratch.
 
@@ -101,7 +101,7 @@ def arch_from_hf(
 
     Raises:
         InputError: no such source, another family, an absent size, or a field that
-            the network does not honour.
+            the network does not honor.
     """
     path, fields = _read(source)
     if family and fields.get('model_type') != family:
@@ -261,7 +261,7 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
 
 
 def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
-    """What transformers reads from the fields, if the network honours all of them."""
+    """What transformers reads from the fields, if the network honors all of them."""
     family = family_of(fields.get('model_type'))
     known = _READ_FIELDS | _INERT_FIELDS | set(_SIZES.values())
     known |= family.fixed.keys() | family.window_fields | _INERT_VALUES.keys()

@@ -1,7 +1,7 @@
 """The rotary positions of a ``config.json`` and our :class:`Rope`, in both directions.
 
 1. :func:`read_rope` takes the fields in the spelling to which transformers converts all
-   files, and refuses a kind or a field that the network would not honour;
+   files, and refuses a kind or a field that the network would not honor;
 2. :func:`rope_scaling` writes them as before transformers 5, which all versions and
    vLLM read;
 3. :func:`addressed` and :func:`stated_positions` convert between the longest sequence

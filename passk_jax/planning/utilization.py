@@ -4,7 +4,7 @@ The model FLOPs of a step are what its mathematics needs at the lengths that wer
 one forward pass over all prompts and responses, which decoding makes token by token,
 and the passes of the train step over the batch that it gets. Recomputation, padding,
 evaluations and diagnostics do not count, as in the useful FLOPs of a plan. Their rate
-over the peak of the chips is the model FLOPs utilisation (MFU), for which a plan has an
+over the peak of the chips is the model FLOPs utilization (MFU), for which a plan has an
 upper bound, program by program.
 """
 

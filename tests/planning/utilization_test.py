@@ -9,7 +9,7 @@ import pytest
 from passk_jax.config import TrainConfig
 from passk_jax.models.arch import Arch
 from passk_jax.models.rope import Rope
-from passk_jax.planning.utilisation import make_rates
+from passk_jax.planning.utilization import make_rates
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws
 from passk_jax.rollouts.sample_and_verify import Responses
 
