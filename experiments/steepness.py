@@ -64,7 +64,9 @@ def main(
 
 
 def steepness_of(saved: Mapping[str, Any]) -> float | None:
-    """omega(.01) / omega(.3) of a saved config; ``None``: it is no curve."""
+    """omega(.01) / omega(.3) of a saved config; ``None``: it is not one curve."""
+    if saved['stages']:
+        return None
     name = saved['advantage']['name']
     try:
         hard, easy = effective_weight(

@@ -5,8 +5,10 @@ import sys
 
 import pytest
 
-from configs import arguments, enigmata
+from configs import annealed_k, arguments, enigmata
 from configs.ablations import overview, pass_at_k_then_pass_at_1
+from passk_jax import config as config_lib
+from passk_jax.config import stages_of
 from passk_jax.errors import InputError
 from tests import tiny
 
@@ -81,3 +83,20 @@ def test_a_value_of_another_type_is_refused(argument, message):
 def test_every_part_of_a_run_has_a_step(ablation, argument, message):
     with pytest.raises(InputError, match=message):
         ablation.get_config(f'{argument},size=tiny')
+
+
+@pytest.mark.parametrize('first', [1, 16])
+def test_k_cannot_fall_from_one_or_from_all(first):
+    with pytest.raises(InputError, match=rf'first={first} must lie in \[2, 15\]'):
+        annealed_k.get_config(f'first={first}')
+
+
+@pytest.mark.parametrize(('first', 'ks'), [(8, (8, 4, 2, 1)), (6, (6, 3, 1))])
+def test_k_is_halved_in_parts_of_one_length(first, ks):
+    config = config_lib.from_config_dict(annealed_k.get_config(f'first={first}'))
+    stages = stages_of(config)
+    assert [stage.config.advantage.k for stage in stages] == [*ks]
+    assert {stage.config.advantage.name for stage in stages} == {'pass_at_k'}
+    length = config.train.steps // len(ks)
+    assert [stage.start for stage in stages] == [length * i for i in range(len(ks))]
+    assert not any(stage.resets_optimizer for stage in stages)

@@ -29,6 +29,14 @@ Expected, written before the first run and judged in experiments/README.md:
 6. ``easy``: no estimator differs from ``pass_at_1`` by more than .02 in Pass@1, NSR,
    W-REINFORCE and the maximum aside, which hardly reward what is often right.
 7. ``matched``: the order in Pass@32 is that of AdamW (rank correlation above .5).
+
+Six arms came later, with these expectations before their first run:
+
+8. ``dr_grpo`` is ``rloo`` times 15/16: they end alike. So do ``curverl`` and ``maxrl``.
+9. ``annealed_k`` (k = 8, 4, 2, 1) ends with the Pass@1 of ``pass_at_1``, and with a
+   higher Pass@32.
+10. ``set_level`` and ``differential_smoothing`` end with more different wrong answers
+    than ``pass_at_1``, and ``set_level`` with a lower Pass@1.
 """
 
 from collections.abc import Mapping
@@ -47,6 +55,8 @@ _GROUPED = (
 )
 _OTHERS = (
     ('rloo', 'RLOO'),
+    ('dr_grpo', 'Dr. GRPO'),
+    ('mixture', 'half pass@1, half pass@2'),
     ('leave_one_out_max', 'maximum, leave one out'),
     ('maxrl', 'MaxRL'),
     ('maclaurin', 'Maclaurin, order 4'),
@@ -55,18 +65,27 @@ _OTHERS = (
     ('nsr', 'NSR'),
     ('w_reinforce', 'W-REINFORCE, .1'),
     ('unlikeliness', 'unlikeliness'),
+    ('differential_smoothing', 'differential smoothing'),
+    ('curverl', 'CurveRL'),
+    ('set_level', 'mean x distinct of 4'),
 )
+_ANNEALED = ('annealed_k', 'k = 8, 4, 2, 1')
 
-
-# Of the expectations 2 to 4.
+# Of the expectations 2 to 4, 8 and 9.
 _CONTRASTS = (
     ('nsr', 'rloo'),
     ('canonical_k', 'pass_at_k'),
     ('bootstrap_sampling', 'pass_at_k'),
     ('full_sampling', 'bootstrap_sampling'),
+    ('dr_grpo', 'rloo'),
+    ('curverl', 'maxrl'),
+    ('annealed_k', 'pass_at_k'),
 )
 # Their advantages are no function of the number of right responses.
-_NO_CURVES = ('full_sampling', 'bootstrap_sampling', 'unlikeliness')
+_NO_CURVES = (
+    *('full_sampling', 'bootstrap_sampling', 'unlikeliness'),
+    *('differential_smoothing', 'curverl', 'set_level', 'annealed_k'),
+)
 _HARD = {'task.params.min_path': 5}
 _EASY = {'task.params.min_path': 1, 'task.params.max_path': 4}
 _MATCHED = _HARD | {
@@ -82,7 +101,7 @@ def get_sweep(argument: str = '') -> Sweep:
     variants = {'variant': ('hard', 'easy', 'matched')}
     values = arguments.parse(argument, defaults={'variant': 'hard'}, choices=variants)
     variant = values['variant']
-    names = (('pass_at_1', 'Pass@1'), *_GROUPED, *_OTHERS)
+    names = (('pass_at_1', 'Pass@1'), *_GROUPED, *_OTHERS, _ANNEALED)
     if variant == 'matched':
         names = tuple(pair for pair in names if pair[0] not in _NO_CURVES)
     settings = {'hard': _HARD, 'easy': _EASY, 'matched': _MATCHED}[variant]
@@ -105,5 +124,7 @@ def get_sweep(argument: str = '') -> Sweep:
 
 def _arm(estimator: str, label: str, settings: Mapping[str, Any]) -> Arm:
     """The arm of an estimator, which names it."""
+    if estimator == 'annealed_k':
+        return Arm(estimator, label, 'configs/annealed_k.py:first=8', settings)
     own = {'advantage.name': estimator, 'advantage.k': 4}
     return Arm(estimator, label, 'configs/maze_tiny.py', {**own, **settings})
