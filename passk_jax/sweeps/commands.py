@@ -67,7 +67,7 @@ def runs_of(sweep: Sweep, root: pathlib.Path, seeds: Sequence[int]) -> list[Run]
         seeds: the seeds to run.
 
     Raises:
-        InputError: two runs have one name.
+        InputError: two runs have one name, or two of a seed one setting.
     """
     runs = [
         run for seed in seeds for arm in sweep.arms for run in _stages(arm, root, seed)
@@ -75,6 +75,12 @@ def runs_of(sweep: Sweep, root: pathlib.Path, seeds: Sequence[int]) -> list[Run]
     counts = collections.Counter(run.name for run in runs)
     if twice := [name for name, count in counts.items() if count > 1]:
         raise InputError(f'several runs are called {twice}: rename an arm or a stage')
+    # Results are kept by setting: those of a stage 'b' of 'a' and of an arm 'a_b' too.
+    counts = collections.Counter(run.setting for run in runs if run.seed == seeds[0])
+    if twice := [setting for setting, count in counts.items() if count > 1]:
+        raise InputError(
+            f'several runs of a seed have the setting {twice}: rename an arm or a stage'
+        )
     return runs
 
 

@@ -71,3 +71,14 @@ def test_two_runs_of_one_name_are_refused():
     )
     with pytest.raises(InputError, match=r"called \['a_seed0_seed1'\]"):
         runs_of(make_sweep(arms=arms), ROOT, (0, 1))
+
+
+def test_two_settings_of_one_name_are_refused():
+    """The results of one would be refused as those of the other, hours later."""
+    arms = (
+        Arm('a', 'A', 'tests/tiny.py', {}, (Stage('then', {}),)),
+        Arm('a_then', 'B', 'tests/tiny.py'),
+    )
+    with pytest.raises(InputError, match=r"setting \['a_then'\]: rename"):
+        runs_of(make_sweep(arms=arms), ROOT, (0, 1))
+    assert runs_of(make_sweep(arms=arms), ROOT, ()) == []
