@@ -157,7 +157,9 @@ def table(sweep: Sweep, steepness: Mapping[str, float], last: Values) -> str:
 def _with_interval(of_seeds: np.ndarray) -> str:
     if len(of_seeds) < 2 or not np.isfinite(of_seeds).all():
         return f'{of_seeds.mean():+.2f}'
-    mean, low, high = metrics.paired_interval(of_seeds, np.zeros_like(of_seeds))
+    # No correlation lies outside of [-1, 1].
+    mean, *ends = metrics.paired_interval(of_seeds, np.zeros_like(of_seeds))
+    low, high = np.clip(ends, -1, 1)
     return f'{mean:+.2f} [{low:+.2f}, {high:+.2f}]'
 
 
