@@ -17,6 +17,7 @@ from typing import Any
 
 from passk_jax.report.run_data import Row, read_lines
 from passk_jax.runs.checkpoints import saved_steps
+from passk_jax.runs.commits import is_committed
 from passk_jax.runs.directory import has_begun
 from passk_jax.sweeps.opening import Job
 
@@ -82,7 +83,8 @@ def _kept_warm_start(job: Job) -> pathlib.Path:
 
 def needs_warm_start(job: Job) -> bool:
     """Whether the run would begin with making a warm start."""
-    kept = _kept_warm_start(job).exists() or has_begun(job.run.directory)
+    # Before its commit it may be half there, as its run writes it or was killed.
+    kept = is_committed(_kept_warm_start(job)) or has_begun(job.run.directory)
     return bool(job.warm_start) and not kept
 
 
@@ -92,12 +94,14 @@ def copy_warm_start(job: Job, other: Job) -> bool:
     The caller has the lock of ``job``.
     """
     source, target = _kept_warm_start(other), _kept_warm_start(job)
-    if not source.exists():
+    if not is_committed(source):
         return False
     # Under a name that the run would remove if this copy were cut short.
     saving = target.with_name(f'{target.name}.saving')
     shutil.rmtree(saving, ignore_errors=True)
     shutil.copytree(source, saving)
+    # Half of one that this run was making when it was killed.
+    shutil.rmtree(target, ignore_errors=True)
     saving.rename(target)
     return True
 

@@ -94,18 +94,21 @@ def test_a_warm_start_is_copied_whole_or_not_at_all(tmp_path):
     assert directories.needs_warm_start(job)
     kept = maker.run.directory / 'warm_start'
     # What it has not finished, nobody copies.
-    (kept / '0.saving').mkdir(parents=True)
+    (kept / '0').mkdir(parents=True)
+    (kept / '0' / 'x').write_text('policy')
+    assert directories.needs_warm_start(maker)
     assert not directories.copy_warm_start(job, maker)
-    (kept / '0.saving' / 'x').write_text('policy')
-    (kept / '0.saving').rename(kept / '0')
-    # A copy that was cut short.
+    (kept / '0' / 'commit.json').write_text('{}')
+    assert not directories.needs_warm_start(maker)
+    # A copy that was cut short, and a warm start that was.
     mine = job.run.directory / 'warm_start'
-    (mine / '0.saving').mkdir(parents=True)
-    (mine / '0.saving' / 'old').write_text('')
+    for name in ('0.saving', '0'):
+        (mine / name).mkdir(parents=True)
+        (mine / name / 'old').write_text('')
     assert directories.needs_warm_start(job)
     assert directories.copy_warm_start(job, maker)
     assert [path.name for path in mine.iterdir()] == ['0']
-    assert [path.name for path in (mine / '0').iterdir()] == ['x']
+    assert {path.name for path in (mine / '0').iterdir()} == {'x', 'commit.json'}
     assert not directories.needs_warm_start(job)
 
 

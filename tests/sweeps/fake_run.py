@@ -49,14 +49,15 @@ def first_policy(options: dict[str, str], workdir: pathlib.Path) -> str:
             max(int(x.name) for x in (pathlib.Path(source) / 'checkpoints').iterdir())
         )
     kept = workdir / 'warm_start' / '0'
-    if not kept.exists():
+    if not (kept / 'commit.json').exists():
         time.sleep(5 * SECONDS)
-        saving = kept.with_name('0.saving')
-        shutil.rmtree(saving, ignore_errors=True)
-        saving.mkdir(parents=True)
-        (saving / 'policy').write_text(options['config.seed'])
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.mkdir(parents=True)
+        (kept / 'policy').write_text(options['config.seed'])
+        # Others may look while it is saved.
+        time.sleep(5 * SECONDS)
         note(workdir, 'made')
-        saving.rename(kept)
+        (kept / 'commit.json').touch()
     return (kept / 'policy').read_text()
 
 

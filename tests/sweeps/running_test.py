@@ -108,7 +108,8 @@ def test_where_the_maker_of_a_warm_start_fails_another_makes_it(tmp_path, monkey
         'there = (place / "warm_start").exists(); '
         '(place.parent / "order").open("a").write(f"{place.name} {there}\\n"); '
         'place.name[0] == "a" and sys.exit(3); '
-        '(place / "warm_start" / "0").mkdir(parents=True, exist_ok=True); sys.exit(42)'
+        'made = place / "warm_start" / "0"; made.mkdir(parents=True, exist_ok=True); '
+        '(made / "commit.json").touch(); sys.exit(42)'
     )
     states, _ = run(jobs, code, monkeypatch)
     assert list(states.values()) == ['failed', 'stopped', 'stopped']
@@ -126,6 +127,7 @@ def test_an_error_of_the_sweep_stops_its_runs(tmp_path, monkeypatch):
     # The second makes no warm start, so that it need not wait.
     finished = directories._kept_warm_start(jobs[1])
     finished.mkdir(parents=True)
+    (finished / 'commit.json').touch()
     handler = signal.getsignal(signal.SIGTERM)
     with pytest.raises(OSError, match='disk'):
         run(jobs, slow, monkeypatch, slots=[usable_cores()[:1]] * 2)
