@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from passk_jax import metrics
+from passk_jax.errors import InputError
 from passk_jax.report.arms import markdown_table
 from passk_jax.report.run_data import Row
 from passk_jax.sweeps.declarations import Arm, Sweep
@@ -167,6 +168,9 @@ def values(sweep: Sweep, jobs: Sequence[Job], *, first: bool) -> Values:
         sweep, jobs: as in :func:`markdown`.
         first: take the first evaluation of an arm's first run, not the last one of its
             last run.
+
+    Raises:
+        InputError: a run does not have exactly one such evaluation.
     """
     found: dict[str, dict[str, list[float]]] = {
         arm.name: {name: [] for name in sweep.measures} for arm in sweep.arms
@@ -175,13 +179,18 @@ def values(sweep: Sweep, jobs: Sequence[Job], *, first: bool) -> Values:
         if job.run.previous if first else not job.run.last:
             continue
         step = 0 if first else job.steps
-        (row,) = (
+        rows = [
             row
             for row in evaluations(job)
             if (row['split'], row['step']) == (sweep.split, step)
-        )
+        ]
+        if len(rows) != 1:
+            raise InputError(
+                f'run {job.name} has {len(rows)} evaluations of split {sweep.split!r} '
+                f'at step {step} and must have one: mend its metrics or the results'
+            )
         for name, of_seeds in found[job.run.arm].items():
-            of_seeds.append(row.get(name, np.nan))
+            of_seeds.append(rows[0].get(name, np.nan))
     return {
         arm: {name: np.array(x, np.float64) for name, x in measures.items()}
         for arm, measures in found.items()

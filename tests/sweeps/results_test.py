@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from passk_jax.errors import InputError
 from passk_jax.metrics import paired_interval
 from passk_jax.sweeps import Arm, results
 from tests.sweeps.declarations_test import make_sweep
@@ -69,6 +70,18 @@ def test_the_table_compares_seed_by_seed(tmp_path):
     # From the first evaluation of the first stage to the last one of the last.
     of_b = paired_interval(np.array([0.6, 0.7]), np.array([0.1, 0.2]))
     assert lines[9] == '| B | {:+.3f} [{:+.3f}, {:+.3f}] |'.format(*of_b)
+
+
+def test_an_evaluation_that_is_there_twice_or_not_at_all_is_named(tmp_path):
+    """After a merge of results, or in a directory that somebody edited."""
+    jobs = make_jobs(tmp_path)
+    write_rows(jobs[0], {'step': 4, 'split': 'test', 'pass_at_1': 0.3})
+    words = r"a_seed0 has 2 evaluations of split 'test' at step 4"
+    with pytest.raises(InputError, match=words):
+        results.markdown(make_sweep(), jobs)
+    (jobs[0].run.directory / 'metrics.jsonl').unlink()
+    with pytest.raises(InputError, match=r'a_seed0 has 0 .* at step 0'):
+        results.markdown(make_sweep(), jobs)
 
 
 def test_with_more_arms_each_difference_has_its_arm(tmp_path):
