@@ -58,6 +58,8 @@ readonly PREEMPTED=42 USAGE=2 UNREACHABLE=255
 readonly BACKENDS='local tpu-vm queued xpk'
 readonly COMMANDS='create setup sync run logs status stop delete loop'
 readonly END_SECONDS=${LAUNCH_END_SECONDS:-10} POLL_SECONDS=${LAUNCH_POLL_SECONDS:-10}
+# A connection that lasted as long was there.
+readonly HELD_SECONDS=${LAUNCH_HELD_SECONDS:-60}
 # On a worker, below its home.
 readonly PLACE=passk_jax
 
@@ -605,11 +607,13 @@ ssh_worker_command() { # INDEX
 }
 
 follow_worker() { # INDEX
-  local try status
+  local try status began
   for ((try = 0; try < 5; try++)); do
-    status=0
+    status=0 began=$SECONDS
     on_worker "$1" "$(remote follow)" || status=$?
     ((status == UNREACHABLE)) || return "$status"
+    # Those of a run of days may break more often.
+    ((SECONDS - began < HELD_SECONDS)) || try=0
     sleep $((POLL_SECONDS << try))
   done
   return "$UNREACHABLE"

@@ -252,6 +252,17 @@ def test_a_broken_connection_is_no_broken_run(synced):
     (synced.place / 'cues').write_text('[]')
 
 
+def test_connections_that_held_may_break_any_number_of_times(synced):
+    synced.statuses('0')
+    synced.calls()
+    synced.cue('worker follow', 255, error='ssh: connection closed', times=9)
+    ended = synced(*arguments_of(synced, 'run', *TWO), LAUNCH_HELD_SECONDS='0')
+    assert ended.returncode == 0, ended.stderr
+    follows = [call for call in synced.calls() if 'worker follow' in ' '.join(call)]
+    assert len(follows) == 9 + 2
+    synced.cues.clear()
+
+
 def test_a_worker_that_cannot_be_reached_starts_nothing(synced):
     synced.trained()
     synced.cue('worker start', 255, error='ssh: connection refused')
