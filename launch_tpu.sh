@@ -676,7 +676,7 @@ worker_runs() {
 }
 
 worker_start() { # FLAGS OF TRAIN
-  local line
+  local line pid
   ! worker_runs || fail "a run is going on here: stop it first" 3
   if [[ -f env ]]; then
     chmod 600 env
@@ -692,7 +692,10 @@ worker_start() { # FLAGS OF TRAIN
   # shellcheck disable=SC2016
   setsid bash -c 'trap : TERM; "$@"; echo $? > ../run.status' - \
     ../venv/bin/python -m passk_jax.train "$@" > ../run.log 2>&1 < /dev/null &
-  echo $! > ../run.pid
+  pid=$!
+  echo "$pid" > ../run.pid
+  # Nobody can stop it before setsid has made its group.
+  while kill -0 "$pid" && ! kill -0 -- "-$pid"; do sleep 0.1; done 2> /dev/null
 }
 
 worker_follow() {
