@@ -20,8 +20,8 @@ a.
 
 A problem whose groups all have one reward gets exactly 0, by integer counts and tests
 of equality; only the two that read log-probabilities and some curves of
-``objective_curves.py`` differ, and say so. No sigma is ever compared with 0, and none
-gets an epsilon.
+``objective_curves.py`` differ, and say so. No sigma gets an epsilon, and none is
+compared with 0 but that of ``pass_at_k_real``, which may be too small for float32.
 """
 
 import functools
@@ -179,6 +179,8 @@ def pass_at_k_real(rewards: Float[Array, 'P N'], *, k: int) -> Float[Array, 'P N
     # The mean of the group maximum lies gain[-1] below the highest reward.
     shortfall = unit[:, -1:] - unit - gain[:, -1:]
     variance = jnp.sum(largest_is * shortfall**2, axis=-1, keepdims=True)
+    # Among hundreds of responses all but none of the groups may lack the highest.
+    flat |= variance == 0
     sigma = jnp.sqrt(jnp.where(flat, 1.0, variance))
     by_rank = jnp.where(flat, 0.0, (gain - loss) / sigma)
     return at_own_rank(by_rank, ordered, rewards)

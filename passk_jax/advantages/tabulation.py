@@ -131,7 +131,8 @@ def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> 
 
     Raises:
         ValueError: as ``make_estimator``; ``p`` is not in (0, 1); the weight at p is
-            not above 0; or the estimator has a memory.
+            not above 0, or so small that float32 cannot hold the factor; GRPO's is 0,
+            as with one response; or the estimator has a memory.
 
     >>> matching_scale('pass_at_1', num_rollouts=8, p=0.1)
     1.0
@@ -144,12 +145,14 @@ def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> 
         float(weight_of_curve(*_mean_curve(each, num_rollouts, values), p))
         for each, values in ((name, params), ('pass_at_1', {}))
     )
-    if not own > 0:
+    scale = theirs / own if own > 0 else 0.0
+    # Advantages are float32.
+    if not 0 < scale <= float(np.finfo(np.float32).max):
         raise InputError(
             f'{name} with {num_rollouts=} has the weight {own:g} at {p=}: no scale '
             f'makes it that of pass_at_1, {theirs:g}'
         )
-    return theirs / own
+    return scale
 
 
 def check_signal(name: str, *, num_rollouts: int, **params: Any) -> None:

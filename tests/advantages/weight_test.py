@@ -271,3 +271,13 @@ def test_a_weight_is_matched_between_0_and_1(p):
 def test_a_weight_of_0_cannot_be_matched():
     with pytest.raises(ValueError, match=r'has the weight 0 at p=0\.5: no scale'):
         matching_scale('without_easy', num_rollouts=8, p=0.5, k=2, easy_threshold=0.0)
+    # It would scale every advantage to 0, and without a word.
+    with pytest.raises(ValueError, match=r'no scale makes it that of pass_at_1, 0$'):
+        matching_scale('nsr', num_rollouts=1, p=0.5)
+
+
+def test_a_weight_that_float32_could_not_scale_cannot_be_matched():
+    # An infinite scale would make NaN of each advantage of 0.
+    with pytest.raises(ValueError, match=r'has the weight 1e-63 at p=0\.9: no scale'):
+        matching_scale('leave_one_out_max', num_rollouts=64, p=0.9)
+    assert matching_scale('leave_one_out_max', num_rollouts=64, p=0.1) > 1
