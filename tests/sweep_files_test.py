@@ -12,7 +12,7 @@ from tests import tiny
 
 # File -> the arguments that it takes.
 FILES = {
-    'estimators': ('', 'variant=easy', 'variant=matched'),
+    'estimators': ('', 'variant=easy', 'variant=medium', 'variant=matched'),
     'overview': ('',),
     'paper_ablations': ('',),
     'passk_vs_pass1': ('',),

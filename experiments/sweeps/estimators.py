@@ -7,7 +7,7 @@ policy's Pass@1 is about .08 and its Pass@32 .65. All arms have one learning rat
 AdamW hardly sees the scale of an advantage, so they differ in the shape of their curve
 and in its noise. A seed decides the warm start, the batches and the draws of every arm.
 
-Two variants, ``estimators.py:variant=...``:
+Three variants, ``estimators.py:variant=...``:
 
 * ``easy``: paths of 1 to 4 moves, which the first policy often solves.
 * ``matched``: plain SGD, which sees the scale; each estimator that is a curve is scaled
@@ -15,6 +15,8 @@ Two variants, ``estimators.py:variant=...``:
   size. The rate is that at which ``pass_at_1`` gained most on the validation split with
   seed 10: .01; .03, .1 and .2 lost Pass@32 within 100 steps. Gradients of this size are
   not clipped, for clipping would hide the scale.
+* ``medium``: paths of 3 to 10 moves and seeds that no other sweep has, to test what the
+  hard and the easy mazes suggest (11 to 14 below).
 
 Expected, written before the first run and judged in experiments/README.md:
 
@@ -37,6 +39,14 @@ Six arms came later, with these expectations before their first run:
    higher Pass@32.
 10. ``set_level`` and ``differential_smoothing`` end with more different wrong answers
     than ``pass_at_1``, and ``set_level`` with a lower Pass@1.
+
+``medium`` came last, when the others had been seen, with these expectations:
+
+11. ``maxrl`` ends above ``pass_at_k`` in Pass@1, and less than .02 below it in Pass@32.
+12. ``rs_grpo`` and ``f_grpo`` end above ``pass_at_1`` in Pass@32, and within .02 of it
+    in Pass@1.
+13. ``curverl`` ends within .02 of ``maxrl`` in Pass@1 and in Pass@32.
+14. ``canonical_k`` ends below ``pass_at_k`` in Pass@1.
 """
 
 from collections.abc import Mapping
@@ -71,7 +81,7 @@ _OTHERS = (
 )
 _ANNEALED = ('annealed_k', 'k = 8, 4, 2, 1')
 
-# Of the expectations 2 to 4, 8 and 9.
+# Of the expectations 2 to 4, 8, 9 and 11.
 _CONTRASTS = (
     ('nsr', 'rloo'),
     ('canonical_k', 'pass_at_k'),
@@ -80,39 +90,51 @@ _CONTRASTS = (
     ('dr_grpo', 'rloo'),
     ('curverl', 'maxrl'),
     ('annealed_k', 'pass_at_k'),
+    ('maxrl', 'pass_at_k'),
 )
 # Their advantages are no function of the number of right responses.
 _NO_CURVES = (
     *('full_sampling', 'bootstrap_sampling', 'unlikeliness'),
     *('differential_smoothing', 'curverl', 'set_level', 'annealed_k'),
 )
+# Of the expectations 11 to 14.
+_MEDIUM = (
+    *('pass_at_1', 'pass_at_k', 'canonical_k'),
+    *('maxrl', 'rs_grpo', 'f_grpo', 'curverl'),
+)
 _HARD = {'task.params.min_path': 5}
-_EASY = {'task.params.min_path': 1, 'task.params.max_path': 4}
 _MATCHED = _HARD | {
     'advantage.match_weight_at': 0.1,
     'optimizer.name': 'sgd',
     'optimizer.learning_rate': 0.01,
     'optimizer.max_grad_norm': 10.0,
 }
+_SETTINGS = {
+    'hard': _HARD,
+    'easy': {'task.params.min_path': 1, 'task.params.max_path': 4},
+    'medium': {},
+    'matched': _MATCHED,
+}
 
 
 def get_sweep(argument: str = '') -> Sweep:
     """Returns what is compared."""
-    variants = {'variant': ('hard', 'easy', 'matched')}
+    variants = {'variant': tuple(_SETTINGS)}
     values = arguments.parse(argument, defaults={'variant': 'hard'}, choices=variants)
     variant = values['variant']
     names = (('pass_at_1', 'Pass@1'), *_GROUPED, *_OTHERS, _ANNEALED)
     if variant == 'matched':
         names = tuple(pair for pair in names if pair[0] not in _NO_CURVES)
-    settings = {'hard': _HARD, 'easy': _EASY, 'matched': _MATCHED}[variant]
-    paths = '1 to 4' if variant == 'easy' else '5 to 10'
+    if variant == 'medium':
+        names = tuple(pair for pair in names if pair[0] in _MEDIUM)
+    paths = {'easy': '1 to 4', 'medium': '3 to 10'}.get(variant, '5 to 10')
     sgd = ', SGD at equal weight' if variant == 'matched' else ''
     return Sweep(
         name='estimators' if variant == 'hard' else f'estimators_{variant}',
         title=f'5x5 mazes, paths of {paths} moves{sgd}',
-        arms=tuple(_arm(name, label, settings) for name, label in names),
+        arms=tuple(_arm(name, label, _SETTINGS[variant]) for name, label in names),
         baseline='pass_at_1',
-        seeds=(0, 1, 2, 3, 4),
+        seeds=tuple(range(11, 19)) if variant == 'medium' else (0, 1, 2, 3, 4),
         measures={**MEASURES, **DIVERSITY},
         split='test',
         curves='validation',
