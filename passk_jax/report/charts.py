@@ -37,19 +37,26 @@ NOTEBOOK_STYLE: Mapping[str, object] = {
 """What ``plt.rcParams`` takes for the figures of notebooks."""
 
 
-def draw_figure(panels: Sequence[Panel], *, title: str) -> bytes:
+def draw_figure(panels: Sequence[Panel], *, title: str, below: str = '') -> bytes:
     """All panels in rows of three, as a PNG.
 
     A legend that all panels have in common stands once, below the title.
+
+    Args:
+        panels: what to draw.
+        title: above them.
+        below: a line below them; ``''``: none.
     """
     rows = math.ceil(len(panels) / 3)
     shared = len({_legend(panel) for panel in panels}) == 1 and _legend(panels[0])
     above = 1.05 if shared else 0.8
-    width, height = 12, 3.4 * rows + above
+    beneath = 0.8 if below else 0.5
+    width, height = 12, 3.4 * rows + above + beneath - 0.5
     figure = new_figure(width, height)
     figure.suptitle(title, y=1 - 0.2 / height, va='top', fontsize=14, fontweight='bold')
     # Margins in inches, over the height; computing tight ones would double the time.
-    margins = {'bottom': 0.5 / height, 'top': 1 - above / height, 'hspace': 0.32}
+    margins = {'bottom': beneath / height, 'top': 1 - above / height, 'hspace': 0.32}
+    figure.supxlabel(below, y=0.1 / height, va='bottom', fontsize=11)
     figure.subplots_adjust(left=0.6 / width, right=0.985, wspace=0.2, **margins)
     axes = list(figure.subplots(rows, 3, squeeze=False).flat)
     for ax in axes[len(panels) :]:
@@ -199,7 +206,12 @@ def _draw_lines(lines: Sequence[Series], ax: 'Axes') -> None:
         )
         if series.low is not None and series.high is not None:
             band = (series.low[kept], series.high[kept])
-            ax.fill_between(series.x[kept], *band, color=series.color, alpha=0.13, lw=0)
+            if len(series.x) > 2:
+                style = {'color': series.color, 'alpha': 0.13, 'lw': 0}
+                ax.fill_between(series.x[kept], *band, **style)
+            else:
+                # A band from the first to the last would speak of what is between.
+                ax.vlines(series.x[kept], *band, color=series.color, lw=1.5)
 
 
 def _draw_bars(layers: Sequence[Series], ax: 'Axes') -> None:

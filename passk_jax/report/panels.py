@@ -39,7 +39,7 @@ class Series:
         label: its name in the legend; ``''``: not in the legend.
         x, y: its points.
         color: as ``#rrggbb``.
-        low, high: a band around the line, or ``None``.
+        low, high: a band around the line, bars at fewer than three points, or ``None``.
         dashed, faint: its style; a faint line is the background of another.
         marked: whether each point has a dot.
     """

@@ -4,7 +4,7 @@ Few arms are lines over steps. Of more arms than there are colours, each is a po
 its last evaluation differs from the baseline's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -12,12 +12,13 @@ from passk_jax import metrics
 from passk_jax.report.arms import COLORS
 from passk_jax.report.charts import as_png, draw_figure, new_rows
 from passk_jax.report.panels import Panel, Series
-from passk_jax.sweeps.declarations import Arm, Sweep
+from passk_jax.sweeps.declarations import Sweep
 from passk_jax.sweeps.directories import evaluations
 from passk_jax.sweeps.opening import Job
 from passk_jax.sweeps.results import values
 
-Curve = dict[int, float]
+Curve = Mapping[int, float]
+Curves = Mapping[int, Curve]
 
 
 def draw(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
@@ -29,12 +30,18 @@ def draw(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
 def draw_curves(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
     """The evaluations of ``sweep.curves`` over steps.
 
-    A bold line is the mean over seeds, and a faint one a seed. The steps of a later
-    stage follow those of the one before.
+    A line is the mean over seeds. Around it is the 95 % interval of its paired
+    differences from the baseline (Student's t over the seeds): where the band leaves
+    the baseline's line, the interval excludes zero. The steps of a later stage follow
+    those of the one before.
     """
     panels = [_panel(sweep, jobs, name) for name in sweep.measures]
-    title = _title(sweep, jobs, sweep.curves)
-    return draw_figure(panels, title=f'{title} (faint) and their mean')
+    (base,) = (arm for arm in sweep.arms if arm.name == sweep.baseline)
+    below = ''
+    if any(series.low for panel in panels for series in panel.series):
+        said = f'95 % intervals of the difference from {base.label}'
+        below = f'lines: means; around them: {said}'
+    return draw_figure(panels, title=_title(sweep, jobs, sweep.curves), below=below)
 
 
 def draw_differences(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
@@ -77,31 +84,58 @@ def _title(sweep: Sweep, jobs: Sequence[Job], split: str) -> str:
 
 
 def _panel(sweep: Sweep, jobs: Sequence[Job], measure: str) -> Panel:
-    faint, bold = [], []
+    bands, lines = [], []
+    base = _curves(sweep, jobs, sweep.baseline, measure)
     for number, arm in enumerate(sweep.arms):
-        style = {
-            'color': COLORS[number % len(COLORS)],
-            'dashed': number >= len(COLORS),
-        }
-        curves = _curves(sweep, jobs, arm, measure)
-        for curve in curves:
-            faint.append(Series('', [*curve], [*curve.values()], faint=True, **style))
-        # Only where every seed has a value: other means would be of fewer seeds.
-        common = [step for step in curves[0] if all(step in each for each in curves)]
-        means = [float(np.mean([each[step] for each in curves])) for step in common]
-        bold.append(Series(arm.label, common, means, marked=True, **style))
-    return Panel(sweep.measures[measure], 'step', (*faint, *bold))
+        color = COLORS[number]
+        curves = _curves(sweep, jobs, arm.name, measure)
+        steps = _common_steps(curves.values())
+        line = Series(arm.label, steps, _means(curves, steps), color, marked=True)
+        lines.append(line)
+        if arm.name != sweep.baseline and curves.keys() == base.keys():
+            bands += _band(curves, base, color)
+    return Panel(sweep.measures[measure], 'step', (*bands, *lines))
 
 
-def _curves(sweep: Sweep, jobs: Sequence[Job], arm: Arm, measure: str) -> list[Curve]:
-    """Step -> value, for each seed."""
-    by_seed: dict[int, Curve] = {}
+def _band(curves: Curves, base: Curves, color: str) -> list[Series]:
+    """The means of an arm inside of the interval of its differences; of one seed none.
+
+    Only at the steps that the baseline has too.
+    """
+    if len(curves) < 2:
+        return []
+    steps = _common_steps([*curves.values(), *base.values()])
+    low, high = [], []
+    for step in steps:
+        pair = [
+            np.array([each[seed][step] for seed in base]) for each in (curves, base)
+        ]
+        _, *ends = metrics.paired_interval(*pair)
+        low.append(pair[1].mean() + ends[0])
+        high.append(pair[1].mean() + ends[1])
+    means = _means(curves, steps)
+    return [Series('', steps, means, color, low=low, high=high, faint=True)]
+
+
+def _common_steps(curves: Iterable[Curve]) -> list[int]:
+    """Where every seed has a value: other means would be of fewer seeds."""
+    first, *others = curves
+    return [step for step in first if all(step in each for each in others)]
+
+
+def _means(curves: Curves, steps: Sequence[int]) -> list[float]:
+    return [float(np.mean([each[step] for each in curves.values()])) for step in steps]
+
+
+def _curves(sweep: Sweep, jobs: Sequence[Job], arm: str, measure: str) -> Curves:
+    """Seed -> step -> value."""
+    by_seed: dict[int, dict[int, float]] = {}
     taken: dict[int, int] = {}
-    for job in (job for job in jobs if job.run.arm == arm.name):
+    for job in (job for job in jobs if job.run.arm == arm):
         seed = job.run.seed
         curve, start = by_seed.setdefault(seed, {}), taken.get(seed, 0)
         for row in evaluations(job):
             if row['split'] == sweep.curves and measure in row:
                 curve[start + row['step']] = row[measure]
         taken[seed] = start + job.steps
-    return list(by_seed.values())
+    return by_seed

@@ -93,13 +93,22 @@ def test_a_single_place_has_a_single_tick():
 
 
 def test_a_band_and_a_dashed_line_are_drawn():
-    band = {'low': [0.0, 0.1], 'high': [0.2, 0.4]}
-    plain = _chart(Panel('t', 'x', (_series([0, 1], [0.1, 0.3]),)))
-    svg = _chart(Panel('t', 'x', (_series([0, 1], [0.1, 0.3], dashed=True, **band),)))
+    x, y = [0, 1, 2], [0.1, 0.3, 0.2]
+    band = {'low': [0.0, 0.1, 0.1], 'high': [0.2, 0.4, 0.3]}
+    plain = _chart(Panel('t', 'x', (_series(x, y),)))
+    svg = _chart(Panel('t', 'x', (_series(x, y, dashed=True, **band),)))
     assert 'stroke-dasharray' not in plain.replace('stroke-dasharray: none', '')
     assert re.search(rf'stroke-dasharray: [\d., ]+; stroke-dashoffset.*?{COLOR}', svg)
     assert f'fill: {COLOR}; fill-opacity: 0.13' in svg
     assert f'fill: {COLOR}; fill-opacity: 0.13' not in plain
+
+
+def test_of_two_points_the_intervals_are_bars():
+    band = {'low': [0.0, 0.1], 'high': [0.2, 0.4]}
+    plain = _chart(Panel('t', 'x', (_series([0, 1], [0.1, 0.3]),)))
+    svg = _chart(Panel('t', 'x', (_series([0, 1], [0.1, 0.3], **band),)))
+    assert 'fill-opacity: 0.13' not in svg
+    assert len([*_places(svg)]) == len([*_places(plain)]) + 4
 
 
 def test_a_border_is_a_dotted_line_at_its_step():

@@ -18,10 +18,28 @@ def test_an_arm_is_the_mean_of_its_seeds(tmp_path):
     # A later stage follows the one before.
     assert list(lines['B'].x) == [0, 4, 8]
     assert [round(y, 3) for y in lines['B'].y] == [1.5, 9.0, 6.5]
-    faint = [line for line in panel.series if line.faint]
-    assert [line.color for line in faint] == [lines[x].color for x in 'AABB']
     assert lines['A'].color != lines['B'].color
-    assert [list(line.y) for line in faint[:2]] == [[1.0, 3.0], [2.0, 5.0]]
+
+
+def test_the_band_is_the_interval_of_the_differences_around_the_mean(tmp_path):
+    panel = figure._panel(make_sweep(), make_jobs(tmp_path), 'pass_at_1')
+    (band,) = (line for line in panel.series if line.faint)
+    means = {line.label: line for line in panel.series if not line.faint}
+    assert band.color == means['B'].color
+    # The baseline has no step 8.
+    assert list(band.x) == [0, 4]
+    mean, low, high = paired_interval(np.array([9.0, 9.0]), np.array([3.0, 5.0]))
+    assert mean == means['B'].y[1] - means['A'].y[1]
+    assert band.y[1] == means['B'].y[1]
+    assert (band.low[1], band.high[1]) == pytest.approx((4.0 + low, 4.0 + high))
+    # Both arms began with the same policies.
+    assert (band.low[0], band.high[0]) == pytest.approx((1.5, 1.5))
+
+
+def test_one_seed_has_no_band(tmp_path):
+    jobs = [job for job in make_jobs(tmp_path) if job.run.seed == 0]
+    panel = figure._panel(make_sweep(), jobs, 'pass_at_1')
+    assert [line.label for line in panel.series] == ['A', 'B']
 
 
 def test_a_mean_is_of_all_seeds_or_of_none(tmp_path):
