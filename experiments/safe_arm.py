@@ -39,6 +39,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import optax
 
+from passk_jax import metrics
 from passk_jax.advantages import make_estimator
 from passk_jax.report.charts import NOTEBOOK_STYLE
 
@@ -123,9 +124,17 @@ def train(rates, right, *, names, switch=0, optimizer='sgd'):
 # %% [markdown]
 # ## What each kind of training ends with
 #
-# Learning rate 2, and five seeds. The line is their mean, the band their range.
+# Learning rate 2, and five seeds. Below are their mean and its 95 % interval (Student's
+# t); in the figure, the line is their mean and the band their range.
+
 
 # %%
+def with_interval(values):
+    """Mean over seeds and its interval: of differences from nothing."""
+    mean, low, high = metrics.paired_interval(values, np.zeros_like(values))
+    return f'{mean:.3f} [{low:.3f}, {high:.3f}]'
+
+
 DESIGNS = {
     'Pass@1': (('pass_at_1',), 0, GREY),
     'Pass@1 without its sigma (Dr. GRPO)': (('dr_grpo',), 0, ORANGE),
@@ -146,8 +155,8 @@ runs = {
 }
 final = {label: pass_at_1[:, -1] for label, (pass_at_1, _) in runs.items()}
 for label, values in final.items():
-    at_4 = runs[label][1][:, -1].mean()
-    print(f'{label:38} Pass@1 {values.mean():.3f}   Pass@4 {at_4:.3f}')
+    at_4 = runs[label][1][:, -1]
+    print(f'{label:36} Pass@1 {with_interval(values)} Pass@4 {with_interval(at_4)}')
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.4), sharey=True, layout='constrained')
 for place, (ax, title) in enumerate(zip(axes, ('Pass@1', 'Pass@4'), strict=True)):
@@ -198,9 +207,9 @@ for label, last in by_rate.items():
     color = DESIGNS[label][2]
     ax.errorbar(RATES, mean, yerr=ends, color=color, marker='o', capsize=3, label=label)
 for place, (label, (result, marker)) in zip(places, others.items(), strict=True):
-    value = float(result[0][0, :, -1].mean())
-    ax.plot(place, value, marker, color='black', label=f'Pass@1, {label}')
-    print(f'Pass@1, {label}: {value:.3f}')
+    last = np.asarray(result[0][0, :, -1])
+    ax.plot(place, last.mean(), marker, color='black', label=f'Pass@1, {label}')
+    print(f'Pass@1, {label}: {with_interval(last)}')
 ax.set_xscale('log', base=2)
 ax.minorticks_off()
 ax.set_xticks(RATES, [f'{rate:g}' for rate in RATES])

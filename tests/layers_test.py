@@ -117,6 +117,7 @@ OTHER_TESTS = {
     'faults_test': 'experiments/faults.py',
     'pods_test': 'meshes over several processes',
     'larger_k_test': 'experiments/larger_k.py',
+    'safe_answers_test': 'experiments/safe_answers.py',
     'steepness_test': 'experiments/steepness.py',
     'readme_test': 'the README',
     'tasks.mutated_responses_test': 'the verdicts of all tasks',
