@@ -10,13 +10,16 @@ configs/puzzles_tiny.py), paired over seeds. Written down before the first run:
 2. Over all puzzles it ends with a lower Pass@1, as on mazes.
 3. No single puzzle has a significant difference in Pass@32 of the other sign.
 
-Two arms and the seeds 5 to 9 came later. On mazes MaxRL keeps most of Pass@1 and most
-of the gain in Pass@32. Of the new seeds, written down before their first run:
+Three arms and the seeds 5 to 9 came later. On mazes MaxRL keeps most of Pass@1 and most
+of the gain in Pass@32, and RS-GRPO all of Pass@1 that shows. Of the new seeds, written
+down before the first run of what they are about:
 
 4. Over all puzzles ``maxrl`` ends less than .01 below Pass@4 Training in Pass@32, and
    above it in Pass@1.
 5. Over all puzzles ``canonical_k`` ends within .01 of Pass@4 Training in Pass@32, and
    below it in Pass@1.
+6. Over all puzzles ``rs_grpo`` ends less than .01 below ``pass_at_1`` in Pass@1, and
+   above it in Pass@32.
 """
 
 from configs.puzzles_tiny import PUZZLES
@@ -33,6 +36,7 @@ def get_sweep() -> Sweep:
             _arm('pass_at_k', 'Pass@4 Training'),
             _arm('canonical_k', 'canonical, k = 4'),
             _arm('maxrl', 'MaxRL'),
+            _arm('rs_grpo', 'RS-GRPO, beta = 2'),
         ),
         baseline='pass_at_1',
         seeds=tuple(range(10)),
