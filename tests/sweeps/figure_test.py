@@ -42,6 +42,21 @@ def test_one_seed_has_no_band(tmp_path):
     assert [line.label for line in panel.series] == ['A', 'B']
 
 
+def test_a_line_below_says_what_the_bands_are_where_there_are_some(
+    tmp_path, monkeypatch
+):
+    said = []
+    monkeypatch.setattr(
+        figure, 'draw_figure', lambda *_, below, **__: said.append(below)
+    )
+    jobs = make_jobs(tmp_path)
+    figure.draw(make_sweep(), jobs)
+    figure.draw(make_sweep(), [job for job in jobs if job.run.seed == 0])
+    (with_bands, without) = said
+    assert '95 % intervals of the difference from A' in with_bands
+    assert without == ''
+
+
 def test_a_mean_is_of_all_seeds_or_of_none(tmp_path):
     jobs = make_jobs(tmp_path)
     write_rows(jobs[0], {'step': 2, 'split': 'validation', 'pass_at_1': 5.0})
