@@ -17,7 +17,7 @@ FILES = {
     'paper_ablations': ('',),
     'passk_vs_pass1': ('',),
     'perfect_mazes': ('',),
-    'puzzles': ('',),
+    'puzzles': ('', 'variant=estimators'),
     'rollouts': ('',),
     'scale': ('',),
     'size_generalization': ('',),
