@@ -1,7 +1,7 @@
 """How often does a policy give one and the same answer, whatever the problem?
 
-    python -m passk_jax.sweep --config=experiments/sweeps/puzzles.py
-    python -m experiments.safe_answers --workdir=runs/puzzles
+    python -m passk_jax.sweep --config=experiments/sweeps/puzzles.py:variant=estimators
+    python -m experiments.safe_answers --workdir=runs/puzzles_estimators
     python -m experiments.safe_answers
 
 Some puzzles have an answer that is right for many problems and needs no search, such as
@@ -35,7 +35,7 @@ from passk_jax.sweeps import Sweep
 
 def main(
     *,
-    config: str = 'experiments/sweeps/puzzles.py',
+    config: str = 'experiments/sweeps/puzzles.py:variant=estimators',
     workdir: str = '',
     results: str = 'experiments/results',
 ) -> None:
