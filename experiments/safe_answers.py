@@ -113,7 +113,7 @@ def table(sweep: Sweep, rows: list[dict[str, Any]]) -> str:
     }
     arms = [arm for arm in sweep.arms if seeds_of[arm.name]]
     seeds = sorted(set.intersection(*(seeds_of[arm.name] for arm in arms)))
-    categories = list(dict.fromkeys(row['category'] for row in rows))
+    categories = sorted({row['category'] for row in rows})
     lines = []
     for arm in arms:
         cells = []

@@ -36,9 +36,9 @@ def runs(tmp_path, monkeypatch):
         # Without an answer, and otherwise each another one.
         said = ['no'] * times + [None, None, *(f'x{i}' for i in range(6 - times))]
         problems = [
+            _problem(2, 'sudoku', ['12', '12', '21', None], right={'21'}),
             _problem(0, 'puzzle', said[::2], right={'no'}),
             _problem(1, 'puzzle', said[1::2], right={'x1'}),
-            _problem(2, 'sudoku', ['12', '12', '21', None], right={'21'}),
         ]
         text = ''.join(json.dumps(problem) + '\n' for problem in problems)
         (folder / 'test_step_00000004.jsonl').write_text(text)
@@ -54,7 +54,7 @@ def _problem(problem_id, category, parsed, *, right):
 
 
 def test_the_commonest_answer_its_share_and_how_often_it_is_right(runs):
-    puzzle, sudoku = safe_answers.count(runs / 'a_seed1', arm='a', split='test')
+    sudoku, puzzle = safe_answers.count(runs / 'a_seed1', arm='a', split='test')
     assert puzzle == {
         **{'arm': 'a', 'seed': 1, 'category': 'puzzle', 'answer': 'no'},
         # Given to both problems, and right for the first.
@@ -101,6 +101,7 @@ def test_it_writes_what_it_counts_and_needs_the_runs_but_once(runs, monkeypatch)
     lines = (results / 'mine_safe_answers.jsonl').read_text().splitlines()
     assert len(lines) == 2 * len(SHARES)
     table = (results / 'mine_safe_answers.md').read_text()
+    # In the order of the file, not of the evaluations.
     safe_answers.main(results=str(results))
     assert (results / 'mine_safe_answers.md').read_text() == table
     # Again, of fewer runs: the others' lines stay.
