@@ -13,6 +13,7 @@ from tests import tiny
 # File -> the arguments that it takes.
 FILES = {
     'estimators': ('', 'variant=easy', 'variant=medium', 'variant=matched'),
+    'group_sizes': ('',),
     'overview': ('',),
     'paper_ablations': ('',),
     'passk_vs_pass1': ('',),
