@@ -8,9 +8,9 @@ add ``--config.advantage.name=maxrl``; tests/configs_test.py has the testbed's n
 
     python -m passk_jax.train --config=configs/maze17.py --workdir=runs/maze17
 
-Eight chips share the batch; fewer, or smaller ones, may need a smaller
-``train.micro_batch_prompts``. The plan for eight is in experiments/plans/; a step takes
-them at least 1.5 s:
+Eight chips of v5e share the batch; a step takes them at least 1.5 s. One chip of v5p
+takes at least 4.9 s, with ``--config.train.micro_batch_prompts=1``. Both plans are in
+experiments/plans/:
 
     python -m passk_jax.plan --config=configs/maze17.py --topology=v5e:2x4
 
