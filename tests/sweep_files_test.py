@@ -20,7 +20,7 @@ FILES = {
     'perfect_mazes': ('',),
     'puzzles': ('', 'variant=estimators'),
     'rollouts': ('',),
-    'scale': ('',),
+    'scale': ('', 'variant=slow'),
     'size_generalization': ('',),
     'transfer': ('difficulty=easy', 'difficulty=medium', 'difficulty=hard'),
 }

@@ -40,13 +40,21 @@ Six arms came later, with these expectations before their first run:
 10. ``set_level`` and ``differential_smoothing`` end with more different wrong answers
     than ``pass_at_1``, and ``set_level`` with a lower Pass@1.
 
-``medium`` came last, when the others had been seen, with these expectations:
+``medium`` came next, when the others had been seen, with these expectations:
 
 11. ``maxrl`` ends above ``pass_at_k`` in Pass@1, and less than .02 below it in Pass@32.
 12. ``rs_grpo`` and ``f_grpo`` end above ``pass_at_1`` in Pass@32, and within .02 of it
     in Pass@1.
 13. ``curverl`` ends within .02 of ``maxrl`` in Pass@1 and in Pass@32.
 14. ``canonical_k`` ends below ``pass_at_k`` in Pass@1.
+
+Three arms came last, for ``hard`` and ``easy``, with these expectations:
+
+15. ``opo``, whose responses here differ little in length, ends like ``dr_grpo``, and so
+    does ``reinforce_plus_plus_baseline``, which differs from it by a scale of each
+    step: within .02 in Pass@1.
+16. ``reinforce_plus_plus``, whose baseline is not the problem's own, ends below
+    ``reinforce_plus_plus_baseline`` in Pass@1 and in Pass@4.
 """
 
 from collections.abc import Mapping
@@ -78,10 +86,13 @@ _OTHERS = (
     ('differential_smoothing', 'differential smoothing'),
     ('curverl', 'CurveRL'),
     ('set_level', 'mean x distinct of 4'),
+    ('opo', 'OPO'),
+    ('reinforce_plus_plus', 'REINFORCE++'),
+    ('reinforce_plus_plus_baseline', 'REINFORCE++, baseline'),
 )
 _ANNEALED = ('annealed_k', 'k = 8, 4, 2, 1')
 
-# Of the expectations 2 to 4, 8, 9 and 11.
+# Of the expectations 2 to 4, 8, 9, 11, 15 and 16.
 _CONTRASTS = (
     ('nsr', 'rloo'),
     ('canonical_k', 'pass_at_k'),
@@ -91,11 +102,15 @@ _CONTRASTS = (
     ('curverl', 'maxrl'),
     ('annealed_k', 'pass_at_k'),
     ('maxrl', 'pass_at_k'),
+    ('opo', 'dr_grpo'),
+    ('reinforce_plus_plus_baseline', 'dr_grpo'),
+    ('reinforce_plus_plus', 'reinforce_plus_plus_baseline'),
 )
 # Their advantages are no function of the number of right responses.
 _NO_CURVES = (
     *('full_sampling', 'bootstrap_sampling', 'unlikeliness'),
-    *('differential_smoothing', 'curverl', 'set_level', 'annealed_k'),
+    *('differential_smoothing', 'curverl', 'set_level', 'annealed_k', 'opo'),
+    *('reinforce_plus_plus', 'reinforce_plus_plus_baseline'),
 )
 # Of the expectations 11 to 14.
 _MEDIUM = (

@@ -166,6 +166,9 @@ class Estimator:
         note: what a reader of its curve in the report should know.
         fits: ``fits(num_rollouts=N, **parameters)`` raises ValueError for values that
             are each in their range and do not fit N or one another.
+        pools_problems: whether the rewards of other problems of the step enter an
+            advantage. It then has no weight of its own, and its curve is that of a
+            step in which every share of right responses is as frequent.
     """
 
     compute: Callable[..., Float[Array, 'P N']]
@@ -173,6 +176,7 @@ class Estimator:
     parameters: tuple[Parameter, ...] = ()
     note: str = ''
     fits: Callable[..., None] | None = None
+    pools_problems: bool = False
 
     @property
     def has_memory(self) -> bool:

@@ -1,9 +1,9 @@
 """From ``[P, N]`` rewards to ``[P, N]`` advantages: the estimators.
 
-In order: Pass@1 (GRPO) and its relatives without sigma, the two that sample groups,
-Pass@k of real-valued rewards, adaptive, the two that read log-probabilities, and
-:func:`along_curve`, which makes an estimator of a curve. ``table.py`` names them all,
-and callers go through ``make.py``.
+In order: Pass@1 (GRPO), the two that sample groups, Pass@k of real-valued rewards,
+adaptive, the two that read log-probabilities, and :func:`along_curve`, which makes an
+estimator of a curve. ``baselines.py``, ``set_level.py`` and ``history.py`` have others.
+``table.py`` names them all, and callers go through ``make.py``.
 
 **Every estimator** takes the arrays of ``INPUTS`` that it reads and the size ``k`` of
 its groups, if any. Rewards are any finite values. It returns ``[P, N]`` advantages.
@@ -12,16 +12,15 @@ its groups, if any. Rewards are any finite values. It returns ``[P, N]`` advanta
 the policy is paid: it may be -1/+1, shaped, or carry a format bonus. A Pass@k advantage
 is about groups that contain a correct response, so every design with binary group
 rewards reads ``correct`` alone. In full and bootstrap sampling the reward of a group
-(Eq. passk, the maximum) is 1 if any member is correct. Four read ``rewards`` alone:
-``pass_at_1``, which is GRPO, ``pass_at_k_real``, ``rloo`` and ``dr_grpo``. All four
-are unchanged by ``rewards + b`` and equal their curves when rewards are 0 and 1. A
-factor a > 0 on the rewards leaves the first two unchanged and multiplies the others by
-a.
+(Eq. passk, the maximum) is 1 if any member is correct. ``pass_at_1``, which is GRPO,
+``pass_at_k_real`` and those of ``baselines.py`` read ``rewards``. All of these are
+unchanged by ``rewards + b``. A factor a > 0 on the rewards multiplies ``rloo``,
+``dr_grpo`` and ``opo`` by a, and leaves the others, which have a sigma, unchanged.
 
 A problem whose groups all have one reward gets exactly 0, by integer counts and tests
-of equality; only the two that read log-probabilities and some curves of
-``objective_curves.py`` differ, and say so. No sigma gets an epsilon, and none is
-compared with 0 but that of ``pass_at_k_real``, which may be too small for float32.
+of equality; only ``reinforce_plus_plus``, the two that read log-probabilities and some
+curves of ``objective_curves.py`` differ, and say so. No sigma gets an epsilon, and none
+is compared with 0 but that of ``pass_at_k_real``, which float32 may not hold.
 """
 
 import functools
@@ -55,32 +54,6 @@ def pass_at_1(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
     variance = jnp.mean(centered**2, axis=-1, keepdims=True)
     sigma = jnp.sqrt(jnp.where(constant, 1.0, variance))
     return jnp.where(constant, 0.0, centered / sigma)
-
-
-def rloo(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
-    """RLOO (arXiv:2402.14740): rewards less the mean of the others; follows p.
-
-        A_i = N / (N - 1) (R_i - mean R)
-
-    Unbiased at any N: the baseline of a response does not depend on it. A problem
-    whose rewards are all equal gets 0, and so does a single response. A NaN among the
-    rewards gives NaN.
-
-    >>> rloo(jnp.array([[3.0, 1.0], [0.1, 0.1]])).tolist()
-    [[2.0, -2.0], [0.0, 0.0]]
-    """
-    num_rollouts = rewards.shape[-1]
-    return _centred(rewards) * (num_rollouts / max(num_rollouts - 1, 1))
-
-
-def dr_grpo(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
-    """Dr. GRPO (arXiv:2503.20783): rewards less their mean; follows p (N - 1) / N.
-
-    GRPO without its sigma. A problem whose rewards are all equal gets 0, and a NaN
-    among the rewards gives NaN. The paper's loss also divides by a constant length,
-    which ``loss.aggregation`` does not.
-    """
-    return _centred(rewards)
 
 
 def full_sampling(correct: Bool[Array, 'P N'], *, k: int) -> Float[Array, 'P N']:
@@ -326,14 +299,6 @@ def along_curve(
 def all_equal(values: Array) -> Bool[Array, 'P 1']:
     """Whether all of a problem's values are equal; a NaN equals nothing."""
     return jnp.all(values == values[:, :1], axis=-1, keepdims=True)
-
-
-def _centred(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
-    """Rewards less their mean; exactly 0 where all are equal."""
-    # Above the lowest, so that a large offset costs no digits.
-    above = rewards - jnp.min(rewards, axis=-1, keepdims=True)
-    centered = above - jnp.mean(above, axis=-1, keepdims=True)
-    return jnp.where(all_equal(rewards), 0.0, centered)
 
 
 def _group_advantages(passed: Bool[Array, 'P M']) -> Float[Array, 'P M']:

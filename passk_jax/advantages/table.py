@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from passk_jax.advantages import (
+    baselines,
     curves,
     estimators,
     history,
@@ -44,6 +45,10 @@ _SCATTER = (
 _NOT_CENTRED = (
     'It is not centered: it can move the policy on a problem whose responses are all '
     'right or all wrong.'
+)
+_POOLED = (
+    'Sigma is that of all responses of a step, here of one in which every share is as '
+    'frequent.'
 )
 
 ESTIMATORS: dict[str, Estimator] = {
@@ -117,8 +122,21 @@ ESTIMATORS: dict[str, Estimator] = {
         'Problems of high entropy follow the curve of pass_at_1 and the others that '
         'of pass_at_k; shown is their mean.',
     ),
-    'rloo': Estimator(estimators.rloo, ('rewards',)),
-    'dr_grpo': Estimator(estimators.dr_grpo, ('rewards',)),
+    'rloo': Estimator(baselines.rloo, ('rewards',)),
+    'dr_grpo': Estimator(baselines.dr_grpo, ('rewards',)),
+    'opo': Estimator(baselines.opo, ('rewards', 'lengths')),
+    'reinforce_plus_plus': Estimator(
+        baselines.reinforce_plus_plus,
+        ('rewards',),
+        note=f'{_POOLED} {_NOT_CENTRED}',
+        pools_problems=True,
+    ),
+    'reinforce_plus_plus_baseline': Estimator(
+        baselines.reinforce_plus_plus_baseline,
+        ('rewards',),
+        note=_POOLED,
+        pools_problems=True,
+    ),
     'canonical_k': _of_curve(
         objective_curves.canonical_k, _K, fits=objective_curves.check_canonical
     ),

@@ -27,7 +27,8 @@ def tabulated_curve(name: str, *, num_rollouts: int, **params: Any) -> dict[str,
     """Evaluates an estimator for every number of correct responses.
 
     For each number c from 0 to N, the estimator gets a batch of problems that all have
-    c correct responses, in random places, with rewards of 0 and 1. Lengths, entropies
+    c correct responses, in random places, with rewards of 0 and 1; one that pools
+    problems gets all of these as a single batch. Lengths, entropies
     and log-probabilities are equal; each problem has its own random key. The curve is
     the mean over the batch. Every call uses the same places and keys.
 
@@ -95,8 +96,8 @@ def effective_weight(
         ValueError: as ``make_estimator``; a probability is not in ``[0, 1]``; or the
             estimator is not a curve: equally correct responses to problems with equally
             many correct ones get different advantages, by chance, by their place, by
-            another input or by a memory of earlier steps. :func:`tabulated_curve` has
-            the weight of the mean.
+            another input, by other problems or by a memory of earlier steps.
+            :func:`tabulated_curve` has the weight of the mean.
 
     >>> round(float(effective_weight('maxrl', num_rollouts=32, p=0.1)), 1)
     9.6
@@ -196,6 +197,7 @@ def _exact_curve(
     """Positive and negative ``[N + 1]`` of an estimator that is a curve."""
     make_estimator(name, num_rollouts=num_rollouts, **params)
     _refuse_memory(name)
+    _refuse_pooled(name)
     row, shape = ESTIMATORS[name], _batch_shape(num_rollouts)
     # Also where a caller traces p: the curve is a constant.
     with jax.ensure_compile_time_eval():
@@ -207,6 +209,16 @@ def _exact_curve(
             f'the weight of their mean'
         )
     return means[0], means[1]
+
+
+def _refuse_pooled(name: str) -> None:
+    """Raises InputError if a weight would be that of one step."""
+    if ESTIMATORS[name].pools_problems:
+        raise InputError(
+            f'{name} has no weight of its own: it divides by a sigma of all problems '
+            'of a step; tabulated_curve has the weight in a step in which every share '
+            'of right responses is as frequent'
+        )
 
 
 def _refuse_memory(name: str) -> None:
@@ -261,6 +273,10 @@ def _by_count(
     rng = np.random.default_rng(0)
     ordered = np.tile(np.arange(num_rollouts), (num_problems, 1))
     places = rng.permuted(ordered, axis=1)
+    batches = [places < c for c in range(num_rollouts + 1)]
+    if row.pools_problems:
+        batches, num_problems = [np.concatenate(batches)], len(batches) * num_problems
+    shape = num_problems, num_rollouts
     for each in row.reads:
         if each in ('rewards', 'correct', 'key', *memory):
             continue
@@ -268,10 +284,14 @@ def _by_count(
         others[each] = INPUTS[each].typical * (1 + spread * rng.random(size))
     if 'key' in row.reads:
         others['key'] = jax.random.split(jax.random.key(0), num_problems)
-    for c in range(num_rollouts + 1):
-        correct = places < c
+    for correct in batches:
         advantages = _estimate(estimator, correct * 1.0, correct, **others)
-        yield correct, np.asarray(advantages, np.float64)
+        advantages = np.asarray(advantages, np.float64)
+        # One count in each part.
+        num_counts = len(correct) // len(places)
+        yield from zip(
+            np.split(correct, num_counts), np.split(advantages, num_counts), strict=True
+        )
 
 
 @functools.partial(jax.jit, static_argnums=0)

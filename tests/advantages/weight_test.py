@@ -26,7 +26,8 @@ P = np.array([0.0, 0.01, 0.1, 0.3, 0.75, 1.0])
 # Not of a count alone: groups are drawn, or other inputs compared.
 NO_CURVES = (
     *('full_sampling', 'bootstrap_sampling', 'adaptive', 'set_level', 'unlikeliness'),
-    *('differential_smoothing', 'curverl'),
+    *('differential_smoothing', 'curverl', 'opo'),
+    *('reinforce_plus_plus', 'reinforce_plus_plus_baseline'),
 )
 CURVES = [name for name in ESTIMATORS if name not in NO_CURVES]
 
@@ -213,7 +214,8 @@ def test_what_is_no_probability_is_refused(p):
 @pytest.mark.parametrize('name', NO_CURVES)
 def test_an_estimator_that_is_no_curve_is_refused(name):
     no_curve, memory = 'is not a curve: .*tabulated_curve', 'has no weight of its own'
-    words = memory if ESTIMATORS[name].has_memory else no_curve
+    row = ESTIMATORS[name]
+    words = memory if row.has_memory or row.pools_problems else no_curve
     for call in (weight_of, objective_of):
         with pytest.raises(ValueError, match=f'{name} {words}'):
             call(name, 0.5, **given(name, 4))
