@@ -213,7 +213,7 @@ PASS_AT_1 = {'advantage.name': 'pass_at_1'}
 GROUPS = {'advantage.name': 'pass_at_k', 'reward.flip_wrong': 0.0}
 BEYOND_THE_PAPER = (
     *('rloo', 'dr_grpo', 'opo', 'reinforce_plus_plus', 'reinforce_plus_plus_baseline'),
-    *( 'canonical_k', 'mixture', 'set_level', 'pkpo', 'pkpo_loo'),
+    *('canonical_k', 'mixture', 'set_level', 'pkpo', 'pkpo_loo'),
     *('leave_one_out_max', 'maxrl', 'maclaurin', 'rs_grpo', 'f_grpo', 'nsr'),
     *('w_reinforce', 'unlikeliness', 'differential_smoothing', 'curverl'),
 )
