@@ -7,13 +7,8 @@ import numpy as np
 import pytest
 
 from passk_jax import advantages
-from passk_jax.advantages import (
-    ESTIMATORS,
-    baselines,
-    curves,
-    estimators,
-    make_estimator,
-)
+from passk_jax.advantages import ESTIMATORS, baselines, curves, estimators
+from passk_jax.advantages.make import make_estimator
 from tests.advantages import oracles
 from tests.shape_checks import call_checked
 
@@ -367,9 +362,10 @@ def defaults_of(name: str):
     return {p.name: p.default for p in ESTIMATORS[name].parameters}
 
 
-@pytest.mark.parametrize(
-    'name', [n for n in ESTIMATORS if hasattr(estimators, n) or hasattr(baselines, n)]
-)
+DEFINED = [n for n in ESTIMATORS if hasattr(estimators, n) or hasattr(baselines, n)]
+
+
+@pytest.mark.parametrize('name', DEFINED)
 def test_annotated_shapes_hold(name):
     def checked():
         arrays = {
