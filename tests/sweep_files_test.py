@@ -14,13 +14,15 @@ from tests import tiny
 FILES = {
     'estimators': ('', 'variant=easy', 'variant=medium', 'variant=matched'),
     'group_sizes': ('',),
+    'larger_k_runs': ('',),
+    'maze_table': ('',),
     'overview': ('',),
     'paper_ablations': ('',),
     'passk_vs_pass1': ('',),
     'perfect_mazes': ('',),
     'puzzles': ('', 'variant=estimators'),
     'rollouts': ('',),
-    'scale': ('', 'variant=slow'),
+    'scale': ('', 'variant=slow', 'variant=times_four'),
     'size_generalization': ('',),
     'transfer': ('difficulty=easy', 'difficulty=medium', 'difficulty=hard'),
 }

@@ -4,6 +4,15 @@
 
 A seed decides the warm start, the batches and the draws of both of its runs, so the two
 differ in the estimator alone.
+
+Seeds 0 to 7 ran without expectations of this file's own. Those of 8 to 15, written when
+the first eight had been seen and before the first run of these, are judged on these
+eight alone, in experiments/README.md:
+
+1. Pass@32 ends higher under Pass@4 Training, by at least .05, and so do entropy and the
+   diversity of wrong answers.
+2. Pass@1 ends lower under Pass@4 Training, by less than .05.
+3. Under Pass@1 Training Pass@32 ends below that of the first policy.
 """
 
 from passk_jax.sweeps import DIVERSITY, MEASURES, Arm, Sweep
@@ -19,7 +28,7 @@ def get_sweep() -> Sweep:
             _arm('pass_at_k', 'Pass@4 Training'),
         ),
         baseline='pass_at_1',
-        seeds=(0, 1, 2, 3, 4, 5, 6, 7),
+        seeds=tuple(range(16)),
         measures={**MEASURES, **DIVERSITY},
         split='test',
         curves='validation',

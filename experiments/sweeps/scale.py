@@ -21,7 +21,18 @@ chosen with ``pass_at_1`` and another seed. Expected, written before its first r
    Pass@1, and higher in Pass@32.
 3. The smaller scale, a step of a fifth, ends within .02 in Pass@8 of where the larger
    one is after 100 of the 300 steps (validation split).
+
+``scale.py:variant=times_four`` is one curve, half pass@1 and half pass@2, and the same
+times 4. Expected, written before its first run:
+
+1. With AdamW, four times its epsilon and four times the limit of the gradient's norm,
+   training ends with the same values to the last bit, for powers of two are exact.
+2. With epsilon and limit as they were it ends within .02 in Pass@1 and in Pass@8.
+3. With SGD, whose gradients here stay below the limit, it ends higher in both.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 from configs import arguments
 from passk_jax.sweeps import Arm, Sweep
@@ -32,12 +43,10 @@ _OPTIMIZERS = {
     'sgd': {'optimizer.name': 'sgd', 'optimizer.learning_rate': 0.3},
 }
 _SLOW = {
-    'sgd': {
-        'optimizer.name': 'sgd',
-        'optimizer.learning_rate': 0.01,
-        # Clipping would hide the scale.
-        'optimizer.max_grad_norm': 10.0,
-    }
+    'optimizer.name': 'sgd',
+    'optimizer.learning_rate': 0.01,
+    # Clipping would hide the scale.
+    'optimizer.max_grad_norm': 10.0,
 }
 _ADVANTAGES = {
     'pass_at_1': ('Pass@1', {'advantage.name': 'pass_at_1'}),
@@ -49,27 +58,62 @@ _ADVANTAGES = {
 }
 
 
+_ONE = {'advantage.name': 'mixture', 'advantage.pass_weights': (0.5, 0.5)}
+_FOUR = _ONE | {'advantage.pass_weights': (2.0, 2.0)}
+_TIMES_FOUR = {
+    'one_adamw': ('times 1, adamw', _ONE),
+    'four_adamw': ('times 4, adamw', _FOUR),
+    'four_adamw_epsilon': (
+        'times 4, adamw, its epsilon and limit too',
+        _FOUR | {'optimizer.eps': 4e-8, 'optimizer.max_grad_norm': 4.0},
+    ),
+    'one_sgd': ('times 1, sgd', _ONE | _SLOW),
+    'four_sgd': ('times 4, sgd', _FOUR | _SLOW),
+}
+
+# Name -> label and settings.
+_VARIANTS: Mapping[str, Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    'fast': {
+        f'{name}_{optimizer}': (f'{label}, {optimizer}', settings | advantage)
+        for optimizer, settings in _OPTIMIZERS.items()
+        for name, (label, advantage) in _ADVANTAGES.items()
+    },
+    'slow': {
+        f'{name}_sgd': (f'{label}, sgd', _SLOW | advantage)
+        for name, (label, advantage) in _ADVANTAGES.items()
+    },
+    'times_four': _TIMES_FOUR,
+}
+_BASELINES = {
+    'fast': 'pass_at_8_adamw',
+    'slow': 'pass_at_8_sgd',
+    'times_four': 'one_adamw',
+}
+_CONTRASTS = {
+    'slow': (('matched_sgd', 'pass_at_1_sgd'),),
+    'times_four': (('four_sgd', 'one_sgd'),),
+}
+
+
 def get_sweep(argument: str = '') -> Sweep:
     """Returns what is compared."""
-    values = arguments.parse(
-        argument, defaults={'variant': 'fast'}, choices={'variant': ('fast', 'slow')}
-    )
-    slow = values['variant'] == 'slow'
+    choices = {'variant': tuple(_VARIANTS)}
+    values = arguments.parse(argument, defaults={'variant': 'fast'}, choices=choices)
+    variant = values['variant']
     arms = tuple(
         Arm(
-            f'{name}_{optimizer}',
-            f'{label}, {optimizer}',
+            name,
+            label,
             'configs/maze_tiny.py',
-            {'task.params.min_path': 5, **settings, **advantage},
+            {'task.params.min_path': 5, **settings},
         )
-        for optimizer, settings in (_SLOW if slow else _OPTIMIZERS).items()
-        for name, (label, advantage) in _ADVANTAGES.items()
+        for name, (label, settings) in _VARIANTS[variant].items()
     )
     return Sweep(
-        name='scale_slow' if slow else 'scale',
-        title=f'5x5 mazes, paths of 5 to 10 moves{", SGD at .01" if slow else ""}',
+        name='scale' if variant == 'fast' else f'scale_{variant}',
+        title='5x5 mazes, paths of 5 to 10 moves',
         arms=arms,
-        baseline='pass_at_8_sgd' if slow else 'pass_at_8_adamw',
+        baseline=_BASELINES[variant],
         seeds=(0, 1, 2, 3, 4),
         measures={
             'pass_at_1': 'Pass@1',
@@ -79,5 +123,5 @@ def get_sweep(argument: str = '') -> Sweep:
         },
         split='test',
         curves='validation',
-        contrasts=(('matched_sgd', 'pass_at_1_sgd'),) if slow else (),
+        contrasts=_CONTRASTS.get(variant, ()),
     )
