@@ -57,10 +57,10 @@ Three arms came last, for ``hard`` and ``easy``, with these expectations:
 16. ``reinforce_plus_plus``, whose baseline is not the problem's own, ends below
     ``reinforce_plus_plus_baseline`` in Pass@1 and in Pass@4.
 
-Seven arms came last in ``matched``: all but ``curverl`` and ``set_level``, whose weights
-depend on earlier steps and on the answers given, and ``annealed_k``, which has several.
-What is matched is the weight of their mean, over places, draws and lengths. With these
-expectations:
+Seven arms came last in ``matched``: all but ``curverl`` and ``set_level``, whose
+weights depend on earlier steps and on the answers given, and ``annealed_k``, which has
+several. What is matched is the weight of their mean, over places, draws and lengths.
+With these expectations:
 
 17. Chance costs there too: ``full_sampling`` ends below ``bootstrap_sampling``, and
     that below ``pass_at_k``, in Pass@4.
