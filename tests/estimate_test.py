@@ -1,6 +1,7 @@
 """The advantages of a step; tests/train_test.py trains with them."""
 
 import dataclasses
+import doctest
 from unittest import mock
 
 import jax
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 
 from passk_jax import estimate, sampling
+from passk_jax.advantages import ESTIMATORS
+from passk_jax.errors import InputError
 from passk_jax.sampling import Purpose
 from tests import changed, tiny, train_wiring_test
 from tests.train_test import make_batch
@@ -76,3 +79,61 @@ def test_an_estimator_gets_every_input(flip_wrong):
     assert got.keys() == wanted.keys()
     for name, value in wanted.items():
         np.testing.assert_allclose(got[name], value, rtol=1e-5, err_msg=name)
+
+
+RIGHT = np.array([[True, True, False, False]])
+
+
+@pytest.mark.parametrize(
+    ('paid', 'message'),
+    [
+        (
+            [1.0, 0.8, 0.0, 0.0],
+            r'right responses have the rewards \[0\.8, 1\] and wrong',
+        ),
+        ([1.0, 1.0, 0.1, 0.0], r'wrong ones \[0, 0\.1\], but advantage\.name='),
+        # Paid the wrong way round, or alike.
+        ([0.0, 0.0, 1.0, 1.0], r'rewards \[0\] and wrong ones \[1\]'),
+        ([0.3, 0.3, 0.3, 0.3], r'rewards \[0\.3\] and wrong ones \[0\.3\]'),
+    ],
+)
+@pytest.mark.parametrize('name', ESTIMATORS)
+def test_rewards_that_an_estimator_would_ignore_are_refused(name, paid, message):
+    paid = np.array([paid])
+    if 'rewards' in ESTIMATORS[name].reads:
+        estimate.check_rewards(name, paid, RIGHT)
+        return
+    with pytest.raises(InputError, match=message) as raised:
+        estimate.check_rewards(name, paid, RIGHT)
+    assert f"advantage.name='{name}' reads only which are right" in str(raised.value)
+    assert "choose one of ['pass_at_1', 'pass_at_k_real'" in str(raised.value)
+
+
+@pytest.mark.parametrize('paid', [(1, 0), (1, -1), (0.2, 0.1), (5, -3)])
+def test_two_rewards_in_line_with_the_verdicts_are_taken(paid):
+    rewards = np.where(RIGHT, *paid)
+    for correct in (RIGHT, np.ones_like(RIGHT), np.zeros_like(RIGHT)):
+        estimate.check_rewards('pass_at_k', np.where(correct, *paid), correct)
+    if paid == (1, 0):
+        estimate.check_rewards('pass_at_1', rewards, RIGHT, flip_wrong=0.1)
+        return
+    with pytest.raises(InputError, match=r'but reward\.flip_wrong=0\.1 needs 1 and 0'):
+        estimate.check_rewards('pass_at_1', rewards, RIGHT, flip_wrong=0.1)
+
+
+def test_a_step_is_refused_whose_rewards_would_be_ignored():
+    setup = tiny.make_setup(tiny.make_config(sampling__num_rollouts=4))
+    rollouts, responses = make_batch()
+    verdicts = responses.verdicts
+    shaped = verdicts.rewards + np.linspace(0, 0.1, 32).reshape(8, 4)
+    verdicts = dataclasses.replace(verdicts, rewards=shaped.astype(np.float32))
+    responses = dataclasses.replace(responses, verdicts=verdicts)
+    name = setup.config.advantage.name
+    with pytest.raises(InputError, match=f"advantage.name='{name}' reads only"):
+        estimate.make_estimate(setup)(rollouts, responses, STEP, memory={})
+
+
+def test_the_example_in_the_docstring_holds():
+    result = doctest.testmod(estimate)
+    assert result.attempted > 0
+    assert result.failed == 0

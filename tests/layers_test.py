@@ -116,6 +116,7 @@ OTHER_TESTS = {
     'notebook_test': 'the notebooks in experiments/',
     'faults_test': 'experiments/faults.py',
     'pods_test': 'meshes over several processes',
+    'interval_test': 'experiments/interval.py',
     'larger_k_test': 'experiments/larger_k.py',
     'safe_answers_test': 'experiments/safe_answers.py',
     'steepness_test': 'experiments/steepness.py',

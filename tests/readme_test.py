@@ -96,11 +96,11 @@ def test_the_estimators_are_named_that_move_the_policy_where_all_are_right_or_wr
     inputs = {
         'key': jax.random.key(0),
         'mean_entropy': np.ones(2),
-        'lengths': np.ones((2, 4)),
+        'lengths': np.ones((2, 4), int),
         # No two alike: of those, unlikeliness pays the likelier ones less.
         'log_probs': -np.arange(1.0, 9.0).reshape(2, 4),
         'answers': np.arange(8).reshape(2, 4),
-        'history': np.ones((1, 5)),
+        'history': np.ones((1, 5), int),
     }
     moving = set()
     for name in ESTIMATORS:

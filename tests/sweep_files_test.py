@@ -12,7 +12,10 @@ from tests import tiny
 
 # File -> the arguments that it takes.
 FILES = {
-    'estimators': ('', 'variant=easy', 'variant=medium', 'variant=matched'),
+    'estimators': (
+        *('', 'variant=easy', 'variant=medium', 'variant=matched'),
+        *('variant=baselines', 'variant=baselines_easy', 'variant=matched_means'),
+    ),
     'group_sizes': ('',),
     'larger_k_runs': ('',),
     'maze_table': ('',),

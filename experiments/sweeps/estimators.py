@@ -8,16 +8,22 @@ arms have one learning rate, and AdamW hardly sees the scale of an advantage, so
 differ in the shape of their curve and in its noise. A seed decides the warm start, the
 batches and the draws of every arm.
 
-Three variants, ``estimators.py:variant=...``:
+Its variants, ``estimators.py:variant=...``:
 
 * ``easy``: paths of 1 to 4 moves, which the first policy often solves.
-* ``matched``: plain SGD, which sees the scale; each estimator is scaled to the weight
-  of ``pass_at_1`` at p = .1, so that all begin with steps of about one size. The rate
+* ``matched``: plain SGD, which sees the scale; each estimator that is a curve is
+  scaled to the weight of ``pass_at_1`` at p = .1, so that all begin with steps of about one size. The rate
   is that at which ``pass_at_1`` gained most on the validation split with seed 10: .01;
   .03, .1 and .2 lost Pass@32 within 100 steps. Gradients of this size are not clipped,
   for clipping would hide the scale.
 * ``medium``: paths of 3 to 10 moves and seeds that no other sweep has, to test what the
   hard and the easy mazes suggest (11 to 14 below).
+* ``baselines`` and ``baselines_easy``: on the hard and on the easy mazes, estimators
+  that differ in what they subtract and divide by (15 and 16).
+* ``matched_means``: as ``matched``, of estimators that are no curve, by the weight of
+  their mean over places, draws and lengths (17 to 19). Left out are ``curverl`` and
+  ``set_level``, whose weights depend on earlier steps and on the answers given, and
+  ``annealed_k``, which has several.
 
 Expected, written before the first run and judged in experiments/README.md:
 
@@ -49,7 +55,9 @@ Six arms came later, with these expectations before their first run:
 13. ``curverl`` ends within .02 of ``maxrl`` in Pass@1 and in Pass@32.
 14. ``canonical_k`` ends below ``pass_at_k`` in Pass@1.
 
-Three arms came last, for ``hard`` and ``easy``, with these expectations:
+The last three variants have seeds of their own, so that all arms of a seed begin with
+one policy: another machine makes another of the same seed. Expected, before their first
+runs, in ``baselines`` and ``baselines_easy``:
 
 15. ``opo``, whose responses here differ little in length, ends like ``dr_grpo``, and so
     does ``reinforce_plus_plus_baseline``, which differs from it by a scale of each
@@ -57,10 +65,7 @@ Three arms came last, for ``hard`` and ``easy``, with these expectations:
 16. ``reinforce_plus_plus``, whose baseline is not the problem's own, ends below
     ``reinforce_plus_plus_baseline`` in Pass@1 and in Pass@4.
 
-Seven arms came last in ``matched``: all but ``curverl`` and ``set_level``, whose
-weights depend on earlier steps and on the answers given, and ``annealed_k``, which has
-several. What is matched is the weight of their mean, over places, draws and lengths.
-With these expectations:
+And in ``matched_means``:
 
 17. Chance costs there too: ``full_sampling`` ends below ``bootstrap_sampling``, and
     that below ``pass_at_k``, in Pass@4.
@@ -98,6 +103,8 @@ _OTHERS = (
     ('differential_smoothing', 'differential smoothing'),
     ('curverl', 'CurveRL'),
     ('set_level', 'mean x distinct of 4'),
+)
+_POOLED = (
     ('opo', 'OPO'),
     ('reinforce_plus_plus', 'REINFORCE++'),
     ('reinforce_plus_plus_baseline', 'REINFORCE++, baseline'),
@@ -117,14 +124,36 @@ _CONTRASTS = (
     ('opo', 'dr_grpo'),
     ('reinforce_plus_plus_baseline', 'dr_grpo'),
     ('reinforce_plus_plus', 'reinforce_plus_plus_baseline'),
+    ('opo', 'rloo'),
+    ('reinforce_plus_plus_baseline', 'rloo'),
 )
-# They have no one weight to match.
-_UNMATCHED = ('curverl', 'set_level', 'annealed_k')
-# Of the expectations 11 to 14.
-_MEDIUM = (
-    *('pass_at_1', 'pass_at_k', 'canonical_k'),
-    *('maxrl', 'rs_grpo', 'f_grpo', 'curverl'),
+# Their advantages are no function of the number of right responses.
+_NO_CURVES = (
+    *('full_sampling', 'bootstrap_sampling', 'unlikeliness'),
+    *('differential_smoothing', 'curverl', 'set_level', 'annealed_k'),
 )
+_EVERY = (('pass_at_1', 'Pass@1'), *_GROUPED, *_OTHERS, _ANNEALED)
+_POOLED_NAMES = tuple(name for name, _ in _POOLED)
+# Variant -> the names of its arms; the others have all of _EVERY.
+_CHOSEN = {
+    'matched': tuple(name for name, _ in _EVERY if name not in _NO_CURVES),
+    'medium': (
+        *('pass_at_1', 'pass_at_k', 'canonical_k'),
+        *('maxrl', 'rs_grpo', 'f_grpo', 'curverl'),
+    ),
+    'baselines': ('pass_at_1', 'rloo', 'dr_grpo', *_POOLED_NAMES),
+    'baselines_easy': ('pass_at_1', 'rloo', 'dr_grpo', *_POOLED_NAMES),
+    'matched_means': (
+        *('pass_at_1', 'pass_at_k', 'full_sampling', 'bootstrap_sampling', 'rloo'),
+        *('unlikeliness', 'differential_smoothing', *_POOLED_NAMES),
+    ),
+}
+_SEEDS = {
+    'medium': range(11, 19),
+    'baselines': range(20, 25),
+    'baselines_easy': range(20, 25),
+    'matched_means': range(20, 25),
+}
 _HARD = {'task.params.min_path': 5}
 _MATCHED = _HARD | {
     'advantage.match_weight_at': 0.1,
@@ -132,11 +161,16 @@ _MATCHED = _HARD | {
     'optimizer.learning_rate': 0.01,
     'optimizer.max_grad_norm': 10.0,
 }
+_EASY = {'task.params.min_path': 1, 'task.params.max_path': 4}
+# Variant -> settings, and what the title says of them.
 _SETTINGS = {
-    'hard': _HARD,
-    'easy': {'task.params.min_path': 1, 'task.params.max_path': 4},
-    'medium': {},
-    'matched': _MATCHED,
+    'hard': (_HARD, 'paths of 5 to 10 moves'),
+    'easy': (_EASY, 'paths of 1 to 4 moves'),
+    'medium': ({}, 'paths of 3 to 10 moves'),
+    'matched': (_MATCHED, 'paths of 5 to 10 moves, SGD at equal weight'),
+    'baselines': (_HARD, 'paths of 5 to 10 moves'),
+    'baselines_easy': (_EASY, 'paths of 1 to 4 moves'),
+    'matched_means': (_MATCHED, 'paths of 5 to 10 moves, SGD at equal weight'),
 }
 
 
@@ -145,25 +179,19 @@ def get_sweep(argument: str = '') -> Sweep:
     variants = {'variant': tuple(_SETTINGS)}
     values = arguments.parse(argument, defaults={'variant': 'hard'}, choices=variants)
     variant = values['variant']
-    names = (('pass_at_1', 'Pass@1'), *_GROUPED, *_OTHERS, _ANNEALED)
-    if variant == 'matched':
-        names = tuple(pair for pair in names if pair[0] not in _UNMATCHED)
-    if variant == 'medium':
-        names = tuple(pair for pair in names if pair[0] in _MEDIUM)
-    paths = {'easy': '1 to 4', 'medium': '3 to 10'}.get(variant, '5 to 10')
-    sgd = ', SGD at equal weight' if variant == 'matched' else ''
+    settings, said = _SETTINGS[variant]
+    chosen = _CHOSEN.get(variant, tuple(name for name, _ in _EVERY))
+    names = [pair for pair in (*_EVERY, *_POOLED) if pair[0] in chosen]
     return Sweep(
         name='estimators' if variant == 'hard' else f'estimators_{variant}',
-        title=f'5x5 mazes, paths of {paths} moves{sgd}',
-        arms=tuple(_arm(name, label, _SETTINGS[variant]) for name, label in names),
+        title=f'5x5 mazes, {said}',
+        arms=tuple(_arm(name, label, settings) for name, label in names),
         baseline='pass_at_1',
-        seeds=tuple(range(11, 19)) if variant == 'medium' else (0, 1, 2, 3, 4),
+        seeds=tuple(_SEEDS.get(variant, range(5))),
         measures={**MEASURES, **DIVERSITY},
         split='test',
         curves='validation',
-        contrasts=tuple(
-            pair for pair in _CONTRASTS if {*pair} <= {n for n, _ in names}
-        ),
+        contrasts=tuple(pair for pair in _CONTRASTS if {*pair} <= {*chosen}),
     )
 
 

@@ -147,11 +147,18 @@ def pass_at_k_real(rewards: Float[Array, 'P N'], *, k: int) -> Float[Array, 'P N
     largest_is = jnp.asarray(np.diff(inside), jnp.float32)
     ordered = jnp.sort(rewards, axis=-1)
     flat = all_reach_maximum(ordered, k=k)
-    unit = _to_unit_interval(ordered, flat)
-    gain, loss = maximum_gains(unit, k=k)
+    # Fewer than k responses are no group, so the lowest k - 1 are nobody's maximum.
+    reached = jnp.maximum(ordered, ordered[:, k - 1 : k])
+    spread = reached[:, -1:] - reached[:, :1]
+    # Divided after the difference: a compiler may fuse x / spread - y / spread so that
+    # equal rewards get a gap.
+    gaps = jnp.diff(reached, axis=-1) / jnp.where(flat, 1.0, spread)
+    gain, loss = maximum_gains(gaps, k=k)
     # The mean of the group maximum lies gain[-1] below the highest reward.
-    shortfall = unit[:, -1:] - unit - gain[:, -1:]
-    variance = jnp.sum(largest_is * shortfall**2, axis=-1, keepdims=True)
+    below_highest = jnp.pad(_sum_from(gaps), ((0, 0), (0, 1)))
+    variance = jnp.sum(
+        largest_is * (below_highest - gain[:, -1:]) ** 2, axis=-1, keepdims=True
+    )
     # Among hundreds of responses all but none of the groups may lack the highest.
     flat |= variance == 0
     sigma = jnp.sqrt(jnp.where(flat, 1.0, variance))
@@ -166,22 +173,29 @@ def all_reach_maximum(ordered: Float[Array, 'P N'], *, k: int) -> Bool[Array, 'P
 
 
 def maximum_gains(
-    ordered: Float[Array, 'P N'], *, k: int
+    gaps: Float[Array, 'P N-1'], *, k: int
 ) -> tuple[Float[Array, 'P N'], Float[Array, 'P N']]:
     """The two sums of :func:`pass_at_k_real` for every rank.
 
     Their difference is the mean highest reward of the k-groups with a response, less
     that of all k-groups, without a cancellation of the two means.
+
+    Args:
+        gaps: between neighbours of the sorted rewards.
+        k: size of a group.
     """
-    num_rollouts = ordered.shape[-1]
+    num_rollouts = gaps.shape[-1] + 1
     inside, _ = curves.group_odds(num_rollouts=num_rollouts, k=k)
     ranks = np.arange(1, num_rollouts)
     at_most = jnp.asarray(inside[1:-1], jnp.float32)
     to_lose = jnp.asarray(inside[1:-1] * (num_rollouts / ranks - 1), jnp.float32)
-    gaps = jnp.diff(ordered, axis=-1)
     gain = jnp.pad(jnp.cumsum(gaps * at_most, axis=-1), ((0, 0), (1, 0)))
-    loss = jax.lax.cumsum(gaps * to_lose, axis=1, reverse=True)
-    return gain, jnp.pad(loss, ((0, 0), (0, 1)))
+    return gain, jnp.pad(_sum_from(gaps * to_lose), ((0, 0), (0, 1)))
+
+
+def _sum_from(values: Float[Array, 'P M']) -> Float[Array, 'P M']:
+    """Each value and all that follow it, added up."""
+    return jax.lax.cumsum(values, axis=1, reverse=True)
 
 
 def at_own_rank(
@@ -211,7 +225,7 @@ def adaptive(
     The ranking is over the batch given, so call this on a whole step and not on
     micro-batches. The share is rounded to whole problems, halves upwards; of two equal
     entropies the earlier row ranks higher. The paper does not say which batch is
-    ranked, nor how it rounds.
+    ranked, nor how it rounds. A NaN entropy gives NaN.
 
     Args:
         correct, k: as for every estimator.
@@ -223,11 +237,12 @@ def adaptive(
     num_high = math.floor(high_entropy_fraction * num_problems + 0.5)
     ranking = jnp.argsort(-mean_entropy, stable=True)
     high = jnp.zeros(num_problems, bool).at[ranking[:num_high]].set(True)
-    return jnp.where(
+    advantages = jnp.where(
         high[:, None],
         along_curve(correct, curves.pass_at_1),
         along_curve(correct, curves.pass_at_k, k=k),
     )
+    return jnp.where(jnp.isnan(mean_entropy)[:, None], jnp.nan, advantages)
 
 
 def unlikeliness(
@@ -244,7 +259,7 @@ def unlikeliness(
     for a correct response, and 0 for a wrong one. As in the authors' code, the mean
     log-probability of its tokens says how likely a response is, and equally likely
     responses share a rank. Where all responses are correct, GRPO scales the penalties
-    alone to advantages of its usual size.
+    alone to advantages of its usual size. A NaN among the log-probabilities gives NaN.
 
     Args:
         correct, lengths, log_probs: as for every estimator.
@@ -253,7 +268,8 @@ def unlikeliness(
     """
     likely = log_probs / lengths
     less_likely = jnp.mean(likely[:, None, :] < likely[:, :, None], axis=-1)
-    return pass_at_1(jnp.where(correct, 1.0 - rank_penalty * less_likely, 0.0))
+    paid = jnp.where(correct, 1.0 - rank_penalty * less_likely, 0.0)
+    return pass_at_1(jnp.where(jnp.isnan(likely), jnp.nan, paid))
 
 
 def differential_smoothing(

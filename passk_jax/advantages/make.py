@@ -9,10 +9,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from passk_jax.advantages import curves
-from passk_jax.advantages.declarations import INPUTS, Estimator, Parameter
+from passk_jax.advantages.declarations import INPUTS, Estimator, Input, Parameter
 from passk_jax.advantages.history import Memory
 from passk_jax.advantages.table import ESTIMATORS
 from passk_jax.config import checks
@@ -182,21 +183,37 @@ def _checked_inputs(
         declared = INPUTS[each]
         if given.get(each) is None:
             raise InputError(f'{name} needs {each}=, {declared.doc}')
-        sizes = {'P': len(given['rewards']), 'N': num_rollouts, 'C': num_rollouts + 1}
-        array = jnp.asarray(given[each])
+        P = np.shape(given['rewards'])[:1]
+        sizes = {'P': P[0] if P else 1, 'N': num_rollouts, 'C': num_rollouts + 1}
+        array = _as_array(given[each], each, declared)
         if each == 'key':
             array = _one_for_each_problem(array, sizes['P'])
         letters = declared.shape.split()
         # W has no size of its own: any will do.
         sizes = dict(zip(letters, array.shape, strict=False)) | sizes
         shape = tuple(sizes.get(letter, 'W') for letter in letters)
-        if array.shape != shape:
+        if array.shape != shape or not array.size:
             named = ', '.join(letters)
-            raise InputError(f'{each}.shape={array.shape} must be {shape}, [{named}]')
+            wanted = f'{shape}, [{named}], and not empty'
+            raise InputError(f'{each}.shape={array.shape} must be {wanted}')
         if declared.dtype is bool and array.dtype != bool:
             raise InputError(f'{each}.dtype={array.dtype} must be bool: {declared.doc}')
         arrays[each] = array.astype(declared.dtype) if declared.dtype else array
     return {each: arrays[each] for each in estimator.reads}
+
+
+def _as_array(given: Any, name: str, declared: Input) -> jax.Array:
+    """The array, of a kind that converting it loses nothing of."""
+    try:
+        array = jnp.asarray(given)
+    except TypeError:
+        raise InputError(f'{name}={given!r} must be an array') from None
+    said = f'{name}.dtype={array.dtype} must be of'
+    if declared.dtype is jnp.int32 and not jnp.issubdtype(array.dtype, jnp.integer):
+        raise InputError(f'{said} whole numbers: {declared.doc}')
+    if jnp.issubdtype(array.dtype, jnp.complexfloating):
+        raise InputError(f'{said} real numbers: {declared.doc}')
+    return array
 
 
 def _one_for_each_problem(key: jax.Array, num_problems: int) -> jax.Array:

@@ -53,7 +53,7 @@ def set_level(
     scale = k * num_rollouts / (num_rollouts - k)
     if set_value == 'max':
         ordered = jnp.sort(rewards, axis=-1)
-        gain, loss = estimators.maximum_gains(ordered, k=k)
+        gain, loss = estimators.maximum_gains(jnp.diff(ordered, axis=-1), k=k)
         flat = estimators.all_reach_maximum(ordered, k=k)
         by_rank = jnp.where(flat, 0.0, scale * (gain - loss))
         return estimators.at_own_rank(by_rank, ordered, rewards)

@@ -49,7 +49,7 @@ def tabulated_curve(name: str, *, num_rollouts: int, **params: Any) -> dict[str,
     """
     make_estimator(name, num_rollouts=num_rollouts, **params)
     row = ESTIMATORS[name]
-    num_problems, _ = _batch_shape(num_rollouts)
+    num_problems, _ = _batch_shape(row, num_rollouts)
     positive, negative = _mean_curve(name, num_rollouts, params)
     counts = np.arange(num_rollouts + 1)
     eta = sum_abs_advantage(counts, positive, negative, num_rollouts=num_rollouts)
@@ -90,14 +90,15 @@ def effective_weight(
         **params: as ``make_estimator`` takes them.
 
     Returns:
-        omega, in the shape of ``p``: float64 in NumPy; of a traced ``p``, its dtype.
+        omega, in the shape of ``p``: float64 in NumPy; of a traced ``p``, its dtype or
+        float32.
 
     Raises:
-        ValueError: as ``make_estimator``; a probability is not in ``[0, 1]``; or the
-            estimator is not a curve: equally correct responses to problems with equally
-            many correct ones get different advantages, by chance, by their place, by
-            another input, by other problems or by a memory of earlier steps.
-            :func:`tabulated_curve` has the weight of the mean.
+        ValueError: as ``make_estimator``; a probability, unless it is traced, is not in
+            ``[0, 1]``; or the estimator is not a curve: equally correct responses to
+            problems with equally many correct ones get different advantages, by chance,
+            by their place, by another input, by other problems or by a memory of
+            earlier steps. :func:`tabulated_curve` has the weight of the mean.
 
     >>> round(float(effective_weight('maxrl', num_rollouts=32, p=0.1)), 1)
     9.6
@@ -133,7 +134,8 @@ def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> 
     Raises:
         ValueError: as ``make_estimator``; ``p`` is not in (0, 1); the weight at p is
             not above 0, or so small that float32 cannot hold the factor; GRPO's is 0,
-            as with one response; or the estimator has a memory.
+            as with one response; or the weight depends on earlier steps or on which
+            answers are equal.
 
     >>> matching_scale('pass_at_1', num_rollouts=8, p=0.1)
     1.0
@@ -142,10 +144,10 @@ def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> 
         raise InputError(f'{p=} must lie in (0, 1)')
     make_estimator(name, num_rollouts=num_rollouts, **params)
     _refuse_memory(name)
-    own, theirs = (
-        float(weight_of_curve(*_mean_curve(each, num_rollouts, values), p))
-        for each, values in ((name, params), ('pass_at_1', {}))
-    )
+    # No answers are typical, so they must not matter.
+    curve_of = _exact_curve if 'answers' in ESTIMATORS[name].reads else _mean_curve
+    own = float(weight_of_curve(*curve_of(name, num_rollouts, params), p))
+    theirs = float(weight_of_curve(*_mean_curve('pass_at_1', num_rollouts, {}), p))
     scale = theirs / own if own > 0 else 0.0
     # Advantages are float32.
     if not 0 < scale <= float(np.finfo(np.float32).max):
@@ -169,7 +171,8 @@ def check_signal(name: str, *, num_rollouts: int, **params: Any) -> None:
         ValueError: every advantage is 0, so nothing would be learned.
     """
     make_estimator(name, num_rollouts=num_rollouts, **params)
-    row, shape = ESTIMATORS[name], _batch_shape(num_rollouts)
+    row = ESTIMATORS[name]
+    shape = _batch_shape(row, num_rollouts)
     if not any(a.any() for _, a in _by_count(row, name, shape, params, spread=1.0)):
         described = ''.join(f', advantage.{key}={params[key]!r}' for key in params)
         raise InputError(
@@ -178,7 +181,10 @@ def check_signal(name: str, *, num_rollouts: int, **params: Any) -> None:
         )
 
 
-def _batch_shape(num_rollouts: int) -> tuple[int, int]:
+def _batch_shape(row: Estimator, num_rollouts: int) -> tuple[int, int]:
+    if any(INPUTS[each].shape == 'P' and each != 'key' for each in row.reads):
+        # A share of the problems may be chosen by it.
+        return _MAX_PROBLEMS, num_rollouts
     return max(1, min(_MAX_PROBLEMS, _MAX_RESPONSES // num_rollouts)), num_rollouts
 
 
@@ -186,8 +192,9 @@ def _mean_curve(
     name: str, num_rollouts: int, params: Mapping[str, Any]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Positive and negative ``[N + 1]``, means over a batch of typical inputs."""
-    shape = _batch_shape(num_rollouts)
-    means, _ = _means(ESTIMATORS[name], name, shape, tuple(params.items()))
+    row = ESTIMATORS[name]
+    shape = _batch_shape(row, num_rollouts)
+    means, _ = _means(row, name, shape, tuple(params.items()))
     return means[0], means[1]
 
 
@@ -198,7 +205,8 @@ def _exact_curve(
     make_estimator(name, num_rollouts=num_rollouts, **params)
     _refuse_memory(name)
     _refuse_pooled(name)
-    row, shape = ESTIMATORS[name], _batch_shape(num_rollouts)
+    row = ESTIMATORS[name]
+    shape = _batch_shape(row, num_rollouts)
     # Also where a caller traces p: the curve is a constant.
     with jax.ensure_compile_time_eval():
         means, scatter = _means(row, name, shape, tuple(params.items()), spread=1.0)
@@ -281,7 +289,8 @@ def _by_count(
         if each in ('rewards', 'correct', 'key', *memory):
             continue
         size = shape[: len(INPUTS[each].shape.split())]
-        others[each] = INPUTS[each].typical * (1 + spread * rng.random(size))
+        values = INPUTS[each].typical * (1 + spread * rng.random(size))
+        others[each] = values.astype(INPUTS[each].dtype)
     if 'key' in row.reads:
         others['key'] = jax.random.split(jax.random.key(0), num_problems)
     for correct in batches:

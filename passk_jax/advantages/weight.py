@@ -35,10 +35,12 @@ def weight_of_curve(
         p: success probabilities, a number or an array.
 
     Returns:
-        omega, in the shape of ``p``: float64 in NumPy; of a traced ``p``, its dtype.
+        omega, in the shape of ``p``: float64 in NumPy; of a traced ``p``, its dtype or
+        float32.
 
     Raises:
-        ValueError: a probability is not in ``[0, 1]``.
+        ValueError: a probability is not in ``[0, 1]``. Of a traced one that cannot be
+            seen.
 
     >>> float(weight_of_curve(np.array([0, 0.5, 0]), np.array([0, -0.5, 0]), 0.25))
     0.5
@@ -65,7 +67,8 @@ def _gaps(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
 def _bernstein(coefficients: np.ndarray, p: Float[Array, '*P']) -> Float[Array, '*P']:
     """The mean of ``coefficients[c]`` over c ~ Bin(len(coefficients) - 1, p)."""
     if isinstance(p, jax.core.Tracer):
-        return _de_casteljau(jnp.asarray(coefficients, p.dtype), p)
+        dtype = jnp.result_type(p.dtype, jnp.float32)
+        return _de_casteljau(jnp.asarray(coefficients, dtype), p)
     given = np.asarray(p, np.float64)
     if not np.all((given >= 0) & (given <= 1)):
         raise InputError(f'{p=} must be probabilities, in [0, 1]')

@@ -119,6 +119,42 @@ def test_what_an_estimator_needs_must_be_given():
         estimator_of('bootstrap_sampling')(rewards, correct, key=keys)
 
 
+@pytest.mark.parametrize(
+    ('name', 'bad', 'message'),
+    [
+        (
+            'set_level',
+            {'answers': np.full((2, 8), 0.5)},
+            'answers.dtype=float32 must be',
+        ),
+        (
+            'opo',
+            {'lengths': np.full((2, 8), 2.9)},
+            'lengths.dtype=float32 must be of whole',
+        ),
+        ('rloo', {'rewards': np.ones((2, 8), complex)}, 'rewards.dtype=complex64 must'),
+        ('rloo', {'rewards': 'abc'}, "rewards='abc' must be an array"),
+        ('rloo', {'rewards': 1.0}, r'rewards\.shape=\(\) must be'),
+        (
+            'curverl',
+            {'history': np.ones((0, 9), int)},
+            r'history\.shape=\(0, 9\) must be .*empty',
+        ),
+    ],
+)
+def test_an_input_that_would_lose_something_is_refused(name, bad, message):
+    shape = (2, NUM_ROLLOUTS)
+    given = {
+        'rewards': np.zeros(shape),
+        'answers': np.zeros(shape, int),
+        'lengths': np.ones(shape, int),
+        'history': np.ones((3, 9), int),
+    }
+    given |= bad
+    with pytest.raises(ValueError, match=message):
+        estimator_of(name)(given.pop('rewards'), np.zeros(shape, bool), **given)
+
+
 def test_every_input_reaches_an_estimator_in_its_shape_and_dtype(monkeypatch):
     got = {}
 
@@ -147,10 +183,10 @@ def test_every_input_reaches_an_estimator_in_its_shape_and_dtype(monkeypatch):
     assert got['key'].shape == (3,)
     for name in ('lengths', 'answers', 'log_probs'):
         with pytest.raises(ValueError, match=rf'{name}\.shape=\(3,\) must be \(3, 8\)'):
-            estimate(**given | {name: np.ones(3)})
+            estimate(**given | {name: np.ones(3, int)})
         with pytest.raises(ValueError, match=f'everything needs {name}='):
             estimate(**given | {name: None})
-    for history in (np.ones((5, 8)), np.ones(5)):
+    for history in (np.ones((5, 8), int), np.ones(5, int)):
         with pytest.raises(
             ValueError, match=r'history\.shape=.* must be \(5, 9\), \[W'
         ):
@@ -168,8 +204,8 @@ def of_config(name='pass_at_k', **changes):
 def test_the_defaults_make_every_estimator(name):
     correct = np.arange(NUM_ROLLOUTS)[None] < 3
     inputs = {'key': jax.random.key(0), 'mean_entropy': jnp.ones(1)}
-    inputs |= dict.fromkeys(('answers', 'lengths', 'log_probs'), np.ones((1, 8)))
-    inputs['history'] = np.ones((10, 9))
+    inputs |= dict.fromkeys(('answers', 'lengths', 'log_probs'), np.ones((1, 8), int))
+    inputs['history'] = np.ones((10, 9), int)
     want = estimator_of(name, k=4)
     np.testing.assert_array_equal(
         of_config(name)(correct * 1.0, correct, **inputs),

@@ -199,6 +199,22 @@ def test_a_number_an_array_and_a_traced_value_give_the_same():
     np.testing.assert_allclose(slopes, got, rtol=1e-5, atol=1e-6)
 
 
+def test_a_traced_whole_number_is_a_probability_too():
+    weight = jax.jit(lambda p: weight_of('pass_at_1', p, 4))
+    assert weight(1) == pytest.approx(3**0.5)
+
+
+@pytest.mark.parametrize('num_rollouts', [33, 513])
+def test_adaptive_is_no_curve_however_many_the_rollouts(num_rollouts):
+    params = {'num_rollouts': num_rollouts, 'k': 4}
+    with pytest.raises(ValueError, match='adaptive is not a curve'):
+        effective_weight('adaptive', p=0.1, **params)
+    own = matching_scale('pass_at_k', p=0.1, **params)
+    # A mean of both weights has the mean of their shares.
+    want = 2 / (1 + 1 / own)
+    assert matching_scale('adaptive', p=0.1, **params) == pytest.approx(want, rel=1e-5)
+
+
 def test_many_rollouts_lose_no_digits():
     got = objective_of('canonical_k', P, num_rollouts=1024, k=64)
     np.testing.assert_allclose(got, pass_at(64, P), rtol=1e-6)
@@ -262,6 +278,14 @@ def test_the_mean_is_matched_where_chance_forms_the_groups():
     drawn = matching_scale('bootstrap_sampling', num_rollouts=16, p=0.2, **params)
     exact = matching_scale('pass_at_k', num_rollouts=16, p=0.2, k=4)
     assert drawn == pytest.approx(exact, rel=0.02)
+
+
+def test_no_weight_is_matched_that_depends_on_which_answers_are_equal():
+    size = {'num_rollouts': 16, 'p': 0.1, 'k': 4}
+    with pytest.raises(ValueError, match='set_level is not a curve'):
+        matching_scale('set_level', **size)
+    scale = matching_scale('set_level', set_value='max', **size)
+    assert scale == pytest.approx(matching_scale('canonical_k', **size))
 
 
 @pytest.mark.parametrize('p', [0.0, 1.0, -0.5, math.nan])

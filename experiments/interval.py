@@ -1,0 +1,133 @@
+"""Any difference between the arms of sweeps, with its 95 % interval over seeds.
+
+    python -m experiments.interval 'pass_at_32 of canonical_k - pass_at_k in estimators'
+
+It reads ``experiments/results`` and prints ``+.021 [+.006, +.037], 5 seeds``. What it
+takes is
+
+    MEASURE of TERMS in SWEEP, SPLIT, seeds 0-4
+
+without the last two for the test split and all seeds. A term is an arm at its last
+evaluation, ``ARM@STEP`` at another, and ``SWEEP/ARM`` if the sweep is not named at the
+end. Terms are added and subtracted, and may have a factor, as in ``0.5 * ARM``. All
+have the same seeds; the interval is Student's t over these.
+
+Every interval in the text of README.md and of experiments/README.md is such a
+difference: ``tests/statements.toml`` says which, and a test computes them all.
+"""
+
+import functools
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from passk_jax import cli, metrics
+from passk_jax.errors import InputError
+from passk_jax.report.run_data import Row, read_lines
+
+RESULTS = pathlib.Path('experiments/results')
+
+_WHOLE = re.compile(
+    r"""(?P<measure>\S+)\ of\ (?P<terms>[^,]+?)(\ in\ (?P<sweep>\w+))?
+    (,\ (?P<split>[a-z]+))?(,\ seeds\ (?P<first>\d+)-(?P<last>\d+))?""",
+    re.VERBOSE,
+)
+_TERM = re.compile(
+    r"""\s*(?P<sign>[+-]?)\s*((?P<factor>[\d.]+)\ \*\ )?
+    ((?P<sweep>\w+)/)?(?P<arm>[\w.]+)(@(?P<step>\d+))?""",
+    re.VERBOSE,
+)
+
+
+def main(differences: Sequence[str], *, results: str = str(RESULTS)) -> None:
+    """Prints each difference with its interval."""
+    for text in differences:
+        values = evaluate(text, results=pathlib.Path(results))
+        seeds = f'{len(values)} seeds'
+        print(f'{with_interval(np.array([*values.values()]))}, {seeds}: {text}')
+
+
+def evaluate(text: str, *, results: pathlib.Path = RESULTS) -> dict[int, float]:
+    """The value of a difference for each seed, ascending.
+
+    Raises:
+        InputError: the text cannot be read, a term has no such evaluation, or terms
+            have different seeds.
+    """
+    whole = _WHOLE.fullmatch(text)
+    if not whole:
+        raise InputError(
+            f'{text!r} must be MEASURE of TERMS in SWEEP, SPLIT, seeds 0-4'
+        )
+    total: dict[int, float] = {}
+    for term in _terms(whole['terms']):
+        values = _values(
+            results / f'{term["sweep"] or whole["sweep"]}.jsonl',
+            term,
+            measure=whole['measure'],
+            split=whole['split'] or 'test',
+        )
+        if whole['first']:
+            wanted = range(int(whole['first']), int(whole['last']) + 1)
+            values = {seed: values[seed] for seed in wanted if seed in values}
+        if total and values.keys() != total.keys():
+            raise InputError(
+                f'{term["arm"]} has the seeds {sorted(values)} and the terms before it '
+                f'{sorted(total)}; they must be the same'
+            )
+        factor = float(term['factor'] or 1) * (-1 if term['sign'] == '-' else 1)
+        total = {seed: total.get(seed, 0) + factor * values[seed] for seed in values}
+    return {seed: total[seed] for seed in sorted(total)}
+
+
+def _terms(text: str) -> list[re.Match[str]]:
+    terms: list[re.Match[str]] = []
+    place = 0
+    while place < len(text):
+        term = _TERM.match(text, place)
+        if not term or bool(terms) != bool(term['sign']):
+            raise InputError(f'{text[place:]!r} of {text!r} must begin with a term')
+        terms.append(term)
+        place = term.end()
+    return terms
+
+
+def _values(
+    path: pathlib.Path, term: re.Match[str], *, measure: str, split: str
+) -> Mapping[int, float]:
+    """The value of each seed."""
+    rows = [
+        row for row in _rows(path) if (row['arm'], row['split']) == (term['arm'], split)
+    ]
+    last = max((row['step'] for row in rows), default=0)
+    step = int(term['step'] or last)
+    found = {row['seed']: row.get(measure) for row in rows if row['step'] == step}
+    lacking = [seed for seed, value in found.items() if value is None]
+    if lacking or not found:
+        of = f' for the seeds {lacking}' if lacking else ''
+        raise InputError(
+            f'{path} has no {measure} of {term["arm"]} at {step=} of {split=}{of}'
+        )
+    return found
+
+
+@functools.lru_cache(maxsize=32)
+def _rows(path: pathlib.Path) -> Sequence[Row]:
+    if not path.exists():
+        sweeps = path.parent.glob('*.configs.json')
+        there = sorted(each.name.partition('.')[0] for each in sweeps)
+        raise InputError(f'{path} is not there; the sweeps are {there}')
+    return read_lines(path)
+
+
+def with_interval(values: np.ndarray) -> str:
+    """For example ``+.021 [+.006, +.037]``."""
+    found = metrics.paired_interval(values, np.zeros_like(values))
+    mean, low, high = (f'{x:+.3f}'.replace('0.', '.', 1) for x in found)
+    return f'{mean} [{low}, {high}]'
+
+
+if __name__ == '__main__':
+    cli.run(main)

@@ -1,0 +1,79 @@
+"""``experiments/interval.py``: differences by hand, and what cannot be read."""
+
+import json
+
+import numpy as np
+import pytest
+
+from experiments import interval
+from passk_jax.errors import InputError
+
+# Arm -> step -> values of the seeds.
+PASSED = {
+    'one': {0: (0.1, 0.2), 50: (0.3, 0.5)},
+    'two': {0: (0.1, 0.2), 50: (0.4, 0.8)},
+    'short': {50: (0.3,)},
+}
+
+
+@pytest.fixture
+def results(tmp_path):
+    rows = [
+        {'arm': arm, 'seed': 3 + i, 'split': split, 'step': step, 'pass_at_1': value}
+        for arm, steps in PASSED.items()
+        for step, values in steps.items()
+        for i, value in enumerate(values)
+        for split in ('test', 'validation')
+    ]
+    for row in rows:
+        if row['split'] == 'validation':
+            row['pass_at_1'] += 10
+    lines = ''.join(json.dumps(row) + '\n' for row in rows)
+    (tmp_path / 'mazes.jsonl').write_text(lines)
+    (tmp_path / 'mazes.configs.json').write_text('{}')
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ('text', 'wanted'),
+    [
+        ('pass_at_1 of one in mazes', (0.3, 0.5)),
+        ('pass_at_1 of one in mazes, validation', (10.3, 10.5)),
+        ('pass_at_1 of two - one in mazes', (0.1, 0.3)),
+        ('pass_at_1 of mazes/two - mazes/one', (0.1, 0.3)),
+        ('pass_at_1 of two - two@0 in mazes', (0.3, 0.6)),
+        ('pass_at_1 of 0.5 * one + 0.5 * two - one@0 in mazes', (0.25, 0.45)),
+        ('pass_at_1 of two - short in mazes, seeds 3-3', (0.1,)),
+    ],
+)
+def test_a_difference_is_that_of_a_hand(text, wanted, results):
+    found = interval.evaluate(text, results=results)
+    assert list(found) == [3, 4][: len(wanted)]
+    np.testing.assert_allclose([*found.values()], wanted)
+
+
+def test_it_is_printed_with_its_interval(results, capsys):
+    interval.main(['pass_at_1 of two - one in mazes'], results=str(results))
+    # Of two seeds, .2 less and more 12.7 times the standard error of .1.
+    told = '+.200 [-1.071, +1.471], 2 seeds: pass_at_1 of two - one in mazes\n'
+    assert capsys.readouterr().out == told
+
+
+@pytest.mark.parametrize(
+    ('text', 'message'),
+    [
+        ('one - two', 'must be MEASURE of TERMS'),
+        ('pass_at_1 of one two in mazes', "' two' of 'one two' must begin with a term"),
+        ('pass_at_1 of one in puzzles', r"puzzles.jsonl is not there; .* \['mazes'\]"),
+        ('pass_at_1 of three in mazes', 'has no pass_at_1 of three at step=0'),
+        (
+            'pass_at_1 of one@7 in mazes',
+            "has no pass_at_1 of one at step=7 of split='t",
+        ),
+        ('entropy of one in mazes', r'no entropy of one .* for the seeds \[3, 4\]'),
+        ('pass_at_1 of one - short in mazes', r'short has the seeds \[3\] .*\[3, 4\]'),
+    ],
+)
+def test_what_cannot_be_read_is_refused(text, message, results):
+    with pytest.raises(InputError, match=message):
+        interval.evaluate(text, results=results)
