@@ -12,10 +12,10 @@ Its variants, ``estimators.py:variant=...``:
 
 * ``easy``: paths of 1 to 4 moves, which the first policy often solves.
 * ``matched``: plain SGD, which sees the scale; each estimator that is a curve is
-  scaled to the weight of ``pass_at_1`` at p = .1, so that all begin with steps of about one size. The rate
-  is that at which ``pass_at_1`` gained most on the validation split with seed 10: .01;
-  .03, .1 and .2 lost Pass@32 within 100 steps. Gradients of this size are not clipped,
-  for clipping would hide the scale.
+  scaled to the weight of ``pass_at_1`` at p = .1, so that all begin with steps of about
+  one size. The rate is that at which ``pass_at_1`` gained most on the validation split
+  with seed 10: .01; .03, .1 and .2 lost Pass@32 within 100 steps. Gradients of this
+  size are not clipped, for clipping would hide the scale.
 * ``medium``: paths of 3 to 10 moves and seeds that no other sweep has, to test what the
   hard and the easy mazes suggest (11 to 14 below).
 * ``baselines`` and ``baselines_easy``: on the hard and on the easy mazes, estimators
