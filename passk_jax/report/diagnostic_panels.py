@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from passk_jax.diagnostics.flips import flips
+from passk_jax.diagnostics.flips import common_flips
 from passk_jax.diagnostics.gradients import cosines
 from passk_jax.report.panels import (
     NEGATIVE,
@@ -236,10 +236,10 @@ def flip_panels(run: Run) -> list[Panel]:
     steps = [row['step'] for row in run.evaluations.get(split, [])]
     counts = {step: correct_counts(run, split, step) for step in steps}
     steps = [step for step in steps if counts[step]]
-    found = {}
-    for step, after in itertools.pairwise(steps):
-        both = counts[step].keys() & counts[after].keys()
-        found[after] = flips(*({i: counts[s][i] for i in both} for s in (step, after)))
+    found = {
+        after: common_flips(counts[before], counts[after])
+        for before, after in itertools.pairwise(steps)
+    }
     if not found:
         return []
     solved = [len(each.solved) for each in found.values()]
