@@ -253,6 +253,8 @@ def _log() -> ConfigDict:
             # Not in the paper. A diagnosis takes the gradients of up to four
             # estimators: three times as long as all else in a step of maze_tiny.
             'diagnostics_every': 0,
+            # Each costs as much as two more.
+            'difficulty_bins': 0,
             'tensorboard': True,
             'wandb_project': '',
             'watchdog_seconds': 0,

@@ -36,6 +36,7 @@ from passk_jax.report.charts import draw_figure
 from passk_jax.report.panels import Panel, Series
 from passk_jax.report.run_data import read_lines
 from passk_jax.runs.metric_writer import evaluation_name
+from passk_jax.runs.saved_config import config_file
 
 _SHOWN_COVERAGES = (0.1, 0.25, 0.5, 0.75, 1.0)
 
@@ -75,7 +76,7 @@ def read_arm(argument: str, *, split: str, step: int | None) -> Arm:
         split, step: of the evaluations in run directories; ``None``: each run's last.
 
     Raises:
-        ValueError: there is no such evaluation, or it is damaged.
+        InputError: there is no such run or evaluation, or it is damaged.
     """
     # A directory may have an equals sign in its name.
     name, given, rest = argument.partition('=')
@@ -94,8 +95,10 @@ def _evaluation(run: pathlib.Path, split: str, step: int | None) -> pathlib.Path
     if step is not None:
         files = [run / 'evaluation' / evaluation_name(split, step)]
     if not files or not files[-1].is_file():
-        steps = '' if step is None else f' of step {step}'
         others = sorted(file.stem for file in run.glob('evaluation/*.jsonl'))
+        if not others:
+            config_file(run)
+        steps = '' if step is None else f' of step {step}'
         raise InputError(
             f'{run} has no evaluation of split {split!r}{steps}; it has {others}'
         )

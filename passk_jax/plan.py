@@ -337,6 +337,7 @@ def _builder(config: ExperimentConfig, topology: Topology, mesh: Mesh) -> Builde
         loss=_heaviest_loss(config),
         optimizer=config.optimizer,
         advantage=_most_compared(config),
+        log=config.log,
     )
 
 

@@ -9,6 +9,8 @@ learner's metrics and the kept rollouts describe the batch that it trains on. Dy
 sampling adds the policy's metrics of that batch (``trained_reward``, ...) and
 ``sampling_draws``, the number of draws: 1 if the step's own problems were enough. A
 metric of one category of the step's own problems begins with its name (``9x9/reward``).
+Every evaluation of a split after the first has ``flips_solved`` and ``flips_unsolved``,
+the numbers of problems that became solved and unsolved since the one before.
 
 Timings of a step count the tokens of all draws; see runs/phases.py for its seconds and
 planning/utilization.py for its rates a chip.
@@ -19,7 +21,7 @@ import math
 import pathlib
 import re
 import resource
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -27,14 +29,16 @@ import numpy as np
 
 from passk_jax import hosts, metrics
 from passk_jax.config import LogConfig
+from passk_jax.diagnostics.flips import common_flips
 from passk_jax.diagnostics.step import Diagnosis, record
 from passk_jax.errors import NonFiniteError, leave
 from passk_jax.learning import learner
 from passk_jax.planning.utilization import Rates
+from passk_jax.report.run_data import counts_in
 from passk_jax.report.write import write_curves, write_report
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
 from passk_jax.rollouts.sample_and_verify import records
-from passk_jax.runs.metric_writer import MetricWriter
+from passk_jax.runs.metric_writer import MetricWriter, evaluation_name
 from passk_jax.runs.phases import Phases
 from passk_jax.runs.progress import Progress
 from passk_jax.types import Problem
@@ -139,7 +143,11 @@ class RunLog:
         self, step: int, split: str, values: dict[str, float], rows: list[Any]
     ) -> None:
         """Writes an evaluation."""
-        self._writer.write(step, values, split=split)
+        line, directory = values, self._workdir / 'evaluation'
+        # The others have no files, and write none.
+        if jax.process_index() == 0:
+            line = values | flip_metrics(directory, split, step, rows)
+        self._writer.write(step, line, split=split)
         self._writer.write_evaluation(split, step, rows)
         powers = [k for k in values if re.fullmatch(r'pass_at_\d+', k)]
         self._shown = {f'eval_{k}': values[k] for k in (powers[0], powers[-1])}
@@ -198,6 +206,33 @@ class RunLog:
         entropy = float(values['entropy'])
         shown = {'reward': values['reward'], **self._shown, 'entropy': entropy}
         self._progress.update(step + 1, **shown, tokens_per_second=rate)
+
+
+def flip_metrics(
+    directory: pathlib.Path, split: str, step: int, rows: Sequence[Mapping[str, Any]]
+) -> dict[str, int]:
+    """How many problems an evaluation solves that the one before it did not, and back.
+
+    The one before is read from its file, so a resumed run finds the same. If that file
+    was lost, an earlier one takes its place.
+
+    Args:
+        directory: of the evaluations of the run, which process 0 has.
+        split, step: of this evaluation.
+        rows: its records.
+
+    Returns:
+        ``flips_solved`` and ``flips_unsolved``; neither for the first evaluation of the
+        split. See :func:`passk_jax.diagnostics.flips.flips`.
+    """
+    own = evaluation_name(split, step)
+    files = directory.glob(f'{split}_step_*.jsonl')
+    earlier = [file for file in files if file.name < own]
+    if not earlier:
+        return {}
+    after = {row['problem_id']: row['c'] for row in rows}
+    found = common_flips(counts_in(max(earlier)), after)
+    return {'flips_solved': len(found.solved), 'flips_unsolved': len(found.unsolved)}
 
 
 def memory_high_water() -> dict[str, float]:

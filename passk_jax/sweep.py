@@ -14,12 +14,15 @@ says which seeds to run; table and figure have these and every other seed whose 
 all done, whether the file lists it or the results alone have it.
 
 For a cluster, ``--dry_run`` prints the command of each run that is missing, one a line;
-a later stage follows the run that it goes on from. Exit status 1: a run is not done, or
-its results could not be kept.
+a later stage follows the run that it goes on from. Each line makes its own warm start,
+which the runs of a sweep share. Exit status 1: a run is not done, or its results could
+not be kept.
 """
 
+import dataclasses
 import fnmatch
 import pathlib
+import sys
 from collections.abc import Sequence
 
 from passk_jax import cli
@@ -65,9 +68,11 @@ def main(
     if not chosen:
         raise InputError(f'{only=} is none of the runs {[job.name for job in asked]}')
     if dry_run:
-        for job in chosen:
-            if not directories.is_done(job):
-                print(job.run.command())
+        missing = [job for job in chosen if not directories.is_done(job)]
+        for job in missing:
+            print(job.run.command())
+        if not missing:
+            print(_nothing_missing(chosen, kept.paths[0]), file=sys.stderr)
         return 0
     if list:
         print(_listed(chosen))
@@ -140,10 +145,28 @@ def _seeds(text: str) -> tuple[int, ...]:
 
 def _listed(jobs: Sequence[Job]) -> str:
     width = max(len(job.name) for job in jobs)
-    return '\n'.join(
-        progress.line(job, 'done' if directories.is_done(job) else '', width=width)
-        for job in jobs
+    lines = []
+    for job in jobs:
+        state = 'done' if directories.is_done(job) else ''
+        by_rows = ', by its kept results' if _is_done_by_rows(job) else ''
+        lines.append(progress.line(job, state, width=width) + by_rows)
+    return '\n'.join(lines)
+
+
+def _nothing_missing(jobs: Sequence[Job], rows: pathlib.Path) -> str:
+    """What a dry run says of runs that are all done."""
+    said = f'nothing is missing: all {len(jobs)} runs are done'
+    if not (by_rows := sum(map(_is_done_by_rows, jobs))):
+        return said
+    return (
+        f'{said}, {by_rows} by their rows in {rows}; --results=DIR, another directory, '
+        'makes these anew'
     )
+
+
+def _is_done_by_rows(job: Job) -> bool:
+    """Whether only its kept results say that it is done, not its directory."""
+    return bool(job.kept) and not directories.is_done(dataclasses.replace(job, kept=()))
 
 
 def _end(

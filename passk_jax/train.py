@@ -350,6 +350,7 @@ def make_diagnose(setup: Setup) -> Callable[..., Diagnosis | None]:
         k=advantage.k,
         num_chunks=config.train.num_prompts // config.train.micro_batch_prompts,
         rollout_parts=config.train.rollout_parts(config.sampling.num_rollouts),
+        difficulty_bins=config.log.difficulty_bins,
     )
 
     def diagnose(params: Any, selection: Selection, step: int) -> Diagnosis | None:

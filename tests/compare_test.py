@@ -22,6 +22,8 @@ def runs(tmp_path):
         evaluation(tmp_path / name, [0, 0, 0], step=1)
         evaluation(tmp_path / name, counts)
     evaluation(tmp_path / 'b1', [4, 1, 3])
+    (tmp_path / 'young').mkdir()
+    (tmp_path / 'young' / 'config.json').write_text('{}')
     return tmp_path
 
 
@@ -71,7 +73,8 @@ def test_an_equals_sign_in_a_directory_is_no_name(runs):
 @pytest.mark.parametrize(
     ('name', 'options', 'message'),
     [
-        ('none', {}, r"has no evaluation of split 'test'; it has \[\]"),
+        ('none', {}, r'none is not a run directory: .*config.json is absent'),
+        ('young', {}, r"has no evaluation of split 'test'; it has \[\]"),
         ('a0', {'split': 'train'}, "it has .'test_step_00000001', "),
         ('a0', {'step': 4}, "of split 'test' of step 4; it has"),
     ],

@@ -85,15 +85,21 @@ def test_every_part_of_a_run_has_a_step(ablation, argument, message):
         ablation.get_config(f'{argument},size=tiny')
 
 
-@pytest.mark.parametrize('first', [1, 16])
-def test_k_cannot_fall_from_one_or_from_all(first):
-    with pytest.raises(InputError, match=rf'first={first} must lie in \[2, 15\]'):
-        annealed_k.get_config(f'first={first}')
+@pytest.mark.parametrize(('size', 'most'), [('tiny', 15), ('full', 31)])
+def test_k_cannot_fall_from_one_or_from_all(size, most):
+    for first in (1, most + 1):
+        message = rf'first={first} must lie in \[2, {most}\]'
+        with pytest.raises(InputError, match=message):
+            annealed_k.get_config(f'first={first},size={size}')
 
 
-@pytest.mark.parametrize(('first', 'ks'), [(8, (8, 4, 2, 1)), (6, (6, 3, 1))])
-def test_k_is_halved_in_parts_of_one_length(first, ks):
-    config = config_lib.from_config_dict(annealed_k.get_config(f'first={first}'))
+@pytest.mark.parametrize(
+    ('argument', 'ks'),
+    [('', (8, 4, 2, 1)), ('first=6', (6, 3, 1)), ('size=full', (8, 4, 2, 1))],
+)
+def test_k_is_halved_in_stages_of_one_length(argument, ks):
+    config = config_lib.from_config_dict(annealed_k.get_config(argument))
+    assert config.name == 'annealed_k' + '_full' * ('full' in argument)
     stages = stages_of(config)
     assert [stage.config.advantage.k for stage in stages] == [*ks]
     assert {stage.config.advantage.name for stage in stages} == {'pass_at_k'}

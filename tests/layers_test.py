@@ -98,6 +98,7 @@ TESTED_IN = {
 }
 # Tests that mirror no module, and what they are about.
 OTHER_TESTS = {
+    'ablations_test': 'the ablations in configs/ablations/',
     'benchmarks_test': 'the benchmarks in benchmarks/',
     'configs_arguments_test': 'the arguments that a config file takes',
     'configs_test': 'the experiments in configs/',

@@ -231,7 +231,10 @@ MEANING = {
         {'advantage.name': 'bootstrap_sampling', 'advantage.aggregation': each}
         for each in ('sum', 'mean')
     ],
-    'k = 4, 8, 16': [GROUPS | {'advantage.k': k} for k in (4, 8, 16)],
+    'k = 4, 8, 16': [
+        *(GROUPS | {'advantage.k': k} for k in (4, 8)),
+        GROUPS | {'advantage.k': 16, 'sampling.num_rollouts': 32},
+    ],
     'learning rates at k = 8': [
         GROUPS | {'advantage.k': 8, 'optimizer.learning_rate': Times(multiple)}
         for multiple in (1, 2, 4)
@@ -282,13 +285,17 @@ def ablations() -> dict[str, tuple[str, str]]:
     return {row[0].partition(' (')[0]: (row[1], row[2]) for row in cells}
 
 
+def arguments_of(cell: str) -> list[str]:
+    """The arguments in a cell, of which the first one names the key."""
+    first, *others = re.findall(r'`([^`]*)`', cell) or ['']
+    return [first, *(f'{first.partition("=")[0]}={value}' for value in others)]
+
+
 def of_ablation(path: str, arguments: str, size: str) -> list[dict[str, Any]]:
     """The flat configurations of a row: one for each value of its argument."""
     module = importlib.import_module(path.removesuffix('.py').replace('/', '.'))
-    first, *others = re.findall(r'`([^`]*)`', arguments) or ['']
-    key = first.partition('=')[0]
     found = []
-    for argument in [first, *(f'{key}={value}' for value in others)]:
+    for argument in arguments_of(arguments):
         values = module.get_config(','.join(filter(None, [argument, f'size={size}'])))
         found.append(flat(values))
     return found

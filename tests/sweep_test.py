@@ -125,7 +125,8 @@ def test_the_lines_of_a_dry_run_are_the_runs(finished, tmp_path, capsys, monkeyp
     path = f'{tmp_path}:{os.environ["PATH"]}'
     subprocess.run(lines, shell=True, check=True, env=os.environ | {'PATH': path})
     assert sweep.main(**arguments, dry_run=True) == 0
-    assert capsys.readouterr().out == ''
+    out, err = capsys.readouterr()
+    assert (out, err) == ('', 'nothing is missing: all 6 runs are done\n')
     assert fakes.run(tmp_path) == 0
     assert '  started' not in fakes.said(tmp_path)
     assert fakes.results(tmp_path) == fakes.results(finished)
@@ -145,6 +146,26 @@ def test_a_list_says_how_far_each_run_is(finished, capsys, monkeypatch):
         ['pass_at_1_seed2', '0/4'],
     ]
     fakes.write_sweep(finished)
+
+
+def test_runs_that_are_done_by_their_rows_alone_say_so(
+    finished, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tiny.ROOT)
+    arguments = {
+        'config': str(finished / 'sweep.py'),
+        'workdir': str(tmp_path),
+        'results': str(finished / 'results'),
+    }
+    assert sweep.main(**arguments, dry_run=True) == 0
+    out, err = capsys.readouterr()
+    assert out == ''
+    rows = finished / 'results' / 'fake.jsonl'
+    assert f'all 6 runs are done, 6 by their rows in {rows}; --results=DIR' in err
+    assert sweep.main(**arguments, list=True) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 6
+    assert all(line.endswith('4/4, by its kept results') for line in lines)
 
 
 def test_told_to_stop_it_stops_its_runs_and_says_so(tmp_path):

@@ -178,6 +178,12 @@ def metrics(workdir: pathlib.Path, split: str) -> list[dict[str, Any]]:
     return [r for r in read_lines(workdir / 'metrics.jsonl') if r['split'] == split]
 
 
+def measured(line: dict[str, Any]) -> dict[str, Any]:
+    """An evaluation's line without its place in the run, and what changed there."""
+    of_the_run = ('step', 'stage', 'split', 'flips_solved', 'flips_unsolved')
+    return {name: value for name, value in line.items() if name not in of_the_run}
+
+
 def saved_arrays(workdir: pathlib.Path, step: int) -> dict[str, np.ndarray]:
     """Every array of a checkpoint, of any devices; names begin with the item."""
     import orbax.checkpoint as ocp

@@ -115,7 +115,8 @@ def test_only_the_steps_that_are_due_are_diagnosed(tmp_path):
 
 
 def test_a_diagnosis_gets_its_settings():
-    setup = tiny.make_setup(changed.make_config(log__diagnostics_every=2))
+    settings = {'log__diagnostics_every': 2, 'log__difficulty_bins': 3}
+    setup = tiny.make_setup(changed.make_config(**settings))
     with mock.patch('passk_jax.diagnostics.step.make_diagnose') as make:
         train.make_diagnose(setup)
     make.assert_called_once_with(
@@ -127,4 +128,5 @@ def test_a_diagnosis_gets_its_settings():
         # 24 prompts, 4 a pass; 2 of 6 rollouts a pass.
         num_chunks=6,
         rollout_parts=3,
+        difficulty_bins=3,
     )

@@ -188,6 +188,9 @@ def test_a_run_that_lost_files_is_refused_and_goes_on_where_that_is_accepted(
     assert everything(workdir) == before
     assert tiny.run(tiny.make_config(), workdir, accept_loss=True)
     assert f'{lost}The run goes on without it' in caplog.text
+    # Without the records of its first, the second evaluation knows of no flips.
+    last = json.loads(metrics[-1])
+    metrics[-1] = json.dumps({k: last[k] for k in last if 'flips' not in k}) + '\n'
     assert (workdir / 'metrics.jsonl').read_text() == ''.join(metrics[:3] + metrics[4:])
 
 

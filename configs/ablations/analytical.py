@@ -5,8 +5,11 @@ and 16 in section ``sec:robustness``.
 
     python -m passk_jax.train --config=configs/ablations/analytical.py:k=8,size=tiny
 
-Expected: the best of the three ways to train for Pass@k. A larger k learns more slowly
-and ends as well.
+With as many responses as k no advantage differs from 0. So from k = 16 on the tiny size
+has the paper's N = 32 in place of 16; compare it with runs of as many rollouts.
+
+Expected: of the three ways to train for Pass@k the paper finds this the best, and that
+a larger k learns more slowly and ends as well.
 """
 
 from ml_collections import ConfigDict
@@ -19,4 +22,6 @@ def get_config(argument: str = '') -> ConfigDict:
     config, values = sizes.start('analytical', argument, defaults={'k': 4})
     config.advantage.name = 'pass_at_k'
     config.advantage.k = values['k']
+    if values['k'] >= config.sampling.num_rollouts:
+        config.sampling.num_rollouts = 32
     return config

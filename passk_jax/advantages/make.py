@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 from passk_jax.advantages import curves
 from passk_jax.advantages.declarations import INPUTS, Estimator, Input, Parameter
 from passk_jax.advantages.history import Memory
-from passk_jax.advantages.table import ESTIMATORS
+from passk_jax.advantages.table import ESTIMATORS, OTHER_NAMES
 from passk_jax.config import checks
 from passk_jax.errors import InputError
 
@@ -36,7 +36,9 @@ def estimator_parameters(name: str) -> tuple[str, ...]:
         ValueError: there is no estimator of that name.
     """
     if name not in ESTIMATORS:
-        raise InputError(f'unknown estimator {name!r}; choose from {list(ESTIMATORS)}')
+        hint = OTHER_NAMES.get(name.lower())
+        said = f'unknown estimator {name!r}' + (f': {hint}' if hint else '')
+        raise InputError(f'{said}; choose from {list(ESTIMATORS)}')
     return tuple(parameter.name for parameter in ESTIMATORS[name].parameters)
 
 

@@ -51,6 +51,15 @@ _POOLED = (
     'frequent.'
 )
 
+# Well-known names that no row has -> what to take.
+OTHER_NAMES = {
+    'grpo': 'that of GRPO is pass_at_1',
+    'dapo': 'that of DAPO and of GRPO is pass_at_1',
+    'ppo': 'every one has the clipped loss of PPO, and none a critic: that of GRPO is '
+    'pass_at_1',
+    'reinforce': 'with the mean of the other responses as its baseline it is rloo',
+}
+
 ESTIMATORS: dict[str, Estimator] = {
     'pass_at_1': Estimator(estimators.pass_at_1, ('rewards',)),
     'full_sampling': Estimator(estimators.full_sampling, ('correct',), (_K,), _SCATTER),

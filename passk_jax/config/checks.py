@@ -132,6 +132,11 @@ def _check_batches(values: Mapping[str, Any]) -> None:
 
 def _check_diagnostics(values: Mapping[str, Any]) -> None:
     every, size = values['log.diagnostics_every'], values['train.micro_batch_prompts']
+    if (bins := values['log.difficulty_bins']) and not every:
+        raise InputError(
+            f'log.difficulty_bins={bins} are of a diagnosis: set log.diagnostics_every '
+            'too, or log.difficulty_bins=0'
+        )
     if every and size == values['train.num_prompts']:
         raise InputError(
             f'log.diagnostics_every={every} compares gradients of micro-batches, but '

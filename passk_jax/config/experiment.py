@@ -299,6 +299,9 @@ class LogConfig:
             0: never. They change nothing else. A diagnosis costs a forward pass of the
             batch, and a backward pass and the memory of three gradients for each of up
             to four estimators.
+        difficulty_bins: into how many bins of problems, by the share of their responses
+            that is right, a diagnosis cuts the run's gradient, right and wrong
+            responses apart; 0: none. A bin costs as much as two estimators more.
         tensorboard: whether to write TensorBoard files.
         wandb_project: Weights & Biases project; ``''``: none.
         watchdog_seconds: how long a phase may last, compilation included, for example
@@ -311,6 +314,7 @@ class LogConfig:
 
     rollouts_every: int = not_negative()
     diagnostics_every: int = not_negative(off=0)
+    difficulty_bins: int = not_negative(off=0)
     tensorboard: bool
     wandb_project: str
     watchdog_seconds: int = not_negative(off=0)

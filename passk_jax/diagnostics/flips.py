@@ -45,3 +45,12 @@ def flips(before: Mapping[int, int], after: Mapping[int, int]) -> Flips:
         solved=tuple(i for i in changed if after[i] > 0),
         unsolved=tuple(i for i in changed if before[i] > 0),
     )
+
+
+def common_flips(before: Mapping[int, int], after: Mapping[int, int]) -> Flips:
+    """The flips of the problems that both evaluations have: a file may be cut short.
+
+    Args, errors: as in :func:`flips`.
+    """
+    both = before.keys() & after.keys()
+    return flips(*({i: counts[i] for i in both} for counts in (before, after)))

@@ -13,7 +13,9 @@ the signal's estimate has a variance proportional to M / (M - 1): more chunks th
 gain little.
 
 On policy the loss is linear in the advantages. So one forward pass of a chunk serves
-all estimators, and each has a backward pass of its own.
+all estimators, and each has a backward pass of its own. Advantages that are parts of e,
+and 0 elsewhere, have parts of its gradient. Then <E G_part, E G_e> / |E G_e|^2 is the
+share of a part: all add up to 1, and one that pulls against the whole is negative.
 """
 
 import dataclasses

@@ -122,10 +122,9 @@ def advantage_mass(
 ) -> Mass:
     """Sums absolute advantages by the difficulty of the problem.
 
-    The policy gradient is linear in the advantages, so this is its mass to first order:
-    how much weight the gradients of a problem's log-probabilities get. It is not a norm
-    of gradients, which may cancel, and which would need a backward pass per problem and
-    side. The paper's eta is the same sum for one problem.
+    That is how much weight the gradients of a problem's log-probabilities get, and no
+    size of gradients, which may cancel; for parts of the gradient itself see
+    :func:`by_difficulty`. The paper's eta is the same sum for one problem.
 
     Args:
         advantages: of each response; 0 where the learner ignores it.
@@ -144,3 +143,28 @@ def advantage_mass(
         return jnp.where(bins, of_problem[:, None], 0.0).sum(axis=0)
 
     return Mass(binned(correct), binned(~correct), bins.sum(axis=0))
+
+
+def by_difficulty(
+    advantages: Float[Array, 'P N'], correct: Bool[Array, 'P N'], *, bins: int
+) -> Float[Array, 'E P N']:
+    """Cuts advantages into E = 2 ``bins`` parts that add up to them.
+
+    First come those of right responses, in ``bins`` parts: part b has the problems of
+    which a share in [b / bins, (b + 1) / bins) of the responses is right, and the last
+    those that are all right too. Those of wrong responses follow in the same way.
+
+    Args:
+        advantages, correct: as in :func:`advantage_mass`.
+        bins: the number of equal intervals, at least 1.
+
+    >>> correct = jnp.array([[True, False], [False, False]])
+    >>> parts = by_difficulty(jnp.array([[3.0, -1.0], [0.0, -2.0]]), correct, bins=2)
+    >>> parts.sum(axis=-1).tolist()
+    [[0.0, 0.0], [3.0, 0.0], [0.0, -2.0], [-1.0, 0.0]]
+    """
+    P, N = correct.shape
+    of_problem = jnp.minimum(correct.sum(axis=-1) * bins // N, bins - 1)
+    in_bin = of_problem[:, None] == jnp.arange(bins)[:, None, None]
+    chosen = jnp.stack([correct, ~correct])[:, None] & in_bin
+    return jnp.where(chosen, advantages, 0.0).reshape(2 * bins, P, N)

@@ -28,6 +28,7 @@ from passk_jax.diagnostics.responses import (
     Mass,
     Partings,
     advantage_mass,
+    by_difficulty,
     entropy_by_position,
     wrong_partings,
 )
@@ -49,7 +50,8 @@ class Diagnosis:
         entropies, reaching: ``[T]``, see :func:`entropy_by_position`.
         partings: of wrong responses.
         mass: of the advantages that are trained.
-        products: of the gradients under ``estimators``.
+        products: of the gradients under ``estimators``, and of the parts of the first,
+            if any; see :func:`by_difficulty`.
         estimators: names of E estimators, the run's own first.
         num_chunks: into how many parts the problems were cut.
     """
@@ -85,6 +87,7 @@ def make_diagnose(
     k: int,
     num_chunks: int,
     rollout_parts: int = 1,
+    difficulty_bins: int = 0,
 ) -> Callable[[Params, Rollouts, jax.Array, jax.Array], Diagnosis]:
     """Makes the jitted ``diagnose(params, rollouts, advantages, rewarded)``.
 
@@ -97,6 +100,8 @@ def make_diagnose(
         num_chunks: how many parts to cut the problems into, at least 2; see
             :func:`gradient_products`.
         rollout_parts: parts of a prompt's rollouts, one for each pass.
+        difficulty_bins: into how many bins of difficulty to cut the gradient under
+            ``advantages``; 0: not at all.
 
     Returns:
         A function of the parameters that sampled the rollouts, the rollouts, their
@@ -104,7 +109,8 @@ def make_diagnose(
         The other estimators take these as rewards of 0 and 1.
     """
     names = compared_estimators(name, num_rollouts=num_rollouts, k=k)
-    return _program(loss, mesh, names, num_rollouts, k, num_chunks, rollout_parts)
+    sizes = num_rollouts, k, num_chunks, rollout_parts, difficulty_bins
+    return _program(loss, mesh, names, *sizes)
 
 
 # As with train steps, equal settings share one program in a process.
@@ -117,6 +123,7 @@ def _program(
     k: int,
     num_chunks: int,
     rollout_parts: int,
+    difficulty_bins: int,
 ) -> Callable[..., Diagnosis]:
     others = [
         make_estimator(
@@ -135,6 +142,8 @@ def _program(
     ) -> Diagnosis:
         rewards = rewarded.astype(jnp.float32)
         compared = [advantages, *(other(rewards, rewarded) for other in others)]
+        if difficulty_bins:
+            compared += [*by_difficulty(advantages, rewarded, bins=difficulty_bins)]
         trained = loss.mask(rollouts).any(axis=-1)
         means, reaching = entropy_by_position(rollouts.entropies, rollouts.lengths)
         return Diagnosis(
@@ -163,7 +172,8 @@ def record(diagnosis: Diagnosis) -> dict[str, Any]:
     Returns:
         Numbers and lists of numbers by name. Lists ``*_by_position`` end with the
         longest response; entry c of ``*_by_right`` is of problems with c right
-        responses. NaN is undefined: no two wrong responses, or no signal.
+        responses, and ``*_by_difficulty`` has the parts of the run's own gradient. NaN
+        is undefined: no two wrong responses, or no signal.
     """
     mass, partings, names = diagnosis.mass, diagnosis.partings, diagnosis.estimators
     longest = int(np.count_nonzero(diagnosis.reaching))
@@ -190,4 +200,10 @@ def record(diagnosis: Diagnosis) -> dict[str, Any]:
             pair = f'{name}/{names[f]}'
             values[f'gradient_product/{pair}'] = signal.products[e, f]
             values[f'gradient_cosine/{pair}'] = signal.cosines[e, f]
+    own, parts = signal.products[0, 0], signal.products[0, len(names) :].reshape(2, -1)
+    for side, of_side in zip(('right', 'wrong'), parts, strict=True):
+        if of_side.size:
+            shares = of_side / own if own > 0 else np.full_like(of_side, np.nan)
+            values[f'gradient_product_{side}_by_difficulty'] = of_side
+            values[f'gradient_share_{side}_by_difficulty'] = shares
     return values

@@ -55,7 +55,7 @@ class Builder:
         policy: the policy.
         mesh: the devices; an abstract mesh is enough for shapes.
         platform: of the devices: ``'tpu'``, ``'gpu'`` or ``'cpu'``.
-        data, sampling, train, loss, optimizer, advantage: sections of the
+        data, sampling, train, loss, optimizer, advantage, log: sections of the
             configuration.
     """
 
@@ -68,6 +68,7 @@ class Builder:
     loss: config.LossConfig
     optimizer: config.OptimizerConfig
     advantage: config.AdvantageConfig
+    log: config.LogConfig
 
     def changed(self, overrides: Mapping[str, Any]) -> 'Builder':
         """The same run with other values, on an abstract mesh.

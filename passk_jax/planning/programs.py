@@ -179,9 +179,10 @@ def _decode(builder: Builder) -> Program:
     )
 
 
-def compared(builder: Builder) -> tuple[str, ...]:
-    """The estimators whose gradients ``diagnose`` compares."""
-    return diagnostics.compared_estimators(**_estimators(builder))
+def num_gradients(builder: Builder) -> int:
+    """How many gradients ``diagnose`` takes: of estimators, and of parts of one."""
+    compared = diagnostics.compared_estimators(**_estimators(builder))
+    return len(compared) + 2 * builder.log.difficulty_bins
 
 
 def _estimators(builder: Builder) -> dict[str, Any]:
@@ -196,12 +197,13 @@ def _diagnose(builder: Builder) -> Program:
         builder.mesh,
         num_chunks=train.num_prompts // train.micro_batch_prompts,
         rollout_parts=train.rollout_parts(builder.sampling.num_rollouts),
+        difficulty_bins=builder.log.difficulty_bins,
         **_estimators(builder),
     )
     rollouts, state = builder.rollouts(), builder.state()
     advantages, rewarded = map(builder.by_rollout, (jnp.float32, jnp.bool_))
-    # A forward pass, and a backward pass of each estimator, which is two.
-    passes = 1 + 2 * len(compared(builder))
+    # A forward pass, and a backward pass for each gradient, which is two.
+    passes = 1 + 2 * num_gradients(builder)
     return Program(
         'diagnose',
         diagnose,

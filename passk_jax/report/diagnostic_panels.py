@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from passk_jax.diagnostics.flips import flips
+from passk_jax.diagnostics.flips import common_flips
 from passk_jax.diagnostics.gradients import cosines
 from passk_jax.report.panels import (
     NEGATIVE,
@@ -25,6 +25,7 @@ _MOST_STEPS = 5
 _LEAST_SHARE = 0.01
 # Steps whose products are added: of one step alone, a weak signal is lost in noise.
 _LEAST_WINDOW, _LEAST_JACKKNIFE = 10, 3
+_ACCURACY = 'accuracy: the share of a problem’s responses that are right'
 # The estimators that follow pass@1 and pass@k exactly.
 _EXACT = ('rloo', 'canonical_k')
 
@@ -46,13 +47,18 @@ class _Gradients(NamedTuple):
 
 
 def step_panels(run: Run) -> list[Panel]:
-    """Entropy and partings by position, mass, signal, cosines; none without a line."""
-    if not run.diagnostics:
+    """Entropy and partings by position, mass, signal, cosines; none without a line.
+
+    Shares of the gradient are there if they were measured.
+    """
+    if not (rows := run.diagnostics):
         return []
+    measured = [row for row in rows if 'gradient_product_right_by_difficulty' in row]
     return [
-        _entropy_by_position(run.diagnostics),
-        _partings(run.diagnostics),
-        _mass(run.diagnostics),
+        _entropy_by_position(rows),
+        _partings(rows),
+        _mass(rows),
+        *([_gradient_shares(measured)] if measured else []),
         _signal(run),
         _cosines(run),
     ]
@@ -97,18 +103,34 @@ def _cumulated(shares: Sequence[float]) -> tuple[Sequence[float], Sequence[float
 
 
 def _mass(rows: list[Row]) -> Panel:
-    """Shares of the mass, of the first and of the second half of the steps."""
-    # A stage may have another number of rollouts, and so another number of bins.
     bins = len(rows[-1]['mass_right_by_right'])
-    rows = [row for row in rows if len(row['mass_right_by_right']) == bins]
-    accuracy, half, series = np.linspace(0, 1, bins).tolist(), len(rows) // 2, []
+    accuracy = np.linspace(0, 1, bins).tolist()
+    series = _shares(rows, 'mass_{}_by_right', accuracy)
+    return Panel('Share of the sum of |Â|', _ACCURACY, series, floor=0.0)
+
+
+def _gradient_shares(rows: list[Row]) -> Panel:
+    bins = len(rows[-1]['gradient_product_right_by_difficulty'])
+    middles = ((np.arange(bins) + 0.5) / bins).tolist()
+    series = _shares(rows, 'gradient_product_{}_by_difficulty', middles)
+    return Panel('Share of the expected gradient', _ACCURACY, series)
+
+
+def _shares(
+    rows: list[Row], lists: str, accuracy: Sequence[float]
+) -> tuple[Series, ...]:
+    """Shares of two lists' sum, of the first and of the second half of the steps."""
+    # A stage may have another number of rollouts, and so another number of bins.
+    rows = [row for row in rows if len(row[lists.format('right')]) == len(accuracy)]
+    half, series = len(rows) // 2, []
     for part, early in ((rows[:half], True), (rows[half:], False)):
         masses = {
-            side: sum(np.array(row[f'mass_{side}_by_right']) for row in part)
+            side: sum(np.array(row[lists.format(side)]) for row in part)
             for side in ('right', 'wrong')
         }
         total = sum(np.sum(mass) for mass in masses.values())
-        if not total:
+        # Without a signal there are no shares of it.
+        if total <= 0:
             continue
         when = (
             f'to step {part[-1]["step"]}' if early else f'from step {part[0]["step"]}'
@@ -118,8 +140,7 @@ def _mass(rows: list[Row]) -> Panel:
             # With centered advantages both are equal: dashes show the line below.
             style = {'faint': early, 'dashed': side == 'wrong'}
             series.append(Series(f'{side}, {when}', accuracy, share, color, **style))
-    label = 'accuracy: the share of a problem’s responses that are right'
-    return Panel('Share of the sum of |Â|', label, tuple(series), floor=0.0)
+    return tuple(series)
 
 
 def _signal(run: Run) -> Panel:
@@ -236,10 +257,10 @@ def flip_panels(run: Run) -> list[Panel]:
     steps = [row['step'] for row in run.evaluations.get(split, [])]
     counts = {step: correct_counts(run, split, step) for step in steps}
     steps = [step for step in steps if counts[step]]
-    found = {}
-    for step, after in itertools.pairwise(steps):
-        both = counts[step].keys() & counts[after].keys()
-        found[after] = flips(*({i: counts[s][i] for i in both} for s in (step, after)))
+    found = {
+        after: common_flips(counts[before], counts[after])
+        for before, after in itertools.pairwise(steps)
+    }
     if not found:
         return []
     solved = [len(each.solved) for each in found.values()]

@@ -131,7 +131,12 @@ def by_category(run: Run, split: str, step: int) -> Row:
 
 def correct_counts(run: Run, split: str, step: int) -> dict[int, int]:
     """Problem id -> c, its number of correct responses; empty without the file."""
-    rows = evaluation_records(run, split, step)
+    return counts_in(run.path / 'evaluation' / evaluation_name(split, step))
+
+
+def counts_in(file: pathlib.Path) -> dict[int, int]:
+    """Those of an evaluation's file; empty without it."""
+    rows = _records_in(file)
     return {row['problem_id']: row['c'] for row in rows if 'problem_id' in row}
 
 
@@ -141,7 +146,10 @@ def evaluation_records(run: Run, split: str, step: int) -> list[Row]:
     Each record has at least n and c. Those of ``passk_jax.evaluation`` also have the
     parsed answers and whether each is correct.
     """
-    file = run.path / 'evaluation' / evaluation_name(split, step)
+    return _records_in(run.path / 'evaluation' / evaluation_name(split, step))
+
+
+def _records_in(file: pathlib.Path) -> list[Row]:
     rows = read_lines(file)
     return [r for r in rows if all(isinstance(r.get(x), int) for x in ('n', 'c'))]
 

@@ -32,10 +32,7 @@ def run_config(workdir: pathlib.Path, mesh: str | None = None) -> ExperimentConf
         ValueError: ``workdir`` is not a run directory, another version of the program
             wrote it, or ``mesh`` is malformed.
     """
-    path = workdir / 'config.json'
-    if not path.is_file():
-        raise InputError(f'{workdir} is not a run directory: {path} is absent')
-    config = _read(path)
+    config = _read(config_file(workdir))
     train, model = dataclasses.replace(config.train, pack_sizes=0), config.model
     if model.attention != 'plain':
         model = dataclasses.replace(model, attention='auto')
@@ -48,6 +45,14 @@ def run_config(workdir: pathlib.Path, mesh: str | None = None) -> ExperimentConf
     values = configs.to_dict(config)
     values['mesh'] = dict(zip(_AXES, map(int, sizes), strict=True))
     return configs.from_json_dict(values)
+
+
+def config_file(workdir: pathlib.Path) -> pathlib.Path:
+    """The configuration of a run; InputError if this is not a run directory."""
+    path = workdir / 'config.json'
+    if not path.is_file():
+        raise InputError(f'{workdir} is not a run directory: {path} is absent')
+    return path
 
 
 def stage_of(stage: int, init: InitConfig, workdir: pathlib.Path) -> int:

@@ -18,6 +18,7 @@ from passk_jax.advantages import (
     make_estimator,
     own_parameters,
 )
+from passk_jax.advantages.table import OTHER_NAMES
 
 NUM_ROLLOUTS = 8
 
@@ -260,6 +261,15 @@ def test_parameters_are_chosen_from_a_section_that_has_those_of_all():
     assert own_parameters('without_easy', section) == {'k': 8}
     with pytest.raises(ValueError, match="unknown estimator 'mix'"):
         own_parameters('mix', section)
+
+
+@pytest.mark.parametrize('name', OTHER_NAMES)
+def test_a_well_known_name_leads_to_a_row(name):
+    message = f'unknown estimator {name.upper()!r}: {OTHER_NAMES[name]}; choose from'
+    with pytest.raises(ValueError, match=message):
+        own_parameters(name.upper(), {})
+    assert any(row in OTHER_NAMES[name].split() for row in ESTIMATORS)
+    assert name not in ESTIMATORS
 
 
 def test_only_the_keys_that_an_estimator_reads_must_be_there():

@@ -178,6 +178,7 @@ def test_a_list_is_refused_in_a_config_file():
         ({'optimizer.warmup_updates': 2**31}, 'warmup_updates=2147483648 must lie in'),
         ({'init.warm_start.optimizer.warmup_updates': 10**30}, 'must fit in 64 bits'),
         ({'eval.bootstrap_samples': 10**12}, 'bootstrap_samples=1000000000000 must'),
+        ({'log.difficulty_bins': 4}, 'bins=4 are of a diagnosis: set log.diagnost'),
         ({'log.diagnostics_every': -1}, 'diagnostics_every=-1 must not be negative'),
         (
             {

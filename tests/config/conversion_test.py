@@ -19,6 +19,7 @@ NEW_OPTIONS = (
     ('eval', 'min_p', 0.0),
     ('eval', 'kept_responses', 0),
     ('log', 'diagnostics_every', 0),
+    ('log', 'difficulty_bins', 0),
     ('train', 'epochs', 1),
     ('checkpoint', 'keep_every', 0),
     ('checkpoint', 'keep_best', ''),

@@ -50,10 +50,9 @@ def make_advantages():
     return np.random.default_rng(2).normal(size=(E, P, N)).astype(np.float32)
 
 
-@functools.cache
-def shares_by_hand(aggregation, num_chunks):
+def shares_by_hand(advantages, aggregation, num_chunks):
     """``[E, M, parameters]``: the gradients of minus the surrogate's chunks."""
-    rollouts, advantages = make_rollouts(), make_advantages()
+    rollouts = make_rollouts()
     mask = response_mask(rollouts)
     lengths = np.asarray(rollouts.lengths)
 
@@ -66,14 +65,14 @@ def shares_by_hand(aggregation, num_chunks):
         return -(weights * of_response / lengths).sum() / lengths.size
 
     gradient = jax.jit(jax.grad(surrogate))
-    shares = np.zeros((E, num_chunks), object)
-    for e in range(E):
+    shares = np.zeros((len(advantages), num_chunks), object)
+    for e in range(len(advantages)):
         for i in range(num_chunks):
             chosen = np.arange(P)[:, None] % num_chunks == i
             grads = gradient(start().params, np.where(chosen, advantages[e], 0))
             leaves = [np.asarray(grads[name]).ravel() for name in sorted(grads)]
             shares[e, i] = np.concatenate(leaves).astype(np.float64)
-    return np.array([[shares[e, i] for i in range(num_chunks)] for e in range(E)])
+    return np.array([[*of_one] for of_one in shares])
 
 
 @pytest.mark.parametrize(
@@ -87,7 +86,7 @@ def test_products_are_those_of_gradients_taken_one_at_a_time(aggregation, num_ch
     found = products_of(
         make_rollouts(), make_advantages(), config=config, num_chunks=num_chunks
     )
-    shares = shares_by_hand(aggregation, num_chunks)
+    shares = shares_by_hand(make_advantages(), aggregation, num_chunks)
     whole = shares.sum(axis=1)
     expected = np.einsum('eix,fix->ef', shares, shares)
     np.testing.assert_allclose(found.whole, whole @ whole.T, rtol=2e-4, atol=1e-6)

@@ -108,7 +108,7 @@ def rollouts_and_rewarded():
 MASKED = dataclasses.replace(LOSS, mask_truncated=True)
 
 
-def diagnosed(mesh, num_chunks):
+def diagnosed(mesh, num_chunks, **options):
     """The arrays of the learner's tests on a mesh, with some responses right."""
     diagnose = make_diagnose(
         BatchLoss(make_policy(), MASKED, 1.0),
@@ -117,6 +117,7 @@ def diagnosed(mesh, num_chunks):
         num_rollouts=N,
         k=2,
         num_chunks=num_chunks,
+        **options,
     )
     rollouts, rewarded = rollouts_and_rewarded()
     with jax.set_mesh(mesh):
@@ -152,7 +153,8 @@ def test_a_diagnosis_is_of_the_arrays_that_the_learner_gets():
 
 
 def test_a_mesh_changes_only_the_rounding_of_a_diagnosis():
-    whole = jax.tree.leaves(diagnosed(make_mesh(), 2))
-    split = jax.tree.leaves(diagnosed(make_mesh(data=2, fsdp=2, tensor=2), 2))
+    whole = jax.tree.leaves(diagnosed(make_mesh(), 2, difficulty_bins=2))
+    mesh = make_mesh(data=2, fsdp=2, tensor=2)
+    split = jax.tree.leaves(diagnosed(mesh, 2, difficulty_bins=2))
     for x, y in zip(whole, split, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)

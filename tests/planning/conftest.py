@@ -30,6 +30,7 @@ def make_builder(config: ExperimentConfig | None = None, **mesh: int) -> Builder
         loss=config.loss,
         optimizer=config.optimizer,
         advantage=config.advantage,
+        log=config.log,
     )
 
 

@@ -106,23 +106,23 @@ def test_a_diagnosis_runs_backward_once_an_estimator(builder, topology):
     score, diagnose = build(builder, 'score'), build(builder, 'diagnose')
     # pass_at_k against pass_at_1, rloo and canonical_k.
     assert diagnose.useful_flops == 9 * score.useful_flops
-    assert len(programs.compared(builder)) == 4
+    assert programs.num_gradients(builder) == 4
     made = [analyse(x, topology).memory for x in (score, diagnose)]
     gradients = 4 * shard_bytes(builder.state().params)
     assert made[1].temporaries > made[0].temporaries + gradients
+    # And once for each side of each bin.
+    builder = builder.changed({'log.difficulty_bins': 2})
+    assert programs.num_gradients(builder) == 8
+    assert build(builder, 'diagnose').useful_flops == 17 * score.useful_flops
 
 
 def test_a_diagnosis_that_is_planned_is_the_one_that_runs(builder):
-    config = changed.make_config(log__diagnostics_every=2)
+    config = changed.make_config(log__diagnostics_every=2, log__difficulty_bins=3)
     setup = tiny.make_setup(config)
+    names = ('data', 'sampling', 'train', 'loss', 'optimizer', 'advantage', 'log')
+    sections = {name: getattr(config, name) for name in names}
     planned = dataclasses.replace(
-        builder,
-        policy=setup.policy,
-        mesh=setup.mesh,
-        **{
-            name: getattr(config, name)
-            for name in ('data', 'sampling', 'train', 'loss', 'optimizer', 'advantage')
-        },
+        builder, policy=setup.policy, mesh=setup.mesh, **sections
     )
     made = []
     for make in (lambda: build(planned, 'diagnose'), lambda: make_diagnose(setup)):

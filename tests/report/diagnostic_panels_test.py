@@ -93,6 +93,27 @@ def test_mass_is_a_share_of_either_half(tmp_path):
     ])  # fmt: skip
 
 
+def test_gradient_shares_are_those_of_the_sums_of_products(tmp_path):
+    def parts(right, wrong):
+        name = 'gradient_product_{}_by_difficulty'
+        return {name.format('right'): right, name.format('wrong'): wrong}
+
+    # Older lines have none, and the sum of the first two no signal.
+    rows = [row(0), row(1, **parts([1, -2], [0, 0])), row(2, **parts([1, 0], [0, 0]))]
+    rows += [row(3, **parts([3, 2], [-1, 0])), row(4, **parts([1, 0], [0, 3]))]
+    panels = step_panels(write_run(tmp_path, rows))
+    assert len(panels) == 6
+    shares = panels[3]
+    assert shares.title == 'Share of the expected gradient'
+    assert [s.label for s in shares.series] == [
+        'right, from step 3',
+        'wrong, from step 3',
+    ]
+    assert shares.series[0].x == [0.25, 0.75]
+    assert [s.y for s in shares.series] == [[0.5, 0.25], [-0.125, 0.375]]
+    assert 'Share of the expected gradient' in write_report(tmp_path).read_text()
+
+
 def test_signal_and_cosines_are_ratios_of_sums_over_steps(tmp_path):
     # One step alone has a signal that came out negative.
     rows = [row(0), row(1, scale=3.0, noise=8.0), row(2, scale=-0.5), row(3)]

@@ -69,6 +69,7 @@ def test_a_problem_without_a_known_answer_is_shown_without(tmp_path, monkeypatch
         ({'task': 'maze', 'index': -1}, r'index=-1 must lie in \[0, 10\)'),
         ({'task': 'maze', 'split': 'dev'}, "split 'dev' is none of"),
         ({'task': 'arc'}, 'of ARC-AGI-1 is absent: git clone'),
+        ({'task': 'math'}, r"math_train.jsonl' are absent: .* --data_dir"),
         ({'index': 3}, '--split, --index and --data_dir need a --task'),
         ({'split': 'train'}, 'need a --task'),
     ],

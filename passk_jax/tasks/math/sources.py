@@ -27,6 +27,7 @@ from passk_jax.tasks import records
 
 Records = list[tuple[int, Any]]
 
+HOW_TO_GET = 'JSON lines of your own; configs/math.py names repositories with some'
 _HUB, _TFDS = 'hf://', 'tfds://'
 _HUB_NAME = re.compile(r'hf://datasets/([^/@]+/[^/@]+)@([^/@]+)/(.+)')
 _HUB_FORM = 'hf://datasets/OWNER/NAME@REVISION/PATH'
@@ -68,6 +69,11 @@ def read(name: str, *, data_dir: str) -> Source:
         return Source(name, label, 'record', _tfds(directory, split))
     hub = name.startswith(_HUB)
     file = fetched(name) if hub else records.located(name, data_dir)
+    if not file.exists():
+        raise InputError(
+            f'problems {str(file)!r} are absent: {HOW_TO_GET}; --data_dir '
+            '(data.dir of a config) says where such a path starts'
+        )
     # Links of the cache lead to files whose names are digests.
     suffix, label = pathlib.PurePath(name).suffix, pathlib.PurePath(name).stem
     if suffix == '.parquet':

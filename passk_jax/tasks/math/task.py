@@ -12,7 +12,7 @@ from typing import Any
 
 from passk_jax.config.ranges import not_empty
 from passk_jax.errors import InputError
-from passk_jax.tasks.math import judge, problems
+from passk_jax.tasks.math import judge, problems, sources
 from passk_jax.tasks.task import (
     About,
     EmptySplitError,
@@ -63,7 +63,7 @@ class MathTask(Task):
         summary='mathematics: AIME, OlymMATH, MATH, or other problems with answers',
         size='30 of each AIME, 100 of each OlymMATH, 7,471 of MATH',
         licence='of OlymMATH and MATH: MIT; the text of AIME is of the MAA',
-        source='JSON lines of your own; configs/math.py names repositories with some',
+        source=sources.HOW_TO_GET,
         example={
             'train_files': ('math_train/math_train.jsonl',),
             'validation_files': (),

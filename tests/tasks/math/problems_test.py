@@ -96,8 +96,8 @@ def test_a_bad_line_is_named(tmp_path, line, message):
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    for path in (tmp_path / 'absent.jsonl', tmp_path):
-        with pytest.raises(ValueError, match=f"problems '{path}' cannot be read"):
+    for path, what in ((tmp_path / 'x.jsonl', 'are absent'), (tmp_path, 'cannot be')):
+        with pytest.raises(ValueError, match=f"problems '{path}' {what}"):
             problems.read_split([str(path)], **FIELDS)
     (tmp_path / 'latin').write_bytes(b'\xff')
     with pytest.raises(ValueError, match=r'cannot be read: .*utf-8'):
