@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 from passk_jax.advantages import make_estimator, objective_curves
 from tests.advantages import oracles
@@ -156,6 +157,27 @@ def test_no_value_overflows_however_large_the_numbers(name):
     overrides = {each: large[each] for each in CURVES[name]}
     for values in (curve_of(name, 2048), curve_of(name, 2048, **overrides)):
         assert np.all(np.isfinite(values))
+
+
+@pytest.mark.parametrize('num_rollouts', [2, 3, 6])
+def test_no_other_centered_curve_follows_pass_at_k_and_none_does_at_n(num_rollouts):
+    """A curve and its weight determine each other, if the curve is centered."""
+    n, counts = num_rollouts, np.arange(num_rollouts + 1)
+    # A centered curve is a sum of these: 1 for a right response, at one c below N.
+    positive = np.eye(n + 1)[1:n]
+    negative = -positive * counts / np.maximum(n - counts, 1)
+    gaps = positive[:, 1:] - negative[:, :-1]
+    # Their weights: polynomials of a degree below N, at N places.
+    p = np.linspace(0, 1, n)
+    weights = stats.binom.pmf(np.arange(n), n - 1, p[:, None]) @ gaps.T
+    assert np.linalg.matrix_rank(weights) == n - 1
+    for k in range(1, n + 1):
+        want = k * (1 - p) ** (k - 1)
+        only, *_ = np.linalg.lstsq(weights, want)
+        assert np.allclose(weights @ only, want, atol=1e-9) == (k < n)
+        if k < n:
+            got, _ = curve_of('canonical_k', n, k=k)
+            np.testing.assert_allclose(got, [0, *only, 0], rtol=1e-5, atol=1e-6)
 
 
 def test_a_small_beta_is_dr_grpo_and_no_gamma_is_grpo():

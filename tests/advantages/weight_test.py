@@ -23,12 +23,19 @@ from passk_jax.advantages import (
 )
 
 P = np.array([0.0, 0.01, 0.1, 0.3, 0.75, 1.0])
-# Not of a count alone: groups are drawn, or other inputs compared.
-NO_CURVES = (
-    *('full_sampling', 'bootstrap_sampling', 'adaptive', 'set_level', 'unlikeliness'),
-    *('differential_smoothing', 'curverl', 'opo'),
-    *('reinforce_plus_plus', 'reinforce_plus_plus_baseline'),
-)
+# Why the advantages of these are not a function of a count, and so have no weight.
+NO_CURVES = {
+    'full_sampling': 'its groups are those of neighbours',
+    'bootstrap_sampling': 'its groups are drawn',
+    'adaptive': 'the entropies of a step choose one of two curves',
+    'set_level': 'responses of one reward have different answers',
+    'unlikeliness': 'log-probabilities rank the right responses',
+    'differential_smoothing': 'log-probabilities are added',
+    'curverl': 'the pass rates of earlier steps weigh a problem',
+    'opo': 'lengths weigh the rewards of its baseline',
+    'reinforce_plus_plus': 'mean and sigma are those of a step',
+    'reinforce_plus_plus_baseline': 'its sigma is that of a step',
+}
 CURVES = [name for name in ESTIMATORS if name not in NO_CURVES]
 
 
@@ -49,26 +56,35 @@ def pass_at(k, p):
 
 
 LOGITS = np.array([0.3, -0.5, 0.9, 0.1])
+POLICY = np.exp(LOGITS) / np.exp(LOGITS).sum()
 RIGHT = np.array([True, False, False, True])
+# Every four responses that the policy can give.
+DRAWN = np.array(list(itertools.product(range(4), repeat=4)))
+CORRECT = RIGHT[DRAWN]
+
+
+def assert_follows(advantages, weight_at):
+    """The expected gradient of the policy is a weight times that of p.
+
+    Args:
+        advantages: of the responses ``DRAWN``.
+        weight_at: from p to the weight.
+    """
+    scores = np.eye(4)[DRAWN] - POLICY
+    gradients = (np.float64(advantages)[..., None] * scores).mean(axis=1)
+    expected = POLICY[DRAWN].prod(axis=1) @ gradients
+    p = POLICY[RIGHT].sum()
+    want = weight_at(p) * POLICY * (RIGHT - p)
+    assert np.abs(want).max() > 1e-3
+    np.testing.assert_allclose(expected, want, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize('name', CURVES)
 def test_the_expected_gradient_of_a_policy_is_the_weight_times_that_of_p(name):
-    """Every four responses that a policy of four can give, with their probability."""
     params = given(name, 2) | ({'order': 3} if name == 'maclaurin' else {})
-    policy = np.exp(LOGITS) / np.exp(LOGITS).sum()
-    responses = np.array(list(itertools.product(range(4), repeat=4)))
-    correct = RIGHT[responses]
-    estimate = make_estimator(name, num_rollouts=4, **params)
-    advantages = np.asarray(jax.jit(estimate)(correct * 1.0, correct), np.float64)
-    scores = np.eye(4)[responses] - policy
-    gradients = (advantages[..., None] * scores).mean(axis=1)
-    expected = policy[responses].prod(axis=1) @ gradients
-    p = policy[RIGHT].sum()
-    of_p = policy * (RIGHT - p)
-    want = weight_of(name, p, num_rollouts=4, **params) * of_p
-    assert np.abs(want).max() > 1e-3
-    np.testing.assert_allclose(expected, want, rtol=1e-6, atol=1e-7)
+    estimate = jax.jit(make_estimator(name, num_rollouts=4, **params))
+    advantages = estimate(CORRECT * 1.0, CORRECT)
+    assert_follows(advantages, lambda p: weight_of(name, p, num_rollouts=4, **params))
 
 
 @pytest.mark.parametrize('name', CURVES)
