@@ -1,8 +1,8 @@
 """What a row of ``ESTIMATORS`` declares: a function, its inputs and its parameters.
 
 Everything else follows from the row: the keys of ``config.advantage`` and their
-checks, the tables in README, and the curve in the report. The rows themselves are in
-``table.py``.
+checks, the tables of experiments/papers.md, and the curve in the report. The rows
+themselves are in ``table.py``.
 """
 
 import dataclasses
@@ -160,7 +160,7 @@ class Estimator:
     Attributes:
         compute: called with exactly the arrays of ``reads`` and a value for each of
             ``parameters``, all by keyword. The first line of its docstring says in
-            README what the estimator is.
+            experiments/papers.md what the estimator is.
         reads: names of :data:`INPUTS`. A ``key`` arrives as one for each problem.
         parameters: its parameters; ``compute`` has no defaults of its own.
         note: what a reader of its curve in the report should know.

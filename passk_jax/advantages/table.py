@@ -2,7 +2,7 @@
 
 **A new estimator** is a function, in ``estimators.py`` or, if it is a curve, in one of
 the modules of curves, and a row here that declares its inputs and parameters. Config,
-checks, README and report follow from the row.
+checks, tables and report follow from the row.
 """
 
 import functools
