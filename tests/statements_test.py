@@ -1,0 +1,97 @@
+"""Every interval in the text of the pages follows from the committed results.
+
+``statements.toml`` says what each one is: a difference that ``experiments/interval.py``
+computes, or the page of ``experiments/results`` that has it. Tables are compared with
+the tables that the sweeps have made.
+"""
+
+import functools
+import pathlib
+import re
+import tomllib
+
+import numpy as np
+import pytest
+
+from experiments import interval
+from passk_jax import metrics
+from tests.tiny import ROOT
+
+RESULTS = ROOT / 'experiments' / 'results'
+PAGES = ('README.md', 'experiments/README.md')
+STATEMENTS = tomllib.loads((ROOT / 'tests' / 'statements.toml').read_text())
+# Text writes .021 and tables 0.021.
+NUMBER = r'[+-]?(?:[1-9]\d*)?\.\d+'
+INTERVAL = re.compile(rf'{NUMBER} \[{NUMBER}, {NUMBER}\]')
+CELL = re.compile(r'[+-]\d\.\d+ \[[+-]\d\.\d+, [+-]\d\.\d+\]')
+
+
+def one_line(text: str) -> str:
+    return re.sub(r'\s+', ' ', text)
+
+
+def plain(text: str) -> str:
+    """Without what text and tables write differently: plus signs and leading zeros."""
+    return re.sub(r'(?<!\d)0\.', '.', text.replace('+', '').replace('−', '-'))
+
+
+@functools.cache
+def page_of(name: str) -> str:
+    """A page in one line, without the tables of sweeps."""
+    lines = (ROOT / name).read_text().splitlines()
+    return one_line(' '.join(line for line in lines if not CELL.search(line)))
+
+
+def told(values: np.ndarray, said: str) -> str:
+    """An interval with the digits of one that is said."""
+    digits = [len(number.partition('.')[2]) for number in re.findall(NUMBER, said)]
+    found = metrics.paired_interval(values, np.zeros_like(values))
+    mean, low, high = (f'{x:.{n}f}' for x, n in zip(found, digits, strict=True))
+    return plain(f'{mean} [{low}, {high}]')
+
+
+def cases() -> list[tuple[str, str, str]]:
+    """Page, interval as it is said, and what it is."""
+    found = []
+    for name in PAGES:
+        for statement in STATEMENTS[name]:
+            said = INTERVAL.findall(one_line(statement['says']))
+            assert len(said) == len(statement['is']), statement
+            found += [(name, *pair) for pair in zip(said, statement['is'], strict=True)]
+    return found
+
+
+@pytest.mark.parametrize(('name', 'said', 'what'), cases())
+def test_an_interval_is_the_one_that_it_says_it_is(name, said, what):
+    if what.endswith('.md'):
+        assert plain(said) in plain((RESULTS / what).read_text())
+        return
+    values = np.array([*interval.evaluate(what, results=RESULTS).values()])
+    assert told(values, said) == plain(said)
+
+
+@pytest.mark.parametrize('name', PAGES)
+def test_every_interval_of_the_text_is_stated(name):
+    page = page_of(name)
+    for statement in sorted(STATEMENTS[name], key=lambda x: -len(x['says'])):
+        says = one_line(statement['says'])
+        assert says in page, says
+        page = page.replace(says, '')
+    left = [page[max(0, m.start() - 60) : m.end()] for m in INTERVAL.finditer(page)]
+    assert not left
+
+
+def rows_of(path: pathlib.Path) -> list[list[str]]:
+    """The cells of the rows of all tables of a page."""
+    lines = [line for line in path.read_text().splitlines() if line.startswith('|')]
+    return [[cell.strip() for cell in line.strip('|').split(' | ')] for line in lines]
+
+
+@pytest.mark.parametrize('name', PAGES)
+def test_the_rows_of_tables_are_those_that_the_sweeps_have_made(name):
+    made = [row for path in RESULTS.glob('*.md') for row in rows_of(path)]
+    for row in rows_of(ROOT / name):
+        cells = [cell for cell in row[1:] if CELL.search(cell)]
+        if cells:
+            same = [other for other in made if other[0] == row[0]]
+            assert any({*cells} <= {*other} for other in same), row
