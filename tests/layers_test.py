@@ -121,6 +121,7 @@ OTHER_TESTS = {
     'larger_k_test': 'experiments/larger_k.py',
     'safe_answers_test': 'experiments/safe_answers.py',
     'steepness_test': 'experiments/steepness.py',
+    'pages_test': 'links and intervals of the pages',
     'readme_test': 'the README',
     'tasks.mutated_responses_test': 'the verdicts of all tasks',
 }

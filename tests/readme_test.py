@@ -27,10 +27,6 @@ from passk_jax.advantages import (
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAPERS = ROOT / 'experiments' / 'papers.md'
-PAGES = (
-    *('README.md', 'experiments/README.md', 'experiments/papers.md'),
-    *('experiments/LOG.md', 'experiments/plans/README.md'),
-)
 ABLATIONS = ROOT / 'configs' / 'ablations'
 TABLES = re.compile(
     r'(?<=<!-- begin: python -m tests.readme_test -->\n).*(?=\n<!-- end -->)', re.DOTALL
@@ -46,26 +42,6 @@ def test_the_example_prints_what_its_comments_say():
         exec(code, {})
     said = [text.partition(':')[0] for text in re.findall(r'# (.*)', code)]
     assert printed.getvalue().splitlines() == said
-
-
-def anchors(page: pathlib.Path) -> set[str]:
-    """The places in a page that its headings make."""
-    titles = re.findall(r'^#+ (.*)', page.read_text(), re.MULTILINE)
-    slugs = [re.sub(r'[^\w -]', '', title) for title in titles]
-    return {slug.lower().replace(' ', '-') for slug in slugs}
-
-
-@pytest.mark.parametrize('name', PAGES)
-def test_every_link_leads_somewhere(name):
-    page = ROOT / name
-    found = re.findall(r'\]\(([^)]+)\)', page.read_text())
-    links = [link for link in found if '://' not in link]
-    assert links
-    for link in links:
-        path, _, place = link.partition('#')
-        there = page.parent / path if path else page
-        assert there.exists(), link
-        assert not place or place in anchors(there), link
 
 
 def test_the_costs_of_the_papers_runs_follow_from_their_plans():

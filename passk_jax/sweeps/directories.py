@@ -19,6 +19,7 @@ from passk_jax.report.run_data import Row, read_lines
 from passk_jax.runs.checkpoints import saved_steps
 from passk_jax.runs.commits import is_committed
 from passk_jax.runs.directory import has_begun
+from passk_jax.sweeps.evaluated import lacking
 from passk_jax.sweeps.opening import Job
 
 _TAIL_BYTES = 1 << 16
@@ -33,7 +34,7 @@ def evaluations(job: Job) -> list[Row]:
 
 
 def is_done(job: Job) -> bool:
-    """Whether the run has its last checkpoint and all of its last evaluations.
+    """Whether the run has its last checkpoint and all evaluations of its ends.
 
     It is also done if the results have its evaluations. A run that cannot be read is
     not done, and says why when it is started.
@@ -43,11 +44,9 @@ def is_done(job: Job) -> bool:
     try:
         if job.steps not in saved_steps(job.run.directory / 'checkpoints'):
             return False
-        rows = evaluations(job)
+        return not lacking(job, evaluations(job))
     except OSError:
         return False
-    there = {row.get('split') for row in rows if row.get('step') == job.steps}
-    return there >= set(job.splits)
 
 
 def last_row(job: Job) -> Row:

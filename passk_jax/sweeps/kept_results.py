@@ -22,6 +22,7 @@ from passk_jax.runs.directory import config_differences
 from passk_jax.sweeps import results
 from passk_jax.sweeps.commands import setting_of
 from passk_jax.sweeps.directories import is_done
+from passk_jax.sweeps.evaluated import check_same_start, lacking
 from passk_jax.sweeps.opening import Job
 
 # Keys that the sweep sets for each run.
@@ -51,17 +52,22 @@ class KeptResults:
         """The jobs, with their evaluations where their results are kept.
 
         An earlier stage counts only together with the later ones, which need its
-        checkpoint.
+        checkpoint. Results that lack an evaluation do not count if the run's directory
+        has them all.
 
         Raises:
             InputError: results that are kept came from another configuration, even if
-                with other seeds.
+                with other seeds; they lack an evaluation, or have it twice; or runs of
+                one seed do not begin with one policy.
         """
         configs, rows = self._read()
         attached = []
         for job in jobs:
             self._check_same(job, configs)
+            self._check_whole(job, rows)
+        for job in jobs:
             if all(other.name in rows for other in _chain(job, jobs)):
+                check_same_start(job, rows, jobs)
                 job = dataclasses.replace(job, kept=tuple(rows[job.name]))
             attached.append(job)
         return attached
@@ -78,7 +84,8 @@ class KeptResults:
 
         Raises:
             InputError: another sweep has added results of another configuration since
-                :meth:`attach`; nothing is written.
+                :meth:`attach`, or a run does not begin with the policy of others of its
+                seed; nothing is written.
         """
         looked_at = jobs if of is None else _chain(of, jobs)
         new = [
@@ -93,6 +100,7 @@ class KeptResults:
             for job in new:
                 self._check_same(job, configs)
                 rows[job.name] = results.tidy_rows([job])
+                check_same_start(job, rows, jobs)
                 configs[job.run.setting] = _common(job.config)
             tidy = _in_order(rows.values(), [job.run.setting for job in jobs])
             text = json.dumps(_of_rows(configs, tidy), indent=1) + '\n'
@@ -133,6 +141,17 @@ class KeptResults:
                 f'run {job.name}: the results in {self._rows} came from another '
                 f'config; choose other results. These keys differ:{differences}'
             )
+
+    def _check_whole(self, job: Job, rows: dict[str, list[Row]]) -> None:
+        """Takes out the rows of a run that lack what its directory has."""
+        if job.name not in rows or not (lacks := lacking(job, rows[job.name])):
+            return
+        if not is_done(dataclasses.replace(job, kept=())):
+            raise InputError(
+                f'the results {self._rows} have {lacks} of run {job.name}, and must '
+                'have one: mend them, or take its rows out to run it again'
+            )
+        del rows[job.name]
 
     @contextlib.contextmanager
     def writing(self, paths: Iterable[pathlib.Path]) -> Iterator[None]:

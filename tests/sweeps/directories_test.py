@@ -19,7 +19,8 @@ def make_job(root: pathlib.Path, name: str = 'a_seed0', **changes) -> Job:
     values = {'arm': 'a', 'seed': 0, 'arguments': (), 'previous': '', 'last': True}
     run = Run(name=name, directory=directory, **(values | changes))
     splits = ('validation', 'test')
-    return Job(run, 4, splits, warm_start='w', config={'init': {}}, may_differ=())
+    config = {'init': {}, 'eval': {}}
+    return Job(run, 4, splits, f'w{run.seed}', config=config, may_differ=())
 
 
 def write_rows(job: Job, *rows: dict) -> None:
@@ -47,9 +48,10 @@ def test_a_run_is_done_when_its_directory_says_so(tmp_path):
     job = make_job(tmp_path)
     assert not directories.is_done(job)
     save(job, 4)
-    write_rows(job, {'step': 4, 'split': 'validation'}, {'step': 0, 'split': 'test'})
-    assert not directories.is_done(job)
-    write_rows(job, {'step': 4, 'split': 'test'})
+    ends = [(0, 'validation'), (0, 'test'), (4, 'validation'), (4, 'test')]
+    for step, split in ends:
+        assert not directories.is_done(job)
+        write_rows(job, {'step': step, 'split': split})
     assert directories.is_done(job)
     (job.run.directory / 'checkpoints' / '4').rename(tmp_path / 'away')
     assert not directories.is_done(job)

@@ -74,8 +74,10 @@ def run(workdir: pathlib.Path, *, steps: int, arm: str, first: str) -> None:
     with metrics.open('a') as stream:
         for step in range(start, steps + 1):
             if step in (0, steps):
+                # Before the first step only the policy counts.
+                who = os.environ.get('FAKE_MACHINE', '') if step == 0 else arm
                 for split in ('validation', 'test'):
-                    write(stream, arm, first, split, step)
+                    write(stream, who, first, split, step)
             if step % EVERY == 0 or step == steps:
                 (checkpoints / str(step)).mkdir(exist_ok=True)
                 (checkpoints / str(step) / 'commit.json').touch()

@@ -1,8 +1,8 @@
-"""Every interval in the text of the pages follows from the committed results.
+"""The pages' links lead somewhere, and their intervals follow from the results.
 
-``statements.toml`` says what each one is: a difference that ``experiments/interval.py``
-computes, or the page of ``experiments/results`` that has it. Tables are compared with
-the tables that the sweeps have made.
+``statements.toml`` says what each interval of the text is: a difference that
+``experiments/interval.py`` computes, or the page of ``experiments/results`` that has
+it. Tables are compared with the tables that the sweeps have made.
 """
 
 import functools
@@ -18,12 +18,33 @@ from passk_jax import metrics
 from tests.tiny import ROOT
 
 RESULTS = ROOT / 'experiments' / 'results'
-PAGES = ('README.md', 'experiments/README.md')
+PAGES = ('README.md', 'experiments/README.md', 'experiments/papers.md')
+LINKED = (*PAGES, 'experiments/LOG.md', 'experiments/plans/README.md')
 STATEMENTS = tomllib.loads((ROOT / 'tests' / 'statements.toml').read_text())
 # Text writes .021 and tables 0.021.
 NUMBER = r'[+-]?(?:[1-9]\d*)?\.\d+'
 INTERVAL = re.compile(rf'{NUMBER} \[{NUMBER}, {NUMBER}\]')
 CELL = re.compile(r'[+-]\d\.\d+ \[[+-]\d\.\d+, [+-]\d\.\d+\]')
+
+
+def anchors(page: pathlib.Path) -> set[str]:
+    """The places in a page that its headings make."""
+    titles = re.findall(r'^#+ (.*)', page.read_text(), re.MULTILINE)
+    slugs = [re.sub(r'[^\w -]', '', title) for title in titles]
+    return {slug.lower().replace(' ', '-') for slug in slugs}
+
+
+@pytest.mark.parametrize('name', LINKED)
+def test_every_link_leads_somewhere(name):
+    page = ROOT / name
+    found = re.findall(r'\]\(([^)]+)\)', page.read_text())
+    links = [link for link in found if '://' not in link]
+    assert links
+    for link in links:
+        path, _, place = link.partition('#')
+        there = page.parent / path if path else page
+        assert there.exists(), link
+        assert not place or place in anchors(there), link
 
 
 def one_line(text: str) -> str:
