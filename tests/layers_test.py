@@ -115,6 +115,7 @@ OTHER_TESTS = {
     'mutations_test': 'the mutations that tests must notice',
     'notebook_test': 'the notebooks in experiments/',
     'faults_test': 'experiments/faults.py',
+    'frontier_test': 'experiments/frontier.py',
     'pods_test': 'meshes over several processes',
     'larger_k_test': 'experiments/larger_k.py',
     'safe_answers_test': 'experiments/safe_answers.py',
