@@ -12,6 +12,7 @@ from passk_jax.report import charts
 from passk_jax.report.page import STYLE
 from passk_jax.report.panels import Panel, Series
 from tests import legible
+from tests.tiny import ROOT
 
 COLOR = '#123456'
 WIDTH, HEIGHT = 360, 208.8
@@ -214,6 +215,16 @@ def test_a_figure_can_be_read_in_readme():
     legible.check(written)
     texts = [each.text for each in written]
     assert texts.count('share of problems') == len(panels)
+
+
+def test_the_figures_of_all_results_are_as_wide_as_one_that_can_be_read():
+    drawn = charts.draw_figure([Panel('t', 'x', ())], title='a title')
+    paths = [*(ROOT / 'experiments' / 'results').glob('*.png')]
+    assert paths
+    for path in paths:
+        # The header of a PNG has its width here.
+        assert path.read_bytes()[16:20] == drawn[16:20], path
+        assert path.with_suffix('.md').exists(), path
 
 
 def test_panels_stand_in_rows_that_they_fill():
