@@ -37,6 +37,7 @@ import numpy as np
 from passk_jax.advantages import (
     curves,
     effective_weight,
+    implied_objective,
     make_estimator,
     sum_abs_advantage,
 )
@@ -62,14 +63,14 @@ def curve_of(design, **params):
 def draw_designs(designs):
     """One column a design: the two advantages above, their absolute sum below."""
     _, axes = plt.subplots(
-        2, len(designs), figsize=(11, 4.6), sharex=True, layout='constrained'
+        2, len(designs), figsize=(9, 4.1), sharex=True, layout='constrained'
     )
     for (title, (positive, negative, eta)), (above, below) in zip(
         designs.items(), axes.T, strict=True
     ):
         above.axhline(0, color=GREY, linewidth=0.7)
         above.plot(accuracy, positive, color=BLUE, label=r'$\hat A^+$, correct')
-        above.plot(accuracy, negative, color=RED, label=r'$\hat A^-$, wrong')
+        above.plot(accuracy, negative, '--', color=RED, label=r'$\hat A^-$, wrong')
         above.set_title(title)
         peak = int(np.argmax(eta))
         below.fill_between(accuracy, eta, color=GREY, alpha=0.15, linewidth=0)
@@ -83,9 +84,9 @@ def draw_designs(designs):
         )
         below.set_ylim(0, 1.22 * eta[peak])
         below.set_xlim(0, 1)
-        below.set_xlabel('accuracy of the problem')
+        below.set_xlabel('accuracy')
     axes[0, 0].set_ylabel('advantage')
-    axes[1, 0].set_ylabel(r'sum of absolute advantage $\eta$')
+    axes[1, 0].set_ylabel(r'sum of absolute advantages $\eta$')
     axes[0, -1].legend(loc='upper right')
     plt.show()
 
@@ -141,10 +142,10 @@ SHAPES = {
     'Pass@1': (curve_of(curves.pass_at_1), '#9fc5e8', '-'),
     'Pass@4': (curve_of(curves.pass_at_k, k=4), '#3d85c6', '-'),
     'Pass@8': (curve_of(curves.pass_at_k, k=8), '#0b3d68', '-'),
-    'Exceeding Pass@8': (curve_of(curves.exceeding, k=8), RED, '-'),
+    'Exceeding Pass@8': (curve_of(curves.exceeding, k=8), RED, ':'),
     'Combination, k = 8': (curve_of(curves.combination, k=8), '#e69f00', '--'),
 }
-_, axis = plt.subplots(figsize=(8.5, 3.4), layout='constrained')
+_, axis = plt.subplots(figsize=(9, 3.4), layout='constrained')
 for label, ((_, _, eta), color, style) in SHAPES.items():
     axis.plot(accuracy, eta / eta.max(), style, color=color, label=label)
 axis.set(
@@ -168,7 +169,8 @@ plt.show()
 # a response gains $\hat A^+ - \hat A^-$ by being correct, and $c'$ of the others are.
 # So every curve climbs the objective $\int \omega$. That of `canonical_k` is pass@k,
 # that of MaxRL nearly $\log p$, and that of Pass@k Training $\frac{2}{k} \arcsin
-# \sqrt{\mathrm{pass@}k}$ for a large $N$.
+# \sqrt{\mathrm{pass@}k}$ for a large $N$. The figures have $N = 32$, like those above;
+# most sweeps in `experiments/` have 16.
 
 # %%
 p = np.geomspace(1e-3, 1, 400)
@@ -177,38 +179,53 @@ WEIGHTS = {
     'Pass@4': ('pass_at_k', {'k': 4}, '#3d85c6', '-'),
     'Pass@8': ('pass_at_k', {'k': 8}, '#0b3d68', '-'),
     'RLOO': ('rloo', {}, GREY, '--'),
-    'canonical, k = 8': ('canonical_k', {'k': 8}, '#2a9d6f', '--'),
-    'MaxRL': ('maxrl', {}, RED, '--'),
-    'RS-GRPO, β = 2': ('rs_grpo', {'beta': 2.0}, '#e69f00', '--'),
-    'F-GRPO, γ = ½': ('f_grpo', {'gamma': 0.5}, '#9440c9', '--'),
+    'canonical, k = 8': ('canonical_k', {'k': 8}, '#2a9d6f', '-.'),
+    'MaxRL': ('maxrl', {}, RED, ':'),
+    'RS-GRPO, β = 2': ('rs_grpo', {'beta': 2.0}, '#e69f00', (0, (7, 2))),
+    'F-GRPO, γ = ½': ('f_grpo', {'gamma': 0.5}, '#9440c9', (0, (3, 1, 1, 1, 1, 1))),
 }
-_, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8), layout='constrained')
-for label, (name, params, color, style) in WEIGHTS.items():
-    omega = effective_weight(name, num_rollouts=NUM_ROLLOUTS, p=p, **params)
-    at_a_tenth = effective_weight(name, num_rollouts=NUM_ROLLOUTS, p=0.1, **params)
-    left.loglog(p, omega, style, color=color, label=label)
-    right.loglog(p, omega / at_a_tenth, style, color=color)
-left.set(
-    title=r'Weight $\omega(p)$ at $N = 32$',
-    xlabel='success probability p',
-    xlim=(1e-3, 1),
-    ylim=(1e-2, 50),
+_, ((weight, relative), (objective, legend)) = plt.subplots(
+    2, 2, figsize=(9, 6), layout='constrained'
 )
-left.legend(ncols=2)
-right.set(
-    title=r'over its value at $p = 0.1$',
-    xlabel='success probability p',
-    xlim=(1e-3, 1),
+for label, (name, params, color, style) in WEIGHTS.items():
+    params = {'num_rollouts': NUM_ROLLOUTS, **params}
+    look = {'color': color, 'linestyle': style}
+    omega = effective_weight(name, p=p, **params)
+    weight.loglog(p, omega, label=label, **look)
+    relative.loglog(p, omega / effective_weight(name, p=0.1, **params), **look)
+    climbed = implied_objective(name, p=p, **params)
+    objective.plot(p, climbed / climbed[-1], **look)
+weight.set(title='Weight', ylabel=r'$\omega(p)$', ylim=(1e-2, 50))
+relative.set(
+    title='Weight over its value at p = 0.1',
+    ylabel=r'$\omega(p)\ /\ \omega(0.1)$',
     ylim=(1e-2, 10),
 )
+objective.set(
+    title='Objective over its value at p = 1',
+    ylabel=r'$F(p)\ /\ F(1)$',
+    xlim=(0, 1),
+    ylim=(0, 1.02),
+)
+for axis in (weight, relative):
+    axis.set_xlim(1e-3, 1)
+for axis in (weight, relative, objective):
+    axis.set_xlabel('success probability p')
+legend.axis('off')
+legend.legend(*weight.get_legend_handles_labels(), loc='center', handlelength=4)
 plt.show()
 
 # %% [markdown]
-# On the left, at one learning rate Pass@k pushes even the hardest problems less than
-# Pass@1 does, and MaxRL pushes them more than five times as much. On the right, with
+# Above on the left, at one learning rate Pass@k pushes even the hardest problems less
+# than Pass@1 does, and MaxRL pushes them more than five times as much. Beside it, with
 # learning rates matched at $p = 0.1$, Pass@k differs from Pass@1 mostly in how soon it
 # lets easy problems go. A comparison at one learning rate is also one of step sizes,
 # until Adam rescales them.
+#
+# Below is the objective $F(p) = \int_0^p \omega$, over $F(1)$: the share of all that a
+# problem can give which it has given when it is solved with probability $p$. RLOO's is
+# $p$ itself. The farther a curve lies above that line, the sooner a problem is left for
+# a harder one.
 
 # %% [markdown]
 # ## What sampling the groups costs
@@ -216,7 +233,10 @@ plt.show()
 # Take $N = 16$, $k = 4$ and fix the rewards; only the grouping is drawn, 4,000 times.
 # Full sampling cuts the responses into four groups; bootstrap sampling draws sixteen
 # and sums, so it is shown over $k$ to be on one scale with the analytical form. All
-# three estimate the same thing. Counting has no noise at all.
+# three estimate nearly the same thing: the sampled ones divide by the $\sigma$ of the
+# groups that were drawn, which shifts their means. With 2 of 16 correct full sampling
+# has the expectation −0.164 (by enumeration), bootstrap sampling over $k$ has −0.153
+# (240,000 draws), and the analytical advantage is −0.158. Counting has no noise at all.
 
 # %%
 GROUP_SIZE, GROUPED_ROLLOUTS, NUM_DRAWS = 4, 16, 4_000
@@ -250,15 +270,17 @@ drawn = {
 
 # %%
 _, (left, right) = plt.subplots(
-    1, 2, figsize=(11, 3.8), layout='constrained', width_ratios=(1, 1.25)
+    1, 2, figsize=(9, 3.8), layout='constrained', width_ratios=(1, 1.35)
 )
-for label, (_, _, color) in ESTIMATES.items():
+for marker, (label, (_, _, color)) in zip('os^', ESTIMATES.items(), strict=True):
     noise = [values.std() for values in drawn[label]]
-    left.plot(range(1, GROUPED_ROLLOUTS), noise, 'o-', ms=3, color=color, label=label)
+    style = {'marker': marker, 'markersize': 4, 'color': color}
+    left.plot(range(1, GROUPED_ROLLOUTS), noise, label=label, **style)
 left.set(
     title=r'Noise of $\hat A^-$ from the grouping alone',
     xlabel='correct responses out of 16',
     ylabel='standard deviation',
+    xticks=range(1, GROUPED_ROLLOUTS, 2),
 )
 left.legend()
 
@@ -276,7 +298,8 @@ for row, (label, (_, _, color)) in enumerate(reversed(ESTIMATES.items())):
         bottom=row,
         color=color,
     )
-    right.text(2.7, row + 0.1, f'{values.mean():+.2f} ± {values.std():.2f}', ha='right')
+    said = f'{values.mean():.3f} ± {values.std():.2f}'.replace('-', '−')
+    right.text(2.7, row + 0.1, said, ha='right')
 right.axvline(exact, color=GREY, linewidth=0.7, zorder=0)
 right.set(
     title=rf'Where $\hat A^-$ falls with {SHOWN} of 16 correct',
@@ -291,7 +314,7 @@ right.tick_params(axis='y', length=0)
 plt.show()
 
 # %% [markdown]
-# With 2 of 16 correct the advantage of a wrong response is $-0.16$. The grouping alone
+# With 2 of 16 correct the advantage of a wrong response is −0.16. The grouping alone
 # moves it by nearly three times as much under bootstrap sampling and six times as much
 # under full sampling, and often gives it the wrong sign. That comes on top of the noise
-# of the responses themselves, and counting does away with it for nothing.
+# of the responses themselves, and counting does away with it at no cost.

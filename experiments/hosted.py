@@ -16,7 +16,7 @@
 # Opens on any hosted notebook with a TPU, a GPU or neither: it installs the project,
 # trains the maze policy of `configs/maze_tiny.py`, and shows what the run leaves. Set
 # `REPOSITORY` to the project's address for git, or upload the project and start here.
-# The same cells run on a laptop, and in the tests.
+# The same cells run on a laptop, and in the tests; so far they have run on CPUs only.
 #
 # This file is the source; the notebook beside it is made from it, from the root of the
 # repository, by
@@ -135,7 +135,7 @@ display(Markdown('\n'.join(markdown_table(head, rows))))
 
 # %%
 plt.rcParams.update(NOTEBOOK_STYLE)
-_, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout='constrained')
+_, axes = plt.subplots(1, 3, figsize=(9, 3.2), layout='constrained')
 for panel, ax in zip(metric_panels(run), axes, strict=False):
     draw_panel(panel, ax)
     ax.set_title(panel.title)

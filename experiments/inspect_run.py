@@ -17,7 +17,8 @@
 # problems a policy learned and which it lost, and how its answers to one problem
 # changed. Everything comes from the run directory. The variable `PASSK_RUN` names one;
 # without it, the notebook first trains a policy of 100 thousand parameters on mazes of
-# 4x4 for 40 steps, which takes a core less than a minute.
+# 4x4 for 40 steps, which takes a core less than a minute. That toy shows what can be
+# looked at; that it loses Pass@32 is evidence of nothing.
 #
 # This file is the source; the notebook beside it is made from it, from the root of the
 # repository, by
@@ -123,7 +124,7 @@ scale = ListedColormap(plt.colormaps['YlGnBu'](np.linspace(0.2, 1, 256)))
 scale = scale.with_extremes(under=NONE)
 
 _, (left, right) = plt.subplots(
-    1, 2, figsize=(10, 4.8), layout='constrained', width_ratios=(1.1, 1)
+    1, 2, figsize=(9, 4.8), layout='constrained', width_ratios=(1.1, 1)
 )
 cells = left.imshow(
     share[order], aspect='auto', cmap=scale, vmin=0.5 / n, vmax=1, interpolation='none'
@@ -213,7 +214,7 @@ listed = [answer for answer, _ in total.most_common(MOST)]
 listed.sort(key=lambda answer: (not verdicts[answer], -total[answer]))
 table = np.array([[answers[step][answer] for step in shown] for answer in listed]) / n
 
-figure = plt.figure(figsize=(10, 5.2), layout='constrained')
+figure = plt.figure(figsize=(9, 5.2), layout='constrained')
 grid = figure.add_gridspec(2, len(shown), height_ratios=(1, 1.9))
 if 'maze' in data:
     for place, step in enumerate(shown):
@@ -261,7 +262,7 @@ arms = [
     compare.read_arm(f'step {step}={run.path}', split=split, step=step)
     for step in (first, last)
 ]
-_, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout='constrained')
+_, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout='constrained')
 panels = compare.panels(arms, comparison.compare(arms))
 for panel, ax in zip(panels, axes, strict=False):
     draw_panel(panel, ax)
@@ -283,7 +284,7 @@ gains |= {i: -before[i] for i in flipped.unsolved}
 largest = sorted(gains, key=lambda i: abs(gains[i]), reverse=True)[:40]
 largest.sort(key=gains.get, reverse=True)
 
-_, ax = plt.subplots(figsize=(10, 3.4), layout='constrained')
+_, ax = plt.subplots(figsize=(9, 3.4), layout='constrained')
 colors = [RIGHT if gains[i] > 0 else WRONG for i in largest]
 ax.bar(range(len(largest)), [gains[i] for i in largest], color=colors)
 ax.axhline(0, color=GREY, linewidth=0.8)

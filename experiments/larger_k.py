@@ -43,8 +43,8 @@ from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_bytes, atomic_write_text
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.models.policy import param_shapes
-from passk_jax.report.arms import COLORS, markdown_table
-from passk_jax.report.charts import as_png, new_rows
+from passk_jax.report.arms import difference, markdown_table
+from passk_jax.report.forest import Dots, Forest, draw_forests
 from passk_jax.report.run_data import read_lines
 from passk_jax.rollouts.sample_and_verify import verify
 from passk_jax.runs.checkpoints import restore_params
@@ -57,10 +57,10 @@ KS = (1, 2, 4, 8)
 _FOLLOWS = (('rloo', {}), ('canonical_k', {'k': 8}))
 POLICIES = ('before RL', 'after RL')
 _TITLES = {
-    'problems': 'problems with\nan advantage',
+    'problems': 'problems with an advantage',
     'snr': 'signal / noise',
-    'pass_at_1': 'rise of pass@1\nfor a step of one length',
-    'pass_at_8': 'rise of pass@8\nfor a step of one length',
+    'pass_at_1': 'rise of pass@1 for a step of one length',
+    'pass_at_8': 'rise of pass@8 for a step of one length',
 }
 
 
@@ -195,7 +195,7 @@ def of_policy(rows: Sequence[Mapping[str, Any]], policy: str) -> dict[str, np.nd
 
 def table(policy: str, found: Mapping[str, np.ndarray]) -> list[str]:
     """A row for each k: means over seeds, and :func:`relative` with its interval."""
-    head = [policy, *(' '.join(title.split('\n')) for title in _TITLES.values())]
+    head = [policy, *_TITLES.values()]
     lines = []
     for i, k in enumerate(KS):
         # Only products have a unit, which says nothing.
@@ -229,26 +229,22 @@ def _with_interval(of_seeds: np.ndarray) -> str:
 
 
 def draw(found: Mapping[str, Mapping[str, np.ndarray]]) -> bytes:
-    """A panel for each measure, and a row for each policy and k > 1.
-
-    A small point is a seed, and a large one their mean.
-    """
-    # The first row of a figure is at its bottom.
-    places = list(itertools.product(POLICIES, range(1, len(KS))))[::-1]
+    """A panel for each measure, and a row for each policy and k > 1."""
+    places = [*itertools.product(POLICIES, range(1, len(KS)))]
     rows = [f'{policy}, k = {KS[i]}' for policy, i in places]
-    figure, axes = new_rows(rows, [*_TITLES.values()], size=(10.5, 3.2))
-    for ax, name in zip(axes, _TITLES, strict=True):
-        for y, (policy, i) in enumerate(places):
-            shares = 100 * relative(found[policy][name])[:, i]
-            ax.plot(shares, [y] * len(shares), '.', color=COLORS[0], alpha=0.5)
-            ax.plot(shares.mean(), y, 'o', color=COLORS[1], markersize=5)
-        ax.axvline(0, color='#5a5a5a', linewidth=0.8)
-    figure.supxlabel(
-        'less Pass@1 Training (k = 1) on the same responses, in % of its mean',
-        fontsize=9,
+    forests = []
+    for name, title in _TITLES.items():
+        shares = [100 * relative(found[policy][name])[:, i] for policy, i in places]
+        dots = Dots([difference(x, np.zeros_like(x)) for x in shares])
+        forests.append(Forest(title, '% of the mean of k = 1', rows, [dots]))
+    num_seeds = len(found[POLICIES[0]]['problems'])
+    return draw_forests(
+        forests,
+        columns=2,
+        title=f'Groups of k on the same responses, {num_seeds} seeds',
+        below='less Pass@1 Training (k = 1) with the same policy: '
+        'mean and 95 % interval over seeds',
     )
-    figure.tight_layout()
-    return as_png(figure)
 
 
 if __name__ == '__main__':

@@ -10,32 +10,46 @@ and the entropy at the end of training.
 
 This reads the results of that sweep, or of another variant of it (``--config``). It
 writes ``results/<name>_steepness.md``, Spearman's rank correlation over the estimators
-for each seed with Student's t interval of the mean, and a figure, ``.png``. Of a sweep
-that is still running it takes the seeds that every estimator has, and says so.
+for each seed with Student's t interval of the mean, and a figure, ``.png``: what each
+estimator gains on the baseline in Pass@32 and Pass@1. Of a sweep that is still running
+it leaves out the estimators that lack a seed, and says so.
 """
 
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 import scipy.stats
 
+from experiments.last_evaluations import LastEvaluations, read_last
 from passk_jax import cli, metrics
-from passk_jax.advantages import effective_weight
-from passk_jax.advantages.make import own_parameters
+from passk_jax.advantages import ESTIMATORS, effective_weight, own_parameters
 from passk_jax.cli import config_file
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_bytes, atomic_write_text
 from passk_jax.report.arms import COLORS, markdown_table
-from passk_jax.report.charts import as_png, new_rows
-from passk_jax.report.run_data import Row, read_lines
+from passk_jax.report.charts import (
+    FIGURE_WIDTH,
+    PANEL_TITLE,
+    TITLE,
+    as_png,
+    new_figure,
+)
+from passk_jax.report.scatter import (
+    Point,
+    draw_points,
+    exactly,
+    write_legend,
+    write_names,
+)
 from passk_jax.sweeps import Sweep
 
 HARD, EASY = 0.01, 0.3
-
-Values = Mapping[str, Mapping[str, np.ndarray]]
+# The measures of the figure.
+_SHOWN = ('pass_at_32', 'pass_at_1')
+_TICKS = (1, 1.5, 2, 3, 4, 6, 10, 20, 50, 100, 200)
 
 
 def main(
@@ -46,19 +60,19 @@ def main(
     """Writes the table and the figure, and prints the table."""
     declared = config_file.call(config, 'get_sweep', returns=Sweep)
     directory = pathlib.Path(results)
-    last, left_out = last_values(declared, directory)
+    last = read_last(declared, directory, [*declared.measures])
     configs = json.loads((directory / f'{declared.name}.configs.json').read_text())
     steepness = {
-        arm.label: value
-        for arm in declared.arms
-        if (value := steepness_of(configs[arm.name])) is not None
+        arm: value
+        for arm in last.values
+        if (value := steepness_of(configs[arm])) is not None
     }
     text = table(declared, steepness, last)
-    if left_out:
-        text += f'\nWithout seeds {left_out}, which not every estimator has.\n'
+    if last.left_out:
+        text += f'\n{last.note}\n'
     name = f'{declared.name}_steepness'
     atomic_write_text(directory / f'{name}.md', text)
-    image = draw(declared, steepness, last)
+    image = draw(declared, steepness, last, hollow=_not_centered(configs))
     atomic_write_bytes(directory / f'{name}.png', image)
     print(text, end='')
 
@@ -81,56 +95,20 @@ def steepness_of(saved: Mapping[str, Any]) -> float | None:
     return round(float(hard / easy), 4)
 
 
-def last_values(sweep: Sweep, directory: pathlib.Path) -> tuple[Values, list[int]]:
-    """Measures of the last evaluations, of the seeds that every arm has.
-
-    Returns:
-        Arm's label -> measure -> ``[S]``, NaN where undefined; and the seeds that are
-        left out, because some arms lack them.
-
-    Raises:
-        InputError: no seed has results of every arm.
-    """
-    path = directory / f'{sweep.name}.jsonl'
-    rows = [row for row in read_lines(path) if row['split'] == sweep.split]
-    end = max((row['step'] for row in rows), default=0)
-    found: dict[str, dict[int, Row]] = {arm.name: {} for arm in sweep.arms}
-    for row in rows:
-        if row['step'] == end and row['arm'] in found:
-            found[row['arm']][row['seed']] = row
-    every = {seed for of_arm in found.values() for seed in of_arm}
-    seeds = sorted(every.intersection(*found.values()))
-    if not seeds:
-        lacking = [arm for arm, of_arm in found.items() if of_arm.keys() != every]
-        raise InputError(
-            f'{path} has no seed with results of every arm: {lacking or list(found)} '
-            f'lack some of the seeds {sorted(every)}, so run the sweep on'
-        )
-    values = {
-        arm.label: {
-            measure: np.array(
-                [found[arm.name][seed].get(measure, np.nan) for seed in seeds]
-            )
-            for measure in sweep.measures
-        }
-        for arm in sweep.arms
-    }
-    return values, sorted(every.difference(seeds))
-
-
 def correlations(
-    steepness: Mapping[str, float], last: Values, measure: str
+    steepness: Mapping[str, float], last: LastEvaluations, measure: str
 ) -> np.ndarray:
     """Spearman's rank correlation of steepness and a measure, ``[S]``."""
-    values = np.stack([last[label][measure] for label in steepness])
+    values = np.stack([last.values[arm][measure] for arm in steepness])
     ranked = [*steepness.values()]
     return np.array(
         [scipy.stats.spearmanr(ranked, seed).statistic for seed in values.T]
     )
 
 
-def table(sweep: Sweep, steepness: Mapping[str, float], last: Values) -> str:
+def table(sweep: Sweep, steepness: Mapping[str, float], last: LastEvaluations) -> str:
     """The correlations, and below them the estimators in the order of steepness."""
+    labels = {arm.name: arm.label for arm in sweep.arms}
     lines = markdown_table(
         ['at the end, against steepness', 'rank correlation', 'of each seed'],
         [
@@ -144,11 +122,11 @@ def table(sweep: Sweep, steepness: Mapping[str, float], last: Values) -> str:
         ['estimator', 'ω(.01) / ω(.3)', *sweep.measures.values()],
         [
             [
-                label,
-                f'{steepness[label]:.2f}',
-                *(f'{last[label][measure].mean():.3f}' for measure in sweep.measures),
+                labels[arm],
+                f'{steepness[arm]:.2f}',
+                *(f'{x.mean():.3f}' for x in last.values[arm].values()),
             ]
-            for label in sorted(steepness, key=steepness.__getitem__)
+            for arm in sorted(steepness, key=steepness.__getitem__)
         ],
     )
     return '\n'.join(lines) + '\n'
@@ -163,35 +141,85 @@ def _with_interval(of_seeds: np.ndarray) -> str:
     return f'{mean:+.2f} [{low:+.2f}, {high:+.2f}]'
 
 
-def draw(sweep: Sweep, steepness: Mapping[str, float], last: Values) -> bytes:
-    """A panel for each measure, and a row for each estimator, the steepest on top.
+def draw(
+    sweep: Sweep,
+    steepness: Mapping[str, float],
+    last: LastEvaluations,
+    *,
+    hollow: Collection[str],
+) -> bytes:
+    """What the arms gain on the baseline against their steepness, in two panels.
 
-    A small point is a seed, and a large one their mean.
+    Args:
+        sweep, steepness, last: as in :func:`table`.
+        hollow: the arms whose markers are.
     """
-    rows = sorted(steepness, key=steepness.__getitem__)
-    titles = [
-        f'{label}\nrank correlation\n'
-        + _with_interval(correlations(steepness, last, measure))
-        for measure, label in sweep.measures.items()
-    ]
-    figure, axes = new_rows(
-        [f'{name}: {steepness[name]:.3g}' for name in rows],
-        titles,
-        # In inches, as are the margins of the labels.
-        size=(2.2 + 2.0 * len(titles), 0.27 * len(rows) + 1.5),
+    figure = new_figure(FIGURE_WIDTH, 7.2)
+    figure.set_layout_engine('constrained', h_pad=0.07)
+    axes = figure.subplots(len(_SHOWN), 1, sharex=True)
+    title = f'{sweep.title}: {sweep.split} split, {len(last.seeds)} seeds'
+    figure.suptitle(title, **TITLE)
+    panels = {}
+    for measure, ax in zip(_SHOWN, axes, strict=True):
+        label = sweep.measures[measure]
+        found = _with_interval(correlations(steepness, last, measure))
+        found = found.replace('-', '−')
+        ax.set_title(f'{label}, rank correlation {found}', **PANEL_TITLE)
+        ax.set_ylabel(f'{label}: share of problems,\nless that of {sweep.baseline}')
+        ax.set_xscale('log')
+        ax.minorticks_off()
+        ax.axhline(0.0, color='black', linewidth=0.8)
+        ax.grid(alpha=0.25)
+        ax.spines[['top', 'right']].set_visible(False)
+        panels[ax] = _points(steepness, last, measure, hollow)
+        draw_points(panels[ax], ax)
+    ticks = [x for x in _TICKS if ax.viewLim.x0 < x < ax.viewLim.x1]
+    ax.set_xticks(ticks, [f'{x:g}' for x in ticks])
+    axes[-1].set_xlabel(
+        'ω(.01) / ω(.3): how much more a problem counts that is solved with '
+        'probability .01 than one with .3'
     )
-    for ax, measure in zip(axes, sweep.measures, strict=True):
-        for place, name in enumerate(rows):
-            of_seeds = last[name][measure]
-            ax.plot(of_seeds, [place] * len(of_seeds), '.', color=COLORS[0], alpha=0.5)
-            ax.plot(of_seeds.mean(), place, 'o', color=COLORS[1], markersize=5)
     figure.supxlabel(
-        f'{sweep.split} split, at the end: each seed (small) and their mean (large); '
-        'beside each name ω(.01) / ω(.3), how steeply it weighs hard problems',
+        'means with 95 % intervals over seeds; estimators that are equally steep stand '
+        'side by side',
         fontsize=9,
     )
-    figure.tight_layout()
+    write_legend(axes[0])
+    write_names(figure, panels)
     return as_png(figure)
+
+
+def _points(
+    steepness: Mapping[str, float],
+    last: LastEvaluations,
+    measure: str,
+    hollow: Collection[str],
+) -> list[Point]:
+    points = []
+    for arm, value in _side_by_side(steepness).items():
+        style = {'kind': 'with a baseline', 'color': COLORS[1]}
+        if arm in hollow:
+            style |= {'kind': 'without one (not centered)', 'hollow': True}
+        if arm == last.baseline:
+            style = {'kind': f'{arm} itself', 'color': 'black', 'marker': 'X'}
+        gain = last.difference(arm, measure)
+        points.append(Point(exactly(value), gain, arm, **style))
+    return points
+
+
+def _side_by_side(steepness: Mapping[str, float]) -> dict[str, float]:
+    """Shifts equal values apart, by as much as a marker is wide."""
+    places = {}
+    for arm, value in steepness.items():
+        equal = [other for other, each in steepness.items() if each == value]
+        places[arm] = value * 1.05 ** (equal.index(arm) - (len(equal) - 1) / 2)
+    return places
+
+
+def _not_centered(configs: Mapping[str, Any]) -> set[str]:
+    """The arms whose estimators have no baseline."""
+    names = {arm: saved['advantage']['name'] for arm, saved in configs.items()}
+    return {x for x, name in names.items() if 'not centered' in ESTIMATORS[name].note}
 
 
 if __name__ == '__main__':

@@ -15,6 +15,7 @@ device.
 """
 
 import dataclasses
+import functools
 import json
 import pathlib
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ from passk_jax.comparison import (
 )
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_bytes, atomic_write_text
-from passk_jax.report.arms import COLORS, markdown_table
+from passk_jax.report.arms import COLORS, MARKERS, markdown_table
 from passk_jax.report.charts import draw_figure
 from passk_jax.report.panels import Panel, Series
 from passk_jax.report.run_data import read_lines
@@ -64,7 +65,8 @@ def main(
         atomic_write_text(output, json.dumps(record, indent=1) + '\n')
     if figure:
         title = f'{split} split, {len(arms[0].problems)} problems'
-        atomic_write_bytes(figure, draw_figure(panels(arms, found), title=title))
+        drawn = draw_figure(panels(arms, found), title=title, below=said(arms, found))
+        atomic_write_bytes(figure, drawn)
     print(markdown(arms, found, sets), end='')
 
 
@@ -166,27 +168,48 @@ def panels(arms: Sequence[Arm], found: dict[str, list[Measured]]) -> list[Panel]
     of_tau = [found[f'cover_at_{tau:g}'] for tau in COVERAGES]
     passed, gaps, covered = [], [], []
     for i, arm in enumerate(arms):
-        ks, color = range(1, num_ks + 1), COLORS[i % len(COLORS)]
-        passed.append(_series(arm.name, ks, [row[i].value for row in of_k], color))
-        values = [row[i].value for row in of_tau]
-        covered.append(_series(arm.name, COVERAGES, values, color))
+        ks, draw = range(1, num_ks + 1), functools.partial(_series, arm.name, i)
+        passed.append(draw(ks, [row[i].value for row in of_k]))
+        covered.append(draw(COVERAGES, [row[i].value for row in of_tau]))
         if i:
-            gap = [row[i].over_problems for row in of_k]
-            gaps.append(_series(arm.name, ks, gap, color))
+            gaps.append(draw(ks, [row[i].over_problems for row in of_k]))
     gaps.append(Series('', (1, num_ks), (0.0, 0.0), '#667085', dashed=True))
-    bounds = {'floor': 0.0, 'ceiling': 1.0}
+    of_problems = {'y_label': 'share of problems'}
+    bounds = {'floor': 0.0, 'ceiling': 1.0} | of_problems
+    less = f'Pass@k less that of {arms[0].name}'
     return [
-        Panel('Pass@k', 'k', tuple(passed), log2=True, **bounds),
-        Panel(f'Pass@k less that of {arms[0].name}', 'k', tuple(gaps), log2=True),
-        Panel('Cover@tau', 'tau', tuple(covered), **bounds),
+        Panel('Pass@k', 'k: responses', tuple(passed), log2=True, **bounds),
+        Panel(less, 'k: responses', tuple(gaps), log2=True, **of_problems),
+        Panel('Cover@tau', 'tau: share that is right', tuple(covered), **bounds),
     ]
 
 
+def said(arms: Sequence[Arm], found: dict[str, list[Measured]]) -> str:
+    """The lines below the panels: what the bands are, and what the seeds say."""
+    lines = [
+        'bands: 95 % intervals over problems (bootstrap); those of a difference are '
+        'paired'
+    ]
+    largest = f'pass_at_{len(found) - len(COVERAGES)}'
+    for i, arm in enumerate(arms):
+        differences = [
+            f'{_label(name)} {_interval(measured.over_seeds, "+")}'
+            for name in ('pass_at_1', largest)
+            if (measured := found[name][i]).over_seeds
+        ]
+        if differences:
+            whose = f'{arm.name} less {arms[0].name} over {len(arm.sources)} seeds'
+            lines.append(f'{whose} (paired, Student t): {", ".join(differences)}')
+    return '\n'.join(lines)
+
+
 def _series(
-    name: str, x: Sequence[float], values: Sequence[Estimate], color: str
+    name: str, number: int, x: Sequence[float], values: Sequence[Estimate]
 ) -> Series:
-    low, high = [v.low for v in values], [v.high for v in values]
-    return Series(name, x, [v.mean for v in values], color, low=low, high=high)
+    """The line of the arm of this number."""
+    color, marker = (each[number % len(each)] for each in (COLORS, MARKERS))
+    band = {'low': [v.low for v in values], 'high': [v.high for v in values]}
+    return Series(name, x, [v.mean for v in values], color, marker=marker, **band)
 
 
 def _label(name: str) -> str:

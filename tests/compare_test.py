@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from passk_jax import compare
+from passk_jax import compare, comparison
 from passk_jax.errors import InputError
+from tests import legible
 
 
 def evaluation(directory, counts, *, step=5, split='test', n=4):
@@ -54,6 +55,37 @@ def test_seeds_are_paired_and_everything_is_written(runs, capsys):
     assert record['solved']['all'] == [0, 1, 2]
     assert [len(found) for found in record['arms'].values()] == [2, 2]
     assert figure.read_bytes().startswith(b'\x89PNG')
+
+
+def test_the_figure_says_what_its_bands_are_and_what_the_seeds_say(runs):
+    seeds = [f'base={runs}/a0,{runs}/a1', f'new={runs}/b0,{runs}/b1']
+    with legible.texts() as written:
+        compare.main(seeds, figure=str(runs / 'seeds.png'))
+    legible.check(written)
+    said = '\n'.join(each.text for each in written)
+    assert 'bands: 95 % intervals over problems (bootstrap)' in said
+    # 3/12 and 4/12, 7/12 and 8/12.
+    assert 'new less base over 2 seeds' in said
+    assert 'Pass@1 +0.333 [+0.333, +0.333], Pass@4' in said
+    assert said.count('share of problems') == 3
+    with legible.texts() as written:
+        compare.main([f'a={runs}/a0', f'b={runs}/b0'], figure=str(runs / 'one.png'))
+    legible.check(written)
+    said = '\n'.join(each.text for each in written)
+    assert 'bands: 95 % intervals' in said
+    assert 'seeds' not in said
+
+
+def test_every_arm_has_a_marker_of_its_own(runs):
+    arms = [
+        compare.read_arm(f'{name}={runs}/{name}', split='test', step=None)
+        for name in ('a0', 'b0', 'b1')
+    ]
+    passed, gaps, covered = compare.panels(arms, comparison.compare(arms))
+    for panel in (passed, covered):
+        assert len({line.marker for line in panel.series}) == 3
+    # The line at zero has none.
+    assert [bool(line.marker) for line in gaps.series] == [True, True, False]
 
 
 def test_a_step_and_a_file_can_be_named(runs, capsys):

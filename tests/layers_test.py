@@ -116,6 +116,7 @@ OTHER_TESTS = {
     'mutations_test': 'the mutations that tests must notice',
     'notebook_test': 'the notebooks in experiments/',
     'faults_test': 'experiments/faults.py',
+    'frontier_test': 'experiments/frontier.py',
     'pods_test': 'meshes over several processes',
     'interval_test': 'experiments/interval.py',
     'larger_k_test': 'experiments/larger_k.py',

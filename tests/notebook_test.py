@@ -5,6 +5,7 @@ import functools
 import glob
 import importlib.util
 import json
+import os
 import pathlib
 import re
 import runpy
@@ -18,6 +19,7 @@ import IPython.display
 import jax
 import jupytext
 import matplotlib.pyplot as plt
+import nbclient
 import nbformat
 import numpy as np
 import pytest
@@ -25,11 +27,12 @@ from absl import flags
 
 from passk_jax import train
 from passk_jax.cli.flags import parse
+from passk_jax.metrics import paired_interval
 from tests import tiny
 
 EXPERIMENTS = pathlib.Path(__file__).resolve().parents[1] / 'experiments'
 NOTEBOOKS = sorted(EXPERIMENTS.glob('*.ipynb'))
-MOST_BYTES = 600_000
+MOST_BYTES = 700_000
 
 
 def notebook_id(path: pathlib.Path) -> str:
@@ -105,7 +108,7 @@ def quick(monkeypatch, tmp_path, request):
 
     def safe_arm() -> None:
         # Its many steps take longer than to compile them as quick ones.
-        quick = {'xla_backend_optimization_level': 2}
+        quick = {'xla_backend_optimization_level': 1}
         jit = functools.partial(jax.jit, compiler_options=quick)
         monkeypatch.setattr(jax, 'jit', jit)
 
@@ -115,7 +118,7 @@ def quick(monkeypatch, tmp_path, request):
 @pytest.mark.parametrize('path', NOTEBOOKS, ids=notebook_id)
 def test_the_script_runs_and_draws_what_the_notebook_shows(path, monkeypatch, quick):
     notebook = nbformat.read(path, as_version=4)
-    shown = sum(
+    pictures = sum(
         'image/png' in output.get('data', {})
         for cell in notebook.cells
         if cell.cell_type == 'code'
@@ -138,7 +141,9 @@ def test_the_script_runs_and_draws_what_the_notebook_shows(path, monkeypatch, qu
     with warnings.catch_warnings(), plt.rc_context():
         warnings.simplefilter('error', RuntimeWarning)
         values = runpy.run_path(str(path.with_suffix('.py')))
-    assert len(drawn) == shown
+    assert len(drawn) == pictures
+    if path.stem == 'advantage_curves':
+        assert_sampled_groups_shift_the_mean(values)
     if path.stem == 'safe_arm':
         assert_the_safe_arm_is_a_trap(values)
     if path.stem == 'hosted':
@@ -147,17 +152,78 @@ def test_the_script_runs_and_draws_what_the_notebook_shows(path, monkeypatch, qu
         assert_each_problem_is_where_it_belongs(values)
 
 
+@pytest.fixture
+def quick_kernel(monkeypatch, tmp_path, request):
+    """What a kernel finds in its environment, to be quick; by the notebooks' stems."""
+    monkeypatch.setenv('PYTHONPATH', str(tiny.ROOT))
+
+    def finished(variable: str) -> dict[str, str]:
+        workdir = tmp_path / 'finished'
+        shutil.copytree(request.getfixturevalue('finished_run'), workdir)
+        # The commands that it starts are on one device, as the run was.
+        flags = tiny.environment()['XLA_FLAGS']
+        config = {'PASSK_CONFIG': 'tests/tiny.py', 'XLA_FLAGS': flags}
+        return config | {variable: str(workdir)}
+
+    level = f'{os.environ["XLA_FLAGS"]} --xla_backend_optimization_level=1'
+    return {
+        'hosted': lambda: finished('PASSK_WORKDIR'),
+        'inspect_run': lambda: finished('PASSK_RUN'),
+        'safe_arm': lambda: {'XLA_FLAGS': level},
+    }
+
+
+def shown(notebook: nbformat.NotebookNode) -> list[list[str]]:
+    """The kinds of output of each cell, without what is printed."""
+    code = [cell for cell in notebook.cells if cell.cell_type == 'code']
+    kinds = [[output.output_type for output in cell.outputs] for cell in code]
+    return [[kind for kind in of_cell if kind != 'stream'] for of_cell in kinds]
+
+
+@pytest.mark.parametrize('path', NOTEBOOKS, ids=notebook_id)
+def test_the_notebook_runs_in_a_kernel(path, quick_kernel, monkeypatch):
+    """All four take some 40 seconds of a core, a quarter of it for their imports."""
+    for name, value in quick_kernel.get(path.stem, dict)().items():
+        monkeypatch.setenv(name, value)
+    notebook = nbformat.read(path, as_version=4)
+    before = shown(notebook)
+    where = {'metadata': {'path': str(tiny.ROOT)}}
+    nbclient.NotebookClient(notebook, resources=where).execute()
+    assert shown(notebook) == before
+    outputs = [o for cell in notebook.cells for o in cell.get('outputs', ())]
+    assert all(output.get('name') != 'stderr' for output in outputs)
+
+
+def assert_sampled_groups_shift_the_mean(values: dict[str, Any]) -> None:
+    """The three numbers of the notebook, with 2 of 16 responses correct."""
+    # Both correct ones are in one of the four groups, by chance 1 / 5, or in two.
+    in_one, in_two = (2 * 3**0.5 - 12 / 3**0.5) / 14, (6 - 8) / 14
+    full = 0.2 * in_one + 0.8 * in_two
+    assert full == pytest.approx(-0.164, abs=5e-4)
+    means = {label: found[1].mean() for label, found in values['drawn'].items()}
+    assert means['full sampling'] == pytest.approx(full, abs=3e-3)
+    assert means['bootstrap sampling'] == pytest.approx(-0.153, abs=2e-3)
+    assert means['analytical'] == pytest.approx(-0.158, abs=5e-4)
+
+
 def assert_the_safe_arm_is_a_trap(values: dict[str, Any]) -> None:
     """What the notebook says, of every seed, and where it says it does not hold."""
-    final, safe = values['final'], values['SAFE'] / values['PROMPTS']
+    final = {label: at_1 for label, (at_1, _) in values['final'].items()}
+    safe = values['SAFE'] / values['PROMPTS']
     for label in ('Pass@1', 'Pass@1 without its sigma (Dr. GRPO)'):
         assert np.abs(final[label] - safe).max() < 0.01
     assert final['Pass@4'].min() > safe + 0.3
     assert final['Pass@4 to step 400, then Pass@1'].min() > 0.94
     assert final['combination'].min() > 0.9
-    assert values['by_rate']['Pass@1'][-1].min() > 0.95
-    for result, _ in values['others'].values():
-        assert result[0][0, :, -1].min() > 0.95
+    assert final['combination'].mean() == pytest.approx(0.93, abs=0.005)
+    mean, low, high = values['interval'](final['Pass@4'])
+    want = paired_interval(final['Pass@4'], np.zeros(values['SEEDS']))
+    assert (mean, low, high) == pytest.approx(want)
+    assert values['interval'](np.array([0.9, 1.0]))[2] == 1.0
+    at_16 = values['runs']['Pass@1'][0, -1, :, -1]
+    assert at_16.min() > 0.95
+    for last, _ in values['others'].values():
+        assert last.min() > 0.95
 
 
 def assert_the_run_is_shown(values: dict[str, Any], table: Any, page: Any) -> None:

@@ -6,14 +6,18 @@ import pytest
 from absl import flags
 
 from experiments import steepness
+from experiments.last_evaluations import read_last
 from passk_jax.cli import config_file
 from passk_jax.cli.flags import parse
 from passk_jax.errors import InputError
+from passk_jax.metrics import paired_interval
+from passk_jax.report import scatter
 from passk_jax.sweeps import Sweep
 from passk_jax.sweeps.commands import runs_of
 from passk_jax.sweeps.opening import open_runs
-from tests import tiny
+from tests import legible, tiny
 
+SWEEP = 'experiments/sweeps/estimators.py'
 SEEDS = (0, 1, 2)
 # The second seed disagrees about MaxRL.
 ODD = ('maxrl', 1)
@@ -25,9 +29,7 @@ def written(tmp_path_factory):
     directory = tmp_path_factory.mktemp('results')
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tiny.ROOT)
-        sweep = config_file.call(
-            'experiments/sweeps/estimators.py', 'get_sweep', returns=Sweep
-        )
+        sweep = config_file.call(SWEEP, 'get_sweep', returns=Sweep)
         jobs = open_runs(runs_of(sweep, directory, (0,)), sweep)
         configs = {job.run.setting: job.config for job in jobs}
         (directory / 'estimators.configs.json').write_text(json.dumps(configs))
@@ -76,33 +78,90 @@ def _without(written, tmp_path, lost):
     (tmp_path / 'estimators.configs.json').write_text(configs)
 
 
-def test_results_without_a_seed_of_every_estimator_are_refused(
-    written, tmp_path, monkeypatch
-):
+def test_results_without_the_baseline_are_refused(written, tmp_path, monkeypatch):
     monkeypatch.chdir(tiny.ROOT)
-    words = r"no seed with results of every arm: \['pass_at_1', .* seeds \[\]"
+    words = r'no results of pass_at_1 with every seed of most arms, \[\], so'
     with pytest.raises(InputError, match=words):
         steepness.main(results=str(tmp_path))
-    _without(written, tmp_path, {('nsr', 0), ('nsr', 1), ('maxrl', 2)})
-    words = r"every arm: \['maxrl', 'nsr'\] lack some of the seeds \[0, 1, 2\]"
+    _without(written, tmp_path, {('pass_at_1', 1)})
+    words = r'every seed of most arms, \[0, 1, 2\], so run the sweep on'
     with pytest.raises(InputError, match=words):
         steepness.main(results=str(tmp_path))
     assert not list(tmp_path.glob('*steepness*'))
 
 
-def test_a_seed_that_an_estimator_lacks_is_left_out_of_all(
-    written, tmp_path, monkeypatch
-):
+def test_an_estimator_that_lacks_a_seed_is_left_out(written, tmp_path, monkeypatch):
     monkeypatch.chdir(tiny.ROOT)
-    _without(written, tmp_path, {('nsr', 1)})
+    # Of one there is nothing at all, so its configuration is not there either.
+    lost = {('maxrl', 1), *(('nsr', seed) for seed in SEEDS)}
+    _without(written, tmp_path, lost)
+    path = tmp_path / 'estimators.configs.json'
+    configs = json.loads(path.read_text())
+    del configs['nsr']
+    path.write_text(json.dumps(configs))
     steepness.main(results=str(tmp_path))
     text = (tmp_path / 'estimators_steepness.md').read_text()
-    assert text.endswith('\nWithout seeds [1], which not every estimator has.\n')
-    # The seed that disagrees about MaxRL is the one that is left out.
+    assert text.endswith('\nWithout maxrl, nsr: not all of their runs are done.\n')
+    # The one that disagrees is left out, and all seeds are there.
     (of_pass,) = (x for x in text.splitlines() if x.startswith('| Pass@32'))
-    assert of_pass.split('|')[3].split() == ['+1.00', '+1.00']
+    assert of_pass.split('|')[3].split() == ['+1.00', '+1.00', '+1.00']
     assert 'Without' not in (written / 'estimators_steepness.md').read_text()
     assert (tmp_path / 'estimators_steepness.png').exists()
+
+
+def test_a_seed_that_few_arms_have_counts_for_none(written, tmp_path, monkeypatch):
+    monkeypatch.chdir(tiny.ROOT)
+    sweep = config_file.call(SWEEP, 'get_sweep', returns=Sweep)
+    _without(written, tmp_path, {(arm.name, 2) for arm in sweep.arms[1:]})
+    last = read_last(sweep, tmp_path, ['pass_at_1'])
+    assert last.seeds == (0, 1)
+    assert last.left_out == ()
+    assert last.values.keys() == {arm.name for arm in sweep.arms}
+
+
+def test_a_difference_is_that_of_the_last_evaluation_and_paired(written, monkeypatch):
+    monkeypatch.chdir(tiny.ROOT)
+    sweep = config_file.call(SWEEP, 'get_sweep', returns=Sweep)
+    last = read_last(sweep, written, ['pass_at_32', 'entropy'])
+    pairs = last.values['maxrl']['pass_at_32'], last.values['pass_at_1']['pass_at_32']
+    assert pairs[0][1] == -1.0
+    assert last.difference('maxrl', 'pass_at_32') == paired_interval(*pairs)
+    # The entropy of a seed is its number, less the same in each.
+    mean, low, high = last.difference('rloo', 'entropy')
+    assert mean == pytest.approx(low) == pytest.approx(high)
+
+
+def test_the_figure_has_a_named_point_for_each_estimator(written, monkeypatch):
+    monkeypatch.chdir(tiny.ROOT)
+    drawn = []
+
+    def draw_points(points, ax):
+        drawn.append((points, ax))
+        scatter.draw_points(points, ax)
+
+    monkeypatch.setattr(steepness, 'draw_points', draw_points)
+    with legible.texts() as texts:
+        steepness.main(results=str(written))
+    legible.check(texts)
+    (of_32, upper), (of_1, lower) = drawn
+    assert upper.get_ylabel().startswith('Pass@32: share of problems')
+    assert lower.get_ylabel().startswith('Pass@1: share of problems')
+    assert upper.get_xscale() == 'log'
+    for points in (of_32, of_1):
+        named = {point.name: point for point in points}
+        assert len(named) == len(points) == 15
+        hollow = {name for name, point in named.items() if point.hollow}
+        assert hollow == {
+            *('pkpo', 'pkpo_loo', 'leave_one_out_max'),
+            *('maclaurin', 'nsr', 'w_reinforce'),
+        }
+        # Those of one steepness stand beside each other.
+        assert named['rloo'].x[0] < named['dr_grpo'].x[0] < named['mixture'].x[0]
+        assert named['mixture'].x[0] == pytest.approx(1.242, abs=1e-3)
+        assert named['pass_at_1'].y == (0.0, 0.0, 0.0)
+    # In every seed a measure is the steepness itself.
+    gain = named['canonical_k'].y
+    assert gain == pytest.approx([2.829 - 1.784] * 3, abs=2e-3)
 
 
 def test_the_rank_correlation_is_of_each_seed(written):

@@ -8,6 +8,7 @@ import io
 import itertools
 import math
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
 _TEXT, _GRID = '#667085', '#e3e7ee'
 _VARIABLES = {_TEXT: 'var(--soft)', _GRID: 'var(--edge)'}
 _MOST_POINTS = 400
+# Between two ticks: others, such as .025, have longer labels.
+TICKS = (1, 2, 5, 10)
+
+FIGURE_WIDTH = 8.5
+"""Inches. README shows a figure 830 pixels wide: 8 points are then 11 pixels."""
+
+_DPI = 180
+TITLE = {'fontsize': 11, 'fontweight': 'bold'}
+PANEL_TITLE = {'fontsize': 9.5, 'fontweight': 'bold', 'loc': 'left'}
 
 NOTEBOOK_STYLE: Mapping[str, object] = {
     'figure.dpi': 100,
@@ -38,52 +48,77 @@ NOTEBOOK_STYLE: Mapping[str, object] = {
 
 
 def draw_figure(panels: Sequence[Panel], *, title: str, below: str = '') -> bytes:
-    """All panels in rows of three, as a PNG.
+    """All panels, two or three in a row, as a PNG.
 
     A legend that all panels have in common stands once, below the title.
 
     Args:
         panels: what to draw.
         title: above them.
-        below: a line below them; ``''``: none.
+        below: lines below them, which are broken if they are long; ``''``: none.
     """
-    rows = math.ceil(len(panels) / 3)
+    from matplotlib import rc_context
+
     shared = len({_legend(panel) for panel in panels}) == 1 and _legend(panels[0])
-    above = 1.05 if shared else 0.8
-    beneath = 0.8 if below else 0.5
-    width, height = 12, 3.4 * rows + above + beneath - 0.5
-    figure = new_figure(width, height)
-    figure.suptitle(title, y=1 - 0.2 / height, va='top', fontsize=14, fontweight='bold')
-    # Margins in inches, over the height; computing tight ones would double the time.
-    margins = {'bottom': beneath / height, 'top': 1 - above / height, 'hspace': 0.32}
-    figure.supxlabel(below, y=0.1 / height, va='bottom', fontsize=11)
-    figure.subplots_adjust(left=0.6 / width, right=0.985, wspace=0.2, **margins)
-    axes = list(figure.subplots(rows, 3, squeeze=False).flat)
-    for ax in axes[len(panels) :]:
-        ax.remove()
-    for panel, ax in zip(panels, axes, strict=False):
-        ax.set_title(panel.title, fontsize=12, loc='left', fontweight='bold')
-        draw_panel(panel, ax)
+    below = '\n'.join(textwrap.fill(line, 110) for line in below.splitlines())
+    columns = columns_for(len(panels))
+    rows = math.ceil(len(panels) / columns)
+    # In inches; computing tight margins would double the time.
+    beside, between, tall = 0.55, 0.75, 1.9
+    if any(panel.y_label for panel in panels):
+        beside = 0.75
+    top = 0.8 if shared else 0.6
+    bottom = 0.5 + (0.1 + 0.17 * len(below.splitlines()) if below else 0.0)
+    wide = (FIGURE_WIDTH - 0.15) / columns - beside
+    height = top + rows * tall + (rows - 1) * between + bottom
+    with rc_context({'font.size': 9}):
+        figure = new_figure(FIGURE_WIDTH, height)
+        figure.suptitle(title, y=1 - 0.08 / height, va='top', **TITLE)
+        figure.supxlabel(below, y=0.08 / height, va='bottom', fontsize=9)
+        figure.subplots_adjust(
+            left=beside / FIGURE_WIDTH,
+            right=1 - 0.15 / FIGURE_WIDTH,
+            bottom=bottom / height,
+            top=1 - top / height,
+            wspace=beside / wide,
+            hspace=between / tall,
+        )
+        axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+        for ax in axes[len(panels) :]:
+            ax.remove()
+        for panel, ax in zip(panels, axes, strict=False):
+            ax.set_title(panel.title, **PANEL_TITLE)
+            draw_panel(panel, ax)
+            if shared:
+                ax.get_legend().remove()
         if shared:
-            ax.get_legend().remove()
-    if shared:
-        place = {'loc': 'center', 'bbox_to_anchor': (0.5, 1 - 0.62 / height)}
-        style = {'frameon': False, 'ncols': len(shared), 'columnspacing': 1.3}
-        figure.legend(*axes[0].get_legend_handles_labels(), **place, **style)
-    return as_png(figure)
+            style = {'frameon': False, 'ncols': len(shared), 'columnspacing': 1.3}
+            place = {'loc': 'center', 'bbox_to_anchor': (0.5, 1 - 0.42 / height)}
+            handles = axes[0].get_legend_handles_labels()
+            figure.legend(*handles, fontsize=9, handlelength=2.8, **place, **style)
+        return as_png(figure)
 
 
-def _legend(panel: Panel) -> tuple[tuple[str, str, bool], ...]:
+def columns_for(panels: int) -> int:
+    """How many of so many panels stand side by side."""
+    return 2 if panels in (2, 4) else min(3, panels)
+
+
+def _legend(panel: Panel) -> tuple[tuple[str, str, bool, str], ...]:
     """The labels of a panel of lines with what they look like; none of bars."""
     lines = () if panel.stacked else panel.series
-    return tuple((line.label, line.color, line.dashed) for line in lines if line.label)
+    return tuple(
+        (line.label, line.color, line.dashed, line.marker)
+        for line in lines
+        if line.label
+    )
 
 
 def as_png(figure: 'Figure') -> bytes:
     """The figure as a PNG; equal figures give equal bytes."""
     stream = io.BytesIO()
     # Without the version in the metadata, equal runs give equal pictures.
-    figure.savefig(stream, format='png', dpi=110, metadata={'Software': None})
+    figure.savefig(stream, format='png', dpi=_DPI, metadata={'Software': None})
     return stream.getvalue()
 
 
@@ -129,31 +164,10 @@ def new_figure(width: float, height: float) -> 'Figure':
     return Figure(figsize=(width, height))
 
 
-def new_rows(
-    rows: Sequence[str], titles: Sequence[str], *, size: tuple[float, float]
-) -> tuple['Figure', list['Axes']]:
-    """A figure with a panel for each title, side by side, which share labelled rows.
-
-    Args:
-        rows: the labels, from the bottom; the first row is at y = 0.
-        titles: of the panels.
-        size: width and height in inches.
-    """
-    figure = new_figure(*size)
-    axes = figure.subplots(1, len(titles), sharey=True, squeeze=False)[0]
-    for ax, title in zip(axes, titles, strict=True):
-        ax.set_title(title, fontsize=8, loc='left', fontweight='bold')
-        ax.set_yticks(range(len(rows)), rows, fontsize=9)
-        ax.locator_params(axis='x', nbins=4)
-        ax.tick_params(axis='x', labelsize=8)
-        ax.grid(alpha=0.3)
-        ax.spines[['top', 'right']].set_visible(False)
-    return figure, list(axes)
-
-
 def draw_panel(panel: Panel, ax: 'Axes') -> None:
     """Draws a panel without its title into axes of any figure."""
     ax.set_xlabel(panel.x_label, color=_TEXT)
+    ax.set_ylabel(panel.y_label, color=_TEXT)
     ax.spines[['top', 'right']].set_visible(False)
     ax.spines[['left', 'bottom']].set_color(_TEXT)
     ax.tick_params(color=_TEXT, labelcolor=_TEXT)
@@ -177,6 +191,7 @@ def draw_panel(panel: Panel, ax: 'Axes') -> None:
         ax.axvline(border, color=_TEXT, linestyle=':', linewidth=1.2)
     draw = _draw_bars if panel.stacked else _draw_lines
     draw(panel.series, ax)
+    ax.locator_params(axis='y', steps=TICKS)
     ax.set_ylim(*_y_range(panel))
     if any(series.label for series in panel.series):
         style = {'frameon': False, 'fontsize': 9, 'labelcolor': _TEXT}
@@ -200,8 +215,9 @@ def _draw_lines(lines: Sequence[Series], ax: 'Axes') -> None:
             linestyle='--' if series.dashed else '-',
             linewidth=1.0 if series.faint else 2.0,
             alpha=0.3 if series.faint else 1.0,
-            marker='o' if series.marked else None,
-            markersize=3.5,
+            marker=series.marker or None,
+            markersize=4,
+            markevery=_marked(series.x[kept], ax),
             label=series.label or None,
         )
         if series.low is not None and series.high is not None:
@@ -212,6 +228,14 @@ def _draw_lines(lines: Sequence[Series], ax: 'Axes') -> None:
             else:
                 # A band from the first to the last would speak of what is between.
                 ax.vlines(series.x[kept], *band, color=series.color, lw=1.5)
+
+
+def _marked(x: Sequence[float], ax: 'Axes') -> list[int] | None:
+    """Which points have markers: all, or on a logarithmic axis those at ticks."""
+    if ax.get_xscale() != 'log':
+        return None
+    ticks = {*ax.get_xticks()}
+    return [i for i, place in enumerate(x) if place in ticks]
 
 
 def _draw_bars(layers: Sequence[Series], ax: 'Axes') -> None:

@@ -267,8 +267,8 @@ def flip_panels(run: Run) -> list[Panel]:
     unsolved = [len(each.unsolved) for each in found.values()]
     x = list(found)
     series = (
-        Series('newly solved', x, solved, POSITIVE, marked=True),
-        Series('no longer solved', x, unsolved, NEGATIVE, marked=True),
+        Series('newly solved', x, solved, POSITIVE, marker='o'),
+        Series('no longer solved', x, unsolved, NEGATIVE, marker='o'),
     )
     title = f'Problems that flip, {split}'
     return [Panel(title, 'step', series, floor=0.0)]

@@ -41,7 +41,7 @@ class Series:
         color: as ``#rrggbb``.
         low, high: a band around the line, bars at fewer than three points, or ``None``.
         dashed, faint: its style; a faint line is the background of another.
-        marked: whether each point has a dot.
+        marker: of each point, in the letters of matplotlib; ``''``: none.
     """
 
     label: str
@@ -52,7 +52,7 @@ class Series:
     high: Sequence[float] | None = None
     dashed: bool = False
     faint: bool = False
-    marked: bool = False
+    marker: str = ''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +63,7 @@ class Panel:
         title: above the chart.
         x_label: under the x axis.
         series: the lines; none in a young run.
+        y_label: beside the y axis; ``''``: the title says enough.
         log2: whether the x axis shows powers of two.
         floor, ceiling: bounds of the values, which the y axis does not exceed.
         borders: where a stage of the run begins, on the x axis.
@@ -75,6 +76,7 @@ class Panel:
     title: str
     x_label: str
     series: tuple[Series, ...]
+    y_label: str = ''
     log2: bool = False
     floor: float | None = None
     ceiling: float | None = None
@@ -158,7 +160,7 @@ def _of_parts(run: Run) -> list[Panel]:
         means = y if len(y) < _SMOOTHED_FROM else _moving_mean(y)[0]
         rewards.append(Series(part, x, means, color))
         x, y = _points(run.evaluations.get(split, []), f'{part}/pass_at_1')
-        passes.append(Series(part, x, y, color, marked=True))
+        passes.append(Series(part, x, y, color, marker='o'))
     title = f'Pass@1 by part, {split}'
     return [
         Panel('Training reward by part', 'step', tuple(rewards), floor=0.0),
@@ -175,7 +177,7 @@ def _both(run: Run, name: str) -> tuple[Series, ...]:
     for split, color in _colored(run):
         x, y = _points(run.evaluations[split], name)
         if x:
-            series.append(Series(split, x, y, color, marked=True))
+            series.append(Series(split, x, y, color, marker='o'))
     return tuple(series)
 
 
@@ -202,7 +204,7 @@ def _pass_over_steps(run: Run) -> Panel:
             for end in ('low', 'high')
         )
         color = color_of(i, len(ks))
-        series.append(Series(f'k={k}', x, y, color, low, high, marked=True))
+        series.append(Series(f'k={k}', x, y, color, low, high, marker='o'))
     title = f'Pass@k, {split}' if split else 'Pass@k'
     return Panel(title, 'step', tuple(series), floor=0.0, ceiling=1.0)
 
@@ -219,7 +221,7 @@ def _pass_over_k(run: Run) -> Panel:
                 [row.get(f'pass_at_{k}_{end}', row[f'pass_at_{k}']) for k in ks]
                 for end in ('low', 'high')
             ]
-            style = {'dashed': row is rows[0] and len(rows) > 1, 'marked': True}
+            style = {'dashed': row is rows[0] and len(rows) > 1, 'marker': 'o'}
             label = f'{split}, step {row["step"]}'
             series.append(Series(label, ks, y, color, *bounds, **style))
     title, lines = 'Pass@k by k, first and last', tuple(series)

@@ -41,6 +41,9 @@ MEASURES: Mapping[str, str] = {
 DIVERSITY: Mapping[str, str] = {'rarefied_diversity': 'distinct of 4 wrong answers'}
 """Another measure, of answers that are parsed."""
 
+_SHARES = ('pass_', 'maj_at_', 'cover_at_')
+_UNITS = {'entropy': 'nats a token', 'rarefied_diversity': 'answers'}
+
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.=-]*')
 # Where a later stage begins.
 _FROM = ('init.kind', 'init.checkpoint')
@@ -127,6 +130,12 @@ class Sweep:
                 _check_name(stage.name)
                 _check_overrides(stage.overrides, ('seed', *_FROM), arm)
             _check_overrides(arm.overrides, ('seed',), arm)
+
+
+def unit_of(measure: str) -> str:
+    """What a figure writes beside the axis of a measure; ``''``: nothing."""
+    name = measure.rpartition('/')[2]
+    return 'share of problems' if name.startswith(_SHARES) else _UNITS.get(name, '')
 
 
 def check_seeds(seeds: Iterable[int]) -> None:

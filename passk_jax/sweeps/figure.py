@@ -1,7 +1,9 @@
-"""The figure of a sweep, which has a panel for each measure.
+"""The figure of a sweep: lines over steps, or forests of differences at the end.
 
-Few arms are lines over steps. Of more arms than there are colours, each is a point: how
-its last evaluation differs from the baseline's.
+Up to four arms and six measures are lines, with a panel for each measure. What is more
+is a forest, whose points are differences from the baseline at the end. Of more than six
+measures each has a row, in which every arm has its own marker, if there are enough of
+those. Otherwise each arm has a row, and each measure a panel.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,21 +11,26 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from passk_jax import metrics
-from passk_jax.report.arms import COLORS
-from passk_jax.report.charts import as_png, draw_figure, new_rows
+from passk_jax.report.arms import COLORS, MARKERS, Interval, difference
+from passk_jax.report.charts import columns_for, draw_figure
+from passk_jax.report.forest import Dots, Forest, draw_forests
 from passk_jax.report.panels import Panel, Series
-from passk_jax.sweeps.declarations import Sweep
+from passk_jax.sweeps.declarations import Arm, Sweep, unit_of
 from passk_jax.sweeps.directories import evaluations
 from passk_jax.sweeps.opening import Job
 from passk_jax.sweeps.results import values
 
+_MOST_LINES, _MOST_PANELS = 4, 6
+
 Curve = Mapping[int, float]
 Curves = Mapping[int, Curve]
+# The label of each arm, and how its measures differ.
+Differences = Sequence[tuple[str, Mapping[str, Interval]]]
 
 
 def draw(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
     """The figure, as a PNG: :func:`draw_curves` or :func:`draw_differences`."""
-    many = len(sweep.arms) > len(COLORS)
+    many = len(sweep.arms) > _MOST_LINES or len(sweep.measures) > _MOST_PANELS
     return draw_differences(sweep, jobs) if many else draw_curves(sweep, jobs)
 
 
@@ -36,11 +43,14 @@ def draw_curves(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
     those of the one before.
     """
     panels = [_panel(sweep, jobs, name) for name in sweep.measures]
-    (base,) = (arm for arm in sweep.arms if arm.name == sweep.baseline)
-    below = ''
+    below = 'lines: means over seeds'
     if any(series.low for panel in panels for series in panel.series):
-        said = f'95 % intervals of the difference from {base.label}'
-        below = f'lines: means; around them: {said}'
+        base = _baseline(sweep).label
+        below += (
+            f'; bands: 95 % intervals of the paired difference from {base},\n'
+            f'drawn around the mean (where a band leaves the line of {base}, '
+            'its interval excludes zero)'
+        )
     return draw_figure(panels, title=_title(sweep, jobs, sweep.curves), below=below)
 
 
@@ -50,31 +60,66 @@ def draw_differences(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
     A point is the mean of the paired differences, and its bar their 95 % interval
     (Student's t over the seeds).
     """
-    (base,) = (arm for arm in sweep.arms if arm.name == sweep.baseline)
-    others = [arm for arm in sweep.arms if arm is not base][::-1]
+    base = _baseline(sweep)
     last = values(sweep, jobs, first=False)
-    # In inches, as are the margins of the labels.
-    height = 0.27 * len(others) + 1.4
-    figure, axes = new_rows(
-        [arm.label for arm in others],
-        [*sweep.measures.values()],
-        size=(2.0 + 2.0 * len(sweep.measures), height),
+    differences = [
+        (
+            arm.label,
+            {
+                name: difference(last[arm.name][name], last[base.name][name])
+                for name in sweep.measures
+            },
+        )
+        for arm in sweep.arms
+        if arm is not base
+    ]
+    by_measure = len(sweep.measures) > _MOST_PANELS and len(sweep.arms) <= len(COLORS)
+    forests = (_by_measure if by_measure else _by_arm)(sweep, differences)
+    whose = differences[0][0] if len(differences) == 1 else 'each arm'
+    return draw_forests(
+        forests,
+        columns=1 if by_measure else columns_for(len(forests)),
+        title=_title(sweep, jobs, sweep.split),
+        below=f'{whose} less the baseline, {base.label}, at the end: '
+        'mean and 95 % interval over seeds',
     )
-    figure.suptitle(_title(sweep, jobs, sweep.split), fontsize=12, fontweight='bold')
-    for ax, name in zip(axes, sweep.measures, strict=True):
-        for place, arm in enumerate(others):
-            pair = last[arm.name][name], last[base.name][name]
-            if not np.isfinite(pair[0] - pair[1]).all():
-                continue
-            mean, bar = float((pair[0] - pair[1]).mean()), None
-            if len(pair[0]) > 1:
-                mean, low, high = metrics.paired_interval(*pair)
-                bar = [[mean - low], [high - mean]]
-            ax.errorbar(mean, place, xerr=bar, fmt='o', color=COLORS[1], markersize=4)
-        ax.axvline(0.0, color='black', linewidth=0.8)
-    figure.supxlabel(f'difference from {base.label}, 95 % interval', fontsize=9)
-    figure.tight_layout()
-    return as_png(figure)
+
+
+def _by_arm(sweep: Sweep, differences: Differences) -> list[Forest]:
+    """A panel for each measure, and a row for each arm."""
+    rows = [label for label, _ in differences]
+    return [
+        Forest(
+            *(_name(sweep, measure), unit_of(measure), rows),
+            [Dots([of_arm[measure] for _, of_arm in differences])],
+        )
+        for measure in sweep.measures
+    ]
+
+
+def _by_measure(sweep: Sweep, differences: Differences) -> list[Forest]:
+    """A panel for each unit, and a row for each of its measures."""
+    forests = []
+    for unit in dict.fromkeys(map(unit_of, sweep.measures)):
+        measures = [name for name in sweep.measures if unit_of(name) == unit]
+        dots = [
+            Dots([of_arm[name] for name in measures], label, color, marker)
+            for (label, of_arm), color, marker in zip(
+                differences, COLORS[1:], MARKERS[1:], strict=False
+            )
+        ]
+        rows = [_name(sweep, name) for name in measures]
+        forests.append(Forest('', unit, rows, dots))
+    return forests
+
+
+def _baseline(sweep: Sweep) -> Arm:
+    return next(arm for arm in sweep.arms if arm.name == sweep.baseline)
+
+
+def _name(sweep: Sweep, measure: str) -> str:
+    """What the sweep calls a measure, without the unit, which the axis has."""
+    return sweep.measures[measure].removesuffix(f' ({unit_of(measure)})')
 
 
 def _title(sweep: Sweep, jobs: Sequence[Job], split: str) -> str:
@@ -86,15 +131,15 @@ def _title(sweep: Sweep, jobs: Sequence[Job], split: str) -> str:
 def _panel(sweep: Sweep, jobs: Sequence[Job], measure: str) -> Panel:
     bands, lines = [], []
     base = _curves(sweep, jobs, sweep.baseline, measure)
-    for number, arm in enumerate(sweep.arms):
-        color = COLORS[number]
+    for arm, color, marker in zip(sweep.arms, COLORS, MARKERS, strict=False):
         curves = _curves(sweep, jobs, arm.name, measure)
         steps = _common_steps(curves.values())
-        line = Series(arm.label, steps, _means(curves, steps), color, marked=True)
+        line = Series(arm.label, steps, _means(curves, steps), color, marker=marker)
         lines.append(line)
         if arm.name != sweep.baseline and curves.keys() == base.keys():
             bands += _band(curves, base, color)
-    return Panel(sweep.measures[measure], 'step', (*bands, *lines))
+    series, unit = (*bands, *lines), unit_of(measure)
+    return Panel(_name(sweep, measure), 'step', series, y_label=unit)
 
 
 def _band(curves: Curves, base: Curves, color: str) -> list[Series]:

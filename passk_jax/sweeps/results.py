@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from passk_jax import metrics
 from passk_jax.errors import InputError
-from passk_jax.report.arms import markdown_table
+from passk_jax.report.arms import difference, in_words, markdown_table
 from passk_jax.report.run_data import Row
 from passk_jax.sweeps.declarations import Arm, Sweep
 from passk_jax.sweeps.directories import evaluations
@@ -199,12 +198,7 @@ def values(sweep: Sweep, jobs: Sequence[Job], *, first: bool) -> Values:
 
 def paired(first: np.ndarray, second: np.ndarray) -> str:
     """The mean of ``first - second``, and its interval if there are several seeds."""
-    if not np.isfinite(first - second).all():
-        return 'undefined'
-    if len(first) == 1:
-        return f'{first[0] - second[0]:+.3f}'
-    mean, low, high = metrics.paired_interval(first, second)
-    return f'{mean:+.3f} [{low:+.3f}, {high:+.3f}]'
+    return in_words(difference(first, second))
 
 
 def _difference_title(arm: Arm, arms: Sequence[Arm]) -> str:

@@ -11,6 +11,8 @@ import pytest
 from passk_jax.report import charts
 from passk_jax.report.page import STYLE
 from passk_jax.report.panels import Panel, Series
+from tests import legible
+from tests.tiny import ROOT
 
 COLOR = '#123456'
 WIDTH, HEIGHT = 360, 208.8
@@ -51,11 +53,11 @@ def _marks(svg):
     'panel',
     [
         Panel('t', 'x', (_series([0, 5, 9], [0.1, -3.0, 8.0]),)),
-        Panel('t', 'x', (_series([0], [0.0], marked=True),), floor=0.0),
+        Panel('t', 'x', (_series([0], [0.0], marker='o'),), floor=0.0),
         Panel('t', 'x', (_series([0, 1], [1.0, 1.0]),), floor=0.0, ceiling=1.0),
         Panel('t', 'x', (_series([0, 1], [0.0, 0.0]),), floor=0.0, ceiling=1.0),
         Panel('t', 'x', (_series([1, 4, 32], [0.2, 0.4, 1.0], low=[0.1, 0.3, 0.9],
-              high=[0.3, 0.5, 1.0], dashed=True, marked=True),), log2=True,
+              high=[0.3, 0.5, 1.0], dashed=True, marker='o'),), log2=True,
               floor=0.0, ceiling=1.0),
         Panel('t', 'x', (_series([0, 1], [1e-9, 2e-9]), _series([5], [3e-9]))),
         Panel('t', 'x', (_series([0, 1], [1e12, -1e12]),), floor=0.0, ceiling=1.0),
@@ -78,7 +80,7 @@ def test_a_higher_value_is_higher_and_a_later_one_further_right():
 
 def test_powers_of_two_are_evenly_spaced_on_a_logarithmic_axis():
     values = [1, 2, 4, 8]
-    panel = Panel('t', 'k', (_series(values, [0.1] * 4, marked=True),), log2=True)
+    panel = Panel('t', 'k', (_series(values, [0.1] * 4, marker='o'),), log2=True)
     svg = _chart(panel)
     gaps = [b - a for (a, _), (b, _) in itertools.pairwise(_marks(svg))]
     assert gaps == pytest.approx([gaps[0]] * 3, abs=0.2)
@@ -87,7 +89,7 @@ def test_powers_of_two_are_evenly_spaced_on_a_logarithmic_axis():
 
 
 def test_a_single_place_has_a_single_tick():
-    svg = _chart(Panel('t', 'step', (_series([250], [0.5], marked=True),)))
+    svg = _chart(Panel('t', 'step', (_series([250], [0.5], marker='o'),)))
     texts = re.findall(r'<text[^>]*>([^<]*)</text>', svg)
     assert texts[:2] == ['250', 'step']
 
@@ -140,7 +142,7 @@ def test_names_are_escaped():
 
 def test_text_and_axes_have_the_colours_of_the_page():
     """A fixed black, or a white ground, could not be read in dark mode."""
-    svg = _chart(Panel('t', 'x', (_series([0, 1], [0.0, 1.0], marked=True),)))
+    svg = _chart(Panel('t', 'x', (_series([0, 1], [0.0, 1.0], marker='o'),)))
     assert set(re.findall(r'#[0-9a-f]{6}\b', svg)) == {COLOR}
     used = set(re.findall(r'var\((--\w+)\)', svg))
     assert used == {'--soft', '--edge'}
@@ -149,7 +151,7 @@ def test_text_and_axes_have_the_colours_of_the_page():
 
 
 def test_charts_of_one_page_have_no_id_in_common():
-    band = {'low': [0.0, 0.0], 'high': [1.0, 1.0], 'marked': True}
+    band = {'low': [0.0, 0.0], 'high': [1.0, 1.0], 'marker': 'o'}
     first, second = (
         _chart(Panel(title, 'x', (_series([0, 1], [0.0, 1.0], **band),)))
         for title in ('one', 'two')
@@ -164,13 +166,13 @@ def test_charts_of_one_page_have_no_id_in_common():
 
 def test_a_long_run_is_thinned_and_keeps_its_last_point():
     n = 50_000
-    line = _series(range(n), [float(i % 7) for i in range(n)], marked=True)
+    line = _series(range(n), [float(i % 7) for i in range(n)], marker='o')
     started = time.process_time()
     svg = _chart(Panel('t', 'x', (line,)))
     assert time.process_time() - started < 4
     marks = list(_marks(svg))
     assert 350 < len(marks) <= 400
-    last = _chart(Panel('t', 'x', (_series([0, n - 1], [0.0, 6.0], marked=True),)))
+    last = _chart(Panel('t', 'x', (_series([0, n - 1], [0.0, 6.0], marker='o'),)))
     assert marks[-1][0] == pytest.approx(list(_marks(last))[-1][0], abs=0.1)
 
 
@@ -199,6 +201,44 @@ def test_a_legend_that_all_panels_share_stands_once(monkeypatch):
     (shared,), apart = legends
     assert [text.get_text() for text in shared.get_texts()] == ['a']
     assert apart == []
+
+
+def test_a_figure_can_be_read_in_readme():
+    line = _series([1, 2, 4], [0.0, 0.5, 1.0], marker='o')
+    panels = [
+        Panel(f'Pass@{k}', 'step', (line,), y_label='share of problems')
+        for k in (1, 2, 4, 8, 16)
+    ]
+    # A long line below is broken.
+    with legible.texts() as written:
+        charts.draw_figure(panels, title='a title', below='some words ' * 30)
+    legible.check(written)
+    texts = [each.text for each in written]
+    assert texts.count('share of problems') == len(panels)
+
+
+def test_the_figures_of_all_results_are_as_wide_as_one_that_can_be_read():
+    drawn = charts.draw_figure([Panel('t', 'x', ())], title='a title')
+    paths = [*(ROOT / 'experiments' / 'results').glob('*.png')]
+    assert paths
+    for path in paths:
+        # The header of a PNG has its width here.
+        assert path.read_bytes()[16:20] == drawn[16:20], path
+        assert path.with_suffix('.md').exists(), path
+
+
+def test_panels_stand_in_rows_that_they_fill():
+    assert [charts.columns_for(n) for n in range(1, 8)] == [1, 2, 3, 2, 3, 3, 3]
+
+
+def test_on_a_logarithmic_axis_the_markers_are_at_the_ticks():
+    n = 32
+    line = _series(range(1, n + 1), [k / n for k in range(1, n + 1)], marker='o')
+    long, plain = (
+        len([*_marks(_chart(Panel('t', 'k', (line,), log2=log2)))])
+        for log2 in (True, False)
+    )
+    assert (long, plain) == (6, n)
 
 
 def test_a_panel_is_drawn_into_axes_of_any_figure_without_its_title():

@@ -4,7 +4,7 @@ import pytest
 
 from passk_jax.errors import InputError
 from passk_jax.sweeps import Arm, Stage, Sweep
-from passk_jax.sweeps.declarations import check_seeds
+from passk_jax.sweeps.declarations import check_seeds, unit_of
 
 
 def make_sweep(**changes) -> Sweep:
@@ -65,3 +65,11 @@ def test_a_seed_is_a_whole_number():
     check_seeds([0, 7])
     with pytest.raises(InputError, match=r'seed=0\.5'):
         check_seeds([0.5])
+
+
+def test_the_unit_of_a_measure_is_that_of_its_kind():
+    shares = ('pass_at_1', 'u/pass_at_32', 'pass_hat_4', 'maj_at_8', 'cover_at_0.5')
+    assert {unit_of(measure) for measure in shares} == {'share of problems'}
+    assert unit_of('entropy') == 'nats a token'
+    assert unit_of('rarefied_diversity') == 'answers'
+    assert unit_of('response_length') == ''

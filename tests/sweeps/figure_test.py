@@ -3,6 +3,7 @@ import pytest
 
 from passk_jax.metrics import paired_interval
 from passk_jax.sweeps import Arm, figure
+from tests import legible
 from tests.sweeps.declarations_test import make_sweep
 from tests.sweeps.directories_test import write_rows
 from tests.sweeps.results_test import make_job, make_jobs
@@ -53,8 +54,8 @@ def test_a_line_below_says_what_the_bands_are_where_there_are_some(
     figure.draw(make_sweep(), jobs)
     figure.draw(make_sweep(), [job for job in jobs if job.run.seed == 0])
     (with_bands, without) = said
-    assert '95 % intervals of the difference from A' in with_bands
-    assert without == ''
+    assert 'bands: 95 % intervals of the paired difference from A' in with_bands
+    assert without == 'lines: means over seeds'
 
 
 def test_a_mean_is_of_all_seeds_or_of_none(tmp_path):
@@ -72,30 +73,86 @@ def test_a_figure_is_a_picture_and_equal_runs_have_equal_ones(tmp_path):
     assert picture == figure.draw(sweep, jobs)
 
 
-def test_of_many_arms_each_is_a_point_with_its_interval(tmp_path, monkeypatch):
-    names = 'abcdefg'
-    jobs, arms = [], [Arm(name, name.upper(), 'tests/tiny.py') for name in names]
+@pytest.fixture
+def forests(monkeypatch):
+    """What is drawn, in place of the picture; the figure's words come last."""
+    kept = []
+
+    def draw(panels, **words):
+        kept.extend([*panels, words])
+        return b''
+
+    monkeypatch.setattr(figure, 'draw_forests', draw)
+    return kept
+
+
+def jobs_of(root, names, **measures):
+    """Two seeds of each arm, which ends with its number, and a little more."""
+    jobs = []
     for number, name in enumerate(names):
         for seed in (0, 1):
-            job = make_job(tmp_path, f'{name}_seed{seed}', arm=name, seed=seed)
+            job = make_job(root, f'{name}_seed{seed}', arm=name, seed=seed)
             value = number + seed * number / 10
             for step, at in ((0, 0.0), (4, value)):
-                write_rows(job, {'step': step, 'split': 'test', 'pass_at_1': at})
+                row = {measure: factor * at for measure, factor in measures.items()}
+                write_rows(job, {'step': step, 'split': 'test'} | row)
             jobs.append(job)
-    sweep = make_sweep(arms=tuple(arms), baseline='c')
-    drawn = {}
+    return jobs
 
-    def errorbar(self, x, y, xerr, **style):
-        drawn[y] = x, xerr
 
-    monkeypatch.setattr('matplotlib.axes.Axes.errorbar', errorbar)
-    assert figure.draw(sweep, jobs).startswith(b'\x89PNG')
-    # From the bottom: the last arm first, and the baseline not at all.
-    assert [x for x, _ in drawn.values()] == pytest.approx(
-        [4.2, 3.15, 2.1, 1.05, -1.05, -2.1]
+def test_of_many_arms_each_is_a_row_with_its_interval(tmp_path, forests):
+    names = 'abcdefg'
+    arms = tuple(Arm(name, name.upper(), 'tests/tiny.py') for name in names)
+    sweep = make_sweep(arms=arms, baseline='c')
+    figure.draw(sweep, jobs_of(tmp_path, names, pass_at_1=1))
+    (forest, words) = forests
+    assert (forest.title, forest.x_label) == ('Pass@1', 'share of problems')
+    # The baseline has none.
+    assert forest.rows == [*'ABDEFG']
+    (dots,) = forest.dots
+    pairs = ([number, 1.1 * number] for number in (0, 1, 3, 4, 5, 6))
+    for found, pair in zip(dots.values, pairs, strict=True):
+        want = paired_interval(np.array(pair), np.array([2.0, 2.2]))
+        assert found == pytest.approx(want)
+    assert words['below'].startswith('each arm less the baseline, C, at the end')
+
+
+def test_of_many_measures_each_is_a_row_and_units_have_panels(tmp_path, forests):
+    shares = {f'{part}/pass_at_1': f'{part}, Pass@1' for part in 'uvwxyz'}
+    sweep = make_sweep(
+        arms=tuple(Arm(name, name.upper(), 'tests/tiny.py') for name in 'abc'),
+        measures=shares | {'entropy': 'entropy (nats a token)'},
     )
-    for (x, ((low,), (high,))), others in zip(
-        drawn.values(), ((4.0, 4.4), (3.0, 3.3)), strict=False
-    ):
-        mean, bottom, top = paired_interval(np.array(others), np.zeros(2))
-        assert (x, x - low, x + high) == pytest.approx((mean, bottom, top))
+    jobs = jobs_of(tmp_path, 'abc', entropy=2, **dict.fromkeys(shares, 1))
+    figure.draw(sweep, jobs)
+    (of_shares, of_entropy, words) = forests
+    assert of_shares.x_label == 'share of problems'
+    assert of_shares.rows == [*shares.values()]
+    assert (of_entropy.x_label, of_entropy.rows) == ('nats a token', ['entropy'])
+    assert words['columns'] == 1
+    for forest, factor in ((of_shares, 1), (of_entropy, 2)):
+        b, c = forest.dots
+        assert (b.label, c.label) == ('B', 'C')
+        assert b.marker != c.marker
+        assert c.values[0][0] == pytest.approx(2.1 * factor)
+
+
+def test_curves_have_a_marker_each_and_say_their_unit(tmp_path):
+    panel = figure._panel(make_sweep(), make_jobs(tmp_path), 'pass_at_1')
+    markers = [line.marker for line in panel.series if not line.faint]
+    assert len(set(markers)) == 2
+    assert '' not in markers
+    assert panel.y_label == 'share of problems'
+
+
+def test_all_kinds_can_be_read_in_readme(tmp_path):
+    arms = tuple(Arm(name, name.upper() * 12, 'tests/tiny.py') for name in 'abcde')
+    measures = {f'pass_at_{k}': f'Pass@{k}' for k in (1, 2, 4, 8, 16, 32)}
+    jobs = jobs_of(tmp_path, 'abcde', **dict.fromkeys([*measures, 'entropy'], 1))
+    for num_arms, more in ((2, {}), (5, {}), (5, {'entropy': 'entropy'})):
+        sweep = make_sweep(
+            arms=arms[:num_arms], measures=measures | more, curves='test'
+        )
+        with legible.texts() as written:
+            figure.draw(sweep, [x for x in jobs if x.run.arm in 'abcde'[:num_arms]])
+        legible.check(written)

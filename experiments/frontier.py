@@ -1,0 +1,140 @@
+"""What does each estimator buy, and what does it cost?
+
+    python -m experiments.frontier
+
+A point is an estimator: how its Pass@1 and its Pass@32 at the end of training differ
+from those of ``pass_at_1`` with the same seeds. Up is what it buys, and left what it
+costs. Named are the estimators that the sweep on medium mazes compares; the others are
+grey, and those that lie farther out are in the table alone.
+
+It reads the results of four sweeps and writes ``results/frontier.png`` and
+``results/frontier.md``, which has maj@32 besides: the share of problems that the most
+frequent of 32 answers solves. An estimator that lacks a seed is left out, and the table
+says so.
+"""
+
+import itertools
+import pathlib
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from experiments.last_evaluations import LastEvaluations, read_last
+from passk_jax import cli
+from passk_jax.cli import config_file
+from passk_jax.files import atomic_write_bytes, atomic_write_text
+from passk_jax.report.arms import COLORS, MARKERS, in_words, markdown_table
+from passk_jax.report.charts import (
+    FIGURE_WIDTH,
+    PANEL_TITLE,
+    TITLE,
+    as_png,
+    new_figure,
+)
+from passk_jax.report.scatter import Point, draw_points, exactly, write_names
+from passk_jax.sweeps import Sweep
+
+_SWEEPS = {
+    'hard mazes': 'experiments/sweeps/estimators.py',
+    'medium mazes': 'experiments/sweeps/estimators.py:variant=medium',
+    'easy mazes': 'experiments/sweeps/estimators.py:variant=easy',
+    'five puzzles': 'experiments/sweeps/puzzles.py:variant=estimators',
+}
+_MEASURES = {'pass_at_1': 'Pass@1', 'pass_at_32': 'Pass@32', 'maj_at_32': 'maj@32'}
+_GREY = '#b4bac6'
+_NAMED = ('pass_at_k', 'canonical_k', 'maxrl', 'rs_grpo', 'f_grpo', 'curverl')
+
+
+def main(*, results: str = 'experiments/results') -> None:
+    """Writes the table and the figure, and prints the table."""
+    directory = pathlib.Path(results)
+    found = {
+        setting: read_last(
+            config_file.call(config, 'get_sweep', returns=Sweep), directory, _MEASURES
+        )
+        for setting, config in _SWEEPS.items()
+    }
+    text = '\n\n'.join(table(setting, last) for setting, last in found.items()) + '\n'
+    atomic_write_text(directory / 'frontier.md', text)
+    atomic_write_bytes(directory / 'frontier.png', draw(found))
+    print(text, end='')
+
+
+def table(setting: str, last: LastEvaluations) -> str:
+    """The baseline, and how each other estimator differs from it."""
+    head = f'{setting}, test split, {len(last.seeds)} seeds'
+    base = last.values[last.baseline]
+    values = [f'{base[measure].mean():.3f}' for measure in _MEASURES]
+    lines = markdown_table(
+        [head, *_MEASURES.values()],
+        [
+            [f'`{last.baseline}`', *values],
+            *(
+                [f'`{arm}`', *(in_words(last.difference(arm, x)) for x in _MEASURES)]
+                for arm in last.values
+                if arm != last.baseline
+            ),
+        ],
+    )
+    if last.left_out:
+        lines += ['', last.note]
+    return '\n'.join(lines)
+
+
+def draw(found: Mapping[str, LastEvaluations]) -> bytes:
+    """A panel for each setting."""
+    figure = new_figure(FIGURE_WIDTH, 8.2)
+    figure.set_layout_engine('constrained', h_pad=0.07)
+    figure.suptitle('What each estimator buys and costs', **TITLE)
+    axes = figure.subplots(2, 2, sharex=True, sharey=True)
+    panels = {}
+    for (setting, last), ax in zip(found.items(), axes.flat, strict=True):
+        ax.set_title(f'{setting}, {len(last.seeds)} seeds', **PANEL_TITLE)
+        ax.axhline(0.0, color='black', linewidth=0.8)
+        ax.axvline(0.0, color='black', linewidth=0.8)
+        ax.grid(alpha=0.25)
+        ax.spines[['top', 'right']].set_visible(False)
+        panels[ax] = points(last)
+        draw_points(panels[ax], ax)
+    (left, bottom), (right, top) = _reach(itertools.chain(*panels.values()))
+    axes[0, 0].set(xlim=(left, right), ylim=(bottom, top))
+    for ax in axes[-1]:
+        ax.set_xlabel('difference in Pass@1 (share of problems)')
+    for ax in axes[:, 0]:
+        ax.set_ylabel('difference in Pass@32 (share of problems)')
+    figure.supxlabel(
+        'less pass_at_1 at the end, test split: means and 95 % intervals over seeds; '
+        'grey: other estimators, if near',
+        fontsize=9,
+    )
+    write_names(figure, panels)
+    return as_png(figure)
+
+
+def points(last: LastEvaluations) -> list[Point]:
+    """The other estimators, and in front of them those with names."""
+    styles = {
+        name: {'name': name, 'color': color, 'marker': marker}
+        for name, color, marker in zip(_NAMED, COLORS, MARKERS, strict=True)
+    }
+    found = []
+    for arm in last.values:
+        x, y = (last.difference(arm, each) for each in ('pass_at_1', 'pass_at_32'))
+        if arm in styles:
+            found.append(Point(x, y, **styles[arm]))
+        elif arm == last.baseline:
+            found.append(Point(x, y, arm, color='black', marker='X'))
+        else:
+            found.insert(0, Point(exactly(x[0]), exactly(y[0]), color=_GREY, size=4))
+    return found
+
+
+def _reach(points: Iterable[Point]) -> np.ndarray:
+    """The lower left and the upper right corner of those with names, ``[2, 2]``."""
+    ends = np.array([(point.x, point.y) for point in points if point.name])
+    low, high = ends.min(axis=(0, 2)), ends.max(axis=(0, 2))
+    return np.array([low, high]) + 0.05 * (high - low) * [[-1], [1]]
+
+
+if __name__ == '__main__':
+    cli.run(main)

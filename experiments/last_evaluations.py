@@ -1,0 +1,77 @@
+"""What the results of a sweep say of the end of training; for other experiments.
+
+It reads ``results/<name>.jsonl`` alone, so it needs no run and starts none.
+"""
+
+import collections
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from passk_jax.errors import InputError
+from passk_jax.report.arms import Interval, difference
+from passk_jax.report.run_data import Row, read_lines
+from passk_jax.sweeps import Sweep
+
+
+@dataclasses.dataclass(frozen=True)
+class LastEvaluations:
+    """The last evaluations of the arms that have all seeds.
+
+    Attributes:
+        seeds: those that most arms have.
+        baseline: the arm that others are compared with.
+        values: arm -> measure -> ``[S]``, NaN where undefined.
+        left_out: the arms that lack a seed.
+    """
+
+    seeds: tuple[int, ...]
+    baseline: str
+    values: Mapping[str, Mapping[str, np.ndarray]]
+    left_out: tuple[str, ...]
+
+    def difference(self, arm: str, measure: str) -> Interval:
+        """How an arm differs from the baseline, seed by seed."""
+        of_arm, of_base = self.values[arm], self.values[self.baseline]
+        return difference(of_arm[measure], of_base[measure])
+
+    @property
+    def note(self) -> str:
+        """Says which arms are left out, if some are."""
+        return f'Without {", ".join(self.left_out)}: not all of their runs are done.'
+
+
+def read_last(
+    sweep: Sweep, directory: pathlib.Path, measures: Sequence[str]
+) -> LastEvaluations:
+    """Reads the evaluations of ``sweep.split`` at the last step.
+
+    Raises:
+        InputError: there are none, or the baseline lacks a seed.
+    """
+    path = directory / f'{sweep.name}.jsonl'
+    rows = [row for row in read_lines(path) if row['split'] == sweep.split]
+    end = max((row['step'] for row in rows), default=0)
+    found: dict[str, dict[int, Row]] = {arm.name: {} for arm in sweep.arms}
+    for row in rows:
+        if row['step'] == end and row['arm'] in found:
+            found[row['arm']][row['seed']] = row
+    having = collections.Counter(seed for of_arm in found.values() for seed in of_arm)
+    seeds = tuple(sorted(s for s, arms in having.items() if 2 * arms > len(found)))
+    left_out = tuple(arm for arm in found if not found[arm].keys() >= {*seeds})
+    if not seeds or sweep.baseline in left_out:
+        raise InputError(
+            f'{path} has no results of {sweep.baseline} with every seed of most arms, '
+            f'{[*seeds]}, so run the sweep on'
+        )
+    values = {
+        arm: {
+            measure: np.array([of_arm[seed].get(measure, np.nan) for seed in seeds])
+            for measure in measures
+        }
+        for arm, of_arm in found.items()
+        if arm not in left_out
+    }
+    return LastEvaluations(seeds, sweep.baseline, values, left_out)

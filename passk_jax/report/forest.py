@@ -1,0 +1,121 @@
+"""Forests: points with their intervals in labelled rows, in one panel or several.
+
+``sweeps/figure.py`` draws the differences of many arms with them, or of many measures.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from passk_jax.report.arms import COLORS, Interval
+from passk_jax.report.charts import (
+    FIGURE_WIDTH,
+    PANEL_TITLE,
+    TICKS,
+    TITLE,
+    as_png,
+    new_figure,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# In inches: a row of one point, each further one, and what is above and below a panel.
+_ROW, _FURTHER, _AROUND = 0.18, 0.1, 0.62
+
+
+@dataclasses.dataclass(frozen=True)
+class Dots:
+    """One point in each row.
+
+    Attributes:
+        values: from the top; a mean that is NaN is not drawn.
+        label: its name in the legend; ``''``: not in the legend.
+        color: as ``#rrggbb``.
+        marker: in the letters of matplotlib.
+    """
+
+    values: Sequence[Interval]
+    label: str = ''
+    color: str = COLORS[1]
+    marker: str = 'o'
+
+
+@dataclasses.dataclass(frozen=True)
+class Forest:
+    """One panel.
+
+    Attributes:
+        title: above the rows.
+        x_label: under the x axis.
+        rows: their labels, from the top.
+        dots: what stands in each row, from the top.
+    """
+
+    title: str
+    x_label: str
+    rows: Sequence[str]
+    dots: Sequence[Dots]
+
+
+def draw_forests(
+    forests: Sequence[Forest], *, columns: int, title: str, below: str
+) -> bytes:
+    """All panels as a PNG; the row labels stand at the left end.
+
+    Args:
+        forests: what to draw; those side by side have the same rows and dots.
+        columns: how many are side by side.
+        title: above them.
+        below: lines below them.
+    """
+    firsts = forests[::columns]
+    heights = [
+        len(each.rows) * (_ROW + _FURTHER * (len(each.dots) - 1)) + _AROUND
+        for each in firsts
+    ]
+    figure = new_figure(FIGURE_WIDTH, sum(heights) + 0.8)
+    figure.set_layout_engine('constrained', h_pad=0.07, wspace=0.04, hspace=0.03)
+    figure.suptitle(title, **TITLE)
+    figure.supxlabel(below, fontsize=9)
+    axes = figure.subplots(
+        *(len(firsts), columns), squeeze=False, gridspec_kw={'height_ratios': heights}
+    )
+    for i, (forest, ax) in enumerate(itertools.zip_longest(forests, axes.flat)):
+        if forest is None:
+            ax.remove()
+            continue
+        _draw(forest, ax, num_ticks=12 // columns)
+        if i % columns:
+            ax.set_yticklabels([])
+    if len(forests[0].dots) > 1:
+        place = {'loc': 'lower left', 'bbox_to_anchor': (0.0, 1.0), 'ncols': 4}
+        style = {'frameon': False, 'fontsize': 9, 'handletextpad': 0.2}
+        axes[0, 0].legend(**place, **style)
+    return as_png(figure)
+
+
+def _draw(forest: Forest, ax: 'Axes', *, num_ticks: int) -> None:
+    ax.set_title(forest.title, **PANEL_TITLE)
+    ax.set_xlabel(forest.x_label, fontsize=9)
+    ax.tick_params(labelsize=9)
+    ax.set_yticks(range(len(forest.rows)), forest.rows)
+    # The first row is the highest.
+    ax.set_ylim(len(forest.rows) - 0.5, -0.5)
+    ax.locator_params(axis='x', nbins=num_ticks, steps=TICKS)
+    ax.grid(axis='x', alpha=0.3)
+    for place in range(1, len(forest.rows), 2):
+        ax.axhspan(place - 0.5, place + 0.5, color='#f2f4f8', zorder=0)
+    ax.spines[['top', 'right']].set_visible(False)
+    ax.axvline(0.0, color='black', linewidth=0.8)
+    for i, dots in enumerate(forest.dots):
+        # Those of a row stand around its middle.
+        shift = (i - (len(forest.dots) - 1) / 2) / (len(forest.dots) + 1)
+        means, lows, highs = zip(*dots.values, strict=True)
+        y = [place + shift for place in range(len(forest.rows))]
+        style = {'color': dots.color, 'linewidth': 1.5}
+        ax.hlines(y, lows, highs, **style)
+        ax.plot(
+            *(means, y), dots.marker, color=dots.color, markersize=4.5, label=dots.label
+        )
