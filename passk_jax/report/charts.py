@@ -64,7 +64,7 @@ def draw_figure(panels: Sequence[Panel], *, title: str, below: str = '') -> byte
     columns = columns_for(len(panels))
     rows = math.ceil(len(panels) / columns)
     # In inches; computing tight margins would double the time.
-    beside, between, tall = 0.55, 0.75, 1.9
+    beside, between, tall = 0.55, 0.75, 1.9 if shared else 2.3
     if any(panel.y_label for panel in panels):
         beside = 0.75
     top = 0.8 if shared else 0.6
@@ -166,6 +166,8 @@ def new_figure(width: float, height: float) -> 'Figure':
 
 def draw_panel(panel: Panel, ax: 'Axes') -> None:
     """Draws a panel without its title into axes of any figure."""
+    from matplotlib.font_manager import FontProperties
+
     ax.set_xlabel(panel.x_label, color=_TEXT)
     ax.set_ylabel(panel.y_label, color=_TEXT)
     ax.spines[['top', 'right']].set_visible(False)
@@ -194,9 +196,11 @@ def draw_panel(panel: Panel, ax: 'Axes') -> None:
     ax.locator_params(axis='y', steps=TICKS)
     ax.set_ylim(*_y_range(panel))
     if any(series.label for series in panel.series):
-        style = {'frameon': False, 'fontsize': 9, 'labelcolor': _TEXT}
+        # Each way of drawing has its own size of text.
+        size = 0.9 * FontProperties().get_size_in_points()
+        style = {'frameon': False, 'fontsize': size, 'labelcolor': _TEXT}
         columns = 2 if len(panel.series) > 4 else 1
-        style |= {'ncols': columns, 'handlelength': 2.8}
+        style |= {'ncols': columns, 'handlelength': 2.8, 'labelspacing': 0.35}
         if panel.stacked:
             above = {'loc': 'lower center', 'bbox_to_anchor': (0.5, 0.99)}
             style |= {'ncols': 4, 'handlelength': 1.0, 'columnspacing': 1.4} | above
