@@ -17,7 +17,9 @@ device.
 import dataclasses
 import functools
 import json
+import math
 import pathlib
+import re
 from collections.abc import Sequence
 
 from passk_jax import cli, metrics
@@ -31,7 +33,7 @@ from passk_jax.comparison import (
     solved,
 )
 from passk_jax.errors import InputError
-from passk_jax.files import atomic_write_bytes, atomic_write_text
+from passk_jax.files import atomic_write_bytes, atomic_write_text, check_writable
 from passk_jax.report.arms import COLORS, MARKERS, markdown_table
 from passk_jax.report.charts import draw_figure
 from passk_jax.report.panels import Panel, Series
@@ -39,6 +41,7 @@ from passk_jax.report.run_data import read_lines
 from passk_jax.runs.metric_writer import evaluation_name
 from passk_jax.runs.saved_config import config_file
 
+_STEP = re.compile(r'_step_(\d+)\.jsonl$')
 _SHOWN_COVERAGES = (0.1, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -51,7 +54,10 @@ def main(
     figure: str | None = None,
 ) -> None:
     """Prints the comparison; writes it to ``output`` and ``figure`` if given."""
+    for path in filter(None, (output, figure)):
+        check_writable(path)
     arms = [read_arm(argument, split=split, step=step) for argument in runs]
+    _check_alike(arms, named=runs)
     found, sets = compare(arms), solved(arms)
     if output:
         record = {
@@ -84,8 +90,48 @@ def read_arm(argument: str, *, split: str, step: int | None) -> Arm:
     name, given, rest = argument.partition('=')
     if not given or '/' in name or pathlib.Path(argument.partition(',')[0]).exists():
         name, rest = argument, argument
-    files = [_evaluation(pathlib.Path(run), split, step) for run in rest.split(',')]
+    files = [
+        _evaluation(pathlib.Path(run), split, step) for run in rest.split(',') if run
+    ]
+    # By seed, so that the first of each arm are a pair whatever their order.
+    files.sort(key=lambda file: -1 if (seed := _seed(file)) is None else seed)
     return make_arm(name, [(str(file), _counts(file)) for file in files])
+
+
+def _seed(file: pathlib.Path) -> int | None:
+    """The seed of the run that an evaluation lies in; ``None``: it lies in none."""
+    path = file.parent.parent / 'config.json'
+    return json.loads(path.read_text()).get('seed') if path.is_file() else None
+
+
+def _check_alike(arms: Sequence[Arm], *, named: Sequence[str]) -> None:
+    """Checks that arms can be compared, and their seeds be paired.
+
+    Args:
+        arms: the arms.
+        named: the arguments; a file that they name may be of any step.
+
+    Raises:
+        InputError: an evaluation is there twice, the last evaluations of runs are of
+            different steps, or arms of as many runs have different seeds.
+    """
+    files = [source for arm in arms for source in arm.sources]
+    if twice := sorted({file for file in files if files.count(file) > 1}):
+        raise InputError(f'{twice} would be compared with themselves: name a run once')
+    chosen = [file for file in files if not any(file in each for each in named)]
+    steps = {file: found[1] for file in chosen if (found := _STEP.search(file))}
+    if len(set(steps.values())) > 1:
+        raise InputError(
+            f'{[*steps]} are of different steps: give --step, or name these files'
+        )
+    seeds = {arm.name: [_seed(pathlib.Path(x)) for x in arm.sources] for arm in arms}
+    base = seeds[arms[0].name]
+    for name, own in seeds.items():
+        if len(own) == len(base) > 1 and None not in own + base and own != base:
+            raise InputError(
+                f'{arms[0].name} has the seeds {base} and {name} has {own}: runs are '
+                'paired by seed, so name the same ones'
+            )
 
 
 def _evaluation(run: pathlib.Path, split: str, step: int | None) -> pathlib.Path:
@@ -108,14 +154,14 @@ def _evaluation(run: pathlib.Path, split: str, step: int | None) -> pathlib.Path
 
 
 def _counts(file: pathlib.Path) -> dict[int, tuple[int, int]]:
-    counts = {}
+    counts: dict[int, tuple[int, int]] = {}
     for number, row in enumerate(read_lines(file), 1):
-        try:
-            counts[int(row['problem_id'])] = int(row['n']), int(row['c'])
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                f'{file}: record {number} has no problem_id, n, c'
-            ) from error
+        problem, *pair = (row.get(name) for name in ('problem_id', 'n', 'c'))
+        if not all(type(value) is int for value in (problem, *pair)):
+            raise InputError(f'{file}: record {number} has no whole problem_id, n, c')
+        if problem in counts:
+            raise InputError(f'{file}: record {number} has {problem=} a second time')
+        counts[problem] = pair[0], pair[1]
     return counts
 
 
@@ -220,7 +266,7 @@ def _label(name: str) -> str:
 def _interval(estimate: Estimate, sign: str = '') -> str:
     values = (estimate.mean, estimate.low, estimate.high)
     mean, low, high = (f'{value:{sign}.3f}' for value in values)
-    return f'{mean} [{low}, {high}]'
+    return mean if math.isnan(estimate.low) else f'{mean} [{low}, {high}]'
 
 
 if __name__ == '__main__':

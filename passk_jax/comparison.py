@@ -10,6 +10,7 @@ t* is over seeds: would training again say the same?
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -132,6 +133,7 @@ def compare(
     drawn = _bootstrap_means(
         [x.mean(axis=0) for x in values], num_samples=bootstrap_samples, seed=seed
     )
+    estimate = functools.partial(_estimate, num_problems=len(arms[0].problems))
     found: dict[str, list[Measured]] = {}
     for m, name in enumerate(names):
         by_seed = [x[..., m].mean(axis=1) for x in values]
@@ -142,10 +144,10 @@ def compare(
             over_problems = over_seeds = None
             if i:
                 gap = float(own.mean() - base.mean())
-                over_problems = _estimate(gap, drawn[i][:, m] - drawn[0][:, m])
+                over_problems = estimate(gap, drawn[i][:, m] - drawn[0][:, m])
                 if len(own) == len(base) > 1:
                     over_seeds = Estimate(*metrics.paired_interval(own, base))
-            value = _estimate(mean, drawn[i][:, m])
+            value = estimate(mean, drawn[i][:, m])
             row.append(Measured(value, tuple(own.tolist()), over_problems, over_seeds))
         found[name] = row
     return found
@@ -202,7 +204,10 @@ def _bootstrap_means(
     return [np.concatenate(own) for own in means]
 
 
-def _estimate(mean: float, drawn: np.ndarray) -> Estimate:
+def _estimate(mean: float, drawn: np.ndarray, *, num_problems: int) -> Estimate:
+    if num_problems < 2:
+        # Whoever draws from one problem draws it.
+        return Estimate(mean, np.nan, np.nan)
     low, high = np.quantile(drawn, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
     return Estimate(mean, float(low), float(high))
 

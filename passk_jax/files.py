@@ -90,7 +90,12 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     """Raises OSError if a file of this name could not be written; changes nothing."""
     if _replaceable(path := pathlib.Path(path)):
         above = os.path.dirname(os.path.realpath(path))
-        tempfile.TemporaryFile(dir=above).close()
+        try:
+            tempfile.TemporaryFile(dir=above).close()
+        except OSError as error:
+            # Not the temporary file, of which nobody knows.
+            error.filename = os.fspath(path)
+            raise
     elif path.is_dir() or not os.access(path, os.W_OK):
         code = errno.EISDIR if path.is_dir() else errno.EACCES
         raise OSError(code, os.strerror(code), os.fspath(path))

@@ -81,7 +81,7 @@ def main(
     out.mkdir(parents=True, exist_ok=True)
     for path in (*kept.paths, *_table_and_figure(sweep, out)):
         check_writable(path)
-    # Raises now what the table would raise at the end.
+    # Raises now what these would raise at the end.
     _of_other_seeds(sweep, root, kept, opened)
     display = progress.Display()
     _keep(kept, opened, display)
@@ -91,16 +91,17 @@ def main(
         others=others,
         slots=slots,
         display=display,
-        when_done=lambda job: _keep(kept, opened, display, of=[job]),
+        when_done=lambda job: _say_what_is_undefined(
+            sweep, job, display, lost=_keep(kept, opened, display, of=[job])
+        ),
     ).run()
     # Another sweep may have added results that this one has no directories of.
     opened = kept.attach(opened)
-    lost = _keep(kept, opened, display)
+    if lost := _keep(kept, opened, display):
+        print(f'no table is written: the results of these could not be kept: {lost}')
+        return 1
     jobs = opened + _of_other_seeds(sweep, root, kept, opened)
-    status = _end(sweep, jobs, states, kept, out, wanted=wanted)
-    if lost:
-        print(f'the results of these runs could not be kept: {lost}')
-    return 1 if lost else status
+    return _end(sweep, jobs, states, kept, out, wanted=wanted)
 
 
 def _of_other_seeds(
@@ -131,6 +132,17 @@ def _keep(
             display.say(f'{job.name}: its results could not be kept: {error}')
             lost.append(job.name)
     return lost
+
+
+def _say_what_is_undefined(
+    sweep: Sweep, job: Job, display: progress.Display, *, lost: Sequence[str]
+) -> None:
+    """Says, after minutes and not at the end, that a measure may be misspelt."""
+    rows = directories.evaluations(job)
+    absent = [name for name in sweep.measures if all(name not in row for row in rows)]
+    if absent and not lost:
+        there = sorted({name for row in rows for name in row if '/' in name})
+        display.say(f'{job.name}: no evaluation has {absent}; of categories: {there}')
 
 
 def _seeds(text: str) -> tuple[int, ...]:

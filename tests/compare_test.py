@@ -119,5 +119,72 @@ def test_an_evaluation_that_is_not_there(runs, name, options, message):
 def test_a_damaged_record_is_named(runs):
     file = evaluation(runs / 'bad', [1, 1, 1])
     file.write_text(file.read_text() + '{"problem_id": 9}\n')
-    with pytest.raises(InputError, match='record 4 has no problem_id, n, c'):
+    with pytest.raises(InputError, match='record 4 has no whole problem_id, n, c'):
         compare.main([f'{runs}/a0', f'{runs}/bad'])
+
+
+def test_only_last_evaluations_of_one_step_are_compared(runs):
+    evaluation(runs / 'a0', [1, 1, 1], step=9)
+    with pytest.raises(
+        InputError, match='are of different steps: give --step, or name'
+    ):
+        compare.main([f'{runs}/a0', f'{runs}/b0'])
+    with pytest.raises(InputError, match='are of different steps'):
+        compare.main([f'a={runs}/a0,{runs}/a1', f'b={runs}/b0,{runs}/b1'])
+    compare.main([f'{runs}/a0', f'{runs}/b0'], step=5)
+    last = runs / 'a0' / 'evaluation' / 'test_step_00000009.jsonl'
+    compare.main([str(last), f'{runs}/b0'])
+
+
+def test_a_run_is_not_compared_with_itself(runs):
+    for arms in ([f'a={runs}/a0,{runs}/a0', f'b={runs}/b0,{runs}/b1'], ['a0', 'a0']):
+        named = [
+            arm if '=' in arm else f'{i}={runs}/{arm}' for i, arm in enumerate(arms)
+        ]
+        with pytest.raises(InputError, match='name a run once'):
+            compare.main(named)
+
+
+def test_runs_are_paired_by_their_seeds(runs, capsys):
+    for name, seed in {'a0': 3, 'a1': 4, 'b0': 4, 'b1': 3}.items():
+        (runs / name / 'config.json').write_text(json.dumps({'seed': seed}))
+    output = runs / 'c.json'
+    arms = [f'a={runs}/a0,{runs}/a1,', f'b={runs}/b0,{runs}/b1']
+    compare.main(arms, output=str(output))
+    record = json.loads(output.read_text())
+    assert [path.split('/')[-3] for path in record['arms']['b']] == ['b1', 'b0']
+    (runs / 'b1' / 'config.json').write_text('{"seed": 5}')
+    with pytest.raises(
+        InputError, match=r'a has the seeds \[3, 4\] and b has \[4, 5\]'
+    ):
+        compare.main(arms)
+
+
+@pytest.mark.parametrize(
+    ('row', 'words'),
+    [
+        ({'problem_id': 9, 'n': 8.9, 'c': 1}, 'record 4 has no whole'),
+        ({'problem_id': 9, 'n': 8, 'c': '3'}, 'record 4 has no whole'),
+        ({'problem_id': 1, 'n': 4, 'c': 1}, 'record 4 has problem=1 a second time'),
+    ],
+)
+def test_a_record_that_is_not_one_is_refused(row, words, runs):
+    file = evaluation(runs / 'bad', [1, 1, 1])
+    file.write_text(file.read_text() + json.dumps(row) + '\n')
+    with pytest.raises(InputError, match=words):
+        compare.main([str(file), f'{runs}/a0'])
+
+
+def test_one_problem_has_no_interval(tmp_path, capsys):
+    for name in 'ab':
+        evaluation(tmp_path / name, [1])
+    compare.main([f'{tmp_path}/a', f'{tmp_path}/b'], figure=str(tmp_path / 'c.png'))
+    assert '| Pass@1 | 0.250 | 0.250 | +0.000 |' in capsys.readouterr().out
+
+
+def test_what_cannot_be_written_is_said_at_once(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(compare, 'read_arm', None)
+    with pytest.raises(FileNotFoundError, match=r"nodir/c\.json'"):
+        compare.main(
+            [f'{runs}/a0', f'{runs}/b0'], output=str(tmp_path / 'nodir/c.json')
+        )

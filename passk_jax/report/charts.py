@@ -89,8 +89,9 @@ def draw_figure(panels: Sequence[Panel], *, title: str, below: str = '') -> byte
         for panel, ax in zip(panels, axes, strict=False):
             ax.set_title(panel.title, **PANEL_TITLE)
             draw_panel(panel, ax)
-            if shared:
-                ax.get_legend().remove()
+            # A panel without a value has none.
+            if shared and (legend := ax.get_legend()):
+                legend.remove()
         if shared:
             style = {'frameon': False, 'ncols': len(shared), 'columnspacing': 1.3}
             place = {'loc': 'center', 'bbox_to_anchor': (0.5, 1 - 0.42 / height)}

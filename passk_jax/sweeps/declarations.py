@@ -111,14 +111,17 @@ class Sweep:
     contrasts: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self):
-        """Raises InputError for names, seeds or a baseline that do not fit."""
+        """Raises InputError for names, labels, pairs or seeds that do not fit."""
         for name in (self.name, *(arm.name for arm in self.arms)):
             _check_name(name)
         names = [arm.name for arm in self.arms]
         if self.baseline not in names:
             raise InputError(f'baseline={self.baseline!r} is none of the arms {names}')
         _check_once(names, 'arms')
+        _check_once([arm.label for arm in self.arms], 'labels of arms')
         for pair in self.contrasts:
+            if len({*pair}) != 2 or len(pair) != 2:
+                raise InputError(f'contrasts: {pair!r} must be a pair of two arms')
             if unknown := [name for name in pair if name not in names]:
                 raise InputError(f'contrasts: {unknown} are none of the arms {names}')
         check_seeds(self.seeds)

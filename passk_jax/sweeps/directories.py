@@ -91,6 +91,9 @@ def copy_warm_start(job: Job, other: Job) -> bool:
     """Copies the warm start of another run; False if it has none (yet).
 
     The caller has the lock of ``job``.
+
+    Raises:
+        OSError: it cannot be copied; nothing of it is left.
     """
     source, target = _kept_warm_start(other), _kept_warm_start(job)
     if not is_committed(source):
@@ -98,7 +101,11 @@ def copy_warm_start(job: Job, other: Job) -> bool:
     # Under a name that the run would remove if this copy were cut short.
     saving = target.with_name(f'{target.name}.saving')
     shutil.rmtree(saving, ignore_errors=True)
-    shutil.copytree(source, saving)
+    try:
+        shutil.copytree(source, saving)
+    except OSError:
+        shutil.rmtree(saving, ignore_errors=True)
+        raise
     # Half of one that this run was making when it was killed.
     shutil.rmtree(target, ignore_errors=True)
     saving.rename(target)

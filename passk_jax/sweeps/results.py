@@ -207,5 +207,7 @@ def _difference_title(arm: Arm, arms: Sequence[Arm]) -> str:
 
 
 def _mean(of_seeds: np.ndarray) -> str:
+    if not np.isfinite(of_seeds).any():
+        return 'undefined'
     each = ' '.join(f'{value:.3f}' for value in of_seeds)
     return f'{of_seeds.mean():.3f} ({each})'

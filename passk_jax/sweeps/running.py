@@ -218,13 +218,22 @@ class Runner:
             for other in self._known.values()
             if other.warm_start == job.warm_start and other is not job
         ]
-        if any(directories.copy_warm_start(job, other) for other in same):
+        if any(self._copied(job, other) for other in same):
             return True
         making = (other for other in same if directories.needs_warm_start(other))
         return not any(
             other.name in self._children or other.name in self._elsewhere
             for other in making
         )
+
+    def _copied(self, job: Job, other: Job) -> bool:
+        """Whether the run has the other's warm start now; else it makes its own."""
+        try:
+            return directories.copy_warm_start(job, other)
+        except OSError as error:
+            said = f'the warm start of {other.name} cannot be copied: {error}'
+            self._display.say(f'{job.name}: {said}')
+            return False
 
     def _start(self, job: Job, cores: Cores, lock: Lock) -> None:
         lock.note(cores)

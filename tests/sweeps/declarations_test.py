@@ -37,6 +37,12 @@ def arm(**changes) -> tuple[Arm, ...]:
         ({'arms': arm(name='../a')}, "name='../a' must be"),
         ({'baseline': 'c'}, r"baseline='c' is none of the arms \['a', 'b'\]"),
         ({'contrasts': (('a', 'c'),)}, r"contrasts: \['c'\] are none of the arms"),
+        ({'contrasts': (('a',),)}, r"contrasts: \('a',\) must be a pair of two arms"),
+        ({'contrasts': (('a', 'a'),)}, r"contrasts: \('a', 'a'\) must be a pair"),
+        (
+            {'arms': (*make_sweep().arms[:1], *arm(name='b'))},
+            r"labels of arms: \['A'\] more than once",
+        ),
         ({'arms': make_sweep().arms * 2}, r"arms: \['a', 'b'\] more than once"),
         ({'seeds': ()}, 'seeds is empty'),
         ({'seeds': (0, True)}, 'seed=True must be a whole number'),

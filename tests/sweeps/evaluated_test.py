@@ -62,6 +62,7 @@ def test_an_arm_added_on_another_machine_is_not_kept(finished, tmp_path):
     said = fakes.said(tmp_path)
     assert 'rloo_seed0: its results could not be kept: run rloo_seed0 begins' in said
     assert (tmp_path / 'results' / 'fake.jsonl').read_bytes() == before
+    assert 'RLOO' not in (tmp_path / 'results' / 'fake.md').read_text()
     shutil.rmtree(tmp_path / 'runs')
     assert fakes.run(tmp_path) == 0
 

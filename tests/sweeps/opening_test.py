@@ -21,7 +21,9 @@ def in_the_root(monkeypatch):
 def opened(root: pathlib.Path, *overrides, **changes) -> list[Job]:
     """The jobs of the seed 0 of arms with these overrides."""
     if overrides:
-        arms = [Arm(f'x{i}', '', 'tests/tiny.py', x) for i, x in enumerate(overrides)]
+        arms = [
+            Arm(f'x{i}', f'X{i}', 'tests/tiny.py', x) for i, x in enumerate(overrides)
+        ]
         changes |= {'arms': tuple(arms), 'baseline': 'x0'}
     sweep = make_sweep(**changes)
     return open_runs(runs_of(sweep, root, (0,)), sweep)

@@ -134,3 +134,15 @@ def test_an_error_of_the_sweep_stops_its_runs(tmp_path, monkeypatch):
     assert signal.getsignal(signal.SIGTERM) is handler
     for job in jobs:
         assert directories.Lock(job).holder() is None
+
+
+def test_a_warm_start_that_cannot_be_copied_is_made_again(tmp_path, monkeypatch):
+    jobs = [job_of(tmp_path, name) for name in ('a_seed0', 'b_seed0')]
+    kept = directories._kept_warm_start(jobs[0])
+    kept.mkdir(parents=True)
+    (kept / 'commit.json').touch()
+    (kept / 'gone').symlink_to(tmp_path / 'nowhere')
+    states, said = run(jobs, 'sys.exit(42)', monkeypatch)
+    assert list(states.values()) == ['stopped', 'stopped']
+    assert 'b_seed0: the warm start of a_seed0 cannot be copied: ' in said
+    assert not list((tmp_path / 'b_seed0').rglob('*.saving'))
