@@ -1,7 +1,7 @@
 """Why does a larger k learn more slowly: fewer problems with a signal, or more noise?
 
-    python -m passk_jax.sweep --config=experiments/sweeps/rollouts.py
-    python -m experiments.larger_k --workdir=runs/rollouts
+    python -m passk_jax.sweep --config=experiments/sweeps/larger_k_runs.py
+    python -m experiments.larger_k --workdir=runs/larger_k_runs
     python -m experiments.larger_k
 
 The paper (section ``sec:robustness``) finds that a larger k learns more slowly, and
@@ -9,11 +9,13 @@ lays it to smaller advantages. AdamW divides their scale out, so this looks at w
 left: the expected gradient and its noise at a fixed policy, for k = 1, 2, 4 and 8 on
 the same responses (:mod:`passk_jax.diagnostics.gradients`).
 
-With ``--workdir`` it measures: it takes the runs ``pass_at_1_seed*`` of that sweep at
-their first policy and their last, samples batches of training problems that the run has
-not seen, and appends a line to ``results/larger_k.jsonl`` for each policy. What is
-there is not measured again. In any case it writes the table and the figure of that
-file, ``larger_k.md`` and ``larger_k.png``.
+With ``--workdir`` it measures: it takes the runs ``pass_at_1_seed*`` of that sweep, or
+of ``rollouts.py``, at their first policy, after 50 steps if that checkpoint is there,
+and at their last, samples batches of training problems that the run has not seen, and
+appends a line to ``results/larger_k.jsonl`` for each policy. What is there is not
+measured again. In any case it writes the tables of that file, ``larger_k.md``, of the
+seeds with all three policies and of the others, and the figure of the first of these,
+``larger_k.png``.
 
 Expected, written before the first run and judged in experiments/README.md:
 
@@ -22,8 +24,19 @@ Expected, written before the first run and judged in experiments/README.md:
    many problems have mostly right responses, this falls more than before.
 3. Signal / noise falls by more than the number of these problems does.
 4. For a step of one length the larger k raises pass@1 less, and pass@8 more.
+
+The seeds 11 to 18 and the policy after 50 steps, where a larger k is behind already,
+came later, when the seeds 0 to 4 had been seen. Expected of these eight:
+
+5. After 50 steps fewer problems have an advantage with k = 8 than with k = 1, and for a
+   step of one length k = 8 raises pass@1 less. Both differences are smaller than after
+   RL.
+6. The expected gradients of pass@1 and pass@8 have a positive cosine at all three
+   policies (arXiv 2602.21189 says that they can be opposed), and a smaller one after RL
+   than before.
 """
 
+import collections
 import functools
 import itertools
 import json
@@ -43,11 +56,11 @@ from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_bytes, atomic_write_text
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.models.policy import param_shapes
-from passk_jax.report.arms import difference, markdown_table
+from passk_jax.report.arms import difference, in_words, markdown_table
 from passk_jax.report.forest import Dots, Forest, draw_forests
-from passk_jax.report.run_data import read_lines
+from passk_jax.report.run_data import Row, read_lines
 from passk_jax.rollouts.sample_and_verify import verify
-from passk_jax.runs.checkpoints import restore_params
+from passk_jax.runs.checkpoints import restore_params, saved_steps
 from passk_jax.runs.saved_config import run_config
 from passk_jax.sampling import Purpose
 from passk_jax.setup import Setup, make_setup
@@ -55,7 +68,8 @@ from passk_jax.setup import Setup, make_setup
 KS = (1, 2, 4, 8)
 # Whose expected gradients are those of pass@1 and of pass@8.
 _FOLLOWS = (('rloo', {}), ('canonical_k', {'k': 8}))
-POLICIES = ('before RL', 'after RL')
+# The steps of a policy; ``None``: those of the whole run.
+POLICIES = {'before RL': 0, 'after 50 steps': 50, 'after RL': None}
 _TITLES = {
     'problems': 'problems with an advantage',
     'snr': 'signal / noise',
@@ -77,18 +91,27 @@ def main(*, workdir: str = '', results: str = 'experiments/results') -> None:
         there = {(row['seed'], row['policy']) for row in rows}
         for directory, policy in itertools.product(directories, POLICIES):
             seed = run_config(directory).seed
-            if (seed, policy) not in there:
+            if (seed, policy) not in there and _has(directory, policy):
                 rows.append(measure(directory, policy))
                 lines = (json.dumps(row) + '\n' for row in rows)
                 atomic_write_text(path, ''.join(lines))
                 logging.info('seed %d, %s: measured', seed, policy)
     if not rows:
         raise InputError(f'{path} has no results: give --workdir')
-    found = {name: of_policy(rows, name) for name in POLICIES}
-    text = '\n'.join(line for name in POLICIES for line in table(name, found[name]))
+    blocks = [tables(group) for group in groups(rows)]
+    text = '\n\n'.join(blocks) + '\n'
     atomic_write_text(path.with_suffix('.md'), text)
-    atomic_write_bytes(path.with_suffix('.png'), draw(found))
+    atomic_write_bytes(path.with_suffix('.png'), draw(groups(rows)[0]))
     print(text, end='')
+
+
+def _has(directory: pathlib.Path, policy: str) -> bool:
+    """Whether a run has kept this policy; InputError if it lacks its last one."""
+    steps = run_config(directory).train.steps
+    saved = saved_steps(directory / 'checkpoints')
+    if steps not in saved:
+        raise InputError(f'{directory} has no checkpoint {steps}: let the sweep finish')
+    return policy == 'before RL' or (POLICIES[policy] or steps) in saved
 
 
 def measure(
@@ -103,10 +126,12 @@ def measure(
     """
     config = run_config(directory)
     setup = make_setup(config)
-    if policy == POLICIES[0]:
+    steps = POLICIES[policy]
+    if steps == 0:
         params = setup.initial_params(directory)
     else:
-        params, _ = restore_params(directory, param_shapes(setup.policy, setup.mesh))
+        shapes, step = param_shapes(setup.policy, setup.mesh), config.train.steps
+        params, _ = restore_params(directory, shapes, step=steps or step)
     compute, problems = _program(setup), setup.train_batches()
     sample = setup.sampler(
         config.sampling.options, num_rollouts=config.sampling.num_rollouts
@@ -124,6 +149,8 @@ def measure(
     return {
         'seed': config.seed,
         'policy': policy,
+        'steps': config.train.steps if steps is None else steps,
+        'num_rollouts': config.sampling.num_rollouts,
         'batches': batches,
         'num_chunks': _num_chunks(setup),
         **{name: (total / batches).tolist() for name, total in totals.items()},
@@ -167,7 +194,30 @@ def _program(setup: Setup) -> Any:
     return compute
 
 
-def of_policy(rows: Sequence[Mapping[str, Any]], policy: str) -> dict[str, np.ndarray]:
+def groups(rows: Sequence[Row]) -> list[list[Row]]:
+    """The lines of seeds with the same policies, those with the most policies first."""
+    policies = collections.defaultdict(set)
+    for row in rows:
+        policies[row['seed']].add(row['policy'])
+    kinds = sorted({frozenset(found) for found in policies.values()}, key=len)
+    return [[r for r in rows if policies[r['seed']] == kind] for kind in kinds[::-1]]
+
+
+def policies_of(rows: Sequence[Row]) -> list[str]:
+    """Which policies are there, in their order."""
+    return [name for name in POLICIES if name in {row['policy'] for row in rows}]
+
+
+def tables(rows: Sequence[Row]) -> str:
+    """A table for each policy, and the summary."""
+    seeds = sorted({row['seed'] for row in rows})
+    lines = [f'Seeds {", ".join(map(str, seeds))}:', '']
+    for name in policies_of(rows):
+        lines += table(name, of_policy(rows, name))
+    return '\n'.join([*lines, *summary(rows)])
+
+
+def of_policy(rows: Sequence[Row], policy: str) -> dict[str, np.ndarray]:
     """What the lines of a policy say: name -> ``[S, K]``, by seed and k.
 
     ``snr`` is |E g|^2 / E|g - E g|^2 of a step's gradient g. ``pass_at_1`` and
@@ -191,6 +241,29 @@ def of_policy(rows: Sequence[Mapping[str, Any]], policy: str) -> dict[str, np.nd
         found['pass_at_1'].append(of.products[:K, K] / lengths)
         found['pass_at_8'].append(of.products[:K, K + 1] / lengths)
     return {name: np.array(values) for name, values in found.items()}
+
+
+def cosines_of(rows: Sequence[Row], policy: str) -> np.ndarray:
+    """``[S]``: between the expected gradients of pass@1 and pass@8, by seed."""
+    rows = sorted((r for r in rows if r['policy'] == policy), key=lambda r: r['seed'])
+    products = [
+        signal_and_noise(np.array(r['whole']), r['chunks'], num_chunks=r['num_chunks'])
+        for r in rows
+    ]
+    return np.array([of.cosines[-2, -1] for of in products])
+
+
+def summary(rows: Sequence[Row]) -> list[str]:
+    """A row for each policy: the cosine, and what expectation 3 compares."""
+    head = ['', 'cosine of pass@1 and pass@8', 'signal / noise less problems, k = 8']
+    lines = []
+    for policy in policies_of(rows):
+        of = of_policy(rows, policy)
+        cosine = difference(cosines := cosines_of(rows, policy), np.zeros_like(cosines))
+        lost = [relative(of[name])[:, -1] for name in ('snr', 'problems')]
+        said = in_words(cosine, digits=2)
+        lines.append([policy, said, _with_interval(lost[0] - lost[1])])
+    return markdown_table(head, lines)
 
 
 def table(policy: str, found: Mapping[str, np.ndarray]) -> list[str]:
@@ -228,16 +301,17 @@ def _with_interval(of_seeds: np.ndarray) -> str:
     return f'{mean:+.0%} [{low:+.0%}, {high:+.0%}]'
 
 
-def draw(found: Mapping[str, Mapping[str, np.ndarray]]) -> bytes:
+def draw(rows: Sequence[Row]) -> bytes:
     """A panel for each measure, and a row for each policy and k > 1."""
-    places = [*itertools.product(POLICIES, range(1, len(KS)))]
-    rows = [f'{policy}, k = {KS[i]}' for policy, i in places]
+    found = {name: of_policy(rows, name) for name in policies_of(rows)}
+    places = [*itertools.product(found, range(1, len(KS)))]
+    labels = [f'{policy}, k = {KS[i]}' for policy, i in places]
     forests = []
     for name, title in _TITLES.items():
         shares = [100 * relative(found[policy][name])[:, i] for policy, i in places]
         dots = Dots([difference(x, np.zeros_like(x)) for x in shares])
-        forests.append(Forest(title, '% of the mean of k = 1', rows, [dots]))
-    num_seeds = len(found[POLICIES[0]]['problems'])
+        forests.append(Forest(title, '% of the mean of k = 1', labels, [dots]))
+    num_seeds = len({row['seed'] for row in rows})
     return draw_forests(
         forests,
         columns=2,

@@ -121,8 +121,9 @@ def test_whether_a_file_can_be_written_is_known_without_writing(tmp_path):
         ('circle', OSError),
         ('/proc/a.txt', OSError),
     ):
-        with pytest.raises(error):
+        with pytest.raises(error) as raised:
             files.check_writable(tmp_path / bad)
+        assert raised.value.filename == str(tmp_path / bad)
     assert sorted(os.listdir(tmp_path)) == ['circle', 'link']
 
 

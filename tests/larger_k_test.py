@@ -1,6 +1,7 @@
 """``experiments/larger_k.py``: its statistics by hand, and a measurement of a run."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -47,7 +48,9 @@ def test_the_table_has_relative_differences_with_intervals(tmp_path, capsys):
     text = (tmp_path / 'larger_k.md').read_text()
     assert capsys.readouterr().out == text
     assert '| k = 2 | 0.5, +0% [+0%, +0%] | 1.2, -75% [-236%, +86%] |' in text
-    assert text.count('| k = 1 | 0.5 | 4.7 |  |  |') == 2
+    assert text.count('| k = 1 | 0.5 | 4.7 |  |  |') == 3
+    # The gradients lie on a line; at k = 8 half of the problems are lost.
+    assert '| after 50 steps | +1.00 [+1.00, +1.00] | -48% [-' in text
     assert (tmp_path / 'larger_k.png').read_bytes().startswith(b'\x89PNG')
 
 
@@ -69,7 +72,9 @@ def test_it_measures_both_policies_of_a_run_once(tmp_path, monkeypatch):
         monkeypatch.setattr(larger_k, 'measure', None)
         larger_k.main(workdir=str(tmp_path / 'runs'), results=str(tmp_path))
     assert tiny.read_lines(path) == rows
-    assert [row['policy'] for row in rows] == list(larger_k.POLICIES)
+    # It kept no checkpoint of step 50.
+    assert [row['policy'] for row in rows] == ['before RL', 'after RL']
+    assert [row['steps'] for row in rows] == [0, 5]
     first, last = (np.array(row['whole']) for row in rows)
     assert not np.allclose(first, last)
     for row in rows:
@@ -79,3 +84,25 @@ def test_it_measures_both_policies_of_a_run_once(tmp_path, monkeypatch):
         assert problems == sorted(problems, reverse=True)
         assert 0 < problems[-1] <= problems[0] <= 1
     assert problems[-1] < problems[0]
+
+
+def test_seeds_with_other_policies_have_tables_of_their_own(tmp_path, capsys):
+    rows = [line(s, p) for s in (3, 4) for p in larger_k.POLICIES]
+    rows += [line(0, p) for p in ('before RL', 'after RL')]
+    lines = ''.join(json.dumps(row) + '\n' for row in rows)
+    (tmp_path / 'larger_k.jsonl').write_text(lines)
+    larger_k.main(results=str(tmp_path))
+    text = capsys.readouterr().out
+    first, second = text.split('Seeds 0:')
+    assert first.startswith('Seeds 3, 4:')
+    assert first.count('| k = 1 |') == 3
+    assert second.count('| k = 1 |') == 2
+
+
+def test_a_run_that_is_not_done_is_not_measured(tmp_path):
+    config = tiny.make_config(sampling__num_rollouts=16, advantage__name='pass_at_1')
+    workdir = tmp_path / 'runs' / 'pass_at_1_seed0'
+    assert tiny.run(config, workdir)
+    shutil.rmtree(workdir / 'checkpoints' / '5')
+    with pytest.raises(InputError, match='has no checkpoint 5: let the sweep finish'):
+        larger_k.main(workdir=str(tmp_path / 'runs'), results=str(tmp_path))

@@ -29,16 +29,16 @@ def difference(first: np.ndarray, second: np.ndarray) -> Interval:
     return float((first - second).mean()), math.nan, math.nan
 
 
-def in_words(interval: Interval) -> str:
+def in_words(interval: Interval, *, digits: int = 3) -> str:
     """A difference as tables have it.
 
     >>> in_words((0.25, 0.125, 0.375)), in_words((-1.0, math.nan, math.nan))
     ('+0.250 [+0.125, +0.375]', '-1.000')
     """
-    mean, low, high = interval
-    if math.isnan(mean):
+    mean, low, high = (f'{value:+.{digits}f}' for value in interval)
+    if math.isnan(interval[0]):
         return 'undefined'
-    return f'{mean:+.3f}' + ('' if math.isnan(low) else f' [{low:+.3f}, {high:+.3f}]')
+    return mean if math.isnan(interval[1]) else f'{mean} [{low}, {high}]'
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
