@@ -16,6 +16,7 @@ over seeds, and the paired difference from the baseline with its 95 % interval.
 """
 
 import collections
+import itertools
 import json
 import pathlib
 from collections.abc import Mapping
@@ -71,7 +72,8 @@ def count(directory: pathlib.Path, *, arm: str, split: str) -> list[dict[str, An
     """The lines of a run: for each kind of problem its commonest answer.
 
     ``share`` is the part of all responses that give it, and ``right`` the part of the
-    problems for which it is right, of those to which it was given.
+    problems for which it is right, of those to which it was given. Where no response
+    has an answer, these are ``''``, 0 and 0.
 
     Raises:
         InputError: the run has no evaluation of this split after its last step.
@@ -80,46 +82,63 @@ def count(directory: pathlib.Path, *, arm: str, split: str) -> list[dict[str, An
     name = f'evaluation/{split}_step_{config.train.steps:08d}.jsonl'
     if not (directory / name).exists():
         raise InputError(f'{directory} has no {name}: let the sweep finish')
-    answers, right = collections.defaultdict(collections.Counter), {}
-    responses = collections.Counter()
+    answers: dict[str, collections.Counter[str]] = {}
+    right: dict[tuple[str, str], dict[int, bool]] = {}
+    responses: collections.Counter[str] = collections.Counter()
     for problem in read_lines(directory / name):
         category = problem['category']
         responses[category] += problem['n']
+        answers.setdefault(category, collections.Counter())
         for answer, correct in zip(problem['parsed'], problem['correct'], strict=True):
-            if answer is not None:
+            if answer:
                 answers[category][answer] += 1
                 right.setdefault((category, answer), {})[problem['problem_id']] = (
                     correct
                 )
     rows = []
     for category, counts in answers.items():
-        ((answer, times),) = counts.most_common(1)
+        ((answer, times),) = counts.most_common(1) or [('', 0)]
+        of_problems = right.get((category, answer), {0: False})
         rows.append(
             {
                 **{'arm': arm, 'seed': config.seed, 'category': category},
                 **{'answer': answer, 'share': times / responses[category]},
-                'right': float(np.mean([*right[category, answer].values()])),
+                'right': float(np.mean([*of_problems.values()])),
             }
         )
     return rows
 
 
 def table(sweep: Sweep, rows: list[dict[str, Any]]) -> str:
-    """The shares, of the seeds that every arm with results has."""
+    """The shares, of the seeds that every arm with results has.
+
+    Raises:
+        InputError: the baseline has no results, the arms share no seed, or one of them
+            lacks a category.
+    """
     shares = {_key(row): row['share'] for row in rows}
     seeds_of = {
         arm.name: {seed for name, seed, _ in shares if name == arm.name}
         for arm in sweep.arms
     }
     arms = [arm for arm in sweep.arms if seeds_of[arm.name]]
-    seeds = sorted(set.intersection(*(seeds_of[arm.name] for arm in arms)))
+    every = {seed for of_arm in seeds_of.values() for seed in of_arm}
+    seeds = sorted(set.intersection(*(seeds_of[arm.name] for arm in arms), every))
+    if sweep.baseline not in {arm.name for arm in arms} or not seeds:
+        raise InputError(
+            f'no table has the baseline {sweep.baseline!r} beside other arms of one '
+            f'seed: there are {seeds_of}'
+        )
     categories = sorted({row['category'] for row in rows})
+    wanted = itertools.product([arm.name for arm in arms], seeds, categories)
+    if absent := [key for key in wanted if key not in shares]:
+        raise InputError(f'there are no counts of {absent}: count these runs again')
     lines = []
     for arm in arms:
         cells = []
         for category in categories:
             ours, base = (
-                np.array([shares.get((name, seed, category), 0.0) for seed in seeds])
+                np.array([shares[name, seed, category] for seed in seeds])
                 for name in (arm.name, sweep.baseline)
             )
             cells.append(f'{ours.mean():.3f}')

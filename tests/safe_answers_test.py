@@ -34,9 +34,9 @@ def runs(tmp_path, monkeypatch):
         folder = tmp_path / 'runs' / f'{arm}_seed{seed}' / 'evaluation'
         folder.mkdir(parents=True)
         # Without an answer, and otherwise each another one.
-        said = ['no'] * times + [None, None, *(f'x{i}' for i in range(6 - times))]
+        said = ['no'] * times + ['', '', *(f'x{i}' for i in range(6 - times))]
         problems = [
-            _problem(2, 'sudoku', ['12', '12', '21', None], right={'21'}),
+            _problem(2, 'sudoku', ['12', '12', '21', ''], right={'21'}),
             _problem(0, 'puzzle', said[::2], right={'no'}),
             _problem(1, 'puzzle', said[1::2], right={'x1'}),
         ]
@@ -112,3 +112,37 @@ def test_it_writes_what_it_counts_and_needs_the_runs_but_once(runs, monkeypatch)
     assert kept == lines
     with pytest.raises(InputError, match=r'nothing.* has no run of experiments'):
         safe_answers.main(workdir=str(runs / 'nothing'), results=str(results))
+
+
+def test_where_nobody_answers_no_answer_is_safe(runs):
+    path = runs / 'a_seed0' / 'evaluation' / 'test_step_00000004.jsonl'
+    path.write_text(json.dumps(_problem(0, 'puzzle', ['', '', 'x', 'x'], right={})))
+    (row,) = safe_answers.count(runs / 'a_seed0', arm='a', split='test')
+    assert (row['answer'], row['share']) == ('x', 0.5)
+    path.write_text(json.dumps(_problem(0, 'puzzle', [''] * 4, right={})))
+    (row,) = safe_answers.count(runs / 'a_seed0', arm='a', split='test')
+    assert (row['answer'], row['share'], row['right']) == ('', 0.0, 0.0)
+
+
+def counted(*keys):
+    return [
+        {'arm': arm, 'seed': seed, 'category': category, 'share': 0.5}
+        for arm, seed, category in keys
+    ]
+
+
+@pytest.mark.parametrize(
+    ('keys', 'words'),
+    [
+        ([('b', 0, 'x'), ('c', 0, 'x')], "no table has the baseline 'a'"),
+        ([('a', 0, 'x'), ('b', 1, 'x')], "no table has the baseline 'a' beside other"),
+        ([('z', 0, 'x')], "no table has the baseline 'a'"),
+        (
+            [('a', 0, 'x'), ('a', 0, 'y'), ('b', 0, 'x')],
+            r"no counts of \[\('b', 0, 'y'\)\]: count these runs again",
+        ),
+    ],
+)
+def test_what_is_missing_is_no_zero(keys, words):
+    with pytest.raises(InputError, match=words):
+        safe_answers.table(make_sweep(), counted(*keys))
