@@ -63,10 +63,10 @@ def main(
     place.mkdir(parents=True, exist_ok=True)
     record = pathlib.Path(results) / 'faults.jsonl'
     has_disk = can_mount(place)
-    drawn = {p: draw(faults, seed, p, has_disk=has_disk) for p in (1, 2)}
+    drawn = {p: draw(faults, seed, p) for p in (1, 2)}
     references = {p: make_reference(place, p) for p in drawn if drawn[p]}
     code = directory.git_state(tiny.ROOT) | {'seed': seed}
-    work = Work(record, drawn)
+    work = Work(record, drawn, seed=seed, has_disk=has_disk)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         ends = [
             pool.submit(strike_runs, place, work, references, code) for _ in range(jobs)
@@ -77,30 +77,33 @@ def main(
     return 0 if all(row['equal'] for row in rows) else 1
 
 
-def draw(faults: int, seed: int, processes: int, *, has_disk: bool) -> list[Fault]:
-    """The faults of the runs of so many processes, in the order of their striking."""
+def draw(faults: int, seed: int, processes: int) -> list[Fault]:
+    """The faults of the runs of so many processes, in the order of their striking.
+
+    More faults begin with the same ones.
+    """
     of_two = faults * _OF_TWO // 5
     count = of_two if processes == 2 else faults - of_two
     draws = random.Random(f'{seed} {processes}')
     chosen: list[tuple[str, str]] = []
     while len(chosen) < count:
-        chosen += draws.sample(
-            pairs := kinds_and_moments(processes, has_disk), len(pairs)
-        )
-    return [
-        Fault(
+        chosen += draws.sample(pairs := kinds_and_moments(processes), len(pairs))
+    drawn = []
+    for index, (kind, moment) in enumerate(chosen[:count]):
+        own = random.Random(f'{seed} {processes} {index}')
+        fault = Fault(
             kind,
             moment,
-            gap=draws.randrange(3),
-            delay=round(draws.random() * longest_delay(moment), 4),
-            process='all' if kind == 'kill all' else str(draws.randrange(processes)),
-            seed=draws.randrange(2**31),
+            gap=own.randrange(3),
+            delay=round(own.random() * longest_delay(moment), 4),
+            process='all' if kind == 'kill all' else str(own.randrange(processes)),
+            seed=own.randrange(2**31),
         )
-        for kind, moment in chosen[:count]
-    ]
+        drawn.append(fault)
+    return drawn
 
 
-def kinds_and_moments(processes: int, has_disk: bool) -> list[tuple[str, str]]:
+def kinds_and_moments(processes: int) -> list[tuple[str, str]]:
     """One round of kinds of faults, each with a moment; some kinds more often."""
     pairs = [(kind, m) for kind in ('kill', 'terminate') for m in MOMENTS]
     pairs += [('kill', m) for m in MOMENTS[2:]]
@@ -109,9 +112,7 @@ def kinds_and_moments(processes: int, has_disk: bool) -> list[tuple[str, str]]:
     pairs += [('pause', 'verification'), ('pause', 'checkpoint')]
     if processes > 1:
         pairs += [('kill all', m) for m in ('evaluation', 'checkpoint', 'step')]
-    if has_disk:
-        pairs += [('full disk', 'step')]
-    return pairs
+    return [*pairs, ('full disk', 'step')]
 
 
 def longest_delay(moment: str) -> float:
@@ -125,20 +126,35 @@ class Work:
     Args:
         record: JSON lines of finished runs, to append to.
         drawn: the faults by the number of processes.
+        seed: of these draws; what others have struck counts for nothing.
+        has_disk: whether disks can be filled; else such faults are left out.
     """
 
-    def __init__(self, record: pathlib.Path, drawn: Mapping[int, Sequence[Fault]]):
+    def __init__(
+        self,
+        record: pathlib.Path,
+        drawn: Mapping[int, Sequence[Fault]],
+        *,
+        seed: int,
+        has_disk: bool,
+    ):
         self._record, self._drawn = record, drawn
+        self._seed, self._has_disk = seed, has_disk
         self._taken: set[tuple[int, int]] = set()
         self._lock = threading.Lock()
 
     def take(self) -> tuple[int, list[tuple[int, Fault]]] | None:
         """A number of processes and the faults of a run; ``None`` if none is left."""
         with self._lock:
-            rows = read(self._record)
+            rows = [row for row in read(self._record) if row['seed'] == self._seed]
             pending = {
-                p: [i for i in still_to_strike(rows, p, d) if (p, i) not in self._taken]
-                for p, d in self._drawn.items()
+                p: [
+                    i
+                    for i in still_to_strike(rows, p, drawn)
+                    if (p, i) not in self._taken
+                    and (self._has_disk or drawn[i].kind != 'full disk')
+                ]
+                for p, drawn in self._drawn.items()
             }
             processes = max(pending, key=lambda p: len(pending[p]))
             drawn, chosen = self._drawn[processes], pending[processes][:_PER_RUN]
@@ -152,8 +168,11 @@ class Work:
         """Writes a run into the record; what missed may be taken again."""
         with self._lock:
             self._record.parent.mkdir(parents=True, exist_ok=True)
+            text = self._record.read_text() if self._record.exists() else '\n'
+            # Half a line, of a process that was killed, ends here.
+            ended = '' if text.endswith('\n') else '\n'
             with self._record.open('a') as stream:
-                stream.write(json.dumps(row) + '\n')
+                stream.write(f'{ended}{json.dumps(row)}\n')
             page = self._record.parent.parent / 'faults.md'
             atomic_write_text(page, faults_page.page(read(self._record)))
             self._taken -= {(row['processes'], index) for index in row['missed']}

@@ -13,22 +13,22 @@ LAST = 5
 
 @pytest.mark.parametrize('processes', [1, 2])
 def test_the_seed_draws_the_faults(processes):
-    drawn = faults.draw(125, 0, processes, has_disk=True)
+    drawn = faults.draw(125, 0, processes)
     assert len(drawn) == {1: 75, 2: 50}[processes]
-    assert drawn == faults.draw(125, 0, processes, has_disk=True)
-    assert drawn != faults.draw(125, 1, processes, has_disk=True)
+    assert drawn == faults.draw(125, 0, processes)
+    assert drawn != faults.draw(125, 1, processes)
     kinds = {fault.kind for fault in drawn}
     assert kinds == striking.KINDS.keys() - ({'kill all'} if processes == 1 else set())
     assert {fault.moment for fault in drawn} == {*striking.MOMENTS}
     assert {f.process for f in drawn} == (
         {'0'} if processes == 1 else {'0', '1', 'all'}
     )
-    without = faults.draw(125, 0, processes, has_disk=False)
-    assert 'full disk' not in {fault.kind for fault in without}
+    more = faults.draw(300, 0, processes)
+    assert more[: len(drawn)] == drawn
 
 
 def test_what_missed_is_tried_again_but_not_for_ever():
-    drawn = faults.draw(6, 0, 1, has_disk=False)
+    drawn = faults.draw(6, 0, 1)
 
     def row(struck, missed, processes=1):
         each = [{'index': index} for index in struck]
@@ -40,9 +40,9 @@ def test_what_missed_is_tried_again_but_not_for_ever():
 
 
 def test_threads_share_the_work_and_what_missed_comes_again(tmp_path):
-    drawn = {p: faults.draw(25, 0, p, has_disk=False) for p in (1, 2)}
+    drawn = {p: faults.draw(25, 0, p) for p in (1, 2)}
     record = tmp_path / 'results' / 'faults.jsonl'
-    work, taken = faults.Work(record, drawn), []
+    work, taken = faults.Work(record, drawn, seed=0, has_disk=True), []
     while (share := work.take()) is not None:
         taken.append(share)
     each = [(p, index) for p, chosen in taken for index, _ in chosen]
@@ -56,6 +56,30 @@ def test_threads_share_the_work_and_what_missed_comes_again(tmp_path):
     work.finish(a_row(processes, indices[1:], indices[:1]))
     assert work.take() == (processes, [(indices[0], drawn[processes][indices[0]])])
     assert work.take() is None
+
+
+def test_other_seeds_and_disks_that_are_not_there_count_for_nothing(tmp_path):
+    drawn = {1: faults.draw(75, 0, 1), 2: []}
+    assert any(fault.kind == 'full disk' for fault in drawn[1])
+    record = tmp_path / 'results' / 'faults.jsonl'
+    every = [*range(len(drawn[1]))]
+    faults.Work(record, drawn, seed=0, has_disk=True).finish(a_row(1, every, []))
+    assert faults.Work(record, drawn, seed=0, has_disk=True).take() is None
+    work, indices = faults.Work(record, drawn, seed=1, has_disk=False), []
+    while (share := work.take()) is not None:
+        indices += [index for index, _ in share[1]]
+    left = [i for i in every if drawn[1][i].kind != 'full disk']
+    assert sorted(indices) == left
+
+
+def test_half_a_line_of_the_record_swallows_no_other(tmp_path):
+    record = tmp_path / 'results' / 'faults.jsonl'
+    record.parent.mkdir()
+    record.write_text('{"run": "run_1", "processes": 1, "str')
+    work = faults.Work(record, {1: [], 2: []}, seed=0, has_disk=True)
+    work.finish(a_row(1, [0], []))
+    work.finish(a_row(2, [1], []))
+    assert [row['processes'] for row in faults.read(record)] == [1, 2]
 
 
 def a_row(processes, struck, missed):
