@@ -245,6 +245,34 @@ def test_advantages_are_scaled_to_the_weight_of_pass_at_1(name):
     np.testing.assert_allclose(after, scale * before, rtol=1e-6)
 
 
+def test_adamw_cancels_the_scale_of_an_advantage_but_for_epsilon_and_the_limit(
+    finished_run, tmp_path
+):
+    """Powers of two are exact, so what is cancelled is cancelled to the last bit."""
+    settings = tiny.ONLY_STEPS | {'train__steps': 3, 'advantage__name': 'mixture'}
+    one = {'advantage__pass_weights': (0.5, 0.5), 'optimizer__eps': 1e-5}
+    four = one | {'advantage__pass_weights': (2.0, 2.0)}
+    runs = {
+        'one': one,
+        'four': four,
+        'epsilon': four | {'optimizer__eps': 4e-5},
+        'both': four | {'optimizer__eps': 4e-5, 'optimizer__max_grad_norm': 0.4},
+    }
+    params = {}
+    for name, own in runs.items():
+        # So low a limit is met at each step.
+        limit = {'optimizer__max_grad_norm': 0.1} | own
+        workdir = tiny.warm_copy(finished_run, tmp_path / name)
+        assert tiny.run(tiny.make_config(**settings | limit), workdir)
+        saved = tiny.saved_arrays(workdir, 3)
+        params[name] = {key: x for key, x in saved.items() if key.startswith('params/')}
+    same = {
+        name: all(np.array_equal(x, params['one'][key]) for key, x in found.items())
+        for name, found in params.items()
+    }
+    assert same == {'one': True, 'four': False, 'epsilon': False, 'both': True}
+
+
 def test_the_learner_scores_at_the_temperature_that_was_sampled(tmp_path):
     """A step for real: at another temperature the gap would be 1e-3 or more."""
     config = tiny.make_config(
