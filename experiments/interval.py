@@ -9,8 +9,9 @@ takes is
 
 without the last two for the test split and all seeds. A term is an arm at its last
 evaluation, ``ARM@STEP`` at another, and ``SWEEP/ARM`` if the sweep is not named at the
-end. Terms are added and subtracted, and may have a factor, as in ``0.5 * ARM``. All
-have the same seeds; the interval is Student's t over these.
+end. Terms are added and subtracted, and may have a factor, as in ``0.5 * ARM``. Two of
+the above may be subtracted with ``less`` between them. All have the same seeds; the
+interval is Student's t over these.
 
 Every interval in the text of README.md and of experiments/README.md is such a
 difference: ``tests/statements.toml`` says which, and a test computes them all.
@@ -56,6 +57,12 @@ def evaluate(text: str, *, results: pathlib.Path = RESULTS) -> dict[int, float]:
         InputError: the text cannot be read, a term has no such evaluation, or terms
             have different seeds.
     """
+    first, less, second = text.partition(' less ')
+    if less:
+        of_first = evaluate(first, results=results)
+        of_second = evaluate(second, results=results)
+        _check_seeds(of_second, of_first, second)
+        return {seed: of_first[seed] - of_second[seed] for seed in of_first}
     whole = _WHOLE.fullmatch(text)
     if not whole:
         raise InputError(
@@ -72,14 +79,21 @@ def evaluate(text: str, *, results: pathlib.Path = RESULTS) -> dict[int, float]:
         if whole['first']:
             wanted = range(int(whole['first']), int(whole['last']) + 1)
             values = {seed: values[seed] for seed in wanted if seed in values}
-        if total and values.keys() != total.keys():
-            raise InputError(
-                f'{term["arm"]} has the seeds {sorted(values)} and the terms before it '
-                f'{sorted(total)}; they must be the same'
-            )
+        if total:
+            _check_seeds(values, total, term['arm'])
         factor = float(term['factor'] or 1) * (-1 if term['sign'] == '-' else 1)
         total = {seed: total.get(seed, 0) + factor * values[seed] for seed in values}
     return {seed: total[seed] for seed in sorted(total)}
+
+
+def _check_seeds(
+    values: Mapping[int, float], before: Mapping[int, float], name: str
+) -> None:
+    if values.keys() != before.keys():
+        raise InputError(
+            f'{name} has the seeds {sorted(values)} and what stands before it '
+            f'{sorted(before)}; they must be the same'
+        )
 
 
 def _terms(text: str) -> list[re.Match[str]]:

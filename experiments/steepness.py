@@ -12,9 +12,12 @@ This reads the results of that sweep, or of another variant of it (``--config``)
 writes ``results/<name>_steepness.md``, Spearman's rank correlation over the estimators
 for each seed with Student's t interval of the mean, and a figure, ``.png``: what each
 estimator gains on the baseline in Pass@32 and Pass@1. Of a sweep that is still running
-it leaves out the estimators that lack a seed, and says so.
+it leaves out the estimators that lack a seed, and says so. ``--without=nsr,maclaurin``
+adds a column without these, and ``--beside=<another variant>`` the rank correlation of
+Pass@32 in both sweeps.
 """
 
+import functools
 import json
 import pathlib
 from collections.abc import Collection, Mapping
@@ -56,18 +59,23 @@ def main(
     *,
     config: str = 'experiments/sweeps/estimators.py',
     results: str = 'experiments/results',
+    without: str = '',
+    beside: str = '',
 ) -> None:
     """Writes the table and the figure, and prints the table."""
     declared = config_file.call(config, 'get_sweep', returns=Sweep)
     directory = pathlib.Path(results)
     last = read_last(declared, directory, [*declared.measures])
+    others = _read_beside(beside, directory, last)
     configs = json.loads((directory / f'{declared.name}.configs.json').read_text())
     steepness = {
         arm: value
         for arm in last.values
         if (value := steepness_of(configs[arm])) is not None
     }
-    text = table(declared, steepness, last)
+    text = table(
+        declared, steepness, last, without=_names(without, steepness), beside=others
+    )
     if last.left_out:
         text += f'\n{last.note}\n'
     name = f'{declared.name}_steepness'
@@ -95,28 +103,83 @@ def steepness_of(saved: Mapping[str, Any]) -> float | None:
     return round(float(hard / easy), 4)
 
 
-def correlations(
-    steepness: Mapping[str, float], last: LastEvaluations, measure: str
-) -> np.ndarray:
-    """Spearman's rank correlation of steepness and a measure, ``[S]``."""
-    values = np.stack([last.values[arm][measure] for arm in steepness])
-    ranked = [*steepness.values()]
-    return np.array(
-        [scipy.stats.spearmanr(ranked, seed).statistic for seed in values.T]
-    )
+def _names(without: str, steepness: Mapping[str, float]) -> tuple[str, ...]:
+    """The arms of a list with commas; InputError for one that is not there."""
+    names = tuple(name for name in without.split(',') if name)
+    for name in names:
+        if name not in steepness:
+            raise InputError(f'{without=} has {name!r}, not one of {[*steepness]}')
+    return names
 
 
-def table(sweep: Sweep, steepness: Mapping[str, float], last: LastEvaluations) -> str:
-    """The correlations, and below them the estimators in the order of steepness."""
+def _read_beside(
+    config: str, directory: pathlib.Path, last: LastEvaluations
+) -> tuple[Sweep, LastEvaluations] | None:
+    """Another sweep of the same seeds, if one is named."""
+    if not config:
+        return None
+    sweep = config_file.call(config, 'get_sweep', returns=Sweep)
+    others = read_last(sweep, directory, ['pass_at_32'])
+    if others.seeds != last.seeds:
+        raise InputError(
+            f'beside={config!r} has the seeds {[*others.seeds]}, not {[*last.seeds]}'
+        )
+    return sweep, others
+
+
+def rank_correlations(orders: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Spearman's rank correlation of two arrays ``[arms, S]`` for each seed, ``[S]``.
+
+    ``orders`` may be ``[arms]``, the same for all seeds.
+    """
+    orders = np.broadcast_to(orders.T, values.T.shape)
+    pairs = zip(orders, values.T, strict=True)
+    return np.array([scipy.stats.spearmanr(x, y).statistic for x, y in pairs])
+
+
+def table(
+    sweep: Sweep,
+    steepness: Mapping[str, float],
+    last: LastEvaluations,
+    *,
+    without: Collection[str] = (),
+    beside: tuple[Sweep, LastEvaluations] | None = None,
+) -> str:
+    """The correlations, and below them the estimators in the order of steepness.
+
+    Args:
+        sweep: what is compared.
+        steepness: arm -> omega(.01) / omega(.3).
+        last: the values.
+        without: the arms that a further column leaves out.
+        beside: another sweep, whose order in Pass@32 has a row of its own.
+    """
     labels = {arm.name: arm.label for arm in sweep.arms}
-    lines = markdown_table(
-        ['at the end, against steepness', 'rank correlation', 'of each seed'],
-        [
-            [label, _with_interval(found), ' '.join(f'{x:+.2f}' for x in found)]
-            for measure, label in sweep.measures.items()
-            for found in [correlations(steepness, last, measure)]
-        ],
-    )
+    kept = [arm for arm in steepness if arm not in without]
+
+    def row(label: str, orders: Any, values: Any) -> list[str]:
+        """``orders`` and ``values`` return those of arms."""
+        found = rank_correlations(orders(steepness), values(steepness))
+        cells = [label, _with_interval(found), ' '.join(f'{x:+.2f}' for x in found)]
+        if without:
+            cells.append(_with_interval(rank_correlations(orders(kept), values(kept))))
+        return cells
+
+    def steep(arms: Collection[str]) -> np.ndarray:
+        return np.array([steepness[arm] for arm in arms])
+
+    rows = [
+        row(label, steep, functools.partial(_values, last, measure))
+        for measure, label in sweep.measures.items()
+    ]
+    if beside:
+        label = f'Pass@32, against that of {beside[0].name}'
+        orders = functools.partial(_values, beside[1], 'pass_at_32')
+        rows.append(row(label, orders, functools.partial(_values, last, 'pass_at_32')))
+    head = ['at the end, against steepness', 'rank correlation', 'of each seed']
+    if without:
+        head.append(f'without {", ".join(without)}')
+    lines = markdown_table(head, rows)
     lines += ['']
     lines += markdown_table(
         ['estimator', 'ω(.01) / ω(.3)', *sweep.measures.values()],
@@ -130,6 +193,11 @@ def table(sweep: Sweep, steepness: Mapping[str, float], last: LastEvaluations) -
         ],
     )
     return '\n'.join(lines) + '\n'
+
+
+def _values(last: LastEvaluations, measure: str, arms: Collection[str]) -> np.ndarray:
+    """``[arms, S]``."""
+    return np.stack([last.values[arm][measure] for arm in arms])
 
 
 def _with_interval(of_seeds: np.ndarray) -> str:
@@ -162,9 +230,10 @@ def draw(
     panels = {}
     for measure, ax in zip(_SHOWN, axes, strict=True):
         label = sweep.measures[measure]
-        found = _with_interval(correlations(steepness, last, measure))
-        found = found.replace('-', '−')
-        ax.set_title(f'{label}, rank correlation {found}', **PANEL_TITLE)
+        values = _values(last, measure, steepness)
+        found = rank_correlations(np.array([*steepness.values()]), values)
+        told = _with_interval(found).replace('-', '−')
+        ax.set_title(f'{label}, rank correlation {told}', **PANEL_TITLE)
         ax.set_ylabel(f'{label}: share of problems,\nless that of {sweep.baseline}')
         ax.set_xscale('log')
         ax.minorticks_off()

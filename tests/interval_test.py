@@ -44,6 +44,10 @@ def results(tmp_path):
         ('pass_at_1 of two - two@0 in mazes', (0.3, 0.6)),
         ('pass_at_1 of 0.5 * one + 0.5 * two - one@0 in mazes', (0.25, 0.45)),
         ('pass_at_1 of two - short in mazes, seeds 3-3', (0.1,)),
+        (
+            'pass_at_1 of two in mazes less pass_at_1 of one@0 in mazes, validation',
+            (-9.7, -9.4),
+        ),
     ],
 )
 def test_a_difference_is_that_of_a_hand(text, wanted, results):
@@ -72,6 +76,10 @@ def test_it_is_printed_with_its_interval(results, capsys):
         ),
         ('entropy of one in mazes', r'no entropy of one .* for the seeds \[3, 4\]'),
         ('pass_at_1 of one - short in mazes', r'short has the seeds \[3\] .*\[3, 4\]'),
+        (
+            'pass_at_1 of one in mazes less pass_at_1 of short in mazes',
+            r'short in mazes has the seeds \[3\] .*\[3, 4\]',
+        ),
     ],
 )
 def test_what_cannot_be_read_is_refused(text, message, results):

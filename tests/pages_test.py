@@ -1,8 +1,8 @@
 """The pages' links lead somewhere, and their intervals follow from the results.
 
 ``statements.toml`` says what each interval of the text is: a difference that
-``experiments/interval.py`` computes, or the page of ``experiments/results`` that has
-it. Tables are compared with the tables that the sweeps have made.
+``experiments/interval.py`` computes, or the page of ``experiments/results`` or the
+notebook that has it. Tables are compared with the tables that the sweeps have made.
 """
 
 import functools
@@ -75,16 +75,16 @@ def cases() -> list[tuple[str, str, str]]:
     """Page, interval as it is said, and what it is."""
     found = []
     for name in PAGES:
-        for statement in STATEMENTS[name]:
-            said = INTERVAL.findall(one_line(statement['says']))
-            assert len(said) == len(statement['is']), statement
-            found += [(name, *pair) for pair in zip(said, statement['is'], strict=True)]
+        for says, what in STATEMENTS[name].items():
+            said = INTERVAL.findall(says)
+            assert len(said) == len(what), says
+            found += [(name, *pair) for pair in zip(said, what, strict=True)]
     return found
 
 
 @pytest.mark.parametrize(('name', 'said', 'what'), cases())
 def test_an_interval_is_the_one_that_it_says_it_is(name, said, what):
-    if what.endswith('.md'):
+    if what.endswith(('.md', '.ipynb')):
         assert plain(said) in plain((RESULTS / what).read_text())
         return
     values = np.array([*interval.evaluate(what, results=RESULTS).values()])
@@ -94,8 +94,7 @@ def test_an_interval_is_the_one_that_it_says_it_is(name, said, what):
 @pytest.mark.parametrize('name', PAGES)
 def test_every_interval_of_the_text_is_stated(name):
     page = page_of(name)
-    for statement in sorted(STATEMENTS[name], key=lambda x: -len(x['says'])):
-        says = one_line(statement['says'])
+    for says in sorted(STATEMENTS[name], key=len, reverse=True):
         assert says in page, says
         page = page.replace(says, '')
     left = [page[max(0, m.start() - 60) : m.end()] for m in INTERVAL.finditer(page)]

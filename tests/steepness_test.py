@@ -60,6 +60,8 @@ def test_the_command_takes_its_flags(tmp_path):
     assert parse(steepness.main, given, flags.FlagValues()) == {
         'config': 'a.py:variant=easy',
         'results': str(tmp_path),
+        'without': '',
+        'beside': '',
     }
 
 
@@ -197,3 +199,36 @@ def test_steepness_is_that_of_the_weights(written):
     # Pass@4's gradient is 4 (1 - p)^3, exactly.
     expected = (0.99 / 0.7) ** 3
     assert steepness.steepness_of(configs['canonical_k']) == round(expected, 4)
+
+
+def test_a_further_column_leaves_arms_out(written, tmp_path, monkeypatch):
+    monkeypatch.chdir(tiny.ROOT)
+    _without(written, tmp_path, set())
+    steepness.main(results=str(tmp_path), without='maxrl,nsr')
+    lines = (tmp_path / 'estimators_steepness.md').read_text().splitlines()
+    assert lines[0].endswith('| without maxrl, nsr |')
+    (of_pass,) = (line for line in lines if line.startswith('| Pass@32'))
+    # Without the one that disagrees all seeds are in the order of steepness.
+    assert of_pass.endswith('| +1.00 [+1.00, +1.00] |')
+    with pytest.raises(InputError, match=r"without='max' has 'max', not one of \["):
+        steepness.main(results=str(tmp_path), without='max')
+
+
+def test_a_row_compares_the_order_with_that_of_another_sweep(
+    written, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tiny.ROOT)
+    _without(written, tmp_path, set())
+    steepness.main(results=str(tmp_path), beside=SWEEP)
+    lines = (tmp_path / 'estimators_steepness.md').read_text().splitlines()
+    (row,) = (line for line in lines if 'against that of estimators' in line)
+    assert row.split(' | ')[1:] == ['+1.00 [+1.00, +1.00]', '+1.00 +1.00 +1.00 |']
+    medium = 'experiments/sweeps/estimators.py:variant=medium'
+    for end in ('jsonl', 'configs.json'):
+        text = (tmp_path / f'estimators.{end}').read_text()
+        if end == 'jsonl':
+            text = ''.join(x for x in text.splitlines(True) if '"seed": 2' not in x)
+        (tmp_path / f'estimators_medium.{end}').write_text(text)
+    words = r'beside=.*medium. has the seeds \[0, 1\], not \[0, 1, 2\]'
+    with pytest.raises(InputError, match=words):
+        steepness.main(results=str(tmp_path), beside=medium)

@@ -100,6 +100,8 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'only': (_TEXT, 'Pattern of the names of runs, for example pass_at_1_*.'),
     'jobs': (_INT, 'Runs at a time; one for each usable core by default.'),
     'results': (_PATH, 'Directory of the tables and the figure.'),
+    'without': (_TEXT, 'Arms that a further column leaves out, separated by commas.'),
+    'beside': (_PATH, 'Another sweep file, whose order of the arms is compared.'),
     'dry_run': (_BOOL, 'Print the commands of the runs that are missing; run none.'),
     'list': (_BOOL, 'Print the runs and how far each is; run none.'),
 }

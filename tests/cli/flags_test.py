@@ -8,7 +8,7 @@ import pytest
 from absl import flags
 
 from configs import maze_tiny
-from experiments import faults
+from experiments import faults, steepness
 from passk_jax import compare, evaluate, score, train
 from passk_jax import config as configs
 from passk_jax.cli.flags import TABLE, parameters_of, parse
@@ -110,7 +110,7 @@ def test_arguments_without_a_flag_are_for_the_command_that_takes_them():
 
 def test_every_flag_of_the_table_is_some_commands():
     assert {train, evaluate, score} < set(COMMANDS)
-    named = [parameters_of(command.main) for command in (*COMMANDS, faults)]
+    named = [parameters_of(command.main) for command in (*COMMANDS, faults, steepness)]
     assert set().union(*named) == TABLE.keys()
 
 
