@@ -254,16 +254,34 @@ def cosines_of(rows: Sequence[Row], policy: str) -> np.ndarray:
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
-    """A row for each policy: the cosine, and what expectation 3 compares."""
-    head = ['', 'cosine of pass@1 and pass@8', 'signal / noise less problems, k = 8']
+    """A row for each policy: what the expectations 3, 5 and 6 compare, at k = 8."""
+    last = [*POLICIES][-1]
+    head = [
+        'k = 8',
+        'cosine of pass@1 and pass@8',
+        'signal / noise less problems',
+        f'problems less those {last}',
+        f'rise of pass@1 less that {last}',
+    ]
+    lost = {name: _lost(rows, name) for name in policies_of(rows)}
     lines = []
-    for policy in policies_of(rows):
-        of = of_policy(rows, policy)
+    for policy, of in lost.items():
         cosine = difference(cosines := cosines_of(rows, policy), np.zeros_like(cosines))
-        lost = [relative(of[name])[:, -1] for name in ('snr', 'problems')]
-        said = in_words(cosine, digits=2)
-        lines.append([policy, said, _with_interval(lost[0] - lost[1])])
+        cells = [policy, in_words(cosine, digits=2)]
+        cells.append(_with_interval(of['snr'] - of['problems']))
+        if policy != last and last in lost:
+            for name in ('problems', 'pass_at_1'):
+                cells.append(_with_interval(of[name] - lost[last][name]))
+        else:
+            cells += ['', '']
+        lines.append(cells)
     return markdown_table(head, lines)
+
+
+def _lost(rows: Sequence[Row], policy: str) -> dict[str, np.ndarray]:
+    """Each measure's relative difference at the largest k, by seed."""
+    found = of_policy(rows, policy)
+    return {name: relative(values)[:, -1] for name, values in found.items()}
 
 
 def table(policy: str, found: Mapping[str, np.ndarray]) -> list[str]:
