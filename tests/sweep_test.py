@@ -1,16 +1,15 @@
 """``python -m passk_jax.sweep`` as a person, a cluster and a power cut meet it.
 
-Its runs are fakes of a few milliseconds, but for the last test.
+Its runs are fakes of a few milliseconds; real ones are in sweep_real_test.py.
 """
 
+import functools
 import json
 import os
 import pathlib
-import random
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -18,6 +17,7 @@ from passk_jax import sweep
 from passk_jax.errors import InputError
 from tests import tiny
 from tests.sweeps import fakes
+from tests.sweeps.processes import is_running, kill, until_done, wait_for_children
 
 RUNS = ['pass_at_1_seed{}', 'pass_at_k_seed{}', 'pass_at_k_seed{}_then']
 
@@ -180,42 +180,6 @@ def test_told_to_stop_it_stops_its_runs_and_says_so(tmp_path):
     assert fakes.said(tmp_path).count('started') <= len(os.sched_getaffinity(0))
 
 
-def children(pid: int) -> list[int]:
-    """The child processes; none if the process is gone."""
-    try:
-        text = pathlib.Path(f'/proc/{pid}/task/{pid}/children').read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-    return [int(child) for child in text.split()]
-
-
-def wait_for_children(pid: int) -> list[int]:
-    """Waits until there is one, or the process is gone."""
-    while pathlib.Path(f'/proc/{pid}').exists():
-        if found := children(pid):
-            return found
-        time.sleep(0.002)
-    return []
-
-
-def is_running(pid: int) -> bool:
-    """Whether the process is there, and not only its exit status."""
-    try:
-        state = pathlib.Path(f'/proc/{pid}/stat').read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state.rpartition(') ')[2][0] != 'Z'
-
-
-def kill(pid: int) -> bool:
-    """Kills it; False if it was gone."""
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 @pytest.mark.skipif(
     not pathlib.Path(f'/proc/{os.getpid()}/task/{os.getpid()}/children').exists(),
     reason='this system does not list the children of a process',
@@ -231,7 +195,8 @@ def test_killed_twenty_times_it_ends_with_the_table_of_an_uninterrupted_one(tmp_
         killed = tmp_path / f'killed_{rounds}'
         killed.mkdir()
         fakes.write_sweep(killed, steps=60)
-        code, new = until_done(killed, kills=20 - kills)
+        start = functools.partial(fakes.start, killed, {'FAKE_SECONDS': '0.01'})
+        code, new = until_done(start, kills=20 - kills, pause=0.2, seconds=60)
         kills += new
         assert code == 0, fakes.said(killed)
         assert fakes.results(killed) == fakes.results(whole)
@@ -241,35 +206,6 @@ def test_killed_twenty_times_it_ends_with_the_table_of_an_uninterrupted_one(tmp_
             other = killed / path.relative_to(whole)
             assert other.read_bytes() == path.read_bytes()
     assert rounds < 10
-
-
-def until_done(directory: pathlib.Path, *, kills: int) -> tuple[int, int]:
-    """Starts the sweep until it is done; kills it, a run of it, or both.
-
-    Args:
-        directory: of the sweep.
-        kills: how often at most.
-
-    Returns:
-        The exit status, and how often something was killed.
-    """
-    done = 0
-    while True:
-        process = fakes.start(directory, {'FAKE_SECONDS': '0.01'})
-        while process.exitcode is None and done < kills:
-            runs = wait_for_children(process.pid)
-            time.sleep(random.uniform(0, 0.2))
-            who = random.choice([{'sweep'}, {'run'}, {'sweep', 'run'}])
-            hit = 'sweep' in who and process.exitcode is None and kill(process.pid)
-            if 'run' in who and runs:
-                hit |= kill(random.choice(runs))
-            done += hit
-            if 'sweep' in who:
-                process.join()
-        process.join(60)
-        # 1: a run was killed; it is not started again by the same sweep.
-        if process.exitcode not in (1, -signal.SIGKILL):
-            return process.exitcode, done
 
 
 def test_a_run_that_outlives_its_sweep_is_waited_for(finished, tmp_path):
@@ -347,50 +283,3 @@ def test_a_directory_of_another_experiment_is_refused(tmp_path, monkeypatch):
     (workdir / 'metrics.jsonl').write_text('')
     with pytest.raises(InputError, match=r'loss.clip_low: 0.1 there, 0.2 now'):
         sweep.main(config=str(path), workdir=str(tmp_path / 'runs'))
-
-
-REAL = """
-from passk_jax.sweeps import Arm, Sweep
-
-def get_sweep():
-    config = 'tests/tiny.py'
-    return Sweep(
-        name='real',
-        title='Real runs',
-        arms=(
-            Arm('one', 'Pass@1', config, {'advantage.name': 'pass_at_1'}),
-            Arm('k', 'Pass@2', config, {'advantage.name': 'pass_at_k'}),
-        ),
-        baseline='one',
-        seeds=(0, 1),
-        measures={'pass_at_1': 'Pass@1', 'pass_at_4': 'Pass@4'},
-        split='test',
-        curves='validation',
-    )
-"""
-
-
-@pytest.mark.slow
-def test_real_runs_are_those_that_a_person_would_start(finished_run, tmp_path):
-    """``finished_run`` is the run of arm ``k`` and seed 0, alone."""
-    path = tmp_path / 'real.py'
-    path.write_text(REAL)
-    process = tiny.start(
-        'sweep',
-        f'--config={path}',
-        f'--workdir={tmp_path / "runs"}',
-        f'--results={tmp_path / "results"}',
-    )
-    out, err = process.communicate(timeout=500)
-    assert process.returncode == 0, err
-    alone = tiny.contents(finished_run)
-    assert tiny.contents(tmp_path / 'runs' / 'k_seed0') == alone
-    logs = [path.read_text() for path in sorted((tmp_path / 'runs').glob('*.log'))]
-    # Of each seed one made its warm start, and one read it.
-    assert sum('warm start: read from' in log for log in logs) == len(logs) // 2 == 2
-    table = (tmp_path / 'results' / 'real.md').read_text()
-    assert out == table
-    last = [tiny.metrics(tmp_path / 'runs' / f'k_seed{s}', 'test')[-1] for s in (0, 1)]
-    values = [row['pass_at_1'] for row in last]
-    assert f'{sum(values) / 2:.3f} ({values[0]:.3f} {values[1]:.3f})' in table
-    assert len(tiny.read_lines(tmp_path / 'results' / 'real.jsonl')) == 4 * (4 + 2)
