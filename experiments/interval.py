@@ -10,7 +10,7 @@ takes is
 without the last two for the test split and all seeds. A term is an arm at its last
 evaluation, ``ARM@STEP`` at another, and ``SWEEP/ARM`` if the sweep is not named at the
 end. Terms are added and subtracted, and may have a factor, as in ``0.5 * ARM``. Two of
-the above may be subtracted with ``less`` between them. All have the same seeds; the
+the above may be subtracted with ``minus`` between them. All have the same seeds; the
 interval is Student's t over these.
 
 Every interval in the text of README.md and of experiments/README.md is such a
@@ -57,8 +57,8 @@ def evaluate(text: str, *, results: pathlib.Path = RESULTS) -> dict[int, float]:
         InputError: the text cannot be read, a term has no such evaluation, or terms
             have different seeds.
     """
-    first, less, second = text.partition(' less ')
-    if less:
+    first, minus, second = text.partition(' minus ')
+    if minus:
         of_first = evaluate(first, results=results)
         of_second = evaluate(second, results=results)
         _check_seeds(of_second, of_first, second)

@@ -222,7 +222,7 @@ def panels(arms: Sequence[Arm], found: dict[str, list[Measured]]) -> list[Panel]
     gaps.append(Series('', (1, num_ks), (0.0, 0.0), '#667085', dashed=True))
     of_problems = {'y_label': 'share of problems'}
     bounds = {'floor': 0.0, 'ceiling': 1.0} | of_problems
-    less = f'Pass@k less that of {arms[0].name}'
+    less = f'Pass@k minus that of {arms[0].name}'
     return [
         Panel('Pass@k', 'k: responses', tuple(passed), log2=True, **bounds),
         Panel(less, 'k: responses', tuple(gaps), log2=True, **of_problems),
@@ -244,7 +244,7 @@ def said(arms: Sequence[Arm], found: dict[str, list[Measured]]) -> str:
             if (measured := found[name][i]).over_seeds
         ]
         if differences:
-            whose = f'{arm.name} less {arms[0].name} over {len(arm.sources)} seeds'
+            whose = f'{arm.name} minus {arms[0].name} over {len(arm.sources)} seeds'
             lines.append(f'{whose} (paired, Student t): {", ".join(differences)}')
     return '\n'.join(lines)
 

@@ -65,7 +65,7 @@ def test_the_figure_says_what_its_bands_are_and_what_the_seeds_say(runs):
     said = '\n'.join(each.text for each in written)
     assert 'bands: 95 % intervals over problems (bootstrap)' in said
     # 3/12 and 4/12, 7/12 and 8/12.
-    assert 'new less base over 2 seeds' in said
+    assert 'new minus base over 2 seeds' in said
     assert 'Pass@1 +0.333 [+0.333, +0.333], Pass@4' in said
     assert said.count('share of problems') == 3
     with legible.texts() as written:

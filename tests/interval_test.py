@@ -45,7 +45,7 @@ def results(tmp_path):
         ('pass_at_1 of 0.5 * one + 0.5 * two - one@0 in mazes', (0.25, 0.45)),
         ('pass_at_1 of two - short in mazes, seeds 3-3', (0.1,)),
         (
-            'pass_at_1 of two in mazes less pass_at_1 of one@0 in mazes, validation',
+            'pass_at_1 of two in mazes minus pass_at_1 of one@0 in mazes, validation',
             (-9.7, -9.4),
         ),
     ],
@@ -77,7 +77,7 @@ def test_it_is_printed_with_its_interval(results, capsys):
         ('entropy of one in mazes', r'no entropy of one .* for the seeds \[3, 4\]'),
         ('pass_at_1 of one - short in mazes', r'short has the seeds \[3\] .*\[3, 4\]'),
         (
-            'pass_at_1 of one in mazes less pass_at_1 of short in mazes',
+            'pass_at_1 of one in mazes minus pass_at_1 of short in mazes',
             r'short in mazes has the seeds \[3\] .*\[3, 4\]',
         ),
     ],

@@ -81,12 +81,12 @@ from configs import arguments
 from passk_jax.sweeps import DIVERSITY, MEASURES, Arm, Sweep
 
 _GROUPED = (
-    ('pass_at_k', 'Pass@4'),
-    ('full_sampling', 'Pass@4, full sampling'),
-    ('bootstrap_sampling', 'Pass@4, bootstrap'),
+    ('pass_at_k', 'Pass@4 Training'),
+    ('full_sampling', 'full sampling, k = 4'),
+    ('bootstrap_sampling', 'bootstrap sampling, k = 4'),
     ('canonical_k', 'canonical, k = 4'),
     ('pkpo', 'PKPO, k = 4'),
-    ('pkpo_loo', 'PKPO less one, k = 4'),
+    ('pkpo_loo', 'PKPO loo-1, k = 4'),
 )
 _OTHERS = (
     ('rloo', 'RLOO'),
@@ -132,7 +132,7 @@ _NO_CURVES = (
     *('full_sampling', 'bootstrap_sampling', 'unlikeliness'),
     *('differential_smoothing', 'curverl', 'set_level', 'annealed_k'),
 )
-_EVERY = (('pass_at_1', 'Pass@1'), *_GROUPED, *_OTHERS, _ANNEALED)
+_EVERY = (('pass_at_1', 'Pass@1 Training'), *_GROUPED, *_OTHERS, _ANNEALED)
 _POOLED_NAMES = tuple(name for name, _ in _POOLED)
 # Variant -> the names of its arms; the others have all of _EVERY.
 _CHOSEN = {

@@ -20,11 +20,11 @@ _KS = (4, 8, 16)
 
 def get_sweep() -> Sweep:
     """Returns what is compared."""
-    groups = tuple(_arm(f'analytical.py:k={k},size=tiny', f'Pass@{k}', k) for k in _KS)
+    groups = tuple(_arm(f'analytical.py:k={k},size=tiny', f'Pass@{k} Training', k) for k in _KS)
     return Sweep(
         name='group_sizes',
         title='5x5 mazes, N = 32',
-        arms=(_arm('pass_at_1.py:size=tiny', 'Pass@1', 1), *groups),
+        arms=(_arm('pass_at_1.py:size=tiny', 'Pass@1 Training', 1), *groups),
         baseline='pass_at_1',
         seeds=(0, 1, 2, 3, 4),
         measures={**MEASURES, **DIVERSITY},

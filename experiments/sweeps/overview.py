@@ -31,11 +31,11 @@ def get_sweep() -> Sweep:
         arms=(
             Arm(
                 'pass_at_1',
-                'Pass@1',
+                'Pass@1 Training',
                 'configs/ablations/pass_at_1.py:size=tiny',
                 steps,
             ),
-            Arm('parts', 'Pass@1, Pass@4, Pass@1', parts, steps | starts),
+            Arm('parts', 'Pass@1, Pass@4, Pass@1 Training', parts, steps | starts),
         ),
         baseline='pass_at_1',
         seeds=(0, 1, 2, 3, 4),

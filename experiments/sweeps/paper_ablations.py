@@ -11,11 +11,11 @@ from passk_jax.sweeps import DIVERSITY, MEASURES, Arm, Sweep
 
 # File, its arguments, and what the tables call it.
 _ARMS = (
-    ('pass_at_1', '', 'Pass@1'),
-    ('analytical', 'k=4', 'Pass@4'),
-    ('analytical', 'k=8', 'Pass@8'),
-    ('learning_rate', 'multiple=2', 'Pass@8, rate x 2'),
-    ('learning_rate', 'multiple=4', 'Pass@8, rate x 4'),
+    ('pass_at_1', '', 'Pass@1 Training'),
+    ('analytical', 'k=4', 'Pass@4 Training'),
+    ('analytical', 'k=8', 'Pass@8 Training'),
+    ('learning_rate', 'multiple=2', 'Pass@8 Training, rate x 2'),
+    ('learning_rate', 'multiple=4', 'Pass@8 Training, rate x 4'),
     ('full_sampling', '', 'full sampling'),
     ('bootstrap_sampling', 'aggregation=sum', 'bootstrap, sum'),
     ('bootstrap_sampling', 'aggregation=mean', 'bootstrap, mean'),

@@ -31,7 +31,7 @@ def get_sweep() -> Sweep:
         arms=(
             Arm(
                 'pass_at_1',
-                'Pass@1, N = 16',
+                'Pass@1 Training, N = 16',
                 'configs/ablations/pass_at_1.py:size=tiny',
             ),
             Arm('full_16', 'full sampling, N = 16', f'{_FULL}=16,size=tiny'),

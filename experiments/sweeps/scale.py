@@ -49,10 +49,10 @@ _SLOW = {
     'optimizer.max_grad_norm': 10.0,
 }
 _ADVANTAGES = {
-    'pass_at_1': ('Pass@1', {'advantage.name': 'pass_at_1'}),
-    'pass_at_8': ('Pass@8', {'advantage.k': 8}),
+    'pass_at_1': ('Pass@1 Training', {'advantage.name': 'pass_at_1'}),
+    'pass_at_8': ('Pass@8 Training', {'advantage.k': 8}),
     'matched': (
-        'Pass@8, matched',
+        'Pass@8 Training, matched',
         {'advantage.k': 8, 'advantage.match_weight_at': 0.1},
     ),
 }

@@ -33,9 +33,9 @@ def get_sweep(argument: str) -> Sweep:
         name=f'transfer_{difficulty}',
         title=f'5x5 mazes, paths of {min_path} to {max_path} moves',
         arms=(
-            _arm('pass_at_1', 'Pass@1', 'configs/maze_tiny.py', mazes),
-            _arm('pass_at_k', 'Pass@4', 'configs/maze_tiny.py', mazes),
-            _arm('once', 'Pass@4, then Pass@1', f'{_TWO_STAGES}:size=tiny', mazes),
+            _arm('pass_at_1', 'Pass@1 Training', 'configs/maze_tiny.py', mazes),
+            _arm('pass_at_k', 'Pass@4 Training', 'configs/maze_tiny.py', mazes),
+            _arm('once', 'Pass@4, then Pass@1 Training', f'{_TWO_STAGES}:size=tiny', mazes),
             _arm('twice', 'both, twice', f'{_TWO_STAGES}:times=2,size=tiny', mazes),
         ),
         baseline='pass_at_1',

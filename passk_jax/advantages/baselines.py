@@ -45,9 +45,9 @@ def opo(
 
         A_i = R_i - sum_j l_j R_j / sum_j l_j
 
-    This baseline has the least variance if the gradient of a response has a squared
-    norm that is proportional to its length, and does not depend on the gradients of
-    others. Where all responses are as long, this is Dr. GRPO. A problem whose rewards
+    It follows p as N grows, if success and length are independent. Its baseline has the
+    least variance if the gradient of a response has a squared norm that is proportional
+    to its length, and does not depend on the gradients of others. Where all responses are as long, this is Dr. GRPO. A problem whose rewards
     are all equal gets 0, and a NaN among the rewards gives NaN.
 
     Args:
@@ -66,7 +66,8 @@ def reinforce_plus_plus(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
 
     The mean is that of the step, so a response to a problem that is always solved has a
     positive advantage, and one to a problem that is never solved a negative one. It
-    needs no second response to a problem. A step whose rewards are all equal gets 0.
+    follows p, scaled by the sigma of each step, and needs no second response to a
+    problem. A step whose rewards are all equal gets 0.
     A response counts once here; verl and OpenRLHF count its tokens.
 
     >>> reinforce_plus_plus(jnp.array([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]])).tolist()
@@ -81,8 +82,8 @@ def reinforce_plus_plus_baseline(rewards: Float[Array, 'P N']) -> Float[Array, '
         A_i = B_i / sigma,    B_i = R_i - mean R,    sigma^2 = mean of B^2
 
     The mean R is that of the problem, and that of B^2 is over all P N responses. Among
-    the problems of a step the weights are those of Dr. GRPO; the scale of the rewards
-    is lost. A problem whose rewards are all equal gets 0. A response counts once here;
+    the problems of a step the weights are those of Dr. GRPO, so it follows p, scaled by
+    the sigma of each step; the scale of the rewards is lost. A problem whose rewards are all equal gets 0. A response counts once here;
     verl and OpenRLHF count its tokens.
 
     >>> rewards = jnp.array([[9.0, 1.0], [5.0, 5.0], [1.0, 1.0], [0.0, 0.0]])

@@ -8,6 +8,7 @@ In order: the odds of a group, Pass@1, Pass@k, the designs made from those two, 
 **Every curve** takes ``num_correct`` (c, in ``[0, N]``; it alone may be traced) and
 ``num_rollouts`` (N), and most take the group size ``k``. It returns the advantage of a
 correct and of a wrong response, float32, and raises ValueError unless ``1 <= k <= N``.
+Other parameters are checked by ``make_estimator`` alone.
 
 ``estimators.py`` has the rest: which response gets which value, sampled groups, and
 rewards that are not two-valued.
@@ -77,7 +78,8 @@ def pass_at_1(num_correct: Int[Array, '*P'], *, num_rollouts: int) -> Curve:
 
         positive = sqrt(w / c)        negative = -sqrt(c / w)
 
-    for c correct and w wrong responses, and 0 when either is absent. The sigma is the
+    for c correct and w wrong responses, and 0 when either is absent. It follows
+    ``2 arcsin sqrt(p)`` as N grows, p the probability of success. The sigma is the
     population's. Eq. grpo_std prints 1/N outside the root, a misprint: the paper's
     own figure (fig:sec4-adv-vanilla) peaks at eta = N, which is the population sigma.
 
@@ -105,6 +107,7 @@ def pass_at_k(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Cu
     The second is Eq. response_neg with ``C(w-1, k-1) / C(N-1, k-1) = q N / w`` put
     in, which leaves no difference to cancel. Both are 0 when no response is correct
     or ``w < k``, where every group has the same reward. ``k = 1`` is ``pass_at_1``.
+    It follows ``(2 / k) arcsin sqrt(pass@k)`` as N grows.
 
     >>> positive, negative = pass_at_k(jnp.array([0, 1, 3]), num_rollouts=4, k=2)
     >>> positive.tolist()
@@ -132,7 +135,8 @@ def without_easy(
 ) -> Curve:
     """Pass@k Training without easy problems (fig:adv-wo_easy).
 
-    ``pass_at_k`` where ``c / N <= easy_threshold``, and 0 above.
+    ``pass_at_k`` where ``c / N <= easy_threshold``, and 0 above. As N grows it follows
+    the objective of ``pass_at_k`` up to that p, which is flat above.
 
     The paper leaves two things open. The threshold: it calls a problem above an
     accuracy of 0.6 relatively easy when it reads the eta curves. The curve that is
@@ -157,7 +161,8 @@ def piecewise(
 ) -> Curve:
     """Pass@1 on hard problems, Pass@k on easy ones (fig:adv-segment).
 
-    ``pass_at_1`` where ``c / N <= switch_threshold``, and ``pass_at_k`` above.
+    ``pass_at_1`` where ``c / N <= switch_threshold``, and ``pass_at_k`` above. As N
+    grows it follows the objective of the one, and from there that of the other.
 
     The paper says no more than that the two are combined by the accuracy of the
     prompt. The order follows from its reading of the runs (sec. Analysis Based on
@@ -185,6 +190,7 @@ def exceeding(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Cu
 
     (sec. Exceeding Pass@k Training). The logarithm is natural: with it the peak of
     eta lies at c = 1, as the paper says. f is negative at c = 0, where A is 0 anyway.
+    The objective that it follows has no closed form: ``implied_objective`` has it.
     """
     positive, negative = pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)
     factor = 4.0 / (10.0 * jnp.log(jnp.maximum(num_correct, 1) + 0.5))
@@ -196,7 +202,8 @@ def combination(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> 
 
         A = (c / N) A_pass@k + (1 - c / N) A_pass@1
 
-    The higher the accuracy c / N, the more Pass@k counts.
+    The higher the accuracy c / N, the more Pass@k counts. The objective that it follows
+    has the slope ``p omega_pass@k + (1 - p) omega_pass@1`` as N grows.
     """
     accuracy = jnp.asarray(num_correct) / num_rollouts
     of_k = pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)

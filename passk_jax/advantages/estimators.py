@@ -6,20 +6,22 @@ estimator of a curve. ``baselines.py``, ``set_level.py`` and ``history.py`` have
 ``table.py`` names them all, and callers go through ``make.py``.
 
 **Every estimator** takes the arrays of ``INPUTS`` that it reads and the size ``k`` of
-its groups, if any. Rewards are any finite values. It returns ``[P, N]`` advantages.
+its groups, if any. Rewards are finite, and so are their differences in float32. It
+returns ``[P, N]`` advantages.
 
 **Which channel is read.** ``correct`` is the verifier's boolean. ``rewards`` is what
 the policy is paid: it may be -1/+1, shaped, or carry a format bonus. A Pass@k advantage
 is about groups that contain a correct response, so every design with binary group
 rewards reads ``correct`` alone. In full and bootstrap sampling the reward of a group
 (Eq. passk, the maximum) is 1 if any member is correct. ``pass_at_1``, which is GRPO,
-``pass_at_k_real`` and those of ``baselines.py`` read ``rewards``. All of these are
-unchanged by ``rewards + b``. A factor a > 0 on the rewards multiplies ``rloo``,
-``dr_grpo`` and ``opo`` by a, and leaves the others, which have a sigma, unchanged.
+``pass_at_k_real``, ``set_level`` and those of ``baselines.py`` read ``rewards``. All of
+these are unchanged by ``rewards + b``, but for ``set_level`` with ``mean_distinct``. A
+factor a > 0 on the rewards multiplies ``set_level``, ``rloo``, ``dr_grpo`` and ``opo``
+by a, and leaves the others, which have a sigma, unchanged.
 
 A problem whose groups all have one reward gets exactly 0, by integer counts and tests
-of equality; only ``reinforce_plus_plus``, the two that read log-probabilities and some
-curves of ``objective_curves.py`` differ, and say so. No sigma gets an epsilon, and none
+of equality; only ``reinforce_plus_plus``, ``set_level``, the two that read
+log-probabilities and some curves of ``objective_curves.py`` differ, and say so. No sigma gets an epsilon, and none
 is compared with 0 but that of ``pass_at_k_real``, which float32 may not hold.
 """
 
@@ -39,8 +41,8 @@ from passk_jax.advantages import curves
 def pass_at_1(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
     """GRPO (Eq. grpo_adv): rewards less their mean, over their population sigma.
 
-    A problem whose rewards are all equal gets 0. The rewards are first mapped to
-    [0, 1], which changes nothing but the rounding: neither a large offset nor a
+    Of rewards of 0 and 1 it follows ``2 arcsin sqrt(p)`` as N grows. A problem whose
+    rewards are all equal gets 0. The rewards are first mapped to [0, 1], which changes nothing but the rounding: neither a large offset nor a
     tiny spread costs digits.
 
     A NaN among the rewards gives NaN, never a silent 0.
@@ -60,8 +62,9 @@ def full_sampling(correct: Bool[Array, 'P N'], *, k: int) -> Float[Array, 'P N']
     """Pass@k by full sampling (Algorithm code:full_sampling).
 
     Every k consecutive responses form a group. Each member gets its group's advantage,
-    which is GRPO's over the ``N // k`` group rewards. The last ``N mod k`` responses
-    are discarded: their advantage is 0. With a single group all advantages are 0.
+    which is GRPO's over the ``N // k`` group rewards, so it follows the objective of
+    ``pass_at_k`` as groups are added. The last ``N mod k`` responses are discarded:
+    their advantage is 0. With a single group all advantages are 0.
     """
     num_problems, num_rollouts = correct.shape
     num_groups = num_rollouts // k
@@ -84,7 +87,8 @@ def bootstrap_sampling(
         A_i = sum over groups j that contain i of A^j
 
     (Eq. bootstrap_sampling_group_to_response). A group is k distinct responses drawn
-    independently of the other groups; its advantage is GRPO's over all groups drawn.
+    independently of the other groups; its advantage is GRPO's over all groups drawn. It
+    follows k times the objective of ``pass_at_k`` as groups are added.
 
     The printed sum is about ``num_groups * k / N`` times the analytical advantage,
     which averages: at the paper's ``num_groups = N``, swapping the two also changes the
@@ -136,7 +140,8 @@ def pass_at_k_real(rewards: Float[Array, 'P N'], *, k: int) -> Float[Array, 'P N
     then every group holds one that reaches it.
 
     The paper derives the two-valued case only (sec:passk_w_analytical_derivation);
-    this is the same definition, with Eq. passk in place of counts.
+    this is the same definition, with Eq. passk in place of counts. It follows no
+    objective of all rewards alike: each problem has its own sigma.
 
     A NaN among the rewards gives NaN, never a silent 0.
 
@@ -220,7 +225,8 @@ def adaptive(
     """Adaptive Training (sec:adaptive_training).
 
     Problems are ranked by the mean entropy of their responses; the top share,
-    high-exploration problems, get the Pass@1 curve and the rest the Pass@k curve.
+    high-exploration problems, get the Pass@1 curve and the rest the Pass@k curve. It
+    follows the objective of the one or of the other, as the batch has it.
 
     The ranking is over the batch given, so call this on a whole step and not on
     micro-batches. The share is rounded to whole problems, halves upwards; of two equal
@@ -257,9 +263,10 @@ def unlikeliness(
         R_i = 1 - rank_penalty (share of the N responses less likely than i)
 
     for a correct response, and 0 for a wrong one. As in the authors' code, the mean
-    log-probability of its tokens says how likely a response is, and equally likely
-    responses share a rank. Where all responses are correct, GRPO scales the penalties
-    alone to advantages of its usual size. A NaN among the log-probabilities gives NaN.
+    log-probability of its tokens says how likely a response is. Unlike there, equally
+    likely responses share a rank, and sigma is the population's. Where all responses
+    are correct, GRPO scales the penalties alone to advantages of its usual size. It
+    follows no objective of p. A NaN among the log-probabilities gives NaN.
 
     Args:
         correct, lengths, log_probs: as for every estimator.
@@ -287,7 +294,7 @@ def differential_smoothing(
 
     A log-probability is at most 0, so an unlikely response gets a larger advantage if
     it is correct and a smaller one if it is wrong. Where all responses are correct, or
-    all wrong, these terms alone are left.
+    all wrong, these terms alone are left. It follows no objective of p.
 
     The form and the defaults are those of MaxRL's code: the mean over the tokens of a
     response, under the policy that sampled, added after GRPO has divided by sigma. The

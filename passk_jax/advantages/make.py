@@ -35,8 +35,8 @@ def estimator_parameters(name: str) -> tuple[str, ...]:
     Raises:
         ValueError: there is no estimator of that name.
     """
-    if name not in ESTIMATORS:
-        hint = OTHER_NAMES.get(name.lower())
+    if not isinstance(name, str) or name not in ESTIMATORS:
+        hint = OTHER_NAMES.get(str(name).lower())
         said = f'unknown estimator {name!r}' + (f': {hint}' if hint else '')
         raise InputError(f'{said}; choose from {list(ESTIMATORS)}')
     return tuple(parameter.name for parameter in ESTIMATORS[name].parameters)

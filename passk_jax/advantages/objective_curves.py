@@ -56,6 +56,8 @@ def canonical_k(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> 
 
 def check_mixture(*, num_rollouts: int, pass_weights: Sequence[float]) -> None:
     """Raises ValueError unless there are from 1 to ``num_rollouts - 1`` weights."""
+    if num_rollouts == 1:
+        raise InputError('num_rollouts=1 leaves no response for a baseline: take 2')
     if not 1 <= len(pass_weights) < num_rollouts:
         raise InputError(
             f'pass_weights={tuple(pass_weights)} must be from 1 to {num_rollouts - 1} '
@@ -123,7 +125,7 @@ def leave_one_out_max(num_correct: Int[Array, '*P'], *, num_rollouts: int) -> Cu
 
         positive = 1 if c = 1, else 0        negative = 0
 
-    verl's ``grpo_passk`` is a multiple of this. It is not centered, and all advantages
+    verl's ``grpo_passk`` is the square root of N times this, but for its epsilon. It is not centered, and all advantages
     are 0 unless exactly one response is correct.
     """
     check_group_size(num_rollouts=num_rollouts, k=1)
@@ -151,8 +153,8 @@ def maclaurin(num_correct: Int[Array, '*P'], *, num_rollouts: int, order: int) -
 
         positive = 1        negative = -sum_{j=2}^{order} C(w-1, j-1) / C(N-1, j-1)
 
-    It is not centered: where all responses are correct each gets 1, and where all are
-    wrong each gets ``1 - order``. ``order = 1`` is REINFORCE without a baseline.
+    That sum is what it follows. It is not centered: where all responses are correct
+    each gets 1, and where all are wrong each gets ``1 - order``. ``order = 1`` is REINFORCE without a baseline.
 
     Args:
         num_correct, num_rollouts: as for every curve.
@@ -263,9 +265,12 @@ def partners(num_rollouts: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 def _indexed(
     num_correct: Int[Array, '*P'], positive: np.ndarray, negative: np.ndarray
 ) -> Curve:
-    """Looks up c in ``[N + 1]`` tables; values that no response can get become 0."""
+    """Looks up c in ``[N + 1]`` tables; values that no response can get become 0.
+
+    They are float64 where JAX has it: ``tabulation.py`` takes the gap of the two.
+    """
     # Adding 0 leaves no -0.
-    table = np.stack([positive, negative]).astype(np.float32) + 0.0
+    table = np.stack([positive, negative]).astype(np.float64) + 0.0
     table[0, 0] = table[1, -1] = 0.0
     found = jnp.asarray(table)[:, jnp.asarray(num_correct)]
     return found[0], found[1]

@@ -19,7 +19,6 @@ def flip_wrong(
     *,
     fraction: float,
     keys: Key[Array, 'P'],
-    positive: float = 1.0,
 ) -> tuple[Float[Array, 'P N'], Bool[Array, 'P N']]:
     """Noise Rewards: pays some of the wrong responses as if they were correct.
 
@@ -35,7 +34,6 @@ def flip_wrong(
         fraction: probability of a flip, in ``[0, 1]``; 0 changes nothing.
         keys: one key for each problem, made from its id and consumed here: the flips
             do not depend on where in the batch a problem stands.
-        positive: the reward of a positive response, R_pos.
 
     Returns:
         The rewards after the flips, and ``rewarded``: ``correct`` or flipped, the
@@ -59,4 +57,4 @@ def flip_wrong(
     num_rollouts = rewards.shape[1]
     draws = jax.vmap(lambda key: jax.random.uniform(key, (num_rollouts,)))(keys)
     flipped = ~correct & (draws < fraction)
-    return jnp.where(flipped, positive, rewards), correct | flipped
+    return jnp.where(flipped, 1.0, rewards), correct | flipped

@@ -5,8 +5,8 @@
 
 On policy, ``E[(1/N) sum_i A_i grad log pi(y_i)]`` is the gradient of F for any f and
 any k < N: the mean over the sets without i is a baseline independent of i. With f
-the highest reward, 0 or 1, this is ``canonical_k``. No set is formed: the mean over the
-subsets with i has a closed form, and that over the others follows from it.
+the highest reward, 0 or 1, this is ``canonical_k``. No set is formed: the difference of
+the two means has a closed form.
 """
 
 import jax.numpy as jnp
@@ -40,7 +40,8 @@ def set_level(
 
     The advantages are exactly 0 if every k-subset has the highest reward, and, for
     ``mean_distinct``, if rewards are equal and every answer is equally frequent. A
-    wrong answer is an answer too, and so is a missing one.
+    wrong answer is an answer too, and so is a missing one. ``mean_distinct`` is meant
+    for rewards of 0 or more: it makes a low mean lower, the more answers differ.
 
     Args:
         rewards: as for every estimator.
@@ -49,19 +50,17 @@ def set_level(
         set_value: ``'max'`` or ``'mean_distinct'``.
     """
     num_rollouts = rewards.shape[-1]
-    # From the mean over all subsets to that over those without the response.
-    scale = k * num_rollouts / (num_rollouts - k)
     if set_value == 'max':
         ordered = jnp.sort(rewards, axis=-1)
         gain, loss = estimators.maximum_gains(jnp.diff(ordered, axis=-1), k=k)
         flat = estimators.all_reach_maximum(ordered, k=k)
+        # From the mean over all subsets to that over those without the response.
+        scale = k * num_rollouts / (num_rollouts - k)
         by_rank = jnp.where(flat, 0.0, scale * (gain - loss))
         return estimators.at_own_rank(by_rank, ordered, rewards)
     camps = jnp.sum(answers[:, :, None] == answers[:, None, :], axis=-1)
-    value = _mean_distinct(rewards, answers, camps, k=k)
-    centered = value - jnp.mean(value, axis=-1, keepdims=True)
     flat = estimators.all_equal(rewards) & estimators.all_equal(camps)
-    return jnp.where(flat, 0.0, scale * centered)
+    return jnp.where(flat, 0.0, _mean_distinct(rewards, answers, camps, k=k))
 
 
 def _mean_distinct(
@@ -71,37 +70,57 @@ def _mean_distinct(
     *,
     k: int,
 ) -> Float[Array, 'P N']:
-    """The mean of ``mean_distinct`` over the k-subsets with each response.
+    """k times the mean of ``mean_distinct`` with a response, minus that without it.
 
     The product is a sum over pairs of a member j and an answer a that the set has:
 
         k^2 f(S) = sum_j sum_a R_j [j in S] [a in S]
 
-    Given that i is in S, the chance that S has j and lacks a is that of drawing the
-    others from N less the camp of a, those that gave it; it is 0 if i or j did.
+    A set has j and not a if it draws the others from beyond the camp of a, those that
+    gave it. So the chance of a pair is that of j, which is 1 for i and otherwise
+    ``(k - 1) / (N - 1)`` with i and ``k / (N - 1)`` without it, minus the chance that a
+    is lacking. Of both chances the differences are taken, so that little cancels.
 
     Args:
         rewards, answers, k: as for :func:`set_level`.
         camps: how many responses gave each response's answer.
     """
-    num_rollouts = rewards.shape[-1]
-    # By the size of the camp that is lacking: given i, and given i along with j.
-    lacking = np.zeros((2, num_rollouts + 1))
-    lacking[0, :-1] = partners(num_rollouts, k)[0][::-1]
-    pair = (k - 1) / (num_rollouts - 1)
-    if k > 1:
-        lacking[1, :-2] = pair * partners(num_rollouts - 1, k - 1)[0][::-1]
-    alone, along = jnp.asarray(lacking, jnp.float32)[:, camps]
+    num_others = rewards.shape[-1] - 1
+    table = jnp.asarray(_lacking(num_others + 1, k), jnp.float32)
+    same = answers[:, :, None] == answers[:, None, :]
+    # Of the camp of each response: a is lacking given i; j is there and a is not, with
+    # i minus without it; the same without i, of the camp that i would be in.
+    alone, change, _ = table[:, camps]
+    joined = table[2][camps - 1]
 
     def over_answers(of_each: Float[Array, 'P N']) -> Float[Array, 'P 1']:
         return jnp.sum(of_each / camps, axis=-1, keepdims=True)
 
-    count = over_answers(jnp.ones_like(rewards))
-    own = rewards * (count - over_answers(alone) + alone)
+    def elsewhere(of_each: Float[Array, 'P N']) -> Float[Array, 'P N']:
+        """The sum over the responses with other answers."""
+        return jnp.sum(jnp.where(same, 0.0, of_each[:, None, :]), axis=-1)
+
     others = jnp.sum(rewards, axis=-1, keepdims=True) - rewards
-    paid = rewards * along
-    same = answers[:, :, None] == answers[:, None, :]
-    camp = jnp.sum(jnp.where(same, paid[:, None, :], 0.0), axis=-1)
-    of_others = others * (count * pair - over_answers(along) + along)
-    of_others += jnp.sum(paid, axis=-1, keepdims=True) - camp
-    return (own + of_others) / k**2
+    count = over_answers(jnp.ones_like(rewards))
+    own = count * (rewards - others / num_others)
+    own -= rewards * (over_answers(alone) - alone)
+    of_others = elsewhere(rewards * change) - others * (over_answers(change) - change)
+    return (own + of_others + elsewhere(rewards) * joined) / k
+
+
+def _lacking(num_rollouts: int, k: int) -> np.ndarray:
+    """Chances that a set lacks a camp of 0, 1, ... N others, ``[3, N + 1]`` float64.
+
+    Of a set with i, that it lacks the camp; of one with i, that it has j and lacks the
+    camp, minus that of one without i; and that of one without i alone. ``k < N``, so
+    there are two responses at least.
+    """
+    N = num_rollouts
+    table = np.zeros((3, N + 1))
+    table[0, :-1] = partners(N, k)[0][::-1]
+    beyond = np.zeros((2, N + 1))
+    if k > 1:
+        beyond[0, :-2] = (k - 1) / (N - 1) * partners(N - 1, k - 1)[0][::-1]
+    beyond[1, :-2] = k / (N - 1) * partners(N - 1, k)[0][::-1]
+    table[1], table[2] = beyond[0] - beyond[1], beyond[1]
+    return table

@@ -2,7 +2,8 @@
 
 **A new estimator** is a function, in ``estimators.py`` or, if it is a curve, in one of
 the modules of curves, and a row here that declares its inputs and parameters. Config,
-checks, tables and report follow from the row.
+checks, tables and report follow from the row. A new kind of memory needs its beginning
+in ``make.py`` and its update in ``history.py`` besides.
 """
 
 import functools
@@ -58,6 +59,10 @@ OTHER_NAMES = {
     'ppo': 'every one has the clipped loss of PPO, and none a critic: that of GRPO is '
     'pass_at_1',
     'reinforce': 'with the mean of the other responses as its baseline it is rloo',
+    'reinforce++': 'it is reinforce_plus_plus',
+    'drgrpo': 'it is dr_grpo',
+    'grpo_passk': 'a multiple of it is leave_one_out_max',
+    'maxpo': 'its curve is canonical_k',
 }
 
 ESTIMATORS: dict[str, Estimator] = {

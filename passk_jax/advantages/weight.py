@@ -69,7 +69,10 @@ def _bernstein(coefficients: np.ndarray, p: Float[Array, '*P']) -> Float[Array, 
     if isinstance(p, jax.core.Tracer):
         dtype = jnp.result_type(p.dtype, jnp.float32)
         return _de_casteljau(jnp.asarray(coefficients, dtype), p)
-    given = np.asarray(p, np.float64)
+    try:
+        given = np.asarray(p, np.float64)
+    except (TypeError, ValueError):
+        given = np.array(np.nan)
     if not np.all((given >= 0) & (given <= 1)):
         raise InputError(f'{p=} must be probabilities, in [0, 1]')
     with jax.enable_x64(True):

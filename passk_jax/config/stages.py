@@ -13,7 +13,8 @@ A run begins with its configuration. Each section of ``config.stages`` is a late
     }
 
 A stage states what differs from the whole configuration, and not from the stage before.
-It draws its own problems, tokens and noise.
+It draws its own problems, tokens and noise, and an estimator that remembers earlier
+steps begins without any.
 """
 
 import contextlib

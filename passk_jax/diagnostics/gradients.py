@@ -7,8 +7,9 @@ independent chunks, products of different ones tell what G is on average:
     signal_ef = M / (M - 1) sum_{i != j} <h_i of e, h_j of f>     for <E G_e, E G_f>
     noise_e   = |G_e|^2 - signal_ee                               for E |G_e - E G_e|^2
 
-Both are unbiased but for the normalizer, which counts the tokens of all chunks. They
-estimate values of the whole step, whatever the size of its chunks. If noise prevails,
+Both are unbiased but for the normalizer, which counts the tokens of all chunks, and for
+estimators whose advantages depend on other problems of the step (``adaptive``, both
+forms of ``reinforce_plus_plus``, ``curverl`` at its first step). They estimate values of the whole step, whatever the size of its chunks. If noise prevails,
 the signal's estimate has a variance proportional to M / (M - 1): more chunks than eight
 gain little.
 

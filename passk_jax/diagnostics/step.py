@@ -106,7 +106,9 @@ def make_diagnose(
     Returns:
         A function of the parameters that sampled the rollouts, the rollouts, their
         advantages ``[P, N]``, and which responses these take to be correct ``[P, N]``.
-        The other estimators take these as rewards of 0 and 1.
+        The other estimators take these as rewards of 0 and 1. What a diagnosis calls
+        right and wrong is so too: under Noise Rewards a wrong response that is paid
+        counts as right.
     """
     names = compared_estimators(name, num_rollouts=num_rollouts, k=k)
     sizes = num_rollouts, k, num_chunks, rollout_parts, difficulty_bins

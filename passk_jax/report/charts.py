@@ -209,7 +209,12 @@ def draw_panel(panel: Panel, ax: 'Axes') -> None:
 
 
 def _draw_lines(lines: Sequence[Series], ax: 'Axes') -> None:
+    from matplotlib.transforms import offset_copy
+
     for series in lines:
+        place = ax.transData
+        if series.offset:
+            place = offset_copy(place, ax.figure, x=series.offset, units='points')
         # Counted from the end, to keep the last point.
         stride = max(1, math.ceil(len(series.x) / _MOST_POINTS))
         kept = slice((len(series.x) - 1) % stride, None, stride)
@@ -224,15 +229,17 @@ def _draw_lines(lines: Sequence[Series], ax: 'Axes') -> None:
             markersize=4,
             markevery=_marked(series.x[kept], ax),
             label=series.label or None,
+            transform=place,
         )
         if series.low is not None and series.high is not None:
             band = (series.low[kept], series.high[kept])
-            if len(series.x) > 2:
+            if len(series.x) > 2 and not series.bars:
                 style = {'color': series.color, 'alpha': 0.13, 'lw': 0}
                 ax.fill_between(series.x[kept], *band, **style)
             else:
                 # A band from the first to the last would speak of what is between.
-                ax.vlines(series.x[kept], *band, color=series.color, lw=1.5)
+                style = {'color': series.color, 'lw': 1.5, 'transform': place}
+                ax.vlines(series.x[kept], *band, **style)
 
 
 def _marked(x: Sequence[float], ax: 'Axes') -> list[int] | None:

@@ -120,7 +120,7 @@ def _shares(
     rows: list[Row], lists: str, accuracy: Sequence[float]
 ) -> tuple[Series, ...]:
     """Shares of two lists' sum, of the first and of the second half of the steps."""
-    # A stage may have another number of rollouts, and so another number of bins.
+    # A run that went on with other bins has lines of both.
     rows = [row for row in rows if len(row[lists.format('right')]) == len(accuracy)]
     half, series = len(rows) // 2, []
     for part, early in ((rows[:half], True), (rows[half:], False)):

@@ -42,6 +42,9 @@ class Series:
         low, high: a band around the line, bars at fewer than three points, or ``None``.
         dashed, faint: its style; a faint line is the background of another.
         marker: of each point, in the letters of matplotlib; ``''``: none.
+        bars: whether low and high are bars at any number of points.
+        offset: how far to the right of x it is drawn, in points, so that bars of several
+            lines do not cover each other.
     """
 
     label: str
@@ -53,6 +56,8 @@ class Series:
     dashed: bool = False
     faint: bool = False
     marker: str = ''
+    bars: bool = False
+    offset: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)

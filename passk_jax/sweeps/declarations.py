@@ -41,6 +41,7 @@ MEASURES: Mapping[str, str] = {
 DIVERSITY: Mapping[str, str] = {'rarefied_diversity': 'distinct of 4 wrong answers'}
 """Another measure, of answers that are parsed."""
 
+SHARE = 'share of problems'
 _SHARES = ('pass_', 'maj_at_', 'cover_at_')
 _UNITS = {'entropy': 'nats a token', 'rarefied_diversity': 'answers'}
 
@@ -96,7 +97,7 @@ class Sweep:
         measures: metric of an evaluation -> what the tables and the figure call it.
         split: the split whose last evaluation the table shows.
         curves: the split whose evaluations the figure shows.
-        contrasts: pairs of arms that the table compares besides, the first less the
+        contrasts: pairs of arms that the table compares besides, the first minus the
             second.
     """
 
@@ -138,7 +139,7 @@ class Sweep:
 def unit_of(measure: str) -> str:
     """What a figure writes beside the axis of a measure; ``''``: nothing."""
     name = measure.rpartition('/')[2]
-    return 'share of problems' if name.startswith(_SHARES) else _UNITS.get(name, '')
+    return SHARE if name.startswith(_SHARES) else _UNITS.get(name, '')
 
 
 def check_seeds(seeds: Iterable[int]) -> None:

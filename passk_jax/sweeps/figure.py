@@ -1,12 +1,15 @@
 """The figure of a sweep: lines over steps, or forests of differences at the end.
 
-Up to four arms and six measures are lines, with a panel for each measure. What is more
-is a forest, whose points are differences from the baseline at the end. Of more than six
-measures each has a row, in which every arm has its own marker, if there are enough of
-those. Otherwise each arm has a row, and each measure a panel.
+Up to four arms and six measures are lines, with a panel for each measure, if there are
+three evaluations or more. What is more, or has no course, is a forest, whose points are
+differences from the baseline at the end. If there are as many measures as arms, each
+measure has a row, in which every arm has its own marker. Otherwise each arm has a row,
+and each measure a panel.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +18,14 @@ from passk_jax.report.arms import COLORS, MARKERS, Interval, difference
 from passk_jax.report.charts import columns_for, draw_figure
 from passk_jax.report.forest import Dots, Forest, draw_forests
 from passk_jax.report.panels import Panel, Series
-from passk_jax.sweeps.declarations import Arm, Sweep, unit_of
+from passk_jax.sweeps.declarations import SHARE, Arm, Sweep, unit_of
 from passk_jax.sweeps.directories import evaluations
 from passk_jax.sweeps.opening import Job
 from passk_jax.sweeps.results import values
 
 _MOST_LINES, _MOST_PANELS = 4, 6
+# Between the bars of two arms, in points.
+_APART = 4.0
 
 Curve = Mapping[int, float]
 Curves = Mapping[int, Curve]
@@ -31,31 +36,35 @@ Differences = Sequence[tuple[str, Mapping[str, Interval]]]
 def draw(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
     """The figure, as a PNG: :func:`draw_curves` or :func:`draw_differences`."""
     many = len(sweep.arms) > _MOST_LINES or len(sweep.measures) > _MOST_PANELS
-    return draw_differences(sweep, jobs) if many else draw_curves(sweep, jobs)
+    if many or _has_no_course(sweep, jobs):
+        return draw_differences(sweep, jobs)
+    return draw_curves(sweep, jobs)
 
 
 def draw_curves(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
     """The evaluations of ``sweep.curves`` over steps.
 
     A line is the mean over seeds. Around it is the 95 % interval of its paired
-    differences from the baseline (Student's t over the seeds): where the band leaves
-    the baseline's line, the interval excludes zero. The steps of a later stage follow
+    differences from the baseline (Student's t over the seeds): where it leaves the
+    baseline's line, it excludes zero. It is a band, or bars if several arms have one;
+    then the arms stand side by side at each step. The steps of a later stage follow
     those of the one before.
     """
     panels = [_panel(sweep, jobs, name) for name in sweep.measures]
     below = 'lines: means over seeds'
     if any(series.low for panel in panels for series in panel.series):
         base = _baseline(sweep).label
+        shape = 'bar' if len(sweep.arms) > 2 else 'band'
         below += (
-            f'; bands: 95 % intervals of the paired difference from {base},\n'
-            f'drawn around the mean (where a band leaves the line of {base}, '
+            f'; {shape}s: 95 % intervals of the paired difference from {base},\n'
+            f'drawn around the mean (where a {shape} leaves the line of {base}, '
             'its interval excludes zero)'
         )
     return draw_figure(panels, title=_title(sweep, jobs, sweep.curves), below=below)
 
 
 def draw_differences(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
-    """The last evaluations of ``sweep.split``, each arm's less the baseline's.
+    """The last evaluations of ``sweep.split``, each arm's minus the baseline's.
 
     A point is the mean of the paired differences, and its bar their 95 % interval
     (Student's t over the seeds).
@@ -73,14 +82,14 @@ def draw_differences(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
         for arm in sweep.arms
         if arm is not base
     ]
-    by_measure = len(sweep.measures) > _MOST_PANELS and len(sweep.arms) <= len(COLORS)
+    by_measure = len(sweep.arms) <= min(len(sweep.measures), len(COLORS))
     forests = (_by_measure if by_measure else _by_arm)(sweep, differences)
     whose = differences[0][0] if len(differences) == 1 else 'each arm'
     return draw_forests(
         forests,
         columns=1 if by_measure else columns_for(len(forests)),
         title=_title(sweep, jobs, sweep.split),
-        below=f'{whose} less the baseline, {base.label}, at the end: '
+        below=f'{whose} minus the baseline, {base.label}, at the end: '
         'mean and 95 % interval over seeds',
     )
 
@@ -90,7 +99,7 @@ def _by_arm(sweep: Sweep, differences: Differences) -> list[Forest]:
     rows = [label for label, _ in differences]
     return [
         Forest(
-            *(_name(sweep, measure), unit_of(measure), rows),
+            *(_name(sweep, measure), _difference_in(unit_of(measure)), rows),
             [Dots([of_arm[measure] for _, of_arm in differences])],
         )
         for measure in sweep.measures
@@ -109,8 +118,18 @@ def _by_measure(sweep: Sweep, differences: Differences) -> list[Forest]:
             )
         ]
         rows = [_name(sweep, name) for name in measures]
-        forests.append(Forest('', unit, rows, dots))
+        forests.append(Forest('', _difference_in(unit), rows, dots))
     return forests
+
+
+def _difference_in(unit: str) -> str:
+    return f'difference ({unit})' if unit else 'difference'
+
+
+def _has_no_course(sweep: Sweep, jobs: Sequence[Job]) -> bool:
+    """Whether ``sweep.curves`` has only a beginning and an end."""
+    curves = _curves(sweep, jobs, sweep.baseline, next(iter(sweep.measures)))
+    return all(len(curve) < 3 for curve in curves.values())
 
 
 def _baseline(sweep: Sweep) -> Arm:
@@ -131,21 +150,28 @@ def _title(sweep: Sweep, jobs: Sequence[Job], split: str) -> str:
 def _panel(sweep: Sweep, jobs: Sequence[Job], measure: str) -> Panel:
     bands, lines = [], []
     base = _curves(sweep, jobs, sweep.baseline, measure)
-    for arm, color, marker in zip(sweep.arms, COLORS, MARKERS, strict=False):
+    unit = unit_of(measure)
+    most = 1.0 if unit == SHARE else math.inf
+    several = len(sweep.arms) > 2
+    for i, (arm, color) in enumerate(zip(sweep.arms, COLORS, strict=False)):
         curves = _curves(sweep, jobs, arm.name, measure)
         steps = _common_steps(curves.values())
-        line = Series(arm.label, steps, _means(curves, steps), color, marker=marker)
+        offset = _APART * (i - (len(sweep.arms) - 1) / 2) if several else 0.0
+        style = {'color': color, 'offset': offset}
+        line = Series(
+            arm.label, steps, _means(curves, steps), marker=MARKERS[i], **style
+        )
         lines.append(line)
         if arm.name != sweep.baseline and curves.keys() == base.keys():
-            bands += _band(curves, base, color)
-    series, unit = (*bands, *lines), unit_of(measure)
+            bands += _band(curves, base, most=most, bars=several, **style)
+    series = (*bands, *lines)
     return Panel(_name(sweep, measure), 'step', series, y_label=unit)
 
 
-def _band(curves: Curves, base: Curves, color: str) -> list[Series]:
+def _band(curves: Curves, base: Curves, *, most: float, **style: Any) -> list[Series]:
     """The means of an arm inside of the interval of its differences; of one seed none.
 
-    Only at the steps that the baseline has too.
+    Only at the steps that the baseline has too. No interval goes above ``most``.
     """
     if len(curves) < 2:
         return []
@@ -157,9 +183,9 @@ def _band(curves: Curves, base: Curves, color: str) -> list[Series]:
         ]
         _, *ends = metrics.paired_interval(*pair)
         low.append(pair[1].mean() + ends[0])
-        high.append(pair[1].mean() + ends[1])
+        high.append(min(pair[1].mean() + ends[1], most))
     means = _means(curves, steps)
-    return [Series('', steps, means, color, low=low, high=high, faint=True)]
+    return [Series('', steps, means, low=low, high=high, faint=True, **style)]
 
 
 def _common_steps(curves: Iterable[Curve]) -> list[int]:

@@ -71,7 +71,7 @@ def markdown(sweep: Sweep, jobs: Sequence[Job]) -> str:
         lines = _by_measure(sweep, arms, before, after)
     else:
         lines = _by_arm(sweep, arms, before, after)
-    lines += ['', 'End less beginning, with its 95 % interval:', '']
+    lines += ['', 'End minus beginning, with its 95 % interval:', '']
     lines += markdown_table(
         [f'{sweep.split} split', *sweep.measures.values()],
         [
@@ -97,7 +97,7 @@ def _contrasts(sweep: Sweep, after: Values) -> list[str]:
         [f'{sweep.split} split', *sweep.measures.values()],
         [
             [
-                f'{labels[first]} less {labels[second]}',
+                f'{labels[first]} minus {labels[second]}',
                 *(
                     paired(after[first][name], after[second][name])
                     for name in sweep.measures

@@ -1,6 +1,7 @@
 """What make_estimator and the functions it makes accept, and how they refuse."""
 
 import doctest
+import re
 
 import jax
 import jax.numpy as jnp
@@ -247,7 +248,7 @@ def test_what_an_estimator_does_not_read_need_not_fit_n_but_k():
     estimator_of_config('pass_at_1', values, num_rollouts=1)
     for name, words in (
         ('maclaurin', r'^advantage\.order=4 must be a whole number in \[1, num_rol'),
-        ('mixture', r'pass_weights=\(0.5, 0.5\) must be from 1 to 0 numbers'),
+        ('mixture', 'num_rollouts=1 leaves no response for a baseline'),
     ):
         with pytest.raises(ValueError, match=words):
             estimator_of_config(name, values, num_rollouts=1)
@@ -266,7 +267,7 @@ def test_parameters_are_chosen_from_a_section_that_has_those_of_all():
 @pytest.mark.parametrize('name', OTHER_NAMES)
 def test_a_well_known_name_leads_to_a_row(name):
     message = f'unknown estimator {name.upper()!r}: {OTHER_NAMES[name]}; choose from'
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         own_parameters(name.upper(), {})
     assert any(row in OTHER_NAMES[name].split() for row in ESTIMATORS)
     assert name not in ESTIMATORS

@@ -6,7 +6,7 @@ import pytest
 from passk_jax.advantages import rewards
 from tests.shape_checks import call_checked
 
-flip_wrong = jax.jit(rewards.flip_wrong, static_argnames=('fraction', 'positive'))
+flip_wrong = jax.jit(rewards.flip_wrong, static_argnames='fraction')
 
 
 def batch(num_problems: int = 400, num_rollouts: int = 16):
@@ -53,10 +53,8 @@ def test_a_fraction_of_zero_changes_nothing_and_of_one_flips_all():
     noisy, rewarded = flip_wrong(paid, correct, fraction=0, keys=keys)
     np.testing.assert_array_equal(noisy, paid)
     np.testing.assert_array_equal(rewarded, correct)
-    noisy, rewarded = flip_wrong(
-        paid * 2 - 1, correct, fraction=1.0, keys=keys, positive=5.0
-    )
-    np.testing.assert_array_equal(noisy, np.where(correct, 1.0, 5.0))
+    noisy, rewarded = flip_wrong(paid, correct, fraction=1.0, keys=keys)
+    np.testing.assert_array_equal(noisy, np.ones_like(paid))
     assert np.all(rewarded)
 
 

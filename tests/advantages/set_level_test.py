@@ -53,6 +53,19 @@ def test_it_is_what_the_sets_with_a_response_are_worth_beyond_the_others(k, set_
 
 
 @pytest.mark.parametrize('set_value', ['max', 'mean_distinct'])
+@pytest.mark.parametrize('all_right', [False, True])
+def test_sets_of_nearly_all_responses_cost_no_digits(all_right, set_value):
+    N = 128
+    rng = np.random.default_rng(0)
+    rewards = np.ones((1, N)) if all_right else rng.integers(0, 2, (1, N))
+    answers = np.array([[*range(N - 9), *[0] * 4, *range(5)]])
+    (got,) = run(rewards, answers, k=N - 1, set_value=set_value)
+    want = np.array(by_definition(rewards[0], answers[0], N - 1, set_value))
+    scale = np.abs(want).max() or 1.0
+    np.testing.assert_allclose(got / scale, want / scale, atol=1e-5)
+
+
+@pytest.mark.parametrize('set_value', ['max', 'mean_distinct'])
 def test_the_expected_gradient_of_a_policy_is_that_of_the_expected_value(set_value):
     """A policy of four responses, of which two have one answer; N = 4 and k = 3."""
     logits, paid = np.array([0.3, -0.5, 0.9, 0.1]), np.array([1.0, 0.0, 0.5, 1.0])

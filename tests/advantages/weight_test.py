@@ -114,6 +114,15 @@ def test_the_objective_is_the_integral_of_the_weight(name):
     assert implied_objective(name, p=0.0, **params) == 0
 
 
+@pytest.mark.parametrize(('num_rollouts', 'k'), [(8, 3), (32, 16), (128, 32)])
+def test_the_forms_of_pass_at_k_have_its_slope_where_it_is_small_too(num_rollouts, k):
+    p = np.array([0.01, 0.3, 0.5])
+    want = k * (1 - p) ** (k - 1)
+    for name in ('canonical_k', 'pkpo', 'pkpo_loo'):
+        got = effective_weight(name, num_rollouts=num_rollouts, p=p, k=k)
+        np.testing.assert_allclose(got, want, rtol=1e-5, err_msg=name)
+
+
 # Of weights, at N = 32 and p = .01, .1 and .3; read off a table of two digits.
 WEIGHTS = [
     ('pass_at_1', {}, (5.1, 3.1, 2.1)),
@@ -236,7 +245,7 @@ def test_many_rollouts_lose_no_digits():
     np.testing.assert_allclose(got, pass_at(64, P), rtol=1e-6)
 
 
-@pytest.mark.parametrize('p', [-0.1, 1.5, float('nan'), [0.5, 2.0]])
+@pytest.mark.parametrize('p', [-0.1, 1.5, float('nan'), [0.5, 2.0], 'a', 0.5j])
 def test_what_is_no_probability_is_refused(p):
     for call in (weight_of, objective_of):
         with pytest.raises(ValueError, match=r'must be probabilities, in \[0, 1\]'):
@@ -253,9 +262,16 @@ def test_an_estimator_that_is_no_curve_is_refused(name):
             call(name, 0.5, **given(name, 4))
 
 
+def test_one_problem_of_many_rollouts_does_not_hide_what_else_is_read():
+    with pytest.raises(ValueError, match='opo is not a curve'):
+        weight_of('opo', 0.5, num_rollouts=1025)
+
+
 def test_a_bad_name_or_parameter_is_refused_as_by_make_estimator():
     with pytest.raises(ValueError, match="unknown estimator 'passk'"):
         weight_of('passk', 0.5)
+    with pytest.raises(ValueError, match='unknown estimator None'):
+        weight_of(None, 0.5)
     with pytest.raises(ValueError, match=r'k=33 must be a whole number in \[1'):
         weight_of('pass_at_k', 0.5, k=33)
     with pytest.raises(ValueError, match='beta=0 must be a number above 0'):

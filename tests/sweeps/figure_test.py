@@ -15,10 +15,10 @@ def test_an_arm_is_the_mean_of_its_seeds(tmp_path):
     lines = {line.label: line for line in panel.series if not line.faint}
     assert list(lines) == ['A', 'B']
     assert list(lines['A'].x) == [0, 4]
-    assert [round(y, 3) for y in lines['A'].y] == [1.5, 4.0]
+    assert [round(y, 3) for y in lines['A'].y] == [0.015, 0.04]
     # A later stage follows the one before.
     assert list(lines['B'].x) == [0, 4, 8]
-    assert [round(y, 3) for y in lines['B'].y] == [1.5, 9.0, 6.5]
+    assert [round(y, 3) for y in lines['B'].y] == [0.015, 0.09, 0.065]
     assert lines['A'].color != lines['B'].color
 
 
@@ -29,12 +29,12 @@ def test_the_band_is_the_interval_of_the_differences_around_the_mean(tmp_path):
     assert band.color == means['B'].color
     # The baseline has no step 8.
     assert list(band.x) == [0, 4]
-    mean, low, high = paired_interval(np.array([9.0, 9.0]), np.array([3.0, 5.0]))
-    assert mean == means['B'].y[1] - means['A'].y[1]
+    mean, low, high = paired_interval(np.array([0.09, 0.09]), np.array([0.03, 0.05]))
+    assert mean == pytest.approx(means['B'].y[1] - means['A'].y[1])
     assert band.y[1] == means['B'].y[1]
-    assert (band.low[1], band.high[1]) == pytest.approx((4.0 + low, 4.0 + high))
+    assert (band.low[1], band.high[1]) == pytest.approx((0.04 + low, 0.04 + high))
     # Both arms began with the same policies.
-    assert (band.low[0], band.high[0]) == pytest.approx((1.5, 1.5))
+    assert (band.low[0], band.high[0]) == pytest.approx((0.015, 0.015))
 
 
 def test_one_seed_has_no_band(tmp_path):
@@ -51,11 +51,43 @@ def test_a_line_below_says_what_the_bands_are_where_there_are_some(
         figure, 'draw_figure', lambda *_, below, **__: said.append(below)
     )
     jobs = make_jobs(tmp_path)
+    for job in jobs:
+        write_rows(job, {'step': 2, 'split': 'validation', 'pass_at_1': 0.5})
     figure.draw(make_sweep(), jobs)
     figure.draw(make_sweep(), [job for job in jobs if job.run.seed == 0])
     (with_bands, without) = said
     assert 'bands: 95 % intervals of the paired difference from A' in with_bands
     assert without == 'lines: means over seeds'
+
+
+def test_several_arms_stand_side_by_side_with_a_bar_each(tmp_path):
+    arms = tuple(Arm(name, name.upper(), 'tests/tiny.py') for name in 'abc')
+    sweep = make_sweep(arms=arms, curves='test')
+    panel = figure._panel(sweep, jobs_of(tmp_path, 'abc', pass_at_1=0.1), 'pass_at_1')
+    lines = [line for line in panel.series if not line.faint]
+    assert [line.offset for line in lines] == [-4.0, 0.0, 4.0]
+    bands = [line for line in panel.series if line.faint]
+    assert [(band.bars, band.offset) for band in bands] == [(True, 0.0), (True, 4.0)]
+
+
+def test_an_interval_of_a_share_ends_at_one(tmp_path):
+    arms = tuple(Arm(name, name.upper(), 'tests/tiny.py') for name in 'ab')
+    measures = {'pass_at_1': 'Pass@1', 'entropy': 'entropy (nats a token)'}
+    sweep = make_sweep(arms=arms, measures=measures, curves='test')
+    jobs = jobs_of(tmp_path, 'ab', pass_at_1=0.9, entropy=0.9)
+    ends = [
+        [line.high[-1] for line in figure._panel(sweep, jobs, name).series if line.high]
+        for name in measures
+    ]
+    assert ends[0] == [1.0]
+    assert ends[1][0] > 1.0
+
+
+def test_what_has_only_a_beginning_and_an_end_is_a_forest(tmp_path, forests):
+    figure.draw(make_sweep(), make_jobs(tmp_path))
+    (forest, words) = forests
+    assert forest.rows == ['B']
+    assert words['below'].startswith('B minus the baseline, A, at the end')
 
 
 def test_a_mean_is_of_all_seeds_or_of_none(tmp_path):
@@ -93,7 +125,7 @@ def jobs_of(root, names, **measures):
         for seed in (0, 1):
             job = make_job(root, f'{name}_seed{seed}', arm=name, seed=seed)
             value = number + seed * number / 10
-            for step, at in ((0, 0.0), (4, value)):
+            for step, at in ((0, 0.0), (2, value), (4, value)):
                 row = {measure: factor * at for measure, factor in measures.items()}
                 write_rows(job, {'step': step, 'split': 'test'} | row)
             jobs.append(job)
@@ -106,7 +138,7 @@ def test_of_many_arms_each_is_a_row_with_its_interval(tmp_path, forests):
     sweep = make_sweep(arms=arms, baseline='c')
     figure.draw(sweep, jobs_of(tmp_path, names, pass_at_1=1))
     (forest, words) = forests
-    assert (forest.title, forest.x_label) == ('Pass@1', 'share of problems')
+    assert (forest.title, forest.x_label) == ('Pass@1', 'difference (share of problems)')
     # The baseline has none.
     assert forest.rows == [*'ABDEFG']
     (dots,) = forest.dots
@@ -114,7 +146,7 @@ def test_of_many_arms_each_is_a_row_with_its_interval(tmp_path, forests):
     for found, pair in zip(dots.values, pairs, strict=True):
         want = paired_interval(np.array(pair), np.array([2.0, 2.2]))
         assert found == pytest.approx(want)
-    assert words['below'].startswith('each arm less the baseline, C, at the end')
+    assert words['below'].startswith('each arm minus the baseline, C, at the end')
 
 
 def test_of_many_measures_each_is_a_row_and_units_have_panels(tmp_path, forests):
@@ -126,9 +158,10 @@ def test_of_many_measures_each_is_a_row_and_units_have_panels(tmp_path, forests)
     jobs = jobs_of(tmp_path, 'abc', entropy=2, **dict.fromkeys(shares, 1))
     figure.draw(sweep, jobs)
     (of_shares, of_entropy, words) = forests
-    assert of_shares.x_label == 'share of problems'
+    assert of_shares.x_label == 'difference (share of problems)'
     assert of_shares.rows == [*shares.values()]
-    assert (of_entropy.x_label, of_entropy.rows) == ('nats a token', ['entropy'])
+    assert of_entropy.x_label == 'difference (nats a token)'
+    assert of_entropy.rows == ['entropy']
     assert words['columns'] == 1
     for forest, factor in ((of_shares, 1), (of_entropy, 2)):
         b, c = forest.dots

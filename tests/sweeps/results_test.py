@@ -30,7 +30,7 @@ def make_jobs(root):
             ends = previous or arm == 'a'
             job = make_job(root, each, last=bool(ends), **whose)
             for step, value in zip((0, 4), pair, strict=True):
-                for split, factor in (('test', 1), ('validation', 10)):
+                for split, factor in (('test', 1), ('validation', 0.1)):
                     row = {'step': step, 'stage': 0, 'split': split}
                     write_rows(job, row | {'pass_at_1': factor * value})
             write_rows(job, {'step': 0, 'split': 'train', 'pass_at_1': 7.0})
@@ -132,7 +132,7 @@ def test_contrasts_are_compared_besides(tmp_path):
     sweep = make_sweep(contrasts=(('b', 'a'),))
     lines = results.markdown(sweep, make_jobs(tmp_path)).splitlines()
     want = paired_interval(np.array([0.6, 0.7]), np.array([0.3, 0.5]))
-    assert lines[-1] == '| B less A | {:+.3f} [{:+.3f}, {:+.3f}] |'.format(*want)
+    assert lines[-1] == '| B minus A | {:+.3f} [{:+.3f}, {:+.3f}] |'.format(*want)
 
 
 def test_what_is_undefined_is_said_to_be(tmp_path):
