@@ -13,9 +13,9 @@ of k stay (section ``sec:robustness``).
 The sizes are those of configs/ablations, but ``tiny`` is the default. Each stage draws
 its problems anew, and all are equally long. The optimizer goes on.
 
-Expected was a higher Pass@32 at the end than under Pass@1 Training, and no lower Pass@1.
-On easy mazes Pass@32 is, by .033 [.018, .049]; on hard ones that is unclear, +.018
-[-.026, +.061], and so is Pass@1 on both (five seeds, experiments/README.md).
+Expected was a higher Pass@32 at the end than under Pass@1 Training, and no lower
+Pass@1. On easy mazes Pass@32 is, by .033 [.018, .049]; on hard ones that is unclear,
++.018 [-.026, +.061], and so is Pass@1 on both (five seeds, experiments/README.md).
 """
 
 from ml_collections import ConfigDict

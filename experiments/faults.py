@@ -9,8 +9,9 @@ rollouts and evaluations, bit for bit, and every step is there once.
 
 The seed draws the faults. Each finished run is a line of ``results/faults.jsonl``; the
 command goes on from there if it was killed, and an unfinished run begins anew. It
-writes ``faults.md`` after every run. A full disk needs a small tmpfs, which only root
-can mount; where that fails, this kind is left out and the page says so.
+writes ``faults.md`` after every run, and also where none is missing. A full disk needs
+a small tmpfs, which only root can mount; where that fails, this kind is left out and
+the page says so.
 """
 
 import concurrent.futures
@@ -64,15 +65,19 @@ def main(
     record = pathlib.Path(results) / 'faults.jsonl'
     has_disk = can_mount(place)
     drawn = {p: draw(faults, seed, p) for p in (1, 2)}
-    references = {p: make_reference(place, p) for p in drawn if drawn[p]}
-    code = directory.git_state(tiny.ROOT) | {'seed': seed}
     work = Work(record, drawn, seed=seed, has_disk=has_disk)
+    references = {
+        p: make_reference(place, p) for p, left in work.left().items() if left
+    }
+    code = directory.git_state(tiny.ROOT) | {'seed': seed}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         ends = [
             pool.submit(strike_runs, place, work, references, code) for _ in range(jobs)
         ]
         for end in ends:
             end.result()
+    # Also where nothing was missing.
+    write_page(record)
     rows = read(record)
     return 0 if all(row['equal'] for row in rows) else 1
 
@@ -143,19 +148,23 @@ class Work:
         self._taken: set[tuple[int, int]] = set()
         self._lock = threading.Lock()
 
+    def left(self) -> dict[int, list[int]]:
+        """The indices of the faults that nobody has taken, by number of processes."""
+        rows = [row for row in read(self._record) if row['seed'] == self._seed]
+        return {
+            p: [
+                i
+                for i in still_to_strike(rows, p, drawn)
+                if (p, i) not in self._taken
+                and (self._has_disk or drawn[i].kind != 'full disk')
+            ]
+            for p, drawn in self._drawn.items()
+        }
+
     def take(self) -> tuple[int, list[tuple[int, Fault]]] | None:
         """A number of processes and the faults of a run; ``None`` if none is left."""
         with self._lock:
-            rows = [row for row in read(self._record) if row['seed'] == self._seed]
-            pending = {
-                p: [
-                    i
-                    for i in still_to_strike(rows, p, drawn)
-                    if (p, i) not in self._taken
-                    and (self._has_disk or drawn[i].kind != 'full disk')
-                ]
-                for p, drawn in self._drawn.items()
-            }
+            pending = self.left()
             processes = max(pending, key=lambda p: len(pending[p]))
             drawn, chosen = self._drawn[processes], pending[processes][:_PER_RUN]
             self._taken |= {(processes, index) for index in chosen}
@@ -173,9 +182,14 @@ class Work:
             ended = '' if text.endswith('\n') else '\n'
             with self._record.open('a') as stream:
                 stream.write(f'{ended}{json.dumps(row)}\n')
-            page = self._record.parent.parent / 'faults.md'
-            atomic_write_text(page, faults_page.page(read(self._record)))
+            write_page(self._record)
             self._taken -= {(row['processes'], index) for index in row['missed']}
+
+
+def write_page(record: pathlib.Path) -> None:
+    """Writes ``faults.md`` beside the directory of the record, if that has a row."""
+    if rows := read(record):
+        atomic_write_text(record.parent.parent / 'faults.md', faults_page.page(rows))
 
 
 def strike_runs(

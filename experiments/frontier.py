@@ -76,7 +76,7 @@ def table(setting: str, last: LastEvaluations) -> str:
             ),
         ],
     )
-    if last.left_out:
+    if last.note:
         lines += ['', last.note]
     return '\n'.join(lines)
 

@@ -24,8 +24,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from passk_jax import cli, metrics
+from passk_jax import cli
 from passk_jax.errors import InputError
+from passk_jax.report.arms import difference
 from passk_jax.report.run_data import Row, read_lines
 
 RESULTS = pathlib.Path('experiments/results')
@@ -46,7 +47,7 @@ def main(differences: Sequence[str], *, results: str = str(RESULTS)) -> None:
     """Prints each difference with its interval."""
     for text in differences:
         values = evaluate(text, results=pathlib.Path(results))
-        seeds = f'{len(values)} seeds'
+        seeds = '1 seed' if len(values) == 1 else f'{len(values)} seeds'
         print(f'{with_interval(np.array([*values.values()]))}, {seeds}: {text}')
 
 
@@ -78,7 +79,12 @@ def evaluate(text: str, *, results: pathlib.Path = RESULTS) -> dict[int, float]:
         )
         if whole['first']:
             wanted = range(int(whole['first']), int(whole['last']) + 1)
-            values = {seed: values[seed] for seed in wanted if seed in values}
+            if absent := [seed for seed in wanted if seed not in values]:
+                raise InputError(
+                    f'{text!r}: {term["arm"]} has the seeds {sorted(values)}, and not '
+                    f'{absent}'
+                )
+            values = {seed: values[seed] for seed in wanted}
         if total:
             _check_seeds(values, total, term['arm'])
         factor = float(term['factor'] or 1) * (-1 if term['sign'] == '-' else 1)
@@ -138,9 +144,9 @@ def _rows(path: pathlib.Path) -> Sequence[Row]:
 
 def with_interval(values: np.ndarray) -> str:
     """For example ``+.021 [+.006, +.037]``."""
-    found = metrics.paired_interval(values, np.zeros_like(values))
+    found = difference(values, np.zeros_like(values))
     mean, low, high = (f'{x:+.3f}'.replace('0.', '.', 1) for x in found)
-    return f'{mean} [{low}, {high}]'
+    return mean if len(values) == 1 else f'{mean} [{low}, {high}]'
 
 
 if __name__ == '__main__':

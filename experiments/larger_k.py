@@ -53,7 +53,7 @@ from passk_jax import cli, metrics, sharding
 from passk_jax.advantages import make_estimator
 from passk_jax.diagnostics.gradients import gradient_products, signal_and_noise
 from passk_jax.errors import InputError
-from passk_jax.files import atomic_write_bytes, atomic_write_text
+from passk_jax.files import atomic_write_bytes, atomic_write_text, check_writable
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.models.policy import param_shapes
 from passk_jax.report.arms import difference, in_words, markdown_table
@@ -81,6 +81,7 @@ _TITLES = {
 def main(*, workdir: str = '', results: str = 'experiments/results') -> None:
     """Measures what is missing of the sweep in ``workdir``; writes table and figure."""
     path = pathlib.Path(results) / 'larger_k.jsonl'
+    check_writable(path)
     rows = read_lines(path) if path.exists() else []
     if workdir:
         directories = sorted(pathlib.Path(workdir).glob('pass_at_1_seed*/'))
@@ -199,8 +200,9 @@ def groups(rows: Sequence[Row]) -> list[list[Row]]:
     policies = collections.defaultdict(set)
     for row in rows:
         policies[row['seed']].add(row['policy'])
-    kinds = sorted({frozenset(found) for found in policies.values()}, key=len)
-    return [[r for r in rows if policies[r['seed']] == kind] for kind in kinds[::-1]]
+    kinds = {frozenset(found) for found in policies.values()}
+    kinds = sorted(kinds, key=lambda kind: (-len(kind), sorted(kind)))
+    return [[r for r in rows if policies[r['seed']] == kind] for kind in kinds]
 
 
 def policies_of(rows: Sequence[Row]) -> list[str]:

@@ -21,16 +21,18 @@ class LastEvaluations:
     """The last evaluations of the arms that have all seeds.
 
     Attributes:
-        seeds: those that most arms have.
+        seeds: those that more than half of the arms have.
         baseline: the arm that others are compared with.
         values: arm -> measure -> ``[S]``, NaN where undefined.
         left_out: the arms that lack a seed.
+        dropped: seeds that half of the arms or fewer have.
     """
 
     seeds: tuple[int, ...]
     baseline: str
     values: Mapping[str, Mapping[str, np.ndarray]]
     left_out: tuple[str, ...]
+    dropped: tuple[int, ...]
 
     def difference(self, arm: str, measure: str) -> Interval:
         """How an arm differs from the baseline, seed by seed."""
@@ -39,8 +41,15 @@ class LastEvaluations:
 
     @property
     def note(self) -> str:
-        """Says which arms are left out, if some are."""
-        return f'Without {", ".join(self.left_out)}: not all of their runs are done.'
+        """Says which arms and seeds are left out; ``''``: none."""
+        said = []
+        if self.left_out:
+            named = ', '.join(self.left_out)
+            said.append(f'Without {named}: they have no last evaluation of every seed.')
+        if self.dropped:
+            named = ', '.join(map(str, self.dropped))
+            said.append(f'Without seeds that few arms have: {named}.')
+        return ' '.join(said)
 
 
 def read_last(
@@ -74,4 +83,5 @@ def read_last(
         for arm, of_arm in found.items()
         if arm not in left_out
     }
-    return LastEvaluations(seeds, sweep.baseline, values, left_out)
+    dropped = tuple(sorted(having.keys() - {*seeds}))
+    return LastEvaluations(seeds, sweep.baseline, values, left_out, dropped)

@@ -27,7 +27,7 @@ import numpy as np
 from passk_jax import cli, metrics
 from passk_jax.cli import config_file
 from passk_jax.errors import InputError
-from passk_jax.files import atomic_write_text
+from passk_jax.files import atomic_write_text, check_writable
 from passk_jax.report.arms import markdown_table
 from passk_jax.report.run_data import read_lines
 from passk_jax.runs.saved_config import run_config
@@ -43,12 +43,15 @@ def main(
     """Counts in the runs of ``workdir``, writes the table, and prints it."""
     sweep = config_file.call(config, 'get_sweep', returns=Sweep)
     path = pathlib.Path(results) / f'{sweep.name}_safe_answers.jsonl'
+    check_writable(path)
     rows = {_key(row): row for row in (read_lines(path) if path.exists() else [])}
     if workdir:
         found = [
             (arm.name, directory)
             for arm in sweep.arms
             for directory in sorted(pathlib.Path(workdir).glob(f'{arm.name}_seed*/'))
+            # Not a later stage of it.
+            if directory.name.removeprefix(f'{arm.name}_seed').isdigit()
         ]
         if not found:
             raise InputError(f'{workdir=} has no run of {config}: run the sweep')

@@ -76,7 +76,7 @@ def main(
     text = table(
         declared, steepness, last, without=_names(without, steepness), beside=others
     )
-    if last.left_out:
+    if last.note:
         text += f'\n{last.note}\n'
     name = f'{declared.name}_steepness'
     atomic_write_text(directory / f'{name}.md', text)

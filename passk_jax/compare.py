@@ -3,9 +3,9 @@
     python -m passk_jax.compare runs/pass_at_1 runs/pass_at_k
 
 An argument is an arm: a run directory, or several separated by commas, which are the
-seeds of one training in the same order in every arm. ``NAME=`` before it names the arm.
-A file that ``evaluate`` wrote (``evaluation/by_command/*.jsonl``) stands for a run. The
-first arm is the baseline:
+seeds of one training. ``NAME=`` before it names the arm. A file that ``evaluate`` wrote
+(``evaluation/by_command/*.jsonl``) stands for a run. Runs are paired by their seeds,
+and files outside of run directories by their order. The first arm is the baseline:
 
     python -m passk_jax.compare grpo=runs/a0,runs/a1 'pass@4=runs/b0,runs/b1' \\
         --split=test --output=compare.json --figure=compare.png
@@ -19,30 +19,36 @@ import functools
 import json
 import math
 import pathlib
-import re
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from passk_jax import cli, metrics
+from passk_jax.compared_evaluations import (
+    Evaluation,
+    check_alike,
+    read_evaluations,
+)
 from passk_jax.comparison import (
     COVERAGES,
     Arm,
     Estimate,
     Measured,
+    check_names,
     compare,
     make_arm,
     solved,
 )
-from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_bytes, atomic_write_text, check_writable
 from passk_jax.report.arms import COLORS, MARKERS, markdown_table
 from passk_jax.report.charts import draw_figure
 from passk_jax.report.panels import Panel, Series
-from passk_jax.report.run_data import read_lines
-from passk_jax.runs.metric_writer import evaluation_name
-from passk_jax.runs.saved_config import config_file
 
-_STEP = re.compile(r'_step_(\d+)\.jsonl$')
 _SHOWN_COVERAGES = (0.1, 0.25, 0.5, 0.75, 1.0)
+
+Named = tuple[str, Sequence[Evaluation]]
+"""The name of an arm, and its evaluations."""
 
 
 def main(
@@ -56,14 +62,13 @@ def main(
     """Prints the comparison; writes it to ``output`` and ``figure`` if given."""
     for path in filter(None, (output, figure)):
         check_writable(path)
-    arms = [read_arm(argument, split=split, step=step) for argument in runs]
-    _check_alike(arms, named=runs)
+    arms = make_arms([read_arm(each, split=split, step=step) for each in runs])
     found, sets = compare(arms), solved(arms)
     if output:
         record = {
             'arms': {arm.name: arm.sources for arm in arms},
             'measures': {
-                name: [dataclasses.asdict(x) for x in row]
+                name: [as_json(dataclasses.asdict(x)) for x in row]
                 for name, row in found.items()
             },
             'solved': sets,
@@ -76,12 +81,15 @@ def main(
     print(markdown(arms, found, sets), end='')
 
 
-def read_arm(argument: str, *, split: str, step: int | None) -> Arm:
+def read_arm(argument: str, *, split: str, step: int | None) -> Named:
     """Reads the evaluations that an argument names.
 
     Args:
         argument: ``[name=]run[,run...]``.
         split, step: of the evaluations in run directories; ``None``: each run's last.
+
+    Returns:
+        The arm's name, and its evaluations.
 
     Raises:
         InputError: there is no such run or evaluation, or it is damaged.
@@ -90,79 +98,22 @@ def read_arm(argument: str, *, split: str, step: int | None) -> Arm:
     name, given, rest = argument.partition('=')
     if not given or '/' in name or pathlib.Path(argument.partition(',')[0]).exists():
         name, rest = argument, argument
-    files = [
-        _evaluation(pathlib.Path(run), split, step) for run in rest.split(',') if run
-    ]
-    # By seed, so that the first of each arm are a pair whatever their order.
-    files.sort(key=lambda file: -1 if (seed := _seed(file)) is None else seed)
-    return make_arm(name, [(str(file), _counts(file)) for file in files])
+    runs = [run for run in rest.split(',') if run]
+    return name, read_evaluations(runs, split=split, step=step)
 
 
-def _seed(file: pathlib.Path) -> int | None:
-    """The seed of the run that an evaluation lies in; ``None``: it lies in none."""
-    path = file.parent.parent / 'config.json'
-    return json.loads(path.read_text()).get('seed') if path.is_file() else None
-
-
-def _check_alike(arms: Sequence[Arm], *, named: Sequence[str]) -> None:
-    """Checks that arms can be compared, and their seeds be paired.
-
-    Args:
-        arms: the arms.
-        named: the arguments; a file that they name may be of any step.
+def make_arms(named: Sequence[Named]) -> list[Arm]:
+    """The arms of evaluations.
 
     Raises:
-        InputError: an evaluation is there twice, the last evaluations of runs are of
-            different steps, or arms of as many runs have different seeds.
+        InputError: two of one name, or they cannot be compared.
     """
-    files = [source for arm in arms for source in arm.sources]
-    if twice := sorted({file for file in files if files.count(file) > 1}):
-        raise InputError(f'{twice} would be compared with themselves: name a run once')
-    chosen = [file for file in files if not any(file in each for each in named)]
-    steps = {file: found[1] for file in chosen if (found := _STEP.search(file))}
-    if len(set(steps.values())) > 1:
-        raise InputError(
-            f'{[*steps]} are of different steps: give --step, or name these files'
-        )
-    seeds = {arm.name: [_seed(pathlib.Path(x)) for x in arm.sources] for arm in arms}
-    base = seeds[arms[0].name]
-    for name, own in seeds.items():
-        if len(own) == len(base) > 1 and None not in own + base and own != base:
-            raise InputError(
-                f'{arms[0].name} has the seeds {base} and {name} has {own}: runs are '
-                'paired by seed, so name the same ones'
-            )
-
-
-def _evaluation(run: pathlib.Path, split: str, step: int | None) -> pathlib.Path:
-    """The file of an evaluation: the run itself, or in a run's directory."""
-    run = run.expanduser()
-    if run.is_file():
-        return run
-    files = sorted((run / 'evaluation').glob(f'{split}_step_*.jsonl'))
-    if step is not None:
-        files = [run / 'evaluation' / evaluation_name(split, step)]
-    if not files or not files[-1].is_file():
-        others = sorted(file.stem for file in run.glob('evaluation/*.jsonl'))
-        if not others:
-            config_file(run)
-        steps = '' if step is None else f' of step {step}'
-        raise InputError(
-            f'{run} has no evaluation of split {split!r}{steps}; it has {others}'
-        )
-    return files[-1]
-
-
-def _counts(file: pathlib.Path) -> dict[int, tuple[int, int]]:
-    counts: dict[int, tuple[int, int]] = {}
-    for number, row in enumerate(read_lines(file), 1):
-        problem, *pair = (row.get(name) for name in ('problem_id', 'n', 'c'))
-        if not all(type(value) is int for value in (problem, *pair)):
-            raise InputError(f'{file}: record {number} has no whole problem_id, n, c')
-        if problem in counts:
-            raise InputError(f'{file}: record {number} has {problem=} a second time')
-        counts[problem] = pair[0], pair[1]
-    return counts
+    check_names([name for name, _ in named])
+    check_alike(dict(named))
+    return [
+        make_arm(name, [(str(each.file), each.counts) for each in evaluations])
+        for name, evaluations in named
+    ]
 
 
 def markdown(
@@ -194,16 +145,22 @@ def markdown(
     lines = [
         *markdown_table(heads, rows),
         '',
-        *(f'- {arm.name}: {", ".join(arm.sources)}' for arm in arms),
+        *(f'- {arm.name}, {_sizes(arm)}: {", ".join(arm.sources)}' for arm in arms),
         '',
         f'{len(base.problems)} problems; mean [95 %]. "Problems": bootstrap over '
         'problems, paired. "Seeds": Student t over paired seeds.',
+        *(f'No seeds are paired: {each}.' for each in _unpaired(arms)),
         '',
-        *markdown_table(
-            ['problems solved by', 'number'],
-            [[name, str(len(ids))] for name, ids in sets.items()],
-        ),
     ]
+    if sets:
+        rows = [[name, str(len(ids))] for name, ids in sets.items()]
+        lines += markdown_table(['problems solved by', 'number'], rows)
+    else:
+        lines += [
+            'The numbers of responses n differ: more of them solve more problems, so '
+            'nothing is said of the problems that only one arm solves, and Cover@tau '
+            'is a share of other numbers.'
+        ]
     return '\n'.join(lines) + '\n'
 
 
@@ -256,6 +213,32 @@ def _series(
     color, marker = (each[number % len(each)] for each in (COLORS, MARKERS))
     band = {'low': [v.low for v in values], 'high': [v.high for v in values]}
     return Series(name, x, [v.mean for v in values], color, marker=marker, **band)
+
+
+def _sizes(arm: Arm) -> str:
+    """How many runs and responses an arm has."""
+    numbers = sorted({int(n) for n in np.unique(arm.num_responses)})
+    runs = len(arm.sources)
+    return f'{runs} run{"s" * (runs > 1)}, n = {", ".join(map(str, numbers))}'
+
+
+def _unpaired(arms: Sequence[Arm]) -> list[str]:
+    """Which arms have other numbers of runs than the first."""
+    base, *others = arms
+    return [
+        f'{base.name} has {len(base.sources)} runs and {arm.name} {len(arm.sources)}'
+        for arm in others
+        if len(arm.sources) != len(base.sources)
+    ]
+
+
+def as_json(values: Any) -> Any:
+    """The same with ``None`` for NaN, which JSON lacks, in dicts and sequences."""
+    if isinstance(values, dict):
+        return {key: as_json(value) for key, value in values.items()}
+    if isinstance(values, (list, tuple)):
+        return [as_json(value) for value in values]
+    return None if isinstance(values, float) and math.isnan(values) else values
 
 
 def _label(name: str) -> str:

@@ -118,9 +118,7 @@ def compare(
     """
     if len(arms) < 2:
         raise InputError(f'{len(arms)} arm cannot be compared; name at least two')
-    if len({arm.name for arm in arms}) < len(arms):
-        names = [arm.name for arm in arms]
-        raise InputError(f'two arms have one name: {names}; write NAME=RUN')
+    check_names([arm.name for arm in arms])
     if bootstrap_samples < 1:
         raise InputError(f'{bootstrap_samples=} must be at least 1')
     for arm in arms[1:]:
@@ -153,6 +151,12 @@ def compare(
     return found
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Raises InputError if two arms have one name."""
+    if len(set(names)) < len(names):
+        raise InputError(f'two arms have one name: {[*names]}; write NAME=RUN')
+
+
 def measures(arm: Arm, largest: int) -> tuple[list[str], np.ndarray]:
     """The names of M measures, and their values ``[S, P, M]``.
 
@@ -172,11 +176,14 @@ def solved(arms: Sequence[Arm]) -> dict[str, list[int]]:
     """Which problems only one arm solves, all solve, and none solves.
 
     An arm solves a problem if at least one response is correct in at least half of its
-    seeds.
+    seeds. More responses would solve more of them.
 
     Returns:
-        ``only <arm>`` for every arm, ``all`` and ``none``; ids ascending.
+        ``only <arm>`` for every arm, ``all`` and ``none``; ids ascending. Nothing if
+        the numbers of responses differ.
     """
+    if len({int(n) for arm in arms for n in np.unique(arm.num_responses)}) > 1:
+        return {}
     solves = np.stack(
         [2 * (a.num_correct > 0).sum(0) >= len(a.num_correct) for a in arms]
     )

@@ -8,6 +8,8 @@ later, without sampling again. It also keeps a sample of whole responses.
 
 import collections
 import dataclasses
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -73,6 +75,12 @@ def evaluate(
     # Shares of all responses.
     values |= {f'verifier_{kind}': count / total for kind, count in failures.items()}
     return values, rows
+
+
+def _digest(problem: Problem) -> str:
+    """Tells whether two evaluations are of one problem, whatever their prompts."""
+    text = json.dumps([dict(problem.data), problem.category])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _mean_entropies(responses: Responses) -> list[float]:
@@ -180,6 +188,7 @@ def _records(
     return [
         {
             'problem_id': problem.id,
+            'digest': _digest(problem),
             'category': problem.category,
             'n': num_responses,
             'c': int(correct[p].sum()),

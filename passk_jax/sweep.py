@@ -16,14 +16,14 @@ all done, whether the file lists it or the results alone have it.
 For a cluster, ``--dry_run`` prints the command of each run that is missing, one a line;
 a later stage follows the run that it goes on from. Each line makes its own warm start,
 which the runs of a sweep share. Exit status 1: a run is not done, or its results could
-not be kept.
+not be kept; 42: the sweep was told to stop (SIGTERM), and its runs have saved.
 """
 
 import dataclasses
 import fnmatch
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from passk_jax import cli
 from passk_jax.cli import config_file
@@ -41,6 +41,9 @@ from passk_jax.sweeps.declarations import Sweep, check_seeds
 from passk_jax.sweeps.kept_results import KeptResults
 from passk_jax.sweeps.opening import Job, open_runs
 from passk_jax.sweeps.running import Runner, split_cores
+
+# Of a message.
+_MOST_NAMES = 12
 
 
 def main(
@@ -64,15 +67,9 @@ def main(
     kept = KeptResults(out, sweep.name)
     opened = kept.attach(open_runs(runs, sweep))
     asked = [job for job in opened if job.run.seed in wanted]
-    chosen = [job for job in asked if fnmatch.fnmatchcase(job.name, only)]
-    if not chosen:
-        raise InputError(f'{only=} is none of the runs {[job.name for job in asked]}')
+    chosen = _chosen(asked, only)
     if dry_run:
-        missing = [job for job in chosen if not directories.is_done(job)]
-        for job in missing:
-            print(job.run.command())
-        if not missing:
-            print(_nothing_missing(chosen, kept.paths[0]), file=sys.stderr)
+        _print_commands(chosen, kept.paths[0])
         return 0
     if list:
         print(_listed(chosen))
@@ -100,8 +97,25 @@ def main(
     if lost := _keep(kept, opened, display):
         print(f'no table is written: the results of these could not be kept: {lost}')
         return 1
-    jobs = opened + _of_other_seeds(sweep, root, kept, opened)
-    return _end(sweep, jobs, states, kept, out, wanted=wanted)
+    # Nor may another add some while the table is made of these.
+    with kept.writing((*kept.paths, *_table_and_figure(sweep, out))):
+        opened = kept.attach(opened)
+        every = opened + _of_other_seeds(sweep, root, kept, opened)
+        table = _write_table(sweep, every, kept, out, wanted=wanted)
+    print(table, end='')
+    return _exit_status(states)
+
+
+def _chosen(jobs: Sequence[Job], only: str) -> list[Job]:
+    """The runs whose names match the pattern; InputError if none does."""
+    if chosen := [job for job in jobs if fnmatch.fnmatchcase(job.name, only)]:
+        return chosen
+    some = [*(job.name for job in jobs[:_MOST_NAMES])]
+    some += ['...'] if len(jobs) > _MOST_NAMES else []
+    raise InputError(
+        f'{only=} is a pattern that none of the {len(jobs)} runs has, such as '
+        f'pass_at_1_*: {some}'
+    )
 
 
 def _of_other_seeds(
@@ -165,6 +179,15 @@ def _listed(jobs: Sequence[Job]) -> str:
     return '\n'.join(lines)
 
 
+def _print_commands(jobs: Sequence[Job], rows: pathlib.Path) -> None:
+    """Prints the commands of the runs that are missing, or says that none is."""
+    missing = [job for job in jobs if not directories.is_done(job)]
+    for job in missing:
+        print(job.run.command())
+    if not missing:
+        print(_nothing_missing(jobs, rows), file=sys.stderr)
+
+
 def _nothing_missing(jobs: Sequence[Job], rows: pathlib.Path) -> str:
     """What a dry run says of runs that are all done."""
     said = f'nothing is missing: all {len(jobs)} runs are done'
@@ -181,34 +204,36 @@ def _is_done_by_rows(job: Job) -> bool:
     return bool(job.kept) and not directories.is_done(dataclasses.replace(job, kept=()))
 
 
-def _end(
+def _write_table(
     sweep: Sweep,
     jobs: Sequence[Job],
-    states: dict[str, str],
     kept: KeptResults,
     out: pathlib.Path,
     *,
     wanted: Sequence[int],
-) -> int:
-    """Writes table and figure if every wanted seed is done; returns the exit status."""
+) -> str:
+    """Writes table and figure if every wanted seed is done; returns what to print."""
+    kept.rewrite_csv()
     undone = [job for job in jobs if not directories.is_done(job)]
     incomplete = {job.run.seed for job in undone}
     whole = [job for job in jobs if job.run.seed not in incomplete]
     whole.sort(key=lambda job: job.run.seed)
     missing = [job.name for job in undone if job.run.seed in wanted]
     if missing:
-        print(f'no table is written, because these are not done: {missing}')
-    else:
-        begun = {job.run.seed for job in jobs if directories.is_done(job)}
-        if left := [job.name for job in undone if job.run.seed in begun]:
-            seeds = sorted(begun & incomplete)
-            print(f'the table lacks {seeds=}, because these are not done: {left}')
-        table = results.markdown(sweep, whole)
-        paths = table_path, figure_path = _table_and_figure(sweep, out)
-        with kept.writing((*kept.paths, *paths)):
-            atomic_write_text(table_path, table)
-            atomic_write_bytes(figure_path, figure.draw(sweep, whole))
-        print(table, end='')
+        return f'no table is written, because these are not done: {missing}\n'
+    said, begun = '', {job.run.seed for job in jobs if directories.is_done(job)}
+    if left := [job.name for job in undone if job.run.seed in begun]:
+        seeds = sorted(begun & incomplete)
+        said = f'the table lacks {seeds=}, because these are not done: {left}\n'
+    table, drawn = results.markdown(sweep, whole), figure.draw(sweep, whole)
+    table_path, figure_path = _table_and_figure(sweep, out)
+    atomic_write_text(table_path, table)
+    atomic_write_bytes(figure_path, drawn)
+    return said + table
+
+
+def _exit_status(states: Mapping[str, str]) -> int:
+    """0 if all runs are done, 42 if they were told to stop, and else 1."""
     ended = set(states.values())
     if 'failed' in ended:
         return 1

@@ -1,5 +1,6 @@
 """The command that compares runs, on small evaluations."""
 
+import dataclasses
 import json
 
 import pytest
@@ -38,6 +39,7 @@ def test_the_table_has_the_last_evaluations(runs, capsys):
     assert '| only new | 0 |' in out
     assert 'a0/evaluation/test_step_00000005.jsonl' in out
     assert ', seeds |' not in out
+    assert '- new, 1 run, n = 4: ' in out
 
 
 def test_seeds_are_paired_and_everything_is_written(runs, capsys):
@@ -81,11 +83,30 @@ def test_every_arm_has_a_marker_of_its_own(runs):
         compare.read_arm(f'{name}={runs}/{name}', split='test', step=None)
         for name in ('a0', 'b0', 'b1')
     ]
+    arms = compare.make_arms(arms)
     passed, gaps, covered = compare.panels(arms, comparison.compare(arms))
     for panel in (passed, covered):
         assert len({line.marker for line in panel.series}) == 3
     # The line at zero has none.
     assert [bool(line.marker) for line in gaps.series] == [True, True, False]
+
+
+def test_the_panels_have_the_values_of_the_table(runs):
+    named = [
+        compare.read_arm(f'{runs}/{name}', split='test', step=None)
+        for name in ('a0', 'b0')
+    ]
+    found = comparison.compare(compare.make_arms(named))
+    passed, gaps, covered = compare.panels(compare.make_arms(named), found)
+    at_1 = found['pass_at_1']
+    assert [line.y[0] for line in passed.series] == [x.value.mean for x in at_1]
+    (gap, _) = gaps.series
+    assert (gap.y[0], gap.low[0], gap.high[0]) == dataclasses.astuple(
+        at_1[1].over_problems
+    )
+    # Of responses to three problems 3/4, 0 and 1 are right, or 1/4, 0 and 1/2.
+    at_half = comparison.COVERAGES.index(0.5)
+    assert [line.y[at_half] for line in covered.series] == pytest.approx([1 / 3, 2 / 3])
 
 
 def test_a_step_and_a_file_can_be_named(runs, capsys):
@@ -98,8 +119,8 @@ def test_a_step_and_a_file_can_be_named(runs, capsys):
 
 def test_an_equals_sign_in_a_directory_is_no_name(runs):
     evaluation(runs / 'k=8', [1, 1, 1])
-    arm = compare.read_arm(f'{runs}/k=8', split='test', step=None)
-    assert arm.name == f'{runs}/k=8'
+    name, _ = compare.read_arm(f'{runs}/k=8', split='test', step=None)
+    assert name == f'{runs}/k=8'
 
 
 @pytest.mark.parametrize(
@@ -160,25 +181,15 @@ def test_runs_are_paired_by_their_seeds(runs, capsys):
         compare.main(arms)
 
 
-@pytest.mark.parametrize(
-    ('row', 'words'),
-    [
-        ({'problem_id': 9, 'n': 8.9, 'c': 1}, 'record 4 has no whole'),
-        ({'problem_id': 9, 'n': 8, 'c': '3'}, 'record 4 has no whole'),
-        ({'problem_id': 1, 'n': 4, 'c': 1}, 'record 4 has problem=1 a second time'),
-    ],
-)
-def test_a_record_that_is_not_one_is_refused(row, words, runs):
-    file = evaluation(runs / 'bad', [1, 1, 1])
-    file.write_text(file.read_text() + json.dumps(row) + '\n')
-    with pytest.raises(InputError, match=words):
-        compare.main([str(file), f'{runs}/a0'])
-
-
 def test_one_problem_has_no_interval(tmp_path, capsys):
     for name in 'ab':
         evaluation(tmp_path / name, [1])
-    compare.main([f'{tmp_path}/a', f'{tmp_path}/b'], figure=str(tmp_path / 'c.png'))
+    output = tmp_path / 'c.json'
+    files = {'output': str(output), 'figure': str(tmp_path / 'c.png')}
+    compare.main([f'{tmp_path}/a', f'{tmp_path}/b'], **files)
+    assert 'NaN' not in output.read_text()
+    (of_arm, _) = json.loads(output.read_text())['measures']['pass_at_1']
+    assert of_arm['value'] == {'mean': 0.25, 'low': None, 'high': None}
     assert '| Pass@1 | 0.250 | 0.250 | +0.000 |' in capsys.readouterr().out
 
 
@@ -188,3 +199,13 @@ def test_what_cannot_be_written_is_said_at_once(runs, tmp_path, monkeypatch):
         compare.main(
             [f'{runs}/a0', f'{runs}/b0'], output=str(tmp_path / 'nodir/c.json')
         )
+
+
+def test_other_numbers_of_responses_and_runs_are_said(runs, capsys):
+    evaluation(runs / 'b0', [3, 0, 4], n=8)
+    compare.main([f'a={runs}/a0,{runs}/a1', f'b={runs}/b0'])
+    out = capsys.readouterr().out
+    assert 'No seeds are paired: a has 2 runs and b 1.' in out
+    assert 'The numbers of responses n differ' in out
+    assert 'problems solved by' not in out
+    assert '- b, 1 run, n = 8: ' in out

@@ -70,6 +70,15 @@ def test_the_bootstrap_has_the_width_of_the_standard_error():
     assert gap.low < gap.mean < gap.high
 
 
+def test_the_bootstrap_draws_from_the_means_of_all_seeds():
+    rng = np.random.default_rng(3)
+    seeds = rng.integers(0, 9, (2, 40))
+    base = arm('a', rng.integers(0, 9, 40))
+    one = compare([base, arm('b', *seeds)])['pass_at_1'][1]
+    other = compare([base, arm('b', *seeds[::-1])])['pass_at_1'][1]
+    assert (one.value, one.over_problems) == (other.value, other.over_problems)
+
+
 def test_seeds_have_students_interval():
     rng = np.random.default_rng(2)
     a, b = rng.integers(0, 9, (2, 4, 50))

@@ -1,5 +1,6 @@
 """``experiments/faults.py``: what it draws, what its comparison notices, its page."""
 
+import json
 import random
 import shutil
 
@@ -190,6 +191,19 @@ def test_three_faults_change_nothing(tmp_path):
     assert sum(row['restarts'] for row in rows) >= 2
     assert (tmp_path / 'experiments' / 'faults.md').exists()
     assert not [*tmp_path.glob('run_*')]
+
+
+def test_where_nothing_is_missing_only_the_page_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(faults, 'make_reference', lambda *_: pytest.fail('it runs'))
+    results = tmp_path / 'experiments' / 'results'
+    results.mkdir(parents=True)
+    drawn = {p: faults.draw(3, 0, p) for p in (1, 2)}
+    rows = [a_row(p, [*range(len(each))], []) for p, each in drawn.items()]
+    lines = ''.join(json.dumps(row) + '\n' for row in rows)
+    (results / 'faults.jsonl').write_text(lines)
+    options = {'workdir': str(tmp_path / 'runs'), 'results': str(results)}
+    assert faults.main(faults=3, **options) == 0
+    assert (tmp_path / 'experiments' / 'faults.md').exists()
 
 
 def test_nonsense_is_refused(tmp_path):

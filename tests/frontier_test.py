@@ -83,7 +83,7 @@ def test_the_table_has_the_differences_of_each_setting(written):
 
 def test_what_is_not_done_is_left_out_and_said_to_be(written):
     text = (written[0] / 'frontier.md').read_text()
-    note = 'Without maxrl, nsr: not all of their runs are done.'
+    note = 'Without maxrl, nsr: they have no last evaluation of every seed.'
     assert text.count('Without') == text.count(note) == 1
     before, after = text.split(note)
     assert before.count('`nsr`') == 1

@@ -61,6 +61,8 @@ def test_it_is_printed_with_its_interval(results, capsys):
     # Of two seeds, .2 less and more 12.7 times the standard error of .1.
     told = '+.200 [-1.071, +1.471], 2 seeds: pass_at_1 of two - one in mazes\n'
     assert capsys.readouterr().out == told
+    interval.main(['pass_at_1 of one in mazes, seeds 3-3'], results=str(results))
+    assert capsys.readouterr().out.startswith('+.300, 1 seed: ')
 
 
 @pytest.mark.parametrize(
@@ -74,6 +76,7 @@ def test_it_is_printed_with_its_interval(results, capsys):
             'pass_at_1 of one@7 in mazes',
             "has no pass_at_1 of one at step=7 of split='t",
         ),
+        ('pass_at_1 of one in mazes, seeds 3-9', r'the seeds \[3, 4\], and not \[5, 6'),
         ('entropy of one in mazes', r'no entropy of one .* for the seeds \[3, 4\]'),
         ('pass_at_1 of one - short in mazes', r'short has the seeds \[3\] .*\[3, 4\]'),
         (

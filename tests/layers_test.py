@@ -24,7 +24,7 @@ RANKS = (
     ('compare', 'estimate', 'evaluate', 'export', 'plan', 'score'),
     ('kept_evaluations', 'other_tasks', 'preflight', 'setup'),
     ('evaluation', 'run_log'),
-    ('planning', 'report', 'initial'),
+    ('compared_evaluations', 'planning', 'report', 'initial'),
     ('diagnostics', 'rollouts'),
     ('learning', 'runs'),
     ('sampling',),

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from absl import flags
 
@@ -103,7 +104,9 @@ def test_an_estimator_that_lacks_a_seed_is_left_out(written, tmp_path, monkeypat
     path.write_text(json.dumps(configs))
     steepness.main(results=str(tmp_path))
     text = (tmp_path / 'estimators_steepness.md').read_text()
-    assert text.endswith('\nWithout maxrl, nsr: not all of their runs are done.\n')
+    assert text.endswith(
+        '\nWithout maxrl, nsr: they have no last evaluation of every seed.\n'
+    )
     # The one that disagrees is left out, and all seeds are there.
     (of_pass,) = (x for x in text.splitlines() if x.startswith('| Pass@32'))
     assert of_pass.split('|')[3].split() == ['+1.00', '+1.00', '+1.00']
@@ -118,6 +121,7 @@ def test_a_seed_that_few_arms_have_counts_for_none(written, tmp_path, monkeypatc
     last = read_last(sweep, tmp_path, ['pass_at_1'])
     assert last.seeds == (0, 1)
     assert last.left_out == ()
+    assert last.note == 'Without seeds that few arms have: 2.'
     assert last.values.keys() == {arm.name for arm in sweep.arms}
 
 
@@ -164,6 +168,10 @@ def test_the_figure_has_a_named_point_for_each_estimator(written, monkeypatch):
     # In every seed a measure is the steepness itself.
     gain = named['canonical_k'].y
     assert gain == pytest.approx([2.829 - 1.784] * 3, abs=2e-3)
+
+
+def test_no_end_of_an_interval_is_beyond_a_correlation():
+    assert steepness._with_interval(np.array([0.2, 1.0])) == '+0.60 [-1.00, +1.00]'
 
 
 def test_the_rank_correlation_is_of_each_seed(written):

@@ -1,11 +1,13 @@
-"""The sweeps of ``experiments/sweeps``: every run of them is one that would start."""
+"""The sweeps of ``experiments/sweeps``: runs that would start, and results."""
 
+import collections
+import json
 import pathlib
 
 import pytest
 
 from passk_jax.cli import config_file
-from passk_jax.sweeps import Sweep
+from passk_jax.sweeps import Sweep, results
 from passk_jax.sweeps.commands import runs_of
 from passk_jax.sweeps.opening import Job, open_runs
 from tests import tiny
@@ -60,3 +62,33 @@ def test_its_runs_would_start_and_differ(file, argument, tmp_path, monkeypatch):
     assert len(set(configs)) == len(configs)
     # Of one seed all begin with the same policy.
     assert len({job.warm_start for job in jobs}) == 1
+
+
+@pytest.mark.parametrize(('file', 'argument'), SWEEPS)
+def test_the_table_and_the_csv_are_those_of_the_rows(
+    file, argument, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tiny.ROOT)
+    path = f'experiments/sweeps/{file}.py' + (f':{argument}' if argument else '')
+    sweep = config_file.call(path, 'get_sweep', returns=Sweep)
+    kept = tiny.ROOT / 'experiments' / 'results'
+    rows = tiny.read_lines(kept / f'{sweep.name}.jsonl')
+    configs = json.loads((kept / f'{sweep.name}.configs.json').read_text())
+    of_runs = collections.defaultdict(list)
+    for row in rows:
+        of_runs[row['run']].append(row)
+    runs = runs_of(sweep, tmp_path, sorted({row['seed'] for row in rows}))
+    jobs = [
+        Job(
+            run,
+            configs[run.setting]['train']['steps'],
+            *((sweep.split,), '', configs[run.setting], ()),
+            kept=tuple(of_runs.pop(run.name)),
+        )
+        for run in runs
+    ]
+    assert not of_runs
+    table = (kept / f'{sweep.name}.md').read_text()
+    assert table == results.markdown(sweep, jobs)
+    assert (kept / f'{sweep.name}.csv').read_text() == results.as_csv(rows)
+    assert (kept / f'{sweep.name}.png').exists()

@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from passk_jax import sweep
 from passk_jax.errors import InputError
+from passk_jax.runs.preemption import EXIT_PREEMPTED
 from tests import tiny
 from tests.sweeps import fakes
 from tests.sweeps.processes import is_running, kill, until_done, wait_for_children
@@ -258,11 +260,45 @@ def test_a_bad_sweep_is_refused_before_any_run(change, words, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(
+    ('states', 'status'),
+    [
+        (('done', 'done'), 0),
+        (('done', 'stopped', 'waiting'), EXIT_PREEMPTED),
+        (('stopped', 'failed'), 1),
+        (('done', 'waiting'), 1),
+    ],
+)
+def test_the_exit_status_says_how_the_runs_ended(states, status):
+    assert sweep._exit_status(dict(enumerate(states))) == status
+
+
+def test_results_of_other_seeds_that_are_not_whole_are_refused_before_any_run(
+    finished, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tiny.ROOT)
+    monkeypatch.setattr(sweep.Runner, 'run', lambda self: pytest.fail('it runs'))
+    shutil.copytree(finished / 'results', tmp_path / 'results')
+    rows = tmp_path / 'results' / 'fake.jsonl'
+    lines = rows.read_text().splitlines(keepends=True)
+    # The last evaluation of seed 1, which this sweep does not list.
+    rows.write_text(''.join(lines[:-1]))
+    with pytest.raises(InputError, match='mend them, or take its rows out'):
+        sweep.main(
+            config=str(fakes.write_sweep(tmp_path, seeds=(0, 2))),
+            workdir=str(tmp_path / 'runs'),
+            results=str(tmp_path / 'results'),
+        )
+
+
+@pytest.mark.parametrize(
     ('flags', 'words'),
     [
         ({'seeds': '0,x'}, "seeds='0,x' must be whole numbers"),
         ({'seeds': '0,0'}, r'seeds: \[0\] more than once'),
-        ({'only': 'x*'}, r"only='x\*' is none of the runs \['pass_at_1_seed0'"),
+        (
+            {'only': 'x*'},
+            r"only='x\*' is a pattern that none of the 6 runs has, such as ",
+        ),
         ({'jobs': 0}, 'jobs=0 must lie in'),
     ],
 )

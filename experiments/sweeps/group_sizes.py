@@ -20,7 +20,9 @@ _KS = (4, 8, 16)
 
 def get_sweep() -> Sweep:
     """Returns what is compared."""
-    groups = tuple(_arm(f'analytical.py:k={k},size=tiny', f'Pass@{k} Training', k) for k in _KS)
+    groups = tuple(
+        _arm(f'analytical.py:k={k},size=tiny', f'Pass@{k} Training', k) for k in _KS
+    )
     return Sweep(
         name='group_sizes',
         title='5x5 mazes, N = 32',

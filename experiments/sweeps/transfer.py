@@ -23,7 +23,7 @@ _PATHS = {'easy': (1, 4), 'medium': (3, 10), 'hard': (5, 10)}
 _TWO_STAGES = 'configs/ablations/pass_at_k_then_pass_at_1.py'
 
 
-def get_sweep(argument: str) -> Sweep:
+def get_sweep(argument: str = '') -> Sweep:
     """Returns what is compared at ``difficulty=easy``, ``medium`` or ``hard``."""
     values = arguments.parse(argument, choices={'difficulty': _PATHS})
     difficulty = values['difficulty']
@@ -35,7 +35,12 @@ def get_sweep(argument: str) -> Sweep:
         arms=(
             _arm('pass_at_1', 'Pass@1 Training', 'configs/maze_tiny.py', mazes),
             _arm('pass_at_k', 'Pass@4 Training', 'configs/maze_tiny.py', mazes),
-            _arm('once', 'Pass@4, then Pass@1 Training', f'{_TWO_STAGES}:size=tiny', mazes),
+            _arm(
+                'once',
+                'Pass@4, then Pass@1 Training',
+                f'{_TWO_STAGES}:size=tiny',
+                mazes,
+            ),
             _arm('twice', 'both, twice', f'{_TWO_STAGES}:times=2,size=tiny', mazes),
         ),
         baseline='pass_at_1',

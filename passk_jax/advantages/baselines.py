@@ -47,8 +47,9 @@ def opo(
 
     It follows p as N grows, if success and length are independent. Its baseline has the
     least variance if the gradient of a response has a squared norm that is proportional
-    to its length, and does not depend on the gradients of others. Where all responses are as long, this is Dr. GRPO. A problem whose rewards
-    are all equal gets 0, and a NaN among the rewards gives NaN.
+    to its length, and does not depend on the gradients of others. Where all responses
+    are as long, this is Dr. GRPO. A problem whose rewards are all equal gets 0, and a
+    NaN among the rewards gives NaN.
 
     Args:
         rewards, lengths: as for every estimator.
@@ -83,8 +84,9 @@ def reinforce_plus_plus_baseline(rewards: Float[Array, 'P N']) -> Float[Array, '
 
     The mean R is that of the problem, and that of B^2 is over all P N responses. Among
     the problems of a step the weights are those of Dr. GRPO, so it follows p, scaled by
-    the sigma of each step; the scale of the rewards is lost. A problem whose rewards are all equal gets 0. A response counts once here;
-    verl and OpenRLHF count its tokens.
+    the sigma of each step; the scale of the rewards is lost. A problem whose rewards
+    are all equal gets 0. A response counts once here; verl and OpenRLHF count its
+    tokens.
 
     >>> rewards = jnp.array([[9.0, 1.0], [5.0, 5.0], [1.0, 1.0], [0.0, 0.0]])
     >>> reinforce_plus_plus_baseline(rewards)[:2].tolist()

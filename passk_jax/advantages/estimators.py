@@ -21,8 +21,9 @@ by a, and leaves the others, which have a sigma, unchanged.
 
 A problem whose groups all have one reward gets exactly 0, by integer counts and tests
 of equality; only ``reinforce_plus_plus``, ``set_level``, the two that read
-log-probabilities and some curves of ``objective_curves.py`` differ, and say so. No sigma gets an epsilon, and none
-is compared with 0 but that of ``pass_at_k_real``, which float32 may not hold.
+log-probabilities and some curves of ``objective_curves.py`` differ, and say so. No
+sigma gets an epsilon, and none is compared with 0 but that of ``pass_at_k_real``, which
+float32 may not hold.
 """
 
 import functools
@@ -42,8 +43,8 @@ def pass_at_1(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
     """GRPO (Eq. grpo_adv): rewards less their mean, over their population sigma.
 
     Of rewards of 0 and 1 it follows ``2 arcsin sqrt(p)`` as N grows. A problem whose
-    rewards are all equal gets 0. The rewards are first mapped to [0, 1], which changes nothing but the rounding: neither a large offset nor a
-    tiny spread costs digits.
+    rewards are all equal gets 0. The rewards are first mapped to [0, 1], which changes
+    nothing but the rounding: neither a large offset nor a tiny spread costs digits.
 
     A NaN among the rewards gives NaN, never a silent 0.
 

@@ -125,8 +125,8 @@ def leave_one_out_max(num_correct: Int[Array, '*P'], *, num_rollouts: int) -> Cu
 
         positive = 1 if c = 1, else 0        negative = 0
 
-    verl's ``grpo_passk`` is the square root of N times this, but for its epsilon. It is not centered, and all advantages
-    are 0 unless exactly one response is correct.
+    verl's ``grpo_passk`` is the square root of N times this, but for its epsilon. It is
+    not centered, and all advantages are 0 unless exactly one response is correct.
     """
     check_group_size(num_rollouts=num_rollouts, k=1)
     positive = np.arange(num_rollouts + 1) == 1
@@ -154,7 +154,8 @@ def maclaurin(num_correct: Int[Array, '*P'], *, num_rollouts: int, order: int) -
         positive = 1        negative = -sum_{j=2}^{order} C(w-1, j-1) / C(N-1, j-1)
 
     That sum is what it follows. It is not centered: where all responses are correct
-    each gets 1, and where all are wrong each gets ``1 - order``. ``order = 1`` is REINFORCE without a baseline.
+    each gets 1, and where all are wrong each gets ``1 - order``. ``order = 1`` is
+    REINFORCE without a baseline.
 
     Args:
         num_correct, num_rollouts: as for every curve.

@@ -9,9 +9,9 @@ independent chunks, products of different ones tell what G is on average:
 
 Both are unbiased but for the normalizer, which counts the tokens of all chunks, and for
 estimators whose advantages depend on other problems of the step (``adaptive``, both
-forms of ``reinforce_plus_plus``, ``curverl`` at its first step). They estimate values of the whole step, whatever the size of its chunks. If noise prevails,
-the signal's estimate has a variance proportional to M / (M - 1): more chunks than eight
-gain little.
+forms of ``reinforce_plus_plus``, ``curverl`` at its first step). They estimate values
+of the whole step, whatever the size of its chunks. If noise prevails, the signal's
+estimate has a variance proportional to M / (M - 1): more chunks than eight gain little.
 
 On policy the loss is linear in the advantages. So one forward pass of a chunk serves
 all estimators, and each has a backward pass of its own. Advantages that are parts of e,

@@ -43,8 +43,8 @@ class Series:
         dashed, faint: its style; a faint line is the background of another.
         marker: of each point, in the letters of matplotlib; ``''``: none.
         bars: whether low and high are bars at any number of points.
-        offset: how far to the right of x it is drawn, in points, so that bars of several
-            lines do not cover each other.
+        offset: how far to the right of x it is drawn, in points: bars of several lines
+            would cover each other.
     """
 
     label: str

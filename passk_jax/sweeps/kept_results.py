@@ -109,6 +109,13 @@ class KeptResults:
             atomic_write_text(self._table, results.as_csv(tidy))
             atomic_write_text(self._rows, results.as_json_lines(tidy))
 
+    def rewrite_csv(self) -> None:
+        """Makes the CSV again of the rows, if there are any."""
+        _, rows = self._read()
+        if rows:
+            tidy = [row for of_run in rows.values() for row in of_run]
+            atomic_write_text(self._table, results.as_csv(tidy))
+
     def seeds(self) -> set[int]:
         """The seeds that have results; InputError if those cannot be read."""
         _, rows = self._read()

@@ -138,7 +138,10 @@ def test_of_many_arms_each_is_a_row_with_its_interval(tmp_path, forests):
     sweep = make_sweep(arms=arms, baseline='c')
     figure.draw(sweep, jobs_of(tmp_path, names, pass_at_1=1))
     (forest, words) = forests
-    assert (forest.title, forest.x_label) == ('Pass@1', 'difference (share of problems)')
+    assert (forest.title, forest.x_label) == (
+        'Pass@1',
+        'difference (share of problems)',
+    )
     # The baseline has none.
     assert forest.rows == [*'ABDEFG']
     (dots,) = forest.dots

@@ -27,11 +27,35 @@ def finished(tmp_path_factory) -> pathlib.Path:
 def test_the_results_alone_rebuild_table_and_figure(finished, tmp_path):
     fakes.write_sweep(tmp_path)
     shutil.copytree(finished / 'results', tmp_path / 'results')
-    for name in ('fake.md', 'fake.png'):
+    for name in ('fake.md', 'fake.png', 'fake.csv'):
         (tmp_path / 'results' / name).unlink()
     assert fakes.run(tmp_path) == 0
     assert '  started' not in fakes.said(tmp_path)
     assert fakes.results(tmp_path) == fakes.results(finished)
+
+
+def test_no_other_sweep_can_add_results_while_the_table_is_made(
+    finished, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tiny.ROOT)
+    shutil.copytree(finished / 'results', tmp_path / 'results')
+    made = []
+
+    def markdown(*_) -> str:
+        lock = (tmp_path / 'results' / '.fake.lock').open('w')
+        with lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        made.append(True)
+        return 'made'
+
+    monkeypatch.setattr(sweep.results, 'markdown', markdown)
+    ended = sweep.main(
+        config=str(fakes.write_sweep(tmp_path)),
+        workdir=str(tmp_path / 'runs'),
+        results=str(tmp_path / 'results'),
+    )
+    assert (ended, made) == (0, [True])
+    assert (tmp_path / 'results' / 'fake.md').read_text() == 'made'
 
 
 def test_a_sweep_goes_on_from_the_results_of_another_machine(finished, tmp_path):
@@ -106,6 +130,18 @@ def test_another_config_is_refused_that_began_before_there_were_results(tmp_path
     with pytest.raises(InputError, match=words):
         kept.add([second])
     assert files_of(tmp_path) == before
+
+
+def test_a_stage_without_the_next_is_not_kept(tmp_path):
+    first = make_job(tmp_path, last=False)
+    then = make_job(tmp_path, 'a_seed0_then', previous='a_seed0')
+    kept = KeptResults(tmp_path, 'x')
+    finish(first)
+    kept.add([first, then])
+    assert not files_of(tmp_path)
+    finish(then)
+    kept.add([first, then])
+    assert files_of(tmp_path).keys() == {'x.jsonl', 'x.csv', 'x.configs.json'}
 
 
 def files_of(directory: pathlib.Path) -> dict[str, bytes]:

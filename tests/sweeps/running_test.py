@@ -102,6 +102,44 @@ def test_a_stage_waits_for_the_one_before(tmp_path, monkeypatch):
     assert states == {'a_seed0_then': 'failed'}
 
 
+def test_the_cores_of_a_run_that_another_sweep_runs_are_left_to_it(
+    tmp_path, monkeypatch
+):
+    jobs = [job_of(tmp_path, name) for name in ('a_seed0', 'b_seed0')]
+    held = directories.Lock(jobs[0])
+    assert held.acquire()
+    held.note(usable_cores()[:1])
+    slept = []
+
+    def sleep(seconds):
+        slept.append((tmp_path / 'b_seed0' / 'began').exists())
+        if len(slept) == 3:
+            held.release()
+
+    monkeypatch.setattr(running.time, 'sleep', sleep)
+    code = '(place / "began").touch(); sys.exit(42)'
+    states, _ = run(jobs, code, monkeypatch)
+    assert slept[:3] == [False] * 3
+    assert list(states.values()) == ['stopped', 'stopped']
+
+
+def test_a_run_that_starts_as_the_sweep_is_told_to_stop_is_told_too(
+    tmp_path, monkeypatch
+):
+    popen = running.subprocess.Popen
+
+    def start(*args, **kwargs):
+        process = popen(*args, **kwargs)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return process
+
+    monkeypatch.setattr(running.subprocess, 'Popen', start)
+    code = 'import time; time.sleep(60)'
+    states, said = run([job_of(tmp_path)], code, monkeypatch)
+    assert states == {'a_seed0': 'failed'}
+    assert 'SIGTERM' in said
+
+
 def test_where_the_maker_of_a_warm_start_fails_another_makes_it(tmp_path, monkeypatch):
     jobs = [job_of(tmp_path, name) for name in ('a_seed0', 'b_seed0', 'c_seed0')]
     code = (

@@ -1,0 +1,169 @@
+"""The evaluations that ``compare`` reads, and whether they can be compared."""
+
+import dataclasses
+import itertools
+import json
+import pathlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from passk_jax.errors import InputError
+from passk_jax.runs.metric_writer import evaluation_name
+from passk_jax.runs.saved_config import config_file
+
+_STEP = re.compile(r'_step_(\d+)\.jsonl$')
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """The records of one evaluation.
+
+    Attributes:
+        file: where they are, with symbolic links resolved.
+        chosen: whether the file was chosen in a run's directory, and not named.
+        seed: of the run that the file lies in; ``None``: it lies in none.
+        counts: problem id -> n responses, of which c are right.
+        problems: problem id -> what else identifies a problem: its category and its
+            digest. Old records lack the second, and records of others both.
+    """
+
+    file: pathlib.Path
+    chosen: bool
+    seed: int | None
+    counts: Mapping[int, tuple[int, int]]
+    problems: Mapping[int, tuple[Any, Any]]
+
+
+def read_evaluations(
+    runs: Iterable[str], *, split: str, step: int | None
+) -> list[Evaluation]:
+    """Reads one evaluation of each run, in the order of their seeds if all have one.
+
+    Args:
+        runs: run directories, and files of records.
+        split, step: of the evaluations in run directories; ``None``: each run's last.
+
+    Raises:
+        InputError: there is no such run or evaluation, or it is damaged.
+    """
+    found = []
+    for run in runs:
+        file, chosen = _find(pathlib.Path(run).expanduser(), split, step)
+        file = file.resolve()
+        found.append(Evaluation(file, chosen, _seed_of(file), *_read(file)))
+    # So that the first of each arm are a pair whatever their order.
+    if all(each.seed is not None for each in found):
+        found.sort(key=lambda each: each.seed)
+    return found
+
+
+def check_alike(arms: Mapping[str, Sequence[Evaluation]]) -> None:
+    """Checks that arms can be compared, and their seeds be paired.
+
+    Args:
+        arms: the evaluations of each arm, by its name.
+
+    Raises:
+        InputError: an evaluation is there twice; the last evaluations of runs are of
+            different steps; problems of one number differ; arms of as many runs have
+            different seeds; or it is not known which seed each run of several has.
+    """
+    evaluations = [each for of_arm in arms.values() for each in of_arm]
+    files = [each.file for each in evaluations]
+    if twice := sorted({str(file) for file in files if files.count(file) > 1}):
+        raise InputError(f'{twice} would be compared with themselves: name a run once')
+    steps = {
+        str(each.file): found[1]
+        for each in evaluations
+        if each.chosen and (found := _STEP.search(each.file.name))
+    }
+    if len(set(steps.values())) > 1:
+        raise InputError(
+            f'{[*steps]} are of different steps: give --step, or name these files'
+        )
+    for one, other in itertools.pairwise(evaluations):
+        _check_same_problems(one, other)
+    _check_seeds(arms)
+
+
+def _check_same_problems(one: Evaluation, other: Evaluation) -> None:
+    """Raises InputError if problems of one number are not the same, as far as told."""
+    for problem in one.problems.keys() & other.problems.keys():
+        pairs = zip(one.problems[problem], other.problems[problem], strict=True)
+        if any(a != b for a, b in pairs if a is not None and b is not None):
+            raise InputError(
+                f'{one.file} and {other.file} have different problems, for example of '
+                f'number {problem}: compare evaluations of one test set'
+            )
+
+
+def _check_seeds(arms: Mapping[str, Sequence[Evaluation]]) -> None:
+    seeds = {name: [each.seed for each in of_arm] for name, of_arm in arms.items()}
+    (first, base), *others = seeds.items()
+    for name, own in others:
+        if len(own) != len(base) or len(own) == 1:
+            continue
+        if None in own + base and {*own, *base} != {None}:
+            raise InputError(
+                f'{first} has the seeds {base} and {name} has {own}, where None is a '
+                'file that lies in no run directory: runs are paired by seed, so name '
+                'run directories, or files outside of them in one order'
+            )
+        if own != base:
+            raise InputError(
+                f'{first} has the seeds {base} and {name} has {own}: runs are '
+                'paired by seed, so name the same ones'
+            )
+
+
+def _find(run: pathlib.Path, split: str, step: int | None) -> tuple[pathlib.Path, bool]:
+    """The file of an evaluation: the run itself, or chosen in a run's directory."""
+    if run.is_file():
+        return run, False
+    files = sorted((run / 'evaluation').glob(f'{split}_step_*.jsonl'))
+    if step is not None:
+        files = [run / 'evaluation' / evaluation_name(split, step)]
+    if not files or not files[-1].is_file():
+        others = sorted(file.stem for file in run.glob('evaluation/*.jsonl'))
+        if not others:
+            config_file(run)
+        steps = '' if step is None else f' of step {step}'
+        raise InputError(
+            f'{run} has no evaluation of split {split!r}{steps}; it has {others}'
+        )
+    return files[-1], True
+
+
+def _seed_of(file: pathlib.Path) -> int | None:
+    """The seed of the run in whose ``evaluation/`` the file lies, however deep."""
+    homes = [folder.parent for folder in file.parents if folder.name == 'evaluation']
+    for path in (home / 'config.json' for home in homes):
+        if path.is_file():
+            try:
+                return json.loads(path.read_text()).get('seed')
+            except (ValueError, AttributeError) as error:
+                raise InputError(f'{path} cannot be read: {error}') from None
+    return None
+
+
+def _read(
+    file: pathlib.Path,
+) -> tuple[dict[int, tuple[int, int]], dict[int, tuple[Any, Any]]]:
+    counts: dict[int, tuple[int, int]] = {}
+    problems = {}
+    # splitlines() would also split at characters of a response, such as U+2028.
+    lines = [line for line in file.read_text(errors='replace').split('\n') if line]
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            problem, *pair = (row.get(name) for name in ('problem_id', 'n', 'c'))
+        except (ValueError, AttributeError):
+            raise InputError(f'{file}: record {number} cannot be read') from None
+        if not all(type(value) is int for value in (problem, *pair)):
+            raise InputError(f'{file}: record {number} has no whole problem_id, n, c')
+        if problem in counts:
+            raise InputError(f'{file}: record {number} has {problem=} a second time')
+        counts[problem] = pair[0], pair[1]
+        problems[problem] = row.get('category'), row.get('digest')
+    return counts, problems
