@@ -31,7 +31,7 @@ from passk_jax.report.charts import (
     as_png,
     new_figure,
 )
-from passk_jax.report.scatter import Point, draw_points, exactly, write_names
+from passk_jax.report.scatter import Point, draw_points, write_names
 from passk_jax.sweeps import Sweep
 
 _SWEEPS = {
@@ -87,6 +87,9 @@ def draw(found: Mapping[str, LastEvaluations]) -> bytes:
     figure.set_layout_engine('constrained', h_pad=0.07)
     figure.suptitle('What each estimator buys and costs', **TITLE)
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
+    drawn = {setting: points(last) for setting, last in found.items()}
+    (left, bottom), (right, top) = _reach(itertools.chain(*drawn.values()))
+    axes[0, 0].set(xlim=(left, right), ylim=(bottom, top))
     panels = {}
     for (setting, last), ax in zip(found.items(), axes.flat, strict=True):
         ax.set_title(f'{setting}, {len(last.seeds)} seeds', **PANEL_TITLE)
@@ -94,17 +97,20 @@ def draw(found: Mapping[str, LastEvaluations]) -> bytes:
         ax.axvline(0.0, color='black', linewidth=0.8)
         ax.grid(alpha=0.25)
         ax.spines[['top', 'right']].set_visible(False)
-        panels[ax] = points(last)
+        # Of a point outside no interval reaches in.
+        panels[ax] = [
+            point
+            for point in drawn[setting]
+            if left <= point.x[0] <= right and bottom <= point.y[0] <= top
+        ]
         draw_points(panels[ax], ax)
-    (left, bottom), (right, top) = _reach(itertools.chain(*panels.values()))
-    axes[0, 0].set(xlim=(left, right), ylim=(bottom, top))
     for ax in axes[-1]:
         ax.set_xlabel('difference in Pass@1 (share of problems)')
     for ax in axes[:, 0]:
         ax.set_ylabel('difference in Pass@32 (share of problems)')
     figure.supxlabel(
-        'less pass_at_1 at the end, test split: means and 95 % intervals over seeds; '
-        'grey: other estimators, if near',
+        'minus pass_at_1 at the end, test split: means and 95 % intervals over seeds; '
+        'grey: the other estimators within the axes',
         fontsize=9,
     )
     write_names(figure, panels)
@@ -125,7 +131,7 @@ def points(last: LastEvaluations) -> list[Point]:
         elif arm == last.baseline:
             found.append(Point(x, y, arm, color='black', marker='X'))
         else:
-            found.insert(0, Point(exactly(x[0]), exactly(y[0]), color=_GREY, size=4))
+            found.insert(0, Point(x, y, color=_GREY, size=4))
     return found
 
 

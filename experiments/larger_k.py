@@ -261,9 +261,9 @@ def summary(rows: Sequence[Row]) -> list[str]:
     head = [
         'k = 8',
         'cosine of pass@1 and pass@8',
-        'signal / noise less problems',
-        f'problems less those {last}',
-        f'rise of pass@1 less that {last}',
+        'signal / noise minus problems',
+        f'problems minus those {last}',
+        f'rise of pass@1 minus that {last}',
     ]
     lost = {name: _lost(rows, name) for name in policies_of(rows)}
     lines = []
@@ -330,13 +330,15 @@ def draw(rows: Sequence[Row]) -> bytes:
     for name, title in _TITLES.items():
         shares = [100 * relative(found[policy][name])[:, i] for policy, i in places]
         dots = Dots([difference(x, np.zeros_like(x)) for x in shares])
-        forests.append(Forest(title, '% of the mean of k = 1', labels, [dots]))
+        forests.append(
+            Forest(title, 'difference (% of the mean of k = 1)', labels, [dots])
+        )
     num_seeds = len({row['seed'] for row in rows})
     return draw_forests(
         forests,
         columns=2,
         title=f'Groups of k on the same responses, {num_seeds} seeds',
-        below='less Pass@1 Training (k = 1) with the same policy: '
+        below='minus Pass@1 Training (k = 1) with the same policy: '
         'mean and 95 % interval over seeds',
     )
 

@@ -20,7 +20,7 @@ Pass@32 in both sweeps.
 import functools
 import json
 import pathlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,14 +73,14 @@ def main(
         for arm in last.values
         if (value := steepness_of(configs[arm])) is not None
     }
-    text = table(
-        declared, steepness, last, without=_names(without, steepness), beside=others
-    )
+    names = _names(without, steepness)
+    text = table(declared, steepness, last, without=names, beside=others)
     if last.note:
         text += f'\n{last.note}\n'
     name = f'{declared.name}_steepness'
     atomic_write_text(directory / f'{name}.md', text)
-    image = draw(declared, steepness, last, hollow=_not_centered(configs))
+    hollow = _not_centered(configs)
+    image = draw(declared, steepness, last, hollow=hollow, far=names)
     atomic_write_bytes(directory / f'{name}.png', image)
     print(text, end='')
 
@@ -215,12 +215,14 @@ def draw(
     last: LastEvaluations,
     *,
     hollow: Collection[str],
+    far: Collection[str] = (),
 ) -> bytes:
     """What the arms gain on the baseline against their steepness, in two panels.
 
     Args:
         sweep, steepness, last: as in :func:`table`.
         hollow: the arms whose markers are.
+        far: arms that are named below a panel if they lie far below all others.
     """
     figure = new_figure(FIGURE_WIDTH, 7.2)
     figure.set_layout_engine('constrained', h_pad=0.07)
@@ -234,14 +236,18 @@ def draw(
         found = rank_correlations(np.array([*steepness.values()]), values)
         told = _with_interval(found).replace('-', '−')
         ax.set_title(f'{label}, rank correlation {told}', **PANEL_TITLE)
-        ax.set_ylabel(f'{label}: share of problems,\nless that of {sweep.baseline}')
+        ax.set_ylabel(f'{label} minus that of {sweep.baseline}\n(share of problems)')
         ax.set_xscale('log')
         ax.minorticks_off()
         ax.axhline(0.0, color='black', linewidth=0.8)
         ax.grid(alpha=0.25)
         ax.spines[['top', 'right']].set_visible(False)
-        panels[ax] = _points(steepness, last, measure, hollow)
+        panels[ax], below = _split(_points(steepness, last, measure, hollow), far)
         draw_points(panels[ax], ax)
+        if below:
+            names = ', '.join(f'{x.name} {x.y[0]:.2f}'.replace('-', '−') for x in below)
+            place = {'xy': (0.995, 0.02), 'xycoords': 'axes fraction'}
+            ax.annotate(f'far below: {names}', fontsize=8, ha='right', **place)
     ticks = [x for x in _TICKS if ax.viewLim.x0 < x < ax.viewLim.x1]
     ax.set_xticks(ticks, [f'{x:g}' for x in ticks])
     axes[-1].set_xlabel(
@@ -258,6 +264,19 @@ def draw(
     return as_png(figure)
 
 
+def _split(
+    points: Sequence[Point], far: Collection[str]
+) -> tuple[list[Point], list[Point]]:
+    """The points to draw, and those of ``far`` that lie far below all others.
+
+    Far is more than the others' whole range.
+    """
+    ends = [point.y[0] for point in points if point.name not in far]
+    lowest = min(ends) - (max(ends) - min(ends))
+    below = [x for x in points if x.name in far and x.y[0] < lowest]
+    return [x for x in points if x not in below], below
+
+
 def _points(
     steepness: Mapping[str, float],
     last: LastEvaluations,
@@ -266,9 +285,9 @@ def _points(
 ) -> list[Point]:
     points = []
     for arm, value in _side_by_side(steepness).items():
-        style = {'kind': 'with a baseline', 'color': COLORS[1]}
+        style = {'kind': 'centered', 'color': COLORS[1]}
         if arm in hollow:
-            style |= {'kind': 'without one (not centered)', 'hollow': True}
+            style |= {'kind': 'not centered', 'hollow': True}
         if arm == last.baseline:
             style = {'kind': f'{arm} itself', 'color': 'black', 'marker': 'X'}
         gain = last.difference(arm, measure)
@@ -286,7 +305,7 @@ def _side_by_side(steepness: Mapping[str, float]) -> dict[str, float]:
 
 
 def _not_centered(configs: Mapping[str, Any]) -> set[str]:
-    """The arms whose estimators have no baseline."""
+    """The arms whose estimators are not centered."""
     names = {arm: saved['advantage']['name'] for arm, saved in configs.items()}
     return {x for x, name in names.items() if 'not centered' in ESTIMATORS[name].note}
 

@@ -150,8 +150,8 @@ def test_the_figure_has_a_named_point_for_each_estimator(written, monkeypatch):
         steepness.main(results=str(written))
     legible.check(texts)
     (of_32, upper), (of_1, lower) = drawn
-    assert upper.get_ylabel().startswith('Pass@32: share of problems')
-    assert lower.get_ylabel().startswith('Pass@1: share of problems')
+    assert upper.get_ylabel() == 'Pass@32 minus that of pass_at_1\n(share of problems)'
+    assert lower.get_ylabel().startswith('Pass@1 minus that of pass_at_1')
     assert upper.get_xscale() == 'log'
     for points in (of_32, of_1):
         named = {point.name: point for point in points}
@@ -168,6 +168,20 @@ def test_the_figure_has_a_named_point_for_each_estimator(written, monkeypatch):
     # In every seed a measure is the steepness itself.
     gain = named['canonical_k'].y
     assert gain == pytest.approx([2.829 - 1.784] * 3, abs=2e-3)
+
+
+def test_only_what_lies_far_below_all_others_leaves_the_axes():
+    heights = {'a': 0.0, 'b': 0.1, 'near': -0.05, 'far': -0.3, 'lower': -0.2}
+    points = [
+        scatter.Point(scatter.exactly(1.0), scatter.exactly(y), name)
+        for name, y in heights.items()
+    ]
+    kept, below = steepness._split(points, ('near', 'far'))
+    assert [point.name for point in below] == []
+    kept, below = steepness._split(points[:-1], ('near', 'far'))
+    assert [point.name for point in below] == ['far']
+    assert [point.name for point in kept] == ['a', 'b', 'near']
+    assert steepness._split(points[:-1], ()) == (points[:-1], [])
 
 
 def test_no_end_of_an_interval_is_beyond_a_correlation():

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # Where a name may stand, in points and radians, the best places first.
 _DISTANCES = (6, 12, 20, 30, 42, 56, 72)
 _DIRECTIONS = np.deg2rad((0, 180, 30, -30, 150, -150, 60, -60, 120, -120, 90, -90))
+# Around a name, in points.
+_GAP = 2
 _TEXT, _GREY = '#20242c', '#667085'
 
 Boxes = Float[np.ndarray, '*B 4']
@@ -97,7 +99,7 @@ def write_names(figure: 'Figure', panels: Mapping['Axes', Sequence[Point]]) -> N
         taken = _boxes(ax)
         for point in points:
             if point.name and ax.viewLim.contains(point.x[0], point.y[0]):
-                taken = np.append(taken, [_write(point, ax, taken)], axis=0)
+                taken = np.append(taken, _write(point, ax, taken), axis=0)
 
 
 def _boxes(ax: 'Axes') -> Boxes:
@@ -109,7 +111,7 @@ def _boxes(ax: 'Axes') -> Boxes:
 
 
 def _write(point: Point, ax: 'Axes', taken: Boxes) -> Boxes:
-    """Writes the name of a point; returns what it covers."""
+    """Writes the name of a point; returns what it and the line to it cover."""
     where = point.x[0], point.y[0]
     style = {'fontsize': 8, 'color': _TEXT, 'ha': 'center', 'va': 'center'}
     text = ax.text(*where, point.name, **style)
@@ -123,14 +125,22 @@ def _write(point: Point, ax: 'Axes', taken: Boxes) -> Boxes:
     boxes = np.concatenate([middles - size / 2, middles + size / 2], axis=-1)
     inside = _common(boxes, np.array([ax.bbox.extents]))[:, 0]
     covered = _common(boxes, taken).sum(axis=1) + size.prod() - inside
+    # A level or upright line would look like an interval.
+    nearest = np.arange(len(boxes)) < len(_DIRECTIONS)
+    slanted = np.tile(np.abs(toward).min(axis=1) > 0.1, len(_DISTANCES))
+    covered[~(nearest | slanted)] += size.prod()
     # Of equal ones the nearest.
     best = int(np.round(covered).argmin())
     to_data = ax.transData.inverted().transform
     text.set_position(to_data(middles[best]))
-    if best >= len(_DIRECTIONS):
-        end = to_data(np.clip(start, boxes[best, :2], boxes[best, 2:]))
-        ax.plot(*zip(where, end, strict=True), color=_GREY, linewidth=0.5, zorder=1)
-    return boxes[best]
+    own = [boxes[best] + _GAP * _pixels(ax) * np.array([-1, -1, 1, 1])]
+    if not nearest[best]:
+        end = np.clip(start, boxes[best, :2], boxes[best, 2:])
+        line = zip(where, to_data(end), strict=True)
+        ax.plot(*line, color=_GREY, linewidth=0.5, zorder=1)
+        along = start + np.linspace(0, 1, 20)[:, None] * (end - start)
+        own += [np.concatenate([at - 1, at + 1]) for at in along]
+    return np.array(own)
 
 
 def _pixels(ax: 'Axes') -> float:

@@ -79,6 +79,19 @@ def test_a_name_stands_beside_its_point_and_a_line_leads_to_one_far_away():
     assert lines == 1
 
 
+def test_a_line_to_a_name_is_neither_level_nor_upright():
+    """It would look like an interval."""
+    points = [
+        Point(exactly(0.04 * i), (0.0, -0.8, 0.8), f'estimator_{i}') for i in range(6)
+    ]
+    _, ax = drawn(points, xlim=(-1, 1), ylim=(-1, 1))
+    leaders = [line for line in ax.lines if line.get_linewidth() == 0.5]
+    assert leaders
+    for line in leaders:
+        x, y = np.abs(np.diff(ax.transData.transform(line.get_xydata()), axis=0)[0])
+        assert min(x, y) > 2
+
+
 def test_a_point_outside_has_no_name_and_moves_no_axis():
     points = [Point(exactly(x), exactly(0.0), f'at {x:g}') for x in (0.0, 5.0)]
     _, ax = drawn(points, xlim=(-1, 1), ylim=(-1, 1))
