@@ -21,6 +21,20 @@ first run of what they are about:
    below it in Pass@1.
 6. Over all puzzles ``rs_grpo`` ends less than .01 below ``pass_at_1`` in Pass@1, and
    above it in Pass@32.
+
+``puzzles.py:variant=designs`` has the designs that the paper runs on puzzles, its
+figures fig:sec4.2.2 and fig:sec4.2.3, and two estimators that had run on mazes alone.
+Its seeds, 20 to 24, are its own, so that all arms of a seed begin with one policy:
+another machine makes another of the same seed. Written down before its first run:
+
+7. Over all puzzles ``combination`` does not end above Pass@4 Training in Pass@8, as on
+   mazes and unlike in the paper; in Pass@1 the two end within .01.
+8. Over all puzzles ``adaptive`` ends below Pass@4 Training in Pass@8, as on mazes and
+   unlike in the paper, and not above ``pass_at_1`` in Pass@1.
+9. Over all puzzles ``f_grpo`` ends as ``rs_grpo`` did: within .01 of ``pass_at_1`` in
+   Pass@1, and without a gain in Pass@32.
+10. Over all puzzles ``curverl`` ends above ``pass_at_1`` in Pass@32 and below it in
+    Pass@1.
 """
 
 from configs import arguments
@@ -28,24 +42,47 @@ from configs.puzzles_tiny import PUZZLES
 from passk_jax.sweeps import MEASURES, Arm, Sweep
 
 _TWO = (('pass_at_1', 'Pass@1 Training'), ('pass_at_k', 'Pass@4 Training'))
-_MORE = (
+_ESTIMATORS = (
     ('canonical_k', 'canonical, k = 4'),
     ('maxrl', 'MaxRL'),
     ('rs_grpo', 'RS-GRPO, beta = 2'),
 )
 
 
+_DESIGNS = (
+    ('combination', 'combination'),
+    ('adaptive', 'adaptive'),
+    ('f_grpo', 'F-GRPO, gamma = .5'),
+    ('curverl', 'CurveRL'),
+)
+# Name -> the further arms, the seeds, and the pairs that are compared besides.
+_VARIANTS = {
+    'two': ((), range(10), ()),
+    'estimators': (
+        _ESTIMATORS,
+        range(5, 10),
+        (('canonical_k', 'pass_at_k'), ('maxrl', 'pass_at_k')),
+    ),
+    'designs': (
+        _DESIGNS,
+        range(20, 25),
+        (('combination', 'pass_at_k'), ('adaptive', 'pass_at_k')),
+    ),
+}
+
+
 def get_sweep(argument: str = '') -> Sweep:
     """Returns what is compared."""
-    variants = {'variant': ('two', 'estimators')}
+    variants = {'variant': tuple(_VARIANTS)}
     values = arguments.parse(argument, defaults={'variant': 'two'}, choices=variants)
-    more = values['variant'] == 'estimators'
+    variant = values['variant']
+    more, seeds, contrasts = _VARIANTS[variant]
     return Sweep(
-        name='puzzles_estimators' if more else 'puzzles',
+        name='puzzles' if variant == 'two' else f'puzzles_{variant}',
         title='five puzzles',
-        arms=tuple(_arm(*each) for each in (_TWO + _MORE if more else _TWO)),
+        arms=tuple(_arm(*each) for each in (*_TWO, *more)),
         baseline='pass_at_1',
-        seeds=tuple(range(5 if more else 0, 10)),
+        seeds=tuple(seeds),
         measures={
             **MEASURES,
             **{
@@ -56,9 +93,7 @@ def get_sweep(argument: str = '') -> Sweep:
         },
         split='test',
         curves='validation',
-        contrasts=(
-            (('canonical_k', 'pass_at_k'), ('maxrl', 'pass_at_k')) if more else ()
-        ),
+        contrasts=contrasts,
     )
 
 
