@@ -1,4 +1,4 @@
-"""Pass@k Training of a 150k-parameter maze policy on two CPU cores.
+"""Pass@k Training of a 149k-parameter maze policy on two CPU cores.
 
 Paper: Pass@k Training, sections ``sec:passk_w_analytical_derivation`` and
 ``sec:exploration_ability``, at the size of a laptop: 5x5 mazes, and a warm start in
@@ -18,9 +18,8 @@ Pass@1 Training, for comparison, in its own workdir:
 Time: minutes on two cores. Result: see experiments/README.md, where a table compares
 both over paired seeds.
 
-The warm start ends early on purpose. It leaves a low Pass@1 and a high Pass@32, like a
-language model on the paper's mazes, and the two kinds of training treat such a policy
-differently.
+The warm start ends early on purpose: it leaves a low Pass@1 and a high Pass@32, as
+pre-training leaves a language model on hard problems.
 """
 
 from ml_collections import ConfigDict
@@ -88,7 +87,7 @@ def get_config() -> ConfigDict:
 
 
 def _policy(config: ConfigDict) -> None:
-    """A Qwen2 with 150 thousand parameters, warm-started in the same program."""
+    """A Qwen2 with 149 thousand parameters, warm-started in the same program."""
     config.model.family = 'qwen2'
     config.model.source = ''
     config.model.tokenizer = 'characters'
