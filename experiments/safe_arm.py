@@ -183,8 +183,8 @@ plt.show()
 
 # %% [markdown]
 # The paper's *combination* gives the more weight to Pass@4 the more responses are
-# right, and needs no switch: its Pass@1 ends at .93, and within four tries it answers
-# every prompt. The two stages end at .97.
+# right, and needs no switch: its Pass@1 ends at .926 [.925, .928], and its Pass@4 at
+# 1.000 [1.000, 1.000]. The Pass@1 of the two stages ends at .969 [.958, .980].
 
 # %% [markdown]
 # ## Where it does not hold
@@ -216,6 +216,8 @@ for place, (label, (last, marker)) in zip(places, others.items(), strict=True):
     ends = [[mean - low], [high - mean]]
     ax.errorbar(place, mean, yerr=ends, label=f'Pass@1, {label}', **look)
     print(f'Pass@1, {label}: {with_interval(last)}')
+for rate, last in zip(RATES, runs['Pass@1'][0, :, :, -1], strict=True):
+    print(f'Pass@1, rate {rate:g}: {with_interval(last)}')
 ax.set_xscale('log', base=2)
 ax.minorticks_off()
 ax.set_xticks(RATES, [f'{rate:g}' for rate in RATES])

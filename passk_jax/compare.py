@@ -62,7 +62,7 @@ def main(
     """Prints the comparison; writes it to ``output`` and ``figure`` if given."""
     for path in filter(None, (output, figure)):
         check_writable(path)
-    arms = make_arms([read_arm(each, split=split, step=step) for each in runs])
+    arms = make_arms([read_named(each, split=split, step=step) for each in runs])
     found, sets = compare(arms), solved(arms)
     if output:
         record = {
@@ -81,7 +81,15 @@ def main(
     print(markdown(arms, found, sets), end='')
 
 
-def read_arm(argument: str, *, split: str, step: int | None) -> Named:
+def read_arm(argument: str, *, split: str, step: int | None) -> Arm:
+    """Reads one arm, of which nothing is compared with others.
+
+    Arguments and errors are those of :func:`read_named`.
+    """
+    return _make_arm(*read_named(argument, split=split, step=step))
+
+
+def read_named(argument: str, *, split: str, step: int | None) -> Named:
     """Reads the evaluations that an argument names.
 
     Args:
@@ -110,10 +118,11 @@ def make_arms(named: Sequence[Named]) -> list[Arm]:
     """
     check_names([name for name, _ in named])
     check_alike(dict(named))
-    return [
-        make_arm(name, [(str(each.file), each.counts) for each in evaluations])
-        for name, evaluations in named
-    ]
+    return [_make_arm(name, evaluations) for name, evaluations in named]
+
+
+def _make_arm(name: str, evaluations: Sequence[Evaluation]) -> Arm:
+    return make_arm(name, [(str(each.file), each.counts) for each in evaluations])
 
 
 def markdown(

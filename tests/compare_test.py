@@ -80,7 +80,7 @@ def test_the_figure_says_what_its_bands_are_and_what_the_seeds_say(runs):
 
 def test_every_arm_has_a_marker_of_its_own(runs):
     arms = [
-        compare.read_arm(f'{name}={runs}/{name}', split='test', step=None)
+        compare.read_named(f'{name}={runs}/{name}', split='test', step=None)
         for name in ('a0', 'b0', 'b1')
     ]
     arms = compare.make_arms(arms)
@@ -93,7 +93,7 @@ def test_every_arm_has_a_marker_of_its_own(runs):
 
 def test_the_panels_have_the_values_of_the_table(runs):
     named = [
-        compare.read_arm(f'{runs}/{name}', split='test', step=None)
+        compare.read_named(f'{runs}/{name}', split='test', step=None)
         for name in ('a0', 'b0')
     ]
     found = comparison.compare(compare.make_arms(named))
@@ -119,8 +119,8 @@ def test_a_step_and_a_file_can_be_named(runs, capsys):
 
 def test_an_equals_sign_in_a_directory_is_no_name(runs):
     evaluation(runs / 'k=8', [1, 1, 1])
-    name, _ = compare.read_arm(f'{runs}/k=8', split='test', step=None)
-    assert name == f'{runs}/k=8'
+    arm = compare.read_arm(f'{runs}/k=8', split='test', step=None)
+    assert arm.name == f'{runs}/k=8'
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_one_problem_has_no_interval(tmp_path, capsys):
 
 
 def test_what_cannot_be_written_is_said_at_once(runs, tmp_path, monkeypatch):
-    monkeypatch.setattr(compare, 'read_arm', None)
+    monkeypatch.setattr(compare, 'read_named', None)
     with pytest.raises(FileNotFoundError, match=r"nodir/c\.json'"):
         compare.main(
             [f'{runs}/a0', f'{runs}/b0'], output=str(tmp_path / 'nodir/c.json')
