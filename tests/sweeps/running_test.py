@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import sys
+import time
 
 import pytest
 
@@ -106,12 +107,17 @@ def test_the_cores_of_a_run_that_another_sweep_runs_are_left_to_it(
     tmp_path, monkeypatch
 ):
     jobs = [job_of(tmp_path, name) for name in ('a_seed0', 'b_seed0')]
+    # The second makes no warm start, so that it need not wait.
+    finished = directories._kept_warm_start(jobs[1])
+    finished.mkdir(parents=True)
+    (finished / 'commit.json').touch()
     held = directories.Lock(jobs[0])
     assert held.acquire()
     held.note(usable_cores()[:1])
-    slept = []
+    pause, slept = time.sleep, []
 
     def sleep(seconds):
+        pause(0.2 if len(slept) < 3 else seconds)
         slept.append((tmp_path / 'b_seed0' / 'began').exists())
         if len(slept) == 3:
             held.release()
