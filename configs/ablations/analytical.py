@@ -8,8 +8,8 @@ and 16 in section ``sec:robustness``.
 With as many responses as k no advantage differs from 0. So from k = 16 on the tiny size
 has the paper's N = 32 in place of 16; compare it with runs of as many rollouts.
 
-Expected: of the three ways to train for Pass@k the paper finds this the best, and that
-a larger k learns more slowly and ends as well.
+Expected: of the three ways to train for Pass@k the paper finds this the best. It finds
+that a larger k learns more slowly and ends as well.
 """
 
 from ml_collections import ConfigDict

@@ -211,10 +211,16 @@ def draw_panel(panel: Panel, ax: 'Axes') -> None:
 def _draw_lines(lines: Sequence[Series], ax: 'Axes') -> None:
     from matplotlib.transforms import offset_copy
 
+    if any(series.offset for series in lines):
+        # Room for the outermost.
+        ax.set_xmargin(0.08)
     for series in lines:
         place = ax.transData
         if series.offset:
             place = offset_copy(place, ax.figure, x=series.offset, units='points')
+            # What is drawn in places that are not those of the data moves no axis.
+            ax.update_datalim([*zip(series.x, series.y, strict=True)])
+            ax.autoscale_view()
         # Counted from the end, to keep the last point.
         stride = max(1, math.ceil(len(series.x) / _MOST_POINTS))
         kept = slice((len(series.x) - 1) % stride, None, stride)

@@ -25,7 +25,7 @@ from passk_jax.sweeps.results import values
 
 _MOST_LINES, _MOST_PANELS = 4, 6
 # Between the bars of two arms, in points.
-_APART = 4.0
+_APART = 2.5
 
 Curve = Mapping[int, float]
 Curves = Mapping[int, Curve]

@@ -113,6 +113,28 @@ def test_of_two_points_the_intervals_are_bars():
     assert len([*_places(svg)]) == len([*_places(plain)]) + 4
 
 
+def test_lines_side_by_side_have_bars_and_keep_the_axis_of_their_places():
+    from passk_jax.report.charts import draw_panel, new_figure
+
+    x, y = [0, 100, 300], [0.1, 0.3, 0.2]
+    band = {'low': [0.0, 0.2, 0.1], 'high': [0.2, 0.4, 0.3], 'bars': True}
+    limits, places = [], []
+    for offsets in ((0.0, 0.0), (-4.0, 4.0)):
+        ax = new_figure(4, 3).add_subplot()
+        series = tuple(_series(x, y, offset=offset, **band) for offset in offsets)
+        draw_panel(Panel('t', 'step', series), ax)
+        limits.append((ax.get_xlim(), ax.get_ylim()))
+        start = ax.transData.transform((0.0, 0.1))[0]
+        ends = [line.get_window_extent().x0 for line in ax.lines[-2:]]
+        places.append([end - start for end in ends])
+        assert len(ax.collections) == 2
+    assert limits[0][1] == limits[1][1]
+    assert limits[1][0] == pytest.approx((-0.08 * 300, 1.08 * 300))
+    apart = [one - other for one, other in zip(*places, strict=True)]
+    assert apart[0] == pytest.approx(4.0 * 100 / 72, abs=0.5)
+    assert apart[1] == pytest.approx(-4.0 * 100 / 72, abs=0.5)
+
+
 def test_a_border_is_a_dotted_line_at_its_step():
     series = _series([0, 10], [0.0, 1.0])
     plain = _chart(Panel('t', 'step', (series,)))

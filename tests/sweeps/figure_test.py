@@ -65,9 +65,9 @@ def test_several_arms_stand_side_by_side_with_a_bar_each(tmp_path):
     sweep = make_sweep(arms=arms, curves='test')
     panel = figure._panel(sweep, jobs_of(tmp_path, 'abc', pass_at_1=0.1), 'pass_at_1')
     lines = [line for line in panel.series if not line.faint]
-    assert [line.offset for line in lines] == [-4.0, 0.0, 4.0]
+    assert [line.offset for line in lines] == [-2.5, 0.0, 2.5]
     bands = [line for line in panel.series if line.faint]
-    assert [(band.bars, band.offset) for band in bands] == [(True, 0.0), (True, 4.0)]
+    assert [(band.bars, band.offset) for band in bands] == [(True, 0.0), (True, 2.5)]
 
 
 def test_an_interval_of_a_share_ends_at_one(tmp_path):
