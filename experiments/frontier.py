@@ -5,7 +5,7 @@
 A point is an estimator: how its Pass@1 and its Pass@32 at the end of training differ
 from those of ``pass_at_1`` with the same seeds. Up is what it buys, and left what it
 costs. Named are the estimators that the sweep on medium mazes compares; the others are
-grey, and those that lie farther out are in the table alone.
+grey. Those that lie farther out are listed in their panel, and the table has them.
 
 It reads the results of four sweeps and writes ``results/frontier.png`` and
 ``results/frontier.md``, which has maj@32 besides: the share of problems that the most
@@ -15,6 +15,7 @@ says so.
 
 import itertools
 import pathlib
+import textwrap
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -42,7 +43,19 @@ _SWEEPS = {
 }
 _MEASURES = {'pass_at_1': 'Pass@1', 'pass_at_32': 'Pass@32', 'maj_at_32': 'maj@32'}
 _GREY = '#b4bac6'
-_NAMED = ('pass_at_k', 'canonical_k', 'maxrl', 'rs_grpo', 'f_grpo', 'curverl')
+# As in the figures of sweeps, Pass@1 and Pass@k Training come first.
+_STYLES = {
+    name: {'name': name, 'color': color, 'marker': marker}
+    for name, color, marker in zip(
+        (
+            *('pass_at_1', 'pass_at_k', 'canonical_k', 'maxrl', 'rs_grpo', 'f_grpo'),
+            'curverl',
+        ),
+        (*COLORS, 'black'),
+        (*MARKERS, 'X'),
+        strict=True,
+    )
+}
 
 
 def main(*, results: str = 'experiments/results') -> None:
@@ -88,7 +101,8 @@ def draw(found: Mapping[str, LastEvaluations]) -> bytes:
     figure.suptitle('What each estimator buys and costs', **TITLE)
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
     drawn = {setting: points(last) for setting, last in found.items()}
-    (left, bottom), (right, top) = _reach(itertools.chain(*drawn.values()))
+    corners = _reach(itertools.chain(*(each.values() for each in drawn.values())))
+    (left, bottom), (right, top) = corners
     axes[0, 0].set(xlim=(left, right), ylim=(bottom, top))
     panels = {}
     for (setting, last), ax in zip(found.items(), axes.flat, strict=True):
@@ -98,41 +112,41 @@ def draw(found: Mapping[str, LastEvaluations]) -> bytes:
         ax.grid(alpha=0.25)
         ax.spines[['top', 'right']].set_visible(False)
         # Of a point outside no interval reaches in.
-        panels[ax] = [
-            point
-            for point in drawn[setting]
+        inside = {
+            arm: point
+            for arm, point in drawn[setting].items()
             if left <= point.x[0] <= right and bottom <= point.y[0] <= top
-        ]
+        }
+        panels[ax] = [*inside.values()]
         draw_points(panels[ax], ax)
+        if outside := [arm for arm in last.values if arm not in inside]:
+            listed = textwrap.fill(f'outside: {", ".join(outside)}', 40)
+            place = {'xy': (0.02, 0.98), 'xycoords': 'axes fraction'}
+            ax.annotate(listed, va='top', fontsize=8, **place)
     for ax in axes[-1]:
         ax.set_xlabel('difference in Pass@1 (share of problems)')
     for ax in axes[:, 0]:
         ax.set_ylabel('difference in Pass@32 (share of problems)')
     figure.supxlabel(
         'minus pass_at_1 at the end, test split: means and 95 % intervals over seeds; '
-        'grey: the other estimators within the axes',
+        'up and right is better;\ngrey: the other estimators; medium mazes and puzzles '
+        'have no others',
         fontsize=9,
     )
     write_names(figure, panels)
     return as_png(figure)
 
 
-def points(last: LastEvaluations) -> list[Point]:
-    """The other estimators, and in front of them those with names."""
-    styles = {
-        name: {'name': name, 'color': color, 'marker': marker}
-        for name, color, marker in zip(_NAMED, COLORS, MARKERS, strict=True)
-    }
-    found = []
+def points(last: LastEvaluations) -> dict[str, Point]:
+    """By estimator; in front of the others those with names."""
+    named, others = {}, {}
     for arm in last.values:
         x, y = (last.difference(arm, each) for each in ('pass_at_1', 'pass_at_32'))
-        if arm in styles:
-            found.append(Point(x, y, **styles[arm]))
-        elif arm == last.baseline:
-            found.append(Point(x, y, arm, color='black', marker='X'))
+        if arm in _STYLES:
+            named[arm] = Point(x, y, **_STYLES[arm])
         else:
-            found.insert(0, Point(x, y, color=_GREY, size=4))
-    return found
+            others[arm] = Point(x, y, color=_GREY, size=4)
+    return others | named
 
 
 def _reach(points: Iterable[Point]) -> np.ndarray:

@@ -9,9 +9,11 @@ first expectation of experiments/sweeps/estimators.py is that steepness orders P
 and the entropy at the end of training.
 
 This reads the results of that sweep, or of another variant of it (``--config``). It
-writes ``results/<name>_steepness.md``, Spearman's rank correlation over the estimators
-for each seed with Student's t interval of the mean, and a figure, ``.png``: what each
-estimator gains on the baseline in Pass@32 and Pass@1. Of a sweep that is still running
+writes ``results/<name>_steepness.md`` and a figure, ``.png``. The table has Spearman's
+rank correlation over the estimators for each seed, with Student's t interval of the
+mean. Other estimators would give another correlation: a second interval, of the means
+over seeds, is over estimators. The figure has what each estimator gains on the baseline
+in Pass@32 and Pass@1. Of a sweep that is still running
 it leaves out the estimators that lack a seed, and says so. ``--without=nsr,maclaurin``
 adds a column without these, and ``--beside=<another variant>`` the rank correlation of
 Pass@32 in both sweeps.
@@ -137,6 +139,25 @@ def rank_correlations(orders: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.array([scipy.stats.spearmanr(x, y).statistic for x, y in pairs])
 
 
+def over_arms(orders: np.ndarray, values: np.ndarray) -> str:
+    """The rank correlation of the means over seeds, with its interval over arms.
+
+    The 95 % interval is Fisher's, with the standard error of Fieller, Hartley and
+    Pearson (1957), sqrt(1.06 / (arms - 3)). It has none for fewer than four arms, nor
+    for a perfect correlation.
+
+    Args:
+        orders, values: as of :func:`rank_correlations`.
+    """
+    means = [each.reshape(len(each), -1).mean(axis=1) for each in (orders, values)]
+    found = scipy.stats.spearmanr(*means).statistic
+    if len(values) < 4 or abs(found) > 1 - 1e-9:
+        return f'{found:+.2f}'
+    reach = scipy.stats.norm.ppf(0.975) * np.sqrt(1.06 / (len(values) - 3))
+    low, high = np.tanh(np.arctanh(found) + reach * np.array([-1, 1]))
+    return f'{found:+.2f} [{low:+.2f}, {high:+.2f}]'
+
+
 def table(
     sweep: Sweep,
     steepness: Mapping[str, float],
@@ -161,6 +182,7 @@ def table(
         """``orders`` and ``values`` return those of arms."""
         found = rank_correlations(orders(steepness), values(steepness))
         cells = [label, _with_interval(found), ' '.join(f'{x:+.2f}' for x in found)]
+        cells.append(over_arms(orders(steepness), values(steepness)))
         if without:
             cells.append(_with_interval(rank_correlations(orders(kept), values(kept))))
         return cells
@@ -177,6 +199,7 @@ def table(
         orders = functools.partial(_values, beside[1], 'pass_at_32')
         rows.append(row(label, orders, functools.partial(_values, last, 'pass_at_32')))
     head = ['at the end, against steepness', 'rank correlation', 'of each seed']
+    head.append('of the means, interval over estimators')
     if without:
         head.append(f'without {", ".join(without)}')
     lines = markdown_table(head, rows)

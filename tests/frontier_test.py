@@ -94,7 +94,7 @@ def test_what_is_not_done_is_left_out_and_said_to_be(written):
 def test_named_are_those_that_matter_and_the_others_are_grey(written):
     for points, _ in written[1]:
         named = {point.name: point for point in points if point.name}
-        assert named.keys() <= {*frontier._NAMED, 'pass_at_1'}
+        assert named.keys() <= frontier._STYLES.keys()
         assert len({point.marker for point in named.values()}) == len(named)
         assert len({point.color for point in named.values()}) == len(named)
         grey = [point for point in points if not point.name]
@@ -106,6 +106,34 @@ def test_named_are_those_that_matter_and_the_others_are_grey(written):
     # The eleventh after the baseline.
     assert of_maxrl.y[0] == pytest.approx(0.22)
     assert of_maxrl.x[1] < of_maxrl.x[0] < of_maxrl.x[2]
+
+
+def test_every_estimator_is_drawn_or_listed(monkeypatch):
+    monkeypatch.chdir(tiny.ROOT)
+    found = {}
+    # Of real results some lie far out.
+    for setting, config in frontier._SWEEPS.items():
+        sweep = config_file.call(config, 'get_sweep', returns=Sweep)
+        kept = tiny.ROOT / 'experiments' / 'results'
+        found[setting] = frontier.read_last(sweep, kept, frontier._MEASURES)
+    drawn = []
+    monkeypatch.setattr(
+        frontier, 'draw_points', lambda points, ax: drawn.append((points, ax))
+    )
+    frontier.draw(found)
+    listed = [[name for text in ax.texts for name in _listed(text)] for _, ax in drawn]
+    assert {'nsr', 'rloo'} <= {*listed[0]}
+    assert 'set_level' in listed[2]
+    for (points, _), names, last in zip(drawn, listed, found.values(), strict=True):
+        assert len(points) + len(names) == len(last.values)
+        named = {point.name for point in points if point.name}
+        assert not named & {*names}
+        assert {*names} <= last.values.keys()
+
+
+def _listed(text):
+    words = text.get_text().replace('\n', ' ')
+    return words.removeprefix('outside: ').split(', ') if 'outside' in words else []
 
 
 def test_it_can_be_read_in_readme(written):

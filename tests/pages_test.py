@@ -6,12 +6,14 @@ notebook that has it. Tables are compared with the tables that the sweeps have m
 """
 
 import functools
+import itertools
 import pathlib
 import re
 import tomllib
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from experiments import interval
 from passk_jax import metrics
@@ -99,6 +101,33 @@ def test_every_interval_of_the_text_is_stated(name):
         page = page.replace(says, '')
     left = [page[max(0, m.start() - 60) : m.end()] for m in INTERVAL.finditer(page)]
     assert not left
+
+
+def test_so_many_intervals_of_the_table_exclude_zero():
+    cells = [says for says in STATEMENTS['README.md'] if '<br>' in says]
+    whats = [what for cell in cells for what in STATEMENTS['README.md'][cell]]
+    found = [[*interval.evaluate(what, results=RESULTS).values()] for what in whats]
+    p_values = np.sort([scipy.stats.ttest_1samp(each, 0.0).pvalue for each in found])
+    # Holm: the smallest p against .05 / n, the next against .05 / (n - 1), ...
+    rejected = p_values < 0.05 / np.arange(len(p_values), 0, -1)
+    left = len(rejected) if rejected.all() else rejected.argmin()
+    told = f'{len(whats)} intervals {(p_values < 0.05).sum()} exclude zero, {left} of'
+    assert f'Of these {told} them after Holm' in page_of('README.md')
+
+
+def test_three_seeds_often_miss_what_five_show():
+    what = 'pass_at_1 of pass_at_k - pass_at_1 in passk_vs_pass1'
+    values = [*interval.evaluate(what, results=RESULTS).values()]
+
+    def found(count: int) -> str:
+        highs = [
+            metrics.paired_interval(np.array(some), np.zeros(count))[2]
+            for some in itertools.combinations(values, count)
+        ]
+        return f'{sum(high < 0 for high in highs):,} of {len(highs):,}'
+
+    told = f'three show it in {found(3)} choices, and five in {found(5)}'
+    assert told in page_of('experiments/README.md')
 
 
 def rows_of(path: pathlib.Path) -> list[list[str]]:

@@ -188,6 +188,17 @@ def test_no_end_of_an_interval_is_beyond_a_correlation():
     assert steepness._with_interval(np.array([0.2, 1.0])) == '+0.60 [-1.00, +1.00]'
 
 
+def test_the_interval_over_arms_is_fishers():
+    # By hand: the sum of squared rank differences is 6, so rho = 1 - 6 * 6 / (6 * 35);
+    # atanh = 1.1836, and 1.9600 * sqrt(1.06 / 3) = 1.1650.
+    values = np.array([2.0, 1.0, 4.0, 3.0, 6.0, 5.0])
+    assert steepness.over_arms(np.arange(6.0), values) == '+0.83 [+0.02, +0.98]'
+    # The means over seeds have the order of the arms.
+    noisy = np.arange(6.0)[:, None] + np.array([-9.0, 9.0]) * np.eye(6)[:, [2]]
+    assert steepness.over_arms(np.arange(6.0), noisy) == '+1.00'
+    assert steepness.over_arms(np.arange(3.0), np.array([1.0, 3.0, 2.0])) == '+0.50'
+
+
 def test_the_rank_correlation_is_of_each_seed(written):
     lines = (written / 'estimators_steepness.md').read_text().splitlines()
     (of_entropy,) = (line for line in lines if line.startswith('| entropy'))
@@ -244,7 +255,8 @@ def test_a_row_compares_the_order_with_that_of_another_sweep(
     steepness.main(results=str(tmp_path), beside=SWEEP)
     lines = (tmp_path / 'estimators_steepness.md').read_text().splitlines()
     (row,) = (line for line in lines if 'against that of estimators' in line)
-    assert row.split(' | ')[1:] == ['+1.00 [+1.00, +1.00]', '+1.00 +1.00 +1.00 |']
+    cells = ['+1.00 [+1.00, +1.00]', '+1.00 +1.00 +1.00', '+1.00 |']
+    assert row.split(' | ')[1:] == cells
     medium = 'experiments/sweeps/estimators.py:variant=medium'
     for end in ('jsonl', 'configs.json'):
         text = (tmp_path / f'estimators.{end}').read_text()
