@@ -10,8 +10,8 @@ takes is
 without the last two for the test split and all seeds. A term is an arm at its last
 evaluation, ``ARM@STEP`` at another, and ``SWEEP/ARM`` if the sweep is not named at the
 end. Terms are added and subtracted, and may have a factor, as in ``0.5 * ARM``. Two of
-the above may be subtracted with ``minus`` between them. All have the same seeds; the
-interval is Student's t over these.
+the above may be subtracted with one ``minus`` between them. All have the same seeds;
+the interval is Student's t over these.
 
 Every interval in the text of README.md and of experiments/README.md is such a
 difference: ``tests/statements.toml`` says which, and a test computes them all.
@@ -59,6 +59,8 @@ def evaluate(text: str, *, results: pathlib.Path = RESULTS) -> dict[int, float]:
             have different seeds.
     """
     first, minus, second = text.partition(' minus ')
+    if ' minus ' in second:
+        raise InputError(f'{text!r} must have one minus between two differences')
     if minus:
         of_first = evaluate(first, results=results)
         of_second = evaluate(second, results=results)
@@ -79,6 +81,8 @@ def evaluate(text: str, *, results: pathlib.Path = RESULTS) -> dict[int, float]:
         )
         if whole['first']:
             wanted = range(int(whole['first']), int(whole['last']) + 1)
+            if not wanted:
+                raise InputError(f'{text!r} has no seeds: give the smaller one first')
             if absent := [seed for seed in wanted if seed not in values]:
                 raise InputError(
                     f'{text!r}: {term["arm"]} has the seeds {sorted(values)}, and not '
@@ -145,7 +149,7 @@ def _rows(path: pathlib.Path) -> Sequence[Row]:
 def with_interval(values: np.ndarray) -> str:
     """For example ``+.021 [+.006, +.037]``."""
     found = difference(values, np.zeros_like(values))
-    mean, low, high = (f'{x:+.3f}'.replace('0.', '.', 1) for x in found)
+    mean, low, high = (re.sub(r'^(.)0\.', r'\1.', f'{x:+.3f}') for x in found)
     return mean if len(values) == 1 else f'{mean} [{low}, {high}]'
 
 

@@ -111,6 +111,8 @@ def _names(without: str, steepness: Mapping[str, float]) -> tuple[str, ...]:
     for name in names:
         if name not in steepness:
             raise InputError(f'{without=} has {name!r}, not one of {[*steepness]}')
+    if len({*steepness} - {*names}) < 2:
+        raise InputError(f'{without=} leaves fewer than two of {[*steepness]}')
     return names
 
 

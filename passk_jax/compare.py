@@ -40,6 +40,7 @@ from passk_jax.comparison import (
     make_arm,
     solved,
 )
+from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_bytes, atomic_write_text, check_writable
 from passk_jax.report.arms import COLORS, MARKERS, markdown_table
 from passk_jax.report.charts import draw_figure
@@ -62,6 +63,8 @@ def main(
     """Prints the comparison; writes it to ``output`` and ``figure`` if given."""
     for path in filter(None, (output, figure)):
         check_writable(path)
+    if output and output == figure:
+        raise InputError(f'{output=} and {figure=} are one file')
     arms = make_arms([read_named(each, split=split, step=step) for each in runs])
     found, sets = compare(arms), solved(arms)
     if output:
@@ -106,6 +109,8 @@ def read_named(argument: str, *, split: str, step: int | None) -> Named:
     name, given, rest = argument.partition('=')
     if not given or '/' in name or pathlib.Path(argument.partition(',')[0]).exists():
         name, rest = argument, argument
+    if not name:
+        raise InputError(f'{argument!r} has no name before the equals sign')
     runs = [run for run in rest.split(',') if run]
     return name, read_evaluations(runs, split=split, step=step)
 
@@ -114,8 +119,10 @@ def make_arms(named: Sequence[Named]) -> list[Arm]:
     """The arms of evaluations.
 
     Raises:
-        InputError: two of one name, or they cannot be compared.
+        InputError: there are none, two have one name, or they cannot be compared.
     """
+    if not named:
+        raise InputError('there is no arm to compare')
     check_names([name for name, _ in named])
     check_alike(dict(named))
     return [_make_arm(name, evaluations) for name, evaluations in named]

@@ -1,7 +1,7 @@
 """The evaluations that ``compare`` reads, and whether they can be compared."""
 
 import dataclasses
-import itertools
+import glob
 import json
 import pathlib
 import re
@@ -20,7 +20,7 @@ class Evaluation:
     """The records of one evaluation.
 
     Attributes:
-        file: where they are, with symbolic links resolved.
+        file: where they are, as an absolute path.
         chosen: whether the file was chosen in a run's directory, and not named.
         seed: of the run that the file lies in; ``None``: it lies in none.
         counts: problem id -> n responses, of which c are right.
@@ -50,7 +50,7 @@ def read_evaluations(
     found = []
     for run in runs:
         file, chosen = _find(pathlib.Path(run).expanduser(), split, step)
-        file = file.resolve()
+        file = file.absolute()
         found.append(Evaluation(file, chosen, _seed_of(file), *_read(file)))
     # So that the first of each arm are a pair whatever their order.
     if all(each.seed is not None for each in found):
@@ -65,12 +65,13 @@ def check_alike(arms: Mapping[str, Sequence[Evaluation]]) -> None:
         arms: the evaluations of each arm, by its name.
 
     Raises:
-        InputError: an evaluation is there twice; the last evaluations of runs are of
-            different steps; problems of one number differ; arms of as many runs have
-            different seeds; or it is not known which seed each run of several has.
+        InputError: an evaluation or an arm's seed is there twice; the last evaluations
+            of runs are of different steps; problems of one number differ; arms of as
+            many runs have different seeds; or it is not known which seed each run of
+            several has.
     """
     evaluations = [each for of_arm in arms.values() for each in of_arm]
-    files = [each.file for each in evaluations]
+    files = [each.file.resolve() for each in evaluations]
     if twice := sorted({str(file) for file in files if files.count(file) > 1}):
         raise InputError(f'{twice} would be compared with themselves: name a run once')
     steps = {
@@ -82,24 +83,37 @@ def check_alike(arms: Mapping[str, Sequence[Evaluation]]) -> None:
         raise InputError(
             f'{[*steps]} are of different steps: give --step, or name these files'
         )
-    for one, other in itertools.pairwise(evaluations):
-        _check_same_problems(one, other)
+    _check_same_problems(evaluations)
     _check_seeds(arms)
 
 
-def _check_same_problems(one: Evaluation, other: Evaluation) -> None:
+def _check_same_problems(evaluations: Iterable[Evaluation]) -> None:
     """Raises InputError if problems of one number are not the same, as far as told."""
-    for problem in one.problems.keys() & other.problems.keys():
-        pairs = zip(one.problems[problem], other.problems[problem], strict=True)
-        if any(a != b for a, b in pairs if a is not None and b is not None):
-            raise InputError(
-                f'{one.file} and {other.file} have different problems, for example of '
-                f'number {problem}: compare evaluations of one test set'
-            )
+    # A record that lacks something says nothing of it, so all others are compared.
+    told: dict[tuple[int, int], tuple[Any, pathlib.Path]] = {}
+    for evaluation in evaluations:
+        for problem, marks in evaluation.problems.items():
+            for place, mark in enumerate(marks):
+                if mark is None:
+                    continue
+                first, file = told.setdefault((problem, place), (mark, evaluation.file))
+                if mark != first:
+                    raise InputError(
+                        f'{file} and {evaluation.file} have different problems, for '
+                        f'example of number {problem}: compare evaluations of one test '
+                        'set'
+                    )
 
 
 def _check_seeds(arms: Mapping[str, Sequence[Evaluation]]) -> None:
     seeds = {name: [each.seed for each in of_arm] for name, of_arm in arms.items()}
+    for name, own in seeds.items():
+        known = [seed for seed in own if seed is not None]
+        if twice := sorted({seed for seed in known if known.count(seed) > 1}):
+            raise InputError(
+                f'{name} has the seeds {own}, and {twice} twice: runs of one seed are '
+                'not independent, so name one of them'
+            )
     (first, base), *others = seeds.items()
     for name, own in others:
         if len(own) != len(base) or len(own) == 1:
@@ -121,7 +135,7 @@ def _find(run: pathlib.Path, split: str, step: int | None) -> tuple[pathlib.Path
     """The file of an evaluation: the run itself, or chosen in a run's directory."""
     if run.is_file():
         return run, False
-    files = sorted((run / 'evaluation').glob(f'{split}_step_*.jsonl'))
+    files = sorted((run / 'evaluation').glob(f'{glob.escape(split)}_step_*.jsonl'))
     if step is not None:
         files = [run / 'evaluation' / evaluation_name(split, step)]
     if not files or not files[-1].is_file():
@@ -137,13 +151,18 @@ def _find(run: pathlib.Path, split: str, step: int | None) -> tuple[pathlib.Path
 
 def _seed_of(file: pathlib.Path) -> int | None:
     """The seed of the run in whose ``evaluation/`` the file lies, however deep."""
-    homes = [folder.parent for folder in file.parents if folder.name == 'evaluation']
+    # The file may be a link, out of a run or into one.
+    folders = [*file.parents, *file.resolve().parents]
+    homes = [folder.parent for folder in folders if folder.name == 'evaluation']
     for path in (home / 'config.json' for home in homes):
         if path.is_file():
             try:
-                return json.loads(path.read_text()).get('seed')
+                seed = json.loads(path.read_text()).get('seed')
             except (ValueError, AttributeError) as error:
                 raise InputError(f'{path} cannot be read: {error}') from None
+            if type(seed) not in (int, type(None)):
+                raise InputError(f'{path} has {seed=}, which must be a whole number')
+            return seed
     return None
 
 
@@ -162,6 +181,8 @@ def _read(
             raise InputError(f'{file}: record {number} cannot be read') from None
         if not all(type(value) is int for value in (problem, *pair)):
             raise InputError(f'{file}: record {number} has no whole problem_id, n, c')
+        if not (0 <= pair[1] <= pair[0] and 1 <= pair[0] < 2**31):
+            raise InputError(f'{file}: record {number} must have 0 <= c <= n, n >= 1')
         if problem in counts:
             raise InputError(f'{file}: record {number} has {problem=} a second time')
         counts[problem] = pair[0], pair[1]

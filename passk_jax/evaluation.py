@@ -78,8 +78,12 @@ def evaluate(
 
 
 def _digest(problem: Problem) -> str:
-    """Tells whether two evaluations are of one problem, whatever their prompts."""
-    text = json.dumps([dict(problem.data), problem.category])
+    """Tells whether two evaluations are of one problem, whatever their prompts.
+
+    Nor does the number count that a benchmark gives its problem.
+    """
+    data = {key: value for key, value in problem.data.items() if key != 'id'}
+    text = json.dumps([data, problem.category], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -113,8 +113,7 @@ def _chosen(jobs: Sequence[Job], only: str) -> list[Job]:
     some = [*(job.name for job in jobs[:_MOST_NAMES])]
     some += ['...'] if len(jobs) > _MOST_NAMES else []
     raise InputError(
-        f'{only=} is a pattern that none of the {len(jobs)} runs has, such as '
-        f'pass_at_1_*: {some}'
+        f'{only=} is a pattern that matches none of the {len(jobs)} runs: {some}'
     )
 
 

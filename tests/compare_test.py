@@ -117,6 +117,19 @@ def test_a_step_and_a_file_can_be_named(runs, capsys):
     assert '| 1.000 [' in capsys.readouterr().out
 
 
+def test_what_would_lose_an_output_or_a_name_is_refused(runs):
+    arms, same = [f'{runs}/a0', f'{runs}/b0'], str(runs / 'same.out')
+    with pytest.raises(InputError, match='are one file'):
+        compare.main(arms, output=same, figure=same)
+    with pytest.raises(InputError, match='has no name before the equals sign'):
+        compare.main([f'={runs}/a0', f'{runs}/b0'])
+    with pytest.raises(InputError, match='no arm to compare'):
+        compare.make_arms([])
+    # A split is a name and no pattern.
+    with pytest.raises(InputError, match=r"no evaluation of split '\*'"):
+        compare.main(arms, split='*')
+
+
 def test_an_equals_sign_in_a_directory_is_no_name(runs):
     evaluation(runs / 'k=8', [1, 1, 1])
     arm = compare.read_arm(f'{runs}/k=8', split='test', step=None)

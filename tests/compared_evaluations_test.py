@@ -19,6 +19,10 @@ def read(*paths, **options):
     [
         ({'problem_id': 9, 'n': 8.9, 'c': 1}, 'record 4 has no whole'),
         ({'problem_id': 9, 'n': 8, 'c': '3'}, 'record 4 has no whole'),
+        ({'problem_id': 9, 'n': 8, 'c': 9}, 'record 4 must have 0 <= c <= n, n >= 1'),
+        ({'problem_id': 9, 'n': 8, 'c': -1}, 'record 4 must have 0 <= c <= n'),
+        ({'problem_id': 9, 'n': 0, 'c': 0}, 'record 4 must have 0 <= c <= n'),
+        ({'problem_id': 9, 'n': 10**30, 'c': 1}, 'record 4 must have 0 <= c <= n'),
         ({'problem_id': 1, 'n': 4, 'c': 1}, 'record 4 has problem=1 a second time'),
     ],
 )
@@ -45,12 +49,12 @@ def test_a_file_of_a_run_has_its_seed_wherever_it_lies(tmp_path):
         file.rename(files[-1])
     found = read(*files)
     assert [each.seed for each in found] == [3, 8]
-    assert [each.file for each in found] == [file.resolve() for file in files[::-1]]
+    assert [each.file for each in found] == files[::-1]
 
 
 def test_files_without_a_seed_keep_their_order_and_are_not_mixed_with_others(tmp_path):
     files = [evaluation(tmp_path / name, [1, 2]) for name in ('d', 'c', 'b', 'a')]
-    assert [each.file for each in read(*files)] == [file.resolve() for file in files]
+    assert [each.file for each in read(*files)] == files
     check_alike({'one': read(*files[:2]), 'two': read(*files[2:])})
     with_seed(tmp_path / 'b', 5)
     with pytest.raises(InputError, match=r'\[None, None\] and two has \[5, None\]'):
@@ -64,6 +68,51 @@ def test_a_run_that_is_named_in_two_ways_is_one(tmp_path):
     for other in (file, again, tmp_path / 'link'):
         with pytest.raises(InputError, match='would be compared with themselves'):
             check_alike({'one': read(tmp_path / 'a'), 'two': read(other)})
+
+
+def test_a_link_of_a_run_to_a_store_has_the_seed_and_step_of_the_run(tmp_path):
+    for name, seed, step in (('x', 1, 5), ('y', 2, 7)):
+        file = evaluation(with_seed(tmp_path / name, seed), [1, 2], step=step)
+        blob = tmp_path / f'blob of {name}'
+        file.rename(blob)
+        file.symlink_to(blob)
+    arms = {name: read(tmp_path / name) for name in ('x', 'y')}
+    assert [of_arm[0].seed for of_arm in arms.values()] == [1, 2]
+    with pytest.raises(InputError, match='are of different steps'):
+        check_alike(arms)
+    # And a link to the file of a run has its seed.
+    (tmp_path / 'link.jsonl').symlink_to(tmp_path / 'x' / 'evaluation' / file.name)
+    (tmp_path / 'x' / 'evaluation' / file.name).write_text('')
+    assert read(tmp_path / 'link.jsonl')[0].seed == 1
+
+
+@pytest.mark.parametrize('seed', ['0', {}, 1.0])
+def test_a_seed_that_is_no_number_is_refused(tmp_path, seed):
+    evaluation(with_seed(tmp_path / 'a', seed), [1, 2])
+    with pytest.raises(InputError, match=r'config\.json has seed=.* a whole number'):
+        read(tmp_path / 'a')
+
+
+def test_two_runs_of_one_seed_are_not_two_seeds(tmp_path):
+    for name, seed in {'a': 0, 'b': 0, 'c': 0, 'd': 1, 'e': 1}.items():
+        evaluation(with_seed(tmp_path / name, seed), [1, 2])
+    arm = {name: read(tmp_path / name) for name in 'abcde'}
+    # One run an arm may be of any seed: nothing is paired.
+    check_alike({'one': arm['a'], 'two': arm['d']})
+    check_alike({'one': arm['a'] + arm['d'], 'two': arm['b'] + arm['e']})
+    with pytest.raises(
+        InputError, match=r'two has the seeds \[0, 0\], and \[0\] twice'
+    ):
+        check_alike({'one': arm['a'] + arm['d'], 'two': arm['b'] + arm['c']})
+
+
+def test_an_odd_line_break_in_a_response_ends_no_record(tmp_path):
+    file = evaluation(tmp_path / 'a', [1, 2])
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    texts = [row | {'responses': {'0': 'so\u2028on'}} for row in rows]
+    lines = [json.dumps(row, ensure_ascii=False) + '\n' for row in texts]
+    file.write_text(''.join(lines))
+    assert len(read(file)[0].counts) == 2
 
 
 @pytest.mark.parametrize('key', ['category', 'digest'])
@@ -80,6 +129,9 @@ def test_other_problems_of_the_same_numbers_are_refused(tmp_path, key):
         check_alike({name: arms[name] for name in ('a', 'b')})
     with pytest.raises(InputError, match='different problems'):
         check_alike({'one': arms['a'], 'two': [*arms['c'], *arms['b']]})
+    # What says nothing hides nothing.
+    with pytest.raises(InputError, match=r'a/.* and .*b/.* have different problems'):
+        check_alike({name: arms[name] for name in ('a', 'old', 'b')})
 
 
 @pytest.mark.parametrize('cut', ['', '{"problem_id": 9', '[1]', '"x"'])

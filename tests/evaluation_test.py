@@ -10,6 +10,7 @@ import pytest
 
 from passk_jax import evaluation, majority, metrics
 from passk_jax.tasks.maze.task import MazeTask
+from passk_jax.types import Problem
 from tests import tiny
 
 
@@ -190,6 +191,23 @@ def test_every_answer_is_kept_for_any_k_later(evaluated):
         mean = majority.maj_at_k(parsed, correct, k=k).mean()
         assert values[f'maj_at_{k}'] == pytest.approx(mean)
     assert majority.maj_at_k(parsed, correct, k=3).shape == (6,)
+
+
+def test_a_record_tells_its_problem_from_others_of_that_number(evaluated):
+    digests = [row['digest'] for row in evaluated[1]]
+    assert len({*digests}) == len(digests) == 6
+    others = evaluate(task__params__seed=9)
+    assert not {row['digest'] for row in others[1]} & {*digests}
+
+
+def test_neither_words_nor_numbers_make_another_problem():
+    one = Problem(3, 'words', {'a': 1, 'b': 2}, 'x')
+    same = Problem(4, 'other words', {'b': 2, 'id': 7, 'a': 1}, 'x')
+    other = Problem(3, 'words', {'a': 1}, 'x')
+    assert evaluation._digest(one) == evaluation._digest(same)
+    assert evaluation._digest(one) != evaluation._digest(other)
+    elsewhere = dataclasses.replace(one, category='y')
+    assert evaluation._digest(one) != evaluation._digest(elsewhere)
 
 
 @pytest.mark.parametrize('count', [0, 3, 8, 64])

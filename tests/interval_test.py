@@ -65,6 +65,13 @@ def test_it_is_printed_with_its_interval(results, capsys):
     assert capsys.readouterr().out.startswith('+.300, 1 seed: ')
 
 
+def test_only_the_zero_before_the_point_is_left_out():
+    told = interval.with_interval(np.array([20.1, 20.3]))
+    assert told == '+20.200 [+18.929, +21.471]'
+    assert interval.with_interval(np.array([-10.25])) == '-10.250'
+    assert interval.with_interval(np.array([-0.25])) == '-.250'
+
+
 @pytest.mark.parametrize(
     ('text', 'message'),
     [
@@ -77,6 +84,12 @@ def test_it_is_printed_with_its_interval(results, capsys):
             "has no pass_at_1 of one at step=7 of split='t",
         ),
         ('pass_at_1 of one in mazes, seeds 3-9', r'the seeds \[3, 4\], and not \[5, 6'),
+        ('pass_at_1 of one in mazes, seeds 4-3', 'has no seeds: give the smaller'),
+        (
+            'pass_at_1 of one in mazes minus pass_at_1 of one in mazes minus pass_at_1 '
+            'of one in mazes',
+            'must have one minus between two differences',
+        ),
         ('entropy of one in mazes', r'no entropy of one .* for the seeds \[3, 4\]'),
         ('pass_at_1 of one - short in mazes', r'short has the seeds \[3\] .*\[3, 4\]'),
         (

@@ -245,6 +245,8 @@ def test_a_further_column_leaves_arms_out(written, tmp_path, monkeypatch):
     assert of_pass.endswith('| +1.00 [+1.00, +1.00] |')
     with pytest.raises(InputError, match=r"without='max' has 'max', not one of \["):
         steepness.main(results=str(tmp_path), without='max')
+    with pytest.raises(InputError, match="without='a,b' leaves fewer than two of"):
+        steepness._names('a,b', {'a': 1.0, 'b': 1.0, 'c': 1.0})
 
 
 def test_a_row_compares_the_order_with_that_of_another_sweep(

@@ -297,7 +297,7 @@ def test_results_of_other_seeds_that_are_not_whole_are_refused_before_any_run(
         ({'seeds': '0,0'}, r'seeds: \[0\] more than once'),
         (
             {'only': 'x*'},
-            r"only='x\*' is a pattern that none of the 6 runs has, such as ",
+            r"only='x\*' is a pattern that matches none of the 6 runs: ",
         ),
         ({'jobs': 0}, 'jobs=0 must lie in'),
     ],

@@ -45,11 +45,12 @@ def opo(
 
         A_i = R_i - sum_j l_j R_j / sum_j l_j
 
-    It follows p as N grows, if success and length are independent. Its baseline has the
-    least variance if the gradient of a response has a squared norm that is proportional
-    to its length, and does not depend on the gradients of others. Where all responses
-    are as long, this is Dr. GRPO. A problem whose rewards are all equal gets 0, and a
-    NaN among the rewards gives NaN.
+    It follows p as N grows: a response is in its own baseline, which biases the
+    gradient by a share of the order of 1 / N. The baseline has the least variance if
+    the gradient of a response has a squared norm that is proportional to its length,
+    and does not depend on the gradients of others. Where all responses are as long,
+    this is Dr. GRPO. A problem whose rewards are all equal gets 0, and a NaN among the
+    rewards gives NaN.
 
     Args:
         rewards, lengths: as for every estimator.

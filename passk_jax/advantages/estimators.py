@@ -88,8 +88,9 @@ def bootstrap_sampling(
         A_i = sum over groups j that contain i of A^j
 
     (Eq. bootstrap_sampling_group_to_response). A group is k distinct responses drawn
-    independently of the other groups; its advantage is GRPO's over all groups drawn. It
-    follows k times the objective of ``pass_at_k`` as groups are added.
+    independently of the other groups; its advantage is GRPO's over all groups drawn.
+    With many groups it follows ``num_groups * k / N`` times the objective of
+    ``pass_at_k``, with their mean that objective.
 
     The printed sum is about ``num_groups * k / N`` times the analytical advantage,
     which averages: at the paper's ``num_groups = N``, swapping the two also changes the

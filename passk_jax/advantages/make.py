@@ -221,7 +221,12 @@ def _as_array(given: Any, name: str, declared: Input) -> jax.Array:
 def _one_for_each_problem(key: jax.Array, num_problems: int) -> jax.Array:
     """Wraps raw key data; folds one key for all with each problem's row."""
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
-        key = jax.random.wrap_key_data(key)
+        try:
+            key = jax.random.wrap_key_data(key)
+        except (TypeError, ValueError):
+            raise InputError(
+                f'key.shape={key.shape} of {key.dtype} must be a key, or one a problem'
+            ) from None
     if key.ndim == 0:
         rows = jnp.arange(num_problems)
         key = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, rows)

@@ -41,7 +41,8 @@ def set_level(
     The advantages are exactly 0 if every k-subset has the highest reward, and, for
     ``mean_distinct``, if rewards are equal and every answer is equally frequent. A
     wrong answer is an answer too, and so is a missing one. ``mean_distinct`` is meant
-    for rewards of 0 or more: it makes a low mean lower, the more answers differ.
+    for rewards from 0 up: it makes a negative mean lower, the more answers differ. It
+    also loses digits to what all rewards share: of 1000 and 1001, errors are 1e-3.
 
     Args:
         rewards: as for every estimator.

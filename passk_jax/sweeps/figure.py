@@ -128,8 +128,11 @@ def _difference_in(unit: str) -> str:
 
 def _has_no_course(sweep: Sweep, jobs: Sequence[Job]) -> bool:
     """Whether ``sweep.curves`` has only a beginning and an end."""
-    curves = _curves(sweep, jobs, sweep.baseline, next(iter(sweep.measures)))
-    return all(len(curve) < 3 for curve in curves.values())
+    return len(sweep.arms) > 1 and all(
+        len(curve) < 3
+        for measure in sweep.measures
+        for curve in _curves(sweep, jobs, sweep.baseline, measure).values()
+    )
 
 
 def _baseline(sweep: Sweep) -> Arm:

@@ -1,6 +1,7 @@
 """Rewards less a baseline, against the formulas in float64."""
 
 import doctest
+import itertools
 
 import numpy as np
 import pytest
@@ -51,6 +52,21 @@ def test_the_baseline_of_opo_counts_a_reward_once_a_token():
     np.testing.assert_allclose(equal, run('dr_grpo', rewards > 0, rewards), atol=1e-6)
     constant = np.full_like(rewards, 0.1)
     assert np.all(opo(constant, lengths) == 0)
+
+
+def test_opo_follows_p_as_the_rollouts_grow_though_length_goes_with_success():
+    policy, lengths = np.array([0.5, 0.3, 0.2]), np.array([10, 1, 3])
+    ratios = {}
+    for num_rollouts in (4, 8):
+        drawn = np.array(list(itertools.product(range(3), repeat=num_rollouts)))
+        advantages = opo((drawn == 0) * 1.0, lengths[drawn]).astype(np.float64)
+        gradients = (advantages[..., None] * (np.eye(3)[drawn] - policy)).mean(axis=1)
+        found = policy[drawn].prod(axis=1) @ gradients
+        ratios[num_rollouts] = found / (policy * ([1, 0, 0] - policy[0]))
+    # What is missing falls as 1 / N.
+    missing = {n: 1 - ratio for n, ratio in ratios.items()}
+    assert np.all(missing[4] > 0.1)
+    assert np.all(missing[8] < 0.6 * missing[4])
 
 
 def test_the_baseline_of_opo_is_that_of_least_variance():

@@ -136,6 +136,12 @@ def test_what_an_estimator_needs_must_be_given():
         ),
         ('rloo', {'rewards': np.ones((2, 8), complex)}, 'rewards.dtype=complex64 must'),
         ('rloo', {'rewards': 'abc'}, "rewards='abc' must be an array"),
+        ('bootstrap_sampling', {'key': 3}, r'key\.shape=\(\) of int32 must be a key'),
+        (
+            'bootstrap_sampling',
+            {'key': np.zeros(3)},
+            r'key\.shape=\(3,\) of float32 mu',
+        ),
         ('rloo', {'rewards': 1.0}, r'rewards\.shape=\(\) must be'),
         (
             'curverl',

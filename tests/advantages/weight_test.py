@@ -245,10 +245,10 @@ def test_many_rollouts_lose_no_digits():
     np.testing.assert_allclose(got, pass_at(64, P), rtol=1e-6)
 
 
-@pytest.mark.parametrize('p', [-0.1, 1.5, float('nan'), [0.5, 2.0], 'a', 0.5j])
+@pytest.mark.parametrize('p', [-0.1, 1.5, float('nan'), [0.5, 2.0], 'a', '0.3', 0.5j])
 def test_what_is_no_probability_is_refused(p):
     for call in (weight_of, objective_of):
-        with pytest.raises(ValueError, match=r'must be probabilities, in \[0, 1\]'):
+        with pytest.raises(ValueError, match=r'must be an array of probabilities, in'):
             call('rloo', p)
 
 
@@ -312,6 +312,13 @@ def test_the_mean_is_matched_where_chance_forms_the_groups():
     assert drawn == pytest.approx(exact, rel=0.02)
 
 
+def test_a_sum_over_groups_has_as_many_times_the_weight_as_a_response_has_groups():
+    params = {'k': 4, 'num_groups': 500, 'aggregation': 'sum'}
+    drawn = matching_scale('bootstrap_sampling', num_rollouts=16, p=0.2, **params)
+    exact = matching_scale('pass_at_k', num_rollouts=16, p=0.2, k=4)
+    assert drawn == pytest.approx(exact / (500 * 4 / 16), rel=0.02)
+
+
 def test_no_weight_is_matched_that_depends_on_which_answers_are_equal():
     size = {'num_rollouts': 16, 'p': 0.1, 'k': 4}
     with pytest.raises(ValueError, match='set_level is not a curve'):
@@ -320,9 +327,9 @@ def test_no_weight_is_matched_that_depends_on_which_answers_are_equal():
     assert scale == pytest.approx(matching_scale('canonical_k', **size))
 
 
-@pytest.mark.parametrize('p', [0.0, 1.0, -0.5, math.nan])
+@pytest.mark.parametrize('p', [0.0, 1.0, -0.5, math.nan, 'x', None, np.ones(2)])
 def test_a_weight_is_matched_between_0_and_1(p):
-    with pytest.raises(ValueError, match=r'must lie in \(0, 1\)'):
+    with pytest.raises(ValueError, match=r'must be a number in \(0, 1\)'):
         matching_scale('maxrl', num_rollouts=8, p=p)
 
 

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -88,6 +90,13 @@ def test_what_has_only_a_beginning_and_an_end_is_a_forest(tmp_path, forests):
     (forest, words) = forests
     assert forest.rows == ['B']
     assert words['below'].startswith('B minus the baseline, A, at the end')
+
+
+def test_a_baseline_alone_has_curves_and_no_differences(tmp_path, forests):
+    sweep = make_sweep()
+    alone = dataclasses.replace(sweep, arms=sweep.arms[:1])
+    figure.draw(alone, [job for job in make_jobs(tmp_path) if job.run.arm == 'a'])
+    assert not forests
 
 
 def test_a_mean_is_of_all_seeds_or_of_none(tmp_path):
