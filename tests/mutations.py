@@ -163,6 +163,8 @@ def main() -> int:
     parser.add_argument('--directory', default='', help='of the copy, to be kept')
     arguments = parser.parse_args()
     chosen = [each for each in read_table() if re.search(arguments.only, str(each))]
+    if not chosen:
+        parser.error(f'no mutation matches {arguments.only!r}')
     if arguments.list:
         print(*chosen, sep='\n')
         return 0
