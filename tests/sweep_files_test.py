@@ -25,7 +25,7 @@ FILES = {
     'paper_ablations': ('',),
     'passk_vs_pass1': ('',),
     'perfect_mazes': ('',),
-    'puzzles': ('', 'variant=estimators'),
+    'puzzles': ('', 'variant=estimators', 'variant=designs'),
     'rollouts': ('',),
     'scale': ('', 'variant=slow', 'variant=times_four'),
     'size_generalization': ('',),
