@@ -62,13 +62,16 @@ FILES = ('real.jsonl', 'real.csv', 'real.md', 'real.png')
 
 @pytest.mark.slow
 def test_killed_twenty_times_its_end_is_that_of_an_uninterrupted_one(tmp_path):
-    (tmp_path / 'real.py').write_text(REAL)
+    # Enough runs that twenty kills find some of them running.
+    longer = REAL.replace('seeds=(0, 1)', 'seeds=range(6)')
+    assert longer != REAL
+    (tmp_path / 'real.py').write_text(longer)
     whole, killed = tmp_path / 'whole', tmp_path / 'killed'
     ends = [
         until_done(
             functools.partial(start, tmp_path / 'real.py', directory),
             kills=kills,
-            pause=8.0,
+            pause=3.0,
             seconds=900,
         )
         for directory, kills in ((whole, 0), (killed, 20))
@@ -78,7 +81,7 @@ def test_killed_twenty_times_its_end_is_that_of_an_uninterrupted_one(tmp_path):
         same = [(each / 'results' / name).read_bytes() for each in (whole, killed)]
         assert same[0] == same[1], name
     runs = sorted(path.name for path in (whole / 'runs').glob('*_seed?'))
-    assert len(runs) == 4
+    assert len(runs) == 12
     for run in runs:
         contents = [tiny.contents(each / 'runs' / run) for each in (whole, killed)]
         assert contents[0] == contents[1], run

@@ -20,8 +20,8 @@ def children(pid: int) -> list[int]:
 
 
 def wait_for_children(pid: int) -> list[int]:
-    """Waits until there is one, or the process is gone."""
-    while pathlib.Path(f'/proc/{pid}').exists():
+    """Waits until there is one, or the process has ended."""
+    while is_running(pid):
         if found := children(pid):
             return found
         time.sleep(0.002)
