@@ -145,13 +145,15 @@ def over_arms(orders: np.ndarray, values: np.ndarray) -> str:
     """The rank correlation of the means over seeds, with its interval over arms.
 
     The 95 % interval is Fisher's, with the standard error of Fieller, Hartley and
-    Pearson (1957), sqrt(1.06 / (arms - 3)). It has none for fewer than four arms, nor
-    for a perfect correlation.
+    Pearson (1957), sqrt(1.06 / (arms - 3)), as if the arms were independent. There is
+    none for fewer than four arms, nor for a perfect correlation.
 
     Args:
         orders, values: as of :func:`rank_correlations`.
     """
     means = [each.reshape(len(each), -1).mean(axis=1) for each in (orders, values)]
+    if np.ptp(means[1]) == 0:
+        return 'undefined'
     found = scipy.stats.spearmanr(*means).statistic
     if len(values) < 4 or abs(found) > 1 - 1e-9:
         return f'{found:+.2f}'

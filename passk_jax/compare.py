@@ -63,7 +63,7 @@ def main(
     """Prints the comparison; writes it to ``output`` and ``figure`` if given."""
     for path in filter(None, (output, figure)):
         check_writable(path)
-    if output and output == figure:
+    if output and figure and _real(output) == _real(figure):
         raise InputError(f'{output=} and {figure=} are one file')
     arms = make_arms([read_named(each, split=split, step=step) for each in runs])
     found, sets = compare(arms), solved(arms)
@@ -82,6 +82,10 @@ def main(
         drawn = draw_figure(panels(arms, found), title=title, below=said(arms, found))
         atomic_write_bytes(figure, drawn)
     print(markdown(arms, found, sets), end='')
+
+
+def _real(path: str) -> pathlib.Path:
+    return pathlib.Path(path).expanduser().resolve()
 
 
 def read_arm(argument: str, *, split: str, step: int | None) -> Arm:
@@ -110,7 +114,7 @@ def read_named(argument: str, *, split: str, step: int | None) -> Named:
     if not given or '/' in name or pathlib.Path(argument.partition(',')[0]).exists():
         name, rest = argument, argument
     if not name:
-        raise InputError(f'{argument!r} has no name before the equals sign')
+        raise InputError(f'{argument!r} must be RUN or NAME=RUN')
     runs = [run for run in rest.split(',') if run]
     return name, read_evaluations(runs, split=split, step=step)
 

@@ -3,6 +3,7 @@
 import dataclasses
 import glob
 import json
+import os
 import pathlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,7 +51,7 @@ def read_evaluations(
     found = []
     for run in runs:
         file, chosen = _find(pathlib.Path(run).expanduser(), split, step)
-        file = file.absolute()
+        file = pathlib.Path(os.path.abspath(file))
         found.append(Evaluation(file, chosen, _seed_of(file), *_read(file)))
     # So that the first of each arm are a pair whatever their order.
     if all(each.seed is not None for each in found):
@@ -186,5 +187,5 @@ def _read(
         if problem in counts:
             raise InputError(f'{file}: record {number} has {problem=} a second time')
         counts[problem] = pair[0], pair[1]
-        problems[problem] = row.get('category'), row.get('digest')
+        problems[problem] = row.get('category'), row.get('problem_digest')
     return counts, problems

@@ -83,7 +83,9 @@ def _digest(problem: Problem) -> str:
     Nor does the number count that a benchmark gives its problem.
     """
     data = {key: value for key, value in problem.data.items() if key != 'id'}
-    text = json.dumps([data, problem.category], sort_keys=True)
+    # Keys are text before they are sorted: those of several types have no order.
+    plain = json.loads(json.dumps([data, problem.category]))
+    text = json.dumps(plain, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -192,7 +194,7 @@ def _records(
     return [
         {
             'problem_id': problem.id,
-            'digest': _digest(problem),
+            'problem_digest': _digest(problem),
             'category': problem.category,
             'n': num_responses,
             'c': int(correct[p].sum()),

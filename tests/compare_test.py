@@ -120,9 +120,11 @@ def test_a_step_and_a_file_can_be_named(runs, capsys):
 def test_what_would_lose_an_output_or_a_name_is_refused(runs):
     arms, same = [f'{runs}/a0', f'{runs}/b0'], str(runs / 'same.out')
     with pytest.raises(InputError, match='are one file'):
-        compare.main(arms, output=same, figure=same)
-    with pytest.raises(InputError, match='has no name before the equals sign'):
+        compare.main(arms, output=same, figure=f'{runs}/a0/../same.out')
+    with pytest.raises(InputError, match='must be RUN or NAME=RUN'):
         compare.main([f'={runs}/a0', f'{runs}/b0'])
+    with pytest.raises(InputError, match="'' must be RUN or"):
+        compare.main(['', f'{runs}/b0'])
     with pytest.raises(InputError, match='no arm to compare'):
         compare.make_arms([])
     # A split is a name and no pattern.

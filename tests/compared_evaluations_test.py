@@ -86,6 +86,22 @@ def test_a_link_of_a_run_to_a_store_has_the_seed_and_step_of_the_run(tmp_path):
     assert read(tmp_path / 'link.jsonl')[0].seed == 1
 
 
+def test_a_link_in_a_run_to_a_file_of_another_has_the_seed_of_its_own_run(tmp_path):
+    theirs = evaluation(with_seed(tmp_path / 'theirs', 2), [1, 2])
+    own = evaluation(with_seed(tmp_path / 'own', 1), [1, 2])
+    own.unlink()
+    own.symlink_to(theirs)
+    assert read(tmp_path / 'own')[0].seed == 1
+
+
+def test_where_the_command_runs_gives_no_file_a_seed(tmp_path, monkeypatch):
+    inside = evaluation(with_seed(tmp_path / 'a', 1), [1, 2]).parent
+    outside = evaluation(tmp_path / 'b', [1, 2])
+    monkeypatch.chdir(inside)
+    (found,) = read(f'../../b/evaluation/{outside.name}')
+    assert (found.file, found.seed) == (outside, None)
+
+
 @pytest.mark.parametrize('seed', ['0', {}, 1.0])
 def test_a_seed_that_is_no_number_is_refused(tmp_path, seed):
     evaluation(with_seed(tmp_path / 'a', seed), [1, 2])
@@ -115,7 +131,7 @@ def test_an_odd_line_break_in_a_response_ends_no_record(tmp_path):
     assert len(read(file)[0].counts) == 2
 
 
-@pytest.mark.parametrize('key', ['category', 'digest'])
+@pytest.mark.parametrize('key', ['category', 'problem_digest'])
 def test_other_problems_of_the_same_numbers_are_refused(tmp_path, key):
     for name, own in {'a': 'x', 'b': 'y', 'c': 'x', 'old': None}.items():
         file = evaluation(tmp_path / name, [1, 2])

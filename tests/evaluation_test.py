@@ -194,10 +194,10 @@ def test_every_answer_is_kept_for_any_k_later(evaluated):
 
 
 def test_a_record_tells_its_problem_from_others_of_that_number(evaluated):
-    digests = [row['digest'] for row in evaluated[1]]
+    digests = [row['problem_digest'] for row in evaluated[1]]
     assert len({*digests}) == len(digests) == 6
     others = evaluate(task__params__seed=9)
-    assert not {row['digest'] for row in others[1]} & {*digests}
+    assert not {row['problem_digest'] for row in others[1]} & {*digests}
 
 
 def test_neither_words_nor_numbers_make_another_problem():
@@ -206,6 +206,7 @@ def test_neither_words_nor_numbers_make_another_problem():
     other = Problem(3, 'words', {'a': 1}, 'x')
     assert evaluation._digest(one) == evaluation._digest(same)
     assert evaluation._digest(one) != evaluation._digest(other)
+    assert evaluation._digest(Problem(3, '', {'a': {1: 2, 'b': 3}}, 'x'))
     elsewhere = dataclasses.replace(one, category='y')
     assert evaluation._digest(one) != evaluation._digest(elsewhere)
 

@@ -98,6 +98,8 @@ def test_named_are_those_that_matter_and_the_others_are_grey(written):
         assert len({point.marker for point in named.values()}) == len(named)
         assert len({point.color for point in named.values()}) == len(named)
         grey = [point for point in points if not point.name]
+        # Those with names are drawn over them.
+        assert not any(point.name for point in points[: len(grey)])
         assert all(point.color == frontier._GREY for point in grey)
     hard, medium = (points for points, _ in written[1][:2])
     assert len(hard) > len(medium) == 7

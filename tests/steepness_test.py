@@ -197,6 +197,7 @@ def test_the_interval_over_arms_is_fishers():
     noisy = np.arange(6.0)[:, None] + np.array([-9.0, 9.0]) * np.eye(6)[:, [2]]
     assert steepness.over_arms(np.arange(6.0), noisy) == '+1.00'
     assert steepness.over_arms(np.arange(3.0), np.array([1.0, 3.0, 2.0])) == '+0.50'
+    assert steepness.over_arms(np.arange(5.0), np.ones((5, 2))) == 'undefined'
 
 
 def test_the_rank_correlation_is_of_each_seed(written):

@@ -5,8 +5,8 @@ curve, a weight and an objective without more code.
 """
 
 import functools
-import numbers
 from collections.abc import Iterator, Mapping
+from types import NoneType
 from typing import Any
 
 import jax
@@ -142,7 +142,8 @@ def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> 
     >>> matching_scale('pass_at_1', num_rollouts=8, p=0.1)
     1.0
     """
-    if not isinstance(p, numbers.Real) or not 0 < p < 1:
+    is_number = np.ndim(p) == 0 and not isinstance(p, (str, bytes, NoneType))
+    if not is_number or not 0 < p < 1:
         raise InputError(f'{p=} must be a number in (0, 1)')
     make_estimator(name, num_rollouts=num_rollouts, **params)
     _refuse_memory(name)

@@ -70,13 +70,15 @@ def _bernstein(coefficients: np.ndarray, p: Float[Array, '*P']) -> Float[Array, 
         dtype = jnp.result_type(p.dtype, jnp.float32)
         return _de_casteljau(jnp.asarray(coefficients, dtype), p)
     try:
-        given = np.asarray(p)
+        # Of text NumPy would read the number that it says.
+        is_text = np.asarray(p).dtype.kind in 'US'
+        given = np.array(np.nan) if is_text else np.asarray(p, np.float64)
     except (TypeError, ValueError):
-        given = np.array('ragged, or of tracers')
-    if given.dtype.kind not in 'biuf' or not np.all((given >= 0) & (given <= 1)):
+        given = np.array(np.nan)
+    if not np.all((given >= 0) & (given <= 1)):
         raise InputError(f'{p=} must be an array of probabilities, in [0, 1]')
     with jax.enable_x64(True):
-        return np.asarray(_de_casteljau(coefficients, np.float64(given)))[()]
+        return np.asarray(_de_casteljau(coefficients, given))[()]
 
 
 @jax.jit

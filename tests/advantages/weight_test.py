@@ -1,6 +1,7 @@
 """What a curve optimizes: its gradient by enumeration, and its objective."""
 
 import doctest
+import fractions
 import itertools
 import math
 
@@ -331,6 +332,14 @@ def test_no_weight_is_matched_that_depends_on_which_answers_are_equal():
 def test_a_weight_is_matched_between_0_and_1(p):
     with pytest.raises(ValueError, match=r'must be a number in \(0, 1\)'):
         matching_scale('maxrl', num_rollouts=8, p=p)
+
+
+@pytest.mark.parametrize('kind', [fractions.Fraction, jnp.bfloat16, np.array])
+def test_any_kind_of_number_is_a_probability(kind):
+    want = weight_of('maxrl', 0.25, num_rollouts=8)
+    assert weight_of('maxrl', kind(0.25), num_rollouts=8) == want
+    scale = matching_scale('maxrl', num_rollouts=8, p=kind(0.25))
+    assert scale == matching_scale('maxrl', num_rollouts=8, p=0.25)
 
 
 def test_a_weight_of_0_cannot_be_matched():

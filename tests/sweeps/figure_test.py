@@ -92,6 +92,17 @@ def test_what_has_only_a_beginning_and_an_end_is_a_forest(tmp_path, forests):
     assert words['below'].startswith('B minus the baseline, A, at the end')
 
 
+def test_a_measure_without_a_course_hides_that_of_no_other(tmp_path, forests):
+    jobs = make_jobs(tmp_path)
+    for job in jobs:
+        write_rows(job, {'step': 2, 'split': 'validation', 'pass_at_4': 0.5})
+        write_rows(job, {'step': 3, 'split': 'validation', 'pass_at_4': 0.5})
+        write_rows(job, {'step': 4, 'split': 'validation', 'pass_at_4': 0.5})
+    measures = {'pass_at_1': 'Pass@1', 'pass_at_4': 'Pass@4'}
+    figure.draw(dataclasses.replace(make_sweep(), measures=measures), jobs)
+    assert not forests
+
+
 def test_a_baseline_alone_has_curves_and_no_differences(tmp_path, forests):
     sweep = make_sweep()
     alone = dataclasses.replace(sweep, arms=sweep.arms[:1])
