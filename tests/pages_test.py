@@ -112,7 +112,7 @@ def test_so_many_intervals_of_the_table_exclude_zero():
     rejected = p_values < 0.05 / np.arange(len(p_values), 0, -1)
     left = len(rejected) if rejected.all() else rejected.argmin()
     told = f'{len(whats)} intervals {(p_values < 0.05).sum()} exclude zero, {left} of'
-    assert f'Of these {told} them after Holm' in page_of('README.md')
+    assert f"Of the table's {told} them after Holm" in page_of('README.md')
 
 
 def test_three_seeds_often_miss_what_five_show():
