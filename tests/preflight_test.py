@@ -102,7 +102,7 @@ def test_a_weight_that_cannot_be_matched_is_named():
         advantage__name='piecewise',
         advantage__match_weight_at=1.0,
     )
-    with pytest.raises(ValueError, match=r'_at: p=1\.0 must lie in'):
+    with pytest.raises(ValueError, match=r'_at: p=1\.0 must be a number in'):
         preflight.check_signal(stages_of(config)[0])
 
 
