@@ -23,7 +23,7 @@ _PAUSE_SECONDS = 0.05
 _verify, _write = train.verify, compiler._cache_write
 
 
-def announced(*args: Any, step: int) -> Any:
+def announced(*args: Any, step: int, **others: Any) -> Any:
     """``train.verify``, announced."""
     marks, index = pathlib.Path(os.environ['FAULTS_MARKS']), jax.process_index()
     with (marks / f'steps-{index}').open('a') as stream:
@@ -31,7 +31,7 @@ def announced(*args: Any, step: int) -> Any:
     mark = marks / f'verifying-{index}'
     mark.touch()
     time.sleep(_PAUSE_SECONDS)
-    verified = _verify(*args, step=step)
+    verified = _verify(*args, step=step, **others)
     mark.unlink(missing_ok=True)
     return verified
 

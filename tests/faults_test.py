@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from experiments import faults, faults_page, striking
+from experiments import announced_train, faults, faults_page, striking
 from passk_jax.runs import arrays
 
 LAST = 5
@@ -180,6 +180,19 @@ def test_the_page_counts_kills_and_names_what_differs():
     assert '| SIGKILL | 1 | step | 1 | 3 | 1 | 1 of 1 |' in text
     assert 'Commit abcdefg, 2026-11-23, seed 0' in text
     assert 'No disk was filled' in text
+
+
+def test_the_announced_verification_is_that_of_the_trainer(tmp_path, monkeypatch):
+    def verify(sampled, *, step, on_judged=None):
+        assert (tmp_path / 'verifying-0').exists()
+        return sampled, step, on_judged
+
+    monkeypatch.setenv('FAULTS_MARKS', str(tmp_path))
+    monkeypatch.setattr(announced_train, '_verify', verify)
+    called = announced_train.announced('texts', step=3, on_judged=print)
+    assert called == ('texts', 3, print)
+    assert (tmp_path / 'steps-0').read_text() == '3\n'
+    assert not (tmp_path / 'verifying-0').exists()
 
 
 @pytest.mark.slow
