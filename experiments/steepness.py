@@ -13,10 +13,11 @@ writes ``results/<name>_steepness.md`` and a figure, ``.png``. The table has Spe
 rank correlation over the estimators for each seed, with Student's t interval of the
 mean. Other estimators would give another correlation: a second interval, of the means
 over seeds, is over estimators. The figure has what each estimator gains on the baseline
-in Pass@32 and Pass@1. Of a sweep that is still running
-it leaves out the estimators that lack a seed, and says so. ``--without=nsr,maclaurin``
-adds a column without these, and ``--beside=<another variant>`` the rank correlation of
-Pass@32 in both sweeps.
+in Pass@32 and Pass@1.
+
+Of a sweep that is still running it leaves out the estimators that lack a seed, and says
+so. ``--without=nsr,maclaurin`` adds a column without these, and
+``--beside=<another variant>`` the rank correlation of Pass@32 in both sweeps.
 """
 
 import functools

@@ -47,8 +47,6 @@ _ESTIMATORS = (
     ('maxrl', 'MaxRL'),
     ('rs_grpo', 'RS-GRPO, beta = 2'),
 )
-
-
 _DESIGNS = (
     ('combination', 'combination'),
     ('adaptive', 'adaptive'),

@@ -6,7 +6,6 @@ curve, a weight and an objective without more code.
 
 import functools
 from collections.abc import Iterator, Mapping
-from types import NoneType
 from typing import Any
 
 import jax
@@ -17,7 +16,11 @@ from passk_jax.advantages.curves import sum_abs_advantage
 from passk_jax.advantages.declarations import INPUTS, Estimator
 from passk_jax.advantages.make import AdvantageFn, begin_memory, make_estimator
 from passk_jax.advantages.table import ESTIMATORS
-from passk_jax.advantages.weight import objective_of_curve, weight_of_curve
+from passk_jax.advantages.weight import (
+    as_float64,
+    objective_of_curve,
+    weight_of_curve,
+)
 from passk_jax.errors import InputError
 
 # Batches large enough for a smooth curve where groups are drawn, and no larger.
@@ -142,8 +145,8 @@ def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> 
     >>> matching_scale('pass_at_1', num_rollouts=8, p=0.1)
     1.0
     """
-    is_number = np.ndim(p) == 0 and not isinstance(p, (str, bytes, NoneType))
-    if not is_number or not 0 < p < 1:
+    given = as_float64(p)
+    if given.ndim or not 0 < given < 1:
         raise InputError(f'{p=} must be a number in (0, 1)')
     make_estimator(name, num_rollouts=num_rollouts, **params)
     _refuse_memory(name)

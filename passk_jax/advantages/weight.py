@@ -16,6 +16,8 @@ is one of degree N: the integral of a binomial weight is a Beta distribution fun
 averages: no digits cancel, and 0 and 1 are exact.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -59,6 +61,16 @@ def objective_of_curve(
     return _bernstein(np.append(0.0, np.cumsum(gaps)) / len(gaps), p)
 
 
+def as_float64(p: Any) -> np.ndarray:
+    """The array; NaN, which lies in no range, if it is not of numbers."""
+    try:
+        # Of text NumPy would read the number that it says.
+        is_text = np.asarray(p).dtype.kind in 'US'
+        return np.array(np.nan) if is_text else np.asarray(p, np.float64)
+    except (TypeError, ValueError):
+        return np.array(np.nan)
+
+
 def _gaps(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
     """``[N]``: what a response gains by being correct, for c' = 0, ..., N - 1."""
     return np.asarray(positive, np.float64)[1:] - np.asarray(negative, np.float64)[:-1]
@@ -69,12 +81,7 @@ def _bernstein(coefficients: np.ndarray, p: Float[Array, '*P']) -> Float[Array, 
     if isinstance(p, jax.core.Tracer):
         dtype = jnp.result_type(p.dtype, jnp.float32)
         return _de_casteljau(jnp.asarray(coefficients, dtype), p)
-    try:
-        # Of text NumPy would read the number that it says.
-        is_text = np.asarray(p).dtype.kind in 'US'
-        given = np.array(np.nan) if is_text else np.asarray(p, np.float64)
-    except (TypeError, ValueError):
-        given = np.array(np.nan)
+    given = as_float64(p)
     if not np.all((given >= 0) & (given <= 1)):
         raise InputError(f'{p=} must be an array of probabilities, in [0, 1]')
     with jax.enable_x64(True):
