@@ -20,12 +20,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.on_arrays.batch import verify
 from passk_jax.tasks.enigmata.on_arrays.table import RULES
 from passk_jax.tasks.enigmata.puzzle import LEVELS, Puzzle
 from passk_jax.tasks.enigmata.table import PUZZLES
+from passk_jax.verifiers.answers import Wrong
 
 PROBLEMS, RESPONSES = 128, 32
 

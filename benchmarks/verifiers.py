@@ -17,8 +17,8 @@ import time
 
 import psutil
 
-from passk_jax.tasks.math import judge
 from passk_jax.tasks.math.problems import read_split
+from passk_jax.verifiers import mathematics
 from passk_jax.verifiers.pool import Pool
 
 PROBLEMS, RESPONSES = 128, 32
@@ -56,16 +56,16 @@ def measure(golds: list[str], *, workers: int) -> str:
     batch = make_batch(golds)
     start = time.perf_counter()
     with Pool(
-        judge.EQUALITY,
+        mathematics.EQUALITY,
         workers=workers,
-        deadline_s=judge.DEADLINE_S,
-        memory_bytes=judge.MEMORY_BYTES,
+        deadline_s=mathematics.DEADLINE_S,
+        memory_bytes=mathematics.MEMORY_BYTES,
         tasks_per_worker=10**6,
     ) as pool:
         # Two for each worker, so that all of them start.
         pool.judge([('x', f'y+{i}') for i in range(2 * workers)])
         calls, wall, cpu = pool.calls, time.perf_counter(), cpu_seconds()
-        verdicts = judge.judge(*batch, pool=pool)
+        verdicts = mathematics.judge(*batch, pool=pool)
         wall, cpu, ready = time.perf_counter() - wall, cpu_seconds() - cpu, wall - start
         right = sum(verdict.correct for verdict in verdicts)
         return (

@@ -39,8 +39,9 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 
 from configs import maze_tiny
-from passk_jax import compare, comparison
+from passk_jax import compare
 from passk_jax.diagnostics.flips import flips
+from passk_jax.evaluation import comparison
 from passk_jax.report.arms import COLORS
 from passk_jax.report.charts import NOTEBOOK_STYLE, draw_panel
 from passk_jax.report.panels import most_evaluated

@@ -49,10 +49,11 @@ import numpy as np
 from absl import logging
 from jax import numpy as jnp
 
-from passk_jax import cli, metrics, sharding
+from passk_jax import cli, sharding
 from passk_jax.advantages import make_estimator
 from passk_jax.diagnostics.gradients import gradient_products, signal_and_noise
 from passk_jax.errors import InputError
+from passk_jax.evaluation import metrics
 from passk_jax.files import atomic_write_bytes, atomic_write_text, check_writable
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.models.policy import param_shapes
@@ -63,7 +64,7 @@ from passk_jax.rollouts.sample_and_verify import verify
 from passk_jax.runs.checkpoints import restore_params, saved_steps
 from passk_jax.runs.saved_config import run_config
 from passk_jax.sampling import Purpose
-from passk_jax.setup import Setup, make_setup
+from passk_jax.setup.setup import Setup, make_setup
 
 KS = (1, 2, 4, 8)
 # Whose expected gradients are those of pass@1 and of pass@8.

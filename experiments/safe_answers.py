@@ -24,9 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from passk_jax import cli, metrics
+from passk_jax import cli
 from passk_jax.cli import config_file
 from passk_jax.errors import InputError
+from passk_jax.evaluation import metrics
 from passk_jax.files import atomic_write_text, check_writable
 from passk_jax.report.arms import markdown_table
 from passk_jax.report.run_data import read_lines

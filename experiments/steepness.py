@@ -30,10 +30,11 @@ import numpy as np
 import scipy.stats
 
 from experiments.last_evaluations import LastEvaluations, read_last
-from passk_jax import cli, metrics
+from passk_jax import cli
 from passk_jax.advantages import ESTIMATORS, effective_weight, own_parameters
 from passk_jax.cli import config_file
 from passk_jax.errors import InputError
+from passk_jax.evaluation import metrics
 from passk_jax.files import atomic_write_bytes, atomic_write_text
 from passk_jax.report.arms import COLORS, markdown_table
 from passk_jax.report.charts import (

@@ -24,13 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from passk_jax import cli, metrics
-from passk_jax.compared_evaluations import (
+from passk_jax import cli
+from passk_jax.errors import InputError
+from passk_jax.evaluation import metrics
+from passk_jax.evaluation.comparable import (
     Evaluation,
     check_alike,
     read_evaluations,
 )
-from passk_jax.comparison import (
+from passk_jax.evaluation.comparison import (
     COVERAGES,
     Arm,
     Estimate,
@@ -40,7 +42,6 @@ from passk_jax.comparison import (
     make_arm,
     solved,
 )
-from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_bytes, atomic_write_text, check_writable
 from passk_jax.report.arms import COLORS, MARKERS, markdown_table
 from passk_jax.report.charts import draw_figure

@@ -8,14 +8,15 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
-from passk_jax import difficulty, sharding
+from passk_jax import sharding
 from passk_jax.advantages import ESTIMATORS, AdvantageFn, Memory
 from passk_jax.advantages import rewards as transforms
+from passk_jax.data import difficulty
 from passk_jax.errors import InputError
-from passk_jax.preflight import configured_estimator
 from passk_jax.rollouts.sample_and_verify import Responses, answer_ids
 from passk_jax.sampling import Purpose, problem_keys
-from passk_jax.setup import Setup
+from passk_jax.setup.checks import configured_estimator
+from passk_jax.setup.setup import Setup
 from passk_jax.types import Rollouts
 
 

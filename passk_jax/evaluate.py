@@ -26,22 +26,23 @@ from typing import Any
 import jax
 from absl import logging
 
-from passk_jax import cli, kept_evaluations, other_tasks
+from passk_jax import cli
 from passk_jax import config as configs
-from passk_jax.compile_cache import keep_programs
 from passk_jax.config import DataConfig, ExperimentConfig, TaskConfig
-from passk_jax.data import EvaluationBatches
+from passk_jax.data.batches import EvaluationBatches
 from passk_jax.errors import InputError
-from passk_jax.evaluation import Record
+from passk_jax.evaluation import other_tasks, saved
+from passk_jax.evaluation.evaluate import Record
 from passk_jax.files import atomic_write_text
-from passk_jax.hosts import join_hosts, told
 from passk_jax.models import policy as policies
-from passk_jax.preflight import check_evaluation
 from passk_jax.report.category_table import LeftOut, category_table
 from passk_jax.runs import commits, saved_config
 from passk_jax.runs.checkpoints import newest_step, restore_params
 from passk_jax.runs.sources import check_sources
-from passk_jax.setup import Setup, make_setup
+from passk_jax.runtime.compile_cache import keep_programs
+from passk_jax.runtime.hosts import join_hosts, told
+from passk_jax.setup.checks import check_evaluation
+from passk_jax.setup.setup import Setup, make_setup
 from passk_jax.tasks import Task
 from passk_jax.tasks.abilities import Groups
 
@@ -107,7 +108,7 @@ def main(
     plans = {}
     for name, other in (others or {'': None}).items():
         flags = {'task': name} | changes if name else changes
-        file = directory / kept_evaluations.name_of(split, step, flags)
+        file = directory / saved.name_of(split, step, flags)
         # All are checked before the first one samples for an hour.
         with other_tasks.errors_of(name):
             plans[name] = _plan(setup, other, split, file, about, seen)
@@ -116,14 +117,14 @@ def main(
     _evaluate(path, {k: v for k, v in plans.items() if k not in there}, split, step)
     if jax.process_index() > 0:
         return
-    found = {name: kept_evaluations.read(plan.path) for name, plan in plans.items()}
+    found = {name: saved.read(plan.path) for name, plan in plans.items()}
     if not others:
         for name, value in found[''][1]['metrics'].items():
             print(f'{name:<28} {value:.4f}')
         return
     table = _table(found, {name: plan.setup.task for name, plan in plans.items()})
     flags = {'task': ','.join(others)} | changes
-    name = kept_evaluations.name_of(split, step, flags)
+    name = saved.name_of(split, step, flags)
     atomic_write_text(directory / f'{name}.md', table)
     print(table, end='')
 
@@ -147,7 +148,7 @@ def _plan(
     settings = {
         'task': dataclasses.asdict(setup.config.task),
         'data': dataclasses.asdict(setup.config.data),
-        'problems': kept_evaluations.digest_of(problems),
+        'problems': saved.digest_of(problems),
     }
     batches = setup.evaluation_batches(split, problems)
     left_out = {'too long': batches.dropped, 'trained on': trained if known else None}
@@ -175,7 +176,7 @@ def _there(plans: Mapping[str, _Plan]) -> list[str]:
     names = [
         name
         for name, plan in plans.items()
-        if kept_evaluations.is_there(plan.path, plan.settings) and name
+        if saved.is_there(plan.path, plan.settings) and name
     ]
     for name in names:
         file = f'{plans[name].path}.json'
@@ -204,7 +205,7 @@ def _evaluate(
                     'left_out': plan.left_out,
                     'metrics': values,
                 }
-                kept_evaluations.write(plan.path, rows, summary)
+                saved.write(plan.path, rows, summary)
 
 
 def _table(

@@ -18,9 +18,7 @@ import jax
 from absl import logging
 
 from passk_jax import cli
-from passk_jax.compile_cache import keep_programs
 from passk_jax.errors import InputError
-from passk_jax.hosts import barrier, join_hosts
 from passk_jax.models import policy as policies
 from passk_jax.models.families.table import family_of
 from passk_jax.models.hf import config as hf_config
@@ -29,7 +27,9 @@ from passk_jax.models.hf.save_tokenizer import save_tokenizer
 from passk_jax.runs import saved_config
 from passk_jax.runs.checkpoints import restore_params
 from passk_jax.runs.sources import check_sources
-from passk_jax.setup import Setup, make_setup
+from passk_jax.runtime.compile_cache import keep_programs
+from passk_jax.runtime.hosts import barrier, join_hosts
+from passk_jax.setup.setup import Setup, make_setup
 
 _MAX_SHARD_BYTES = 5 * 10**9
 

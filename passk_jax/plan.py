@@ -37,7 +37,7 @@ from typing import Any
 import jax
 from jax.sharding import AbstractMesh, Mesh
 
-from passk_jax import cli, setup, sharding
+from passk_jax import cli, sharding
 from passk_jax.config import (
     AdvantageConfig,
     ExperimentConfig,
@@ -68,6 +68,7 @@ from passk_jax.planning.programs import PROGRAMS, Program, build
 from passk_jax.planning.search import flags, search
 from passk_jax.planning.topologies import Topology
 from passk_jax.runs.directory import git_state
+from passk_jax.setup import setup
 from passk_jax.tasks import make_task, require
 from passk_jax.tasks.abilities import Alphabet
 

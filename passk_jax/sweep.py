@@ -27,7 +27,6 @@ from collections.abc import Mapping, Sequence
 
 from passk_jax import cli
 from passk_jax.cli import config_file
-from passk_jax.cores import usable_cores
 from passk_jax.errors import InputError
 from passk_jax.files import (
     atomic_write_bytes,
@@ -35,6 +34,7 @@ from passk_jax.files import (
     check_writable,
 )
 from passk_jax.runs.preemption import EXIT_PREEMPTED
+from passk_jax.runtime.cores import usable_cores
 from passk_jax.sweeps import directories, figure, progress, results
 from passk_jax.sweeps.commands import runs_of
 from passk_jax.sweeps.declarations import Sweep, check_seeds

@@ -20,32 +20,22 @@ import numpy as np
 from absl import logging
 from jax import numpy as jnp
 
-from passk_jax import cli, difficulty, sharding
+from passk_jax import cli, sharding
 from passk_jax import config as configs
 from passk_jax.advantages import Memory, remember
-from passk_jax.compile_cache import keep_programs
 from passk_jax.config import ExperimentConfig
-from passk_jax.data import Batches, EvaluationBatches
+from passk_jax.data import difficulty
+from passk_jax.data.batches import Batches, EvaluationBatches
 from passk_jax.diagnostics import step as diagnostics
 from passk_jax.diagnostics.step import Diagnosis
 from passk_jax.estimate import make_estimate
-from passk_jax.hosts import expect_chips, join_hosts, told
 from passk_jax.learning import learner
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.learning.optimizer import Optimizer, make_optimizer
 from passk_jax.planning.utilization import Rates, make_rates
-from passk_jax.preflight import (
-    check_names,
-    check_signal,
-    configured_memory,
-    open_workdir,
-    splits_due,
-    warn_of_settings,
-)
-from passk_jax.profiling import Profile, parse_steps
+from passk_jax.report.run_log import RunLog
 from passk_jax.rollouts.dynamic_sampling import Draw, Selection
 from passk_jax.rollouts.sample_and_verify import verify
-from passk_jax.run_log import RunLog
 from passk_jax.runs.checkpoints import Checkpoints, from_intact
 from passk_jax.runs.directory import has_begun
 from passk_jax.runs.phases import Phases
@@ -53,8 +43,19 @@ from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.runs.retention import Retention, check_best
 from passk_jax.runs.saved_config import stage_of
 from passk_jax.runs.sources import remember_sources
+from passk_jax.runtime.compile_cache import keep_programs
+from passk_jax.runtime.hosts import expect_chips, join_hosts, told
+from passk_jax.runtime.profiling import Profile, parse_steps
 from passk_jax.sampling import Purpose
-from passk_jax.setup import Setup, make_setup
+from passk_jax.setup.checks import (
+    check_names,
+    check_signal,
+    configured_memory,
+    open_workdir,
+    splits_due,
+    warn_of_settings,
+)
+from passk_jax.setup.setup import Setup, make_setup
 
 
 def train(

@@ -9,7 +9,7 @@ from configs.ablations.sizes import SIZES
 from passk_jax import train
 from passk_jax.cli.flags import parse
 from passk_jax.config import ExperimentConfig, stages_of
-from passk_jax.preflight import check_names, check_signal
+from passk_jax.setup.checks import check_names, check_signal
 from tests.readme_test import ABLATIONS, ROOT, ablations, arguments_of
 
 LISTED = [

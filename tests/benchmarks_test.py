@@ -59,7 +59,7 @@ for count, report in enumerate(worker.repetitions({'check': [1.0]})):
 HELP = """
 import os, runpy, sys, warnings
 
-import benchmarks.work, passk_jax.setup
+import benchmarks.work, passk_jax.setup.setup
 
 warnings.simplefilter('ignore')  # JAX warns of forks; it has not started here.
 for command in sys.argv[1:]:

@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from passk_jax import compare, comparison
+from passk_jax import compare
 from passk_jax.errors import InputError
+from passk_jax.evaluation import comparison
 from tests import legible
 
 

@@ -22,13 +22,14 @@ from ml_collections import ConfigDict
 
 from configs import base, maze, maze_tiny
 from passk_jax import config as config_lib
-from passk_jax import preflight, setup, sharding
+from passk_jax import sharding
 from passk_jax.config import ExperimentConfig
 from passk_jax.learning import learner
 from passk_jax.learning import optimizer as optimizers
 from passk_jax.models import policy as policies
 from passk_jax.models.families.table import FAMILIES
 from passk_jax.models.hf.published import PUBLISHED
+from passk_jax.setup import checks, setup
 from passk_jax.tasks import make_task
 from passk_jax.types import Prompts, Rollouts
 
@@ -126,7 +127,7 @@ def test_every_value_of_an_experiment_reaches_the_program(name):
 def test_an_experiment_names_what_exists(name):
     config = load(name)
     assert config.model.family in FAMILIES or config.model.source in PUBLISHED
-    preflight.configured_estimator(config)
+    checks.configured_estimator(config)
     task = make_task(config.task.name, config.task.params)
     assert {config.eval.split, config.eval.final_split} <= {*task.splits, ''}
 

@@ -9,7 +9,7 @@ import pytest
 from passk_jax import evaluate
 from passk_jax.config import TaskConfig
 from passk_jax.runs import commits, saved_config
-from passk_jax.setup import Setup
+from passk_jax.setup.setup import Setup
 from passk_jax.tasks import make_task
 from tests import tiny
 from tests.evaluate_test import run

@@ -22,25 +22,15 @@ RANKS = (
     ('sweeps',),
     ('train',),
     ('compare', 'estimate', 'evaluate', 'export', 'plan', 'score'),
-    ('kept_evaluations', 'other_tasks', 'preflight', 'setup'),
-    ('evaluation', 'run_log'),
-    ('compared_evaluations', 'planning', 'report', 'initial'),
-    ('diagnostics', 'rollouts'),
-    ('learning', 'runs'),
-    ('sampling',),
-    ('comparison', 'difficulty', 'majority', 'models', 'tasks'),
-    ('advantages', 'cli', 'data', 'metrics', 'profiling', 'sharding', 'verifiers'),
-    (
-        'capacity',
-        'compile_cache',
-        'config',
-        'files',
-        'hosts',
-        'masked',
-        'orders',
-        'types',
-    ),
-    ('cores', 'errors', 'peers'),
+    ('report',),
+    ('planning',),
+    ('diagnostics', 'setup'),
+    ('evaluation',),
+    ('initial', 'rollouts'),
+    ('learning', 'runs', 'sampling', 'tasks'),
+    ('advantages', 'cli', 'models', 'verifiers'),
+    ('config', 'data', 'masked', 'runtime', 'sharding'),
+    ('errors', 'files', 'types'),
 )
 RANK = {name: len(RANKS) - i for i, names in enumerate(RANKS) for name in names}
 
@@ -71,12 +61,12 @@ ONLY_IN = {
 # Third party -> modules, or packages, that may not import it.
 _MATHEMATICS = (
     'advantages',
-    'comparison',
     'diagnostics',
+    'evaluation.comparison',
+    'evaluation.majority',
+    'evaluation.metrics',
     'learning.losses',
-    'majority',
     'masked',
-    'metrics',
 )
 NEVER_IN = {'flax': _MATHEMATICS, 'optax': _MATHEMATICS}
 
@@ -187,6 +177,23 @@ def test_imports_go_down(module):
         assert RANK.get(other, 0) < RANK.get(own, 0), (
             f'{module} imports {imported}, which lies no lower'
         )
+
+
+def test_a_folder_of_a_task_imports_no_other_task():
+    folders = {name.split('.')[1] for name in SOURCES if name.count('.') > 1}
+    folders = {name for name in folders if f'tasks.{name}.__init__' in SOURCES}
+    assert {'maze', 'enigmata', 'arc'} <= folders
+    for module, tree in SOURCES.items():
+        package, _, rest = module.partition('.')
+        own = rest.partition('.')[0]
+        if package != 'tasks' or own not in folders:
+            continue
+        for imported in imports_of_package(tree):
+            room, _, other = imported.partition('.')
+            other = other.partition('.')[0]
+            assert room != 'tasks' or other == own or other not in folders, (
+                f'{module} imports {imported}, a part of another task'
+            )
 
 
 def test_no_cycle_inside_a_sub_package():
@@ -307,7 +314,7 @@ def test_functions_are_short():
 # The commands and their set-up make the whole configuration and open it, and so does a
 # sweep of all of its runs.
 OPENS_THE_CONFIG = (
-    *('train', 'estimate', 'evaluate', 'export', 'plan', 'preflight', 'setup'),
+    *('train', 'estimate', 'evaluate', 'export', 'plan', 'setup'),
     'config',
     'sweeps.opening',
 )

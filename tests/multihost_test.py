@@ -167,7 +167,7 @@ _AGAIN = """
 import pathlib, sys
 import jax
 from passk_jax import setup
-from passk_jax.hosts import join_hosts
+from passk_jax.runtime.hosts import join_hosts
 from passk_jax.models import policy
 from passk_jax.runs.checkpoints import Checkpoints, restore_params
 from tests import tiny

@@ -27,7 +27,7 @@ from absl import flags
 
 from passk_jax import train
 from passk_jax.cli.flags import parse
-from passk_jax.metrics import paired_interval
+from passk_jax.evaluation.metrics import paired_interval
 from tests import tiny
 
 EXPERIMENTS = pathlib.Path(__file__).resolve().parents[1] / 'experiments'

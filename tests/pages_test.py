@@ -16,7 +16,7 @@ import pytest
 import scipy.stats
 
 from experiments import interval
-from passk_jax import metrics
+from passk_jax.evaluation import metrics
 from tests.tiny import ROOT
 
 RESULTS = ROOT / 'experiments' / 'results'

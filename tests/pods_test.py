@@ -81,10 +81,10 @@ _AGAIN = """
 import json, pathlib, sys
 from passk_jax import sharding, train
 from passk_jax.config import stages_of
-from passk_jax.hosts import join_hosts
+from passk_jax.runtime.hosts import join_hosts
 from passk_jax.learning import learner
 from passk_jax.runs.checkpoints import Checkpoints
-from passk_jax.setup import make_setup
+from passk_jax.setup.setup import make_setup
 from tests import tiny
 
 mesh, before, after, hosts = sys.argv[1:]

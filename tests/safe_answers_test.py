@@ -9,7 +9,7 @@ import pytest
 
 from experiments import safe_answers
 from passk_jax.errors import InputError
-from passk_jax.metrics import paired_interval
+from passk_jax.evaluation.metrics import paired_interval
 from passk_jax.sweeps import Arm, Sweep
 
 SHARES = {('a', 0): 2, ('a', 1): 3, ('b', 0): 1, ('b', 1): 0, ('c', 0): 4}

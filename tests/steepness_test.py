@@ -11,7 +11,7 @@ from experiments.last_evaluations import read_last
 from passk_jax.cli import config_file
 from passk_jax.cli.flags import parse
 from passk_jax.errors import InputError
-from passk_jax.metrics import paired_interval
+from passk_jax.evaluation.metrics import paired_interval
 from passk_jax.report import scatter
 from passk_jax.sweeps import Sweep
 from passk_jax.sweeps.commands import runs_of

@@ -25,9 +25,9 @@ from ml_collections import ConfigDict
 
 from configs import maze_tiny
 from passk_jax import config as config_lib
-from passk_jax import setup as setup_lib
 from passk_jax import sharding
 from passk_jax.config import ExperimentConfig
+from passk_jax.setup import setup as setup_lib
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -99,7 +99,7 @@ ONLY_STEPS = {
 def devices(count: int) -> Iterator[None]:
     """Lets meshes be of the first ``count`` devices; one compiles far quicker."""
     make_mesh = functools.partial(sharding.make_mesh, devices=jax.devices()[:count])
-    with mock.patch('passk_jax.setup.sharding.make_mesh', make_mesh):
+    with mock.patch('passk_jax.setup.setup.sharding.make_mesh', make_mesh):
         yield
 
 
@@ -118,14 +118,14 @@ def run(
 ) -> bool:
     """What the command does after it has read its flags, without drawing pictures."""
     # Here: the command itself imports this file, and defines its flags only once.
-    from passk_jax.preflight import open_workdir
     from passk_jax.runs.checkpoints import from_intact
+    from passk_jax.setup.checks import open_workdir
     from passk_jax.train import train
 
     drawing = dict.fromkeys(('write_curves', 'write_report'), lambda workdir: None)
     with (
         devices(num_devices),
-        mock.patch.multiple('passk_jax.run_log', **drawing),
+        mock.patch.multiple('passk_jax.report.run_log', **drawing),
         open_workdir(config, workdir, accept_loss=accept_loss) as path,
     ):
         return from_intact(lambda: train(config, path), path / 'checkpoints')

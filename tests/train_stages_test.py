@@ -6,8 +6,9 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from passk_jax import evaluate, preflight, train
+from passk_jax import evaluate, train
 from passk_jax.runs.saved_config import stage_of
+from passk_jax.setup import checks
 from tests import tiny
 
 LAST, BORDER = 5, 3
@@ -179,11 +180,11 @@ def test_every_stage_is_checked_before_anything_begins(tmp_path):
 
 
 def test_the_parameters_that_any_stage_reads_cannot_change_on_resume():
-    assert 'advantage.beta' in preflight.may_differ(make_config())
+    assert 'advantage.beta' in checks.may_differ(make_config())
     stages = {
         'rs': {'start': 2, 'reset_optimizer': False, 'advantage': {'name': 'rs_grpo'}}
     }
-    assert 'advantage.beta' not in preflight.may_differ(make_config(stages))
+    assert 'advantage.beta' not in checks.may_differ(make_config(stages))
 
 
 def test_the_saved_configuration_has_the_stages(staged):

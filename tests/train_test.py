@@ -15,10 +15,10 @@ from passk_jax.advantages import ESTIMATORS, make_estimator, rewards
 from passk_jax.errors import NonFiniteError
 from passk_jax.learning import learner
 from passk_jax.learning import optimizer as optimizers
-from passk_jax.preflight import configured_memory
 from passk_jax.rollouts.sample_and_verify import Responses
 from passk_jax.runs.checkpoints import Checkpoints
 from passk_jax.sampling import Purpose
+from passk_jax.setup.checks import configured_memory
 from passk_jax.tasks.maze.task import MazeTask
 from passk_jax.types import Prompts, Rollouts, Verdicts
 from tests import tiny

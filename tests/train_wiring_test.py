@@ -8,11 +8,13 @@ import jax
 import numpy as np
 import pytest
 
-from passk_jax import evaluation, preflight, sampling, train
+from passk_jax import sampling, train
 from passk_jax.advantages import ESTIMATORS, make, matching_scale
 from passk_jax.config import stages_of
-from passk_jax.data import subset
+from passk_jax.data.batches import subset
+from passk_jax.evaluation import evaluate
 from passk_jax.sampling import Purpose
+from passk_jax.setup import checks
 from tests import changed, tiny
 
 STEP = 3
@@ -95,7 +97,7 @@ def test_rollouts_are_sampled_with_the_settings_of_training(setup, tmp_path):
     }
 
 
-def evaluate(setup, log=None, params=None):
+def evaluate_splits(setup, log=None, params=None):
     """Evaluates as before step 0, when both splits are due."""
     splits = {s: setup.evaluation_batches(s) for s in ('validation', 'test')}
     log, stop = log or mock.MagicMock(), lambda: False
@@ -103,7 +105,7 @@ def evaluate(setup, log=None, params=None):
 
 
 def test_evaluation_samples_with_settings_of_its_own(setup):
-    got = sampled_with(lambda: evaluate(setup))
+    got = sampled_with(lambda: evaluate_splits(setup))
     key = sampling.step_key(
         seed=17, stage=3, purpose=Purpose.EVALUATION, step=0, split='validation'
     )
@@ -124,9 +126,9 @@ def test_evaluation_samples_with_settings_of_its_own(setup):
 
 
 def test_every_split_is_evaluated_with_its_name_and_the_runs_seed(setup):
-    result = mock.patch('passk_jax.setup.evaluate', return_value=({}, []))
+    result = mock.patch('passk_jax.setup.setup.evaluate', return_value=({}, []))
     with result as evaluated:
-        assert evaluate(setup)
+        assert evaluate_splits(setup)
     first, second = evaluated.call_args_list
     for call, split in ((first, 'validation'), (second, 'test')):
         wanted = {'config': setup.config.eval, 'split': split, 'step': 0}
@@ -145,8 +147,8 @@ def test_an_interval_has_the_configured_number_of_resamples(setup):
     batches = mock.MagicMock(num_problems=0, num_dropped=0)
     settings = {'config': setup.config.eval, 'split': 'test', 'step': 0}
     settings |= {'seed': 17, 'stage': 3}
-    with mock.patch.object(evaluation, 'summarize', return_value={}) as summarize:
-        evaluation.evaluate(None, batches, sample=None, **settings)
+    with mock.patch.object(evaluate, 'summarize', return_value={}) as summarize:
+        evaluate.evaluate(None, batches, sample=None, **settings)
     summarize.assert_called_once_with([], seed=17, bootstrap_samples=31)
 
 
@@ -211,7 +213,7 @@ def test_an_estimator_gets_its_own_parameters(name, monkeypatch):
     overrides = {f'advantage__{each}': value for each, value in values.items()}
     config = changed.make_config(advantage__name=name, **overrides)
     correct = np.ones((8, 6), bool)
-    preflight.configured_estimator(config)(
+    checks.configured_estimator(config)(
         correct * 1.0,
         correct,
         key=jax.random.split(jax.random.key(0), 8),
@@ -234,8 +236,7 @@ def test_advantages_are_scaled_to_the_weight_of_pass_at_1(name):
     inputs = (correct * 1.0, correct)
     key = jax.random.split(jax.random.key(0), 2)
     before, after = (
-        preflight.configured_estimator(each)(*inputs, key=key)
-        for each in (plain, config)
+        checks.configured_estimator(each)(*inputs, key=key) for each in (plain, config)
     )
     own = {'k': plain.advantage.k, **plain.advantage.parameters}
     scale = matching_scale(
@@ -288,7 +289,7 @@ def test_an_evaluation_keeps_to_its_nucleus():
     config = tiny.make_config(init__kind='scratch', eval__top_p=1e-6)
     setup, log = tiny.make_setup(config), mock.MagicMock()
     with jax.set_mesh(setup.mesh):
-        assert evaluate(setup, log, setup.initial_params(None))
+        assert evaluate_splits(setup, log, setup.initial_params(None))
     rows = [row for call in log.evaluation.call_args_list for row in call.args[3]]
     assert len(rows) == 6 + 5
     assert all(row['c'] in (0, 4) for row in rows)

@@ -4,7 +4,7 @@
 of ``INPUTS`` that are ``remembered``, by name. Most estimators have none: ``{}``.
 ``begin_memory`` (``make.py``) makes it, an estimator reads it, and after each step
 :func:`remember` adds that step's problems. A run keeps it in its checkpoints, beside
-what :mod:`passk_jax.difficulty` knows of the problems.
+what :mod:`passk_jax.data.difficulty` knows of the problems.
 """
 
 import jax.numpy as jnp

@@ -18,7 +18,6 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from passk_jax import peers
 from passk_jax.cli.flags import parse
 from passk_jax.errors import (
     ElsewhereError,
@@ -26,6 +25,7 @@ from passk_jax.errors import (
     NonFiniteError,
     with_class,
 )
+from passk_jax.runtime import peers
 
 # Set before a command imports transformers, which would warn that it has no models.
 os.environ.setdefault('TRANSFORMERS_NO_ADVISORY_WARNINGS', '1')

@@ -216,7 +216,7 @@ class TrainConfig:
         dynamic_sampling_rounds: the most extra draws per step that replace problems
             without a signal; 0: every problem stays.
         follow_difficulty: how far a step draws problems by the estimated variance of
-            their verdicts (``passk_jax.difficulty``), below 1; 0: in epochs.
+            their verdicts (``passk_jax.data.difficulty``), below 1; 0: in epochs.
     """
 
     steps: int = count(1)

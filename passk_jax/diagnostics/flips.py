@@ -3,8 +3,8 @@
 import dataclasses
 from collections.abc import Mapping
 
-from passk_jax.comparison import check_same_problems
 from passk_jax.errors import InputError
+from passk_jax.evaluation.comparison import check_same_problems
 
 
 @dataclasses.dataclass(frozen=True)

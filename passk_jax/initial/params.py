@@ -15,7 +15,7 @@ import jax
 from absl import logging
 from jax.sharding import Mesh
 
-from passk_jax import hosts, sampling
+from passk_jax import sampling
 from passk_jax.config import InitConfig, ModelConfig, TaskConfig
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
@@ -24,6 +24,7 @@ from passk_jax.models import policy as policies
 from passk_jax.models.hf import weights
 from passk_jax.models.policy import Params, Policy
 from passk_jax.runs import checkpoints
+from passk_jax.runtime import hosts
 
 ONLY_ROUNDING = (
     'model.attention',

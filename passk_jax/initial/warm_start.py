@@ -21,7 +21,7 @@ from jax.sharding import Mesh
 
 from passk_jax import sharding
 from passk_jax.config import DataConfig, WarmStartConfig
-from passk_jax.data import Batches, Kept, make_batches
+from passk_jax.data.batches import Batches, Kept, make_batches
 from passk_jax.errors import InputError, NonFiniteError
 from passk_jax.learning import learner
 from passk_jax.learning import optimizer as optimizers

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from passk_jax import metrics
+from passk_jax.evaluation import metrics
 
 # Distinct with every kind of colour vision: M. Okabe and K. Ito, "Color universal
 # design", 2008.

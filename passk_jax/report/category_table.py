@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from passk_jax import metrics
+from passk_jax.evaluation import metrics
 from passk_jax.report.arms import markdown_table
 
 LeftOut = Mapping[str, Mapping[str, int] | None]

@@ -20,7 +20,7 @@ from passk_jax.advantages import (
     own_parameters,
     tabulated_curve,
 )
-from passk_jax.orders import part_of
+from passk_jax.data.orders import part_of
 from passk_jax.report.run_data import Row, Run, ks_of
 
 _TRAIN = '#5c7cfa'

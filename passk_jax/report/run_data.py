@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from passk_jax import metrics
 from passk_jax.errors import InputError
+from passk_jax.evaluation import metrics
 from passk_jax.runs.metric_writer import evaluation_name
 
 _STEP = re.compile(r'step_(\d+)\.jsonl$')
@@ -143,8 +143,8 @@ def counts_in(file: pathlib.Path) -> dict[int, int]:
 def evaluation_records(run: Run, split: str, step: int) -> list[Row]:
     """What an evaluation kept of each problem, in its order; none without the file.
 
-    Each record has at least n and c. Those of ``passk_jax.evaluation`` also have the
-    parsed answers and whether each is correct.
+    Each record has at least n and c. Those of ``passk_jax.evaluation.evaluate`` also
+    have the parsed answers and whether each is correct.
     """
     return _records_in(run.path / 'evaluation' / evaluation_name(split, step))
 

@@ -30,9 +30,10 @@ import numpy as np
 from jax import numpy as jnp
 from jax.sharding import Mesh
 
-from passk_jax import hosts, sharding
-from passk_jax.data import Batches
+from passk_jax import sharding
+from passk_jax.data.batches import Batches
 from passk_jax.rollouts.sample_and_verify import Responses
+from passk_jax.runtime import hosts
 from passk_jax.types import Problem, Prompts, Rollouts
 
 

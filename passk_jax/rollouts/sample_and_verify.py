@@ -15,9 +15,10 @@ import numpy as np
 from jax import numpy as jnp
 from jax.sharding import Mesh
 
-from passk_jax import hosts, sampling, sharding
+from passk_jax import sampling, sharding
 from passk_jax.models.policy import Params, Policy
 from passk_jax.rollouts.verification import Verification
+from passk_jax.runtime import hosts
 from passk_jax.tasks import Task
 from passk_jax.types import Problem, Prompts, Rollouts, Verdicts
 

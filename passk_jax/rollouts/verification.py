@@ -17,9 +17,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from passk_jax import hosts
 from passk_jax.errors import InputError
 from passk_jax.models import tokenizer as tokenizers
+from passk_jax.runtime import hosts
 from passk_jax.sampling import Ended
 from passk_jax.tasks import Task
 from passk_jax.types import Problem, Verdicts

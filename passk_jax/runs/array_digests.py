@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from passk_jax import hosts
+from passk_jax.runtime import hosts
 
 # The finaliser of MurmurHash3 (Appleby), a bijection of 32 bits.
 _MIX = ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1))

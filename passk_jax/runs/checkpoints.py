@@ -25,12 +25,12 @@ from typing import Any, TypeVar
 import jax
 from absl import logging
 
-from passk_jax import hosts
 from passk_jax.errors import InputError, leave
 from passk_jax.runs import commits, restoring
 from passk_jax.runs.commits import CorruptionError, saved_steps
 from passk_jax.runs.retention import Retention
 from passk_jax.runs.saving import Saving, named_errors
+from passk_jax.runtime import hosts
 
 PyTree = Any
 Value = TypeVar('Value')

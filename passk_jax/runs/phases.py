@@ -28,9 +28,9 @@ from typing import Self
 
 from absl import logging
 
-from passk_jax import peers
 from passk_jax.config import LogConfig
 from passk_jax.runs.whereabouts import Whereabouts
+from passk_jax.runtime import peers
 
 EXIT_HUNG = 44
 """Exit status after a phase that went on for too long: start all processes again."""

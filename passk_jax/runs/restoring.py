@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import jax
 
-from passk_jax import hosts
 from passk_jax.errors import InputError
 from passk_jax.runs import array_digests, arrays
 from passk_jax.runs.commits import (
@@ -18,6 +17,7 @@ from passk_jax.runs.commits import (
     read_commit,
     saved_steps,
 )
+from passk_jax.runtime import hosts
 
 PyTree = Any
 Value = TypeVar('Value')

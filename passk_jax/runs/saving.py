@@ -10,10 +10,10 @@ from typing import Any
 import jax
 from absl import logging
 
-from passk_jax import hosts
 from passk_jax.errors import ElsewhereError, InputError, NonFiniteError
 from passk_jax.runs import array_digests, arrays
 from passk_jax.runs.commits import Commit, is_committed, saved_steps, write_commit
+from passk_jax.runtime import hosts
 
 
 class Saving:

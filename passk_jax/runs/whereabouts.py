@@ -1,8 +1,9 @@
 """Where the processes of a run are: for a heartbeat, and to find the slowest of them.
 
 Every process tells process 0 of each phase that it begins, over the connection of
-:mod:`passk_jax.peers`. So process 0 knows where the others are even while its own loop
-is stuck in a collective. All times are those of its clock when the news arrives.
+:mod:`passk_jax.runtime.peers`. So process 0 knows where the others are even while its
+own loop is stuck in a collective. All times are those of its clock when the news
+arrives.
 """
 
 import collections

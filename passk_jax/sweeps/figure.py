@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from passk_jax import metrics
+from passk_jax.evaluation import metrics
 from passk_jax.report.arms import COLORS, MARKERS, Interval, difference
 from passk_jax.report.charts import columns_for, draw_figure
 from passk_jax.report.forest import Dots, Forest, draw_forests

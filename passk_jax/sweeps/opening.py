@@ -17,11 +17,11 @@ from passk_jax import train
 from passk_jax.cli.flags import parse
 from passk_jax.config import ExperimentConfig
 from passk_jax.errors import InputError, prefixed
-from passk_jax.evaluation import metric_names
-from passk_jax.preflight import check_names, may_differ, splits_due
+from passk_jax.evaluation.evaluate import metric_names
 from passk_jax.report.run_data import Row
 from passk_jax.runs.directory import check_config, has_begun
 from passk_jax.runs.saved_config import stage_of
+from passk_jax.setup.checks import check_names, may_differ, splits_due
 from passk_jax.sweeps.commands import Run
 from passk_jax.sweeps.declarations import Sweep
 

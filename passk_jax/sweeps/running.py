@@ -16,9 +16,9 @@ import time
 import types
 from collections.abc import Callable, Iterator, Sequence
 
-from passk_jax.cores import Cores
 from passk_jax.errors import InputError
 from passk_jax.runs.preemption import EXIT_PREEMPTED
+from passk_jax.runtime.cores import Cores
 from passk_jax.sweeps import directories, progress
 from passk_jax.sweeps.commands import MODULE
 from passk_jax.sweeps.directories import Lock

@@ -65,7 +65,7 @@ class Parts(Protocol):
     """Training draws problems by the weights of their parts.
 
     The category of each training problem begins with the name of its part, as
-    :func:`passk_jax.orders.part_of` finds it.
+    :func:`passk_jax.data.orders.part_of` finds it.
 
     Attributes:
         weights: name of a part -> how many of any ``sum(weights)`` problems it has.

@@ -26,8 +26,8 @@ from absl import logging
 from passk_jax import tasks
 from passk_jax.config import checks
 from passk_jax.config.ranges import not_empty, ranged
+from passk_jax.data.orders import part_of
 from passk_jax.errors import InputError, prefixed
-from passk_jax.orders import part_of
 from passk_jax.tasks.abilities import (
     Alphabet,
     Demonstrations,

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from passk_jax.data import subset
+from passk_jax.data.batches import subset
 from passk_jax.errors import NonFiniteError
 from passk_jax.initial import params as initial
 from passk_jax.initial import warm_start

@@ -15,7 +15,7 @@ import pytest
 import tokenizers as hf_tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors
 
-from passk_jax.data import evaluation_batches, make_batches, read_problems
+from passk_jax.data.batches import evaluation_batches, make_batches, read_problems
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.types import Problem
 

@@ -5,11 +5,12 @@ import dataclasses
 import jax
 import pytest
 
-from passk_jax import setup, sharding
+from passk_jax import sharding
 from passk_jax.config import ExperimentConfig
 from passk_jax.models import policy as policies
 from passk_jax.planning import topologies
 from passk_jax.planning.builder import Builder
+from passk_jax.setup import setup
 from tests import tiny
 
 

@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from passk_jax import metrics
+from passk_jax.evaluation import metrics
 from passk_jax.report import arms
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from passk_jax import sharding, train
-from passk_jax.preflight import configured_estimator
 from passk_jax.rollouts.dynamic_sampling import (
     Draw,
     Selection,
@@ -17,6 +16,7 @@ from passk_jax.rollouts.dynamic_sampling import (
     with_signal,
 )
 from passk_jax.rollouts.sample_and_verify import Responses
+from passk_jax.setup.checks import configured_estimator
 from passk_jax.types import Problem, Prompts, Rollouts, Verdicts
 from tests import tiny
 

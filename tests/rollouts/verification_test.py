@@ -164,7 +164,7 @@ def test_more_hosts_than_problems_leave_some_without_work(
 
     monkeypatch.setattr('jax.process_count', lambda: 3)
     monkeypatch.setattr('jax.process_index', lambda: here)
-    monkeypatch.setattr('passk_jax.hosts.gather', gather)
+    monkeypatch.setattr('passk_jax.runtime.hosts.gather', gather)
     with Verification(setup.task, setup.tokenizer, problems, 4) as verification:
         verification.submit(ended(setup, *ALL))
         _, verdicts = verification.finish(step=0)
@@ -202,7 +202,7 @@ def test_every_third_problem_is_judged_here_and_the_others_elsewhere(
     monkeypatch.setattr(MazeTask, 'verify', watched)
     monkeypatch.setattr('jax.process_count', lambda: 3)
     monkeypatch.setattr('jax.process_index', lambda: here)
-    monkeypatch.setattr('passk_jax.hosts.gather', gather)
+    monkeypatch.setattr('passk_jax.runtime.hosts.gather', gather)
     four = [dataclasses.replace(problems[p % 2], id=p) for p in range(4)]
     with Verification(setup.task, setup.tokenizer, four, 4) as verification:
         for p in range(0, 4, 2):

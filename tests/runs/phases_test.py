@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from passk_jax import peers
 from passk_jax.runs.phases import EXIT_HUNG, Phases
+from passk_jax.runtime import peers
 from tests import tiny
 
 

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from passk_jax import setup as setup_lib
 from passk_jax.learning import learner
 from passk_jax.learning.optimizer import make_optimizer
 from passk_jax.runs import arrays, commits, restoring
 from passk_jax.runs import checkpoints as checkpoint
 from passk_jax.runs.commits import CorruptionError
+from passk_jax.setup import setup as setup_lib
 from tests import tiny
 from tests.runs import states
 

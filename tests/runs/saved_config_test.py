@@ -6,7 +6,7 @@ from passk_jax import config as configs
 from passk_jax.runs.directory import prepare_workdir
 from passk_jax.runs.saved_config import run_config as read
 from passk_jax.runs.saved_config import stage_of
-from passk_jax.setup import make_setup
+from passk_jax.setup.setup import make_setup
 from tests import tiny
 
 

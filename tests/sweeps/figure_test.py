@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from passk_jax.metrics import paired_interval
+from passk_jax.evaluation.metrics import paired_interval
 from passk_jax.sweeps import Arm, figure
 from tests import legible
 from tests.sweeps.declarations_test import make_sweep

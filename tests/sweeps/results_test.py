@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from passk_jax.errors import InputError
-from passk_jax.metrics import paired_interval
+from passk_jax.evaluation.metrics import paired_interval
 from passk_jax.sweeps import Arm, results
 from tests.sweeps.declarations_test import make_sweep
 from tests.sweeps.directories_test import make_job, write_rows

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from passk_jax.cores import usable_cores
 from passk_jax.errors import InputError
+from passk_jax.runtime.cores import usable_cores
 from passk_jax.sweeps import directories, progress, running
 from passk_jax.sweeps.opening import Job
 from tests.sweeps.directories_test import finish, make_job

@@ -5,9 +5,10 @@ from unittest import mock
 
 import pytest
 
-from passk_jax import plan, setup, tasks, train
+from passk_jax import plan, tasks, train
 from passk_jax.config import TaskConfig
 from passk_jax.initial import warm_start
+from passk_jax.setup import setup
 from passk_jax.tasks import abilities
 from passk_jax.tasks.maze.task import MazeTask
 from passk_jax.tasks.task import NoParams

@@ -7,8 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from passk_jax import data, tasks
+from passk_jax import tasks
 from passk_jax.config import TaskConfig
+from passk_jax.data.batches import make_batches, read_problems
 from tests import tiny
 from tests.tasks.arc import toy as arc_toy
 from tests.tasks.toy import LastDigitInCharacters
@@ -181,14 +182,14 @@ def test_levels_with_weights_of_their_own_share_no_problem(directory):
 
 def test_training_draws_by_the_weights_of_the_parts(splits):
     task = mixture(**PARTS)
-    kept = data.read_problems(
+    kept = read_problems(
         splits['train'],
         lambda text: list(text.encode()),
         max_prompt_tokens=500,
         overlong='error',
     )
     weights = tasks.weights_of(task)
-    batches = data.make_batches(kept, num_prompts=4, seed=(0, 2), weights=weights)
+    batches = make_batches(kept, num_prompts=4, seed=(0, 2), weights=weights)
     drawn = itertools.chain(*(batches[step][0] for step in range(50)))
     shares = collections.Counter(p.category.partition('/')[0] for p in drawn)
     assert shares == {'mazes': 3 * 40, 'puzzles': 2 * 40}

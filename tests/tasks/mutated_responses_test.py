@@ -9,7 +9,7 @@ import pytest
 
 from passk_jax import tasks
 from passk_jax.tasks.enigmata.table import ALL_PUZZLES
-from passk_jax.tasks.math import judge
+from passk_jax.verifiers import mathematics
 from tests.tasks.arc import toy as arc
 from tests.tasks.enigmata.judge import problem_of
 from tests.tasks.korbench import toy as korbench
@@ -121,6 +121,6 @@ def test_no_answer_in_mathematics_breaks_its_rule():
     for gold in golds:
         rights = [rf'So \boxed{{{gold}}}.', rf'\boxed{{1}} or \boxed{{ {gold} }}']
         texts = mutations(rights, seed=gold)[: _COUNT // len(golds)]
-        right = check(judge.judge([gold] * len(texts), texts))
+        right = check(mathematics.judge([gold] * len(texts), texts))
         assert 0 < right < len(texts) / 2
     assert time.monotonic() - before < 1800

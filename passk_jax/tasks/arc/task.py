@@ -17,10 +17,8 @@ from absl import logging
 
 from passk_jax.config.ranges import not_empty, not_negative, one_of, percent
 from passk_jax.errors import InputError
-from passk_jax.tasks.arc import drawing, problems
-from passk_jax.tasks.arc.grids import grid_text, read_grid
-from passk_jax.tasks.arc.problems import ArcItem
-from passk_jax.tasks.enigmata.answers import Wrong, as_block, last_block
+from passk_jax.tasks import arc_items, drawings
+from passk_jax.tasks.arc_items import ArcItem
 from passk_jax.tasks.records import located, place_of
 from passk_jax.tasks.task import (
     ASCII,
@@ -30,7 +28,9 @@ from passk_jax.tasks.task import (
     check_choice,
 )
 from passk_jax.types import Problem, Verdict
+from passk_jax.verifiers.answers import Wrong, as_block, last_block
 from passk_jax.verifiers.extract import last_box
+from passk_jax.verifiers.grids import grid_text, read_grid
 
 # Longer answers are wrong, and a report shows only so much of them.
 _MAX_PARSED = 4096
@@ -85,7 +85,7 @@ class ArcTask(Task):
         summary='ARC-AGI-1: find the rule of example grids and apply it',
         size='415 training, 419 evaluation',
         licence='Apache-2.0',
-        source=problems.HOW_TO_GET,
+        source=arc_items.HOW_TO_GET,
         example={
             'training': 'ARC-AGI/data/training',
             'evaluation': 'ARC-AGI/data/evaluation',
@@ -97,7 +97,7 @@ class ArcTask(Task):
     demonstrations = ('solution',)
     # Prompts and answers keep to ASCII.
     alphabet = ASCII
-    draw = staticmethod(drawing.draw_grid)
+    draw = staticmethod(drawings.draw_grid)
 
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
         """The problems of a split, sorted by task.
@@ -149,7 +149,7 @@ class ArcTask(Task):
         """
         if not isinstance(record, Mapping):
             raise InputError("give ARC's record as an object, not as text")
-        task = problems.parse_task(record, name=str(record.get('name', '')))
+        task = arc_items.parse_task(record, name=str(record.get('name', '')))
         index, number = record.get('test_index', 0), len(task.test)
         if number > 1 and 'test_index' not in record:
             raise InputError(f'field test_index must name one of {number} tests')
@@ -201,7 +201,7 @@ class ArcTask(Task):
 
 
 def _read(path: str, data_dir: str) -> list[ArcItem]:
-    return problems.read_tasks(located(path, data_dir))
+    return arc_items.read_tasks(located(path, data_dir))
 
 
 def _problem(task: ArcItem, index: int, *, category: str, prompt: str) -> Problem:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from passk_jax.tasks.enigmata import expressions
-from passk_jax.tasks.enigmata.answers import Wrong, claims
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Puzzle, read_int, read_ints
+from passk_jax.verifiers import expressions
+from passk_jax.verifiers.answers import Wrong, claims
 
 _TARGET = 24
 _GAME24_NUMBERS = (4, 5, 6)

@@ -4,9 +4,9 @@ import itertools
 from collections.abc import Sequence
 
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.answers import Wrong, integer_grid, symbol_rows
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, columns, grid_text
+from passk_jax.verifiers.answers import Wrong, integer_grid, symbol_rows
 
 # Data holds this for an empty cell.
 EMPTY = -1

@@ -1,7 +1,6 @@
 """Campsites (tents and trees): each tree has a tent of its own beside it."""
 
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle, grid_text
 from passk_jax.tasks.enigmata.star_battle import (
@@ -13,6 +12,7 @@ from passk_jax.tasks.enigmata.star_battle import (
     symbols_of,
     touching,
 )
+from passk_jax.verifiers.answers import Wrong
 
 _SIDES = (4, 5, 6)
 _TENTS = ((3, 4), (4, 5), (5, 6))

@@ -9,8 +9,8 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from passk_jax.tasks.enigmata.answers import Wrong, integer_list
 from passk_jax.tasks.enigmata.puzzle import Puzzle, read_int
+from passk_jax.verifiers.answers import Wrong, integer_list
 
 _LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
 # For each level, the least and the most of cars, colours and places that a car moves.

@@ -3,9 +3,9 @@
 import json
 
 from passk_jax.tasks import records
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.files import FilePuzzle, Found
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, read_text
+from passk_jax.verifiers.answers import Wrong
 
 
 class CheckmateInOne(OneAnswer, FilePuzzle):

@@ -5,9 +5,9 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from passk_jax.tasks.enigmata.answers import Wrong, claims, pair_list
 from passk_jax.tasks.enigmata.boards import Board, outside
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle, read_ints
+from passk_jax.verifiers.answers import Wrong, claims, pair_list
 
 Cell = tuple[int, int]
 

@@ -4,10 +4,10 @@ KKA and KPA are Enigmata's names, of "known key attack" and "known plaintext att
 """
 
 from passk_jax.tasks.enigmata import ciphers, sentences
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.ciphers import HILL, PLAYFAIR, SUBSTITUTION, Cipher
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, Puzzle
+from passk_jax.verifiers.answers import Wrong
 
 # For each level, the letters to decode: Enigmata's for KKA, but for Playfair's middle.
 _LENGTHS = {

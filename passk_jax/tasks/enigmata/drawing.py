@@ -8,8 +8,8 @@ own, so that no colour alone says it. The report's style sheet has the colours.
 from collections.abc import Iterable, Mapping
 from html import escape
 
+from passk_jax.tasks.drawings import CELL, draw_way
 from passk_jax.tasks.enigmata.boards import KINDS, Board, Cell, Place
-from passk_jax.tasks.maze.drawing import CELL, draw_way
 
 # Shape -> its path in a cell.
 SHAPES = {

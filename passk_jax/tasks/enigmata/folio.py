@@ -1,9 +1,9 @@
 """FOLIO: whether a conclusion follows from premises, in English (arXiv:2209.00840)."""
 
 from passk_jax.tasks import records
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.files import FilePuzzle, Found
 from passk_jax.tasks.enigmata.puzzle import LEVELS, OneAnswer, read_text
+from passk_jax.verifiers.answers import Wrong
 
 # FOLIO's labels -> Enigmata's.
 _LABELS = {

@@ -3,7 +3,6 @@
 import json
 
 from passk_jax.tasks import records
-from passk_jax.tasks.enigmata.answers import Wrong, symbol_rows
 from passk_jax.tasks.enigmata.boards import Board, Cell, Place, cells_by_place, lines_of
 from passk_jax.tasks.enigmata.files import FilePuzzle, Found
 from passk_jax.tasks.enigmata.puzzle import (
@@ -13,6 +12,7 @@ from passk_jax.tasks.enigmata.puzzle import (
     opened,
     read_text,
 )
+from passk_jax.verifiers.answers import Wrong, symbol_rows
 
 _DIRECTIONS = ('across', 'down')
 _NONE = 'No valid solution'

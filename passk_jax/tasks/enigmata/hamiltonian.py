@@ -4,9 +4,9 @@ import abc
 import itertools
 
 from passk_jax.tasks.enigmata import circuits
-from passk_jax.tasks.enigmata.answers import Wrong, claims, integer_list
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle
+from passk_jax.verifiers.answers import Wrong, claims, integer_list
 
 _SIZES = ((10, 15), (15, 20), (20, 25))
 _NONE = 'NO'

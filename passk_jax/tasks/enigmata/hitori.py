@@ -4,7 +4,6 @@ Any valid solution is right, and there may be several.
 """
 
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.chosen_cells import (
     Cell,
     ChosenCells,
@@ -15,6 +14,7 @@ from passk_jax.tasks.enigmata.chosen_cells import (
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import columns, grid_text, read_grid
 from passk_jax.tasks.enigmata.skyscraper import latin_square
+from passk_jax.verifiers.answers import Wrong
 
 _SIDES = (4, 4, 5)
 # For each level, the least and the most black cells, if so many find a place.

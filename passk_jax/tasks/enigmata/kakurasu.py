@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.chosen_cells import ChosenCells, cells_text, read_cells
+from passk_jax.verifiers.answers import Wrong
 
 _SIDES = ((4, 5), (5, 6), (5, 6))
 # For each level, the least and the most of ten cells that are chosen.

@@ -8,9 +8,9 @@ problem's label is proven, world by world.
 import functools
 from collections.abc import Callable, Sequence
 
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, Puzzle
+from passk_jax.verifiers.answers import Wrong
 
 LABELS = ('Entailment', 'Contradiction', 'Unknown')
 

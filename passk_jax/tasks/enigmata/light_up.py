@@ -7,7 +7,6 @@ that every empty cell must be lit; its description of the puzzle does.
 from collections.abc import Iterator, Sequence
 
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.chosen_cells import (
     Cell,
     ChosenCells,
@@ -16,6 +15,7 @@ from passk_jax.tasks.enigmata.chosen_cells import (
     read_cells,
 )
 from passk_jax.tasks.enigmata.puzzle import Grid
+from passk_jax.verifiers.answers import Wrong
 
 # Boards of data hold a number from 0 to 4, or one of these.
 EMPTY, BLACK = -1, 5

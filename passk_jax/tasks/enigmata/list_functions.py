@@ -4,9 +4,9 @@ import json
 import re
 
 from passk_jax.tasks import records
-from passk_jax.tasks.enigmata.answers import Wrong, integer_list
 from passk_jax.tasks.enigmata.files import FilePuzzle, Found
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, read_ints, read_text
+from passk_jax.verifiers.answers import Wrong, integer_list
 
 _OFFICIAL_LIST = re.compile(r'\[([\d\s,]+)\]')
 

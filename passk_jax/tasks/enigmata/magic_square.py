@@ -3,8 +3,8 @@
 import collections
 
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.answers import Wrong, integer_grid
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, columns, grid_text, read_grid
+from passk_jax.verifiers.answers import Wrong, integer_grid
 
 # For each level, the least and the most blanks.
 _BLANKS = ((2, 3), (4, 5), (6, 7))

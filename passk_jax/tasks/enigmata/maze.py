@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.answers import Wrong, claims, pair_chain
 from passk_jax.tasks.enigmata.chosen_cells import neighbours
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, grid_text, read_grid
+from passk_jax.verifiers.answers import Wrong, claims, pair_chain
 
 _SIDE = 5
 # For each level, the least and the most percent of cells with an obstacle.

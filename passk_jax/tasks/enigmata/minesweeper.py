@@ -8,7 +8,6 @@ mines that a single number forces, so the strict rule refuses most of them.
 from typing import Any
 
 from passk_jax.tasks.enigmata import boards, counts
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.chosen_cells import (
     Cell,
     ChosenCells,
@@ -16,6 +15,7 @@ from passk_jax.tasks.enigmata.chosen_cells import (
     read_cells,
 )
 from passk_jax.tasks.enigmata.puzzle import Grid, grid_text, read_grid
+from passk_jax.verifiers.answers import Wrong
 
 # Boards of data hold a number from 0 to 8 or this.
 HIDDEN = -2

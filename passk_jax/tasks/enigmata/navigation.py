@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping
 
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle
+from passk_jax.verifiers.answers import Wrong
 
 KINDS = ('store', 'bank', 'house', 'cinema', 'garden', 'school')
 

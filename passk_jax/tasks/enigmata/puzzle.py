@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from passk_jax.tasks import records
-from passk_jax.tasks.enigmata import answers
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.boards import Board
 from passk_jax.tasks.enigmata.drawing import draw_board
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.types import Verdict
+from passk_jax.verifiers import answers
+from passk_jax.verifiers.answers import Wrong
 
 LEVELS = ('easy', 'medium', 'hard')
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.answers import Wrong, claims, text_list
 from passk_jax.tasks.enigmata.puzzle import (
     Grid,
     Puzzle,
@@ -18,6 +17,7 @@ from passk_jax.tasks.enigmata.puzzle import (
     read_grid,
 )
 from passk_jax.tasks.enigmata.sliding import odd
+from passk_jax.verifiers.answers import Wrong, claims, text_list
 
 _NONE = 'No valid sequence of moves exists.'
 _MOVE = re.compile(r'([RC])([1-9])([1-9])')

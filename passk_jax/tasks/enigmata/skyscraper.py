@@ -7,7 +7,6 @@ their heights.
 from collections.abc import Callable, Sequence
 
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.answers import Wrong, integer_grid
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import (
     Grid,
@@ -17,6 +16,7 @@ from passk_jax.tasks.enigmata.puzzle import (
     read_grid,
     read_ints,
 )
+from passk_jax.verifiers.answers import Wrong, integer_grid
 
 _SIDES = ((3, 4), (5, 6), (7, 8))
 # The order of the lines of clues, as in Enigmata's prompts.

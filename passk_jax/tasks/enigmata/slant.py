@@ -9,9 +9,9 @@ rule, so the strict rule refuses them.
 from collections.abc import Iterator, Sequence
 
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.answers import Wrong, integer_grid, symbol_rows
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Data, Grid, Puzzle, grid_text, read_grid
+from passk_jax.verifiers.answers import Wrong, integer_grid, symbol_rows
 
 # Data holds this for a corner without a number.
 UNKNOWN = -1

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.answers import Wrong, claims
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, cells_of, read_grid
+from passk_jax.verifiers.answers import Wrong, claims
 
 _NONE = 'No feasible move path exists.'
 # The blank's step: row and column.

@@ -2,8 +2,8 @@
 
 import re
 
-from passk_jax.tasks.enigmata.answers import Wrong, claims, text_list
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle, read_ints
+from passk_jax.verifiers.answers import Wrong, claims, text_list
 
 _LENGTHS = ((4, 5), (6, 7), (8, 9))
 _NONE = 'The output sequence is not a valid stack permutation.'

@@ -6,8 +6,8 @@ Boards of data hold 0 for an empty cell and 1 for a blocked one.
 import itertools
 
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.answers import Wrong, symbol_rows
 from passk_jax.tasks.enigmata.puzzle import Puzzle, grid_text
+from passk_jax.verifiers.answers import Wrong, symbol_rows
 
 EMPTY, BLOCKED, STAR = '.X*'
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.answers import Wrong, integer_grid
 from passk_jax.tasks.enigmata.puzzle import (
     Grid,
     Puzzle,
@@ -12,6 +11,7 @@ from passk_jax.tasks.enigmata.puzzle import (
     grid_text,
     read_grid,
 )
+from passk_jax.verifiers.answers import Wrong, integer_grid
 
 
 class Sudoku(Puzzle):

@@ -2,12 +2,12 @@
 
 import re
 
-from passk_jax.tasks.arc import drawing, problems
-from passk_jax.tasks.arc.grids import check_grid, grid_text, read_grid
-from passk_jax.tasks.enigmata import answers
-from passk_jax.tasks.enigmata.answers import Wrong
+from passk_jax.tasks import arc_items, drawings
 from passk_jax.tasks.enigmata.files import FilePuzzle, Found
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, read_text
+from passk_jax.verifiers import answers
+from passk_jax.verifiers.answers import Wrong
+from passk_jax.verifiers.grids import check_grid, grid_text, read_grid
 
 # Zeros before another digit.
 _ZEROS = re.compile(r'\b0+(?=[0-9])')
@@ -43,7 +43,7 @@ class SymbolicHard(OneAnswer, FilePuzzle):
 
         Of a record only the text is known; one without examples has a hash of its own.
         """
-        examples = data.get('examples') or problems.hash_of_text(data['question'])
+        examples = data.get('examples') or arc_items.hash_of_text(data['question'])
         return examples or super().content_hash(data)
 
     def check(self, data, answer):
@@ -69,7 +69,7 @@ class SymbolicHard(OneAnswer, FilePuzzle):
     def draw(self, data, answer, *, correct):
         """The answer's grid as the task ``arc`` draws it; ``''`` for anything else."""
         output = read_grid(data['answer'])
-        return drawing.draw_grid({'output': output}, answer, correct=correct)
+        return drawings.draw_grid({'output': output}, answer, correct=correct)
 
     def read(self, record):
         answer = record['answer']
@@ -82,7 +82,7 @@ class SymbolicHard(OneAnswer, FilePuzzle):
 
     def problems(self, file):
         level = 'hard' if file.name == 'evaluation' else 'easy'
-        for task in problems.read_tasks(file):
+        for task in arc_items.read_tasks(file):
             for test in task.test:
                 question = (
                     f'{task.examples}\n\nInput:\n{grid_text(test.input)}\nOutput:'

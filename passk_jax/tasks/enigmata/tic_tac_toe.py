@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.answers import Wrong, symbol_rows
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle
+from passk_jax.verifiers.answers import Wrong, symbol_rows
 
 MARKS = 'OX'
 # Data holds this for an empty cell, and the place in ``MARKS`` for a mark.

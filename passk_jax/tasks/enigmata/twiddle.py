@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.answers import Wrong, pair_chain
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, grid_text, read_grid
+from passk_jax.verifiers.answers import Wrong, pair_chain
 
 _GOAL = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
 CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))

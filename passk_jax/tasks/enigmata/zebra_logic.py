@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from passk_jax.tasks.enigmata import answers
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Puzzle, columns, read_text
+from passk_jax.verifiers import answers
+from passk_jax.verifiers.answers import Wrong
 
 _ROWS = 4
 # For each level, the columns besides that of the row's name.

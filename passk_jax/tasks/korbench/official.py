@@ -14,8 +14,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from passk_jax.tasks.enigmata import expressions
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.korbench.answers import (
     MAX_ANSWER,
     bare,
@@ -24,6 +22,8 @@ from passk_jax.tasks.korbench.answers import (
     unmarked,
 )
 from passk_jax.types import Verdict
+from passk_jax.verifiers import expressions
+from passk_jax.verifiers.answers import Wrong
 
 # Numbers of the operations whose answers are compared as LaTeX.
 LATEX = frozenset(

@@ -6,8 +6,9 @@ Then, by category:
 * cipher and counterfactual: the stored answer; quotes and blanks do not count.
 * logic: the same without full stops; the rows of a circuit's table in any order.
 * operation: the values of the stored answer, in any order if they are several; numbers
-  exactly, others equal as mathematics (:func:`passk_jax.tasks.math.judge.compare`);
-  sets by their elements, matrices row by row with their signs.
+  exactly, others equal as mathematics
+  (:func:`passk_jax.verifiers.mathematics.compare`); sets by their elements, matrices
+  row by row with their signs.
 * puzzle: where the question allows several solutions, any of them: a cryptarithm, an
   equation of a path, an expression for 24, one of the stored words. Grids cell by cell,
   other answers word by word, as stored.
@@ -25,8 +26,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from passk_jax.tasks.enigmata import expressions
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.korbench.answers import (
     MAX_ANSWER,
     bare,
@@ -35,9 +34,10 @@ from passk_jax.tasks.korbench.answers import (
     words,
 )
 from passk_jax.tasks.korbench.official import INEQUALITIES
-from passk_jax.tasks.math import exact
-from passk_jax.tasks.math import judge as mathematics
 from passk_jax.types import Verdict
+from passk_jax.verifiers import exact, expressions
+from passk_jax.verifiers import mathematics as mathematics
+from passk_jax.verifiers.answers import Wrong
 from passk_jax.verifiers.pool import Pool
 
 Data = Mapping[str, Any]

@@ -12,7 +12,6 @@ from typing import Any
 from passk_jax.config.ranges import not_empty, one_of, percent
 from passk_jax.errors import InputError
 from passk_jax.tasks.korbench import official, problems, strict
-from passk_jax.tasks.math.judge import FAILURES, check_packages
 from passk_jax.tasks.records import check_shares, located, split_of
 from passk_jax.tasks.task import (
     About,
@@ -23,6 +22,7 @@ from passk_jax.tasks.task import (
     judge_together,
 )
 from passk_jax.types import Problem, Verdict, Verdicts
+from passk_jax.verifiers.mathematics import FAILURES, check_packages
 
 
 @dataclasses.dataclass(frozen=True)

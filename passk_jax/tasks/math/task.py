@@ -2,8 +2,8 @@ r"""The mathematics task: problems from files or the hub, an answer in ``\boxed{
 
 The defaults of ``configs/math.py`` name the fields of AIME as
 MathArena has it, OlymMATH, and MATH and AIME 1983 to 2023 as DeepScaleR has them. The
-prompt is that of OlymMATH's own evaluation. :mod:`passk_jax.tasks.math.judge` says how
-a response is judged.
+prompt is that of OlymMATH's own evaluation. :mod:`passk_jax.verifiers.mathematics` says
+how a response is judged.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from typing import Any
 
 from passk_jax.config.ranges import not_empty
 from passk_jax.errors import InputError
-from passk_jax.tasks.math import judge, problems, sources
+from passk_jax.tasks.math import problems, sources
 from passk_jax.tasks.task import (
     About,
     EmptySplitError,
@@ -21,6 +21,7 @@ from passk_jax.tasks.task import (
     judge_together,
 )
 from passk_jax.types import Problem, Verdict, Verdicts
+from passk_jax.verifiers import mathematics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +87,7 @@ class MathTask(Task):
 
     def __init__(self, params: MathParams):
         super().__init__(params)
-        judge.check_packages()
+        mathematics.check_packages()
 
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
         """The problems of a split.
@@ -112,10 +113,10 @@ class MathTask(Task):
         """
 
         def verdicts(problems: list[Problem], texts: list[str]) -> list[Verdict]:
-            return judge.judge([p.data['answer'] for p in problems], texts)
+            return mathematics.judge([p.data['answer'] for p in problems], texts)
 
         return judge_together(
-            problems, responses, judge=verdicts, failures=judge.FAILURES
+            problems, responses, judge=verdicts, failures=mathematics.FAILURES
         )
 
     @staticmethod
@@ -154,4 +155,4 @@ class MathTask(Task):
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
         """The verdict on one response, with the reason if it is wrong."""
-        return judge.judge([problem.data['answer']], [response])[0]
+        return mathematics.judge([problem.data['answer']], [response])[0]

@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from passk_jax.tasks.math.judge import FAILURES, MEMORY_BYTES
 from passk_jax.tasks.pictured import MAX_ANSWER, letters
 from passk_jax.types import Verdict
+from passk_jax.verifiers.mathematics import FAILURES, MEMORY_BYTES
 from passk_jax.verifiers.pool import TIMEOUT, Pool
 
 _VALUES = 'passk_jax.tasks.mathvision.values:equal'

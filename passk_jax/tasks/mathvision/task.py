@@ -7,8 +7,8 @@ numbers count.
 Strictly, the answer is the last box, what follows the last "answer is" or the last
 sentence. Where there are options it is right if it names the right one, and no other,
 by letter or text, or has its value. An open answer is right if it is equal to the
-stored one as mathematics (:mod:`passk_jax.tasks.math.judge`). The official verifier
-also accepts what differs in the third decimal.
+stored one as mathematics (:mod:`passk_jax.verifiers.mathematics`). The official
+verifier also accepts what differs in the third decimal.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ from typing import Any
 
 from passk_jax.errors import InputError
 from passk_jax.tasks import pictured
-from passk_jax.tasks.math import judge as mathematics
 from passk_jax.tasks.mathvision import official
 from passk_jax.tasks.pictured import MAX_ANSWER, PicturedParams, PicturedTask
 from passk_jax.tasks.task import About, judge_together
 from passk_jax.types import Problem, Verdict, Verdicts
+from passk_jax.verifiers import mathematics as mathematics
 from passk_jax.verifiers.extract import last_box
 
 

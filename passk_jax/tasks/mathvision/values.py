@@ -1,6 +1,6 @@
 r"""Whether two LaTeX expressions have one value in two decimals; for worker processes.
 
-Like :mod:`passk_jax.tasks.math.equality`, nothing here is bounded in time or memory.
+Like :mod:`passk_jax.verifiers.equality`, nothing here is bounded in time or memory.
 """
 
 import re

@@ -4,14 +4,12 @@ The path is green if the recorded verdict is correct and orange if not. The draw
 shows that verdict and never makes its own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from passk_jax.tasks.drawings import CELL, draw_way
 from passk_jax.tasks.maze.rule import END, START, STEPS, WALL
-
-# The side of a cell.
-CELL = 16
 
 
 def draw_maze(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
@@ -69,30 +67,3 @@ def walk(
             return path, place
         path.append(place)
     return path, None
-
-
-def draw_way(path: Sequence[tuple[int, int]], blocked: tuple[int, int] | None) -> str:
-    """A line through cells, with a tip, or a cross where the next cell blocks it.
-
-    Args:
-        path: cells as (row, column), at least one.
-        blocked: the cell that stops it, beside the last one; ``None``: none does.
-    """
-    centres = [((c + 0.5) * CELL, (r + 0.5) * CELL) for r, c in path]
-    points = ' '.join(f'{x},{y}' for x, y in centres)
-    x, y = centres[-1]
-    parts = [f'<polyline class="path" points="{points}"/>']
-    if blocked is None:
-        parts.append(f'<circle class="tip" cx="{x}" cy="{y}" r="{CELL * 0.24}"/>')
-        return ''.join(parts)
-    # The cross lies on the border between the cells, so it stays inside the picture.
-    x += (blocked[1] - path[-1][1]) * CELL * 0.5
-    y += (blocked[0] - path[-1][0]) * CELL * 0.5
-    arm = CELL * 0.27
-    parts.append(
-        f'<line class="path" x1="{centres[-1][0]}" y1="{centres[-1][1]}" x2="{x}" '
-        f'y2="{y}"/><path class="cross" d="M{x - arm},{y - arm}L{x + arm},{y + arm}'
-        f'M{x - arm},{y + arm}L{x + arm},{y - arm}"><title>move {len(path)} fails'
-        '</title></path>'
-    )
-    return ''.join(parts)

@@ -23,11 +23,11 @@ from typing import Any
 
 from passk_jax.errors import InputError
 from passk_jax.tasks import pictured
-from passk_jax.tasks.math import exact
 from passk_jax.tasks.mmmu import official
 from passk_jax.tasks.pictured import MAX_ANSWER, PicturedTask
 from passk_jax.tasks.task import About
 from passk_jax.types import Problem, Verdict
+from passk_jax.verifiers import exact
 
 _SUBJECT = re.compile(r'[a-z]+_(.+)_[0-9]+')
 _VALUE = re.compile(r'\b(?:is|are)\b|[=≈]')

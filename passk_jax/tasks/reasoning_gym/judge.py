@@ -12,9 +12,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from passk_jax.tasks.math.judge import FAILURES, MEMORY_BYTES
 from passk_jax.tasks.reasoning_gym.table import SCORED
 from passk_jax.types import Verdict
+from passk_jax.verifiers.mathematics import FAILURES, MEMORY_BYTES
 from passk_jax.verifiers.pool import Judgement, Pool
 
 RIGHT = 'passk_jax.tasks.reasoning_gym.scorers:right'

@@ -16,7 +16,6 @@ import numpy as np
 from passk_jax.config.ranges import not_negative
 from passk_jax.errors import InputError
 from passk_jax.tasks import records
-from passk_jax.tasks.math.judge import FAILURES
 from passk_jax.tasks.reasoning_gym import judge, problems
 from passk_jax.tasks.reasoning_gym.judge import CLOSE, OPEN
 from passk_jax.tasks.reasoning_gym.table import ALLOWED, LEFT_OUT, SCORED, VERSION
@@ -29,6 +28,7 @@ from passk_jax.tasks.task import (
     judge_together,
 )
 from passk_jax.types import Problem, Verdict, Verdicts
+from passk_jax.verifiers.mathematics import FAILURES
 
 _PLACE = f'Give your final answer alone between {OPEN} and {CLOSE} at the end.'
 _RESERVED = ('seed', 'size')

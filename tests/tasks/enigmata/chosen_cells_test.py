@@ -1,9 +1,9 @@
 import pytest
 
 from passk_jax.tasks.enigmata import chosen_cells
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.boards import Board, Cell
 from passk_jax.tasks.enigmata.chosen_cells import ChosenCells
+from passk_jax.verifiers.answers import Wrong
 from tests.tasks.enigmata.judge import error_of
 
 

@@ -1,9 +1,9 @@
 import pytest
 
 from passk_jax.tasks.enigmata import puzzle as puzzle_lib
-from passk_jax.tasks.enigmata.answers import MAX_ANSWER, Wrong
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, Puzzle
 from passk_jax.types import Verdict
+from passk_jax.verifiers.answers import MAX_ANSWER, Wrong
 
 
 class _Echo(Puzzle):

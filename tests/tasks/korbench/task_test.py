@@ -7,7 +7,7 @@ import pytest
 from passk_jax import score, tasks
 from passk_jax.tasks.korbench.problems import content_hash
 from passk_jax.tasks.korbench.task import KorbenchTask
-from passk_jax.tasks.math import judge
+from passk_jax.verifiers import mathematics
 from tests.tasks.korbench import toy
 
 
@@ -86,7 +86,7 @@ def test_impossible_parameters_are_refused(changes, message):
 
 
 def test_a_missing_package_is_an_error_before_the_run(monkeypatch):
-    monkeypatch.setattr(judge, '_PACKAGES', ('no_such_package',))
+    monkeypatch.setattr(mathematics, '_PACKAGES', ('no_such_package',))
     with pytest.raises(ValueError, match=r"need \['no_such_package'\]"):
         make_task()
 
@@ -95,9 +95,9 @@ def test_a_batch_is_judged_at_once_and_in_place(tmp_path, monkeypatch):
     toy.write(tmp_path)
     task = make_task()
     problems = task.source('test', data_dir=str(tmp_path))
-    calls, compare = [], judge.compare
+    calls, compare = [], mathematics.compare
     monkeypatch.setattr(
-        judge, 'compare', lambda *a, **k: calls.append(a) or compare(*a, **k)
+        mathematics, 'compare', lambda *a, **k: calls.append(a) or compare(*a, **k)
     )
     right = ['[[BC]]', '[[B]]', '[[p & q]]', r'[[\frac12]]', '[[(1+3)*(2+4)]]']
     verdicts = task.verify(problems, [[r, '[[x]]', ''] for r in right])
@@ -114,7 +114,7 @@ def test_failures_of_the_verifier_are_counted():
     task = make_task()
     problem = task.parse_problem(record | {'question_type': 'operation'})
     failures = task.verify([problem], [[r'[[\frac]]', '[[1]]']]).failures
-    assert failures.keys() == judge.FAILURES.keys()
+    assert failures.keys() == mathematics.FAILURES.keys()
     assert failures['parse_failures'].tolist() == [[True, False]]
     assert not failures['timeouts'].any()
 

@@ -6,7 +6,7 @@ import pytest
 
 from configs import math as config_file
 from passk_jax import score, tasks
-from passk_jax.tasks.math import judge
+from passk_jax.verifiers import mathematics
 from tests.tasks.math import toy
 
 
@@ -76,7 +76,7 @@ def test_impossible_parameters_are_refused(changes, message):
 
 
 def test_a_missing_package_is_an_error_before_the_run(monkeypatch):
-    monkeypatch.setattr(judge, '_PACKAGES', ('math_verify', 'no_such_package'))
+    monkeypatch.setattr(mathematics, '_PACKAGES', ('math_verify', 'no_such_package'))
     with pytest.raises(ValueError, match=r"\['no_such_package'\].*pip install"):
         make_task()
 
@@ -85,9 +85,9 @@ def test_a_batch_is_judged_at_once_and_in_place(tmp_path, monkeypatch):
     toy.write(tmp_path)
     task = make_task()
     problems = task.source('train', data_dir=str(tmp_path))
-    calls, judge_batch = [], judge.judge
+    calls, judge_batch = [], mathematics.judge
     monkeypatch.setattr(
-        judge, 'judge', lambda *args: calls.append(args) or judge_batch(*args)
+        mathematics, 'judge', lambda *args: calls.append(args) or judge_batch(*args)
     )
     responses = [
         [r'\boxed{2}', r'\boxed{3}', '2', r'\boxed{1+1}'],

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from passk_jax import tasks
-from passk_jax.tasks.math import judge
 from passk_jax.tasks.mathvision.task import MathVisionTask
+from passk_jax.verifiers import mathematics
 from tests.tasks import pictured_toy as toy
 
 # Right officially and wrong strictly: 2018 is another choice, and close to the right
@@ -51,18 +51,20 @@ def test_naming_every_choice_is_wrong():
 def test_a_batch_is_judged_at_once_and_in_place(monkeypatch):
     task = tasks.make_task('mathvision', toy.PARAMS)
     problems = [task.parse_problem(record) for record in (toy.CHOICE, toy.OPEN)]
-    calls, compare = [], judge.compare
-    monkeypatch.setattr(judge, 'compare', lambda *a: calls.append(a) or compare(*a))
+    calls, compare = [], mathematics.compare
+    monkeypatch.setattr(
+        mathematics, 'compare', lambda *a: calls.append(a) or compare(*a)
+    )
     verdicts = task.verify(problems, [['B', '4', r'\boxed{x'], ['B', '5', '5.0']])
     assert len(calls) == 1
     np.testing.assert_array_equal(
         verdicts.correct, [[True, False, False], [False, True, True]]
     )
-    assert verdicts.failures.keys() == judge.FAILURES.keys()
+    assert verdicts.failures.keys() == mathematics.FAILURES.keys()
 
 
 def test_a_missing_package_is_an_error_before_the_run(monkeypatch):
-    monkeypatch.setattr(judge, '_PACKAGES', ('no_such_package',))
+    monkeypatch.setattr(mathematics, '_PACKAGES', ('no_such_package',))
     with pytest.raises(ValueError, match=r"need \['no_such_package'\]"):
         tasks.make_task('mathvision', toy.PARAMS)
 

@@ -19,9 +19,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32
 
 from passk_jax import sharding
-from passk_jax.tasks.enigmata import answers
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.puzzle import AnyPuzzle, Data
+from passk_jax.verifiers import answers
+from passk_jax.verifiers.answers import Wrong
 
 # Fills what lies outside of a problem or after an answer; no puzzle has this number.
 PAD = np.iinfo(np.int32).min

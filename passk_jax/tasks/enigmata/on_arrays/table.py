@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from passk_jax.tasks.enigmata import (
-    answers,
     hitori,
     kakurasu,
     light_up,
@@ -19,11 +18,12 @@ from passk_jax.tasks.enigmata import (
     tic_tac_toe,
     twiddle,
 )
-from passk_jax.tasks.enigmata.answers import Wrong
 from passk_jax.tasks.enigmata.chosen_cells import ChosenCells
 from passk_jax.tasks.enigmata.on_arrays import cells, grids, sequences
 from passk_jax.tasks.enigmata.on_arrays.batch import ArrayRule
 from passk_jax.tasks.enigmata.puzzle import Data, cells_of
+from passk_jax.verifiers import answers
+from passk_jax.verifiers.answers import Wrong
 
 # Most answers of a puzzle share a shape with this much room.
 _CELLS, _STEPS, _MOVES = 32, 32, 64

@@ -2,11 +2,11 @@ import random
 
 import numpy as np
 
-from passk_jax.tasks.enigmata.answers import MAX_ANSWER
 from passk_jax.tasks.enigmata.on_arrays import batch
 from passk_jax.tasks.enigmata.on_arrays.batch import PAD, padded, verify
 from passk_jax.tasks.enigmata.on_arrays.table import RULES
 from passk_jax.tasks.enigmata.table import PUZZLES
+from passk_jax.verifiers.answers import MAX_ANSWER
 from tests.tasks.enigmata.judge import drawn
 from tests.tasks.enigmata.on_arrays.responses import judged
 

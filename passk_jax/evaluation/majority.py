@@ -1,0 +1,161 @@
+"""maj@k: how often the majority of k responses is right, on the host in float64.
+
+It is exact over the subsets of what an evaluation records of a problem, the parsed
+answers and which responses are correct, so any k can be computed later.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import special
+
+from passk_jax.evaluation import metrics
+
+
+def maj_at_k(
+    parsed: Sequence[Sequence[str]], correct: np.ndarray, *, k: int
+) -> np.ndarray:
+    """The expected correctness of a majority vote among k responses.
+
+    This is the exact mean over all k-subsets of a problem's n responses, without
+    forming a subset. The most frequent answer of a subset wins; tied answers win with
+    equal probability. ``''`` (nothing parsed) does not vote, and a subset without votes
+    is wrong. A winner counts as the share of its responses that the verifier calls
+    correct (0 or 1, unless the verifier looks at more than the answer).
+
+    Args:
+        parsed: ``[P][N]`` answers.
+        correct: ``[P, N]`` bool.
+        k: number of responses, in ``[1, N]``.
+
+    Returns:
+        ``[P]`` float64.
+
+    Raises:
+        ValueError: shapes disagree, or ``k`` is not in ``[1, N]``.
+
+    >>> votes = [['7', '7', '7', '5'], ['7', '5', '', '']]
+    >>> right = np.array([[True, True, True, False], [True, False, False, False]])
+    >>> maj_at_k(votes, right, k=3).round(6).tolist()
+    [1.0, 0.5]
+    """
+    return _majorities(parsed, correct, [k])[k]
+
+
+def maj_at_powers(
+    parsed: Sequence[Sequence[str]], correct: np.ndarray
+) -> dict[int, np.ndarray]:
+    """:func:`maj_at_k` for every k of :func:`metrics.powers_of_two`, in one pass.
+
+    Raises ValueError if shapes disagree or there is no problem.
+    """
+    correct = metrics.check_answers(parsed, correct)
+    powers = metrics.powers_of_two(np.full(*correct.shape))
+    # Several k at once need 2^-N, which underflows in float64 for N far above 1000.
+    if correct.shape[1] <= 1000:
+        return _majorities(parsed, correct, powers)
+    return {k: maj_at_k(parsed, correct, k=k) for k in powers}
+
+
+def _majorities(
+    parsed: Sequence[Sequence[str]], correct: np.ndarray, ks: Sequence[int]
+) -> dict[int, np.ndarray]:
+    """maj@k of each problem, by k; see :func:`maj_at_k`."""
+    correct = metrics.check_answers(parsed, correct)
+    num_responses = correct.shape[1]
+    for k in ks:
+        metrics.check_counts(num_responses, 0, k=k)
+    enters = ks[0] / num_responses if len(ks) == 1 else 0.5
+    odds = [_binomial(size, enters) for size in range(num_responses + 1)]
+    wins = [
+        _majority_wins(answers, is_right, odds, most=max(ks))
+        for answers, is_right in zip(parsed, correct, strict=True)
+    ]
+    wins = np.reshape(wins, (len(correct), num_responses + 1))
+    return {k: wins[:, k] / odds[num_responses][k] for k in ks}
+
+
+def _majority_wins(
+    answers: Sequence[str],
+    correct: np.ndarray,
+    odds: Sequence[np.ndarray],
+    *,
+    most: int,
+) -> np.ndarray:
+    """The probability that k responses of a problem vote and a right answer wins.
+
+    Let every response enter the vote independently with one probability. Given that k
+    enter, they are a uniform k-subset, and the answers' votes are independent. So for
+    each number of winning votes, a polynomial in (votes so far, answers with that many
+    votes) is a product over the answers that can get so many. Its coefficients are
+    probabilities, so nothing cancels at any N.
+
+    Args:
+        answers, correct: of the problem's N responses.
+        odds: for each s up to N, the probabilities that 0 .. s of s responses enter.
+        most: the largest k wanted.
+
+    Returns:
+        ``[N + 1]`` by k; not meaningful past ``most``.
+    """
+    credit: dict[str, list[bool]] = {}
+    for answer, is_right in zip(answers, correct, strict=True):
+        credit.setdefault(answer, []).append(bool(is_right))
+    credit.pop('', None)
+    camps = sorted((len(c), sum(c) / len(c)) for c in credit.values())
+    wins = np.zeros(len(answers) + 1)
+    if not camps:
+        return wins
+    largest, share = camps[-1]
+    second = camps[-2][0] if len(camps) > 1 else 0
+    for winning in range(1, min(second, most) + 1):
+        able = [camp for camp in camps if camp[0] >= winning]
+        unable = len(answers) - sum(size for size, _ in able)
+        credited = _credit_of_winners(able, odds, winning=winning, most=most)
+        wins[: len(credited) + unable] += np.convolve(credited, odds[unable])
+    # With more votes than the second camp could get, the largest wins alone.
+    alone = odds[largest] * (np.arange(largest + 1) > second)
+    return wins + share * np.convolve(alone, odds[len(answers) - largest])
+
+
+def _credit_of_winners(
+    camps: Sequence[tuple[int, float]],
+    odds: Sequence[np.ndarray],
+    *,
+    winning: int,
+    most: int,
+) -> np.ndarray:
+    """Probability times credit of the winners, by the votes of these camps.
+
+    Args:
+        camps: (responses, share of them that is right), at least ``winning`` responses.
+        odds: as in :func:`_majority_wins`.
+        winning: the votes of each winner; tied winners win with equal probability.
+        most: the most votes wanted.
+    """
+    # [votes, 2, winners]: the probability, and the same times the winners' credit.
+    state = np.ones((1, 2, 1)) * [[1.0], [0.0]]
+    for size, share in camps:
+        votes, _, winners = state.shape
+        new = np.zeros((votes + winning, 2, winners + 1))
+        # Row i of the matrix has odds[i - j] in column j, for fewer votes than wins.
+        padded = np.zeros(winning + 2 * votes - 2)
+        padded[votes - 1 : votes - 1 + winning] = odds[size][:winning]
+        lose = np.lib.stride_tricks.sliding_window_view(padded, votes)[:, ::-1]
+        # Only contiguous matrices are multiplied fast.
+        lost = np.ascontiguousarray(lose) @ state.reshape(votes, -1)
+        new[:-1, :, :-1] = lost.reshape(-1, 2, winners)
+        won = odds[size][winning] * state
+        new[winning:, :, 1:] += won
+        new[winning:, 1, 1:] += share * won[:, 0]
+        state = new[: most + 1]
+    return state[:, 1, 1:] @ (1 / np.arange(1, state.shape[2]))
+
+
+def _binomial(size: int, probability: float) -> np.ndarray:
+    """The probabilities of 0 .. size successes."""
+    hits = np.arange(size + 1)
+    ways = -special.betaln(size - hits + 1, hits + 1) - math.log(size + 1)
+    logs = special.xlogy(hits, probability) + special.xlog1py(size - hits, -probability)
+    return np.exp(ways + logs)

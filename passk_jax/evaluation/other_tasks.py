@@ -1,0 +1,126 @@
+"""The tasks of ``evaluate --task``, and their problems that are new to a run."""
+
+import contextlib
+import dataclasses
+import itertools
+import pathlib
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+from absl import logging
+
+from passk_jax.cli import config_file
+from passk_jax.config import DataConfig, TaskConfig, checks
+from passk_jax.data.batches import count_categories
+from passk_jax.errors import InputError, prefixed
+from passk_jax.tasks import Task, make_task, task_class
+from passk_jax.types import Problem
+
+
+def named(
+    which: str | None, data: DataConfig, data_dir: str | None
+) -> dict[str, tuple[TaskConfig, DataConfig]]:
+    """Each task and its problems, by what it is called in tables and file names.
+
+    That is the name of a task, or of a config file with its argument.
+
+    Args:
+        which: names and config files, separated by commas; ``None``: no other task.
+        data: of the run; a config file has its own.
+        data_dir: replaces the directory of both; ``None``: does not.
+
+    Raises:
+        InputError: an unknown name, a file that cannot be read, or two of one name.
+    """
+    if which is None:
+        if data_dir is not None:
+            raise InputError(f'{data_dir=} is the place of other tasks: name --task')
+        return {}
+    # A comma may also separate the arguments of a file.
+    parts = re.split(r',(?=[^,=]*(?:\.py|$|,))', which)
+    found = {}
+    for part in parts:
+        file, colon, argument = part.partition(':')
+        name = pathlib.Path(file).stem + colon + argument
+        if name in found:
+            raise InputError(f'task={which!r} names {name!r} twice')
+        task, own = _from_file(part) if '.py' in part else _by_name(part, data)
+        found[name] = task, dataclasses.replace(own, dir=data_dir or own.dir)
+    return found
+
+
+def training_problems(
+    trained_on: Iterable[tuple[TaskConfig, DataConfig] | None],
+) -> tuple[frozenset[str], bool]:
+    """The content hashes of the problems that runs were trained on.
+
+    Args:
+        trained_on: the task of each run; ``None``: it is not known.
+
+    Returns:
+        The hashes, and whether they are all.
+    """
+    found: set[str] = set()
+    known = True
+    for each in trained_on:
+        if each is None:
+            known = False
+            continue
+        config, data = each
+        try:
+            task = make_task(config.name, config.params)
+            problems = task.source('train', data_dir=data.dir)
+        except InputError as error:
+            message = 'the problems that the run trained on cannot be read: %s'
+            logging.warning(message, error)
+            known = False
+        else:
+            found |= {task.content_hash(problem) for problem in problems}
+    return frozenset(found), known
+
+
+def unseen(
+    task: Task, problems: Sequence[Problem], seen: Collection[str]
+) -> tuple[Sequence[Problem], dict[str, int]]:
+    """Leaves out the problems whose content hashes are among ``seen``.
+
+    Returns:
+        The others, and how many were left out of each category.
+
+    Raises:
+        InputError: no problem is left.
+    """
+    if not seen:
+        return problems, {}
+    is_seen = [task.content_hash(problem) in seen for problem in problems]
+    left_out = list(itertools.compress(problems, is_seen))
+    if len(left_out) == len(problems):
+        raise InputError(
+            f'the run was trained on all of these {len(problems)} problems'
+        )
+    if left_out:
+        message = 'left out %d of %d problems, which the run was trained on'
+        logging.warning(message, len(left_out), len(problems))
+    kept = [p for p, skip in zip(problems, is_seen, strict=True) if not skip]
+    return kept, count_categories(left_out)
+
+
+def errors_of(name: str) -> contextlib.AbstractContextManager[None]:
+    """Prefixes an error with the name of its task; ``''`` is the run's own."""
+    return prefixed(f'task {name!r}' if name else '')
+
+
+def _from_file(path: str) -> tuple[TaskConfig, DataConfig]:
+    config = config_file.load(path).to_dict()
+    if absent := {'task', 'data'} - config.keys():
+        raise InputError(f'{path}: it has no {sorted(absent)}')
+    with errors_of(path):
+        return (
+            checks.build(TaskConfig, config['task'], path='task'),
+            checks.build(DataConfig, config['data'], path='data'),
+        )
+
+
+def _by_name(name: str, data: DataConfig) -> tuple[TaskConfig, DataConfig]:
+    about = task_class(name).about
+    return TaskConfig(name, {**about.example, **about.benchmark}), data

@@ -1,0 +1,88 @@
+"""The files that ``python -m passk_jax.evaluate`` keeps, and what may replace them.
+
+``<name>.jsonl`` has a record for each problem. ``<name>.json`` has the settings that
+decide them, the metrics, and how many problems were left out. It is written last, so an
+evaluation without it was interrupted.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from passk_jax.errors import InputError
+from passk_jax.evaluation.evaluate import Record
+from passk_jax.files import atomic_write_text
+from passk_jax.runs.directory import config_differences
+from passk_jax.types import Problem
+
+# A digest identifies the problems, wherever they lie.
+_MAY_DIFFER = ('data.dir',)
+
+
+def name_of(split: str, step: int, flags: Mapping[str, Any]) -> str:
+    """The name of the files of an evaluation, without an ending."""
+    changed = ''.join(f'_{key}={value}' for key, value in flags.items())
+    # An argument of a config file may be a path.
+    changed = changed.replace('%', '%25').replace('/', '%2F')
+    return f'{split}_step_{step:08d}{changed}'
+
+
+def digest_of(problems: Iterable[Problem]) -> str:
+    """SHA-256 of the problems and their prompts, in order."""
+    rows = [[p.id, p.prompt, dict(p.data), p.category] for p in problems]
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+
+def is_there(path: str | os.PathLike[str], settings: Mapping[str, Any]) -> bool:
+    """Whether the evaluation is there, whole and with these settings.
+
+    Args:
+        path: of its files, without an ending.
+        settings: what decides the results; values that JSON can hold.
+
+    Raises:
+        InputError: an evaluation with other settings is there; the message says which.
+    """
+    file, rows = pathlib.Path(f'{path}.json'), pathlib.Path(f'{path}.jsonl')
+    if not file.exists():
+        return False
+    what = f'{file} is of an evaluation'
+    remedy = 'remove or rename it, or replace it by --overwrite'
+    try:
+        saved = json.loads(file.read_text())
+        saved = {key: saved[key] for key in settings if key in saved}
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f'{what} and cannot be read ({error}): {remedy}') from error
+    if config_differences(saved, settings, _MAY_DIFFER):
+        differences = config_differences(saved, settings, ())
+        raise InputError(f'{what} with other settings: {remedy}.{differences}')
+    return rows.exists()
+
+
+def write(
+    path: str | os.PathLike[str], rows: Sequence[Record], summary: Mapping[str, Any]
+) -> None:
+    """Writes the records of an evaluation, and its settings and metrics."""
+    lines = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows)
+    # Old settings must not stand beside new records.
+    pathlib.Path(f'{path}.json').unlink(missing_ok=True)
+    atomic_write_text(f'{path}.jsonl', lines)
+    atomic_write_text(f'{path}.json', json.dumps(summary, indent=2) + '\n')
+
+
+def read(path: str | os.PathLike[str]) -> tuple[list[Record], dict[str, Any]]:
+    """The records and the summary that :func:`write` wrote.
+
+    Raises:
+        InputError: they cannot be read.
+    """
+    try:
+        # splitlines() would also split at characters of a response, such as U+2028.
+        lines = pathlib.Path(f'{path}.jsonl').read_text('utf-8').split('\n')
+        summary = json.loads(pathlib.Path(f'{path}.json').read_text())
+        return [json.loads(line) for line in lines if line], summary
+    except (OSError, ValueError) as error:
+        raise InputError(f'{path}.jsonl or .json cannot be read: {error}') from error

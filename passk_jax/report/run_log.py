@@ -1,0 +1,328 @@
+"""The log of a training run: the loop tells one object what happens.
+
+It writes the metrics of every step and evaluation, whole rollouts now and then,
+timings, progress and the report. Nothing here changes the run.
+
+The policy's metrics (``reward``, ``pass_at_1``, ...) describe the step's own problems,
+which nothing has selected, so they mean the same with and without dynamic sampling. The
+learner's metrics and the kept rollouts describe the batch that it trains on. Dynamic
+sampling adds the policy's metrics of that batch (``trained_reward``, ...) and
+``sampling_draws``, the number of draws: 1 if the step's own problems were enough. A
+metric of one category of the step's own problems begins with its name (``9x9/reward``).
+Every evaluation of a split after the first has ``flips_solved`` and ``flips_unsolved``,
+the numbers of problems that became solved and unsolved since the one before.
+
+Timings of a step count the tokens of all draws; see runs/phases.py for its seconds and
+planning/utilization.py for its rates a chip.
+"""
+
+import functools
+import math
+import pathlib
+import re
+import resource
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from passk_jax.config import LogConfig
+from passk_jax.diagnostics.flips import common_flips
+from passk_jax.diagnostics.step import Diagnosis, record
+from passk_jax.errors import NonFiniteError, leave
+from passk_jax.evaluation import metrics
+from passk_jax.learning import learner
+from passk_jax.planning.utilization import Rates
+from passk_jax.report.run_data import counts_in
+from passk_jax.report.write import write_curves, write_report
+from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
+from passk_jax.rollouts.sample_and_verify import records
+from passk_jax.runs.metric_writer import MetricWriter, evaluation_name
+from passk_jax.runs.phases import Phases
+from passk_jax.runs.progress import Progress
+from passk_jax.runtime import hosts
+from passk_jax.types import Problem
+
+
+class RunLog:
+    """Writes the metrics, rollouts, timings and progress of a run; a context manager.
+
+    It reads the learner's metrics of a step while the next step runs, so that the
+    device never waits for the host; :meth:`flush` reads them at once.
+
+    Args:
+        workdir: the run directory.
+        config: what to write.
+        name: the experiment's name.
+        steps, start: steps of the whole run, and the first step of this process.
+        k: every step has a ``pass_at_{k}`` beside ``pass_at_1``.
+        mask_truncated: the learner ignores responses that the limit cut off.
+        settings: the whole configuration, for Weights & Biases to show.
+    """
+
+    def __init__(
+        self,
+        workdir: pathlib.Path,
+        config: LogConfig,
+        *,
+        name: str,
+        steps: int,
+        start: int,
+        k: int,
+        mask_truncated: bool,
+        settings: Mapping[str, Any],
+    ):
+        self._workdir, self._rollouts_every = workdir, config.rollouts_every
+        self._batch_metrics = functools.partial(
+            batch_metrics, k=k, mask_truncated=mask_truncated
+        )
+        self._by_category = functools.partial(category_metrics, k=k)
+        self._writer = MetricWriter(
+            workdir,
+            tensorboard=config.tensorboard,
+            wandb_project=config.wandb_project,
+            resume_step=start,
+            config=settings,
+        )
+        self._progress = Progress(steps, initial=start, description=name)
+        self._pending: Callable[[], None] = lambda: None
+        self._rates: Rates = lambda draws, seconds: {}
+        self._shown: dict[str, float] = {}
+        self._evaluated: tuple[int, dict[str, float]] = (start, {})
+        self._report_is_old = False
+        self._phases = Phases.of(config)
+
+    def __enter__(self) -> 'RunLog':
+        self._progress.__enter__()
+        self._phases.__enter__()
+        return self
+
+    def __exit__(self, kind: object, *exception: object) -> None:
+        end_progress = functools.partial(self._progress.__exit__, kind, *exception)
+        end_phases = functools.partial(self._phases.__exit__, kind, *exception)
+        leave(kind, end_progress, self.report, self._writer.close, end_phases)
+
+    def begin(self, phase: str, step: int) -> None:
+        """Says what the loop does from now on, for its timings and the watchdog."""
+        self._phases.begin(phase, step)
+
+    def flush(self) -> None:
+        """Writes the pending step, if any."""
+        pending, self._pending = self._pending, lambda: None
+        pending()
+
+    def begin_stage(self, stage: int, rates: Rates) -> None:
+        """Writes the pending step; from now on every line of metrics has this stage.
+
+        Args:
+            stage: its number.
+            rates: from :func:`passk_jax.planning.utilization.make_rates`.
+        """
+        self.flush()
+        self._writer.stage, self._rates = stage, rates
+
+    def step(
+        self,
+        step: int,
+        draws: Draws,
+        step_metrics: learner.Metrics,
+        diagnosis: Diagnosis | None = None,
+    ) -> None:
+        """Takes the metrics of a dispatched step; writes the step before.
+
+        Raises:
+            NonFiniteError: the loss of the step before is not finite.
+        """
+        self.flush()
+        spent = self._phases.take()
+        self._pending = functools.partial(
+            self._write_step, step, draws, step_metrics, diagnosis, spent
+        )
+
+    def evaluation(
+        self, step: int, split: str, values: dict[str, float], rows: list[Any]
+    ) -> None:
+        """Writes an evaluation."""
+        line, directory = values, self._workdir / 'evaluation'
+        # The others have no files, and write none.
+        if jax.process_index() == 0:
+            line = values | flip_metrics(directory, split, step, rows)
+        self._writer.write(step, line, split=split)
+        self._writer.write_evaluation(split, step, rows)
+        powers = [k for k in values if re.fullmatch(r'pass_at_\d+', k)]
+        self._shown = {f'eval_{k}': values[k] for k in (powers[0], powers[-1])}
+        named = {f'{split}/{name}': value for name, value in values.items()}
+        self._evaluated = (step, self.evaluated(step) | named)
+        self._report_is_old = True
+
+    def evaluated(self, step: int) -> dict[str, float]:
+        """The evaluations before a step, ``'<split>/<metric>'``; empty if none."""
+        last, values = self._evaluated
+        return values if last == step else {}
+
+    def report(self) -> None:
+        """Writes the curves and the report so far, if there is anything new."""
+        if self._report_is_old and jax.process_index() == 0:
+            write_curves(self._workdir)
+            write_report(self._workdir)
+        self._report_is_old = False
+        # A step's time has neither evaluations nor reports in it.
+        self._phases.drop('evaluate')
+
+    def _write_step(
+        self,
+        step: int,
+        draws: Draws,
+        figures: learner.Metrics,
+        diagnosis: Diagnosis | None,
+        spent: Mapping[str, float],
+    ) -> None:
+        trained, values = draws.trained, hosts.fetch(figures)
+        check_finite(values, trained.problems, step)
+        del values['problem_loss'], values['finite_updates']
+        values |= self._batch_metrics(draws.first) | self._by_category(draws.first)
+        if draws.selected:
+            of_trained = self._batch_metrics(trained)
+            values |= {f'trained_{name}': value for name, value in of_trained.items()}
+            values['sampling_draws'] = float(draws.count)
+        self._writer.write(step, values, split='train')
+        if diagnosis is not None:
+            self._writer.write_diagnostics(step, record(hosts.fetch(diagnosis)))
+        self._report_is_old = True
+        if self._rollouts_every and step % self._rollouts_every == 0:
+            batch = (trained.problems, trained.responses)
+            advantages, rewarded = hosts.fetch((trained.advantages, trained.rewarded))
+            figures = {'advantages': advantages, 'rewarded': rewarded}
+            rows = records(*batch, step=step, **figures)
+            self._writer.write_rollouts(step, rows)
+        seconds = sum(spent.values())
+        rate = draws.num_tokens / seconds
+        timing = {'seconds': seconds, 'tokens_per_second': rate}
+        timing |= self._rates(draws, seconds)
+        timing |= {f'{phase}_seconds': part for phase, part in spent.items()}
+        if slowest := self._phases.slowest(step):
+            timing['slowest_process'], timing['slowest_behind'] = slowest
+        self._writer.write_timing(step, timing | memory_high_water())
+        entropy = float(values['entropy'])
+        shown = {'reward': values['reward'], **self._shown, 'entropy': entropy}
+        self._progress.update(step + 1, **shown, tokens_per_second=rate)
+
+
+def flip_metrics(
+    directory: pathlib.Path, split: str, step: int, rows: Sequence[Mapping[str, Any]]
+) -> dict[str, int]:
+    """How many problems an evaluation solves that the one before it did not, and back.
+
+    The one before is read from its file, so a resumed run finds the same. If that file
+    was lost, an earlier one takes its place.
+
+    Args:
+        directory: of the evaluations of the run, which process 0 has.
+        split, step: of this evaluation.
+        rows: its records.
+
+    Returns:
+        ``flips_solved`` and ``flips_unsolved``; neither for the first evaluation of the
+        split. See :func:`passk_jax.diagnostics.flips.flips`.
+    """
+    own = evaluation_name(split, step)
+    files = directory.glob(f'{split}_step_*.jsonl')
+    earlier = [file for file in files if file.name < own]
+    if not earlier:
+        return {}
+    after = {row['problem_id']: row['c'] for row in rows}
+    found = common_flips(counts_in(max(earlier)), after)
+    return {'flips_solved': len(found.solved), 'flips_unsolved': len(found.unsolved)}
+
+
+def memory_high_water() -> dict[str, float]:
+    """The most bytes that this process and the fullest of its devices have held.
+
+    A device that does not count them, such as a CPU, has no figure.
+    """
+    peaks = [(each.memory_stats() or {}) for each in jax.local_devices()]
+    peaks = [each['peak_bytes_in_use'] for each in peaks if 'peak_bytes_in_use' in each]
+    # Linux counts KiB.
+    host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {'host_bytes': host} | ({'device_bytes': max(peaks)} if peaks else {})
+
+
+def check_finite(values: learner.Metrics, problems: list[Problem], step: int) -> None:
+    """Checks the loss and gradient of every update of a step.
+
+    Raises:
+        NonFiniteError: one is not finite; the message names its step and problems.
+    """
+    finite = values['finite_updates']
+    if finite.all():
+        return
+    # Later updates inherit bad parameters from this one.
+    first = int(np.argmin(finite))
+    epoch, update = divmod(first, finite.shape[1])
+    rows = range(update, len(problems), finite.shape[1])
+    losses = values['problem_loss'][epoch]
+    bad = [problems[i].id for i in rows if not np.isfinite(losses[i])]
+    raise NonFiniteError(
+        f'the loss or its gradient is not finite at step {step}, update {first}, from '
+        f'{f"problems {bad}" if bad else "no single problem"}. The newest checkpoint '
+        'is older'
+    )
+
+
+def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, float]:
+    """The policy's metrics of a draw; no timings, so they are reproducible.
+
+    Args:
+        draw: the problems with their responses and advantages.
+        k: for a ``pass_at_{k}`` beside ``pass_at_1``.
+        mask_truncated: the learner ignores responses that the limit cut off.
+    """
+    responses, advantages = draw.responses, hosts.fetch(draw.advantages)
+    correct = responses.verdicts.correct
+    n = np.full(len(correct), correct.shape[1])
+    c = correct.sum(axis=1)
+    signal = with_signal(draw, mask_truncated=mask_truncated)
+    values = {
+        'reward': float(responses.verdicts.rewards.mean()),
+        'response_length': float(responses.lengths.mean()),
+        'response_length_right': _mean(responses.lengths[correct]),
+        'response_length_wrong': _mean(responses.lengths[~correct]),
+        'stopped': float(responses.stopped.mean()),
+        'mean_abs_advantage': float(np.abs(advantages).mean()),
+        # All wrong, some of both, all right.
+        'unsolved_problems': float((c == 0).mean()),
+        'mixed_problems': float(((c > 0) & (c < n)).mean()),
+        'all_right_problems': float((c == n).mean()),
+        'zero_signal_problems': float((~signal).mean()),
+    }
+    for kind, failed in responses.verdicts.failures.items():
+        values[f'verifier_{kind}'] = float(failed.mean())
+    for size in sorted({1, k}):
+        values[f'pass_at_{size}'] = float(metrics.pass_at_k(n, c, k=size).mean())
+    return values
+
+
+def category_metrics(draw: Draw, *, k: int) -> dict[str, float]:
+    """The number of problems, reward and pass@k of each category of a draw.
+
+    Args:
+        draw: the problems with their responses.
+        k: for a ``<category>/pass_at_{k}`` beside ``<category>/pass_at_1``.
+    """
+    verdicts, values = draw.responses.verdicts, {}
+    n = np.full(len(verdicts.correct), verdicts.correct.shape[1])
+    c = verdicts.correct.sum(axis=1)
+    masks = metrics.by_category([problem.category for problem in draw.problems])
+    for name, own in masks.items():
+        values[f'{name}/problems'] = float(own.sum())
+        values[f'{name}/reward'] = float(verdicts.rewards[own].mean())
+        for size in sorted({1, k}):
+            mean = metrics.pass_at_k(n[own], c[own], k=size).mean()
+            values[f'{name}/pass_at_{size}'] = float(mean)
+    return values
+
+
+def _mean(values: np.ndarray) -> float:
+    """The mean; NaN, which no metric shows, if there are no values."""
+    return float(values.mean()) if values.size else math.nan

@@ -1,0 +1,213 @@
+"""How several processes find one another, wait for one another, and agree.
+
+A command that can run on several hosts passes its ``--hosts`` to :func:`join_hosts`
+before anything asks JAX for devices.
+"""
+
+import json
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from absl import logging
+from jax._src import distributed
+from jax._src.clusters import GceTpuCluster, GkeTpuCluster
+from jax.experimental import multihost_utils
+
+from passk_jax.errors import ElsewhereError, InputError, with_class
+from passk_jax.runtime import peers
+
+Value = TypeVar('Value')
+
+# How long a process waits for the others, and after how long it says so.
+_JOIN_SECONDS = 300
+_SILENT_SECONDS = 15
+
+# Where process 0 says at which port it listens to the others.
+_PORT = 'passk_jax/port'
+_PORT_MILLISECONDS = 300_000
+
+
+def join_hosts(hosts: str) -> None:
+    """Connects this process to the others of its run.
+
+    Args:
+        hosts: ``''`` to find the other workers if this is one of a TPU pod, and to stay
+            alone elsewhere; ``'auto'`` if JAX can find the others by itself;
+            ``'address:port,count,index'`` to name them. If some do not come within
+            five minutes, the process says so and ends.
+
+    Raises:
+        ValueError: ``hosts`` has none of these forms, or JAX finds no other process.
+    """
+    match = re.fullmatch(r'([^,]+:\d+),(\d+),(\d+)', hosts)
+    if match and int(match[3]) < int(match[2]):
+        _join(match[1], int(match[2]), int(match[3]))
+    elif hosts not in ('', 'auto'):
+        raise InputError(f"{hosts=} must be 'auto' or 'address:port,count,index'")
+    elif hosts or _on_a_pod():
+        _join()
+
+
+def _on_a_pod() -> bool:
+    """Whether this is one of several workers of a TPU, and runs on its chips."""
+    platforms = jax.config.jax_platforms
+    if platforms and 'tpu' not in platforms.split(','):
+        return False
+    try:
+        here = [
+            each for each in (GkeTpuCluster, GceTpuCluster) if each.is_env_present()
+        ]
+        return any(each.get_process_count() > 1 for each in here)
+    except OSError:
+        # Nothing tells this machine about others.
+        return False
+
+
+def _join(*place: str | int) -> None:
+    """Waits for the others; ``place``: address, count and index, or nothing."""
+    came = threading.Event()
+    threading.Thread(target=_wait, args=(came,), daemon=True).start()
+    try:
+        # JAX would end with a trace of C++, so this process ends before it does.
+        jax.distributed.initialize(*place, initialization_timeout=2 * _JOIN_SECONDS)
+    except ValueError as e:
+        raise InputError(f'--hosts=auto: JAX finds no other process here ({e})') from e
+    finally:
+        came.set()
+    _watch_peers()
+
+
+def _wait(came: threading.Event) -> None:
+    """Says for whom this process waits, and ends it if they do not come."""
+    if came.wait(_SILENT_SECONDS):
+        return
+    state = distributed.global_state
+    whom = f'{state.num_processes} processes at {state.coordinator_address}'
+    logging.warning('process %s waits for all %s', state.process_id, whom)
+    if not came.wait(_JOIN_SECONDS - _SILENT_SECONDS):
+        sys.stdout.flush()
+        print(
+            f'error: process {state.process_id} waited {_JOIN_SECONDS} seconds for all '
+            f'{whom}: start the command on every worker',
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(peers.EXIT_PEER_GONE)
+
+
+def _watch_peers() -> None:
+    """Lets no process of the run outlive another; see ``peers.py``."""
+    state = distributed.global_state
+    index, count = state.process_id, state.num_processes
+    if count == 1:
+        return
+    server = peers.listen() if index == 0 else None
+    if server is not None:
+        state.client.key_value_set(_PORT, str(server.getsockname()[1]))
+    port = int(state.client.blocking_key_value_get(_PORT, _PORT_MILLISECONDS))
+    host = state.coordinator_address.rpartition(':')[0].strip('[]')
+    peers.watch(index, count, server=server, address=(host, port))
+
+
+def expect_chips(expected: str) -> None:
+    """Refuses to go on with fewer or more processes or chips than a run was given.
+
+    Args:
+        expected: ``'processes,chips'``, both over the whole run; ``''``: any. On older
+            TPUs a chip is two devices.
+
+    Raises:
+        ValueError: ``expected`` has another form, or others are there.
+    """
+    if not expected:
+        return
+    match = re.fullmatch(r'([1-9]\d*),([1-9]\d*)', expected)
+    if not match:
+        raise InputError(f"{expected=} must be 'processes,chips', for example 4,16")
+    # The devices of one chip have the same coordinates in its slice.
+    chips = {
+        (getattr(each, 'slice_index', 0), *each.coords)
+        if each.platform == 'tpu'
+        else each.id
+        for each in jax.devices()
+    }
+    found = jax.process_count(), len(chips)
+    if found != (int(match[1]), int(match[2])):
+        raise InputError(
+            f'found {found[0]} processes with {found[1]} chips, expected {match[1]} '
+            f'with {match[2]}: a worker is missing, or --expect is of another slice'
+        )
+
+
+def barrier(name: str) -> None:
+    """Waits until every process has called this with the same name."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(name)
+
+
+def fetch(tree: Any) -> Any:
+    """Copies the whole arrays of a tree to every host."""
+    if jax.process_count() == 1:
+        return jax.device_get(tree)
+    return multihost_utils.process_allgather(tree, tiled=True)
+
+
+def gather(make: Callable[[], Value]) -> list[Value]:
+    """What each process makes, on all of them; all processes must call it.
+
+    Args:
+        make: makes a value that JSON can hold.
+
+    Returns:
+        A value for each process, in their order.
+
+    Raises:
+        BaseException: whatever ``make`` raised here.
+        ElsewhereError: it raised on another process.
+    """
+    if jax.process_count() == 1:
+        return [make()]
+    error = None
+    try:
+        mine = json.dumps({'made': make()})
+    except BaseException as e:  # The others wait for something.
+        error, mine = e, json.dumps({'raised': with_class(e)})
+    values = [json.loads(text) for text in _gather_bytes(mine.encode())]
+    if error is not None:
+        raise error
+    for index, value in enumerate(values):
+        if 'raised' in value:
+            raise ElsewhereError(f'process {index} failed: {value["raised"]}')
+    return [value['made'] for value in values]
+
+
+def told(make: Callable[[], Value]) -> Value:
+    """What process 0 makes, on every process; all of them must call it.
+
+    Use it to read a shared file system, which may show the others a file later: all
+    processes must do the same. Args, errors: as in :func:`gather`, but the others do
+    not call ``make``.
+    """
+    return gather(lambda: None if jax.process_index() else make())[0]
+
+
+def _gather_bytes(own: bytes) -> list[bytes]:
+    """The bytes of every process, in their order, whatever that of their devices."""
+    about = np.array([jax.process_index(), len(own)], np.int32)
+    abouts = multihost_utils.process_allgather(about)
+    # Each length would be a program of its own, so pad to a power of two.
+    padded = np.zeros(1 << int(abouts[:, 1].max()).bit_length(), np.uint8)
+    padded[: len(own)] = np.frombuffer(own, np.uint8)
+    rows = multihost_utils.process_allgather(padded)
+    found = {
+        int(index): row[:length].tobytes()
+        for (index, length), row in zip(abouts, rows, strict=True)
+    }
+    assert sorted(found) == list(range(jax.process_count())), abouts.tolist()
+    return [found[index] for index in sorted(found)]

@@ -1,0 +1,246 @@
+"""What a command checks of the whole configuration before it begins.
+
+:func:`check_names` and :func:`check_evaluation` need no device, :func:`check_signal`
+uses one, and :func:`warn_of_settings` refuses nothing. :func:`open_workdir` checks the
+run directory.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import pathlib
+from typing import Any
+
+import jax
+from absl import logging
+
+from passk_jax import sharding
+from passk_jax.advantages import AdvantageFn, Memory, make, tabulation
+from passk_jax.config import ExperimentConfig, Stage, errors_of, stages_of, to_json
+from passk_jax.errors import InputError, prefixed
+from passk_jax.evaluation.evaluate import metric_names
+from passk_jax.initial.params import ONLY_ROUNDING
+from passk_jax.models.families.table import FAMILIES
+from passk_jax.runs.checkpoints import saved_steps
+from passk_jax.runs.directory import prepare_workdir
+from passk_jax.runs.metric_writer import import_wandb, missing_records
+from passk_jax.setup import capacity
+from passk_jax.tasks import make_task, require
+from passk_jax.tasks.abilities import Demonstrations
+
+
+def configured_estimator(config: ExperimentConfig) -> AdvantageFn:
+    """The estimator that the configuration names, scaled as it says.
+
+    Its parameters are checked. Only a scale uses a device.
+
+    Raises:
+        ValueError: an unknown estimator, a parameter that it does not accept, or a
+            weight that cannot be matched.
+    """
+    estimate = _unscaled_estimator(config)
+    if not config.advantage.match_weight_at:
+        return estimate
+    return _Scaled(estimate, _matching_scale(config))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Scaled:
+    """An estimator whose advantages are multiplied; equal if both parts are."""
+
+    estimate: AdvantageFn
+    scale: float
+
+    def __call__(self, *arrays: Any, **others: Any) -> jax.Array:
+        return self.scale * self.estimate(*arrays, **others)
+
+
+def configured_memory(config: ExperimentConfig) -> Memory:
+    """What the configured estimator remembers before its first step."""
+    name = config.advantage.name
+    own = make.own_parameters(name, _all_parameters(config))
+    return make.begin_memory(name, num_rollouts=config.sampling.num_rollouts, **own)
+
+
+def _unscaled_estimator(config: ExperimentConfig) -> AdvantageFn:
+    return make.estimator_of_config(
+        config.advantage.name,
+        _all_parameters(config),
+        num_rollouts=config.sampling.num_rollouts,
+    )
+
+
+def _matching_scale(config: ExperimentConfig) -> float:
+    name, p = config.advantage.name, config.advantage.match_weight_at
+    own = make.own_parameters(name, _all_parameters(config))
+    # Every process computes it alone, whatever mesh it shares.
+    mesh = sharding.one_device_mesh(jax.local_devices()[0])
+    with jax.set_mesh(mesh), prefixed('advantage.match_weight_at'):
+        return tabulation.matching_scale(
+            name, num_rollouts=config.sampling.num_rollouts, p=p, **own
+        )
+
+
+def _all_parameters(config: ExperimentConfig) -> dict[str, Any]:
+    """Every parameter in the configuration, whichever estimator reads it."""
+    return {'k': config.advantage.k, **config.advantage.parameters}
+
+
+def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
+    """The splits to evaluate before this step."""
+    every, final_split = config.eval.every, config.eval.final_split
+    at_an_end = step in (0, config.train.steps)
+    due = [config.eval.split] if every and (at_an_end or step % every == 0) else []
+    if final_split and at_an_end and final_split not in due:
+        due.append(final_split)
+    return tuple(due)
+
+
+def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
+    """The keys whose values a resumed run may change; see :func:`prepare_workdir`."""
+    # Checkpoints, kept texts, watching and parameters of other estimators change no
+    # figure.
+    names = {stage.config.advantage.name for stage in stages_of(config)}
+    read = [p for name in names for p in make.estimator_parameters(name)]
+    unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
+    watching = 'log.watchdog_seconds', 'log.heartbeat_seconds'
+    free = 'mesh.', 'checkpoint.', 'eval.kept_responses', *watching
+    return (*free, *ONLY_ROUNDING, *unread)
+
+
+def open_workdir(
+    config: ExperimentConfig, workdir: str | pathlib.Path, *, accept_loss: bool = False
+) -> contextlib.AbstractContextManager[pathlib.Path]:
+    """The prepared run directory of this experiment; see :func:`prepare_workdir`."""
+
+    def missing(path: pathlib.Path) -> list[str]:
+        # It records the step at which the other run gave this run its first policy.
+        noted = config.init.kind != 'checkpoint' or (path / 'initial.json').exists()
+        return ([] if noted else ['initial.json']) + missing_records(
+            path,
+            resume_step=max(saved_steps(path / 'checkpoints'), default=None),
+            splits_due=functools.partial(splits_due, config),
+            rollouts_every=config.log.rollouts_every,
+            diagnostics_every=config.log.diagnostics_every,
+        )
+
+    return prepare_workdir(
+        workdir,
+        to_json(config),
+        may_differ=may_differ(config),
+        missing=missing,
+        accept_loss=accept_loss,
+    )
+
+
+def check_names(config: ExperimentConfig) -> None:
+    """Checks names and sizes of the configuration, before any directory or device.
+
+    Raises:
+        ValueError: an unknown task, split, kind of demonstration, model family,
+            estimator or metric, a parameter that the estimator does not accept, a
+            missing package, or more responses than this host can hold.
+    """
+    for stage in stages_of(config):
+        with errors_of(stage.name):
+            _unscaled_estimator(stage.config)
+    if config.log.wandb_project:
+        import_wandb(config.log.wandb_project)
+    task = make_task(config.task.name, config.task.params)
+    for split in splits_due(config, 0):
+        if split not in task.splits:
+            raise InputError(f'{split=} to evaluate is none of {list(task.splits)}')
+    if config.init.kind == 'warm_start':
+        able = require(task, Demonstrations, needed_by="init.kind='warm_start'")
+        demonstrations = config.init.warm_start.demonstrations
+        if demonstrations not in able.demonstrations:
+            kinds = list(able.demonstrations)
+            raise InputError(f'init.warm_start.{demonstrations=} is none of {kinds}')
+    if config.model.family and config.model.family not in FAMILIES:
+        raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
+    sizes = {
+        'train.num_prompts': config.train.num_prompts,
+        'sampling.num_rollouts': config.sampling.num_rollouts,
+    }
+    tokens = config.sampling.max_response_tokens
+    capacity.check_responses(sizes, max_response_tokens=tokens)
+    check_evaluation(config)
+    _check_best(config)
+
+
+def _check_best(config: ExperimentConfig) -> None:
+    """Checks the metric that says which checkpoint is best.
+
+    Only an evaluation tells whether a category has it.
+    """
+    best, known = config.checkpoint.keep_best, metric_names(config.eval.num_responses)
+    metric = best.partition('/')[2]
+    if best and '/' not in metric and metric not in known:
+        raise InputError(
+            f'checkpoint.keep_best={best!r}: {metric!r} is none of {sorted(known)}, '
+            'and no metric of a category, for example 5x5/pass_at_1'
+        )
+
+
+def check_evaluation(config: ExperimentConfig) -> None:
+    """Checks that this host can hold the responses to a batch of an evaluation.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    sizes = {
+        'eval.batch_size': config.eval.batch_size,
+        'eval.num_responses': config.eval.num_responses,
+    }
+    tokens = config.sampling.max_response_tokens
+    capacity.check_responses(sizes, max_response_tokens=tokens)
+
+
+def check_signal(stage: Stage) -> None:
+    """Checks that the advantages are not always 0 and can be scaled; uses a device.
+
+    Raises:
+        ValueError: no response could ever get another advantage in this stage, or
+            ``advantage.match_weight_at`` cannot be matched.
+    """
+    config = stage.config
+    name = config.advantage.name
+    with errors_of(stage.name):
+        own = make.own_parameters(name, _all_parameters(config))
+        tabulation.check_signal(name, num_rollouts=config.sampling.num_rollouts, **own)
+        configured_estimator(config)
+
+
+def warn_of_settings(config: ExperimentConfig) -> None:
+    """Warns of settings that train something else than a person is likely to expect.
+
+    It also says where the stages begin.
+    """
+    if config.stages:
+        borders = {stage.name: stage.start for stage in stages_of(config)[1:]}
+        logging.info(
+            'stages begin at %s of train.steps=%d, which moves none of them',
+            ', '.join(f'{start} ({name})' for name, start in borders.items()),
+            config.train.steps,
+        )
+    stages = [stage.config for stage in stages_of(config)]
+    if any(s.sampling.truncates and not s.loss.sampler_weight_cap for s in stages):
+        logging.warning(
+            'sampling.top_p, top_k or min_p cuts the distribution of the tokens, but '
+            'the loss takes them for draws from all of it: loss.sampler_weight_cap=2 '
+            'weights them for the difference'
+        )
+    if config.model.param_dtype == 'bfloat16':
+        logging.warning(
+            'model.param_dtype=bfloat16 rounds most updates away: 2 % of the weights '
+            'moved in 100 updates of which float32 moved all; '
+            'model.compute_dtype=bfloat16 needs no such weights'
+        )
+    losses = [stage.loss for stage in stages]
+    k1 = [loss.kl_coef for loss in losses if loss.kl_estimator == 'k1' and loss.kl_coef]
+    if k1:
+        logging.warning(
+            'loss.kl_estimator=k1 has no gradient in expectation: loss.kl_coef=%g only '
+            'adds noise, and holds nothing near the first policy; take k2 or k3',
+            k1[0],
+        )

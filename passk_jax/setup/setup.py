@@ -1,0 +1,399 @@
+"""Everything that a command builds from a configuration before its own work.
+
+What can fail early comes first: names and sizes, then files, then devices.
+:class:`Setup` holds what stays the same through a run. Commands make and unpack it; no
+other function takes it, or the whole configuration.
+"""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from absl import logging
+from jax.sharding import Mesh
+
+from passk_jax import sharding
+from passk_jax.config import (
+    DataConfig,
+    ExperimentConfig,
+    ModelConfig,
+    SamplingOptions,
+    Stage,
+    TaskConfig,
+    checks,
+    stage_at,
+    stages_of,
+)
+from passk_jax.data.batches import (
+    Batches,
+    EvaluationBatches,
+    Kept,
+    evaluation_batches,
+    make_batches,
+    read_problems,
+    subset,
+)
+from passk_jax.errors import InputError
+from passk_jax.evaluation.evaluate import evaluate
+from passk_jax.initial.params import initial_params
+from passk_jax.initial.warm_start import WarmStartData
+from passk_jax.models import attention_kernels
+from passk_jax.models import policy as policies
+from passk_jax.models import tokenizer as tokenizers
+from passk_jax.models.arch import Arch
+from passk_jax.models.hf import config as hf_config
+from passk_jax.models.policy import Params, Policy
+from passk_jax.models.tokenizer import Tokenizer
+from passk_jax.rollouts.sample_and_verify import Sampled, sample
+from passk_jax.sampling import Purpose, in_stage, sampler, step_key
+from passk_jax.setup import capacity
+from passk_jax.tasks import Task, make_task, require, weights_of
+from passk_jax.tasks.abilities import Alphabet, LengthCheck
+from passk_jax.types import Problem
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """The fixed parts of a run.
+
+    Attributes:
+        config: the whole configuration.
+        task: where problems come from and how they are verified.
+        tokenizer: a transformers tokenizer.
+        stop_tokens: ids that end a response; the first also ends a demonstration.
+        policy: the static half of the policy.
+        mesh: the device mesh.
+        kept: the training problems that have been read, by what decided them.
+    """
+
+    config: ExperimentConfig
+    task: Task
+    tokenizer: Tokenizer
+    stop_tokens: tuple[int, ...]
+    policy: Policy
+    mesh: Mesh
+    kept: dict[str, Kept] = dataclasses.field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def of_stage(self, stage: Stage) -> 'Setup':
+        """The same with the configuration of one of the run's stages."""
+        return dataclasses.replace(self, config=stage.config)
+
+    def at(self, step: int) -> 'Setup':
+        """The same with the configuration of the stage that a step belongs to."""
+        return self.of_stage(stage_at(stages_of(self.config), step))
+
+    def on_task(self, task: TaskConfig, data: DataConfig) -> 'Setup':
+        """The same policy on another task, whose prompts ``data`` limits.
+
+        Raises:
+            ValueError: the task cannot be made, or does not fit the policy's limits.
+        """
+        data = dataclasses.replace(
+            self.config.data,
+            dir=data.dir or self.config.data.dir,
+            max_prompt_tokens=data.max_prompt_tokens,
+            overlong=data.overlong,
+        )
+        config = dataclasses.replace(self.config, task=task, data=data)
+        check_positions(config)
+        _check_cache(config, self.policy.arch, self.mesh)
+        return dataclasses.replace(self, config=config, task=_task(config))
+
+    def encode(self, text: str) -> list[int]:
+        """Tokens of a problem's prompt."""
+        data = self.config.data
+        return tokenizers.encode_prompt(
+            self.tokenizer,
+            text,
+            system_prompt=data.system_prompt,
+            template_kwargs=data.chat_template_kwargs,
+        )
+
+    def key(self, purpose: Purpose, step: int) -> jax.Array:
+        """The key of all that this run draws for one purpose at a step."""
+        seed, stage = self.config.seed, self.config.stage
+        return step_key(seed=seed, stage=stage, purpose=purpose, step=step)
+
+    def order(self, purpose: Purpose) -> tuple[int, int]:
+        """What determines in which order this run takes problems for a purpose."""
+        return self.config.seed, in_stage(purpose, self.config.stage)
+
+    def train_batches(self) -> Batches:
+        """The training problems; ``batches[step]`` is a pure function of the step."""
+        return make_batches(
+            self.read_training(),
+            num_prompts=self.config.train.num_prompts,
+            seed=self.order(Purpose.ROLLOUTS),
+            weights=weights_of(self.task),
+        )
+
+    def read_training(self, num_problems: int = 0) -> Kept:
+        """Reads the training problems, or a subset; all stages share what was read."""
+        data, name = self.config.data, 'init.warm_start.num_problems'
+        decided = repr((self.config.task, data, num_problems))
+        if decided not in self.kept:
+            self.kept[decided] = read_problems(
+                subset(self.problems('train'), num_problems, name=name),
+                self.encode,
+                max_prompt_tokens=data.max_prompt_tokens,
+                overlong=data.overlong,
+            )
+        return self.kept[decided]
+
+    def problems(self, split: str) -> Sequence[Problem]:
+        """The problems of a split; ValueError if it is unknown or empty."""
+        return self.task.source(split, data_dir=self.config.data.dir)
+
+    def evaluation_batches(
+        self, split: str, problems: Sequence[Problem] | None = None
+    ) -> EvaluationBatches:
+        """The problems of a split, or some of them, in order, once each.
+
+        Raises:
+            ValueError: the split is unknown or empty.
+        """
+        data = self.config.data
+        return evaluation_batches(
+            self.problems(split) if problems is None else problems,
+            self.encode,
+            batch_size=self.config.eval.batch_size,
+            num_problems=self.config.eval.num_problems,
+            max_prompt_tokens=data.max_prompt_tokens,
+            overlong=data.overlong,
+        )
+
+    def demonstrations(self) -> WarmStartData:
+        """The demonstrations that a warm start learns from."""
+        return WarmStartData(
+            task=self.task,
+            read=self.read_training,
+            tokenizer=self.tokenizer,
+            stop_token=self.stop_tokens[0],
+            warm_start=self.config.init.warm_start,
+            data=self.config.data,
+            max_response_tokens=self.config.sampling.max_response_tokens,
+            seed=self.config.seed,
+        )
+
+    def initial_params(
+        self,
+        workdir: pathlib.Path,
+        *,
+        stop: Callable[[], bool] = lambda: False,
+        on_step: Callable[[int], None] = lambda step: None,
+    ) -> Params | None:
+        """Parameters before step 0; ``None`` if ``stop`` interrupts their making."""
+        return initial_params(
+            self.policy,
+            self.mesh,
+            workdir,
+            init=self.config.init,
+            model=self.config.model,
+            task=self.config.task,
+            demonstrations=self.demonstrations(),
+            stop=stop,
+            on_step=on_step,
+        )
+
+    def sampler(
+        self, options: SamplingOptions, *, num_rollouts: int
+    ) -> Callable[..., Sampled]:
+        """Makes the verb ``sample(params, problems, prompts, *, key)``."""
+        sampling = self.config.sampling
+        return functools.partial(
+            sample,
+            self.policy,
+            mesh=self.mesh,
+            task=self.task,
+            tokenizer=self.tokenizer,
+            num_rollouts=num_rollouts,
+            options=options,
+            max_response_tokens=sampling.max_response_tokens,
+            stop_tokens=self.stop_tokens,
+            max_cache_bytes=sampling.max_cache_bytes,
+        )
+
+    def evaluator(self) -> Callable[..., Any]:
+        """Makes the verb ``evaluate(params, batches, *, split, step, stop)``."""
+        whole, config = self.config, self.config.eval
+        sample = self.sampler(config.options, num_rollouts=config.num_responses)
+        address = {'seed': whole.seed, 'stage': whole.stage}
+        return functools.partial(evaluate, sample=sample, config=config, **address)
+
+
+def make_setup(config: ExperimentConfig) -> Setup:
+    """Makes task, tokenizer, policy and mesh.
+
+    Raises:
+        ValueError: the configuration does not fit one of them.
+    """
+    task = _task(config)
+    tokenizer, stop_tokens = _tokenizer(config, task)
+    tokenizers.check_chat(
+        tokenizer,
+        system_prompt=config.data.system_prompt,
+        template_kwargs=config.data.chat_template_kwargs,
+    )
+    check_positions(config)
+    mesh = sharding.make_mesh(**dataclasses.asdict(config.mesh))
+    platform = mesh.devices.flat[0].platform
+    arch = architecture(config.model, vocab_size=len(tokenizer), platform=platform)
+    _check_packing(config, arch, mesh)
+    _check_cache(config, arch, mesh)
+    policy = Policy(
+        arch,
+        head_chunk_tokens=config.model.head_chunk_tokens,
+        num_tokens=_num_tokens(tokenizer, arch),
+    )
+    sizes = config.model.source or config.model.arch
+    capacity.check_params(policies.param_shapes(policy, mesh), mesh, sizes=sizes)
+    logging.info('devices: %d x %s', mesh.size, mesh.devices.flat[0].device_kind)
+    _warn_of_repeated_work(config, mesh)
+    if config.eval.greedy and config.eval.num_responses > 1:
+        logging.warning(
+            'eval.temperature=0 is greedy: all eval.num_responses=%d responses to a '
+            'problem are the same one, and every pass@k is pass@1',
+            config.eval.num_responses,
+        )
+    return Setup(config, task, tokenizer, stop_tokens, policy, mesh)
+
+
+def _task(config: ExperimentConfig) -> Task:
+    task = make_task(config.task.name, config.task.params)
+    if isinstance(task, LengthCheck):
+        task.check_answerable(config.sampling.max_response_tokens)
+    return task
+
+
+def _warn_of_repeated_work(config: ExperimentConfig, mesh: Mesh) -> None:
+    prompts = {
+        'train.num_prompts': config.train.num_prompts,
+        'train.micro_batch_prompts': config.train.micro_batch_prompts,
+        'eval.batch_size': config.eval.batch_size,
+    }
+    if config.init.kind == 'warm_start':
+        prompts['init.warm_start.batch_size'] = config.init.warm_start.batch_size
+    rollouts = {
+        'sampling.num_rollouts': config.sampling.num_rollouts,
+        'eval.num_responses': config.eval.num_responses,
+    }
+    if size := config.train.micro_batch_rollouts:
+        rollouts['train.micro_batch_rollouts'] = size
+    sharding.warn_of_repeated_work(mesh, batch=prompts, rollouts=rollouts)
+
+
+def _tokenizer(
+    config: ExperimentConfig, task: Task
+) -> tuple[Tokenizer, tuple[int, ...]]:
+    kind = config.model.tokenizer
+    if kind == 'characters':
+        able = require(task, Alphabet, needed_by="model.tokenizer='characters'")
+        tokenizer = tokenizers.character_tokenizer(able.alphabet)
+        return tokenizer, tokenizers.stop_token_ids(tokenizer)
+    source = config.model.source if kind == 'source' else kind
+    tokenizer = tokenizers.load_tokenizer(source)
+    generation = tokenizers.load_generation_config(source)
+    return tokenizer, tokenizers.stop_token_ids(tokenizer, generation)
+
+
+def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch:
+    """The architecture, with an attention implementation for ``platform``.
+
+    Args:
+        config: the model.
+        vocab_size: size of the tokenizer; a ``config.source`` has its own instead.
+        platform: of the devices: ``'cpu'``, ``'gpu'`` or ``'tpu'``.
+
+    Raises:
+        ValueError: the network does not support one of the settings.
+    """
+    if config.source:
+        arch = hf_config.arch_from_hf(
+            config.source,
+            family=config.family,
+            param_dtype=config.param_dtype,
+            compute_dtype=config.compute_dtype,
+            remat=config.remat,
+            attention='plain',
+        )
+    else:
+        arch = policies.arch_from_config(
+            config, vocab_size=vocab_size, attention='plain'
+        )
+    attention = attention_kernels.choose_implementation(
+        config.attention, platform=platform, dtype=arch.dtype, head_dim=arch.head_dim
+    )
+    return dataclasses.replace(arch, attention=attention)
+
+
+def _num_tokens(tokenizer: Tokenizer, arch: Arch) -> int:
+    """How many rows of the token table the tokenizer's ids take.
+
+    Raises:
+        InputError: a token has no row.
+    """
+    largest = max(tokenizer.get_vocab().values())
+    if largest >= arch.vocab_size:
+        raise InputError(
+            f'the tokenizer (model.tokenizer) has ids up to {largest}, but the token '
+            f'table of the model has only {arch.vocab_size} rows'
+        )
+    if padding := arch.vocab_size - largest - 1:
+        logging.info('never drawn: the last %d rows of the token table', padding)
+    return largest + 1
+
+
+def _check_packing(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
+    """Raises ValueError if responses cannot be packed on these devices.
+
+    The configuration may leave the attention to the platform and the size of an axis to
+    the number of devices, so its own checks come too early.
+    """
+    if not (sizes := config.train.pack_sizes):
+        return
+    if arch.attention not in attention_kernels.PACKING:
+        raise InputError(
+            f'train.pack_sizes={sizes} packs responses, which the attention of these '
+            f'devices, {arch.attention!r}, cannot read; set train.pack_sizes=0 or '
+            f'model.attention to one of {attention_kernels.PACKING}'
+        )
+    num_rollouts = config.sampling.num_rollouts
+    checks.check_several_rollouts(
+        sizes,
+        num_rollouts=config.train.micro_batch_rollouts or num_rollouts,
+        shares=mesh.shape['rollout'],
+    )
+
+
+def _check_cache(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
+    """Raises ValueError if ``sampling.max_cache_bytes`` is too small to sample with."""
+    sampling = config.sampling
+    batches = {
+        'training': (config.train.num_prompts, sampling.num_rollouts),
+        'evaluation': (config.eval.batch_size, config.eval.num_responses),
+    }
+    for name, (num_prompts, num_rollouts) in batches.items():
+        try:
+            with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+                sampler.at_one_time(
+                    arch,
+                    num_prompts=num_prompts,
+                    num_rollouts=num_rollouts,
+                    prompt_tokens=config.data.max_prompt_tokens,
+                    max_response_tokens=sampling.max_response_tokens,
+                    max_cache_bytes=sampling.max_cache_bytes,
+                )
+        except ValueError as error:
+            raise InputError(f'{name}: sampling.{error}') from error
+
+
+def check_positions(config: ExperimentConfig) -> None:
+    """Raises ValueError if a response could run past the model's last position."""
+    if source := config.model.source:
+        longest = config.data.max_prompt_tokens + config.sampling.max_response_tokens
+        hf_config.check_positions(source, num_tokens=longest)

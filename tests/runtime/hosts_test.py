@@ -1,0 +1,209 @@
+"""Alone a process agrees with itself; tests/multihost_test.py trains with two."""
+
+import json
+import math
+import subprocess
+import sys
+import types
+
+import jax
+import numpy as np
+import pytest
+from jax._src.clusters import cloud_tpu_cluster
+
+from passk_jax.runtime import hosts
+from tests import tiny
+
+
+@pytest.mark.parametrize(
+    'value',
+    ['many', 'host,2,0', 'host:1234', 'host:1234,2', 'host:1234,2,2', 'a,b:1,2,0'],
+)
+def test_what_is_neither_alone_nor_a_place_is_refused(value):
+    with pytest.raises(
+        ValueError, match="must be 'auto' or 'address:port,count,index'"
+    ):
+        hosts.join_hosts(value)
+
+
+def test_alone_there_is_nobody_to_wait_for_or_to_ask():
+    hosts.join_hosts('')
+    hosts.barrier('alone')
+    assert hosts.told(lambda: [7]) == [7]
+    assert hosts.gather(lambda: {'a': (1,)}) == [{'a': (1,)}]
+    with pytest.raises(KeyError, match='here'):
+        hosts.gather(lambda: {}['here'])
+
+
+def test_where_jax_finds_nobody_auto_is_refused(monkeypatch):
+    def initialize(**_):
+        raise ValueError('coordinator_address should be defined.')
+
+    monkeypatch.setattr(jax.distributed, 'initialize', initialize)
+    said = '--hosts=auto: JAX finds no other process here .coordinator_address'
+    with pytest.raises(ValueError, match=said):
+        hosts.join_hosts('auto')
+
+
+@pytest.mark.parametrize(
+    ('names', 'platforms', 'joins'),
+    [
+        ('a,b', 'tpu,cpu', True),
+        ('a,b', None, True),
+        ('a,b', 'cpu', False),
+        ('a', 'tpu', False),
+        (None, 'tpu', False),
+    ],
+)
+def test_on_a_pod_all_workers_are_the_default(monkeypatch, names, platforms, joins):
+    """A worker of several waits for the others, unless it leaves the chips alone."""
+    joined = []
+    monkeypatch.setattr(jax.distributed, 'initialize', lambda *a, **_: joined.append(a))
+    monkeypatch.setattr(hosts, '_watch_peers', lambda: joined.append('watched'))
+    monkeypatch.setattr(cloud_tpu_cluster, 'running_in_cloud_tpu_vm', True)
+    # No machine that says what it is.
+    monkeypatch.setenv('TPU_SKIP_MDS_QUERY', '1')
+    monkeypatch.delenv('TPU_PROCESS_ADDRESSES', raising=False)
+    if names is None:
+        monkeypatch.delenv('TPU_WORKER_HOSTNAMES', raising=False)
+    else:
+        monkeypatch.setenv('TPU_WORKER_HOSTNAMES', names)
+    monkeypatch.setenv('MEGASCALE_NUM_SLICES', '1')
+    before = jax.config.jax_platforms
+    jax.config.update('jax_platforms', platforms)
+    try:
+        hosts.join_hosts('')
+    finally:
+        jax.config.update('jax_platforms', before)
+    assert joined == ([(), 'watched'] if joins else [])
+
+
+_LONE = r"""
+import sys
+from passk_jax import hosts
+
+hosts._SILENT_SECONDS, hosts._JOIN_SECONDS = 0.2, 1
+hosts.join_hosts(f'localhost:{sys.argv[1]},3,{sys.argv[2]}')
+"""
+
+
+def test_a_worker_started_alone_says_for_whom_it_waited_and_ends():
+    pair = start_pair(_LONE)
+    for index, (_, said) in enumerate(outputs(pair)):
+        for doing in ('waits', 'waited 1 seconds'):
+            assert f'process {index} {doing} for all 3 processes at localhost:' in said
+        assert 'Check failure' not in said
+        assert pair[index].returncode == 43
+
+
+@pytest.mark.parametrize('value', ['4', '0,4', '1,0', '1,4,1', 'a,b', '1, 4', '-1,4'])
+def test_an_expectation_is_two_numbers(value):
+    with pytest.raises(ValueError, match="must be 'processes,chips'"):
+        hosts.expect_chips(value)
+
+
+def test_a_run_with_fewer_or_more_than_expected_is_refused():
+    count = jax.device_count()
+    hosts.expect_chips('')
+    hosts.expect_chips(f'1,{count}')
+    for value in (f'2,{count}', f'1,{2 * count}'):
+        said = f'found 1 processes with {count} chips, expected {value[0]} with'
+        with pytest.raises(ValueError, match=said):
+            hosts.expect_chips(value)
+
+
+def test_the_two_cores_of_a_chip_are_one_chip(monkeypatch):
+    places = [(s, (x, 0, 0)) for s in range(2) for x in range(2) for _ in range(2)]
+    cores = [
+        types.SimpleNamespace(platform='tpu', slice_index=s, coords=x, id=i)
+        for i, (s, x) in enumerate(places)
+    ]
+    monkeypatch.setattr(jax, 'devices', lambda: cores)
+    hosts.expect_chips('1,4')
+
+
+_SCRIPT = r"""
+import json, sys
+from passk_jax import hosts
+
+index = int(sys.argv[2])
+hosts.join_hosts(f'localhost:{sys.argv[1]},2,{index}')
+hosts.barrier('together')
+
+def fail(error):
+    if index:
+        raise error
+
+said = [hosts.told(lambda: 5 + index)]
+said += hosts.gather(lambda: [float('nan'), 0.1, '\0\ud800', 'x' * 999 * index])
+for error in (KeyError('mine'), KeyboardInterrupt()):
+    try:
+        hosts.gather(lambda: fail(error))
+    except BaseException as e:
+        said.append(f'{type(e).__name__}: {e}')
+print(json.dumps(said))
+"""
+
+
+def test_two_processes_agree_and_know_what_each_has_made():
+    pair = start_pair(_SCRIPT)
+    # The last line: gloo says something of its own before.
+    lines = [said.splitlines()[-1] for said, _ in outputs(pair)]
+    made = [[math.nan, 0.1, '\0\ud800', 'x' * 999 * index] for index in range(2)]
+    elsewhere = 'ElsewhereError: process 1 failed'
+    expected = [
+        [5, *made, f"{elsewhere}: KeyError: 'mine'", f'{elsewhere}: KeyboardInterrupt'],
+        [5, *made, "KeyError: 'mine'", 'KeyboardInterrupt: '],
+    ]
+    # As text, because NaN is not equal to NaN.
+    assert lines == [json.dumps(each) for each in expected]
+
+
+def outputs(pair):
+    """What each of the processes says, until they end."""
+    try:
+        return [process.communicate(timeout=60) for process in pair]
+    finally:
+        for process in pair:
+            process.kill()
+
+
+def start_pair(script):
+    """Starts two processes with the arguments port and index."""
+    port = tiny.free_port()
+    return [
+        subprocess.Popen(
+            [sys.executable, '-c', script, str(port), str(index)],
+            cwd=tiny.ROOT,
+            env=tiny.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for index in range(2)
+    ]
+
+
+def test_what_is_gathered_is_in_the_order_of_processes(monkeypatch):
+    """Here process 1 has the first devices, as may be on a pod."""
+    sent = []
+
+    def allgather(mine):
+        sent.append(np.array(mine))
+        theirs = np.zeros_like(mine)
+        if len(sent) == 1:
+            theirs[:] = 1, 17
+        else:
+            text = b'{"made": "theirs"}'[:17]
+            theirs[: len(text)] = np.frombuffer(text, np.uint8)
+        return np.stack([theirs, mine])
+
+    monkeypatch.setattr(hosts.multihost_utils, 'process_allgather', allgather)
+    monkeypatch.setattr('jax.process_count', lambda: 2)
+    monkeypatch.setattr('jax.process_index', lambda: 0)
+    assert hosts._gather_bytes(b'mine') == [b'mine', b'{"made": "theirs"']
+    sent.clear()
+    # Neither may take the place of the other.
+    monkeypatch.setattr('jax.process_index', lambda: 1)
+    with pytest.raises(AssertionError, match='1, 17'):
+        hosts._gather_bytes(b'mine')

@@ -1,0 +1,121 @@
+"""What a training run checks of its configuration before it begins."""
+
+import dataclasses
+import sys
+
+import pytest
+
+from passk_jax.config import stages_of
+from passk_jax.runs import commits
+from passk_jax.setup import checks
+from tests import tiny
+
+
+def test_a_missing_package_is_found_before_any_work(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'wandb', None)
+    with pytest.raises(ValueError, match=r"wandb_project='p' .* pip install wandb"):
+        checks.check_names(tiny.make_config(log__wandb_project='p'))
+
+
+def test_the_metric_that_says_which_is_best_is_checked_before_any_work():
+    for metric in ('pass_at_1', 'response_length_right', '5x5/pass_at_1'):
+        best = f'validation/{metric}'
+        checks.check_names(tiny.make_config(checkpoint__keep_best=best))
+    config = tiny.make_config(checkpoint__keep_best='validation/pass_at_3')
+    with pytest.raises(ValueError, match=r"'pass_at_3' is none of .*'pass_at_2'"):
+        checks.check_names(config)
+
+
+KL = {'loss__kl_coef': 0.1}
+
+
+@pytest.mark.parametrize(
+    ('settings', 'words'),
+    [
+        ({}, None),
+        ({'sampling__top_p': 0.9}, 'cuts the distribution of the tokens'),
+        ({'sampling__min_p': 0.1}, 'cuts the distribution of the tokens'),
+        ({'sampling__top_p': 0.9, 'loss__sampler_weight_cap': 2.0}, None),
+        ({'eval__top_p': 0.9}, None),
+        ({'model__param_dtype': 'bfloat16'}, 'rounds most updates away: 2 % of'),
+        ({'model__compute_dtype': 'bfloat16'}, None),
+        ({'loss__kl_estimator': 'k1'} | KL, 'k1 has no gradient in expectation'),
+        ({'loss__kl_estimator': 'k1'}, None),
+        (KL, None),
+    ],
+)
+def test_settings_that_are_not_what_one_thinks_are_named(settings, words, caplog):
+    checks.warn_of_settings(tiny.make_config(**settings))
+    found = [record.getMessage() for record in caplog.records]
+    assert len(found) == bool(words)
+    assert not words or words in found[0]
+
+
+@pytest.mark.parametrize(
+    ('section', 'words'),
+    [
+        ({'sampling': {'top_p': 0.9}}, 'cuts the distribution of the tokens'),
+        ({'loss': {'kl_coef': 0.1, 'kl_estimator': 'k1'}}, 'loss.kl_coef=0.1 only'),
+    ],
+)
+def test_settings_of_a_later_stage_are_named_too(section, words, caplog):
+    stages = {'later': {'start': 2, 'reset_optimizer': False, **section}}
+    checks.warn_of_settings(tiny.make_config(stages=stages))
+    (record,) = caplog.records
+    assert words in record.getMessage()
+
+
+def test_it_is_said_where_stages_begin(monkeypatch):
+    """Because train.steps alone does not say."""
+    said = []
+    monkeypatch.setattr(checks.logging, 'info', lambda *x: said.append(x[0] % x[1:]))
+    checks.warn_of_settings(tiny.make_config())
+    assert not said
+    stage = {'reset_optimizer': False}
+    stages = {'b': stage | {'start': 4}, 'a': stage | {'start': 2}}
+    checks.warn_of_settings(tiny.make_config(stages=stages, train__steps=9))
+    (line,) = said
+    assert line.startswith('stages begin at 2 (a), 4 (b) of train.steps=9, ')
+
+
+def test_what_is_evaluated_when():
+    config = tiny.make_config(eval__every=2, train__steps=5)
+    due = [checks.splits_due(config, step) for step in range(6)]
+    both, one = ('validation', 'test'), ('validation',)
+    assert due == [both, (), one, (), one, both]
+    same = dataclasses.replace(
+        config, eval=dataclasses.replace(config.eval, final_split='validation')
+    )
+    assert checks.splits_due(same, 5) == one
+    never = tiny.make_config(eval__every=0, eval__final_split='')
+    assert not any(checks.splits_due(never, step) for step in range(6))
+    only_ends = tiny.make_config(eval__every=0)
+    assert [checks.splits_due(only_ends, step) for step in (0, 2, 5)] == [
+        ('test',),
+        (),
+        ('test',),
+    ]
+
+
+def test_a_weight_that_cannot_be_matched_is_named():
+    config = tiny.make_config(
+        advantage__name='piecewise',
+        advantage__match_weight_at=1.0,
+    )
+    with pytest.raises(ValueError, match=r'_at: p=1\.0 must be a number in'):
+        checks.check_signal(stages_of(config)[0])
+
+
+def test_a_resumed_run_may_save_otherwise(tmp_path):
+    first = tmp_path / 'checkpoints' / '0'
+    with checks.open_workdir(tiny.make_config(), tmp_path):
+        first.mkdir(parents=True)
+        commits.write_commit(first, commits.Commit({}, {}))
+    more = {'checkpoint__every': 7, 'checkpoint__keep': 9}
+    with checks.open_workdir(tiny.make_config(**more), tmp_path, accept_loss=True):
+        pass
+    with (
+        pytest.raises(ValueError, match=r'train\.num_prompts'),
+        checks.open_workdir(tiny.make_config(train__num_prompts=16), tmp_path),
+    ):
+        pass

@@ -1,0 +1,203 @@
+"""What a command makes of a configuration."""
+
+import dataclasses
+import json
+from unittest import mock
+
+import pytest
+
+from passk_jax.models import tokenizer as tokenizers
+from passk_jax.models.families.table import family_of
+from passk_jax.models.hf import config as hf_config
+from passk_jax.setup import setup as setup_lib
+from tests import tiny
+
+
+def test_the_parts_fit_each_other():
+    setup = tiny.make_setup(tiny.make_config())
+    assert setup.task.name == 'maze'
+    assert setup.policy.arch.vocab_size == len(setup.tokenizer)
+    assert setup.policy.arch.num_layers == 1
+    assert setup.stop_tokens == (setup.tokenizer.eos_token_id,)
+    assert setup.mesh.size == 1
+
+
+def test_every_character_of_prompts_and_demonstrations_has_a_token():
+    setup = tiny.make_setup(tiny.make_config())
+    problem = setup.task.source('train', data_dir=setup.config.data.dir)[0]
+    ids = setup.encode(problem.prompt)
+    assert len(ids) == len(problem.prompt)
+    assert setup.tokenizer.decode(ids) == problem.prompt
+    assert setup.tokenizer.encode('UDLR', add_special_tokens=False)
+
+
+def test_a_saved_tokenizer_serves_another_run(tmp_path):
+    mine = tiny.make_setup(tiny.make_config())
+    mine.tokenizer.save_pretrained(tmp_path)
+    other = tiny.make_setup(tiny.make_config(model__tokenizer=str(tmp_path)))
+    assert other.encode('S.E\n') == mine.encode('S.E\n')
+    assert other.stop_tokens == mine.stop_tokens
+
+
+def test_answers_that_have_no_room_are_an_error_before_anything_is_made():
+    config = tiny.make_config(sampling__max_response_tokens=3)
+    with pytest.raises(ValueError, match=r'too small for answers of 3 moves'):
+        tiny.make_setup(config)
+
+
+@pytest.mark.parametrize(
+    ('num_devices', 'init', 'named'),
+    [
+        (1, 'warm_start', []),
+        (2, 'warm_start', ['eval.batch_size=5', 'init.warm_start.batch_size=15']),
+        (2, 'scratch', ['eval.batch_size=5']),
+        (8, 'scratch', ['train.micro_batch_prompts=4', 'eval.batch_size=5']),
+    ],
+)
+def test_batches_that_the_devices_cannot_share_are_named(
+    num_devices, init, named, caplog
+):
+    config = tiny.make_config(
+        init__kind=init, init__warm_start__batch_size=15, eval__batch_size=5
+    )
+    with tiny.devices(num_devices):
+        setup_lib.make_setup(config)
+    warnings = [r.getMessage() for r in caplog.records if r.levelname == 'WARNING']
+    assert len(warnings) == bool(named)
+    if named:
+        assert f'mesh.data x mesh.fsdp = {num_devices} ' in warnings[0]
+        listed, shared = warnings[0].rpartition(': ')[2].split('. ')
+        assert listed == ', '.join(named)
+        assert shared == f'Multiples of {num_devices} are shared'
+
+
+@pytest.mark.parametrize(
+    ('temperature', 'n', 'warned'), [(0, 4, 1), (0, 1, 0), (1, 4, 0)]
+)
+def test_several_greedy_responses_are_named_for_what_they_are(
+    temperature, n, warned, caplog
+):
+    config = tiny.make_config(eval__temperature=temperature, eval__num_responses=n)
+    tiny.make_setup(config)
+    found = [r.getMessage() for r in caplog.records if 'greedy' in r.getMessage()]
+    assert len(found) == warned
+    assert not warned or 'all eval.num_responses=4 responses' in found[0]
+
+
+def test_rollouts_that_the_devices_cannot_share_are_named(caplog):
+    config = tiny.make_config(
+        mesh__fsdp=1, mesh__rollout=-1, sampling__num_rollouts=6, init__kind='scratch'
+    )
+    with tiny.devices(4):
+        setup_lib.make_setup(config)
+    (warning,) = [r.getMessage() for r in caplog.records if r.levelname == 'WARNING']
+    assert 'mesh.rollout = 4 divides none' in warning
+    assert warning.endswith(': sampling.num_rollouts=6. Multiples of 4 are shared')
+
+
+def test_packed_responses_that_the_chosen_attention_cannot_read_are_refused():
+    """Of the platform's own choice, which a configuration does not say."""
+    choice = 'passk_jax.models.attention_kernels.choose_implementation'
+    with mock.patch(choice, return_value='splash'):
+        assert tiny.make_setup(tiny.make_config()).policy.arch.attention == 'splash'
+        with pytest.raises(ValueError, match=r"pack_sizes=4 .*'splash', cannot read"):
+            tiny.make_setup(tiny.make_config(train__pack_sizes=4))
+
+
+def test_a_device_that_has_one_response_to_a_problem_is_not_to_pack():
+    config = tiny.make_config(
+        mesh__fsdp=1, mesh__rollout=-1, train__pack_sizes=2, init__kind='scratch'
+    )
+    with tiny.devices(4), pytest.raises(ValueError, match=r'with mesh.rollout=4 and'):
+        setup_lib.make_setup(config)
+    with tiny.devices(2):
+        setup_lib.make_setup(config)
+
+
+def config_of_table(directory, *, num_rows, alphabet):
+    """The tiny experiment with a model of so many rows and another tokenizer."""
+    config = tiny.make_config()
+    arch = tiny.make_setup(config).policy.arch
+    tokenizers.character_tokenizer(alphabet).save_pretrained(directory)
+    fields = hf_config.hf_config_fields(
+        dataclasses.replace(arch, vocab_size=num_rows),
+        family_of('qwen2'),
+        dtype='float32',
+        max_positions=64,
+        eos_token_ids=[1],
+        pad_token_id=0,
+    )
+    (directory / 'config.json').write_text(json.dumps(fields))
+    sizes = dict.fromkeys(config.model.arch.__dataclass_fields__, 0)
+    sizes['tie_embeddings'] = False
+    overrides = {f'model__arch__{name}': size for name, size in sizes.items()}
+    return tiny.make_config(
+        model__source=str(directory), model__tokenizer='source', **overrides
+    )
+
+
+def test_a_tokenizer_larger_than_the_models_table_is_refused(tmp_path):
+    config = config_of_table(tmp_path, num_rows=11, alphabet='SE.*\nUDLRabc')
+    with pytest.raises(ValueError, match=r'ids up to 13, but .* has only 11 rows'):
+        tiny.make_setup(config)
+
+
+@pytest.mark.parametrize('num_rows', [11, 16])
+def test_the_policy_knows_how_many_rows_are_tokens(num_rows, tmp_path):
+    config = config_of_table(tmp_path, num_rows=num_rows, alphabet='SE.*\nUDLR')
+    policy = tiny.make_setup(config).policy
+    assert (policy.num_tokens, policy.arch.vocab_size) == (11, num_rows)
+
+
+def test_prompts_are_written_with_the_templates_switches(tmp_path):
+    tokenizer = tokenizers.character_tokenizer('SE.*\nUDLR')
+    tokenizer.chat_template += "{% if thinking == 'long' %}LR{% endif %}"
+    tokenizer.save_pretrained(tmp_path)
+    config = tiny.make_config(
+        model__tokenizer=str(tmp_path), data__chat_template_kwargs={'thinking': 'long'}
+    )
+    assert tokenizer.decode(tiny.make_setup(config).encode('S.E')) == 'S.ELR'
+
+
+def test_a_model_that_no_memory_holds_is_an_error_at_once():
+    config = tiny.make_config(model__arch__embed_dim=10**12)
+    with pytest.raises(ValueError, match=r'embed_dim=1000000000000, .* of the mesh'):
+        tiny.make_setup(config)
+
+
+@pytest.mark.parametrize(
+    ('key', 'value', 'message'),
+    [
+        ('data__system_prompt', 'Think', "the tokenizer cannot encode 'Think'"),
+        (
+            'data__chat_template_kwargs',
+            {'think': 1},
+            r"has \['think'\], which the chat",
+        ),
+        (
+            'task__name',
+            'amaze',
+            r"task 'amaze' is none of \['arc', 'enigmata', .*'maze', .*\]",
+        ),
+        ('model__family', 'gpt', r"model_type='gpt' is none of .*'qwen2'"),
+        ('model__tokenizer', '/absent', r"no tokenizer in '/absent'"),
+        ('model__attention', 'splash', "'splash' cannot run on platform='cpu'"),
+        ('mesh__data', 5, r"'data': 5.*does not fit 1 devices"),
+    ],
+)
+def test_what_does_not_exist_is_named(key, value, message):
+    with pytest.raises(ValueError, match=message):
+        tiny.make_setup(tiny.make_config(**{key: value}))
+
+
+@pytest.mark.parametrize(
+    ('changes', 'message'),
+    [
+        ({}, r'training: sampling.max_cache_bytes=1 is too small'),
+        ({'sampling__max_cache_bytes': 40_000, 'eval__batch_size': 64}, 'evaluation: '),
+    ],
+)
+def test_a_cache_too_small_for_anything_is_an_error_at_once(changes, message):
+    config = tiny.make_config(**{'sampling__max_cache_bytes': 1, **changes})
+    with pytest.raises(ValueError, match=message):
+        tiny.make_setup(config)

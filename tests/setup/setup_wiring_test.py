@@ -1,0 +1,238 @@
+"""What a command hands on before the loop: model, data and the first policy."""
+
+import dataclasses
+from unittest import mock
+
+import jax
+import numpy as np
+import pytest
+
+from passk_jax import sampling
+from passk_jax.data.batches import read_problems
+from passk_jax.initial import params as initial
+from passk_jax.initial import warm_start
+from passk_jax.sampling import Purpose
+from passk_jax.setup import setup as setup_lib
+from passk_jax.tasks import make_task
+from tests import changed, tiny
+
+
+@pytest.fixture(scope='module')
+def setup():
+    return tiny.make_setup(changed.make_config())
+
+
+def test_the_network_is_the_configured_one(setup):
+    arch = setup.policy.arch
+    assert {
+        f: getattr(arch, f) for f in vars(setup.config.model.arch) if 'rope' not in f
+    } == {
+        'num_layers': 2,
+        'embed_dim': 24,
+        'num_heads': 6,
+        'num_kv_heads': 3,
+        'head_dim': 10,
+        'mlp_dim': 40,
+        'norm_eps': 1e-3,
+        'tie_embeddings': False,
+    }
+    assert (arch.rope.kind, arch.rope.theta) == ('default', 500.0)
+    assert (arch.param_dtype, arch.dtype, arch.remat) == (
+        'bfloat16',
+        'bfloat16',
+        'full',
+    )
+    # Of qwen3, and not of the qwen2 that tests/tiny.py has.
+    assert (arch.qk_norm, arch.qkv_bias) == (True, False)
+    assert setup.policy.head_chunk_tokens == 64
+
+
+def test_the_settings_of_a_source_are_those_of_its_file_but_for_the_callers(tmp_path):
+    """The sizes come from the file, the types of numbers from the configuration."""
+    sizes = dict.fromkeys(vars(tiny.make_config().model.arch), 0)
+    sizes['tie_embeddings'] = False
+    overrides = {f'model__arch__{name}': size for name, size in sizes.items()}
+    config = changed.make_config(model__source=str(tmp_path), **overrides).model
+    with mock.patch('passk_jax.models.hf.config.arch_from_hf') as arch_from_hf:
+        arch_from_hf.return_value = tiny.make_setup(tiny.make_config()).policy.arch
+        setup_lib.architecture(config, vocab_size=11, platform='cpu')
+    arch_from_hf.assert_called_once_with(
+        str(tmp_path),
+        family='qwen3',
+        param_dtype='bfloat16',
+        compute_dtype='bfloat16',
+        remat='full',
+        attention='plain',
+    )
+
+
+def test_the_task_has_its_parameters(setup):
+    wanted = dict(setup.config.task.params)
+    assert wanted['seed'] == 5
+    assert dataclasses.asdict(setup.task.params) == wanted
+
+
+def keywords(target, call):
+    with mock.patch(target) as make:
+        call()
+    return make.call_args
+
+
+def test_training_batches_get_their_settings(setup):
+    call = keywords('passk_jax.setup.setup.make_batches', setup.train_batches)
+    assert call.kwargs == {
+        'num_prompts': 24,
+        'seed': (17, 3 * 256 + Purpose.ROLLOUTS),
+        'weights': None,
+    }
+    assert call.args == (setup.read_training(),)
+
+
+def test_training_problems_are_read_once_by_their_settings(setup):
+    setup.kept.clear()
+    read = mock.Mock(wraps=read_problems)
+    with mock.patch('passk_jax.setup.setup.read_problems', read):
+        kept = setup.train_batches()._kept
+        assert setup.at(0).read_training() is setup.read_training() is kept
+        some = setup.demonstrations().batches()._kept
+        assert setup.demonstrations().batches()._kept is some
+    whole, subset = read.call_args_list
+    assert (len(whole.args[0]), len(subset.args[0])) == (48, 20)
+    for call in (whole, subset):
+        assert call.kwargs == {'max_prompt_tokens': 28, 'overlong': 'drop'}
+    message = r'^init\.warm_start\.num_problems=49 of the 48 problems there are$'
+    with pytest.raises(ValueError, match=message):
+        setup.read_training(49)
+    # Other limits decide anew.
+    limits = dataclasses.replace(setup.config.data, max_prompt_tokens=30)
+    config = dataclasses.replace(setup.config, data=limits)
+    assert dataclasses.replace(setup, config=config).read_training() is not kept
+
+
+def test_evaluation_batches_get_their_settings(setup):
+    call = keywords(
+        'passk_jax.setup.setup.evaluation_batches',
+        lambda: setup.evaluation_batches('validation'),
+    )
+    assert call.kwargs == {
+        'batch_size': 2,
+        'num_problems': 5,
+        'max_prompt_tokens': 28,
+        'overlong': 'drop',
+    }
+    assert len(call.args[0]) == 6
+
+
+def test_demonstrations_get_their_settings(setup):
+    call = keywords(
+        'passk_jax.initial.warm_start.make_batches', setup.demonstrations().batches
+    )
+    assert call.kwargs == {
+        'num_prompts': 12,
+        'seed': (17, Purpose.WARM_START),
+        'weights': None,
+    }
+    assert call.args == (setup.read_training(20),)
+
+
+def test_the_weights_of_a_mixture_reach_training_and_the_warm_start(setup):
+    mazes = {'weight': 3, 'task': 'maze', 'params': setup.config.task.params}
+    task = make_task('mixture', {'parts': {'mazes': mazes}})
+    mixed = dataclasses.replace(setup, task=task, kept={})
+    for module, batches in (
+        ('setup.setup', mixed.train_batches),
+        ('initial.warm_start', mixed.demonstrations().batches),
+    ):
+        call = keywords(f'passk_jax.{module}.make_batches', batches)
+        assert call.kwargs['weights'] == {'mazes': 3}
+
+
+def test_prompts_and_demonstrations_open_with_the_system_prompt(setup):
+    assert setup.tokenizer.decode(setup.encode('S.E')) == 'UDS.E'
+    for batches in (setup.train_batches(), setup.demonstrations().batches()):
+        (problem, *_), prompts = batches[0]
+        ids = prompts.tokens[0, : prompts.lengths[0]]
+        assert setup.tokenizer.decode(ids) == 'UD' + problem.prompt
+
+
+def test_a_demonstration_is_of_the_kind_and_the_seed(setup):
+    demonstrations = setup.demonstrations()
+    (problem, *_), _ = demonstrations.batches()[0]
+    task = type(setup.task)
+    with mock.patch.object(task, 'demonstration', return_value='UD') as demonstrate:
+        tokens, lengths = demonstrations.tokens([problem])
+    call = demonstrate.call_args
+    assert call.kwargs['kind'] == 'ignore_walls'
+    wanted = np.random.default_rng((17, problem.id))
+    assert call.kwargs['rng'].random() == wanted.random()
+    # Two moves and the stop token, in a row as long as a response may be.
+    assert (tokens.shape, lengths.item()) == ((1, 1, 7), 3)
+    assert tokens[0, 0, 2] == setup.stop_tokens[0]
+
+
+def test_a_warm_start_has_an_optimizer_of_its_own(setup):
+    config = setup.config.init.warm_start
+    make = mock.patch(
+        'passk_jax.learning.optimizer.make_optimizer', side_effect=KeyError
+    )
+    with make as made, pytest.raises(KeyError):
+        warm_start.make_step(setup.policy, setup.mesh, config)
+    made.assert_called_once_with(config.optimizer, num_updates=config.steps)
+    assert config.optimizer != setup.config.optimizer
+
+
+def test_a_warm_start_makes_so_many_steps_of_so_many_problems(setup):
+    batches = []
+
+    def step(state, prompts, tokens, lengths):
+        batches.append(tokens.shape)
+        return state, 0.0
+
+    made = mock.patch.object(warm_start, 'make_step', return_value=(None, step))
+    state = mock.patch('passk_jax.learning.learner.init_state')
+    with made, state, jax.set_mesh(setup.mesh):
+        demonstrations = setup.demonstrations()
+        warm_start.warm_start(
+            setup.policy, {}, demonstrations, setup.mesh, stop=lambda: False
+        )
+    assert batches == [(12, 1, 7)] * 3
+
+
+def first_params(tmp_path, **overrides):
+    """Who was asked for the first parameters, and with what."""
+    setup = tiny.make_setup(changed.make_config(**overrides))
+    calls = mock.Mock()
+    with (
+        mock.patch.object(initial.weights, 'load_params', calls.load),
+        mock.patch.object(initial.policies, 'init_params', calls.random),
+        mock.patch.object(initial, 'warm_start', calls.warm_start),
+        mock.patch.object(
+            initial.checkpoints, 'restore_cached_params', return_value=None
+        ),
+        mock.patch.object(initial.checkpoints, 'save_cached_params'),
+        mock.patch.object(initial.checkpoints, 'newest_step', return_value=4),
+        mock.patch.object(initial.checkpoints, 'restore_params', calls.restore),
+    ):
+        calls.restore.return_value = ({}, 4)
+        setup.initial_params(tmp_path)
+    return calls
+
+
+def test_the_first_policy_is_of_the_kind_that_is_asked_for(tmp_path):
+    calls = first_params(tmp_path, init__kind='scratch')
+    assert [name for name, *_ in calls.mock_calls] == ['random']
+    calls = first_params(tmp_path, init__kind='warm_start')
+    assert [name for name, *_ in calls.mock_calls] == ['random', 'warm_start']
+    calls = first_params(
+        tmp_path, init__kind='checkpoint', init__checkpoint=str(tmp_path / 'other')
+    )
+    assert [name for name, *_ in calls.mock_calls] == ['restore']
+    assert calls.restore.call_args.args[0] == tmp_path / 'other'
+    assert calls.restore.call_args.kwargs == {'step': 4}
+
+
+def test_random_parameters_are_of_the_seed(tmp_path):
+    calls = first_params(tmp_path, init__kind='scratch')
+    key = sampling.step_key(seed=17, purpose=Purpose.PARAMETERS, step=0)
+    got = calls.random.call_args.args[1]
+    assert (jax.random.key_data(got) == jax.random.key_data(key)).all()

@@ -1,0 +1,196 @@
+"""Verdicts: right answers, what tries to hang or to run, and the caller's thread."""
+
+import importlib.util
+import json
+import threading
+import time
+
+import pytest
+
+from passk_jax.verifiers import mathematics
+from passk_jax.verifiers.pool import Pool
+from tests.tasks.payloads import PAYLOADS
+
+ADVERSARIAL = {
+    'a tower': '9^9^9',
+    'a tower in braces': '9^{9^9}',
+    'a power': '2^{1000000000}',
+    'a factorial': '100000000!',
+    'a factorial in braces': '(10^9)!',
+    'factorials of factorials': '((((9!)!)!)!)',
+    'a binomial': r'\binom{10^9}{5\cdot 10^8}',
+    '5000 braces': '{' * 5000 + '1' + '}' * 5000,
+    '150 braces': '{' * 150 + '1' + '}' * 150,
+    '2000 parentheses': '(' * 2000 + '1' + ')' * 2000,
+    '200 parentheses': '(' * 200 + '1' + ')' * 200,
+    'a set of 5000': r'\{' + ','.join(map(str, range(5000))) + r'\}',
+    'a tuple of 3000': '(' + ','.join(map(str, range(3000))) + ')',
+    'a sum of 3000': '+'.join(['1'] * 3000),
+    'a sum of 250': '+'.join(['x'] * 250),
+    '100k decimals': '0.' + '3' * 100_000,
+    'a matrix of 40 by 40': r'\begin{pmatrix}'
+    + r'\\'.join(['&'.join(['1'] * 40)] * 40)
+    + r'\end{pmatrix}',
+    'a power of a sum': '(a+b+c+d+e+f)^{200}',
+    'a long series': r'\sum_{k=1}^{1000000000} k^k',
+    'a long product': r'\prod_{k=1}^{1000000000} k',
+    'an integral': r'\int_0^1 x^{x^{x}} dx',
+    '50 roots': r'\sqrt{' * 50 + '2' + '}' * 50,
+}
+
+
+def boxed(answer):
+    return rf'so it is $\boxed{{{answer}}}$.'
+
+
+@pytest.fixture(scope='module')
+def pool():
+    settings = {'deadline_s': 1.0, 'memory_bytes': 2**30}
+    with Pool(mathematics.EQUALITY, workers=2, **settings) as made:
+        # The first answer takes longest; it must not be one that a test is about.
+        made.judge([(r'\sqrt{8}', r'2\sqrt{2}')] * 2)
+        yield made
+
+
+@pytest.fixture(scope='module')
+def slow_pool():
+    """With the deadline of a run, for answers that are to be right.
+
+    Its workers take seconds to import sympy.
+    """
+    with Pool(
+        mathematics.EQUALITY, workers=2, deadline_s=30.0, memory_bytes=2**31
+    ) as made:
+        yield made
+
+
+def test_the_last_box_decides(slow_pool):
+    responses = [
+        (r'\boxed{1} then \boxed{204}', True, '204'),
+        (r'\boxed{204} then \boxed{1}', False, '1'),
+        ('The answer is 204.', False, ''),
+        (r'\boxed{204', False, ''),
+        (r'\boxed{204} \boxed{20', False, ''),
+        (r'\boxed{ }', False, ''),
+        ('<answer>204</answer>', False, ''),
+        (boxed('204.0'), True, '204.0'),
+        (boxed(' 204 '), True, '204'),
+        (boxed('$204$'), True, '$204$'),
+        (boxed('200+4'), True, '200+4'),
+        (boxed(r'204\%'), False, r'204\%'),
+        (boxed(r'\frac{'), False, ''),
+        ('', False, ''),
+    ]
+    before = slow_pool.failures['parse_failures']
+    verdicts = mathematics.judge(
+        ['204'] * len(responses), [text for text, _, _ in responses], pool=slow_pool
+    )
+    assert [(v.correct, v.parsed) for v in verdicts] == [r[1:] for r in responses]
+    assert all((v.error is None) == v.correct for v in verdicts)
+    assert slow_pool.failures['parse_failures'] == before + 1
+
+
+def test_a_wrong_answer_says_why(pool):
+    reasons = {
+        'no box': 'no \\boxed',
+        boxed(''): 'an empty box',
+        boxed('205'): 'not equal',
+        boxed('x'): 'not equal',
+        boxed('9^9^9'): 'a tower',
+        boxed(r'204\%'): 'cannot be parsed',
+        boxed('(a+b+c+d+e+f)^{200}'): 'took too long',
+    }
+    verdicts = mathematics.judge(['204'] * len(reasons), list(reasons), pool=pool)
+    for verdict, reason in zip(verdicts, reasons.values(), strict=True):
+        assert reason in verdict.error
+
+
+@pytest.mark.parametrize(
+    'names',
+    [
+        ('aime/aime_2024', 'aime/aime_2025'),
+        ('olymmath/OlymMATH-EN-EASY', 'olymmath/OlymMATH-EN-HARD'),
+    ],
+)
+def test_every_right_answer_of_the_benchmarks_is_accepted(shared_dir, slow_pool, names):
+    files = [shared_dir / 'data' / f'{name}.jsonl' for name in names]
+    records = [json.loads(line) for f in files for line in f.read_text().splitlines()]
+    golds = [record['answer'] for record in records]
+    before = slow_pool.calls
+    # The second form differs as text, so that math-verify has to decide.
+    for form in ('{}', r'\displaystyle {}'):
+        responses = [boxed(form.format(gold)) for gold in golds]
+        verdicts = mathematics.judge(golds, responses, pool=slow_pool)
+        wrong = [gold for gold, v in zip(golds, verdicts, strict=True) if not v.correct]
+        assert (len(golds), wrong) == (60 if 'aime' in names[0] else 200, [])
+    assert slow_pool.calls > before + 50
+    others = golds[1:] + golds[:1]
+    verdicts = mathematics.judge(
+        golds, [boxed(gold) for gold in others], pool=slow_pool
+    )
+    repeats = sum(a == b for a, b in zip(golds, others, strict=True))
+    assert sum(v.correct for v in verdicts) <= repeats + 1
+
+
+def test_adversarial_answers_are_wrong_in_time(pool):
+    start = time.monotonic()
+    responses = [boxed(answer) for answer in ADVERSARIAL.values()]
+    verdicts = mathematics.judge(['204'] * len(responses), responses, pool=pool)
+    assert [v.correct for v in verdicts] == [False] * len(responses)
+    # Without a deadline the limit of memory would end them all the same.
+    late = [v for v in verdicts if v.error == mathematics.FAILURES[mathematics.TIMEOUT]]
+    assert late
+    # Of a dozen that reach a worker each may cost its deadline and a new worker.
+    assert time.monotonic() - start < 120
+    assert mathematics.judge(['2'], [boxed('1+1')], pool=pool)[0].correct
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', ADVERSARIAL)
+def test_the_pool_alone_holds_what_would_be_refused(pool, name, monkeypatch):
+    """A minute together."""
+    monkeypatch.setattr(mathematics.exact, 'refusal', lambda answer: None)
+    start = time.monotonic()
+    (verdict,) = mathematics.judge(['204'], [boxed(ADVERSARIAL[name])], pool=pool)
+    assert not verdict.correct
+    assert time.monotonic() - start < 30
+    right = boxed(f'1+1+{len(name)}-{len(name)}')
+    assert mathematics.judge(['2'], [right], pool=pool)[0].correct
+
+
+def test_adversarial_answers_are_wrong_from_a_thread(pool):
+    names = ('a tower', 'a binomial', '150 braces', 'a matrix of 40 by 40')
+    responses = [boxed(ADVERSARIAL[name]) for name in names] + [boxed('203+1')]
+    found = []
+    thread = threading.Thread(
+        target=lambda: found.extend(
+            mathematics.judge(['204'] * 5, responses, pool=pool)
+        )
+    )
+    thread.start()
+    thread.join(60)
+    assert [v.correct for v in found] == [False] * 4 + [True]
+
+
+def test_no_answer_runs_code(pool, tmp_path):
+    path = tmp_path / 'written'
+    responses = [boxed(payload.format(path=path)) for payload in PAYLOADS]
+    for gold in ('204', '0'):
+        verdicts = mathematics.judge([gold] * len(responses), responses, pool=pool)
+        assert not any(v.correct for v in verdicts)
+    assert not path.exists()
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    mathematics.check_packages()
+    find = importlib.util.find_spec
+    absent = 'latex2sympy2_extended'
+    monkeypatch.setattr(
+        importlib.util, 'find_spec', lambda name: None if name == absent else find(name)
+    )
+    with pytest.raises(ValueError, match=f'{absent}.*pip install'):
+        mathematics.check_packages()
+
+
+def test_the_pool_is_made_once():
+    assert mathematics.shared_pool() is mathematics.shared_pool()
