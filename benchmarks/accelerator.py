@@ -24,8 +24,10 @@ from jax import numpy as jnp
 from benchmarks.ours import LOSS, OPTIMIZER
 from passk_jax import sharding
 from passk_jax.config import sampling_options
-from passk_jax.learning import learner
 from passk_jax.learning import optimizer as optimizers
+from passk_jax.learning import state as states
+from passk_jax.learning.batch_loss import BatchLoss
+from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Params, Policy
@@ -229,26 +231,24 @@ class Model:
         """The learner's step with AdamW, in a micro-batch a prompt; FLOPs."""
         mesh = sharding.one_device_mesh(jax.devices()[0])
         optimizer = optimizers.make_optimizer(OPTIMIZER)
-        step = learner.make_train_step(
-            self.policy,
+        update = Update(
+            BatchLoss(self.policy, LOSS, 1.0),
             optimizer,
             mesh,
-            loss=LOSS,
-            temperature=1.0,
             num_updates=1,
             num_micro_batches=batch.prompts,
         )
         params = jax.tree.map(jnp.copy, self.params)
-        state = learner.init_state(self.policy, optimizer, params, mesh)
+        state = states.init_state(self.policy, optimizer, params, mesh)
         rollouts = _rollouts(batch)
         advantages = jnp.ones((batch.prompts, batch.rollouts))
         start = time.perf_counter()
-        state, metrics = jax.block_until_ready(step(state, rollouts, advantages, None))
+        state, metrics = jax.block_until_ready(update(state, rollouts, advantages))
         compile_seconds = time.perf_counter() - start
         seconds = []
         for _ in range(self.repetitions):
             start = time.perf_counter()
-            state, metrics = step(state, rollouts, advantages, None)
+            state, metrics = update(state, rollouts, advantages)
             jax.block_until_ready((state, metrics))
             seconds.append(time.perf_counter() - start)
         median = statistics.median(seconds)

@@ -33,8 +33,11 @@ from benchmarks.work import Work
 from passk_jax import sharding
 from passk_jax.advantages import make_estimator
 from passk_jax.config import LossConfig, OptimizerConfig, sampling_options
-from passk_jax.learning import learner
 from passk_jax.learning import optimizer as optimizers
+from passk_jax.learning import state as states
+from passk_jax.learning.batch_loss import BatchLoss
+from passk_jax.learning.optimizer import Optimizer
+from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
 from passk_jax.models.arch import Arch
 from passk_jax.models.families.qwen2 import FAMILY
@@ -156,14 +159,12 @@ class Ours:
             stop_tokens=(),
         )
 
-    def train_step(self, optimizer: optax.GradientTransformation) -> Callable[..., Any]:
-        """The jitted update: one a step, in so many micro-batches."""
-        return learner.make_train_step(
-            self.policy,
+    def update(self, optimizer: Optimizer) -> Update:
+        """The verb *update*: one a step, in so many micro-batches."""
+        return Update(
+            BatchLoss(self.policy, LOSS, 1.0),
             optimizer,
             mesh(),
-            loss=LOSS,
-            temperature=1.0,
             num_updates=1,
             num_micro_batches=self.micro_batches,
         )
@@ -188,8 +189,8 @@ def generate(ours: Ours, ready: dict[str, Any]) -> None:
 def rl_step(ours: Ours, ready: dict[str, Any]) -> None:
     """A step of RL with the group-normalized advantage of GRPO."""
     optimizer = optimizers.make_optimizer(OPTIMIZER)
-    train_step = ours.train_step(optimizer)
-    state = learner.init_state(ours.policy, optimizer, ours.params, mesh())
+    update = ours.update(optimizer)
+    state = states.init_state(ours.policy, optimizer, ours.params, mesh())
     estimate = jax.jit(make_estimator('pass_at_1', num_rollouts=ours.work.rollouts))
     for step, report in enumerate(worker.repetitions(ready)):
         start = worker.cpu_seconds()
@@ -197,7 +198,7 @@ def rl_step(ours: Ours, ready: dict[str, Any]) -> None:
         report['rollout'] = worker.cpu_seconds() - start
         rewards = ours.verify(rollouts)
         advantages = estimate(rewards, rewards > 0)
-        state, metrics = train_step(state, rollouts, advantages, None)
+        state, metrics = update(state, rollouts, advantages)
         report['loss'] = float(jax.block_until_ready(metrics)['loss'])
         report['tokens'] = int(rollouts.lengths.sum())
 
@@ -222,10 +223,10 @@ def learn(ours: Ours, ready: dict[str, Any], *, repeated: bool) -> None:
     if ours.gradient:
         np.savez(ours.gradient, **_gradient(ours, rollouts, advantages))
     optimizer = optimizers.make_optimizer(OPTIMIZER)
-    train_step = ours.train_step(optimizer)
-    state = learner.init_state(ours.policy, optimizer, ours.params, mesh())
+    update = ours.update(optimizer)
+    state = states.init_state(ours.policy, optimizer, ours.params, mesh())
     for report in worker.repetitions(ready):
-        state, metrics = train_step(state, rollouts, advantages, None)
+        state, metrics = update(state, rollouts, advantages)
         report['loss'] = float(jax.block_until_ready(metrics)['loss'])
 
 
@@ -253,8 +254,8 @@ def _gradient(
     # A trace without decay is the gradient, and stands in the optimizer's state.
     keep = optax.chain(optax.trace(decay=0.0), optax.scale(0.0))
     params = jax.tree.map(jnp.copy, ours.params)
-    state = learner.init_state(ours.policy, keep, params, mesh())
-    state, _ = ours.train_step(keep)(state, rollouts, advantages, None)
+    state = states.init_state(ours.policy, keep, params, mesh())
+    state, _ = ours.update(keep)(state, rollouts, advantages)
     return jax.device_get(state.opt_state[0].trace)
 
 

@@ -60,7 +60,6 @@ from passk_jax.models.policy import param_shapes
 from passk_jax.report.arms import difference, in_words, markdown_table
 from passk_jax.report.forest import Dots, Forest, draw_forests
 from passk_jax.report.run_data import Row, read_lines
-from passk_jax.rollouts.sample_and_verify import verify
 from passk_jax.runs.checkpoints import restore_params, saved_steps
 from passk_jax.runs.saved_config import run_config
 from passk_jax.sampling import Purpose
@@ -135,15 +134,13 @@ def measure(
         shapes, step = param_shapes(setup.policy, setup.mesh), config.train.steps
         params, _ = restore_params(directory, shapes, step=steps or step)
     compute, problems = _program(setup), setup.train_batches()
-    sample = setup.sampler(
-        config.sampling.options, num_rollouts=config.sampling.num_rollouts
-    )
+    sample = setup.sample()
     totals: dict[str, Any] = {}
     with jax.set_mesh(setup.mesh):
         for step in range(config.train.steps, config.train.steps + batches):
-            key = setup.key(Purpose.ROLLOUTS, step)
-            sampled = sample(params, *problems[step], key=key)
-            correct = verify(sampled, step=step).verdicts.correct
+            key = setup.keys.key(Purpose.ROLLOUTS, step)
+            sampled = sample(params, problems[step], key=key)
+            correct = sample.verify(sampled, step=step).verdicts.correct
             placed = sharding.place(setup.mesh, correct)
             values = jax.device_get(compute(params, sampled.rollouts, placed))
             values = jax.tree.map(lambda x: np.asarray(x, np.float64), values)

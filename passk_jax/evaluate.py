@@ -196,7 +196,7 @@ def _evaluate(
     with jax.set_mesh(setup.mesh):
         params, _ = restore_params(workdir, shapes, step=step)
         for plan in plans.values():
-            evaluate = plan.setup.at(step).evaluator()
+            evaluate = plan.setup.at(step).evaluate()
             values, rows = evaluate(params, plan.batches, split=split, step=step)
             if jax.process_index() == 0:
                 summary = {

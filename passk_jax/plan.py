@@ -68,7 +68,7 @@ from passk_jax.planning.programs import PROGRAMS, Program, build
 from passk_jax.planning.search import flags, search
 from passk_jax.planning.topologies import Topology
 from passk_jax.runs.directory import git_state
-from passk_jax.setup import setup
+from passk_jax.setup import model
 from passk_jax.tasks import make_task, require
 from passk_jax.tasks.abilities import Alphabet
 
@@ -323,11 +323,11 @@ def _readable(config: ExperimentConfig, directory: pathlib.Path) -> ExperimentCo
 
 
 def _builder(config: ExperimentConfig, topology: Topology, mesh: Mesh) -> Builder:
-    setup.check_positions(config)
+    model.check_positions(config.model, config.data, config.sampling)
     # A GPU's kernels can be traced only where they can run.
     platform = 'cpu' if topology.platform == 'gpu' else topology.platform
     size = _vocab_size(config)
-    arch = setup.architecture(config.model, vocab_size=size, platform=platform)
+    arch = model.architecture(config.model, vocab_size=size, platform=platform)
     return Builder(
         policies.Policy(arch, head_chunk_tokens=config.model.head_chunk_tokens),
         mesh,

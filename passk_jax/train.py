@@ -13,7 +13,6 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -22,20 +21,23 @@ from jax import numpy as jnp
 
 from passk_jax import cli, sharding
 from passk_jax import config as configs
-from passk_jax.advantages import Memory, remember
+from passk_jax.advantages import Memory
 from passk_jax.config import ExperimentConfig
-from passk_jax.data import difficulty
-from passk_jax.data.batches import Batches, EvaluationBatches
-from passk_jax.diagnostics import step as diagnostics
-from passk_jax.diagnostics.step import Diagnosis
-from passk_jax.estimate import make_estimate
-from passk_jax.learning import learner
-from passk_jax.learning.batch_loss import BatchLoss
+from passk_jax.data.batches import EvaluationBatches
+from passk_jax.diagnostics.step import Diagnose, Diagnosis
+from passk_jax.evaluation.evaluate import Evaluate
+from passk_jax.learning import state as states
 from passk_jax.learning.optimizer import Optimizer, make_optimizer
+from passk_jax.learning.state import TrainState
+from passk_jax.learning.update import Update
+from passk_jax.models.policy import Params
 from passk_jax.planning.utilization import Rates, make_rates
 from passk_jax.report.run_log import RunLog
-from passk_jax.rollouts.dynamic_sampling import Draw, Selection
-from passk_jax.rollouts.sample_and_verify import verify
+from passk_jax.rollouts.dynamic_sampling import Draw, Select, Selection
+from passk_jax.rollouts.estimate import Estimate
+from passk_jax.rollouts.remember import Remember
+from passk_jax.rollouts.sample import Sample
+from passk_jax.rollouts.verify import Verify
 from passk_jax.runs.checkpoints import Checkpoints, from_intact
 from passk_jax.runs.directory import has_begun
 from passk_jax.runs.phases import Phases
@@ -50,7 +52,6 @@ from passk_jax.sampling import Purpose
 from passk_jax.setup.checks import (
     check_names,
     check_signal,
-    configured_memory,
     open_workdir,
     splits_due,
     warn_of_settings,
@@ -92,7 +93,7 @@ def train(
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.set_mesh(setup.mesh))
         guard = stack.enter_context(PreemptionGuard())
-        made = setup, verbs.memory, stages, checkpoints, workdir
+        made = setup, verbs.remember.begin(), stages, checkpoints, workdir
         with Phases.of(config.log) as phases:
             first = first_state(*made, guard=guard, phases=phases)
         if first is None:
@@ -109,13 +110,13 @@ def train(
             if step in begins and step > start:
                 stage = configs.stage_at(stages, step)
                 verbs = make_verbs(setup, stage)
-                memory = verbs.memory | difficulty.of_problems(memory)
+                memory = verbs.remember.begin_stage(memory)
                 log.begin_stage(stage.config.stage, verbs.rates)
             # Whatever comes next needs the parameters of the update before.
             jax.block_until_ready(state.params)
             log.begin('wait', step)
             preempted = guard.requested(step) or not evaluate_due(
-                verbs.setup, state.params, splits, log, step, stop=guard.interrupted
+                verbs, state.params, splits, log, step, stop=guard.interrupted
             )
             if preempted or step == last or step % config.checkpoint.every == 0:
                 log.begin('checkpoint', step)
@@ -130,31 +131,32 @@ def train(
             if preempted or step == last:
                 return not preempted
             if step == stage.start and stage.resets_optimizer:
-                state = learner.reset_optimizer(
+                state = states.reset_optimizer(
                     setup.policy, verbs.optimizer, state, setup.mesh
                 )
-            estimate = functools.partial(verbs.estimate, memory=memory)
-            follow = config.train.follow_difficulty
-            batches = difficulty.following(verbs.batches, memory, follow=follow)
-            selection = make_selection(verbs.setup, estimate, step)
-            key = verbs.setup.key(Purpose.ROLLOUTS, step)
+            selection = verbs.select(step, memory)
+            key = verbs.setup.keys.key(Purpose.ROLLOUTS, step)
             with profile.step(step):
-                for problems, prompts, is_new in selection.batches(batches):
+                batches = verbs.remember.batches_after(memory)
+                for batch, is_new in selection.batches(batches):
                     log.begin('decode', step)
-                    sampled = verbs.sample(state.params, problems, prompts, key=key)
-                    jax.block_until_ready(sampled.rollouts)
+                    sampled = verbs.sample(state.params, batch, key=key)
+                    rollouts = jax.block_until_ready(sampled.rollouts)
                     log.begin('verify', step)
                     gathers = functools.partial(log.begin, 'gather', step)
-                    responses = verify(sampled, step=step, on_judged=gathers)
+                    responses = verbs.verify(sampled, step=step, on_judged=gathers)
                     log.begin('estimate', step)
-                    estimated = estimate(sampled.rollouts, responses, step)
-                    draw = Draw(problems, responses, *estimated)
-                    selection.add(sampled.rollouts, draw, is_new)
+                    estimated = verbs.estimate(
+                        rollouts, responses, memory=memory, step=step
+                    )
+                    draw = Draw(batch.problems, responses, *estimated)
+                    selection.add(rollouts, draw, is_new)
                 log.begin('update', step)
-                batch = selection.rollouts, selection.advantages
-                diagnosis = verbs.diagnose(state.params, selection, step)
+                diagnosis = diagnose_due(verbs, state.params, selection, step)
                 reference = ref_params if stage.config.loss.kl_coef else None
-                state, figures = verbs.update(state, *batch, reference)
+                state, figures = verbs.update(
+                    state, selection.rollouts, selection.advantages, reference
+                )
                 memory = verbs.remember(memory, selection.draws.first)
             log.begin('write', step)
             log.step(step, selection.draws, figures, diagnosis)
@@ -163,53 +165,52 @@ def train(
 
 @dataclasses.dataclass(frozen=True)
 class Verbs:
-    """What the loop calls in one stage; ``setup`` has the stage's configuration.
-
-    ``memory`` is what a run that begins with it remembers before the first step.
-    """
+    """What the loop calls in one stage; ``setup`` has the stage's configuration."""
 
     setup: Setup
-    memory: Memory
-    batches: Batches
     optimizer: Optimizer
-    sample: Callable[..., Any]
-    estimate: Callable[..., Any]
-    diagnose: Callable[..., Diagnosis | None]
-    update: Callable[..., Any]
-    remember: Callable[..., Memory]
+    sample: Sample
+    verify: Verify
+    estimate: Estimate
+    select: Select
+    update: Update
+    remember: Remember
+    evaluate: Evaluate
+    diagnose: Diagnose | None
     rates: Rates
 
 
 def make_verbs(setup: Setup, stage: configs.Stage) -> Verbs:
-    """Makes what a stage samples, estimates and updates with."""
-    setup = setup.of_stage(stage)
-    config, sampling = setup.config, setup.config.sampling
-    optimizer = stage_optimizer(stage)
-    # The same on every host.
-    jit = functools.partial(jax.jit, out_shardings=sharding.replicated(setup.mesh))
-    of_estimator = jit(functools.partial(configured_memory, config))()
-    batches, follow = setup.train_batches(), config.train.follow_difficulty
+    """Makes what a stage samples, verifies, estimates and updates with."""
+    setup, optimizer = setup.of_stage(stage), stage_optimizer(stage)
+    config, sample, estimate = setup.config, setup.sample(), setup.estimate()
     return Verbs(
         setup=setup,
-        memory=of_estimator | difficulty.begin(batches, follow=follow),
-        batches=batches,
         optimizer=optimizer,
-        sample=setup.sampler(sampling.options, num_rollouts=sampling.num_rollouts),
-        estimate=make_estimate(setup),
-        diagnose=make_diagnose(setup),
-        update=make_update(setup, optimizer),
-        remember=functools.partial(remember_draw, jit(remember), batches),
+        sample=sample,
+        verify=sample.verify,
+        estimate=estimate,
+        select=setup.select(estimate),
+        update=setup.update(optimizer),
+        remember=setup.remember(),
+        evaluate=setup.evaluate(),
+        diagnose=make_diagnose(setup) if config.log.diagnostics_every else None,
         rates=make_rates(setup.policy.arch, setup.mesh, config.train, config.loss),
     )
 
 
-def remember_draw(
-    by_estimator: Callable[..., Memory], batches: Batches, memory: Memory, draw: Draw
-) -> Memory:
-    """The memory after a step, whose own problems were this draw."""
-    after = by_estimator(difficulty.of_estimator(memory), draw.rewarded)
-    verdicts = draw.responses.verdicts
-    return after | difficulty.remember(batches, memory, draw.problems, verdicts.correct)
+def make_diagnose(setup: Setup) -> Diagnose:
+    """Makes the verb that diagnoses a step."""
+    config = setup.config
+    return Diagnose.configured(
+        setup.policy,
+        setup.mesh,
+        advantage=config.advantage,
+        loss=config.loss,
+        train=config.train,
+        sampling=config.sampling,
+        log=config.log,
+    )
 
 
 def stage_optimizer(stage: configs.Stage) -> Optimizer:
@@ -218,8 +219,8 @@ def stage_optimizer(stage: configs.Stage) -> Optimizer:
 
 
 def evaluate_due(
-    setup: Setup,
-    params: Any,
+    verbs: Verbs,
+    params: Params,
     splits: dict[str, EvaluationBatches],
     log: RunLog,
     step: int,
@@ -227,21 +228,33 @@ def evaluate_due(
     stop: Callable[[], bool],
 ) -> bool:
     """Evaluates the splits that are due; False if ``stop`` interrupts it."""
-    due = splits_due(setup.config, step)
+    config = verbs.setup.config
+    due = splits_due(config, step)
     if not due:
         return True
     log.flush()
     log.begin('evaluate', step)
-    evaluate = setup.evaluator()
     for split in due:
-        result = evaluate(params, splits[split], split=split, step=step, stop=stop)
+        batches = splits[split]
+        result = verbs.evaluate(params, batches, split=split, step=step, stop=stop)
         if result is None:
             return False
         log.evaluation(step, split, *result)
     if step == 0:
-        check_best(setup.config.checkpoint.keep_best, log.evaluated(step))
+        check_best(config.checkpoint.keep_best, log.evaluated(step))
     log.report()
     return True
+
+
+def diagnose_due(
+    verbs: Verbs, params: Params, selection: Selection, step: int
+) -> Diagnosis | None:
+    """The diagnosis of the batch that a step trains on, if it is due."""
+    if verbs.diagnose is None or step % verbs.setup.config.log.diagnostics_every:
+        return None
+    trained = selection.draws.trained
+    batch = selection.rollouts, trained.advantages, trained.rewarded
+    return verbs.diagnose(params, *batch)
 
 
 def first_state(
@@ -253,7 +266,7 @@ def first_state(
     *,
     guard: PreemptionGuard,
     phases: Phases,
-) -> tuple[learner.TrainState, Memory, Any] | None:
+) -> tuple[TrainState, Memory, Params | None] | None:
     """The state and memory to start from, and the parameters of the reference, if any.
 
     The first two come from the newest checkpoint, else from the initial policy and
@@ -275,9 +288,9 @@ def first_state(
         # Updates overwrite the state's parameters, so the reference needs its own.
         params = jax.tree.map(jnp.copy, params)
     if not resumes:
-        state = learner.init_state(policy, optimizer, params, mesh)
+        state = states.init_state(policy, optimizer, params, mesh)
         return state, memory, ref_params
-    shapes = learner.state_shapes(policy, optimizer, mesh)
+    shapes = states.state_shapes(policy, optimizer, mesh)
     # What the host remembers has no sharding of its own.
     whole = sharding.replicated(mesh)
     remembered = jax.tree.map(
@@ -288,7 +301,7 @@ def first_state(
     )
     logging.info('resuming at step %d', saved.step)
     step = jax.device_put(np.int32(saved.step), shapes.step.sharding)
-    state = learner.TrainState(saved.params, saved.opt_state, step)
+    state = TrainState(saved.params, saved.opt_state, step)
     return state, saved.memory, ref_params
 
 
@@ -304,64 +317,6 @@ def make_log(config: ExperimentConfig, workdir: pathlib.Path, start: int) -> Run
         mask_truncated=config.loss.mask_truncated,
         settings=configs.to_dict(config),
     )
-
-
-def make_selection(setup: Setup, estimate: Callable[..., Any], step: int) -> Selection:
-    """Selects the problems that a step trains on."""
-    config = setup.config
-    return Selection(
-        step,
-        rounds=config.train.dynamic_sampling_rounds,
-        mask_truncated=config.loss.mask_truncated,
-        seed=setup.order(Purpose.EXTRA_PROBLEMS),
-        estimate=estimate,
-        mesh=setup.mesh,
-    )
-
-
-def make_update(setup: Setup, optimizer: Optimizer) -> Callable[..., Any]:
-    """Makes the verb ``update(state, rollouts, advantages, ref_params)``."""
-    config = setup.config
-    train = config.train
-    return learner.make_train_step(
-        setup.policy,
-        optimizer,
-        setup.mesh,
-        loss=config.loss,
-        temperature=config.sampling.temperature,
-        num_updates=train.num_prompts // train.mini_batch_prompts,
-        num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
-        rollout_parts=train.rollout_parts(config.sampling.num_rollouts),
-        pack_sizes=train.pack_sizes,
-        epochs=train.epochs,
-    )
-
-
-def make_diagnose(setup: Setup) -> Callable[..., Diagnosis | None]:
-    """Makes the verb ``diagnose(params, selection, step)``; ``None`` if not due."""
-    config, advantage = setup.config, setup.config.advantage
-    every = config.log.diagnostics_every
-    if not every:
-        return lambda params, selection, step: None
-    compute = diagnostics.make_diagnose(
-        BatchLoss(setup.policy, config.loss, config.sampling.temperature),
-        setup.mesh,
-        name=advantage.name,
-        num_rollouts=config.sampling.num_rollouts,
-        k=advantage.k,
-        num_chunks=config.train.num_prompts // config.train.micro_batch_prompts,
-        rollout_parts=config.train.rollout_parts(config.sampling.num_rollouts),
-        difficulty_bins=config.log.difficulty_bins,
-    )
-
-    def diagnose(params: Any, selection: Selection, step: int) -> Diagnosis | None:
-        if step % every:
-            return None
-        trained = selection.draws.trained
-        batch = selection.rollouts, trained.advantages, trained.rewarded
-        return compute(params, *batch)
-
-    return diagnose
 
 
 def main(

@@ -23,13 +23,15 @@ from ml_collections import ConfigDict
 from configs import base, maze, maze_tiny
 from passk_jax import config as config_lib
 from passk_jax import sharding
+from passk_jax.advantages.configured import configured_estimator
 from passk_jax.config import ExperimentConfig
-from passk_jax.learning import learner
 from passk_jax.learning import optimizer as optimizers
+from passk_jax.learning import state as states
+from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
 from passk_jax.models.families.table import FAMILIES
 from passk_jax.models.hf.published import PUBLISHED
-from passk_jax.setup import checks, setup
+from passk_jax.setup import model as setup_model
 from passk_jax.tasks import make_task
 from passk_jax.types import Prompts, Rollouts
 
@@ -127,7 +129,8 @@ def test_every_value_of_an_experiment_reaches_the_program(name):
 def test_an_experiment_names_what_exists(name):
     config = load(name)
     assert config.model.family in FAMILIES or config.model.source in PUBLISHED
-    checks.configured_estimator(config)
+    num_rollouts = config.sampling.num_rollouts
+    configured_estimator(config.advantage, num_rollouts=num_rollouts)
     task = make_task(config.task.name, config.task.params)
     assert {config.eval.split, config.eval.final_split} <= {*task.splits, ''}
 
@@ -157,24 +160,18 @@ def test_the_full_size_train_step_traces_on_the_planned_mesh(name, tmp_path):
     config = load(name)
     source = source_directory(config.model.source, tmp_path)
     model = dataclasses.replace(config.model, source=source)
-    setup.check_positions(dataclasses.replace(config, model=model))
-    arch = setup.architecture(model, vocab_size=12, platform='cpu')
+    setup_model.check_positions(model, config.data, config.sampling)
+    arch = setup_model.architecture(model, vocab_size=12, platform='cpu')
     policy = policies.Policy(arch, head_chunk_tokens=model.head_chunk_tokens)
     mesh, optimizer = planned_mesh(config), optimizers.make_optimizer(config.optimizer)
-    state = learner.state_shapes(policy, optimizer, mesh)
-    train, P, N = config.train, config.train.num_prompts, config.sampling.num_rollouts
-    step = learner.make_train_step(
-        policy,
-        optimizer,
-        mesh,
-        loss=config.loss,
-        temperature=config.sampling.temperature,
-        num_updates=P // train.mini_batch_prompts,
-        num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
-    )
+    state = states.state_shapes(policy, optimizer, mesh)
+    P, N = config.train.num_prompts, config.sampling.num_rollouts
+    sections = {name: getattr(config, name) for name in ('train', 'loss', 'sampling')}
+    update = Update.configured(policy, optimizer, mesh, **sections)
     advantages = jax.ShapeDtypeStruct((P, N), jnp.float32)
+    batch = rollouts(config), advantages, None
     with jax.sharding.use_abstract_mesh(mesh):
-        after, metrics = step.eval_shape(state, rollouts(config), advantages, None)
+        after, metrics = update.program.eval_shape(state, *batch)
     kinds = [jax.tree.map(lambda x: (x.shape, x.dtype), x) for x in (state, after)]
     assert kinds[0] == kinds[1]
     assert metrics['loss'].shape == ()
@@ -228,7 +225,7 @@ def test_a_planned_mesh_is_the_one_of_the_docstring_and_divides_everything(
 
     source = source_directory(config.model.source, tmp_path)
     model = dataclasses.replace(config.model, source=source)
-    arch = setup.architecture(model, vocab_size=0, platform='cpu')
+    arch = setup_model.architecture(model, vocab_size=0, platform='cpu')
     sizes = {
         'batch': (
             config.train.num_prompts,

@@ -120,7 +120,9 @@ def test_two_processes_train_as_one_does(tmp_path):
 _LATE = """
 import dataclasses, hashlib, sys
 import jax, numpy as np
-from passk_jax import cli, hosts, run_log, train
+from passk_jax import cli, train
+from passk_jax.report import run_log
+from passk_jax.runtime import hosts
 from passk_jax.tasks.maze.task import MazeTask
 
 verify, step = MazeTask.verify, run_log.RunLog.step
@@ -166,7 +168,7 @@ def test_a_verifier_that_fails_on_one_host_keeps_no_other_from_training(tmp_path
 _AGAIN = """
 import pathlib, sys
 import jax
-from passk_jax import setup
+from passk_jax.setup import setup
 from passk_jax.runtime.hosts import join_hosts
 from passk_jax.models import policy
 from passk_jax.runs.checkpoints import Checkpoints, restore_params

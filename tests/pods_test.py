@@ -82,7 +82,7 @@ import json, pathlib, sys
 from passk_jax import sharding, train
 from passk_jax.config import stages_of
 from passk_jax.runtime.hosts import join_hosts
-from passk_jax.learning import learner
+from passk_jax.learning import state as states
 from passk_jax.runs.checkpoints import Checkpoints
 from passk_jax.setup.setup import make_setup
 from tests import tiny
@@ -93,7 +93,7 @@ sizes = zip(sharding.MESH_AXES, json.loads(mesh), strict=True)
 config = tiny.make_config(**{f'mesh__{axis}': size for axis, size in sizes})
 made = make_setup(config)
 optimizer = train.stage_optimizer(stages_of(config)[0])
-shapes = learner.state_shapes(made.policy, optimizer, made.mesh)
+shapes = states.state_shapes(made.policy, optimizer, made.mesh)
 arrays = {'params': shapes.params, 'opt_state': shapes.opt_state}
 with Checkpoints(pathlib.Path(before, 'checkpoints'), keep=9) as checkpoints:
     saved = checkpoints.restore(**arrays)

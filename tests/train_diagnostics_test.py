@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from passk_jax import train
+from passk_jax.diagnostics.step import Diagnose
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.runs.metric_writer import MetricWriter
 from tests import changed, tiny
@@ -117,9 +118,7 @@ def test_only_the_steps_that_are_due_are_diagnosed(tmp_path):
 def test_a_diagnosis_gets_its_settings():
     settings = {'log__diagnostics_every': 2, 'log__difficulty_bins': 3}
     setup = tiny.make_setup(changed.make_config(**settings))
-    with mock.patch('passk_jax.diagnostics.step.make_diagnose') as make:
-        train.make_diagnose(setup)
-    make.assert_called_once_with(
+    assert train.make_diagnose(setup) == Diagnose(
         BatchLoss(setup.policy, setup.config.loss, 0.7),
         setup.mesh,
         name='pass_at_k',

@@ -12,13 +12,14 @@ from jax import numpy as jnp
 from passk_jax import config as configs
 from passk_jax import sampling, sharding, train
 from passk_jax.advantages import ESTIMATORS, make_estimator, rewards
+from passk_jax.advantages.configured import begin_configured_memory
 from passk_jax.errors import NonFiniteError
-from passk_jax.learning import learner
 from passk_jax.learning import optimizer as optimizers
-from passk_jax.rollouts.sample_and_verify import Responses
+from passk_jax.learning import state as states
+from passk_jax.rollouts.estimate import Estimate, Estimated
+from passk_jax.rollouts.verify import Responses
 from passk_jax.runs.checkpoints import Checkpoints
 from passk_jax.sampling import Purpose
-from passk_jax.setup.checks import configured_memory
 from passk_jax.tasks.maze.task import MazeTask
 from passk_jax.types import Prompts, Rollouts, Verdicts
 from tests import tiny
@@ -146,9 +147,15 @@ def make_batch(order=tuple(range(8))):
 def estimate(*, order=tuple(range(8)), step=0, **overrides):
     with tiny.devices(1):
         setup = train.make_setup(tiny.make_config(**overrides))
-    memory = configured_memory(setup.config)
-    advantages, _ = train.make_estimate(setup)(*make_batch(order), step, memory=memory)
-    return np.asarray(advantages)
+    estimated = setup.estimate()(
+        *make_batch(order), memory=first_memory(setup.config), step=step
+    )
+    return np.asarray(estimated.advantages)
+
+
+def first_memory(config):
+    num_rollouts = config.sampling.num_rollouts
+    return begin_configured_memory(config.advantage, num_rollouts=num_rollouts)
 
 
 @pytest.fixture(scope='module')
@@ -158,8 +165,8 @@ def a_step():
     optimizer = optimizers.make_optimizer(setup.config.optimizer, num_updates=1)
     with jax.set_mesh(setup.mesh):
         params = setup.initial_params(None)
-        state = learner.init_state(setup.policy, optimizer, params, setup.mesh)
-        yield setup, state, train.make_update(setup, optimizer)
+        state = states.init_state(setup.policy, optimizer, params, setup.mesh)
+        yield setup, state, setup.update(optimizer)
 
 
 @pytest.mark.parametrize('name', ESTIMATORS)
@@ -168,10 +175,10 @@ def test_every_estimator_moves_the_policy(name, a_step):
     rollouts, responses = make_batch()
     advantage = dataclasses.replace(setup.config.advantage, name=name)
     config = dataclasses.replace(setup.config, advantage=advantage)
-    estimate = train.make_estimate(dataclasses.replace(setup, config=config))
+    estimate = dataclasses.replace(setup, config=config).estimate()
     rollouts = sharding.place(setup.mesh, rollouts)
-    memory = configured_memory(config)
-    advantages, _ = estimate(rollouts, responses, 0, memory=memory)
+    memory = first_memory(config)
+    advantages, _ = estimate(rollouts, responses, memory=memory, step=0)
     assert np.all(np.isfinite(advantages))
     # An update takes its state away.
     after, figures = update(jax.tree.map(jnp.copy, state), rollouts, advantages, None)
@@ -278,31 +285,26 @@ def test_a_reward_that_is_not_finite_stops_the_run_with_its_problem(
 
 # Step 4 is evaluated, so what step 3 left is looked at before anything is sampled;
 # what step 2 left is sampled from first.
-@pytest.mark.parametrize('step', [2, 3])
+@pytest.mark.parametrize('at', [2, 3])
 def test_a_loss_that_is_not_finite_stops_the_run_with_step_and_problem(
-    step, finished_run, tmp_path
+    at, finished_run, tmp_path
 ):
-    make_estimate = train.make_estimate
+    estimate = Estimate.__call__
 
-    def make_broken(setup):
-        estimate = make_estimate(setup)
-
-        def broken(rollouts, responses, at, **memory):
-            advantages, rewarded = estimate(rollouts, responses, at, **memory)
-            bad = advantages.at[5, 2].set(np.nan) if at == step else advantages
-            return bad, rewarded
-
-        return broken
+    def broken(self, *batch, memory, step):
+        advantages, rewarded = estimate(self, *batch, memory=memory, step=step)
+        bad = advantages.at[5, 2].set(np.nan) if step == at else advantages
+        return Estimated(bad, rewarded)
 
     workdir = tiny.warm_copy(finished_run, tmp_path)
-    message = rf'at step {step}, update 0, from problems \[{problem_of(step, 5).id}\]'
+    message = rf'at step {at}, update 0, from problems \[{problem_of(at, 5).id}\]'
     with (
-        mock.patch.object(train, 'make_estimate', make_broken),
+        mock.patch.object(Estimate, '__call__', broken),
         pytest.raises(NonFiniteError, match=message),
     ):
         tiny.run(tiny.make_config(), workdir)
     assert Checkpoints(workdir / 'checkpoints', keep=2).latest_step() == 2
-    assert [row['step'] for row in tiny.metrics(workdir, 'train')] == [*range(step)]
+    assert [row['step'] for row in tiny.metrics(workdir, 'train')] == [*range(at)]
     assert tiny.run(tiny.make_config(), workdir)
     tiny.assert_same_run(workdir, finished_run, last=5)
 

@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 from passk_jax import sampling, train
-from passk_jax.advantages import ESTIMATORS, make, matching_scale
-from passk_jax.config import stages_of
+from passk_jax.config import SamplingOptions, stages_of
 from passk_jax.data.batches import subset
 from passk_jax.evaluation import evaluate
+from passk_jax.evaluation.evaluate import Evaluate, EvaluationResult
+from passk_jax.learning.batch_loss import BatchLoss
+from passk_jax.learning.optimizer import make_optimizer
+from passk_jax.learning.update import Update
+from passk_jax.rollouts.dynamic_sampling import Select
+from passk_jax.rollouts.verify import Verify
 from passk_jax.sampling import Purpose
-from passk_jax.setup import checks
 from tests import changed, tiny
 
 STEP = 3
@@ -34,15 +38,11 @@ def same_key(a, b):
 
 
 def test_the_update_gets_its_settings(setup):
-    optimizer = object()
-    with mock.patch('passk_jax.learning.learner.make_train_step') as make:
-        train.make_update(setup, optimizer)
-    make.assert_called_once_with(
-        setup.policy,
+    optimizer = make_optimizer(setup.config.optimizer, num_updates=30)
+    assert setup.update(optimizer) == Update(
+        BatchLoss(setup.policy, setup.config.loss, 0.7),
         optimizer,
         setup.mesh,
-        loss=setup.config.loss,
-        temperature=0.7,
         # 24 prompts, of which 12 an update and 4 a pass; 2 of 6 rollouts a pass.
         num_updates=2,
         num_micro_batches=3,
@@ -71,37 +71,32 @@ def sampled_with(call):
     return keywords
 
 
-def test_rollouts_are_sampled_with_the_settings_of_training(setup, tmp_path):
+def test_a_step_samples_with_a_key_of_its_own(tmp_path):
     """In the loop itself, which is entered at a step that is not evaluated."""
     config = changed.make_config(eval__every=0, eval__final_split='')
     state = types.SimpleNamespace(step=STEP, params=None)
-    first = mock.patch.object(train, 'first_state', return_value=(state, {}, None))
-    with first, mock.patch.object(train, 'make_update'):
+    with mock.patch.object(train, 'first_state', return_value=(state, {}, None)):
         got = sampled_with(lambda: tiny.run(config, tmp_path))
     purpose = Purpose.ROLLOUTS
-    assert same_key(
-        got.pop('key'), sampling.step_key(seed=17, stage=3, purpose=purpose, step=STEP)
-    )
-    options = got.pop('options')
-    assert dataclasses.asdict(options) == {
-        'temperature': 0.7,
-        'top_p': 0.9,
-        'top_k': 6,
-        'min_p': 0.02,
-    }
-    assert got == {
-        'num_rollouts': 6,
-        'max_response_tokens': 7,
-        'stop_tokens': setup.stop_tokens,
-        'max_cache_bytes': 1_000_000_007,
-    }
+    wanted = sampling.step_key(seed=17, stage=3, purpose=purpose, step=STEP)
+    assert same_key(got['key'], wanted)
+
+
+def test_a_stage_verifies_with_its_task_and_estimates_in_its_selection(setup):
+    (stage,) = stages_of(setup.config)
+    verbs = train.make_verbs(setup, stage)
+    assert (verbs.sample, verbs.evaluate) == (setup.sample(), setup.evaluate())
+    assert verbs.verify == Verify(setup.task, setup.tokenizer) == verbs.sample.verify
+    assert verbs.select == setup.select(verbs.estimate)
+    assert verbs.update == setup.update(verbs.optimizer)
 
 
 def evaluate_splits(setup, log=None, params=None):
     """Evaluates as before step 0, when both splits are due."""
+    (stage,) = stages_of(setup.config)
     splits = {s: setup.evaluation_batches(s) for s in ('validation', 'test')}
-    log, stop = log or mock.MagicMock(), lambda: False
-    return train.evaluate_due(setup, params, splits, log, 0, stop=stop)
+    log, verbs = log or mock.MagicMock(), train.make_verbs(setup, stage)
+    return train.evaluate_due(verbs, params, splits, log, 0, stop=lambda: False)
 
 
 def test_evaluation_samples_with_settings_of_its_own(setup):
@@ -110,14 +105,8 @@ def test_evaluation_samples_with_settings_of_its_own(setup):
         seed=17, stage=3, purpose=Purpose.EVALUATION, step=0, split='validation'
     )
     assert same_key(got.pop('key'), key)
-    options = got.pop('options')
-    assert dataclasses.asdict(options) == {
-        'temperature': 0.6,
-        'top_p': 0.8,
-        'top_k': 5,
-        'min_p': 0.03,
-    }
     assert got == {
+        'options': SamplingOptions(temperature=0.6, top_p=0.8, top_k=5, min_p=0.03),
         'num_rollouts': 3,
         'max_response_tokens': 7,
         'stop_tokens': setup.stop_tokens,
@@ -125,44 +114,37 @@ def test_evaluation_samples_with_settings_of_its_own(setup):
     }
 
 
-def test_every_split_is_evaluated_with_its_name_and_the_runs_seed(setup):
-    result = mock.patch('passk_jax.setup.setup.evaluate', return_value=({}, []))
-    with result as evaluated:
+def test_every_split_is_evaluated_with_its_name(setup):
+    result = EvaluationResult({}, [])
+    with mock.patch.object(Evaluate, '__call__', return_value=result) as evaluated:
         assert evaluate_splits(setup)
     first, second = evaluated.call_args_list
     for call, split in ((first, 'validation'), (second, 'test')):
-        wanted = {'config': setup.config.eval, 'split': split, 'step': 0}
-        wanted |= {'seed': 17, 'stage': 3}
-        assert {name: call.kwargs[name] for name in wanted} == wanted
+        assert (call.kwargs['split'], call.kwargs['step']) == (split, 0)
         batches = call.args[1]
         # Five of the split's own problems, in batches of two.
         assert batches.num_problems == 5
-        assert [len(problems) for problems, *_ in batches] == [2, 2, 2]
-        problems, *_ = next(iter(batches))
+        assert [len(batch.problems) for batch, _ in batches] == [2, 2, 2]
+        batch, _ = next(iter(batches))
         own = setup.task.source(split, data_dir=setup.config.data.dir)
-        assert problems == subset(own, 5)[:2]
+        assert batch.problems == subset(own, 5)[:2]
 
 
 def test_an_interval_has_the_configured_number_of_resamples(setup):
     batches = mock.MagicMock(num_problems=0, num_dropped=0)
-    settings = {'config': setup.config.eval, 'split': 'test', 'step': 0}
-    settings |= {'seed': 17, 'stage': 3}
     with mock.patch.object(evaluate, 'summarize', return_value={}) as summarize:
-        evaluate.evaluate(None, batches, sample=None, **settings)
+        setup.evaluate()(None, batches, split='test', step=0)
     summarize.assert_called_once_with([], seed=17, bootstrap_samples=31)
 
 
 def test_the_selection_gets_its_settings(setup):
-    estimate = object()
-    with mock.patch.object(train, 'Selection') as select:
-        train.make_selection(setup, estimate, STEP)
-    select.assert_called_once_with(
-        STEP,
+    estimate = setup.estimate()
+    assert setup.select(estimate) == Select(
+        estimate=estimate,
+        mesh=setup.mesh,
         rounds=2,
         mask_truncated=True,
         seed=(17, 3 * 256 + Purpose.EXTRA_PROBLEMS),
-        estimate=estimate,
-        mesh=setup.mesh,
     )
 
 
@@ -182,68 +164,6 @@ def test_rates_are_of_what_a_stage_trains(setup, kl_coef):
         verbs = train.make_verbs(setup, stage)
     make.assert_called_once_with(setup.policy.arch, setup.mesh, config.train, loss)
     assert verbs.rates is make.return_value
-
-
-@pytest.mark.parametrize('name', ESTIMATORS)
-def test_an_estimator_gets_its_own_parameters(name, monkeypatch):
-    row = ESTIMATORS[name]
-    values = {
-        'k': 3,
-        'num_groups': 5,
-        'aggregation': 'mean',
-        'easy_threshold': 0.3,
-        'switch_threshold': 0.7,
-        'high_entropy_fraction': 0.125,
-        'pass_weights': (2.0, 0.5),
-        'set_value': 'max',
-        'order': 2,
-        'beta': 3.0,
-        'gamma': 0.25,
-        'weight': 0.5,
-        'rank_penalty': 0.75,
-        'smoothing_correct': 0.125,
-        'smoothing_wrong': 0.375,
-        'window': 3,
-    }
-    wanted = {p.name: values[p.name] for p in row.parameters}
-    for parameter in row.parameters:
-        assert wanted[parameter.name] != parameter.default
-    compute = mock.Mock(return_value=np.zeros((8, 6), np.float32))
-    monkeypatch.setitem(ESTIMATORS, name, dataclasses.replace(row, compute=compute))
-    overrides = {f'advantage__{each}': value for each, value in values.items()}
-    config = changed.make_config(advantage__name=name, **overrides)
-    correct = np.ones((8, 6), bool)
-    checks.configured_estimator(config)(
-        correct * 1.0,
-        correct,
-        key=jax.random.split(jax.random.key(0), 8),
-        mean_entropy=np.ones(8),
-        lengths=np.ones((8, 6), np.int32),
-        answers=np.ones((8, 6), np.int32),
-        log_probs=np.ones((8, 6)),
-        history=np.ones((3, 7), np.int32),
-    )
-    got = compute.call_args.kwargs
-    assert {each: got[each] for each in got if each in values} == wanted
-    assert got.keys() == {*row.reads, *wanted}
-
-
-@pytest.mark.parametrize('name', ['maxrl', 'bootstrap_sampling'])
-def test_advantages_are_scaled_to_the_weight_of_pass_at_1(name):
-    plain = changed.make_config(advantage__name=name)
-    config = changed.make_config(advantage__name=name, advantage__match_weight_at=0.25)
-    correct = np.arange(6) < np.array([[1], [4]])
-    inputs = (correct * 1.0, correct)
-    key = jax.random.split(jax.random.key(0), 2)
-    before, after = (
-        checks.configured_estimator(each)(*inputs, key=key) for each in (plain, config)
-    )
-    own = {'k': plain.advantage.k, **plain.advantage.parameters}
-    scale = matching_scale(
-        name, num_rollouts=6, p=0.25, **make.own_parameters(name, own)
-    )
-    assert not 0.9 < scale < 1.1
-    np.testing.assert_allclose(after, scale * before, rtol=1e-6)
 
 
 def test_adamw_cancels_the_scale_of_an_advantage_but_for_epsilon_and_the_limit(

@@ -4,8 +4,8 @@ Programs call :func:`make_estimator`, and runs call :func:`estimator_of_config`.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +19,14 @@ from passk_jax.advantages.table import ESTIMATORS, OTHER_NAMES
 from passk_jax.config import checks
 from passk_jax.errors import InputError
 
-# (rewards [P, N], correct [P, N], **other arrays of INPUTS) -> [P, N]
-AdvantageFn = Callable[..., Float[Array, 'P N']]
+
+class AdvantageFn(Protocol):
+    """A batch's rewards -> its advantages; pure, and equal if its settings are."""
+
+    def __call__(
+        self, rewards: Float[Array, 'P N'], correct: Bool[Array, 'P N'], **inputs: Array
+    ) -> Float[Array, 'P N']:
+        """Computes ``[P, N]`` advantages from these and other arrays of ``INPUTS``."""
 
 
 def all_parameters() -> tuple[Parameter, ...]:

@@ -15,6 +15,7 @@ import itertools
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from absl import logging
@@ -33,36 +34,50 @@ OVERLONG = ('drop', 'error')
 _WIDTH_MULTIPLE, _LONG_WIDTH_MULTIPLE = 8, 128
 
 
-@dataclasses.dataclass(frozen=True)
-class Kept:
-    """The problems whose prompts are short enough: ascending ``indices`` of ``source``.
+class PromptBatch(NamedTuple):
+    """P problems, and their prompts as tokens on the host."""
 
-    ``numbers`` has the row of each id. Every prompt is padded to ``width`` tokens.
+    problems: list[Problem]
+    prompts: Prompts
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizedProblems:
+    """The problems whose prompts are short enough, each tokenized once.
+
     Batches in several orders may share one.
+
+    Attributes:
+        source: all problems, by index.
+        indices: ascending indices of the problems that are short enough; a *row* is a
+            place in this array.
+        prompts: the tokens of the prompt of each row, int32.
+        row_of_id: problem id -> row.
+        num_dropped: how many problems were too long.
+        width: S, to which every prompt is padded.
     """
 
     source: Sequence[Problem]
-    encode: Encode
     indices: np.ndarray
-    numbers: Mapping[int, int]
+    prompts: Sequence[np.ndarray]
+    row_of_id: Mapping[int, int]
     num_dropped: int
     width: int
 
-    def batch(self, rows: Sequence[int]) -> tuple[list[Problem], Prompts]:
-        """Returns the problems and padded prompts of these rows of ``indices``."""
+    def batch(self, rows: Sequence[int]) -> PromptBatch:
+        """Returns the problems of these rows with their padded prompts."""
         problems = [self.source[int(self.indices[row])] for row in rows]
         tokens = np.zeros((len(problems), self.width), np.int32)
-        lengths = np.zeros(len(problems), np.int32)
-        for row, problem in enumerate(problems):
-            ids = self.encode(problem.prompt)
-            tokens[row, : len(ids)] = ids
-            lengths[row] = len(ids)
+        prompts = [self.prompts[int(row)] for row in rows]
+        for padded, prompt in zip(tokens, prompts, strict=True):
+            padded[: len(prompt)] = prompt
+        lengths = np.array([len(prompt) for prompt in prompts], np.int32)
         ids = np.array([problem.id for problem in problems], np.int32)
-        return problems, Prompts(tokens, lengths, ids)
+        return PromptBatch(problems, Prompts(tokens, lengths, ids))
 
 
 class _Counted:
-    """Batches of kept problems.
+    """Counts of the problems that batches are made of.
 
     Attributes:
         num_problems: problems in an epoch or an evaluation, without too long ones.
@@ -70,11 +85,11 @@ class _Counted:
         prompt_width: S, the same in every batch.
     """
 
-    def __init__(self, kept: Kept):
-        self._kept = kept
-        self.num_problems = len(kept.indices)
-        self.num_dropped = kept.num_dropped
-        self.prompt_width = kept.width
+    def __init__(self, tokenized: TokenizedProblems):
+        self._tokenized = tokenized
+        self.num_problems = len(tokenized.indices)
+        self.num_dropped = tokenized.num_dropped
+        self.prompt_width = tokenized.width
 
 
 class Batches(_Counted, Sequence):
@@ -82,27 +97,28 @@ class Batches(_Counted, Sequence):
 
     def __init__(
         self,
-        kept: Kept,
+        tokenized: TokenizedProblems,
         *,
         order: Order,
-        mine: slice,
+        host_rows: slice,
         chances: np.ndarray | None = None,
     ):
-        super().__init__(kept)
-        self._order, self._mine, self._chances = order, mine, chances
+        super().__init__(tokenized)
+        self._order, self._host_rows, self._chances = order, host_rows, chances
 
     def __len__(self) -> int:
         """Returns a huge number, because epochs repeat without end."""
         return sys.maxsize
 
-    def __getitem__(self, step: int) -> tuple[list[Problem], Prompts]:
+    def __getitem__(self, step: int) -> PromptBatch:
         if step < 0:
             raise IndexError(f'{step=} is negative')
-        return self._kept.batch(self._order.rows(int(step), self._chances)[self._mine])
+        rows = self._order.rows(int(step), self._chances)
+        return self._tokenized.batch(rows[self._host_rows])
 
     def others(
         self, step: int, *, seed: Sequence[int]
-    ) -> Iterator[tuple[list[Problem], Prompts, np.ndarray]]:
+    ) -> Iterator[tuple[PromptBatch, np.ndarray]]:
         """Goes through the problems that ``self[step]`` lacks, each problem once.
 
         The order is random, without replacement, and new for each step. Problems of
@@ -113,15 +129,16 @@ class Batches(_Counted, Sequence):
             seed: determines the orders of all steps; use it for nothing else.
 
         Yields:
-            Problems and prompts as in ``self[step]``, and a bool for each problem,
-            False if it only fills up the batch.
+            A batch like ``self[step]``, and a bool for each problem, False if it only
+            fills up the batch.
         """
-        own = self._order.rows(int(step), self._chances)
+        of_step = self._order.rows(int(step), self._chances)
         others = self._order.others(int(step), seed=seed, chances=self._chances)
-        while batch := list(itertools.islice(others, len(own))):
-            is_other = np.arange(len(own)) < len(batch)
-            batch = np.array([*batch, *own[: len(own) - len(batch)]])[self._mine]
-            yield *self._kept.batch(batch), is_other[self._mine]
+        while rows := list(itertools.islice(others, len(of_step))):
+            is_other = np.arange(len(of_step)) < len(rows)
+            filled = np.array([*rows, *of_step[: len(of_step) - len(rows)]])
+            batch = self._tokenized.batch(filled[self._host_rows])
+            yield batch, is_other[self._host_rows]
 
     def by_chance(self, chances: np.ndarray) -> 'Batches':
         """Batches of the same problems, drawn anew at each step without epochs.
@@ -130,15 +147,16 @@ class Batches(_Counted, Sequence):
             chances: a positive weight for each problem of an epoch, by its number. A
                 part's problems are drawn in proportion to them.
         """
-        return Batches(self._kept, order=self._order, mine=self._mine, chances=chances)
+        shared = {'order': self._order, 'host_rows': self._host_rows}
+        return Batches(self._tokenized, **shared, chances=chances)
 
     def numbers(self, problems: Sequence[Problem]) -> np.ndarray:
         """``[P]`` the numbers of problems among the ``num_problems`` of an epoch."""
-        return np.array([self._kept.numbers[problem.id] for problem in problems])
+        return np.array([self._tokenized.row_of_id[p.id] for p in problems])
 
 
 def make_batches(
-    kept: Kept,
+    tokenized: TokenizedProblems,
     *,
     num_prompts: int,
     seed: int | Sequence[int],
@@ -153,7 +171,7 @@ def make_batches(
     mixture has epochs of its own.
 
     Args:
-        kept: the problems, from :func:`read_problems`.
+        tokenized: the problems, from :func:`read_problems`.
         num_prompts: P, over all hosts.
         seed: determines the order; one number, or the experiment's seed and a purpose.
         weights: of a mixture, name of a part -> how many of any ``sum(weights)``
@@ -172,29 +190,31 @@ def make_batches(
         raise InputError(f'{num_prompts=} cannot be shared by {process_count=}')
     if not 0 <= process_index < process_count:
         raise InputError(f'{process_index=} is not below {process_count=}')
-    if num_prompts > len(kept.indices):
+    if num_prompts > len(tokenized.indices):
         raise InputError(
-            f'{num_prompts=} is more than the {len(kept.indices)} problems there are '
-            f'({kept.num_dropped} were dropped as too long)'
+            f'{num_prompts=} is more than the {len(tokenized.indices)} problems there '
+            f'are ({tokenized.num_dropped} were dropped as too long)'
         )
     local = num_prompts // process_count
-    mine = slice(process_index * local, (process_index + 1) * local)
+    host_rows = slice(process_index * local, (process_index + 1) * local)
     order = Order(
-        _parts(kept, weights),
+        _parts(tokenized, weights),
         weights=weights or {'': 1},
         num_prompts=num_prompts,
         seed=[seed] if isinstance(seed, int) else seed,
     )
-    return Batches(kept, order=order, mine=mine)
+    return Batches(tokenized, order=order, host_rows=host_rows)
 
 
-def _parts(kept: Kept, weights: Mapping[str, int] | None) -> dict[str, np.ndarray]:
+def _parts(
+    tokenized: TokenizedProblems, weights: Mapping[str, int] | None
+) -> dict[str, np.ndarray]:
     """Name of each part -> the rows of its problems; ``''`` if there are not parts."""
     if not weights:
-        return {'': np.arange(len(kept.indices))}
+        return {'': np.arange(len(tokenized.indices))}
     rows: dict[str, list[int]] = {name: [] for name in weights}
-    for row, index in enumerate(kept.indices):
-        rows[part_of(kept.source[int(index)].category)].append(row)
+    for row, index in enumerate(tokenized.indices):
+        rows[part_of(tokenized.source[int(index)].category)].append(row)
     return {name: np.array(each, int) for name, each in rows.items()}
 
 
@@ -205,22 +225,21 @@ class EvaluationBatches(_Counted):
         dropped: category -> problems that were too long.
     """
 
-    def __init__(self, kept: Kept, *, batch_size: int):
-        super().__init__(kept)
-        self._batch_size = batch_size
-        dropped = np.delete(np.arange(len(kept.source)), kept.indices)
-        self.dropped = count_categories(kept.source[int(i)] for i in dropped)
+    def __init__(self, tokenized: TokenizedProblems, *, batch_size: int):
+        super().__init__(tokenized)
+        self._batch_size, source = batch_size, tokenized.source
+        dropped = np.delete(np.arange(len(source)), tokenized.indices)
+        self.dropped = count_categories(source[int(i)] for i in dropped)
 
     def __len__(self) -> int:
         return -(-self.num_problems // self._batch_size)
 
-    def __iter__(self) -> Iterator[tuple[list[Problem], Prompts, int]]:
+    def __iter__(self) -> Iterator[tuple[PromptBatch, int]]:
         for start in range(0, self.num_problems, self._batch_size):
             stop = min(start + self._batch_size, self.num_problems)
             # Repeats of the last problem fill the last batch.
             rows = np.minimum(np.arange(start, start + self._batch_size), stop - 1)
-            problems, prompts = self._kept.batch(rows)
-            yield problems, prompts, stop - start
+            yield self._tokenized.batch(rows), stop - start
 
 
 def evaluation_batches(
@@ -240,8 +259,7 @@ def evaluation_batches(
         num_problems: the size of a :func:`subset`, including too long ones; 0: all.
 
     Returns:
-        Batches of problems, prompts (numpy, ``[batch_size, S]``) and the number of
-        valid rows, which come first.
+        Batches, each with the number of its valid rows, which come first.
 
     Raises:
         ValueError: there are no problems, or fewer than ``num_problems``; or a prompt
@@ -250,10 +268,10 @@ def evaluation_batches(
     if batch_size < 1:
         raise InputError(f'{batch_size=} must be at least 1')
     problems = subset(source, num_problems)
-    kept = read_problems(
+    tokenized = read_problems(
         problems, encode, max_prompt_tokens=max_prompt_tokens, overlong=overlong
     )
-    return EvaluationBatches(kept, batch_size=batch_size)
+    return EvaluationBatches(tokenized, batch_size=batch_size)
 
 
 def count_categories(problems: Iterable[Problem]) -> dict[str, int]:
@@ -301,8 +319,8 @@ def read_problems(
     *,
     max_prompt_tokens: int,
     overlong: str,
-) -> Kept:
-    """Reads every problem, to know which prompts are short enough.
+) -> TokenizedProblems:
+    """Reads and tokenizes every problem.
 
     Args:
         source: the problems, by index.
@@ -315,38 +333,49 @@ def read_problems(
     """
     if overlong not in OVERLONG:
         raise InputError(f'{overlong=} must be one of {list(OVERLONG)}')
-    count = len(source)
-    if not count:
+    if not len(source):
         raise InputError('there are no problems: the split is empty')
-    lengths, ids = np.zeros(count, np.int64), []
-    for index in range(count):
+    indices, prompts, row_of_id, shortest = [], [], {}, None
+    for index in range(len(source)):
         problem = source[index]
-        ids.append(problem.id)
-        lengths[index] = len(encode(problem.prompt))
-        if not lengths[index]:
+        tokens = np.array(encode(problem.prompt), np.int32)
+        if not len(tokens):
             raise InputError(f'the prompt of problem {problem.id} has no tokens')
-        if lengths[index] > max_prompt_tokens and overlong == 'error':
-            raise InputError(
-                f'the prompt of problem {problem.id} has {lengths[index]} tokens, more '
-                f'than {max_prompt_tokens=}'
-            )
-    indices = np.flatnonzero(lengths <= max_prompt_tokens)
-    num_dropped = count - len(indices)
-    if not len(indices):
+        shortest = min(shortest or len(tokens), len(tokens))
+        if len(tokens) > max_prompt_tokens:
+            if overlong == 'error':
+                raise InputError(
+                    f'the prompt of problem {problem.id} has {len(tokens)} tokens, '
+                    f'more than {max_prompt_tokens=}'
+                )
+            continue
+        row_of_id[problem.id] = len(indices)
+        indices.append(index)
+        prompts.append(tokens)
+    if not indices:
         raise InputError(
-            f'all {count} prompts are longer than {max_prompt_tokens=}; the shortest '
-            f'has {lengths.min()} tokens'
+            f'all {len(source)} prompts are longer than {max_prompt_tokens=}; the '
+            f'shortest has {shortest} tokens'
         )
-    if num_dropped:
+    if num_dropped := len(source) - len(indices):
         logging.warning(
             'Dropped %d of %d prompts, which are longer than %d tokens',
             num_dropped,
-            count,
+            len(source),
             max_prompt_tokens,
         )
-    longest = int(lengths[indices].max())
-    long = longest > _LONG_WIDTH_MULTIPLE
-    multiple = _LONG_WIDTH_MULTIPLE if long else _WIDTH_MULTIPLE
-    width = min(-(-longest // multiple) * multiple, max_prompt_tokens)
-    numbers = {ids[index]: row for row, index in enumerate(indices)}
-    return Kept(source, encode, indices, numbers, num_dropped, width)
+    return TokenizedProblems(
+        source=source,
+        indices=np.array(indices),
+        prompts=prompts,
+        row_of_id=row_of_id,
+        num_dropped=num_dropped,
+        width=_padded_width(max(map(len, prompts)), max_prompt_tokens),
+    )
+
+
+def _padded_width(longest: int, limit: int) -> int:
+    """S: the longest prompt rounded up to a multiple, but never beyond the limit."""
+    is_long = longest > _LONG_WIDTH_MULTIPLE
+    multiple = _LONG_WIDTH_MULTIPLE if is_long else _WIDTH_MULTIPLE
+    return min(-(-longest // multiple) * multiple, limit)

@@ -18,7 +18,14 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float
 
 from passk_jax import sharding
-from passk_jax.advantages import make_estimator
+from passk_jax.advantages import AdvantageFn, make_estimator
+from passk_jax.config import (
+    AdvantageConfig,
+    LogConfig,
+    LossConfig,
+    SamplingConfig,
+    TrainConfig,
+)
 from passk_jax.diagnostics.gradients import (
     Products,
     gradient_products,
@@ -33,7 +40,7 @@ from passk_jax.diagnostics.responses import (
     wrong_partings,
 )
 from passk_jax.learning.batch_loss import BatchLoss
-from passk_jax.models.policy import Params
+from passk_jax.models.policy import Params, Policy
 from passk_jax.types import Rollouts
 
 
@@ -78,75 +85,108 @@ def compared_estimators(name: str, *, num_rollouts: int, k: int) -> tuple[str, .
     return (name, *(other for other in others if other != name))
 
 
-def make_diagnose(
-    loss: BatchLoss,
-    mesh: Mesh,
-    *,
-    name: str,
-    num_rollouts: int,
-    k: int,
-    num_chunks: int,
-    rollout_parts: int = 1,
-    difficulty_bins: int = 0,
-) -> Callable[[Params, Rollouts, jax.Array, jax.Array], Diagnosis]:
-    """Makes the jitted ``diagnose(params, rollouts, advantages, rewarded)``.
+@dataclasses.dataclass(frozen=True)
+class Diagnose:
+    """The verb ``diagnose(params, rollouts, advantages, rewarded)``.
 
-    Args:
+    Equal ones share one compiled program.
+
+    Attributes:
         loss: what the learner differentiates.
         mesh: of the rollouts.
-        name: the estimator of ``advantages``.
+        name: the estimator of the advantages.
         num_rollouts: N.
         k: group size of ``canonical_k``, one of the estimators to compare with.
         num_chunks: how many parts to cut the problems into, at least 2; see
             :func:`gradient_products`.
         rollout_parts: parts of a prompt's rollouts, one for each pass.
-        difficulty_bins: into how many bins of difficulty to cut the gradient under
-            ``advantages``; 0: not at all.
-
-    Returns:
-        A function of the parameters that sampled the rollouts, the rollouts, their
-        advantages ``[P, N]``, and which responses these take to be correct ``[P, N]``.
-        The other estimators take these as rewards of 0 and 1. What a diagnosis calls
-        right and wrong is so too: under Noise Rewards a wrong response that is paid
-        counts as right.
+        difficulty_bins: into how many bins of difficulty to cut the gradient under the
+            advantages; 0: not at all.
     """
-    names = compared_estimators(name, num_rollouts=num_rollouts, k=k)
-    sizes = num_rollouts, k, num_chunks, rollout_parts, difficulty_bins
-    return _program(loss, mesh, names, *sizes)
 
+    loss: BatchLoss
+    mesh: Mesh
+    name: str
+    num_rollouts: int
+    k: int
+    num_chunks: int
+    rollout_parts: int = 1
+    difficulty_bins: int = 0
 
-# As with train steps, equal settings share one program in a process.
-@functools.lru_cache(maxsize=16)
-def _program(
-    loss: BatchLoss,
-    mesh: Mesh,
-    names: tuple[str, ...],
-    num_rollouts: int,
-    k: int,
-    num_chunks: int,
-    rollout_parts: int,
-    difficulty_bins: int,
-) -> Callable[..., Diagnosis]:
-    others = [
-        make_estimator(
-            name,
-            num_rollouts=num_rollouts,
-            **({'k': k} if name == 'canonical_k' else {}),
+    @classmethod
+    def configured(
+        cls,
+        policy: Policy,
+        mesh: Mesh,
+        *,
+        advantage: AdvantageConfig,
+        loss: LossConfig,
+        train: TrainConfig,
+        sampling: SamplingConfig,
+        log: LogConfig,
+    ) -> 'Diagnose':
+        """Makes the verb from sections of the configuration."""
+        return cls(
+            loss=BatchLoss(policy, loss, sampling.temperature),
+            mesh=mesh,
+            name=advantage.name,
+            num_rollouts=sampling.num_rollouts,
+            k=advantage.k,
+            num_chunks=train.num_prompts // train.micro_batch_prompts,
+            rollout_parts=train.rollout_parts(sampling.num_rollouts),
+            difficulty_bins=log.difficulty_bins,
         )
-        for name in names[1:]
-    ]
 
-    def diagnose(
+    @property
+    def estimators(self) -> tuple[str, ...]:
+        """The estimators whose gradients are compared, the run's own first."""
+        sizes = {'num_rollouts': self.num_rollouts, 'k': self.k}
+        return compared_estimators(self.name, **sizes)
+
+    @property
+    def num_gradients(self) -> int:
+        """How many gradients it takes: of estimators, and of parts of one."""
+        return len(self.estimators) + 2 * self.difficulty_bins
+
+    def __call__(
+        self,
         params: Params,
         rollouts: Rollouts,
         advantages: Float[Array, 'P N'],
         rewarded: Bool[Array, 'P N'],
     ) -> Diagnosis:
+        """Diagnoses a batch.
+
+        Args:
+            params: of the policy that sampled the rollouts.
+            rollouts: P prompts with N responses each.
+            advantages: of the responses.
+            rewarded: which responses the advantages take to be correct. The other
+                estimators take these as rewards of 0 and 1. What a diagnosis calls
+                right and wrong is so too: under Noise Rewards a wrong response that is
+                paid counts as right.
+        """
+        return self.program(params, rollouts, advantages, rewarded)
+
+    @property
+    def program(self) -> Callable[..., Diagnosis]:
+        """The jitted :meth:`compute`, for callers that lower it on shapes."""
+        return _program(self)
+
+    def compute(
+        self,
+        params: Params,
+        rollouts: Rollouts,
+        advantages: Float[Array, 'P N'],
+        rewarded: Bool[Array, 'P N'],
+    ) -> Diagnosis:
+        """Computes what :meth:`__call__` returns, inside a program."""
         rewards = rewarded.astype(jnp.float32)
+        others = [self._estimator(name) for name in self.estimators[1:]]
         compared = [advantages, *(other(rewards, rewarded) for other in others)]
-        if difficulty_bins:
-            compared += [*by_difficulty(advantages, rewarded, bins=difficulty_bins)]
-        trained = loss.mask(rollouts).any(axis=-1)
+        if bins := self.difficulty_bins:
+            compared += [*by_difficulty(advantages, rewarded, bins=bins)]
+        trained = self.loss.mask(rollouts).any(axis=-1)
         means, reaching = entropy_by_position(rollouts.entropies, rollouts.lengths)
         return Diagnosis(
             entropies=means,
@@ -154,15 +194,24 @@ def _program(
             partings=wrong_partings(rollouts.tokens, rollouts.lengths, ~rewarded),
             mass=advantage_mass(jnp.where(trained, advantages, 0.0), rewarded),
             products=gradient_products(
-                *(loss, params, rollouts, jnp.stack(compared)),
-                num_chunks=num_chunks,
-                rollout_parts=rollout_parts,
+                *(self.loss, params, rollouts, jnp.stack(compared)),
+                num_chunks=self.num_chunks,
+                rollout_parts=self.rollout_parts,
             ),
-            estimators=names,
-            num_chunks=num_chunks,
+            estimators=self.estimators,
+            num_chunks=self.num_chunks,
         )
 
-    return jax.jit(diagnose, out_shardings=sharding.replicated(mesh))
+    def _estimator(self, name: str) -> AdvantageFn:
+        parameters = {'k': self.k} if name == 'canonical_k' else {}
+        return make_estimator(name, num_rollouts=self.num_rollouts, **parameters)
+
+
+# As with updates, equal settings share one program in a process.
+@functools.lru_cache(maxsize=16)
+def _program(diagnose: Diagnose) -> Callable[..., Diagnosis]:
+    whole = sharding.replicated(diagnose.mesh)
+    return jax.jit(diagnose.compute, out_shardings=whole)
 
 
 def record(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,62 +19,81 @@ from passk_jax.config import EvalConfig
 from passk_jax.data.batches import EvaluationBatches
 from passk_jax.evaluation import majority, metrics
 from passk_jax.models.policy import Params
-from passk_jax.rollouts.sample_and_verify import Responses, Sampled, verify
-from passk_jax.sampling import Purpose, step_key
+from passk_jax.rollouts.sample import Sample
+from passk_jax.rollouts.verify import Responses
+from passk_jax.sampling import Purpose, RunKeys
 from passk_jax.types import Problem
 from passk_jax.verifiers.pool import CRASH, PARSE_FAILURE, TIMEOUT
 
 Record = dict[str, Any]
 
 
-def evaluate(
-    params: Params,
-    batches: EvaluationBatches,
-    *,
-    sample: Callable[..., Sampled],
-    config: EvalConfig,
-    seed: int,
-    stage: int,
-    split: str,
-    step: int,
-    stop: Callable[[], bool] = lambda: False,
-) -> tuple[dict[str, float], list[Record]] | None:
-    """Samples responses to every problem and verifies them.
+class EvaluationResult(NamedTuple):
+    """Metrics (see :func:`summarize`), and a record of each problem's answers."""
 
-    Args:
-        params: the policy's parameters.
-        batches: the split's problems in order.
-        sample: ``(params, problems, prompts, *, key)``, as ``Setup.sampler`` makes it.
+    metrics: dict[str, float]
+    records: list[Record]
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluate:
+    """The verb ``evaluate(params, batches, split=split, step=step)``.
+
+    Attributes:
+        sample: samples with the options of evaluation, and verifies.
         config: how to evaluate.
-        seed, stage, split, step: the experiment's seed and stage, the split's name and
-            the training step of these parameters; they determine the random keys.
-        stop: asked before every batch whether to stop.
-
-    Returns:
-        Metrics (see :func:`summarize`) and a record for each problem with its answers;
-        ``None`` if ``stop`` said so.
+        keys: of the run; responses depend on them, the split and the step.
     """
-    address = {'seed': seed, 'stage': stage, 'split': split, 'step': step}
-    key = step_key(purpose=Purpose.EVALUATION, **address)
-    # Evenly spaced responses, in the order of the problems.
-    total = batches.num_problems * config.num_responses
-    count = min(config.kept_responses, total)
-    kept = {i * total // count for i in range(count)}
-    rows: list[Record] = []
-    failures: collections.Counter[str] = collections.Counter()
-    for problems, prompts, valid in batches:
-        if stop():
-            return None
-        responses = verify(sample(params, problems, prompts, key=key), step=step)
-        for kind, failed in responses.verdicts.failures.items():
-            failures[kind] += int(failed[:valid].sum())
-        rows.extend(_records(problems[:valid], responses, first=len(rows), kept=kept))
-    values = summarize(rows, seed=seed, bootstrap_samples=config.bootstrap_samples)
-    # No mean includes a prompt over the limit, so say how many there were.
-    values['num_dropped'] = float(batches.num_dropped)
-    # Shares of all responses.
-    values |= {f'verifier_{kind}': count / total for kind, count in failures.items()}
-    return values, rows
+
+    sample: Sample
+    config: EvalConfig
+    keys: RunKeys
+
+    def __call__(
+        self,
+        params: Params,
+        batches: EvaluationBatches,
+        *,
+        split: str,
+        step: int,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> EvaluationResult | None:
+        """Samples responses to every problem and verifies them.
+
+        Args:
+            params: the policy's parameters.
+            batches: the split's problems in order.
+            split: its name.
+            step: the training step of these parameters.
+            stop: asked before every batch whether to stop.
+
+        Returns:
+            Metrics and records; ``None`` if ``stop`` said so.
+        """
+        config = self.config
+        key = self.keys.key(Purpose.EVALUATION, step, split=split)
+        # Evenly spaced responses, in the order of the problems.
+        total = batches.num_problems * config.num_responses
+        count = min(config.kept_responses, total)
+        kept = {i * total // count for i in range(count)}
+        rows: list[Record] = []
+        failures: collections.Counter[str] = collections.Counter()
+        for batch, valid in batches:
+            if stop():
+                return None
+            sampled = self.sample(params, batch, key=key)
+            responses = self.sample.verify(sampled, step=step)
+            for kind, failed in responses.verdicts.failures.items():
+                failures[kind] += int(failed[:valid].sum())
+            problems = batch.problems[:valid]
+            rows.extend(_records(problems, responses, first=len(rows), kept=kept))
+        samples = config.bootstrap_samples
+        values = summarize(rows, seed=self.keys.seed, bootstrap_samples=samples)
+        # No mean includes a prompt over the limit, so say how many there were.
+        values['num_dropped'] = float(batches.num_dropped)
+        # Shares of all responses.
+        values |= {f'verifier_{kind}': n / total for kind, n in failures.items()}
+        return EvaluationResult(values, rows)
 
 
 def _digest(problem: Problem) -> str:
@@ -172,7 +191,7 @@ values for a setting have the metric ``<name>_<setting>`` as their mean.
 
 
 def metric_names(num_responses: int) -> set[str]:
-    """What :func:`evaluate` measures, without the metrics of single categories.
+    """What :class:`Evaluate` measures, without the metrics of single categories.
 
     The failures of a verifier are those of the shared pool, which not every task uses.
     """

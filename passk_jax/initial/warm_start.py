@@ -21,10 +21,10 @@ from jax.sharding import Mesh
 
 from passk_jax import sharding
 from passk_jax.config import DataConfig, WarmStartConfig
-from passk_jax.data.batches import Batches, Kept, make_batches
+from passk_jax.data.batches import Batches, TokenizedProblems, make_batches
 from passk_jax.errors import InputError, NonFiniteError
-from passk_jax.learning import learner
 from passk_jax.learning import optimizer as optimizers
+from passk_jax.learning import state as states
 from passk_jax.masked import masked_mean
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Params, Policy
@@ -52,7 +52,7 @@ class WarmStartData:
     """
 
     task: Task
-    read: Callable[[int], Kept]
+    read: Callable[[int], TokenizedProblems]
     tokenizer: Tokenizer
     stop_token: int
     warm_start: WarmStartConfig
@@ -116,13 +116,13 @@ def _step_program(
         mask = jnp.arange(tokens.shape[-1]) < lengths[..., None]
         return -masked_mean(log_probs, mask)
 
-    def step(state: learner.TrainState, *batch: Any):
+    def step(state: states.TrainState, *batch: Any):
         value, grads = jax.value_and_grad(loss)(state.params, *batch)
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
-        return learner.TrainState(params, opt_state, state.step + 1), value
+        return states.TrainState(params, opt_state, state.step + 1), value
 
-    shapes = learner.state_shapes(policy, optimizer, mesh)
+    shapes = states.state_shapes(policy, optimizer, mesh)
     shardings = jax.tree.map(lambda x: x.sharding, shapes)
     return jax.jit(step, donate_argnums=0, out_shardings=(shardings, None))
 
@@ -155,7 +155,7 @@ def warm_start(
     config = demonstrations.warm_start
     batches = demonstrations.batches()
     optimizer, step_fn = make_step(policy, mesh, config)
-    state = learner.init_state(policy, optimizer, params, mesh)
+    state = states.init_state(policy, optimizer, params, mesh)
     pending, num_dropped = None, 0
     with Progress(config.steps, initial=0, description='warm start') as progress:
         for step in range(config.steps):

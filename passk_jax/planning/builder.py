@@ -15,8 +15,8 @@ from jax import numpy as jnp
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 from passk_jax import config, sharding
-from passk_jax.learning import learner
 from passk_jax.learning import optimizer as optimizers
+from passk_jax.learning import state as states
 from passk_jax.models import policy as policies
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Cache, Policy
@@ -92,9 +92,9 @@ class Builder:
         mesh = abstract_mesh(sizes)
         return dataclasses.replace(self, policy=policy, mesh=mesh, **parts)
 
-    def state(self) -> learner.TrainState:
+    def state(self) -> states.TrainState:
         """The training state."""
-        return learner.state_shapes(self.policy, self.make_optimizer(), self.mesh)
+        return states.state_shapes(self.policy, self.make_optimizer(), self.mesh)
 
     def make_optimizer(self) -> optimizers.Optimizer:
         """The optimizer, with the learning rate of the whole run."""

@@ -33,7 +33,7 @@ from passk_jax.planning.builder import (
     tree_bytes,
 )
 from passk_jax.planning.decoding import is_scheduled
-from passk_jax.planning.programs import Program, build, num_gradients
+from passk_jax.planning.programs import Program, build, make_diagnose
 from passk_jax.types import Prompts
 
 # The kernels of every chip work on tiles of this many tokens.
@@ -141,7 +141,7 @@ def _known(builder: Builder, name: str) -> float:
     gradients = shard_bytes(builder.state().params)
     if name == 'diagnose':
         # Each is of a pass, and of the batch.
-        gradients *= 2 * num_gradients(builder)
+        gradients *= 2 * make_diagnose(builder).num_gradients
     return gradients + _backward(builder)[0] + logits
 
 

@@ -18,10 +18,11 @@ import jax
 from jax import numpy as jnp
 from jax.sharding import AbstractMesh, Mesh
 
-from passk_jax.diagnostics import step as diagnostics
+from passk_jax.diagnostics.step import Diagnose
 from passk_jax.errors import InputError
-from passk_jax.learning import learner, rollout_parts
-from passk_jax.learning.batch_loss import BatchLoss
+from passk_jax.learning import rollout_parts
+from passk_jax.learning.packing import deinterleave, interleave
+from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
 from passk_jax.planning import decoding
 from passk_jax.planning.builder import Builder, shard_bytes
@@ -70,30 +71,25 @@ def build(builder: Builder, name: str) -> Program:
 
 def _train(builder: Builder) -> Program:
     train, reference = builder.train, builder.reference()
-    num_updates = train.num_prompts // train.mini_batch_prompts
-    step = learner.make_train_step(
+    update = Update.configured(
         builder.policy,
         builder.make_optimizer(),
         builder.mesh,
+        train=train,
         loss=builder.loss,
-        temperature=builder.sampling.temperature,
-        num_updates=num_updates,
-        num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
-        rollout_parts=train.rollout_parts(builder.sampling.num_rollouts),
-        pack_sizes=train.pack_sizes,
-        epochs=train.epochs,
+        sampling=builder.sampling,
     )
     rollouts, advantages = builder.rollouts(), builder.by_rollout(jnp.float32)
     # All responses have full length, so packing saves nothing.
     passes = train_passes(
         train.num_prompts,
-        num_updates=num_updates,
+        num_updates=update.num_updates,
         epochs=train.epochs,
         reference=reference is not None,
     )
     return Program(
         'train',
-        step,
+        update.program,
         (builder.state(), rollouts, advantages, reference),
         builder.mesh,
         0.0,
@@ -113,8 +109,8 @@ def _score(builder: Builder) -> Program:
             return policies.token_log_probs(*inputs, temperature=temperature)[0]
 
         rows = rollout_parts.split(rollouts, parts=parts)
-        mapped = jax.lax.map(log_probs, learner.interleave(rows, passes))
-        return rollout_parts.join(learner.deinterleave(mapped), parts=parts)
+        mapped = jax.lax.map(log_probs, interleave(rows, passes))
+        return rollout_parts.join(deinterleave(mapped), parts=parts)
 
     state = builder.state()
     return Program(
@@ -179,34 +175,28 @@ def _decode(builder: Builder) -> Program:
     )
 
 
-def num_gradients(builder: Builder) -> int:
-    """How many gradients ``diagnose`` takes: of estimators, and of parts of one."""
-    compared = diagnostics.compared_estimators(**_estimators(builder))
-    return len(compared) + 2 * builder.log.difficulty_bins
-
-
-def _estimators(builder: Builder) -> dict[str, Any]:
-    advantage, num_rollouts = builder.advantage, builder.sampling.num_rollouts
-    return {'name': advantage.name, 'num_rollouts': num_rollouts, 'k': advantage.k}
+def make_diagnose(builder: Builder) -> Diagnose:
+    """The verb that diagnoses a step."""
+    return Diagnose.configured(
+        builder.policy,
+        builder.mesh,
+        advantage=builder.advantage,
+        loss=builder.loss,
+        train=builder.train,
+        sampling=builder.sampling,
+        log=builder.log,
+    )
 
 
 def _diagnose(builder: Builder) -> Program:
-    train = builder.train
-    diagnose = diagnostics.make_diagnose(
-        BatchLoss(builder.policy, builder.loss, builder.sampling.temperature),
-        builder.mesh,
-        num_chunks=train.num_prompts // train.micro_batch_prompts,
-        rollout_parts=train.rollout_parts(builder.sampling.num_rollouts),
-        difficulty_bins=builder.log.difficulty_bins,
-        **_estimators(builder),
-    )
+    diagnose = make_diagnose(builder)
     rollouts, state = builder.rollouts(), builder.state()
     advantages, rewarded = map(builder.by_rollout, (jnp.float32, jnp.bool_))
     # A forward pass, and a backward pass for each gradient, which is two.
-    passes = 1 + 2 * num_gradients(builder)
+    passes = 1 + 2 * diagnose.num_gradients
     return Program(
         'diagnose',
-        diagnose,
+        diagnose.program,
         (state.params, rollouts, advantages, rewarded),
         builder.mesh,
         shard_bytes((state.opt_state, builder.reference())),

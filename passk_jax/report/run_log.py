@@ -32,12 +32,12 @@ from passk_jax.diagnostics.flips import common_flips
 from passk_jax.diagnostics.step import Diagnosis, record
 from passk_jax.errors import NonFiniteError, leave
 from passk_jax.evaluation import metrics
-from passk_jax.learning import learner
+from passk_jax.learning.losses import Metrics
 from passk_jax.planning.utilization import Rates
 from passk_jax.report.run_data import counts_in
 from passk_jax.report.write import write_curves, write_report
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
-from passk_jax.rollouts.sample_and_verify import records
+from passk_jax.rollouts.verify import records
 from passk_jax.runs.metric_writer import MetricWriter, evaluation_name
 from passk_jax.runs.phases import Phases
 from passk_jax.runs.progress import Progress
@@ -126,7 +126,7 @@ class RunLog:
         self,
         step: int,
         draws: Draws,
-        step_metrics: learner.Metrics,
+        step_metrics: Metrics,
         diagnosis: Diagnosis | None = None,
     ) -> None:
         """Takes the metrics of a dispatched step; writes the step before.
@@ -174,7 +174,7 @@ class RunLog:
         self,
         step: int,
         draws: Draws,
-        figures: learner.Metrics,
+        figures: Metrics,
         diagnosis: Diagnosis | None,
         spent: Mapping[str, float],
     ) -> None:
@@ -248,7 +248,7 @@ def memory_high_water() -> dict[str, float]:
     return {'host_bytes': host} | ({'device_bytes': max(peaks)} if peaks else {})
 
 
-def check_finite(values: learner.Metrics, problems: list[Problem], step: int) -> None:
+def check_finite(values: Metrics, problems: list[Problem], step: int) -> None:
     """Checks the loss and gradient of every update of a step.
 
     Raises:

@@ -22,7 +22,7 @@ responses would be the same. All rounds have one shape, so nothing compiles twic
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -31,10 +31,12 @@ from jax import numpy as jnp
 from jax.sharding import Mesh
 
 from passk_jax import sharding
-from passk_jax.data.batches import Batches
-from passk_jax.rollouts.sample_and_verify import Responses
+from passk_jax.advantages import Memory
+from passk_jax.data.batches import Batches, PromptBatch
+from passk_jax.rollouts.estimate import Estimate
+from passk_jax.rollouts.verify import Responses
 from passk_jax.runtime import hosts
-from passk_jax.types import Problem, Prompts, Rollouts
+from passk_jax.types import Problem, Rollouts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,36 +84,46 @@ class Draws:
         return sum(int(responses.lengths.sum()) for responses in self.drawn)
 
 
+@dataclasses.dataclass(frozen=True)
+class Select:
+    """Begins the selection of a step: ``select(step, memory)``.
+
+    Attributes:
+        estimate: estimates a merged batch anew.
+        mesh: the mesh of the rollouts.
+        rounds: the most draws besides the step's own; 0 turns dynamic sampling off.
+        mask_truncated: whether responses cut off by the limit are left untrained.
+        seed: determines the order of other problems; use it for nothing else.
+    """
+
+    estimate: Estimate
+    mesh: Mesh
+    rounds: int
+    mask_truncated: bool
+    seed: tuple[int, ...]
+
+    def __call__(self, step: int, memory: Memory) -> 'Selection':
+        """The selection of a step before its first draw."""
+        return Selection(self, step, memory)
+
+
 class Selection:
     """Chooses the problems that a step trains on as its draws come in.
 
     Args:
+        settings: of the run.
         step: the training step.
-        rounds: the most draws besides the step's own; 0 turns dynamic sampling off.
-        mask_truncated: whether responses cut off by the limit are left untrained.
-        seed: determines the order of other problems; use it for nothing else.
-        estimate: ``(rollouts, responses, step) -> (advantages, rewarded)``, for a
-            merged batch.
-        mesh: the mesh of the rollouts.
+        memory: what the run remembers before it.
 
     Attributes:
         rollouts: what the learner gets; ``None`` before the first draw.
         draws: the host's record of them; ``None`` before the first draw.
     """
 
-    def __init__(
-        self,
-        step: int,
-        *,
-        rounds: int,
-        mask_truncated: bool,
-        seed: tuple[int, ...],
-        estimate: Callable[[Rollouts, Responses, int], tuple[jax.Array, jax.Array]],
-        mesh: Mesh,
-    ):
-        self._step, self._rounds, self._seed = step, rounds, seed
-        self._estimate, self._mesh = estimate, mesh
-        self._signal = functools.partial(with_signal, mask_truncated=mask_truncated)
+    def __init__(self, settings: Select, step: int, memory: Memory):
+        self._settings, self._step, self._memory = settings, step, memory
+        truncated = settings.mask_truncated
+        self._signal = functools.partial(with_signal, mask_truncated=truncated)
         self.rollouts: Rollouts | None = None
         self.draws: Draws | None = None
 
@@ -120,19 +132,16 @@ class Selection:
         """``[P, N]`` the advantages of ``rollouts``."""
         return self.draws.trained.advantages
 
-    def batches(
-        self, batches: Batches
-    ) -> Iterator[tuple[list[Problem], Prompts, np.ndarray]]:
+    def batches(self, batches: Batches) -> Iterator[tuple[PromptBatch, np.ndarray]]:
         """Yields the step's own problems, then others while some place has no signal.
 
         Yields:
-            Problems, their prompts, and ``[P]`` bool, False where a problem only fills
-            up the batch.
+            A batch, and ``[P]`` bool, False where a problem only fills it up.
         """
         own = batches[self._step]
-        yield *own, np.ones(len(own[0]), bool)
-        others = batches.others(self._step, seed=self._seed)
-        for _ in range(self._rounds):
+        yield own, np.ones(len(own.problems), bool)
+        others = batches.others(self._step, seed=self._settings.seed)
+        for _ in range(self._settings.rounds):
             full = self._signal(self.draws.trained).all()
             batch = None if full else next(others, None)
             if batch is None:
@@ -147,20 +156,24 @@ class Selection:
             draw: the rest of the draw.
             is_new: ``[P]`` bool, from :meth:`batches`.
         """
+        selects = self._settings.rounds > 0
         if self.draws is None:
             self.rollouts = rollouts
-            self.draws = Draws(draw, draw, self._rounds > 0, (draw.responses,))
+            self.draws = Draws(draw, draw, selects, (draw.responses,))
             return
         trained = self.draws.trained
         places = np.flatnonzero(~self._signal(trained))
         rows = np.flatnonzero(self._signal(draw) & is_new)
         source = np.full(len(draw.problems), -1, np.int32)
         source[places[: len(rows)]] = rows[: len(places)]
-        self.rollouts = merge_rollouts(self._mesh, self.rollouts, rollouts, source)
+        mesh = self._settings.mesh
+        self.rollouts = merge_rollouts(mesh, self.rollouts, rollouts, source)
         problems = merge_on_host(trained.problems, draw.problems, source)
         responses = merge_on_host(trained.responses, draw.responses, source)
         # Estimate for the whole batch: an estimator may compare problems.
-        estimated = self._estimate(self.rollouts, responses, self._step)
+        estimated = self._settings.estimate(
+            self.rollouts, responses, memory=self._memory, step=self._step
+        )
         self.draws = dataclasses.replace(
             self.draws,
             trained=Draw(problems, responses, *estimated),

@@ -1,6 +1,7 @@
 """Sampling: addressed keys, the distribution of a token, and the decode loop."""
 
 from passk_jax.sampling.keys import Purpose as Purpose
+from passk_jax.sampling.keys import RunKeys as RunKeys
 from passk_jax.sampling.keys import in_stage as in_stage
 from passk_jax.sampling.keys import problem_keys as problem_keys
 from passk_jax.sampling.keys import rollout_keys as rollout_keys

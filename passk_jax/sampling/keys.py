@@ -6,6 +6,7 @@ and changing the batch order or the micro-batch change no draw. Draws at differe
 addresses share no noise.
 """
 
+import dataclasses
 import enum
 import zlib
 
@@ -73,6 +74,29 @@ def step_key(
     # Allow these four numbers to reach the device from a guarded training loop.
     with jax.transfer_guard_host_to_device('allow'):
         return _fold_address(address)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunKeys:
+    """The random keys of a run, or of one stage of it.
+
+    Attributes:
+        seed: the experiment's seed.
+        stage: how many stages of training came before.
+    """
+
+    seed: int
+    stage: int
+
+    def key(self, purpose: Purpose, step: int, *, split: str = '') -> Key[Array, '']:
+        """The key of all draws for one purpose at a step; see :func:`step_key`."""
+        return step_key(
+            seed=self.seed, stage=self.stage, purpose=purpose, step=step, split=split
+        )
+
+    def order(self, purpose: Purpose) -> tuple[int, int]:
+        """What determines in which order problems are taken for a purpose."""
+        return self.seed, in_stage(purpose, self.stage)
 
 
 @jax.jit

@@ -6,18 +6,15 @@ run directory.
 """
 
 import contextlib
-import dataclasses
 import functools
 import pathlib
-from typing import Any
 
-import jax
 from absl import logging
 
-from passk_jax import sharding
-from passk_jax.advantages import AdvantageFn, Memory, make, tabulation
+from passk_jax.advantages import configured, make
+from passk_jax.advantages.configured import unscaled_estimator
 from passk_jax.config import ExperimentConfig, Stage, errors_of, stages_of, to_json
-from passk_jax.errors import InputError, prefixed
+from passk_jax.errors import InputError
 from passk_jax.evaluation.evaluate import metric_names
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.models.families.table import FAMILIES
@@ -27,63 +24,6 @@ from passk_jax.runs.metric_writer import import_wandb, missing_records
 from passk_jax.setup import capacity
 from passk_jax.tasks import make_task, require
 from passk_jax.tasks.abilities import Demonstrations
-
-
-def configured_estimator(config: ExperimentConfig) -> AdvantageFn:
-    """The estimator that the configuration names, scaled as it says.
-
-    Its parameters are checked. Only a scale uses a device.
-
-    Raises:
-        ValueError: an unknown estimator, a parameter that it does not accept, or a
-            weight that cannot be matched.
-    """
-    estimate = _unscaled_estimator(config)
-    if not config.advantage.match_weight_at:
-        return estimate
-    return _Scaled(estimate, _matching_scale(config))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Scaled:
-    """An estimator whose advantages are multiplied; equal if both parts are."""
-
-    estimate: AdvantageFn
-    scale: float
-
-    def __call__(self, *arrays: Any, **others: Any) -> jax.Array:
-        return self.scale * self.estimate(*arrays, **others)
-
-
-def configured_memory(config: ExperimentConfig) -> Memory:
-    """What the configured estimator remembers before its first step."""
-    name = config.advantage.name
-    own = make.own_parameters(name, _all_parameters(config))
-    return make.begin_memory(name, num_rollouts=config.sampling.num_rollouts, **own)
-
-
-def _unscaled_estimator(config: ExperimentConfig) -> AdvantageFn:
-    return make.estimator_of_config(
-        config.advantage.name,
-        _all_parameters(config),
-        num_rollouts=config.sampling.num_rollouts,
-    )
-
-
-def _matching_scale(config: ExperimentConfig) -> float:
-    name, p = config.advantage.name, config.advantage.match_weight_at
-    own = make.own_parameters(name, _all_parameters(config))
-    # Every process computes it alone, whatever mesh it shares.
-    mesh = sharding.one_device_mesh(jax.local_devices()[0])
-    with jax.set_mesh(mesh), prefixed('advantage.match_weight_at'):
-        return tabulation.matching_scale(
-            name, num_rollouts=config.sampling.num_rollouts, p=p, **own
-        )
-
-
-def _all_parameters(config: ExperimentConfig) -> dict[str, Any]:
-    """Every parameter in the configuration, whichever estimator reads it."""
-    return {'k': config.advantage.k, **config.advantage.parameters}
 
 
 def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
@@ -143,7 +83,8 @@ def check_names(config: ExperimentConfig) -> None:
     """
     for stage in stages_of(config):
         with errors_of(stage.name):
-            _unscaled_estimator(stage.config)
+            num_rollouts = stage.config.sampling.num_rollouts
+            unscaled_estimator(stage.config.advantage, num_rollouts=num_rollouts)
     if config.log.wandb_project:
         import_wandb(config.log.wandb_project)
     task = make_task(config.task.name, config.task.params)
@@ -197,18 +138,15 @@ def check_evaluation(config: ExperimentConfig) -> None:
 
 
 def check_signal(stage: Stage) -> None:
-    """Checks that the advantages are not always 0 and can be scaled; uses a device.
+    """Checks that the advantages of a stage are not always 0; uses a device.
 
     Raises:
         ValueError: no response could ever get another advantage in this stage, or
             ``advantage.match_weight_at`` cannot be matched.
     """
-    config = stage.config
-    name = config.advantage.name
+    num_rollouts = stage.config.sampling.num_rollouts
     with errors_of(stage.name):
-        own = make.own_parameters(name, _all_parameters(config))
-        tabulation.check_signal(name, num_rollouts=config.sampling.num_rollouts, **own)
-        configured_estimator(config)
+        configured.check_signal(stage.config.advantage, num_rollouts=num_rollouts)
 
 
 def warn_of_settings(config: ExperimentConfig) -> None:

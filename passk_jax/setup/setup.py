@@ -6,10 +6,8 @@ other function takes it, or the whole configuration.
 """
 
 import dataclasses
-import functools
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 from absl import logging
@@ -19,7 +17,6 @@ from passk_jax import sharding
 from passk_jax.config import (
     DataConfig,
     ExperimentConfig,
-    ModelConfig,
     SamplingOptions,
     Stage,
     TaskConfig,
@@ -30,28 +27,33 @@ from passk_jax.config import (
 from passk_jax.data.batches import (
     Batches,
     EvaluationBatches,
-    Kept,
+    TokenizedProblems,
     evaluation_batches,
     make_batches,
     read_problems,
     subset,
 )
 from passk_jax.errors import InputError
-from passk_jax.evaluation.evaluate import evaluate
+from passk_jax.evaluation.evaluate import Evaluate
 from passk_jax.initial.params import initial_params
 from passk_jax.initial.warm_start import WarmStartData
+from passk_jax.learning.optimizer import Optimizer
+from passk_jax.learning.update import Update
 from passk_jax.models import attention_kernels
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.arch import Arch
-from passk_jax.models.hf import config as hf_config
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.tokenizer import Tokenizer
-from passk_jax.rollouts.sample_and_verify import Sampled, sample
-from passk_jax.sampling import Purpose, in_stage, sampler, step_key
-from passk_jax.setup import capacity
-from passk_jax.tasks import Task, make_task, require, weights_of
-from passk_jax.tasks.abilities import Alphabet, LengthCheck
+from passk_jax.rollouts.dynamic_sampling import Select
+from passk_jax.rollouts.estimate import Estimate
+from passk_jax.rollouts.remember import Remember
+from passk_jax.rollouts.sample import Sample
+from passk_jax.rollouts.verify import Verify
+from passk_jax.sampling import Purpose, RunKeys, sampler
+from passk_jax.setup import capacity, model
+from passk_jax.tasks import Task, make_task, weights_of
+from passk_jax.tasks.abilities import LengthCheck
 from passk_jax.types import Problem
 
 
@@ -66,7 +68,7 @@ class Setup:
         stop_tokens: ids that end a response; the first also ends a demonstration.
         policy: the static half of the policy.
         mesh: the device mesh.
-        kept: the training problems that have been read, by what decided them.
+        training: the training problems that have been read, by what decided them.
     """
 
     config: ExperimentConfig
@@ -75,7 +77,7 @@ class Setup:
     stop_tokens: tuple[int, ...]
     policy: Policy
     mesh: Mesh
-    kept: dict[str, Kept] = dataclasses.field(
+    training: dict[str, TokenizedProblems] = dataclasses.field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -100,7 +102,7 @@ class Setup:
             overlong=data.overlong,
         )
         config = dataclasses.replace(self.config, task=task, data=data)
-        check_positions(config)
+        model.check_positions(config.model, config.data, config.sampling)
         _check_cache(config, self.policy.arch, self.mesh)
         return dataclasses.replace(self, config=config, task=_task(config))
 
@@ -114,36 +116,32 @@ class Setup:
             template_kwargs=data.chat_template_kwargs,
         )
 
-    def key(self, purpose: Purpose, step: int) -> jax.Array:
-        """The key of all that this run draws for one purpose at a step."""
-        seed, stage = self.config.seed, self.config.stage
-        return step_key(seed=seed, stage=stage, purpose=purpose, step=step)
-
-    def order(self, purpose: Purpose) -> tuple[int, int]:
-        """What determines in which order this run takes problems for a purpose."""
-        return self.config.seed, in_stage(purpose, self.config.stage)
+    @property
+    def keys(self) -> RunKeys:
+        """The random keys of this run, or of this stage of it."""
+        return RunKeys(self.config.seed, self.config.stage)
 
     def train_batches(self) -> Batches:
         """The training problems; ``batches[step]`` is a pure function of the step."""
         return make_batches(
             self.read_training(),
             num_prompts=self.config.train.num_prompts,
-            seed=self.order(Purpose.ROLLOUTS),
+            seed=self.keys.order(Purpose.ROLLOUTS),
             weights=weights_of(self.task),
         )
 
-    def read_training(self, num_problems: int = 0) -> Kept:
+    def read_training(self, num_problems: int = 0) -> TokenizedProblems:
         """Reads the training problems, or a subset; all stages share what was read."""
         data, name = self.config.data, 'init.warm_start.num_problems'
         decided = repr((self.config.task, data, num_problems))
-        if decided not in self.kept:
-            self.kept[decided] = read_problems(
+        if decided not in self.training:
+            self.training[decided] = read_problems(
                 subset(self.problems('train'), num_problems, name=name),
                 self.encode,
                 max_prompt_tokens=data.max_prompt_tokens,
                 overlong=data.overlong,
             )
-        return self.kept[decided]
+        return self.training[decided]
 
     def problems(self, split: str) -> Sequence[Problem]:
         """The problems of a split; ValueError if it is unknown or empty."""
@@ -200,17 +198,23 @@ class Setup:
             on_step=on_step,
         )
 
-    def sampler(
-        self, options: SamplingOptions, *, num_rollouts: int
-    ) -> Callable[..., Sampled]:
-        """Makes the verb ``sample(params, problems, prompts, *, key)``."""
+    def sample(self) -> Sample:
+        """Makes the verb that samples the rollouts of a step."""
         sampling = self.config.sampling
-        return functools.partial(
-            sample,
-            self.policy,
+        return self._sample(sampling.options, sampling.num_rollouts)
+
+    def evaluate(self) -> Evaluate:
+        """Makes the verb that evaluates, which samples with options of its own."""
+        config = self.config.eval
+        sample = self._sample(config.options, config.num_responses)
+        return Evaluate(sample, config, self.keys)
+
+    def _sample(self, options: SamplingOptions, num_rollouts: int) -> Sample:
+        sampling = self.config.sampling
+        return Sample(
+            policy=self.policy,
             mesh=self.mesh,
-            task=self.task,
-            tokenizer=self.tokenizer,
+            verify=Verify(self.task, self.tokenizer),
             num_rollouts=num_rollouts,
             options=options,
             max_response_tokens=sampling.max_response_tokens,
@@ -218,12 +222,46 @@ class Setup:
             max_cache_bytes=sampling.max_cache_bytes,
         )
 
-    def evaluator(self) -> Callable[..., Any]:
-        """Makes the verb ``evaluate(params, batches, *, split, step, stop)``."""
-        whole, config = self.config, self.config.eval
-        sample = self.sampler(config.options, num_rollouts=config.num_responses)
-        address = {'seed': whole.seed, 'stage': whole.stage}
-        return functools.partial(evaluate, sample=sample, config=config, **address)
+    def estimate(self) -> Estimate:
+        """Makes the verb that gives responses their advantages."""
+        return Estimate.configured(
+            self.mesh,
+            self.keys,
+            advantage=self.config.advantage,
+            reward=self.config.reward,
+            num_rollouts=self.config.sampling.num_rollouts,
+        )
+
+    def select(self, estimate: Estimate) -> Select:
+        """Makes what begins the selection of a step's problems."""
+        return Select(
+            estimate=estimate,
+            mesh=self.mesh,
+            rounds=self.config.train.dynamic_sampling_rounds,
+            mask_truncated=self.config.loss.mask_truncated,
+            seed=self.keys.order(Purpose.EXTRA_PROBLEMS),
+        )
+
+    def update(self, optimizer: Optimizer) -> Update:
+        """Makes the verb that trains on a rollout batch."""
+        return Update.configured(
+            self.policy,
+            optimizer,
+            self.mesh,
+            train=self.config.train,
+            loss=self.config.loss,
+            sampling=self.config.sampling,
+        )
+
+    def remember(self) -> Remember:
+        """Makes the verb that carries memory from step to step."""
+        return Remember(
+            advantage=self.config.advantage,
+            num_rollouts=self.config.sampling.num_rollouts,
+            batches=self.train_batches(),
+            follow_difficulty=self.config.train.follow_difficulty,
+            mesh=self.mesh,
+        )
 
 
 def make_setup(config: ExperimentConfig) -> Setup:
@@ -233,22 +271,24 @@ def make_setup(config: ExperimentConfig) -> Setup:
         ValueError: the configuration does not fit one of them.
     """
     task = _task(config)
-    tokenizer, stop_tokens = _tokenizer(config, task)
+    tokenizer, stop_tokens = model.make_tokenizer(config.model, task)
     tokenizers.check_chat(
         tokenizer,
         system_prompt=config.data.system_prompt,
         template_kwargs=config.data.chat_template_kwargs,
     )
-    check_positions(config)
+    model.check_positions(config.model, config.data, config.sampling)
     mesh = sharding.make_mesh(**dataclasses.asdict(config.mesh))
     platform = mesh.devices.flat[0].platform
-    arch = architecture(config.model, vocab_size=len(tokenizer), platform=platform)
+    arch = model.architecture(
+        config.model, vocab_size=len(tokenizer), platform=platform
+    )
     _check_packing(config, arch, mesh)
     _check_cache(config, arch, mesh)
     policy = Policy(
         arch,
         head_chunk_tokens=config.model.head_chunk_tokens,
-        num_tokens=_num_tokens(tokenizer, arch),
+        num_tokens=model.num_tokens(tokenizer, arch),
     )
     sizes = config.model.source or config.model.arch
     capacity.check_params(policies.param_shapes(policy, mesh), mesh, sizes=sizes)
@@ -285,67 +325,6 @@ def _warn_of_repeated_work(config: ExperimentConfig, mesh: Mesh) -> None:
     if size := config.train.micro_batch_rollouts:
         rollouts['train.micro_batch_rollouts'] = size
     sharding.warn_of_repeated_work(mesh, batch=prompts, rollouts=rollouts)
-
-
-def _tokenizer(
-    config: ExperimentConfig, task: Task
-) -> tuple[Tokenizer, tuple[int, ...]]:
-    kind = config.model.tokenizer
-    if kind == 'characters':
-        able = require(task, Alphabet, needed_by="model.tokenizer='characters'")
-        tokenizer = tokenizers.character_tokenizer(able.alphabet)
-        return tokenizer, tokenizers.stop_token_ids(tokenizer)
-    source = config.model.source if kind == 'source' else kind
-    tokenizer = tokenizers.load_tokenizer(source)
-    generation = tokenizers.load_generation_config(source)
-    return tokenizer, tokenizers.stop_token_ids(tokenizer, generation)
-
-
-def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch:
-    """The architecture, with an attention implementation for ``platform``.
-
-    Args:
-        config: the model.
-        vocab_size: size of the tokenizer; a ``config.source`` has its own instead.
-        platform: of the devices: ``'cpu'``, ``'gpu'`` or ``'tpu'``.
-
-    Raises:
-        ValueError: the network does not support one of the settings.
-    """
-    if config.source:
-        arch = hf_config.arch_from_hf(
-            config.source,
-            family=config.family,
-            param_dtype=config.param_dtype,
-            compute_dtype=config.compute_dtype,
-            remat=config.remat,
-            attention='plain',
-        )
-    else:
-        arch = policies.arch_from_config(
-            config, vocab_size=vocab_size, attention='plain'
-        )
-    attention = attention_kernels.choose_implementation(
-        config.attention, platform=platform, dtype=arch.dtype, head_dim=arch.head_dim
-    )
-    return dataclasses.replace(arch, attention=attention)
-
-
-def _num_tokens(tokenizer: Tokenizer, arch: Arch) -> int:
-    """How many rows of the token table the tokenizer's ids take.
-
-    Raises:
-        InputError: a token has no row.
-    """
-    largest = max(tokenizer.get_vocab().values())
-    if largest >= arch.vocab_size:
-        raise InputError(
-            f'the tokenizer (model.tokenizer) has ids up to {largest}, but the token '
-            f'table of the model has only {arch.vocab_size} rows'
-        )
-    if padding := arch.vocab_size - largest - 1:
-        logging.info('never drawn: the last %d rows of the token table', padding)
-    return largest + 1
 
 
 def _check_packing(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
@@ -390,10 +369,3 @@ def _check_cache(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
                 )
         except ValueError as error:
             raise InputError(f'{name}: sampling.{error}') from error
-
-
-def check_positions(config: ExperimentConfig) -> None:
-    """Raises ValueError if a response could run past the model's last position."""
-    if source := config.model.source:
-        longest = config.data.max_prompt_tokens + config.sampling.max_response_tokens
-        hf_config.check_positions(source, num_tokens=longest)

@@ -110,7 +110,7 @@ def test_hosts_share_the_batch_that_one_host_would_have():
 def _others(batches, step, seed=(0, 6)):
     """Ids of the batches of others, and of those in them that are no filling."""
     whole, new = [], []
-    for problems, prompts, is_other in batches.others(step, seed=seed):
+    for (problems, prompts), is_other in batches.others(step, seed=seed):
         ids = [problem.id for problem in problems]
         assert prompts.problem_ids.tolist() == ids
         whole.append(ids)
@@ -222,7 +222,7 @@ def test_evaluation_covers_each_problem_once_in_order(count, num_batches):
     assert len(batches) == num_batches
     for _ in range(2):
         seen = []
-        for problems, prompts, valid in batches:
+        for (problems, prompts), valid in batches:
             assert prompts.tokens.shape == (4, batches.prompt_width)
             assert prompts.problem_ids.tolist() == [p.id for p in problems]
             seen += [problem.id for problem in problems[:valid]]
@@ -260,7 +260,7 @@ def test_a_larger_subset_contains_a_smaller_one_and_none_depends_on_anything():
 def test_evaluation_can_go_through_a_subset():
     source = _source(20)
     batches = _evaluation(source, num_problems=6, max_prompt_tokens=5)
-    seen = [p.id for problems, _, valid in batches for p in problems[:valid]]
+    seen = [p.id for (problems, _), valid in batches for p in problems[:valid]]
     chosen = subset(source, 6)
     kept = [problem.id for problem in chosen if len(problem.prompt) <= 5]
     assert seen == kept

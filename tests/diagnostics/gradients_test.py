@@ -18,7 +18,7 @@ from passk_jax.learning import losses
 from passk_jax.learning.batch_loss import BatchLoss, response_mask
 from passk_jax.models import policy as policies
 from passk_jax.types import Prompts, Rollouts
-from tests.learning.learner_test import (
+from tests.learning.update_test import (
     LOSS,
     VOCAB,
     N,

@@ -10,11 +10,11 @@ from passk_jax import sharding
 from passk_jax.advantages import make_estimator
 from passk_jax.diagnostics.gradients import Products, signal_and_noise
 from passk_jax.diagnostics.responses import by_difficulty
-from passk_jax.diagnostics.step import make_diagnose, record
+from passk_jax.diagnostics.step import Diagnose, record
 from passk_jax.learning.batch_loss import BatchLoss
 from tests.diagnostics import gradients_test as bandit
 from tests.diagnostics.step_test import make_diagnosis
-from tests.learning.learner_test import (
+from tests.learning.update_test import (
     LOSS,
     N,
     P,
@@ -59,7 +59,7 @@ def test_shares_are_those_of_gradients_taken_part_by_part(monkeypatch):
     rewarded = np.random.default_rng(6).random((P, N)) < 0.5
     loss, mesh = BatchLoss(make_policy(), LOSS, 1.0), make_mesh()
     sizes = {'num_rollouts': N, 'k': 2, 'num_chunks': 4}
-    diagnose = make_diagnose(loss, mesh, name='maxrl', difficulty_bins=BINS, **sizes)
+    diagnose = Diagnose(loss, mesh, name='maxrl', difficulty_bins=BINS, **sizes)
     with jax.set_mesh(mesh):
         arrays = sharding.place(mesh, (rollouts, advantages, rewarded))
         values = record(jax.device_get(diagnose(place(mesh).params, *arrays)))

@@ -12,14 +12,14 @@ from passk_jax.advantages import make_estimator
 from passk_jax.diagnostics.gradients import Products
 from passk_jax.diagnostics.responses import Mass, Partings, wrong_partings
 from passk_jax.diagnostics.step import (
+    Diagnose,
     Diagnosis,
     compared_estimators,
-    make_diagnose,
     record,
 )
 from passk_jax.learning.batch_loss import BatchLoss
 from tests.diagnostics.gradients_test import products_of
-from tests.learning.learner_test import (
+from tests.learning.update_test import (
     LOSS,
     N,
     P,
@@ -110,7 +110,7 @@ MASKED = dataclasses.replace(LOSS, mask_truncated=True)
 
 def diagnosed(mesh, num_chunks, **options):
     """The arrays of the learner's tests on a mesh, with some responses right."""
-    diagnose = make_diagnose(
+    diagnose = Diagnose(
         BatchLoss(make_policy(), MASKED, 1.0),
         mesh,
         name='maxrl',

@@ -113,17 +113,11 @@ def run_evaluation(*, split='validation', step=2, **overrides):
     """
     setup = tiny.make_setup(tiny.make_config(init__kind='scratch', **overrides))
     with jax.set_mesh(setup.mesh):
-        config = setup.config.eval
-        return evaluate.evaluate(
+        params, batches = (
             setup.initial_params(None),
             setup.evaluation_batches('validation'),
-            sample=setup.sampler(config.options, num_rollouts=config.num_responses),
-            config=config,
-            seed=setup.config.seed,
-            stage=setup.config.stage,
-            split=split,
-            step=step,
         )
+        return setup.evaluate()(params, batches, split=split, step=step)
 
 
 @pytest.fixture(scope='module')

@@ -9,7 +9,7 @@ from jax import numpy as jnp
 
 from passk_jax.learning import losses
 from passk_jax.learning.batch_loss import Batch, BatchLoss, response_mask
-from tests.learning.learner_test import (
+from tests.learning.update_test import (
     LOSS,
     log_probs_of,
     make_advantages,

@@ -6,7 +6,7 @@ import pytest
 
 from passk_jax.learning import packing, rollout_parts
 from passk_jax.learning.batch_loss import Batch
-from tests.learning.learner_test import N, P, make_advantages, make_rollouts
+from tests.learning.update_test import N, P, make_advantages, make_rollouts
 
 SIZES = {'parts': 2, 'num_updates': 4}
 

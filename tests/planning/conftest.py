@@ -10,7 +10,7 @@ from passk_jax.config import ExperimentConfig
 from passk_jax.models import policy as policies
 from passk_jax.planning import topologies
 from passk_jax.planning.builder import Builder
-from passk_jax.setup import setup
+from passk_jax.setup import model
 from tests import tiny
 
 
@@ -19,7 +19,7 @@ def make_builder(config: ExperimentConfig | None = None, **mesh: int) -> Builder
     config = config or tiny.make_config()
     sizes = {'data': 1, 'fsdp': 2, 'rollout': 2, 'tensor': 2} | mesh
     mesh = sharding.make_mesh(**sizes, devices=jax.devices()[:8])
-    arch = setup.architecture(config.model, vocab_size=16, platform='cpu')
+    arch = model.architecture(config.model, vocab_size=16, platform='cpu')
     policy = policies.Policy(arch, head_chunk_tokens=config.model.head_chunk_tokens)
     return Builder(
         policy,

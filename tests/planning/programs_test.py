@@ -1,6 +1,5 @@
 import dataclasses
 import math
-from unittest import mock
 
 import jax
 import pytest
@@ -106,13 +105,13 @@ def test_a_diagnosis_runs_backward_once_an_estimator(builder, topology):
     score, diagnose = build(builder, 'score'), build(builder, 'diagnose')
     # pass_at_k against pass_at_1, rloo and canonical_k.
     assert diagnose.useful_flops == 9 * score.useful_flops
-    assert programs.num_gradients(builder) == 4
+    assert programs.make_diagnose(builder).num_gradients == 4
     made = [analyse(x, topology).memory for x in (score, diagnose)]
     gradients = 4 * shard_bytes(builder.state().params)
     assert made[1].temporaries > made[0].temporaries + gradients
     # And once for each side of each bin.
     builder = builder.changed({'log.difficulty_bins': 2})
-    assert programs.num_gradients(builder) == 8
+    assert programs.make_diagnose(builder).num_gradients == 8
     assert build(builder, 'diagnose').useful_flops == 17 * score.useful_flops
 
 
@@ -124,12 +123,19 @@ def test_a_diagnosis_that_is_planned_is_the_one_that_runs(builder):
     planned = dataclasses.replace(
         builder, policy=setup.policy, mesh=setup.mesh, **sections
     )
-    made = []
-    for make in (lambda: build(planned, 'diagnose'), lambda: make_diagnose(setup)):
-        with mock.patch('passk_jax.diagnostics.step.make_diagnose') as call:
-            make()
-        made.append(call.call_args)
-    assert made[0] == made[1]
+    assert programs.make_diagnose(planned) == make_diagnose(setup)
+    assert build(planned, 'diagnose').function is make_diagnose(setup).program
+
+
+def test_an_update_that_is_planned_is_the_one_that_runs(builder):
+    setup = tiny.make_setup(changed.make_config())
+    names = ('data', 'sampling', 'train', 'loss', 'optimizer', 'advantage', 'log')
+    sections = {name: getattr(setup.config, name) for name in names}
+    planned = dataclasses.replace(
+        builder, policy=setup.policy, mesh=setup.mesh, **sections
+    )
+    update = setup.update(planned.make_optimizer())
+    assert build(planned, 'train').function is update.program
 
 
 def test_tokens_are_those_of_a_step(builder):

@@ -11,7 +11,7 @@ from passk_jax.models.arch import Arch
 from passk_jax.models.rope import Rope
 from passk_jax.planning.utilization import make_rates
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws
-from passk_jax.rollouts.sample_and_verify import Responses
+from passk_jax.rollouts.verify import Responses
 
 # A layer has 16 + 8 + 8 + 16 weights of queries, keys, values and outputs, and 3 * 12
 # of the MLP: 84. The head has 20. A pair costs 16 FLOPs a layer.

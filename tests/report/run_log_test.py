@@ -12,7 +12,7 @@ import pytest
 from passk_jax.errors import NonFiniteError
 from passk_jax.report import run_log
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws
-from passk_jax.rollouts.sample_and_verify import Responses
+from passk_jax.rollouts.verify import Responses
 from passk_jax.train import make_log
 from passk_jax.types import Problem, Verdicts
 from tests import tiny

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from passk_jax import sharding, train
+from passk_jax.data.batches import PromptBatch
 from passk_jax.rollouts.dynamic_sampling import (
     Draw,
-    Selection,
+    Select,
     merge_on_host,
     merge_rollouts,
     with_signal,
 )
-from passk_jax.rollouts.sample_and_verify import Responses
-from passk_jax.setup.checks import configured_estimator
+from passk_jax.rollouts.verify import Responses
 from passk_jax.types import Problem, Prompts, Rollouts, Verdicts
 from tests import tiny
 
@@ -56,7 +56,7 @@ def make_draw(ids, num_correct, truncated=()):
     return rollouts, Draw(problems, responses, *estimate(rollouts, responses))
 
 
-def estimate(rollouts, responses, step=0):
+def estimate(rollouts, responses, *, memory=None, step=0):
     rewards = responses.verdicts.rewards
     advantages = jax.numpy.asarray(rewards - rewards.mean(axis=1, keepdims=True))
     return advantages, jax.numpy.asarray(responses.verdicts.correct)
@@ -74,7 +74,7 @@ class Drawn:
         draws = (own, *others)
         self.draws = {id(rollouts.prompts): (rollouts, x) for rollouts, x in draws}
         self.own, *self.rest = (
-            (draw.problems, rollouts.prompts) for rollouts, draw in draws
+            PromptBatch(draw.problems, rollouts.prompts) for rollouts, draw in draws
         )
         self.is_new = [np.arange(P) < P for _ in others]
         self.is_new[-1:] = [np.arange(P) < num_others for _ in self.is_new[-1:]]
@@ -83,9 +83,7 @@ class Drawn:
         return self.own
 
     def others(self, step, *, seed):
-        return (
-            (*batch, new) for batch, new in zip(self.rest, self.is_new, strict=True)
-        )
+        return zip(self.rest, self.is_new, strict=True)
 
 
 def run(own, *others, rounds=None, num_others=P, mask_truncated=False):
@@ -97,16 +95,16 @@ def run(own, *others, rounds=None, num_others=P, mask_truncated=False):
         mask_truncated: of the loss.
     """
     batches = Drawn(own, others, num_others)
-    selection = Selection(
-        0,
+    select = Select(
+        estimate=estimate,
+        mesh=sharding.one_device_mesh(jax.devices()[0]),
         rounds=len(others) if rounds is None else rounds,
         mask_truncated=mask_truncated,
         seed=(0,),
-        estimate=estimate,
-        mesh=sharding.one_device_mesh(jax.devices()[0]),
     )
-    for _, prompts, is_new in selection.batches(batches):
-        selection.add(*batches.draws[id(prompts)], is_new)
+    selection = select(0, {})
+    for batch, is_new in selection.batches(batches):
+        selection.add(*batches.draws[id(batch.prompts)], is_new)
     drawn, trained = selection.draws, selection.draws.trained
     advantages, _ = estimate(selection.rollouts, trained.responses)
     np.testing.assert_array_equal(trained.advantages, advantages)
@@ -173,7 +171,7 @@ def test_an_advantage_that_is_not_trained_is_no_signal(masked):
         advantages, _ = only_advantages(rollouts, drawn.responses)
         return rollouts, dataclasses.replace(drawn, advantages=advantages)
 
-    def only_advantages(rollouts, responses, step=0):
+    def only_advantages(rollouts, responses, *, memory=None, step=0):
         rewards = responses.verdicts.rewards
         advantages = rewards - np.median(rewards, axis=1, keepdims=True)
         return jax.numpy.asarray(advantages), jax.numpy.asarray(rewards > 0)
@@ -216,7 +214,8 @@ def test_equal_rewards_are_no_signal_whatever_their_rounding():
     rewards = np.full((2, 32), 0.1, np.float32)
     rewards[1, 0] = np.nextafter(np.float32(0.1), np.float32(1))
     config = tiny.make_config(advantage__name='pass_at_1', sampling__num_rollouts=32)
-    advantages = configured_estimator(config)(rewards, rewards > 1)
+    estimate = tiny.make_setup(config).estimate().estimator
+    advantages = estimate(rewards, rewards > 1)
     # A deviation of rewards would be rounding here, and an advantage of +-0.9.
     assert not with_signal(Draw([], None, advantages, None), mask_truncated=False)[0]
 

@@ -28,7 +28,7 @@ def test_seconds_belong_to_the_phase_that_they_are_spent_in():
 # Two processes of a run, or one, of which the second hangs in a phase.
 _HANGS = r"""
 import sys, time
-from passk_jax import peers
+from passk_jax.runtime import peers
 from passk_jax.runs.phases import Phases
 
 index, count, port = map(int, sys.argv[1:])

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from passk_jax.learning import learner
 from passk_jax.learning.optimizer import make_optimizer
+from passk_jax.learning.state import state_shapes
 from passk_jax.runs import arrays, commits, restoring
 from passk_jax.runs import checkpoints as checkpoint
 from passk_jax.runs.commits import CorruptionError
@@ -126,7 +126,7 @@ def test_a_run_comes_back_bit_for_bit_on_any_mesh(finished_run, sizes):
     config = tiny.make_config(**mesh, train__micro_batch_prompts=8, eval__batch_size=8)
     setup = setup_lib.make_setup(config)
     optimizer = make_optimizer(config.optimizer, num_updates=1)
-    shapes = learner.state_shapes(setup.policy, optimizer, setup.mesh)
+    shapes = state_shapes(setup.policy, optimizer, setup.mesh)
     _, found = restoring.restore(
         finished_run / 'checkpoints' / '5',
         {'params': shapes.params, 'opt_state': shapes.opt_state},

@@ -14,7 +14,7 @@ from tests import tiny
 SCRIPT = """
 import pathlib
 import jax
-from passk_jax import compile_cache
+from passk_jax.runtime import compile_cache
 hits = []
 jax.monitoring.register_event_listener(
     lambda event, **_: hits.append(event) if event.endswith('cache_hits') else None)

@@ -80,7 +80,7 @@ def test_on_a_pod_all_workers_are_the_default(monkeypatch, names, platforms, joi
 
 _LONE = r"""
 import sys
-from passk_jax import hosts
+from passk_jax.runtime import hosts
 
 hosts._SILENT_SECONDS, hosts._JOIN_SECONDS = 0.2, 1
 hosts.join_hosts(f'localhost:{sys.argv[1]},3,{sys.argv[2]}')
@@ -124,7 +124,7 @@ def test_the_two_cores_of_a_chip_are_one_chip(monkeypatch):
 
 _SCRIPT = r"""
 import json, sys
-from passk_jax import hosts
+from passk_jax.runtime import hosts
 
 index = int(sys.argv[2])
 hosts.join_hosts(f'localhost:{sys.argv[1]},2,{index}')

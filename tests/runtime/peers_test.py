@@ -14,7 +14,7 @@ from tests.runtime.hosts_test import outputs, start_pair
 # Reads commands: end well, or fail.
 _PROCESS = """
 import os, socket, sys
-from passk_jax import peers
+from passk_jax.runtime import peers
 peers._NEWS_SECONDS = 0.1
 index, server = int(sys.argv[1]), None
 if index == 0:
@@ -150,7 +150,8 @@ def test_alone_one_hears_oneself(monkeypatch):
 
 _SCRIPT = """
 import sys, time
-from passk_jax import cli, hosts
+from passk_jax import cli
+from passk_jax.runtime import hosts
 from passk_jax.errors import InputError
 
 port, index = sys.argv[1], int(sys.argv[2])

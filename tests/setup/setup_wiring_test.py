@@ -12,7 +12,6 @@ from passk_jax.data.batches import read_problems
 from passk_jax.initial import params as initial
 from passk_jax.initial import warm_start
 from passk_jax.sampling import Purpose
-from passk_jax.setup import setup as setup_lib
 from passk_jax.tasks import make_task
 from tests import changed, tiny
 
@@ -47,25 +46,6 @@ def test_the_network_is_the_configured_one(setup):
     assert setup.policy.head_chunk_tokens == 64
 
 
-def test_the_settings_of_a_source_are_those_of_its_file_but_for_the_callers(tmp_path):
-    """The sizes come from the file, the types of numbers from the configuration."""
-    sizes = dict.fromkeys(vars(tiny.make_config().model.arch), 0)
-    sizes['tie_embeddings'] = False
-    overrides = {f'model__arch__{name}': size for name, size in sizes.items()}
-    config = changed.make_config(model__source=str(tmp_path), **overrides).model
-    with mock.patch('passk_jax.models.hf.config.arch_from_hf') as arch_from_hf:
-        arch_from_hf.return_value = tiny.make_setup(tiny.make_config()).policy.arch
-        setup_lib.architecture(config, vocab_size=11, platform='cpu')
-    arch_from_hf.assert_called_once_with(
-        str(tmp_path),
-        family='qwen3',
-        param_dtype='bfloat16',
-        compute_dtype='bfloat16',
-        remat='full',
-        attention='plain',
-    )
-
-
 def test_the_task_has_its_parameters(setup):
     wanted = dict(setup.config.task.params)
     assert wanted['seed'] == 5
@@ -89,13 +69,13 @@ def test_training_batches_get_their_settings(setup):
 
 
 def test_training_problems_are_read_once_by_their_settings(setup):
-    setup.kept.clear()
+    setup.training.clear()
     read = mock.Mock(wraps=read_problems)
     with mock.patch('passk_jax.setup.setup.read_problems', read):
-        kept = setup.train_batches()._kept
-        assert setup.at(0).read_training() is setup.read_training() is kept
-        some = setup.demonstrations().batches()._kept
-        assert setup.demonstrations().batches()._kept is some
+        tokenized = setup.train_batches()._tokenized
+        assert setup.at(0).read_training() is setup.read_training() is tokenized
+        some = setup.demonstrations().batches()._tokenized
+        assert setup.demonstrations().batches()._tokenized is some
     whole, subset = read.call_args_list
     assert (len(whole.args[0]), len(subset.args[0])) == (48, 20)
     for call in (whole, subset):
@@ -106,7 +86,7 @@ def test_training_problems_are_read_once_by_their_settings(setup):
     # Other limits decide anew.
     limits = dataclasses.replace(setup.config.data, max_prompt_tokens=30)
     config = dataclasses.replace(setup.config, data=limits)
-    assert dataclasses.replace(setup, config=config).read_training() is not kept
+    assert dataclasses.replace(setup, config=config).read_training() is not tokenized
 
 
 def test_evaluation_batches_get_their_settings(setup):
@@ -138,7 +118,7 @@ def test_demonstrations_get_their_settings(setup):
 def test_the_weights_of_a_mixture_reach_training_and_the_warm_start(setup):
     mazes = {'weight': 3, 'task': 'maze', 'params': setup.config.task.params}
     task = make_task('mixture', {'parts': {'mazes': mazes}})
-    mixed = dataclasses.replace(setup, task=task, kept={})
+    mixed = dataclasses.replace(setup, task=task, training={})
     for module, batches in (
         ('setup.setup', mixed.train_batches),
         ('initial.warm_start', mixed.demonstrations().batches),
@@ -189,7 +169,7 @@ def test_a_warm_start_makes_so_many_steps_of_so_many_problems(setup):
         return state, 0.0
 
     made = mock.patch.object(warm_start, 'make_step', return_value=(None, step))
-    state = mock.patch('passk_jax.learning.learner.init_state')
+    state = mock.patch('passk_jax.learning.state.init_state')
     with made, state, jax.set_mesh(setup.mesh):
         demonstrations = setup.demonstrations()
         warm_start.warm_start(

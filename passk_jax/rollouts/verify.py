@@ -1,9 +1,9 @@
-"""The verbs *sample* and *verify*: from problems to responses with verdicts.
+"""The verb *verify*: what the host knows of rollouts, with the task's verdicts.
 
-:func:`sample` puts a batch on the mesh and samples responses. It hands each response
-that ends to a verifier thread (verification.py) while others are still being decoded.
-:func:`verify` waits for the verdicts and fetches what the host needs. :func:`records`
-makes a batch readable for people. Training and evaluation share these functions.
+Verification begins while responses are still being decoded: the sampler hands each
+response that ends to a verifier thread (verification.py). :class:`Verify` waits for the
+verdicts and fetches what the host needs. :func:`records` makes a batch readable for
+people. Training and evaluation share them.
 """
 
 import dataclasses
@@ -13,19 +13,17 @@ from typing import Any
 import jax
 import numpy as np
 from jax import numpy as jnp
-from jax.sharding import Mesh
 
-from passk_jax import sampling, sharding
-from passk_jax.models.policy import Params, Policy
+from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.rollouts.verification import Verification
 from passk_jax.runtime import hosts
 from passk_jax.tasks import Task
-from passk_jax.types import Problem, Prompts, Rollouts, Verdicts
+from passk_jax.types import Problem, Rollouts, Verdicts
 
 
 @dataclasses.dataclass(frozen=True)
 class Sampled:
-    """Rollouts on the devices, and the verification that :func:`verify` ends."""
+    """Rollouts on the devices, and their verification, which :class:`Verify` ends."""
 
     rollouts: Rollouts
     verification: Verification
@@ -54,68 +52,46 @@ class Responses:
     verdicts: Verdicts
 
 
-def sample(
-    policy: Policy,
-    params: Params,
-    problems: Sequence[Problem],
-    prompts: Prompts,
-    *,
-    mesh: Mesh,
-    task: Task,
-    tokenizer: Any,
-    num_rollouts: int,
-    **settings: Any,
-) -> Sampled:
-    """Samples responses to problems and starts verifying each one as it ends.
+@dataclasses.dataclass(frozen=True)
+class Verify:
+    """The verb ``verify(sampled, step=step)``.
 
-    Args:
-        policy, params: the policy and its parameters.
-        problems: P problems.
-        prompts: their prompts, on the host.
-        mesh: the mesh to sample on.
+    Attributes:
         task: gives the verdicts.
         tokenizer: turns responses into text.
-        num_rollouts: N.
-        settings: the other arguments of :func:`passk_jax.sampling.sample`.
-
-    Returns:
-        The rollouts, for :func:`verify`.
     """
-    verification = Verification(task, tokenizer, problems, num_rollouts)
-    try:
-        rollouts = sampling.sample(
-            policy,
-            params,
-            sharding.place(mesh, prompts),
-            num_rollouts=num_rollouts,
-            on_ended=verification.submit,
-            **settings,
-        )
-    except BaseException:
-        verification.close()
-        raise
-    return Sampled(rollouts, verification)
 
+    task: Task
+    tokenizer: Tokenizer
 
-def verify(
-    sampled: Sampled, *, step: int, on_judged: Callable[[], None] = lambda: None
-) -> Responses:
-    """Waits for the verdicts on a batch.
+    def begin(self, problems: Sequence[Problem], num_rollouts: int) -> Verification:
+        """Begins the verification of N responses to each problem."""
+        return Verification(self.task, self.tokenizer, problems, num_rollouts)
 
-    Args:
-        sampled: from :func:`sample`; this ends its verification.
-        step: the training step, for messages.
-        on_judged: is called once this host has judged its share.
+    def __call__(
+        self,
+        sampled: Sampled,
+        *,
+        step: int,
+        on_judged: Callable[[], None] = lambda: None,
+    ) -> Responses:
+        """Waits for the verdicts on a batch.
 
-    Raises:
-        ValueError: a reward is not finite; the message names step and problem.
-        Exception: whatever the task raised; ElsewhereError if it did so on another
-            host.
-    """
-    with sampled.verification as verification:
-        figures = hosts.fetch(_figures(sampled.rollouts))
-        texts, verdicts = verification.finish(step=step, on_judged=on_judged)
-    return Responses(texts=texts, verdicts=verdicts, **figures)
+        Args:
+            sampled: from :class:`~passk_jax.rollouts.sample.Sample`; this ends its
+                verification.
+            step: the training step, for messages.
+            on_judged: is called once this host has judged its share.
+
+        Raises:
+            ValueError: a reward is not finite; the message names step and problem.
+            Exception: whatever the task raised; ElsewhereError if it did so on another
+                host.
+        """
+        with sampled.verification as verification:
+            figures = hosts.fetch(_figures(sampled.rollouts))
+            texts, verdicts = verification.finish(step=step, on_judged=on_judged)
+        return Responses(texts=texts, verdicts=verdicts, **figures)
 
 
 def answer_ids(parsed: Sequence[Sequence[str]]) -> np.ndarray:

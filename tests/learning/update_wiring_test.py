@@ -1,4 +1,4 @@
-"""What the train step hands to the policy and to the loss; it is traced, not run."""
+"""What an update hands to the policy and to the loss; it is traced, not run."""
 
 import dataclasses
 from unittest import mock
@@ -6,10 +6,13 @@ from unittest import mock
 import jax
 import pytest
 
-from passk_jax.learning import learner, losses
+from passk_jax.learning import losses
 from passk_jax.learning import optimizer as optimizers
+from passk_jax.learning import state as states
+from passk_jax.learning.batch_loss import BatchLoss
+from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
-from tests.learning.learner_test import (
+from tests.learning.update_test import (
     LOSS,
     OPTIMIZER,
     make_advantages,
@@ -23,16 +26,14 @@ def trace(*, loss=LOSS, num_updates=2):
     """The calls of ``token_log_probs``, ``normalizer`` and ``total_loss``."""
     mesh, policy = make_mesh(), make_policy()
     optimizer = optimizers.make_optimizer(OPTIMIZER)
-    step = learner.make_train_step(
-        policy,
+    update = Update(
+        BatchLoss(policy, loss, 0.7),
         optimizer,
         mesh,
-        loss=loss,
-        temperature=0.7,
         num_updates=num_updates,
         num_micro_batches=2,
     )
-    state = learner.state_shapes(policy, optimizer, mesh)
+    state = states.state_shapes(policy, optimizer, mesh)
     reference = state.params if loss.kl_coef else None
     watched = (
         mock.patch.object(module, name, side_effect=getattr(module, name))
@@ -44,9 +45,9 @@ def trace(*, loss=LOSS, num_updates=2):
     )
     a, b, c = watched
     with jax.set_mesh(mesh), a as log_probs, b as normalizer, c as total_loss:
-        # Traced anew, whoever has traced a step of these settings before.
+        # The function itself: a program of these settings may be traced already.
         jax.eval_shape(
-            lambda *args: step.__wrapped__(*args),
+            update.train_step,
             *(state, make_rollouts(), make_advantages(), reference),
         )
     return log_probs, normalizer, total_loss
@@ -76,15 +77,13 @@ def test_the_loss_gets_its_section():
 def test_runs_of_equal_settings_share_a_program():
     """Of a rate that is constant, however long they are."""
     steps = [
-        learner.make_train_step(
-            make_policy(),
+        Update(
+            BatchLoss(make_policy(), LOSS, temperature),
             optimizers.make_optimizer(OPTIMIZER, num_updates=num_updates),
             make_mesh(),
-            loss=LOSS,
-            temperature=temperature,
             num_updates=2,
             num_micro_batches=2,
-        )
+        ).program
         for num_updates, temperature in ((4, 1.0), (8, 1.0), (4, 0.5))
     ]
     assert steps[0] is steps[1]

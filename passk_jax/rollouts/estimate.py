@@ -1,52 +1,99 @@
 """The verb *estimate*: gives the responses of a step their advantages."""
 
+import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float
+from jax.sharding import Mesh
+from jaxtyping import Array, Bool, Float
 
 from passk_jax import sharding
 from passk_jax.advantages import ESTIMATORS, AdvantageFn, Memory
 from passk_jax.advantages import rewards as transforms
+from passk_jax.advantages.configured import configured_estimator
+from passk_jax.config import AdvantageConfig, RewardConfig
 from passk_jax.data import difficulty
 from passk_jax.errors import InputError
-from passk_jax.rollouts.sample_and_verify import Responses, answer_ids
-from passk_jax.sampling import Purpose, problem_keys
-from passk_jax.setup.checks import configured_estimator
-from passk_jax.setup.setup import Setup
+from passk_jax.rollouts.verify import Responses, answer_ids
+from passk_jax.sampling import Purpose, RunKeys, problem_keys
 from passk_jax.types import Rollouts
 
 
-def make_estimate(setup: Setup) -> Callable[..., tuple[jax.Array, jax.Array]]:
-    """Makes the verb ``estimate(rollouts, responses, step, memory=memory)``.
+class Estimated(NamedTuple):
+    """The advantages of P problems' responses.
 
-    It returns ``[P, N]`` advantages, and which responses it took to be correct. It
-    raises InputError if the estimator would ignore what the rewards say: see
-    :func:`check_rewards`.
+    Attributes:
+        advantages: float32.
+        rewarded: the responses that the advantages take to be correct: those that are,
+            and those that Noise Rewards flipped.
     """
-    estimator = configured_estimator(setup.config)
-    name, flip_wrong = setup.config.advantage.name, setup.config.reward.flip_wrong
 
-    def estimate(
-        rollouts: Rollouts, responses: Responses, step: int, *, memory: Memory
-    ) -> Any:
-        verdicts = responses.verdicts
-        check_rewards(name, verdicts.rewards, verdicts.correct, flip_wrong=flip_wrong)
-        arrays = verdicts.rewards, verdicts.correct, answer_ids(verdicts.parsed)
+    advantages: Float[Array, 'P N']
+    rewarded: Bool[Array, 'P N']
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """The verb ``estimate(rollouts, responses, memory=memory, step=step)``.
+
+    Attributes:
+        name: of the estimator.
+        estimator: with its parameters and scale.
+        flip_wrong: the fraction of wrong responses that Noise Rewards pay.
+        mesh: of the rollouts.
+        keys: of the run, for groups that are drawn and for noise.
+    """
+
+    name: str
+    estimator: AdvantageFn
+    flip_wrong: float
+    mesh: Mesh
+    keys: RunKeys
+
+    @classmethod
+    def configured(
+        cls,
+        mesh: Mesh,
+        keys: RunKeys,
+        *,
+        advantage: AdvantageConfig,
+        reward: RewardConfig,
+        num_rollouts: int,
+    ) -> 'Estimate':
+        """Makes the verb from sections of the configuration."""
+        estimator = configured_estimator(advantage, num_rollouts=num_rollouts)
+        return cls(advantage.name, estimator, reward.flip_wrong, mesh, keys)
+
+    def __call__(
+        self, rollouts: Rollouts, responses: Responses, *, memory: Memory, step: int
+    ) -> Estimated:
+        """Estimates the advantages of a batch.
+
+        Args:
+            rollouts: on the devices.
+            responses: what the host knows of them.
+            memory: what the run remembers of earlier steps.
+            step: addresses the random keys.
+
+        Raises:
+            ValueError: the estimator would ignore what the rewards say: see
+                :func:`check_rewards`.
+        """
+        verdicts, flip_wrong = responses.verdicts, self.flip_wrong
+        rewards, correct = verdicts.rewards, verdicts.correct
+        check_rewards(self.name, rewards, correct, flip_wrong=flip_wrong)
+        arrays = rewards, correct, answer_ids(verdicts.parsed)
         return _compute(
-            estimator,
+            self.estimator,
             flip_wrong,
-            *sharding.place(setup.mesh, arrays),
+            *sharding.place(self.mesh, arrays),
             rollouts,
-            setup.key(Purpose.GROUPS, step),
-            setup.key(Purpose.REWARD_NOISE, step),
+            self.keys.key(Purpose.GROUPS, step),
+            self.keys.key(Purpose.REWARD_NOISE, step),
             difficulty.of_estimator(memory),
         )
-
-    return estimate
 
 
 def check_rewards(
@@ -82,7 +129,7 @@ def check_rewards(
     two_valued = len(right) <= 1 and len(wrong) <= 1
     in_line = not len(right) or not len(wrong) or right.min() > wrong.max()
     if 'rewards' not in ESTIMATORS[name].reads and not (two_valued and in_line):
-        able = [each for each, row in ESTIMATORS.items() if 'rewards' in row.reads]
+        able = [other for other, row in ESTIMATORS.items() if 'rewards' in row.reads]
         raise InputError(
             f'{found}, but advantage.name={name!r} reads only which are right; choose '
             f'one of {able}, which read rewards'
@@ -107,8 +154,8 @@ def _compute(
     groups_key: jax.Array,
     noise_key: jax.Array,
     memory: Memory,
-) -> tuple[jax.Array, jax.Array]:
-    """Flips this fraction of wrong rewards; returns advantages and ``rewarded``."""
+) -> Estimated:
+    """Flips this fraction of wrong rewards, and estimates."""
     ids = rollouts.prompts.problem_ids
     if flip_wrong:
         keys = problem_keys(noise_key, ids)
@@ -126,4 +173,4 @@ def _compute(
         log_probs=rollouts.sampler_log_probs.sum(axis=-1),
         **memory,
     )
-    return advantages, correct
+    return Estimated(advantages, correct)

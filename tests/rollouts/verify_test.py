@@ -2,11 +2,13 @@
 
 from unittest import mock
 
+import jax
 import numpy as np
 import pytest
 
-from passk_jax.rollouts import sample_and_verify
-from passk_jax.rollouts.verification import Verification
+from passk_jax import sampling
+from passk_jax.data.batches import PromptBatch
+from passk_jax.rollouts.verify import answer_ids, records
 from passk_jax.sampling.scheduled.hand_over import gather
 from passk_jax.tasks.maze.task import MazeTask
 from passk_jax.types import Problem, Prompts, Rollouts, Verdicts
@@ -55,16 +57,8 @@ def make_rollouts(setup, *, garbage=0):
 
 
 def sample(setup, rollouts):
-    return sample_and_verify.sample(
-        setup.policy,
-        {},
-        make_problems(),
-        rollouts.prompts,
-        mesh=setup.mesh,
-        task=setup.task,
-        tokenizer=setup.tokenizer,
-        num_rollouts=4,
-    )
+    batch = PromptBatch(make_problems(), rollouts.prompts)
+    return setup.sample()({}, batch, key=jax.random.key(0))
 
 
 def responses_to(setup, rollouts, *, step=0):
@@ -74,23 +68,10 @@ def responses_to(setup, rollouts, *, step=0):
         on_ended(gather(rollouts, np.ones((2, 4), bool)))
         return rollouts
 
-    with mock.patch.object(sample_and_verify.sampling, 'sample', give):
+    with mock.patch.object(sampling, 'sample', give):
         sampled = sample(setup, rollouts)
     assert sampled.rollouts is rollouts
-    return sample_and_verify.verify(sampled, step=step)
-
-
-def test_an_error_of_the_sampler_ends_the_verification(setup, monkeypatch):
-    closed = []
-
-    def fail(*_, on_ended, **settings):
-        raise RuntimeError('out of memory')
-
-    monkeypatch.setattr(sample_and_verify.sampling, 'sample', fail)
-    monkeypatch.setattr(Verification, 'close', lambda self: closed.append(self))
-    with pytest.raises(RuntimeError, match='out of memory'):
-        sample(setup, make_rollouts(setup))
-    assert len(closed) == 1
+    return setup.sample().verify(sampled, step=step)
 
 
 def test_responses_are_read_and_verified(setup):
@@ -141,7 +122,7 @@ def test_a_record_holds_what_a_person_asks_of_a_rollout(setup):
     responses = responses_to(setup, make_rollouts(setup))
     advantages = np.arange(8, dtype=np.float32).reshape(2, 4)
     figures = {'advantages': advantages, 'rewarded': advantages > 6}
-    rows = sample_and_verify.records(problems, responses, step=3, **figures)
+    rows = records(problems, responses, step=3, **figures)
     assert [row['problem_id'] for row in rows] == [7] * 4 + [9] * 4
     assert [row['rollout'] for row in rows] == [0, 1, 2, 3] * 2
     assert [row['response'] for row in rows] == TEXTS[0] + TEXTS[1]
@@ -166,6 +147,6 @@ def test_a_record_holds_what_a_person_asks_of_a_rollout(setup):
 
 
 def test_equal_answers_to_a_problem_have_equal_numbers():
-    got = sample_and_verify.answer_ids([['b', 'a', 'b', ''], ['b', '', '', 'b']])
+    got = answer_ids([['b', 'a', 'b', ''], ['b', '', '', 'b']])
     assert got.dtype == np.int32
     assert got.tolist() == [[0, 1, 0, 3], [0, 1, 1, 0]]

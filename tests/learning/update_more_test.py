@@ -1,4 +1,4 @@
-"""The learner: exactness of its gradients and ratios, and what it leaves out."""
+"""The verb *update*: exactness of its gradients and ratios, and what it leaves out."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from jax import numpy as jnp
 
 from passk_jax.learning import batch_loss, losses
 from passk_jax.learning import optimizer as optimizers
-from tests.learning.learner_test import (
+from tests.learning.update_test import (
     LOSS,
     OPTIMIZER,
     N,

@@ -2,15 +2,15 @@
 
 import dataclasses
 import doctest
-from unittest import mock
 
 import jax
 import numpy as np
 import pytest
 
-from passk_jax import estimate, sampling
+from passk_jax import sampling
 from passk_jax.advantages import ESTIMATORS
 from passk_jax.errors import InputError
+from passk_jax.rollouts import estimate
 from passk_jax.sampling import Purpose
 from tests import changed, tiny, train_wiring_test
 from tests.train_test import make_batch
@@ -46,10 +46,10 @@ def test_an_estimator_gets_every_input(flip_wrong):
         changed.make_config(sampling__num_rollouts=4, reward__flip_wrong=flip_wrong)
     )
     rollouts, responses = off_its_batch()
-    with mock.patch.object(estimate, 'configured_estimator', return_value=estimator):
-        got, rewarded = estimate.make_estimate(setup)(
-            rollouts, responses, STEP, memory={'history': np.arange(3)}
-        )
+    verb = dataclasses.replace(setup.estimate(), estimator=estimator)
+    got, rewarded = verb(
+        rollouts, responses, memory={'history': np.arange(3)}, step=STEP
+    )
 
     def keys(purpose):
         key = sampling.step_key(seed=17, stage=3, purpose=purpose, step=STEP)
@@ -130,7 +130,7 @@ def test_a_step_is_refused_whose_rewards_would_be_ignored():
     responses = dataclasses.replace(responses, verdicts=verdicts)
     name = setup.config.advantage.name
     with pytest.raises(InputError, match=f"advantage.name='{name}' reads only"):
-        estimate.make_estimate(setup)(rollouts, responses, STEP, memory={})
+        setup.estimate()(rollouts, responses, memory={}, step=STEP)
 
 
 def test_the_example_in_the_docstring_holds():

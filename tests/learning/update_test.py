@@ -1,4 +1,4 @@
-"""The learner: an update is a function of the rollouts, not of how they are cut."""
+"""The verb *update*: it is a function of the rollouts, not of how they are cut."""
 
 import dataclasses
 import functools
@@ -11,8 +11,11 @@ from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.config import LossConfig, OptimizerConfig
-from passk_jax.learning import batch_loss, learner
+from passk_jax.learning import batch_loss
 from passk_jax.learning import optimizer as optimizers
+from passk_jax.learning import state as states
+from passk_jax.learning.batch_loss import BatchLoss
+from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
 from passk_jax.types import Prompts, Rollouts
 from tests.models import oracle
@@ -93,13 +96,11 @@ def make_step(
     pack_sizes=0,
     epochs=1,
 ):
-    """The train step of these settings: one program for all tests that have them."""
-    return learner.make_train_step(
-        make_policy(),
+    """The update of these settings: one program for all tests that have them."""
+    return Update(
+        BatchLoss(make_policy(), loss, 1.0),
         optimizers.make_optimizer(optimizer),
         mesh,
-        loss=loss,
-        temperature=1.0,
         num_updates=num_updates,
         num_micro_batches=num_micro_batches,
         rollout_parts=rollout_parts,
@@ -113,7 +114,7 @@ def begin(mesh, optimizer=OPTIMIZER):
     policy = make_policy()
     params = policies.init_params(policy, jax.random.key(0), mesh)
     transform = optimizers.make_optimizer(optimizer)
-    return learner.init_state(policy, transform, params, mesh)
+    return states.init_state(policy, transform, params, mesh)
 
 
 @functools.cache
@@ -127,7 +128,7 @@ def start(optimizer=OPTIMIZER):
 def place(mesh, optimizer=OPTIMIZER):
     """A new copy of the first state, on the mesh."""
     transform = optimizers.make_optimizer(optimizer)
-    shapes = learner.state_shapes(make_policy(), transform, mesh)
+    shapes = states.state_shapes(make_policy(), transform, mesh)
     shardings = jax.tree.map(lambda x: x.sharding, shapes)
     return jax.device_put(start(optimizer), shardings, may_alias=False)
 
@@ -322,22 +323,9 @@ def test_a_step_compiles_once_and_reuses_the_state_it_is_given():
         sizes = []
         for _ in range(3):
             state, _ = train_step(state, *args)
-            sizes.append(train_step._cache_size())
+            sizes.append(train_step.program._cache_size())
         assert sizes[1:] == sizes[:-1]
         assert int(state.step) == 3
-
-
-def test_optimizer_state_is_sharded_like_its_parameters():
-    mesh, policy = make_mesh(2, 2, 2), make_policy()
-    shapes = learner.state_shapes(policy, optimizers.make_optimizer(OPTIMIZER), mesh)
-    moments = {
-        jax.tree_util.keystr(path, simple=True, separator='.'): leaf
-        for path, leaf in jax.tree.leaves_with_path(shapes.opt_state)
-    }
-    for name, param in shapes.params.items():
-        same = [leaf for path, leaf in moments.items() if path.endswith('.' + name)]
-        assert len(same) == 2, name
-        assert all(leaf.sharding == param.sharding for leaf in same), name
 
 
 def test_the_sampler_gap_is_the_distance_to_the_learners_own_log_probs():

@@ -1,6 +1,4 @@
-"""The learner: the training state and the train step.
-
-One call of the train step trains on one rollout batch:
+"""The verb *update*: trains the policy on one rollout batch.
 
 1. *score* computes ``old_log_probs``, the learner's own log-probabilities of the
    responses before any update. (The sampler's are never used in the ratio.) The first
@@ -24,98 +22,113 @@ from jax import numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float
 
-from passk_jax import sharding
-from passk_jax.config import LossConfig
+from passk_jax.config import LossConfig, SamplingConfig, TrainConfig
 from passk_jax.errors import InputError
 from passk_jax.learning import losses, packing, rollout_parts
 from passk_jax.learning.batch_loss import Batch, BatchLoss, response_mask
 from passk_jax.learning.losses import Metrics, Tokens
 from passk_jax.learning.optimizer import Optimizer, updates_made
 from passk_jax.learning.packing import deinterleave, interleave
+from passk_jax.learning.state import TrainState, state_shardings
 from passk_jax.masked import masked_max, masked_mean
-from passk_jax.models import policy as policies
 from passk_jax.models.attention_kernels import PACKING
 from passk_jax.models.policy import Params, Policy
 from passk_jax.types import Rollouts
 
 
-@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class TrainState:
-    """Everything that training changes.
+class Update:
+    """The verb ``update(state, rollouts, advantages, ref_params)``.
+
+    Equal updates share one compiled program.
 
     Attributes:
-        params: the master parameters.
-        opt_state: optax's state.
-        step: int32, steps done; this is the state before step number ``step``.
+        loss: what is minimized.
+        optimizer: from :func:`~passk_jax.learning.optimizer.make_optimizer`.
+        mesh: pins the state's shardings, so that nothing compiles twice.
+        num_updates: mini-batches per step, and updates in each epoch.
+        num_micro_batches: parts of a mini-batch's prompts, one for each pass.
+        rollout_parts: parts of a prompt's rollouts, one for each pass; divides N. The
+            prompt runs again for each.
+        pack_sizes: how many sizes of a packed micro-batch to compile (see packing.py);
+            0: each response has a row of its own.
+        epochs: how often a step goes over its mini-batches.
+
+    Raises:
+        ValueError: the policy's attention cannot read packed rows.
     """
-
-    params: Params
-    opt_state: optax.OptState
-    step: jax.Array
-
-
-def state_shapes(
-    policy: Policy, optimizer: optax.GradientTransformation, mesh: Mesh
-) -> TrainState:
-    """Shapes and shardings of the state; the optimizer's follow the parameters'."""
-    params = policies.param_shapes(policy, mesh)
-    opt_state = jax.eval_shape(optimizer.init, params)
-    # Paths in optax's trees end with the parameters' names.
-    shardings = sharding.tree_sharding(mesh, opt_state, policies.param_axes)
-    opt_state = jax.tree.map(
-        lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s),
-        opt_state,
-        shardings,
-    )
-    step = jax.ShapeDtypeStruct((), jnp.int32, sharding=sharding.replicated(mesh))
-    return TrainState(params, opt_state, step)
-
-
-def _state_shardings(*args: Any) -> TrainState:
-    return jax.tree.map(lambda x: x.sharding, state_shapes(*args))
-
-
-def init_state(
-    policy: Policy, optimizer: optax.GradientTransformation, params: Params, mesh: Mesh
-) -> TrainState:
-    """Makes the state before step 0 on the mesh; takes ownership of ``params``."""
-    return _init_program(policy, optimizer, mesh)(params)
-
-
-def reset_optimizer(
-    policy: Policy,
-    optimizer: optax.GradientTransformation,
-    state: TrainState,
-    mesh: Mesh,
-) -> TrainState:
-    """The state with a new state of the optimizer; takes ownership of ``state``."""
-    begun = init_state(policy, optimizer, state.params, mesh)
-    return dataclasses.replace(begun, step=state.step)
-
-
-# The runs of a process share one program if their settings are equal.
-@functools.lru_cache(maxsize=16)
-def _init_program(
-    policy: Policy, optimizer: optax.GradientTransformation, mesh: Mesh
-) -> Callable[[Params], TrainState]:
-    def init(params: Params) -> TrainState:
-        return TrainState(params, optimizer.init(params), jnp.int32(0))
-
-    return jax.jit(init, out_shardings=_state_shardings(policy, optimizer, mesh))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Learner:
-    """The settings of a train step; see :func:`make_train_step`."""
 
     loss: BatchLoss
     optimizer: Optimizer
+    mesh: Mesh
     num_updates: int
     num_micro_batches: int
-    rollout_parts: int
-    pack_sizes: int
-    epochs: int
+    rollout_parts: int = 1
+    pack_sizes: int = 0
+    epochs: int = 1
+
+    def __post_init__(self):
+        attention = self.loss.policy.arch.attention
+        if self.pack_sizes and attention not in PACKING:
+            raise InputError(
+                f'train.pack_sizes={self.pack_sizes} packs responses, which attention '
+                f'{attention!r} cannot read; {PACKING} can'
+            )
+
+    @classmethod
+    def configured(
+        cls,
+        policy: Policy,
+        optimizer: Optimizer,
+        mesh: Mesh,
+        *,
+        train: TrainConfig,
+        loss: LossConfig,
+        sampling: SamplingConfig,
+    ) -> 'Update':
+        """Makes the update of a run from sections of its configuration."""
+        return cls(
+            loss=BatchLoss(policy, loss, sampling.temperature),
+            optimizer=optimizer,
+            mesh=mesh,
+            num_updates=train.num_prompts // train.mini_batch_prompts,
+            num_micro_batches=train.mini_batch_prompts // train.micro_batch_prompts,
+            rollout_parts=train.rollout_parts(sampling.num_rollouts),
+            pack_sizes=train.pack_sizes,
+            epochs=train.epochs,
+        )
+
+    def __call__(
+        self,
+        state: TrainState,
+        rollouts: Rollouts,
+        advantages: Float[Array, 'P N'],
+        ref_params: Params | None = None,
+    ) -> tuple[TrainState, Metrics]:
+        """Trains on a rollout batch.
+
+        Args:
+            state: the state before the step; it is donated.
+            rollouts: P prompts with N responses each.
+            advantages: of the responses.
+            ref_params: of the reference policy; ``None`` if ``loss.kl_coef`` is 0.
+
+        Returns:
+            The next state and the metrics. ``loss``, ``policy_loss`` and ``grad_norm``
+            are means over the step's updates, ``learning_rate`` that of the last, and
+            ``ratio_max`` the largest ratio of all. Clip fractions leave out the first
+            update (:func:`losses.finish_metrics`). ``padding`` and the sampler's gaps
+            (:func:`mismatch`) cover all responses. The others, such as ``entropy``, are
+            means over all tokens trained in the step, or 0 if there were none. Two
+            locate the cause of a loss that is not finite: ``problem_loss [epochs, P]``,
+            and ``finite_updates [epochs, U]`` (mini-batch u has the problems u::U).
+        """
+        return self.program(state, rollouts, advantages, ref_params)
+
+    @property
+    def program(self) -> Callable[..., tuple[TrainState, Metrics]]:
+        """The jitted :meth:`train_step`, for callers that lower it on shapes."""
+        return _program(self)
 
     def train_step(
         self,
@@ -147,7 +160,7 @@ class _Learner:
         batches = dataclasses.replace(batches, old_log_probs=old, ref_log_probs=ref)
 
         def epoch(carry: Any, is_first: jax.Array) -> tuple[Any, Any]:
-            return jax.lax.scan(self.update, carry, (is_first, batches))
+            return jax.lax.scan(self.take_step, carry, (is_first, batches))
 
         # A single epoch needs no loop.
         (params, opt_state), (metrics, by_prompt) = jax.lax.scan(
@@ -196,12 +209,12 @@ class _Learner:
         parts = self.num_micro_batches * self.rollout_parts
         return packing.cut(batch, batch.packing, parts=parts)
 
-    def update(
+    def take_step(
         self,
         carry: tuple[Params, optax.OptState],
         of_update: tuple[Bool[Array, ''], Batch],
     ) -> tuple[tuple[Params, optax.OptState], tuple[Metrics, tuple[jax.Array, ...]]]:
-        """Takes one optimizer step; also returns metrics, and arrays by prompt."""
+        """Makes one optimizer step; also returns metrics, and arrays by prompt."""
         (params, opt_state), (is_first, batch) = carry, of_update
         normalizer = self.loss.normalizer(batch.rollouts)
 
@@ -228,66 +241,12 @@ class _Learner:
         return (params, opt_state), (metrics, by_prompt)
 
 
-def make_train_step(
-    policy: Policy,
-    optimizer: Optimizer,
-    mesh: Mesh,
-    *,
-    loss: LossConfig,
-    temperature: float,
-    num_updates: int,
-    num_micro_batches: int,
-    rollout_parts: int = 1,
-    pack_sizes: int = 0,
-    epochs: int = 1,
-) -> Callable[..., tuple[TrainState, Metrics]]:
-    """Makes the jitted ``train_step(state, rollouts, advantages, ref_params)``.
-
-    Args:
-        policy: the policy.
-        optimizer: from :func:`optimizer.make_optimizer`.
-        mesh: pins the state's shardings, so that nothing compiles twice.
-        loss: the loss settings.
-        temperature: the sampling temperature of the rollouts.
-        num_updates: mini-batches per step, and updates in each epoch.
-        num_micro_batches: parts of a mini-batch's prompts, one for each pass.
-        rollout_parts: parts of a prompt's rollouts, one for each pass; divides N. The
-            prompt runs again for each.
-        pack_sizes: how many sizes of a packed micro-batch to compile (see packing.py);
-            0: each response has a row of its own.
-        epochs: how often a step goes over its mini-batches.
-
-    Returns:
-        A function of the state (donated), the rollouts, the advantages ``[P, N]`` and
-        the reference parameters (``None`` if ``loss.kl_coef == 0``). It returns the
-        next state and the metrics. ``loss``, ``policy_loss`` and ``grad_norm`` are
-        means over the step's updates, ``learning_rate`` that of the last, and
-        ``ratio_max`` the largest ratio of all. Clip fractions leave out the first
-        update (:func:`losses.finish_metrics`). ``padding`` and the sampler's gaps
-        (:func:`mismatch`) cover all responses. The others, such as ``entropy``, are
-        means over all tokens trained in the step, or 0 if there were none. Two locate
-        the cause of a loss that is not finite: ``problem_loss [epochs, P]``, and
-        ``finite_updates [epochs, U]`` (mini-batch u has the problems u::U).
-
-    Raises:
-        ValueError: the policy's attention cannot read packed rows.
-    """
-    if pack_sizes and policy.arch.attention not in PACKING:
-        raise InputError(
-            f'train.{pack_sizes=} packs responses, which attention '
-            f'{policy.arch.attention!r} cannot read; {PACKING} can'
-        )
-    sizes = num_updates, num_micro_batches, rollout_parts, pack_sizes, epochs
-    learner = _Learner(BatchLoss(policy, loss, temperature), optimizer, *sizes)
-    return _step_program(learner, mesh)
-
-
+# The runs of a process share one program if their settings are equal.
 @functools.lru_cache(maxsize=16)
-def _step_program(
-    learner: _Learner, mesh: Mesh
-) -> Callable[..., tuple[TrainState, Metrics]]:
-    shardings = _state_shardings(learner.loss.policy, learner.optimizer, mesh), None
-    return jax.jit(learner.train_step, donate_argnums=0, out_shardings=shardings)
+def _program(update: Update) -> Callable[..., tuple[TrainState, Metrics]]:
+    policy, optimizer = update.loss.policy, update.optimizer
+    shardings = state_shardings(policy, optimizer, update.mesh), None
+    return jax.jit(update.train_step, donate_argnums=0, out_shardings=shardings)
 
 
 def mismatch(rollouts: Rollouts, old_log_probs: Tokens) -> Metrics:

@@ -8,9 +8,11 @@ import pytest
 from jax import numpy as jnp
 
 from passk_jax import sharding
-from passk_jax.learning import learner, packing
 from passk_jax.learning import optimizer as optimizers
-from tests.learning.learner_test import (
+from passk_jax.learning import packing
+from passk_jax.learning.batch_loss import BatchLoss
+from passk_jax.learning.update import Update
+from tests.learning.update_test import (
     LOSS,
     OPTIMIZER,
     N,
@@ -155,7 +157,7 @@ def test_random_lengths_compile_one_program():
             state, metrics = train_step(state, rollouts, make_advantages(), None)
             assert np.isfinite(metrics['loss'])
             paddings.add(float(metrics['padding']))
-            sizes.append(train_step._cache_size())
+            sizes.append(train_step.program._cache_size())
         assert len(paddings) > 1
         assert sizes[1:] == sizes[:-1]
 
@@ -164,12 +166,10 @@ def test_attention_that_cannot_read_packed_rows_is_refused():
     policy = oracle.tiny_policy(attention='splash')
     mesh = sharding.one_device_mesh(jax.devices()[0])
     with pytest.raises(ValueError, match=r"pack_sizes=4 .*'splash'.*'plain', 'cudnn'"):
-        learner.make_train_step(
-            policy,
+        Update(
+            BatchLoss(policy, LOSS, 1.0),
             optimizers.make_optimizer(OPTIMIZER),
             mesh,
-            loss=LOSS,
-            temperature=1.0,
             num_updates=1,
             num_micro_batches=1,
             pack_sizes=4,

@@ -1,0 +1,72 @@
+"""The verb *remember*: what a run carries from one step to the next, besides its state.
+
+Some estimators remember earlier steps, and the estimates of how difficult problems are
+do too. Both are a part of each checkpoint.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+from jax.sharding import Mesh
+from jaxtyping import Array, Bool
+
+from passk_jax import sharding
+from passk_jax.advantages import Memory, remember
+from passk_jax.advantages.configured import begin_configured_memory
+from passk_jax.config import AdvantageConfig
+from passk_jax.data import difficulty
+from passk_jax.data.batches import Batches
+from passk_jax.rollouts.dynamic_sampling import Draw
+
+
+@dataclasses.dataclass(frozen=True)
+class Remember:
+    """The verb ``remember(memory, draw)``.
+
+    Attributes:
+        advantage: the section that names the estimator.
+        num_rollouts: N.
+        batches: the training problems, in epochs.
+        follow_difficulty: how far steps draw problems by their difficulty; 0: not.
+        mesh: of the run.
+    """
+
+    advantage: AdvantageConfig
+    num_rollouts: int
+    batches: Batches
+    follow_difficulty: float
+    mesh: Mesh
+
+    def begin(self) -> Memory:
+        """The memory of a run before its first step, the same on every host."""
+        begin = functools.partial(
+            begin_configured_memory, self.advantage, num_rollouts=self.num_rollouts
+        )
+        whole = sharding.replicated(self.mesh)
+        of_estimator = jax.jit(begin, out_shardings=whole)()
+        estimates = difficulty.begin(self.batches, follow=self.follow_difficulty)
+        return of_estimator | estimates
+
+    def begin_stage(self, memory: Memory) -> Memory:
+        """The memory of a later stage: its estimator begins without any."""
+        return self.begin() | difficulty.of_problems(memory)
+
+    def batches_after(self, memory: Memory) -> Batches:
+        """The problems of the next step, drawn by what is remembered of them."""
+        follow = self.follow_difficulty
+        return difficulty.following(self.batches, memory, follow=follow)
+
+    def __call__(self, memory: Memory, draw: Draw) -> Memory:
+        """The memory after a step whose own problems were this draw."""
+        of_estimator = difficulty.of_estimator(memory)
+        correct = draw.responses.verdicts.correct
+        return _program(self.mesh)(of_estimator, draw.rewarded) | difficulty.remember(
+            self.batches, memory, draw.problems, correct
+        )
+
+
+@functools.lru_cache(maxsize=16)
+def _program(mesh: Mesh) -> Callable[[Memory, Bool[Array, 'P N']], Memory]:
+    return jax.jit(remember, out_shardings=sharding.replicated(mesh))

@@ -1,0 +1,89 @@
+"""The tokenizer and the architecture that a configuration names."""
+
+import dataclasses
+
+from absl import logging
+
+from passk_jax.config import DataConfig, ModelConfig, SamplingConfig
+from passk_jax.errors import InputError
+from passk_jax.models import attention_kernels
+from passk_jax.models import policy as policies
+from passk_jax.models import tokenizer as tokenizers
+from passk_jax.models.arch import Arch
+from passk_jax.models.hf import config as hf_config
+from passk_jax.models.tokenizer import Tokenizer
+from passk_jax.tasks import Task, require
+from passk_jax.tasks.abilities import Alphabet
+
+
+def make_tokenizer(model: ModelConfig, task: Task) -> tuple[Tokenizer, tuple[int, ...]]:
+    """The tokenizer, and the ids of the tokens that end a response.
+
+    Raises:
+        ValueError: there is no such tokenizer, or the task has no alphabet for one.
+    """
+    kind = model.tokenizer
+    if kind == 'characters':
+        able = require(task, Alphabet, needed_by="model.tokenizer='characters'")
+        tokenizer = tokenizers.character_tokenizer(able.alphabet)
+        return tokenizer, tokenizers.stop_token_ids(tokenizer)
+    source = model.source if kind == 'source' else kind
+    tokenizer = tokenizers.load_tokenizer(source)
+    generation = tokenizers.load_generation_config(source)
+    return tokenizer, tokenizers.stop_token_ids(tokenizer, generation)
+
+
+def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch:
+    """The architecture, with an attention implementation for ``platform``.
+
+    Args:
+        config: the model.
+        vocab_size: size of the tokenizer; a ``config.source`` has its own instead.
+        platform: of the devices: ``'cpu'``, ``'gpu'`` or ``'tpu'``.
+
+    Raises:
+        ValueError: the network does not support one of the settings.
+    """
+    if config.source:
+        arch = hf_config.arch_from_hf(
+            config.source,
+            family=config.family,
+            param_dtype=config.param_dtype,
+            compute_dtype=config.compute_dtype,
+            remat=config.remat,
+            attention='plain',
+        )
+    else:
+        arch = policies.arch_from_config(
+            config, vocab_size=vocab_size, attention='plain'
+        )
+    attention = attention_kernels.choose_implementation(
+        config.attention, platform=platform, dtype=arch.dtype, head_dim=arch.head_dim
+    )
+    return dataclasses.replace(arch, attention=attention)
+
+
+def num_tokens(tokenizer: Tokenizer, arch: Arch) -> int:
+    """How many rows of the token table the tokenizer's ids take.
+
+    Raises:
+        InputError: a token has no row.
+    """
+    largest = max(tokenizer.get_vocab().values())
+    if largest >= arch.vocab_size:
+        raise InputError(
+            f'the tokenizer (model.tokenizer) has ids up to {largest}, but the token '
+            f'table of the model has only {arch.vocab_size} rows'
+        )
+    if padding := arch.vocab_size - largest - 1:
+        logging.info('never drawn: the last %d rows of the token table', padding)
+    return largest + 1
+
+
+def check_positions(
+    model: ModelConfig, data: DataConfig, sampling: SamplingConfig
+) -> None:
+    """Raises ValueError if a response could run past the model's last position."""
+    if model.source:
+        longest = data.max_prompt_tokens + sampling.max_response_tokens
+        hf_config.check_positions(model.source, num_tokens=longest)
