@@ -8,9 +8,11 @@ from passk_jax.learning import state as states
 from tests.learning.update_test import (
     OPTIMIZER,
     begin,
+    make_advantages,
     make_mesh,
     make_policy,
-    run_step,
+    make_rollouts,
+    make_step,
 )
 
 

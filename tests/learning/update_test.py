@@ -315,7 +315,7 @@ def test_a_step_compiles_once_and_reuses_the_state_it_is_given():
         state = begin(mesh)
         train_step = make_step(mesh, **ON_A_MESH)
         args = make_rollouts(), make_advantages(), None
-        compiled = train_step.lower(state, *args).compile()
+        compiled = train_step.program.lower(state, *args).compile()
         per_device = sum(
             x.addressable_shards[0].data.nbytes for x in jax.tree.leaves(state)
         )
