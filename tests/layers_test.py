@@ -21,7 +21,7 @@ RANKS = (
     ('sweep',),
     ('sweeps',),
     ('train',),
-    ('compare', 'estimate', 'evaluate', 'export', 'plan', 'score'),
+    ('compare', 'evaluate', 'export', 'plan', 'score'),
     ('report',),
     ('planning',),
     ('diagnostics', 'setup'),
@@ -314,7 +314,7 @@ def test_functions_are_short():
 # The commands and their set-up make the whole configuration and open it, and so does a
 # sweep of all of its runs.
 OPENS_THE_CONFIG = (
-    *('train', 'estimate', 'evaluate', 'export', 'plan', 'setup'),
+    *('train', 'evaluate', 'export', 'plan', 'setup'),
     'config',
     'sweeps.opening',
 )

@@ -265,7 +265,7 @@ def answers(tmp_path_factory):
         )
         for name, arguments, _ in [*CASES.values(), _VALID]
     ]
-    modules = ('cli', 'evaluation', 'run_log', 'setup')
+    modules = ('cli', 'evaluation.evaluate', 'report.run_log', 'setup.setup')
     # No such platform: whoever starts a backend fails otherwise.
     found = run_all(
         '\n'.join(f'import passk_jax.{name}' for name in modules),
