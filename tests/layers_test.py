@@ -108,6 +108,7 @@ OTHER_TESTS = {
     'faults_test': 'experiments/faults.py',
     'frontier_test': 'experiments/frontier.py',
     'pods_test': 'meshes over several processes',
+    'docs_test': 'the pages of docs/',
     'interval_test': 'experiments/interval.py',
     'larger_k_test': 'experiments/larger_k.py',
     'safe_answers_test': 'experiments/safe_answers.py',

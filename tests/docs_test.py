@@ -1,0 +1,49 @@
+"""The pages of docs/: what they name exists, and the layers are those of the tests."""
+
+import pathlib
+import re
+
+import pytest
+
+from tests.layers_test import RANKS
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGES = sorted((ROOT / 'docs').glob('*.md'))
+
+_LINK = re.compile(r'\]\(([^)#]+)\)')
+_PATH = re.compile(r'`([\w/]+(?:\.py|/))`')
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: page.name)
+def test_a_page_links_to_what_is_there(page):
+    for link in _LINK.findall(page.read_text()):
+        assert link.startswith('https://') or (page.parent / link).exists(), link
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: page.name)
+def test_a_page_names_files_that_are_there(page):
+    for name in _PATH.findall(page.read_text()):
+        places = (ROOT / name, ROOT / 'passk_jax' / name)
+        assert any(place.exists() for place in places), name
+
+
+def test_the_rooms_of_the_design_are_the_layers_of_the_package():
+    text = (ROOT / 'docs' / 'design.md').read_text()
+    ranks: dict[int, set[str]] = {}
+    for rank, names in re.findall(r'^\| (\d+) \| ([^|]+) \|', text, re.MULTILINE):
+        rooms = {name.strip('/') for name in re.findall(r'`([\w/]+)`', names)}
+        ranks.setdefault(int(rank), set()).update(rooms)
+    upper, *layers = [set(names) for names in RANKS]
+    # A sweep and its room, and train and the other commands, share a row of the table.
+    expected = [upper | layers[0], layers[1] | layers[2], *layers[3:]]
+    assert [ranks[rank] for rank in sorted(ranks)] == expected
+
+
+def test_the_verbs_of_the_design_are_there():
+    text = (ROOT / 'docs' / 'design.md').read_text()
+    verbs = re.findall(r'^\| `(\w+)` \| `([\w/]+\.py)` \|', text, re.MULTILINE)
+    assert len(verbs) == 7
+    for name, path in verbs:
+        source = (ROOT / 'passk_jax' / path).read_text()
+        assert f'\nclass {name}:' in source
+        assert f'"""The verb ``{name.lower()}(' in source
