@@ -9,7 +9,12 @@ import pytest
 from jax import numpy as jnp
 
 from passk_jax import sampling, train
-from passk_jax.advantages import ESTIMATORS, Estimator, Parameter
+from passk_jax.advantages import (
+    ESTIMATORS,
+    Estimator,
+    Parameter,
+    all_parameters,
+)
 from passk_jax.errors import InputError
 from passk_jax.report.panels import curve_in_use
 from passk_jax.report.run_data import read_run
@@ -30,7 +35,7 @@ def row(monkeypatch):
     """The new row, for this test."""
     penalty = Parameter('penalty', 0.5, 'advantage lost a token', low=0, high=2)
     reads = ('correct', 'key', 'lengths', 'log_probs')
-    row = Estimator(terse, reads, (penalty,), 'Coins are drawn.')
+    row = Estimator(terse, reads, (penalty,), 'Coins are drawn.', centered=False)
     monkeypatch.setitem(ESTIMATORS, 'terse', row)
 
 
@@ -45,27 +50,10 @@ def make_config(**overrides):
 def test_a_run_trains_with_it_and_reports_it(tmp_path):
     assert tiny.run(make_config(advantage__penalty=1.5), tmp_path)
     saved = json.loads((tmp_path / 'config.json').read_text())
-    assert saved['advantage'] == {
-        'name': 'terse',
-        'k': 2,
-        'match_weight_at': 0.0,
-        'num_groups': 0,
-        'aggregation': 'sum',
-        'easy_threshold': 0.6,
-        'switch_threshold': 0.5,
-        'high_entropy_fraction': 0.5,
-        'pass_weights': [0.5, 0.5],
-        'set_value': 'mean_distinct',
-        'order': 4,
-        'beta': 2.0,
-        'gamma': 0.5,
-        'weight': 0.1,
-        'rank_penalty': 0.25,
-        'smoothing_correct': 0.05,
-        'smoothing_wrong': 0.05,
-        'window': 10,
-        'penalty': 1.5,
-    }
+    defaults = {p.name: p.default for p in all_parameters()}
+    section = {'name': 'terse', 'k': 2, 'match_weight_at': 0.0, 'penalty': 1.5}
+    # JSON has no tuples.
+    assert saved['advantage'] == json.loads(json.dumps(defaults | section))
     coins = []
     for step in range(2):
         key = sampling.step_key(seed=0, purpose=Purpose.GROUPS, step=step)
@@ -82,7 +70,8 @@ def test_a_run_trains_with_it_and_reports_it(tmp_path):
 
     html = write_report(tmp_path).read_text()
     assert 'Advantage, terse (penalty=1.5)' in html
-    assert 'with equal lengths and log_probs. Coins are drawn.' in html
+    assert 'with equal lengths and log_probs. It is not centered: ' in html
+    assert 'Coins are drawn.' in html
     curve = curve_in_use(read_run(tmp_path))
     # With 100 tokens and 100 nats, whatever is right; a coin is worth a half.
     np.testing.assert_allclose(curve['positive'], [0.0] + [-248.5] * 4, atol=0.2)

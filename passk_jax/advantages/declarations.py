@@ -154,8 +154,24 @@ INPUTS: Mapping[str, Input] = {
 
 
 @dataclasses.dataclass(frozen=True)
+class Objective:
+    """What a curve climbs on a problem, up to a constant.
+
+    Attributes:
+        value: ``value(p, N, **parameters)``, over the probability p of success.
+        at_infinity: whether the curve climbs it only as N grows.
+    """
+
+    value: Callable[..., np.ndarray]
+    at_infinity: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class Estimator:
     """A row of ``ESTIMATORS``.
+
+    Tests compute what ``centered``, ``exchangeable``, ``follows_verdicts`` and
+    ``objective`` declare, for every row.
 
     Attributes:
         compute: called with exactly the arrays of ``reads`` and a value for each of
@@ -169,6 +185,13 @@ class Estimator:
         pools_problems: whether the rewards of other problems of the step enter an
             advantage. It then has no weight of its own, and its curve is that of a
             step in which every share of right responses is as frequent.
+        centered: whether the advantages of a problem sum to 0. Where they do not, they
+            may move the policy although all responses are right, or all wrong.
+        exchangeable: whether a permutation of responses permutes their advantages; not
+            where chance or place puts responses into groups.
+        follows_verdicts: whether no right response is discouraged and no wrong one
+            encouraged, if they differ in nothing but the verdict.
+        objective: what it climbs, where that has a closed form.
     """
 
     compute: Callable[..., Float[Array, 'P N']]
@@ -177,6 +200,10 @@ class Estimator:
     note: str = ''
     fits: Callable[..., None] | None = None
     pools_problems: bool = False
+    centered: bool = True
+    exchangeable: bool = True
+    follows_verdicts: bool = True
+    objective: Objective | None = None
 
     @property
     def has_memory(self) -> bool:

@@ -10,6 +10,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from scipy import special
+
 from passk_jax.advantages import (
     baselines,
     curves,
@@ -18,7 +21,7 @@ from passk_jax.advantages import (
     objective_curves,
     set_level,
 )
-from passk_jax.advantages.declarations import Estimator, Parameter
+from passk_jax.advantages.declarations import Estimator, Objective, Parameter
 
 
 def _of_curve(
@@ -43,13 +46,21 @@ _SCATTER = (
     'Chance puts responses into groups, so the advantages of a step scatter around '
     'these means.'
 )
-_NOT_CENTRED = (
-    'It is not centered: it can move the policy on a problem whose responses are all '
-    'right or all wrong.'
-)
 _POOLED = (
     'Sigma is that of all responses of a step, here of one in which every share is as '
     'frequent.'
+)
+
+
+def _pass_at(k: int, p: np.ndarray) -> np.ndarray:
+    return 1 - (1 - p) ** k
+
+
+_OF_P = Objective(lambda p, N: p)
+_PASS_AT_K = Objective(lambda p, N, *, k: _pass_at(k, p))
+_ARCSIN = Objective(lambda p, N: 2 * np.arcsin(np.sqrt(p)), at_infinity=True)
+_ARCSIN_OF_K = Objective(
+    lambda p, N, *, k: 2 / k * np.arcsin(np.sqrt(_pass_at(k, p))), at_infinity=True
 )
 
 # Well-known names that no row has -> what to take.
@@ -66,8 +77,15 @@ OTHER_NAMES = {
 }
 
 ESTIMATORS: dict[str, Estimator] = {
-    'pass_at_1': Estimator(estimators.pass_at_1, ('rewards',)),
-    'full_sampling': Estimator(estimators.full_sampling, ('correct',), (_K,), _SCATTER),
+    'pass_at_1': Estimator(estimators.pass_at_1, ('rewards',), objective=_ARCSIN),
+    'full_sampling': Estimator(
+        estimators.full_sampling,
+        ('correct',),
+        (_K,),
+        _SCATTER,
+        exchangeable=False,
+        follows_verdicts=False,
+    ),
     'bootstrap_sampling': Estimator(
         estimators.bootstrap_sampling,
         ('correct', 'key'),
@@ -91,9 +109,13 @@ ESTIMATORS: dict[str, Estimator] = {
             ),
         ),
         _SCATTER,
+        exchangeable=False,
+        follows_verdicts=False,
     ),
-    'pass_at_k': _of_curve(curves.pass_at_k, _K),
-    'pass_at_k_real': Estimator(estimators.pass_at_k_real, ('rewards',), (_K,)),
+    'pass_at_k': _of_curve(curves.pass_at_k, _K, objective=_ARCSIN_OF_K),
+    'pass_at_k_real': Estimator(
+        estimators.pass_at_k_real, ('rewards',), (_K,), objective=_ARCSIN_OF_K
+    ),
     'without_easy': _of_curve(
         curves.without_easy,
         _K,
@@ -136,14 +158,19 @@ ESTIMATORS: dict[str, Estimator] = {
         'Problems of high entropy follow the curve of pass_at_1 and the others that '
         'of pass_at_k; shown is their mean.',
     ),
-    'rloo': Estimator(baselines.rloo, ('rewards',)),
-    'dr_grpo': Estimator(baselines.dr_grpo, ('rewards',)),
+    'rloo': Estimator(baselines.rloo, ('rewards',), objective=_OF_P),
+    'dr_grpo': Estimator(
+        baselines.dr_grpo,
+        ('rewards',),
+        objective=Objective(lambda p, N: (N - 1) / N * p),
+    ),
     'opo': Estimator(baselines.opo, ('rewards', 'lengths')),
     'reinforce_plus_plus': Estimator(
         baselines.reinforce_plus_plus,
         ('rewards',),
-        note=f'{_POOLED} {_NOT_CENTRED}',
+        note=_POOLED,
         pools_problems=True,
+        centered=False,
     ),
     'reinforce_plus_plus_baseline': Estimator(
         baselines.reinforce_plus_plus_baseline,
@@ -152,7 +179,10 @@ ESTIMATORS: dict[str, Estimator] = {
         pools_problems=True,
     ),
     'canonical_k': _of_curve(
-        objective_curves.canonical_k, _K, fits=objective_curves.check_canonical
+        objective_curves.canonical_k,
+        _K,
+        fits=objective_curves.check_canonical,
+        objective=_PASS_AT_K,
     ),
     'mixture': _of_curve(
         objective_curves.mixture,
@@ -162,6 +192,11 @@ ESTIMATORS: dict[str, Estimator] = {
             'weights of pass@1, pass@2, ... in the objective, fewer than N; of our own',
         ),
         fits=objective_curves.check_mixture,
+        objective=Objective(
+            lambda p, N, *, pass_weights: sum(
+                weight * _pass_at(k, p) for k, weight in enumerate(pass_weights, 1)
+            )
+        ),
     ),
     'set_level': Estimator(
         set_level.set_level,
@@ -178,13 +213,29 @@ ESTIMATORS: dict[str, Estimator] = {
         ),
         fits=set_level.check_set_level,
     ),
-    'pkpo': _of_curve(objective_curves.pkpo, _K, note=_NOT_CENTRED),
-    'pkpo_loo': _of_curve(objective_curves.pkpo_loo, _K, note=_NOT_CENTRED),
+    # Without a baseline it encourages whatever was there beside a right response.
+    'pkpo': _of_curve(
+        objective_curves.pkpo,
+        _K,
+        centered=False,
+        follows_verdicts=False,
+        objective=_PASS_AT_K,
+    ),
+    'pkpo_loo': _of_curve(
+        objective_curves.pkpo_loo, _K, centered=False, objective=_PASS_AT_K
+    ),
     'leave_one_out_max': _of_curve(
         objective_curves.leave_one_out_max,
-        note='It is not centered: it never discourages a wrong response.',
+        note='It never discourages a wrong response.',
+        centered=False,
+        objective=Objective(lambda p, N: _pass_at(N, p) / N),
     ),
-    'maxrl': _of_curve(objective_curves.maxrl),
+    'maxrl': _of_curve(
+        objective_curves.maxrl,
+        objective=Objective(
+            lambda p, N: sum(_pass_at(j, p) / j for j in range(1, N)),
+        ),
+    ),
     'maclaurin': _of_curve(
         objective_curves.maclaurin,
         Parameter(
@@ -194,7 +245,10 @@ ESTIMATORS: dict[str, Estimator] = {
             low=1,
             high='N',
         ),
-        note=_NOT_CENTRED,
+        centered=False,
+        objective=Objective(
+            lambda p, N, *, order: sum(_pass_at(j, p) / j for j in range(1, order + 1))
+        ),
     ),
     'rs_grpo': _of_curve(
         objective_curves.rs_grpo,
@@ -203,6 +257,9 @@ ESTIMATORS: dict[str, Estimator] = {
             2.0,
             'how much risk is sought; 2 is what the code of RS-GRPO recommends',
             above=0,
+        ),
+        objective=Objective(
+            lambda p, N, *, beta: np.log1p(np.expm1(beta) * p) / beta, at_infinity=True
         ),
     ),
     'f_grpo': _of_curve(
@@ -213,8 +270,14 @@ ESTIMATORS: dict[str, Estimator] = {
             'strength of the focal weight; 0: GRPO; 0.5 follows 2 sqrt(p) as N grows',
             low=0,
         ),
+        objective=Objective(
+            lambda p, N, *, gamma: (
+                special.beta(0.5, gamma + 0.5) * special.betainc(0.5, gamma + 0.5, p)
+            ),
+            at_infinity=True,
+        ),
     ),
-    'nsr': _of_curve(objective_curves.nsr, note=_NOT_CENTRED),
+    'nsr': _of_curve(objective_curves.nsr, centered=False, objective=_OF_P),
     'w_reinforce': _of_curve(
         objective_curves.w_reinforce,
         Parameter(
@@ -223,7 +286,8 @@ ESTIMATORS: dict[str, Estimator] = {
             'advantage of a right response; 0.1 in arXiv:2506.01347',
             low=0,
         ),
-        note=_NOT_CENTRED,
+        centered=False,
+        objective=Objective(lambda p, N, *, weight: (1 + weight) * p),
     ),
     'unlikeliness': Estimator(
         estimators.unlikeliness,
@@ -258,7 +322,7 @@ ESTIMATORS: dict[str, Estimator] = {
                 low=0,
             ),
         ),
-        _NOT_CENTRED,
+        centered=False,
     ),
     'curverl': Estimator(
         history.curverl,

@@ -64,6 +64,8 @@ def tabulated_curve(name: str, *, num_rollouts: int, **params: Any) -> dict[str,
         f'responses, in random places{", with equal " if equal else ""}'
         f'{" and ".join(equal)}.'
     )
+    if not row.centered:
+        how += ' It is not centered: the advantages of a problem need not sum to 0.'
     described = ', '.join(f'{key}={value}' for key, value in params.items())
     return {
         'name': f'{name} ({described})' if described else name,

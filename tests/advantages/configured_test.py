@@ -15,29 +15,13 @@ from passk_jax.advantages.configured import (
     configured_estimator,
 )
 from tests import changed
+from tests.advantages.other_values import other_values
 
 
 @pytest.mark.parametrize('name', ESTIMATORS)
 def test_an_estimator_gets_its_own_parameters(name, monkeypatch):
     row = ESTIMATORS[name]
-    values = {
-        'k': 3,
-        'num_groups': 5,
-        'aggregation': 'mean',
-        'easy_threshold': 0.3,
-        'switch_threshold': 0.7,
-        'high_entropy_fraction': 0.125,
-        'pass_weights': (2.0, 0.5),
-        'set_value': 'max',
-        'order': 2,
-        'beta': 3.0,
-        'gamma': 0.25,
-        'weight': 0.5,
-        'rank_penalty': 0.75,
-        'smoothing_correct': 0.125,
-        'smoothing_wrong': 0.375,
-        'window': 3,
-    }
+    values = other_values()
     wanted = {p.name: values[p.name] for p in row.parameters}
     for parameter in row.parameters:
         assert wanted[parameter.name] != parameter.default

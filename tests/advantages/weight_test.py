@@ -1,5 +1,6 @@
 """What a curve optimizes: its gradient by enumeration, and its objective."""
 
+import collections
 import doctest
 import fractions
 import itertools
@@ -22,26 +23,45 @@ from passk_jax.advantages import (
     tabulation,
     weight,
 )
+from tests.advantages.other_values import other_values
 
 P = np.array([0.0, 0.01, 0.1, 0.3, 0.75, 1.0])
-# Why the advantages of these are not a function of a count, and so have no weight.
-NO_CURVES = {
-    'full_sampling': 'its groups are those of neighbours',
-    'bootstrap_sampling': 'its groups are drawn',
-    'adaptive': 'the entropies of a step choose one of two curves',
-    'set_level': 'responses of one reward have different answers',
-    'unlikeliness': 'log-probabilities rank the right responses',
-    'differential_smoothing': 'log-probabilities are added',
-    'curverl': 'the pass rates of earlier steps weigh a problem',
-    'opo': 'lengths weigh the rewards of its baseline',
-    'reinforce_plus_plus': 'mean and sigma are those of a step',
-    'reinforce_plus_plus_baseline': 'its sigma is that of a step',
-}
-CURVES = [name for name in ESTIMATORS if name not in NO_CURVES]
 
 
 def given(name, k):
     return {'k': k} if 'k' in estimator_parameters(name) else {}
+
+
+def is_curve(name: str) -> bool:
+    """Whether a response's advantage is that of its verdict and of their number."""
+    row, (P, N) = ESTIMATORS[name], (64, 6)
+    rng = np.random.default_rng(0)
+    correct = rng.random((P, N)) < rng.random((P, 1))
+    inputs = {
+        'key': jax.random.key(0),
+        'mean_entropy': rng.random(P),
+        'lengths': rng.integers(1, 99, (P, N)),
+        'answers': rng.integers(0, 3, (P, N)),
+        'log_probs': -rng.uniform(1, 9, (P, N)),
+        'history': np.ones((3, N + 1), np.int32),
+    }
+    estimate = make_estimator(name, num_rollouts=N, **given(name, 2))
+    advantages = np.asarray(estimate(correct * 1.0, correct, **inputs))
+    kinds = collections.defaultdict(list)
+    for right, count, advantage in zip(
+        correct.ravel(),
+        np.repeat(correct.sum(axis=1), N),
+        advantages.ravel(),
+        strict=True,
+    ):
+        kinds[right, count].append(advantage)
+    alike = all(np.ptp(values) < 1e-5 for values in kinds.values())
+    # Earlier steps and other problems would be other inputs.
+    return alike and not row.has_memory and not row.pools_problems
+
+
+CURVES = [name for name in ESTIMATORS if is_curve(name)]
+NO_CURVES = [name for name in ESTIMATORS if name not in CURVES]
 
 
 def weight_of(name, p, num_rollouts=32, **params):
@@ -140,54 +160,46 @@ def test_at_one_learning_rate_estimators_push_at_different_rates(name, params, w
     np.testing.assert_allclose(got, want, rtol=0.025)
 
 
-POLYNOMIALS = {
-    'rloo': ({}, lambda p, n: p),
-    'dr_grpo': ({}, lambda p, n: (n - 1) / n * p),
-    'canonical_k': ({'k': 5}, lambda p, n: pass_at(5, p)),
-    'mixture': (
-        {'pass_weights': (0.5, 0, 2)},
-        lambda p, n: 0.5 * p + 2 * pass_at(3, p),
-    ),
-    'pkpo': ({'k': 5}, lambda p, n: pass_at(5, p)),
-    'pkpo_loo': ({'k': 5}, lambda p, n: pass_at(5, p)),
-    'leave_one_out_max': ({}, lambda p, n: pass_at(n, p) / n),
-    'maxrl': ({}, lambda p, n: sum(pass_at(j, p) / j for j in range(1, n))),
-    'maclaurin': ({'order': 3}, lambda p, n: sum(pass_at(j, p) / j for j in (1, 2, 3))),
-    'nsr': ({}, lambda p, n: p),
-    'w_reinforce': ({'weight': 0.1}, lambda p, n: 1.1 * p),
-}
+OBJECTIVES = {n: row.objective for n, row in ESTIMATORS.items() if row.objective}
+EXACT = [name for name, each in OBJECTIVES.items() if not each.at_infinity]
+LIMITS = [name for name, each in OBJECTIVES.items() if each.at_infinity]
+
+
+def parameter_sets(name):
+    """The defaults, and other values."""
+    others = other_values()
+    for values in ({}, others):
+        yield {
+            p.name: values.get(p.name, p.default) for p in ESTIMATORS[name].parameters
+        }
 
 
 @pytest.mark.parametrize('num_rollouts', [6, 32])
-@pytest.mark.parametrize('name', POLYNOMIALS)
-def test_the_objective_at_finite_n_is_the_one_that_is_named(name, num_rollouts):
-    params, objective = POLYNOMIALS[name]
-    got = objective_of(name, P, num_rollouts=num_rollouts, **params)
-    np.testing.assert_allclose(got, objective(P, num_rollouts), rtol=1e-6, atol=1e-12)
-
-
-E = np.exp(2.0) - 1
-LIMITS = {
-    'pass_at_1': ({}, lambda p: 2 * np.arcsin(np.sqrt(p))),
-    'pass_at_k': ({'k': 4}, lambda p: 0.5 * np.arcsin(np.sqrt(pass_at(4, p)))),
-    'maxrl': ({}, np.log),
-    'rs_grpo': ({'beta': 2.0}, lambda p: np.log(1 + E * p) / 2),
-    'f_grpo': ({'gamma': 0.5}, lambda p: 2 * np.sqrt(p)),
-}
+@pytest.mark.parametrize('name', EXACT)
+def test_the_objective_at_finite_n_is_the_one_that_the_row_declares(name, num_rollouts):
+    for params in parameter_sets(name):
+        got = objective_of(name, P, num_rollouts=num_rollouts, **params)
+        want = OBJECTIVES[name].value(P, num_rollouts, **params)
+        want = want - OBJECTIVES[name].value(0.0, num_rollouts, **params)
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.parametrize('name', LIMITS)
-def test_the_objective_tends_to_the_one_that_is_named(name):
+def test_the_objective_tends_to_the_one_that_the_row_declares(name):
     """Of the gain from a tenth to a half, and closer with four times as many."""
-    params, objective = LIMITS[name]
     ends = np.array([0.1, 0.5])
-    want = np.diff(objective(ends))[0]
-    off = [
-        abs(np.diff(objective_of(name, ends, num_rollouts=n, **params))[0] / want - 1)
-        for n in (64, 256)
-    ]
-    assert off[1] < 0.02
-    assert off[1] < max(0.5 * off[0], 1e-6)
+    for params in parameter_sets(name):
+        off = []
+        for n in (64, 256):
+            want = np.diff(OBJECTIVES[name].value(ends, n, **params))[0]
+            gain = np.diff(objective_of(name, ends, num_rollouts=n, **params))[0]
+            off.append(abs(gain / want - 1))
+        assert off[1] < 0.02
+        assert off[1] < max(0.5 * off[0], 1e-6)
+
+
+def test_only_a_curve_declares_an_objective():
+    assert OBJECTIVES.keys() <= {*CURVES}
 
 
 def test_identities_between_the_curves():
