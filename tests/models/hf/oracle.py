@@ -15,8 +15,6 @@ from passk_jax.models.hf import weights
 from passk_jax.models.policy import Params, Policy
 from passk_jax.types import Prompts
 
-FAMILIES = ('llama', 'mistral', 'qwen2', 'qwen3')
-
 # Original contexts shorter than the tests' sequences, so that stretching shows.
 ROPES: dict[str, dict[str, Any]] = {
     'default': {},

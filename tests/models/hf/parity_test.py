@@ -12,6 +12,7 @@ from jax import numpy as jnp
 from passk_jax import sampling, sharding
 from passk_jax.config import sampling_options
 from passk_jax.models import policy as policies
+from passk_jax.models.families.table import FAMILIES
 from passk_jax.models.hf import weights
 from tests.models.hf import oracle as hf_oracle
 
@@ -23,9 +24,7 @@ N, T = 2, 12
 @pytest.fixture(
     scope='module',
     params=[
-        *itertools.product(('llama', 'qwen2', 'qwen3'), hf_oracle.ROPES),
-        # Without windows Mistral is a Llama under another name.
-        ('mistral', 'default'),
+        *itertools.product(FAMILIES, hf_oracle.ROPES),
         *itertools.product(hf_oracle.WINDOWS, ['windows']),
     ],
     ids='-'.join,
@@ -145,7 +144,7 @@ def test_generate_stops_where_sampling_does(tmp_path, prompts):
     ('family', 'sizes'),
     [
         (family, ((2, 2, 1, 2), (1, 2, 2, 2))[i % 2])
-        for i, family in enumerate(hf_oracle.FAMILIES)
+        for i, family in enumerate(FAMILIES)
     ],
 )
 def test_a_mesh_gives_what_one_device_gives(

@@ -17,7 +17,7 @@ from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.models import policy as policies
-from passk_jax.models.families.table import family_of
+from passk_jax.models.families.table import FAMILIES, family_of
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf import save as hf_save
 from passk_jax.models.hf import weights
@@ -46,7 +46,7 @@ def reload(directory, dtype):
 @pytest.mark.parametrize('shard_bytes', [ONE_FILE, 10_000])
 @pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
 @pytest.mark.parametrize('tie', [False, True])
-@pytest.mark.parametrize('family', hf_oracle.FAMILIES)
+@pytest.mark.parametrize('family', FAMILIES)
 def test_a_model_comes_back_bit_for_bit(family, tie, dtype, shard_bytes, tmp_path):
     theirs = hf_oracle.make_model(family, tie_word_embeddings=tie)
     theirs = theirs.to(getattr(torch, dtype))
