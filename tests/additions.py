@@ -70,7 +70,7 @@ def clipped_grpo(rewards: Float[Array, 'P N'], *, bound: float) -> Float[Array, 
 
 TASK = Addition(
     files={
-        'passk_jax/tasks/parity.py': '''\
+        'passk_jax/tasks/bit_parity.py': '''\
 """Whether a row of bits has an odd number of ones."""
 
 import dataclasses
@@ -89,10 +89,10 @@ class Params:
     num_bits: int
 
 
-class ParityTask(Task):
+class BitParityTask(Task):
     """The response must be ``1`` for an odd number of ones, and ``0`` for an even."""
 
-    name = 'parity'
+    name = 'bit_parity'
     splits = ('train', 'test')
     Params: ClassVar[type] = Params
     alphabet = '01\\n'
@@ -134,7 +134,7 @@ class ParityTask(Task):
         'passk_jax/tasks/__init__.py': (
             (
                 'TASKS: dict[str, str] = {\n',
-                "    'parity': 'passk_jax.tasks.parity:ParityTask',\n",
+                "    'bit_parity': 'passk_jax.tasks.bit_parity:BitParityTask',\n",
             ),
         ),
     },
@@ -201,7 +201,7 @@ FAMILY = Family(
 
 CONFIG = Addition(
     files={
-        'configs/mine.py': '''\
+        'configs/less_clipping.py': '''\
 """Mazes with a little less clipping. Does it matter? I have not run it yet."""
 
 from configs import maze_tiny
@@ -209,11 +209,11 @@ from configs import maze_tiny
 
 def get_config():
     config = maze_tiny.get_config()
-    config.name = 'mine'
+    config.name = 'less clipping'
     config.loss.clip_high = 0.25
     return config
 ''',
-        'configs/ablations/mine.py': '''\
+        'configs/ablations/larger_groups.py': '''\
 """Larger groups, on mazes."""
 
 from configs import maze_tiny
