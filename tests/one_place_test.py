@@ -67,11 +67,11 @@ def copy(tmp_path_factory) -> pathlib.Path:
     """The tree with every addition."""
     root = tmp_path_factory.mktemp('stranger') / 'tree'
 
-    def left_out(directory: str, names: list[str]) -> set[str]:
+    def choose_left_out(directory: str, names: list[str]) -> set[str]:
         top = pathlib.Path(directory) == tiny.ROOT
         return {*names} & {*(LEFT_OUT if top else LEFT_OUT[:-1])}
 
-    shutil.copytree(tiny.ROOT, root, ignore=left_out)
+    shutil.copytree(tiny.ROOT, root, ignore=choose_left_out)
     for addition in ADDITIONS.values():
         addition.apply(root)
     # What is compiled there is compiled here: this process waits for the other.
@@ -99,14 +99,14 @@ def run(root: pathlib.Path, *arguments: str) -> str:
 
 def run_tests(root: pathlib.Path, *arguments: str) -> int:
     """Runs tests in the copy, without this file; how many passed."""
-    said = run(
+    output = run(
         root,
         *('-m', 'pytest', '-p', 'no:cacheprovider', '--tb=short'),
         *(f'--basetemp={root.parent / "tmp"}', *arguments),
         *('--ignore=tests/one_place_test.py', '-o', 'addopts='),
         *('-m', 'not slow', '-q'),
     )
-    return int(re.search(r'(\d+) passed', said)[1])
+    return int(re.search(r'(\d+) passed', output)[1])
 
 
 def test_what_a_kind_touches_is_what_contributing_names():

@@ -70,13 +70,13 @@ def test_the_costs_of_the_papers_runs_follow_from_their_plans():
         assert told == [f'{x:,.0f}' for x in (*seconds, hours)], path
 
 
-def explained() -> list[str]:
+def list_explained() -> list[str]:
     """The estimators that the page of papers explains."""
     page = PAPERS.read_text().partition('\n## ')[0]
     return re.findall(r'^\| `(\w+)`', page, re.MULTILINE)
 
 
-def measured() -> set[str]:
+def list_measured() -> set[str]:
     """The estimators of all runs whose results are kept."""
     names = set()
     for path in (ROOT / 'experiments' / 'results').glob('*.configs.json'):
@@ -88,9 +88,9 @@ def measured() -> set[str]:
 
 
 def test_the_page_of_papers_has_every_estimator_that_was_measured_once():
-    rows = explained()
+    rows = list_explained()
     assert len({*rows}) == len(rows)
-    assert measured() <= {*rows} <= ESTIMATORS.keys()
+    assert list_measured() <= {*rows} <= ESTIMATORS.keys()
     # A paper that a docstring names stands in its row.
     for line in PAPERS.read_text().partition('\n## ')[0].splitlines():
         if name := re.match(r'\| `(\w+)`', line):
@@ -115,13 +115,13 @@ def test_the_estimators_are_named_that_move_the_policy_where_all_are_right_or_wr
         re.DOTALL,
     )
     moving = set()
-    for name in explained():
+    for name in list_explained():
         # With k = 1 pkpo_loo moves it too.
         own = {'k': 1} if 'k' in estimator_parameters(name) else {}
         estimate = make_estimator(name, num_rollouts=4, **own)
         if np.any(estimate(1.0 * correct, correct, **inputs)):
             moving.add(name)
-    off_center = {name for name in explained() if not ESTIMATORS[name].centered}
+    off_center = {name for name in list_explained() if not ESTIMATORS[name].centered}
     assert off_center - moving == {'leave_one_out_max'}
     assert set(re.findall('`(.*?)`', text)) == moving | off_center
 
@@ -170,7 +170,7 @@ def test_the_tables_of_estimators_are_those_of_the_rows():
     """Those of an estimator that the page does not explain yet may be there or not."""
     (found,) = TABLES.findall(PAPERS.read_text())
     lines, remedy = found.splitlines(), 'run python -m tests.readme_test'
-    for line in estimator_tables(explained()).splitlines():
+    for line in estimator_tables(list_explained()).splitlines():
         assert line in lines, remedy
     full = iter(estimator_tables().splitlines())
     assert all(line in full for line in lines), remedy
@@ -178,7 +178,7 @@ def test_the_tables_of_estimators_are_those_of_the_rows():
 
 def test_every_estimator_that_the_papers_explain_is_in_the_table_of_experiments():
     rows = [row for rows in MEANING.values() for row in rows]
-    assert {row.get('advantage.name') for row in rows} - {None} == {*explained()}
+    assert {row.get('advantage.name') for row in rows} - {None} == {*list_explained()}
 
 
 def test_the_weights_are_those_that_the_page_says():

@@ -15,13 +15,13 @@ from passk_jax.advantages.configured import (
     configured_estimator,
 )
 from tests import changed
-from tests.advantages.other_values import other_values
+from tests.advantages.other_values import choose_other_values
 
 
 @pytest.mark.parametrize('name', ESTIMATORS)
 def test_an_estimator_gets_its_own_parameters(name, monkeypatch):
     row = ESTIMATORS[name]
-    values = other_values()
+    values = choose_other_values()
     wanted = {p.name: values[p.name] for p in row.parameters}
     for parameter in row.parameters:
         assert wanted[parameter.name] != parameter.default

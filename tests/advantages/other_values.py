@@ -14,14 +14,14 @@ from passk_jax.errors import InputError
 MOST = 5
 
 
-def other_values() -> dict[str, Any]:
+def choose_other_values() -> dict[str, Any]:
     """Values by name, each allowed where N is ``MOST`` or more."""
     values: dict[str, Any] = {}
     for parameter in all_parameters():
         used = {repr(value) for value in values.values()}
         values[parameter.name] = next(
             value
-            for value in candidates(parameter)
+            for value in list_candidates(parameter)
             if value != parameter.default
             and repr(value) not in used
             and is_allowed(parameter, value)
@@ -29,7 +29,7 @@ def other_values() -> dict[str, Any]:
     return values
 
 
-def candidates(parameter: Parameter) -> Iterable[Any]:
+def list_candidates(parameter: Parameter) -> Iterable[Any]:
     """Values of the parameter's type, not all of them allowed."""
     default = parameter.default
     if isinstance(default, str):

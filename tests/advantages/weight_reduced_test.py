@@ -8,7 +8,7 @@ import pytest
 
 from passk_jax.advantages import ESTIMATORS, make_estimator, tabulated_curve, weight
 from tests.advantages.weight_test import CORRECT, NO_CURVES, assert_follows
-from tests.readme_test import explained
+from tests.readme_test import list_explained
 
 # Of each problem, which is one outcome of four responses.
 RNG = np.random.default_rng(0)
@@ -59,4 +59,4 @@ def test_reduced_to_a_curve_it_follows_that(name, params, reduced):
 def test_there_is_a_case_of_each_that_the_page_of_papers_explains():
     """Those that sample groups are in estimators_groupings_test.py."""
     sampled = {name for name, row in ESTIMATORS.items() if not row.exchangeable}
-    assert {name for name, *_ in CASES} == {*NO_CURVES} & {*explained()} - sampled
+    assert {name for name, *_ in CASES} == {*NO_CURVES} & {*list_explained()} - sampled

@@ -23,7 +23,7 @@ from passk_jax.advantages import (
     tabulation,
     weight,
 )
-from tests.advantages.other_values import other_values
+from tests.advantages.other_values import choose_other_values
 
 P = np.array([0.0, 0.01, 0.1, 0.3, 0.75, 1.0])
 
@@ -167,8 +167,8 @@ LIMITS = [name for name, each in OBJECTIVES.items() if each.at_infinity]
 
 def parameter_sets(name):
     """The defaults, and other values."""
-    others = other_values()
-    for values in ({}, others):
+    changed = choose_other_values()
+    for values in ({}, changed):
         yield {
             p.name: values.get(p.name, p.default) for p in ESTIMATORS[name].parameters
         }

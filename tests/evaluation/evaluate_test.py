@@ -80,14 +80,14 @@ def test_a_summary_is_what_a_hand_computes():
         assert values[name] == pytest.approx(value), name
     intervals = {f'pass_at_{k}_{end}' for k in (1, 2, 4) for end in ('low', 'high')}
     # Of a metric of answers that this does not compute by hand.
-    others = {
-        each
+    unlisted = {
+        metric
         for name in evaluate.ANSWER_METRICS
-        if not any(each.startswith(f'{name}_') for each in expected)
-        for each in values
-        if each.startswith(f'{name}_')
+        if not any(key.startswith(f'{name}_') for key in expected)
+        for metric in values
+        if metric.startswith(f'{name}_')
     }
-    assert values.keys() - others == expected.keys() | intervals
+    assert values.keys() - unlisted == expected.keys() | intervals
 
 
 def test_an_interval_is_the_bootstrap_over_problems():

@@ -36,7 +36,7 @@ def config_of(task, **overrides):
     return dataclasses.replace(config, task=TaskConfig(task.name, {}))
 
 
-def listed(member: str) -> str:
+def list_tasks_with(member: str) -> str:
     """The tasks with this member, as a message lists them; two of them are."""
     names = [x for x in sorted(tasks.TASKS) if hasattr(tasks.task_class(x), member)]
     assert {'maze', 'enigmata'} < {*names} < {*tasks.TASKS}
@@ -55,7 +55,7 @@ def test_a_task_has_the_abilities_that_it_defines(task, abilities):
 def test_a_tokenizer_of_characters_needs_an_alphabet(make):
     message = (
         "model.tokenizer='characters' needs .* Alphabet, which task 'last_digit' "
-        f'lacks; .*{listed("alphabet")}'
+        f'lacks; .*{list_tasks_with("alphabet")}'
     )
     with pytest.raises(ValueError, match=message):
         make(config_of(LastDigit, init__kind='scratch'))
@@ -64,7 +64,7 @@ def test_a_tokenizer_of_characters_needs_an_alphabet(make):
 def test_a_warm_start_needs_demonstrations_and_says_so_before_devices():
     message = (
         "init.kind='warm_start' needs .* Demonstrations, which task "
-        f"'last_digit_in_characters' lacks; .*{listed('demonstration')}"
+        f"'last_digit_in_characters' lacks; .*{list_tasks_with('demonstration')}"
     )
     config = config_of(LastDigitInCharacters)
     no_devices = mock.patch('jax.devices', side_effect=AssertionError)
