@@ -92,7 +92,7 @@ def test_all_wrong_and_all_right_get_exactly_zero_unless_not_centered(name):
 @pytest.mark.parametrize('name', ESTIMATORS)
 def test_the_advantages_of_a_problem_sum_to_zero_if_the_row_says_so(name):
     totals = [abs(run(name, every_count(n)).sum(axis=1)).max() for n in (16, 33)]
-    centered = max(totals) < 2e-5
+    centered = bool(max(totals) < 2e-5)
     assert centered == ESTIMATORS[name].centered, f'declare {centered=} in its row'
 
 
