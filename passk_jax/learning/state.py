@@ -37,7 +37,8 @@ def state_shapes(
     params = policies.param_shapes(policy, mesh)
     opt_state = jax.eval_shape(optimizer.init, params)
     # Paths in optax's trees end with the parameters' names.
-    shardings = sharding.tree_sharding(mesh, opt_state, policies.param_axes)
+    axes_of = functools.partial(policies.param_axes, policy)
+    shardings = sharding.tree_sharding(mesh, opt_state, axes_of)
     opt_state = jax.tree.map(
         lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s),
         opt_state,

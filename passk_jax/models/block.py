@@ -1,7 +1,5 @@
-"""The block that the transformer repeats, and the table of all its parameters."""
+"""The block that the transformer repeats."""
 
-import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 from flax import nnx
@@ -13,16 +11,11 @@ from passk_jax.models.feed_forward import FEED_FORWARDS
 from passk_jax.models.layers import (
     BETWEEN_LAYERS,
     Attention,
-    Parameter,
     RMSNorm,
     Streams,
-    kernel,
     shard_streams,
-    vector,
 )
-
-LAYERS = 'layers.'
-"""How the names of the parameters begin whose first dimension is the layers."""
+from passk_jax.models.parameters import Table, nested, vector
 
 
 class Block(nnx.Module):
@@ -33,6 +26,16 @@ class Block(nnx.Module):
         self.attention = Attention(arch, stack=stack, rngs=rngs)
         self.mlp_norm = RMSNorm(arch.embed_dim, arch, stack=stack)
         self.mlp = FEED_FORWARDS[arch.feed_forward](arch, stack=stack, rngs=rngs)
+
+    @staticmethod
+    def parameters(arch: Arch) -> Table:
+        """Its parameters; their tensors as they are called behind a layer's number."""
+        return {
+            'attention_norm.scale': vector('input_layernorm.weight', None),
+            **nested('attention', Attention.parameters(arch)),
+            'mlp_norm.scale': vector('post_attention_layernorm.weight', None),
+            **nested('mlp', FEED_FORWARDS[arch.feed_forward].parameters(arch)),
+        }
 
     def whole(
         self, xs: Streams, *args: Any, **options: Any
@@ -54,32 +57,3 @@ class Block(nnx.Module):
         ys = self.mlp(*self.mlp_norm(*xs))
         xs = tuple(x + y for x, y in zip(xs, ys, strict=True))
         return shard_streams(xs, BETWEEN_LAYERS, None)
-
-
-_BLOCK = {
-    'attention_norm.scale': vector('input_layernorm.weight', None),
-    **{f'attention.{name}': row for name, row in Attention.PARAMETERS.items()},
-    'mlp_norm.scale': vector('post_attention_layernorm.weight', None),
-    **{
-        f'mlp.{name}': row
-        for kind in FEED_FORWARDS.values()
-        for name, row in kind.PARAMETERS.items()
-    },
-}
-
-PARAMETERS: Mapping[str, Parameter] = {
-    'embed.embedding': Parameter(
-        'model.embed_tokens.weight', ('vocab', 'embed'), dims=((0,), (1,))
-    ),
-    **{
-        LAYERS + name: dataclasses.replace(row, tensor='model.layers.{}.' + row.tensor)
-        for name, row in _BLOCK.items()
-    },
-    'final_norm.scale': vector('model.norm.weight', None),
-    'head.kernel': kernel('lm_head.weight', 'embed', 'vocab'),
-}
-"""Every parameter that some network has, in the order of the network.
-
-``{}`` in a tensor's name stands for the layer. Kinds of feed-forward parts must not use
-one name for different tensors.
-"""

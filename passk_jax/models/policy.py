@@ -31,9 +31,10 @@ from passk_jax.errors import InputError
 from passk_jax.models.arch import Arch
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.attention_kernels import first_of_each
-from passk_jax.models.block import LAYERS, PARAMETERS
 from passk_jax.models.chunks import map_chunks
 from passk_jax.models.families.table import family_of
+from passk_jax.models.master_weights import Axes
+from passk_jax.models.parameters import axes_of_names, layers_apart
 from passk_jax.models.rope import Rope
 from passk_jax.models.token_distribution import log_probs_and_entropies
 from passk_jax.models.transformer import Cache, Prefix, Transformer
@@ -66,9 +67,9 @@ class Policy:
 
     def bind(self, params: Params) -> Transformer:
         """The network with these parameters."""
-        apart = any(name.startswith(f'{LAYERS}0.') for name in params)
+        stacked = params.keys() <= Transformer.parameters(self.arch).keys()
         flat = {_split_name(name): nnx.Param(x) for name, x in params.items()}
-        graphdef = _graphdef(self.arch, stacked=not apart)
+        graphdef = _graphdef(self.arch, stacked=stacked)
         return nnx.merge(graphdef, nnx.from_flat_state(flat))
 
 
@@ -105,7 +106,9 @@ def arch_from_config(config: ModelConfig, *, vocab_size: int, attention: str) ->
 def param_shapes(policy: Policy, mesh: Mesh) -> dict[str, jax.ShapeDtypeStruct]:
     """Name, shape, dtype and sharding of every parameter."""
     shapes = _shapes(policy.arch)
-    shardings = sharding.tree_sharding(mesh, shapes, param_axes)
+    shardings = sharding.tree_sharding(
+        mesh, shapes, functools.partial(param_axes, policy)
+    )
     return {
         name: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=shardings[name])
         for name, x in shapes.items()
@@ -147,22 +150,23 @@ def _init_program(
     )
 
 
-def param_axes(name: str) -> tuple[str | None, ...]:
+def param_axes(policy: Policy, name: str) -> Axes:
     """Logical axes of a parameter, by its name or by a path that ends in its name.
 
     Raises:
-        InputError: no network has such a parameter.
+        InputError: the network has no such parameter.
     """
-    _, in_layers, rest = name.rpartition(LAYERS)
-    layer, _, of_layer = rest.partition('.')
-    apart = layer.isdigit()
-    known = LAYERS + (of_layer if apart else rest)
-    if not in_layers:
-        known = '.'.join(name.split('.')[-2:])
-    if known not in PARAMETERS:
-        raise InputError(f'no logical axes for {name=}; known are {list(PARAMETERS)}')
-    axes = PARAMETERS[known].axes
-    return (None, *axes) if in_layers and not apart else axes
+    axes, parts = _axes(policy.arch), name.split('.')
+    for start in range(len(parts)):
+        if (ending := '.'.join(parts[start:])) in axes:
+            return axes[ending]
+    known = list(Transformer.parameters(policy.arch))
+    raise InputError(f'no logical axes for {name=}; known are {known}')
+
+
+@functools.cache
+def _axes(arch: Arch) -> dict[str, Axes]:
+    return axes_of_names(Transformer.parameters(arch), arch.num_layers)
 
 
 def decoding_weights(policy: Policy, params: Params) -> Params:
@@ -179,13 +183,10 @@ def decoding_weights(policy: Policy, params: Params) -> Params:
     devices = set().union(*(x.devices() for x in params.values()))
     if len(devices) > 1 or next(iter(devices)).platform != 'cpu':
         return _for_decoding(policy, params)
-    weights = {}
+    table, weights = Transformer.parameters(policy.arch), {}
     for name, x in params.items():
-        if name.startswith(LAYERS):
-            for i, layer in enumerate(np.asarray(x)):
-                weights[_of_layer(name, i)] = layer
-        else:
-            weights[name] = x
+        for part, place in layers_apart(name, table[name], len(x)):
+            weights[part] = np.asarray(x)[place] if place else x
     return jax.device_put(weights, *devices, may_alias=True)
 
 
@@ -197,24 +198,16 @@ def for_decoding(policy: Policy, params: Params) -> Params:
     step reads in place.
     """
     dtype = jnp.dtype(policy.arch.dtype)
-    weights = {}
+    table, weights = Transformer.parameters(policy.arch), {}
     for name, x in params.items():
-        axes = sharding.gathered(param_axes(name))
+        axes = sharding.gathered(table[name].array_axes)
         x = x.astype(dtype)
-        if not name.startswith(LAYERS):
-            weights[name] = shard(x, *axes)
-            continue
-        for i in range(policy.arch.num_layers):
-            weights[_of_layer(name, i)] = shard(x[i], *axes[1:])
+        for part, place in layers_apart(name, table[name], len(x)):
+            weights[part] = shard(x[place] if place else x, *axes[len(place) :])
     return weights
 
 
 _for_decoding = jax.jit(for_decoding, static_argnums=0)
-
-
-def _of_layer(name: str, layer: int) -> str:
-    """The name of a layer's part of a stacked parameter."""
-    return f'{LAYERS}{layer}.{name.removeprefix(LAYERS)}'
 
 
 def prefill(

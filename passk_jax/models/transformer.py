@@ -28,7 +28,7 @@ from jaxtyping import Array, Float, Int
 from passk_jax.models import attention_kernels
 from passk_jax.models.arch import Arch
 from passk_jax.models.attention import KeyValues
-from passk_jax.models.block import PARAMETERS, Block
+from passk_jax.models.block import Block
 from passk_jax.models.layers import (
     BETWEEN_LAYERS,
     INSIDE_LAYERS,
@@ -44,7 +44,15 @@ from passk_jax.models.master_weights import (
     score_tokens,
     working_copy,
 )
+from passk_jax.models.parameters import Parameter, Table, kernel, nested, vector
 from passk_jax.models.rope import Turn, rotary
+
+EMBEDDING = Parameter(
+    'model.embed_tokens.weight', ('vocab', 'embed'), dims=((0,), (1,))
+)
+"""The token table."""
+HEAD = kernel('lm_head.weight', 'embed', 'vocab')
+"""The head, where the token table is not the head too."""
 
 
 @jax.tree_util.register_dataclass
@@ -107,12 +115,21 @@ class Transformer(nnx.Module):
                 [Block(arch, rngs=rngs) for _ in range(arch.num_layers)]
             )
         self.final_norm = RMSNorm(arch.embed_dim, arch)
-        declared, sizes = (
-            PARAMETERS['head.kernel'],
-            ((arch.embed_dim,), (arch.vocab_size,)),
-        )
-        head = functools.partial(Linear, declared, *sizes, arch, rngs=rngs)
+        sizes = (arch.embed_dim,), (arch.vocab_size,)
+        head = functools.partial(Linear, HEAD, *sizes, arch, rngs=rngs)
         self.head = None if arch.tie_embeddings else head()
+
+    @staticmethod
+    @functools.cache
+    def parameters(arch: Arch) -> Table:
+        """Every parameter of a network whose layers are stacked, in its order."""
+        block = Block.parameters(arch)
+        return {
+            'embed.embedding': EMBEDDING,
+            **nested('layers', block, tensors='model.layers.{layer}.'),
+            'final_norm.scale': vector('model.norm.weight', None),
+            **({} if arch.tie_embeddings else {'head.kernel': HEAD}),
+        }
 
     def whole(
         self,
@@ -243,13 +260,13 @@ class Transformer(nnx.Module):
 
     def _head(self) -> tuple[jax.Array, Axes]:
         if self.head is None:
-            return self.embed.embedding[...], PARAMETERS['embed.embedding'].axes
-        return self.head.kernel[...], PARAMETERS['head.kernel'].axes
+            return self.embed.embedding[...], EMBEDDING.axes
+        return self.head.kernel[...], HEAD.axes
 
     def _embed(self, *tokens: jax.Array) -> Streams:
         dtype = jnp.dtype(self.arch.dtype)
         table = self.embed.embedding[...]
-        xs = look_up(table, tokens, PARAMETERS['embed.embedding'].axes, dtype)
+        xs = look_up(table, tokens, EMBEDDING.axes, dtype)
         # The table is split over 'tensor', so its tokens are not.
         xs = shard_streams(xs, INSIDE_LAYERS, None)
         return shard_streams(xs, BETWEEN_LAYERS, None)

@@ -3,7 +3,6 @@ import numpy as np
 from flax import nnx
 from jax import numpy as jnp
 
-from passk_jax.models import block as block_lib
 from passk_jax.models.block import Block
 from passk_jax.models.feed_forward import FEED_FORWARDS
 from tests.models import oracle
@@ -45,12 +44,3 @@ def test_the_architecture_chooses_the_feed_forward_part(monkeypatch):
     turn = (jnp.ones((1, 1, 4, 1, 4)), jnp.zeros((1, 1, 4, 1, 4)))
     (mixed,), _ = block.whole((x,), (turn,), None)
     np.testing.assert_allclose(mixed, x + 2 * block.mlp_norm(x)[0], atol=1e-6)
-
-
-def test_a_row_has_an_axis_for_each_dimension_that_the_tensor_stores():
-    for name, row in block_lib.PARAMETERS.items():
-        stored = [d for group in row.dims for d in group]
-        assert sorted(stored) == list(range(len(row.axes))), name
-        assert ('{}' in row.tensor) == name.startswith(block_lib.LAYERS)
-    tensors = [row.tensor for row in block_lib.PARAMETERS.values()]
-    assert len(set(tensors)) == len(tensors)

@@ -12,15 +12,17 @@ from tests.models import oracle
 @pytest.mark.parametrize('stack', [(), (3,)])
 def test_a_kind_declares_the_parameters_that_it_makes(kind, stack):
     part = FEED_FORWARDS[kind]
-    made = part(oracle.tiny_arch(), stack=stack, rngs=nnx.Rngs(params=0))
+    arch = oracle.tiny_arch()
+    made = part(arch, stack=stack, rngs=nnx.Rngs(params=0))
+    declared = part.parameters(arch)
     shapes = {
         '.'.join(map(str, path)): x[...].shape
         for path, x in nnx.to_flat_state(nnx.state(made))
     }
-    assert shapes.keys() == part.PARAMETERS.keys()
+    assert shapes.keys() == declared.keys()
     for name, shape in shapes.items():
         assert shape[: len(stack)] == stack
-        assert len(shape) - len(stack) == len(part.PARAMETERS[name].axes)
+        assert len(shape) - len(stack) == len(declared[name].axes)
 
 
 def test_swiglu_gates_each_stream_and_its_gradient_is_exact():

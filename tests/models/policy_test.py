@@ -324,7 +324,7 @@ def test_a_policy_is_a_static_argument():
 
 def test_a_parameter_without_known_axes_is_refused():
     with pytest.raises(ValueError, match='router'):
-        policies.param_axes('layers.router.kernel')
+        policies.param_axes(oracle.tiny_policy(), 'layers.router.kernel')
 
 
 def test_entropies_of_a_uniform_policy_are_the_log_of_its_vocabulary():
