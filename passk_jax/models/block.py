@@ -5,7 +5,7 @@ from typing import Any
 from flax import nnx
 from jaxtyping import Array, Float
 
-from passk_jax.models.arch import Arch
+from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.feed_forward import FEED_FORWARDS
 from passk_jax.models.layers import (
@@ -21,20 +21,22 @@ from passk_jax.models.parameters import Table, nested, vector
 class Block(nnx.Module):
     """Attention and a feed-forward part, each after a norm and added to its input."""
 
-    def __init__(self, arch: Arch, *, stack: tuple[int, ...] = (), rngs: nnx.Rngs):
+    def __init__(
+        self, arch: Arch, layer: Layer, *, stack: tuple[int, ...] = (), rngs: nnx.Rngs
+    ):
         self.attention_norm = RMSNorm(arch.embed_dim, arch, stack=stack)
         self.attention = Attention(arch, stack=stack, rngs=rngs)
         self.mlp_norm = RMSNorm(arch.embed_dim, arch, stack=stack)
-        self.mlp = FEED_FORWARDS[arch.feed_forward](arch, stack=stack, rngs=rngs)
+        self.mlp = FEED_FORWARDS[layer.feed_forward](arch, stack=stack, rngs=rngs)
 
     @staticmethod
-    def parameters(arch: Arch) -> Table:
+    def parameters(arch: Arch, layer: Layer) -> Table:
         """Its parameters; their tensors as they are called behind a layer's number."""
         return {
             'attention_norm.scale': vector('input_layernorm.weight', None),
             **nested('attention', Attention.parameters(arch)),
             'mlp_norm.scale': vector('post_attention_layernorm.weight', None),
-            **nested('mlp', FEED_FORWARDS[arch.feed_forward].parameters(arch)),
+            **nested('mlp', FEED_FORWARDS[layer.feed_forward].parameters(arch)),
         }
 
     def whole(

@@ -2,7 +2,7 @@
 
 A class takes ``(arch, stack=, rngs=)``, maps streams to streams and declares its
 ``parameters(arch)``. :class:`~passk_jax.models.block.Block` makes the kind that
-``Arch.feed_forward`` names and calls its parameters ``layers.mlp.<name>``.
+``Layer.feed_forward`` names and calls its parameters ``layers.mlp.<name>``.
 """
 
 from collections.abc import Mapping

@@ -139,7 +139,7 @@ class Attention(nnx.Module):
     def whole(
         self,
         xs: Streams,
-        turns: tuple[Turn, ...],
+        turns: tuple[Turn | None, ...],
         lengths: Int[Array, 'P'] | None,
         starts: Int[Array, 'P N T'] | None = None,
         *,
@@ -160,7 +160,7 @@ class Attention(nnx.Module):
     def step(
         self,
         x: Float[Array, 'P N 1 D'],
-        turn: Turn,
+        turn: Turn | None,
         prefix: KeyValues,
         seen_prefix: Bool[Array, 'P #N 1 S'],
         cache: KeyValues,

@@ -28,7 +28,7 @@ from jaxtyping import Array, Float, Int
 from passk_jax import sharding
 from passk_jax.config import ModelConfig
 from passk_jax.errors import InputError
-from passk_jax.models.arch import Arch
+from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.attention_kernels import first_of_each
 from passk_jax.models.chunks import map_chunks
@@ -91,9 +91,10 @@ def arch_from_config(config: ModelConfig, *, vocab_size: int, attention: str) ->
     """
     family = family_of(config.family)
     sizes = dataclasses.asdict(config.arch)
+    rope = Rope(kind='default', theta=sizes.pop('rope_theta'))
     return Arch(
         vocab_size=vocab_size,
-        rope=Rope(kind='default', theta=sizes.pop('rope_theta')),
+        layers=(Layer(rope, feed_forward=family.feed_forward),),
         param_dtype=config.param_dtype,
         dtype=config.compute_dtype,
         remat=config.remat,

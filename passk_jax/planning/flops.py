@@ -169,7 +169,7 @@ def forward_flops(
     tokens = T.sum(axis=-1)
     head = arch.vocab_size * arch.embed_dim
     per_pair = 4.0 * arch.num_heads * arch.head_dim
-    last = dataclasses.replace(arch, num_layers=1, windows=arch.windows[-1:])
+    last = dataclasses.replace(arch, num_layers=1, layers=arch.layers[-1:])
     alone, of_last = (
         2.0 * S * layer_weights(layers) + per_pair * _pairs(layers, S)
         for layers in (arch, last)
@@ -227,8 +227,9 @@ def _pairs(arch: Arch, tokens: Any, *, before: Any = 0) -> Any:
         rising = np.minimum(tokens, window) if window else tokens
         return rising * (rising + 1.0) / 2 + (tokens - rising) * float(window)
 
-    pattern = sum(pairs(before + tokens, w) - pairs(before, w) for w in arch.windows)
-    return pattern * arch.num_layers / len(arch.windows)
+    windows = [layer.window for layer in arch.layers]
+    pattern = sum(pairs(before + tokens, w) - pairs(before, w) for w in windows)
+    return pattern * arch.num_layers / len(windows)
 
 
 def layer_weights(arch: Arch) -> int:

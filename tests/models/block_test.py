@@ -9,7 +9,8 @@ from tests.models import oracle
 
 
 def test_a_block_adds_attention_and_its_feed_forward_part_to_what_comes_in():
-    block = Block(oracle.tiny_arch(), rngs=nnx.Rngs(params=jax.random.key(0)))
+    arch = oracle.tiny_arch()
+    block = Block(arch, arch.layers[0], rngs=nnx.Rngs(params=jax.random.key(0)))
     x = jax.random.normal(jax.random.key(0), (1, 1, 4, 32))
     turn = (jnp.ones((1, 1, 4, 1, 4)), jnp.zeros((1, 1, 4, 1, 4)))
     block.attention.out.kernel[...] *= 0
@@ -35,10 +36,10 @@ class Twice(nnx.Module):
         return tuple(2 * self.scale[...] * x for x in xs)
 
 
-def test_the_architecture_chooses_the_feed_forward_part(monkeypatch):
+def test_the_layer_chooses_the_feed_forward_part(monkeypatch):
     monkeypatch.setitem(FEED_FORWARDS, 'twice', Twice)
     arch = oracle.tiny_arch(feed_forward='twice')
-    block = Block(arch, rngs=nnx.Rngs(params=jax.random.key(0)))
+    block = Block(arch, arch.layers[0], rngs=nnx.Rngs(params=jax.random.key(0)))
     x = jax.random.normal(jax.random.key(0), (1, 1, 4, 32))
     block.attention.out.kernel[...] *= 0
     turn = (jnp.ones((1, 1, 4, 1, 4)), jnp.zeros((1, 1, 4, 1, 4)))

@@ -35,7 +35,7 @@ def test_the_network_is_the_configured_one(setup):
         'norm_eps': 1e-3,
         'tie_embeddings': False,
     }
-    assert (arch.rope.kind, arch.rope.theta) == ('default', 500.0)
+    assert (arch.layers[0].rope.kind, arch.layers[0].rope.theta) == ('default', 500.0)
     assert (arch.param_dtype, arch.dtype, arch.remat) == (
         'bfloat16',
         'bfloat16',
