@@ -130,7 +130,7 @@ def write_model(work: Work, directory: pathlib.Path) -> None:
 def check(policy: Policy, params: Params, work: Work) -> list[float]:
     """Log-probabilities of :func:`works.check_tokens`, summed over each response."""
     tokens = jnp.asarray(works.check_tokens(work))[:, None]
-    found, _ = policies.token_log_probs(
+    found, *_ = policies.token_log_probs(
         policy, params, make_prompts(work), tokens, temperature=1.0
     )
     return found.sum((1, 2)).tolist()

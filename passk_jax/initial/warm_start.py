@@ -112,7 +112,7 @@ def _step_program(
 ) -> Callable[..., Any]:
     def loss(params: Params, prompts: Prompts, tokens: jax.Array, lengths: jax.Array):
         batch = (params, prompts, tokens)
-        log_probs, _ = policies.token_log_probs(policy, *batch, temperature=1.0)
+        log_probs, *_ = policies.token_log_probs(policy, *batch, temperature=1.0)
         mask = jnp.arange(tokens.shape[-1]) < lengths[..., None]
         return -masked_mean(log_probs, mask)
 

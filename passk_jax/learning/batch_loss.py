@@ -51,8 +51,8 @@ class BatchLoss:
 
     def log_probs(
         self, params: Params, batch: Batch, rows: int | None
-    ) -> tuple[Tokens, Tokens]:
-        """Computes the responses' log-probabilities and entropies, packed or not."""
+    ) -> tuple[Tokens, Tokens, dict[str, Tokens]]:
+        """Computes ``policies.token_log_probs`` of the responses, packed or not."""
         rollouts = batch.rollouts
 
         of_tokens = functools.partial(
@@ -83,10 +83,11 @@ class BatchLoss:
 
         Returns:
             The loss; the metrics of :func:`losses.total_loss` with ``positions``, the
-            number of them computed; the log-probabilities ``[P, N, T]``.
+            number of them computed, and the sums over tokens of the layers' statistics;
+            the log-probabilities ``[P, N, T]``.
         """
         rollouts = batch.rollouts
-        log_probs, entropies = self.log_probs(params, batch, rows)
+        log_probs, entropies, statistics = self.log_probs(params, batch, rows)
         current = old = jax.lax.stop_gradient(log_probs)
         if batch.old_log_probs is not None:
             # The first update's ratio must be exactly 1, but log-probabilities from
@@ -105,6 +106,9 @@ class BatchLoss:
         )
         positions = packing.num_positions(rollouts.tokens, rows)
         metrics['positions'] = jnp.float32(positions)
+        mask = self.mask(rollouts)
+        for name, x in jax.lax.stop_gradient(statistics).items():
+            metrics[losses.LAYERS + name] = jnp.where(mask, x, 0.0).sum()
         return loss, (metrics, current)
 
     def mask(self, rollouts: Rollouts) -> Mask:

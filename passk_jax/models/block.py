@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.attention import KeyValues
-from passk_jax.models.feed_forward import FEED_FORWARDS
+from passk_jax.models.feed_forward import FEED_FORWARDS, Statistics
 from passk_jax.models.layers import (
     BETWEEN_LAYERS,
     Attention,
@@ -41,21 +41,23 @@ class Block(nnx.Module):
 
     def whole(
         self, xs: Streams, *args: Any, **options: Any
-    ) -> tuple[Streams, KeyValues]:
+    ) -> tuple[Streams, KeyValues, Statistics]:
         """Runs whole streams; the arguments are those of ``Attention.whole``."""
         mixed, kept = self.attention.whole(self.attention_norm(*xs), *args, **options)
-        return self._finish(xs, mixed), kept
+        xs, statistics = self._finish(xs, mixed)
+        return xs, kept, statistics
 
     def step(
         self, x: Float[Array, 'P N 1 D'], *args: Any
     ) -> tuple[Float[Array, 'P N 1 D'], KeyValues]:
         """Runs the next token; the arguments are those of ``Attention.step``."""
         mixed, own = self.attention.step(*self.attention_norm(x), *args)
-        return self._finish((x,), (mixed,))[0], own
+        (x,), _ = self._finish((x,), (mixed,))
+        return x, own
 
-    def _finish(self, xs: Streams, mixed: Streams) -> Streams:
+    def _finish(self, xs: Streams, mixed: Streams) -> tuple[Streams, Statistics]:
         xs = tuple(x + y for x, y in zip(xs, mixed, strict=True))
         xs = shard_streams(xs, BETWEEN_LAYERS, None)
-        ys = self.mlp(*self.mlp_norm(*xs))
+        ys, statistics = self.mlp(*self.mlp_norm(*xs))
         xs = tuple(x + y for x, y in zip(xs, ys, strict=True))
-        return shard_streams(xs, BETWEEN_LAYERS, None)
+        return shard_streams(xs, BETWEEN_LAYERS, None), statistics

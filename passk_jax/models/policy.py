@@ -33,6 +33,7 @@ from passk_jax.models.attention import KeyValues
 from passk_jax.models.attention_kernels import first_of_each
 from passk_jax.models.chunks import map_chunks
 from passk_jax.models.families.table import family_of
+from passk_jax.models.feed_forward import Statistics
 from passk_jax.models.master_weights import Axes
 from passk_jax.models.parameters import axes_of_names, layers_apart
 from passk_jax.models.rope import Rope
@@ -223,7 +224,8 @@ def prefill(
     P, S = prompts.tokens.shape
     model = policy.bind(params)
     positions = jnp.broadcast_to(jnp.arange(S), (P, 1, S))
-    (hidden,), layers = model.whole((prompts.tokens[:, None],), (positions,), keep=True)
+    tokens = (prompts.tokens[:, None],)
+    (hidden,), layers, _ = model.whole(tokens, (positions,), keep=True)
     last = jnp.take_along_axis(hidden[:, 0], prompts.lengths[:, None, None] - 1, axis=1)
     shared = tuple(map(first_of_each, layers))
     return last[:, 0], Prefix(layers=shared, lengths=prompts.lengths)
@@ -295,7 +297,9 @@ def token_log_probs(
     starts: Int[Array, 'P N T'] | None = None,
     *,
     temperature: float | jax.Array,
-) -> tuple[Float[Array, 'P N T'], Float[Array, 'P N T']]:
+) -> tuple[
+    Float[Array, 'P N T'], Float[Array, 'P N T'], dict[str, Float[Array, 'P N T']]
+]:
     """Log-probability of each response token and the entropy it was drawn under.
 
     A prompt runs once for its N responses, forward and backward. The head runs on
@@ -312,12 +316,13 @@ def token_log_probs(
         temperature: of the distribution, above 0.
 
     Returns:
-        ``log softmax(logits / temperature)`` at the tokens, and the entropies in
-        nats; both ``[P, N, T]`` float32 and over the tokenizer's ids.
+        ``log softmax(logits / temperature)`` at the tokens, and the entropies in nats,
+        both float32 and over the tokenizer's ids; and the statistics of the
+        feed-forward parts where each token is predicted, means over the layers.
     """
     P, N, _ = tokens.shape
     model = policy.bind(params)
-    hidden = _responses(model, prompts, tokens, starts)
+    hidden, statistics = _responses(model, prompts, tokens, starts)
     # 'tensor' splits the head by vocabulary, so from here it cannot split tokens.
     hidden = shard(hidden, 'batch', 'rollouts', None, None)
     G, K = sharding.num_shards('batch', P), sharding.num_shards('rollouts', N)
@@ -339,7 +344,9 @@ def token_log_probs(
 
     width = max(1, policy.head_chunk_tokens // ((P // G) * (N // K)))
     found = map_chunks(head, (apart(hidden), apart(tokens)), max_width=width, axis=4)
-    return jax.tree.map(lambda x: x.swapaxes(1, 2).reshape(tokens.shape), found)
+    log_probs, entropies = (x.swapaxes(1, 2).reshape(tokens.shape) for x in found)
+    means = {name: xs[-1].mean(axis=0) for name, xs in statistics.items()}
+    return log_probs, entropies, means
 
 
 def _without_padding(
@@ -357,8 +364,8 @@ def _responses(
     prompts: Prompts,
     tokens: Int[Array, 'P N T'],
     starts: Int[Array, 'P N T'] | None,
-) -> Float[Array, 'P N T D']:
-    """The hidden state that predicts each response token.
+) -> tuple[Float[Array, 'P N T D'], Statistics]:
+    """The hidden state that predicts each response token, and all statistics.
 
     The first input of a response is the last token of its prompt, which it therefore
     does not see in the prompt's stream: T tokens in, T out.
@@ -377,8 +384,8 @@ def _responses(
         seen[:, None, None] + steps,
     )
     streams = (prompts.tokens[:, None], inputs)
-    (_, hidden), _ = model.whole(streams, positions, seen, starts, keep=False)
-    return hidden
+    (_, hidden), _, figures = model.whole(streams, positions, seen, starts, keep=False)
+    return hidden, figures
 
 
 def _init(arch: Arch, key: jax.Array, names: Sequence[str] | None = None) -> Params:

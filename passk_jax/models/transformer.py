@@ -28,6 +28,7 @@ from passk_jax.models import attention_kernels
 from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.block import Block
+from passk_jax.models.feed_forward import Statistics
 from passk_jax.models.layers import (
     BETWEEN_LAYERS,
     INSIDE_LAYERS,
@@ -139,7 +140,7 @@ class Transformer(nnx.Module):
         starts: Int[Array, 'P N T'] | None = None,
         *,
         keep: bool,
-    ) -> tuple[Streams, tuple[KeyValues, ...] | None]:
+    ) -> tuple[Streams, tuple[KeyValues, ...] | None, Statistics]:
         """Runs whole sequences.
 
         Args:
@@ -152,26 +153,29 @@ class Transformer(nnx.Module):
 
         Returns:
             The hidden states of every stream, for :meth:`logits`, in the working dtype;
-            and each layer's keys and values of the prompts, or ``None``.
+            each layer's keys and values of the prompts, or ``None``; and the statistics
+            of the feed-forward parts, ``[L, P, N, T]`` for every stream.
         """
         xs = self._embed(*tokens)
         turns = self._turns(*positions)
 
         def run(
             block: Block, xs: Streams, layer: Layer
-        ) -> tuple[Streams, KeyValues | None]:
+        ) -> tuple[Streams, tuple[KeyValues | None, Statistics]]:
             args = turns[layer.rope], lengths, starts
-            xs, kept = block.whole(xs, *args, window=layer.window)
-            return xs, kept if keep else None
+            xs, kept, statistics = block.whole(xs, *args, window=layer.window)
+            return xs, (kept if keep else None, statistics)
 
         if self.stacked:
-            xs, kept = self._scan(run, xs)
+            xs, results = self._scan(run, xs)
         else:
-            kept = []
+            results = []
             for block, layer in zip(self.layers, self.arch.all_layers, strict=True):
-                xs, own = run(block, xs, layer)
-                kept.append(own)
-        return xs, tuple(kept) if keep else None
+                xs, result = run(block, xs, layer)
+                results.append(result)
+        kept, statistics = zip(*results, strict=True)
+        statistics = jax.tree.map(lambda *x: jnp.stack(x), *statistics)
+        return xs, kept if keep else None, statistics
 
     def _scan(self, run: Any, xs: Streams) -> tuple[Streams, list[Any]]:
         """Scans the stack, a whole pattern of layers at a time."""
@@ -189,16 +193,16 @@ class Transformer(nnx.Module):
             leaves, tree = jax.tree.flatten(params)
             split = map(jnp.unstack, leaves)
             parts = zip(*split, strict=True) if period > 1 else [leaves]
-            kept = []
+            results = []
             for layer, part in zip(self.arch.layers, parts, strict=True):
                 run_one = self._remat(functools.partial(one, layer))
-                xs, own = run_one(xs, tree.unflatten(part))
-                kept.append(own)
-            return xs, kept
+                xs, result = run_one(xs, tree.unflatten(part))
+                results.append(result)
+            return xs, results
 
-        xs, kept = jax.lax.scan(pattern, xs, params)
+        xs, results = jax.lax.scan(pattern, xs, params)
         return xs, [
-            jax.tree.map(lambda x, i=i: x[i // period], kept[i % period])
+            jax.tree.map(lambda x, i=i: x[i // period], results[i % period])
             for i in range(num_layers)
         ]
 

@@ -185,7 +185,7 @@ def bandit_probabilities(params):
     kinds = np.arange(len(RIGHT), dtype=np.int32)
     prompts = Prompts(kinds[:, None], np.ones_like(kinds), kinds)
     tokens = np.tile(np.arange(VOCAB, dtype=np.int32)[:, None], (len(kinds), 1, 1))
-    log_probs, _ = policies.token_log_probs(
+    log_probs, *_ = policies.token_log_probs(
         make_policy(), params, prompts, tokens, temperature=1.0
     )
     return jnp.exp(log_probs[..., 0])

@@ -102,19 +102,20 @@ def int32(x: np.ndarray) -> jax.Array:
     return jax.device_put(x.astype(np.int32))
 
 
+def _angles(arch: Arch, num_tokens: int) -> np.ndarray:
+    """``[L, n, 1, H/2]`` of each layer; 0 where it rotates nothing."""
+    half = arch.head_dim // 2
+    turns = [
+        layer.rope.theta ** (-np.arange(half) / half) if layer.rope else np.zeros(half)
+        for layer in arch.all_layers
+    ]
+    return np.arange(num_tokens)[:, None, None] * np.stack(turns)[:, None, None]
+
+
 def sequence_logits(params: Params, arch: Arch, tokens: jax.Array) -> jax.Array:
     """``[n]`` tokens to ``[n, V]`` logits, float32."""
     n = len(tokens)
     half = arch.head_dim // 2
-    pairs = -np.arange(half) / half
-    places = np.arange(n)[:, None]
-    # [L, n, 1, H/2]; 0: it turns nothing.
-    angles = np.stack(
-        [
-            places * (layer.rope.theta**pairs if layer.rope else 0 * pairs)
-            for layer in arch.all_layers
-        ]
-    )[:, :, None]
 
     def norm(x, scale):
         mean = jnp.mean(x**2, axis=-1, keepdims=True)
@@ -163,7 +164,7 @@ def sequence_logits(params: Params, arch: Arch, tokens: jax.Array) -> jax.Array:
     # 0: it sees all.
     windows = np.array([layer.window or n for layer in arch.all_layers])
     # Each layer by the same program: to compile them one by one takes seconds.
-    x, _ = jax.lax.scan(block, table[tokens], (layers, windows, angles))
+    x, _ = jax.lax.scan(block, table[tokens], (layers, windows, _angles(arch, n)))
     x = norm(x, params['final_norm.scale'])
     return x @ (table.T if arch.tie_embeddings else params['head.kernel'])
 
@@ -193,9 +194,14 @@ def token_log_probs(
 
 
 def log_probs_of(policy, prompts, tokens):
-    return lambda params: policies.token_log_probs(
-        policy, params, prompts, tokens, temperature=TEMPERATURE
-    )
+    """A function of the parameters to log-probabilities and entropies."""
+
+    def values(params):
+        return policies.token_log_probs(
+            policy, params, prompts, tokens, temperature=TEMPERATURE
+        )[:2]
+
+    return values
 
 
 def weighted(log_probs, entropies, lengths):

@@ -35,7 +35,7 @@ class Experts(nnx.Module):
 
     def __call__(self, *xs):
         kernels = self.experts.up.kernel[...]
-        return tuple(jnp.einsum('...d,edf->...f', x, kernels) for x in xs)
+        return tuple(jnp.einsum('...d,edf->...f', x, kernels) for x in xs), {}
 
 
 @pytest.fixture

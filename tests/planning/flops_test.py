@@ -175,7 +175,7 @@ def test_prompts_alone_go_through_all_of_the_model():
     have = model_flops(arch, num_prompts=2, prompt_tokens=S, **sizes)
     per_pair = 4 * arch.num_layers * arch.num_heads * arch.head_dim
     head = arch.vocab_size * arch.embed_dim
-    want = 2 * (S * flops.layer_weights(arch) + head) + per_pair * S * (S + 1) / 2
+    want = S * flops.token_flops(arch) + 2 * head + per_pair * S * (S + 1) / 2
     assert have == 2 * want
 
 
@@ -193,7 +193,7 @@ def test_a_layer_with_a_window_needs_the_pairs_inside_it():
 
 def test_a_whole_model_needs_two_flops_a_weight_and_token():
     arch = dataclasses.replace(make_builder().policy.arch, vocab_size=4)
-    weights = flops.layer_weights(arch) + arch.vocab_size * arch.embed_dim
+    weights = flops.token_flops(arch) / 2 + arch.vocab_size * arch.embed_dim
     assert flops.decode_flops(arch, sequences=3, context_tokens=0) == 3 * 2 * weights
 
 
