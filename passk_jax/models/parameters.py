@@ -150,3 +150,16 @@ def axes_of_names(table: Table, num_layers: int) -> dict[str, Axes]:
         for part, place in layers_apart(name, row, num_layers):
             axes[part] = row.array_axes[len(place) :]
     return axes
+
+
+def axes_at(path: str, axes: Mapping[str, Axes]) -> Axes:
+    """The axes of the name that a path ends in.
+
+    Raises:
+        InputError: it ends in none of them.
+    """
+    parts = path.split('.')
+    for start in range(len(parts)):
+        if (name := '.'.join(parts[start:])) in axes:
+            return axes[name]
+    raise InputError(f'{path} ends in no name that has axes; known are {list(axes)}')

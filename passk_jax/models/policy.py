@@ -35,7 +35,7 @@ from passk_jax.models.chunks import map_chunks
 from passk_jax.models.families.table import family_of
 from passk_jax.models.feed_forward import Statistics
 from passk_jax.models.master_weights import Axes
-from passk_jax.models.parameters import axes_of_names, layers_apart
+from passk_jax.models.parameters import axes_at, axes_of_names, layers_apart
 from passk_jax.models.rope import Rope
 from passk_jax.models.token_distribution import log_probs_and_entropies
 from passk_jax.models.transformer import Cache, Prefix, Transformer
@@ -60,11 +60,18 @@ class Policy:
             :func:`token_log_probs`.
         num_tokens: ids of the tokenizer; ``None``: as many as the token table has
             rows. The rows beyond only pad the table: their probability is 0.
+        frozen: names of the parameters that training leaves alone (see weights.py).
     """
 
     arch: Arch
     head_chunk_tokens: int
     num_tokens: int | None = None
+    frozen: frozenset[str] = frozenset()
+
+    def __post_init__(self):
+        names = Transformer.parameters(self.arch).keys()
+        if unknown := sorted(self.frozen - names):
+            raise InputError(f'frozen={unknown} are none of {list(names)}')
 
     def bind(self, params: Params) -> Transformer:
         """The network with these parameters."""
@@ -108,9 +115,8 @@ def arch_from_config(config: ModelConfig, *, vocab_size: int, attention: str) ->
 def param_shapes(policy: Policy, mesh: Mesh) -> dict[str, jax.ShapeDtypeStruct]:
     """Name, shape, dtype and sharding of every parameter."""
     shapes = _shapes(policy.arch)
-    shardings = sharding.tree_sharding(
-        mesh, shapes, functools.partial(param_axes, policy)
-    )
+    axes_of = functools.partial(param_axes, policy)
+    shardings = sharding.tree_sharding(mesh, shapes, axes_of)
     return {
         name: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=shardings[name])
         for name, x in shapes.items()
@@ -158,12 +164,7 @@ def param_axes(policy: Policy, name: str) -> Axes:
     Raises:
         InputError: the network has no such parameter.
     """
-    axes, parts = _axes(policy.arch), name.split('.')
-    for start in range(len(parts)):
-        if (ending := '.'.join(parts[start:])) in axes:
-            return axes[ending]
-    known = list(Transformer.parameters(policy.arch))
-    raise InputError(f'no logical axes for {name=}; known are {known}')
+    return axes_at(name, _axes(policy.arch))
 
 
 @functools.cache
@@ -253,8 +254,7 @@ def empty_cache(
 
     layers = tuple(KeyValues(zeros(H, T), zeros(T, H)) for _ in range(arch.num_layers))
     lengths = jnp.zeros((num_prompts, num_rollouts), jnp.int32)
-    lengths = shard(lengths, 'batch', 'rollouts')
-    return Cache(layers=layers, index=jnp.int32(0), lengths=lengths)
+    return Cache(layers, jnp.int32(0), shard(lengths, 'batch', 'rollouts'))
 
 
 def decode(

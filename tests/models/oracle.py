@@ -56,9 +56,14 @@ def with_windows(arch: Arch, *windows: int) -> Arch:
     return dataclasses.replace(arch, layers=layers)
 
 
-def tiny_policy(*, head_chunk_tokens: int = 1 << 20, **changes: Any) -> Policy:
+def tiny_policy(
+    *,
+    head_chunk_tokens: int = 1 << 20,
+    frozen: frozenset[str] = frozenset(),
+    **changes: Any,
+) -> Policy:
     arch = tiny_arch(**changes)
-    return policies.Policy(arch, head_chunk_tokens=head_chunk_tokens)
+    return policies.Policy(arch, head_chunk_tokens, frozen=frozen)
 
 
 def random_params(policy: Policy, *, seed: int = 0) -> Params:
