@@ -185,7 +185,7 @@ class Model:
         slots = batch.prompts * batch.prompt_tokens + batch.sequences * own
         size = jnp.dtype(arch.dtype).itemsize
         bytes_read = size * (
-            flops.layer_weights(arch)
+            flops.token_flops(arch) // 2
             + arch.vocab_size * arch.embed_dim
             + 2 * arch.num_layers * arch.num_kv_heads * arch.head_dim * slots
         )
@@ -277,7 +277,7 @@ class Model:
             )
             jax.block_until_ready(rollouts)
             seconds.append(time.perf_counter() - start)
-        found, _ = jax.jit(self._log_probs)(self.params, rollouts)
+        found, *_ = jax.jit(self._log_probs)(self.params, rollouts)
         gap = jnp.abs(found - rollouts.untruncated_log_probs)
         median = statistics.median(seconds[1:])
         timing = Timing(median, seconds[0] - median, rollouts)

@@ -39,7 +39,7 @@ from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.learning.optimizer import Optimizer
 from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
-from passk_jax.models.arch import Arch
+from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.families.qwen2 import FAMILY
 from passk_jax.models.hf import config, weights
 from passk_jax.models.hf import save as hf_save
@@ -85,7 +85,7 @@ def make_policy(work: Work) -> Policy:
         num_kv_heads=work.kv_heads,
         head_dim=work.head_dim,
         mlp_dim=work.mlp,
-        rope=Rope(kind='default', theta=10_000.0),
+        layers=(Layer(Rope(kind='default', theta=10_000.0)),),
         norm_eps=1e-6,
         tie_embeddings=True,
         qkv_bias=True,
@@ -130,7 +130,7 @@ def write_model(work: Work, directory: pathlib.Path) -> None:
 def check(policy: Policy, params: Params, work: Work) -> list[float]:
     """Log-probabilities of :func:`works.check_tokens`, summed over each response."""
     tokens = jnp.asarray(works.check_tokens(work))[:, None]
-    found, _ = policies.token_log_probs(
+    found, *_ = policies.token_log_probs(
         policy, params, make_prompts(work), tokens, temperature=1.0
     )
     return found.sum((1, 2)).tolist()

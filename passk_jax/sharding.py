@@ -40,6 +40,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
     'heads': ('tensor',),
     'kv_heads': ('tensor',),
     'mlp': ('tensor',),
+    'experts': ('tensor',),
 }
 
 

@@ -31,6 +31,7 @@ from passk_jax.learning.optimizer import Optimizer, make_optimizer
 from passk_jax.learning.state import TrainState
 from passk_jax.learning.update import Update
 from passk_jax.models.policy import Params
+from passk_jax.models.weights import Weights
 from passk_jax.planning.utilization import Rates, make_rates
 from passk_jax.report.run_log import RunLog
 from passk_jax.rollouts.dynamic_sampling import Draw, Select, Selection
@@ -98,7 +99,7 @@ def train(
             first = first_state(*made, guard=guard, phases=phases)
         if first is None:
             return False
-        state, memory, ref_params = first
+        state, memory, ref_params, frozen = first
         start, last = int(state.step), config.train.steps
         log = stack.enter_context(make_log(config, workdir, start))
         stack.enter_context(checkpoints)
@@ -113,10 +114,10 @@ def train(
                 memory = verbs.remember.begin_stage(memory)
                 log.begin_stage(stage.config.stage, verbs.rates)
             # Whatever comes next needs the parameters of the update before.
-            jax.block_until_ready(state.params)
+            weights = jax.block_until_ready(Weights(frozen, state.params))
             log.begin('wait', step)
             preempted = guard.requested(step) or not evaluate_due(
-                verbs, state.params, splits, log, step, stop=guard.interrupted
+                verbs, weights.merged, splits, log, step, stop=guard.interrupted
             )
             if preempted or step == last or step % config.checkpoint.every == 0:
                 log.begin('checkpoint', step)
@@ -140,7 +141,7 @@ def train(
                 batches = verbs.remember.batches_after(memory)
                 for batch, is_new in selection.batches(batches):
                     log.begin('decode', step)
-                    sampled = verbs.sample(state.params, batch, key=key)
+                    sampled = verbs.sample(weights.merged, batch, key=key)
                     rollouts = jax.block_until_ready(sampled.rollouts)
                     log.begin('verify', step)
                     gathers = functools.partial(log.begin, 'gather', step)
@@ -152,10 +153,10 @@ def train(
                     draw = Draw(batch.problems, responses, *estimated)
                     selection.add(rollouts, draw, is_new)
                 log.begin('update', step)
-                diagnosis = diagnose_due(verbs, state.params, selection, step)
+                diagnosis = diagnose_due(verbs, weights, selection, step)
                 reference = ref_params if stage.config.loss.kl_coef else None
                 state, figures = verbs.update(
-                    state, selection.rollouts, selection.advantages, reference
+                    state, selection.rollouts, selection.advantages, reference, frozen
                 )
                 memory = verbs.remember(memory, selection.draws.first)
             log.begin('write', step)
@@ -247,14 +248,14 @@ def evaluate_due(
 
 
 def diagnose_due(
-    verbs: Verbs, params: Params, selection: Selection, step: int
+    verbs: Verbs, weights: Weights, selection: Selection, step: int
 ) -> Diagnosis | None:
     """The diagnosis of the batch that a step trains on, if it is due."""
     if verbs.diagnose is None or step % verbs.setup.config.log.diagnostics_every:
         return None
     trained = selection.draws.trained
     batch = selection.rollouts, trained.advantages, trained.rewarded
-    return verbs.diagnose(params, *batch)
+    return verbs.diagnose(weights.trained, *batch, weights.frozen)
 
 
 def first_state(
@@ -266,30 +267,32 @@ def first_state(
     *,
     guard: PreemptionGuard,
     phases: Phases,
-) -> tuple[TrainState, Memory, Params | None] | None:
-    """The state and memory to start from, and the parameters of the reference, if any.
+) -> tuple[TrainState, Memory, Params | None, Params] | None:
+    """The state and memory to start from, the reference, if any, and what is frozen.
 
     The first two come from the newest checkpoint, else from the initial policy and
-    ``memory``. The result is ``None`` if the process is told to stop while it makes the
-    initial policy. Each step of a warm start is a phase.
+    ``memory``. The others come from the initial policy. The result is ``None`` if the
+    process is told to stop while it makes that. Each step of a warm start is a phase.
     """
     policy, mesh = setup.policy, setup.mesh
     optimizer = stage_optimizer(stages[0])
     resumes = checkpoints.latest_step() is not None
     has_reference = any(stage.config.loss.kl_coef for stage in stages)
-    ref_params = params = None
-    if has_reference or not resumes:
+    weights, ref_params = Weights({}, {}), None
+    if has_reference or policy.frozen or not resumes:
         on_step = functools.partial(phases.begin, 'warm start')
         params = setup.initial_params(workdir, stop=guard.interrupted, on_step=on_step)
         if params is None:
             return None
+        weights = Weights.split(policy, params)
+    trained, frozen = weights.trained, weights.frozen
     if has_reference:
-        ref_params = params
+        ref_params = trained
         # Updates overwrite the state's parameters, so the reference needs its own.
-        params = jax.tree.map(jnp.copy, params)
+        trained = jax.tree.map(jnp.copy, trained)
     if not resumes:
-        state = states.init_state(policy, optimizer, params, mesh)
-        return state, memory, ref_params
+        state = states.init_state(policy, optimizer, trained, mesh)
+        return state, memory, ref_params, frozen
     shapes = states.state_shapes(policy, optimizer, mesh)
     # What the host remembers has no sharding of its own.
     whole = sharding.replicated(mesh)
@@ -302,7 +305,7 @@ def first_state(
     logging.info('resuming at step %d', saved.step)
     step = jax.device_put(np.int32(saved.step), shapes.step.sharding)
     state = TrainState(saved.params, saved.opt_state, step)
-    return state, saved.memory, ref_params
+    return state, saved.memory, ref_params, frozen
 
 
 def make_log(config: ExperimentConfig, workdir: pathlib.Path, start: int) -> RunLog:

@@ -111,8 +111,8 @@ def test_the_parts_of_an_axis_are_counted_under_a_mesh_only():
 
 
 def test_unknown_axes_and_wrong_ranks_are_refused():
-    with pytest.raises(ValueError, match=r"\['experts'\].*'batch'"):
-        sharding.partition_spec(('experts',), (8,), EIGHT)
+    with pytest.raises(ValueError, match=r"\['layers'\].*'batch'"):
+        sharding.partition_spec(('layers',), (8,), EIGHT)
     with pytest.raises(ValueError, match=r'shape=\(8, 2\)'):
         sharding.partition_spec(('batch',), (8, 2), EIGHT)
 

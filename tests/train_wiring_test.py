@@ -74,8 +74,9 @@ def sampled_with(call):
 def test_a_step_samples_with_a_key_of_its_own(tmp_path):
     """In the loop itself, which is entered at a step that is not evaluated."""
     config = changed.make_config(eval__every=0, eval__final_split='')
-    state = types.SimpleNamespace(step=STEP, params=None)
-    with mock.patch.object(train, 'first_state', return_value=(state, {}, None)):
+    state = types.SimpleNamespace(step=STEP, params={})
+    first = state, {}, None, {}
+    with mock.patch.object(train, 'first_state', return_value=first):
         got = sampled_with(lambda: tiny.run(config, tmp_path))
     purpose = Purpose.ROLLOUTS
     wanted = sampling.step_key(seed=17, stage=3, purpose=purpose, step=STEP)

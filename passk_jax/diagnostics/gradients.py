@@ -32,6 +32,7 @@ from passk_jax.learning.batch_loss import Batch, BatchLoss
 from passk_jax.learning.packing import interleave
 from passk_jax.learning.rollout_parts import split
 from passk_jax.models.policy import Params
+from passk_jax.models.weights import Weights
 from passk_jax.types import Rollouts
 
 
@@ -57,6 +58,7 @@ def gradient_products(
     *,
     num_chunks: int,
     rollout_parts: int = 1,
+    frozen: Params | None = None,
 ) -> Products:
     """Computes the policy gradient of every chunk and estimator; to be jitted.
 
@@ -66,11 +68,12 @@ def gradient_products(
     Args:
         loss: what the learner differentiates. Its KL penalty and entropy bonus, which
             depend on no advantage, are left out.
-        params: the policy that sampled the rollouts.
+        params: what is trained of the policy that sampled the rollouts.
         rollouts: of P problems.
         advantages: under each estimator.
         num_chunks: M; divides P as ``train.micro_batch_prompts`` must.
         rollout_parts: parts of a prompt's rollouts, one for each pass.
+        frozen: the policy's other parameters; ``None``: nothing.
     """
     config = dataclasses.replace(loss.config, kl_coef=0.0, entropy_coef=0.0)
     loss = dataclasses.replace(loss, config=config)
@@ -92,9 +95,11 @@ def gradient_products(
 
     def of_part(part: Batch) -> Params:
         def of_each(params: Params) -> Float[Array, 'E']:
+            merged = Weights(frozen or {}, params).merged
+
             def of_one(advantages: jax.Array) -> jax.Array:
                 batch = dataclasses.replace(part, advantages=advantages)
-                return loss(params, batch, jnp.bool_(True), normalizer, None)[0]
+                return loss(merged, batch, jnp.bool_(True), normalizer, None)[0]
 
             # Only the advantages have this axis, so the policy runs once.
             return jax.vmap(of_one, in_axes=2)(part.advantages)

@@ -87,7 +87,7 @@ def compared_estimators(name: str, *, num_rollouts: int, k: int) -> tuple[str, .
 
 @dataclasses.dataclass(frozen=True)
 class Diagnose:
-    """The verb ``diagnose(params, rollouts, advantages, rewarded)``.
+    """The verb ``diagnose(params, rollouts, advantages, rewarded, frozen)``.
 
     Equal ones share one compiled program.
 
@@ -154,19 +154,21 @@ class Diagnose:
         rollouts: Rollouts,
         advantages: Float[Array, 'P N'],
         rewarded: Bool[Array, 'P N'],
+        frozen: Params | None = None,
     ) -> Diagnosis:
         """Diagnoses a batch.
 
         Args:
-            params: of the policy that sampled the rollouts.
+            params: what is trained of the policy that sampled the rollouts.
             rollouts: P prompts with N responses each.
             advantages: of the responses.
             rewarded: which responses the advantages take to be correct. The other
                 estimators take these as rewards of 0 and 1. What a diagnosis calls
                 right and wrong is so too: under Noise Rewards a wrong response that is
                 paid counts as right.
+            frozen: the policy's other parameters; ``None``: nothing.
         """
-        return self.program(params, rollouts, advantages, rewarded)
+        return self.program(params, rollouts, advantages, rewarded, frozen)
 
     @property
     def program(self) -> Callable[..., Diagnosis]:
@@ -179,6 +181,7 @@ class Diagnose:
         rollouts: Rollouts,
         advantages: Float[Array, 'P N'],
         rewarded: Bool[Array, 'P N'],
+        frozen: Params | None = None,
     ) -> Diagnosis:
         """Computes what :meth:`__call__` returns, inside a program."""
         rewards = rewarded.astype(jnp.float32)
@@ -197,6 +200,7 @@ class Diagnose:
                 *(self.loss, params, rollouts, jnp.stack(compared)),
                 num_chunks=self.num_chunks,
                 rollout_parts=self.rollout_parts,
+                frozen=frozen,
             ),
             estimators=self.estimators,
             num_chunks=self.num_chunks,

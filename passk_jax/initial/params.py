@@ -79,7 +79,7 @@ def initial_params(
     if init.kind != 'warm_start':
         return published_or_random()
     cache = workdir / 'warm_start'
-    made_of = _fingerprint(model, task, demonstrations)
+    made_of = _fingerprint(policy, model, task, demonstrations)
     shapes = policies.param_shapes(policy, mesh)
     params = checkpoints.restore_cached_params(cache, shapes, fingerprint=made_of)
     if params is not None:
@@ -99,13 +99,17 @@ def random_params(policy: Policy, mesh: Mesh, *, seed: int) -> Params:
 
 
 def _fingerprint(
-    model: ModelConfig, task: TaskConfig, demonstrations: WarmStartData
+    policy: Policy,
+    model: ModelConfig,
+    task: TaskConfig,
+    demonstrations: WarmStartData,
 ) -> Mapping[str, Any]:
     """Everything that determines the result of a warm start."""
     fields, data = dataclasses.asdict(model), demonstrations.data
-    chat = {
+    options = {
         'system_prompt': data.system_prompt,
         'chat_template_kwargs': dict(data.chat_template_kwargs),
+        'frozen': sorted(policy.frozen),
     }
     return {
         'seed': demonstrations.seed,
@@ -115,7 +119,7 @@ def _fingerprint(
         'max_prompt_tokens': data.max_prompt_tokens,
         'max_response_tokens': demonstrations.max_response_tokens,
         # Left out if off, as in the warm starts that are older than these options.
-        **{name: value for name, value in chat.items() if value},
+        **{name: value for name, value in options.items() if value},
     }
 
 

@@ -1,39 +1,44 @@
 """Supervised training on a task's demonstrations, before the RL.
 
 A policy that never succeeds gets no signal from any advantage, so this stage gives it a
-base to explore from. It runs the learner's forward pass on one demonstration per
-problem and minimizes the mean negative log-likelihood of its tokens, the stop token
-included. (seed, step) determines a batch and (seed, problem) a demonstration, so the
-result is a pure function of the configuration and can be cached.
+base to explore from. It is the verb *update* with another loss: the mean negative
+log-likelihood of one demonstration per problem, the stop token included. (seed, step)
+determines a batch and (seed, problem) a demonstration, so the result is a pure function
+of the configuration and can be cached.
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import numpy as np
-import optax
 from absl import logging
 from jax import numpy as jnp
 from jax.sharding import Mesh
+from jaxtyping import Array, Bool, Float
 
 from passk_jax import sharding
 from passk_jax.config import DataConfig, WarmStartConfig
 from passk_jax.data.batches import Batches, TokenizedProblems, make_batches
 from passk_jax.errors import InputError, NonFiniteError
+from passk_jax.learning import losses, packing
 from passk_jax.learning import optimizer as optimizers
 from passk_jax.learning import state as states
-from passk_jax.masked import masked_mean
-from passk_jax.models import policy as policies
+from passk_jax.learning.batch_loss import (
+    Batch,
+    response_log_probs,
+    response_mask,
+)
+from passk_jax.learning.losses import Mask, Metrics, Tokens
+from passk_jax.learning.update import Update
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.tokenizer import Tokenizer
+from passk_jax.models.weights import Weights
 from passk_jax.runs.progress import Progress
 from passk_jax.sampling import Purpose
 from passk_jax.tasks import Task, require, weights_of
 from passk_jax.tasks.abilities import Demonstrations
-from passk_jax.types import Problem, Prompts
+from passk_jax.types import Problem, Prompts, Rollouts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,34 +102,78 @@ class WarmStartData:
                 lengths[row, 0] = len(ids)
         return tokens, lengths
 
+    def rollouts(self, problems: Sequence[Problem], prompts: Prompts) -> Rollouts:
+        """Demonstrations in the place of responses: one for each problem."""
+        tokens, lengths = self.tokens(problems)
+        zeros = np.zeros(tokens.shape, np.float32)
+        return Rollouts(
+            prompts=prompts,
+            tokens=tokens,
+            lengths=lengths,
+            stopped=lengths > 0,
+            sampler_log_probs=zeros,
+            untruncated_log_probs=zeros,
+            entropies=zeros,
+        )
 
-def make_step(
-    policy: Policy, mesh: Mesh, config: WarmStartConfig
-) -> tuple[optax.GradientTransformation, Callable[..., Any]]:
-    """The optimizer and the jitted supervised step."""
+
+@dataclasses.dataclass(frozen=True)
+class DemonstrationLoss:
+    """The mean negative log-likelihood of the tokens of demonstrations.
+
+    Attributes:
+        policy: the policy.
+    """
+
+    policy: Policy
+
+    def log_probs(
+        self, params: Params, batch: Batch, rows: int | None
+    ) -> tuple[Tokens, Tokens, dict[str, Tokens]]:
+        """Computes ``policies.token_log_probs`` of the demonstrations."""
+        return response_log_probs(self.policy, params, batch, rows, temperature=1.0)
+
+    def __call__(
+        self,
+        params: Params,
+        batch: Batch,
+        is_first: Bool[Array, ''],
+        normalizer: jax.Array,
+        rows: int | None,
+    ) -> tuple[jax.Array, tuple[Metrics, Tokens]]:
+        """Computes a micro-batch's share of the mean, for the learner."""
+        del is_first
+        log_probs, *_ = self.log_probs(params, batch, rows)
+        masked = jnp.where(self.mask(batch.rollouts), log_probs, 0.0)
+        loss = -masked.sum() / normalizer
+        problem_loss = -masked.sum(axis=(1, 2)) / normalizer
+        positions = packing.num_positions(batch.rollouts.tokens, rows)
+        metrics = {
+            'loss': loss,
+            'problem_loss': problem_loss,
+            'positions': jnp.float32(positions),
+        }
+        return loss, jax.lax.stop_gradient((metrics, log_probs))
+
+    def mask(self, rollouts: Rollouts) -> Mask:
+        """Marks the tokens of the demonstrations."""
+        return response_mask(rollouts)
+
+    def normalizer(self, rollouts: Rollouts) -> Float[Array, '']:
+        """Counts them."""
+        return losses.normalizer(self.mask(rollouts), aggregation='token')
+
+    def compare(self, rollouts: Rollouts, log_probs: Tokens) -> Metrics:
+        """Nothing: no sampler drew the demonstrations."""
+        del rollouts, log_probs
+        return {}
+
+
+def make_update(policy: Policy, mesh: Mesh, config: WarmStartConfig) -> Update:
+    """The learner of demonstrations: a step is one update on one batch."""
     optimizer = optimizers.make_optimizer(config.optimizer, num_updates=config.steps)
-    return optimizer, _step_program(policy, mesh, optimizer)
-
-
-@functools.lru_cache(maxsize=16)
-def _step_program(
-    policy: Policy, mesh: Mesh, optimizer: optax.GradientTransformation
-) -> Callable[..., Any]:
-    def loss(params: Params, prompts: Prompts, tokens: jax.Array, lengths: jax.Array):
-        batch = (params, prompts, tokens)
-        log_probs, _ = policies.token_log_probs(policy, *batch, temperature=1.0)
-        mask = jnp.arange(tokens.shape[-1]) < lengths[..., None]
-        return -masked_mean(log_probs, mask)
-
-    def step(state: states.TrainState, *batch: Any):
-        value, grads = jax.value_and_grad(loss)(state.params, *batch)
-        updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
-        params = optax.apply_updates(state.params, updates)
-        return states.TrainState(params, opt_state, state.step + 1), value
-
-    shapes = states.state_shapes(policy, optimizer, mesh)
-    shardings = jax.tree.map(lambda x: x.sharding, shapes)
-    return jax.jit(step, donate_argnums=0, out_shardings=(shardings, None))
+    loss = DemonstrationLoss(policy)
+    return Update(loss, optimizer, mesh, num_updates=1, num_micro_batches=1)
 
 
 def warm_start(
@@ -154,8 +203,9 @@ def warm_start(
     """
     config = demonstrations.warm_start
     batches = demonstrations.batches()
-    optimizer, step_fn = make_step(policy, mesh, config)
-    state = states.init_state(policy, optimizer, params, mesh)
+    update = make_update(policy, mesh, config)
+    weights = Weights.split(policy, params)
+    state = states.init_state(policy, update.optimizer, weights.trained, mesh)
     pending, num_dropped = None, 0
     with Progress(config.steps, initial=0, description='warm start') as progress:
         for step in range(config.steps):
@@ -163,19 +213,19 @@ def warm_start(
             if stop():
                 return None
             problems, prompts = batches[step]
-            tokens, lengths = demonstrations.tokens(problems)
-            num_dropped += int((lengths == 0).sum())
-            if not lengths.any():
+            rollouts = demonstrations.rollouts(problems, prompts)
+            num_dropped += int((rollouts.lengths == 0).sum())
+            if not rollouts.lengths.any():
                 raise InputError(
                     f'no demonstration of warm-start step {step} fits in '
                     f'sampling.max_response_tokens={demonstrations.max_response_tokens}'
                 )
-            batch = sharding.place(mesh, (prompts, tokens, lengths))
-            state, loss = step_fn(state, *batch)
+            batch = sharding.place(mesh, (rollouts, np.ones_like(rollouts.lengths)))
+            state, metrics = update(state, *batch, frozen=weights.frozen)
             # This step is still running, so read the loss of the step before.
             if pending is not None:
                 progress.update(step, loss=_finite(pending, step - 1))
-            pending = loss
+            pending = metrics['loss']
         if pending is not None:
             progress.update(config.steps, loss=_finite(pending, config.steps - 1))
     if num_dropped:
@@ -184,7 +234,7 @@ def warm_start(
             num_dropped,
             config.steps * config.batch_size,
         )
-    return state.params
+    return dataclasses.replace(weights, trained=state.params).merged
 
 
 def _finite(loss: jax.Array, step: int) -> float:

@@ -5,6 +5,7 @@ The train step differentiates it, and so do the diagnostics of its gradient.
 
 import dataclasses
 import functools
+from typing import Protocol
 
 import jax
 from jax import numpy as jnp
@@ -14,6 +15,7 @@ from passk_jax.config import LossConfig
 from passk_jax.learning import losses, packing
 from passk_jax.learning.losses import Mask, Metrics, Tokens
 from passk_jax.learning.packing import Packing
+from passk_jax.masked import masked_max, masked_mean
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Params, Policy
 from passk_jax.types import Rollouts
@@ -35,9 +37,56 @@ class Batch:
     ref_log_probs: Tokens | None = None
 
 
+class Loss(Protocol):
+    """What an update minimizes: a hashable function of parameters and a batch.
+
+    ``policy`` is the policy whose parameters these are, and ``mask`` marks the tokens
+    that are trained.
+    """
+
+    @property
+    def policy(self) -> Policy: ...
+
+    def log_probs(
+        self, params: Params, batch: Batch, rows: int | None
+    ) -> tuple[Tokens, Tokens, dict[str, Tokens]]:
+        """Computes what :func:`response_log_probs` does."""
+
+    def __call__(
+        self,
+        params: Params,
+        batch: Batch,
+        is_first: Bool[Array, ''],
+        normalizer: jax.Array,
+        rows: int | None,
+    ) -> tuple[jax.Array, tuple[Metrics, Tokens]]:
+        """Computes a micro-batch's share of its mini-batch's loss.
+
+        Args:
+            params: the parameters.
+            batch: the micro-batch.
+            is_first: whether these are still the parameters before the step.
+            normalizer: :meth:`normalizer` of the mini-batch.
+            rows: rows per device, from :func:`packing.for_rows`.
+
+        Returns:
+            The loss; metrics for :func:`losses.join_metrics`, with ``loss``,
+            ``problem_loss [P]`` and ``positions``, the number of them computed; the
+            log-probabilities ``[P, N, T]``.
+        """
+
+    def mask(self, rollouts: Rollouts) -> Mask: ...
+
+    def normalizer(self, rollouts: Rollouts) -> Float[Array, '']:
+        """Counts what the loss of a mini-batch is divided by."""
+
+    def compare(self, rollouts: Rollouts, log_probs: Tokens) -> Metrics:
+        """Compares the rollouts with their log-probabilities before the step."""
+
+
 @dataclasses.dataclass(frozen=True)
 class BatchLoss:
-    """The loss as a function of parameters and a batch.
+    """The loss of rollouts under their advantages.
 
     Attributes:
         policy: the policy.
@@ -51,17 +100,10 @@ class BatchLoss:
 
     def log_probs(
         self, params: Params, batch: Batch, rows: int | None
-    ) -> tuple[Tokens, Tokens]:
-        """Computes the responses' log-probabilities and entropies, packed or not."""
-        rollouts = batch.rollouts
-
-        of_tokens = functools.partial(
-            policies.token_log_probs,
-            *(self.policy, params, rollouts.prompts),
-            temperature=self.temperature,
-        )
-        return packing.in_rows(
-            of_tokens, rollouts.tokens, rollouts.lengths, batch.packing, rows=rows
+    ) -> tuple[Tokens, Tokens, dict[str, Tokens]]:
+        """Computes ``policies.token_log_probs`` of the responses, packed or not."""
+        return response_log_probs(
+            self.policy, params, batch, rows, temperature=self.temperature
         )
 
     def __call__(
@@ -72,21 +114,13 @@ class BatchLoss:
         normalizer: jax.Array,
         rows: int | None,
     ) -> tuple[jax.Array, tuple[Metrics, jax.Array]]:
-        """Computes a micro-batch's share of its mini-batch's loss.
+        """Computes a micro-batch's share; see :class:`Loss`.
 
-        Args:
-            params: the parameters.
-            batch: the micro-batch.
-            is_first: whether these are still the parameters of the old policy.
-            normalizer: :meth:`normalizer` of the mini-batch.
-            rows: rows per device, from :func:`packing.for_rows`.
-
-        Returns:
-            The loss; the metrics of :func:`losses.total_loss` with ``positions``, the
-            number of them computed; the log-probabilities ``[P, N, T]``.
+        The metrics are those of :func:`losses.total_loss`, ``positions``, and the sums
+        over tokens of the layers' statistics.
         """
         rollouts = batch.rollouts
-        log_probs, entropies = self.log_probs(params, batch, rows)
+        log_probs, entropies, statistics = self.log_probs(params, batch, rows)
         current = old = jax.lax.stop_gradient(log_probs)
         if batch.old_log_probs is not None:
             # The first update's ratio must be exactly 1, but log-probabilities from
@@ -105,6 +139,9 @@ class BatchLoss:
         )
         positions = packing.num_positions(rollouts.tokens, rows)
         metrics['positions'] = jnp.float32(positions)
+        mask = self.mask(rollouts)
+        for name, x in jax.lax.stop_gradient(statistics).items():
+            metrics[losses.LAYERS + name] = jnp.where(mask, x, 0.0).sum()
         return loss, (metrics, current)
 
     def mask(self, rollouts: Rollouts) -> Mask:
@@ -122,6 +159,40 @@ class BatchLoss:
         """Counts what the loss of a mini-batch is divided by."""
         mask = self.mask(rollouts)
         return losses.normalizer(mask, aggregation=self.config.aggregation)
+
+    def compare(self, rollouts: Rollouts, log_probs: Tokens) -> Metrics:
+        """Measures how far the sampler's log-probabilities are from the learner's.
+
+        Covers all response tokens, including those that are not trained.
+        """
+        mask = response_mask(rollouts)
+        gap = jnp.where(mask, rollouts.untruncated_log_probs - log_probs, 0.0)
+        # The sampler drew the tokens, so k3 is unbiased for KL(sampler || learner).
+        return {
+            'sampler_gap_mean': masked_mean(jnp.abs(gap), mask),
+            'sampler_gap_max': masked_max(jnp.abs(gap), mask),
+            'sampler_k3': masked_mean(jnp.expm1(-gap) + gap, mask),
+        }
+
+
+def response_log_probs(
+    policy: Policy,
+    params: Params,
+    batch: Batch,
+    rows: int | None,
+    *,
+    temperature: float,
+) -> tuple[Tokens, Tokens, dict[str, Tokens]]:
+    """Computes ``policies.token_log_probs`` of the responses, packed or not."""
+    rollouts = batch.rollouts
+    of_tokens = functools.partial(
+        policies.token_log_probs,
+        *(policy, params, rollouts.prompts),
+        temperature=temperature,
+    )
+    return packing.in_rows(
+        of_tokens, rollouts.tokens, rollouts.lengths, batch.packing, rows=rows
+    )
 
 
 def response_mask(rollouts: Rollouts) -> Mask:

@@ -45,6 +45,8 @@ _TOKEN_SUMS = (
     'sampler_weight',
     'sampler_weight_capped',
 )
+LAYERS = 'layers_'
+"""How the names of sums over tokens begin that layers return as statistics."""
 # These too, without the first update of a step, whose ratios are all 1.
 _CLIP_FRACTIONS = ('clip_fraction_low', 'clip_fraction_high')
 # A number above this has no exponential in float32.
@@ -313,7 +315,7 @@ def finish_metrics(
             for u in range(1, len(x)):
                 share = x[u] / jnp.maximum(tokens[u], 1)
                 finished[f'{name}_update_{u + 1}'] = share
-        elif name in _TOKEN_SUMS:
+        elif name in _TOKEN_SUMS or name.startswith(LAYERS):
             finished[name] = x.sum() / jnp.maximum(tokens.sum(), 1)
         else:
             finished[name] = x.max() if name == 'ratio_max' else x.mean()

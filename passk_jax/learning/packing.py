@@ -128,18 +128,18 @@ def num_positions(tokens: Int[Array, 'P N T'], rows: int | None) -> int:
 
 
 def in_rows(
-    fn: Callable[[jax.Array, jax.Array | None], tuple[jax.Array, ...]],
+    fn: Callable[[jax.Array, jax.Array | None], Any],
     tokens: Int[Array, 'P N T'],
     lengths: Int[Array, 'P N'],
     packing: Packing | None,
     *,
     rows: int | None,
-) -> tuple[Float[Array, 'P N T'], ...]:
+) -> Any:
     """Applies ``fn`` to the response tokens, packed into rows or not.
 
     Args:
         fn: takes tokens ``[P, R, T]`` and where each token's response starts (``None``:
-            at 0); returns arrays of the same shape.
+            at 0); returns a tree of arrays of the same shape.
         tokens, lengths: of the responses.
         packing: where the responses lie in the rows.
         rows: rows per device, from :func:`for_rows`; ``None``: do not pack.
@@ -150,7 +150,7 @@ def in_rows(
     if rows is None:
         return fn(tokens, None)
     found = fn(*pack_tokens(tokens, lengths, packing, rows=rows))
-    return tuple(unpack(x, lengths, packing, rows=rows) for x in found)
+    return jax.tree.map(lambda x: unpack(x, lengths, packing, rows=rows), found)
 
 
 def pack_tokens(

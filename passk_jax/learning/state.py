@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 from passk_jax import sharding
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Params, Policy
+from passk_jax.models.weights import Weights
 
 
 @jax.tree_util.register_dataclass
@@ -20,7 +21,7 @@ class TrainState:
     """Everything that training changes.
 
     Attributes:
-        params: the master parameters.
+        params: the master parameters, without those that the policy has frozen.
         opt_state: optax's state.
         step: int32, steps done; this is the state before step number ``step``.
     """
@@ -34,10 +35,11 @@ def state_shapes(
     policy: Policy, optimizer: optax.GradientTransformation, mesh: Mesh
 ) -> TrainState:
     """Shapes and shardings of the state; the optimizer's follow the parameters'."""
-    params = policies.param_shapes(policy, mesh)
+    params = Weights.split(policy, policies.param_shapes(policy, mesh)).trained
     opt_state = jax.eval_shape(optimizer.init, params)
     # Paths in optax's trees end with the parameters' names.
-    shardings = sharding.tree_sharding(mesh, opt_state, policies.param_axes)
+    axes_of = functools.partial(policies.param_axes, policy)
+    shardings = sharding.tree_sharding(mesh, opt_state, axes_of)
     opt_state = jax.tree.map(
         lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s),
         opt_state,
@@ -58,7 +60,10 @@ def state_shardings(
 def init_state(
     policy: Policy, optimizer: optax.GradientTransformation, params: Params, mesh: Mesh
 ) -> TrainState:
-    """Makes the state before step 0 on the mesh; takes ownership of ``params``."""
+    """Makes the state before step 0 on the mesh; takes ownership of ``params``.
+
+    These are ``Weights.trained``.
+    """
     return _init_program(policy, optimizer, mesh)(params)
 
 
@@ -68,9 +73,9 @@ def reset_optimizer(
     state: TrainState,
     mesh: Mesh,
 ) -> TrainState:
-    """The state with a new state of the optimizer; takes ownership of ``state``."""
+    """The state with a new state of the optimizer."""
     begun = init_state(policy, optimizer, state.params, mesh)
-    return dataclasses.replace(begun, step=state.step)
+    return dataclasses.replace(state, opt_state=begun.opt_state)
 
 
 # The runs of a process share one program if their settings are equal.

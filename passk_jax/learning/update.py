@@ -25,20 +25,20 @@ from jaxtyping import Array, Bool, Float
 from passk_jax.config import LossConfig, SamplingConfig, TrainConfig
 from passk_jax.errors import InputError
 from passk_jax.learning import losses, packing, rollout_parts
-from passk_jax.learning.batch_loss import Batch, BatchLoss, response_mask
+from passk_jax.learning.batch_loss import Batch, BatchLoss, Loss
 from passk_jax.learning.losses import Metrics, Tokens
 from passk_jax.learning.optimizer import Optimizer, updates_made
 from passk_jax.learning.packing import deinterleave, interleave
 from passk_jax.learning.state import TrainState, state_shardings
-from passk_jax.masked import masked_max, masked_mean
 from passk_jax.models.attention_kernels import PACKING
 from passk_jax.models.policy import Params, Policy
+from passk_jax.models.weights import Weights
 from passk_jax.types import Rollouts
 
 
 @dataclasses.dataclass(frozen=True)
 class Update:
-    """The verb ``update(state, rollouts, advantages, ref_params)``.
+    """The verb ``update(state, rollouts, advantages, ref_params, frozen)``.
 
     Equal updates share one compiled program.
 
@@ -58,7 +58,7 @@ class Update:
         ValueError: the policy's attention cannot read packed rows.
     """
 
-    loss: BatchLoss
+    loss: Loss
     optimizer: Optimizer
     mesh: Mesh
     num_updates: int
@@ -104,6 +104,7 @@ class Update:
         rollouts: Rollouts,
         advantages: Float[Array, 'P N'],
         ref_params: Params | None = None,
+        frozen: Params | None = None,
     ) -> tuple[TrainState, Metrics]:
         """Trains on a rollout batch.
 
@@ -111,19 +112,21 @@ class Update:
             state: the state before the step; it is donated.
             rollouts: P prompts with N responses each.
             advantages: of the responses.
-            ref_params: of the reference policy; ``None`` if ``loss.kl_coef`` is 0.
+            ref_params: what the reference policy has instead of ``state.params``;
+                ``None`` if ``loss.kl_coef`` is 0.
+            frozen: ``Weights.frozen`` of both policies; ``None``: nothing.
 
         Returns:
             The next state and the metrics. ``loss``, ``policy_loss`` and ``grad_norm``
             are means over the step's updates, ``learning_rate`` that of the last, and
             ``ratio_max`` the largest ratio of all. Clip fractions leave out the first
             update (:func:`losses.finish_metrics`). ``padding`` and the sampler's gaps
-            (:func:`mismatch`) cover all responses. The others, such as ``entropy``, are
+            (``BatchLoss.compare``) cover all responses. The others, as ``entropy``, are
             means over all tokens trained in the step, or 0 if there were none. Two
             locate the cause of a loss that is not finite: ``problem_loss [epochs, P]``,
             and ``finite_updates [epochs, U]`` (mini-batch u has the problems u::U).
         """
-        return self.program(state, rollouts, advantages, ref_params)
+        return self.program(state, rollouts, advantages, ref_params, frozen)
 
     @property
     def program(self) -> Callable[..., tuple[TrainState, Metrics]]:
@@ -136,8 +139,10 @@ class Update:
         rollouts: Rollouts,
         advantages: Float[Array, 'P N'],
         ref_params: Params | None,
+        frozen: Params | None = None,
     ) -> tuple[TrainState, Metrics]:
         """Scores the responses, then makes every update of the step."""
+        frozen = frozen or {}
         rows = {'parts': self.rollout_parts, 'num_updates': self.num_updates}
         batch = rollout_parts.split(Batch(rollouts, advantages), **rows)
         if self.pack_sizes:
@@ -153,14 +158,15 @@ class Update:
             skipped = 1 if self.epochs == 1 else 0
             if self.num_updates > skipped:
                 later = jax.tree.map(lambda x: x[skipped:], batches)
-                later = self.score(state.params, later)
+                later = self.score(Weights(frozen, state.params), later)
                 old = jnp.concatenate([jnp.zeros_like(later[:skipped]), later])
             if ref_params is not None:
-                ref = self.score(ref_params, batches)
+                ref = self.score(Weights(frozen, ref_params), batches)
         batches = dataclasses.replace(batches, old_log_probs=old, ref_log_probs=ref)
 
         def epoch(carry: Any, is_first: jax.Array) -> tuple[Any, Any]:
-            return jax.lax.scan(self.take_step, carry, (is_first, batches))
+            take_step = functools.partial(self.take_step, frozen)
+            return jax.lax.scan(take_step, carry, (is_first, batches))
 
         # A single epoch needs no loop.
         (params, opt_state), (metrics, by_prompt) = jax.lax.scan(
@@ -182,14 +188,15 @@ class Update:
         add = functools.partial(rollout_parts.add, **rows)
         problem_loss = jax.vmap(add)(jax.vmap(deinterleave)(problem_loss))
         old = rollout_parts.join(deinterleave(log_probs), **rows)
-        metrics |= mismatch(rollouts, old)
+        metrics |= self.loss.compare(rollouts, old)
         last = updates_made(opt_state) - 1
         metrics['learning_rate'] = self.optimizer.learning_rate(last)
         metrics |= {'problem_loss': problem_loss, 'finite_updates': finite}
         return TrainState(params, opt_state, state.step + 1), metrics
 
-    def score(self, params: Params, batches: Batch) -> Float[Array, 'updates P N T']:
+    def score(self, weights: Weights, batches: Batch) -> Float[Array, 'updates P N T']:
         """Computes log-probabilities of mini-batches, one micro-batch at a time."""
+        params = weights.merged
 
         def score_part(part: Batch) -> Tokens:
             return packing.for_rows(
@@ -211,6 +218,7 @@ class Update:
 
     def take_step(
         self,
+        frozen: Params,
         carry: tuple[Params, optax.OptState],
         of_update: tuple[Bool[Array, ''], Batch],
     ) -> tuple[tuple[Params, optax.OptState], tuple[Metrics, tuple[jax.Array, ...]]]:
@@ -218,8 +226,11 @@ class Update:
         (params, opt_state), (is_first, batch) = carry, of_update
         normalizer = self.loss.normalizer(batch.rollouts)
 
+        def loss(params: Params, *args: Any) -> tuple[jax.Array, Any]:
+            return self.loss(Weights(frozen, params).merged, *args)
+
         def accumulate(total: Params, part: Batch) -> tuple[Params, Any]:
-            gradient = jax.grad(self.loss, has_aux=True)
+            gradient = jax.grad(loss, has_aux=True)
             grads, aux = packing.for_rows(
                 functools.partial(gradient, params, part, is_first, normalizer),
                 part.packing,
@@ -247,18 +258,3 @@ def _program(update: Update) -> Callable[..., tuple[TrainState, Metrics]]:
     policy, optimizer = update.loss.policy, update.optimizer
     shardings = state_shardings(policy, optimizer, update.mesh), None
     return jax.jit(update.train_step, donate_argnums=0, out_shardings=shardings)
-
-
-def mismatch(rollouts: Rollouts, old_log_probs: Tokens) -> Metrics:
-    """Measures how far the sampler's log-probabilities are from the learner's.
-
-    Covers all response tokens, including those that are not trained.
-    """
-    mask = response_mask(rollouts)
-    gap = jnp.where(mask, rollouts.untruncated_log_probs - old_log_probs, 0.0)
-    # The sampler drew the tokens, so k3 is unbiased for KL(sampler || learner).
-    return {
-        'sampler_gap_mean': masked_mean(jnp.abs(gap), mask),
-        'sampler_gap_max': masked_max(jnp.abs(gap), mask),
-        'sampler_k3': masked_mean(jnp.expm1(-gap) + gap, mask),
-    }

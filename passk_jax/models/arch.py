@@ -1,4 +1,4 @@
-"""The architecture of a transformer: its sizes and the pieces of its blocks."""
+"""The architecture of a transformer: its sizes, and the layers that it repeats."""
 
 import dataclasses
 
@@ -8,6 +8,32 @@ from passk_jax.models.rope import Rope
 
 REMAT = ('none', 'full', 'attention')
 """What of a layer the backward pass recomputes: nothing, all, or all but attention."""
+
+ADDED = ('',)
+"""What may be added to the streams after a layer; ``''``: nothing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    """What one layer may have that another has not.
+
+    Attributes:
+        rope: rotary positions; ``None``: the layer rotates nothing.
+        window: how many tokens a query sees, itself included; 0: all before it.
+        feed_forward: a kind of ``feed_forward.FEED_FORWARDS``.
+        added: one of :data:`ADDED`.
+    """
+
+    rope: Rope | None
+    window: int = 0
+    feed_forward: str = 'swiglu'
+    added: str = ''
+
+    def __post_init__(self):
+        if self.window < 0:
+            raise InputError(f'window={self.window} must be 0 or positive')
+        if self.added not in ADDED:
+            raise InputError(f'added={self.added!r} is none of {ADDED}')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +48,8 @@ class Arch:
         num_kv_heads: C, key/value heads.
         head_dim: H, even.
         mlp_dim: F.
-        rope: rotary positions.
+        layers: the pattern that repeats through the stack. All have one kind of
+            feed-forward part, so that the parameters of all L can be stacked.
         norm_eps: added to the mean square in the norms.
         tie_embeddings: the token table is also the head.
         qkv_bias: queries, keys and values have a bias.
@@ -31,9 +58,6 @@ class Arch:
         dtype: dtype of activations and matrix products.
         remat: one of :data:`REMAT`.
         attention: one of ``attention_kernels.IMPLEMENTATIONS``.
-        feed_forward: a kind of ``feed_forward.FEED_FORWARDS``.
-        windows: how many tokens a query sees, itself included, in each layer of a
-            pattern that repeats through the stack; 0: all before it.
     """
 
     vocab_size: int
@@ -43,7 +67,7 @@ class Arch:
     num_kv_heads: int
     head_dim: int
     mlp_dim: int
-    rope: Rope
+    layers: tuple[Layer, ...]
     norm_eps: float
     tie_embeddings: bool
     qkv_bias: bool
@@ -52,8 +76,6 @@ class Arch:
     dtype: str
     remat: str
     attention: str
-    feed_forward: str = 'swiglu'
-    windows: tuple[int, ...] = (0,)
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -69,12 +91,16 @@ class Arch:
             raise InputError(
                 f'head_dim={self.head_dim} must be even: a rotation turns pairs'
             )
-        if not self.windows or min(self.windows) < 0:
-            raise InputError(f'windows={self.windows} must be 0 or positive')
-        if self.num_layers % len(self.windows):
+        if not self.layers or self.num_layers % len(self.layers):
             raise InputError(
-                f'windows={self.windows} must repeat a whole number of times in '
-                f'num_layers={self.num_layers}'
+                f'a pattern of {len(self.layers)} layers must repeat a whole number '
+                f'of times in num_layers={self.num_layers}'
+            )
+        kinds = sorted({layer.feed_forward for layer in self.layers})
+        if len(kinds) > 1:
+            raise InputError(
+                f'layers have the feed-forward parts {kinds}; the stacked parameters '
+                'of one network can have one kind'
             )
         if self.remat not in REMAT:
             raise InputError(f'remat={self.remat!r} is none of {REMAT}')
@@ -82,3 +108,8 @@ class Arch:
             raise InputError(
                 f'attention={self.attention!r} is none of {IMPLEMENTATIONS}'
             )
+
+    @property
+    def all_layers(self) -> tuple[Layer, ...]:
+        """Every layer, the first one first."""
+        return self.layers * (self.num_layers // len(self.layers))

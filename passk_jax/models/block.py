@@ -1,85 +1,63 @@
-"""The block that the transformer repeats, and the table of all its parameters."""
+"""The block that the transformer repeats."""
 
-import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 from flax import nnx
 from jaxtyping import Array, Float
 
-from passk_jax.models.arch import Arch
+from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.attention import KeyValues
-from passk_jax.models.feed_forward import FEED_FORWARDS
+from passk_jax.models.feed_forward import FEED_FORWARDS, Statistics
 from passk_jax.models.layers import (
     BETWEEN_LAYERS,
     Attention,
-    Parameter,
     RMSNorm,
     Streams,
-    kernel,
     shard_streams,
-    vector,
 )
-
-LAYERS = 'layers.'
-"""How the names of the parameters begin whose first dimension is the layers."""
+from passk_jax.models.parameters import Table, nested, vector
 
 
 class Block(nnx.Module):
     """Attention and a feed-forward part, each after a norm and added to its input."""
 
-    def __init__(self, arch: Arch, *, stack: tuple[int, ...] = (), rngs: nnx.Rngs):
+    def __init__(
+        self, arch: Arch, layer: Layer, *, stack: tuple[int, ...] = (), rngs: nnx.Rngs
+    ):
         self.attention_norm = RMSNorm(arch.embed_dim, arch, stack=stack)
         self.attention = Attention(arch, stack=stack, rngs=rngs)
         self.mlp_norm = RMSNorm(arch.embed_dim, arch, stack=stack)
-        self.mlp = FEED_FORWARDS[arch.feed_forward](arch, stack=stack, rngs=rngs)
+        self.mlp = FEED_FORWARDS[layer.feed_forward](arch, stack=stack, rngs=rngs)
+
+    @staticmethod
+    def parameters(arch: Arch, layer: Layer) -> Table:
+        """Its parameters; their tensors as they are called behind a layer's number."""
+        return {
+            'attention_norm.scale': vector('input_layernorm.weight', None),
+            **nested('attention', Attention.parameters(arch)),
+            'mlp_norm.scale': vector('post_attention_layernorm.weight', None),
+            **nested('mlp', FEED_FORWARDS[layer.feed_forward].parameters(arch)),
+        }
 
     def whole(
         self, xs: Streams, *args: Any, **options: Any
-    ) -> tuple[Streams, KeyValues]:
+    ) -> tuple[Streams, KeyValues, Statistics]:
         """Runs whole streams; the arguments are those of ``Attention.whole``."""
         mixed, kept = self.attention.whole(self.attention_norm(*xs), *args, **options)
-        return self._finish(xs, mixed), kept
+        xs, statistics = self._finish(xs, mixed)
+        return xs, kept, statistics
 
     def step(
         self, x: Float[Array, 'P N 1 D'], *args: Any
     ) -> tuple[Float[Array, 'P N 1 D'], KeyValues]:
         """Runs the next token; the arguments are those of ``Attention.step``."""
         mixed, own = self.attention.step(*self.attention_norm(x), *args)
-        return self._finish((x,), (mixed,))[0], own
+        (x,), _ = self._finish((x,), (mixed,))
+        return x, own
 
-    def _finish(self, xs: Streams, mixed: Streams) -> Streams:
+    def _finish(self, xs: Streams, mixed: Streams) -> tuple[Streams, Statistics]:
         xs = tuple(x + y for x, y in zip(xs, mixed, strict=True))
         xs = shard_streams(xs, BETWEEN_LAYERS, None)
-        ys = self.mlp(*self.mlp_norm(*xs))
+        ys, statistics = self.mlp(*self.mlp_norm(*xs))
         xs = tuple(x + y for x, y in zip(xs, ys, strict=True))
-        return shard_streams(xs, BETWEEN_LAYERS, None)
-
-
-_BLOCK = {
-    'attention_norm.scale': vector('input_layernorm.weight', None),
-    **{f'attention.{name}': row for name, row in Attention.PARAMETERS.items()},
-    'mlp_norm.scale': vector('post_attention_layernorm.weight', None),
-    **{
-        f'mlp.{name}': row
-        for kind in FEED_FORWARDS.values()
-        for name, row in kind.PARAMETERS.items()
-    },
-}
-
-PARAMETERS: Mapping[str, Parameter] = {
-    'embed.embedding': Parameter(
-        'model.embed_tokens.weight', ('vocab', 'embed'), dims=((0,), (1,))
-    ),
-    **{
-        LAYERS + name: dataclasses.replace(row, tensor='model.layers.{}.' + row.tensor)
-        for name, row in _BLOCK.items()
-    },
-    'final_norm.scale': vector('model.norm.weight', None),
-    'head.kernel': kernel('lm_head.weight', 'embed', 'vocab'),
-}
-"""Every parameter that some network has, in the order of the network.
-
-``{}`` in a tensor's name stands for the layer. Kinds of feed-forward parts must not use
-one name for different tensors.
-"""
+        return shard_streams(xs, BETWEEN_LAYERS, None), statistics

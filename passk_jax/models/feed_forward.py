@@ -1,12 +1,11 @@
 """The feed-forward part of a block: a class and a row of the table for each kind.
 
-A class takes ``(arch, stack=, rngs=)``, maps streams to streams and declares its
-``PARAMETERS``. :class:`~passk_jax.models.block.Block` makes the kind that
-``Arch.feed_forward`` names and calls its parameters ``layers.mlp.<name>``.
+:class:`FeedForward` says what a class has. A :class:`~passk_jax.models.block.Block`
+makes the kind that its layer names and calls the parameters ``layers.mlp.<name>``.
 """
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Protocol
 
 import jax
 from flax import nnx
@@ -15,11 +14,33 @@ from passk_jax.models.arch import Arch
 from passk_jax.models.layers import (
     INSIDE_LAYERS,
     Linear,
-    Parameter,
     Streams,
-    kernel,
     shard_streams,
 )
+from passk_jax.models.parameters import Table, kernel
+
+Statistics = Mapping[str, Streams]
+"""Figures of a layer by name: float32, one for each token of a stream, ``[P, N, T]``.
+
+Pads have figures too, so a mean must leave them out.
+"""
+
+
+class FeedForward(Protocol):
+    """A kind of feed-forward part."""
+
+    def __init__(self, arch: Arch, *, stack: tuple[int, ...], rngs: nnx.Rngs): ...
+
+    @staticmethod
+    def parameters(arch: Arch) -> Table:
+        """Its parameters."""
+
+    @staticmethod
+    def flops(arch: Arch) -> int:
+        """FLOPs of one token, forward: two for each weight that multiplies it."""
+
+    def __call__(self, *xs: jax.Array) -> tuple[Streams, Statistics]:
+        """Maps every stream to one of its shape; also returns figures, or none."""
 
 
 class SwiGLU(nnx.Module):
@@ -28,24 +49,35 @@ class SwiGLU(nnx.Module):
     The backward pass recomputes the product of gate and up instead of keeping it.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Parameter]] = {
-        'gate.kernel': kernel('mlp.gate_proj.weight', 'embed', 'mlp'),
-        'up.kernel': kernel('mlp.up_proj.weight', 'embed', 'mlp'),
-        'down.kernel': kernel('mlp.down_proj.weight', 'mlp', 'embed'),
-    }
-
     def __init__(self, arch: Arch, *, stack: tuple[int, ...] = (), rngs: nnx.Rngs):
         embed, mlp = (arch.embed_dim,), (arch.mlp_dim,)
         options = {'stack': stack, 'rngs': rngs}
-        self.gate = Linear(self.PARAMETERS['gate.kernel'], embed, mlp, arch, **options)
-        self.up = Linear(self.PARAMETERS['up.kernel'], embed, mlp, arch, **options)
-        self.down = Linear(self.PARAMETERS['down.kernel'], mlp, embed, arch, **options)
+        declared = self.parameters(arch)
+        self.gate = Linear(declared['gate.kernel'], embed, mlp, arch, **options)
+        self.up = Linear(declared['up.kernel'], embed, mlp, arch, **options)
+        self.down = Linear(declared['down.kernel'], mlp, embed, arch, **options)
 
-    def __call__(self, *xs: jax.Array) -> Streams:
+    @staticmethod
+    def parameters(arch: Arch) -> Table:
+        """Its parameters."""
+        del arch
+        return {
+            'gate.kernel': kernel('mlp.gate_proj.weight', 'embed', 'mlp'),
+            'up.kernel': kernel('mlp.up_proj.weight', 'embed', 'mlp'),
+            'down.kernel': kernel('mlp.down_proj.weight', 'mlp', 'embed'),
+        }
+
+    @staticmethod
+    def flops(arch: Arch) -> int:
+        """Two for each weight of three matrices."""
+        return 2 * 3 * arch.embed_dim * arch.mlp_dim
+
+    def __call__(self, *xs: jax.Array) -> tuple[Streams, Statistics]:
+        """The streams; it has no statistics."""
         # This keeps two of six arrays of the MLP's width. A scan over the layers keeps
         # XLA from merging the recomputation with the forward pass.
         finish = jax.checkpoint(self._finish, prevent_cse=False)
-        return finish(self.gate(*xs), self.up(*xs))
+        return finish(self.gate(*xs), self.up(*xs)), {}
 
     def _finish(self, gates: Streams, ups: Streams) -> Streams:
         both = zip(gates, ups, strict=True)
@@ -53,4 +85,4 @@ class SwiGLU(nnx.Module):
         return self.down(*shard_streams(hidden, INSIDE_LAYERS, 'mlp'))
 
 
-FEED_FORWARDS: Mapping[str, type[nnx.Module]] = {'swiglu': SwiGLU}
+FEED_FORWARDS: Mapping[str, type[FeedForward]] = {'swiglu': SwiGLU}

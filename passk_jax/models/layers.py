@@ -4,17 +4,13 @@ A *stream* is an array ``[P, N, T, ...]`` of activations. A layer takes one (the
 prompts, or the next token of every rollout) or two: the prompts ``[P, 1, S]`` and the
 responses ``[P, N, T]`` that continue them. Two streams share one read of each weight.
 
-A class declares its ``PARAMETERS``: their logical axes and where a checkpoint has them.
-A ``stack`` gives the parameters leading axes, which a scan takes apart before it calls
-the layer. Master weights are kept in ``param_dtype`` and cast to ``dtype`` at use
-(master_weights.py has their gradients); norms and softmax are float32.
+A class declares its ``parameters(arch)`` (parameters.py). A ``stack`` gives them
+leading axes, which a scan takes apart before it calls the layer. Master weights are
+kept in ``param_dtype`` and cast to ``dtype`` at use (master_weights.py has their
+gradients); norms and softmax are float32.
 """
 
-import dataclasses
 import functools
-import math
-from collections.abc import Mapping
-from typing import ClassVar
 
 import jax
 from flax import nnx
@@ -25,41 +21,9 @@ from passk_jax.models import attention_kernels
 from passk_jax.models.arch import Arch
 from passk_jax.models.attention import KeyValues, attend_masked
 from passk_jax.models.master_weights import Axes, Streams, project, spread
+from passk_jax.models.parameters import Parameter, Table, kernel, vector
 from passk_jax.models.rope import Turn, rotate
 from passk_jax.sharding import shard
-
-
-@dataclasses.dataclass(frozen=True)
-class Parameter:
-    """The declaration of a parameter, without the axis of stacked layers.
-
-    Attributes:
-        tensor: its name in a checkpoint; in a layer, what follows the layer's number.
-        axes: logical axis of each dimension.
-        dims: for each dimension of the tensor, the parameter's dimensions that it
-            flattens, slowest first. ``((1, 2), (0,))``: ``[D, J, H]`` is stored as
-            ``[J * H, D]``.
-    """
-
-    tensor: str
-    axes: Axes
-    dims: tuple[tuple[int, ...], ...]
-
-    def stored_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Shape of the tensor if the parameter, or a layer of it, has ``shape``."""
-        return tuple(math.prod(shape[d] for d in group) for group in self.dims)
-
-
-def kernel(tensor: str, *axes: str | None, inputs: int = 1) -> Parameter:
-    """A linear map whose first ``inputs`` axes go in; torch stores ``[out, in]``."""
-    dims = tuple(range(len(axes)))
-    return Parameter(tensor, axes, (dims[inputs:], dims[:inputs]))
-
-
-def vector(tensor: str, *axes: str | None) -> Parameter:
-    """A bias or a scale, which torch stores flat."""
-    return Parameter(tensor, axes, (tuple(range(len(axes))),))
-
 
 # Axes of the streams [P, N, T, ...], of prompts and of responses. 'tensor' splits heads
 # and MLP inside a layer, and the tokens between layers.
@@ -134,30 +98,15 @@ class RMSNorm(nnx.Module):
 class Attention(nnx.Module):
     """Grouped-query attention to a shared prefix and to the own sequence."""
 
-    PARAMETERS: ClassVar[Mapping[str, Parameter]] = {
-        'query.kernel': kernel('self_attn.q_proj.weight', 'embed', 'heads', None),
-        'query.bias': vector('self_attn.q_proj.bias', 'heads', None),
-        'key.kernel': kernel('self_attn.k_proj.weight', 'embed', 'kv_heads', None),
-        'key.bias': vector('self_attn.k_proj.bias', 'kv_heads', None),
-        'value.kernel': kernel('self_attn.v_proj.weight', 'embed', 'kv_heads', None),
-        'value.bias': vector('self_attn.v_proj.bias', 'kv_heads', None),
-        'query_norm.scale': vector('self_attn.q_norm.weight', None),
-        'key_norm.scale': vector('self_attn.k_norm.weight', None),
-        'out.kernel': kernel(
-            'self_attn.o_proj.weight', 'heads', None, 'embed', inputs=2
-        ),
-    }
-
     def __init__(self, arch: Arch, *, stack: tuple[int, ...] = (), rngs: nnx.Rngs):
         embed = (arch.embed_dim,)
         queries = (arch.num_heads, arch.head_dim)
         keys = (arch.num_kv_heads, arch.head_dim)
+        declared = self.parameters(arch)
 
         def linear(name: str, before: tuple, after: tuple, *, bias: bool) -> Linear:
-            declared = self.PARAMETERS[f'{name}.kernel']
-            return Linear(
-                declared, before, after, arch, stack=stack, bias=bias, rngs=rngs
-            )
+            row = declared[f'{name}.kernel']
+            return Linear(row, before, after, arch, stack=stack, bias=bias, rngs=rngs)
 
         self.query = linear('query', embed, queries, bias=arch.qkv_bias)
         self.key = linear('key', embed, keys, bias=arch.qkv_bias)
@@ -169,10 +118,28 @@ class Attention(nnx.Module):
         self.scale = arch.head_dim**-0.5
         self.implementation = arch.attention
 
+    @staticmethod
+    def parameters(arch: Arch) -> Table:
+        """Its parameters."""
+        table = {}
+        letters = {'query': 'q', 'key': 'k', 'value': 'v'}
+        for name, letter in letters.items():
+            tensor = f'self_attn.{letter}_proj'
+            heads = 'heads' if name == 'query' else 'kv_heads'
+            table[f'{name}.kernel'] = kernel(f'{tensor}.weight', 'embed', heads, None)
+            if arch.qkv_bias:
+                table[f'{name}.bias'] = vector(f'{tensor}.bias', heads, None)
+        if arch.qk_norm:
+            table['query_norm.scale'] = vector('self_attn.q_norm.weight', None)
+            table['key_norm.scale'] = vector('self_attn.k_norm.weight', None)
+        out = ('heads', None, 'embed')
+        table['out.kernel'] = kernel('self_attn.o_proj.weight', *out, inputs=2)
+        return table
+
     def whole(
         self,
         xs: Streams,
-        turns: tuple[Turn, ...],
+        turns: tuple[Turn | None, ...],
         lengths: Int[Array, 'P'] | None,
         starts: Int[Array, 'P N T'] | None = None,
         *,
@@ -193,7 +160,7 @@ class Attention(nnx.Module):
     def step(
         self,
         x: Float[Array, 'P N 1 D'],
-        turn: Turn,
+        turn: Turn | None,
         prefix: KeyValues,
         seen_prefix: Bool[Array, 'P #N 1 S'],
         cache: KeyValues,

@@ -28,12 +28,14 @@ from jaxtyping import Array, Float, Int
 from passk_jax import sharding
 from passk_jax.config import ModelConfig
 from passk_jax.errors import InputError
-from passk_jax.models.arch import Arch
+from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.attention_kernels import first_of_each
-from passk_jax.models.block import LAYERS, PARAMETERS
 from passk_jax.models.chunks import map_chunks
 from passk_jax.models.families.table import family_of
+from passk_jax.models.feed_forward import Statistics
+from passk_jax.models.master_weights import Axes
+from passk_jax.models.parameters import axes_at, axes_of_names, layers_apart
 from passk_jax.models.rope import Rope
 from passk_jax.models.token_distribution import log_probs_and_entropies
 from passk_jax.models.transformer import Cache, Prefix, Transformer
@@ -58,17 +60,24 @@ class Policy:
             :func:`token_log_probs`.
         num_tokens: ids of the tokenizer; ``None``: as many as the token table has
             rows. The rows beyond only pad the table: their probability is 0.
+        frozen: names of the parameters that training leaves alone (see weights.py).
     """
 
     arch: Arch
     head_chunk_tokens: int
     num_tokens: int | None = None
+    frozen: frozenset[str] = frozenset()
+
+    def __post_init__(self):
+        names = Transformer.parameters(self.arch).keys()
+        if unknown := sorted(self.frozen - names):
+            raise InputError(f'frozen={unknown} are none of {list(names)}')
 
     def bind(self, params: Params) -> Transformer:
         """The network with these parameters."""
-        apart = any(name.startswith(f'{LAYERS}0.') for name in params)
+        stacked = params.keys() <= Transformer.parameters(self.arch).keys()
         flat = {_split_name(name): nnx.Param(x) for name, x in params.items()}
-        graphdef = _graphdef(self.arch, stacked=not apart)
+        graphdef = _graphdef(self.arch, stacked=stacked)
         return nnx.merge(graphdef, nnx.from_flat_state(flat))
 
 
@@ -90,9 +99,10 @@ def arch_from_config(config: ModelConfig, *, vocab_size: int, attention: str) ->
     """
     family = family_of(config.family)
     sizes = dataclasses.asdict(config.arch)
+    rope = Rope(kind='default', theta=sizes.pop('rope_theta'))
     return Arch(
         vocab_size=vocab_size,
-        rope=Rope(kind='default', theta=sizes.pop('rope_theta')),
+        layers=(Layer(rope, feed_forward=family.feed_forward),),
         param_dtype=config.param_dtype,
         dtype=config.compute_dtype,
         remat=config.remat,
@@ -105,7 +115,8 @@ def arch_from_config(config: ModelConfig, *, vocab_size: int, attention: str) ->
 def param_shapes(policy: Policy, mesh: Mesh) -> dict[str, jax.ShapeDtypeStruct]:
     """Name, shape, dtype and sharding of every parameter."""
     shapes = _shapes(policy.arch)
-    shardings = sharding.tree_sharding(mesh, shapes, param_axes)
+    axes_of = functools.partial(param_axes, policy)
+    shardings = sharding.tree_sharding(mesh, shapes, axes_of)
     return {
         name: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=shardings[name])
         for name, x in shapes.items()
@@ -147,22 +158,18 @@ def _init_program(
     )
 
 
-def param_axes(name: str) -> tuple[str | None, ...]:
+def param_axes(policy: Policy, name: str) -> Axes:
     """Logical axes of a parameter, by its name or by a path that ends in its name.
 
     Raises:
-        InputError: no network has such a parameter.
+        InputError: the network has no such parameter.
     """
-    _, in_layers, rest = name.rpartition(LAYERS)
-    layer, _, of_layer = rest.partition('.')
-    apart = layer.isdigit()
-    known = LAYERS + (of_layer if apart else rest)
-    if not in_layers:
-        known = '.'.join(name.split('.')[-2:])
-    if known not in PARAMETERS:
-        raise InputError(f'no logical axes for {name=}; known are {list(PARAMETERS)}')
-    axes = PARAMETERS[known].axes
-    return (None, *axes) if in_layers and not apart else axes
+    return axes_at(name, _axes(policy.arch))
+
+
+@functools.cache
+def _axes(arch: Arch) -> dict[str, Axes]:
+    return axes_of_names(Transformer.parameters(arch), arch.num_layers)
 
 
 def decoding_weights(policy: Policy, params: Params) -> Params:
@@ -179,13 +186,10 @@ def decoding_weights(policy: Policy, params: Params) -> Params:
     devices = set().union(*(x.devices() for x in params.values()))
     if len(devices) > 1 or next(iter(devices)).platform != 'cpu':
         return _for_decoding(policy, params)
-    weights = {}
+    table, weights = Transformer.parameters(policy.arch), {}
     for name, x in params.items():
-        if name.startswith(LAYERS):
-            for i, layer in enumerate(np.asarray(x)):
-                weights[_of_layer(name, i)] = layer
-        else:
-            weights[name] = x
+        for part, place in layers_apart(name, table[name], len(x)):
+            weights[part] = np.asarray(x)[place] if place else x
     return jax.device_put(weights, *devices, may_alias=True)
 
 
@@ -197,24 +201,16 @@ def for_decoding(policy: Policy, params: Params) -> Params:
     step reads in place.
     """
     dtype = jnp.dtype(policy.arch.dtype)
-    weights = {}
+    table, weights = Transformer.parameters(policy.arch), {}
     for name, x in params.items():
-        axes = sharding.gathered(param_axes(name))
+        axes = sharding.gathered(table[name].array_axes)
         x = x.astype(dtype)
-        if not name.startswith(LAYERS):
-            weights[name] = shard(x, *axes)
-            continue
-        for i in range(policy.arch.num_layers):
-            weights[_of_layer(name, i)] = shard(x[i], *axes[1:])
+        for part, place in layers_apart(name, table[name], len(x)):
+            weights[part] = shard(x[place] if place else x, *axes[len(place) :])
     return weights
 
 
 _for_decoding = jax.jit(for_decoding, static_argnums=0)
-
-
-def _of_layer(name: str, layer: int) -> str:
-    """The name of a layer's part of a stacked parameter."""
-    return f'{LAYERS}{layer}.{name.removeprefix(LAYERS)}'
 
 
 def prefill(
@@ -229,7 +225,8 @@ def prefill(
     P, S = prompts.tokens.shape
     model = policy.bind(params)
     positions = jnp.broadcast_to(jnp.arange(S), (P, 1, S))
-    (hidden,), layers = model.whole((prompts.tokens[:, None],), (positions,), keep=True)
+    tokens = (prompts.tokens[:, None],)
+    (hidden,), layers, _ = model.whole(tokens, (positions,), keep=True)
     last = jnp.take_along_axis(hidden[:, 0], prompts.lengths[:, None, None] - 1, axis=1)
     shared = tuple(map(first_of_each, layers))
     return last[:, 0], Prefix(layers=shared, lengths=prompts.lengths)
@@ -257,8 +254,7 @@ def empty_cache(
 
     layers = tuple(KeyValues(zeros(H, T), zeros(T, H)) for _ in range(arch.num_layers))
     lengths = jnp.zeros((num_prompts, num_rollouts), jnp.int32)
-    lengths = shard(lengths, 'batch', 'rollouts')
-    return Cache(layers=layers, index=jnp.int32(0), lengths=lengths)
+    return Cache(layers, jnp.int32(0), shard(lengths, 'batch', 'rollouts'))
 
 
 def decode(
@@ -301,7 +297,9 @@ def token_log_probs(
     starts: Int[Array, 'P N T'] | None = None,
     *,
     temperature: float | jax.Array,
-) -> tuple[Float[Array, 'P N T'], Float[Array, 'P N T']]:
+) -> tuple[
+    Float[Array, 'P N T'], Float[Array, 'P N T'], dict[str, Float[Array, 'P N T']]
+]:
     """Log-probability of each response token and the entropy it was drawn under.
 
     A prompt runs once for its N responses, forward and backward. The head runs on
@@ -318,12 +316,13 @@ def token_log_probs(
         temperature: of the distribution, above 0.
 
     Returns:
-        ``log softmax(logits / temperature)`` at the tokens, and the entropies in
-        nats; both ``[P, N, T]`` float32 and over the tokenizer's ids.
+        ``log softmax(logits / temperature)`` at the tokens, and the entropies in nats,
+        both float32 and over the tokenizer's ids; and the statistics of the
+        feed-forward parts where each token is predicted, means over the layers.
     """
     P, N, _ = tokens.shape
     model = policy.bind(params)
-    hidden = _responses(model, prompts, tokens, starts)
+    hidden, statistics = _responses(model, prompts, tokens, starts)
     # 'tensor' splits the head by vocabulary, so from here it cannot split tokens.
     hidden = shard(hidden, 'batch', 'rollouts', None, None)
     G, K = sharding.num_shards('batch', P), sharding.num_shards('rollouts', N)
@@ -345,7 +344,9 @@ def token_log_probs(
 
     width = max(1, policy.head_chunk_tokens // ((P // G) * (N // K)))
     found = map_chunks(head, (apart(hidden), apart(tokens)), max_width=width, axis=4)
-    return jax.tree.map(lambda x: x.swapaxes(1, 2).reshape(tokens.shape), found)
+    log_probs, entropies = (x.swapaxes(1, 2).reshape(tokens.shape) for x in found)
+    means = {name: xs[-1].mean(axis=0) for name, xs in statistics.items()}
+    return log_probs, entropies, means
 
 
 def _without_padding(
@@ -363,8 +364,8 @@ def _responses(
     prompts: Prompts,
     tokens: Int[Array, 'P N T'],
     starts: Int[Array, 'P N T'] | None,
-) -> Float[Array, 'P N T D']:
-    """The hidden state that predicts each response token.
+) -> tuple[Float[Array, 'P N T D'], Statistics]:
+    """The hidden state that predicts each response token, and all statistics.
 
     The first input of a response is the last token of its prompt, which it therefore
     does not see in the prompt's stream: T tokens in, T out.
@@ -383,8 +384,8 @@ def _responses(
         seen[:, None, None] + steps,
     )
     streams = (prompts.tokens[:, None], inputs)
-    (_, hidden), _ = model.whole(streams, positions, seen, starts, keep=False)
-    return hidden
+    (_, hidden), _, figures = model.whole(streams, positions, seen, starts, keep=False)
+    return hidden, figures
 
 
 def _init(arch: Arch, key: jax.Array, names: Sequence[str] | None = None) -> Params:

@@ -116,9 +116,14 @@ def rotary(positions: Int[Array, 'P N T'], rope: Rope, *, head_dim: int) -> Turn
 
 
 def rotate(
-    x: Float[Array, 'P N T X H'], turn: Turn, *, scale: float = 1.0
+    x: Float[Array, 'P N T X H'], turn: Turn | None, *, scale: float = 1.0
 ) -> Float[Array, 'P N T X H']:
-    """Rotates each pair ``(x[i], x[i + H/2])`` by its angle and scales, in float32."""
+    """Rotates each pair ``(x[i], x[i + H/2])`` by its angle and scales, in float32.
+
+    Without a turn it only scales.
+    """
+    if turn is None:
+        return (x.astype(jnp.float32) * scale).astype(x.dtype)
     cos, sin = turn
     first, second = jnp.split(x.astype(jnp.float32) * scale, 2, axis=-1)
     turned = [first * cos - second * sin, second * cos + first * sin]

@@ -10,14 +10,13 @@ It runs the same blocks (block.py) in two ways:
 
 Sequences are right-padded. Causality keeps pads out of real tokens; only the prefix
 needs a mask. Training scans over layers whose parameters are stacked on a leading axis:
-over one layer at a time, or over as many as ``Arch.windows`` has before it repeats. A
+over one layer at a time, or over as many as ``Arch.layers`` has before it repeats. A
 network for decoding has a list of layers instead, because a scan would copy its cache
 for every token.
 """
 
 import dataclasses
 import functools
-import itertools
 from typing import Any
 
 import jax
@@ -26,9 +25,10 @@ from jax import numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from passk_jax.models import attention_kernels
-from passk_jax.models.arch import Arch
+from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.attention import KeyValues
-from passk_jax.models.block import PARAMETERS, Block
+from passk_jax.models.block import Block
+from passk_jax.models.feed_forward import Statistics
 from passk_jax.models.layers import (
     BETWEEN_LAYERS,
     INSIDE_LAYERS,
@@ -44,7 +44,15 @@ from passk_jax.models.master_weights import (
     score_tokens,
     working_copy,
 )
-from passk_jax.models.rope import Turn, rotary
+from passk_jax.models.parameters import Parameter, Table, kernel, nested, vector
+from passk_jax.models.rope import Rope, Turn, rotary
+
+EMBEDDING = Parameter(
+    'model.embed_tokens.weight', ('vocab', 'embed'), dims=((0,), (1,))
+)
+"""The token table."""
+HEAD = kernel('lm_head.weight', 'embed', 'vocab')
+"""The head, where the token table is not the head too."""
 
 
 @jax.tree_util.register_dataclass
@@ -101,18 +109,28 @@ class Transformer(nnx.Module):
         self.stacked = stacked
         self.embed = Embed(arch, rngs=rngs)
         if stacked:
-            self.layers = Block(arch, stack=(arch.num_layers,), rngs=rngs)
+            stack = (arch.num_layers,)
+            self.layers = Block(arch, arch.layers[0], stack=stack, rngs=rngs)
         else:
             self.layers = nnx.List(
-                [Block(arch, rngs=rngs) for _ in range(arch.num_layers)]
+                [Block(arch, layer, rngs=rngs) for layer in arch.all_layers]
             )
         self.final_norm = RMSNorm(arch.embed_dim, arch)
-        declared, sizes = (
-            PARAMETERS['head.kernel'],
-            ((arch.embed_dim,), (arch.vocab_size,)),
-        )
-        head = functools.partial(Linear, declared, *sizes, arch, rngs=rngs)
+        sizes = (arch.embed_dim,), (arch.vocab_size,)
+        head = functools.partial(Linear, HEAD, *sizes, arch, rngs=rngs)
         self.head = None if arch.tie_embeddings else head()
+
+    @staticmethod
+    @functools.cache
+    def parameters(arch: Arch) -> Table:
+        """Every parameter of a network whose layers are stacked, in its order."""
+        block = Block.parameters(arch, arch.layers[0])
+        return {
+            'embed.embedding': EMBEDDING,
+            **nested('layers', block, tensors='model.layers.{layer}.'),
+            'final_norm.scale': vector('model.norm.weight', None),
+            **({} if arch.tie_embeddings else {'head.kernel': HEAD}),
+        }
 
     def whole(
         self,
@@ -122,7 +140,7 @@ class Transformer(nnx.Module):
         starts: Int[Array, 'P N T'] | None = None,
         *,
         keep: bool,
-    ) -> tuple[Streams, tuple[KeyValues, ...] | None]:
+    ) -> tuple[Streams, tuple[KeyValues, ...] | None, Statistics]:
         """Runs whole sequences.
 
         Args:
@@ -135,54 +153,56 @@ class Transformer(nnx.Module):
 
         Returns:
             The hidden states of every stream, for :meth:`logits`, in the working dtype;
-            and each layer's keys and values of the prompts, or ``None``.
+            each layer's keys and values of the prompts, or ``None``; and the statistics
+            of the feed-forward parts, ``[L, P, N, T]`` for every stream.
         """
         xs = self._embed(*tokens)
-        turns = tuple(map(self._turn, positions))
+        turns = self._turns(*positions)
 
         def run(
-            layer: Block, xs: Streams, window: int
-        ) -> tuple[Streams, KeyValues | None]:
-            xs, kept = layer.whole(xs, turns, lengths, starts, window=window)
-            return xs, kept if keep else None
+            block: Block, xs: Streams, layer: Layer
+        ) -> tuple[Streams, tuple[KeyValues | None, Statistics]]:
+            args = turns[layer.rope], lengths, starts
+            xs, kept, statistics = block.whole(xs, *args, window=layer.window)
+            return xs, (kept if keep else None, statistics)
 
         if self.stacked:
-            xs, kept = self._scan(run, xs)
+            xs, results = self._scan(run, xs)
         else:
-            kept = []
-            windows = itertools.cycle(self.arch.windows)
-            for layer, window in zip(self.layers, windows, strict=False):
-                xs, own = run(layer, xs, window)
-                kept.append(own)
-        return xs, tuple(kept) if keep else None
+            results = []
+            for block, layer in zip(self.layers, self.arch.all_layers, strict=True):
+                xs, result = run(block, xs, layer)
+                results.append(result)
+        kept, statistics = zip(*results, strict=True)
+        statistics = jax.tree.map(lambda *x: jnp.stack(x), *statistics)
+        return xs, kept if keep else None, statistics
 
     def _scan(self, run: Any, xs: Streams) -> tuple[Streams, list[Any]]:
-        """Scans the stack, a whole pattern of windows at a time."""
-        windows, num_layers = self.arch.windows, self.arch.num_layers
+        """Scans the stack, a whole pattern of layers at a time."""
+        period, num_layers = len(self.arch.layers), self.arch.num_layers
         graphdef, params = nnx.split(self.layers)
-        period = len(windows)
         if period > 1:
             params = jax.tree.map(
                 lambda x: x.reshape(num_layers // period, period, *x.shape[1:]), params
             )
 
-        def one(window: int, xs: Streams, params: Any) -> tuple[Streams, Any]:
-            return run(nnx.merge(graphdef, params), xs, window)
+        def one(layer: Layer, xs: Streams, params: Any) -> tuple[Streams, Any]:
+            return run(nnx.merge(graphdef, params), xs, layer)
 
         def pattern(xs: Streams, params: Any) -> tuple[Streams, list[Any]]:
             leaves, tree = jax.tree.flatten(params)
             split = map(jnp.unstack, leaves)
-            layers = zip(*split, strict=True) if period > 1 else [leaves]
-            kept = []
-            for window, layer in zip(windows, layers, strict=True):
-                run_one = self._remat(functools.partial(one, window))
-                xs, own = run_one(xs, tree.unflatten(layer))
-                kept.append(own)
-            return xs, kept
+            parts = zip(*split, strict=True) if period > 1 else [leaves]
+            results = []
+            for layer, part in zip(self.arch.layers, parts, strict=True):
+                run_one = self._remat(functools.partial(one, layer))
+                xs, result = run_one(xs, tree.unflatten(part))
+                results.append(result)
+            return xs, results
 
-        xs, kept = jax.lax.scan(pattern, xs, params)
+        xs, results = jax.lax.scan(pattern, xs, params)
         return xs, [
-            jax.tree.map(lambda x, i=i: x[i // period], kept[i % period])
+            jax.tree.map(lambda x, i=i: x[i // period], results[i % period])
             for i in range(num_layers)
         ]
 
@@ -192,7 +212,7 @@ class Transformer(nnx.Module):
         """Runs the next token of every rollout; also returns the layers' caches."""
         (x,) = self._embed(tokens[..., None])
         positions = (prefix.lengths[:, None] + cache.lengths)[..., None]
-        turn = self._turn(positions)
+        turns = self._turns(positions)
         slots = jnp.arange(prefix.layers[0].values.shape[2])
         prompt = (slots < prefix.lengths[:, None])[:, None, None]
         ring = cache.layers[0].values.shape[3]
@@ -201,13 +221,13 @@ class Transformer(nnx.Module):
         ages = (slot - jnp.arange(ring)) % ring
         own = (ages <= cache.lengths[..., None])[:, :, None]
         masks = {0: (prompt, own)}
-        for window in set(self.arch.windows) - {0}:
+        for window in {layer.window for layer in self.arch.layers} - {0}:
             near = slots > positions[..., None] - window
             masks[window] = prompt & near, own & (ages < window)
         kept = []
-        for i, layer in enumerate(self.layers):
-            prompt, own = masks[self.arch.windows[i % len(self.arch.windows)]]
-            x, new = layer.step(
+        for i, layer in enumerate(self.arch.all_layers):
+            (turn,), (prompt, own) = turns[layer.rope], masks[layer.window]
+            x, new = self.layers[i].step(
                 x, turn, prefix.layers[i], prompt, cache.layers[i], own, slot
             )
             kept.append(new)
@@ -243,19 +263,28 @@ class Transformer(nnx.Module):
 
     def _head(self) -> tuple[jax.Array, Axes]:
         if self.head is None:
-            return self.embed.embedding[...], PARAMETERS['embed.embedding'].axes
-        return self.head.kernel[...], PARAMETERS['head.kernel'].axes
+            return self.embed.embedding[...], EMBEDDING.axes
+        return self.head.kernel[...], HEAD.axes
 
     def _embed(self, *tokens: jax.Array) -> Streams:
         dtype = jnp.dtype(self.arch.dtype)
         table = self.embed.embedding[...]
-        xs = look_up(table, tokens, PARAMETERS['embed.embedding'].axes, dtype)
+        xs = look_up(table, tokens, EMBEDDING.axes, dtype)
         # The table is split over 'tensor', so its tokens are not.
         xs = shard_streams(xs, INSIDE_LAYERS, None)
         return shard_streams(xs, BETWEEN_LAYERS, None)
 
-    def _turn(self, positions: Int[Array, 'P N T']) -> Turn:
-        turn = rotary(positions, self.arch.rope, head_dim=self.arch.head_dim)
+    def _turns(
+        self, *positions: Int[Array, 'P N T']
+    ) -> dict[Rope | None, tuple[Turn | None, ...]]:
+        """The turns of every stream under each rope that a layer has."""
+        ropes = dict.fromkeys(layer.rope for layer in self.arch.layers)
+        return {rope: tuple(self._turn(x, rope) for x in positions) for rope in ropes}
+
+    def _turn(self, positions: Int[Array, 'P N T'], rope: Rope | None) -> Turn | None:
+        if rope is None:
+            return None
+        turn = rotary(positions, rope, head_dim=self.arch.head_dim)
         # Without the stack and the barrier, XLA:CPU fuses the cosines into every
         # product with them and computes them anew each time.
         cos, sin = jax.lax.optimization_barrier(jnp.stack(turn))
@@ -269,5 +298,5 @@ class Transformer(nnx.Module):
         if self.arch.remat == 'attention':
             policy = policies.save_only_these_names(attention_kernels.SAVED)
         # XLA cannot merge recomputation across a scan, but it unrolls a scan of one.
-        alone = 1 < len(self.arch.windows) == self.arch.num_layers
+        alone = 1 < len(self.arch.layers) == self.arch.num_layers
         return jax.checkpoint(fn, policy=policy, prevent_cse=alone)

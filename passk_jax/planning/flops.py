@@ -20,6 +20,7 @@ import jax
 import numpy as np
 
 from passk_jax.models.arch import Arch
+from passk_jax.models.feed_forward import FEED_FORWARDS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,16 +170,16 @@ def forward_flops(
     tokens = T.sum(axis=-1)
     head = arch.vocab_size * arch.embed_dim
     per_pair = 4.0 * arch.num_heads * arch.head_dim
-    last = dataclasses.replace(arch, num_layers=1, windows=arch.windows[-1:])
+    last = dataclasses.replace(arch, num_layers=1, layers=arch.layers[-1:])
     alone, of_last = (
-        2.0 * S * layer_weights(layers) + per_pair * _pairs(layers, S)
+        S * token_flops(layers) + per_pair * _pairs(layers, S)
         for layers in (arch, last)
     )
     keys_and_values = 2 * arch.num_kv_heads * arch.head_dim * arch.embed_dim
     shared = alone - of_last + 2.0 * S * keys_and_values
     of_prompts = np.where(tokens > 0, shared, alone)
-    of_responses = 2.0 * tokens * layer_weights(arch)
-    of_responses += per_pair * _pairs(arch, T, before=S[:, None]).sum(axis=-1)
+    seen = per_pair * _pairs(arch, T, before=S[:, None]).sum(axis=-1)
+    of_responses = tokens * token_flops(arch) + seen
     return of_prompts + of_responses + 2.0 * head * np.maximum(1, tokens)
 
 
@@ -210,7 +211,7 @@ def decode_flops(arch: Arch, *, sequences: int, context_tokens: int) -> float:
     head = arch.vocab_size * arch.embed_dim
     pairs = _pairs(arch, 1, before=context_tokens - 1)
     attention = 4.0 * arch.num_heads * arch.head_dim * pairs
-    return sequences * (2.0 * (layer_weights(arch) + head) + attention)
+    return sequences * (token_flops(arch) + 2.0 * head + attention)
 
 
 def _pairs(arch: Arch, tokens: Any, *, before: Any = 0) -> Any:
@@ -227,12 +228,16 @@ def _pairs(arch: Arch, tokens: Any, *, before: Any = 0) -> Any:
         rising = np.minimum(tokens, window) if window else tokens
         return rising * (rising + 1.0) / 2 + (tokens - rising) * float(window)
 
-    pattern = sum(pairs(before + tokens, w) - pairs(before, w) for w in arch.windows)
-    return pattern * arch.num_layers / len(arch.windows)
+    windows = [layer.window for layer in arch.layers]
+    pattern = sum(pairs(before + tokens, w) - pairs(before, w) for w in windows)
+    return pattern * arch.num_layers / len(windows)
 
 
-def layer_weights(arch: Arch) -> int:
-    """Weights of the matrices of all layers."""
+def token_flops(arch: Arch) -> int:
+    """FLOPs of a token's products with the matrices of all layers."""
     heads = 2 * arch.num_heads + 2 * arch.num_kv_heads
-    per_layer = arch.embed_dim * (heads * arch.head_dim + 3 * arch.mlp_dim)
-    return arch.num_layers * per_layer
+    attention = 2 * arch.embed_dim * heads * arch.head_dim
+    return sum(
+        attention + FEED_FORWARDS[layer.feed_forward].flops(arch)
+        for layer in arch.all_layers
+    )

@@ -101,6 +101,23 @@ def test_products_are_those_of_gradients_taken_one_at_a_time(aggregation, num_ch
     np.testing.assert_allclose(signal.noise, variances, rtol=1e-3)
 
 
+def test_gradients_are_of_what_is_trained_alone():
+    """So the products of two complementary parts of the parameters add up."""
+    rollouts, advantages = make_rollouts(), make_advantages()
+    params, program = start().params, make_program(LOSS, 2)
+    chosen = {name: x for name, x in params.items() if '.mlp.' in name}
+    others = {name: x for name, x in params.items() if name not in chosen}
+    assert chosen
+    assert others
+    one = program(chosen, rollouts, advantages, frozen=others)
+    other = program(others, rollouts, advantages, frozen=chosen)
+    want = program(params, rollouts, advantages)
+    sums = jax.tree.map(jnp.add, one, other)
+    np.testing.assert_allclose(sums.whole, want.whole, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(sums.chunks, want.chunks, rtol=1e-4, atol=1e-7)
+    assert np.all(np.diag(one.whole) > 0)
+
+
 def test_parts_of_the_rollouts_change_no_product():
     rollouts, advantages = make_rollouts(), make_advantages()
     loss = BatchLoss(make_policy(), LOSS, 1.0)
@@ -185,7 +202,7 @@ def bandit_probabilities(params):
     kinds = np.arange(len(RIGHT), dtype=np.int32)
     prompts = Prompts(kinds[:, None], np.ones_like(kinds), kinds)
     tokens = np.tile(np.arange(VOCAB, dtype=np.int32)[:, None], (len(kinds), 1, 1))
-    log_probs, _ = policies.token_log_probs(
+    log_probs, *_ = policies.token_log_probs(
         make_policy(), params, prompts, tokens, temperature=1.0
     )
     return jnp.exp(log_probs[..., 0])

@@ -100,18 +100,14 @@ def test_where_all_are_too_long_it_says_so(setup):
 
 
 def test_a_loss_that_is_not_finite_stops_it_with_its_step(setup, monkeypatch):
-    make_step = warm_start.make_step
+    update = warm_start.Update.__call__
 
-    def broken(*args):
-        optimizer, step = make_step(*args)
+    def explode(self, state, *batch, **frozen):
+        state, metrics = update(self, state, *batch, **frozen)
+        factor = np.where(state.step == 3, np.nan, 1)
+        return state, metrics | {'loss': metrics['loss'] * factor}
 
-        def explode(state, *batch):
-            state, loss = step(state, *batch)
-            return state, loss * np.where(state.step == 3, np.nan, 1)
-
-        return optimizer, explode
-
-    monkeypatch.setattr(warm_start, 'make_step', broken)
+    monkeypatch.setattr(warm_start.Update, '__call__', explode)
     with pytest.raises(NonFiniteError, match='loss is nan at warm-start step 2'):
         train(setup)
 

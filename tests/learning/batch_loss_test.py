@@ -9,14 +9,28 @@ from jax import numpy as jnp
 
 from passk_jax.learning import losses
 from passk_jax.learning.batch_loss import Batch, BatchLoss, response_mask
+from passk_jax.learning.optimizer import make_optimizer
+from passk_jax.learning.update import Update
+from passk_jax.models import policy as policies
+from passk_jax.models.feed_forward import FEED_FORWARDS
 from tests.learning.update_test import (
     LOSS,
+    OPTIMIZER,
+    VOCAB,
+    N,
+    P,
+    assert_params_close,
     log_probs_of,
     make_advantages,
+    make_mesh,
     make_policy,
     make_rollouts,
+    place,
+    run_step,
     start,
 )
+from tests.models import oracle
+from tests.models.feed_forward_test import Measured
 
 
 def make_loss(**changes):
@@ -66,3 +80,35 @@ def test_the_mask_drops_what_the_limit_cut_off_only_if_asked():
     masked = make_loss(mask_truncated=True).mask(rollouts)
     assert not masked[0, 1].any()
     assert masked.sum() == everything.sum() - rollouts.lengths[0, 1]
+
+
+def test_what_layers_measure_is_a_metric_of_the_step_over_its_trained_tokens(
+    monkeypatch,
+):
+    """Whatever the micro-batches and the packing; and the parameters do not notice."""
+    monkeypatch.setitem(FEED_FORWARDS, 'measured', Measured)
+    sizes = {'vocab_size': VOCAB, 'num_layers': 1, 'tie_embeddings': True}
+    policy = oracle.tiny_policy(**sizes, feed_forward='measured')
+    rollouts, mesh = make_rollouts(), make_mesh()
+    stopped = np.broadcast_to(np.arange(P)[:, None] % 2 == 1, (P, N))
+    rollouts = dataclasses.replace(rollouts, stopped=stopped)
+    args = start().params, rollouts.prompts, rollouts.tokens
+    *_, statistics = policies.token_log_probs(policy, *args, temperature=1.0)
+    mask = response_mask(rollouts) & stopped[..., None]
+    loss = dataclasses.replace(LOSS, mask_truncated=True)
+    want, plain = run_step(rollouts=rollouts, loss=loss)
+    assert not any(name.startswith(losses.LAYERS) for name in plain)
+    for micro_batches, pack_sizes in ((2, 0), (1, 2)):
+        update = Update(
+            BatchLoss(policy, loss, 1.0),
+            make_optimizer(OPTIMIZER),
+            mesh,
+            num_updates=1,
+            num_micro_batches=micro_batches,
+            pack_sizes=pack_sizes,
+        )
+        with jax.set_mesh(mesh):
+            state, metrics = update(place(mesh), rollouts, make_advantages())
+        size = np.asarray(statistics['size'])[mask].mean()
+        assert metrics['layers_size'] == pytest.approx(size, rel=1e-5)
+        assert_params_close(jax.device_get(state.params), want, atol=1e-5)

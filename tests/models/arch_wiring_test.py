@@ -46,7 +46,7 @@ def test_a_tied_policy_has_no_head_of_its_own(tie):
 )
 def test_masters_and_products_have_dtypes_of_their_own(masters, products):
     arch = oracle.tiny_arch(param_dtype=masters, dtype=products)
-    declared = layers.Attention.PARAMETERS['query.kernel']
+    declared = layers.Attention.parameters(arch)['query.kernel']
     linear = layers.Linear(declared, (32,), (4, 8), arch, rngs=rngs())
     assert linear.kernel.dtype == masters
     (y,) = linear(jnp.ones((1, 1, 2, 32), jnp.float32))

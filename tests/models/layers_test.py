@@ -18,7 +18,7 @@ def rngs():
 def test_a_stacked_kernel_starts_as_large_as_one_layers(stack):
     arch = oracle.tiny_arch(embed_dim=256, num_heads=8, head_dim=32)
     for name, before, after in [('query', (256,), (8, 32)), ('out', (8, 32), (256,))]:
-        declared = layers.Attention.PARAMETERS[f'{name}.kernel']
+        declared = layers.Attention.parameters(arch)[f'{name}.kernel']
         linear = layers.Linear(declared, before, after, arch, stack=stack, rngs=rngs())
         assert linear.kernel.shape == (*stack, *before, *after)
         # Of a lecun_normal, truncated at two sigma and made up for it.

@@ -1,6 +1,8 @@
 """Tiny policies, losses on them, and the network the slow way: nothing is cached."""
 
+import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -9,16 +11,23 @@ from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.models import policy as policies
-from passk_jax.models.arch import Arch
+from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.rope import Rope
 from passk_jax.types import Prompts
 
 TEMPERATURE = 0.7
+ROPE = Rope(kind='default', theta=1e4)
 
 
-def tiny_arch(**changes: Any) -> Arch:
-    """A Qwen2 of two layers, with fields of :class:`Arch` changed."""
+def tiny_arch(
+    *,
+    windows: Sequence[int] = (0,),
+    rope: Rope | None = ROPE,
+    feed_forward: str = 'swiglu',
+    **changes: Any,
+) -> Arch:
+    """A Qwen2 of two layers, with fields of :class:`Arch` and its layers changed."""
     sizes = {
         'vocab_size': 16,
         'num_layers': 2,
@@ -27,7 +36,7 @@ def tiny_arch(**changes: Any) -> Arch:
         'num_kv_heads': 2,
         'head_dim': 8,
         'mlp_dim': 48,
-        'rope': Rope(kind='default', theta=1e4),
+        'layers': tuple(Layer(rope, window, feed_forward) for window in windows),
         'norm_eps': 1e-6,
         'tie_embeddings': False,
         'qkv_bias': True,
@@ -40,9 +49,21 @@ def tiny_arch(**changes: Any) -> Arch:
     return Arch(**(sizes | changes))
 
 
-def tiny_policy(*, head_chunk_tokens: int = 1 << 20, **changes: Any) -> Policy:
+def with_windows(arch: Arch, *windows: int) -> Arch:
+    """The architecture with other windows in an otherwise uniform pattern."""
+    layer = arch.layers[0]
+    layers = tuple(dataclasses.replace(layer, window=window) for window in windows)
+    return dataclasses.replace(arch, layers=layers)
+
+
+def tiny_policy(
+    *,
+    head_chunk_tokens: int = 1 << 20,
+    frozen: frozenset[str] = frozenset(),
+    **changes: Any,
+) -> Policy:
     arch = tiny_arch(**changes)
-    return policies.Policy(arch, head_chunk_tokens=head_chunk_tokens)
+    return policies.Policy(arch, head_chunk_tokens, frozen=frozen)
 
 
 def random_params(policy: Policy, *, seed: int = 0) -> Params:
@@ -86,22 +107,31 @@ def int32(x: np.ndarray) -> jax.Array:
     return jax.device_put(x.astype(np.int32))
 
 
+def _angles(arch: Arch, num_tokens: int) -> np.ndarray:
+    """``[L, n, 1, H/2]`` of each layer; 0 where it rotates nothing."""
+    half = arch.head_dim // 2
+    turns = [
+        layer.rope.theta ** (-np.arange(half) / half) if layer.rope else np.zeros(half)
+        for layer in arch.all_layers
+    ]
+    return np.arange(num_tokens)[:, None, None] * np.stack(turns)[:, None, None]
+
+
 def sequence_logits(params: Params, arch: Arch, tokens: jax.Array) -> jax.Array:
     """``[n]`` tokens to ``[n, V]`` logits, float32."""
     n = len(tokens)
     half = arch.head_dim // 2
-    angles = np.arange(n)[:, None] * arch.rope.theta ** (-np.arange(half) / half)
-    cos, sin = jnp.cos(angles)[:, None], jnp.sin(angles)[:, None]
 
     def norm(x, scale):
         mean = jnp.mean(x**2, axis=-1, keepdims=True)
         return x / jnp.sqrt(mean + arch.norm_eps) * scale
 
-    def turned(x):
+    def turned(x, angles):
+        cos, sin = jnp.cos(angles), jnp.sin(angles)
         a, b = x[..., :half], x[..., half:]
         return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
 
-    def attention(x, layer, window):
+    def attention(x, layer, window, angles):
         def heads(kind):
             y = jnp.einsum('nd,djh->njh', x, layer[f'attention.{kind}.kernel'])
             if arch.qkv_bias:
@@ -111,7 +141,7 @@ def sequence_logits(params: Params, arch: Arch, tokens: jax.Array) -> jax.Array:
             return y
 
         groups = arch.num_heads // arch.num_kv_heads
-        query, key = turned(heads('query')), turned(heads('key'))
+        query, key = (turned(heads(kind), angles) for kind in ('query', 'key'))
         key = jnp.repeat(key, groups, axis=1)
         value = jnp.repeat(heads('value'), groups, axis=1)
         scores = jnp.einsum('njh,mjh->jnm', query, key) / np.sqrt(arch.head_dim)
@@ -125,9 +155,9 @@ def sequence_logits(params: Params, arch: Arch, tokens: jax.Array) -> jax.Array:
         gate, up = x @ layer['mlp.gate.kernel'], x @ layer['mlp.up.kernel']
         return (gate * jax.nn.sigmoid(gate) * up) @ layer['mlp.down.kernel']
 
-    def block(x, layer_and_window):
-        layer, window = layer_and_window
-        x += attention(norm(x, layer['attention_norm.scale']), layer, window)
+    def block(x, of_layer):
+        layer, *places = of_layer
+        x += attention(norm(x, layer['attention_norm.scale']), layer, *places)
         return x + mlp(norm(x, layer['mlp_norm.scale']), layer), None
 
     table = params['embed.embedding']
@@ -137,9 +167,9 @@ def sequence_logits(params: Params, arch: Arch, tokens: jax.Array) -> jax.Array:
         if name.startswith('layers.')
     }
     # 0: it sees all.
-    windows = np.resize([window or n for window in arch.windows], arch.num_layers)
+    windows = np.array([layer.window or n for layer in arch.all_layers])
     # Each layer by the same program: to compile them one by one takes seconds.
-    x, _ = jax.lax.scan(block, table[tokens], (layers, windows))
+    x, _ = jax.lax.scan(block, table[tokens], (layers, windows, _angles(arch, n)))
     x = norm(x, params['final_norm.scale'])
     return x @ (table.T if arch.tie_embeddings else params['head.kernel'])
 
@@ -169,9 +199,14 @@ def token_log_probs(
 
 
 def log_probs_of(policy, prompts, tokens):
-    return lambda params: policies.token_log_probs(
-        policy, params, prompts, tokens, temperature=TEMPERATURE
-    )
+    """A function of the parameters to log-probabilities and entropies."""
+
+    def values(params):
+        return policies.token_log_probs(
+            policy, params, prompts, tokens, temperature=TEMPERATURE
+        )[:2]
+
+    return values
 
 
 def weighted(log_probs, entropies, lengths):

@@ -43,7 +43,7 @@ def score(policy, params, batch, temperature):
     def loss(params):
         found = policies.token_log_probs(
             policy, params, *batch, temperature=temperature
-        )
+        )[:2]
         return sum(map(jnp.sum, found)), found
 
     grads, found = jax.grad(loss, has_aux=True)(params)

@@ -8,7 +8,12 @@ from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.models import policy as policies
+from passk_jax.models.arch import Layer
+from passk_jax.models.rope import Rope
 from tests.models import oracle
+
+# One layer rotates faster than the other, and one has a window and rotates nothing.
+MIXED = (Layer(Rope(kind='default', theta=50.0)), Layer(None, window=3))
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -31,6 +36,7 @@ def evaluate_naively(arch, params, prompts, tokens, lengths):
         | {'windows': (2, 0), 'num_layers': 4, 'remat': 'full'},
         {'num_kv_heads': 4, 'qkv_bias': False, 'qk_norm': True}
         | {'windows': (0, 4, 1), 'num_layers': 3, 'remat': 'attention'},
+        {'layers': MIXED, 'num_layers': 4},
     ],
 )
 def test_prompt_once_equals_prompt_repeated_in_values_and_gradients(changes):
@@ -52,9 +58,9 @@ def test_a_response_of_one_token_is_predicted_by_the_prompt_alone():
     np.testing.assert_allclose(have, want[..., :1], rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize('windows', [(0,), (3, 0)])
-def test_prefill_and_decode_token_by_token_equal_the_full_forward(windows):
-    policy = oracle.tiny_policy(windows=windows)
+@pytest.mark.parametrize('changes', [{}, {'windows': (3, 0)}, {'layers': MIXED}])
+def test_prefill_and_decode_token_by_token_equal_the_full_forward(changes):
+    policy = oracle.tiny_policy(**changes)
     params = oracle.random_params(policy)
     prompts, tokens, _ = oracle.random_batch(vocab_size=16)
     P, N, T = tokens.shape
@@ -324,7 +330,7 @@ def test_a_policy_is_a_static_argument():
 
 def test_a_parameter_without_known_axes_is_refused():
     with pytest.raises(ValueError, match='router'):
-        policies.param_axes('layers.router.kernel')
+        policies.param_axes(oracle.tiny_policy(), 'layers.router.kernel')
 
 
 def test_entropies_of_a_uniform_policy_are_the_log_of_its_vocabulary():

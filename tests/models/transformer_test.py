@@ -49,9 +49,9 @@ def test_responses_after_their_prompts_equal_whole_sequences(policy, params, str
     prompts, responses = streams
     places = (at(0, S), at(S, T))
     lengths = np.full(P, S)
-    xs, _ = whole(policy, params, streams, places, lengths, keep=False)
+    xs, _, _ = whole(policy, params, streams, places, lengths, keep=False)
     both = np.concatenate([np.repeat(prompts, N, axis=1), responses], axis=2)
-    (want,), _ = whole(policy, params, (both,), (at(0, S + T),), keep=False)
+    (want,), _, _ = whole(policy, params, (both,), (at(0, S + T),), keep=False)
     np.testing.assert_allclose(xs[0], want[:, :1, :S], atol=1e-5)
     np.testing.assert_allclose(xs[1], want[:, :, S:], atol=1e-5)
 
@@ -59,8 +59,8 @@ def test_responses_after_their_prompts_equal_whole_sequences(policy, params, str
 def test_layers_scanned_equal_layers_apart(policy, params, streams):
     args = (streams, (at(0, S), at(S, T)), np.array([S, 2]))
     apart = policies.for_decoding(policy, params)
-    have, kept = whole(policy, apart, *args, keep=True)
-    want, scanned = whole(policy, params, *args, keep=True)
+    have, kept, _ = whole(policy, apart, *args, keep=True)
+    want, scanned, _ = whole(policy, params, *args, keep=True)
     assert len(kept) == len(scanned) == 3
     pairs = zip(
         jax.tree.leaves((have, kept)), jax.tree.leaves((want, scanned)), strict=True
@@ -73,12 +73,12 @@ def test_steps_equal_the_whole(policy, params, streams):
     prompts, responses = streams
     weights = policies.for_decoding(policy, params)
     lengths = np.array([S, 2])
-    _, kept = whole(policy, weights, (prompts,), (at(0, S),), keep=True)
+    _, kept, _ = whole(policy, weights, (prompts,), (at(0, S),), keep=True)
     shared = tuple(map(policies.first_of_each, kept))
     prefix = Prefix(layers=shared, lengths=lengths)
     cache = policies.empty_cache(policy, num_prompts=P, num_rollouts=N, num_tokens=T)
     places = (at(0, S), lengths[:, None, None] + np.arange(T))
-    (_, want), _ = whole(policy, weights, streams, places, lengths, keep=False)
+    (_, want), _, _ = whole(policy, weights, streams, places, lengths, keep=False)
     for t in range(T):
         have, layers = step(policy, weights, responses[..., t], prefix, cache)
         cache = Cache(layers, cache.index + 1, cache.lengths + 1)

@@ -13,6 +13,7 @@ from passk_jax.models import policy as policies
 from passk_jax.planning import flops
 from passk_jax.planning.flops import Flops, model_flops, program_flops
 from passk_jax.types import Prompts
+from tests.models import oracle
 from tests.planning.conftest import make_builder
 
 
@@ -174,13 +175,13 @@ def test_prompts_alone_go_through_all_of_the_model():
     have = model_flops(arch, num_prompts=2, prompt_tokens=S, **sizes)
     per_pair = 4 * arch.num_layers * arch.num_heads * arch.head_dim
     head = arch.vocab_size * arch.embed_dim
-    want = 2 * (S * flops.layer_weights(arch) + head) + per_pair * S * (S + 1) / 2
+    want = S * flops.token_flops(arch) + 2 * head + per_pair * S * (S + 1) / 2
     assert have == 2 * want
 
 
 def test_a_layer_with_a_window_needs_the_pairs_inside_it():
     arch = dataclasses.replace(make_builder().policy.arch, num_layers=2)
-    windowed = dataclasses.replace(arch, windows=(0, 3))
+    windowed = oracle.with_windows(arch, 0, 3)
     sizes = {'num_prompts': 1, 'prompt_tokens': 5, 'response_tokens': 0}
     less = [model_flops(x, num_rollouts=0, **sizes) for x in (arch, windowed)]
     # Of 1 + 2 + 3 + 4 + 5 pairs 1 + 2 + 3 + 3 + 3 are inside.
@@ -192,12 +193,13 @@ def test_a_layer_with_a_window_needs_the_pairs_inside_it():
 
 def test_a_whole_model_needs_two_flops_a_weight_and_token():
     arch = dataclasses.replace(make_builder().policy.arch, vocab_size=4)
-    weights = flops.layer_weights(arch) + arch.vocab_size * arch.embed_dim
+    weights = flops.token_flops(arch) / 2 + arch.vocab_size * arch.embed_dim
     assert flops.decode_flops(arch, sequences=3, context_tokens=0) == 3 * 2 * weights
 
 
 def test_each_prompt_and_response_counts_at_its_own_length():
-    arch = dataclasses.replace(make_builder().policy.arch, num_layers=2, windows=(0, 3))
+    arch = dataclasses.replace(make_builder().policy.arch, num_layers=2)
+    arch = oracle.with_windows(arch, 0, 3)
     prompts, responses = np.array([5, 2]), np.array([[3, 1], [4, 6]])
     have = flops.forward_flops(arch, prompts, responses)
     shares = []
@@ -218,7 +220,7 @@ def test_a_prompt_pays_for_no_pair_of_the_last_layer():
     arch = dataclasses.replace(make_builder().policy.arch, num_layers=2)
     of_window_last, of_all_last = (
         flops.forward_flops(
-            dataclasses.replace(arch, windows=windows), np.array([5]), np.array([[1]])
+            oracle.with_windows(arch, *windows), np.array([5]), np.array([[1]])
         )
         for windows in ((0, 3), (3, 0))
     )
@@ -228,7 +230,8 @@ def test_a_prompt_pays_for_no_pair_of_the_last_layer():
 
 
 def test_pairs_of_windows_and_of_many_sequences_are_those_that_a_loop_counts():
-    arch = dataclasses.replace(make_builder().policy.arch, num_layers=4, windows=(0, 3))
+    arch = dataclasses.replace(make_builder().policy.arch, num_layers=4)
+    arch = oracle.with_windows(arch, 0, 3)
     before, tokens = np.array([[0], [2], [7]]), np.array([[1, 2], [0, 4], [3, 9]])
     counts = np.zeros(tokens.shape)
     for place, number in np.ndenumerate(tokens):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from passk_jax.config import TrainConfig
-from passk_jax.models.arch import Arch
+from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.rope import Rope
 from passk_jax.planning.utilization import make_rates
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws
@@ -23,7 +23,7 @@ ARCH = Arch(
     num_kv_heads=1,
     head_dim=2,
     mlp_dim=3,
-    rope=Rope(kind='default', theta=1e4),
+    layers=(Layer(Rope(kind='default', theta=1e4)),),
     norm_eps=1e-6,
     tie_embeddings=True,
     qkv_bias=False,

@@ -68,7 +68,9 @@ def mask_of(rollouts: Rollouts) -> np.ndarray:
 def _plain_logits(policy, params, sequences):
     positions = jnp.broadcast_to(jnp.arange(sequences.shape[1]), sequences.shape)
     model = policy.bind(params)
-    (hidden,), _ = model.whole((sequences[:, None],), (positions[:, None],), keep=False)
+    (hidden,), *_ = model.whole(
+        (sequences[:, None],), (positions[:, None],), keep=False
+    )
     return policies.logits(policy, params, hidden[:, 0])
 
 
@@ -123,7 +125,7 @@ def test_recorded_figures_are_those_of_plain_forwards(policy, params, prompts, h
 
 def test_the_learner_recomputes_the_recorded_log_probs(policy, params, prompts):
     rollouts = run(policy, params, prompts, **TRUNCATED)
-    log_probs, entropies = token_log_probs(
+    log_probs, entropies, _ = token_log_probs(
         policy, params, prompts, rollouts.tokens, temperature=TRUNCATED['temperature']
     )
     mask = mask_of(rollouts)
@@ -138,7 +140,7 @@ def test_the_learner_recomputes_the_recorded_log_probs(policy, params, prompts):
 
 def test_the_learner_agrees_in_bfloat16(bfloat16_policy, params, prompts):
     rollouts = run(bfloat16_policy, params, prompts)
-    log_probs, _ = token_log_probs(
+    log_probs, *_ = token_log_probs(
         bfloat16_policy, params, prompts, rollouts.tokens, temperature=1.0
     )
     mask = mask_of(rollouts)

@@ -140,7 +140,7 @@ def test_every_schedule_gives_the_plain_loops_rollouts(
 def test_windows_see_the_same_tokens_in_every_row(two_layers, prompts):
     """Rows begin at different times, and the ring is shorter than all they hold."""
     policy, params = two_layers
-    arch = dataclasses.replace(policy.arch, windows=(5, 0))
+    arch = oracle.with_windows(policy.arch, 5, 0)
     windowed = dataclasses.replace(policy, arch=arch)
     few = select(prompts, slice(0, 3))
     limit = work_of(windowed, few).cache_bytes(Size(2, 2))

@@ -35,7 +35,7 @@ def test_the_network_is_the_configured_one(setup):
         'norm_eps': 1e-3,
         'tie_embeddings': False,
     }
-    assert (arch.rope.kind, arch.rope.theta) == ('default', 500.0)
+    assert (arch.layers[0].rope.kind, arch.layers[0].rope.theta) == ('default', 500.0)
     assert (arch.param_dtype, arch.dtype, arch.remat) == (
         'bfloat16',
         'bfloat16',
@@ -156,7 +156,7 @@ def test_a_warm_start_has_an_optimizer_of_its_own(setup):
         'passk_jax.learning.optimizer.make_optimizer', side_effect=KeyError
     )
     with make as made, pytest.raises(KeyError):
-        warm_start.make_step(setup.policy, setup.mesh, config)
+        warm_start.make_update(setup.policy, setup.mesh, config)
     made.assert_called_once_with(config.optimizer, num_updates=config.steps)
     assert config.optimizer != setup.config.optimizer
 
@@ -164,11 +164,13 @@ def test_a_warm_start_has_an_optimizer_of_its_own(setup):
 def test_a_warm_start_makes_so_many_steps_of_so_many_problems(setup):
     batches = []
 
-    def step(state, prompts, tokens, lengths):
-        batches.append(tokens.shape)
-        return state, 0.0
+    def update(state, rollouts, advantages, *, frozen):
+        batches.append(rollouts.tokens.shape)
+        return state, {'loss': 0.0}
 
-    made = mock.patch.object(warm_start, 'make_step', return_value=(None, step))
+    made = mock.patch.object(
+        warm_start, 'make_update', return_value=mock.Mock(side_effect=update)
+    )
     state = mock.patch('passk_jax.learning.state.init_state')
     with made, state, jax.set_mesh(setup.mesh):
         demonstrations = setup.demonstrations()

@@ -17,10 +17,10 @@ class Family:
     Attributes:
         model_type: the family's name in ``config.json``.
         architecture: the class of transformers, as ``config.json`` names it.
-        pieces: fields of ``Arch`` that choose the pieces of a block; a field that is
-            absent has its default there.
+        pieces: fields of ``Arch`` that choose the pieces of a block.
         fixed: fields of ``config.json`` and the only value that is supported.
         window_fields: fields of ``config.json`` that lay out attention windows.
+        feed_forward: the kind of every layer, one of ``feed_forward.FEED_FORWARDS``.
     """
 
     model_type: str
@@ -28,6 +28,7 @@ class Family:
     pieces: Mapping[str, Any]
     fixed: Mapping[str, Any]
     window_fields: frozenset[str] = frozenset()
+    feed_forward: str = 'swiglu'
 
 
 QWEN_WINDOWS = frozenset(

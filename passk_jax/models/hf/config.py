@@ -20,7 +20,7 @@ import transformers
 from huggingface_hub import snapshot_download
 
 from passk_jax.errors import InputError, prefixed
-from passk_jax.models.arch import Arch
+from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.families.family import Family
 from passk_jax.models.families.table import family_of
 from passk_jax.models.hf import other_formats
@@ -164,7 +164,9 @@ def hf_config_fields(
         InputError: transformers refuses the fields, or reads another architecture from
             them.
     """
-    rope = arch.rope
+    rope = arch.layers[0].rope
+    if rope is None:
+        raise InputError(f'{arch} has a layer without rope; config.json gives all one')
     ids = list(eos_token_ids)
     fields = {
         'architectures': [family.architecture],
@@ -254,10 +256,12 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
         sizes['head_dim'] = (
             sizes['head_dim'] or sizes['embed_dim'] // sizes['num_heads']
         )
-        pieces = family_of(config.model_type).pieces
-        return Arch(
-            rope=_rope(config), windows=_windows(config), **pieces, **sizes, **ours
+        family, rope = family_of(config.model_type), _rope(config)
+        layers = tuple(
+            Layer(rope, window=window, feed_forward=family.feed_forward)
+            for window in _windows(config)
         )
+        return Arch(layers=layers, **family.pieces, **sizes, **ours)
 
 
 def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
@@ -319,7 +323,7 @@ def _windows(config: 'transformers.PreTrainedConfig') -> tuple[int, ...]:
 
 def _window_fields(arch: Arch, family: Family) -> dict[str, Any]:
     """The fields that lay out the windows, as far as the family has them."""
-    windows = arch.windows * (arch.num_layers // len(arch.windows))
+    windows = [layer.window for layer in arch.all_layers]
     window = max(windows)
     fields = {'use_sliding_window': window > 0, 'sliding_window': window or None}
     if window:

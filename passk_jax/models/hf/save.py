@@ -6,8 +6,8 @@
 3. :func:`write_params` fills as many files as the parameters need. All hosts cast and
    gather tensor by tensor; process 0 writes file by file.
 
-``block.PARAMETERS`` has the names and layouts. config.py writes ``config.json``, and
-export.py what else belongs to a model.
+``Transformer.parameters`` has the names and layouts. config.py writes ``config.json``,
+and export.py what else belongs to a model.
 """
 
 import contextlib
@@ -31,16 +31,16 @@ from safetensors.numpy import save_file
 
 from passk_jax.errors import InputError, prefixed
 from passk_jax.files import let_others_read
-from passk_jax.models.block import LAYERS, PARAMETERS
-from passk_jax.models.layers import Parameter
+from passk_jax.models.parameters import Parameter, Place, Table, tensors_in_order
 from passk_jax.models.policy import Params, Policy
+from passk_jax.models.transformer import Transformer
 from passk_jax.sharding import replicated
 
 DTYPES = ('bfloat16', 'float32')
 """Dtypes that can be written."""
 
-# A tensor: its name, its parameter, and the layer if that is stacked.
-_Item = tuple[str, str, int | None]
+# A tensor: its name, its parameter, and its place in the stack.
+_Item = tuple[str, str, Place]
 
 _UNFINISHED = '.unfinished'
 
@@ -158,21 +158,22 @@ def write_params(
         InputError: an unknown dtype, no room in a file, or parameters that are not
             those of training.
     """
-    if unknown := params.keys() - PARAMETERS.keys():
-        raise InputError(f'{sorted(unknown)} are none of {list(PARAMETERS)}')
+    table = Transformer.parameters(policy.arch)
+    if unknown := params.keys() - table.keys():
+        raise InputError(f'{sorted(unknown)} are none of {list(table)}')
     if dtype not in DTYPES:
         raise InputError(f'{dtype=} is none of {DTYPES}')
     if max_shard_bytes < 1:
         raise InputError(f'{max_shard_bytes=} must be positive')
     width = jnp.dtype(dtype).itemsize
-    files = _divided(policy, params, max_elements=max_shard_bytes // width)
+    files = _divided(table, params, max_elements=max_shard_bytes // width)
     weight_map = {}
     for i, items in enumerate(files):
         name = 'model.safetensors'
         if len(files) > 1:
             name = f'model-{i + 1:05d}-of-{len(files):05d}.safetensors'
         weight_map |= {tensor: name for tensor, _, _ in items}
-        tensors = _gather_all(params, items, dtype)
+        tensors = _gather_all(table, params, items, dtype)
         if jax.process_index() == 0:
             # Loaders ask for the layout's framework.
             save_file(tensors, directory / name, metadata={'format': 'pt'})
@@ -187,24 +188,14 @@ def write_params(
     logging.info('wrote %d parameters as %s; files: %d', count, dtype, len(files))
 
 
-def _divided(policy: Policy, params: Params, *, max_elements: int) -> list[list[_Item]]:
+def _divided(table: Table, params: Params, *, max_elements: int) -> list[list[_Item]]:
     """The tensors of each file, in the order of the network."""
-    rows = [(name, row) for name, row in PARAMETERS.items() if name in params]
-    layers: list[_Item] = [
-        (row.tensor.format(i), name, i)
-        for i in range(policy.arch.num_layers)
-        for name, row in rows
-        if name.startswith(LAYERS)
-    ]
-    apart = [
-        (row.tensor, name, None) for name, row in rows if not name.startswith(LAYERS)
-    ]
-    # The token table, the layers, the last norm and the head.
-    items = [*apart[:1], *layers, *apart[1:]]
+    shapes = {name: x.shape for name, x in params.items()}
     files: list[list[_Item]] = [[]]
     room = max_elements
-    for item in items:
-        size = math.prod(_stored_shape(params, item))
+    for item in tensors_in_order(table, shapes):
+        _, name, _ = item
+        size = math.prod(table[name].stored_shape(shapes[name]))
         if files[-1] and size > room:
             files.append([])
             room = max_elements
@@ -213,42 +204,36 @@ def _divided(policy: Policy, params: Params, *, max_elements: int) -> list[list[
     return files
 
 
-def _stored_shape(params: Params, item: _Item) -> tuple[int, ...]:
-    _, name, layer = item
-    shape = params[name].shape
-    return PARAMETERS[name].stored_shape(shape if layer is None else shape[1:])
-
-
 def _gather_all(
-    params: Params, items: Sequence[_Item], dtype: str
+    table: Table, params: Params, items: Sequence[_Item], dtype: str
 ) -> dict[str, np.ndarray]:
     """The tensors of a file, gathered one by one; empty but on process 0."""
     tensors = {}
-    for tensor, name, layer in items:
-        whole = _gather(params[name], name, layer, dtype)
+    for tensor, name, place in items:
+        whole = _gather(params[name], table[name], place, dtype)
         if jax.process_index() == 0:
             tensors[tensor] = np.asarray(whole.addressable_data(0))
     return tensors
 
 
-def _gather(x: jax.Array, name: str, layer: int | None, dtype: str) -> jax.Array:
-    """The stored tensor of a parameter, whole on every device."""
+def _gather(x: jax.Array, row: Parameter, place: Place, dtype: str) -> jax.Array:
+    """The stored tensor at a place of a parameter, whole on every device."""
     sharding = x.sharding
     if isinstance(sharding, NamedSharding):
         sharding = replicated(sharding.mesh)
-    stored = _stored(sharding, PARAMETERS[name].dims, dtype)
-    return stored(x) if layer is None else stored(x, np.int32(layer))
+    return _stored(sharding, row.dims, dtype)(x, *map(np.int32, place))
 
 
 @functools.cache
 def _stored(sharding: Any, dims: tuple[tuple[int, ...], ...], dtype: str) -> Any:
-    """A function from a parameter to its tensor; compiled once for all layers."""
+    """A function from a parameter to a tensor; compiled once for all places."""
 
-    def stored(x: jax.Array, layer: jax.Array | None = None) -> jax.Array:
-        if layer is not None:
-            x = jax.lax.dynamic_index_in_dim(x, layer, keepdims=False)
-        shape = Parameter('', (), dims).stored_shape(x.shape)
+    def stored(x: jax.Array, *place: jax.Array) -> jax.Array:
+        inner = x.shape[len(place) :]
+        starts = (*place, *(0 for _ in inner))
+        x = jax.lax.dynamic_slice(x, starts, (*(1 for _ in place), *inner))
+        shape = Parameter('', (), dims).stored_shape(inner)
         order = [d for group in dims for d in group]
-        return x.astype(dtype).transpose(order).reshape(shape)
+        return x.reshape(inner).astype(dtype).transpose(order).reshape(shape)
 
     return jax.jit(stored, out_shardings=sharding)

@@ -1,13 +1,14 @@
 """Reads safetensors of a Hugging Face model into our parameters; save.py writes them.
 
-1. ``block.PARAMETERS`` has the names and layouts, for reading and writing.
+1. ``Transformer.parameters`` has the names and layouts, for reading and writing.
 2. :func:`load_params` compares what is stored with what the policy needs, and reports
    every difference before it reads a byte.
-3. Then it streams. It reads a shard of a parameter layer by layer, only the slices that
-   the devices of this host hold, each once, and puts it on its devices before the next.
+3. Then it streams. It reads a shard of a parameter tensor by tensor, only the slices
+   that the devices of this host hold, each once, and puts it on its devices before the
+   next.
 
-Our layers are stacked, theirs are apart. config.py reads ``config.json``. Nothing here
-needs torch.
+Our layers are stacked, theirs are apart (parameters.py). config.py reads
+``config.json``. Nothing here needs torch.
 """
 
 import contextlib
@@ -23,19 +24,18 @@ from jax.sharding import Mesh
 from safetensors import SafetensorError, safe_open
 
 from passk_jax.errors import InputError
-from passk_jax.models.block import LAYERS, PARAMETERS
 from passk_jax.models.hf import other_formats
 from passk_jax.models.hf.config import read_json, source_directory
-from passk_jax.models.layers import Parameter
+from passk_jax.models.parameters import Parameter, Table
 from passk_jax.models.policy import Params, Policy, param_shapes
+from passk_jax.models.transformer import EMBEDDING, HEAD, Transformer
 
 # Start and stop of a part of an array, along one dimension and along all.
 Bound = tuple[int, int]
 Bounds = tuple[Bound, ...]
 
 _DTYPES = ('F32', 'F16', 'BF16')
-_HEAD = PARAMETERS['head.kernel'].tensor
-_TABLE = PARAMETERS['embed.embedding'].tensor
+_HEAD, _TABLE = HEAD.tensor, EMBEDDING.tensor
 
 
 def load_params(policy: Policy, source: str, mesh: Mesh) -> Params:
@@ -59,33 +59,32 @@ def load_params(policy: Policy, source: str, mesh: Mesh) -> Params:
         source, ['config.json', '*.safetensors', '*.safetensors.index.json']
     )
     shapes = param_shapes(policy, mesh)
+    table = Transformer.parameters(policy.arch)
     with contextlib.ExitStack() as stack:
         stored, problems = _open_tensors(directory, stack)
-        problems += _problems(stored, _wanted(shapes))
+        problems += _problems(stored, _wanted(table, shapes))
         if problems:
             raise InputError(
                 f'{directory} does not fit the model:\n  ' + '\n  '.join(problems)
             )
-        params = {name: _load(stored, name, x) for name, x in shapes.items()}
+        params = {name: _load(stored, table[name], x) for name, x in shapes.items()}
     count = sum(x.size for x in shapes.values())
     logging.info('read %d parameters from %s', count, directory)
     return params
 
 
-def _wanted(shapes: dict[str, jax.ShapeDtypeStruct]) -> dict[str, tuple[int, ...]]:
+def _wanted(
+    table: Table, shapes: dict[str, jax.ShapeDtypeStruct]
+) -> dict[str, tuple[int, ...]]:
     """Name and shape of each tensor that holds a part of the parameters."""
-    wanted = {}
-    for name, x in shapes.items():
-        row = PARAMETERS[name]
-        if not name.startswith(LAYERS):
-            wanted[row.tensor] = row.stored_shape(x.shape)
-            continue
-        for layer in range(x.shape[0]):
-            wanted[row.tensor.format(layer)] = row.stored_shape(x.shape[1:])
-    return wanted
+    return {
+        table[name].tensor_at(place): table[name].stored_shape(x.shape)
+        for name, x in shapes.items()
+        for place in table[name].places(x.shape)
+    }
 
 
-def _load(stored: dict[str, Any], name: str, x: jax.ShapeDtypeStruct) -> jax.Array:
+def _load(stored: dict[str, Any], row: Parameter, x: jax.ShapeDtypeStruct) -> jax.Array:
     """A parameter; each distinct shard is read once and put on its devices."""
     places: dict[Bounds, list[jax.Device]] = {}
     for device, index in x.sharding.addressable_devices_indices_map(x.shape).items():
@@ -94,7 +93,7 @@ def _load(stored: dict[str, Any], name: str, x: jax.ShapeDtypeStruct) -> jax.Arr
         places.setdefault(bounds, []).append(device)
     shards = []
     for bounds, devices in places.items():
-        values = _read(stored, name, x, bounds)
+        values = _read(stored, row, x, bounds)
         copies = [jax.device_put(values, device) for device in devices]
         # Wait before reading the next: a pending transfer keeps its values on the host.
         shards += jax.block_until_ready(copies)
@@ -102,20 +101,17 @@ def _load(stored: dict[str, Any], name: str, x: jax.ShapeDtypeStruct) -> jax.Arr
 
 
 def _read(
-    stored: dict[str, Any], name: str, x: jax.ShapeDtypeStruct, bounds: Bounds
+    stored: dict[str, Any], row: Parameter, x: jax.ShapeDtypeStruct, bounds: Bounds
 ) -> np.ndarray:
     """Reads a part of a parameter, and nothing else of its tensors."""
-    row = PARAMETERS[name]
-    if not name.startswith(LAYERS):
-        values = _read_part(stored[row.tensor], row, x.shape, bounds)
-        return _finite(row.tensor, values.astype(x.dtype, order='C'))
-    (first, last), *rest = bounds
-    shape = [last - first, *(stop - start for start, stop in rest)]
-    values = np.empty(shape, x.dtype)
-    for i in range(first, last):
-        tensor = row.tensor.format(i)
-        values[i - first] = _read_part(stored[tensor], row, x.shape[1:], rest)
-        _finite(tensor, values[i - first])
+    depth = len(row.stack)
+    values = np.empty([stop - start for start, stop in bounds], x.dtype)
+    for at in row.places(values.shape):
+        place = (i + start for i, (start, _) in zip(at, bounds, strict=False))
+        tensor = row.tensor_at(tuple(place))
+        part = _read_part(stored[tensor], row, x.shape[depth:], bounds[depth:])
+        values[at] = part
+        _check_finite(tensor, values[at])
     return values
 
 
@@ -136,14 +132,13 @@ def _read_part(
     return values.transpose(np.argsort(order))
 
 
-def _finite(tensor: str, values: np.ndarray) -> np.ndarray:
-    """The values; InputError if one is infinite or not a number."""
+def _check_finite(tensor: str, values: np.ndarray) -> None:
+    """Raises InputError if a value is infinite or not a number."""
     with np.errstate(invalid='ignore'):
         # Both are NaN if any value is.
         extremes = values.min(), values.max()
     if not all(map(math.isfinite, extremes)):
         raise InputError(f'{tensor} holds NaN or infinity')
-    return values
 
 
 def _problems(stored: dict[str, Any], wanted: dict[str, tuple[int, ...]]) -> list[str]:

@@ -108,8 +108,8 @@ def test_published_configs_are_read_into_the_architecture(tmp_path):
 def test_what_the_file_does_not_say_is_as_transformers_has_it(tmp_path):
     arch = read_arch(tmp_path, tie_word_embeddings=True, rope_theta=None)
     assert arch.tie_embeddings
-    assert arch.rope.theta == 10_000
-    assert read_arch(tmp_path, rope_theta=1e6).rope.theta == 1e6
+    assert arch.layers[0].rope.theta == 10_000
+    assert read_arch(tmp_path, rope_theta=1e6).layers[0].rope.theta == 1e6
     assert read_arch(tmp_path, head_dim=16).head_dim == 16
     assert read_arch(tmp_path, QWEN3, head_dim=None).head_dim == 128
     # DeepSeek-R1-Distill-Qwen says so, and some that transformers 4.4x saved.
@@ -155,21 +155,22 @@ def test_old_and_new_spellings_of_rope_are_one(tmp_path):
         assert before == read_arch(tmp_path, rope_theta=None, rope_parameters=new)
         assert before == read_arch(tmp_path, rope_parameters=scaling)
         kind = scaling.get('rope_type') or scaling.get('type')
-        assert (before.rope.kind, before.rope.theta) == (kind, 1e4)
+        assert (before.layers[0].rope.kind, before.layers[0].rope.theta) == (kind, 1e4)
 
 
 def test_yarn_has_the_defaults_of_transformers(tmp_path):
-    rope = read_arch(tmp_path, rope_scaling=YARN).rope
+    rope = read_arch(tmp_path, rope_scaling=YARN).layers[0].rope
     plain = Rope('yarn', 1e4, 4.0, 32768, attention_factor=0.1 * math.log(4) + 1)
     assert rope == plain
     more = {'beta_fast': 16, 'beta_slow': 2, 'truncate': False, 'attention_factor': 1.5}
-    rope = read_arch(tmp_path, rope_scaling=YARN | more).rope
+    rope = read_arch(tmp_path, rope_scaling=YARN | more).layers[0].rope
     assert (rope.beta_fast, rope.beta_slow, rope.truncate) == (16, 2, False)
     assert rope.attention_factor == 1.5
     # Of the two, one alone counts for nothing.
-    assert read_arch(tmp_path, rope_scaling=YARN | {'mscale': 2.0}).rope == plain
-    rope = read_arch(tmp_path, rope_scaling=YARN | {'mscale': 2.0, 'mscale_all_dim': 1})
-    assert rope.rope.attention_factor == pytest.approx(
+    arch = read_arch(tmp_path, rope_scaling=YARN | {'mscale': 2.0})
+    assert arch.layers[0].rope == plain
+    arch = read_arch(tmp_path, rope_scaling=YARN | {'mscale': 2.0, 'mscale_all_dim': 1})
+    assert arch.layers[0].rope.attention_factor == pytest.approx(
         (0.2 * math.log(4) + 1) / (0.1 * math.log(4) + 1)
     )
 
@@ -347,7 +348,7 @@ def test_what_transformers_saves_is_read(family, rope, tmp_path):
     config = hf_oracle.make_model(family, rope=rope).config
     config.save_pretrained(tmp_path)
     arch = read(str(tmp_path))
-    assert (arch.rope.kind, arch.rope.theta) == (rope, 1e3)
+    assert (arch.layers[0].rope.kind, arch.layers[0].rope.theta) == (rope, 1e3)
     assert arch.num_kv_heads == config.num_key_value_heads
 
 

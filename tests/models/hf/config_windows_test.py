@@ -6,11 +6,16 @@ import pytest
 
 from passk_jax.models.families.table import family_of
 from passk_jax.models.hf import config as hf_config
+from passk_jax.models.rope import Rope
 from tests.models import oracle
 from tests.models.hf.config_test import LLAMA, MISTRAL, QWEN2, QWEN3, read, read_arch
 
 SLIDING, FULL = 'sliding_attention', 'full_attention'
 SIX = {'num_hidden_layers': 6, 'use_sliding_window': True, 'sliding_window': 8}
+
+
+def windows_of(arch):
+    return tuple(layer.window for layer in arch.layers)
 
 
 @pytest.mark.parametrize(
@@ -29,13 +34,13 @@ SIX = {'num_hidden_layers': 6, 'use_sliding_window': True, 'sliding_window': 8}
 def test_windows_are_the_shortest_pattern_of_the_layers(
     tmp_path, config, changes, windows
 ):
-    assert read_arch(tmp_path, config, **changes).windows == windows
+    assert windows_of(read_arch(tmp_path, config, **changes)) == windows
 
 
 def test_any_family_may_say_that_no_layer_has_a_window():
     for config in (LLAMA, MISTRAL):
         layers = config['num_hidden_layers']
-        assert read(config | {'layer_types': [FULL] * layers}).windows == (0,)
+        assert windows_of(read(config | {'layer_types': [FULL] * layers})) == (0,)
         with pytest.raises(ValueError, match='does not know: layer_types='):
             read(config | {'layer_types': [SLIDING] * layers})
     # transformers ignores the field here and keeps the window.
@@ -46,8 +51,8 @@ def test_any_family_may_say_that_no_layer_has_a_window():
 
 def test_an_absent_window_of_mistral_is_as_transformers_has_it():
     fields = {k: v for k, v in MISTRAL.items() if k != 'sliding_window'}
-    assert read(fields).windows == (4096,)
-    assert read(MISTRAL).windows == (0,)
+    assert windows_of(read(fields)) == (4096,)
+    assert windows_of(read(MISTRAL)) == (0,)
 
 
 @pytest.mark.parametrize(
@@ -71,4 +76,11 @@ def test_windows_are_written_as_they_are_read(family, windows):
     assert read(fields(arch)) == arch
     # Two sizes of windows have no spelling, nor has a pattern in Mistral.
     with pytest.raises(ValueError, match=f'not a {family} model'):
-        fields(dataclasses.replace(arch, windows=(7, 5)))
+        fields(oracle.with_windows(arch, 7, 5))
+    # Nor have layers of different ropes, or of none.
+    layer = arch.layers[0]
+    for rope in (Rope(kind='default', theta=1e3), None):
+        mixed = dataclasses.replace(layer, rope=rope), layer
+        for layers in (mixed, mixed[::-1]):
+            with pytest.raises(ValueError, match=r'not a|without rope'):
+                fields(dataclasses.replace(arch, layers=layers))

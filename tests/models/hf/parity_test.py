@@ -78,7 +78,7 @@ def test_prompts_of_unequal_lengths_have_their_logits(pair, prompts):
 
 def test_responses_have_their_log_probs_and_entropies(pair, prompts, responses):
     model, policy, params = pair
-    ours, entropies = token_log_probs(policy, params, prompts, responses)
+    ours, entropies, _ = token_log_probs(policy, params, prompts, responses)
     inputs = hf_oracle.left_padded(prompts)
     S = inputs['input_ids'].shape[1]
     for n in range(N):
@@ -162,6 +162,6 @@ def test_a_mesh_gives_what_one_device_gives(
         placed = jax.device_put(prompts, sharding.batch_sharding(mesh, prompts))
         have = token_log_probs(policy, params, placed, responses)
         sampled = greedy(policy, params, placed).tokens
-    for ours, theirs in zip(have, expected, strict=True):
+    for ours, theirs in zip(have[:2], expected[:2], strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=TOLERANCE)
     np.testing.assert_array_equal(sampled, tokens)

@@ -84,7 +84,7 @@ def test_a_token_takes_as_much_of_the_cache_as_published(name, arch):
 
 def test_positions_are_those_of_the_model(name, source, arch):
     """Wrong ones change no size and no speed, so only this notices."""
-    rope, limit = arch.rope, config.position_limit(source)
+    rope, limit = arch.layers[0].rope, config.position_limit(source)
     if 'Llama' in name:
         factor = 32.0 if '3.2' in name else 8.0
         stretch = (rope.low_freq_factor, rope.high_freq_factor)

@@ -1,0 +1,165 @@
+"""How a parameter is declared: its axes, its tensors in a checkpoint, and its stack.
+
+Every module of the network has ``parameters(arch)``: a table with a row for each
+parameter, in the order of the network. The table follows from the architecture alone.
+
+The name of a row's tensor declares what the parameter is stacked over. Each field in
+braces is a leading axis of the parameter, and each tensor holds one entry of them:
+
+    model.layers.{layer}.mlp.experts.{expert}.up_proj.weight
+
+are ``L * E`` tensors ``[F, D]`` of one parameter ``[L, E, D, F]``. Whatever reads,
+writes, shards or takes apart a parameter asks its row.
+"""
+
+import dataclasses
+import functools
+import itertools
+import math
+import string
+from collections.abc import Iterator, Mapping
+
+from passk_jax.errors import InputError
+from passk_jax.models.master_weights import Axes
+
+STACKS: Mapping[str, str | None] = {'layer': None, 'expert': 'experts'}
+"""What a parameter may be stacked over -> the logical axis of that dimension."""
+
+Place = tuple[int, ...]
+"""Where in a stack: an index for each of its axes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """The declaration of a parameter.
+
+    Attributes:
+        tensor: name of its tensors in a checkpoint, with a field for each entry of
+            :attr:`stack`.
+        axes: logical axis of each dimension behind the stack.
+        dims: for each dimension of a tensor, the dimensions behind the stack that it
+            flattens, slowest first. ``((1, 2), (0,))``: ``[D, J, H]`` is stored as
+            ``[J * H, D]``.
+    """
+
+    tensor: str
+    axes: Axes
+    dims: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self):
+        if unknown := [name for name in self.stack if name not in STACKS]:
+            raise InputError(
+                f'{self.tensor} is stacked over {unknown}, none of {list(STACKS)}'
+            )
+
+    @functools.cached_property
+    def stack(self) -> tuple[str, ...]:
+        """What it is stacked over, the first axis first; entries of :data:`STACKS`."""
+        pieces = string.Formatter().parse(self.tensor)
+        return tuple(field for _, field, _, _ in pieces if field is not None)
+
+    @property
+    def array_axes(self) -> Axes:
+        """Logical axis of each dimension, those of the stack included."""
+        return (*(STACKS[name] for name in self.stack), *self.axes)
+
+    def within(self, prefix: str) -> 'Parameter':
+        """The same, as a part of what tensors call ``prefix``."""
+        return dataclasses.replace(self, tensor=prefix + self.tensor)
+
+    def tensor_at(self, place: Place) -> str:
+        """Name of the tensor at a place of the stack."""
+        return self.tensor.format(**dict(zip(self.stack, place, strict=True)))
+
+    def places(self, shape: tuple[int, ...]) -> Iterator[Place]:
+        """Every place of the stack; ``shape`` is that of the parameter."""
+        return itertools.product(*map(range, shape[: len(self.stack)]))
+
+    def stored_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Shape of a tensor if the parameter has ``shape``."""
+        inner = shape[len(self.stack) :]
+        return tuple(math.prod(inner[d] for d in group) for group in self.dims)
+
+
+Table = Mapping[str, Parameter]
+"""The parameters of a module by name."""
+
+
+def kernel(tensor: str, *axes: str | None, inputs: int = 1) -> Parameter:
+    """A linear map whose first ``inputs`` axes go in; torch stores ``[out, in]``."""
+    dims = tuple(range(len(axes)))
+    return Parameter(tensor, axes, (dims[inputs:], dims[:inputs]))
+
+
+def vector(tensor: str, *axes: str | None) -> Parameter:
+    """A bias or a scale, which torch stores flat."""
+    return Parameter(tensor, axes, (tuple(range(len(axes))),))
+
+
+def nested(name: str, table: Table, *, tensors: str = '') -> dict[str, Parameter]:
+    """The table of a module that another one calls ``name``.
+
+    Args:
+        name: of the attribute.
+        table: the parameters of the module.
+        tensors: how the names of their tensors begin there.
+    """
+    return {f'{name}.{inner}': row.within(tensors) for inner, row in table.items()}
+
+
+def tensors_in_order(
+    table: Table, shapes: Mapping[str, tuple[int, ...]]
+) -> Iterator[tuple[str, str, Place]]:
+    """Each tensor, its parameter and its place there, in the order of the network.
+
+    All tensors of a layer come before those of the next.
+
+    Args:
+        table: the parameters.
+        shapes: shape of each parameter.
+    """
+    for _, rows in itertools.groupby(table.items(), lambda item: item[1].stack[:1]):
+        tensors = [
+            (row.tensor_at(place), name, place)
+            for name, row in rows
+            for place in row.places(shapes[name])
+        ]
+        yield from sorted(tensors, key=lambda tensor: tensor[2][:1])
+
+
+def layers_apart(
+    name: str, row: Parameter, num_layers: int
+) -> Iterator[tuple[str, Place]]:
+    """The parts of a parameter if the layers are apart: their names and places.
+
+    A layer's part of ``'layers.mlp.up.kernel'`` is ``'layers.3.mlp.up.kernel'``. What
+    no layer has is one part, at the place ``()``.
+    """
+    if row.stack[:1] != ('layer',):
+        yield name, ()
+        return
+    stack, _, inner = name.partition('.')
+    for layer in range(num_layers):
+        yield f'{stack}.{layer}.{inner}', (layer,)
+
+
+def axes_of_names(table: Table, num_layers: int) -> dict[str, Axes]:
+    """Logical axes by the name of each parameter, stacked and with layers apart."""
+    axes = {name: row.array_axes for name, row in table.items()}
+    for name, row in table.items():
+        for part, place in layers_apart(name, row, num_layers):
+            axes[part] = row.array_axes[len(place) :]
+    return axes
+
+
+def axes_at(path: str, axes: Mapping[str, Axes]) -> Axes:
+    """The axes of the name that a path ends in.
+
+    Raises:
+        InputError: it ends in none of them.
+    """
+    parts = path.split('.')
+    for start in range(len(parts)):
+        if (name := '.'.join(parts[start:])) in axes:
+            return axes[name]
+    raise InputError(f'{path} ends in no name that has axes; known are {list(axes)}')
