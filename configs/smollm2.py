@@ -23,12 +23,12 @@ A policy is evaluated on sets that it was never trained on by
     python -m passk_jax.evaluate --workdir=runs/smollm2_one --split=test \\
         --task=configs/smollm2.py:sets=out_of_domain
 
-Time and result: see experiments/README.md; one run takes about two hours of a core.
+Time and result: see experiments/README.md; one run takes over an hour of a core.
 
 The sets differ in how far guessing goes. ``simple_equations`` has 10 answers,
 ``count_primes`` 16 and ``chain_sum`` 45; ``lcm`` has 231 and ``prime_factorization``
-499. All training problems are different, and 100 steps see each once. Every problem of
-the test split is in no other.
+499. All training problems are different, 100 steps see half of them once, and the other
+splits have others.
 """
 
 from ml_collections import ConfigDict
@@ -92,10 +92,10 @@ def get_config(argument: str = '') -> ConfigDict:
     config.advantage.k = 4
 
     config.train.steps = 100
-    config.train.num_prompts = 16
-    config.train.mini_batch_prompts = 16
-    # Two prompts with their responses fill a core; four need twice the memory.
-    config.train.micro_batch_prompts = 2
+    config.train.num_prompts = 8
+    config.train.mini_batch_prompts = 8
+    # A prompt with its responses fills a core; two need twice the memory.
+    config.train.micro_batch_prompts = 1
     config.model.head_chunk_tokens = 256
     # Each number of rows has a program of its own: compiled once, then kept.
     config.train.pack_sizes = 16
@@ -105,7 +105,7 @@ def get_config(argument: str = '') -> ConfigDict:
     config.eval.every = 50
     config.eval.split = 'validation'
     config.eval.final_split = 'test'
-    config.eval.num_responses = 64
+    config.eval.num_responses = 32
     config.eval.batch_size = 8
     config.eval.top_p = 1.0
 

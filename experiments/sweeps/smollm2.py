@@ -78,7 +78,7 @@ def get_sweep(argument: str = '') -> Sweep:
             **DIVERSITY,
             **{
                 f'{name}/pass_at_{k}': f'{name}, Pass@{k}'
-                for k in (1, 64)
+                for k in (1, 32)
                 for name in SETS
             },
         },

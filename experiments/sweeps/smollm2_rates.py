@@ -18,7 +18,6 @@ _HORIZON = {
     'train.steps': 20,
     'eval.every': 20,
     'eval.final_split': '',
-    'eval.num_responses': 32,
     'checkpoint.every': 10,
 }
 
