@@ -107,6 +107,11 @@ class BatchLoss:
         metrics['positions'] = jnp.float32(positions)
         return loss, (metrics, current)
 
+    @property
+    def vanishes_without_advantages(self) -> bool:
+        """Whether responses whose advantages are all 0 have no gradient."""
+        return not (self.config.kl_coef or self.config.entropy_coef)
+
     def mask(self, rollouts: Rollouts) -> Mask:
         """Marks the tokens to train; DAPO's overlong filtering drops some.
 
