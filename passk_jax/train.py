@@ -233,7 +233,9 @@ def evaluate_due(
     log.begin('evaluate', step)
     evaluate = setup.evaluator()
     for split in due:
-        result = evaluate(params, splits[split], split=split, step=step, stop=stop)
+        result = log.first_evaluation(step, split)
+        if result is None:
+            result = evaluate(params, splits[split], split=split, step=step, stop=stop)
         if result is None:
             return False
         log.evaluation(step, split, *result)

@@ -99,6 +99,7 @@ def evaluate(setup, log=None, params=None):
     """Evaluates as before step 0, when both splits are due."""
     splits = {s: setup.evaluation_batches(s) for s in ('validation', 'test')}
     log, stop = log or mock.MagicMock(), lambda: False
+    log.first_evaluation.return_value = None
     return train.evaluate_due(setup, params, splits, log, 0, stop=stop)
 
 
