@@ -133,7 +133,7 @@ def test_an_experiment_names_what_exists(name):
 
 def test_every_model_row_of_the_paper_has_a_config():
     tiny = {'annealed_k', 'maze_tiny', 'puzzles_tiny', 'mixture_tiny', 'maze9'}
-    assert set(EXPERIMENTS) == {*PAPER, *tiny, 'maze17', 'mixture'}
+    assert set(EXPERIMENTS) == {*PAPER, *tiny, 'maze17', 'mixture', 'smollm2'}
 
 
 @pytest.mark.parametrize('name', PAPER)
