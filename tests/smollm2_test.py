@@ -145,6 +145,9 @@ def test_greedy_texts_are_those_of_transformers_before_and_after_training(tmp_pa
     (row,) = tiny.read_lines(tmp_path / 'run' / 'metrics.jsonl')
     assert (row['step'], row['split']) == (0, 'train')
     command('export', f'--workdir={run}', f'--out={exported}', '--dtype=float32')
+    other = '--task=configs/smollm2.py:sets=out_of_domain'
+    few = ('--split=test', '--num_problems=7', '--num_responses=2')
+    command('evaluate', f'--workdir={run}', other, *few)
     trained = our_texts(exported)
     assert trained == their_texts(exported)
     assert trained != ours

