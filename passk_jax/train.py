@@ -236,8 +236,9 @@ def evaluate_due(
     log.flush()
     log.begin('evaluate', step)
     for split in due:
-        batches = splits[split]
-        result = verbs.evaluate(params, batches, split=split, step=step, stop=stop)
+        result = log.first_evaluation(step, split) or verbs.evaluate(
+            params, splits[split], split=split, step=step, stop=stop
+        )
         if result is None:
             return False
         log.evaluation(step, split, *result)

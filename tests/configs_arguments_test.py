@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from configs import annealed_k, arguments, enigmata
+from configs import annealed_k, arguments, enigmata, smollm2
 from configs.ablations import overview, pass_at_k_then_pass_at_1
 from passk_jax import config as config_lib
 from passk_jax.config import stages_of
@@ -106,3 +106,15 @@ def test_k_is_halved_in_stages_of_one_length(argument, ks):
     length = config.train.steps // len(ks)
     assert [stage.start for stage in stages] == [length * i for i in range(len(ks))]
     assert not any(stage.resets_optimizer for stage in stages)
+
+
+def test_a_language_model_has_a_source_and_sets_to_be_evaluated_on():
+    config = config_lib.from_config_dict(smollm2.get_config('source=there'))
+    assert config.model.source == 'there'
+    assert config.task.params['sets'] == smollm2.SETS
+    other = smollm2.get_config('sets=out_of_domain').task.params
+    assert other.sets.to_dict() == smollm2.OUT_OF_DOMAIN
+    assert not smollm2.SETS.keys() & smollm2.OUT_OF_DOMAIN.keys()
+    assert (other.train_count, other.test_count) == (0, 128)
+    with pytest.raises(InputError, match=r"sets='all' must be one of \['trained', "):
+        smollm2.get_config('sets=all')

@@ -117,6 +117,7 @@ OTHER_TESTS = {
     'interval_test': 'experiments/interval.py',
     'larger_k_test': 'experiments/larger_k.py',
     'safe_answers_test': 'experiments/safe_answers.py',
+    'smollm2_test': 'experiments/smollm2.py',
     'steepness_test': 'experiments/steepness.py',
     'pages_test': 'links and intervals of the pages',
     'readme_test': 'the README',

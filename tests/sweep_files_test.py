@@ -29,8 +29,14 @@ FILES = {
     'rollouts': ('',),
     'scale': ('', 'variant=slow', 'variant=times_four'),
     'size_generalization': ('',),
+    'smollm2': ('', 'variant=estimators'),
+    'smollm2_rates': ('',),
     'transfer': ('difficulty=easy', 'difficulty=medium', 'difficulty=hard'),
 }
+# Sweeps whose runs are not done: each leaves with its results.
+PENDING = {('smollm2', ''), ('smollm2', 'variant=estimators'), ('smollm2_rates', '')}
+# What chooses a setting for another sweep has a seed of its own.
+ONE_SEED = {'smollm2_rates'}
 SWEEPS = [(file, argument) for file, taken in FILES.items() for argument in taken]
 
 
@@ -56,7 +62,7 @@ def test_no_two_sweeps_write_to_one_name(tmp_path, monkeypatch):
 def test_its_runs_would_start_and_differ(file, argument, tmp_path, monkeypatch):
     monkeypatch.chdir(tiny.ROOT)
     sweep, jobs = opened(file, argument, tmp_path)
-    assert len(sweep.seeds) >= 5
+    assert len(sweep.seeds) == 1 if file in ONE_SEED else len(sweep.seeds) >= 5
     # Two arms of one configuration would be compared with themselves.
     configs = [repr(job.config) for job in jobs]
     assert len(set(configs)) == len(configs)
@@ -72,6 +78,9 @@ def test_the_table_and_the_csv_are_those_of_the_rows(
     path = f'experiments/sweeps/{file}.py' + (f':{argument}' if argument else '')
     sweep = config_file.call(path, 'get_sweep', returns=Sweep)
     kept = tiny.ROOT / 'experiments' / 'results'
+    if (file, argument) in PENDING:
+        assert not (kept / f'{sweep.name}.jsonl').exists()
+        pytest.skip('its runs are not done')
     rows = tiny.read_lines(kept / f'{sweep.name}.jsonl')
     configs = json.loads((kept / f'{sweep.name}.configs.json').read_text())
     of_runs = collections.defaultdict(list)

@@ -127,6 +127,11 @@ class DemonstrationLoss:
 
     policy: Policy
 
+    @property
+    def vanishes_without_advantages(self) -> bool:
+        """It has no advantages."""
+        return False
+
     def log_probs(
         self, params: Params, batch: Batch, rows: int | None
     ) -> tuple[Tokens, Tokens, dict[str, Tokens]]:

@@ -41,11 +41,15 @@ class Loss(Protocol):
     """What an update minimizes: a hashable function of parameters and a batch.
 
     ``policy`` is the policy whose parameters these are, and ``mask`` marks the tokens
-    that are trained.
+    that are trained. ``vanishes_without_advantages`` says whether the gradient is 0
+    where all advantages are.
     """
 
     @property
     def policy(self) -> Policy: ...
+
+    @property
+    def vanishes_without_advantages(self) -> bool: ...
 
     def log_probs(
         self, params: Params, batch: Batch, rows: int | None
@@ -143,6 +147,11 @@ class BatchLoss:
         for name, x in jax.lax.stop_gradient(statistics).items():
             metrics[losses.LAYERS + name] = jnp.where(mask, x, 0.0).sum()
         return loss, (metrics, current)
+
+    @property
+    def vanishes_without_advantages(self) -> bool:
+        """Whether responses whose advantages are all 0 have no gradient."""
+        return not (self.config.kl_coef or self.config.entropy_coef)
 
     def mask(self, rollouts: Rollouts) -> Mask:
         """Marks the tokens to train; DAPO's overlong filtering drops some.

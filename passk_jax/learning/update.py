@@ -4,7 +4,8 @@
    responses before any update. (The sampler's are never used in the ratio.) The first
    update computes those of its mini-batch itself, so one epoch does not score them.
 2. *update* sums the gradients of each mini-batch of prompts over its micro-batches, and
-   takes one optimizer step. Every epoch has the same mini-batches in the same order.
+   takes one optimizer step. Every epoch has the same mini-batches in the same order. A
+   micro-batch without any advantage is only measured: its gradient is exactly 0.
 
 The loss divides by the tokens (or responses) of the whole mini-batch, counted before it
 is cut, so micro-batches, padding, packing (packing.py) and the mesh cannot change it.
@@ -230,12 +231,24 @@ class Update:
             return self.loss(Weights(frozen, params).merged, *args)
 
         def accumulate(total: Params, part: Batch) -> tuple[Params, Any]:
-            gradient = jax.grad(loss, has_aux=True)
-            grads, aux = packing.for_rows(
-                functools.partial(gradient, params, part, is_first, normalizer),
-                part.packing,
-                sizes=self.pack_sizes,
-            )
+            arguments = (params, part, is_first, normalizer)
+            rows = {'packing': part.packing, 'sizes': self.pack_sizes}
+
+            def learn() -> tuple[Params, Any]:
+                gradient = jax.grad(loss, has_aux=True)
+                of_rows = functools.partial(gradient, *arguments)
+                return packing.for_rows(of_rows, **rows)
+
+            def measure() -> tuple[Params, Any]:
+                of_rows = functools.partial(loss, *arguments)
+                nothing = jax.tree.map(jnp.zeros_like, params)
+                return nothing, packing.for_rows(of_rows, **rows)[1]
+
+            if self.loss.vanishes_without_advantages:
+                signal = (part.advantages != 0).any()
+                grads, aux = jax.lax.cond(signal, learn, measure)
+            else:
+                grads, aux = learn()
             return jax.tree.map(jnp.add, total, grads), aux
 
         with jax.named_scope('gradients'):

@@ -38,6 +38,7 @@ from passk_jax.report.run_data import counts_in
 from passk_jax.report.write import write_curves, write_report
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
 from passk_jax.rollouts.verify import records
+from passk_jax.runs import first_evaluations
 from passk_jax.runs.metric_writer import MetricWriter, evaluation_name
 from passk_jax.runs.phases import Phases
 from passk_jax.runs.progress import Progress
@@ -139,6 +140,12 @@ class RunLog:
         self._pending = functools.partial(
             self._write_step, step, draws, step_metrics, diagnosis, spent
         )
+
+    def first_evaluation(
+        self, step: int, split: str
+    ) -> first_evaluations.Evaluation | None:
+        """The evaluation before step 0 that another run has made for this one."""
+        return first_evaluations.read(self._workdir, split) if step == 0 else None
 
     def evaluation(
         self, step: int, split: str, values: dict[str, float], rows: list[Any]

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from passk_jax.report.run_data import Row, read_lines
+from passk_jax.runs import first_evaluations
 from passk_jax.runs.checkpoints import saved_steps
 from passk_jax.runs.commits import is_committed
 from passk_jax.runs.directory import has_begun
@@ -90,7 +91,8 @@ def needs_warm_start(job: Job) -> bool:
 def copy_warm_start(job: Job, other: Job) -> bool:
     """Copies the warm start of another run; False if it has none (yet).
 
-    The caller has the lock of ``job``.
+    The evaluations before step 0 come with it, if the other run has them and evaluates
+    in the same way. The caller has the lock of ``job``.
 
     Raises:
         OSError: it cannot be copied; nothing of it is left.
@@ -109,6 +111,10 @@ def copy_warm_start(job: Job, other: Job) -> bool:
     # Half of one that this run was making when it was killed.
     shutil.rmtree(target, ignore_errors=True)
     saving.rename(target)
+    if job.config['eval'] == other.config['eval']:
+        with contextlib.suppress(OSError, ValueError):
+            for split in job.splits:
+                first_evaluations.copy(other.run.directory, job.run.directory, split)
     return True
 
 

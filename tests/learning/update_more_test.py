@@ -44,6 +44,24 @@ def test_a_scaled_advantage_scales_the_gradient_bit_for_bit():
     np.testing.assert_array_equal(four['problem_loss'], 4 * one['problem_loss'])
 
 
+@pytest.mark.parametrize('packed', [{}, {'pack_sizes': 2}])
+def test_prompts_without_a_signal_are_measured_and_not_learned_from(packed):
+    advantages = make_advantages()
+    advantages[::2] = 0
+    settings = {'num_micro_batches': P, **packed}
+    skipped = run_step(advantages=advantages, loss=LOSS, **settings)
+    # A bonus below all rounding, for which every prompt has a gradient.
+    loss = dataclasses.replace(LOSS, entropy_coef=1e-30)
+    whole = run_step(advantages=advantages, loss=loss, **settings)
+    jax.tree.map(np.testing.assert_array_equal, skipped[0], whole[0])
+    assert skipped[1].keys() == whole[1].keys()
+    for name, value in skipped[1].items():
+        np.testing.assert_allclose(value, whole[1][name], atol=1e-12, err_msg=name)
+    _, metrics = run_step(advantages=np.zeros_like(advantages), loss=LOSS, **packed)
+    assert metrics['grad_norm'] == 0
+    assert metrics['entropy'] > 0
+
+
 def truncate_some(rollouts):
     stopped = np.random.default_rng(2).uniform(size=(P, N)) < 0.6
     return dataclasses.replace(rollouts, stopped=stopped)

@@ -1,3 +1,5 @@
+import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -6,6 +8,7 @@ import sys
 
 import pytest
 
+from passk_jax.runs import first_evaluations
 from passk_jax.sweeps import directories
 from passk_jax.sweeps.commands import Run
 from passk_jax.sweeps.directories import Holder, Lock
@@ -112,6 +115,27 @@ def test_a_warm_start_is_copied_whole_or_not_at_all(tmp_path):
     assert [path.name for path in mine.iterdir()] == ['0']
     assert {path.name for path in (mine / '0').iterdir()} == {'x', 'commit.json'}
     assert not directories.needs_warm_start(job)
+
+
+def test_the_evaluations_before_step_0_come_with_a_warm_start(tmp_path):
+    maker, job = make_job(tmp_path, 'maker'), make_job(tmp_path)
+    kept = maker.run.directory / 'warm_start' / '0'
+    kept.mkdir(parents=True)
+    (kept / 'commit.json').write_text('{}')
+    write_rows(maker, {'step': 0, 'stage': 0, 'split': 'validation', 'pass_at_1': 0.5})
+    records = maker.run.directory / 'evaluation'
+    records.mkdir()
+    (records / 'validation_step_00000000.jsonl').write_text('{"c": 1}\n')
+    # The test split is not evaluated yet.
+    assert directories.copy_warm_start(job, maker)
+    read = functools.partial(first_evaluations.read, job.run.directory)
+    assert read('validation') == ({'pass_at_1': 0.5}, [{'c': 1}])
+    assert read('test') is None
+    # One that evaluates otherwise makes its own.
+    other = make_job(tmp_path, 'b_seed0')
+    other = dataclasses.replace(other, config={'init': {}, 'eval': {'top_p': 0.9}})
+    assert directories.copy_warm_start(other, maker)
+    assert first_evaluations.read(other.run.directory, 'validation') is None
 
 
 def test_a_run_that_has_begun_makes_no_warm_start(tmp_path):

@@ -1,4 +1,6 @@
-"""What the published ``config.json`` of the paper's models says of their sizes.
+"""What the published ``config.json`` of some models says of their sizes.
+
+They are the paper's, others of these families, and SmolLM2 of configs/smollm2.py.
 
 The planner (``python -m passk_jax.plan``) and the tests read it where nothing can be
 downloaded. Each entry holds, as published, the fields that decide the network, and
@@ -110,6 +112,25 @@ def _llama3(rope_factor: float, *sizes: int, tie: bool = False) -> dict[str, Any
 
 _LLAMA3_8B = _llama3(8.0, 4096, 14_336, 32, 32)
 
+_SMOLLM2_135M = {
+    **_DENSE,
+    **_sizes(576, 1536, 30, 9, tie=True),
+    'architectures': ['LlamaForCausalLM'],
+    'model_type': 'llama',
+    'attention_bias': False,
+    'bos_token_id': 1,
+    'eos_token_id': 2,
+    'max_position_embeddings': 8192,
+    'mlp_bias': False,
+    'num_key_value_heads': 3,
+    'pad_token_id': 2,
+    'rms_norm_eps': 1e-5,
+    'rope_interleaved': False,
+    'rope_scaling': None,
+    'rope_theta': 100_000,
+    'vocab_size': 49_152,
+}
+
 # Hub name -> fields of its config.json.
 PUBLISHED: Mapping[str, Fields] = {
     'Qwen/Qwen2.5-0.5B-Instruct': _qwen2(2, 151_936, 896, 4864, 24, 14, tie=True),
@@ -126,4 +147,5 @@ PUBLISHED: Mapping[str, Fields] = {
     'deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B': _QWEN2_1_5B | _R1_QWEN,
     'deepseek-ai/DeepSeek-R1-Distill-Qwen-7B': _QWEN2_7B | _R1_QWEN,
     'deepseek-ai/DeepSeek-R1-Distill-Llama-8B': _LLAMA3_8B | {'eos_token_id': 128_001},
+    'HuggingFaceTB/SmolLM2-135M-Instruct': _SMOLLM2_135M,
 }

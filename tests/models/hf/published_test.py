@@ -24,6 +24,7 @@ PARAMETERS = {
     'meta-llama/Llama-3.2-1B-Instruct': 1_235_814_400,
     'meta-llama/Llama-3.2-3B-Instruct': 3_212_749_824,
     'meta-llama/Llama-3.1-8B-Instruct': 8_030_261_248,
+    'HuggingFaceTB/SmolLM2-135M-Instruct': 134_515_008,
     'deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B': 1_777_088_000,
     'deepseek-ai/DeepSeek-R1-Distill-Qwen-7B': 7_615_616_512,
     'deepseek-ai/DeepSeek-R1-Distill-Llama-8B': 8_030_261_248,
@@ -44,6 +45,7 @@ CACHE_BYTES = {
     'deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B': 28_672,
     'deepseek-ai/DeepSeek-R1-Distill-Qwen-7B': 57_344,
     'deepseek-ai/DeepSeek-R1-Distill-Llama-8B': 131_072,
+    'HuggingFaceTB/SmolLM2-135M-Instruct': 23_040,
 }
 
 
@@ -91,12 +93,15 @@ def test_positions_are_those_of_the_model(name, source, arch):
         assert (rope.kind, rope.theta, rope.factor) == ('llama3', 500_000.0, factor)
         assert (rope.original_max_positions, *stretch) == (8192, 1.0, 4.0)
         assert limit == 131_072
+    elif 'SmolLM2' in name:
+        assert (rope.kind, rope.theta, limit) == ('default', 100_000.0, 8192)
     elif 'R1-Distill' in name:
         assert (rope.kind, rope.theta, limit) == ('default', 10_000.0, 131_072)
     else:
         longest = 40_960 if 'Qwen3' in name else 32_768
         assert (rope.kind, rope.theta, limit) == ('default', 1e6, longest)
-    assert arch.norm_eps == (1e-5 if 'Llama' in name else 1e-6)
+    wide = 'Llama' in name or 'SmolLM2' in name
+    assert arch.norm_eps == (1e-5 if wide else 1e-6)
 
 
 def test_every_entry_has_its_totals_here():

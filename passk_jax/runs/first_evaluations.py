@@ -1,0 +1,64 @@
+"""Evaluations before step 0 that a run has from another one with its first policy.
+
+The runs of a sweep with one seed begin with one policy, and their draws are addressed.
+So their evaluations before step 0 are equal to the last bit, and one run can make them
+for all. They lie in ``<workdir>/warm_start/evaluation``, a file for each split, beside
+the warm start, which came from the same run.
+"""
+
+import json
+import pathlib
+from typing import Any
+
+from passk_jax.files import atomic_write_text
+from passk_jax.runs.metric_writer import evaluation_name
+
+Evaluation = tuple[dict[str, float], list[dict[str, Any]]]
+"""Metrics by name, and a record of each problem."""
+
+_OF_A_LINE = ('step', 'stage', 'split')
+
+
+def copy(source: pathlib.Path, target: pathlib.Path, split: str) -> bool:
+    """Copies the evaluation of a split; False if the source has none (yet).
+
+    Args:
+        source, target: run directories; the target has a warm start.
+        split: the split.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        ValueError: the source is damaged.
+    """
+    records = source / 'evaluation' / evaluation_name(split, 0)
+    lines = source / 'metrics.jsonl'
+    # The line of metrics comes before the records.
+    if not (records.exists() and lines.exists()):
+        return False
+    values = _values(lines, split)
+    rows = [json.loads(line) for line in records.read_text().split('\n') if line]
+    path = _path(target, split)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write_text(path, json.dumps([values, rows]) + '\n')
+    return True
+
+
+def read(workdir: pathlib.Path, split: str) -> Evaluation | None:
+    """The evaluation of a split before step 0, if the run has one from another run."""
+    path = _path(workdir, split)
+    if not path.exists():
+        return None
+    values, rows = json.loads(path.read_text())
+    return values, rows
+
+
+def _path(workdir: pathlib.Path, split: str) -> pathlib.Path:
+    return workdir / 'warm_start' / 'evaluation' / f'{split}.json'
+
+
+def _values(lines: pathlib.Path, split: str) -> dict[str, float]:
+    for line in lines.read_text().split('\n'):
+        row = json.loads(line) if line else {}
+        if (row.get('split'), row.get('step')) == (split, 0):
+            return {name: row[name] for name in row if name not in _OF_A_LINE}
+    raise ValueError(f'{lines} has no evaluation of {split!r} before step 0')
