@@ -21,9 +21,9 @@ from jax import numpy as jnp
 
 from passk_jax import cli, sharding
 from passk_jax import config as configs
-from passk_jax.advantages import Memory
 from passk_jax.config import ExperimentConfig
 from passk_jax.data.batches import EvaluationBatches
+from passk_jax.data.difficulty import RunMemory
 from passk_jax.diagnostics.step import Diagnose, Diagnosis
 from passk_jax.evaluation.evaluate import Evaluate
 from passk_jax.learning import state as states
@@ -259,14 +259,14 @@ def diagnose_due(
 
 def first_state(
     setup: Setup,
-    memory: Memory,
+    memory: RunMemory,
     stages: Sequence[configs.Stage],
     checkpoints: Checkpoints,
     workdir: pathlib.Path,
     *,
     guard: PreemptionGuard,
     phases: Phases,
-) -> tuple[TrainState, Memory, Params | None] | None:
+) -> tuple[TrainState, RunMemory, Params | None] | None:
     """The state and memory to start from, and the parameters of the reference, if any.
 
     The first two come from the newest checkpoint, else from the initial policy and
@@ -277,17 +277,16 @@ def first_state(
     optimizer = stage_optimizer(stages[0])
     resumes = checkpoints.latest_step() is not None
     has_reference = any(stage.config.loss.kl_coef for stage in stages)
-    ref_params = params = None
+    initial = None
     if has_reference or not resumes:
         on_step = functools.partial(phases.begin, 'warm start')
-        params = setup.initial_params(workdir, stop=guard.interrupted, on_step=on_step)
-        if params is None:
+        initial = setup.initial_params(workdir, stop=guard.interrupted, on_step=on_step)
+        if initial is None:
             return None
-    if has_reference:
-        ref_params = params
+    ref_params = initial if has_reference else None
+    if initial is not None and not resumes:
         # Updates overwrite the state's parameters, so the reference needs its own.
-        params = jax.tree.map(jnp.copy, params)
-    if not resumes:
+        params = jax.tree.map(jnp.copy, initial) if has_reference else initial
         state = states.init_state(policy, optimizer, params, mesh)
         return state, memory, ref_params
     shapes = states.state_shapes(policy, optimizer, mesh)

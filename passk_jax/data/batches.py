@@ -12,7 +12,6 @@ once.
 import collections
 import dataclasses
 import itertools
-import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -38,7 +37,7 @@ class PromptBatch(NamedTuple):
     """P problems, and their prompts as tokens on the host."""
 
     problems: list[Problem]
-    prompts: Prompts
+    prompts: Prompts[np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +63,7 @@ class TokenizedProblems:
     num_dropped: int
     width: int
 
-    def batch(self, rows: Sequence[int]) -> PromptBatch:
+    def batch(self, rows: Sequence[int] | np.ndarray) -> PromptBatch:
         """Returns the problems of these rows with their padded prompts."""
         problems = [self.source[int(self.indices[row])] for row in rows]
         tokens = np.zeros((len(problems), self.width), np.int32)
@@ -92,7 +91,7 @@ class _Counted:
         self.prompt_width = tokenized.width
 
 
-class Batches(_Counted, Sequence):
+class Batches(_Counted):
     """``batches[step]`` for any step >= 0; see :func:`make_batches`."""
 
     def __init__(
@@ -105,10 +104,6 @@ class Batches(_Counted, Sequence):
     ):
         super().__init__(tokenized)
         self._order, self._host_rows, self._chances = order, host_rows, chances
-
-    def __len__(self) -> int:
-        """Returns a huge number, because epochs repeat without end."""
-        return sys.maxsize
 
     def __getitem__(self, step: int) -> PromptBatch:
         if step < 0:
@@ -147,8 +142,12 @@ class Batches(_Counted, Sequence):
             chances: a positive weight for each problem of an epoch, by its number. A
                 part's problems are drawn in proportion to them.
         """
-        shared = {'order': self._order, 'host_rows': self._host_rows}
-        return Batches(self._tokenized, **shared, chances=chances)
+        return Batches(
+            self._tokenized,
+            order=self._order,
+            host_rows=self._host_rows,
+            chances=chances,
+        )
 
     def numbers(self, problems: Sequence[Problem]) -> np.ndarray:
         """``[P]`` the numbers of problems among the ``num_problems`` of an epoch."""

@@ -128,29 +128,30 @@ def num_positions(tokens: Int[Array, 'P N T'], rows: int | None) -> int:
 
 
 def in_rows(
-    fn: Callable[[jax.Array, jax.Array | None], tuple[jax.Array, ...]],
+    fn: Callable[[jax.Array, jax.Array | None], tuple[jax.Array, jax.Array]],
     tokens: Int[Array, 'P N T'],
     lengths: Int[Array, 'P N'],
     packing: Packing | None,
     *,
     rows: int | None,
-) -> tuple[Float[Array, 'P N T'], ...]:
+) -> tuple[Float[Array, 'P N T'], Float[Array, 'P N T']]:
     """Applies ``fn`` to the response tokens, packed into rows or not.
 
     Args:
         fn: takes tokens ``[P, R, T]`` and where each token's response starts (``None``:
-            at 0); returns arrays of the same shape.
+            at 0); returns two arrays of the same shape.
         tokens, lengths: of the responses.
-        packing: where the responses lie in the rows.
+        packing: where the responses lie in the rows; ``None``: do not pack.
         rows: rows per device, from :func:`for_rows`; ``None``: do not pack.
 
     Returns:
         The results at the tokens' original places; 0 at pads if they were packed.
     """
-    if rows is None:
+    if rows is None or packing is None:
         return fn(tokens, None)
-    found = fn(*pack_tokens(tokens, lengths, packing, rows=rows))
-    return tuple(unpack(x, lengths, packing, rows=rows) for x in found)
+    first, second = fn(*pack_tokens(tokens, lengths, packing, rows=rows))
+    back = functools.partial(unpack, lengths=lengths, packing=packing, rows=rows)
+    return back(first), back(second)
 
 
 def pack_tokens(

@@ -37,7 +37,7 @@ from passk_jax.models.families.table import family_of
 from passk_jax.models.rope import Rope
 from passk_jax.models.token_distribution import log_probs_and_entropies
 from passk_jax.models.transformer import Cache, Prefix, Transformer
-from passk_jax.sharding import shard
+from passk_jax.sharding import AnyMesh, shard
 from passk_jax.types import Prompts
 
 Params = dict[str, jax.Array]
@@ -102,7 +102,7 @@ def arch_from_config(config: ModelConfig, *, vocab_size: int, attention: str) ->
     )
 
 
-def param_shapes(policy: Policy, mesh: Mesh) -> dict[str, jax.ShapeDtypeStruct]:
+def param_shapes(policy: Policy, mesh: AnyMesh) -> dict[str, jax.ShapeDtypeStruct]:
     """Name, shape, dtype and sharding of every parameter."""
     shapes = _shapes(policy.arch)
     shardings = sharding.tree_sharding(mesh, shapes, param_axes)

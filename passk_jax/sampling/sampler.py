@@ -11,7 +11,6 @@ plain loop (plain_loop.py) defines the tokens, and runs where a schedule would c
 than it can gain (cost.py).
 """
 
-import dataclasses
 from collections.abc import Sequence
 
 import jax
@@ -95,8 +94,8 @@ def sample(
     account = open_account(params)
     inputs = (policy, params, prompts, key, request)
     if schedules(account, work, first, num_prompts=P, request=request):
-        rollouts = host.decode(*inputs, account, work, first, on_ended)
-        return dataclasses.replace(rollouts, prompts=prompts)
+        record = host.decode(*inputs, account, work, first, on_ended)
+        return record.rollouts(prompts)
     rollouts = plain_loop.run(*inputs)
     if on_ended:
         on_ended(gather(rollouts, np.full((P, num_rollouts), True)))
