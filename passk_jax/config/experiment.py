@@ -6,7 +6,7 @@ or their own section, never the whole configuration.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from passk_jax.config.learning_config import LossConfig, OptimizerConfig
 from passk_jax.config.ranges import (
@@ -148,7 +148,7 @@ class DataConfig:
 
     dir: str
     max_prompt_tokens: int = positive()
-    overlong: str = one_of('drop', 'error')
+    overlong: Literal['drop', 'error'] = one_of('drop', 'error')
     system_prompt: str = dataclasses.field(metadata={'off': ''})
     chat_template_kwargs: Mapping[str, Any] = dataclasses.field(metadata={'off': {}})
 

@@ -14,7 +14,7 @@ import dataclasses
 import itertools
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from absl import logging
@@ -24,8 +24,7 @@ from passk_jax.errors import InputError
 from passk_jax.types import Problem, Prompts
 
 Encode = Callable[[str], list[int]]
-
-OVERLONG = ('drop', 'error')
+Overlong = Literal['drop', 'error']
 
 # Prompts are padded to a multiple of the first number or, if longer than the second, to
 # a multiple of that, but never beyond the limit. Meshes and kernels that split the
@@ -248,7 +247,7 @@ def evaluation_batches(
     batch_size: int,
     num_problems: int,
     max_prompt_tokens: int,
-    overlong: str,
+    overlong: Overlong,
 ) -> EvaluationBatches:
     """Makes batches of the problems of a split, in order, each exactly once.
 
@@ -264,8 +263,6 @@ def evaluation_batches(
         ValueError: there are no problems, or fewer than ``num_problems``; or a prompt
             is empty or too long.
     """
-    if batch_size < 1:
-        raise InputError(f'{batch_size=} must be at least 1')
     problems = subset(source, num_problems)
     tokenized = read_problems(
         problems, encode, max_prompt_tokens=max_prompt_tokens, overlong=overlong
@@ -317,7 +314,7 @@ def read_problems(
     encode: Encode,
     *,
     max_prompt_tokens: int,
-    overlong: str,
+    overlong: Overlong,
 ) -> TokenizedProblems:
     """Reads and tokenizes every problem.
 
@@ -330,8 +327,6 @@ def read_problems(
     Raises:
         ValueError: there are no problems, or a prompt is empty or too long.
     """
-    if overlong not in OVERLONG:
-        raise InputError(f'{overlong=} must be one of {list(OVERLONG)}')
     if not len(source):
         raise InputError('there are no problems: the split is empty')
     indices, prompts, row_of_id, shortest = [], [], {}, None

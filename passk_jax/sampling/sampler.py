@@ -139,11 +139,9 @@ def at_one_time(
         max_response_tokens, max_cache_bytes: as in :func:`sample`.
 
     Raises:
-        ValueError: a number is below 1; not even one response fits; or rollouts would
-            have to wait although the mesh does not divide the batch, which gives every
-            device all of it.
+        ValueError: not even one response fits; or rollouts would have to wait although
+            the mesh does not divide the batch, which gives every device all of it.
     """
-    plain_loop.check_counts(num_rollouts, max_response_tokens)
     heads = sharding.local_size('kv_heads', arch.num_kv_heads)
     token_bytes = 2 * heads * arch.head_dim * jnp.dtype(arch.dtype).itemsize
     work = Work(
