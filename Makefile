@@ -1,7 +1,9 @@
-# Two commands, each of which first sets up what it needs, once:
+# Commands, each of which first sets up what it needs, once:
 #
 #     make train    the main job: configs/maze_tiny.py into runs/maze_tiny
-#     make test     lint, format and tests
+#     make test     lint, format, types and tests
+#     make check    the same in less than a minute, with the tests of layers and tables
+#     make types    types alone
 #
 # Variables: PYTHON (an interpreter, 3.11 to 3.13; found if not given), VENV, CONFIG,
 # WORKDIR, ARGS (of the main job, as in ARGS=--config.advantage.k=8), PYTEST_ARGS.
@@ -21,6 +23,10 @@ ARGS ?=
 # worker, which has compiled for it.
 PYTEST_ARGS ?= -n 3 --dist loadfile
 PYTHON ?=
+# Tests that need no training: of layers, fields and tables.
+CHECKS := $(addprefix tests/,layers_test.py fields_test.py annotations_test.py \
+    mutations_test.py tasks_test.py advantages/table_test.py cli/flags_test.py \
+    models/families/table_test.py)
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
@@ -29,7 +35,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # environment (Debian's python3 has no ensurepip without python3-venv).
 USABLE := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
 
-.PHONY: help train test
+.PHONY: help train test check lint types
 .DELETE_ON_ERROR:
 
 help:
@@ -38,10 +44,18 @@ help:
 train: $(VENV)/installed
 	$(BIN)/python -m passk_jax.train --config=$(CONFIG) --workdir=$(WORKDIR) $(ARGS)
 
-test: $(VENV)/installed-test
+test: lint types
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: lint types
+	$(BIN)/python -m pytest $(CHECKS)
+
+lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+types: $(VENV)/installed-test
+	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python
 
 # A stamp is written last, so an installation that failed is tried again.
 $(VENV)/installed: requirements.txt | $(BIN)/pip

@@ -159,9 +159,9 @@ def markdown(
         row = found[name]
         cells = [_label(name), _interval(row[0].value)]
         for measured in row[1:]:
-            cells += [_interval(measured.value), _interval(measured.over_problems, '+')]
-            if measured.over_seeds:
-                cells.append(_interval(measured.over_seeds, '+'))
+            differences = measured.over_problems, measured.over_seeds
+            cells.append(_interval(measured.value))
+            cells += [_interval(each, '+') for each in differences if each]
         rows.append(cells)
     lines = [
         *markdown_table(heads, rows),
@@ -195,16 +195,17 @@ def panels(arms: Sequence[Arm], found: dict[str, list[Measured]]) -> list[Panel]
         ks, draw = range(1, num_ks + 1), functools.partial(_series, arm.name, i)
         passed.append(draw(ks, [row[i].value for row in of_k]))
         covered.append(draw(COVERAGES, [row[i].value for row in of_tau]))
-        if i:
-            gaps.append(draw(ks, [row[i].over_problems for row in of_k]))
+        gap = [each for row in of_k if (each := row[i].over_problems)]
+        if gap:
+            gaps.append(draw(ks, gap))
     gaps.append(Series('', (1, num_ks), (0.0, 0.0), '#667085', dashed=True))
-    of_problems = {'y_label': 'share of problems'}
-    bounds = {'floor': 0.0, 'ceiling': 1.0} | of_problems
+    panel = functools.partial(Panel, y_label='share of problems')
+    share = functools.partial(panel, floor=0.0, ceiling=1.0)
     less = f'Pass@k minus that of {arms[0].name}'
     return [
-        Panel('Pass@k', 'k: responses', tuple(passed), log2=True, **bounds),
-        Panel(less, 'k: responses', tuple(gaps), log2=True, **of_problems),
-        Panel('Cover@tau', 'tau: share that is right', tuple(covered), **bounds),
+        share('Pass@k', 'k: responses', tuple(passed), log2=True),
+        panel(less, 'k: responses', tuple(gaps), log2=True),
+        share('Cover@tau', 'tau: share that is right', tuple(covered)),
     ]
 
 
@@ -217,9 +218,9 @@ def said(arms: Sequence[Arm], found: dict[str, list[Measured]]) -> str:
     largest = f'pass_at_{len(found) - len(COVERAGES)}'
     for i, arm in enumerate(arms):
         differences = [
-            f'{_label(name)} {_interval(measured.over_seeds, "+")}'
+            f'{_label(name)} {_interval(difference, "+")}'
             for name in ('pass_at_1', largest)
-            if (measured := found[name][i]).over_seeds
+            if (difference := found[name][i].over_seeds)
         ]
         if differences:
             whose = f'{arm.name} minus {arms[0].name} over {len(arm.sources)} seeds'

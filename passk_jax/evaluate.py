@@ -152,7 +152,7 @@ def _plan(
     }
     batches = setup.evaluation_batches(split, problems)
     left_out = {'too long': batches.dropped, 'trained on': trained if known else None}
-    return _Plan(setup, batches, left_out, about | settings, path)
+    return _Plan(setup, batches, left_out, {**about, **settings}, path)
 
 
 def _trained_on(config: ExperimentConfig) -> list[_Problems | None]:

@@ -71,7 +71,8 @@ def main(
                 dtype=dtype,
                 max_shard_bytes=_MAX_SHARD_BYTES,
             )
-            if jax.process_index() == 0:
+            # Process 0 alone has one.
+            if directory is not None:
                 for name, fields in files.items():
                     (directory / name).write_text(json.dumps(fields, indent=2) + '\n')
                 save_tokenizer(setup.tokenizer, directory)

@@ -35,7 +35,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-from jax.sharding import AbstractMesh, Mesh
 
 from passk_jax import cli, sharding
 from passk_jax.config import (
@@ -121,8 +120,10 @@ def _made() -> str:
     versions = [f'jax {jax.__version__}']
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         versions.append(f'libtpu {importlib.metadata.version("libtpu")}')
+    if revision:
+        versions.insert(0, revision)
     today = datetime.datetime.now(datetime.UTC).date()
-    return f'Made on {today}: {", ".join(filter(None, [revision, *versions]))}.\n'
+    return f'Made on {today}: {", ".join(versions)}.\n'
 
 
 def _arguments(argv: Sequence[str]) -> list[str]:
@@ -249,7 +250,7 @@ def _placed(builder: Builder, devices: Sequence[Any]) -> Builder:
 
 
 def _read(
-    config: ExperimentConfig, topology: Topology, mesh: Mesh | AbstractMesh
+    config: ExperimentConfig, topology: Topology, mesh: sharding.AnyMesh
 ) -> tuple[Builder, int]:
     """The builder of the programs, and the model's positions; 0: no limit."""
     with tempfile.TemporaryDirectory() as directory:
@@ -287,7 +288,7 @@ def _lines(
     """The plan's introduction, table and notes."""
     mesh = builder.mesh
     edges = [fits.fit(each, builder) for each in analyses]
-    where = links.places(mesh.devices.flat, dimensions=topology.chip.dimensions)
+    where = links.places(list(mesh.devices.flat), dimensions=topology.chip.dimensions)
     axes = links.axis_lines(mesh, where) if where else {}
     lines = summary.introduction(
         builder, topology, axes, name=config.name, source=config.model.source
@@ -322,7 +323,9 @@ def _readable(config: ExperimentConfig, directory: pathlib.Path) -> ExperimentCo
     return dataclasses.replace(config, model=model)
 
 
-def _builder(config: ExperimentConfig, topology: Topology, mesh: Mesh) -> Builder:
+def _builder(
+    config: ExperimentConfig, topology: Topology, mesh: sharding.AnyMesh
+) -> Builder:
     model.check_positions(config.model, config.data, config.sampling)
     # A GPU's kernels can be traced only where they can run.
     platform = 'cpu' if topology.platform == 'gpu' else topology.platform

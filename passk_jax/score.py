@@ -42,7 +42,10 @@ def score_lines(
 
     With ``official``, the task must have the ability ``OfficialVerdict``.
     """
-    judge = task.official_verdict if official else task.verdict
+    judge = task.verdict
+    if official:
+        able = tasks.require(task, OfficialVerdict, needed_by='--official')
+        judge = able.official_verdict
     for number, line in enumerate(lines, start=1):
         record = {}
         try:

@@ -16,9 +16,12 @@ import jax
 import numpy as np
 from absl import logging
 from jax.experimental import mesh_utils
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 from passk_jax.errors import InputError
+
+AnyMesh = Mesh | AbstractMesh
+"""An abstract mesh has no devices; it is enough for shapes and shardings."""
 
 MESH_AXES = ('data', 'fsdp', 'rollout', 'tensor')
 
@@ -251,12 +254,12 @@ def _mesh_axes(part: Any) -> tuple[str, ...]:
     return () if part is None else (part,) if isinstance(part, str) else tuple(part)
 
 
-def replicated(mesh: Mesh) -> NamedSharding:
+def replicated(mesh: AnyMesh) -> NamedSharding:
     """Returns the sharding of an array that every device holds whole."""
     return NamedSharding(mesh, PartitionSpec())
 
 
-def batch_sharding(mesh: Mesh, tree: Any) -> Any:
+def batch_sharding(mesh: AnyMesh, tree: Any) -> Any:
     """Returns shardings that split the first axis of every leaf as ``'batch'``."""
 
     def of_leaf(x: Any) -> NamedSharding:
@@ -276,7 +279,7 @@ def place(mesh: Mesh, tree: Any) -> Any:
 
 
 def tree_sharding(
-    mesh: Mesh, tree: Any, axes_of: Callable[[str], tuple[str | None, ...]]
+    mesh: AnyMesh, tree: Any, axes_of: Callable[[str], tuple[str | None, ...]]
 ) -> Any:
     """Returns shardings for a tree, by the path of each leaf.
 

@@ -21,9 +21,9 @@ from jax import numpy as jnp
 
 from passk_jax import cli, sharding
 from passk_jax import config as configs
-from passk_jax.advantages import Memory
 from passk_jax.config import ExperimentConfig
 from passk_jax.data.batches import EvaluationBatches
+from passk_jax.data.difficulty import RunMemory
 from passk_jax.diagnostics.step import Diagnose, Diagnosis
 from passk_jax.evaluation.evaluate import Evaluate
 from passk_jax.learning import state as states
@@ -261,14 +261,14 @@ def diagnose_due(
 
 def first_state(
     setup: Setup,
-    memory: Memory,
+    memory: RunMemory,
     stages: Sequence[configs.Stage],
     checkpoints: Checkpoints,
     workdir: pathlib.Path,
     *,
     guard: PreemptionGuard,
     phases: Phases,
-) -> tuple[TrainState, Memory, Params | None, Params] | None:
+) -> tuple[TrainState, RunMemory, Params | None, Params] | None:
     """The state and memory to start from, the reference, if any, and what is frozen.
 
     The first two come from the newest checkpoint, else from the initial policy and

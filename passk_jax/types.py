@@ -15,20 +15,25 @@ Groups are an axis, never an id: arrays stay ``[P, N, ...]`` as long as possible
 *problem* is a host object, a *prompt* its tokens, a *response* what the policy wrote, a
 *rollout* a response with its log-probabilities, a *group* a k-subset of the responses
 to one problem, a *step* one rollout batch, an *update* one optimizer step. The pytrees
-here hold only arrays, and this module has no functions.
+here hold only arrays, and this module has no functions. ``Prompts`` are arrays on the
+devices; ``Prompts[np.ndarray]`` are on the host, ``Prompts[jax.ShapeDtypeStruct]`` are
+shapes without values, and so for the other pytrees.
 """
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic
 
 import jax
 import numpy as np
+from typing_extensions import TypeVar
+
+Leaf = TypeVar('Leaf', default=jax.Array)
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Prompts:
+class Prompts(Generic[Leaf]):
     """The prompts of a batch, each stored once however many rollouts it has.
 
     Attributes:
@@ -37,14 +42,14 @@ class Prompts:
         problem_ids: ``[P]`` int32, unique in a split; they address the random keys.
     """
 
-    tokens: jax.Array
-    lengths: jax.Array
-    problem_ids: jax.Array
+    tokens: Leaf
+    lengths: Leaf
+    problem_ids: Leaf
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Rollouts:
+class Rollouts(Generic[Leaf]):
     """N responses to each prompt, as they were sampled.
 
     Masks come from ``lengths``, never from token ids. The length includes the stop
@@ -64,13 +69,13 @@ class Rollouts:
         entropies: ``[P, N, T]`` float32, nats, of the untruncated distribution.
     """
 
-    prompts: Prompts
-    tokens: jax.Array
-    lengths: jax.Array
-    stopped: jax.Array
-    sampler_log_probs: jax.Array
-    untruncated_log_probs: jax.Array
-    entropies: jax.Array
+    prompts: Prompts[Leaf]
+    tokens: Leaf
+    lengths: Leaf
+    stopped: Leaf
+    sampler_log_probs: Leaf
+    untruncated_log_probs: Leaf
+    entropies: Leaf
 
 
 @dataclasses.dataclass(frozen=True)

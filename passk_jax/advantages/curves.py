@@ -215,12 +215,12 @@ def combination(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> 
 
 
 def sum_abs_advantage(
-    num_correct: Int[Array, '*P'],
-    positive: Float[Array, '*P'],
-    negative: Float[Array, '*P'],
+    num_correct: Int[Array | np.ndarray, '*P'],
+    positive: Float[Array | np.ndarray, '*P'],
+    negative: Float[Array | np.ndarray, '*P'],
     *,
     num_rollouts: int,
-) -> Float[Array, '*P']:
+) -> Float[Array | np.ndarray, '*P']:
     """The sum of absolute advantages eta (sec. Analysis Based on Advantage Value).
 
         eta = c |positive| + w |negative|

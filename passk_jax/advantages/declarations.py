@@ -162,7 +162,7 @@ class Objective:
         at_infinity: whether the curve climbs it only as N grows.
     """
 
-    value: Callable[..., np.ndarray]
+    value: Callable[..., np.ndarray | float]
     at_infinity: bool = False
 
 

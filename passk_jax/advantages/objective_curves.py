@@ -82,11 +82,12 @@ def mixture(
     Raises ValueError for no weight, or for N or more of them.
     """
     check_mixture(num_rollouts=num_rollouts, pass_weights=pass_weights)
-    total = sum(
+    first, *more = [
         weight * np.stack(_canonical(num_rollouts, k))
         for k, weight in enumerate(pass_weights, start=1)
-    )
-    return _indexed(num_correct, *total)
+    ]
+    positive, negative = sum(more, start=first)
+    return _indexed(num_correct, positive, negative)
 
 
 def pkpo(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Curve:

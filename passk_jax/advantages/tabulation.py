@@ -10,13 +10,13 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float
 
 from passk_jax.advantages.curves import sum_abs_advantage
 from passk_jax.advantages.declarations import INPUTS, Estimator
 from passk_jax.advantages.make import AdvantageFn, begin_memory, make_estimator
 from passk_jax.advantages.table import ESTIMATORS
 from passk_jax.advantages.weight import (
+    Numbers,
     as_float64,
     objective_of_curve,
     weight_of_curve,
@@ -79,8 +79,8 @@ def tabulated_curve(name: str, *, num_rollouts: int, **params: Any) -> dict[str,
 
 
 def effective_weight(
-    name: str, *, num_rollouts: int, p: Float[Array, '*P'], **params: Any
-) -> Float[Array, '*P']:
+    name: str, *, num_rollouts: int, p: Numbers | float, **params: Any
+) -> Numbers:
     """The weight of an estimator's curve on the gradient of the success probability.
 
         omega(p) = E[ positive(c' + 1) - negative(c') ],    c' ~ Bin(N - 1, p)
@@ -114,8 +114,8 @@ def effective_weight(
 
 
 def implied_objective(
-    name: str, *, num_rollouts: int, p: Float[Array, '*P'], **params: Any
-) -> Float[Array, '*P']:
+    name: str, *, num_rollouts: int, p: Numbers | float, **params: Any
+) -> Numbers:
     """The objective that an estimator climbs on a problem: F' = omega and F(0) = 0.
 
     Arguments, result and errors are those of :func:`effective_weight`.
@@ -289,7 +289,9 @@ def _by_count(
     num_problems, num_rollouts = shape
     estimator = make_estimator(name, num_rollouts=num_rollouts, **params)
     memory = begin_memory(name, num_rollouts=num_rollouts, **params)
-    others = {k: np.full(x.shape, INPUTS[k].typical) for k, x in memory.items()}
+    others: dict[str, jax.Array | np.ndarray] = {
+        k: np.full(x.shape, INPUTS[k].typical) for k, x in memory.items()
+    }
     rng = np.random.default_rng(0)
     ordered = np.tile(np.arange(num_rollouts), (num_problems, 1))
     places = rng.permuted(ordered, axis=1)

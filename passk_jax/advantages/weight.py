@@ -25,10 +25,12 @@ from jaxtyping import Array, Float
 
 from passk_jax.errors import InputError
 
+Numbers = Float[Array | np.ndarray, '*P']
+
 
 def weight_of_curve(
-    positive: np.ndarray, negative: np.ndarray, p: Float[Array, '*P']
-) -> Float[Array, '*P']:
+    positive: np.ndarray, negative: np.ndarray, p: Numbers | float
+) -> Numbers:
     """omega(p) of a curve.
 
     Args:
@@ -51,8 +53,8 @@ def weight_of_curve(
 
 
 def objective_of_curve(
-    positive: np.ndarray, negative: np.ndarray, p: Float[Array, '*P']
-) -> Float[Array, '*P']:
+    positive: np.ndarray, negative: np.ndarray, p: Numbers | float
+) -> Numbers:
     """F(p), the integral of :func:`weight_of_curve` from 0 to p; F(0) = 0.
 
     Arguments, result and errors are those of :func:`weight_of_curve`.
@@ -76,7 +78,7 @@ def _gaps(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
     return np.asarray(positive, np.float64)[1:] - np.asarray(negative, np.float64)[:-1]
 
 
-def _bernstein(coefficients: np.ndarray, p: Float[Array, '*P']) -> Float[Array, '*P']:
+def _bernstein(coefficients: np.ndarray, p: Numbers | float) -> Numbers:
     """The mean of ``coefficients[c]`` over c ~ Bin(len(coefficients) - 1, p)."""
     if isinstance(p, jax.core.Tracer):
         dtype = jnp.result_type(p.dtype, jnp.float32)

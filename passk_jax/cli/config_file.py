@@ -77,7 +77,10 @@ def override_flags(config: ConfigDict, arguments: Sequence[str]) -> flags.FlagVa
 
 def _what_happened(error: Exception, file: str) -> str:
     """The error and the file's line that raised it or led to it, if any."""
-    places = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    frames = traceback.extract_tb(error.__traceback__)
+    places: list[tuple[str | None, int | None]] = [
+        (frame.filename, frame.lineno) for frame in frames
+    ]
     if isinstance(error, SyntaxError):
         places.append((error.filename, error.lineno))
     path = os.path.abspath(file)

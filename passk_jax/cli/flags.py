@@ -163,8 +163,8 @@ def parse(
     choices = list(parameters)
     opens = inspect.signature(main).parameters.get('config')
     path = given.get('config') if opens and opens.annotation is not str else None
-    if path:
-        config = config_file.load(path)
+    config = config_file.load(path) if path else None
+    if config is not None:
         choices += [f'config.{key}' for key in configs.flatten(config.to_dict())]
         overrides = config_file.override_flags(config, rest)
         rest = _parse_known(overrides, [program, *rest])
@@ -186,7 +186,9 @@ def parse(
             f'example --config.log.tensorboard=false'
         )
     # Last, so that errors of the command line come before errors of the values.
-    return given | ({'config': configs.from_config_dict(config)} if path else {})
+    if config is not None:
+        given['config'] = configs.from_config_dict(config)
+    return given
 
 
 def _define(
@@ -221,10 +223,11 @@ def _parse_known(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
         return values(argv, known_only=True)[1:]
     except flags.IllegalFlagValueError as error:
         flag = re.match(r'flag --(([^=]*)=.*?): ', str(error), re.DOTALL)
-        kind = values[flag[2]].flag_type()
+        kind = values[flag[2]].flag_type() if flag else 'string'
         # absl calls a section and a choice 'string' too.
-        message = f'--{flag[1]} must be of type {kind}'
-        raise InputError(message if kind != 'string' else str(error)) from error
+        is_typed = flag and kind != 'string'
+        message = f'--{flag[1]} must be of type {kind}' if is_typed else str(error)
+        raise InputError(message) from error
     except ValueError as error:
         raise InputError(str(error)) from error
 

@@ -177,13 +177,6 @@ def _check_model(values: Mapping[str, Any]) -> None:
             f'model.arch states {wrong}; without a model.source every size must be '
             f'positive'
         )
-    num_heads, num_kv_heads = arch['num_heads'], arch['num_kv_heads']
-    if num_heads % num_kv_heads:
-        raise InputError(f'{prefix}{num_kv_heads=} must divide {prefix}{num_heads=}')
-    if (head_dim := arch['head_dim']) % 2:
-        raise InputError(
-            f'{prefix}{head_dim=} must be even: rotary embedding uses pairs'
-        )
 
 
 def _check_init(values: Mapping[str, Any]) -> None:
@@ -283,6 +276,9 @@ def _value(kind: Any, value: Any, path: str, known: list[str]) -> Any:
             raise InputError(f'{path}={value!r} must be a tuple')
         item, items = typing.get_args(kind)[0], enumerate(value)
         return tuple(_value(item, v, f'{path}[{i}]', known) for i, v in items)
+    if typing.get_origin(kind) is typing.Literal:
+        # Its field has the choices.
+        kind = str
     accepted = (int, float) if kind is float else kind
     if not isinstance(value, accepted) or (isinstance(value, bool) != (kind is bool)):
         raise InputError(

@@ -6,7 +6,7 @@ or their own section, never the whole configuration.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from passk_jax.config.learning_config import LossConfig, OptimizerConfig
 from passk_jax.config.ranges import (
@@ -17,13 +17,14 @@ from passk_jax.config.ranges import (
     one_of,
     positive,
     ranged,
+    section,
 )
 from passk_jax.config.sampling_options import SamplingOptions
 
 DTYPES = ('float32', 'bfloat16')
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class ArchConfig:
     """Sizes of a policy made from scratch; all 0 if ``model.source`` sets them."""
 
@@ -38,7 +39,7 @@ class ArchConfig:
     tie_embeddings: bool
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class ModelConfig:
     """The policy network.
 
@@ -71,7 +72,7 @@ class ModelConfig:
     head_chunk_tokens: int = positive()
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class MeshConfig:
     """Devices along each mesh axis; one axis may be -1: all remaining devices.
 
@@ -88,7 +89,7 @@ class MeshConfig:
     tensor: int
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class WarmStartConfig:
     """Supervised training on the task's demonstrations before the RL.
 
@@ -107,7 +108,7 @@ class WarmStartConfig:
     optimizer: OptimizerConfig
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class InitConfig:
     """Where the first policy comes from.
 
@@ -123,7 +124,7 @@ class InitConfig:
     warm_start: WarmStartConfig
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class TaskConfig:
     """The task by name, and its parameters, which the task itself checks."""
 
@@ -131,7 +132,7 @@ class TaskConfig:
     params: Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class DataConfig:
     """Where to keep problems, and how they become prompts.
 
@@ -147,12 +148,12 @@ class DataConfig:
 
     dir: str
     max_prompt_tokens: int = positive()
-    overlong: str = one_of('drop', 'error')
+    overlong: Literal['drop', 'error'] = one_of('drop', 'error')
     system_prompt: str = dataclasses.field(metadata={'off': ''})
     chat_template_kwargs: Mapping[str, Any] = dataclasses.field(metadata={'off': {}})
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class SamplingConfig(SamplingOptions):
     """The rollouts of training steps.
 
@@ -169,7 +170,7 @@ class SamplingConfig(SamplingOptions):
     max_cache_bytes: int = not_negative()
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class AdvantageConfig:
     """The estimator by name, and the parameters of all estimators.
 
@@ -188,14 +189,14 @@ class AdvantageConfig:
     parameters: Mapping[str, Any] = dataclasses.field(metadata={'other_keys': True})
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class RewardConfig:
     """Reward transforms; ``flip_wrong`` is the paper's fraction of Noise Rewards."""
 
     flip_wrong: float = fraction()
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class TrainConfig:
     """The training loop.
 
@@ -244,7 +245,7 @@ class TrainConfig:
         return self.steps * self.updates_of_a_step
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class EvalConfig(SamplingOptions):
     """Evaluation, which has its own sampling options, as in the paper.
 
@@ -271,7 +272,7 @@ class EvalConfig(SamplingOptions):
     kept_responses: int = not_negative(off=0)
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class CheckpointConfig:
     """When the state is saved, and which checkpoints stay.
 
@@ -289,7 +290,7 @@ class CheckpointConfig:
     keep_best: str = dataclasses.field(metadata={'off': ''})
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class LogConfig:
     """What a run logs besides metrics.
 
@@ -321,7 +322,7 @@ class LogConfig:
     heartbeat_seconds: int = not_negative(off=0)
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class ExperimentConfig:
     """A whole experiment; see the sections.
 

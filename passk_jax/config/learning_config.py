@@ -1,11 +1,17 @@
 """The settings of the learner: its loss and its optimizer."""
 
-import dataclasses
+from passk_jax.config.ranges import (
+    count,
+    decay,
+    not_negative,
+    one_of,
+    positive,
+    ranged,
+    section,
+)
 
-from passk_jax.config.ranges import count, decay, not_negative, one_of, positive, ranged
 
-
-@dataclasses.dataclass(frozen=True)
+@section
 class LossConfig:
     """The policy-gradient loss.
 
@@ -38,7 +44,7 @@ class LossConfig:
     )
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class OptimizerConfig:
     """The optimizer, with a linear warm-up; ``max_grad_norm=0``: no clip.
 

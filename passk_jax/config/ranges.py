@@ -1,12 +1,14 @@
-"""The ranges of configuration values, declared beside their fields."""
+"""Sections of the configuration, whose fields declare the ranges of their values."""
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
 
 from passk_jax.errors import InputError
+
+Section = TypeVar('Section')
 
 
 def ranged(must: str, holds: Callable[[Any], bool], **metadata: Any) -> Any:
@@ -56,6 +58,18 @@ def one_of(*choices: str, **metadata: Any) -> Any:
 def not_empty() -> Any:
     """A field of non-empty texts."""
     return ranged('not be empty', lambda x: x != '')
+
+
+@dataclass_transform(
+    frozen_default=True,
+    field_specifiers=(
+        *(ranged, positive, not_negative, count, fraction, percent, decay),
+        *(one_of, not_empty, dataclasses.field),
+    ),
+)
+def section(cls: type[Section]) -> type[Section]:
+    """Makes a class a section: a frozen dataclass, whose fields have no defaults."""
+    return dataclasses.dataclass(frozen=True)(cls)
 
 
 def check_fields(section: Any, path: str = '') -> None:

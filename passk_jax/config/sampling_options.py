@@ -3,10 +3,10 @@
 import dataclasses
 from typing import Any
 
-from passk_jax.config.ranges import fraction, not_negative, ranged
+from passk_jax.config.ranges import fraction, not_negative, ranged, section
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class SamplingOptions:
     """Options that shape the distribution from which each token is drawn.
 

@@ -12,10 +12,9 @@ once.
 import collections
 import dataclasses
 import itertools
-import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from absl import logging
@@ -25,8 +24,7 @@ from passk_jax.errors import InputError
 from passk_jax.types import Problem, Prompts
 
 Encode = Callable[[str], list[int]]
-
-OVERLONG = ('drop', 'error')
+Overlong = Literal['drop', 'error']
 
 # Prompts are padded to a multiple of the first number or, if longer than the second, to
 # a multiple of that, but never beyond the limit. Meshes and kernels that split the
@@ -38,7 +36,7 @@ class PromptBatch(NamedTuple):
     """P problems, and their prompts as tokens on the host."""
 
     problems: list[Problem]
-    prompts: Prompts
+    prompts: Prompts[np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +62,7 @@ class TokenizedProblems:
     num_dropped: int
     width: int
 
-    def batch(self, rows: Sequence[int]) -> PromptBatch:
+    def batch(self, rows: Sequence[int] | np.ndarray) -> PromptBatch:
         """Returns the problems of these rows with their padded prompts."""
         problems = [self.source[int(self.indices[row])] for row in rows]
         tokens = np.zeros((len(problems), self.width), np.int32)
@@ -92,7 +90,7 @@ class _Counted:
         self.prompt_width = tokenized.width
 
 
-class Batches(_Counted, Sequence):
+class Batches(_Counted):
     """``batches[step]`` for any step >= 0; see :func:`make_batches`."""
 
     def __init__(
@@ -105,10 +103,6 @@ class Batches(_Counted, Sequence):
     ):
         super().__init__(tokenized)
         self._order, self._host_rows, self._chances = order, host_rows, chances
-
-    def __len__(self) -> int:
-        """Returns a huge number, because epochs repeat without end."""
-        return sys.maxsize
 
     def __getitem__(self, step: int) -> PromptBatch:
         if step < 0:
@@ -147,8 +141,12 @@ class Batches(_Counted, Sequence):
             chances: a positive weight for each problem of an epoch, by its number. A
                 part's problems are drawn in proportion to them.
         """
-        shared = {'order': self._order, 'host_rows': self._host_rows}
-        return Batches(self._tokenized, **shared, chances=chances)
+        return Batches(
+            self._tokenized,
+            order=self._order,
+            host_rows=self._host_rows,
+            chances=chances,
+        )
 
     def numbers(self, problems: Sequence[Problem]) -> np.ndarray:
         """``[P]`` the numbers of problems among the ``num_problems`` of an epoch."""
@@ -249,7 +247,7 @@ def evaluation_batches(
     batch_size: int,
     num_problems: int,
     max_prompt_tokens: int,
-    overlong: str,
+    overlong: Overlong,
 ) -> EvaluationBatches:
     """Makes batches of the problems of a split, in order, each exactly once.
 
@@ -265,8 +263,6 @@ def evaluation_batches(
         ValueError: there are no problems, or fewer than ``num_problems``; or a prompt
             is empty or too long.
     """
-    if batch_size < 1:
-        raise InputError(f'{batch_size=} must be at least 1')
     problems = subset(source, num_problems)
     tokenized = read_problems(
         problems, encode, max_prompt_tokens=max_prompt_tokens, overlong=overlong
@@ -318,7 +314,7 @@ def read_problems(
     encode: Encode,
     *,
     max_prompt_tokens: int,
-    overlong: str,
+    overlong: Overlong,
 ) -> TokenizedProblems:
     """Reads and tokenizes every problem.
 
@@ -331,8 +327,6 @@ def read_problems(
     Raises:
         ValueError: there are no problems, or a prompt is empty or too long.
     """
-    if overlong not in OVERLONG:
-        raise InputError(f'{overlong=} must be one of {list(OVERLONG)}')
     if not len(source):
         raise InputError('there are no problems: the split is empty')
     indices, prompts, row_of_id, shortest = [], [], {}, None

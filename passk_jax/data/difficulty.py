@@ -11,18 +11,20 @@ The estimates are a part of the run's memory, beside what its estimator remember
 so of its checkpoints. Every host has the same ones, because verdicts are gathered.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Array, Bool, Float
 
 from passk_jax.data.batches import Batches
 from passk_jax.types import Problem
 
 _NAME = 'difficulty'
 
-Memory = Mapping[str, Any]
+RunMemory = dict[str, jax.Array | np.ndarray]
+"""What a run remembers: of its estimator, on devices; the estimates, on the host."""
 
 
 def begin(batches: Batches, *, follow: float) -> dict[str, np.ndarray]:
@@ -30,17 +32,17 @@ def begin(batches: Batches, *, follow: float) -> dict[str, np.ndarray]:
     return {_NAME: np.zeros((batches.num_problems, 2), np.float32)} if follow else {}
 
 
-def of_problems(memory: Memory) -> dict[str, Any]:
+def of_problems(memory: RunMemory) -> dict[str, Any]:
     """The estimates in a memory, if any: a later stage has the same problems."""
     return {name: memory[name] for name in memory if name == _NAME}
 
 
-def of_estimator(memory: Memory) -> dict[str, Any]:
+def of_estimator(memory: RunMemory) -> dict[str, Any]:
     """All else in a memory."""
     return {name: memory[name] for name in memory if name != _NAME}
 
 
-def following(batches: Batches, memory: Memory, *, follow: float) -> Batches:
+def following(batches: Batches, memory: RunMemory, *, follow: float) -> Batches:
     """The batches, drawn by a memory's estimates if it has some.
 
     A problem is drawn in proportion to the :func:`chances` of ``follow``.
@@ -51,7 +53,7 @@ def following(batches: Batches, memory: Memory, *, follow: float) -> Batches:
 
 
 def chances(
-    estimates: Float[np.ndarray, 'problems 2'], *, follow: float
+    estimates: Float[Array | np.ndarray, 'problems 2'], *, follow: float
 ) -> Float[np.ndarray, ' problems']:
     """Weights in proportion to which problems are drawn.
 
@@ -73,7 +75,7 @@ def chances(
 
 def remember(
     batches: Batches,
-    memory: Memory,
+    memory: RunMemory,
     problems: Sequence[Problem],
     correct: Bool[np.ndarray, 'P N'],
 ) -> dict[str, np.ndarray]:

@@ -16,7 +16,7 @@ import heapq
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,16 @@ if TYPE_CHECKING:
 
 # The last number of the address of each draw at a step.
 _PLACES, _CHANCES = 1, 2
+
+Item = TypeVar('Item', covariant=True)
+
+
+class Indexed(Protocol[Item]):
+    """A row of items of which each can be looked up."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Item: ...
 
 
 class Order:
@@ -100,7 +110,7 @@ class Order:
         """
         taken = set(self.rows(step, chances).tolist())
         address = (*seed, step)
-        orders = []
+        orders: list[Indexed[int]] = []
         for part, (name, rows) in enumerate(zip(self._names, self._rows, strict=True)):
             if chances is None:
                 shuffled = _shuffled(len(rows), _of_part(address, name))
@@ -125,7 +135,7 @@ class Order:
         # Grain reads an index past the end as one of a later epoch.
         places = range(epoch * len(rows) + first, epoch * len(rows) + past)
         order = self._shuffled[part]
-        return rows[[int(order[place]) for place in places]]
+        return rows[[_item(order, place) for place in places]]
 
     def _end(self, part: int, start: int) -> int:
         """The first step after an epoch that begins with ``start``."""
@@ -184,23 +194,23 @@ def part_of(category: str) -> str:
     return category.partition('/')[0]
 
 
-class _Looked(Sequence):
+class _Looked:
     """Rows in a random-access order, each looked up when it is asked for.
 
     Iterating over Grain's own object would read ahead in threads.
     """
 
-    def __init__(self, rows: np.ndarray, order: 'grain.MapDataset'):
+    def __init__(self, rows: np.ndarray, order: 'grain.MapDataset[int]'):
         self._rows, self._order = rows, order
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __getitem__(self, index: int) -> int:
-        return self._rows[int(self._order[index])]
+        return self._rows[_item(self._order, index)]
 
 
-def _shuffled(count: int, address: Sequence[int]) -> 'grain.MapDataset':
+def _shuffled(count: int, address: Sequence[int]) -> 'grain.MapDataset[int]':
     # Grain takes seconds to import, and imports JAX; metrics need neither.
     import grain
 
@@ -208,6 +218,13 @@ def _shuffled(count: int, address: Sequence[int]) -> 'grain.MapDataset':
     # epoch from being the first of the next seed.
     (hashed,) = np.random.SeedSequence(address).generate_state(1)
     return grain.MapDataset.range(count).shuffle(seed=int(hashed))
+
+
+def _item(order: 'grain.MapDataset[int]', index: int) -> int:
+    item = order[index]
+    # Grain's type allows for filters, which leave gaps.
+    assert item is not None
+    return int(item)
 
 
 def _of_part(address: tuple[int, ...], name: str) -> tuple[int, ...]:
@@ -229,8 +246,8 @@ def _places(weights: Sequence[int]) -> list[list[int]]:
 
 
 def _interleaved(
-    orders: Sequence[Sequence[int]], weights: Sequence[int]
-) -> Iterator[int]:
+    orders: Sequence[Indexed[Item]], weights: Sequence[int]
+) -> Iterator[Item]:
     """All items of all orders, merged so that an order of weight w has density w.
 
     >>> list(_interleaved(['aaaa', 'bb'], [2, 1]))

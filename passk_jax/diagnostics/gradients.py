@@ -122,7 +122,8 @@ def _products(gradients: Any) -> Float[Array, 'E E']:
         axes = tuple(range(1, x.ndim))
         return jnp.tensordot(x, x, (axes, axes), precision=jax.lax.Precision.HIGHEST)
 
-    return sum(map(of_leaf, jax.tree.leaves(gradients)))
+    products = map(of_leaf, jax.tree.leaves(gradients))
+    return sum(products, start=jnp.zeros((), jnp.float32))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,8 +144,8 @@ class Signal:
 
 
 def signal_and_noise(
-    whole: Float[np.ndarray, 'E E'],
-    chunks: Float[np.ndarray, 'E E'],
+    whole: Float[Array | np.ndarray, 'E E'],
+    chunks: Float[Array | np.ndarray, 'E E'],
     *,
     num_chunks: int,
 ) -> Signal:

@@ -14,7 +14,6 @@ from typing import Any
 import jax
 import numpy as np
 from jax import numpy as jnp
-from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float
 
 from passk_jax import sharding
@@ -41,6 +40,7 @@ from passk_jax.diagnostics.responses import (
 )
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.models.policy import Params, Policy
+from passk_jax.sharding import AnyMesh
 from passk_jax.types import Rollouts
 
 
@@ -70,6 +70,12 @@ class Diagnosis:
     products: Products
     estimators: tuple[str, ...]
     num_chunks: int
+
+
+DiagnosisProgram = Callable[
+    [Params, Rollouts, Float[Array, 'P N'], Bool[Array, 'P N'], Params | None],
+    Diagnosis,
+]
 
 
 def compared_estimators(name: str, *, num_rollouts: int, k: int) -> tuple[str, ...]:
@@ -105,7 +111,7 @@ class Diagnose:
     """
 
     loss: BatchLoss
-    mesh: Mesh
+    mesh: AnyMesh
     name: str
     num_rollouts: int
     k: int
@@ -117,7 +123,7 @@ class Diagnose:
     def configured(
         cls,
         policy: Policy,
-        mesh: Mesh,
+        mesh: AnyMesh,
         *,
         advantage: AdvantageConfig,
         loss: LossConfig,
@@ -171,7 +177,7 @@ class Diagnose:
         return self.program(params, rollouts, advantages, rewarded, frozen)
 
     @property
-    def program(self) -> Callable[..., Diagnosis]:
+    def program(self) -> DiagnosisProgram:
         """The jitted :meth:`compute`, for callers that lower it on shapes."""
         return _program(self)
 
@@ -213,7 +219,7 @@ class Diagnose:
 
 # As with updates, equal settings share one program in a process.
 @functools.lru_cache(maxsize=16)
-def _program(diagnose: Diagnose) -> Callable[..., Diagnosis]:
+def _program(diagnose: Diagnose) -> DiagnosisProgram:
     whole = sharding.replicated(diagnose.mesh)
     return jax.jit(diagnose.compute, out_shardings=whole)
 

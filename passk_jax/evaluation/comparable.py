@@ -54,9 +54,10 @@ def read_evaluations(
         file = pathlib.Path(os.path.abspath(file))
         found.append(Evaluation(file, chosen, _seed_of(file), *_read(file)))
     # So that the first of each arm are a pair whatever their order.
-    if all(each.seed is not None for each in found):
-        found.sort(key=lambda each: each.seed)
-    return found
+    seeded = [(each.seed, each) for each in found if each.seed is not None]
+    if len(seeded) < len(found):
+        return found
+    return [each for _, each in sorted(seeded, key=lambda pair: pair[0])]
 
 
 def check_alike(arms: Mapping[str, Sequence[Evaluation]]) -> None:

@@ -11,7 +11,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -48,6 +48,22 @@ class Evaluate:
     sample: Sample
     config: EvalConfig
     keys: RunKeys
+
+    @overload
+    def __call__(
+        self, params: Params, batches: EvaluationBatches, *, split: str, step: int
+    ) -> EvaluationResult: ...
+
+    @overload
+    def __call__(
+        self,
+        params: Params,
+        batches: EvaluationBatches,
+        *,
+        split: str,
+        step: int,
+        stop: Callable[[], bool],
+    ) -> EvaluationResult | None: ...
 
     def __call__(
         self,

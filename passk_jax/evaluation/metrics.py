@@ -298,7 +298,11 @@ def check_counts(
         raise InputError(f'{k=} must be an integer, at least 1')
     if np.any(responses < k):
         raise InputError(f'{k=} exceeds the {responses.min()} responses of a problem')
-    return np.broadcast_arrays(responses.astype(np.int64), correct.astype(np.int64))
+    shape = np.broadcast_shapes(responses.shape, correct.shape)
+    return (
+        np.broadcast_to(responses.astype(np.int64), shape),
+        np.broadcast_to(correct.astype(np.int64), shape),
+    )
 
 
 def _share_of_groups(part: np.ndarray, whole: np.ndarray, *, k: int) -> np.ndarray:

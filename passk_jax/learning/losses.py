@@ -233,13 +233,6 @@ def total_loss(
         ValueError: a KL term lacks ``ref_log_probs``, a sampler correction lacks
             ``sampler_log_probs``, or an estimator or aggregation is unknown.
     """
-    if config.kl_coef and ref_log_probs is None:
-        raise InputError(f'{config.kl_coef=} needs ref_log_probs, which are None')
-    if config.sampler_weight_cap and sampler_log_probs is None:
-        raise InputError(
-            f'{config.sampler_weight_cap=} needs sampler_log_probs, which are None'
-        )
-
     share = functools.partial(
         aggregate, mask=mask, aggregation=config.aggregation, normalizer=normalizer
     )
@@ -259,6 +252,10 @@ def total_loss(
     }
     values = policy_loss(log_probs, old_log_probs, advantages, mask, **clips)
     if config.sampler_weight_cap:
+        if sampler_log_probs is None:
+            raise InputError(
+                f'{config.sampler_weight_cap=} needs sampler_log_probs, which are None'
+            )
         weights, capped = sampler_weights(
             old_log_probs, sampler_log_probs, mask, cap=config.sampler_weight_cap
         )
@@ -267,6 +264,8 @@ def total_loss(
         metrics['sampler_weight_capped'] = capped.sum().astype(jnp.float32)
     problem_loss = surrogate = share(values)
     if config.kl_coef:
+        if ref_log_probs is None:
+            raise InputError(f'{config.kl_coef=} needs ref_log_probs, which are None')
         kl = kl_penalty(log_probs, ref_log_probs, mask, estimator=config.kl_estimator)
         problem_loss = problem_loss + config.kl_coef * share(kl)
         metrics[f'ref_kl_{config.kl_estimator}'] = kl.sum()

@@ -1,11 +1,13 @@
 """The optimizer: AdamW or SGD, the clip of its gradient, and its learning rate."""
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import optax
 from jax import numpy as jnp
+from jax.typing import ArrayLike
 
 from passk_jax.config import OptimizerConfig
 from passk_jax.errors import InputError
@@ -22,7 +24,7 @@ class Optimizer(NamedTuple):
 
     init: optax.TransformInitFn
     update: optax.TransformUpdateFn
-    learning_rate: optax.Schedule
+    learning_rate: Callable[[ArrayLike], jax.Array]
 
 
 def make_optimizer(config: OptimizerConfig, *, num_updates: int = 0) -> Optimizer:
@@ -60,7 +62,7 @@ def updates_made(opt_state: optax.OptState) -> jax.Array:
 def _optimizer(config: OptimizerConfig, num_updates: int) -> Optimizer:
     schedule, warmup = config.schedule, max(1, config.warmup_updates)
 
-    def rate(count: jax.Array) -> jax.Array:
+    def rate(count: ArrayLike) -> jax.Array:
         rate = config.learning_rate * jnp.minimum(1.0, (count + 1) / warmup)
         if schedule == 'constant':
             return rate

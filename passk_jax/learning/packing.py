@@ -18,7 +18,7 @@ with the most rows. The policy handles attention, using where each response star
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -26,6 +26,9 @@ from jax import numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from passk_jax import sharding
+
+Rows = TypeVar('Rows')
+"""A tree of arrays ``[P, R, T]``; it comes back as one of ``[P, N, T]``."""
 
 
 @jax.tree_util.register_dataclass
@@ -128,26 +131,26 @@ def num_positions(tokens: Int[Array, 'P N T'], rows: int | None) -> int:
 
 
 def in_rows(
-    fn: Callable[[jax.Array, jax.Array | None], Any],
+    fn: Callable[[jax.Array, jax.Array | None], Rows],
     tokens: Int[Array, 'P N T'],
     lengths: Int[Array, 'P N'],
     packing: Packing | None,
     *,
     rows: int | None,
-) -> Any:
+) -> Rows:
     """Applies ``fn`` to the response tokens, packed into rows or not.
 
     Args:
         fn: takes tokens ``[P, R, T]`` and where each token's response starts (``None``:
             at 0); returns a tree of arrays of the same shape.
         tokens, lengths: of the responses.
-        packing: where the responses lie in the rows.
+        packing: where the responses lie in the rows; ``None``: do not pack.
         rows: rows per device, from :func:`for_rows`; ``None``: do not pack.
 
     Returns:
         The results at the tokens' original places; 0 at pads if they were packed.
     """
-    if rows is None:
+    if rows is None or packing is None:
         return fn(tokens, None)
     found = fn(*pack_tokens(tokens, lengths, packing, rows=rows))
     return jax.tree.map(lambda x: unpack(x, lengths, packing, rows=rows), found)

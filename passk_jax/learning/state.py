@@ -3,21 +3,25 @@
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Generic
 
 import jax
 import optax
 from jax import numpy as jnp
-from jax.sharding import Mesh
+from jax.sharding import NamedSharding
 
 from passk_jax import sharding
+from passk_jax.learning.optimizer import Optimizer
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.weights import Weights
+from passk_jax.sharding import AnyMesh
+from passk_jax.types import Leaf
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class TrainState:
+class TrainState(Generic[Leaf]):
     """Everything that training changes.
 
     Attributes:
@@ -26,14 +30,14 @@ class TrainState:
         step: int32, steps done; this is the state before step number ``step``.
     """
 
-    params: Params
+    params: dict[str, Leaf]
     opt_state: optax.OptState
-    step: jax.Array
+    step: Leaf
 
 
 def state_shapes(
-    policy: Policy, optimizer: optax.GradientTransformation, mesh: Mesh
-) -> TrainState:
+    policy: Policy, optimizer: Optimizer, mesh: AnyMesh
+) -> TrainState[jax.ShapeDtypeStruct]:
     """Shapes and shardings of the state; the optimizer's follow the parameters'."""
     params = Weights.split(policy, policies.param_shapes(policy, mesh)).trained
     opt_state = jax.eval_shape(optimizer.init, params)
@@ -50,15 +54,15 @@ def state_shapes(
 
 
 def state_shardings(
-    policy: Policy, optimizer: optax.GradientTransformation, mesh: Mesh
-) -> TrainState:
+    policy: Policy, optimizer: Optimizer, mesh: AnyMesh
+) -> TrainState[NamedSharding]:
     """The sharding of each array of the state."""
     shapes = state_shapes(policy, optimizer, mesh)
     return jax.tree.map(lambda x: x.sharding, shapes)
 
 
 def init_state(
-    policy: Policy, optimizer: optax.GradientTransformation, params: Params, mesh: Mesh
+    policy: Policy, optimizer: Optimizer, params: Params, mesh: AnyMesh
 ) -> TrainState:
     """Makes the state before step 0 on the mesh; takes ownership of ``params``.
 
@@ -69,9 +73,9 @@ def init_state(
 
 def reset_optimizer(
     policy: Policy,
-    optimizer: optax.GradientTransformation,
+    optimizer: Optimizer,
     state: TrainState,
-    mesh: Mesh,
+    mesh: AnyMesh,
 ) -> TrainState:
     """The state with a new state of the optimizer."""
     begun = init_state(policy, optimizer, state.params, mesh)
@@ -81,7 +85,7 @@ def reset_optimizer(
 # The runs of a process share one program if their settings are equal.
 @functools.lru_cache(maxsize=16)
 def _init_program(
-    policy: Policy, optimizer: optax.GradientTransformation, mesh: Mesh
+    policy: Policy, optimizer: Optimizer, mesh: AnyMesh
 ) -> Callable[[Params], TrainState]:
     def init(params: Params) -> TrainState:
         return TrainState(params, optimizer.init(params), jnp.int32(0))

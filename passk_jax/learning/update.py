@@ -15,12 +15,11 @@ Mini-batch u of U has the prompts ``u, u + U, u + 2U ...``: each device keeps it
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import optax
 from jax import numpy as jnp
-from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float
 
 from passk_jax.config import LossConfig, SamplingConfig, TrainConfig
@@ -34,7 +33,13 @@ from passk_jax.learning.state import TrainState, state_shardings
 from passk_jax.models.attention_kernels import PACKING
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.weights import Weights
+from passk_jax.sharding import AnyMesh
 from passk_jax.types import Rollouts
+
+StepProgram = Callable[
+    [TrainState, Rollouts, Float[Array, 'P N'], Params | None, Params | None],
+    tuple[TrainState, Metrics],
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +66,7 @@ class Update:
 
     loss: Loss
     optimizer: Optimizer
-    mesh: Mesh
+    mesh: AnyMesh
     num_updates: int
     num_micro_batches: int
     rollout_parts: int = 1
@@ -81,7 +86,7 @@ class Update:
         cls,
         policy: Policy,
         optimizer: Optimizer,
-        mesh: Mesh,
+        mesh: AnyMesh,
         *,
         train: TrainConfig,
         loss: LossConfig,
@@ -130,7 +135,7 @@ class Update:
         return self.program(state, rollouts, advantages, ref_params, frozen)
 
     @property
-    def program(self) -> Callable[..., tuple[TrainState, Metrics]]:
+    def program(self) -> StepProgram:
         """The jitted :meth:`train_step`, for callers that lower it on shapes."""
         return _program(self)
 
@@ -257,7 +262,8 @@ class Update:
             grads, (metrics, log_probs) = jax.lax.scan(accumulate, zeros, parts)
         with jax.named_scope('optimizer'):
             steps, opt_state = self.optimizer.update(grads, opt_state, params)
-            params = optax.apply_updates(params, steps)
+            # Optax's type of it is any tree, whatever it takes.
+            params = cast(Params, optax.apply_updates(params, steps))
         by_prompt = join((metrics.pop('problem_loss'), log_probs))
         metrics = losses.join_metrics(metrics)
         tokens = self.loss.mask(batch.rollouts).sum()
@@ -267,7 +273,7 @@ class Update:
 
 # The runs of a process share one program if their settings are equal.
 @functools.lru_cache(maxsize=16)
-def _program(update: Update) -> Callable[..., tuple[TrainState, Metrics]]:
+def _program(update: Update) -> StepProgram:
     policy, optimizer = update.loss.policy, update.optimizer
     shardings = state_shardings(policy, optimizer, update.mesh), None
     return jax.jit(update.train_step, donate_argnums=0, out_shardings=shardings)

@@ -39,7 +39,7 @@ from passk_jax.models.parameters import axes_at, axes_of_names, layers_apart
 from passk_jax.models.rope import Rope
 from passk_jax.models.token_distribution import log_probs_and_entropies
 from passk_jax.models.transformer import Cache, Prefix, Transformer
-from passk_jax.sharding import shard
+from passk_jax.sharding import AnyMesh, shard
 from passk_jax.types import Prompts
 
 Params = dict[str, jax.Array]
@@ -112,7 +112,7 @@ def arch_from_config(config: ModelConfig, *, vocab_size: int, attention: str) ->
     )
 
 
-def param_shapes(policy: Policy, mesh: Mesh) -> dict[str, jax.ShapeDtypeStruct]:
+def param_shapes(policy: Policy, mesh: AnyMesh) -> dict[str, jax.ShapeDtypeStruct]:
     """Name, shape, dtype and sharding of every parameter."""
     shapes = _shapes(policy.arch)
     axes_of = functools.partial(param_axes, policy)

@@ -5,17 +5,17 @@ follow the second. Whatever runs the network merges both; that copies nothing.
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from typing import Generic
 
 import jax
 
-from passk_jax.models.policy import Params, Policy
+from passk_jax.models.policy import Policy
+from passk_jax.types import Leaf
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Weights:
+class Weights(Generic[Leaf]):
     """The parameters of a policy.
 
     Attributes:
@@ -23,17 +23,17 @@ class Weights:
         trained: the others.
     """
 
-    frozen: Params
-    trained: Params
+    frozen: dict[str, Leaf]
+    trained: dict[str, Leaf]
 
-    @classmethod
-    def split(cls, policy: Policy, params: Mapping[str, Any]) -> 'Weights':
+    @staticmethod
+    def split(policy: Policy, params: dict[str, Leaf]) -> 'Weights[Leaf]':
         """Splits parameters, or their shapes, as the policy says."""
         frozen = {name: x for name, x in params.items() if name in policy.frozen}
         trained = {name: x for name, x in params.items() if name not in frozen}
-        return cls(frozen, trained)
+        return Weights(frozen, trained)
 
     @property
-    def merged(self) -> Params:
+    def merged(self) -> dict[str, Leaf]:
         """All parameters, for the functions of policy.py."""
         return self.frozen | self.trained

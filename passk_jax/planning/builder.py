@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 from jax import numpy as jnp
-from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 from passk_jax import config, sharding
 from passk_jax.learning import optimizer as optimizers
@@ -23,9 +23,13 @@ from passk_jax.models.policy import Cache, Policy
 from passk_jax.models.transformer import Prefix
 from passk_jax.planning.flops import model_flops
 from passk_jax.sampling import sampler
+from passk_jax.sampling.plain_loop import Record
 from passk_jax.sampling.scheduled.grid import Size, Work
 from passk_jax.sampling.scheduled.state import PREFIX_AXES
+from passk_jax.sharding import AnyMesh
 from passk_jax.types import Prompts, Rollouts
+
+Shapes = dict[str, jax.ShapeDtypeStruct]
 
 
 def abstract_mesh(sizes: Mapping[str, int]) -> AbstractMesh:
@@ -60,7 +64,7 @@ class Builder:
     """
 
     policy: Policy
-    mesh: Mesh | AbstractMesh
+    mesh: AnyMesh
     platform: str
     data: config.DataConfig
     sampling: config.SamplingConfig
@@ -92,7 +96,7 @@ class Builder:
         mesh = abstract_mesh(sizes)
         return dataclasses.replace(self, policy=policy, mesh=mesh, **parts)
 
-    def state(self) -> states.TrainState:
+    def state(self) -> states.TrainState[jax.ShapeDtypeStruct]:
         """The training state."""
         return states.state_shapes(self.policy, self.make_optimizer(), self.mesh)
 
@@ -101,7 +105,7 @@ class Builder:
         updates = self.train.num_updates
         return optimizers.make_optimizer(self.optimizer, num_updates=updates)
 
-    def reference(self) -> Any:
+    def reference(self) -> Shapes | None:
         """Parameters of the reference policy; ``None`` without a KL term."""
         shapes = policies.param_shapes(self.policy, self.mesh)
         return shapes if self.loss.kl_coef else None
@@ -114,7 +118,7 @@ class Builder:
         placed = NamedSharding(self.mesh, spec)
         return jax.ShapeDtypeStruct(shape, dtype, sharding=placed)
 
-    def prompts(self) -> Prompts:
+    def prompts(self) -> Prompts[jax.ShapeDtypeStruct]:
         """A step's prompts."""
         P, S = self.train.num_prompts, self.data.max_prompt_tokens
         by_prompt = self.array(('batch',), (P,), jnp.int32)
@@ -127,11 +131,14 @@ class Builder:
         axes = ('batch', 'rollouts', *(None,) * (len(shape) - 2))
         return self.array(axes, shape, dtype)
 
-    def rollouts(self) -> Rollouts:
+    def rollouts(self) -> Rollouts[jax.ShapeDtypeStruct]:
         """A step's rollouts."""
+        return self.record().rollouts(self.prompts())
+
+    def record(self) -> Record[jax.ShapeDtypeStruct]:
+        """What sampling writes of a step's rollouts."""
         T = self.sampling.max_response_tokens
-        return Rollouts(
-            prompts=self.prompts(),
+        return Record(
             tokens=self.by_rollout(jnp.int32, T),
             lengths=self.by_rollout(jnp.int32),
             stopped=self.by_rollout(jnp.bool_),
@@ -163,7 +170,7 @@ class Builder:
             placed.append(jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where))
         return jax.tree.unflatten(tree, placed)
 
-    def decoding_weights(self) -> policies.Params:
+    def decoding_weights(self) -> Shapes:
         """The weights that sampling reads."""
         params = policies.param_shapes(self.policy, self.mesh)
         cast = functools.partial(policies.for_decoding, self.policy)

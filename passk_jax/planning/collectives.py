@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from passk_jax.planning.hlo import Computation, Instruction, Module, Shape
+from passk_jax.planning.hlo import Computation, Instruction, Module, Shape, find
 
 Groups = tuple[tuple[int, ...], ...]
 """The devices, numbered as in the mesh, that exchange data; one tuple a group."""
@@ -182,7 +182,7 @@ def _lists(text: str) -> Groups:
 
 def _iota(text: str) -> np.ndarray:
     """The numbers 0, 1 ... as ``[2,4]T(1,0)`` orders them."""
-    match = re.match(r'\[([\d,]+)\](?:T\(([\d,]+)\))?', text)
+    match = find(r'^\[([\d,]+)\](?:T\(([\d,]+)\))?', text)
     sizes = [int(size) for size in match[1].split(',')]
     numbers = np.arange(math.prod(sizes)).reshape(sizes)
     order = match[2] and [int(axis) for axis in match[2].split(',')]

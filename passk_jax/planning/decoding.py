@@ -14,7 +14,7 @@ from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.models.policy import Params
-from passk_jax.planning.builder import Builder
+from passk_jax.planning.builder import Builder, Shapes
 from passk_jax.sampling import Purpose, plain_loop, sampler, step_key
 from passk_jax.sampling.plain_loop import Request
 from passk_jax.sampling.scheduled import device
@@ -98,7 +98,7 @@ def _replicated(builder: Builder, tree: Any) -> Any:
     )
 
 
-def _scheduled(builder: Builder, weights: Params, request: Request) -> Call:
+def _scheduled(builder: Builder, weights: Shapes, request: Request) -> Call:
     P, (G, _) = builder.train.num_prompts, builder.rows()
     work, _ = builder.at_one_time()
     stride = _account(builder).pace.stride
@@ -112,7 +112,7 @@ def _scheduled(builder: Builder, weights: Params, request: Request) -> Call:
     return Call(device.advance, arguments, stride, waiting)
 
 
-def slots(builder: Builder, num_slots: int) -> Slots:
+def slots(builder: Builder, num_slots: int) -> Slots[jax.ShapeDtypeStruct]:
     """Shapes of the problems in so many slots."""
     arch = builder.policy.arch
     return Slots(
@@ -125,7 +125,7 @@ def slots(builder: Builder, num_slots: int) -> Slots:
     )
 
 
-def state(builder: Builder) -> State:
+def state(builder: Builder) -> State[jax.ShapeDtypeStruct]:
     """Shapes of what decoding carries, with a ring for the longest response."""
     G, K = builder.rows()
     work, _ = builder.at_one_time()
@@ -139,6 +139,6 @@ def state(builder: Builder) -> State:
         waiting=builder.array((*ROW_AXES, None), (G, shards, 2), jnp.int32),
         layers=builder.cache().layers,
         index=scalar,
-        rollouts=dataclasses.replace(builder.rollouts(), prompts=None),
+        record=builder.record(),
         steps=scalar,
     )

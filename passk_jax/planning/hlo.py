@@ -18,6 +18,18 @@ _INSTRUCTION = re.compile(r'^\s+(ROOT )?%?([\w.-]+) = ')
 _COMPUTATION = re.compile(r'^(ENTRY )?%?([\w.-]+) (\(.*\) -> .*)?\{$')
 
 
+def find(pattern: str, text: str) -> re.Match[str]:
+    """The first match of a pattern that the text must have."""
+    match = re.search(pattern, text)
+    if match is None:
+        raise ValueError(f'not the text of a compiled module: no {pattern} in {text!r}')
+    return match
+
+
+def _calls(attribute: str) -> str:
+    return rf'\b{attribute}=%?([\w.-]+)'
+
+
 @dataclasses.dataclass(frozen=True)
 class Shape:
     """One array.
@@ -37,7 +49,7 @@ class Shape:
         width = _BYTES.get(self.dtype)
         if width is None:
             # The first number is the bits: s32, bf16, f8e4m3fn, c64.
-            width = int(re.search(r'\d+', self.dtype)[0]) / 8
+            width = int(find(r'\d+', self.dtype)[0]) / 8
         return math.prod(self.dims) * width
 
 
@@ -52,10 +64,13 @@ class Instruction:
     literal: str
     attributes: str
 
-    def called(self, attribute: str) -> str | None:
+    def called(self, attribute: str) -> str:
         """The computation that an attribute (``'body'``) names."""
-        match = re.search(rf'\b{attribute}=%?([\w.-]+)', self.attributes)
-        return match[1] if match else None
+        return find(_calls(attribute), self.attributes)[1]
+
+    def may_call(self, attribute: str) -> bool:
+        """Whether an attribute names a computation."""
+        return re.search(_calls(attribute), self.attributes) is not None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,7 +228,8 @@ def _called(instruction: Instruction) -> Iterator[str]:
             yield instruction.called('true_computation')
             yield instruction.called('false_computation')
     elif instruction.opcode in ('async-start', 'call-start'):
-        yield instruction.called('calls') or instruction.called('to_apply')
+        calls = 'calls' if instruction.may_call('calls') else 'to_apply'
+        yield instruction.called(calls)
 
 
 def _loop_length(module: Module, frames: _Frames) -> int | None:
@@ -240,9 +256,11 @@ def _loop_length(module: Module, frames: _Frames) -> int | None:
     step = _constant(body, others[0], frames) if len(others) == 1 else None
     limit = _constant(condition, compared.operands[1], frames)
     carried = computation.operand(loop, 0)
+    if carried is None:
+        return None
     start = _constant(computation, carried.operands[counter], frames[:-1])
-    direction = re.search(r'direction=(\w\w)', compared.attributes)[1]
-    if None in (start, limit, step) or step == 0 or direction == 'EQ':
+    direction = find(r'direction=(\w\w)', compared.attributes)[1]
+    if start is None or limit is None or not step or direction == 'EQ':
         return None
     limit += {'LE': 1, 'GE': -1}.get(direction, 0)
     return max(0, math.ceil((limit - start) / step))
@@ -264,7 +282,7 @@ def _element_index(computation: Computation, name: str) -> int | None:
     source = computation.operand(instruction, 0)
     if source is None or source.opcode != 'parameter':
         return None
-    return int(re.search(r'index=(\d+)', instruction.attributes)[1])
+    return int(find(r'index=(\d+)', instruction.attributes)[1])
 
 
 def _constant(computation: Computation, name: str, frames: _Frames) -> int | None:

@@ -28,6 +28,7 @@ from passk_jax.planning.hlo import (
     Module,
     Shape,
     executions,
+    find,
     parse,
 )
 
@@ -94,8 +95,9 @@ def count(
 
     runs, unknown_loops = executions(module, work=products, in_loop=bool(loop_steps))
     flops = memory = 0.0
-    counts, sizes = collections.Counter(), collections.Counter()
-    by_groups: collections.Counter[Groups] = collections.Counter()
+    counts: dict[str, float] = collections.defaultdict(float)
+    sizes: dict[str, float] = collections.defaultdict(float)
+    by_groups: dict[Groups, float] = collections.defaultdict(float)
     for name, runs_of_it in runs.items():
         computation = module.computations[name]
         times = runs_of_it / max(loop_steps, 1)
@@ -198,10 +200,11 @@ def _fusion_memory(
             is_collective(made) or made.opcode in ('parameter', 'custom-call')
         ):
             continue
-        while made.opcode in ('bitcast', 'copy') and inner.operand(made, 0):
-            made = inner.operand(made, 0)
+        while made.opcode in ('bitcast', 'copy') and (copied := inner.operand(made, 0)):
+            made = copied
         updates = made.opcode == 'dynamic-update-slice'
-        written = inner.operand(made, 1).shapes[0] if updates else shape
+        update = inner.operand(made, 1) if updates else None
+        written = update.shapes[0] if update else shape
         total += written.size if shape.in_memory else 0.0
     return total
 
@@ -223,7 +226,7 @@ def _flops(computation: Computation, instruction: Instruction) -> float:
         axes = re.search(r'lhs_batch_dims=\{([\d,]*)\}', instruction.attributes)
         shared = [left[int(axis)] for axis in axes[1].split(',')] if axes else []
     else:
-        labels = re.search(r'dim_labels=(\w+)_(\w+)->(\w+)', instruction.attributes)
+        labels = find(r'dim_labels=(\w+)_(\w+)->(\w+)', instruction.attributes)
         first, *others = map(dict, map(zip, labels.groups(), sizes))
         shared = [
             size

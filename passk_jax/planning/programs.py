@@ -19,7 +19,6 @@ from jax import numpy as jnp
 from jax.sharding import AbstractMesh, Mesh
 
 from passk_jax.diagnostics.step import Diagnose
-from passk_jax.errors import InputError
 from passk_jax.learning import rollout_parts
 from passk_jax.learning.packing import deinterleave, interleave
 from passk_jax.learning.update import Update
@@ -59,13 +58,7 @@ class Program:
 
 
 def build(builder: Builder, name: str) -> Program:
-    """Makes the program of this name.
-
-    Raises:
-        ValueError: the name is unknown.
-    """
-    if name not in PROGRAMS:
-        raise InputError(f'program {name!r} must be one of {list(PROGRAMS)}')
+    """Makes the program of this name in :data:`PROGRAMS`."""
     return PROGRAMS[name](builder)
 
 

@@ -163,7 +163,7 @@ def _layouts(builder: Builder) -> Iterator[tuple[str, list[Overrides]]]:
     shape = builder.mesh.shape
     for axis, cost in _AXES.items():
         for giver in ('data', 'rollout', 'tensor', 'fsdp'):
-            degrees = [
+            degrees: list[Overrides] = [
                 {f'mesh.{giver}': shape[giver] // n, f'mesh.{axis}': shape[axis] * n}
                 for n in _FACTORS
                 if shape[giver] % n == 0

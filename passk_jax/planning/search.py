@@ -79,7 +79,7 @@ def search(
         if sizes[over.program.name].is_known(then):
             break
         tell(f'{summary.too_much(over)}; next: {" ".join(flags(then))}')
-        changed = {x for x in settings | then if settings.get(x) != then.get(x)}
+        changed = {x for x in {**settings, **then} if settings.get(x) != then.get(x)}
         known = {x: known[x] for x in known if not _touched(x, changed)}
         settings = then
     analyses = [known[name] for name in names if name in known]

@@ -25,7 +25,7 @@ _MEMORY: dict[str, Callable[[Analysis], float | None]] = {
 _WORK: dict[str, Callable[[Analysis], str]] = {
     'FLOP': lambda each: decimal(each.flops),
     'of them useful': lambda each: _percent(each.useful_share or None),
-    'memory traffic': lambda each: _traffic(each.costs and each.costs.memory),
+    'memory traffic': lambda each: _traffic(each.costs.memory if each.costs else None),
 }
 _BOUNDS: dict[str, Callable[[Analysis], str]] = {
     'compute alone': lambda each: _time(each.seconds.get('compute')),

@@ -11,7 +11,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from passk_jax.report.panels import Panel, Series
 
@@ -30,7 +30,17 @@ FIGURE_WIDTH = 8.5
 
 _DPI = 180
 TITLE = {'fontsize': 11, 'fontweight': 'bold'}
-PANEL_TITLE = {'fontsize': 9.5, 'fontweight': 'bold', 'loc': 'left'}
+
+
+class TitleStyle(TypedDict):
+    """Keywords of ``Axes.set_title``."""
+
+    fontsize: float
+    fontweight: str
+    loc: Literal['left']
+
+
+PANEL_TITLE: TitleStyle = {'fontsize': 9.5, 'fontweight': 'bold', 'loc': 'left'}
 
 NOTEBOOK_STYLE: Mapping[str, object] = {
     'figure.dpi': 100,
@@ -93,10 +103,16 @@ def draw_figure(panels: Sequence[Panel], *, title: str, below: str = '') -> byte
             if shared and (legend := ax.get_legend()):
                 legend.remove()
         if shared:
-            style = {'frameon': False, 'ncols': len(shared), 'columnspacing': 1.3}
-            place = {'loc': 'center', 'bbox_to_anchor': (0.5, 1 - 0.42 / height)}
-            handles = axes[0].get_legend_handles_labels()
-            figure.legend(*handles, fontsize=9, handlelength=2.8, **place, **style)
+            figure.legend(
+                *axes[0].get_legend_handles_labels(),
+                loc='center',
+                bbox_to_anchor=(0.5, 1 - 0.42 / height),
+                frameon=False,
+                ncols=len(shared),
+                columnspacing=1.3,
+                fontsize=9,
+                handlelength=2.8,
+            )
         return as_png(figure)
 
 
@@ -147,7 +163,9 @@ def svg_chart(panel: Panel) -> str:
 
 def _inlined(svg: str, *, label: str) -> str:
     """An SVG document as part of the page, which sets its size, font and colours."""
-    head, body = re.search(r'<svg .*?(viewBox="[^"]*").*?>(.*)', svg, re.S).groups()
+    parts = re.search(r'<svg .*?(viewBox="[^"]*").*?>(.*)', svg, re.S)
+    assert parts, 'Matplotlib writes a viewBox'
+    head, body = parts.groups()
     # The document's style sheet would apply to the whole page, and all charts have the
     # same group ids.
     body = re.sub(r'<defs>\s*<style.*?</defs>|(?<=<g) id="[^"]*"', '', body, flags=re.S)
@@ -217,7 +235,9 @@ def _draw_lines(lines: Sequence[Series], ax: 'Axes') -> None:
     for series in lines:
         place = ax.transData
         if series.offset:
-            place = offset_copy(place, ax.figure, x=series.offset, units='points')
+            place = offset_copy(
+                place, ax.get_figure(root=True), x=series.offset, units='points'
+            )
             # What is drawn in places that are not those of the data moves no axis.
             ax.update_datalim([*zip(series.x, series.y, strict=True)])
             ax.autoscale_view()
@@ -273,7 +293,8 @@ def _draw_bars(layers: Sequence[Series], ax: 'Axes') -> None:
 def _y_range(panel: Panel) -> tuple[float, float]:
     """The range of the values with a margin, which stops at a floor or ceiling."""
     if panel.stacked:
-        totals = map(sum, zip(*(series.y for series in panel.series), strict=True))
+        columns = zip(*(series.y for series in panel.series), strict=True)
+        totals = [sum(column, start=0.0) for column in columns]
         return 0.0, panel.top or 1.06 * max(totals) or 1.0
     values = []
     for series in panel.series:

@@ -125,7 +125,10 @@ def _shares(
     half, series = len(rows) // 2, []
     for part, early in ((rows[:half], True), (rows[half:], False)):
         masses = {
-            side: sum(np.array(row[lists.format(side)]) for row in part)
+            side: sum(
+                (np.array(row[lists.format(side)]) for row in part),
+                start=np.zeros(len(accuracy)),
+            )
             for side in ('right', 'wrong')
         }
         total = sum(np.sum(mass) for mass in masses.values())

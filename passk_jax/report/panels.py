@@ -191,10 +191,10 @@ def _colored(run: Run) -> list[tuple[str, str]]:
     return [(split, SPLITS[i % len(SPLITS)]) for i, split in enumerate(splits)]
 
 
-def most_evaluated(run: Run) -> str | None:
-    """The split with the most evaluations; ``None`` without any."""
+def most_evaluated(run: Run) -> str:
+    """The split with the most evaluations; ``''`` without any."""
     evaluated = run.evaluations
-    return max(evaluated, key=lambda each: len(evaluated[each]), default=None)
+    return max(evaluated, key=lambda each: len(evaluated[each]), default='')
 
 
 def _pass_over_steps(run: Run) -> Panel:

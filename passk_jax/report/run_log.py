@@ -200,8 +200,7 @@ class RunLog:
         if self._rollouts_every and step % self._rollouts_every == 0:
             batch = (trained.problems, trained.responses)
             advantages, rewarded = hosts.fetch((trained.advantages, trained.rewarded))
-            figures = {'advantages': advantages, 'rewarded': rewarded}
-            rows = records(*batch, step=step, **figures)
+            rows = records(*batch, step=step, advantages=advantages, rewarded=rewarded)
             self._writer.write_rollouts(step, rows)
         seconds = sum(spent.values())
         rate = draws.num_tokens / seconds

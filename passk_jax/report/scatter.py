@@ -74,13 +74,16 @@ def write_legend(ax: 'Axes') -> None:
     """Says above the axes what each kind of point is."""
     handles, kinds = ax.get_legend_handles_labels()
     entries = dict(zip(kinds, handles, strict=True))
-    place = {
-        'loc': 'lower center',
-        'bbox_to_anchor': (0.5, 1.06),
-        'ncols': len(entries),
-    }
-    style = {'frameon': False, 'fontsize': 9, 'handletextpad': 0.2}
-    ax.legend(entries.values(), entries.keys(), **place, **style)
+    ax.legend(
+        entries.values(),
+        entries.keys(),
+        loc='lower center',
+        bbox_to_anchor=(0.5, 1.06),
+        ncols=len(entries),
+        frameon=False,
+        fontsize=9,
+        handletextpad=0.2,
+    )
 
 
 def write_names(figure: 'Figure', panels: Mapping['Axes', Sequence[Point]]) -> None:
@@ -132,7 +135,8 @@ def _write(point: Point, ax: 'Axes', taken: Boxes) -> Boxes:
     # Of equal ones the nearest.
     best = int(np.round(covered).argmin())
     to_data = ax.transData.inverted().transform
-    text.set_position(to_data(middles[best]))
+    x, y = to_data(middles[best])
+    text.set_position((x, y))
     own = [boxes[best] + _GAP * _pixels(ax) * np.array([-1, -1, 1, 1])]
     if not nearest[best]:
         end = np.clip(start, boxes[best, :2], boxes[best, 2:])

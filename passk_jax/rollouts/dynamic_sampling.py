@@ -31,8 +31,8 @@ from jax import numpy as jnp
 from jax.sharding import Mesh
 
 from passk_jax import sharding
-from passk_jax.advantages import Memory
 from passk_jax.data.batches import Batches, PromptBatch
+from passk_jax.data.difficulty import RunMemory
 from passk_jax.rollouts.estimate import Estimate
 from passk_jax.rollouts.verify import Responses
 from passk_jax.runtime import hosts
@@ -102,7 +102,7 @@ class Select:
     mask_truncated: bool
     seed: tuple[int, ...]
 
-    def __call__(self, step: int, memory: Memory) -> 'Selection':
+    def __call__(self, step: int, memory: RunMemory) -> 'Selection':
         """The selection of a step before its first draw."""
         return Selection(self, step, memory)
 
@@ -116,16 +116,18 @@ class Selection:
         memory: what the run remembers before it.
 
     Attributes:
-        rollouts: what the learner gets; ``None`` before the first draw.
-        draws: the host's record of them; ``None`` before the first draw.
+        rollouts: what the learner gets; there is none before the first draw.
+        draws: the host's record of them; there is none before the first draw.
     """
 
-    def __init__(self, settings: Select, step: int, memory: Memory):
+    rollouts: Rollouts
+    draws: Draws
+
+    def __init__(self, settings: Select, step: int, memory: RunMemory):
         self._settings, self._step, self._memory = settings, step, memory
         truncated = settings.mask_truncated
         self._signal = functools.partial(with_signal, mask_truncated=truncated)
-        self.rollouts: Rollouts | None = None
-        self.draws: Draws | None = None
+        self._begun = False
 
     @property
     def advantages(self) -> jax.Array:
@@ -157,8 +159,8 @@ class Selection:
             is_new: ``[P]`` bool, from :meth:`batches`.
         """
         selects = self._settings.rounds > 0
-        if self.draws is None:
-            self.rollouts = rollouts
+        if not self._begun:
+            self._begun, self.rollouts = True, rollouts
             self.draws = Draws(draw, draw, selects, (draw.responses,))
             return
         trained = self.draws.trained

@@ -15,6 +15,7 @@ from passk_jax.advantages import rewards as transforms
 from passk_jax.advantages.configured import configured_estimator
 from passk_jax.config import AdvantageConfig, RewardConfig
 from passk_jax.data import difficulty
+from passk_jax.data.difficulty import RunMemory
 from passk_jax.errors import InputError
 from passk_jax.rollouts.verify import Responses, answer_ids
 from passk_jax.sampling import Purpose, RunKeys, problem_keys
@@ -67,7 +68,7 @@ class Estimate:
         return cls(advantage.name, estimator, reward.flip_wrong, mesh, keys)
 
     def __call__(
-        self, rollouts: Rollouts, responses: Responses, *, memory: Memory, step: int
+        self, rollouts: Rollouts, responses: Responses, *, memory: RunMemory, step: int
     ) -> Estimated:
         """Estimates the advantages of a batch.
 

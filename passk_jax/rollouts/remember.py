@@ -18,6 +18,7 @@ from passk_jax.advantages.configured import begin_configured_memory
 from passk_jax.config import AdvantageConfig
 from passk_jax.data import difficulty
 from passk_jax.data.batches import Batches
+from passk_jax.data.difficulty import RunMemory
 from passk_jax.rollouts.dynamic_sampling import Draw
 
 
@@ -39,7 +40,7 @@ class Remember:
     follow_difficulty: float
     mesh: Mesh
 
-    def begin(self) -> Memory:
+    def begin(self) -> RunMemory:
         """The memory of a run before its first step, the same on every host."""
         begin = functools.partial(
             begin_configured_memory, self.advantage, num_rollouts=self.num_rollouts
@@ -49,16 +50,16 @@ class Remember:
         estimates = difficulty.begin(self.batches, follow=self.follow_difficulty)
         return of_estimator | estimates
 
-    def begin_stage(self, memory: Memory) -> Memory:
+    def begin_stage(self, memory: RunMemory) -> RunMemory:
         """The memory of a later stage: its estimator begins without any."""
         return self.begin() | difficulty.of_problems(memory)
 
-    def batches_after(self, memory: Memory) -> Batches:
+    def batches_after(self, memory: RunMemory) -> Batches:
         """The problems of the next step, drawn by what is remembered of them."""
         follow = self.follow_difficulty
         return difficulty.following(self.batches, memory, follow=follow)
 
-    def __call__(self, memory: Memory, draw: Draw) -> Memory:
+    def __call__(self, memory: RunMemory, draw: Draw) -> RunMemory:
         """The memory after a step whose own problems were this draw."""
         of_estimator = difficulty.of_estimator(memory)
         correct = draw.responses.verdicts.correct

@@ -50,10 +50,8 @@ def start_writing(path: pathlib.Path, items: Items) -> Callable[[], None]:
     """
     _prepare()
     in_place = ocp.path.atomicity.CommitFileTemporaryPath
-    handler = ocp.CompositeCheckpointHandler(
-        composite_options=ocp.CompositeOptions(temporary_path_class=in_place),
-        **{name: ocp.StandardCheckpointHandler() for name in items},
-    )
+    options = ocp.CompositeOptions(temporary_path_class=in_place)
+    handler = _handler(items, composite_options=options)
     writer = ocp.AsyncCheckpointer(handler, temporary_path_class=in_place)
     # Plain SGD has no state, and Orbax refuses an empty tree.
     args = {k: ocp.args.StandardSave(dict(v)) for k, v in items.items() if v}
@@ -101,8 +99,13 @@ def read(path: pathlib.Path, items: Items) -> dict[str, dict[str, Any]]:
 
 
 def _reader(items: Items) -> ocp.Checkpointer:
-    handlers = {name: ocp.StandardCheckpointHandler() for name in items}
-    return ocp.Checkpointer(ocp.CompositeCheckpointHandler(**handlers))
+    return ocp.Checkpointer(_handler(items))
+
+
+def _handler(items: Items, **settings: Any) -> ocp.CompositeCheckpointHandler:
+    # Orbax has the names of items among the keywords of its own settings.
+    settings |= {name: ocp.StandardCheckpointHandler() for name in items}
+    return ocp.CompositeCheckpointHandler(**settings)
 
 
 @functools.cache

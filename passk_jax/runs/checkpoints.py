@@ -63,15 +63,13 @@ class Checkpoints(contextlib.AbstractContextManager):
 
     Args:
         directory: created if absent; what old versions left of killed saves is removed.
-        keep: which checkpoints to keep, or how many of the newest, at least 1.
+        keep: which checkpoints to keep, or how many of the newest.
 
     Raises ValueError if the directory cannot be created or written.
     """
 
     def __init__(self, directory: str | os.PathLike[str], *, keep: Retention | int):
         self._keep = Retention(keep) if isinstance(keep, int) else keep
-        if self._keep.latest < 1:
-            raise InputError(f'{keep=} must be at least 1')
         self._directory = pathlib.Path(directory).absolute()
         self._saving: Saving | None = None
         with named_errors(f'checkpoint directory {self._directory} is unusable'):

@@ -119,9 +119,8 @@ def identity(path: pathlib.Path) -> str:
     It changes with the arrays, and not with the metrics. Raises CorruptionError if the
     commit is damaged; the arrays are not read.
     """
-    if not (path / COMMIT).is_file():
-        return digests.combined(path)
-    return _digest(read_commit(path).arrays)
+    arrays = read_commit(path).arrays if (path / COMMIT).is_file() else None
+    return digests.combined(path) if arrays is None else _digest(arrays)
 
 
 def add_metrics(path: pathlib.Path, metrics: Mapping[str, float]) -> None:

@@ -14,6 +14,8 @@ import os
 import signal
 import time
 import types
+from collections.abc import Callable
+from typing import Any
 
 import jax
 from absl import logging
@@ -21,6 +23,9 @@ from jax.experimental import multihost_utils
 
 EXIT_PREEMPTED = 42
 """Exit status after a preemption save; launchers retry without counting it."""
+
+# As signal.signal returns it.
+_Handler = Callable[[int, types.FrameType | None], Any] | int | None
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _REPEAT_SECONDS = 1.0
@@ -31,7 +36,7 @@ class PreemptionGuard:
 
     def __init__(self):
         self._signal: signal.Signals | None = None
-        self._previous: dict[signal.Signals, object] = {}
+        self._previous: dict[signal.Signals, _Handler] = {}
         self._asked, self._agreed = 0, False
 
     def __enter__(self) -> 'PreemptionGuard':

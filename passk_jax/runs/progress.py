@@ -93,7 +93,8 @@ class Progress:
         parts = [f'{self._description} {self._step}/{self._total}']
         if self._values:
             parts.append(self._values)
-        steps, seconds = self._step - self._started[0], now - self._started[1]
+        first, since = self._started or (self._step, now)
+        steps, seconds = self._step - first, now - since
         if steps > 0 and self._step < self._total:
             left = round((self._total - self._step) * seconds / steps)
             parts.append(f'ETA {datetime.timedelta(seconds=left)}')

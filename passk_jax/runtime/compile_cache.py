@@ -35,7 +35,7 @@ def keep_programs(workdir: pathlib.Path) -> None:
     there is ever removed.
     """
     jax.monitoring.register_event_duration_secs_listener(_SlowCompilations())
-    if jax.config.jax_compilation_cache_dir is not None:
+    if jax.config.values['jax_compilation_cache_dir'] is not None:
         return
     if distributed.global_state.num_processes > 1:
         # No size limit: the lock it needs does not work on every shared file system.
@@ -74,8 +74,8 @@ class _SlowCompilations:
     def __init__(self) -> None:
         self.waiting: dict[str, threading.Timer] = {}
 
-    def __call__(self, event: str, seconds: float, **details: str) -> None:
-        program = details.get('fun_name', 'a program')
+    def __call__(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
+        program = str(kwargs.get('fun_name', 'a program'))
         if event == _LOWERED:
             self._forget(program)
             timer = threading.Timer(_LONG_SECONDS, _say, ('compiling %s', program))
@@ -84,8 +84,8 @@ class _SlowCompilations:
             timer.start()
         elif event == _COMPILED:
             self._forget(program)
-            if seconds >= _LONG_SECONDS:
-                _say('compiled %s in %.0f s', program, seconds)
+            if duration_secs >= _LONG_SECONDS:
+                _say('compiled %s in %.0f s', program, duration_secs)
 
     def _forget(self, program: str) -> None:
         if timer := self.waiting.pop(program, None):

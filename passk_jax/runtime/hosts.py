@@ -56,7 +56,7 @@ def join_hosts(hosts: str) -> None:
 
 def _on_a_pod() -> bool:
     """Whether this is one of several workers of a TPU, and runs on its chips."""
-    platforms = jax.config.jax_platforms
+    platforms = jax.config.values['jax_platforms']
     if platforms and 'tpu' not in platforms.split(','):
         return False
     try:
@@ -69,13 +69,20 @@ def _on_a_pod() -> bool:
         return False
 
 
-def _join(*place: str | int) -> None:
-    """Waits for the others; ``place``: address, count and index, or nothing."""
+def _join(
+    address: str | None = None, count: int | None = None, index: int | None = None
+) -> None:
+    """Waits for the others; without arguments JAX finds them."""
     came = threading.Event()
     threading.Thread(target=_wait, args=(came,), daemon=True).start()
     try:
         # JAX would end with a trace of C++, so this process ends before it does.
-        jax.distributed.initialize(*place, initialization_timeout=2 * _JOIN_SECONDS)
+        jax.distributed.initialize(
+            coordinator_address=address,
+            num_processes=count,
+            process_id=index,
+            initialization_timeout=2 * _JOIN_SECONDS,
+        )
     except ValueError as e:
         raise InputError(f'--hosts=auto: JAX finds no other process here ({e})') from e
     finally:
@@ -107,11 +114,15 @@ def _watch_peers() -> None:
     index, count = state.process_id, state.num_processes
     if count == 1:
         return
+    client, address = state.client, state.coordinator_address
+    # Several processes have both.
+    assert client is not None
+    assert address is not None
     server = peers.listen() if index == 0 else None
     if server is not None:
-        state.client.key_value_set(_PORT, str(server.getsockname()[1]))
-    port = int(state.client.blocking_key_value_get(_PORT, _PORT_MILLISECONDS))
-    host = state.coordinator_address.rpartition(':')[0].strip('[]')
+        client.key_value_set(_PORT, str(server.getsockname()[1]))
+    port = int(client.blocking_key_value_get(_PORT, _PORT_MILLISECONDS))
+    host = address.rpartition(':')[0].strip('[]')
     peers.watch(index, count, server=server, address=(host, port))
 
 
@@ -194,7 +205,8 @@ def told(make: Callable[[], Value]) -> Value:
     processes must do the same. Args, errors: as in :func:`gather`, but the others do
     not call ``make``.
     """
-    return gather(lambda: None if jax.process_index() else make())[0]
+    made, *_ = gather(lambda: [] if jax.process_index() else [make()])
+    return made[0]
 
 
 def _gather_bytes(own: bytes) -> list[bytes]:

@@ -22,19 +22,26 @@ _PIECE = 128
 # 23-bit uniform may never draw a block whose probability is below 1e-7.
 _MAX_BLOCKS = 300
 
-# Options are traced, so a new value does not recompile anything.
-_NAMES = [field.name for field in dataclasses.fields(SamplingOptions)]
-jax.tree_util.register_dataclass(SamplingOptions, _NAMES, [])
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class TracedOptions:
+    """``SamplingOptions`` as scalars: traced, so a new value recompiles nothing."""
+
+    temperature: jax.Array | np.float32
+    top_p: jax.Array | np.float32
+    top_k: jax.Array | np.int32
+    min_p: jax.Array | np.float32
 
 
-def traced_options(options: SamplingOptions, *, vocab_size: int) -> SamplingOptions:
+def traced_options(options: SamplingOptions, *, vocab_size: int) -> TracedOptions:
     """Converts the options to the scalars that :func:`choose` takes.
 
     Raises:
         ValueError: an option is out of range.
     """
     check_fields(options)
-    return SamplingOptions(
+    return TracedOptions(
         temperature=np.float32(options.temperature),
         top_p=np.float32(options.top_p),
         top_k=np.int32(min(options.top_k, vocab_size)),
@@ -56,7 +63,7 @@ class Choice:
 def choose(
     logits: Float[Array, '*B V'],
     uniforms: Float[Array, '*B 2'],
-    options: SamplingOptions,
+    options: TracedOptions,
     *,
     greedy: bool,
     truncate: bool,
@@ -99,7 +106,7 @@ def choose(
 
 
 def kept_by_truncation(
-    scores: Float[Array, '*B V'], options: SamplingOptions
+    scores: Float[Array, '*B V'], options: TracedOptions
 ) -> Bool[Array, '*B V']:
     """Marks the tokens that top-k, top-p and min-p keep.
 

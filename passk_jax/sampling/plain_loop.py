@@ -12,7 +12,7 @@ nothing of rewards, text or steps; the caller's key identifies the draw.
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Generic
 
 import jax
 import numpy as np
@@ -24,13 +24,46 @@ from passk_jax.errors import InputError
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Cache, Params, Policy, Prefix
 from passk_jax.sampling import keys
-from passk_jax.sampling.distribution import Choice, choose, traced_options
+from passk_jax.sampling.distribution import (
+    Choice,
+    TracedOptions,
+    choose,
+    traced_options,
+)
 from passk_jax.sharding import shard
-from passk_jax.types import Prompts, Rollouts
+from passk_jax.types import Leaf, Prompts, Rollouts
 
 # Stop tokens are padded to a multiple of this, so a new number rarely recompiles.
 _STOP_TOKENS_MULTIPLE = 8
 _NO_TOKEN = -1
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Record(Generic[Leaf]):
+    """What is written of rollouts while they are decoded: all but their prompts.
+
+    The fields are those of :class:`~passk_jax.types.Rollouts`.
+    """
+
+    tokens: Leaf
+    lengths: Leaf
+    stopped: Leaf
+    sampler_log_probs: Leaf
+    untruncated_log_probs: Leaf
+    entropies: Leaf
+
+    def rollouts(self, prompts: Prompts[Leaf]) -> Rollouts[Leaf]:
+        """The record with its prompts."""
+        return Rollouts(
+            prompts=prompts,
+            tokens=self.tokens,
+            lengths=self.lengths,
+            stopped=self.stopped,
+            sampler_log_probs=self.sampler_log_probs,
+            untruncated_log_probs=self.untruncated_log_probs,
+            entropies=self.entropies,
+        )
 
 
 @jax.tree_util.register_dataclass
@@ -45,7 +78,7 @@ class _State:
     position: jax.Array
     last: jax.Array
     cache: Cache
-    rollouts: Rollouts
+    record: Record
 
 
 @functools.partial(
@@ -69,7 +102,7 @@ class Request:
     limit: int
     greedy: bool
     truncate: bool
-    options: SamplingOptions
+    options: TracedOptions
     stop_tokens: np.ndarray
 
 
@@ -99,13 +132,24 @@ def checked_request(
 
 
 def sample(
-    policy: Policy, params: Params, prompts: Prompts, *, key: jax.Array, **settings: Any
+    policy: Policy,
+    params: Params,
+    prompts: Prompts,
+    *,
+    key: jax.Array,
+    num_rollouts: int,
+    max_response_tokens: int,
+    options: SamplingOptions,
+    stop_tokens: Sequence[int],
 ) -> Rollouts:
-    """Samples like :func:`passk_jax.sampling.sample`, but always in the plain loop.
-
-    The settings are those of :func:`checked_request`.
-    """
-    request = checked_request(policy, **settings)
+    """Samples like :func:`passk_jax.sampling.sample`, but always in the plain loop."""
+    request = checked_request(
+        policy,
+        num_rollouts=num_rollouts,
+        max_response_tokens=max_response_tokens,
+        options=options,
+        stop_tokens=stop_tokens,
+    )
     weights = policies.decoding_weights(policy, params)
     return run(policy, weights, prompts, key, request)
 
@@ -131,7 +175,7 @@ def sample_batch(
         return _record(state, *found)
 
     def goes_on(state: _State) -> jax.Array:
-        return (state.position < T) & ~state.rollouts.stopped.all()
+        return (state.position < T) & ~state.record.stopped.all()
 
     def step(prefix: Prefix, state: _State) -> _State:
         hidden, cache = policies.decode(policy, params, state.last, prefix, state.cache)
@@ -146,13 +190,13 @@ def sample_batch(
         cache=policies.empty_cache(
             policy, num_prompts=P, num_rollouts=N, num_tokens=max(T - 1, 1)
         ),
-        rollouts=empty_rollouts(P, N, T),
+        record=empty_record(P, N, T),
     )
     # All rollouts of a prompt start from its single hidden state.
     state = extend(state, jnp.broadcast_to(hidden[:, None], (P, N, hidden.shape[-1])))
     with jax.named_scope('decode'):
         state = jax.lax.while_loop(goes_on, functools.partial(step, prefix), state)
-    return dataclasses.replace(state.rollouts, prompts=prompts)
+    return state.record.rollouts(prompts)
 
 
 def next_tokens(
@@ -179,15 +223,14 @@ def next_tokens(
     return choice, (choice.tokens[..., None] == request.stop_tokens).any(axis=-1)
 
 
-def empty_rollouts(num_prompts: int, num_rollouts: int, num_tokens: int) -> Rollouts:
-    """Makes rollouts of length 0, without their prompts."""
+def empty_record(num_prompts: int, num_rollouts: int, num_tokens: int) -> Record:
+    """Makes the record of rollouts of length 0."""
 
     def zeros(dtype: type, *shape: int) -> jax.Array:
         x = jnp.zeros((num_prompts, num_rollouts, *shape), dtype)
         return shard(x, 'batch', 'rollouts', *(None,) * len(shape))
 
-    return Rollouts(
-        prompts=None,
+    return Record(
         tokens=zeros(jnp.int32, num_tokens),
         lengths=zeros(jnp.int32),
         stopped=zeros(jnp.bool_),
@@ -199,7 +242,7 @@ def empty_rollouts(num_prompts: int, num_rollouts: int, num_tokens: int) -> Roll
 
 def _record(state: _State, choice: Choice, stops: jax.Array) -> _State:
     """Writes the chosen tokens at ``state.position`` of rollouts that go on."""
-    before = state.rollouts
+    before = state.record
     live = ~before.stopped
 
     def write(buffer: jax.Array, values: jax.Array) -> jax.Array:
@@ -207,7 +250,7 @@ def _record(state: _State, choice: Choice, stops: jax.Array) -> _State:
         return jax.lax.dynamic_update_slice_in_dim(buffer, values, state.position, 2)
 
     names = [field.name for field in dataclasses.fields(choice)]
-    rollouts = dataclasses.replace(
+    record = dataclasses.replace(
         before,
         lengths=before.lengths + live,
         stopped=before.stopped | stops,
@@ -217,7 +260,7 @@ def _record(state: _State, choice: Choice, stops: jax.Array) -> _State:
         state,
         position=state.position + 1,
         last=jnp.where(live, choice.tokens, 0),
-        rollouts=rollouts,
+        record=record,
     )
 
 

@@ -11,7 +11,6 @@ plain loop (plain_loop.py) defines the tokens, and runs where a schedule would c
 than it can gain (cost.py).
 """
 
-import dataclasses
 from collections.abc import Sequence
 
 import jax
@@ -95,8 +94,8 @@ def sample(
     account = open_account(params)
     inputs = (policy, params, prompts, key, request)
     if schedules(account, work, first, num_prompts=P, request=request):
-        rollouts = host.decode(*inputs, account, work, first, on_ended)
-        return dataclasses.replace(rollouts, prompts=prompts)
+        record = host.decode(*inputs, account, work, first, on_ended)
+        return record.rollouts(prompts)
     rollouts = plain_loop.run(*inputs)
     if on_ended:
         on_ended(gather(rollouts, np.full((P, num_rollouts), True)))
@@ -140,11 +139,9 @@ def at_one_time(
         max_response_tokens, max_cache_bytes: as in :func:`sample`.
 
     Raises:
-        ValueError: a number is below 1; not even one response fits; or rollouts would
-            have to wait although the mesh does not divide the batch, which gives every
-            device all of it.
+        ValueError: not even one response fits; or rollouts would have to wait although
+            the mesh does not divide the batch, which gives every device all of it.
     """
-    plain_loop.check_counts(num_rollouts, max_response_tokens)
     heads = sharding.local_size('kv_heads', arch.num_kv_heads)
     token_bytes = 2 * heads * arch.head_dim * jnp.dtype(arch.dtype).itemsize
     work = Work(

@@ -22,6 +22,7 @@ from passk_jax.runs.checkpoints import saved_steps
 from passk_jax.runs.directory import prepare_workdir
 from passk_jax.runs.metric_writer import import_wandb, missing_records
 from passk_jax.setup import capacity
+from passk_jax.setup.model import from_scratch
 from passk_jax.tasks import make_task, require
 from passk_jax.tasks.abilities import Demonstrations
 
@@ -78,8 +79,9 @@ def check_names(config: ExperimentConfig) -> None:
 
     Raises:
         ValueError: an unknown task, split, kind of demonstration, model family,
-            estimator or metric, a parameter that the estimator does not accept, a
-            missing package, or more responses than this host can hold.
+            estimator or metric, a parameter that the estimator does not accept, sizes
+            of a model that do not fit together, a missing package, or more responses
+            than this host can hold.
     """
     for stage in stages_of(config):
         with errors_of(stage.name):
@@ -99,6 +101,9 @@ def check_names(config: ExperimentConfig) -> None:
             raise InputError(f'init.warm_start.{demonstrations=} is none of {kinds}')
     if config.model.family and config.model.family not in FAMILIES:
         raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
+    if not config.model.source:
+        # Any vocabulary will do: a tokenizer may take a while to load.
+        from_scratch(config.model, vocab_size=1)
     sizes = {
         'train.num_prompts': config.train.num_prompts,
         'sampling.num_rollouts': config.sampling.num_rollouts,

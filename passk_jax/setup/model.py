@@ -5,7 +5,7 @@ import dataclasses
 from absl import logging
 
 from passk_jax.config import DataConfig, ModelConfig, SamplingConfig
-from passk_jax.errors import InputError
+from passk_jax.errors import InputError, prefixed
 from passk_jax.models import attention_kernels
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
@@ -54,13 +54,23 @@ def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch
             attention='plain',
         )
     else:
-        arch = policies.arch_from_config(
-            config, vocab_size=vocab_size, attention='plain'
-        )
+        arch = from_scratch(config, vocab_size=vocab_size)
     attention = attention_kernels.choose_implementation(
         config.attention, platform=platform, dtype=arch.dtype, head_dim=arch.head_dim
     )
     return dataclasses.replace(arch, attention=attention)
+
+
+def from_scratch(config: ModelConfig, *, vocab_size: int) -> Arch:
+    """The architecture of ``model.arch``, with plain attention.
+
+    Raises:
+        ValueError: sizes that do not fit together.
+    """
+    with prefixed('model.arch'):
+        return policies.arch_from_config(
+            config, vocab_size=vocab_size, attention='plain'
+        )
 
 
 def num_tokens(tokenizer: Tokenizer, arch: Arch) -> int:

@@ -25,7 +25,7 @@ from absl import logging
 
 from passk_jax import tasks
 from passk_jax.config import checks
-from passk_jax.config.ranges import not_empty, ranged
+from passk_jax.config.ranges import not_empty, ranged, section
 from passk_jax.data.orders import part_of
 from passk_jax.errors import InputError, prefixed
 from passk_jax.tasks.abilities import (
@@ -52,7 +52,7 @@ from passk_jax.types import Problem, Verdict, Verdicts
 _SPLITS = ('test', 'validation', 'train')
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class Part:
     """A part of a mixture.
 
@@ -132,6 +132,8 @@ class MixtureTask(Task):
         },
     )
 
+    parts: dict[str, Task]
+
     def __init__(self, params: MixtureParams):
         super().__init__(params)
         made = {
@@ -183,6 +185,7 @@ class MixtureTask(Task):
         """
         check_choice('split', split, self.splits)
         owners: dict[str, tuple[str, str]] = {}
+        found: list[Problem] = []
         for each in _SPLITS[: _SPLITS.index(split) + 1]:
             found = self._own(each, data_dir, owners)
         if not found:
@@ -244,7 +247,11 @@ class MixtureTask(Task):
         ``kind`` is one of ``demonstrations``; any other raises ValueError.
         """
         check_choice('kind', kind, self.demonstrations)
-        part = self.parts[part_of(problem.category)]
+        part = tasks.require(
+            self.parts[part_of(problem.category)],
+            Demonstrations,
+            needed_by="init.kind='warm_start'",
+        )
         kind = part.demonstrations[0]
         return part.demonstration(_unwrapped(problem), kind=kind, rng=rng)
 

@@ -168,8 +168,7 @@ def judge_together(
     repeated = [problem for problem in problems for _ in range(shape[1])]
     verdicts = judge(repeated, [text for row in responses for text in row])
     correct = np.array([v.correct for v in verdicts], bool).reshape(shape)
-    parsed = np.empty(shape, object)
-    parsed.flat = [v.parsed for v in verdicts]
+    parsed = np.array([v.parsed for v in verdicts], object).reshape(shape)
     errors = np.array([v.error for v in verdicts], object).reshape(shape)
     failed = {kind: errors == text for kind, text in failures.items()}
     return Verdicts(correct.astype(np.float32), correct, parsed.tolist(), failed)

@@ -189,7 +189,6 @@ def test_the_width_is_the_longest_prompt_rounded_up(longest, limit, width):
         (_source(3), {}, 'num_prompts=4 is more than the 3 problems'),
         (_source(9), {'max_prompt_tokens': 1}, r'the 2 problems.*7 were dropped'),
         (_source(9), {'max_prompt_tokens': 0}, 'all 9 prompts are longer'),
-        (_source(9), {'overlong': 'cut'}, "overlong='cut' must be one of"),
         (_source(9), {'num_prompts': 0}, 'num_prompts=0'),
         (_source(9), {'process_count': 3}, 'process_count=3'),
         (_source(9), {'process_index': 1}, 'process_index=1'),
@@ -281,7 +280,6 @@ def test_problems_that_are_too_long_are_counted_by_category():
     [
         ([], {}, 'no problems'),
         (_source(3), {'num_problems': 4}, 'num_problems=4 of the 3'),
-        (_source(3), {'batch_size': 0}, 'batch_size=0'),
         (_source(9), {'max_prompt_tokens': 2, 'overlong': 'error'}, 'problem 2 has 3'),
     ],
 )

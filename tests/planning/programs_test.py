@@ -16,11 +16,6 @@ from tests import changed, tiny
 from tests.planning.conftest import make_builder
 
 
-def test_an_unknown_program_is_refused_with_the_choices(builder):
-    with pytest.raises(ValueError, match=r"'update' must be one of \['train', 'score'"):
-        build(builder, 'update')
-
-
 @pytest.mark.parametrize('name', PROGRAMS)
 def test_every_argument_says_where_it_lies(builder, name):
     program = build(builder, name)

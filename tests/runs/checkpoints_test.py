@@ -137,11 +137,6 @@ def test_a_directory_that_cannot_be_made_is_an_error_that_names_it(tmp_path):
         checkpoint.Checkpoints(tmp_path / 'file' / 'checkpoints', keep=1)
 
 
-def test_keeping_no_checkpoint_is_refused(tmp_path):
-    with pytest.raises(ValueError, match='keep=0'):
-        checkpoint.Checkpoints(tmp_path, keep=0)
-
-
 def test_parameters_alone_come_from_another_run_the_newest_unless_a_step_is_named(
     tmp_path,
 ):

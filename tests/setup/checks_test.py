@@ -26,6 +26,20 @@ def test_the_metric_that_says_which_is_best_is_checked_before_any_work():
         checks.check_names(config)
 
 
+@pytest.mark.parametrize(
+    ('name', 'size', 'message'),
+    [
+        ('head_dim', 15, 'model.arch: head_dim=15 must be even'),
+        ('num_kv_heads', 3, 'model.arch: num_heads=2 must be a multiple of num_kv_h'),
+    ],
+)
+def test_sizes_of_a_model_that_do_not_fit_are_found_before_any_work(
+    name, size, message
+):
+    with pytest.raises(ValueError, match=message):
+        checks.check_names(tiny.make_config(**{f'model__arch__{name}': size}))
+
+
 KL = {'loss__kl_coef': 0.1}
 
 

@@ -88,6 +88,8 @@ def _load(stored: dict[str, Any], row: Parameter, x: jax.ShapeDtypeStruct) -> ja
     """A parameter; each distinct shard is read once and put on its devices."""
     places: dict[Bounds, list[jax.Device]] = {}
     for device, index in x.sharding.addressable_devices_indices_map(x.shape).items():
+        # Only a device of another host has none.
+        assert index is not None
         parts = zip(index, x.shape, strict=True)
         bounds = tuple(part.indices(size)[:2] for part, size in parts)
         places.setdefault(bounds, []).append(device)

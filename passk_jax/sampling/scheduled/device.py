@@ -11,8 +11,10 @@ first token from its prompt's hidden state, and nothing uses what it decodes.
 
 import dataclasses
 import functools
+from typing import Generic
 
 import jax
+import numpy as np
 from jax import numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -20,7 +22,7 @@ from passk_jax import sharding
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Cache, Params, Policy
 from passk_jax.sampling import keys
-from passk_jax.sampling.plain_loop import Request, empty_rollouts, next_tokens
+from passk_jax.sampling.plain_loop import Record, Request, empty_record, next_tokens
 from passk_jax.sampling.scheduled.state import (
     PREFIX_AXES,
     ROW_AXES,
@@ -30,7 +32,7 @@ from passk_jax.sampling.scheduled.state import (
     refilled,
 )
 from passk_jax.sharding import shard
-from passk_jax.types import Prompts, Rollouts
+from passk_jax.types import Leaf, Prompts
 
 
 @jax.tree_util.register_dataclass
@@ -46,9 +48,9 @@ class StopWhen:
         steps: int32 scalar; returns after this many steps in all.
     """
 
-    outstanding: jax.Array
-    unstarted: jax.Array
-    steps: jax.Array
+    outstanding: jax.Array | np.int32
+    unstarted: jax.Array | np.ndarray
+    steps: jax.Array | np.int32
 
 
 @functools.partial(
@@ -57,7 +59,7 @@ class StopWhen:
     meta_fields=('policy', 'stride'),
 )
 @dataclasses.dataclass(frozen=True)
-class Decoder:
+class Decoder(Generic[Leaf]):
     """What decoding reads and never changes.
 
     Attributes:
@@ -69,7 +71,7 @@ class Decoder:
 
     policy: Policy
     stride: int
-    params: Params
+    params: dict[str, Leaf]
     request: Request
 
 
@@ -118,7 +120,7 @@ def begin(
         waiting=waiting,
         layers=cache.layers,
         index=cache.index,
-        rollouts=empty_rollouts(num_prompts, request.num_rollouts, request.limit),
+        record=empty_record(num_prompts, request.num_rollouts, request.limit),
         steps=jnp.int32(0),
     )
     hidden = jnp.broadcast_to(slots.hidden[:, None], (G, rows, slots.hidden.shape[-1]))
@@ -212,15 +214,15 @@ def _extend(
             rollout=jnp.where(ended, -1, state.rollout),
             position=position,
             last=choice.tokens,
-            rollouts=_record(state, slots, values),
+            record=_record(state, slots, values),
             steps=state.steps + 1,
         )
     )
 
 
-def _record(state: State, slots: Slots, values: dict[str, jax.Array]) -> Rollouts:
+def _record(state: State, slots: Slots, values: dict[str, jax.Array]) -> Record:
     """Writes the live rows' values at their rollouts' positions."""
-    local = sharding.local_size('rollouts', state.rollouts.lengths.shape[1])
+    local = sharding.local_size('rollouts', state.record.lengths.shape[1])
     # Writes past the end are dropped.
     number = jnp.where(state.rollout < 0, local, state.rollout % local)
 
@@ -230,7 +232,7 @@ def _record(state: State, slots: Slots, values: dict[str, jax.Array]) -> Rollout
 
     written = {}
     for name, value in values.items():
-        buffer = getattr(state.rollouts, name)
+        buffer = getattr(state.record, name)
         axes = ('batch', 'rollouts', None)[: buffer.ndim]
         written[name] = sharding.on_each_device(
             write,
@@ -238,4 +240,4 @@ def _record(state: State, slots: Slots, values: dict[str, jax.Array]) -> Rollout
             (axes, ROW_AXES, ('batch',), ROW_AXES, ROW_AXES),
             axes,
         )
-    return dataclasses.replace(state.rollouts, **written)
+    return dataclasses.replace(state.record, **written)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from passk_jax.sampling.plain_loop import Record
 from passk_jax.sharding import shard
 from passk_jax.types import Rollouts
 
@@ -35,7 +36,7 @@ OnEnded = Callable[[Ended], None]
 """Called between two device programs, so it should only queue its argument."""
 
 
-def gather(rollouts: Rollouts, which: np.ndarray) -> Ended:
+def gather(rollouts: Rollouts | Record, which: np.ndarray) -> Ended:
     """Selects responses of a batch and starts copying them to the host.
 
     Args:

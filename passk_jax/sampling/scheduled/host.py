@@ -17,14 +17,14 @@ from absl import logging
 
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Params, Policy
-from passk_jax.sampling.plain_loop import Request
+from passk_jax.sampling.plain_loop import Record, Request
 from passk_jax.sampling.scheduled import device, grid, state
 from passk_jax.sampling.scheduled.cost import Account
 from passk_jax.sampling.scheduled.device import Decoder, StopWhen
 from passk_jax.sampling.scheduled.grid import Size, Work
 from passk_jax.sampling.scheduled.hand_over import OnEnded, gather
 from passk_jax.sampling.scheduled.state import Slots, State
-from passk_jax.types import Prompts, Rollouts
+from passk_jax.types import Prompts
 
 _NO_LIMIT = 2**30
 
@@ -45,8 +45,8 @@ def decode(
     work: Work,
     size: Size,
     on_ended: OnEnded | None,
-) -> Rollouts:
-    """Decodes all rollouts of a batch; returns them without their prompts.
+) -> Record:
+    """Decodes all rollouts of a batch.
 
     Args:
         policy, prompts, key, on_ended: see :func:`passk_jax.sampling.sample`.
@@ -62,7 +62,7 @@ def decode(
         decoder = Decoder(policy, account.pace.stride, params, request)
         run = Decoding(decoder, account, problems, work, size)
         run.finish(on_ended)
-    return run.state.rollouts
+    return run.state.record
 
 
 def first_ring(account: Account, work: Work, size: Size) -> int:
@@ -142,7 +142,7 @@ class Decoding:
 
     def finish(self, on_ended: OnEnded | None = None) -> None:
         """Decodes to the end and hands over responses as they end."""
-        given = np.zeros(self.state.rollouts.lengths.shape, bool)
+        given = np.zeros(self.state.record.lengths.shape, bool)
         cost = self.account.decision()
         every = max(1, self.decoder.request.limit // _HAND_OVERS)
         hand_over_at = self.step_after(cost, every) if on_ended else _NO_LIMIT
@@ -152,7 +152,7 @@ class Decoding:
                 ended = [grid.ended(shard, self.work) for shard in self.shards]
                 new = np.concatenate(ended) & ~given
                 if new.any():
-                    on_ended(gather(self.state.rollouts, new))
+                    on_ended(gather(self.state.record, new))
                     given |= new
                 # Looking interrupts the device too.
                 self.account.spent += cost
@@ -241,19 +241,20 @@ class Decoding:
     def seat(self) -> None:
         """Copies the prompts of the slots' problems into the slots."""
         # Free the old copies first.
-        self.slots = None
+        del self.slots
         self.slots = state.take_slots(self.problems, self.joined('problem'))
 
     def shrink(self) -> bool:
         """Moves the rows into the smallest grid that holds them, if one does."""
         for i, size in reversed(list(enumerate(self.smaller))):
             packed = [grid.pack(shard, size) for shard in self.shards]
-            if None in packed:
+            fitting = [pair for pair in packed if pair is not None]
+            if len(fitting) < len(packed):
                 continue
-            self.shards = [shard for shard, _ in packed]
+            self.shards = [shard for shard, _ in fitting]
             self.size, self.smaller = size, self.smaller[i + 1 :]
             self.seat()
-            self.move([source for _, source in packed])
+            self.move([source for _, source in fitting])
             return True
         return False
 

@@ -9,6 +9,7 @@ together, and :func:`lengthen` extends a full ring. device.py decodes in between
 
 import dataclasses
 import functools
+from typing import Generic
 
 import jax
 import numpy as np
@@ -18,8 +19,9 @@ from jaxtyping import Array, Int
 from passk_jax import sharding
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Prefix
+from passk_jax.sampling.plain_loop import Record
 from passk_jax.sharding import shard
-from passk_jax.types import Rollouts
+from passk_jax.types import Leaf
 
 _CACHE_AXES = ('batch', 'kv_heads', 'rollouts', None, None)
 PREFIX_AXES = ('batch', 'kv_heads', None, None)
@@ -28,7 +30,7 @@ ROW_AXES = ('batch', 'rollouts')
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Slots:
+class Slots(Generic[Leaf]):
     """The problems in the slots, or all problems of the batch.
 
     Attributes:
@@ -38,15 +40,15 @@ class Slots:
         prefix: keys and values of the prompts.
     """
 
-    problem: jax.Array
-    keys: jax.Array
-    hidden: jax.Array
+    problem: Leaf
+    keys: Leaf
+    hidden: Leaf
     prefix: Prefix
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class State:
+class State(Generic[Leaf]):
     """What decoding carries.
 
     Attributes:
@@ -56,18 +58,18 @@ class State:
         waiting: ``[G, R, 2]`` int32, the range of rollouts that are next.
         layers: each layer's keys and values of the tokens before the newest.
         index: where those lie; see :class:`passk_jax.models.transformer.Cache`.
-        rollouts: the record so far.
+        record: of all rollouts so far.
         steps: int32 scalar, decoding steps so far.
     """
 
-    rollout: jax.Array
-    position: jax.Array
-    last: jax.Array
-    waiting: jax.Array
+    rollout: Leaf
+    position: Leaf
+    last: Leaf
+    waiting: Leaf
     layers: tuple[KeyValues, ...]
-    index: jax.Array
-    rollouts: Rollouts
-    steps: jax.Array
+    index: Leaf
+    record: Record[Leaf]
+    steps: Leaf
 
 
 @jax.jit

@@ -6,7 +6,7 @@ Places count from (0, 0), the upper left cell of the board; clues stand beside i
 
 import collections
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 Place = tuple[int, int]
@@ -162,7 +162,7 @@ def moved(start: Rows, end: Rows | None, goal: Rows, *, note: str = '') -> Board
     return Board(first, after=Board(last), note=note)
 
 
-def outside(places: Iterable[Place], cells: Mapping[Place, Cell]) -> str:
+def outside(places: Iterable[Place], cells: Container[Place]) -> str:
     """A note on the places that no cell has; ``''`` without any."""
     count = sum(place not in cells for place in places)
     return f'{count} outside the board' if count else ''

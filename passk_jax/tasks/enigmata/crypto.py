@@ -3,6 +3,8 @@
 KKA and KPA are Enigmata's names, of "known key attack" and "known plaintext attack".
 """
 
+from collections.abc import Sized
+
 from passk_jax.tasks.enigmata import ciphers, sentences
 from passk_jax.tasks.enigmata.ciphers import HILL, PLAYFAIR, SUBSTITUTION, Cipher
 from passk_jax.tasks.enigmata.draws import Draws
@@ -93,7 +95,7 @@ def _plaintext(draws: Draws, cipher: Cipher, length: int) -> str:
 
 
 def _known_and_plaintext(
-    draws: Draws, cipher: Cipher, key: object, level: int
+    draws: Draws, cipher: Cipher, key: Sized, level: int
 ) -> tuple[str, str]:
     """Two plaintexts, the first of which tells how to decrypt the second.
 

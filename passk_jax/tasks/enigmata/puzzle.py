@@ -9,7 +9,7 @@ accepts, for a benchmark's record what the benchmark stored. ``''``: none is kno
 import abc
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from passk_jax.tasks import records
@@ -48,7 +48,7 @@ class AnyPuzzle(abc.ABC):
             if ``check`` knows it by other means.
     """
 
-    name: ClassVar[str]
+    name: str
     category: ClassVar[str]
     board: ClassVar[bool] = False
     none: ClassVar[str] = ''
@@ -219,7 +219,7 @@ def read_ints(value: Any) -> list[int]:
     return [read_int(item) for item in value]
 
 
-def cells_of(grid: Sequence[Sequence[Any]]) -> list[Any]:
+def cells_of(grid: Iterable[Iterable[Any]]) -> list[Any]:
     """The cells of a grid, row by row."""
     return [cell for row in grid for cell in row]
 

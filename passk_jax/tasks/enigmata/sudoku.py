@@ -1,10 +1,10 @@
 """Sudoku of 9x9 and of 4x4 cells (``sudoku2``); any valid completion is right."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.puzzle import (
-    Grid,
     Puzzle,
     cells_of,
     columns,
@@ -94,7 +94,9 @@ class Sudoku(Puzzle):
         bands = draws.permutation(box)
         return [band * box + line for band in bands for line in draws.permutation(box)]
 
-    def _groups(self, grid: Grid) -> dict[str, list[list[int]]]:
+    def _groups(
+        self, grid: Sequence[Sequence[Any]]
+    ) -> dict[str, Sequence[Sequence[Any]]]:
         box, starts = self._box, range(0, len(grid), self._box)
         boxes = [
             [cell for row in grid[top : top + box] for cell in row[left : left + box]]

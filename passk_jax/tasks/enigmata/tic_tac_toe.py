@@ -81,6 +81,7 @@ class TicTacToe(Puzzle):
     def picture(self, data, answer):
         """A new mark is wrong if a better move exists, as is any other change."""
         board, moves, good = data['board'], [], set()
+        cells = board
         if answer:
             cells = read_board(answer)
             moves = [i for i, cell in enumerate(cells) if cell != board[i]]

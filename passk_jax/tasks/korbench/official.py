@@ -12,6 +12,7 @@ these.
 
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 from passk_jax.tasks.korbench.answers import (
@@ -176,7 +177,7 @@ def _arithmetic(text: str) -> str:
     return text.replace('×', '*').replace('−', '-')
 
 
-def _value(text: str) -> float | None:
+def _value(text: str) -> Fraction | float | None:
     """The value in Python's numbers, which round; ``None`` for other expressions."""
     try:
         return expressions.evaluate(text, number=int).result

@@ -24,6 +24,7 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from passk_jax.tasks.korbench.answers import (
@@ -95,9 +96,8 @@ class Values:
             found = matched == ({*self.golds}, {*self.answers})
         if found:
             return None
-        failures = {judged[pair].error for pair in pairs} & {
-            *mathematics.FAILURES.values()
-        }
+        errors = {judged[pair].error for pair in pairs}
+        failures = [each for each in mathematics.FAILURES.values() if each in errors]
         return min(failures, default='not the stored values')
 
 
@@ -184,15 +184,22 @@ def _values(gold: str, answer: str) -> Values | None:
         return Values(*values, ordered=True)
     # As in "X=3 or X=4", and "f△g=2x".
     answers = [_after_name(part) for part in answers]
-    numbers = [exact.rational(gold) for gold in golds]
-    if None in numbers:
+    numbers = _rationals(golds)
+    if numbers is None:
         return Values(tuple(golds), tuple(answers))
     # Here math-verify would take 256+4 for 260, and 0.333333 for 1/3.
-    found = [exact.rational(value) for value in answers]
-    if None in found:
+    found = _rationals(answers)
+    if found is None:
         raise Wrong('not a number' if len(golds) == 1 else 'not numbers')
     _same(sorted(found), sorted(numbers))
     return None
+
+
+def _rationals(texts: Sequence[str]) -> list[Fraction] | None:
+    """The texts as numbers; ``None`` if one is not a number."""
+    numbers = [exact.rational(text) for text in texts]
+    rationals = [number for number in numbers if number is not None]
+    return rationals if len(rationals) == len(numbers) else None
 
 
 def _after_name(value: str) -> str:
@@ -203,7 +210,8 @@ def _after_name(value: str) -> str:
 def _by_name(parts: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names and values of ``x=2`` and ``y=3``, sorted by name."""
     pairs = sorted(tuple(map(str.strip, part.partition('=')[::2])) for part in parts)
-    return tuple(zip(*pairs, strict=True))
+    names, values = zip(*pairs, strict=True)
+    return names, values
 
 
 def _inequalities(text: str) -> list[str]:
@@ -274,8 +282,9 @@ def _cryptarithm(data: Data, answer: str) -> None:
         _same(*(sorted(bare(text).split(',')) for text in (answer, data['answer'])))
         return
     terms, total = question[1].split('+'), question[2]
-    items = [_ASSIGNMENT.fullmatch(item) for item in bare(answer).split(',')]
-    if not all(items):
+    texts = bare(answer).split(',')
+    items = [item for text in texts if (item := _ASSIGNMENT.fullmatch(text))]
+    if len(items) < len(texts):
         raise Wrong('not letter=digit, separated by commas')
     digits = {item[1]: item[2] for item in items}
     if len(digits) != len(items) or digits.keys() != set(total).union(*terms):

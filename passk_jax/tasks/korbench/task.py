@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from passk_jax.config.ranges import not_empty, one_of, percent
+from passk_jax.config.ranges import not_empty, one_of, percent, section
 from passk_jax.errors import InputError
 from passk_jax.tasks.korbench import official, problems, strict
 from passk_jax.tasks.records import check_shares, located, split_of
@@ -25,7 +25,7 @@ from passk_jax.types import Problem, Verdict, Verdicts
 from passk_jax.verifiers.mathematics import FAILURES, check_packages
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class KorbenchParams:
     """Where the problems are, and which of them make a split.
 
@@ -144,7 +144,7 @@ class KorbenchTask(Task):
             raise InputError(
                 f"field 'question_type'={kind!r} is none of {list(problems.CATEGORIES)}"
             )
-        return problems.parse(record, category=kind)
+        return problems.parse(record, category=kind or '')
 
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:

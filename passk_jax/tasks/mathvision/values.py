@@ -20,9 +20,9 @@ def equal(gold: str, answer: str) -> bool:
     >>> equal('(1,\\\\frac{1}{3})', '(1,0.333)'), equal('2018.0005', '2018')
     (True, True)
     """
-    lists = _parts(gold), _parts(answer)
-    if all(lists) and lists[0][0] == lists[1][0]:
-        golds, answers = (parts[1:] for parts in lists)
+    one, other = _parts(gold), _parts(answer)
+    if one and other and one[0] == other[0]:
+        golds, answers = one[1:], other[1:]
         return len(golds) == len(answers) and all(
             a == b or _rounded(a) == _rounded(b)
             for a, b in zip(golds, answers, strict=True)
@@ -42,4 +42,6 @@ def _rounded(text: str) -> float:
     # The parser takes other letters for factors: times 0 they would be a number.
     if set(_LETTER.findall(_COMMAND.sub('', text))) - {'e'}:
         raise ValueError('a name')
-    return round(float(latex2sympy(text)), _DECIMALS)
+    number = latex2sympy(text)
+    # pyrefly: ignore[bad-argument-type]  # The package has no types: any expression.
+    return round(float(number), _DECIMALS)

@@ -47,7 +47,9 @@ class MazeConfig(tfds.core.BuilderConfig):
         """A config whose name is the digest of its values."""
         text = json.dumps(values, sort_keys=True).encode('utf-8')
         digest = hashlib.sha256(text).hexdigest()[:16]
-        return cls(name=f'{values["generator"]}_{digest}', values=values)
+        name = f'{values["generator"]}_{digest}'
+        # pyrefly: ignore[unexpected-keyword]  # TFDS imports its base class lazily.
+        return cls(name=name, values=values)
 
     def generate(self) -> dict[str, list[str]]:
         """Generates the mazes of every split."""
@@ -138,7 +140,9 @@ def _warnings_off() -> Iterator[None]:
 @functools.lru_cache(maxsize=8)
 def _read(directory: str, split: str) -> tuple[str, ...]:
     with _warnings_off():
-        source = tfds.builder_from_directory(directory).as_data_source(split)
+        builder = tfds.builder_from_directory(directory)
+        # pyrefly: ignore[bad-argument-type]  # TFDS's decorator has no self.
+        source: Any = builder.as_data_source(split)
     mazes: list[str] = []
     for start in range(0, len(source), _CHUNK):
         end = min(start + _CHUNK, len(source))

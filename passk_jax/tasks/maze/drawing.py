@@ -62,7 +62,8 @@ def walk(
     for letter in parsed.upper():
         if letter not in STEPS:
             continue
-        place = tuple(a + b for a, b in zip(path[-1], STEPS[letter], strict=True))
+        (row, column), (down, right) = path[-1], STEPS[letter]
+        place = row + down, column + right
         if cells.get(place, WALL) == WALL:
             return path, place
         path.append(place)

@@ -6,13 +6,12 @@ released verifier.
 """
 
 import collections
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from passk_jax.config.ranges import not_negative, one_of, ranged
+from passk_jax.config.ranges import not_negative, one_of, ranged, section
 from passk_jax.errors import InputError
 from passk_jax.tasks import records
 from passk_jax.tasks.maze import demonstrations as maze_paths
@@ -43,7 +42,7 @@ PROMPTS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
+@section
 class MazeParams:
     """What decides the problems.
 

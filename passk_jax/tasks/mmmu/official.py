@@ -51,7 +51,7 @@ def last_choice(response: str, options: Sequence[str]) -> str | None:
     for form in '({})', ' {} ':
         places = {letter: response.rfind(form.format(letter)) for letter in known}
         if max(places.values()) >= 0:
-            return max(places, key=places.get)
+            return max(places, key=places.__getitem__)
     if len(response.split()) <= 5:
         return None
     response = response.lower()
@@ -59,7 +59,7 @@ def last_choice(response: str, options: Sequence[str]) -> str | None:
         letter: response.rfind(option.lower())
         for letter, option in zip(known, options, strict=True)
     }
-    return max(places, key=places.get) if max(places.values()) >= 0 else None
+    return max(places, key=places.__getitem__) if max(places.values()) >= 0 else None
 
 
 def _accepts(golds: Sequence[str], response: str) -> bool:

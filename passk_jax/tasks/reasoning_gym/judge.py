@@ -83,5 +83,5 @@ def _answer(response: str) -> str | None:
 
 
 def _verdict(answer: str, judged: Judgement) -> Verdict:
-    error = None if judged.correct else FAILURES.get(judged.failure, _WRONG)
+    error = None if judged.correct else FAILURES.get(judged.failure or '', _WRONG)
     return Verdict(judged.correct, answer, error)

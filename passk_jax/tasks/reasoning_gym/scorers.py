@@ -4,16 +4,16 @@ Nothing here is bounded in time or memory: the pool of :mod:`passk_jax.verifiers
 is. The package is imported on import, so that no answer's deadline pays for it.
 """
 
+import contextlib
 import functools
+import importlib
 import json
 from collections.abc import Callable
 from typing import Any
 
-try:
-    import reasoning_gym
-except ImportError:
-    # It is optional, and missing before a worker starts: problems.check_package.
-    reasoning_gym = None
+# It is optional, and missing before a worker starts: problems.check_package.
+with contextlib.suppress(ImportError):
+    importlib.import_module('reasoning_gym')
 
 
 def right(item: str, answer: str) -> bool:
@@ -32,4 +32,7 @@ def right(item: str, answer: str) -> bool:
 
 @functools.cache
 def _scorer(name: str) -> Callable[[str, dict[str, Any]], float]:
+    import reasoning_gym
+
+    # pyrefly: ignore[bad-return]  # The package annotates it without arguments.
     return reasoning_gym.get_score_answer_fn(name)

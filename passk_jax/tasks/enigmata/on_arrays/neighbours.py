@@ -22,7 +22,8 @@ def shifted(grid: Shaped[Array, 'H W'], steps: int, axis: int) -> Shaped[Array, 
 def beside(cells: Bool[Array, 'H W']) -> Int32[Array, 'H W']:
     """How many of the cells share a side with each cell."""
     ones = cells.astype(jnp.int32)
-    return sum(shifted(ones, step, axis) for axis in (0, 1) for step in (-1, 1))
+    parts = [shifted(ones, step, axis) for axis in (0, 1) for step in (-1, 1)]
+    return sum(parts, start=jnp.zeros_like(ones))
 
 
 def any_touch(cells: Bool[Array, 'H W']) -> Bool[Array, '']:

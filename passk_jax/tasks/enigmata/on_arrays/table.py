@@ -116,7 +116,9 @@ def _shifts(side: int) -> ArrayRule:
         for line in range(1, side + 1)
         for steps in range(1, side)
     ]
-    codes = {move: code for code, move in enumerate(moves)}
+    codes: dict[tuple[str, int, int], int] = {
+        move: code for code, move in enumerate(moves)
+    }
     sources = [cells_of(shifts.shifted(_places(side), *move)) for move in moves]
 
     def answer(data, text):
