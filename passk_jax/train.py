@@ -31,7 +31,7 @@ from passk_jax.learning.optimizer import Optimizer, make_optimizer
 from passk_jax.learning.state import TrainState
 from passk_jax.learning.update import Update
 from passk_jax.models.policy import Params
-from passk_jax.models.weights import Weights
+from passk_jax.models.weights import Weights, split_weights
 from passk_jax.planning.utilization import Rates, make_rates
 from passk_jax.report.run_log import RunLog
 from passk_jax.rollouts.dynamic_sampling import Draw, Select, Selection
@@ -285,7 +285,7 @@ def first_state(
         params = setup.initial_params(workdir, stop=guard.interrupted, on_step=on_step)
         if params is None:
             return None
-        weights = Weights.split(policy, params)
+        weights = split_weights(policy, params)
     trained, frozen = weights.trained, weights.frozen
     if has_reference:
         ref_params = trained

@@ -33,7 +33,7 @@ from passk_jax.learning.losses import Mask, Metrics, Tokens
 from passk_jax.learning.update import Update
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.tokenizer import Tokenizer
-from passk_jax.models.weights import Weights
+from passk_jax.models.weights import split_weights
 from passk_jax.runs.progress import Progress
 from passk_jax.sampling import Purpose
 from passk_jax.tasks import Task, require, weights_of
@@ -209,7 +209,7 @@ def warm_start(
     config = demonstrations.warm_start
     batches = demonstrations.batches()
     update = make_update(policy, mesh, config)
-    weights = Weights.split(policy, params)
+    weights = split_weights(policy, params)
     state = states.init_state(policy, update.optimizer, weights.trained, mesh)
     pending, num_dropped = None, 0
     with Progress(config.steps, initial=0, description='warm start') as progress:

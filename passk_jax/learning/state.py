@@ -14,7 +14,7 @@ from passk_jax import sharding
 from passk_jax.learning.optimizer import Optimizer
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Params, Policy
-from passk_jax.models.weights import Weights
+from passk_jax.models.weights import split_weights
 from passk_jax.sharding import AnyMesh
 from passk_jax.types import Leaf
 
@@ -39,7 +39,7 @@ def state_shapes(
     policy: Policy, optimizer: Optimizer, mesh: AnyMesh
 ) -> TrainState[jax.ShapeDtypeStruct]:
     """Shapes and shardings of the state; the optimizer's follow the parameters'."""
-    params = Weights.split(policy, policies.param_shapes(policy, mesh)).trained
+    params = split_weights(policy, policies.param_shapes(policy, mesh)).trained
     opt_state = jax.eval_shape(optimizer.init, params)
     # Paths in optax's trees end with the parameters' names.
     axes_of = functools.partial(policies.param_axes, policy)

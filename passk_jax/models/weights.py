@@ -26,14 +26,14 @@ class Weights(Generic[Leaf]):
     frozen: dict[str, Leaf]
     trained: dict[str, Leaf]
 
-    @staticmethod
-    def split(policy: Policy, params: dict[str, Leaf]) -> 'Weights[Leaf]':
-        """Splits parameters, or their shapes, as the policy says."""
-        frozen = {name: x for name, x in params.items() if name in policy.frozen}
-        trained = {name: x for name, x in params.items() if name not in frozen}
-        return Weights(frozen, trained)
-
     @property
     def merged(self) -> dict[str, Leaf]:
         """All parameters, for the functions of policy.py."""
         return self.frozen | self.trained
+
+
+def split_weights(policy: Policy, params: dict[str, Leaf]) -> Weights[Leaf]:
+    """Splits parameters, or their shapes, as the policy says."""
+    frozen = {name: x for name, x in params.items() if name in policy.frozen}
+    trained = {name: x for name, x in params.items() if name not in frozen}
+    return Weights(frozen, trained)

@@ -12,7 +12,7 @@ from passk_jax.learning import state as states
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.learning.optimizer import make_optimizer
 from passk_jax.learning.update import Update
-from passk_jax.models.weights import Weights
+from passk_jax.models.weights import split_weights
 from passk_jax.planning import hlo_costs
 from tests.learning.update_test import (
     LOSS,
@@ -49,7 +49,7 @@ def make_update(mesh, frozen, *, optimizer=SGD, loss=LOSS, num_updates=1):
 def begin(mesh, update):
     """The first state, and what is frozen."""
     policy = update.loss.policy
-    weights = Weights.split(policy, place(mesh).params)
+    weights = split_weights(policy, place(mesh).params)
     state = states.init_state(policy, update.optimizer, weights.trained, mesh)
     return state, weights.frozen
 

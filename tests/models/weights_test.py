@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from passk_jax.models.weights import Weights
+from passk_jax.models.weights import Weights, split_weights
 from tests.models import oracle
 
 FROZEN = frozenset({'embed.embedding', 'layers.attention.query.kernel'})
@@ -13,7 +13,7 @@ FROZEN = frozenset({'embed.embedding', 'layers.attention.query.kernel'})
 def test_a_policy_says_which_of_its_parameters_are_frozen():
     policy = oracle.tiny_policy(frozen=FROZEN)
     params = oracle.random_params(policy)
-    weights = Weights.split(policy, params)
+    weights = split_weights(policy, params)
     assert weights.frozen.keys() == FROZEN
     assert weights.trained.keys() == params.keys() - FROZEN
     assert weights.merged.keys() == params.keys()
@@ -29,7 +29,7 @@ def test_a_policy_says_which_of_its_parameters_are_frozen():
 def test_in_full_fine_tuning_nothing_is_frozen():
     policy = oracle.tiny_policy()
     params = oracle.random_params(policy)
-    assert Weights.split(policy, params) == Weights({}, params)
+    assert split_weights(policy, params) == Weights({}, params)
 
 
 def test_only_a_parameter_of_the_policy_can_be_frozen():
