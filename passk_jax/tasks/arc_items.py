@@ -126,10 +126,10 @@ def _values(path: pathlib.Path) -> Iterator[tuple[str, pathlib.Path, Any]]:
         for file in path.glob('*.json'):
             yield file.stem, file, _json(file)
         return
-    found = _json(path)
-    if not isinstance(found, Mapping):
+    tasks_by_name = _json(path)
+    if not isinstance(tasks_by_name, Mapping):
         raise InputError(f'{path}: no object of tasks by name')
-    for name, value in found.items():
+    for name, value in tasks_by_name.items():
         yield name, path, value
 
 

@@ -80,7 +80,7 @@ class MixtureParams:
     def __post_init__(self):
         if not self.parts:
             raise InputError('task.params.parts is empty: a mixture needs a part')
-        made: dict[str, Part] = {}
+        parts: dict[str, Part] = {}
         for name, values in self.parts.items():
             path = f'task.params.parts.{name}'
             # A slash or a dot separates a part from what is below it.
@@ -89,12 +89,12 @@ class MixtureParams:
             part = checks.build(Part, values, path=path)
             if part.task == MixtureTask.name:
                 raise InputError(f'{path}.task={part.task!r}: parts are not mixtures')
-            if same := [each for each in made if _same(made[each], part)]:
+            if same := [each for each in parts if _same(parts[each], part)]:
                 raise InputError(
                     f'{path} is the same task with the same parameters as part '
                     f'{same[0]!r}: give one of them the weight of both'
                 )
-            made[name] = part
+            parts[name] = part
 
 
 def _same(one: Part, other: Part) -> bool:
@@ -136,14 +136,14 @@ class MixtureTask(Task):
 
     def __init__(self, params: MixtureParams):
         super().__init__(params)
-        made = {
+        tasks_made = {
             name: tasks.make_task(
                 part['task'], part['params'], path=f'task.params.parts.{name}.params'
             )
             for name, part in params.parts.items()
         }
         # The class is frozen.
-        object.__setattr__(self, 'parts', made)
+        object.__setattr__(self, 'parts', tasks_made)
 
     @property
     def weights(self) -> dict[str, int]:
@@ -185,33 +185,36 @@ class MixtureTask(Task):
         """
         check_choice('split', split, self.splits)
         owners: dict[str, tuple[str, str]] = {}
-        found: list[Problem] = []
-        for each in _SPLITS[: _SPLITS.index(split) + 1]:
-            found = self._own(each, data_dir, owners)
-        if not found:
+        problems_found: list[Problem] = []
+        for earlier in _SPLITS[: _SPLITS.index(split) + 1]:
+            problems_found = self._own(earlier, data_dir, owners)
+        if not problems_found:
             raise EmptySplitError(
                 f'split {split!r} of the mixture is empty: none of its parts '
                 f'{list(self.parts)} has problems there'
             )
-        return [dataclasses.replace(problem, id=i) for i, problem in enumerate(found)]
+        return [
+            dataclasses.replace(problem, id=i)
+            for i, problem in enumerate(problems_found)
+        ]
 
     def _own(
         self, split: str, data_dir: str, owners: dict[str, tuple[str, str]]
     ) -> list[Problem]:
         """The split's problems that have no owner yet; adds them to ``owners``."""
-        found = []
+        problems_found = []
         for name, task in self.parts.items():
             problems = _problems(task, split, data_dir)
-            own = []
+            part_problems = []
             for problem in problems:
                 owner = owners.setdefault(task.content_hash(problem), (split, name))
                 if owner == (split, name):
-                    own.append(_wrapped(name, task.name, problem))
-            if left_out := len(problems) - len(own):
+                    part_problems.append(_wrapped(name, task.name, problem))
+            if left_out := len(problems) - len(part_problems):
                 message = 'mixture: %s lacks %d of %d %s problems, which others have'
                 logging.warning(message, name, left_out, len(problems), split)
-            found += own
-        return found
+            problems_found += part_problems
+        return problems_found
 
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]

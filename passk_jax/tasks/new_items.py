@@ -32,20 +32,20 @@ def take_new(
     Raises:
         ValueError: the stream is exhausted; the message says how many items there were.
     """
-    found: list[Item] = []
+    items: list[Item] = []
     fruitless = 0
-    while len(found) < count:
+    while len(items) < count:
         item = next(stream)
         if item is not None and (its_key := key(item)) not in seen:
             seen.add(its_key)
-            found.append(item)
+            items.append(item)
             fruitless = 0
             continue
         fruitless += 1
         least, per_found = patience
-        if fruitless >= max(least, per_found * len(found)):
+        if fruitless >= max(least, per_found * len(items)):
             raise InputError(
-                f'wanted {count} {wanted}, but only {len(found)} found; the last '
+                f'wanted {count} {wanted}, but only {len(items)} found; the last '
                 f'{fruitless} draws gave no new one'
             )
-    return found
+    return items

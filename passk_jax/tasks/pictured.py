@@ -78,25 +78,25 @@ class PicturedTask(Task):
         file = records.located(self.params.file, data_dir)
         if not file.is_file():
             raise InputError(f'{str(file)!r} is absent: {self.about.source}')
-        found, pictures = [], 0
+        problems, pictures = [], 0
         for number, record in records.read_lines(file):
             try:
                 problem = self.parse_problem(record)
             except ValueError as e:
                 raise InputError(f'{file}: line {number}: {e}') from e
             if self._split_of(problem) == split:
-                found.append(dataclasses.replace(problem, id=len(found)))
+                problems.append(dataclasses.replace(problem, id=len(problems)))
                 pictures += has_picture(record)
         if pictures:
             raise InputError(
-                f'{pictures} of {len(found)} problems of split {split!r} in {file} '
+                f'{pictures} of {len(problems)} problems of split {split!r} in {file} '
                 f'have a picture, and pictures are not read yet. Leave them out of the '
                 f'file, or judge responses to them: python -m passk_jax.score '
                 f'--task={self.name}'
             )
-        if not found:
+        if not problems:
             raise EmptySplitError(f'split {split!r} of {file} is empty: {self.params}')
-        return found
+        return problems
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
@@ -208,13 +208,13 @@ def chosen(answer: str, options: Sequence[str]) -> set[str]:
     if _STANDING.fullmatch(answer[-1:]) and _STANDING.search(answer[-2:]):
         marked.update(_STANDING.findall(answer))
     words = _words(answer)
-    named = {
+    options_named = {
         letter
         for letter, option in zip(texts, options, strict=True)
         if letter in marked
         or (len(option) >= _LEAST_TEXT and f' {_words(option)} ' in f' {words} ')
     }
-    return named if len(named) == 1 else set()
+    return options_named if len(options_named) == 1 else set()
 
 
 def _words(text: str) -> str:

@@ -19,15 +19,15 @@ def read_lines(file: pathlib.Path) -> list[tuple[int, Any]]:
     Empty lines do not count. Raises ValueError if the file cannot be read or a line is
     not JSON.
     """
-    found = []
+    records_read = []
     for number, line in enumerate(read_text(file).split('\n'), start=1):
         if not line.strip():
             continue
         try:
-            found.append((number, json.loads(line)))
+            records_read.append((number, json.loads(line)))
         except (ValueError, RecursionError) as e:
             raise InputError(f'{file}: line {number}: not JSON: {e}') from e
-    return found
+    return records_read
 
 
 def read_text(file: pathlib.Path) -> str:

@@ -110,16 +110,16 @@ class ArcTask(Task):
         check_choice('split', split, self.splits)
         evaluation = _read(self.params.evaluation, data_dir)
         if split == 'test':
-            found = self._problems(evaluation, 'evaluation')
+            problems_found = self._problems(evaluation, 'evaluation')
         else:
             training = _read(self.params.training, data_dir)
             chosen = self._training(training, without=evaluation)
-            found = self._problems(chosen[split], 'training')
-        if not found:
+            problems_found = self._problems(chosen[split], 'training')
+        if not problems_found:
             raise EmptySplitError(
                 f'split {split!r} of the arc task is empty: {self.params}'
             )
-        return found
+        return problems_found
 
     def demonstration(
         self, problem: Problem, *, kind: str, rng: np.random.Generator
@@ -174,13 +174,13 @@ class ArcTask(Task):
         self, tasks: Iterable[ArcItem], *, without: Iterable[ArcItem]
     ) -> dict[str, list[ArcItem]]:
         """The tasks of train and validation."""
-        taken = {task.content_hash for task in without}
+        hashes = {task.content_hash for task in without}
         chosen: dict[str, list[ArcItem]] = {'train': [], 'validation': [], 'taken': []}
         for task in tasks:
             digest = task.content_hash
             validation = place_of(digest) < self.params.validation_percent
             split = 'validation' if validation else 'train'
-            chosen['taken' if digest in taken else split].append(task)
+            chosen['taken' if digest in hashes else split].append(task)
         if names := [task.name for task in chosen['taken']]:
             message = 'arc: left out %d training tasks that the evaluation set has: %s'
             logging.warning(message, len(names), names)
@@ -193,11 +193,13 @@ class ArcTask(Task):
             for task in tasks
             for index in range(len(task.test))
         ]
-        kept = [p for p in every if not most or len(p.prompt) <= most]
-        if len(kept) < len(every):
+        short = [p for p in every if not most or len(p.prompt) <= most]
+        if len(short) < len(every):
             message = 'arc: left out %d of %d %s problems with more than %d characters'
-            logging.warning(message, len(every) - len(kept), len(every), category, most)
-        return [dataclasses.replace(p, id=i) for i, p in enumerate(kept)]
+            logging.warning(
+                message, len(every) - len(short), len(every), category, most
+            )
+        return [dataclasses.replace(p, id=i) for i, p in enumerate(short)]
 
 
 def _read(path: str, data_dir: str) -> list[ArcItem]:

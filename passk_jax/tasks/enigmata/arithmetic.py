@@ -58,8 +58,8 @@ class Game24(_Arithmetic):
         """Four numbers at random, of which a quarter cannot; more numbers can."""
         if level == 0:
             numbers = sorted(draws.between(1, 13) for _ in range(_GAME24_NUMBERS[0]))
-            found = expressions.find(tuple(numbers), _TARGET)
-            text = expressions.without_outer(found) if found else _claim(_TARGET)
+            solution = expressions.find(tuple(numbers), _TARGET)
+            text = expressions.without_outer(solution) if solution else _claim(_TARGET)
         else:
             while (text := _split(_TARGET, _GAME24_NUMBERS[level], draws)) is None:
                 pass
@@ -73,8 +73,8 @@ class Game24(_Arithmetic):
     def read(self, record):
         data = self._read(record, _TARGET)
         if len(data['numbers']) <= _GAME24_NUMBERS[0]:
-            found = expressions.find(tuple(data['numbers']), _TARGET)
-            data['answer'] = found or _claim(_TARGET)
+            solution = expressions.find(tuple(data['numbers']), _TARGET)
+            data['answer'] = solution or _claim(_TARGET)
         return data
 
 
@@ -95,9 +95,9 @@ class Countdown(_Arithmetic):
     )
 
     def generate(self, draws, level):
-        while (made := _join(_COUNTDOWN_NUMBERS[level], draws)) is None:
+        while (joined := _join(_COUNTDOWN_NUMBERS[level], draws)) is None:
             pass
-        target, text = made
+        target, text = joined
         text = expressions.without_outer(text)
         numbers = sorted(expressions.evaluate(text).numbers)
         return {'numbers': numbers, 'target': target, 'answer': text}
@@ -137,18 +137,18 @@ def _split(value: int, count: int, draws: Draws) -> str | None:
     number = draws.between(1, 13)
     kind = draws.below(5)
     if kind == 0:
-        rest, form = value - number, '({rest}+{number})'
+        remainder, form = value - number, '({rest}+{number})'
     elif kind == 1:
-        rest, form = value + number, '({rest}-{number})'
+        remainder, form = value + number, '({rest}-{number})'
     elif kind == 2:
-        rest, form = number - value, '({number}-{rest})'
+        remainder, form = number - value, '({number}-{rest})'
     elif kind == 3 and value % number == 0:
-        rest, form = value // number, '({rest}*{number})'
+        remainder, form = value // number, '({rest}*{number})'
     else:
-        rest, form = value * number, '({rest}/{number})'
-    if not 0 < rest <= _MAX_STEP:
+        remainder, form = value * number, '({rest}/{number})'
+    if not 0 < remainder <= _MAX_STEP:
         return None
-    text = _split(rest, count - 1, draws)
+    text = _split(remainder, count - 1, draws)
     return None if text is None else form.format(rest=text, number=number)
 
 
@@ -157,7 +157,7 @@ def _join(count: int, draws: Draws) -> tuple[int, str] | None:
     numbers = [draws.between(1, 20) for _ in range(count)]
     terms = [(number, str(number)) for number in numbers]
     while len(terms) > 1:
-        (a, x), (b, y), *rest = draws.shuffled(terms)
+        (a, x), (b, y), *unused_terms = draws.shuffled(terms)
         if a < b:
             (a, x), (b, y) = (b, y), (a, x)
         results = [(a + b, f'({x}+{y})'), (a * b, f'({x}*{y})')]
@@ -165,10 +165,10 @@ def _join(count: int, draws: Draws) -> tuple[int, str] | None:
             results.append((a - b, f'({x}-{y})'))
         if a % b == 0 and b > 1:
             results.append((a // b, f'({x}/{y})'))
-        made = draws.choice(results)
-        if made[0] > _MAX_STEP:
+        result = draws.choice(results)
+        if result[0] > _MAX_STEP:
             return None
-        terms = [*rest, made]
+        terms = [*unused_terms, result]
     low, high = _COUNTDOWN_TARGETS
     return terms[0] if low <= terms[0][0] <= high else None
 

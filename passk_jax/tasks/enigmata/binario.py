@@ -55,14 +55,14 @@ class Binario(Puzzle):
         self._check(data, integer_grid(answer, side=len(data['grid'])))
 
     def picture(self, data, answer):
-        given = [[None if n == EMPTY else n for n in row] for row in data['grid']]
+        clues = [[None if n == EMPTY else n for n in row] for row in data['grid']]
         grid, wrong = None, set()
         if answer:
-            grid = integer_grid(answer, side=len(given))
+            grid = integer_grid(answer, side=len(clues))
             wrong = boards.beyond(grid, 0, 1)
             for line in boards.lines_of(grid):
                 wrong.update(_out_of_line([grid[r][c] for r, c in line], line))
-        return boards.Board(boards.filled(given, grid, wrong=wrong))
+        return boards.Board(boards.filled(clues, grid, wrong=wrong))
 
     def read(self, record):
         rows = symbol_rows(record['meta']['question'])

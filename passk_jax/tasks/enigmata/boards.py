@@ -70,21 +70,21 @@ def cells_by_place(rows: Rows) -> dict[Place, Any]:
 
 
 def filled(
-    given: Rows, answer: Rows | None, *, wrong: Collection[Place] = ()
+    clues: Rows, answer: Rows | None, *, wrong: Collection[Place] = ()
 ) -> dict[Place, Cell]:
     """The cells of a grid of numbers.
 
     Args:
-        given: the numbers of the problem, with ``None`` for an empty cell.
+        clues: the numbers of the problem, with ``None`` for an empty cell.
         answer: the complete grid, or ``None``; a given number that it changes is wrong.
         wrong: cells that break a rule; those with a given number are not at fault.
     """
-    answered = cells_by_place(answer or given)
+    answered = cells_by_place(answer or clues)
     cells = {}
-    for place, number in cells_by_place(given).items():
-        shown = answered[place]
-        text = '' if shown is None else str(shown)
-        if number is not None and shown == number:
+    for place, number in cells_by_place(clues).items():
+        symbol = answered[place]
+        text = '' if symbol is None else str(symbol)
+        if number is not None and symbol == number:
             cells[place] = Cell(text, 'given')
         else:
             broken = number is not None or place in wrong
@@ -112,10 +112,10 @@ def clues(
     return cells
 
 
-def compared(wanted: Sequence[Any], found: Sequence[Any] | None) -> list:
+def compared(wanted: Sequence[Any], counted: Sequence[Any] | None) -> list:
     """Clues as :func:`clues` wants them: those that differ from what was found."""
     return [
-        (clue, found is not None and clue != found[place])
+        (clue, counted is not None and clue != counted[place])
         for place, clue in enumerate(wanted)
     ]
 

@@ -123,9 +123,11 @@ class Campsite(Puzzle):
     def _check_counts(self, data: Data, answer: str) -> list[Cell]:
         tents = stars_of(symbols_of(data['trees']), answer)
         wanted = list(data['row_tents']), list(data['column_tents'])
-        found = _counts(tents, *map(len, wanted))
-        for kind, counts, each in zip(('row', 'column'), wanted, found, strict=True):
-            if each != counts:
+        counted = _counts(tents, *map(len, wanted))
+        for kind, counts, counted_line in zip(
+            ('row', 'column'), wanted, counted, strict=True
+        ):
+            if counted_line != counts:
                 raise Wrong(f'a {kind} has another number of tents')
         return tents
 
@@ -161,9 +163,9 @@ def _trees(data: Data) -> list[Cell]:
     ]
 
 
-def _beside(cell: Cell, others: list[Cell]) -> bool:
+def _beside(cell: Cell, cells: list[Cell]) -> bool:
     """Whether one of the others is directly above, below, left or right of a cell."""
-    return any((cell[0] + dr, cell[1] + dc) in others for dr, dc in _BESIDE)
+    return any((cell[0] + dr, cell[1] + dc) in cells for dr, dc in _BESIDE)
 
 
 def _matched(trees: list[Cell], tents: list[Cell]) -> bool:

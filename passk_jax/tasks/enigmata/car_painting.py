@@ -105,11 +105,11 @@ def best_order(colours: Sequence[str], reach: int) -> list[int]:
                 same = colour in orders or not place
                 order = (car, orders.get(colour, cheapest))
                 cost = switches + (not same)
-                known = ahead.get(painted | 1 << car)
-                if known is None or cost < known[0]:
+                best = ahead.get(painted | 1 << car)
+                if best is None or cost < best[0]:
                     ahead[painted | 1 << car] = (cost, {colour: order})
-                elif cost == known[0]:
-                    known[1].setdefault(colour, order)
+                elif cost == best[0]:
+                    best[1].setdefault(colour, order)
         layer = ahead
     ((_, orders),) = layer.values()
     order, linked = [], next(iter(orders.values()))

@@ -46,8 +46,10 @@ class ChosenCells(Puzzle):
             same = claims(stored, self.none)
         elif same := not claims(stored, self.none):
             kind = set if self.official_set else list
-            given, wanted = (sorted(kind(pair_list(text))) for text in (answer, stored))
-            same = given == wanted
+            chosen, wanted = (
+                sorted(kind(pair_list(text))) for text in (answer, stored)
+            )
+            same = chosen == wanted
         if not same:
             raise Wrong('not the stored answer')
 

@@ -145,8 +145,10 @@ def _determinant(matrix: Matrix) -> int:
     """By the first row."""
     if not matrix:
         return 1
-    first, *rest = matrix
-    minors = [[[*row[:i], *row[i + 1 :]] for row in rest] for i in range(len(first))]
+    first, *remaining = matrix
+    minors = [
+        [[*row[:i], *row[i + 1 :]] for row in remaining] for i in range(len(first))
+    ]
     return sum(
         (-1) ** i * entry * _determinant(minor)
         for i, (entry, minor) in enumerate(zip(first, minors, strict=True))

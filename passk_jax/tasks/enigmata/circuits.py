@@ -59,45 +59,45 @@ class _Search:
         self._hopeless: set[tuple[int, int]] = set()
 
     def run(self) -> list[int] | None:
-        left = (1 << self._start) - 1
-        return self._extend([self._start], left)
+        unvisited = (1 << self._start) - 1
+        return self._extend([self._start], unvisited)
 
-    def _extend(self, path: list[int], left: int) -> list[int] | None:
+    def _extend(self, path: list[int], unvisited: int) -> list[int] | None:
         last = path[-1]
-        if not left:
+        if not unvisited:
             return path if self._near[last] >> self._start & 1 else None
-        if (left, last) in self._hopeless or not self._promising(left, last):
+        if (unvisited, last) in self._hopeless or not self._promising(unvisited, last):
             return None
         self._budget -= 1
         if not self._budget:
             raise Undecided
         # Tries the vertex with the fewest ways on first.
-        ahead = _members(self._near[last] & left)
-        ahead.sort(key=lambda vertex: (self._near[vertex] & left).bit_count())
+        ahead = _members(self._near[last] & unvisited)
+        ahead.sort(key=lambda vertex: (self._near[vertex] & unvisited).bit_count())
         for vertex in ahead:
-            found = self._extend([*path, vertex], left & ~(1 << vertex))
-            if found:
-                return found
-        self._hopeless.add((left, last))
+            circuit = self._extend([*path, vertex], unvisited & ~(1 << vertex))
+            if circuit:
+                return circuit
+        self._hopeless.add((unvisited, last))
         return None
 
-    def _promising(self, left: int, last: int) -> bool:
+    def _promising(self, unvisited: int, last: int) -> bool:
         """Whether what is left is connected and each vertex has a way in and out."""
         ends = 1 << last | 1 << self._start
         near = self._near
         # With a single vertex on the path, its way in and its way out end there.
         if last != self._start:
-            for vertex in _members(left):
-                if (near[vertex] & (left | ends)).bit_count() < 2:
+            for vertex in _members(unvisited):
+                if (near[vertex] & (unvisited | ends)).bit_count() < 2:
                     return False
         reached = frontier = 1 << last
         while frontier:
             new = 0
             for vertex in _members(frontier):
                 new |= near[vertex]
-            frontier = new & left & ~reached
+            frontier = new & unvisited & ~reached
             reached |= frontier
-        return not left & ~reached and bool(near[self._start] & left)
+        return not unvisited & ~reached and bool(near[self._start] & unvisited)
 
 
 def _members(bits: int) -> list[int]:

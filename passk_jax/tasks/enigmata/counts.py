@@ -109,7 +109,11 @@ class _Search:
         # It grows while it is read.
         for place in order:
             for other in self._groups[place]:
-                near = [each for each in self._counts[other] if each not in seen]
+                near = [
+                    neighbour
+                    for neighbour in self._counts[other]
+                    if neighbour not in seen
+                ]
                 seen.update(near)
                 order += near
         return order

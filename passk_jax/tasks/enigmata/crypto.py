@@ -78,10 +78,10 @@ class CryptoKPA(_Crypto):
     def generate(self, draws, level):
         cipher = draws.choice(ciphers.CIPHERS)
         key = cipher.draw(draws, level)
-        known, plaintext = _known_and_plaintext(draws, cipher, key, level)
+        shown_text, plaintext = _known_and_plaintext(draws, cipher, key, level)
         question = (
-            f'Known plaintext: {known}\n'
-            f'Its ciphertext: {cipher.encrypt(known, key)}\n'
+            f'Known plaintext: {shown_text}\n'
+            f'Its ciphertext: {cipher.encrypt(shown_text, key)}\n'
             f'Ciphertext to decrypt: {cipher.encrypt(plaintext, key)}'
         )
         return {'question': question, 'answer': plaintext}
@@ -104,16 +104,18 @@ def _known_and_plaintext(
     """
     length, known_length = _KPA_LENGTHS[level], draws.between(*_KNOWN[level])
     if cipher is PLAYFAIR:
-        known = sentences.words(draws, known_length, accept=ciphers.has_pairs)
-        return ''.join(known), ''.join(draws.shuffled(known))[: length // 2 * 2]
+        shown_text = sentences.words(draws, known_length, accept=ciphers.has_pairs)
+        return ''.join(shown_text), ''.join(draws.shuffled(shown_text))[
+            : length // 2 * 2
+        ]
     if cipher is HILL:
         length = _KPA_BLOCKS[level] * len(key)
         known_length -= known_length % len(key)
     while True:
-        known = sentences.letters(draws, known_length)
+        shown_text = sentences.letters(draws, known_length)
         text = sentences.letters(draws, length)
-        if cipher is not SUBSTITUTION or set(text) <= set(known):
-            return known, text
+        if cipher is not SUBSTITUTION or set(text) <= set(shown_text):
+            return shown_text, text
 
 
 CRYPTO_KKA = CryptoKKA()

@@ -77,8 +77,8 @@ def read_splits(
     Raises:
         ValueError: a file is missing or malformed, or has no problem of these levels.
     """
-    found = _by_split(puzzle, pathlib.Path(data_dir).expanduser())
-    there = {level for each in found.values() for _, level, _ in each}
+    by_split = _by_split(puzzle, pathlib.Path(data_dir).expanduser())
+    there = {level for problem in by_split.values() for _, level, _ in problem}
     if not there & set(levels):
         raise InputError(
             f'{puzzle.name} has problems of the levels {sorted(there)}, but none of '
@@ -86,9 +86,11 @@ def read_splits(
         )
     splits: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
     for split in SPLITS:
-        problems = sorted(found[split], key=lambda one: puzzle.question_hash(one.data))
+        problems = sorted(
+            by_split[split], key=lambda one: puzzle.question_hash(one.data)
+        )
         for level in levels:
-            several = [each.data for each in problems if each.level == level]
+            several = [problem.data for problem in problems if problem.level == level]
             splits[split] += [
                 {'puzzle': puzzle.name, 'level': level} | data
                 for data in several[: counts[split]]
@@ -97,20 +99,20 @@ def read_splits(
 
 
 def _by_split(puzzle: FilePuzzle, home: pathlib.Path) -> dict[str, list[Found]]:
-    found: dict[str, list[Found]] = {split: [] for split in SPLITS}
+    by_split: dict[str, list[Found]] = {split: [] for split in SPLITS}
     seen: set[bytes] = set()
     # The files for tests first: no other split has a group of theirs.
     for name in (*puzzle.test_files, *puzzle.files):
-        tested = {problem.group for problem in found['test']}
+        tested = {problem.group for problem in by_split['test']}
         for problem in _read(puzzle, home / name):
-            kept = name in puzzle.test_files
-            split = 'test' if kept else _split(puzzle, problem.group)
+            for_test = name in puzzle.test_files
+            split = 'test' if for_test else _split(puzzle, problem.group)
             digest = puzzle.question_hash(problem.data)
             if digest in seen or (split != 'test' and problem.group in tested):
                 continue
             seen.add(digest)
-            found[split].append(problem)
-    return found
+            by_split[split].append(problem)
+    return by_split
 
 
 def _split(puzzle: FilePuzzle, group: str) -> str:

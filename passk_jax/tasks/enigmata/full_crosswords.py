@@ -69,10 +69,12 @@ class FullCrosswords(OneAnswer, FilePuzzle):
         letters, stored = (_letters(grid, text) for text in (answer, data['answer']))
         cells = {}
         for place, symbol in cells_by_place(grid).items():
-            found = letters.get(place, set())
-            wrong = len(found | stored.get(place, set())) > 1 and bool(found)
+            candidates = letters.get(place, set())
+            wrong = len(candidates | stored.get(place, set())) > 1 and bool(candidates)
             kind = 'wall' if symbol == _WALL else 'free'
-            cells[place] = Cell('/'.join(sorted(found)), kind, new=True, wrong=wrong)
+            cells[place] = Cell(
+                '/'.join(sorted(candidates)), kind, new=True, wrong=wrong
+            )
         return Board(cells)
 
     def read(self, record):

@@ -34,10 +34,10 @@ class _Hamiltonian(Puzzle):
             num_vertices = draws.between(*_SIZES[level])
             edges = _random_edges(num_vertices, draws)
             try:
-                found = self._solve(num_vertices, edges)
+                path = self._solve(num_vertices, edges)
             except circuits.Undecided:
                 continue
-            answer = _NONE if found is None else str(found)
+            answer = _NONE if path is None else str(path)
             return {'num_vertices': num_vertices, 'edges': edges, 'answer': answer}
 
     def question(self, data):
@@ -67,8 +67,8 @@ class _Hamiltonian(Puzzle):
             if len(edge) != 2 or not all(0 <= each < num_vertices for each in edge):
                 raise ValueError(f'{edge} is not an edge')
         try:
-            found = self._solve(num_vertices, edges)
-            answer = _NONE if found is None else str(found)
+            path = self._solve(num_vertices, edges)
+            answer = _NONE if path is None else str(path)
         except circuits.Undecided:
             answer = str(record['answer'])
         return {'num_vertices': num_vertices, 'edges': edges, 'answer': answer}

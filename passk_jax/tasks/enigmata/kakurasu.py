@@ -74,7 +74,7 @@ class Kakurasu(ChosenCells):
             for c in range(width)
         }
         numbered = [(r + 1, c + 1) for r, c in chosen & set(cells)]
-        found = _sums(numbered, height, width) if answered else (None, None)
+        sums = _sums(numbered, height, width) if answered else (None, None)
         for place in range(width):
             cells[-1, place] = boards.Cell(str(place + 1), 'index')
         for place in range(height):
@@ -84,8 +84,8 @@ class Kakurasu(ChosenCells):
             | boards.clues(
                 height,
                 width,
-                right=boards.compared(data['row_sums'], found[0]),
-                bottom=boards.compared(data['column_sums'], found[1]),
+                right=boards.compared(data['row_sums'], sums[0]),
+                bottom=boards.compared(data['column_sums'], sums[1]),
             )
         )
 

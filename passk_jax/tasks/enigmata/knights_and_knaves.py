@@ -60,12 +60,12 @@ class KnightsAndKnaves(OneAnswer, Puzzle):
         names = draws.sample(_NAMES, draws.between(*_SIZES[level]))
         wanted = draws.choice(LABELS)
         while True:
-            said, worlds = _random_island(draws, names)
+            statements, worlds = _random_island(draws, names)
             for _ in range(_TRIES):
                 statement, table = _random_sentence(draws, names, range(len(names)))
                 if _label(worlds, table) == wanted:
                     return {
-                        'question': _question(names, said, statement),
+                        'question': _question(names, statements, statement),
                         'answer': wanted,
                     }
 
@@ -81,18 +81,18 @@ def _random_island(draws: Draws, names: Sequence[str]) -> tuple[list[str], int]:
     tables = _knight_tables(count)
     real = draws.below(1 << count)
     worlds = (1 << (1 << count)) - 1
-    said = []
+    statements = []
     for speaker in range(count):
         if draws.chance(1, _SILENT):
             continue
-        others = [i for i in range(count) if i != speaker]
-        sentence, table = _random_sentence(draws, names, others)
+        listeners = [i for i in range(count) if i != speaker]
+        sentence, table = _random_sentence(draws, names, listeners)
         # A liar's sentence is false in the real world, and a knight's is true.
         while (table >> real ^ real >> speaker) & 1:
-            sentence, table = _random_sentence(draws, names, others)
-        said.append(f'{names[speaker]} says: "{sentence}"')
+            sentence, table = _random_sentence(draws, names, listeners)
+        statements.append(f'{names[speaker]} says: "{sentence}"')
         worlds &= ~(tables[speaker] ^ table)
-    return said, worlds
+    return statements, worlds
 
 
 def _random_sentence(
@@ -118,10 +118,10 @@ def _label(worlds: int, table: int) -> str:
     return 'Unknown' if worlds & table else 'Contradiction'
 
 
-def _question(names: Sequence[str], said: Sequence[str], statement: str) -> str:
+def _question(names: Sequence[str], statements: Sequence[str], statement: str) -> str:
     inhabitants = f'{", ".join(names[:-1])} and {names[-1]}'
     return '\n'.join(
-        [f'The inhabitants are {inhabitants}.', *said, f'Statement: {statement}']
+        [f'The inhabitants are {inhabitants}.', *statements, f'Statement: {statement}']
     )
 
 

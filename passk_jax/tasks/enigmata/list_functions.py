@@ -41,10 +41,10 @@ class ListFunctions(OneAnswer, FilePuzzle):
         Unlike the official verifier this rejects digits that are not ASCII, and numbers
         of more than nine of them.
         """
-        found = _OFFICIAL_LIST.search(answer)
-        if not found:
+        match = _OFFICIAL_LIST.search(answer)
+        if not match:
             raise Wrong('no list of numbers')
-        numbers = [number for number in found[1].split(',') if number.strip()]
+        numbers = [number for number in match[1].split(',') if number.strip()]
         if integer_list(f'[{",".join(numbers)}]') != integer_list(data['answer']):
             raise Wrong('another list')
 
@@ -58,10 +58,10 @@ class ListFunctions(OneAnswer, FilePuzzle):
 
     def problems(self, file):
         for _, record in records.read_lines(file):
-            _, first, *others = [turn['content'] for turn in record['input']]
-            question = '\n'.join([first, *others]).strip()
+            _, first, *turns = [turn['content'] for turn in record['input']]
+            question = '\n'.join([first, *turns]).strip()
             answer = str(read_ints(json.loads(record['ideal'])))
-            level = 'easy' if len(others) > 4 else 'hard'
+            level = 'easy' if len(turns) > 4 else 'hard'
             yield Found(first, level, {'question': question, 'answer': answer})
 
 

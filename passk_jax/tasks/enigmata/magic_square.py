@@ -29,14 +29,14 @@ class MagicSquare(Puzzle):
         full = _random_square(draws, level)
         low, high = _BLANKS[level]
         blanks = set(draws.sample(range(9), draws.between(low, high)))
-        given = [[int(3 * r + c not in blanks) for c in range(3)] for r in range(3)]
-        numbers = [[full[r][c] * given[r][c] for c in range(3)] for r in range(3)]
-        return {'numbers': numbers, 'given': given, 'answer': grid_text(full)}
+        is_clue = [[int(3 * r + c not in blanks) for c in range(3)] for r in range(3)]
+        numbers = [[full[r][c] * is_clue[r][c] for c in range(3)] for r in range(3)]
+        return {'numbers': numbers, 'given': is_clue, 'answer': grid_text(full)}
 
     def question(self, data):
         return grid_text(
             [
-                [cell if known else '.' for cell, known in zip(*rows, strict=True)]
+                [cell if is_clue else '.' for cell, is_clue in zip(*rows, strict=True)]
                 for rows in zip(data['numbers'], data['given'], strict=True)
             ]
         )
@@ -45,14 +45,14 @@ class MagicSquare(Puzzle):
         side = len(data['numbers'])
         grid = integer_grid(answer, side=side)
         cells = [
-            (cell, number, known)
+            (cell, number, is_clue)
             for rows in zip(grid, data['numbers'], data['given'], strict=True)
-            for cell, number, known in zip(*rows, strict=True)
+            for cell, number, is_clue in zip(*rows, strict=True)
         ]
-        if any(known and cell != number for cell, number, known in cells):
+        if any(is_clue and cell != number for cell, number, is_clue in cells):
             raise Wrong('a given number is changed')
-        given = {number for _, number, known in cells if known}
-        if any(not known and cell in given for cell, _, known in cells):
+        clues = {number for _, number, is_clue in cells if is_clue}
+        if any(not is_clue and cell in clues for cell, _, is_clue in cells):
             raise Wrong('a filled number equals a given one')
         if len(set(_sums(grid).values())) != 1:
             raise Wrong('the sums differ')
@@ -68,17 +68,17 @@ class MagicSquare(Puzzle):
     def picture(self, data, answer):
         """With an answer, the sums stand beside the square; most of them are right."""
         pairs = zip(data['numbers'], data['given'], strict=True)
-        given = [
-            [n if known else None for n, known in zip(*rows, strict=True)]
+        clues = [
+            [n if clue_numbers else None for n, clue_numbers in zip(*rows, strict=True)]
             for rows in pairs
         ]
         if not answer:
             room = dict.fromkeys(_sums(data['numbers']), boards.Cell(kind='clue'))
-            return boards.Board(boards.filled(given, None) | room)
-        grid = integer_grid(answer, side=len(given))
-        known = {n for row in given for n in row if n is not None}
-        wrong = {p for p, n in boards.cells_by_place(grid).items() if n in known}
-        cells = boards.filled(given, grid, wrong=wrong)
+            return boards.Board(boards.filled(clues, None) | room)
+        grid = integer_grid(answer, side=len(clues))
+        clue_numbers = {n for row in clues for n in row if n is not None}
+        wrong = {p for p, n in boards.cells_by_place(grid).items() if n in clue_numbers}
+        cells = boards.filled(clues, grid, wrong=wrong)
         sums = _sums(grid)
         ((usual, _),) = collections.Counter(sums.values()).most_common(1)
         for place, total in sums.items():
@@ -88,9 +88,9 @@ class MagicSquare(Puzzle):
     def read(self, record):
         question = record['meta']['question']
         numbers = read_grid(question)
-        given = [[int(cell is not _BLANK) for cell in row] for row in question]
+        is_clue = [[int(cell is not _BLANK) for cell in row] for row in question]
         answer = grid_text(read_grid(record['answer'], side=len(numbers)))
-        return {'numbers': numbers, 'given': given, 'answer': answer}
+        return {'numbers': numbers, 'given': is_clue, 'answer': answer}
 
 
 def _sums(grid: Grid) -> dict[boards.Place, int]:

@@ -124,7 +124,7 @@ def forced_mines(board: Grid) -> list[Cell]:
     Raises ValueError if no arrangement does, and ``counts.Undecided``.
     """
     side = len(board)
-    known = []
+    revealed = []
     for r, row in enumerate(board):
         for c, number in enumerate(row):
             if number != HIDDEN:
@@ -133,8 +133,8 @@ def forced_mines(board: Grid) -> list[Cell]:
                     for i, j in _around((r, c), side)
                     if board[i][j] == HIDDEN
                 ]
-                known.append(counts.Count(tuple(near), number))
-    forced = counts.forced_ones(known)
+                revealed.append(counts.Count(tuple(near), number))
+    forced = counts.forced_ones(revealed)
     if forced is None:
         raise ValueError('no arrangement of mines fits the numbers')
     return [divmod(cell, side) for cell in sorted(forced)]

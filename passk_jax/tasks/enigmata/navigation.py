@@ -103,8 +103,8 @@ def _random_tree(draws: Draws) -> dict[str, object]:
         roads.append([upper, letter, draws.choice(_METRES)])
         free += [letter] * 2
     start = letters[0]
-    others = [kind for kind in KINDS if kind != kinds[start]]
-    target = draws.choice(others)
+    kinds_elsewhere = [kind for kind in KINDS if kind != kinds[start]]
+    target = draws.choice(kinds_elsewhere)
     return {'start': start, 'kinds': kinds, 'roads': roads, 'target': target}
 
 
@@ -115,8 +115,8 @@ def _nearest(data: Data) -> list[str]:
         length, way = ways[a]
         ways[b] = (length + metres, way + b)
     kinds: Mapping[str, str] = data['kinds']
-    found = [ways[letter] for letter in ways if kinds[letter] == data['target']]
-    return [way for length, way in found if length == min(found)[0]]
+    targets = [ways[letter] for letter in ways if kinds[letter] == data['target']]
+    return [way for length, way in targets if length == min(targets)[0]]
 
 
 NAVIGATION = Navigation()

@@ -50,11 +50,11 @@ def words(
     parts = [[word for word in part.split() if accept(word)] for part in _SENTENCE]
     parts = [part for part in parts if part]
     place = draws.below(len(parts))
-    found: list[str] = []
-    while count_letters(found) < length:
-        found.append(draws.choice(parts[place % len(parts)]))
+    chosen: list[str] = []
+    while count_letters(chosen) < length:
+        chosen.append(draws.choice(parts[place % len(parts)]))
         place += 1
-    return found
+    return chosen
 
 
 def letters(draws: Draws, length: int) -> str:

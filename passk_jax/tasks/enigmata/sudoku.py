@@ -72,14 +72,14 @@ class Sudoku(Puzzle):
 
     def picture(self, data, answer):
         side = len(data['grid'])
-        given = [[clue or None for clue in row] for row in data['grid']]
+        clues = [[clue or None for clue in row] for row in data['grid']]
         grid, wrong = None, set()
         if answer:
             grid = integer_grid(answer, side=side)
             places = [[(r, c) for c in range(side)] for r in range(side)]
             groups = cells_of(self._groups(places).values())
             wrong = boards.repeated(groups, grid) | boards.beyond(grid, 1, side)
-        cells = boards.filled(given, grid, wrong=wrong)
+        cells = boards.filled(clues, grid, wrong=wrong)
         return boards.Board(cells, box=self._box)
 
     def read(self, record):
@@ -99,9 +99,13 @@ class Sudoku(Puzzle):
     ) -> dict[str, Sequence[Sequence[Any]]]:
         box, starts = self._box, range(0, len(grid), self._box)
         boxes = [
-            [cell for row in grid[top : top + box] for cell in row[left : left + box]]
+            [
+                cell
+                for row in grid[top : top + box]
+                for cell in row[column : column + box]
+            ]
             for top in starts
-            for left in starts
+            for column in starts
         ]
         return {'row': grid, 'column': columns(grid), 'box': boxes}
 

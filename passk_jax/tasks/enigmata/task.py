@@ -185,14 +185,16 @@ class EnigmataTask(Task):
 
 
 def _judge(problems: Sequence[Problem], responses: Sequence[str]) -> list[Verdict]:
-    found: dict[int, Verdict] = {}
+    verdicts: dict[int, Verdict] = {}
     names = [problem.data['puzzle'] for problem in problems]
     for name in FASTER_ON_ARRAYS:
         if names.count(name) >= MANY:
             rows = [row for row, other in enumerate(names) if other == name]
-            found |= zip(rows, _on_arrays(name, problems, responses, rows), strict=True)
+            verdicts |= zip(
+                rows, _on_arrays(name, problems, responses, rows), strict=True
+            )
     return [
-        found.get(row) or EnigmataTask.verdict(problem, response)
+        verdicts.get(row) or EnigmataTask.verdict(problem, response)
         for row, (problem, response) in enumerate(zip(problems, responses, strict=True))
     ]
 
@@ -245,21 +247,21 @@ def _problems(params: EnigmataParams, split: str, data_dir: str) -> tuple[Proble
     problems = []
     for name in params.puzzles:
         if name in FILE_PUZZLES:
-            made = files.read_splits(
+            split_problems = files.read_splits(
                 FILE_PUZZLES[name],
                 levels=params.levels,
                 counts=counts,
                 data_dir=data_dir,
             )
         else:
-            made = splits.generate_splits(
+            split_problems = splits.generate_splits(
                 PUZZLES[name],
                 levels=params.levels,
                 counts=counts,
                 seed=params.seed,
                 upto=split,
             )
-        problems += [(ALL_PUZZLES[name], data) for data in made[split]]
+        problems += [(ALL_PUZZLES[name], data) for data in split_problems[split]]
     return tuple(
         Problem(i, prompt_of(puzzle, data, style=params.prompt), data, puzzle.name)
         for i, (puzzle, data) in enumerate(problems)

@@ -112,13 +112,13 @@ class TicTacToe(Puzzle):
         )
         if [len(row) for row in meta['current_board']] != [3, 3, 3] or len(answer) != 9:
             raise ValueError('no board of 3 by 3')
-        mine, theirs = state = state_of({'board': board, 'player': player})
+        mover, waiting = state = state_of({'board': board, 'player': player})
         # Who begins has as many marks as the other one, or one more.
-        turns = theirs.bit_count() - mine.bit_count()
+        turns = waiting.bit_count() - mover.bit_count()
         if (
             turns not in (0, 1)
-            or _wins(mine)
-            or _wins(theirs)
+            or _wins(mover)
+            or _wins(waiting)
             or not any(_moves(state))
         ):
             raise ValueError('no move is to be made on this board')
@@ -140,11 +140,11 @@ def _urgent_moves(state: State) -> list[int]:
 
 
 @functools.cache
-def _value(mine: int, theirs: int) -> int:
+def _value(mover: int, waiting: int) -> int:
     """1 if the player who moves can force a win, 0 for a draw, -1 for a loss."""
-    if _wins(theirs):
+    if _wins(waiting):
         return -1
-    state = mine, theirs
+    state = mover, waiting
     return max((-_value(*_next(state, move)) for move in _moves(state)), default=0)
 
 
@@ -192,17 +192,17 @@ def _wins(marks: int) -> bool:
 
 def state_of(data: Data) -> State:
     """The cells of the player who moves and those of the other one."""
-    mine, theirs = (
+    mover, waiting = (
         sum(1 << i for i, cell in enumerate(data['board']) if cell == player)
         for player in (data['player'], 1 - data['player'])
     )
-    return mine, theirs
+    return mover, waiting
 
 
 def _board(state: State, player: int) -> list[int]:
-    mine, theirs = state
+    mover, waiting = state
     return [
-        player if mine >> i & 1 else 1 - player if theirs >> i & 1 else EMPTY
+        player if mover >> i & 1 else 1 - player if waiting >> i & 1 else EMPTY
         for i in range(9)
     ]
 

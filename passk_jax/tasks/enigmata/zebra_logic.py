@@ -145,9 +145,11 @@ def _check_record(rows: dict[str, list[str]], clues: list[str]) -> None:
     counts = {len(set(values)) for values in rows.values()}
     if len(rows) > _MOST or len(counts) != 1 or not 1 < min(counts) <= _MOST:
         raise ValueError('no rows of equally many values')
-    known = {f'{name}:{value}' for name, values in rows.items() for value in values}
+    places_seen = {
+        f'{name}:{value}' for name, values in rows.items() for value in values
+    }
     for clue in clues:
-        if unknown := set(_parse(clue)[1]) - known:
+        if unknown := set(_parse(clue)[1]) - places_seen:
             raise ValueError(f'clue {clue!r}: no {sorted(unknown)[0]!r} in the rows')
 
 
@@ -165,18 +167,20 @@ def _random_clues(draws: Draws, num_columns: int) -> list[_Clue]:
     A cell of a clue is a row and the value's column in that table.
     """
     clues: list[tuple[_Clue, np.ndarray]] = []
-    left = _tables(None, num_columns)
-    while _count(left, num_columns) > 1:
+    candidates = _tables(None, num_columns)
+    while _count(candidates, num_columns) > 1:
         clue = _random_clue(draws, num_columns)
         tables = _tables(clue, num_columns)
-        if _count(left & tables, num_columns) < _count(left, num_columns):
+        if _count(candidates & tables, num_columns) < _count(candidates, num_columns):
             clues.append((clue, tables))
-            left = left & tables
+            candidates = candidates & tables
     for pair in list(clues):
-        others = [each for each in clues if each is not pair]
-        left = functools.reduce(np.bitwise_and, [tables for _, tables in others])
-        if _count(left, num_columns) == 1:
-            clues = others
+        other_clues = [each for each in clues if each is not pair]
+        candidates = functools.reduce(
+            np.bitwise_and, [tables for _, tables in other_clues]
+        )
+        if _count(candidates, num_columns) == 1:
+            clues = other_clues
     return [clue for clue, _ in clues]
 
 

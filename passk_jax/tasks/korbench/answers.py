@@ -25,14 +25,14 @@ def last_answer(response: str) -> str | None:
     ('B', '5')
     """
     response = _DISPLAY.sub('', response)
-    found, start = None, response.find(_OPEN)
+    answer, start = None, response.find(_OPEN)
     while start >= 0:
         end = response.find(_CLOSE, start + len(_OPEN))
         if end < 0:
             break
-        found = response[start + len(_OPEN) : end]
+        answer = response[start + len(_OPEN) : end]
         start = response.find(_OPEN, end + len(_CLOSE))
-    return None if found is None else found.strip()
+    return None if answer is None else answer.strip()
 
 
 def first_answer(response: str) -> str | None:
@@ -42,9 +42,9 @@ def first_answer(response: str) -> str | None:
     '2'
     """
     for begin, end in ((_OPEN, _CLOSE), ('$\\boxed{', '}$'), ('[', ']')):
-        found = _first_between(response, begin, end)
-        if found is not None:
-            return found.strip()
+        answer = _first_between(response, begin, end)
+        if answer is not None:
+            return answer.strip()
     return None
 
 
@@ -69,6 +69,6 @@ def words(text: str) -> list[str]:
 
 
 def _first_between(text: str, begin: str, end: str) -> str | None:
-    _, found, rest = text.partition(begin)
-    content, closed, _ = rest.partition(end)
-    return content if found and closed else None
+    _, separator, text_after = text.partition(begin)
+    content, closed, _ = text_after.partition(end)
+    return content if separator and closed else None

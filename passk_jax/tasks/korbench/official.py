@@ -102,7 +102,7 @@ def _parts_there(text: str) -> list[str]:
 
 
 def _inequalities(text: str) -> list[str]:
-    return sorted(''.join(each) for each in _INEQUALITY.findall(text))
+    return sorted(''.join(match) for match in _INEQUALITY.findall(text))
 
 
 def _numbers(text: str) -> list[int]:
@@ -141,8 +141,8 @@ def _one_affix(answer: str, gold: str) -> bool:
 
 
 def _same_list_of_words(answer: str, gold: str) -> bool:
-    found = [word for word in re.split(r'\W+', answer.lower()) if word]
-    return sorted(found) == sorted(gold.split(' '))
+    answer_words = [word for word in re.split(r'\W+', answer.lower()) if word]
+    return sorted(answer_words) == sorted(gold.split(' '))
 
 
 def _part_of_the_gold(answer: str, gold: str) -> bool:
@@ -155,7 +155,7 @@ def _same_items(answer: str, gold: str) -> bool:
 
 def _equation(answer: str, gold: str) -> bool:
     sides = [_arithmetic(text).partition('=') for text in (answer, gold)]
-    signs = [re.findall(r'[+\-*/]', left) for left, _, _ in sides]
+    signs = [re.findall(r'[+\-*/]', side) for side, _, _ in sides]
     target = re.match(r'\s*(-?\d+)', sides[1][2])
     return (
         signs[0] == signs[1]
@@ -165,12 +165,12 @@ def _equation(answer: str, gold: str) -> bool:
 
 
 def _twenty_four(answer: str, gold: str) -> bool:
-    left, gold = (
+    equation_side, gold = (
         _arithmetic(text).partition('=')[0]
         for text in (answer, gold.partition('\n')[0])
     )
-    same = sorted(_word_characters(left)) == sorted(_word_characters(gold))
-    return same and _value(left) == 24
+    same = sorted(_word_characters(equation_side)) == sorted(_word_characters(gold))
+    return same and _value(equation_side) == 24
 
 
 def _arithmetic(text: str) -> str:

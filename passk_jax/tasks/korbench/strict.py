@@ -89,15 +89,17 @@ class Values:
             return judged[pairs[0]].error
         equal = [pair for pair in pairs if judged[pair].correct]
         if self.ordered:
-            found = equal == pairs
+            is_equal = equal == pairs
         else:
             # No two of the stored values are equal.
             matched = {gold for gold, _ in equal}, {answer for _, answer in equal}
-            found = matched == ({*self.golds}, {*self.answers})
-        if found:
+            is_equal = matched == ({*self.golds}, {*self.answers})
+        if is_equal:
             return None
         errors = {judged[pair].error for pair in pairs}
-        failures = [each for each in mathematics.FAILURES.values() if each in errors]
+        failures = [
+            failure for failure in mathematics.FAILURES.values() if failure in errors
+        ]
         return min(failures, default='not the stored values')
 
 
@@ -117,12 +119,20 @@ def judge(
     checked = [
         _check(data, text) for data, text in zip(problems, responses, strict=True)
     ]
-    values = [found for _, found in checked if isinstance(found, Values)]
-    pairs = [pair for found in values for pair in found.pairs()]
+    values = [
+        checked_answer
+        for _, checked_answer in checked
+        if isinstance(checked_answer, Values)
+    ]
+    pairs = [pair for checked_answer in values for pair in checked_answer.pairs()]
     judged = dict(zip(pairs, mathematics.compare(pairs, pool=pool), strict=True))
     verdicts = []
-    for answer, found in checked:
-        error = found.error(judged) if isinstance(found, Values) else found
+    for answer, checked_answer in checked:
+        error = (
+            checked_answer.error(judged)
+            if isinstance(checked_answer, Values)
+            else checked_answer
+        )
         verdicts.append(Verdict(error is None, answer, error))
     return verdicts
 
@@ -151,7 +161,7 @@ def _logic(data: Data, answer: str) -> None:
     ]
     if data['rule'] == '5':
         # Brackets stand between the rows, and not around all of them.
-        parts = [sorted(part.strip('[]') for part in each) for each in parts]
+        parts = [sorted(part.strip('[]') for part in line) for line in parts]
     _same(*parts)
 
 
@@ -203,8 +213,8 @@ def _rationals(texts: Sequence[str]) -> list[Fraction] | None:
 
 
 def _after_name(value: str) -> str:
-    name, equals, rest = value.partition('=')
-    return rest.strip() if equals else name
+    name, equals, value_text = value.partition('=')
+    return value_text.strip() if equals else name
 
 
 def _by_name(parts: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -260,8 +270,8 @@ def _same_words_in_any_order(data: Data, answer: str) -> None:
 
 
 def _some_of_the_words(data: Data, answer: str) -> None:
-    found = words(answer.lower())
-    if not found or not set(found) <= set(words(data['answer'].lower())):
+    answer_words = words(answer.lower())
+    if not answer_words or not set(answer_words) <= set(words(data['answer'].lower())):
         raise Wrong('none of the stored words')
 
 

@@ -94,7 +94,7 @@ class KorbenchTask(Task):
         directory, prompt_file = (
             located(path, data_dir) for path in (params.directory, params.prompt_file)
         )
-        found = [
+        problems_read = [
             problem
             for category in params.categories
             for problem in problems.read_category(
@@ -102,7 +102,7 @@ class KorbenchTask(Task):
             )
             if _split_of(problem, params) == split
         ]
-        if not found:
+        if not problems_read:
             raise EmptySplitError(
                 f'split {split!r} of the korbench task is empty: '
                 f'train_percent={params.train_percent}, '
@@ -110,7 +110,7 @@ class KorbenchTask(Task):
             )
         return [
             dataclasses.replace(problem, id=i, category=_label(problem, params))
-            for i, problem in enumerate(found)
+            for i, problem in enumerate(problems_read)
         ]
 
     def verify(

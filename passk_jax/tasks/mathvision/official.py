@@ -61,9 +61,9 @@ def verdict(data: Mapping[str, Any], response: str) -> Verdict:
     if answer.strip() in (text.strip() for text in stored):
         return Verdict(True, parsed, None)
     judged = shared_pool().judge([(text, answer) for text in stored])
-    if any(each.correct for each in judged):
+    if any(judgement.correct for judgement in judged):
         return Verdict(True, parsed, None)
-    late = any(each.failure == TIMEOUT for each in judged)
+    late = any(judgement.failure == TIMEOUT for judgement in judged)
     return Verdict(False, parsed, FAILURES[TIMEOUT] if late else 'not the answer')
 
 
@@ -104,17 +104,17 @@ def _is_number(text: str) -> bool:
 def _after_phrases(text: str) -> str:
     for phrase in _PHRASES:
         for spelling in (phrase, phrase.replace('the', 'The')):
-            _, found, rest = text.rpartition(spelling)
-            text = rest.strip()
-            if found:
+            _, separator, text_after = text.rpartition(spelling)
+            text = text_after.strip()
+            if separator:
                 text = text.partition('\n')[0].partition('. ')[0]
     return text
 
 
 def _content(text: str) -> str:
     """What the box has, or the whole text, up to a brace that nothing opened."""
-    _, box, rest = text.partition('oxed{')
-    inside, closed, _ = rest.rpartition('}')
+    _, box, text_after = text.partition('oxed{')
+    inside, closed, _ = text_after.rpartition('}')
     text = inside if box and closed else text
     close, begin = text.find('}'), text.find('{')
     if close >= 0 and (begin < 0 or close < begin):
@@ -150,9 +150,9 @@ def _braced_roots(text: str) -> str:
 
 
 def _braced_fractions(text: str) -> str:
-    first, *rest = text.split('\\frac')
+    first, *fractions = text.split('\\frac')
     parts = [first]
-    for part in rest:
+    for part in fractions:
         if not part.startswith('{'):
             if len(part) < 2:
                 return text

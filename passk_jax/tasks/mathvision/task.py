@@ -87,11 +87,19 @@ def judge(problems: Sequence[Problem], responses: Sequence[str]) -> list[Verdict
         _check(problem.data, answer)
         for problem, answer in zip(problems, answers, strict=True)
     ]
-    pairs = [found for found in checked if isinstance(found, tuple)]
+    pairs = [
+        checked_answer
+        for checked_answer in checked
+        if isinstance(checked_answer, tuple)
+    ]
     compared = iter(mathematics.compare(pairs))
     verdicts = []
-    for answer, found in zip(answers, checked, strict=True):
-        error = next(compared).error if isinstance(found, tuple) else found
+    for answer, checked_answer in zip(answers, checked, strict=True):
+        error = (
+            next(compared).error
+            if isinstance(checked_answer, tuple)
+            else checked_answer
+        )
         verdicts.append(Verdict(error is None, answer[:MAX_ANSWER], error))
     return verdicts
 
@@ -106,7 +114,9 @@ def _check(data: Mapping[str, Any], answer: str) -> tuple[str, str] | str | None
     if not options:
         # A few stored answers stand in a box.
         return last_box(gold) or gold, answer
-    named = pictured.chosen(answer, options)
-    if named:
-        return None if gold in named else f'chose {min(named)}, not {gold}'
+    options_named = pictured.chosen(answer, options)
+    if options_named:
+        return (
+            None if gold in options_named else f'chose {min(options_named)}, not {gold}'
+        )
     return options[pictured.letters(options).index(gold)], answer

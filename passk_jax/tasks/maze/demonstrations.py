@@ -84,15 +84,15 @@ def _straight_walk(maze: Maze, rng: np.random.Generator) -> str:
 def _simple_walk(maze: Maze, rng: np.random.Generator) -> str | None:
     """A random walk; ``None`` if its own cells block it."""
     end = _ends(maze)[0]
-    left = len(maze.rows) + len(maze.rows[0])
+    steps_left = len(maze.rows) + len(maze.rows[0])
     cell, visited, moves = maze.start, {maze.start}, []
     while cell != end:
-        left -= 1
+        steps_left -= 1
         choices = [
             (move, ahead)
             for move, ahead in _steps_inside(maze, cell)
             if ahead not in visited
-            and abs(ahead[0] - end[0]) + abs(ahead[1] - end[1]) <= left
+            and abs(ahead[0] - end[0]) + abs(ahead[1] - end[1]) <= steps_left
         ]
         if not choices:
             return None

@@ -29,8 +29,8 @@ _MIN_MOVES = 16
 _MIN_ROWS = 64
 
 
-def _codes(pairs: dict[str, int], rest: int) -> np.ndarray:
-    table = np.full(256, rest, np.int8)
+def _codes(pairs: dict[str, int], default: int) -> np.ndarray:
+    table = np.full(256, default, np.int8)
     table[[ord(character) for character in pairs]] = list(pairs.values())
     return table
 

@@ -154,8 +154,8 @@ class MazeTask(Task):
         """Symbols and moves, then every other character of prompts and answers."""
         first = rule.SYMBOLS + '\n' + rule.MOVES
         prompt, answer = PROMPTS[self.params.prompt]
-        rest = set(prompt.format(maze='') + answer.format(moves='')) - set(first)
-        return first + ''.join(sorted(rest))
+        characters = set(prompt.format(maze='') + answer.format(moves='')) - set(first)
+        return first + ''.join(sorted(characters))
 
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
         """The problems of a split; the first call generates and stores them.

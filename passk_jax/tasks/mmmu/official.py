@@ -47,9 +47,11 @@ def last_choice(response: str, options: Sequence[str]) -> str | None:
     """
     for mark in _MARKS:
         response = response.strip(mark)
-    response, known = f' {response} ', letters(options)
+    response, option_letters = f' {response} ', letters(options)
     for form in '({})', ' {} ':
-        places = {letter: response.rfind(form.format(letter)) for letter in known}
+        places = {
+            letter: response.rfind(form.format(letter)) for letter in option_letters
+        }
         if max(places.values()) >= 0:
             return max(places, key=places.__getitem__)
     if len(response.split()) <= 5:
@@ -57,7 +59,7 @@ def last_choice(response: str, options: Sequence[str]) -> str | None:
     response = response.lower()
     places = {
         letter: response.rfind(option.lower())
-        for letter, option in zip(known, options, strict=True)
+        for letter, option in zip(option_letters, options, strict=True)
     }
     return max(places, key=places.__getitem__) if max(places.values()) >= 0 else None
 

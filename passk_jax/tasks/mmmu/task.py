@@ -118,10 +118,14 @@ def _options(record: Mapping[str, Any]) -> Any:
 
 
 def _choice(data: Mapping[str, Any], answer: str) -> str | None:
-    named = pictured.chosen(answer, data['options'])
-    if data['answer'] in named:
+    options_named = pictured.chosen(answer, data['options'])
+    if data['answer'] in options_named:
         return None
-    return f'chose {min(named)}, not {data["answer"]}' if named else 'no choice'
+    return (
+        f'chose {min(options_named)}, not {data["answer"]}'
+        if options_named
+        else 'no choice'
+    )
 
 
 def _open(data: Mapping[str, Any], answer: str) -> str | None:

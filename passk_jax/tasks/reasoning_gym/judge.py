@@ -77,8 +77,8 @@ def judge(
 
 
 def _answer(response: str) -> str | None:
-    _, opened, rest = response.rpartition(OPEN)
-    answer, closed, _ = rest.partition(CLOSE)
+    _, opened, text_after = response.rpartition(OPEN)
+    answer, closed, _ = text_after.partition(CLOSE)
     return answer.strip() if opened and closed else None
 
 

@@ -36,12 +36,12 @@ Item = dict[str, Any]
 def check_package() -> None:
     """Raises ValueError if the package or this version is missing; imports none."""
     try:
-        found = metadata.version('reasoning-gym')
+        version = metadata.version('reasoning-gym')
     except metadata.PackageNotFoundError:
-        found = None
-    if found != VERSION:
+        version = None
+    if version != VERSION:
         raise InputError(
-            f'the task reasoning_gym needs reasoning-gym=={VERSION}, found {found}: '
+            f'the task reasoning_gym needs reasoning-gym=={VERSION}, found {version}: '
             "pip install 'passk_jax[reasoning_gym]'"
         )
 
@@ -105,12 +105,12 @@ def generate_splits(
     return splits
 
 
-def item_of(name: str, made: Mapping[str, Any]) -> Item:
+def item_of(name: str, entry: Mapping[str, Any]) -> Item:
     """What a verdict on a problem reads.
 
     Args:
         name: the set.
-        made: what the package makes, or a record of that.
+        entry: what the package makes, or a record of that.
 
     Returns:
         ``set``, ``question`` and ``answer``; in a set of ``table.SCORED`` also
@@ -119,18 +119,22 @@ def item_of(name: str, made: Mapping[str, Any]) -> Item:
     Raises:
         ValueError: a field is missing, is not text, or has no JSON.
     """
-    item = {'set': name, 'question': made.get('question'), 'answer': made.get('answer')}
+    item = {
+        'set': name,
+        'question': entry.get('question'),
+        'answer': entry.get('answer'),
+    }
     for field, value in item.items():
         if not isinstance(value, str) or not value.strip():
             raise InputError(f'field {field}={value!r} is not text')
     if name not in SCORED:
         return item
-    metadata = made['metadata']
+    metadata = entry['metadata']
     if missing := [key for key in SCORED[name] if key not in metadata]:
         raise InputError(f'field metadata lacks {missing[0]!r}, which {name} needs')
-    kept = {key: metadata[key] for key in SCORED[name]}
+    scored = {key: metadata[key] for key in SCORED[name]}
     try:
-        return item | {'metadata': json.loads(json.dumps(kept))}
+        return item | {'metadata': json.loads(json.dumps(scored))}
     except TypeError as e:
         raise InputError(f'field metadata of {name}: {e}') from None
 
@@ -139,11 +143,11 @@ def _stream(name: str, config: Mapping[str, Any], start: int) -> Iterator[Item |
     """The problems from number ``start`` on; ``None`` for one whose answer is empty."""
     package = load_package()
     with _refusals(config):
-        made = package.create_dataset(name, **config, seed=start, size=RANGE)
+        dataset = package.create_dataset(name, **config, seed=start, size=RANGE)
     for index in itertools.count():
         # Some values that the package does not check fail only here.
         with _refusals(config):
-            item = made[index]
+            item = dataset[index]
         yield item_of(name, item) if item['answer'].strip() else None
 
 
@@ -153,5 +157,5 @@ def _refusals(config: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except Exception as e:
-        said = f'{type(e).__name__}: {e}'
-        raise InputError(f'config {dict(config)!r} is refused: {said}') from e
+        message = f'{type(e).__name__}: {e}'
+        raise InputError(f'config {dict(config)!r} is refused: {message}') from e

@@ -60,8 +60,8 @@ class ReasoningGymParams:
             check_choice('sets:', name, ALLOWED)
             if not isinstance(config, Mapping):
                 raise InputError(f'sets.{name}={config!r} must be a mapping')
-            if taken := [key for key in _RESERVED if key in config]:
-                raise InputError(f'sets.{name}.{taken[0]} is decided by the task')
+            if reserved := [key for key in _RESERVED if key in config]:
+                raise InputError(f'sets.{name}.{reserved[0]} is decided by the task')
 
 
 class ReasoningGymTask(Task):
@@ -149,9 +149,9 @@ class ReasoningGymTask(Task):
         if not isinstance(record, Mapping):
             raise InputError('give an item of reasoning-gym as an object, not as text')
         metadata = record.get('metadata')
-        named = metadata if isinstance(metadata, Mapping) else {}
-        name = record.get('set', named.get('source_dataset'))
-        item = problems.item_of(name, {**record, 'metadata': named})
+        metadata_mapping = metadata if isinstance(metadata, Mapping) else {}
+        name = record.get('set', metadata_mapping.get('source_dataset'))
+        item = problems.item_of(name, {**record, 'metadata': metadata_mapping})
         check_choice('set', name, ALLOWED)
         if name in SCORED:
             problems.check_package()
@@ -177,7 +177,10 @@ def _problems(params: str, split: str) -> tuple[Problem, ...]:
         for item in problems.generate_splits(
             name,
             config,
-            counts={each: values[f'{each}_count'] for each in problems.SPLITS},
+            counts={
+                split_name: values[f'{split_name}_count']
+                for split_name in problems.SPLITS
+            },
             seed=values['seed'],
             upto=split,
         )[split]

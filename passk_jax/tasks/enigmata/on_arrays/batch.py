@@ -80,9 +80,9 @@ def verify(
         except Wrong:
             continue
         if id(data) not in encoded:
-            encoded[id(data)] = tuple(padded(each) for each in rule.problem(data))
+            encoded[id(data)] = tuple(padded(array) for array in rule.problem(data))
         arrays = (*encoded[id(data)], read)
-        shapes = tuple(each.shape for each in arrays)
+        shapes = tuple(array.shape for array in arrays)
         alike.setdefault(shapes, []).append((row, arrays))
     for group in alike.values():
         rows, arrays = zip(*group, strict=True)

@@ -50,8 +50,8 @@ def hitori(grid: Grid, cells: Cells) -> Bool[Array, '']:
     black, proper = _chosen(cells, inside)
     white = inside & ~black
     apart = ~(black & (beside(black) > 0)).any()
-    shown = jnp.where(white, grid, PAD)
-    twice = [_repeats(lines) for lines in (shown, shown.T)]
+    visible = jnp.where(white, grid, PAD)
+    twice = [_repeats(lines) for lines in (visible, visible.T)]
     return proper & apart & ~twice[0] & ~twice[1] & connected(white)
 
 
@@ -77,10 +77,10 @@ def light_up(board: Grid, cells: Cells) -> Bool[Array, '']:
 
 def star_battle(blocked: Grid, board: Grid) -> Bool[Array, '']:
     """Whether each row and column has one star, and no two touch."""
-    stars, kept = _stars(blocked, board)
+    stars, is_valid = _stars(blocked, board)
     inside = blocked != PAD
     single = [(stars.sum(axis) == inside.any(axis)).all() for axis in (0, 1)]
-    return kept & single[0] & single[1] & ~any_touch(stars)
+    return is_valid & single[0] & single[1] & ~any_touch(stars)
 
 
 def campsite(
@@ -90,10 +90,10 @@ def campsite(
     board: Grid,
 ) -> Bool[Array, '']:
     """Whether tents are counted right, do not touch, and pair with the trees."""
-    tents, kept = _stars(trees, board)
+    tents, is_valid = _stars(trees, board)
     rows = (tents.sum(1) == row_tents) | (row_tents == PAD)
     columns = (tents.sum(0) == column_tents) | (column_tents == PAD)
-    proper = kept & rows.all() & columns.all() & ~any_touch(tents)
+    proper = is_valid & rows.all() & columns.all() & ~any_touch(tents)
     return proper & pairable(trees == BLOCKED, tents)
 
 

@@ -80,19 +80,21 @@ def binario(clues: Grid, grid: Grid) -> Bool[Array, '']:
     return right.all()
 
 
-def magic_square(numbers: Grid, given: Grid, grid: Grid) -> Bool[Array, '']:
+def magic_square(numbers: Grid, is_clue: Grid, grid: Grid) -> Bool[Array, '']:
     """Whether all lines have one sum, and given numbers stand and are not repeated."""
-    known, blank = given == 1, given == 0
-    kept = (~known | (grid == numbers)).all()
-    repeated = (blank & jnp.isin(grid, jnp.where(known, numbers, PAD))).any()
+    clue, blank = is_clue == 1, is_clue == 0
+    clues_stay = (~clue | (grid == numbers)).all()
+    repeated = (blank & jnp.isin(grid, jnp.where(clue, numbers, PAD))).any()
     side = len(grid)
-    valid = given[0] != PAD
+    valid = is_clue[0] != PAD
     row, column = jnp.indices((side, side))
 
     def sums(cells):
-        cells = jnp.where(given != PAD, cells, 0)
+        cells = jnp.where(is_clue != PAD, cells, 0)
         diagonals = [row == column, row + column == valid.sum() - 1]
-        ends = jnp.stack([jnp.where(each, cells, 0).sum() for each in diagonals])
+        ends = jnp.stack(
+            [jnp.where(diagonal, cells, 0).sum() for diagonal in diagonals]
+        )
         return jnp.concatenate([cells.sum(1), cells.sum(0), ends])
 
     low = sums(grid & ((1 << _LOW_BITS) - 1))
@@ -100,7 +102,7 @@ def magic_square(numbers: Grid, given: Grid, grid: Grid) -> Bool[Array, '']:
     low &= (1 << _LOW_BITS) - 1
     lines = jnp.concatenate([valid, valid, jnp.ones(2, bool)])
     equal = ((high == high[0]) & (low == low[0])) | ~lines
-    return kept & ~repeated & equal.all()
+    return clues_stay & ~repeated & equal.all()
 
 
 def slant(corners: Grid, grid: Grid) -> Bool[Array, '']:
@@ -115,7 +117,9 @@ def slant(corners: Grid, grid: Grid) -> Bool[Array, '']:
     # The grid has one row and one column less than its corners.
     cells = shifted(shifted(inside, -1, 0), -1, 1)
     up, down = cells & (grid == 1), cells & (grid == -1)
-    kept = (corners == slants.UNKNOWN) | (corners == _touches(up, down)) | ~inside
+    corners_match = (
+        (corners == slants.UNKNOWN) | (corners == _touches(up, down)) | ~inside
+    )
 
     def without_ends(state):
         up, down, _ = state
@@ -125,7 +129,9 @@ def slant(corners: Grid, grid: Grid) -> Bool[Array, '']:
         return *more, (more[0] != up).any() | (more[1] != down).any()
 
     loops = lax.while_loop(lambda state: state[2], without_ends, (up, down, True))
-    return (~cells | up | down).all() & kept.all() & ~(loops[0] | loops[1]).any()
+    return (
+        (~cells | up | down).all() & corners_match.all() & ~(loops[0] | loops[1]).any()
+    )
 
 
 def _touches(up: Bool[Array, 'S S'], down: Bool[Array, 'S S']) -> Grid:

@@ -14,8 +14,8 @@ def shifted(grid: Shaped[Array, 'H W'], steps: int, axis: int) -> Shaped[Array, 
     size = grid.shape[axis]
     steps = max(-size, min(steps, size))
     zeros = jnp.zeros_like(lax.slice_in_dim(grid, 0, abs(steps), axis=axis))
-    kept = lax.slice_in_dim(grid, max(-steps, 0), size - max(steps, 0), axis=axis)
-    parts = [zeros, kept] if steps > 0 else [kept, zeros]
+    inside = lax.slice_in_dim(grid, max(-steps, 0), size - max(steps, 0), axis=axis)
+    parts = [zeros, inside] if steps > 0 else [inside, zeros]
     return jnp.concatenate(parts, axis)
 
 
@@ -56,12 +56,12 @@ def pairable(first: Bool[Array, 'H W'], second: Bool[Array, 'H W']) -> Bool[Arra
     two. So with equal counts all have two, and these circles can be paired.
     """
 
-    def take(takers, taken):
-        choices = beside(taken)
+    def take(takers, partners):
+        choices = beside(partners)
         forced = takers & (choices == 1)
-        claims = jnp.where(taken, beside(forced), 0)
+        claims = jnp.where(partners, beside(forced), 0)
         stuck = (takers & (choices == 0)).any() | (claims > 1).any()
-        return takers & ~forced, taken & (claims == 0), stuck
+        return takers & ~forced, partners & (claims == 0), stuck
 
     def step(state):
         first, second, _, stuck = state

@@ -105,8 +105,8 @@ def hamiltonian(
     if closed:
         visits &= jnp.arange(len(walk)) < length - 1
         right = (length > 3) & (walk[0] == walk[length - 1])
-    found = ((walk[:, None] == jnp.arange(len(vertex))) & visits[:, None]).any(0)
-    right &= (found == vertex).all()
+    visited = ((walk[:, None] == jnp.arange(len(vertex))) & visits[:, None]).any(0)
+    right &= (visited == vertex).all()
     places = jnp.clip(walk, 0, len(vertex) - 1)
     edges = adjacent[places[:-1], places[1:]] == 1
     return right & (edges | ~listed[1:]).all()
@@ -134,8 +134,8 @@ def car_painting(
     """Whether cars, from 1, move no farther than the reach with so few switches."""
     car, place = order - 1, jnp.arange(len(colours))
     painted = colours != PAD
-    found = (car[:, None] == place).any(0)
-    each_once = (found == painted).all() & ((order != PAD) == painted).all()
+    placed = (car[:, None] == place).any(0)
+    each_once = (placed == painted).all() & ((order != PAD) == painted).all()
     near = (jnp.abs(car - place) <= reach) | ~painted
     sprayed = colours[jnp.clip(car, 0, len(colours) - 1)]
     changes = ((sprayed[1:] != sprayed[:-1]) & painted[1:]).sum()
