@@ -173,13 +173,13 @@ def test_an_interrupted_evaluation_of_tasks_goes_on(workdir, tmp_path, monkeypat
         if 'task=two.' in name or name.endswith('.md'):
             (workdir / 'evaluation' / 'by_command' / name).unlink()
     asked = []
-    evaluator = Setup.evaluator
+    evaluator = Setup.evaluate
 
     def watched(self):
         asked.append(self.config.task)
         return evaluator(self)
 
-    monkeypatch.setattr(Setup, 'evaluator', watched)
+    monkeypatch.setattr(Setup, 'evaluate', watched)
     run(workdir, task=files)
     assert contents(workdir) == whole
     assert len(asked) == 1
@@ -188,7 +188,7 @@ def test_an_interrupted_evaluation_of_tasks_goes_on(workdir, tmp_path, monkeypat
     run(workdir, task=files)
     assert contents(workdir) == whole
     monkeypatch.undo()
-    monkeypatch.setattr(Setup, 'evaluator', watched)
+    monkeypatch.setattr(Setup, 'evaluate', watched)
     run(workdir, task=files, overwrite=True)
     assert len(asked) == 3
     assert contents(workdir) == whole

@@ -3,6 +3,7 @@
 What needs the model runs if ``PASSK_SMOLLM2`` names its directory.
 """
 
+import dataclasses
 import functools
 import os
 import subprocess
@@ -87,11 +88,12 @@ def make_setup(source):
 def our_texts(source):
     setup = make_setup(source)
     params = weights.load_params(setup.policy, source, setup.mesh)
-    sample = setup.sampler(sampling_options(temperature=0.0), num_rollouts=1)
-    ((batch, prompts, _),) = setup.evaluation_batches('test', problems())
+    greedy = sampling_options(temperature=0.0)
+    sample = dataclasses.replace(setup.sample(), options=greedy, num_rollouts=1)
+    ((batch, _),) = setup.evaluation_batches('test', problems())
     with jax.set_mesh(setup.mesh):
         key = step_key(seed=0, purpose=Purpose.EVALUATION, step=0)
-        rollouts = sample(params, batch, prompts, key=key).rollouts
+        rollouts = sample(params, batch, key=key).rollouts
     return [
         setup.tokenizer.decode(tokens[0, :length], skip_special_tokens=True)
         for tokens, (length,) in zip(rollouts.tokens, rollouts.lengths, strict=True)
