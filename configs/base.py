@@ -52,6 +52,8 @@ def get_config() -> ConfigDict:
         }
     )
     config.advantage = _advantage()
+    # Not in the paper. Of what is left no response could be right.
+    config.verifier = ConfigDict({'max_unparsed_golds': 0.01})
     config.reward = ConfigDict({'flip_wrong': 0.0})
     config.loss = _loss()
     config.optimizer = _optimizer()

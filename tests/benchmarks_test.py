@@ -41,6 +41,7 @@ COMMANDS = (
     'ours',
     'puzzles',
     'verifiers',
+    'oracles',
     'array_verdicts',
 )
 TINY = works.small(works.GROUPS)

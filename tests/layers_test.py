@@ -88,6 +88,8 @@ TESTED_IN = {
     'config.experiment': 'config.conversion_test',
     'config.learning_config': 'config.conversion_test',
     'tasks.__main__': 'tasks.main_test',
+    'verifiers.forms': 'verifiers.reading_test',
+    'verifiers.vocabulary': 'verifiers.units_test',
 }
 # Tests that mirror no module, and what they are about.
 OTHER_TESTS = {
@@ -123,6 +125,8 @@ OTHER_TESTS = {
     'pages_test': 'links and intervals of the pages',
     'readme_test': 'the README',
     'tasks.mutated_responses_test': 'the verdicts of all tasks',
+    'verifiers.kinds_test': 'verdicts on mathematics, kind by kind',
+    'verifiers.oracles_test': 'benchmarks/oracles.py',
 }
 
 SOURCES = {

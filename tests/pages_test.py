@@ -21,7 +21,7 @@ from tests.tiny import ROOT
 
 RESULTS = ROOT / 'experiments' / 'results'
 PAGES = ('README.md', 'experiments/README.md', 'experiments/papers.md')
-LINKED = (*PAGES, 'experiments/LOG.md', 'experiments/plans/README.md')
+LINKED = (*PAGES, 'docs/tasks.md', 'experiments/LOG.md', 'experiments/plans/README.md')
 STATEMENTS = tomllib.loads((ROOT / 'tests' / 'statements.toml').read_text())
 # Text writes .021 and tables 0.021.
 NUMBER = r'[+-]?(?:[1-9]\d*)?\.\d+'

@@ -22,6 +22,7 @@ from passk_jax.config.experiment import (
     SamplingConfig,
     TaskConfig,
     TrainConfig,
+    VerifierConfig,
     WarmStartConfig,
     to_dict,
 )

@@ -190,6 +190,18 @@ class AdvantageConfig:
 
 
 @section
+class VerifierConfig:
+    """What a run asks of the problems before it verifies responses to them.
+
+    Attributes:
+        max_unparsed_golds: the largest share of a file's golds (right answers) that the
+            verifier may be unable to parse, so that no response could equal them.
+    """
+
+    max_unparsed_golds: float = fraction()
+
+
+@section
 class RewardConfig:
     """Reward transforms; ``flip_wrong`` is the paper's fraction of Noise Rewards."""
 
@@ -345,6 +357,9 @@ class ExperimentConfig:
     data: DataConfig
     sampling: SamplingConfig
     advantage: AdvantageConfig
+    verifier: VerifierConfig = dataclasses.field(
+        metadata={'off': {'max_unparsed_golds': 1.0}}
+    )
     reward: RewardConfig
     loss: LossConfig
     optimizer: OptimizerConfig

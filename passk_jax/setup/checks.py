@@ -39,13 +39,14 @@ def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
 
 def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
     """The keys whose values a resumed run may change; see :func:`prepare_workdir`."""
-    # Checkpoints, kept texts, watching and parameters of other estimators change no
-    # figure.
+    # Checkpoints, kept texts, watching, what golds are refused and parameters of other
+    # estimators change no figure.
     names = {stage.config.advantage.name for stage in stages_of(config)}
     read = [p for name in names for p in make.estimator_parameters(name)]
     unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
     watching = 'log.watchdog_seconds', 'log.heartbeat_seconds'
-    free = 'mesh.', 'checkpoint.', 'eval.kept_responses', *watching
+    checking = 'verifier.max_unparsed_golds'
+    free = 'mesh.', 'checkpoint.', 'eval.kept_responses', checking, *watching
     return (*free, *ONLY_ROUNDING, *unread)
 
 

@@ -52,6 +52,7 @@ from passk_jax.rollouts.sample import Sample
 from passk_jax.rollouts.verify import Verify
 from passk_jax.sampling import Purpose, RunKeys, sampler
 from passk_jax.setup import capacity, model
+from passk_jax.setup.golds import check_golds
 from passk_jax.tasks import Task, make_task, weights_of
 from passk_jax.tasks.abilities import LengthCheck
 from passk_jax.types import Problem
@@ -144,8 +145,14 @@ class Setup:
         return self.training[decided]
 
     def problems(self, split: str) -> Sequence[Problem]:
-        """The problems of a split; ValueError if it is unknown or empty."""
-        return self.task.source(split, data_dir=self.config.data.dir)
+        """The problems of a split.
+
+        Raises ValueError if it is unknown or empty, or has golds that are none.
+        """
+        problems = self.task.source(split, data_dir=self.config.data.dir)
+        max_share = self.config.verifier.max_unparsed_golds
+        check_golds(self.task, problems, split=split, max_share=max_share)
+        return problems
 
     def evaluation_batches(
         self, split: str, problems: Sequence[Problem] | None = None

@@ -6,7 +6,7 @@ nothing. Code that uses an ability looks for it, or demands it with
 protocol: it overrides ``Task.verify``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -47,6 +47,14 @@ class LengthCheck(Protocol):
 
     def check_answerable(self, max_response_tokens: int) -> None:
         """Raises ValueError if the limit is too short for the answer to a problem."""
+
+
+@runtime_checkable
+class Golds(Protocol):
+    """Lets a run refuse problems whose gold no response could equal."""
+
+    def unparsed_golds(self, problems: Sequence[Problem]) -> Mapping[int, str]:
+        """The golds that cannot be parsed, by the places of their problems."""
 
 
 @runtime_checkable

@@ -32,6 +32,7 @@ from passk_jax.tasks.abilities import (
     Alphabet,
     Demonstrations,
     Drawing,
+    Golds,
     Groups,
     LengthCheck,
 )
@@ -264,6 +265,20 @@ class MixtureTask(Task):
             if isinstance(task, LengthCheck):
                 with prefixed(f'part {name!r}'):
                     task.check_answerable(max_response_tokens)
+
+    def unparsed_golds(self, problems: Sequence[Problem]) -> dict[int, str]:
+        """Those of the parts that have golds."""
+        unparsed = {}
+        for name, task in self.parts.items():
+            places = [
+                place
+                for place, problem in enumerate(problems)
+                if part_of(problem.category) == name
+            ]
+            if isinstance(task, Golds):
+                golds = task.unparsed_golds([_unwrapped(problems[i]) for i in places])
+                unparsed |= {places[i]: gold for i, gold in golds.items()}
+        return unparsed
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:

@@ -1,73 +1,229 @@
-r"""Answers that need no computer algebra: equal texts, and numbers.
+r"""Exact numbers: what an expression without variables is worth, as a fraction.
 
-A number is an integer, a decimal or a fraction of integers, with a sign: ``-3``,
-``033``, ``0.5``, ``.5``, ``204.``, ``3/4``, ``\frac{3}{4}``, ``\dfrac34``. Digits are
-ASCII. Everything else is for :mod:`passk_jax.verifiers.equality`.
+Sums, products, quotients, powers, roots of perfect powers, factorials and binomials of
+numbers are evaluated exactly, so that ``3^{3^3}`` equals 7625597484987 and
+:math:`1/3^{2023}` differs from :math:`1/3^{2024}`. Numbers and the work on them are
+bounded; beyond that :func:`value` raises. Everything else, such as ``\sqrt{2}``, is for
+:mod:`passk_jax.verifiers.numeric`.
+
+The tolerance is relative: a decimal of at least six places and six significant digits
+may stand for a number that has no finite decimal, if it is that number rounded or cut
+at its last digit and differs by at most a millionth of it (0.333333 for 1/3; not
+0.3333, not 0.333334). One of at least 15 digits may differ from any number by what
+doubles do, 1e-14 of it (0.30000000000000004 for 0.3). Two numbers that are given
+exactly are compared exactly.
 """
 
+import functools
+import math
+import operator
 import re
+from collections.abc import Callable
 from fractions import Fraction
 
-_MOST_DIGITS = 40
-_MOST_CHARACTERS = 512
-_MOST_BRACES = 200
+from passk_jax.verifiers.trees import Apply, Node, Number
 
+# Of a numerator or denominator: 9,800 digits.
+_MOST_BITS = 2**15
+# Of all intermediate numbers together; a tenth of a second.
+_MOST_WORK = 2**20
+_MOST_FACTORIAL = 3000
+_ROUNDED_DIGITS, _DOUBLE_DIGITS = 6, 15
+_ROUNDED_TOLERANCE, _DOUBLE_TOLERANCE = Fraction(1, 10**6), Fraction(1, 10**14)
+
+_MOST_DIGITS = 4096
 _INTEGER = re.compile(r'[+-]?[0-9]+')
 _DECIMAL = re.compile(r'([+-]?)([0-9]*)\.([0-9]*)')
 _RATIO = re.compile(r'([+-]?[0-9]+)/([0-9]+)')
 _FRACTION = re.compile(
     r'([+-]?)\\[dtc]?frac(?:\{([+-]?[0-9]+)\}|([0-9]))(?:\{([0-9]+)\}|([0-9]))'
 )
-_LONG_NUMBER = re.compile(rf'[0-9]{{{_MOST_DIGITS + 1}}}')
-_LARGE_FACTORIAL = re.compile(r'[0-9]{5}[\s)}\]]*!')
-_FACTORIAL_OF_FACTORIAL = re.compile(r'![\s)}\]]+!')
-# A power whose exponent, digits so far, is a power: 9^9^9, 9^{9^9}, 9**9**9.
-_TOWER = re.compile(r'[0-9)]\s*(?:\^|\*\*)[\s{(+-]*[0-9]+[\s})]*(?:\^|\*\*)')
 
 
-def equal(gold: str, answer: str) -> bool | None:
-    """Whether two answers are equal; ``None`` if that takes computer algebra.
+class TooLargeError(ValueError):
+    """A number is larger than what is computed exactly."""
 
-    Two integers are decided here. A fraction and a decimal that differ may still be
-    equal as math-verify rounds, so they are not.
 
-    Args:
-        gold, answer: LaTeX without dollars.
+def same(gold: Node, answer: Node) -> bool | None:
+    """Whether two trees are one number; ``None`` if one is not rational or too large.
 
-    >>> equal('33', '033'), equal('3/4', '0.75'), equal('3', '4'), equal('x', 'y')
-    (True, True, False, None)
+    >>> from passk_jax.verifiers.syntax import parse
+    >>> same(parse('1/3'), parse('0.333333')), same(parse('1/20!'), parse('1/19!'))
+    (True, False)
     """
-    gold, answer = normalized(gold), normalized(answer)
-    if gold == answer:
-        return True
-    numbers = rational(gold), rational(answer)
-    if None in numbers:
+    try:
+        right, other = value(gold), value(answer)
+    except TooLargeError:
         return None
-    if numbers[0] == numbers[1]:
+    if right is None or other is None:
+        return None
+    return right == other or any(
+        isinstance(decimal, Number) and stands_for(decimal, exact)
+        for decimal, exact in ((gold, other), (answer, right))
+    )
+
+
+def stands_for(decimal: Number, exact: Fraction) -> bool:
+    """Whether a decimal is a number rounded, or a double of it; see above."""
+    error = abs(decimal.value - exact)
+    if _digits(decimal) >= _DOUBLE_DIGITS and error <= _DOUBLE_TOLERANCE * abs(exact):
         return True
-    integers = all(_INTEGER.fullmatch(text) for text in (gold, answer))
-    return False if integers else None
+    endless = exact.denominator
+    for factor in (2, 5):
+        while endless % factor == 0:
+            endless //= factor
+    return endless > 1 and error <= tolerance(decimal)
 
 
-def normalized(answer: str) -> str:
-    """An answer without dollars and blanks around it."""
-    answer = answer.strip()
-    if len(answer) > 1 and answer[0] == answer[-1] == '$':
-        answer = answer.strip('$').strip()
-    return answer
+def tolerance(decimal: Number) -> Fraction:
+    """How far a decimal may be from the number that it stands for; 0 for a short one.
+
+    >>> tolerance(Number(Fraction(333333, 10**6), places=6))
+    Fraction(166667, 500000000000)
+    """
+    places = decimal.places or 0
+    if min(places, _digits(decimal)) < _ROUNDED_DIGITS:
+        return Fraction(0)
+    last_place = Fraction(1, 10**places)
+    return min(last_place, _ROUNDED_TOLERANCE * (abs(decimal.value) + last_place))
+
+
+def _digits(decimal: Number) -> int:
+    """The significant digits of a literal with a decimal point; 0 for another."""
+    if decimal.places is None:
+        return 0
+    return len(str(int(abs(decimal.value) * 10**decimal.places)))
+
+
+def value(tree: Node) -> Fraction | None:
+    """The rational number that a tree is; ``None``: it is none that is found here.
+
+    Raises:
+        TooLargeError: a number in it is beyond the bounds.
+    """
+    return _Evaluation().value(tree)
+
+
+class _Evaluation:
+    """One evaluation and the work it may still do."""
+
+    def __init__(self):
+        self._work = _MOST_WORK
+
+    def value(self, tree: Node) -> Fraction | None:
+        if isinstance(tree, Number):
+            return self._bounded(tree.value)
+        if not isinstance(tree, Apply) or tree.operation not in _OPERATIONS:
+            return None
+        arguments = []
+        for argument in tree.arguments:
+            number = self.value(argument)
+            if number is None:
+                return None
+            arguments.append(number)
+        if tree.operation in '+*':
+            # One after the other, so that each step is bounded.
+            step = operator.add if tree.operation == '+' else operator.mul
+            return functools.reduce(lambda a, b: self._bounded(step(a, b)), arguments)
+        result = _OPERATIONS[tree.operation](*arguments)
+        return None if result is None else self._bounded(result)
+
+    def _bounded(self, number: Fraction) -> Fraction:
+        bits = number.numerator.bit_length() + number.denominator.bit_length()
+        self._work -= bits
+        if bits > _MOST_BITS or self._work < 0:
+            raise TooLargeError(f'a number of more than {_MOST_BITS} bits')
+        return number
+
+
+def _quotient(above: Fraction, below: Fraction) -> Fraction | None:
+    return above / below if below else None
+
+
+def _power(base: Fraction, exponent: Fraction) -> Fraction | None:
+    if exponent.denominator > 1:
+        root = _root(base, Fraction(exponent.denominator))
+        return None if root is None else _power(root, Fraction(exponent.numerator))
+    if base == 0:
+        return Fraction(0) if exponent > 0 else None
+    bits = base.numerator.bit_length() + base.denominator.bit_length() - 2
+    if bits * abs(exponent.numerator) > _MOST_BITS:
+        raise TooLargeError('a power too large')
+    if abs(base) == 1:
+        return base if exponent.numerator % 2 else Fraction(1)
+    return base**exponent.numerator
+
+
+def _root(number: Fraction, degree: Fraction) -> Fraction | None:
+    """The real root if it is rational; no root of a negative number."""
+    n = degree.numerator
+    if degree.denominator > 1 or not 1 <= n <= 64 or number < 0:
+        return None
+    above, below = (_integer_root(part, n) for part in number.as_integer_ratio())
+    return None if above is None or below is None else Fraction(above, below)
+
+
+def _integer_root(number: int, n: int) -> int | None:
+    if number < 2:
+        return number
+    # Newton's iteration from above; it falls until it has the floor of the root.
+    root = 1 << -(-number.bit_length() // n)
+    while (step := ((n - 1) * root + number // root ** (n - 1)) // n) < root:
+        root = step
+    return root if root**n == number else None
+
+
+def _factorial(number: Fraction) -> Fraction | None:
+    if number.denominator > 1 or number < 0:
+        return None
+    if number > _MOST_FACTORIAL:
+        raise TooLargeError('a factorial too large')
+    return Fraction(math.factorial(number.numerator))
+
+
+def _binomial(above: Fraction, below: Fraction) -> Fraction | None:
+    if above.denominator > 1 or below.denominator > 1 or min(above, below) < 0:
+        return None
+    if above > _MOST_FACTORIAL:
+        raise TooLargeError('a binomial too large')
+    return Fraction(math.comb(above.numerator, below.numerator))
+
+
+_OPERATIONS: dict[str, Callable[..., Fraction | None]] = {
+    '+': operator.add,
+    '-': operator.neg,
+    '*': operator.mul,
+    '/': _quotient,
+    '^': _power,
+    '!': _factorial,
+    'binom': _binomial,
+    'sqrt': lambda a: _root(a, Fraction(2)),
+    'root': _root,
+    'cbrt': lambda a: _root(a, Fraction(3)),
+    'abs': abs,
+    'floor': lambda a: Fraction(math.floor(a)),
+    'ceil': lambda a: Fraction(math.ceil(a)),
+}
 
 
 def rational(text: str) -> Fraction | None:
-    """The number that a text is; ``None`` for anything else or more than 40 digits."""
-    if len(text) > 2 * _MOST_DIGITS + 16 or _LONG_NUMBER.search(text):
+    r"""The number that a text alone is: integer, decimal or fraction of integers.
+
+    ``-3``, ``033``, ``0.5``, ``.5``, ``204.``, ``3/4``, ``\frac{3}{4}``, ``\dfrac34``;
+    digits are ASCII. ``None`` for anything else, such as ``1+1``.
+
+    >>> rational('033'), rational('1+1')
+    (Fraction(33, 1), None)
+    """
+    if len(text) > _MOST_DIGITS:
         return None
     if _INTEGER.fullmatch(text):
         return Fraction(int(text))
     if match := _DECIMAL.fullmatch(text):
-        sign, whole, part = match.groups()
-        if not whole + part:
+        sign, before, behind = match.groups()
+        if not before + behind:
             return None
-        return Fraction(int(f'{sign}{whole}{part}'), 10 ** len(part))
+        return Fraction(int(f'{sign}{before}{behind}'), 10 ** len(behind))
     if match := _RATIO.fullmatch(text):
         return _ratio(*match.groups())
     if match := _FRACTION.fullmatch(text):
@@ -80,23 +236,3 @@ def rational(text: str) -> Fraction | None:
 
 def _ratio(above: str, below: str) -> Fraction | None:
     return Fraction(int(above), int(below)) if int(below) else None
-
-
-def refusal(answer: str) -> str | None:
-    """Why computer algebra should not see an answer; ``None``: it may.
-
-    The pool ends what takes too long; this saves it most of that time.
-    """
-    if len(answer) > _MOST_CHARACTERS:
-        return f'longer than {_MOST_CHARACTERS} characters'
-    if '$' in answer.replace(r'\$', ''):
-        return 'a dollar inside the answer'
-    if answer.count('{') > _MOST_BRACES:
-        return f'more than {_MOST_BRACES} braces'
-    if _LONG_NUMBER.search(answer):
-        return f'a number of more than {_MOST_DIGITS} digits'
-    if _LARGE_FACTORIAL.search(answer) or _FACTORIAL_OF_FACTORIAL.search(answer):
-        return 'a factorial too large'
-    if _TOWER.search(answer):
-        return 'a tower of powers'
-    return None

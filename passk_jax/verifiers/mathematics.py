@@ -1,35 +1,53 @@
-r"""Verdicts on mathematics: the last box, exact numbers, then math-verify in the pool.
+r"""Verdicts on mathematics: the last box, its form, exact numbers, then the pool.
 
 1. Only the content of the last ``\boxed{...}`` counts. On a whole response math-verify
    would read ``\boxed{1} then \boxed{204}`` as 1204.
-2. Texts and numbers are compared exactly (exact.py).
-3. An answer that is too long or too deep, or names too large a number, is wrong
-   (``exact.refusal``).
-4. math-verify 0.9.0 decides the rest (equality.py), in worker processes.
+2. The gold and the answer are brought to one spelling (normal_form.py) and read by form
+   (forms.py). The gold's form decides what counts (comparison.py); numbers are compared
+   exactly (exact.py).
+3. What takes more than exact numbers is decided in worker processes: by values to 40
+   digits (numeric.py), and by math-verify 0.9.0 where no reader here knows a part
+   (equality.py).
+4. An answer of more than 512 characters, or with a number too large, is wrong.
 
-What that accepts beyond equality, all of it math-verify's (for gold ``g``):
+The choices, strict and lenient; docs/tasks.md argues for them:
 
-* units and text: ``5 cm``, ``5\text{ cm}``, ``\$5`` and ``90^\circ`` for 5 and 90;
-* an equation for its right side: ``x=204`` and even ``203=204`` for 204;
-* decimals rounded to six places: 0.333333 for 1/3, but not 0.3333;
-* ``\{1,2\}`` for the pair (1,2) and the reverse, ``\{204\}`` and ``[204]`` for 204;
-* unevaluated terms: ``203+1`` for 204.
-
-Unlike the whole of math-verify this rejects ``204\%`` for 204, which only its reader of
-plain text accepts, prose without a box, and a box that is not closed. It rejects
-``-1<x<1`` for (-1,1), as math-verify does.
+==========================================  ==========================================
+right                                       wrong
+==========================================  ==========================================
+``5 cm``, ``5\text{ cm}``, ``\$5`` for 5     5 m for 5 cm, ``2t`` or ``2s`` for 2
+50, ``50\%``, 0.5, ``\frac12`` for ``50\%``  0.5 for 50
+``x=5``, ``a+b=5``, ``2+3=5`` for 5          ``203=204`` for 204; 5 for ``a+b=5``
+0.333333 for 1/3 (rounded, six digits)      0.3333; 203.9999999 for 204
+``2,1`` and ``\{1,2\}`` for ``1,2``          ``(2,1)`` for ``1,2``; 1,2 for 1,1,2
+``1,2`` for ``(1,2)``                        ``\{1,2\}`` for ``(1,2)`` and the reverse
+``\{204\}``, ``[204]`` for 204
+``1\le x\le2`` for ``[1,2]``                ``-1<x<1`` for ``(-1,1)``, a point perhaps
+``66_{8}`` for ``66_8``                      66 for ``66_8``, ``52_8`` for 52
+``6:8`` and 3/4 for ``3:4``                  2:15 for 4:30, a time
+``C)  5``, ``(C)``, ``c`` for the option C    another letter
+``X+C`` for ``x+c``: case, if it is no       ``XSQL`` for ``LQSX``
+difference elsewhere
+==========================================  ==========================================
 """
 
 import functools
 import importlib.util
+import re
 from collections.abc import Sequence
 
 from passk_jax.errors import InputError
 from passk_jax.runtime.cores import usable_cores
 from passk_jax.types import Verdict
 from passk_jax.verifiers import exact
+from passk_jax.verifiers.comparison import Exact, equal
 from passk_jax.verifiers.extract import last_box
+from passk_jax.verifiers.forms import Expression, Form, is_read
+from passk_jax.verifiers.golds import gold_of, is_sentinel
+from passk_jax.verifiers.normal_form import normal_form
 from passk_jax.verifiers.pool import CRASH, PARSE_FAILURE, TIMEOUT, Pool
+from passk_jax.verifiers.reading import MOST_CHARACTERS, read, read_normal
+from passk_jax.verifiers.splitting import depths
 
 # An answer of a benchmark takes 1.2 ms at the median and 80 ms at the 99th percentile.
 DEADLINE_S = 5.0
@@ -40,6 +58,14 @@ EQUALITY = 'passk_jax.verifiers.equality:equal'
 
 _PACKAGES = ('math_verify', 'latex2sympy2_extended', 'antlr4', 'sympy')
 _UNEQUAL = 'not equal to the right answer'
+_TOO_LONG = f'longer than {MOST_CHARACTERS} characters'
+# Of an answer before it is brought to normal form.
+_MOST_READ = 4096
+_MOST_DEPTH = 40
+# Of a gold in words; others have none that is not in \text.
+_MOST_WORDS = 6
+_WORD = re.compile('[A-Za-z]{3,}')
+_COMMAND = re.compile(r'\\text\{[^{}]*\}|\\[A-Za-z]+(?:\{[a-z]+\})?')
 # What failed -> what the verdict says.
 FAILURES = {
     TIMEOUT: 'the comparison took too long',
@@ -100,7 +126,9 @@ def compare(
     # Repeats are left in: failures are counted by response.
     open_pairs = [pair for pair in pairs if decided[pair] is None]
     if open_pairs:
-        texts = [tuple(map(exact.normalized, pair)) for pair in open_pairs]
+        texts = [
+            (_normal_gold(gold), normal_form(answer)) for gold, answer in open_pairs
+        ]
         judgements = (pool or shared_pool()).judge(texts)
         for pair, judged in zip(open_pairs, judgements, strict=True):
             error = FAILURES.get(judged.failure, _UNEQUAL)
@@ -109,15 +137,99 @@ def compare(
     return [decided[pair] for pair in pairs]
 
 
+def unparsed(golds: Sequence[str], *, pool: Pool | None = None) -> list[int]:
+    """The places of golds that no answer could equal but their text itself.
+
+    A gold must be read by form and be equal to itself in brackets; what no reader here
+    knows is for math-verify. Sentences are no golds.
+
+    Args:
+        golds: right answers as files have them.
+        pool: as for :func:`judge`, and so are the errors.
+    """
+    places: dict[str, list[int]] = {}
+    for place, gold in enumerate(golds):
+        places.setdefault(_normal_gold(gold), []).append(place)
+    open_golds, failed = [], []
+    for gold in places:
+        form = read_normal(gold)
+        if not gold or _is_prose(gold, form):
+            failed.append(gold)
+        elif not is_read(form):
+            open_golds.append(gold)
+        # In brackets 1,500 is a pair.
+        elif ',' not in gold and equal(form, read(f'({gold})'), Exact()) is False:
+            failed.append(gold)
+    if open_golds:
+        # A worker that is given one text twice says whether it can be parsed.
+        pairs = [(gold, gold) for gold in open_golds]
+        judgements = (pool or shared_pool()).judge(pairs)
+        failed += [
+            gold
+            for gold, judged in zip(open_golds, judgements, strict=True)
+            if not judged.correct
+        ]
+    return sorted(place for gold in failed for place in places[gold])
+
+
+def _is_prose(gold: str, form: Form) -> bool:
+    """Whether a gold is sentences, or longer than answers that are read."""
+    most_words = _MOST_WORDS if is_read(form) else 1
+    words = _WORD.findall(_COMMAND.sub(' ', gold))
+    return len(gold) > MOST_CHARACTERS or len(words) > most_words
+
+
+@functools.lru_cache(maxsize=2**14)
+def _normal_gold(gold: str) -> str:
+    return normal_form(gold_of(gold))
+
+
 def _verdict(gold: str, answer: str) -> Verdict | None:
-    """The verdict without computer algebra; ``None`` if it takes that."""
+    """The verdict without a worker; ``None`` if it takes one."""
     parsed = answer.strip()
-    if not exact.normalized(answer):
+    if is_sentinel(gold):
+        return Verdict(
+            False, parsed[:MOST_CHARACTERS], f'the gold {gold!r} is no answer'
+        )
+    if parsed and parsed == gold.strip():
+        return Verdict(True, parsed, None)
+    if len(parsed) > _MOST_READ:
+        return Verdict(False, parsed[:MOST_CHARACTERS], _TOO_LONG)
+    texts = _normal_gold(gold), normal_form(answer)
+    if not texts[1]:
         return Verdict(False, '', 'an empty box')
-    equal = exact.equal(gold, answer)
-    if equal is not None:
-        return Verdict(equal, parsed, None if equal else _UNEQUAL)
-    if reason := exact.refusal(exact.normalized(answer)):
-        # Such a text may be as long as the response.
-        return Verdict(False, parsed[:512], reason)
+    if texts[0] == texts[1]:
+        return Verdict(True, parsed, None)
+    if reason := refusal(texts[1]):
+        return Verdict(False, parsed[:MOST_CHARACTERS], reason)
+    forms = [read_normal(text) for text in texts]
+    result = equal(*forms, Exact())
+    if result is None and _too_large(forms[1]) and not _too_large(forms[0]):
+        return Verdict(False, parsed, 'a number too large')
+    return (
+        None
+        if result is None
+        else Verdict(result, parsed, None if result else _UNEQUAL)
+    )
+
+
+def refusal(answer: str) -> str | None:
+    """Why an answer in normal form is not read; ``None``: it is."""
+    if len(answer) > MOST_CHARACTERS:
+        return _TOO_LONG
+    if '$' in answer.replace(r'\$', '').removeprefix('$'):
+        return 'a dollar inside the answer'
+    if max(depths(answer), default=0) > _MOST_DEPTH:
+        return f'brackets more than {_MOST_DEPTH} deep'
     return None
+
+
+def _too_large(form: Form) -> bool:
+    """Whether a number has a part beyond the bounds of exact arithmetic."""
+    if not isinstance(form, Expression) or form.tree is None:
+        return False
+    try:
+        exact.value(form.tree)
+    except exact.TooLargeError:
+        return True
+    return False

@@ -94,6 +94,8 @@ def test_a_config_older_than_a_field_has_the_field_turned_off():
     assert config_lib.with_new_options(new) == new
     old, expected = copy.deepcopy(new), copy.deepcopy(new)
     assert old.pop('stages') == {}
+    del old['verifier']
+    expected['verifier'] = {'max_unparsed_golds': 1.0}
     for section, field, off in NEW_OPTIONS:
         del functools.reduce(dict.__getitem__, section.split('.'), old)[field]
         functools.reduce(dict.__getitem__, section.split('.'), expected)[field] = off

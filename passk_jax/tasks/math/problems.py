@@ -13,6 +13,7 @@ from passk_jax.errors import InputError
 from passk_jax.tasks import records
 from passk_jax.tasks.math import sources
 from passk_jax.types import Problem
+from passk_jax.verifiers.golds import is_sentinel
 
 INSTRUCTIONS = r'Please reason step by step, and put your final answer within \boxed{}.'
 
@@ -27,8 +28,9 @@ def read_split(
 ) -> list[Problem]:
     """The problems of a split, in the order of its names.
 
-    A record without an answer, and a repeat of an earlier problem, is left out; the log
-    says how many. The category of a problem is the label of its source.
+    A record whose gold stands for none (empty, null, NaN, ``proof``, ``notfound``), and
+    a repeat of an earlier problem, is left out; the log says how many. The category of
+    a problem is the label of its source.
 
     Args:
         names: names of sources (sources.py); the last part of each is its label.
@@ -51,7 +53,7 @@ def read_split(
                 place = f'{source.name}: {source.unit} {number}'
                 raise InputError(f'{place}: {e}') from e
             digest = content_hash(read)
-            if not read.data['answer']:
+            if is_sentinel(read.data['answer']):
                 unanswered += 1
             elif digest in problems:
                 repeated += 1
@@ -60,7 +62,7 @@ def read_split(
                     len(problems), read.prompt, read.data, source.label
                 )
         if unanswered or repeated:
-            message = '%s: left out %d problems without an answer and %d repeats'
+            message = '%s: left out %d problems without a gold and %d repeats'
             logging.warning(message, source.name, unanswered, repeated)
     return list(problems.values())
 
@@ -74,17 +76,20 @@ def parse(
 ) -> Problem:
     """Reads a benchmark's record; see :func:`read_split`.
 
-    Raises ValueError if a field is missing or is not text (an answer may be a number).
+    Raises ValueError if a field is missing or is not text; the gold, in the field of
+    the answer, may be a number or null.
     """
     if not isinstance(record, Mapping):
         raise InputError('give a problem as a record, not as text')
     text, gold = (_value(record, field) for field in (problem, answer))
+    if gold is None:
+        gold = ''
     if isinstance(gold, int | float) and not isinstance(gold, bool):
         gold = str(gold)
     if not isinstance(text, str) or not text.strip():
         raise InputError(f'field {problem!r} must be text that is not empty')
     if not isinstance(gold, str):
-        raise InputError(f'field {answer!r} must be text or a number')
+        raise InputError(f'the gold, field {answer!r}, must be text or a number')
     data = {'problem': text, 'answer': gold.strip()}
     if named := [field for field in ids if field in record]:
         data['id'] = str(record[named[0]])

@@ -22,6 +22,7 @@ from passk_jax.tasks.task import (
 )
 from passk_jax.types import Problem, Verdict, Verdicts
 from passk_jax.verifiers import mathematics
+from passk_jax.verifiers.golds import is_sentinel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +120,11 @@ class MathTask(Task):
             problems, responses, judge=verdicts, failures=mathematics.FAILURES
         )
 
+    def unparsed_golds(self, problems: Sequence[Problem]) -> dict[int, str]:
+        """The golds that the verifier cannot parse, by the places of their problems."""
+        golds = [problem.data['answer'] for problem in problems]
+        return {place: golds[place] for place in mathematics.unparsed(golds)}
+
     @staticmethod
     def content_hash(problem: Problem) -> str:
         """Equal for problems that differ in blanks and capitals only."""
@@ -145,11 +151,12 @@ class MathTask(Task):
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
         """The record of a benchmark, with the fields ``problem`` and ``answer``.
 
-        Raises ValueError for text, a record without them, or an empty answer.
+        Raises ValueError for text, a record without them, or a gold that stands for
+        none, such as ``proof``.
         """
         problem = problems.parse(record)
-        if not problem.data['answer']:
-            raise InputError('the answer is empty')
+        if is_sentinel(gold := problem.data['answer']):
+            raise InputError(f'the gold {gold!r} is no answer')
         return problem
 
     @staticmethod

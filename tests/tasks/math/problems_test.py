@@ -72,8 +72,16 @@ def test_repeats_and_problems_without_an_answer_are_left_out(tmp_path, caplog):
         [record('Find x.'), record('find y.')],
     )
     assert [(p.id, p.data['answer']) for p in found] == [(0, '1'), (1, '1')]
-    assert 'file0.jsonl: left out 1 problems without an answer and 1' in caplog.text
-    assert 'file1.jsonl: left out 0 problems without an answer and 1' in caplog.text
+    assert 'file0.jsonl: left out 1 problems without a gold and 1' in caplog.text
+    assert 'file1.jsonl: left out 0 problems without a gold and 1' in caplog.text
+
+
+def test_golds_that_stand_for_none_are_left_out_and_counted(tmp_path, caplog):
+    nothing = ['proof', 'Proof', 'notfound', 'NaN', float('nan'), None, '', ' null ']
+    lines = [record(f'{i}', gold) for i, gold in enumerate([*nothing, 'none', '5'])]
+    found = read(tmp_path, lines)
+    assert [p.data['answer'] for p in found] == ['none', '5']
+    assert f'left out {len(nothing)} problems without a gold' in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -86,8 +94,8 @@ def test_repeats_and_problems_without_an_answer_are_left_out(tmp_path, caplog):
         ({'problem': 'a'}, r"line 2: no field 'answer'"),
         (record(' '), r"line 2: field 'problem' must be text"),
         (record(3), r"line 2: field 'problem' must be text"),
-        (record('a', True), r"line 2: field 'answer' must be text or a number"),
-        (record('a', ['1']), r"line 2: field 'answer' must be text or a number"),
+        (record('a', True), r"line 2: the gold, field 'answer', must be text or a num"),
+        (record('a', ['1']), r"line 2: the gold, field 'answer', must be text or a"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, line, message):

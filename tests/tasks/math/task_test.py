@@ -91,7 +91,7 @@ def test_a_batch_is_judged_at_once_and_in_place(tmp_path, monkeypatch):
     )
     responses = [
         [r'\boxed{2}', r'\boxed{3}', '2', r'\boxed{1+1}'],
-        [r'\boxed{0.5}', r'\boxed{\frac12}', r'\boxed{2}', r'\boxed{1\%}'],
+        [r'\boxed{0.5}', r'\boxed{\frac12}', r'\boxed{2}', r'\boxed{\int}'],
         [r'\boxed{2^{1/2}}', r'\boxed{\sqrt{2}}', r'\boxed{1.414}', r'\boxed{2}'],
     ]
     verdicts = task.verify(problems, responses)
@@ -108,7 +108,7 @@ def test_a_batch_is_judged_at_once_and_in_place(tmp_path, monkeypatch):
         np.testing.assert_array_equal(failed, expected)
     assert verdicts.parsed == [
         ['2', '3', '', '1+1'],
-        ['0.5', r'\frac12', '2', r'1\%'],
+        ['0.5', r'\frac12', '2', r'\int'],
         ['2^{1/2}', r'\sqrt{2}', '1.414', '2'],
     ]
     empty = task.verify([], [])
@@ -137,7 +137,7 @@ def test_score_reads_the_records_of_the_benchmarks():
     results = list(score.score_lines(lines, task=tasks.task_class('math')))
     assert [result['correct'] for result, _ in results] == [True, True, False]
     assert [malformed for _, malformed in results] == [False, False, True]
-    assert results[2][0]['error'] == 'the answer is empty'
+    assert results[2][0]['error'] == "the gold '' is no answer"
 
 
 def test_the_config_reads_the_benchmarks(shared_dir):

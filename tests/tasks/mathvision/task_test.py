@@ -58,7 +58,7 @@ def test_a_batch_is_judged_at_once_and_in_place(monkeypatch):
     verdicts = task.verify(problems, [['B', '4', r'\boxed{x'], ['B', '5', '5.0']])
     assert len(calls) == 1
     np.testing.assert_array_equal(
-        verdicts.correct, [[True, False, False], [False, True, True]]
+        verdicts.correct, [[True, True, False], [False, True, True]]
     )
     assert verdicts.failures.keys() == mathematics.FAILURES.keys()
 

@@ -1,0 +1,59 @@
+"""Golds that the verifier cannot parse are counted, shown, and refused above a share.
+
+A gold is the right answer of a problem. Where no response can equal it, a run would
+train for hours on a reward of 0.
+"""
+
+import collections
+import itertools
+from collections.abc import Sequence
+
+from absl import logging
+
+from passk_jax.errors import InputError
+from passk_jax.tasks import Task
+from passk_jax.tasks.abilities import Golds
+from passk_jax.types import Problem
+
+_SHOWN, _SHOWN_CHARACTERS = 3, 60
+
+
+def check_golds(
+    task: Task, problems: Sequence[Problem], *, split: str, max_share: float
+) -> None:
+    """Warns of golds that cannot be parsed, by the category of their problems.
+
+    Args:
+        task: one without the ability ``Golds`` has none to check.
+        problems: those of a split.
+        split: its name, for messages.
+        max_share: the largest share of a category's golds that may be unparsed.
+
+    Raises:
+        InputError: in a category they are more.
+    """
+    if not isinstance(task, Golds):
+        return
+    unparsed = task.unparsed_golds(problems)
+    if not unparsed:
+        return
+    totals = collections.Counter(problem.category for problem in problems)
+    by_category = collections.defaultdict(list)
+    for place, gold in unparsed.items():
+        by_category[problems[place].category].append(gold)
+    for category, golds in by_category.items():
+        shown = ', '.join(
+            repr(gold[:_SHOWN_CHARACTERS]) for gold in itertools.islice(golds, _SHOWN)
+        )
+        total, share = totals[category], len(golds) / totals[category]
+        message = (
+            f'{split} problems: {len(golds)} of {total} golds of {category} cannot be '
+            f'parsed, so that no response could equal them, for example {shown}'
+        )
+        if share > max_share:
+            raise InputError(
+                f'{message}: name the field that has the answer alone '
+                f'(task.params.answer_field), leave such problems out, or set '
+                f'verifier.max_unparsed_golds={max_share:g} to at least {share:.2g}'
+            )
+        logging.warning('%s', message)

@@ -1,0 +1,328 @@
+r"""Whether two forms are equal: the gold's form decides what counts.
+
+Answers are three: yes, no, and ``None`` for what the judge of expressions left open.
+The judge is exact arithmetic in the parent (:class:`Exact`), and numbers to 40 digits
+with math-verify in a worker (equality.py).
+"""
+
+import dataclasses
+import functools
+import itertools
+import re
+from collections.abc import Callable
+from fractions import Fraction
+
+from passk_jax.verifiers import exact
+from passk_jax.verifiers.forms import (
+    Based,
+    Bracketed,
+    Clock,
+    Collection,
+    Equation,
+    Expression,
+    Form,
+    Inequality,
+    Matrix,
+    Option,
+    Quantity,
+    Ratio,
+    Several,
+    Union,
+    Unread,
+    Words,
+)
+from passk_jax.verifiers.lists import (
+    bracketed_rule,
+    collection_rule,
+    matrix_rule,
+    several_rule,
+    union_rule,
+)
+from passk_jax.verifiers.matching import NEAR, Compare, Judge, all_of, any_of
+from passk_jax.verifiers.reading import read
+from passk_jax.verifiers.relations import (
+    equation_rule,
+    inequality_rule,
+    numeric_sides,
+    value_of,
+)
+from passk_jax.verifiers.scaling import (
+    combined,
+    has_pi,
+    in_radians,
+    integer,
+    quotient,
+    times,
+)
+from passk_jax.verifiers.tokens import literal
+from passk_jax.verifiers.trees import Node, names
+from passk_jax.verifiers.units import DEGREE, MONEY, PERCENT
+from passk_jax.verifiers.vocabulary import NO_SOLUTION
+
+# Two numbers side by side are not one.
+_BLANK = re.compile(r'(?<![0-9])\s+|\s+(?![0-9])')
+_LETTER_BEHIND = re.compile(r'(?<=[0-9.])\s*([a-zA-Z])$')
+_UNIT_BEHIND = re.compile(r'^-?[0-9.,]+\s*[msgL]$')
+# A difference, or a number that a program wrote.
+_EITHER = re.compile(r'(-?)([0-9]+e-[1-9][0-9]*)')
+
+
+class Exact:
+    """The judge of the parent: exact numbers and equal trees."""
+
+    def same(self, gold: Expression, answer: Expression) -> bool | None:
+        """See :class:`Judge`."""
+        if gold == answer or _squeezed(gold.source) == _squeezed(answer.source):
+            return True
+        if gold.tree is None or answer.tree is None:
+            return None
+        if gold.tree == answer.tree:
+            return True
+        return exact.same(gold.tree, answer.tree)
+
+    def proportional(self, gold: Node, answer: Node) -> bool | None:
+        """See :class:`Judge`."""
+        return True if gold == answer else None
+
+    def near(self, first: Node, second: Node) -> bool | None:
+        """See :class:`Judge`."""
+        try:
+            value, other = exact.value(first), exact.value(second)
+        except exact.TooLargeError:
+            return None
+        if value is None or other is None:
+            return None
+        return abs(value - other) <= NEAR * abs(value)
+
+
+def _squeezed(text: str) -> str:
+    return _BLANK.sub('', text)
+
+
+def equal(gold: Form, answer: Form, judge: Judge) -> bool | None:
+    """Whether an answer equals the gold; not symmetric."""
+    if gold == answer:
+        return True
+    compare = functools.partial(equal, judge=judge)
+    if isinstance(gold, Unread) or isinstance(answer, Unread):
+        return None
+    if not isinstance(gold, Equation) and isinstance(answer, Equation):
+        return _of_chain(gold, answer, compare, judge)
+    if isinstance(answer, Option) and answer.text and not isinstance(gold, Option):
+        return compare(gold, read(answer.text))
+    return _RULES[type(gold)](gold, answer, compare, judge)
+
+
+def _expression(
+    gold: Expression, answer: Form, compare: Compare, judge: Judge
+) -> bool | None:
+    match answer:
+        case Expression(source, _):
+            if gold.tree and not names(gold.tree) and _UNIT_BEHIND.search(source):
+                # Beside a number, 5m is no product.
+                return compare(gold, _with_unit(answer))
+            pairs = [(g, a) for g in _readings(gold) for a in _readings(answer)]
+            return any_of(judge.same(*pair) for pair in pairs)
+        case Quantity():
+            return _number_and_quantity(gold, answer, compare)
+        case Collection((item,)) | Union((item,)):
+            return compare(gold, item)
+        case Ratio((above, below)):
+            return compare(gold, quotient(above, below))
+        case Clock((above, below), ''):
+            return compare(gold, quotient(integer(above), integer(below)))
+        case Words(text) | Option(text, ''):
+            return _letters(gold.source) == text.casefold()
+        case Bracketed() | Inequality() | Collection() | Union():
+            # What only math-verify reads may be a set: \mathbb{R}.
+            return None if gold.tree is None else False
+    return False
+
+
+def _readings(form: Expression) -> list[Expression]:
+    """The expression, and as a number ``2e-7``, which may be ``2e`` less 7."""
+    match = _EITHER.fullmatch(form.source)
+    if not match:
+        return [form]
+    number = literal(match[2])
+    minus = -1 if match[1] else 1
+    written = dataclasses.replace(number, value=minus * number.value)
+    return [form, Expression(f'{form.source} written', written)]
+
+
+def _number_and_quantity(
+    number: Expression, quantity: Quantity, compare: Compare
+) -> bool | None:
+    """Whether a number without a unit equals one with it, whichever is the gold."""
+    value, unit = quantity.value, quantity.unit
+    if unit.dimension == PERCENT:
+        return any_of(
+            (compare(number, value), compare(number, times(value, Fraction(1, 100))))
+        )
+    if unit.dimension == DEGREE and number.tree and has_pi(number.tree):
+        return compare(number, in_radians(value))
+    # 5 million is 5,000,000 without a unit; 5 cm is 5.
+    if unit.factor != 1 and (not unit.dimension or unit.dimension in MONEY):
+        scale = unit.factor if unit.factor > 1 else 1
+        return compare(number, times(value, Fraction(scale)))
+    return compare(number, value)
+
+
+def _letters(source: str) -> str:
+    return ''.join(sign for sign in source if sign not in '{} ').casefold()
+
+
+def _quantity(
+    gold: Quantity, answer: Form, compare: Compare, judge: Judge
+) -> bool | None:
+    match answer:
+        case Quantity():
+            return _same_unit(gold, answer, compare)
+        case Expression(source, _):
+            # Beside 7 hours, 7 h is no product.
+            if gold.unit.dimension and _LETTER_BEHIND.search(source):
+                quantity = _with_unit(answer)
+                return isinstance(quantity, Quantity) and compare(gold, quantity)
+            return _number_and_quantity(answer, gold, compare)
+    return compare(gold.value, answer)
+
+
+def _with_unit(form: Expression) -> Form:
+    """The last letter as a unit, if it is one."""
+    return read(_LETTER_BEHIND.sub(r'\\text{ \1}', form.source))
+
+
+def _same_unit(gold: Quantity, answer: Quantity, compare: Compare) -> bool | None:
+    """Whether the values are equal where both have a unit, perhaps of other sizes."""
+    units = gold.unit, answer.unit
+    dimensions = {unit.dimension for unit in units}
+    if units[0] != units[1] and len(dimensions) > 1 and '' not in dimensions:
+        return False
+    bare = [unit for unit in units if not unit.dimension]
+    # Things, as in 12 ways, have no size; 5 million has.
+    if units[0] == units[1] or (bare and all(unit.factor == 1 for unit in bare)):
+        return compare(gold.value, answer.value)
+    return compare(*(times(form.value, form.unit.factor) for form in (gold, answer)))
+
+
+def _based(gold: Based, answer: Form, compare: Compare, judge: Judge) -> bool | None:
+    return False
+
+
+def _ratio(gold: Ratio, answer: Form, compare: Compare, judge: Judge) -> bool | None:
+    match answer:
+        case Clock(numbers, ''):
+            answer = Ratio(tuple(map(integer, numbers)))
+        case Expression() if len(gold.items) == 2:
+            return compare(quotient(*gold.items), answer)
+    if not isinstance(answer, Ratio) or len(gold.items) != len(answer.items):
+        return False
+    first = gold.items[0], answer.items[0]
+    return all_of(
+        compare(combined('*', item, first[1]), combined('*', other, first[0]))
+        for item, other in zip(gold.items[1:], answer.items[1:], strict=True)
+    )
+
+
+def _clock(gold: Clock, answer: Form, compare: Compare, judge: Judge) -> bool | None:
+    match answer:
+        case Clock(numbers, half):
+            if gold.half and half:
+                return _hours(gold.numbers, gold.half) == _hours(numbers, half)
+            if gold.half and numbers[0] > 12:
+                return _hours(gold.numbers, gold.half) == numbers
+            return gold.numbers == numbers
+        case Expression() if not gold.half and len(gold.numbers) == 2:
+            return compare(quotient(*map(integer, gold.numbers)), answer)
+    return False
+
+
+def _hours(numbers: tuple[int, ...], half: str) -> tuple[int, ...]:
+    return (numbers[0] % 12 + 12 * (half == 'p'), *numbers[1:])
+
+
+def _of_chain(
+    gold: Form, answer: Equation, compare: Compare, judge: Judge
+) -> bool | None:
+    """Whether what an answer of several sides says equals the gold.
+
+    Of numbers any side counts, as all are said to be equal: where they are not, as in
+    ``203=204``, the answer is wrong. Else the last side counts, and what stands before
+    an approximation.
+    """
+    if numeric_sides(answer):
+        equal_to_gold = any_of(compare(gold, side) for side in answer.items)
+        return all_of((equal_to_gold, _consistent(answer, compare, judge)))
+    if r'\approx' in answer.signs:
+        first = answer.items[answer.signs.index(r'\approx')]
+        last = answer.items[-1]
+        equal_to_gold = any_of((compare(gold, first), compare(gold, last)))
+        return all_of((equal_to_gold, _near(first, last, judge)))
+    return compare(gold, value_of(answer))
+
+
+def _consistent(answer: Equation, compare: Compare, judge: Judge) -> bool | None:
+    """Whether neighbours are equal, or near where the sign says so."""
+    pairs = itertools.pairwise(answer.items)
+    return all_of(
+        compare(*pair) if sign == '=' else _near(*pair, judge)
+        for pair, sign in zip(pairs, answer.signs, strict=True)
+    )
+
+
+def _near(first: Form, second: Form, judge: Judge) -> bool | None:
+    numbers = [
+        form.value if isinstance(form, Quantity) else form for form in (first, second)
+    ]
+    trees = [form.tree for form in numbers if isinstance(form, Expression)]
+    match [tree for tree in trees if tree is not None and not names(tree)]:
+        case [number, other]:
+            return judge.near(number, other)
+    return True
+
+
+def _option(gold: Option, answer: Form, compare: Compare, judge: Judge) -> bool | None:
+    match answer:
+        case Option(letter, _):
+            return gold.letter == letter
+        case Expression(source, _) if len(source) == 1:
+            return source.upper() == gold.letter
+        case Words(text):
+            return text in (gold.letter.casefold(), f'({gold.letter.casefold()})')
+    return compare(read(gold.text), answer) if gold.text else False
+
+
+def _words(gold: Words, answer: Form, compare: Compare, judge: Judge) -> bool | None:
+    match answer:
+        case Words(text):
+            return gold.text == text or {gold.text, text} <= NO_SOLUTION
+        case Expression(source, _):
+            return _letters(source) == gold.text.replace(' ', '')
+        case Option(letter, ''):
+            return gold.text == letter.casefold()
+        case Collection(()):
+            return gold.text in NO_SOLUTION
+    return False
+
+
+def _never(gold: Form, answer: Form, compare: Compare, judge: Judge) -> bool | None:
+    return None
+
+
+_RULES: dict[type, Callable[..., bool | None]] = {
+    Expression: _expression,
+    Quantity: _quantity,
+    Based: _based,
+    Bracketed: bracketed_rule,
+    Several: several_rule,
+    Collection: collection_rule,
+    Union: union_rule,
+    Ratio: _ratio,
+    Clock: _clock,
+    Equation: equation_rule,
+    Inequality: inequality_rule,
+    Matrix: matrix_rule,
+    Option: _option,
+    Words: _words,
+    Unread: _never,
+}

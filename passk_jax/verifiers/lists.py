@@ -1,0 +1,144 @@
+r"""When lists, tuples, intervals, sets, unions and matrices are equal to a gold."""
+
+from collections.abc import Sequence
+
+from passk_jax.verifiers.forms import (
+    Bracketed,
+    Collection,
+    Equation,
+    Expression,
+    Form,
+    Inequality,
+    Matrix,
+    Several,
+    Union,
+    Words,
+)
+from passk_jax.verifiers.matching import (
+    Compare,
+    Judge,
+    all_of,
+    as_sets,
+    in_any_order,
+    in_order,
+)
+from passk_jax.verifiers.relations import assigned, interval
+from passk_jax.verifiers.vocabulary import NO_SOLUTION
+
+
+def bracketed_rule(
+    gold: Bracketed, answer: Form, compare: Compare, judge: Judge
+) -> bool | None:
+    """A tuple or an interval: items in order, and the brackets."""
+    match answer:
+        case Bracketed():
+            if (gold.opening, gold.closing) != (answer.opening, answer.closing):
+                return False
+            return in_order(gold.items, answer.items, compare)
+        case Several(items) if (gold.opening, gold.closing) == ('(', ')'):
+            return in_order(gold.items, _by_name(items), compare)
+        case Inequality() if _is_interval(gold):
+            named = interval(answer)
+            return None if named is None else compare(gold, named[1])
+        case Union((item,)):
+            return compare(gold, item)
+        case Expression(_, None):
+            return None
+    return False
+
+
+def _is_interval(gold: Bracketed) -> bool:
+    """Whether brackets or an end at infinity tell an interval from a point."""
+    ends = [form.source for form in gold.items if isinstance(form, Expression)]
+    return '[' in gold.opening or ']' in gold.closing or any('infty' in e for e in ends)
+
+
+def _by_name(items: Sequence[Form]) -> Sequence[Form]:
+    """The items, in the order of their names if they are ``x=1``, ``y=2`` and so on."""
+    by_name: dict[str, Form] = {}
+    for form in items:
+        name = assigned(form) if isinstance(form, Equation) else None
+        if name is None or len(name) > 1:
+            return items
+        by_name[name] = form
+    # A name that comes twice is none of a coordinate.
+    return (
+        [by_name[name] for name in sorted(by_name)]
+        if len(by_name) == len(items)
+        else items
+    )
+
+
+def several_rule(
+    gold: Several, answer: Form, compare: Compare, judge: Judge
+) -> bool | None:
+    """A list: items and repeats, in order beside a tuple."""
+    match answer:
+        case Several(items) | Collection(items):
+            return in_any_order(gold.items, items, compare)
+        case Bracketed(opening, items, closing) if opening + closing in ('()', '[]'):
+            return in_order(gold.items, items, compare)
+        case Union(items) if all(isinstance(form, Inequality) for form in gold.items):
+            return in_any_order(gold.items, items, compare)
+    return False
+
+
+def collection_rule(
+    gold: Collection, answer: Form, compare: Compare, judge: Judge
+) -> bool | None:
+    """A set: items in any order, repeats as one."""
+    match answer:
+        case Collection(items) | Several(items):
+            return as_sets(gold.items, items, compare)
+        case Words(text) if not gold.items:
+            return text in NO_SOLUTION
+        case Expression(_, None):
+            return None
+    return compare(gold.items[0], answer) if len(gold.items) == 1 else False
+
+
+def union_rule(
+    gold: Union, answer: Form, compare: Compare, judge: Judge
+) -> bool | None:
+    """Parts in any order."""
+    match answer:
+        case Union(items):
+            return in_any_order(gold.items, items, compare)
+        case Several(items) if all(isinstance(form, Bracketed) for form in items):
+            return in_any_order(gold.items, items, compare)
+        case Several(items) if all(isinstance(form, Inequality) for form in items):
+            parts = [interval(form) for form in items if isinstance(form, Inequality)]
+            intervals = [part[1] for part in parts if part is not None]
+            if len(intervals) < len(items):
+                return None
+            return in_any_order(gold.items, intervals, compare)
+        case Inequality():
+            named = interval(answer)
+            return None if named is None else compare(gold, named[1])
+        case Expression(_, None) | Bracketed() | Collection():
+            return None
+    return False
+
+
+def matrix_rule(
+    gold: Matrix, answer: Form, compare: Compare, judge: Judge
+) -> bool | None:
+    """Entries in their places; rows may be lists in brackets."""
+    rows: Sequence[Sequence[Form]]
+    match answer:
+        case Matrix(rows):
+            pass
+        case Bracketed('[', items, ']') if all(
+            isinstance(form, Bracketed) for form in items
+        ):
+            rows = [form.items for form in items if isinstance(form, Bracketed)]
+        case Expression(_, None):
+            return None
+        case _:
+            return False
+    if len(rows) != len(gold.items):
+        return False
+    return all_of(
+        in_order(row, other, compare)
+        for row, other in zip(gold.items, rows, strict=True)
+    )

@@ -1,0 +1,256 @@
+r"""One spelling for what people and models write in many: the normal form of an answer.
+
+:func:`normal_form` is applied once, to the right answer and to the one to judge, before
+anything is parsed. In this order:
+
+1. Signs of unicode become LaTeX or ASCII (``SIGNS``), full-width forms their ASCII
+   twins, raised and lowered digits powers and subscripts; invisible signs go.
+2. What surrounds mathematics goes: dollars, ``\(...\)``, bold and code of markdown,
+   quotation marks.
+3. Commands that change the look go (``COMMANDS``), synonyms become one: ``\dfrac`` is
+   ``\frac``, ``\mathrm{cm}`` is ``\text{cm}``, ``\leqslant`` is ``\le``.
+4. Digits in groups are joined: ``1{,}500``, ``1,\!500``, ``1\,500``, ``1 500``. A comma
+   alone is for forms.py, because it may separate.
+5. What ends a sentence goes: ``.``, ``,``, ``;``, ``:`` at the end, and braces around
+   everything.
+
+Nothing here knows what an answer means. All patterns take time that is linear in the
+text.
+"""
+
+import functools
+import re
+import unicodedata
+
+from passk_jax.verifiers.vocabulary import GREEK_CAPITALS, GREEK_LETTERS
+
+# Sign -> what stands for it; a command ends with a blank.
+SIGNS = {
+    **dict.fromkeys('−–—‐‑‒―﹣－', '-'),
+    **dict.fromkeys('×✕✖⨯', r'\times '),
+    **dict.fromkeys('·⋅∙•・', r'\cdot '),
+    **dict.fromkeys('∕⁄', '/'),
+    **dict.fromkeys('≤≦⩽', r'\le '),
+    **dict.fromkeys('≥≧⩾', r'\ge '),
+    **dict.fromkeys('≈≃≅', r'\approx '),
+    **dict.fromkeys('∅⌀', r'\emptyset '),
+    **dict.fromkeys('°º˚', r'^\circ '),
+    **dict.fromkeys('。．', '.'),
+    **dict.fromkeys('、，', ','),
+    **dict.fromkeys('“”„‟«»「」『』', '"'),
+    **dict.fromkeys('‘’′', "'"),
+    **dict.fromkeys('…⋯', r'\ldots '),
+    **dict.fromkeys('∣｜', '|'),
+    **{'÷': r'\div ', '±': r'\pm ', '∓': r'\mp ', '≠': r'\ne ', '∞': r'\infty '},
+    **{'√': r'\sqrt ', '∛': r'\cbrt ', '∪': r'\cup ', '∩': r'\cap ', '∈': r'\in '},
+    **{'∗': '*', '∶': ':', '℃': r'^\circ \text{C}', '℉': r'^\circ \text{F}'},
+    **{'∖': r'\setminus ', '∠': r'\angle ', '△': r'\triangle ', '→': r'\to '},
+    **{'⌊': r'\lfloor ', '⌋': r'\rfloor ', '⌈': r'\lceil ', '⌉': r'\rceil '},
+    **{'⟨': r'\langle ', '⟩': r'\rangle ', '∑': r'\sum ', '∏': r'\prod '},
+    **{'∫': r'\int ', '∂': r'\partial ', '≡': r'\equiv ', '∼': r'\sim '},
+    **{
+        letter: rf'\mathbb{{{plain}}}'
+        for letter, plain in zip('ℝℕℤℚℂ', 'RNZQC', strict=True)
+    },
+    **{'€': r'\text{euros}', '£': r'\text{pounds sterling}', '¥': r'\text{yuan}'},
+    **{'￥': r'\text{yuan}', '¢': r'\text{cents}', 'π': r'\pi ', 'ϕ': r'\phi '},
+    **{'µ': r'\mu ', 'Ω': r'\Omega ', '％': '%'},
+    **{chr(ord('α') + i): rf'\{name} ' for i, name in enumerate(GREEK_LETTERS)},
+    **{
+        chr(ord('Α') + i): rf'\{name.capitalize()} '
+        for i, name in enumerate(GREEK_LETTERS)
+        if name in GREEK_CAPITALS
+    },
+}
+_RAISED = dict(zip('⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱˣ', '0123456789+-()nix', strict=True))
+_LOWERED = dict(zip('₀₁₂₃₄₅₆₇₈₉₊₋ₙₓ', '0123456789+-nx', strict=True))
+_RUNS = (
+    (re.compile(f'[{"".join(_RAISED)}]+'), '^', _RAISED),
+    (re.compile(f'[{"".join(_LOWERED)}]+'), '_', _LOWERED),
+)
+_INVISIBLE = re.compile(
+    '[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f'
+    '\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]'
+)
+_ENCLOSED = re.compile(r'\\\((.*)\\\)|\\\[(.*)\\\]|"(.*)"|``(.*)\'\'', re.DOTALL)
+_BOLD = re.compile(r'(?<![\w)\]}*])(\*\*|__)((?:(?!\1)[^*]){1,300})\1(?![\w({*])')
+
+# Pattern -> replacement, in order. A name of a command ends where no letter follows.
+COMMANDS = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        # Digits in groups, before the blanks of LaTeX go.
+        (r'(?<=[0-9])(?:\{,\}|,\s*\\!\s*|\\!\s*,|\{\\,\})(?=[0-9]{3}(?![0-9]))', ''),
+        (r'(?<=[0-9])\{,\}(?=[0-9])', '.'),
+        (r'(?<=[0-9])\{\.\}(?=[0-9])', '.'),
+        (r'\{\s*([:=,])\s*\}', r'\1'),
+        # Look.
+        (r'\\(?:left|right|[bB]ig{1,2}[lrm]?)(?![a-zA-Z])\s*(?:\.(?!\d))?', ''),
+        (r'\\(?:display|text|script|scriptscript)style(?![a-zA-Z])', ' '),
+        (r'\\(?:no)?limits(?![a-zA-Z])', ''),
+        (r'\\(?:bf|it|sf|tt|cal|large|Large|small)(?![a-zA-Z])', ' '),
+        (r'\\(?:text)?color\s*(?:\[[A-Za-z]*\])?\{[^{}]*\}', ''),
+        (r'\\[hv]space\*?\s*\{[^{}]*\}', ' '),
+        (r'\\[hv]?phantom\s*(?:\{[^{}]*\}|.)', ' '),
+        (r'\\(?:label|tag)\*?\{[^{}]*\}', ' '),
+        (r'\\(?:begin|end)\{(?:aligned|align\*?|gathered|gather\*?|equation\*?|split'
+         r'|math|displaymath|center)\}', ' '),
+        # Blanks.
+        (r'(?<!\\)\\!', ''),
+        (r'(?<!\\)\\[,;:> \n]|~', ' '),
+        (r'\\(?:quad|qquad|thinspace|enspace|medspace)(?![a-zA-Z])', ' '),
+        (r'\s+', ' '),
+        # Fonts: of a text they make a text, of mathematics a group.
+        (r'\\(?:mbox|hbox|textbf|textrm|textit|textnormal|textsf|texttt|emph'
+         r'|operatorname\*?|mathrm|textup|textmd|textsc)\s*(?=\{)', r'\\text'),
+        (r'\{\s*\\rm\s+([^{}]*)\}', r'\\text{\1}'),
+        (r'\\(?:mathrm|mathbf|mathit|boldsymbol|bm|rm) *([A-Za-z0-9])'
+         r'(?![A-Za-z])', r' \1'),
+        (r'\\mathbb +([A-Z])', r'\\mathbb{\1}'),
+        (r'\\text\s+\{', r'\\text{'),
+        (r'\\text\{\s*([0-9.]+|\\?[%$])\s*\}', r'\1'),
+        (r'\\text\{([^{}]*)\^(?:([23])|\{([23])\})\}', r'\\text{\1}^\2\3'),
+        (r'(?<=[0-9 ])\{\s*(\\text\{[^{}]*\})\s*\}', r'\1'),
+        (r'\\math(?:it|sf|tt|bf|normal)\{\s*([A-Za-z]{2,})\s*\}', r'\\text{\1}'),
+        (r'\\(?:mathbf|mathit|mathsf|mathtt|mathnormal|boldsymbol|bm|pmb|underline'
+         r'|ensuremath|boxed|fbox|mathop|mathord|mathcal|vec|hat|tilde)\s*(?=\{)', ''),
+        (r'\\rm(?![a-zA-Z])', ' '),
+        (r'\\text\{\s*\}|\\#', ' '),
+        # Synonyms.
+        (r'\\(?:[dtcs]|nice)frac(?![a-zA-Z])', r'\\frac'),
+        (r'\{([^{}]*)\\over(?![a-z])([^{}]*)\}', r'\\frac{\1}{\2}'),
+        (r'^([^{}]*)\\over(?![a-z])([^{}]*)$', r'\\frac{\1}{\2}'),
+        (r'\\[dt]binom(?![a-zA-Z])', r'\\binom'),
+        (r'\\(?:varnothing|empty)(?![a-zA-Z])', r'\\emptyset'),
+        (r'\\(?:leqslant|leqq|leq)(?![a-zA-Z])|<=|=<', r'\\le '),
+        (r'\\(?:geqslant|geqq|geq)(?![a-zA-Z])|>=', r'\\ge '),
+        (r'\\(?:lt)(?![a-zA-Z])', '<'),
+        (r'\\(?:gt)(?![a-zA-Z])', '>'),
+        (r'\\neq(?![a-zA-Z])|\\not\s*=|!=', r'\\ne '),
+        (r'\\(?:simeq|approxeq|thickapprox|doteq)(?![a-zA-Z])', r'\\approx '),
+        (r'\\(?:l|r)?(?:vert|mid)(?![a-zA-Z])|\\[lr]vert(?![a-zA-Z])', '|'),
+        (r'\\lbrace(?![a-zA-Z])', r'\\{'),
+        (r'\\rbrace(?![a-zA-Z])', r'\\}'),
+        (r'\\lbrack(?![a-zA-Z])', '['),
+        (r'\\rbrack(?![a-zA-Z])', ']'),
+        (r'\\lparen(?![a-zA-Z])', '('),
+        (r'\\rparen(?![a-zA-Z])', ')'),
+        (r'\\colon(?![a-zA-Z])', ':'),
+        (r'\\(?:ast|star)(?![a-zA-Z])', '*'),
+        (r'\\(?:dots|cdots|dotsc|dotsb)(?![a-zA-Z])', r'\\ldots '),
+        (r'\\bigcup(?![a-zA-Z])', r'\\cup '),
+        (r'\\infin(?![a-zA-Z])', r'\\infty '),
+        (r'\\varepsilon(?![a-zA-Z])', r'\\epsilon '),
+        (r'\\varphi(?![a-zA-Z])', r'\\phi '),
+        (r'\\vartheta(?![a-zA-Z])', r'\\theta '),
+        (r'\\backslash(?![a-zA-Z])', r'\\setminus '),
+        (r'\\percent(?![a-zA-Z])|(?<!\\)%', r'\\%'),
+        (r'(?:\{\s*\})?\^\s*(?:\{\s*(?:\\circ|\\degree|o)\s*\}|\\degree)'
+         r'|\\(?:degree|textdegree|deg)(?![a-zA-Z])|(?<=[0-9])\^\s*\\text\{o\}'
+            r'|(?<=[0-9])\^o(?![a-z])', r'^\\circ '),
+        (r'\^\s*\\prime(?![a-zA-Z])|\^\{\s*\\prime\s*\}', "'"),
+        # A root takes the number or letter that follows; unicode has no braces.
+        (r'\\(sqrt|cbrt) +([0-9]+(?:\.[0-9]+)?|[A-Za-z])', r'\\\1{\2}'),
+        (r'\\cbrt\s*(?=[({])', r'\\sqrt[3]'),
+        # 3 1/2 is mixed, 1 500 one number.
+        (r'(?<![0-9.,/^_{]) ?\b([0-9]+) ([0-9]+)/([0-9]+)(?![0-9.])',
+         r'\1\\frac{\2}{\3}'),
+        (r'(?<![0-9.,])([1-9][0-9]{0,2})((?: [0-9]{3})+)(?![0-9])',
+         lambda match: match[1] + match[2].replace(' ', '')),
+        (r'(?<![0-9.,])([1-9][0-9]{0,2})((?:\.[0-9]{3}){2,})(?![0-9.])',
+         lambda match: match[1] + match[2].replace('.', '')),
+        (r'(?<=[0-9])\\ldots', r' \\ldots'),
+        (r' +', ' '),
+    )
+)  # fmt: skip
+# Of braces and delimiters around everything.
+_MOST_LAYERS = 8
+_BEGIN = re.compile(r'^(?:[\s,;:=]|&|\\\\)+')
+
+
+@functools.lru_cache(maxsize=2**14)
+def normal_form(text: str) -> str:
+    r"""An answer in the one spelling that the readers know.
+
+    >>> normal_form('$１２．$'), normal_form(r'\left( x²,\ \dfrac{1}{2}\right).')
+    ('12', '( x^{2}, \\frac{1}{2})')
+    """
+    text = _without_delimiters(_plain_signs(text))
+    for pattern, replacement in COMMANDS:
+        text = pattern.sub(replacement, text)
+    for _ in range(_MOST_LAYERS):
+        before, text = text, _without_delimiters(_without_ends(text))
+        text = _without_braces(text)
+        if text == before:
+            break
+    return text
+
+
+def _without_ends(text: str) -> str:
+    """The text without what ends a sentence, and without what stands before one."""
+    text = _BEGIN.sub('', text)
+    while text and (text[-1] in ' ,;:.' or text.endswith('\\\\')):
+        if text.endswith('..'):
+            break
+        text = text.removesuffix('\\\\') if text[-1] == '\\' else text[:-1]
+    return text
+
+
+def _plain_signs(text: str) -> str:
+    if text.isascii():
+        return _INVISIBLE.sub('', text)
+    for run, command, digits in _RUNS:
+        text = run.sub(
+            lambda match, command=command, digits=digits: (
+                f'{command}{{{"".join(digits[sign] for sign in match[0])}}}'
+            ),
+            text,
+        )
+    return _INVISIBLE.sub('', ''.join(map(_plain_sign, text)))
+
+
+@functools.lru_cache(maxsize=2**12)
+def _plain_sign(sign: str) -> str:
+    if sign.isascii():
+        return sign
+    if sign in SIGNS:
+        return SIGNS[sign]
+    plain = unicodedata.normalize('NFKC', sign)
+    above, slash, below = plain.partition('⁄')
+    if slash and above.isdigit() and below.isdigit():
+        return rf'\frac{{{above}}}{{{below}}}'
+    return ''.join(SIGNS.get(part, part) for part in plain)
+
+
+def _without_delimiters(text: str) -> str:
+    """The text without what surrounds mathematics; twice, for bold around dollars."""
+    for _ in range(2):
+        text = _BOLD.sub(r'\2', text.strip())
+        while len(text) > 1 and text[0] == text[-1] == '$' and text[-2:] != r'\$':
+            text = text[1:-1].strip()
+        for sign in '`*':
+            # Code and italics of markdown.
+            if text.startswith(sign) and text.endswith(sign):
+                text = text.strip(sign).strip()
+        if match := _ENCLOSED.fullmatch(text):
+            inside = next(part for part in match.groups() if part is not None)
+            if not set(inside) & {'"', '`'} and r'\(' not in inside:
+                text = inside.strip()
+    return text
+
+
+def _without_braces(text: str) -> str:
+    """The text without a pair of braces around all of it."""
+    if text.startswith('{') and closing_brace(text) == len(text) - 1:
+        return text[1:-1].strip()
+    return text
+
+
+def closing_brace(text: str) -> int:
+    """Where the brace at the start of a text is closed; -1: nowhere."""
+    depth = 0
+    for match in re.finditer(r'\\.|[{}]', text):
+        depth += {'{': 1, '}': -1}.get(match[0], 0)
+        if depth == 0 and match[0] in '{}':
+            return match.start()
+    return -1

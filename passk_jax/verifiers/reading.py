@@ -1,0 +1,348 @@
+r"""Reads what an answer is by its form; forms.py has the table.
+
+A text in normal form goes to one reader after the other; the first that knows its form
+makes it. Parts are read in the same way, to a small depth.
+"""
+
+import functools
+import re
+from collections.abc import Callable
+
+from passk_jax.verifiers.forms import (
+    Based,
+    Bracketed,
+    Clock,
+    Collection,
+    Equation,
+    Expression,
+    Form,
+    Inequality,
+    Matrix,
+    Option,
+    Quantity,
+    Ratio,
+    Several,
+    Union,
+    Unread,
+    Words,
+    is_read,
+)
+from passk_jax.verifiers.normal_form import normal_form
+from passk_jax.verifiers.splitting import outer_brackets, split_commas, split_top
+from passk_jax.verifiers.syntax import parse
+from passk_jax.verifiers.tokens import UnreadableError
+from passk_jax.verifiers.units import DEGREE, PERCENT, Unit, split_unit
+from passk_jax.verifiers.vocabulary import BASES, FORMULAS, NUMBERS, SHORT_WORDS
+
+MOST_CHARACTERS = 512
+_MOST_DEPTH = 6
+
+_OPTION = re.compile(r'(?:\\text\{\s*)?\(?\s*([A-Z])\s*\)?[.:]?(?:\s*\})?')
+_OPTION_TEXT = re.compile(
+    r'(?:\\text\{\s*)?(?:\(([A-Z])\)|([A-Z])\s*[).]|([A-Z]):(?=\s)|([A-Z])\s*-(?=\s))'
+    r'\s*[.:]?\s*(\}?)\s*(\S.{0,400})',
+    re.DOTALL,
+)
+_LETTER_AND_TEXT = re.compile(r'^([A-Z])\s*\\text\{\s*([:.)])')
+_INTRODUCTION = re.compile(
+    r'(\\text\{\s*)?(?:the\s+)?(?:(?:correct|final)\s+)?(?:answer|option|choice)'
+    r'(?:\s+is|\s*:)?(?=[\s(:{])[\s:]*',
+    re.IGNORECASE,
+)
+_TEXT = re.compile(r'\\text\{([^{}]*)\}')
+_WORDS = re.compile(r"[^\W\d_][^\W_]*(?:[ '’-][^\W_]+)*")
+_CLOCK = re.compile(
+    r'([0-9]{1,2})\s*:\s*([0-9]{2})(?:\s*:\s*([0-9]{2}))?\s*(?:\\text\{)?\s*([ap])?'
+    r'(?:\.?\s*m\.?)?\s*\}?',
+    re.IGNORECASE,
+)
+_BASED = re.compile(
+    r'(-?)\(?((?:\\text\{)?[0-9A-Z]*[0-9][0-9A-Z]*\}?|(?:\\text\{)?[A-F]{2,}\}?)\)?'
+    r'_(?:\{\s*(?:\\text\{)?\s*([0-9]{1,4}|[a-z]+)\s*\}?\s*\}|([0-9]{1,4}))'
+)
+_MATRIX = re.compile(
+    r'\\begin\{([pbB]?|small)(?:matrix|array)\}(?:\{[lcr|]*\})?(.*)'
+    r'\\end\{\1(?:matrix|array)\}',
+    re.DOTALL,
+)
+_CURRENCY = re.compile(
+    r'(-?)\s*(?:\\?\$|(?:\\text\{)?\s*(\$|Rs\.?|USD|EUR|[a-z ]+(?=\}))\s*\}?)'
+    r'\s*(?=[0-9.(\\])'
+)
+_BY_SIGN = re.compile(r'=|\\approx|\\sim')
+_ORDERS = re.compile(r'<|>|\\le(?![a-z])|\\ge(?![a-z])|\\ne(?![a-z])')
+_ORS = re.compile(
+    r'\\text\{\s*,?\s*(?:or|and|或|和)\s*\}|\\(?:text|quad)\{,\s*(?:and|or)\s*\}'
+    r'|(?<![A-Za-z\\])(?:or|and)(?![A-Za-z])|\\lor(?![a-z])|\\vee(?![a-z])|;|或|和'
+)
+_TO = re.compile(r':|\\text\{\s*(?:to|:)\s*\}|(?<=[\s\d])to(?=[\s\d])')
+
+
+def read(text: str) -> Form:
+    """The form of an answer in any spelling; reading takes linear time."""
+    return read_normal(normal_form(text))
+
+
+@functools.lru_cache(maxsize=2**14)
+def read_normal(text: str, depth: int = 0) -> Form:
+    """The form of a text in normal form."""
+    if len(text) > MOST_CHARACTERS or depth > _MOST_DEPTH:
+        return Unread(text)
+    text = (
+        text.replace('&', ' ').strip()
+        if 'matrix' not in text and 'array' not in text
+        else text
+    )
+    text = re.sub(r'^\\(?:approx|sim|therefore)(?![a-z])\s*', '', text)
+    if match := _INTRODUCTION.match(text):
+        text = normal_form((match[1] or '') + text[match.end() :])
+    for reader in _READERS:
+        if form := reader(text, depth + 1):
+            return form
+    return _expression(text)
+
+
+def _option(text: str, depth: int) -> Form | None:
+    if match := _OPTION.fullmatch(text):
+        return Option(match[1], '')
+    text = _LETTER_AND_TEXT.sub(r'\\text{\1\2', text)
+    match = _OPTION_TEXT.fullmatch(text)
+    if not match or (text.startswith('(') and text.count('(') == 1 and ',' in text):
+        return None
+    letter = next(part for part in match.groups()[:4] if part)
+    behind = match[6]
+    if text.startswith(r'\text{') and not match[5]:
+        behind = r'\text{' + behind
+    if _ORS.match(behind):
+        return None
+    # E: and C) stand before a text; (A) may be a factor.
+    if match[1] and not re.match(r'\s|\}|\\text', text[match.start(1) + 2 :]):
+        return None
+    return Option(letter, normal_form(behind))
+
+
+def _words(text: str, depth: int) -> Form | None:
+    if text in (r'\emptyset', r'\{ \}', r'\{\}'):
+        return Collection(())
+    match = _TEXT.fullmatch(text)
+    if not match and (_is_list(text) or re.search('[0-9]', text)):
+        return None
+    bare = normal_form(match[1]) if match else text.rstrip('!?')
+    if bare.lower() in NUMBERS and (match or len(bare) > 2):
+        return _expression(NUMBERS[bare.lower()])
+    if match and not re.fullmatch(r'[A-Za-z]', bare) and _is_list(bare):
+        return read_normal(bare, depth)
+    if (
+        match
+        and re.search('[0-9=]', bare)
+        and is_read(form := read_normal(bare, depth))
+    ):
+        return form
+    if not _WORDS.fullmatch(bare):
+        # October 30, and texts with other signs in them.
+        return _as_words(bare) if match and len(bare) > 1 else None
+    if match and (len(bare) > 1 or not bare.isascii()):
+        return _as_words(bare)
+    return _as_words(bare) if not match and _is_word(bare) else None
+
+
+def _is_list(text: str) -> bool:
+    return ',' in text or bool(re.search(r'\b(?:and|or)\b', text))
+
+
+def _as_words(text: str) -> Words:
+    text = text.casefold().replace('’', "'")
+    return Words(' '.join(re.sub(r'[.,;:!?"]', ' ', text).split()))
+
+
+def _is_word(text: str) -> bool:
+    """Whether letters without ``\\text`` are a word, and no product."""
+    if not text.isascii():
+        return True
+    if ' ' in text or '-' in text or "'" in text:
+        parts = re.split(r"[ '-]", text)
+        return all(len(part) > 1 or part in 'aI' for part in parts) and '' not in parts
+    if text.casefold() in SHORT_WORDS:
+        return True
+    if len(text) < 2 or not text.isalpha() or text in FORMULAS:
+        return False
+    if text.islower() and (len(text) == 2 or _neighbours(text)):
+        return False
+    # A capital before a small letter, such as Bh, is a product.
+    return len(text) > 2 or text.isupper()
+
+
+def _neighbours(text: str) -> bool:
+    """Whether letters follow each other in the alphabet, in any order."""
+    return len(text) < 5 and ''.join(sorted(text)) in 'abcdefghijklmnopqrstuvwxyz'
+
+
+def _matrix(text: str, depth: int) -> Form | None:
+    match = _MATRIX.fullmatch(text)
+    if not match or r'\begin' in match[2]:
+        return None
+    rows = [row for row in match[2].split('\\\\') if row.strip()]
+    return Matrix(
+        tuple(
+            tuple(read_normal(normal_form(entry), depth) for entry in row.split('&'))
+            for row in rows
+        )
+    )
+
+
+def _brackets(text: str, depth: int) -> Form | None:
+    """A set, a tuple, an interval, or what stands in brackets alone."""
+    outer = outer_brackets(text)
+    if outer is None:
+        return None
+    opening, content, closing = outer
+    if opening == r'\{':
+        return _collection(content, depth)
+    parts = split_commas(content, bracketed=True)
+    if len(parts) > 1:
+        if opening == ']' or closing == '[':
+            # French: ]1,2[ is (1,2).
+            opening = {']': '(', '[': '['}.get(opening, opening)
+            closing = {'[': ')', ']': ']'}.get(closing, closing)
+        return Bracketed(opening, _items(parts, depth), closing)
+    if opening + closing in ('()', '[]'):
+        return read_normal(normal_form(content), depth)
+    return None
+
+
+def _collection(content: str, depth: int) -> Form:
+    head, bar, condition = content.partition('|')
+    if not bar:
+        head, bar, condition = content.partition(':')
+    if bar and re.fullmatch(r'\s*[a-zA-Z]\s*(?:\\in\s*\\mathbb\{R\}\s*)?', head):
+        return read_normal(normal_form(condition), depth)
+    return Collection(_items(split_commas(content, bracketed=True), depth))
+
+
+def _items(parts: list[str], depth: int) -> tuple[Form, ...]:
+    forms: list[Form] = []
+    for part in parts:
+        form = read_normal(normal_form(part), depth)
+        forms += form.items if isinstance(form, Several) else [form]
+    return tuple(forms)
+
+
+def _several(text: str, depth: int) -> Form | None:
+    parts = [part for piece in split_top(text, _ORS)[0] for part in split_commas(piece)]
+    parts = [part for part in parts if part.strip()]
+    if len(parts) > 1:
+        return Several(_items(parts, depth))
+    return None
+
+
+def _several_signs(text: str, depth: int) -> Form | None:
+    r"""Both values of an answer with ``\pm``."""
+    if r'\pm' not in text:
+        return None
+    values = (
+        text.replace(r'\pm', plus).replace(r'\mp', minus)
+        for plus, minus in (('+', '-'), ('-', '+'))
+    )
+    return Several(tuple(read_normal(normal_form(value), depth) for value in values))
+
+
+def _union(text: str, depth: int) -> Form | None:
+    parts, signs = split_top(text, re.compile(r'\\cup(?![a-z])'))
+    return Union(_items(parts, depth)) if signs else None
+
+
+def _member(text: str, depth: int) -> Form | None:
+    match = re.fullmatch(r'\(?[A-Za-z]\)?\s*\\in\s+?(?![a-z])(.*)', text)
+    match = match or re.fullmatch(r'[A-Za-z]\s*\\in\s*([\[(\\].*)', text)
+    return read_normal(normal_form(match[1]), depth) if match else None
+
+
+def _relation(text: str, depth: int) -> Form | None:
+    for pattern, kind in ((_ORDERS, Inequality), (_BY_SIGN, Equation)):
+        parts, signs = split_top(text, pattern)
+        if signs:
+            if not all(part.strip() for part in parts):
+                return Unread(text)
+            items = tuple(read_normal(normal_form(part), depth) for part in parts)
+            return kind(text, items, tuple(signs))
+    return None
+
+
+def _ratio(text: str, depth: int) -> Form | None:
+    if (match := _CLOCK.fullmatch(text)) and int(match[2]) < 60 and int(match[1]) < 25:
+        numbers = tuple(int(part) for part in match.groups()[:3] if part)
+        return Clock(numbers, (match[4] or '').lower())
+    parts, signs = split_top(text, _TO)
+    if signs and all(part.strip() for part in parts):
+        return Ratio(_items(parts, depth))
+    return None
+
+
+def _based(text: str, depth: int) -> Form | None:
+    match = _BASED.fullmatch(text)
+    if not match:
+        return None
+    base = match[3] or match[4]
+    base = int(BASES.get(base, NUMBERS.get(base, base if base.isdigit() else 0)))
+    digits = (_TEXT.sub(r'\1', match[2])).replace('}', '').lstrip('0') or '0'
+    if base == 10 and digits.isdigit():
+        return read_normal(f'{match[1]}{digits}', depth)
+    return Based(match[1] + digits, base) if base else None
+
+
+def _quantity(text: str, depth: int) -> Form | None:
+    if match := _CURRENCY.match(text):
+        name = (match[2] or '$').strip().rstrip('.').lower()
+        unit = split_unit(rf'1\text{{{_SIGNS_OF_MONEY.get(name, name)}}}')
+        if unit and '/' not in unit[1].dimension and unit[1].dimension:
+            inner = read_normal(normal_form(match[1] + text[match.end() :]), depth)
+            value = inner.value if isinstance(inner, Quantity) else inner
+            scale = inner.unit.factor if isinstance(inner, Quantity) else 1
+            if isinstance(inner, Quantity) and inner.unit.dimension:
+                scale = 1
+            return Quantity(value, Unit(unit[1].dimension, unit[1].factor * scale))
+    for pattern, unit_name in _MARKS:
+        if match := pattern.fullmatch(text):
+            value = read_normal(normal_form(match[1]), depth)
+            return Quantity(value, Unit(unit_name(match)))
+    if parts := split_unit(text):
+        value = read_normal(normal_form(parts[0]), depth)
+        if isinstance(value, Quantity):
+            # 5 \% per year, 5 million dollars
+            return (
+                Quantity(value.value, value.unit)
+                if value.unit.dimension
+                else (
+                    Quantity(
+                        value.value,
+                        Unit(parts[1].dimension, value.unit.factor * parts[1].factor),
+                    )
+                )
+            )
+        return Quantity(value, parts[1])
+    return None
+
+
+_SIGNS_OF_MONEY = {'$': 'dollars', 'pounds sterling': 'sterling'}
+_MARKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r'(.*[0-9)}\].])\s*\\%', re.DOTALL), lambda match: PERCENT),
+    (
+        re.compile(
+            r'(.*[^\s])\s*\^\s*\{?\s*\\circ\s*\}?\s*(?:\\text\{\s*)?([CF])?\s*\}?',
+            re.DOTALL,
+        ),
+        lambda match: {'C': 'celsius', 'F': 'fahrenheit'}.get(match[2], DEGREE),
+    ),
+)
+
+_READERS: tuple[Callable[[str, int], Form | None], ...] = (
+    _option, _words, _matrix, _brackets, _several, _several_signs, _union, _member,
+    _relation, _ratio, _based, _quantity,
+)  # fmt: skip
+
+
+def _expression(text: str) -> Form:
+    try:
+        return Expression(text, parse(text))
+    except UnreadableError:
+        return Expression(text, None)

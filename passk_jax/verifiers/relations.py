@@ -1,0 +1,192 @@
+r"""What equations and inequalities say: the name they give a value, their interval."""
+
+import re
+
+from passk_jax.verifiers.forms import (
+    Bracketed,
+    Collection,
+    Equation,
+    Expression,
+    Form,
+    Inequality,
+    Option,
+    Quantity,
+    Several,
+    Union,
+    Words,
+)
+from passk_jax.verifiers.matching import Compare, Judge, any_of, in_order
+from passk_jax.verifiers.trees import Apply, Constant, Name, Node, names, negative
+
+# f(x), f^{-1}(x), P(A), m\angle ABC, A_{total}, \text{Area}, AB.
+_NAMED = re.compile(
+    r"[A-Za-z](?:\^\{?-?1\}?|'+)?(?:_\{?\w+\}?)?\((?:[a-zA-Z](?:,\s*[a-zA-Z])*)\)"
+    r'|(?:m\s*)?\\(?:angle|triangle|overline|text)\s*\{?[A-Za-z ]+\}?'
+    r'|[A-Z]{2,4}|\\[a-z]+|\|?[A-Z]{2}\|?'
+)
+_INFINITY = Expression(r'\infty', Constant('infinity'))
+
+
+def is_name(form: Form) -> str | None:
+    """The name that a side is; ``None``: it is more."""
+    if isinstance(form, Expression):
+        if isinstance(form.tree, Name):
+            return form.tree.name
+        if _NAMED.fullmatch(form.source):
+            return f'{form.source} '
+    if isinstance(form, Words):
+        return f'{form.text} '
+    if isinstance(form, Bracketed):
+        # (x, y) = (1, 2)
+        parts = [name for name in map(is_name, form.items) if name]
+        return ' '.join(parts) if len(parts) == len(form.items) else None
+    if isinstance(form, Option) and not form.text:
+        return form.letter
+    return None
+
+
+def assigned(equation: Equation) -> str | None:
+    """What name ``x = ...`` gives its last side; ``None``: the left side is no name.
+
+    >>> from passk_jax.verifiers.reading import read
+    >>> assigned(read('x=5')), assigned(read('a+b=5'))
+    ('x', None)
+    """
+    name = is_name(equation.items[0])
+    if name is None:
+        return None
+    return name if is_name(equation.items[-1]) != name else None
+
+
+def value_of(equation: Equation) -> Form:
+    """The value of a chain: its last side, or the first of ``5 = x``."""
+    first, last = equation.items[0], equation.items[-1]
+    turned = len(equation.items) == 2 and is_number(first) and is_name(last)
+    return first if turned else last
+
+
+def is_number(form: Form) -> bool:
+    """Whether a side has a tree and no variable in it."""
+    form = form.value if isinstance(form, Quantity) else form
+    return (
+        isinstance(form, Expression) and form.tree is not None and not names(form.tree)
+    )
+
+
+def numeric_sides(equation: Equation) -> bool:
+    """Whether all sides are numbers, as in ``0.56 = 56\\%``."""
+    return all(map(is_number, equation.items))
+
+
+def difference(equation: Equation) -> Node | None:
+    """The first side less the last; ``None`` if one has no tree."""
+    trees: list[Node] = []
+    for form in (equation.items[0], equation.items[-1]):
+        if not isinstance(form, Expression) or form.tree is None:
+            if not (name := is_name(form)):
+                return None
+            trees.append(Name(name.strip()))
+        else:
+            trees.append(form.tree)
+    return Apply('+', (trees[0], negative(trees[1])))
+
+
+def interval(inequality: Inequality) -> tuple[str, Form] | None:
+    r"""The variable and its interval; ``None`` if sides or signs are other ones.
+
+    >>> from passk_jax.verifiers.reading import read
+    >>> name, values = interval(read(r'1 \le x < 2'))
+    >>> name, values.opening, values.closing
+    ('x', '[', ')')
+    """
+    items, signs = inequality.items, inequality.signs
+    if signs[0] in ('>', r'\ge'):
+        turned = {'>': '<', r'\ge': r'\le'}
+        items, signs = items[::-1], tuple(turned.get(s, '') for s in signs[::-1])
+    if len(items) == 2 and signs == (r'\ne',) and is_number(items[1]):
+        name = is_name(items[0])
+        parts = (
+            Bracketed('(', (_minus_infinity(), items[1]), ')'),
+            Bracketed('(', (items[1], _INFINITY), ')'),
+        )
+        return (name, Union(parts)) if name else None
+    if not set(signs) <= {'<', r'\le'}:
+        return None
+    if len(items) == 2:
+        first, second = items
+        if (name := is_name(first)) and is_number(second):
+            closing = ']' if signs[0] == r'\le' else ')'
+            return name, Bracketed('(', (_minus_infinity(), second), closing)
+        if (name := is_name(second)) and is_number(first):
+            opening = '[' if signs[0] == r'\le' else '('
+            return name, Bracketed(opening, (first, _INFINITY), ')')
+        return None
+    if len(items) != 3 or not (name := is_name(items[1])):
+        return None
+    if not is_number(items[0]) or not is_number(items[2]):
+        return None
+    opening, closing = (
+        ('[' if signs[0] == r'\le' else '('),
+        (']' if signs[1] == r'\le' else ')'),
+    )
+    return name, Bracketed(opening, (items[0], items[2]), closing)
+
+
+def _minus_infinity() -> Expression:
+    return Expression(r'-\infty', negative(Constant('infinity')))
+
+
+_TURNED = {'<': '>', '>': '<', r'\le': r'\ge', r'\ge': r'\le', r'\ne': r'\ne'}
+
+
+def equation_rule(
+    gold: Equation, answer: Form, compare: Compare, judge: Judge
+) -> bool | None:
+    """Up to a factor; the value where the left side is a name."""
+    name = assigned(gold)
+    if not isinstance(answer, Equation):
+        if name is not None:
+            return compare(gold.items[-1], answer)
+        if numeric_sides(gold):
+            return any_of(compare(side, answer) for side in gold.items)
+        return None if isinstance(answer, Several | Bracketed) else False
+    other = assigned(answer)
+    if name is not None and other is not None:
+        same_name = name.casefold() == other.casefold()
+        if same_name or max(len(name), len(other)) > 1:
+            return compare(gold.items[-1], answer.items[-1])
+    if numeric_sides(gold) and numeric_sides(answer):
+        return any_of(compare(side, answer.items[-1]) for side in gold.items)
+    tree, other_tree = difference(gold), difference(answer)
+    if tree is None or other_tree is None:
+        return None
+    return judge.proportional(tree, other_tree)
+
+
+def inequality_rule(
+    gold: Inequality, answer: Form, compare: Compare, judge: Judge
+) -> bool | None:
+    """The interval of a variable, or the same sides."""
+    named = interval(gold)
+    match answer:
+        case Inequality():
+            other = interval(answer)
+            if named is None or other is None:
+                return _same_order(gold, answer, compare)
+            if named[0].casefold() != other[0].casefold():
+                return False
+            return compare(named[1], other[1])
+        case Bracketed() | Union() | Collection():
+            return None if named is None else compare(named[1], answer)
+    return None if isinstance(answer, Expression) and answer.tree is None else False
+
+
+def _same_order(gold: Inequality, answer: Inequality, compare: Compare) -> bool | None:
+    """Side by side, read from either end; open if that does not decide."""
+    turned = tuple(_TURNED[sign] for sign in reversed(answer.signs))
+    results = []
+    if gold.signs == answer.signs:
+        results.append(in_order(gold.items, answer.items, compare))
+    if gold.signs == turned:
+        results.append(in_order(gold.items, answer.items[::-1], compare))
+    return True if any(results) else None

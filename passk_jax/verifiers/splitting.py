@@ -1,0 +1,96 @@
+r"""Cuts a text in normal form at signs that stand outside of all brackets."""
+
+import re
+
+_BRACKET = re.compile(
+    r'\\[{}]|\\(?:begin|end|lfloor|rfloor|lceil|rceil|langle|rangle)'
+    r'(?![a-z])|\\.|[(){}\[\]]',
+    re.DOTALL,
+)
+_OPENING = frozenset(
+    ('(', '[', '{', r'\{', r'\begin', r'\lfloor', r'\lceil', r'\langle')
+)
+_CLOSING = frozenset((')', ']', '}', r'\}', r'\end', r'\rfloor', r'\rceil', r'\rangle'))
+_THOUSANDS = re.compile(
+    r'[-+]?\s*(?:\\?\$)?\s*[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?(?![0-9])'
+)
+_COMMA = re.compile(',')
+_WIDE_COMMA = re.compile(r',(?=\s)')
+
+
+def depths(text: str) -> list[int]:
+    """How many brackets of any kind are open at each character."""
+    levels, depth, position = [], 0, 0
+    for match in _BRACKET.finditer(text):
+        levels += [depth] * (match.start() - position)
+        depth -= match[0] in _CLOSING
+        levels += [depth + (match[0] in _CLOSING)] * len(match[0])
+        depth += match[0] in _OPENING
+        position = match.end()
+    return levels + [depth] * (len(text) - position)
+
+
+def split_top(text: str, pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
+    """The parts between the matches outside of brackets, and the matches."""
+    matches = list(pattern.finditer(text))
+    if not matches:
+        return [text], []
+    levels = depths(text)
+    parts, signs, start = [], [], 0
+    for match in matches:
+        # A match may itself have braces, as \text{ or } has.
+        if levels[match.start()] == 0:
+            parts.append(text[start : match.start()])
+            signs.append(match[0])
+            start = match.end()
+    return [*parts, text[start:]], signs
+
+
+def split_commas(text: str, *, bracketed: bool = False) -> list[str]:
+    """The items of a list; a comma between digits in threes is part of a number.
+
+    In brackets it is so only before zeros or where other commas have blanks.
+
+    >>> split_commas('1,500'), split_commas('1,500', bracketed=True)
+    (['1,500'], ['1', '500'])
+    """
+    if ',' not in text:
+        return [text]
+    if _WIDE_COMMA.search(text) and _THOUSANDS.search(text):
+        return split_top(text, _WIDE_COMMA)[0]
+    match = _THOUSANDS.match(text.strip())
+    whole_number = match and not re.search(r',', text.strip()[match.end() :])
+    if whole_number and (not bracketed or ',0' in text):
+        return [text]
+    return split_top(text, _COMMA)[0]
+
+
+def outer_brackets(text: str) -> tuple[str, str, str] | None:
+    r"""The bracket that opens a text, its content, and what closes it at the end.
+
+    Round and square ones may close each other, ``\{`` wants ``\}``; ``None`` if the
+    text is not in brackets.
+    """
+    opening = next(
+        (sign for sign in (r'\{', '(', '[', ']') if text.startswith(sign)), ''
+    )
+    closing = next((sign for sign in (r'\}', ')', ']', '[') if text.endswith(sign)), '')
+    if not opening or not closing or len(text) < len(opening + closing):
+        return None
+    if (opening == r'\{') != (closing == r'\}'):
+        return None
+    content = text[len(opening) : len(text) - len(closing)]
+    levels = depths(content)
+    # Never closed within, and closed by nothing else.
+    if levels and (min(levels) < 0 or _unbalanced(content)):
+        return None
+    return opening, content, closing
+
+
+def _unbalanced(content: str) -> bool:
+    depth = 0
+    for match in _BRACKET.finditer(content):
+        depth += (match[0] in _OPENING) - (match[0] in _CLOSING)
+        if depth < 0:
+            return True
+    return depth != 0

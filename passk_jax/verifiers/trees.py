@@ -1,0 +1,63 @@
+"""Trees of expressions: numbers, constants, names and operations on them."""
+
+import dataclasses
+from collections.abc import Iterator
+from fractions import Fraction
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Number:
+    """A literal; ``places`` behind its decimal point, ``None``: without a point."""
+
+    value: Fraction
+    places: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Constant:
+    """``pi``, ``e``, ``i`` or ``infinity``."""
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Name:
+    """A variable, perhaps with a subscript."""
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Apply:
+    """An operation, ``+ * / ^ - !`` or the name of a function, and its arguments.
+
+    Sums and products have two arguments or more, so that long ones are not deep.
+    """
+
+    operation: str
+    arguments: tuple['Node', ...]
+
+
+Node = Number | Constant | Name | Apply
+
+
+def negative(node: Node) -> Node:
+    """The negative of a tree; that of a number is a number."""
+    if isinstance(node, Number):
+        return Number(-node.value, node.places)
+    return Apply('-', (node,))
+
+
+def nodes(tree: Node) -> Iterator[Node]:
+    """The tree and all trees below it."""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        yield node
+        if isinstance(node, Apply):
+            pending += node.arguments
+
+
+def names(tree: Node) -> frozenset[str]:
+    """The variables of a tree."""
+    return frozenset(node.name for node in nodes(tree) if isinstance(node, Name))

@@ -1,0 +1,195 @@
+r"""Units behind and before numbers, from a list; and what may stand for one.
+
+A unit is read only after a value: as ``\text{...}``, as a symbol of the list such as
+``cm`` or ``km/h``, or as a word. A single letter without ``\text`` is a variable
+(``2t``, ``6m``), but for ``5 m``, ``5 s``, ``5 g`` and ``5 L`` behind a number and a
+blank.
+Words that are in no list count things (``12 \text{ ways}``, ``12个``) and stand for any
+unit, unless they negate, compare or join (``\text{ or more}``).
+"""
+
+import dataclasses
+import functools
+import re
+from fractions import Fraction
+
+from passk_jax.verifiers.vocabulary import (
+    NO_NAMES,
+    POWERS,
+    SCALES,
+    SHORT_NAMES,
+    UNIT_LETTERS,
+    UNIT_SYMBOLS,
+    UNITS,
+)
+
+PERCENT, DEGREE = 'percent', 'degree'
+MONEY = frozenset(('dollars', 'euros', 'sterling', 'yuan', 'yen', 'rupees'))
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """What a value is counted in.
+
+    Attributes:
+        dimension: such as ``'length^2'`` or ``'percent'``; ``''``: things of any kind.
+        factor: how many of the dimension's first unit it is.
+    """
+
+    dimension: str
+    factor: Fraction = Fraction(1)
+
+
+def _table(text: str) -> dict[str, Unit]:
+    units = {}
+    for line in text.replace('\n   ', '').strip().split('\n'):
+        dimension, _, entries = line.partition(':')
+        for entry in entries.split(','):
+            factor, *names = entry.split()
+            units |= dict.fromkeys(names, Unit(dimension, Fraction(factor)))
+    return units
+
+
+_UNITS = _table(UNITS)
+_PIECE = re.compile(
+    r'\\text\{[^{}]*\}|\\[A-Za-z]+|\\.|[A-Za-z]+\.?|[\u4e00-\u9fff]+'
+    r'|\^\s*(?:\{\s*-?[123]\s*\}|[123])|\s+|.',
+    re.DOTALL,
+)
+_UNIT_PIECE = re.compile(
+    r'\\text\{[^{}]*\}|\\cdot|[A-Za-z]+\.?|[\u4e00-\u9fff]+|\^.*|\s+|/', re.DOTALL
+)
+_MOST_PIECES = 12
+# Letters that are a unit together.
+_LETTER_RATE = re.compile(r'm\s*/\s*(?:s|min|sec|h)\b|g\s*/\s*(?:L|mL|cm|mol)\b')
+_VOWEL = re.compile('[aeiou]')
+# Beyond it are the signs of Chinese.
+_LAST_LETTER = '\u4dff'
+
+
+def split_unit(text: str) -> tuple[str, Unit] | None:
+    r"""A value in normal form and the unit behind it; ``None``: there is none.
+
+    >>> split_unit(r'5 \text{ cm}')
+    ('5', Unit(dimension='length', factor=Fraction(1, 100)))
+    >>> split_unit('2t'), split_unit('x cm')
+    (None, None)
+    """
+    pieces = _PIECE.findall(text)
+    first = len(pieces)
+    while first and len(pieces) - first < _MOST_PIECES:
+        if not _UNIT_PIECE.fullmatch(pieces[first - 1]):
+            break
+        first -= 1
+    for start in range(max(first, 1), len(pieces)):
+        value = ''.join(pieces[:start])
+        if not value.strip() or value.rstrip()[-1] in '+-*/^_=<>(,:':
+            continue
+        if unit := _unit_after(value, pieces[start:]):
+            return value.rstrip(), unit
+    return None
+
+
+def _unit_after(value: str, pieces: list[str]) -> Unit | None:
+    while pieces and pieces[0].isspace():
+        value, pieces = value + pieces[0], pieces[1:]
+    if not pieces or pieces[0].startswith(('^', '/', r'\cdot')):
+        return None
+    phrase, first = ''.join(pieces), pieces[0].rstrip('.')
+    if first.startswith(r'\text') or first[0] > _LAST_LETTER:
+        return read_unit(phrase)
+    blank, number = value != value.rstrip(), value.rstrip()[-1]
+    if number not in '0123456789)}]%!' or (number == ')' and not blank):
+        return None
+    if len(first) == 1 and not _LETTER_RATE.match(phrase):
+        # A letter is a variable unless a number and a blank stand before it.
+        if not (blank and number.isdigit() and first in UNIT_LETTERS):
+            return None
+        if re.search('[A-Za-z]', ''.join(pieces[1:])):
+            return None
+    unit = read_unit(phrase, plain=True)
+    # 5 apples, 5cm and 5dollars, but neither 5apples nor 5in.
+    listed = first in UNIT_SYMBOLS or (len(first) > 3 and unit and unit.dimension)
+    return unit if blank or len(first) == 1 or listed else None
+
+
+@functools.lru_cache(maxsize=2**12)
+def read_unit(phrase: str, *, plain: bool = False) -> Unit | None:
+    """The unit that a phrase is; ``None``: none, nor the name of things.
+
+    Args:
+        phrase: in normal form.
+        plain: whether it stands without ``\\text``, where short words are products.
+    """
+    text = re.sub(r'\\text\{([^{}]*)\}', r'\1', phrase).replace(r'\%', '%')
+    text = re.sub(r'\s*\\cdot\s*', ' ', text)
+    text = re.sub(r'\bper cent\b', 'percent', text)
+    text = re.sub(r'\bpounds? sterling\b', 'sterling', text)
+    text = re.sub(r'(?<=[A-Za-z])\.|[()]', ' ', text)
+    text = ' '.join(text.replace('{', '').replace('}', '').split())
+    if not text or len(text) > 60:
+        return None
+    scale, names = Fraction(1), text.split()
+    while names and names[0].lower() in SCALES:
+        scale *= SCALES[names.pop(0).lower()]
+    if not names:
+        return Unit('', scale)
+    if names[0] == 'of':
+        names = names[1:]
+    unit = _compound(' '.join(names))
+    if unit is None and _is_name(names, plain=plain):
+        unit = Unit('')
+    return unit and Unit(unit.dimension, unit.factor * scale)
+
+
+def _compound(text: str) -> Unit | None:
+    """A unit of the list, its powers and quotients."""
+    above, *below = (part.strip() for part in re.split(r'/|\bper\b|每', text))
+    unit = _power(above)
+    if unit is None:
+        return None
+    for part in below:
+        divisor = _power(part)
+        if divisor is None:
+            # Percent per year, dollars per book.
+            return unit if not unit.dimension.startswith('length') else None
+        dimension = f'{unit.dimension}/{divisor.dimension}'
+        unit = Unit(dimension, unit.factor / divisor.factor)
+    return unit
+
+
+def _power(text: str) -> Unit | None:
+    """``cm``, ``cm^2``, ``square cm``, ``cm squared``."""
+    power = 1
+    match = re.fullmatch(r'(.*?)\s*(?:\^\s*([123])|\s(squared|cubed))', text)
+    if match:
+        text = match[1]
+        power = int(match[2] or {'squared': 2, 'cubed': 3}[match[3]])
+    for word, exponent in POWERS.items():
+        if text.lower().startswith(word) and text.lower() != word:
+            following = text[len(word) :]
+            if following[0] == ' ' or word > 'z':
+                text, power = following.strip(), exponent
+    if text.lower() in ('unit', 'units', '单位'):
+        return Unit('')
+    unit = _UNITS.get(text) or _UNITS.get(text.lower())
+    if unit is None or power == 1:
+        return unit
+    return Unit(f'{unit.dimension}^{power}', unit.factor**power)
+
+
+def _is_name(words: list[str], *, plain: bool) -> bool:
+    """Whether words name what is counted."""
+    if len(words) > 4 or any(word.lower() in NO_NAMES for word in words):
+        return False
+    if any(any(sign in word for sign in NO_NAMES if sign > 'z') for word in words):
+        return False
+    if not all(
+        re.fullmatch(r"[A-Za-z'-]+|[\u4e00-\u9fff]{1,6}", word) for word in words
+    ):
+        return False
+    if not plain or words[0][0] > _LAST_LETTER:
+        return any(len(word) > 1 or word[0] > _LAST_LETTER for word in words)
+    return words[0] in SHORT_NAMES or (
+        len(words[0]) > 3 and words[0].islower() and bool(_VOWEL.search(words[0]))
+    )

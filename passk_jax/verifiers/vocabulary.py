@@ -1,0 +1,98 @@
+"""Tables of words and signs that the readers of mathematics know."""
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+GREEK = _words("""
+    alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma
+    tau upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi
+    Omega ell hbar
+""")
+# In the order of the alphabet, from its first letter.
+GREEK_LETTERS = _words("""
+    alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi
+    rho varsigma sigma tau upsilon phi chi psi omega
+""")
+GREEK_CAPITALS = _words('gamma delta theta lambda xi pi sigma phi psi')
+
+_NUMBERS = _words("""
+    zero one two three four five six seven eight nine ten eleven twelve thirteen
+    fourteen fifteen sixteen seventeen eighteen nineteen twenty
+""")
+NUMBERS = {name: str(number) for number, name in enumerate(_NUMBERS)}
+BASES = {'binary': '2', 'octal': '8', 'hex': '16', 'sixteen': '16'}
+
+# Without \\text these are words; other pairs of small letters are products.
+SHORT_WORDS = frozenset(_words('no yes on up'))
+# Names of constants, which are no words.
+FORMULAS = frozenset(_words('pi infinity inf oo theta alpha beta gamma lambda'))
+NO_SOLUTION = frozenset(('no solution', 'no solutions', 'none', 'empty', 'empty set'))
+
+# Words that make a text more than the name of a thing.
+NO_NAMES = frozenset(
+    _words("""
+    or and to not no nor than less more least most between about if when where mod is
+    are equals except without but plus minus times over under above below none never
+    undefined infinity infinite either neither both true false yes am pm a.m p.m
+    或 和 与 不 无 是 否 且 至 到 非 没有
+""")
+)
+# Names of things with three letters; longer ones need no list.
+SHORT_NAMES = frozenset(
+    _words('men day won cup bus pen box cat dog egg sec pie row way set')
+)
+# Units that need no \\text, and the longer ones no blank before them either.
+UNIT_LETTERS = frozenset('msgL')
+UNIT_SYMBOLS = frozenset(
+    _words("""
+    cm mm dm km nm kg mg ml mL lb lbs oz ft yd mi hr hrs min sec mph kph kmh rad deg Hz
+    kHz kJ kW USD EUR GBP RMB gal ha
+""")
+)
+SCALES = {
+    **{'hundred': 10**2, 'thousand': 10**3, 'million': 10**6, 'billion': 10**9},
+    **{'trillion': 10**12, '百': 10**2, '千': 10**3, '万': 10**4, '亿': 10**8},
+}
+POWERS = {'square': 2, 'sq': 2, 'cubic': 3, 'cu': 3, '平方': 2, '立方': 3}
+
+# Dimension: factor and names of each unit.
+UNITS = """
+length: 1 m meter meters metre metres 米,
+    1/100 cm centimeter centimeters centimetre centimetres 厘米,
+    1/10 dm decimeter decimeters 分米,
+    1/1000 mm millimeter millimeters millimetre millimetres 毫米,
+    1000 km kilometer kilometers kilometre kilometres 千米 公里,
+    127/5000 in inch inches,
+    381/1250 ft foot feet, 1143/1250 yd yard yards, 201168/125 mi mile miles
+length^2: 10000 ha hectare hectares 公顷, 316160658/78125 acre acres
+length^3: 1/1000 l L liter liters litre litres 升,
+    1/1000000 ml mL milliliter milliliters millilitre millilitres 毫升,
+    473176473/125000000000 gal gallon gallons
+mass: 1 kg kilogram kilograms 千克 公斤, 1/1000 g gram grams 克,
+    1/1000000 mg milligram milligrams 毫克, 1000 tonne tonnes 吨,
+    45359237/100000000 lb lbs pound pounds, 45359237/1600000000 oz ounce ounces
+time: 1 s sec secs second seconds 秒, 60 min mins minute minutes 分钟,
+    3600 h hr hrs hour hours 小时, 86400 day days 天, 604800 week weeks 周, 1/1000 ms
+calendar: 1 month months 个月, 12 year years yr yrs 年
+length/time: 1397/3125 mph, 5/18 kmh kph
+dollars: 1 dollar dollars usd buck bucks 美元, 1/100 cent cents
+euros: 1 euro euros eur
+sterling: 1 gbp sterling pounds-sterling
+yuan: 1 yuan rmb 元, 1/10 角
+yen: 1 yen 日元
+rupees: 1 rupee rupees rs inr
+degree: 1 degree degrees deg degs 度
+radian: 1 rad rads radian radians 弧度
+celsius: 1 celsius
+fahrenheit: 1 fahrenheit
+percent: 1 percent pct %
+frequency: 1 hz hertz, 1000 khz
+energy: 1 j joule joules, 1000 kj
+power: 1 w watt watts, 1000 kw
+force: 1 n newton newtons
+volt: 1 v volt volts
+ampere: 1 amp amps ampere amperes
+mole: 1 mol mole moles
+"""

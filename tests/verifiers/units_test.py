@@ -1,0 +1,65 @@
+# ruff: noqa: E501
+"""Units; vocabulary.py has their table."""
+
+import doctest
+from fractions import Fraction
+
+import pytest
+
+from passk_jax.verifiers import units, vocabulary
+from passk_jax.verifiers.units import Unit, split_unit
+
+
+def test_the_examples_of_the_docstrings_hold():
+    result = doctest.testmod(units)
+    assert result.attempted
+    assert not result.failed
+
+
+@pytest.mark.parametrize(
+    ('text', 'value', 'unit'),
+    [
+        (r'5 \text{ cm}', '5', Unit('length', Fraction(1, 100))),
+        ('5cm', '5', Unit('length', Fraction(1, 100))),
+        (
+            r'12\sqrt{13}\text{ feet}',
+            r'12\sqrt{13}',
+            Unit('length', Fraction(381, 1250)),
+        ),
+        ('5 m', '5', Unit('length')),
+        (r'5\text{ m}', '5', Unit('length')),
+        (r'5\text{ cm}^2', '5', Unit('length^2', Fraction(1, 10**4))),
+        (r'5\text{ square cm}', '5', Unit('length^2', Fraction(1, 10**4))),
+        ('5平方厘米', '5', Unit('length^2', Fraction(1, 10**4))),
+        ('5 km/h', '5', Unit('length/time', Fraction(5, 18))),
+        (r'5\text{ miles per hour}', '5', Unit('length/time', Fraction(1397, 3125))),
+        (r'5\% \text{ per year}', r'5\%', Unit('')),
+        (r'5\text{ million dollars}', '5', Unit('dollars', Fraction(10**6))),
+        ('5万', '5', Unit('', Fraction(10**4))),
+        ('5 apples', '5', Unit('')),
+        ('12个', '12', Unit('')),
+        (r'34\text{ sq. units}', '34', Unit('')),
+    ],
+)
+def test_a_unit_stands_behind_a_value(text, value, unit):
+    assert split_unit(text) == (value, unit)
+
+
+@pytest.mark.parametrize(
+    'text',
+    ['2t', '2s', '5m', '6ab', 'x cm', '2x cm', 'x+h', r'\sin(t)', '2 xyz', 'n(n+1)', 'v t',
+     r'\frac{1}{2}h', r'5\text{ or more}', r'5\text{ or }6', 'cm', '5', '2 m/n', r'x\text{是}',
+     '2 t', '3i', '5不', '2cannot', '5apples', '5abc'],
+)  # fmt: skip
+def test_a_letter_is_a_variable_and_a_conjunction_no_unit(text):
+    assert split_unit(text) is None
+
+
+def test_no_name_of_a_unit_stands_for_two():
+    names = [
+        name
+        for line in vocabulary.UNITS.replace('\n   ', '').strip().split('\n')
+        for entry in line.partition(':')[2].split(',')
+        for name in entry.split()[1:]
+    ]
+    assert len(names) == len(set(names))
