@@ -1,6 +1,7 @@
 """What a worker asks the package; a stand-in is enough."""
 
 import json
+import sys
 import types
 
 import pytest
@@ -18,7 +19,7 @@ def asked(monkeypatch):
         return lambda answer, item: item['metadata'][answer]
 
     package = types.SimpleNamespace(get_score_answer_fn=get_score_answer_fn)
-    monkeypatch.setattr(scorers, 'reasoning_gym', package)
+    monkeypatch.setitem(sys.modules, 'reasoning_gym', package)
     scorers._scorer.cache_clear()
     yield names
     scorers._scorer.cache_clear()
