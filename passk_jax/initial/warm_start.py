@@ -102,7 +102,9 @@ class WarmStartData:
                 lengths[row, 0] = len(ids)
         return tokens, lengths
 
-    def rollouts(self, problems: Sequence[Problem], prompts: Prompts) -> Rollouts:
+    def rollouts(
+        self, problems: Sequence[Problem], prompts: Prompts[np.ndarray]
+    ) -> Rollouts[np.ndarray]:
         """Demonstrations in the place of responses: one for each problem."""
         tokens, lengths = self.tokens(problems)
         zeros = np.zeros(tokens.shape, np.float32)

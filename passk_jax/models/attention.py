@@ -8,6 +8,7 @@ is cached. Kernels of accelerators for whole sequences are in attention_kernels.
 """
 
 import dataclasses
+from typing import Generic
 
 import jax
 from jax import numpy as jnp
@@ -15,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from passk_jax.models.chunks import map_chunks
 from passk_jax.sharding import local_size
+from passk_jax.types import Leaf
 
 # Logits of a layer that a device holds at one time: 1 GiB of float32. The backward pass
 # holds about three arrays of this size.
@@ -23,7 +25,7 @@ MAX_LOGITS = 1 << 28
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class KeyValues:
+class KeyValues(Generic[Leaf]):
     """Keys and values of one layer, keys transposed for the matrix product.
 
     Attributes:
@@ -31,8 +33,8 @@ class KeyValues:
         values: ``[P, C, S, H]``; ``[P, C, N, T, H]``.
     """
 
-    keys: jax.Array
-    values: jax.Array
+    keys: Leaf
+    values: Leaf
 
 
 def attend(

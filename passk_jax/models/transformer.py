@@ -17,7 +17,7 @@ for every token.
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, Generic
 
 import jax
 from flax import nnx
@@ -46,6 +46,7 @@ from passk_jax.models.master_weights import (
 )
 from passk_jax.models.parameters import Parameter, Table, kernel, nested, vector
 from passk_jax.models.rope import Rope, Turn, rotary
+from passk_jax.types import Leaf
 
 EMBEDDING = Parameter(
     'model.embed_tokens.weight', ('vocab', 'embed'), dims=((0,), (1,))
@@ -57,11 +58,11 @@ HEAD = kernel('lm_head.weight', 'embed', 'vocab')
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Prefix:
+class Prefix(Generic[Leaf]):
     """The prompts: one :class:`KeyValues` a layer, and their lengths ``[P]``."""
 
-    layers: tuple[KeyValues, ...]
-    lengths: jax.Array
+    layers: tuple[KeyValues[Leaf], ...]
+    lengths: Leaf
 
 
 @jax.tree_util.register_dataclass

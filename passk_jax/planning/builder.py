@@ -215,7 +215,7 @@ class Builder:
             )
         )
 
-    def prefix(self, num_prompts: int) -> Prefix:
+    def prefix(self, num_prompts: int) -> Prefix[jax.ShapeDtypeStruct]:
         """The keys and values of ``num_prompts`` prompts."""
         arch, S = self.policy.arch, self.data.max_prompt_tokens
         lead = (num_prompts, arch.num_kv_heads)

@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import jax
 import numpy as np
@@ -205,8 +205,9 @@ def told(make: Callable[[], Value]) -> Value:
     processes must do the same. Args, errors: as in :func:`gather`, but the others do
     not call ``make``.
     """
-    made, *_ = gather(lambda: [] if jax.process_index() else [make()])
-    return made[0]
+    made = gather(lambda: None if jax.process_index() else make())
+    # Process 0 has called it, whatever the others have.
+    return cast(Value, made[0])
 
 
 def _gather_bytes(own: bytes) -> list[bytes]:

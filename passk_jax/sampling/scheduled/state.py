@@ -43,7 +43,7 @@ class Slots(Generic[Leaf]):
     problem: Leaf
     keys: Leaf
     hidden: Leaf
-    prefix: Prefix
+    prefix: Prefix[Leaf]
 
 
 @jax.tree_util.register_dataclass
