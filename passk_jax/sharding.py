@@ -262,11 +262,11 @@ def replicated(mesh: AnyMesh) -> NamedSharding:
 def batch_sharding(mesh: AnyMesh, tree: Any) -> Any:
     """Returns shardings that split the first axis of every leaf as ``'batch'``."""
 
-    def of_leaf(x: Any) -> NamedSharding:
+    def shard_leaf(x: Any) -> NamedSharding:
         axes = ('batch', *(None,) * (x.ndim - 1))
         return NamedSharding(mesh, partition_spec(axes, x.shape, mesh.shape))
 
-    return jax.tree.map(of_leaf, tree)
+    return jax.tree.map(shard_leaf, tree)
 
 
 def place(mesh: Mesh, tree: Any) -> Any:

@@ -183,7 +183,7 @@ class Verbs:
 
 def make_verbs(setup: Setup, stage: configs.Stage) -> Verbs:
     """Makes what a stage samples, verifies, estimates and updates with."""
-    setup, optimizer = setup.of_stage(stage), stage_optimizer(stage)
+    setup, optimizer = setup.select_stage(stage), stage_optimizer(stage)
     config, sample, estimate = setup.config, setup.sample(), setup.estimate()
     return Verbs(
         setup=setup,

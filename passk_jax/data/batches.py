@@ -134,7 +134,7 @@ class Batches(_Counted):
             batch = self._tokenized.batch(filled[self._host_rows])
             yield batch, is_other[self._host_rows]
 
-    def by_chance(self, chances: np.ndarray) -> 'Batches':
+    def draw_by_chance(self, chances: np.ndarray) -> 'Batches':
         """Batches of the same problems, drawn anew at each step without epochs.
 
         Args:

@@ -32,12 +32,12 @@ def begin(batches: Batches, *, follow: float) -> dict[str, np.ndarray]:
     return {_NAME: np.zeros((batches.num_problems, 2), np.float32)} if follow else {}
 
 
-def of_problems(memory: RunMemory) -> dict[str, Any]:
+def select_difficulty(memory: RunMemory) -> dict[str, Any]:
     """The estimates in a memory, if any: a later stage has the same problems."""
     return {name: memory[name] for name in memory if name == _NAME}
 
 
-def of_estimator(memory: RunMemory) -> dict[str, Any]:
+def without_difficulty(memory: RunMemory) -> dict[str, Any]:
     """All else in a memory."""
     return {name: memory[name] for name in memory if name != _NAME}
 
@@ -49,7 +49,7 @@ def following(batches: Batches, memory: RunMemory, *, follow: float) -> Batches:
     """
     if _NAME not in memory:
         return batches
-    return batches.by_chance(chances(memory[_NAME], follow=follow))
+    return batches.draw_by_chance(chances(memory[_NAME], follow=follow))
 
 
 def chances(

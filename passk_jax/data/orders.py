@@ -82,10 +82,10 @@ class Order:
                 proportion to it. ``None``: parts go through epochs.
         """
         part_orders = [
-            self._of_epoch(part, step)
+            self._draw_epoch(part, step)
             if chances is None
-            else self._by_chance(part, (*self._seed, step), chances)[
-                : self._taken(part, step + 1) - self._taken(part, step)
+            else self._draw_by_chance(part, (*self._seed, step), chances)[
+                : self._count_places(part, step + 1) - self._count_places(part, step)
             ]
             for part in range(len(self._names))
         ]
@@ -113,15 +113,15 @@ class Order:
         orders: list[Indexed[int]] = []
         for part, (name, rows) in enumerate(zip(self._names, self._rows, strict=True)):
             if chances is None:
-                shuffled = _shuffled(len(rows), _of_part(address, name))
+                shuffled = _shuffled(len(rows), _address_part(address, name))
                 orders.append(_Looked(rows, shuffled))
             else:
-                orders.append(self._by_chance(part, address, chances))
+                orders.append(self._draw_by_chance(part, address, chances))
         for row in _interleaved(orders, self._weights):
             if int(row) not in used_rows:
                 yield int(row)
 
-    def _of_epoch(self, part: int, step: int) -> np.ndarray:
+    def _draw_epoch(self, part: int, step: int) -> np.ndarray:
         starts, rows = self._epochs[part], self._rows[part]
         # An epoch ends with the last step that it has enough problems for, so that no
         # step has a problem twice, whose rollouts would share their random keys.
@@ -129,7 +129,7 @@ class Order:
             starts.append(ends)
         epoch = bisect.bisect_right(starts, step) - 1
         first, past = (
-            self._taken(part, s) - self._taken(part, starts[epoch])
+            self._count_places(part, s) - self._count_places(part, starts[epoch])
             for s in (step, step + 1)
         )
         # Grain reads an index past the end as one of a later epoch.
@@ -139,15 +139,17 @@ class Order:
 
     def _end(self, part: int, start: int) -> int:
         """The first step after an epoch that begins with ``start``."""
-        most = self._taken(part, start) + len(self._rows[part])
+        most = self._count_places(part, start) + len(self._rows[part])
         # A part gets its weight in each total of places.
         cycles = len(self._rows[part]) // self._weights[part] + 1
         longest = cycles * self._total // self._num_prompts + 2
         steps = range(start, start + longest)
-        used = bisect.bisect_right(steps, most, key=lambda s: self._taken(part, s))
+        used = bisect.bisect_right(
+            steps, most, key=lambda s: self._count_places(part, s)
+        )
         return start + used - 1
 
-    def _by_chance(
+    def _draw_by_chance(
         self, part: int, address: tuple[int, ...], chances: np.ndarray
     ) -> np.ndarray:
         """All rows of a part; the first c of them are c draws without replacement.
@@ -156,18 +158,18 @@ class Order:
         sampling with a reservoir", 2006, with logarithms of their keys.
         """
         rows = self._rows[part]
-        address = _of_part((*address, _CHANCES), self._names[part])
+        address = _address_part((*address, _CHANCES), self._names[part])
         waits = np.random.default_rng(address).exponential(size=len(rows))
         return rows[np.argsort(waits / chances[rows], kind='stable')]
 
-    def _taken(self, part: int, step: int) -> int:
+    def _count_places(self, part: int, step: int) -> int:
         """How many places the part has in all steps before this one."""
         cycles, remainder = divmod(step * self._num_prompts, self._total)
         in_rest = bisect.bisect_left(self._shares[part], remainder)
         return cycles * self._weights[part] + in_rest
 
     def _address(self, name: str) -> tuple[int, ...]:
-        return _of_part(self._seed, name)
+        return _address_part(self._seed, name)
 
     def _check(self) -> None:
         # Later steps begin at these places of the pattern again.
@@ -227,7 +229,7 @@ def _item(order: 'grain.MapDataset[int]', index: int) -> int:
     return int(item)
 
 
-def _of_part(address: tuple[int, ...], name: str) -> tuple[int, ...]:
+def _address_part(address: tuple[int, ...], name: str) -> tuple[int, ...]:
     """The address of a part; a source without parts is one part without a name."""
     return (*address, zlib.crc32(name.encode())) if name else address
 

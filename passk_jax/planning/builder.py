@@ -125,7 +125,7 @@ class Builder:
         tokens = self.array(('batch', None), (P, S), jnp.int32)
         return Prompts(tokens, lengths=by_prompt, problem_ids=by_prompt)
 
-    def by_rollout(self, dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
+    def shape_by_rollout(self, dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
         """An array with the axes ``[P, N]`` of a step's rollouts in front."""
         shape = (self.train.num_prompts, self.sampling.num_rollouts, *shape)
         axes = ('batch', 'rollouts', *(None,) * (len(shape) - 2))
@@ -139,12 +139,12 @@ class Builder:
         """What sampling writes of a step's rollouts."""
         T = self.sampling.max_response_tokens
         return Record(
-            tokens=self.by_rollout(jnp.int32, T),
-            lengths=self.by_rollout(jnp.int32),
-            stopped=self.by_rollout(jnp.bool_),
-            sampler_log_probs=self.by_rollout(jnp.float32, T),
-            untruncated_log_probs=self.by_rollout(jnp.float32, T),
-            entropies=self.by_rollout(jnp.float32, T),
+            tokens=self.shape_by_rollout(jnp.int32, T),
+            lengths=self.shape_by_rollout(jnp.int32),
+            stopped=self.shape_by_rollout(jnp.bool_),
+            sampler_log_probs=self.shape_by_rollout(jnp.float32, T),
+            untruncated_log_probs=self.shape_by_rollout(jnp.float32, T),
+            entropies=self.shape_by_rollout(jnp.float32, T),
         )
 
     def constrained(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -176,14 +176,14 @@ class Builder:
         cast = functools.partial(policies.for_decoding, self.policy)
         return self.constrained(cast, params)
 
-    def at_one_time(self) -> tuple[Work, Size]:
+    def fit_grid(self) -> tuple[Work, Size]:
         """A device's work of sampling, and the grid that it starts with.
 
         Raises:
             ValueError: ``sampling.max_cache_bytes`` is too small.
         """
         with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
-            return sampler.at_one_time(
+            return sampler.fit_grid(
                 self.policy.arch,
                 num_prompts=self.train.num_prompts,
                 num_rollouts=self.sampling.num_rollouts,
@@ -199,7 +199,7 @@ class Builder:
             ValueError: ``sampling.max_cache_bytes`` is too small.
         """
         P, N = self.train.num_prompts, self.sampling.num_rollouts
-        work, first = self.at_one_time()
+        work, first = self.fit_grid()
         return P // work.problems * first.slots, N // work.rollouts * first.rows
 
     def cache(self) -> Cache:

@@ -169,7 +169,7 @@ def device_groups(attributes: str, devices: int) -> Groups:
     if match := re.match(r'\[(\d+),(\d+)\]<=(\[[\d,]+\](?:T\([\d,]+\))?)', text):
         table = _iota(match[3]).reshape(int(match[1]), int(match[2]))
     elif text.startswith('mesh['):
-        table = _of_mesh(text)
+        table = _read_mesh(text)
     else:
         raise ValueError(f'unknown notation of the groups of a collective: {text}')
     return tuple(tuple(map(int, group)) for group in table)
@@ -189,7 +189,7 @@ def _iota(text: str) -> np.ndarray:
     return (numbers.transpose(order) if order else numbers).reshape(-1)
 
 
-def _of_mesh(text: str) -> np.ndarray:
+def _read_mesh(text: str) -> np.ndarray:
     """Reads ``mesh['a'=8,'b'=4], device_ids=([4,8]T(1,0)) {'b'}``.
 
     A part of an axis is an axis too: the ``'a':(2)4`` of an axis of 8 is the inner 4.

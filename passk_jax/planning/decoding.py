@@ -56,7 +56,7 @@ def call(builder: Builder) -> Call:
 
 def is_scheduled(builder: Builder) -> bool:
     """Whether sampling runs the schedule, which takes its cache as an argument."""
-    work, first = builder.at_one_time()
+    work, first = builder.fit_grid()
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
         return sampler.schedules(
             _account(builder),
@@ -100,7 +100,7 @@ def _replicated(builder: Builder, tree: Any) -> Any:
 
 def _scheduled(builder: Builder, weights: Shapes, request: Request) -> Call:
     P, (G, _) = builder.train.num_prompts, builder.rows()
-    work, _ = builder.at_one_time()
+    work, _ = builder.fit_grid()
     stride = _account(builder).pace.stride
     decoder = Decoder(builder.policy, stride, weights, request)
     scalar = jnp.zeros((), jnp.int32)
@@ -128,7 +128,7 @@ def slots(builder: Builder, num_slots: int) -> Slots[jax.ShapeDtypeStruct]:
 def state(builder: Builder) -> State[jax.ShapeDtypeStruct]:
     """Shapes of what decoding carries, with a ring for the longest response."""
     G, K = builder.rows()
-    work, _ = builder.at_one_time()
+    work, _ = builder.fit_grid()
     shards = builder.sampling.num_rollouts // work.rollouts
     by_row = builder.array(ROW_AXES, (G, K), jnp.int32)
     scalar = builder.array((), (), jnp.int32)

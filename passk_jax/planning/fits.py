@@ -99,20 +99,22 @@ def with_temporaries(analysis: Analysis, builder: Builder) -> Analysis:
     """
     if analysis.memory.temporaries is not None:
         return analysis
-    compiled_bytes = by_shapes(builder, analysis.program.name) - held(analysis.program)
+    compiled_bytes = count_bytes(builder, analysis.program.name) - held(
+        analysis.program
+    )
     memory = dataclasses.replace(analysis.memory, temporaries=compiled_bytes)
     return dataclasses.replace(analysis, memory=memory)
 
 
-def by_shapes(builder: Builder, name: str) -> float:
+def count_bytes(builder: Builder, name: str) -> float:
     """Bytes that a device needs for a program, as far as shapes tell."""
     # The schedule has its cache from the start.
     scheduled = name == 'decode' and is_scheduled(builder)
     compiled_bytes = 0.0 if scheduled else _known(builder, name)
-    return held_by(builder, name) + compiled_bytes
+    return count_held_bytes(builder, name) + compiled_bytes
 
 
-def held_by(builder: Builder, name: str) -> float:
+def count_held_bytes(builder: Builder, name: str) -> float:
     """Bytes that a device holds before a builder's program allocates any."""
     return held(build(builder, name))
 

@@ -114,8 +114,10 @@ def first_mesh(builder: Builder, names: Sequence[str], topology: Topology) -> Ov
         other = builder.changed(overrides)
         return all(needed(other, name) <= topology.chip.memory for name in names)
 
-    before = (overrides for overrides in meshes_found if fit(overrides, fits.held_by))
-    by_shapes = (
-        overrides for overrides in meshes_found if fit(overrides, fits.by_shapes)
+    before = (
+        overrides for overrides in meshes_found if fit(overrides, fits.count_held_bytes)
     )
-    return next(itertools.chain(by_shapes, before, meshes_found))
+    count_bytes = (
+        overrides for overrides in meshes_found if fit(overrides, fits.count_bytes)
+    )
+    return next(itertools.chain(count_bytes, before, meshes_found))

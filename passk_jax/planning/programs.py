@@ -72,7 +72,7 @@ def _train(builder: Builder) -> Program:
         loss=builder.loss,
         sampling=builder.sampling,
     )
-    rollouts, advantages = builder.rollouts(), builder.by_rollout(jnp.float32)
+    rollouts, advantages = builder.rollouts(), builder.shape_by_rollout(jnp.float32)
     # All responses have full length, so packing saves nothing.
     passes = train_passes(
         train.num_prompts,
@@ -184,7 +184,7 @@ def make_diagnose(builder: Builder) -> Diagnose:
 def _diagnose(builder: Builder) -> Program:
     diagnose = make_diagnose(builder)
     rollouts, state = builder.rollouts(), builder.state()
-    advantages, rewarded = map(builder.by_rollout, (jnp.float32, jnp.bool_))
+    advantages, rewarded = map(builder.shape_by_rollout, (jnp.float32, jnp.bool_))
     # A forward pass, and a backward pass for each gradient, which is two.
     passes = 1 + 2 * diagnose.num_gradients
     return Program(

@@ -177,14 +177,14 @@ def _next(sizes: _Sizes, first: Overrides, now: Overrides) -> Overrides:
         if sizes.builder.changed(start).mesh.shape != shape
     ]
     sizes.hopeful = False
-    cautious = _of_one_kind(sizes, now)
+    cautious = _choose_one_kind(sizes, now)
     if sizes.enough(cautious):
         return cautious
     sizes.hopeful = True
     attempts = itertools.chain(
-        ((now, _of_one_kind), (now, _of_several_kinds)),
-        itertools.product(other_settings, (_of_one_kind,)),
-        itertools.product(other_settings, (_of_several_kinds,)),
+        ((now, _choose_one_kind), (now, _choose_several_kinds)),
+        itertools.product(other_settings, (_choose_one_kind,)),
+        itertools.product(other_settings, (_choose_several_kinds,)),
     )
     best = now
     for start, attempt in attempts:
@@ -196,7 +196,7 @@ def _next(sizes: _Sizes, first: Overrides, now: Overrides) -> Overrides:
     return best if saved >= _LEAST_SAVING else now
 
 
-def _of_one_kind(sizes: _Sizes, start: Overrides) -> Overrides:
+def _choose_one_kind(sizes: _Sizes, start: Overrides) -> Overrides:
     """``start``, with a change of the first kind that is enough if it is not."""
     if sizes.enough(start) or sizes.needed(start) == math.inf:
         return start
@@ -204,7 +204,7 @@ def _of_one_kind(sizes: _Sizes, start: Overrides) -> Overrides:
     return next((x for x in options if sizes.enough(x)), start)
 
 
-def _of_several_kinds(sizes: _Sizes, start: Overrides) -> Overrides:
+def _choose_several_kinds(sizes: _Sizes, start: Overrides) -> Overrides:
     """``start`` with as many kinds of changes as are enough, else with all."""
     if sizes.needed(start) == math.inf:
         return start

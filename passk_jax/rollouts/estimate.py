@@ -93,7 +93,7 @@ class Estimate:
             rollouts,
             self.keys.key(Purpose.GROUPS, step),
             self.keys.key(Purpose.REWARD_NOISE, step),
-            difficulty.of_estimator(memory),
+            difficulty.without_difficulty(memory),
         )
 
 

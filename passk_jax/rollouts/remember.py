@@ -46,13 +46,13 @@ class Remember:
             begin_configured_memory, self.advantage, num_rollouts=self.num_rollouts
         )
         whole = sharding.replicated(self.mesh)
-        of_estimator = jax.jit(begin, out_shardings=whole)()
+        estimator_memory = jax.jit(begin, out_shardings=whole)()
         estimates = difficulty.begin(self.batches, follow=self.follow_difficulty)
-        return of_estimator | estimates
+        return estimator_memory | estimates
 
     def begin_stage(self, memory: RunMemory) -> RunMemory:
         """The memory of a later stage: its estimator begins without any."""
-        return self.begin() | difficulty.of_problems(memory)
+        return self.begin() | difficulty.select_difficulty(memory)
 
     def batches_after(self, memory: RunMemory) -> Batches:
         """The problems of the next step, drawn by what is remembered of them."""
@@ -61,11 +61,11 @@ class Remember:
 
     def __call__(self, memory: RunMemory, draw: Draw) -> RunMemory:
         """The memory after a step whose own problems were this draw."""
-        of_estimator = difficulty.of_estimator(memory)
+        estimator_memory = difficulty.without_difficulty(memory)
         correct = draw.responses.verdicts.correct
-        return _program(self.mesh)(of_estimator, draw.rewarded) | difficulty.remember(
-            self.batches, memory, draw.problems, correct
-        )
+        return _program(self.mesh)(
+            estimator_memory, draw.rewarded
+        ) | difficulty.remember(self.batches, memory, draw.problems, correct)
 
 
 @functools.lru_cache(maxsize=16)

@@ -2,7 +2,7 @@
 
 from passk_jax.sampling.keys import Purpose as Purpose
 from passk_jax.sampling.keys import RunKeys as RunKeys
-from passk_jax.sampling.keys import in_stage as in_stage
+from passk_jax.sampling.keys import address_purpose as address_purpose
 from passk_jax.sampling.keys import problem_keys as problem_keys
 from passk_jax.sampling.keys import rollout_keys as rollout_keys
 from passk_jax.sampling.keys import step_key as step_key

@@ -120,19 +120,19 @@ def kept_by_truncation(
         options: from :func:`traced_options`.
     """
 
-    def by_top_k(allowed: jax.Array) -> jax.Array:
+    def keep_top_k(allowed: jax.Array) -> jax.Array:
         count = options.top_k.astype(jnp.float32)
         return _keep_below(scores, allowed.astype(jnp.float32), limit=count)
 
-    def by_top_p(allowed: jax.Array) -> jax.Array:
+    def keep_top_p(allowed: jax.Array) -> jax.Array:
         weights = jnp.where(allowed, jnp.exp(scores), 0)
         enough = options.top_p * weights.sum(axis=-1, keepdims=True)
         return allowed & _keep_below(scores, weights, limit=enough)
 
     # A filter that is off costs nothing, and rounding cannot make it drop a token.
     allowed = jnp.ones_like(scores, bool)
-    allowed = jax.lax.cond(options.top_k > 0, by_top_k, lambda x: x, allowed)
-    allowed = jax.lax.cond(options.top_p < 1, by_top_p, lambda x: x, allowed)
+    allowed = jax.lax.cond(options.top_k > 0, keep_top_k, lambda x: x, allowed)
+    allowed = jax.lax.cond(options.top_p < 1, keep_top_p, lambda x: x, allowed)
     # The maximum score is 0, so exp(score) is the ratio to the most probable token.
     return allowed & (jnp.exp(scores) >= options.min_p)
 

@@ -37,7 +37,7 @@ class Purpose(enum.IntEnum):
     EXTRA_PROBLEMS = 6
 
 
-def in_stage(purpose: Purpose, stage: int) -> int:
+def address_purpose(purpose: Purpose, stage: int) -> int:
     """The part of an address that says what a draw is for, and in which stage.
 
     In the first stage, 0, it is the purpose alone.
@@ -69,7 +69,7 @@ def step_key(
     for name, value in (('seed', seed), ('step', step)):
         if not 0 <= value < 2**32:
             raise InputError(f'{name}={value} must be in [0, 2**32)')
-    parts = [seed, in_stage(purpose, stage), zlib.crc32(split.encode()), step]
+    parts = [seed, address_purpose(purpose, stage), zlib.crc32(split.encode()), step]
     address = np.asarray(parts, np.uint32)
     # Allow these four numbers to reach the device from a guarded training loop.
     with jax.transfer_guard_host_to_device('allow'):
@@ -96,7 +96,7 @@ class RunKeys:
 
     def order(self, purpose: Purpose) -> tuple[int, int]:
         """What determines in which order problems are taken for a purpose."""
-        return self.seed, in_stage(purpose, self.stage)
+        return self.seed, address_purpose(purpose, self.stage)
 
 
 @jax.jit

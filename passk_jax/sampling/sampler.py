@@ -82,7 +82,7 @@ def sample(
         stop_tokens=stop_tokens,
     )
     P, S = prompts.tokens.shape
-    work, first = at_one_time(
+    work, first = fit_grid(
         policy.arch,
         num_prompts=P,
         num_rollouts=num_rollouts,
@@ -109,7 +109,7 @@ def schedules(
 
     Args:
         account: from ``open_account``.
-        work, first: from :func:`at_one_time`.
+        work, first: from :func:`fit_grid`.
         num_prompts: P.
         request: the checked settings.
     """
@@ -120,7 +120,7 @@ def schedules(
     return divided and host.gains(account, work, first, request.limit)
 
 
-def at_one_time(
+def fit_grid(
     arch: Arch,
     *,
     num_prompts: int,

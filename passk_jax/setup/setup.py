@@ -82,13 +82,13 @@ class Setup:
         default_factory=dict, repr=False, compare=False
     )
 
-    def of_stage(self, stage: Stage) -> 'Setup':
+    def select_stage(self, stage: Stage) -> 'Setup':
         """The same with the configuration of one of the run's stages."""
         return dataclasses.replace(self, config=stage.config)
 
     def at(self, step: int) -> 'Setup':
         """The same with the configuration of the stage that a step belongs to."""
-        return self.of_stage(stage_at(stages_of(self.config), step))
+        return self.select_stage(stage_at(stages_of(self.config), step))
 
     def on_task(self, task: TaskConfig, data: DataConfig) -> 'Setup':
         """The same policy on another task, whose prompts ``data`` limits.
@@ -366,7 +366,7 @@ def _check_cache(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
     for name, (num_prompts, num_rollouts) in batches.items():
         try:
             with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-                sampler.at_one_time(
+                sampler.fit_grid(
                     arch,
                     num_prompts=num_prompts,
                     num_rollouts=num_rollouts,

@@ -48,8 +48,8 @@ def test_the_responses_to_a_problem_count_half_once_it_is_drawn_again():
 
 def test_a_memory_falls_into_what_is_of_problems_and_of_the_estimator():
     memory = difficulty.begin(make_batches(), follow=0.5) | {'history': 1}
-    assert difficulty.of_problems(memory).keys() == {'difficulty'}
-    assert difficulty.of_estimator(memory) == {'history': 1}
+    assert difficulty.select_difficulty(memory).keys() == {'difficulty'}
+    assert difficulty.without_difficulty(memory) == {'history': 1}
 
 
 @pytest.mark.parametrize('follow', [0.0, 0.5, 0.99])
@@ -119,7 +119,7 @@ def test_a_run_draws_by_what_the_steps_before_have_shown(whole):
         rows = tiny.read_lines(whole / 'rollouts' / f'step_{step:08d}.jsonl')
         drawn = [row['problem_id'] for row in rows][::N]
         chances = difficulty.chances(estimates, follow=FOLLOW)
-        batches = setup.at(step).train_batches().by_chance(chances)
+        batches = setup.at(step).train_batches().draw_by_chance(chances)
         assert drawn == [problem.id for problem in batches[step][0]]
         for row in rows:
             place = estimates[row['problem_id']]

@@ -85,9 +85,9 @@ def test_for_other_devices_the_nearest_mesh_is_taken(builder):
 
 def test_a_nearer_mesh_that_cannot_fit_is_passed_over(builder):
     four = builder.changed({'mesh.rollout': 1})
-    needed = max(fits.by_shapes(four, x) for x in ('train', 'decode'))
+    needed = max(fits.count_bytes(four, x) for x in ('train', 'decode'))
     near = builder.changed({'mesh.fsdp': 2})
-    assert fits.by_shapes(near, 'train') > needed
+    assert fits.count_bytes(near, 'train') > needed
     topology = on('v5e:2x2', memory=needed)
     first = meshes.first_mesh(builder, ['train', 'decode'], topology)
     assert first == {'mesh.rollout': 1}

@@ -71,7 +71,7 @@ def test_a_decode_step_of_fewer_rows_compiles(limited):
 def test_it_is_what_the_sampler_begins_with(limited):
     _, builder, limit = limited
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
-        work, first = sampler.at_one_time(
+        work, first = sampler.fit_grid(
             builder.policy.arch,
             num_prompts=8,
             num_rollouts=8,

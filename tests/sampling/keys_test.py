@@ -33,7 +33,7 @@ def test_seed_stage_purpose_step_and_split_each_change_the_key():
 
 
 def test_the_first_stage_has_the_keys_of_a_run_without_stages():
-    assert keys.in_stage(Purpose.ROLLOUTS, 0) == Purpose.ROLLOUTS
+    assert keys.address_purpose(Purpose.ROLLOUTS, 0) == Purpose.ROLLOUTS
 
 
 def test_problems_rollouts_and_positions_share_no_noise():
