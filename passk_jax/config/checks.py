@@ -67,7 +67,7 @@ def nearest(name: str, names: Collection[str]) -> list[str]:
     return (
         difflib.get_close_matches(name, names, cutoff=0.9)
         or difflib.get_close_matches(name, names, n=1, cutoff=0.75)
-        or [each for each in names if each.rpartition('.')[2] == last]
+        or [option for option in names if option.rpartition('.')[2] == last]
     )
 
 

@@ -110,7 +110,7 @@ class Batches(_Counted):
         rows = self._order.rows(int(step), self._chances)
         return self._tokenized.batch(rows[self._host_rows])
 
-    def others(
+    def draw_others(
         self, step: int, *, seed: Sequence[int]
     ) -> Iterator[tuple[PromptBatch, np.ndarray]]:
         """Goes through the problems that ``self[step]`` lacks, each problem once.
@@ -127,7 +127,9 @@ class Batches(_Counted):
             fills up the batch.
         """
         of_step = self._order.rows(int(step), self._chances)
-        other_rows = self._order.others(int(step), seed=seed, chances=self._chances)
+        other_rows = self._order.draw_others(
+            int(step), seed=seed, chances=self._chances
+        )
         while rows := list(itertools.islice(other_rows, len(of_step))):
             is_other = np.arange(len(of_step)) < len(rows)
             filled = np.array([*rows, *of_step[: len(of_step) - len(rows)]])

@@ -96,7 +96,7 @@ class Order:
         rng = np.random.default_rng((*self._seed, step, _PLACES))
         return rng.permutation(rows)
 
-    def others(
+    def draw_others(
         self, step: int, *, seed: Sequence[int], chances: np.ndarray | None = None
     ) -> Iterator[int]:
         """Every row that the step does not take, once, in an order of the step.

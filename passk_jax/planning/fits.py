@@ -74,7 +74,10 @@ def estimate(
     """
     name, memory = analysis.program.name, analysis.memory
     new_bytes = (memory.outputs or 0.0) + (memory.temporaries or 0.0)
-    known_bytes, now_known = _known(builder, name), _known(other, name)
+    known_bytes, now_known = (
+        _count_known_bytes(builder, name),
+        _count_known_bytes(other, name),
+    )
     if name == 'decode' and is_scheduled(other) and not is_scheduled(builder):
         # What the plain loop allocates is an argument of the schedule.
         now_known = 0.0
@@ -110,7 +113,7 @@ def count_bytes(builder: Builder, name: str) -> float:
     """Bytes that a device needs for a program, as far as shapes tell."""
     # The schedule has its cache from the start.
     scheduled = name == 'decode' and is_scheduled(builder)
-    compiled_bytes = 0.0 if scheduled else _known(builder, name)
+    compiled_bytes = 0.0 if scheduled else _count_known_bytes(builder, name)
     return count_held_bytes(builder, name) + compiled_bytes
 
 
@@ -124,7 +127,7 @@ def held(program: Program) -> float:
     return shard_bytes(program.arguments) + program.resident
 
 
-def _known(builder: Builder, name: str) -> float:
+def _count_known_bytes(builder: Builder, name: str) -> float:
     """Bytes that a program allocates on a device, as far as shapes tell."""
     if name == 'prefill':
         return shard_bytes(builder.prefix(builder.train.num_prompts))

@@ -114,10 +114,10 @@ def _changes(
     yield 'more chips', [{f'mesh.{x}': n * mesh[x]} for n in _FACTORS for x in _AXES]
     longest, now = edge.longest_response, builder.sampling.max_response_tokens
     if longest and now * _LEAST_RESPONSE <= longest < now:
-        yield 'another experiment', _each('sampling.max_response_tokens', [longest])
+        yield 'another experiment', _vary('sampling.max_response_tokens', [longest])
     if not works_by_pass(name):
         batches = range(builder.train.num_prompts - 1, 0, -1)
-        yield 'another experiment', _each('train.num_prompts', batches)
+        yield 'another experiment', _vary('train.num_prompts', batches)
 
 
 def on_the_same_mesh(
@@ -131,21 +131,21 @@ def on_the_same_mesh(
     train, policy = builder.train, builder.policy
     if works_by_pass(name):
         batches = range(train.micro_batch_prompts - 1, 0, -1)
-        yield 'smaller products', _each('train.micro_batch_prompts', batches)
+        yield 'smaller products', _vary('train.micro_batch_prompts', batches)
         rollouts = train.micro_batch_rollouts or builder.sampling.num_rollouts
-        sizes = _each('train.micro_batch_rollouts', range(rollouts - 1, 0, -1))
+        sizes = _vary('train.micro_batch_rollouts', range(rollouts - 1, 0, -1))
         yield 'running each prompt again for every part of its rollouts', sizes
         chunks = [policy.head_chunk_tokens // factor for factor in _FACTORS]
         chunks = [size for size in chunks if size >= _LEAST_CHUNK]
-        yield 'smaller products of the head', _each('model.head_chunk_tokens', chunks)
+        yield 'smaller products of the head', _vary('model.head_chunk_tokens', chunks)
         more = _REMAT[_REMAT.index(policy.arch.remat) + 1 :]
-        yield 'more recomputation in the backward pass', _each('model.remat', more)
+        yield 'more recomputation in the backward pass', _vary('model.remat', more)
     if name == 'decode':
         slots, _ = builder.rows()
         held = shard_bytes((builder.prefix(slots), builder.cache()))
         limits = [_rounded(held * share) for share in _CACHE_SHARES]
         cost = 'rollouts that wait for others to end'
-        yield cost, _each('sampling.max_cache_bytes', limits)
+        yield cost, _vary('sampling.max_cache_bytes', limits)
 
 
 def _rounded(size: float) -> int:
@@ -154,7 +154,7 @@ def _rounded(size: float) -> int:
     return int(size // unit * unit)
 
 
-def _each(key: str, values: Sequence[Any]) -> list[Overrides]:
+def _vary(key: str, values: Sequence[Any]) -> list[Overrides]:
     return [{key: value} for value in values]
 
 

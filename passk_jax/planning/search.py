@@ -116,7 +116,7 @@ class _Sizes:
         self._last: dict[tuple[int, ...], tuple[Analysis, Builder]] = {}
         self._needed: dict[tuple, float] = {}
         self.hopeful = False
-        self._known: set[tuple] = set()
+        self._answered: set[tuple] = set()
 
     def add(self, analysis: Analysis, settings: Overrides) -> None:
         """Takes the program's analysis under these settings."""
@@ -125,15 +125,15 @@ class _Sizes:
         mesh = tuple(now.mesh.shape.values())
         # The latest analysis comes first.
         self._last = {mesh: (analysis, now)} | {
-            x: each for x, each in self._last.items() if x != mesh
+            x: answer for x, answer in self._last.items() if x != mesh
         }
-        self._known.add(_key(settings))
+        self._answered.add(_key(settings))
         self._limit = analysis.memory.limit
         self._needed = {}
 
     def is_known(self, settings: Overrides) -> bool:
         """Whether the program was analysed under these settings."""
-        return _key(settings) in self._known
+        return _key(settings) in self._answered
 
     def needed(self, settings: Overrides) -> float:
         """Bytes on a device; infinite if the configuration refuses the settings."""

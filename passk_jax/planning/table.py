@@ -35,7 +35,7 @@ _BOUNDS: dict[str, Callable[[Analysis], str]] = {
     'network alone': lambda analysis: _time(analysis.seconds.get('network')),
     'time, at least': lambda analysis: _time(analysis.bound),
     'MFU, at most': lambda analysis: _percent(analysis.utilization_bound),
-    'tokens/s, at most': lambda analysis: _whole(_rate(analysis)),
+    'tokens/s, at most': lambda analysis: _format_whole(_rate(analysis)),
 }
 
 
@@ -44,8 +44,8 @@ def render(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rule = [widths[0] * '-', *((width - 1) * '-' + ':' for width in widths[1:])]
     lines = []
-    for first, *rest in (rows[0], rule, *rows[1:]):
-        cells = [cell.rjust(n) for cell, n in zip(rest, widths[1:], strict=True)]
+    for first, *tail in (rows[0], rule, *rows[1:]):
+        cells = [cell.rjust(n) for cell, n in zip(tail, widths[1:], strict=True)]
         lines.append(f'| {" | ".join([first.ljust(widths[0]), *cells])} |\n')
     return ''.join(lines)
 
@@ -57,8 +57,10 @@ def plan_rows(analyses: Sequence[Analysis], edges: Sequence[Fit]) -> list[list[s
         for label, size in _MEMORY.items()
     ]
     rows.append(['fits', *map(_fits, analyses)])
-    rows.append(['longest response', *(_whole(e.longest_response) for e in edges)])
-    rows.append(['largest batch', *(_whole(e.largest_batch) for e in edges)])
+    rows.append(
+        ['longest response', *(_format_whole(e.longest_response) for e in edges)]
+    )
+    rows.append(['largest batch', *(_format_whole(e.largest_batch) for e in edges)])
     rows += [[label, *map(cell, analyses)] for label, cell in _WORK.items()]
     kinds = {
         kind
@@ -136,7 +138,7 @@ def _traffic(size: float | None) -> str:
     return _NONE if size is None else f'{decimal(size)}B'
 
 
-def _whole(number: float | None) -> str:
+def _format_whole(number: float | None) -> str:
     return _NONE if number is None else f'{number:,.0f}'
 
 

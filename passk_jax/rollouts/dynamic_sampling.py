@@ -8,8 +8,8 @@ cut off by the limit have an advantage. The test reads advantages, not the stand
 deviation of rewards, whose rounding could look like a signal. In a step:
 
 1. The step's own problems, ``batches[step]``, are sampled as without dynamic sampling.
-2. Each round samples the next P of all other problems (``Batches.others`` gives each
-   once, in an order of this step). Those with a signal take the places of those
+2. Each round samples the next P of all other problems (``Batches.draw_others`` gives
+   each once, in an order of this step). Those with a signal take the places of those
    without, both in batch order.
 3. Rounds end when every place has a signal, after ``train.dynamic_sampling_rounds``, or
    when no other problems are left. A problem still without a signal adds nothing to the
@@ -142,7 +142,7 @@ class Selection:
         """
         own = batches[self._step]
         yield own, np.ones(len(own.problems), bool)
-        others = batches.others(self._step, seed=self._settings.seed)
+        others = batches.draw_others(self._step, seed=self._settings.seed)
         for _ in range(self._settings.rounds):
             full = self._signal(self.draws.trained).all()
             batch = None if full else next(others, None)

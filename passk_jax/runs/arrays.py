@@ -94,8 +94,8 @@ def read(path: pathlib.Path, items: Items) -> dict[str, dict[str, Any]]:
         if abstract:
             args[name] = ocp.args.StandardRestore(abstract)
     with _reader(items) as reader:
-        found = reader.restore(path, args=ocp.args.Composite(**args))
-    return {name: found[name] if name in args else {} for name in items}
+        composite = reader.restore(path, args=ocp.args.Composite(**args))
+    return {name: composite[name] if name in args else {} for name in items}
 
 
 def _reader(items: Items) -> ocp.Checkpointer:

@@ -182,7 +182,7 @@ class Checkpoints(contextlib.AbstractContextManager):
                     return commits.read_commit(path).meta.get('metrics', {})
             return {}
 
-        retained = self._keep.kept(saved_steps(self._directory), metrics_of)
+        retained = self._keep.retain(saved_steps(self._directory), metrics_of)
         for path in commits.step_directories(self._directory):
             if int(path.name) not in retained:
                 commits.remove(path)

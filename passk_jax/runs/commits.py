@@ -128,9 +128,9 @@ def add_metrics(path: pathlib.Path, metrics: Mapping[str, float]) -> None:
     if not metrics or not (path / COMMIT).is_file():
         return
     commit = read_commit(path)
-    known = commit.meta.get('metrics', {})
-    if known != known | metrics:
-        meta = commit.meta | {'metrics': known | metrics}
+    recorded_metrics = commit.meta.get('metrics', {})
+    if recorded_metrics != recorded_metrics | metrics:
+        meta = commit.meta | {'metrics': recorded_metrics | metrics}
         write_commit(path, dataclasses.replace(commit, meta=meta))
 
 

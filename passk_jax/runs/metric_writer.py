@@ -173,7 +173,7 @@ class MetricWriter(contextlib.AbstractContextManager):
             return
         path = self._workdir / folder / name
         plain = (_plain(record, str(path)) for record in records)
-        text = ''.join(json.dumps(each, ensure_ascii=False) + '\n' for each in plain)
+        text = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in plain)
         with prefixed(f'cannot write {path}', OSError):
             path.parent.mkdir(exist_ok=True)
             atomic_write_text(path, text)
@@ -224,10 +224,10 @@ def missing_records(
             there[f'evaluation/: {split!r} of'] = name in files['evaluation']
         for what in (what for what, is_there in there.items() if not is_there):
             gone.setdefault(what, []).append(step)
-    return [f'{what} {_shown(steps)}' for what, steps in gone.items()]
+    return [f'{what} {_format_steps(steps)}' for what, steps in gone.items()]
 
 
-def _shown(steps: Sequence[int]) -> str:
+def _format_steps(steps: Sequence[int]) -> str:
     first = ', '.join(map(str, steps[:_SHOWN_STEPS]))
     more = len(steps) - _SHOWN_STEPS
     return f'step {first}' + (f' and {more} more' if more > 0 else '')

@@ -62,7 +62,7 @@ class Phases(contextlib.AbstractContextManager):
         self._name, self._step = 'start', 0
         self._began = self._counted = clock()
         self._seconds: dict[str, float] = {}
-        self._lock, self._left = threading.Lock(), threading.Event()
+        self._lock, self._is_over = threading.Lock(), threading.Event()
 
     @classmethod
     def of(cls, config: LogConfig) -> Self:
@@ -110,11 +110,11 @@ class Phases(contextlib.AbstractContextManager):
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._left.set()
+        self._is_over.set()
         peers.listen_to(None)
 
     def _beat(self) -> None:
-        while not self._left.wait(self._heartbeat):
+        while not self._is_over.wait(self._heartbeat):
             # Only process 0 hears of any process.
             if where := self._whereabouts.late(seconds=self._heartbeat):
                 logging.warning('no news: %s', where)
@@ -126,7 +126,7 @@ class Phases(contextlib.AbstractContextManager):
             remaining = self._longest - (self._clock() - began)
             if remaining <= 0:
                 _end(f'{name} of step {step} has gone on for {self._longest:g} seconds')
-            if self._left.wait(remaining):
+            if self._is_over.wait(remaining):
                 return
 
 

@@ -37,7 +37,7 @@ class PreemptionGuard:
     def __init__(self):
         self._signal: signal.Signals | None = None
         self._previous: dict[signal.Signals, _Handler] = {}
-        self._asked, self._agreed = 0, False
+        self._num_signals, self._agreed = 0, False
 
     def __enter__(self) -> 'PreemptionGuard':
         if not jax.distributed.is_initialized():
@@ -62,10 +62,10 @@ class PreemptionGuard:
         """Whether to exit in a stage between steps; the same on all processes."""
         if self._signal is None and jax.distributed.is_initialized():
             # JAX wants a number that grows with every question.
-            self._asked += 1
+            self._num_signals += 1
             if not self._agreed:
                 self._agreed = multihost_utils.reached_preemption_sync_point(
-                    self._asked
+                    self._num_signals
                 )
         return self._agreed or self._signal is not None
 

@@ -28,7 +28,7 @@ class Retention:
         """Makes the retention that the configuration asks for."""
         return cls(config.keep, every=config.keep_every, best=config.keep_best)
 
-    def kept(
+    def retain(
         self, steps: Sequence[int], metrics_of: Callable[[int], Mapping[str, float]]
     ) -> set[int]:
         """The steps to keep.

@@ -74,10 +74,12 @@ def require(
     """
     if isinstance(task, ability):
         return task
-    able = [name for name in sorted(TASKS) if isinstance(task_class(name), ability)]
+    able_tasks = [
+        name for name in sorted(TASKS) if isinstance(task_class(name), ability)
+    ]
     raise InputError(
         f'{needed_by} needs a task with the ability {ability.__name__}, which task '
-        f'{task.name!r} lacks; these tasks have it: {able}'
+        f'{task.name!r} lacks; these tasks have it: {able_tasks}'
     )
 
 

@@ -32,7 +32,7 @@ def listing() -> str:
     return '\n\n'.join(parts) + '\n'
 
 
-def shown(name: str, *, split: str, index: int, data_dir: str) -> str:
+def show_problem(name: str, *, split: str, index: int, data_dir: str) -> str:
     """A problem of a task's example, its prompt and a right answer.
 
     Raises ValueError for an unknown task or split, an absent file, and an index that
@@ -73,7 +73,7 @@ def main(
 ) -> None:
     """Prints the tasks, or a problem of one."""
     if task is not None:
-        text = shown(
+        text = show_problem(
             task, split=split or 'test', index=index or 0, data_dir=data_dir or ''
         )
     elif (split, index, data_dir) == (None, None, None):

@@ -90,7 +90,7 @@ class MixtureParams:
             part = checks.build(Part, values, path=path)
             if part.task == MixtureTask.name:
                 raise InputError(f'{path}.task={part.task!r}: parts are not mixtures')
-            if same := [each for each in parts if _same(parts[each], part)]:
+            if same := [other for other in parts if _same(parts[other], part)]:
                 raise InputError(
                     f'{path} is the same task with the same parameters as part '
                     f'{same[0]!r}: give one of them the weight of both'
@@ -188,7 +188,7 @@ class MixtureTask(Task):
         owners: dict[str, tuple[str, str]] = {}
         problems_found: list[Problem] = []
         for earlier in _SPLITS[: _SPLITS.index(split) + 1]:
-            problems_found = self._own(earlier, data_dir, owners)
+            problems_found = self._read_part(earlier, data_dir, owners)
         if not problems_found:
             raise EmptySplitError(
                 f'split {split!r} of the mixture is empty: none of its parts '
@@ -199,7 +199,7 @@ class MixtureTask(Task):
             for i, problem in enumerate(problems_found)
         ]
 
-    def _own(
+    def _read_part(
         self, split: str, data_dir: str, owners: dict[str, tuple[str, str]]
     ) -> list[Problem]:
         """The split's problems that have no owner yet; adds them to ``owners``."""

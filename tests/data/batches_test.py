@@ -110,7 +110,7 @@ def test_hosts_share_the_batch_that_one_host_would_have():
 def _others(batches, step, seed=(0, 6)):
     """Ids of the batches of others, and of those in them that are no filling."""
     whole, new = [], []
-    for (problems, prompts), is_other in batches.others(step, seed=seed):
+    for (problems, prompts), is_other in batches.draw_others(step, seed=seed):
         ids = [problem.id for problem in problems]
         assert prompts.problem_ids.tolist() == ids
         whole.append(ids)

@@ -101,14 +101,14 @@ def test_the_others_are_all_but_the_steps_own_by_weight(chances):
     order = make_order()
     for step in range(4):
         own = order.rows(step, chances).tolist()
-        others = list(order.others(step, seed=(0, 6), chances=chances))
+        others = list(order.draw_others(step, seed=(0, 6), chances=chances))
         assert sorted([*own, *others]) == list(range(100))
         # As long as each part has some left.
         first = counts(others[:TOTAL])
         assert all(abs(first[name] - weight) <= 3 for name, weight in WEIGHTS.items())
-        again = list(make_order().others(step, seed=(0, 6), chances=chances))
+        again = list(make_order().draw_others(step, seed=(0, 6), chances=chances))
         assert again == others
-        other = list(order.others(step, seed=(1, 6), chances=chances))
+        other = list(order.draw_others(step, seed=(1, 6), chances=chances))
         assert other != others
 
 

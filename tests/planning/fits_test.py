@@ -85,7 +85,7 @@ def test_a_smaller_pass_is_promised_no_more_than_it_keeps(builder, topology):
 def test_the_longest_response_of_a_decode_step_just_fits(builder, topology):
     def made(builder):
         # The plain loop makes its cache itself.
-        size = fits._known(builder, 'decode')
+        size = fits._count_known_bytes(builder, 'decode')
         return analysed(builder, topology, 'decode', temporaries=size, limit=1.0)
 
     now = made(builder)

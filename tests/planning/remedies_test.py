@@ -123,7 +123,7 @@ def test_more_rollout_shards_save_no_state(topology):
 def test_a_mesh_that_cuts_the_cache_no_further_is_dropped(topology):
     """Over fewer prompts and more heads, a cache of two heads' keys stays as large."""
     builder = make()
-    cache = fits._known(builder, 'decode')
+    cache = fits._count_known_bytes(builder, 'decode')
     now = over(builder, topology, 'decode', temporaries=cache, limit=1.0)
     # Its only head of keys is no more divided by more of 'tensor'.
     degrees = [{'mesh.rollout': 1, 'mesh.tensor': 4}]
@@ -159,7 +159,7 @@ def test_a_cache_that_does_not_fit_may_have_a_limit(topology):
         sampling__max_response_tokens=1000, sampling__num_rollouts=8
     )
     builder = make_builder(config)
-    cache = fits._known(builder, 'decode')
+    cache = fits._count_known_bytes(builder, 'decode')
     now = over(builder, topology, 'decode', temporaries=cache, limit=1.0)
     limit = 0.7 * now.memory.total
     now = over(builder, topology, 'decode', temporaries=cache, limit=limit)

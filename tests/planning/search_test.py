@@ -67,7 +67,7 @@ def found(config, compiler, names=NAMES, **mesh):
 
 def kept(builder):
     """What a pass keeps, as the estimates have it, and gradients and logits."""
-    return fits._known(builder, 'train')
+    return fits._count_known_bytes(builder, 'train')
 
 
 def test_what_fits_is_compiled_once_and_not_changed(config, topology):

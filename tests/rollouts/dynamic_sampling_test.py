@@ -82,7 +82,7 @@ class Drawn:
     def __getitem__(self, step):
         return self.own
 
-    def others(self, step, *, seed):
+    def draw_others(self, step, *, seed):
         return zip(self.rest, self.is_new, strict=True)
 
 

@@ -26,13 +26,13 @@ METRICS = {0: {'a/b': 0.1, 'a/c': 9.0}, 4: {'a/b': 0.5}, 6: {'a/b': 0.5}}
     ],
 )
 def test_the_newest_multiples_and_the_best_stay(settings, kept):
-    found = Retention(**settings).kept(STEPS, lambda step: METRICS.get(step, {}))
+    found = Retention(**settings).retain(STEPS, lambda step: METRICS.get(step, {}))
     assert found == kept
 
 
 def test_an_undefined_metric_is_never_the_best():
     values = {1: math.nan, 2: 0.0, 3: math.nan}
-    kept = Retention(1, best='a').kept((1, 2, 3), lambda step: {'a': values[step]})
+    kept = Retention(1, best='a').retain((1, 2, 3), lambda step: {'a': values[step]})
     assert kept == {2, 3}
 
 

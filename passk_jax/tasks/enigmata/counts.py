@@ -97,9 +97,11 @@ class _Search:
                 result.append(group)
                 candidates.remove(group)
             else:
-                for each in {each for place in near for each in self._groups[place]}:
-                    if other[each] < sizes[each]:
-                        candidates.discard(each)
+                for neighbour in {
+                    neighbour for place in near for neighbour in self._groups[place]
+                }:
+                    if other[neighbour] < sizes[neighbour]:
+                        candidates.discard(neighbour)
         return result
 
     def _near(self, group: int) -> list[int]:

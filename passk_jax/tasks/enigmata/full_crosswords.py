@@ -115,9 +115,9 @@ def _words(text: str) -> dict[str, list[str]]:
     """The words of each direction; none if there is no such line."""
     words: dict[str, list[str]] = {direction: [] for direction in _DIRECTIONS}
     for line in text.split('\n'):
-        direction, colon, rest = line.strip().partition(':')
+        direction, colon, words_text = line.strip().partition(':')
         if colon and direction.lower() in words:
-            spaceless = rest.replace(' ', '').upper().split(',')
+            spaceless = words_text.replace(' ', '').upper().split(',')
             words[direction.lower()] = [word.strip() for word in spaceless]
     return words
 

@@ -64,7 +64,7 @@ class _Hamiltonian(Puzzle):
         if not 0 < num_vertices <= _MOST_VERTICES or len(edges) > _MOST_VERTICES**2:
             raise ValueError('too many vertices or edges, or no vertex')
         for edge in edges:
-            if len(edge) != 2 or not all(0 <= each < num_vertices for each in edge):
+            if len(edge) != 2 or not all(0 <= end < num_vertices for end in edge):
                 raise ValueError(f'{edge} is not an edge')
         try:
             path = self._solve(num_vertices, edges)

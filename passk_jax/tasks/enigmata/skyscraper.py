@@ -66,15 +66,17 @@ class Skyscraper(Puzzle):
 
     def picture(self, data, answer):
         side = len(data['clues'][0])
-        grid, wrong, found = None, set(), [None] * len(_EDGES)
+        grid, wrong, seen_counts = None, set(), [None] * len(_EDGES)
         if answer:
             grid = integer_grid(answer, side=side)
             wrong = boards.repeated(boards.lines_of(grid), grid)
             wrong |= boards.beyond(grid, 1, side)
-            found = self._clues(grid)
+            seen_counts = self._clues(grid)
         edges = {
             edge: boards.compared(clues, seen)
-            for edge, clues, seen in zip(_EDGES, data['clues'], found, strict=True)
+            for edge, clues, seen in zip(
+                _EDGES, data['clues'], seen_counts, strict=True
+            )
         }
         cells = boards.filled([[None] * side] * side, grid, wrong=wrong)
         return boards.Board(cells | boards.clues(side, side, **edges))

@@ -165,7 +165,7 @@ def _move(
     row, column = (a + b for a, b in zip(blank, _STEPS[move], strict=True))
     if not (0 <= row < len(board) and 0 <= column < len(board)):
         return None
-    board = [list(each) for each in board]
+    board = [list(line) for line in board]
     board[blank[0]][blank[1]] = board[row][column]
     board[row][column] = 0
     return board, (row, column)

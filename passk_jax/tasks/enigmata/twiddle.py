@@ -76,7 +76,7 @@ def _reached(board: Grid, steps: Sequence[tuple[int, int]]) -> tuple[Grid, str]:
 
 def turned(board: Grid, row: int, column: int) -> Grid:
     """The board after a step."""
-    result = [list(each) for each in board]
+    result = [list(line) for line in board]
     result[row][column] = board[row][column + 1]
     result[row + 1][column] = board[row][column]
     result[row + 1][column + 1] = board[row + 1][column]

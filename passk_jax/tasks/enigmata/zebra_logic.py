@@ -117,8 +117,8 @@ class ZebraLogic(Puzzle):
                 places[f'{name}:{value}'] = cells.index(value.lower())
         last = len(table[0]) - 2
         for clue in data['clues']:
-            holds, named = _parse(clue)
-            if not holds(*(places[each] for each in named), last):
+            holds, mentioned = _parse(clue)
+            if not holds(*(places[mention] for mention in mentioned), last):
                 raise Wrong(f'this clue does not hold: {clue}')
 
     def check_official(self, data, answer):
@@ -175,7 +175,7 @@ def _random_clues(draws: Draws, num_columns: int) -> list[_Clue]:
             clues.append((clue, tables))
             candidates = candidates & tables
     for pair in list(clues):
-        other_clues = [each for each in clues if each is not pair]
+        other_clues = [other_pair for other_pair in clues if other_pair is not pair]
         candidates = functools.reduce(
             np.bitwise_and, [tables for _, tables in other_clues]
         )

@@ -198,10 +198,10 @@ def _values(gold: str, answer: str) -> Values | None:
     if numbers is None:
         return Values(tuple(golds), tuple(answers))
     # Here math-verify would take 256+4 for 260, and 0.333333 for 1/3.
-    found = _rationals(answers)
-    if found is None:
+    rationals = _rationals(answers)
+    if rationals is None:
         raise Wrong('not a number' if len(golds) == 1 else 'not numbers')
-    _same(sorted(found), sorted(numbers))
+    _same(sorted(rationals), sorted(numbers))
     return None
 
 
@@ -304,8 +304,8 @@ def _cryptarithm(data: Data, answer: str) -> None:
     numbers = [''.join(digits[x] for x in word) for word in (*terms, total)]
     if any(number.startswith('0') and number != '0' for number in numbers):
         raise Wrong('a number begins with 0')
-    *parts, whole = map(int, numbers)
-    if sum(parts) != whole:
+    *parts, last_number = map(int, numbers)
+    if sum(parts) != last_number:
         raise Wrong('the sum does not hold')
 
 

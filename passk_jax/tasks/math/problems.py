@@ -91,8 +91,8 @@ def parse(
     if not isinstance(gold, str):
         raise InputError(f'the gold, field {answer!r}, must be text or a number')
     data = {'problem': text, 'answer': gold.strip()}
-    if named := [field for field in ids if field in record]:
-        data['id'] = str(record[named[0]])
+    if id_fields := [field for field in ids if field in record]:
+        data['id'] = str(record[id_fields[0]])
     return Problem(0, f'{INSTRUCTIONS}\n\n{text}', data, 'mathematics')
 
 
@@ -118,12 +118,12 @@ def content_hash(problem: Problem) -> str:
 
 def check_disjoint(splits: Mapping[str, Sequence[Problem]]) -> None:
     """Raises ValueError if two splits share a problem; it names the first."""
-    found: dict[str, tuple[str, Problem]] = {}
+    first_seen: dict[str, tuple[str, Problem]] = {}
     shared: list[tuple[tuple[str, Problem], tuple[str, Problem]]] = []
     for split, problems in splits.items():
         for problem in problems:
             place = split, problem
-            first = found.setdefault(content_hash(problem), place)
+            first = first_seen.setdefault(content_hash(problem), place)
             if first[0] != split:
                 shared.append((first, place))
     if not shared:

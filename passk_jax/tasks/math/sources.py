@@ -97,25 +97,25 @@ def fetched(name: str) -> pathlib.Path:
 
     owner_and_name, revision, path = match.groups()
     try:
-        found = huggingface_hub.hf_hub_download(
+        downloaded = huggingface_hub.hf_hub_download(
             owner_and_name, path, repo_type='dataset', revision=revision
         )
     except (errors.HfHubHTTPError, errors.HFValidationError, OSError, ValueError) as e:
         reason = ' '.join(str(e).split())
         raise InputError(f'{name!r} is neither cached nor fetched: {reason}') from e
-    return pathlib.Path(found)
+    return pathlib.Path(downloaded)
 
 
 def _list(file: pathlib.Path) -> Records:
     try:
-        found = json.loads(records.read_text(file))
+        content = json.loads(records.read_text(file))
     except (ValueError, RecursionError) as e:
         if isinstance(e, InputError):
             raise
         raise InputError(f'{file}: not JSON: {e}') from e
-    if not isinstance(found, list):
+    if not isinstance(content, list):
         raise InputError(f'{file}: not a list of records')
-    return list(enumerate(found, start=1))
+    return list(enumerate(content, start=1))
 
 
 def _parquet(file: pathlib.Path) -> Records:
@@ -148,22 +148,22 @@ def _tfds_records(directory: str, split: str) -> tuple[dict[str, Any], ...]:
         if split not in builder.info.splits:
             raise InputError(f'{split!r} is none of {sorted(builder.info.splits)}')
         source = builder.as_data_source(split)
-        found = []
+        rows = []
         for start in range(0, len(source), _CHUNK):
             end = min(start + _CHUNK, len(source))
-            found += source.__getitems__(list(range(start, end)))
+            rows += source.__getitems__(list(range(start, end)))
     # Many kinds: protobuf's, and NotImplementedError where TensorFlow is needed.
     except Exception as e:
         raise InputError(f'TFDS data set {directory!r}, split {split!r}: {e}') from e
-    return tuple(map(_plain, found))
+    return tuple(map(_plain, rows))
 
 
 def _plain(value: Any) -> Any:
     """Texts and numbers in place of arrays and bytes."""
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value.decode('utf-8', 'replace') if isinstance(value, bytes) else value

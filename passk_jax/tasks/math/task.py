@@ -98,11 +98,11 @@ class MathTask(Task):
         empty.
         """
         check_choice('split', split, self.splits)
-        found = self._read(data_dir)[split]
-        if not found:
+        problems = self._read(data_dir)[split]
+        if not problems:
             files = f'{split}_files={getattr(self.params, f"{split}_files")}'
             raise EmptySplitError(f'split {split!r} of the math task is empty: {files}')
-        return found
+        return problems
 
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]

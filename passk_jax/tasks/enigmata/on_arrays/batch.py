@@ -63,12 +63,12 @@ def verify(
     Returns:
         ``[B]`` bool, and the answers found, cut to ``answers.MAX_ANSWER`` characters.
     """
-    found = [puzzle.find(response) for response in responses]
-    correct = np.zeros(len(found), bool)
+    texts = [puzzle.find(response) for response in responses]
+    correct = np.zeros(len(texts), bool)
     encoded: dict[int, tuple[np.ndarray, ...]] = {}
     # Rows with arrays of the same shapes.
     alike: dict[Any, list[tuple[int, tuple[np.ndarray, ...]]]] = {}
-    for row, (data, answer) in enumerate(zip(problems, found, strict=True)):
+    for row, (data, answer) in enumerate(zip(problems, texts, strict=True)):
         if not answer or len(answer) > answers.MAX_ANSWER:
             continue
         try:
@@ -87,7 +87,7 @@ def verify(
     for group in alike.values():
         rows, arrays = zip(*group, strict=True)
         correct[list(rows)] = _judge(rule.judge, arrays)
-    return correct, [answer[: answers.MAX_ANSWER] for answer in found]
+    return correct, [answer[: answers.MAX_ANSWER] for answer in texts]
 
 
 def padded(values: Any, *, room: int = 1) -> Int32[np.ndarray, '...']:
