@@ -47,7 +47,7 @@ def test_the_example_of_a_task_has_a_problem_with_a_right_answer(
         gym_toy.install(monkeypatch)
     made = tasks.make_task(name, task.about.example)
     problem = made.source('test', data_dir=str(tmp_path))[0]
-    text = command.shown(name, split='test', index=0, data_dir=str(tmp_path))
+    text = command.show_problem(name, split='test', index=0, data_dir=str(tmp_path))
     assert text.startswith(f'--- {name}, test, problem 0 of ')
     assert f'\n\n--- prompt\n{problem.prompt.rstrip()}\n\n' in text
     answer = text.partition('--- right answer\n')[2].strip()
