@@ -129,7 +129,7 @@ def _from_run(policy: Policy, mesh: Mesh, source: str, note: pathlib.Path) -> Pa
     The other run may go on meanwhile, so ``note`` records the step first read.
     """
     shapes = policies.param_shapes(policy, mesh)
-    known, path, step = hosts.told(lambda: _noted(note))
+    known, path, step = hosts.broadcast(lambda: _noted(note))
     if known == source:
         return checkpoints.restore_params(path, shapes, step=step)[0]
     path = pathlib.Path(source).expanduser().absolute()
