@@ -32,10 +32,8 @@ def difference(first: np.ndarray, second: np.ndarray) -> Interval:
 def format_difference(interval: Interval, *, digits: int = 3) -> str:
     """A difference as tables have it.
 
-    >>> format_difference((0.25, 0.125, 0.375))
-    '+0.250 [+0.125, +0.375]'
-    >>> format_difference((-1.0, math.nan, math.nan))
-    '-1.000'
+    >>> list(map(format_difference, [(0.25, 0.125, 0.375), (-1.0, *2 * [math.nan])]))
+    ['+0.250 [+0.125, +0.375]', '-1.000']
     """
     mean, low, high = (f'{value:+.{digits}f}' for value in interval)
     if math.isnan(interval[0]):

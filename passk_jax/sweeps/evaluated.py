@@ -53,9 +53,9 @@ def check_same_start(job: Job, rows: Mapping[str, Sequence[Row]], jobs: Sequence
                 raise InputError(
                     f'run {job.name} begins with {name}={values[name]:.4f} on split '
                     f'{split!r}, and {other.name} with '
-                    f'{other_values.get(name, 0.0):.4f}: they do not have one warm start, so they are not paired. Another '
-                    'machine makes another one of the same seed: run all arms of a '
-                    'seed on one machine, or others with --seeds'
+                    f'{other_values.get(name, 0.0):.4f}: they do not have one warm '
+                    'start, so they are not paired. Another machine makes another one '
+                    'of the same seed: run all arms of a seed on one machine, or others with --seeds'
                 )
 
 
