@@ -45,8 +45,10 @@ def fields(cls: type) -> tuple[dict[str, Any], str | None]:
     """
     kinds = typing.get_type_hints(cls)
     marked = [f.name for f in dataclasses.fields(cls) if f.metadata.get('other_keys')]
-    others = marked[0] if marked else None
-    return {name: kind for name, kind in kinds.items() if name != others}, others
+    other_keys_field = marked[0] if marked else None
+    return {
+        name: kind for name, kind in kinds.items() if name != other_keys_field
+    }, other_keys_field
 
 
 def flatten(values: Any, key: str = '') -> dict[str, Any]:
@@ -69,25 +71,33 @@ def nearest(name: str, names: Collection[str]) -> list[str]:
     )
 
 
-def unknown_key(key: str, known: Collection[str]) -> str:
+def unknown_key(key: str, known_keys: Collection[str]) -> str:
     """The message for an unknown dotted key.
 
     It names the nearest known keys, else what its section has, else all sections.
     """
-    for above in (each for each in known if key.startswith(f'{each}.')):
-        if not any(each.startswith(f'{above}.') for each in known):
+    for above in (
+        candidate for candidate in known_keys if key.startswith(f'{candidate}.')
+    ):
+        if not any(candidate.startswith(f'{above}.') for candidate in known_keys):
             return f'unknown key {key}; {above} has no keys here'
-    if near := nearest(key, known):
+    if near := nearest(key, known_keys):
         return f'unknown key {key}; did you mean {" or ".join(near)}?'
     section = key.rpartition('.')[0]
-    names = _names_in(f'{section}.' if section else '', known)
-    return f'unknown key {key}; have {names or _names_in("", known)}'
+    names = _names_in(f'{section}.' if section else '', known_keys)
+    return f'unknown key {key}; have {names or _names_in("", known_keys)}'
 
 
-def _names_in(prefix: str, known: Collection[str]) -> list[str]:
+def _names_in(prefix: str, known_keys: Collection[str]) -> list[str]:
     """The keys and sections right below a prefix, which ends with a dot or is empty."""
-    below = (each.removeprefix(prefix) for each in known if each.startswith(prefix))
-    return list(dict.fromkeys(prefix + each.partition('.')[0] for each in below))
+    below = (
+        candidate.removeprefix(prefix)
+        for candidate in known_keys
+        if candidate.startswith(prefix)
+    )
+    return list(
+        dict.fromkeys(prefix + candidate.partition('.')[0] for candidate in below)
+    )
 
 
 def check(values: Mapping[str, Any]) -> None:
@@ -118,10 +128,10 @@ def _check_batches(values: Mapping[str, Any]) -> None:
                 f'rollouts are all equal'
             )
     batches = ('num_prompts', 'mini_batch_prompts', 'micro_batch_prompts')
-    for whole, part in itertools.pairwise(batches):
-        size, total = values[f'train.{part}'], values[f'train.{whole}']
+    for larger, part in itertools.pairwise(batches):
+        size, total = values[f'train.{part}'], values[f'train.{larger}']
         if total % size:
-            raise InputError(f'train.{part}={size} must divide train.{whole}={total}')
+            raise InputError(f'train.{part}={size} must divide train.{larger}={total}')
     size, total = values['train.micro_batch_rollouts'], values['sampling.num_rollouts']
     if size and total % size:
         raise InputError(
@@ -239,34 +249,38 @@ def check_several_rollouts(pack_sizes: int, *, num_rollouts: int, shares: int) -
         )
 
 
-def _section(cls: type, values: Any, path: str, known: list[str]) -> Any:
+def _section(cls: type, values: Any, path: str, known_keys: list[str]) -> Any:
     """:func:`build`; ``known`` are all dotted keys, for messages."""
-    kinds, others = fields(cls)
+    kinds, other_keys_field = fields(cls)
     if not isinstance(values, Mapping):
         raise InputError(
             f'{path}={values!r} must be a section with the keys {list(kinds)}'
         )
     dotted = {name: f'{path}.{name}' if path else name for name in [*kinds, *values]}
     unknown = [name for name in values if name not in kinds]
-    if unknown and not others:
-        messages = [unknown_key(dotted[name], known) for name in unknown]
+    if unknown and not other_keys_field:
+        messages = [unknown_key(dotted[name], known_keys) for name in unknown]
         raise InputError('; '.join(messages))
     if missing := [dotted[name] for name in kinds if name not in values]:
         raise InputError(
             f'missing keys {missing}; to override a whole section, give all its keys'
         )
-    made = {k: _value(kinds[k], values[k], dotted[k], known) for k in kinds}
-    if others:
-        made[others] = {k: _parameter(values[k], dotted[k]) for k in unknown}
-    section = cls(**made)
+    field_values = {
+        k: _value(kinds[k], values[k], dotted[k], known_keys) for k in kinds
+    }
+    if other_keys_field:
+        field_values[other_keys_field] = {
+            k: _parameter(values[k], dotted[k]) for k in unknown
+        }
+    section = cls(**field_values)
     check_fields(section, path)
     return section
 
 
-def _value(kind: Any, value: Any, path: str, known: list[str]) -> Any:
+def _value(kind: Any, value: Any, path: str, known_keys: list[str]) -> Any:
     """Checks a value against its field's type; a bool does not count as an int."""
     if dataclasses.is_dataclass(kind):
-        return _section(kind, value, path, known)
+        return _section(kind, value, path, known_keys)
     if kind == Mapping[str, Any]:
         if not isinstance(value, Mapping):
             raise InputError(f'{path}={value!r} must be a section')
@@ -275,7 +289,7 @@ def _value(kind: Any, value: Any, path: str, known: list[str]) -> Any:
         if not isinstance(value, tuple | list):
             raise InputError(f'{path}={value!r} must be a tuple')
         item, items = typing.get_args(kind)[0], enumerate(value)
-        return tuple(_value(item, v, f'{path}[{i}]', known) for i, v in items)
+        return tuple(_value(item, v, f'{path}[{i}]', known_keys) for i, v in items)
     if typing.get_origin(kind) is typing.Literal:
         # Its field has the choices.
         kind = str

@@ -69,16 +69,16 @@ def stages_of(config: ExperimentConfig) -> list[Stage]:
         InputError: a stage is malformed, begins outside the run or with another, or
             changes what no stage can change.
     """
-    named = [('', {'start': 0, 'reset_optimizer': True}), *config.stages.items()]
-    for name, section in named[1:]:
+    sections = [('', {'start': 0, 'reset_optimizer': True}), *config.stages.items()]
+    for name, section in sections[1:]:
         _check_own(name, section, config.train.steps)
-    named.sort(key=lambda item: item[1]['start'])
-    for (name, one), (other, two) in itertools.pairwise(named):
+    sections.sort(key=lambda item: item[1]['start'])
+    for (name, one), (other, two) in itertools.pairwise(sections):
         if one['start'] == two['start']:
             raise InputError(
                 f'stages.{name}.start={one["start"]} is also the start of {other!r}'
             )
-    resets = [s['start'] for _, s in named if s['reset_optimizer']]
+    resets = [s['start'] for _, s in sections if s['reset_optimizer']]
     return [
         Stage(
             name=name,
@@ -88,7 +88,7 @@ def stages_of(config: ExperimentConfig) -> list[Stage]:
             * config.train.updates_of_a_step,
             config=_config_of(config, name, section, number),
         )
-        for number, (name, section) in enumerate(named)
+        for number, (name, section) in enumerate(sections)
     ]
 
 
@@ -152,10 +152,10 @@ def _config_of(
         values[key] = values[key] | dict(changes)
     values |= {'stage': config.stage + number, 'stages': {}}
     with errors_of(name):
-        made = checks.build(ExperimentConfig, values)
-        checks.check(checks.flatten(to_dict(made)))
-        _check_optimizer(config.optimizer, made.optimizer)
-    return made
+        stage_config = checks.build(ExperimentConfig, values)
+        checks.check(checks.flatten(to_dict(stage_config)))
+        _check_optimizer(config.optimizer, stage_config.optimizer)
+    return stage_config
 
 
 def _check_optimizer(before: OptimizerConfig, here: OptimizerConfig) -> None:

@@ -127,8 +127,8 @@ class Batches(_Counted):
             fills up the batch.
         """
         of_step = self._order.rows(int(step), self._chances)
-        others = self._order.others(int(step), seed=seed, chances=self._chances)
-        while rows := list(itertools.islice(others, len(of_step))):
+        other_rows = self._order.others(int(step), seed=seed, chances=self._chances)
+        while rows := list(itertools.islice(other_rows, len(of_step))):
             is_other = np.arange(len(of_step)) < len(rows)
             filled = np.array([*rows, *of_step[: len(of_step) - len(rows)]])
             batch = self._tokenized.batch(filled[self._host_rows])
@@ -213,7 +213,7 @@ def _parts(
     rows: dict[str, list[int]] = {name: [] for name in weights}
     for row, index in enumerate(tokenized.indices):
         rows[part_of(tokenized.source[int(index)].category)].append(row)
-    return {name: np.array(each, int) for name, each in rows.items()}
+    return {name: np.array(part_rows, int) for name, part_rows in rows.items()}
 
 
 class EvaluationBatches(_Counted):

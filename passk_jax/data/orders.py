@@ -81,7 +81,7 @@ class Order:
             chances: a positive weight for each row; the rows of a part are drawn in
                 proportion to it. ``None``: parts go through epochs.
         """
-        own = [
+        part_orders = [
             self._of_epoch(part, step)
             if chances is None
             else self._by_chance(part, (*self._seed, step), chances)[
@@ -89,8 +89,8 @@ class Order:
             ]
             for part in range(len(self._names))
         ]
-        rows = np.concatenate(own)
-        if chances is None and len(own) == 1:
+        rows = np.concatenate(part_orders)
+        if chances is None and len(part_orders) == 1:
             return rows
         # Mini-batches stride over the places: in order, each might hold one part alone.
         rng = np.random.default_rng((*self._seed, step, _PLACES))
@@ -108,7 +108,7 @@ class Order:
             seed: determines the orders of all steps; use it for nothing else.
             chances: as for :meth:`rows`.
         """
-        taken = set(self.rows(step, chances).tolist())
+        used_rows = set(self.rows(step, chances).tolist())
         address = (*seed, step)
         orders: list[Indexed[int]] = []
         for part, (name, rows) in enumerate(zip(self._names, self._rows, strict=True)):
@@ -118,7 +118,7 @@ class Order:
             else:
                 orders.append(self._by_chance(part, address, chances))
         for row in _interleaved(orders, self._weights):
-            if int(row) not in taken:
+            if int(row) not in used_rows:
                 yield int(row)
 
     def _of_epoch(self, part: int, step: int) -> np.ndarray:
@@ -144,8 +144,8 @@ class Order:
         cycles = len(self._rows[part]) // self._weights[part] + 1
         longest = cycles * self._total // self._num_prompts + 2
         steps = range(start, start + longest)
-        taken = bisect.bisect_right(steps, most, key=lambda s: self._taken(part, s))
-        return start + taken - 1
+        used = bisect.bisect_right(steps, most, key=lambda s: self._taken(part, s))
+        return start + used - 1
 
     def _by_chance(
         self, part: int, address: tuple[int, ...], chances: np.ndarray
@@ -162,9 +162,9 @@ class Order:
 
     def _taken(self, part: int, step: int) -> int:
         """How many places the part has in all steps before this one."""
-        whole, rest = divmod(step * self._num_prompts, self._total)
-        in_rest = bisect.bisect_left(self._shares[part], rest)
-        return whole * self._weights[part] + in_rest
+        cycles, remainder = divmod(step * self._num_prompts, self._total)
+        in_rest = bisect.bisect_left(self._shares[part], remainder)
+        return cycles * self._weights[part] + in_rest
 
     def _address(self, name: str) -> tuple[int, ...]:
         return _of_part(self._seed, name)
@@ -173,11 +173,11 @@ class Order:
         # Later steps begin at these places of the pattern again.
         period = self._total // math.gcd(self._total, self._num_prompts)
         starts = np.arange(period + 1) * self._num_prompts
-        whole, rest = np.divmod(starts, self._total)
+        cycles, remainder = np.divmod(starts, self._total)
         for part, (name, rows) in enumerate(zip(self._names, self._rows, strict=True)):
-            in_rest = np.searchsorted(self._shares[part], rest)
-            taken = whole * self._weights[part] + in_rest
-            if (most := int(np.diff(taken).max())) > len(rows):
+            in_rest = np.searchsorted(self._shares[part], remainder)
+            used = cycles * self._weights[part] + in_rest
+            if (most := int(np.diff(used).max())) > len(rows):
                 raise InputError(
                     f'part {name!r} has {len(rows)} problems, but with the weights '
                     f'{dict(zip(self._names, self._weights, strict=True))} a batch of '

@@ -46,8 +46,8 @@ class Memory:
     @property
     def total(self) -> float:
         """The sum of the known parts."""
-        made = (self.outputs or 0.0) + (self.temporaries or 0.0)
-        return self.arguments + made + self.resident
+        new_bytes = (self.outputs or 0.0) + (self.temporaries or 0.0)
+        return self.arguments + new_bytes + self.resident
 
     @property
     def fits(self) -> bool:
@@ -99,11 +99,11 @@ class Analysis:
             'compute': (self.flops, chip.flops),
             'memory': (traffic, chip.memory_bandwidth),
         }
-        found = {name: n / peak for name, (n, peak) in amounts.items() if peak}
+        seconds = {name: n / peak for name, (n, peak) in amounts.items() if peak}
         if self.costs is not None and chip.link_bandwidth:
             by_groups = self.costs.by_groups
-            found['network'] = links.seconds(by_groups, self.places, chip)
-        return found
+            seconds['network'] = links.seconds(by_groups, self.places, chip)
+        return seconds
 
     @property
     def bound(self) -> float | None:
@@ -177,8 +177,8 @@ def overflow(message: str, *, arguments: float) -> tuple[float, float] | None:
         return None
     if apart := re.search(rf'temporaries \({_AMOUNT}\) exc.*?\({_AMOUNT}\)', message):
         return _bytes(*apart.groups()[:2]), _bytes(*apart.groups()[2:])
-    if whole := re.search(rf'Used {_AMOUNT} of {_AMOUNT} hbm', message):
-        used, limit = _bytes(*whole.groups()[:2]), _bytes(*whole.groups()[2:])
+    if match := re.search(rf'Used {_AMOUNT} of {_AMOUNT} hbm', message):
+        used, limit = _bytes(*match.groups()[:2]), _bytes(*match.groups()[2:])
         return used - arguments, limit
     return None
 

@@ -220,8 +220,8 @@ class Builder:
         arch, S = self.policy.arch, self.data.max_prompt_tokens
         lead = (num_prompts, arch.num_kv_heads)
         keys, values = (
-            self.array(PREFIX_AXES, (*lead, *rest), jnp.dtype(arch.dtype))
-            for rest in ((arch.head_dim, S), (S, arch.head_dim))
+            self.array(PREFIX_AXES, (*lead, *trailing), jnp.dtype(arch.dtype))
+            for trailing in ((arch.head_dim, S), (S, arch.head_dim))
         )
         lengths = self.array(('batch',), (num_prompts,), jnp.int32)
         return Prefix((KeyValues(keys, values),) * arch.num_layers, lengths)

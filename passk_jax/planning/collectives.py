@@ -75,11 +75,11 @@ def collectives(
         if not goes_on(inner):
             scattered = 'all-reduce-scatter' in f'{instruction.name} {inner.name}'
             for fused in inner.instructions.values():
-                found = collectives(
+                collectives_found = collectives(
                     module, inner, fused, devices=devices, slices=slices
                 )
-                for each in found:
-                    yield _scattered(each) if scattered else each
+                for collective in collectives_found:
+                    yield _scattered(collective) if scattered else collective
     elif is_collective(instruction):
         yield _collective(computation, instruction, devices // slices)
 
@@ -100,19 +100,19 @@ def goes_on(fused: Computation) -> bool:
     return ends or (fused.name.startswith(_BETWEEN) and not starts(fused))
 
 
-def _scattered(each: Collective) -> Collective:
+def _scattered(collective: Collective) -> Collective:
     """The reduce-scatter whose all-reduce this is: a chip keeps its own share."""
-    if each.kind != 'all-reduce':
-        return each
-    return Collective('reduce-scatter', each.size / 2, each.groups)
+    if collective.kind != 'all-reduce':
+        return collective
+    return Collective('reduce-scatter', collective.size / 2, collective.groups)
 
 
 def operand_shapes(
     computation: Computation, instruction: Instruction
 ) -> list[tuple[Shape, ...]]:
     """The shapes of each operand; ``()`` for one that is not in the computation."""
-    found = (computation.instructions.get(name) for name in instruction.operands)
-    return [() if each is None else each.shapes for each in found]
+    operands = (computation.instructions.get(name) for name in instruction.operands)
+    return [() if operand is None else operand.shapes for operand in operands]
 
 
 def _collective(
@@ -147,9 +147,9 @@ def _received(kind: str, result: float, group: int) -> float:
     """Bytes that each device of a group receives for a result of so many bytes."""
     if kind in ('collective-permute', 'collective-broadcast'):
         return result
-    others = (group - 1) / group
-    factors = {'all-reduce': 2 * others, 'reduce-scatter': group - 1.0}
-    return result * factors.get(kind, others)
+    share_of_others = (group - 1) / group
+    factors = {'all-reduce': 2 * share_of_others, 'reduce-scatter': group - 1.0}
+    return result * factors.get(kind, share_of_others)
 
 
 def device_groups(attributes: str, devices: int) -> Groups:
@@ -176,8 +176,8 @@ def device_groups(attributes: str, devices: int) -> Groups:
 
 
 def _lists(text: str) -> Groups:
-    found = re.findall(r'\{([\d,]+)\}', text)
-    return tuple(tuple(map(int, group.split(','))) for group in found)
+    groups_text = re.findall(r'\{([\d,]+)\}', text)
+    return tuple(tuple(map(int, group.split(','))) for group in groups_text)
 
 
 def _iota(text: str) -> np.ndarray:

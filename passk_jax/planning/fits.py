@@ -73,22 +73,22 @@ def estimate(
         hopeful: whether the rest may also shrink with the hidden states.
     """
     name, memory = analysis.program.name, analysis.memory
-    made = (memory.outputs or 0.0) + (memory.temporaries or 0.0)
-    known, now_known = _known(builder, name), _known(other, name)
+    new_bytes = (memory.outputs or 0.0) + (memory.temporaries or 0.0)
+    known_bytes, now_known = _known(builder, name), _known(other, name)
     if name == 'decode' and is_scheduled(other) and not is_scheduled(builder):
         # What the plain loop allocates is an argument of the schedule.
         now_known = 0.0
     # The compiler may allocate less than the shapes say; scale no more than it made.
-    of_known = min(made, known)
+    of_known = min(new_bytes, known_bytes)
     total = memory.total - held(analysis.program) + held(build(other, name))
-    if known:
-        total += of_known * (now_known / known - 1)
+    if known_bytes:
+        total += of_known * (now_known / known_bytes - 1)
     if name in ('train', 'diagnose'):
         total += max(0.0, _backward(other)[1] - _backward(builder)[1])
     growth = _passed(other, name)[0] / _passed(builder, name)[0]
     if not hopeful:
         growth = max(1.0, growth)
-    return total + (made - of_known) * (growth - 1)
+    return total + (new_bytes - of_known) * (growth - 1)
 
 
 def with_temporaries(analysis: Analysis, builder: Builder) -> Analysis:
@@ -99,8 +99,8 @@ def with_temporaries(analysis: Analysis, builder: Builder) -> Analysis:
     """
     if analysis.memory.temporaries is not None:
         return analysis
-    made = by_shapes(builder, analysis.program.name) - held(analysis.program)
-    memory = dataclasses.replace(analysis.memory, temporaries=made)
+    compiled_bytes = by_shapes(builder, analysis.program.name) - held(analysis.program)
+    memory = dataclasses.replace(analysis.memory, temporaries=compiled_bytes)
     return dataclasses.replace(analysis, memory=memory)
 
 
@@ -108,8 +108,8 @@ def by_shapes(builder: Builder, name: str) -> float:
     """Bytes that a device needs for a program, as far as shapes tell."""
     # The schedule has its cache from the start.
     scheduled = name == 'decode' and is_scheduled(builder)
-    made = 0.0 if scheduled else _known(builder, name)
-    return held_by(builder, name) + made
+    compiled_bytes = 0.0 if scheduled else _known(builder, name)
+    return held_by(builder, name) + compiled_bytes
 
 
 def held_by(builder: Builder, name: str) -> float:
@@ -148,7 +148,7 @@ def _known(builder: Builder, name: str) -> float:
 def _backward(builder: Builder) -> tuple[float, float]:
     """Bytes that a device keeps for the backward pass, and that it recomputes."""
     arch = builder.policy.arch
-    kept, everything = (
+    saved_arrays, everything = (
         _kept_for_backward(
             Policy(dataclasses.replace(arch, remat=remat), head_chunk_tokens=1),
             (builder.train.micro_batch_prompts, builder.data.max_prompt_tokens),
@@ -160,7 +160,7 @@ def _backward(builder: Builder) -> tuple[float, float]:
     on_device, everywhere = _passed(builder, 'train')
     share = on_device / everywhere
     # One layer is recomputed at a time.
-    return share * kept, share * (everything - kept) / arch.num_layers
+    return share * saved_arrays, share * (everything - saved_arrays) / arch.num_layers
 
 
 def _passed(builder: Builder, name: str) -> tuple[float, float]:
@@ -194,7 +194,9 @@ def _kept_for_backward(
     P, _ = prompts_shape
     log_probs = functools.partial(policies.token_log_probs, policy, temperature=1.0)
 
-    def kept(params: policies.Params, prompts: Prompts, tokens: jax.Array) -> object:
+    def saved_arrays(
+        params: policies.Params, prompts: Prompts, tokens: jax.Array
+    ) -> object:
         # The backward function is a pytree of the arrays it needs.
         return jax.vjp(lambda params: log_probs(params, prompts, tokens), params)[1]
 
@@ -205,7 +207,7 @@ def _kept_for_backward(
     mesh = abstract_mesh(dict.fromkeys(sharding.MESH_AXES, 1))
     with jax.sharding.use_abstract_mesh(mesh):
         params = policies.param_shapes(policy, mesh)
-        tree = jax.eval_shape(kept, params, prompts, tokens)
+        tree = jax.eval_shape(saved_arrays, params, prompts, tokens)
     return max(0.0, tree_bytes(tree) - tree_bytes(params))
 
 

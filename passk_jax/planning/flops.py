@@ -60,9 +60,9 @@ def program_flops(jaxpr: Any, *, loop_steps: int = 0) -> Flops:
             the most FLOPs; then those of one step.
     """
     if loop_steps:
-        found = max(_loops(jaxpr), key=lambda flops: flops.total, default=Flops())
-        products, kernels = found.products / loop_steps, found.kernels / loop_steps
-        return Flops(products, kernels, found.unknown_loops)
+        largest = max(_loops(jaxpr), key=lambda flops: flops.total, default=Flops())
+        products, kernels = largest.products / loop_steps, largest.kernels / loop_steps
+        return Flops(products, kernels, largest.unknown_loops)
     total = Flops()
     for equation in getattr(jaxpr, 'jaxpr', jaxpr).eqns:
         total = total.plus(_equation_flops(equation))
@@ -101,15 +101,15 @@ def _loops(jaxpr: Any) -> Iterator[Flops]:
 def _jaxprs(params: Any) -> Iterator[Any]:
     """The jaxprs among an equation's parameters."""
     for value in params.values():
-        for each in value if isinstance(value, tuple | list) else (value,):
-            if hasattr(getattr(each, 'jaxpr', each), 'eqns'):
-                yield each
+        for item in value if isinstance(value, tuple | list) else (value,):
+            if hasattr(getattr(item, 'jaxpr', item), 'eqns'):
+                yield item
 
 
 def _product_flops(equation: Any) -> float:
     (contracted, _), _ = equation.params['dimension_numbers']
-    left = equation.invars[0].aval.shape
-    length = math.prod(left[axis] for axis in contracted)
+    left_shape = equation.invars[0].aval.shape
+    length = math.prod(left_shape[axis] for axis in contracted)
     return 2.0 * math.prod(equation.outvars[0].aval.shape) * length
 
 

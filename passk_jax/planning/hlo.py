@@ -124,12 +124,14 @@ def parse(text: str) -> Module:
 
 def _instruction(name: str, text: str) -> Instruction:
     end = _closing(text, 0) if text.startswith('(') else text.index(' ')
-    shapes, rest = _shapes(text[:end]), text[end:].lstrip()
-    opening = rest.index('(')
-    closing = _closing(rest, opening)
-    inside = rest[opening + 1 : closing - 1]
+    shapes, text_after = _shapes(text[:end]), text[end:].lstrip()
+    opening = text_after.index('(')
+    closing = _closing(text_after, opening)
+    inside = text_after[opening + 1 : closing - 1]
     names = tuple(_NAME.findall(inside))
-    return Instruction(name, shapes, rest[:opening], names, inside, rest[closing:])
+    return Instruction(
+        name, shapes, text_after[:opening], names, inside, text_after[closing:]
+    )
 
 
 def _closing(text: str, start: int) -> int:
@@ -192,24 +194,24 @@ def executions(
                 if length is None:
                     unknown += 1
                     unknown_bodies.append((instruction.called('body'), inside))
-            found = [runs(called, inside) for called in _called(instruction)]
+            branches = [runs(called, inside) for called in _called(instruction)]
             if instruction.opcode == 'conditional':
-                found = [max(found, key=work_of)]
-            for of_called, loops in found:
-                for each, times in of_called.items():
-                    counts[each] += times * (1 if length is None else length)
+                branches = [max(branches, key=work_of)]
+            for of_called, loops in branches:
+                for body, times in of_called.items():
+                    counts[body] += times * (1 if length is None else length)
                 unknown += loops
         return counts, unknown
 
-    def work_of(found: tuple[collections.Counter[str], int]) -> float:
-        counts, _ = found
+    def work_of(counted: tuple[collections.Counter[str], int]) -> float:
+        counts, _ = counted
         return sum(n * work(module.computations[name]) for name, n in counts.items())
 
     counts, unknown = runs(module.entry, ())
     if in_loop:
         if not unknown_bodies:
             raise ValueError('the program has no loop whose length is unknown')
-        bodies = [runs(*each) for each in tuple(unknown_bodies)]
+        bodies = [runs(*body) for body in tuple(unknown_bodies)]
         counts, unknown = max(bodies, key=work_of)
     return dict(counts), unknown
 
@@ -252,8 +254,8 @@ def _loop_length(module: Module, frames: _Frames) -> int | None:
     added = body.operand(body.instructions[body.root], counter)
     if added is None or added.opcode != 'add':
         return None
-    others = [x for x in added.operands if _element_index(body, x) != counter]
-    step = _constant(body, others[0], frames) if len(others) == 1 else None
+    increments = [x for x in added.operands if _element_index(body, x) != counter]
+    step = _constant(body, increments[0], frames) if len(increments) == 1 else None
     limit = _constant(condition, compared.operands[1], frames)
     carried = computation.operand(loop, 0)
     if carried is None:

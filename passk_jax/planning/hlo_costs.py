@@ -88,9 +88,9 @@ def count(
 
     def products(computation: Computation) -> float:
         return sum(
-            _flops(inner, each)
+            _flops(inner, collective)
             for instruction in computation.instructions.values()
-            for inner, each in _with_fused(module, computation, instruction)
+            for inner, collective in _with_fused(module, computation, instruction)
         )
 
     runs, unknown_loops = executions(module, work=products, in_loop=bool(loop_steps))
@@ -104,18 +104,18 @@ def count(
         flops += times * products(computation)
         for instruction in computation.instructions.values():
             memory += times * _memory(module, computation, instruction)
-            for each in collectives(
+            for collective in collectives(
                 module,
                 computation,
                 instruction,
                 devices=num_devices,
                 slices=num_slices,
             ):
-                counts[each.kind] += times
-                sizes[each.kind] += times * each.size
-                by_groups[each.groups] += times * each.size
-    found = {kind: Traffic(counts[kind], sizes[kind]) for kind in sorted(counts)}
-    return Costs(flops, memory, found, unknown_loops, dict(by_groups))
+                counts[collective.kind] += times
+                sizes[collective.kind] += times * collective.size
+                by_groups[collective.groups] += times * collective.size
+    traffic = {kind: Traffic(counts[kind], sizes[kind]) for kind in sorted(counts)}
+    return Costs(flops, memory, traffic, unknown_loops, dict(by_groups))
 
 
 def _with_fused(
@@ -125,8 +125,8 @@ def _with_fused(
     yield computation, instruction
     if instruction.opcode == 'fusion':
         inner = module.computations[instruction.called('calls')]
-        for each in inner.instructions.values():
-            yield from _with_fused(module, inner, each)
+        for inner_instruction in inner.instructions.values():
+            yield from _with_fused(module, inner, inner_instruction)
 
 
 def _memory(
@@ -151,8 +151,8 @@ def _memory(
         return _fusion_memory(inner, instruction, operands)
     if opcode in _SLICES:
         # It reads as many bytes as it returns.
-        made = sum(shape.size for shape in results)
-        return written + (made if any(x.in_memory for x in operands[0]) else 0.0)
+        num_results = sum(shape.size for shape in results)
+        return written + (num_results if any(x.in_memory for x in operands[0]) else 0.0)
     if opcode == 'dynamic-update-slice':
         return 2 * sum(map(_traffic, operands[1]))
     return written + sum(_traffic(shape) for shapes in operands for shape in shapes)
@@ -170,40 +170,45 @@ def _fusion_memory(
     # parameters that the root only passes on, are neither read nor written.
     passes = goes_on(inner)
     users: dict[str, list[Instruction]] = {}
-    for each in inner.instructions.values():
-        for name in each.operands:
-            users.setdefault(name, []).append(each)
+    for inner_instruction in inner.instructions.values():
+        for name in inner_instruction.operands:
+            users.setdefault(name, []).append(inner_instruction)
 
-    def read(name: str, whole: float) -> float:
+    def read(name: str, full_bytes: float) -> float:
         parts = 0.0
         for user in users.get(name, []):
             if user.opcode in ('bitcast', 'copy') and user.name != inner.root:
-                parts += read(user.name, whole)
+                parts += read(user.name, full_bytes)
             elif user.opcode in _SLICES and user.operands[0] == name:
                 parts += sum(shape.size for shape in user.shapes)
             elif not (
                 (user.opcode == 'dynamic-update-slice' and user.operands[0] == name)
                 or (passes and (is_collective(user) or user.name == inner.root))
             ):
-                return whole
-        return min(parts, whole)
+                return full_bytes
+        return min(parts, full_bytes)
 
     total = 0.0
-    for each in inner.instructions.values():
-        if each.opcode == 'parameter':
-            total += read(each.name, sum(map(_traffic, operands[int(each.literal)])))
+    for inner_instruction in inner.instructions.values():
+        if inner_instruction.opcode == 'parameter':
+            total += read(
+                inner_instruction.name,
+                sum(map(_traffic, operands[int(inner_instruction.literal)])),
+            )
     root = inner.instructions[inner.root]
     roots = [root.name] if root.opcode != 'tuple' else list(root.operands)
     for name, shape in zip(roots, fusion.shapes, strict=False):
-        made = inner.instructions[name]
+        producer = inner.instructions[name]
         if passes and (
-            is_collective(made) or made.opcode in ('parameter', 'custom-call')
+            is_collective(producer) or producer.opcode in ('parameter', 'custom-call')
         ):
             continue
-        while made.opcode in ('bitcast', 'copy') and (copied := inner.operand(made, 0)):
-            made = copied
-        updates = made.opcode == 'dynamic-update-slice'
-        update = inner.operand(made, 1) if updates else None
+        while producer.opcode in ('bitcast', 'copy') and (
+            copied := inner.operand(producer, 0)
+        ):
+            producer = copied
+        updates = producer.opcode == 'dynamic-update-slice'
+        update = inner.operand(producer, 1) if updates else None
         written = update.shapes[0] if update else shape
         total += written.size if shape.in_memory else 0.0
     return total
@@ -220,18 +225,20 @@ def _flops(computation: Computation, instruction: Instruction) -> float:
     """
     if instruction.opcode not in ('dot', 'convolution'):
         return 0.0
-    left, right = (each[0].dims for each in operand_shapes(computation, instruction))
+    left, right = (
+        shapes[0].dims for shapes in operand_shapes(computation, instruction)
+    )
     sizes = left, right, instruction.shapes[0].dims
     if instruction.opcode == 'dot':
         axes = re.search(r'lhs_batch_dims=\{([\d,]*)\}', instruction.attributes)
         shared = [left[int(axis)] for axis in axes[1].split(',')] if axes else []
     else:
         labels = find(r'dim_labels=(\w+)_(\w+)->(\w+)', instruction.attributes)
-        first, *others = map(dict, map(zip, labels.groups(), sizes))
+        first, *other_sizes = map(dict, map(zip, labels.groups(), sizes))
         shared = [
             size
             for axis, size in first.items()
-            if axis.isdigit() and all(other[axis] == size for other in others)
+            if axis.isdigit() and all(other[axis] == size for other in other_sizes)
         ]
     squared = math.prod(map(math.prod, sizes)) // math.prod(shared)
     return 2.0 * math.sqrt(squared)

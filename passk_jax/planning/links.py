@@ -42,7 +42,7 @@ def places(devices: Sequence[Any], *, dimensions: int) -> tuple[Place, ...]:
 def lines(group: Sequence[Place]) -> frozenset[int]:
     """The dimensions in which the chips of a group differ."""
     coordinates = zip(*(place.chip for place in group), strict=True)
-    return frozenset(i for i, each in enumerate(coordinates) if len(set(each)) > 1)
+    return frozenset(i for i, line in enumerate(coordinates) if len(set(line)) > 1)
 
 
 def seconds(
@@ -60,12 +60,12 @@ def seconds(
     on_lines: dict[frozenset[int], float] = {}
     between_slices = 0.0
     for groups, size in by_groups.items():
-        own, of_links, of_slices = _shares(groups, where)
-        on_lines[own] = on_lines.get(own, 0.0) + size * of_links
+        own_lines, of_links, of_slices = _shares(groups, where)
+        on_lines[own_lines] = on_lines.get(own_lines, 0.0) + size * of_links
         between_slices += size * of_slices
     a_line = chip.link_bandwidth / chip.dimensions
     bounds = [
-        sum(size for own, size in on_lines.items() if own <= some)
+        sum(size for own_lines, size in on_lines.items() if own_lines <= some)
         / (len(some) * a_line)
         for some in _sets(chip.dimensions)
     ]
@@ -78,15 +78,18 @@ def _shares(
     groups: Groups, where: Sequence[Place]
 ) -> tuple[frozenset[int], float, float]:
     """The lines of the group that has fewest, and its shares on links and slices."""
-    found = []
+    candidates = []
     for group in groups:
         members = [where[i] for i in group]
         chips, slices = len(set(members)), len({x.slice for x in members})
-        others = max(len(group) - 1, 1)
-        share = (slices - 1) / others
-        found.append((lines(members), (chips - 1) / others - share, share))
+        peers = max(len(group) - 1, 1)
+        share = (slices - 1) / peers
+        candidates.append((lines(members), (chips - 1) / peers - share, share))
     # All devices run in step, so the slowest group sets the pace.
-    return min(found, key=lambda each: (-each[2], len(each[0]) or len(where)))
+    return min(
+        candidates,
+        key=lambda candidate: (-candidate[2], len(candidate[0]) or len(where)),
+    )
 
 
 def _sets(dimensions: int) -> Iterator[frozenset[int]]:
@@ -98,7 +101,7 @@ def _sets(dimensions: int) -> Iterator[frozenset[int]]:
 def axis_lines(mesh: Any, where: Sequence[Place]) -> dict[str, str]:
     """For each axis of a mesh longer than 1: its lines, or that it crosses slices."""
     numbers = {device: i for i, device in enumerate(mesh.devices.flat)}
-    found = {}
+    bandwidths = {}
     for axis, name in enumerate(mesh.axis_names):
         count = mesh.devices.shape[axis]
         if count == 1:
@@ -106,8 +109,8 @@ def axis_lines(mesh: Any, where: Sequence[Place]) -> dict[str, str]:
         rows = mesh.devices.swapaxes(axis, -1).reshape(-1, count)
         groups = [[where[numbers[x]] for x in row] for row in rows]
         if any(len({x.slice for x in group}) > 1 for group in groups):
-            found[name] = 'slices'
+            bandwidths[name] = 'slices'
             continue
         fewest = min((lines(group) for group in groups), key=len)
-        found[name] = ' and '.join('xyz'[i] for i in sorted(fewest)) or 'one chip'
-    return found
+        bandwidths[name] = ' and '.join('xyz'[i] for i in sorted(fewest)) or 'one chip'
+    return bandwidths

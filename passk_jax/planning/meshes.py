@@ -31,7 +31,7 @@ def other_meshes(
     now = builder.mesh.shape
     data = data or now['data']
     count = num_devices or math.prod(now.values())
-    found = []
+    meshes_found = []
     for fsdp, rollout, tensor in _products(count // data):
         sizes = {'data': data, 'fsdp': fsdp, 'rollout': rollout, 'tensor': tensor}
         overrides = {f'mesh.{x}': n for x, n in sizes.items() if n != now[x]}
@@ -45,8 +45,11 @@ def other_meshes(
         # Traffic in every layer is what costs most.
         more = max(1, tensor / now['tensor'])
         steps = sum(abs(math.log2(sizes[x] / now[x])) for x in sizes)
-        found.append((more, steps, fsdp, overrides))
-    return [overrides for *_, overrides in sorted(found, key=lambda each: each[:3])]
+        meshes_found.append((more, steps, fsdp, overrides))
+    return [
+        overrides
+        for *_, overrides in sorted(meshes_found, key=lambda candidate: candidate[:3])
+    ]
 
 
 def _products(count: int) -> Iterator[tuple[int, int, int]]:
@@ -74,9 +77,9 @@ def completed(config: MeshConfig, num_devices: int) -> AbstractMesh:
         num_devices: devices of the topology.
     """
     sizes = dataclasses.asdict(config)
-    taken = math.prod(size for size in sizes.values() if size != -1)
-    left = max(1, num_devices // taken)
-    return abstract_mesh({x: left if n == -1 else n for x, n in sizes.items()})
+    used_devices = math.prod(size for size in sizes.values() if size != -1)
+    free_devices = max(1, num_devices // used_devices)
+    return abstract_mesh({x: free_devices if n == -1 else n for x, n in sizes.items()})
 
 
 def first_mesh(builder: Builder, names: Sequence[str], topology: Topology) -> Overrides:
@@ -99,8 +102,8 @@ def first_mesh(builder: Builder, names: Sequence[str], topology: Topology) -> Ov
         return {}
     if data % slices or count % data:
         data = slices
-    found = other_meshes(builder, num_devices=count, data=data)
-    if not found:
+    meshes_found = other_meshes(builder, num_devices=count, data=data)
+    if not meshes_found:
         raise InputError(
             f'no mesh of {count} devices divides the prompts of an update '
             f'({builder.train.mini_batch_prompts}), the rollouts of a pass and the '
@@ -111,6 +114,8 @@ def first_mesh(builder: Builder, names: Sequence[str], topology: Topology) -> Ov
         other = builder.changed(overrides)
         return all(needed(other, name) <= topology.chip.memory for name in names)
 
-    before = (overrides for overrides in found if fit(overrides, fits.held_by))
-    by_shapes = (overrides for overrides in found if fit(overrides, fits.by_shapes))
-    return next(itertools.chain(by_shapes, before, found))
+    before = (overrides for overrides in meshes_found if fit(overrides, fits.held_by))
+    by_shapes = (
+        overrides for overrides in meshes_found if fit(overrides, fits.by_shapes)
+    )
+    return next(itertools.chain(by_shapes, before, meshes_found))

@@ -62,16 +62,16 @@ def search(
         tell: takes a line for each change.
         first: the settings to begin with.
     """
-    settings, known = first, {}
+    settings, analyzed = first, {}
     sizes = {name: _Sizes(name, builder, check) for name in names}
     for changes in itertools.count():
         over = None
         for name in names:
-            if name not in known:
-                known[name] = analyse(builder.changed(settings), name)
-                sizes[name].add(known[name], settings)
-            if not known[name].memory.fits:
-                over = known[name]
+            if name not in analyzed:
+                analyzed[name] = analyse(builder.changed(settings), name)
+                sizes[name].add(analyzed[name], settings)
+            if not analyzed[name].memory.fits:
+                over = analyzed[name]
                 break
         if over is None or changes == _MOST_CHANGES:
             break
@@ -80,9 +80,9 @@ def search(
             break
         tell(f'{summary.too_much(over)}; next: {" ".join(flags(then))}')
         changed = {x for x in {**settings, **then} if settings.get(x) != then.get(x)}
-        known = {x: known[x] for x in known if not _touched(x, changed)}
+        analyzed = {x: analyzed[x] for x in analyzed if not _touched(x, changed)}
         settings = then
-    analyses = [known[name] for name in names if name in known]
+    analyses = [analyzed[name] for name in names if name in analyzed]
     return Found(settings, builder.changed(settings), analyses, over)
 
 
@@ -171,7 +171,7 @@ def _next(sizes: _Sizes, first: Overrides, now: Overrides) -> Overrides:
     """The settings to try next: enough by estimate, else those that save most."""
     shape = sizes.builder.changed(now).mesh.shape
     meshes = ({}, *other_meshes(sizes.builder.changed(first)))
-    others = [
+    other_settings = [
         start
         for start in ({**first, **mesh} for mesh in meshes)
         if sizes.builder.changed(start).mesh.shape != shape
@@ -183,8 +183,8 @@ def _next(sizes: _Sizes, first: Overrides, now: Overrides) -> Overrides:
     sizes.hopeful = True
     attempts = itertools.chain(
         ((now, _of_one_kind), (now, _of_several_kinds)),
-        itertools.product(others, (_of_one_kind,)),
-        itertools.product(others, (_of_several_kinds,)),
+        itertools.product(other_settings, (_of_one_kind,)),
+        itertools.product(other_settings, (_of_several_kinds,)),
     )
     best = now
     for start, attempt in attempts:
@@ -208,26 +208,26 @@ def _of_several_kinds(sizes: _Sizes, start: Overrides) -> Overrides:
     """``start`` with as many kinds of changes as are enough, else with all."""
     if sizes.needed(start) == math.inf:
         return start
-    kinds, taken = sizes.kinds(start), start
+    kinds, chosen = sizes.kinds(start), start
     for i, degrees in enumerate(kinds, start=1):
-        options = ({**taken, **degree} for degree in degrees)
-        taken = min((taken, *options), key=sizes.needed)
-        if sizes.enough(taken):
-            return _milder(sizes, taken, start, kinds[:i])
-    return taken
+        options = ({**chosen, **degree} for degree in degrees)
+        chosen = min((chosen, *options), key=sizes.needed)
+        if sizes.enough(chosen):
+            return _milder(sizes, chosen, start, kinds[:i])
+    return chosen
 
 
 def _milder(
     sizes: _Sizes,
-    taken: Overrides,
+    chosen: Overrides,
     start: Overrides,
     kinds: Sequence[Sequence[Overrides]],
 ) -> Overrides:
     """Takes back the needless changes of ``taken``, the costliest kind first."""
     for degrees in reversed(kinds):
         keys = {key for degree in degrees for key in degree}
-        others = {key: x for key, x in taken.items() if key not in keys}
-        others |= {key: x for key, x in start.items() if key in keys}
-        options = ({**others, **degree} for degree in ({}, *degrees))
-        taken = next(x for x in options if sizes.enough(x))
-    return taken
+        other_keys = {key: x for key, x in chosen.items() if key not in keys}
+        other_keys |= {key: x for key, x in start.items() if key in keys}
+        options = ({**other_keys, **degree} for degree in ({}, *degrees))
+        chosen = next(x for x in options if sizes.enough(x))
+    return chosen

@@ -75,9 +75,13 @@ def notes(
     if max_positions:
         most = max_positions - builder.data.max_prompt_tokens
         lines.append(f'The model has positions for responses of {most:,} tokens.')
-    for each in analyses:
-        loops = each.costs.unknown_loops if each.costs else each.traced.unknown_loops
-        name = each.program.name
+    for analysis in analyses:
+        loops = (
+            analysis.costs.unknown_loops
+            if analysis.costs
+            else analysis.traced.unknown_loops
+        )
+        name = analysis.program.name
         if loops:
             lines.append(f'{name}: {loops} loops of unknown length, counted once.')
         if name == 'decode':
@@ -88,8 +92,10 @@ def notes(
                 ),
                 "responses'": shard_bytes(builder.cache()),
             }
-            shown = (f'{key} {decimal(size)}B' for key, size in parts.items())
-            lines.append(f'A decode step reads, at least: {", ".join(shown)} a chip.')
+            parts_text = (f'{key} {decimal(size)}B' for key, size in parts.items())
+            lines.append(
+                f'A decode step reads, at least: {", ".join(parts_text)} a chip.'
+            )
     return lines
 
 
@@ -148,10 +154,10 @@ def settings(over: Analysis | None, flags: Sequence[str]) -> list[str]:
         over: the program that does not fit; ``None``: all do.
         flags: of the configuration, as arguments of a shell.
     """
-    said = 'These settings fit, and train the same:'
+    sentence = 'These settings fit, and train the same:'
     if over:
-        said = (
+        sentence = (
             f'No settings that train the same were found to fit: {too_much(over)} '
             'with the last that were tried:'
         )
-    return ['', said, '', f'    {" ".join(flags)}']
+    return ['', sentence, '', f'    {" ".join(flags)}']

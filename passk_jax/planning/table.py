@@ -15,25 +15,27 @@ _NONE = '-'
 _PREFIXES = ('', 'k', 'M', 'G', 'T', 'P')
 
 _MEMORY: dict[str, Callable[[Analysis], float | None]] = {
-    'arguments': lambda each: each.memory.arguments,
-    'new outputs': lambda each: each.memory.outputs,
-    'temporaries': lambda each: each.memory.temporaries,
-    'resident besides': lambda each: each.memory.resident,
-    'total': lambda each: each.memory.total,
-    'limit': lambda each: each.memory.limit or None,
+    'arguments': lambda analysis: analysis.memory.arguments,
+    'new outputs': lambda analysis: analysis.memory.outputs,
+    'temporaries': lambda analysis: analysis.memory.temporaries,
+    'resident besides': lambda analysis: analysis.memory.resident,
+    'total': lambda analysis: analysis.memory.total,
+    'limit': lambda analysis: analysis.memory.limit or None,
 }
 _WORK: dict[str, Callable[[Analysis], str]] = {
-    'FLOP': lambda each: decimal(each.flops),
-    'of them useful': lambda each: _percent(each.useful_share or None),
-    'memory traffic': lambda each: _traffic(each.costs.memory if each.costs else None),
+    'FLOP': lambda analysis: decimal(analysis.flops),
+    'of them useful': lambda analysis: _percent(analysis.useful_share or None),
+    'memory traffic': lambda analysis: _traffic(
+        analysis.costs.memory if analysis.costs else None
+    ),
 }
 _BOUNDS: dict[str, Callable[[Analysis], str]] = {
-    'compute alone': lambda each: _time(each.seconds.get('compute')),
-    'memory alone': lambda each: _time(each.seconds.get('memory')),
-    'network alone': lambda each: _time(each.seconds.get('network')),
-    'time, at least': lambda each: _time(each.bound),
-    'MFU, at most': lambda each: _percent(each.utilization_bound),
-    'tokens/s, at most': lambda each: _whole(_rate(each)),
+    'compute alone': lambda analysis: _time(analysis.seconds.get('compute')),
+    'memory alone': lambda analysis: _time(analysis.seconds.get('memory')),
+    'network alone': lambda analysis: _time(analysis.seconds.get('network')),
+    'time, at least': lambda analysis: _time(analysis.bound),
+    'MFU, at most': lambda analysis: _percent(analysis.utilization_bound),
+    'tokens/s, at most': lambda analysis: _whole(_rate(analysis)),
 }
 
 
@@ -51,19 +53,29 @@ def render(rows: Sequence[Sequence[str]]) -> str:
 def plan_rows(analyses: Sequence[Analysis], edges: Sequence[Fit]) -> list[list[str]]:
     """The rows of the table, except those without a figure."""
     rows = [
-        [label, *(_binary(size(each)) for each in analyses)]
+        [label, *(_binary(size(analysis)) for analysis in analyses)]
         for label, size in _MEMORY.items()
     ]
     rows.append(['fits', *map(_fits, analyses)])
     rows.append(['longest response', *(_whole(e.longest_response) for e in edges)])
     rows.append(['largest batch', *(_whole(e.largest_batch) for e in edges)])
     rows += [[label, *map(cell, analyses)] for label, cell in _WORK.items()]
-    kinds = {kind for each in analyses if each.costs for kind in each.costs.collectives}
+    kinds = {
+        kind
+        for analysis in analyses
+        if analysis.costs
+        for kind in analysis.costs.collectives
+    }
     for kind in sorted(kinds):
-        rows.append([kind, *(_collective(each, kind) for each in analyses)])
+        rows.append(
+            [
+                kind,
+                *(_collective(analysis, kind) for analysis in analyses),
+            ]
+        )
     rows += [[label, *map(cell, analyses)] for label, cell in _BOUNDS.items()]
     unit = 'a chip' if analyses[0].topology.chip.devices == 1 else 'a device'
-    heading = [unit, *(each.program.name for each in analyses)]
+    heading = [unit, *(analysis.program.name for analysis in analyses)]
     return [heading, *(row for row in rows if set(row[1:]) != {_NONE})]
 
 

@@ -72,17 +72,17 @@ def parse(name: str) -> Topology:
     Raises:
         InputError: it is not the name of a topology.
     """
-    kind, _, rest = name.partition(':')
+    kind, _, topology = name.partition(':')
     slices = re.match(r'([1-9]\d*)x(?=\D)', kind)
     tpu = kind[slices.end() :] if slices else kind
-    if tpu in TPUS and re.fullmatch(r'[1-9]\d*(x[1-9]\d*)*', rest):
-        shape = tuple(map(int, rest.split('x')))
+    if tpu in TPUS and re.fullmatch(r'[1-9]\d*(x[1-9]\d*)*', topology):
+        shape = tuple(map(int, topology.split('x')))
         if len(shape) == TPUS[tpu].dimensions:
             count = int(slices[1]) if slices else 1
             return Topology(name, 'tpu', TPUS[tpu], shape, count)
-    if kind == 'cpu' and re.fullmatch(r'[1-9]\d*', rest):
-        return Topology(name, 'cpu', CPU, (int(rest),))
-    match = re.fullmatch(r'(\w+?)x([1-9]\d*)', rest)
+    if kind == 'cpu' and re.fullmatch(r'[1-9]\d*', topology):
+        return Topology(name, 'cpu', CPU, (int(topology),))
+    match = re.fullmatch(r'(\w+?)x([1-9]\d*)', topology)
     if kind == 'gpu' and match and match[1] in GPUS:
         return Topology(name, 'gpu', GPUS[match[1]], (int(match[2]),))
     raise InputError(

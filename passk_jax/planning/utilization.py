@@ -47,11 +47,11 @@ def make_rates(arch: Arch, mesh: Mesh, train: TrainConfig, loss: LossConfig) -> 
 
     def rates(draws: Draws, seconds: float) -> dict[str, float]:
         num_chips = num_devices / (chip.devices if chip else 1)
-        found = {'tokens_per_second_per_chip': draws.num_tokens / seconds / num_chips}
+        figures = {'tokens_per_second_per_chip': draws.num_tokens / seconds / num_chips}
         if chip:
             peak = num_devices * chip.flops
-            found['mfu'] = step_flops(arch, draws, passes) / (seconds * peak)
-        return found
+            figures['mfu'] = step_flops(arch, draws, passes) / (seconds * peak)
+        return figures
 
     return rates
 

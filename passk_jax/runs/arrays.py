@@ -71,8 +71,8 @@ def stored(path: pathlib.Path, items: Items) -> dict[str, dict[str, Any]]:
     """What is stored of these items: something with ``shape`` and ``dtype`` by name."""
     _prepare()
     with _reader(items) as reader:
-        found = reader.metadata(path).item_metadata
-    held = {name: found.get(name) for name in items}
+        metadata = reader.metadata(path).item_metadata
+    held = {name: metadata.get(name) for name in items}
     return {name: dict(item.tree) if item else {} for name, item in held.items()}
 
 

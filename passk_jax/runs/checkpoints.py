@@ -162,8 +162,8 @@ class Checkpoints(contextlib.AbstractContextManager):
         """
         newest = self.latest_step()
         path = restoring.choose(self._directory, newest if step is None else step)
-        meta, found = restoring.restore(path, targets)
-        return Checkpoint(int(path.name), meta, **found)
+        meta, restored = restoring.restore(path, targets)
+        return Checkpoint(int(path.name), meta, **restored)
 
     def _add_metrics(self, step: int, metrics: Mapping[str, Any]) -> None:
         path = self._directory / str(step)
@@ -182,9 +182,9 @@ class Checkpoints(contextlib.AbstractContextManager):
                     return commits.read_commit(path).meta.get('metrics', {})
             return {}
 
-        kept = self._keep.kept(saved_steps(self._directory), metrics_of)
+        retained = self._keep.kept(saved_steps(self._directory), metrics_of)
         for path in commits.step_directories(self._directory):
-            if int(path.name) not in kept:
+            if int(path.name) not in retained:
                 commits.remove(path)
 
 
@@ -211,8 +211,8 @@ def from_intact(run: Callable[[], Value], directory: pathlib.Path) -> Value:
 def _set_aside(error: CorruptionError, directory: pathlib.Path) -> None:
     path = error.path
     seen = restoring.seen_steps(directory)
-    others = [step for step in seen if str(step) != path.name]
-    if path.parent != directory or not others:
+    other_steps = [step for step in seen if str(step) != path.name]
+    if path.parent != directory or not other_steps:
         raise error
     away = path.with_name(path.name + _SET_ASIDE)
     logging.warning(
@@ -220,7 +220,7 @@ def _set_aside(error: CorruptionError, directory: pathlib.Path) -> None:
         'is in %s',
         path,
         error.damage,
-        max(others),
+        max(other_steps),
         away,
     )
     hosts.barrier('passk_jax checkpoint found corrupted')
@@ -245,7 +245,7 @@ def restore_params(
     directory = pathlib.Path(workdir).absolute() / 'checkpoints'
     path = restoring.choose(directory, step)
     try:
-        found = restoring.restore(path, {'params': target})[1]
+        restored = restoring.restore(path, {'params': target})[1]
     except CorruptionError as error:
         if hosts.broadcast(lambda: commits.is_committed(path)):
             raise
@@ -253,7 +253,7 @@ def restore_params(
             f'{path} was removed while it was read: its run goes on, and has '
             f'checkpoints of the steps {restoring.seen_steps(directory)} now'
         ) from error
-    return found['params'], int(path.name)
+    return restored['params'], int(path.name)
 
 
 def newest_step(workdir: str | os.PathLike[str]) -> int:

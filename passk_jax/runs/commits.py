@@ -51,10 +51,10 @@ class CorruptionError(InputError):
     """
 
     def __init__(self, path: pathlib.Path, damage: str):
-        others = [step for step in saved_steps(path.parent) if str(step) != path.name]
+        intact = [step for step in saved_steps(path.parent) if str(step) != path.name]
         super().__init__(
             f'checkpoint {path} is corrupted: {damage}. Other checkpoints in '
-            f'{path.parent}: {others or "none"}; to use the newest of them, delete '
+            f'{path.parent}: {intact or "none"}; to use the newest of them, delete '
             f'{path} and start again'
         )
         self.path, self.damage = path, damage
@@ -96,10 +96,10 @@ def read_commit(path: pathlib.Path) -> Commit:
     if (path / COMMIT).is_file():
         try:
             content = json.loads((path / COMMIT).read_text())
-            said = content.pop('sha256')
+            recorded = content.pop('sha256')
         except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
             raise CorruptionError(path, f'{COMMIT}: {error}') from error
-        if said != _digest(content):
+        if recorded != _digest(content):
             raise CorruptionError(path, f'{COMMIT} is not what was written')
         _check_format(path, content['format'], {_FORMAT})
         return Commit(content['meta'], content['arrays'])
@@ -145,10 +145,10 @@ def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _check_format(path: pathlib.Path, found: int, known: set[int]) -> None:
-    if found not in known:
+def _check_format(path: pathlib.Path, version: int, readable: set[int]) -> None:
+    if version not in readable:
         raise InputError(
-            f'checkpoint {path} has format {found}, and this program reads 2 and '
+            f'checkpoint {path} has format {version}, and this program reads 2 and '
             f'{_FORMAT} (1 was written before layers were stacked): train it again, '
             "or use the revision in the run's git.json"
         )

@@ -164,8 +164,8 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
         except filelock.Timeout as error:
             who = 'another process'
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                found = json.loads(holder.read_text())
-                who = f'process {found["pid"]} on {found["host"]}'
+                holder_info = json.loads(holder.read_text())
+                who = f'process {holder_info["pid"]} on {holder_info["host"]}'
             raise InputError(
                 f'workdir {path} is in use by {who}: stop it or choose another workdir'
             ) from error
@@ -265,10 +265,10 @@ def _check_whole(
 def _began_with(path: pathlib.Path) -> dict[str, Any] | None:
     """What git.json says of the code at the start; ``None`` if nothing readable."""
     try:
-        found = json.loads((path / 'git.json').read_text())
+        recorded = json.loads((path / 'git.json').read_text())
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return recorded if isinstance(recorded, dict) else None
 
 
 def _write_once(path: pathlib.Path, config_json: str) -> None:

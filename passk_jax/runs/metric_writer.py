@@ -145,8 +145,8 @@ class MetricWriter(contextlib.AbstractContextManager):
     ) -> None:
         if jax.process_index() != 0:
             return
-        if taken := head.keys() & values.keys():
-            raise InputError(f'metrics cannot be named {sorted(taken)}')
+        if reserved := head.keys() & values.keys():
+            raise InputError(f'metrics cannot be named {sorted(reserved)}')
         where = f'of step {head["step"]}'
         plain = {key: _plain(values[key], f'{key} {where}') for key in sorted(values)}
         plain = {key: value for key, value in plain.items() if value is not None}
@@ -155,16 +155,16 @@ class MetricWriter(contextlib.AbstractContextManager):
             stream.write(json.dumps(head | plain) + '\n')
             stream.flush()
             os.fsync(stream.fileno())
-        shown = {
+        written = {
             f'{group}/{key}': value
             for key, value in plain.items()
             if not isinstance(value, list)
         }
         if self._tensorboard is not None:
-            for key, value in shown.items():
+            for key, value in written.items():
                 self._tensorboard.add_scalar(key, value, head['step'])
         if self._wandb is not None:
-            self._wandb.log(shown, step=head['step'])
+            self._wandb.log(written, step=head['step'])
 
     def _write_records(
         self, folder: str, name: str, records: Iterable[Mapping[str, Any]]
@@ -283,9 +283,9 @@ def _read_rows(path: pathlib.Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
 def _drop_lines(path: pathlib.Path, resume_step: int) -> None:
     """Removes the lines of ``resume_step`` and later."""
     rows = _read_rows(path)
-    kept = b''.join(line for line, row in rows if row['step'] < resume_step)
-    if path.exists() and len(kept) < path.stat().st_size:
-        atomic_write_bytes(path, kept)
+    retained = b''.join(line for line, row in rows if row['step'] < resume_step)
+    if path.exists() and len(retained) < path.stat().st_size:
+        atomic_write_bytes(path, retained)
 
 
 def _drop_files(workdir: pathlib.Path, resume_step: int) -> None:

@@ -87,8 +87,8 @@ class Phases(contextlib.AbstractContextManager):
         """Seconds of each phase since this was last called; they add up to all."""
         with self._lock:
             self._count()
-            taken, self._seconds = self._seconds, {}
-        return taken
+            seconds, self._seconds = self._seconds, {}
+        return seconds
 
     def drop(self, name: str) -> None:
         """Forgets the seconds of a phase so far."""
@@ -123,19 +123,19 @@ class Phases(contextlib.AbstractContextManager):
         while True:
             with self._lock:
                 name, step, began = self._name, self._step, self._began
-            left = self._longest - (self._clock() - began)
-            if left <= 0:
+            remaining = self._longest - (self._clock() - began)
+            if remaining <= 0:
                 _end(f'{name} of step {step} has gone on for {self._longest:g} seconds')
-            if self._left.wait(left):
+            if self._left.wait(remaining):
                 return
 
 
-def _end(said: str) -> None:
+def _end(message: str) -> None:
     """Ends this process and the others of the run, each with its stacks."""
     sys.stdout.flush()
     faulthandler.dump_traceback(sys.stderr, all_threads=True)
-    text = f'error: {said}\n'
-    peers.fail(EXIT_HUNG, said, text=text, stacks=True)
+    text = f'error: {message}\n'
+    peers.fail(EXIT_HUNG, message, text=text, stacks=True)
     sys.stderr.write(text)
     sys.stderr.flush()
     os._exit(EXIT_HUNG)

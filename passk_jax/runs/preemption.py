@@ -70,8 +70,8 @@ class PreemptionGuard:
         return self._agreed or self._signal is not None
 
     def _remember(self, number: int, frame: types.FrameType | None) -> None:
-        for each in _SIGNALS:
-            signal.signal(each, signal.SIG_IGN)
+        for signal_number in _SIGNALS:
+            signal.signal(signal_number, signal.SIG_IGN)
         self._signal = signal.Signals(number)
         logging.warning(
             '%s: process %d saves after this step and stops; repeat to stop at once',
@@ -81,5 +81,5 @@ class PreemptionGuard:
         # This pause loses repeats. Then the default handlers end the process: Python
         # would run a handler of its own only between bytecodes.
         time.sleep(_REPEAT_SECONDS)
-        for each in _SIGNALS:
-            signal.signal(each, signal.SIG_DFL)
+        for signal_number in _SIGNALS:
+            signal.signal(signal_number, signal.SIG_DFL)

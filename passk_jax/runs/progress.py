@@ -96,8 +96,8 @@ class Progress:
         first, since = self._started or (self._step, now)
         steps, seconds = self._step - first, now - since
         if steps > 0 and self._step < self._total:
-            left = round((self._total - self._step) * seconds / steps)
-            parts.append(f'ETA {datetime.timedelta(seconds=left)}')
+            remaining = round((self._total - self._step) * seconds / steps)
+            parts.append(f'ETA {datetime.timedelta(seconds=remaining)}')
         logging.info('%s', ', '.join(parts))
 
 

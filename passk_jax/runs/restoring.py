@@ -66,11 +66,11 @@ def commit_of(path: pathlib.Path) -> Commit:
         except CorruptionError as error:
             return {'damage': error.damage}
 
-    told = hosts.broadcast(read)
-    if told['damage']:
-        raise CorruptionError(path, told['damage'])
+    shared = hosts.broadcast(read)
+    if shared['damage']:
+        raise CorruptionError(path, shared['damage'])
     hosts.gather(lambda: _wait_for(path))
-    commit = Commit(told['meta'], told['arrays'])
+    commit = Commit(shared['meta'], shared['arrays'])
     if commit.arrays is None and jax.process_count() > 1:
         # In format 2 each process checks its share of the files.
         _everywhere(path, lambda: read_commit(path))
@@ -116,8 +116,8 @@ def restore(
     else:
         held = {
             name: {
-                key: said.rpartition(' ')[0]
-                for key, said in commit.arrays.get(name, {}).items()
+                key: digest.rpartition(' ')[0]
+                for key, digest in commit.arrays.get(name, {}).items()
             }
             for name in flat
         }
@@ -131,12 +131,12 @@ def restore(
             f'checkpoint {path} does not fit this run (does it hold another model '
             'or dtype?):\n  ' + '\n  '.join(problems)
         )
-    found = _everywhere(path, lambda: _read(path, flat))
+    restored = _everywhere(path, lambda: _read(path, flat))
     if commit.arrays is not None:
-        _check_digests(path, commit.arrays, found)
+        _check_digests(path, commit.arrays, restored)
     items = {}
     for name, tree in targets.items():
-        values = [found[name][key] for key in flat[name]]
+        values = [restored[name][key] for key in flat[name]]
         items[name] = jax.tree.unflatten(jax.tree.structure(tree), values)
     return commit.meta, items
 
@@ -153,37 +153,37 @@ def _read(path: pathlib.Path, flat: arrays.Items) -> dict[str, dict[str, Any]]:
         )
         if of_system or any(word in str(error) for word in _NOT_OF_THE_DATA):
             raise
-        said = str(error).partition('\n')[0]
-        damage = f'it cannot be read ({type(error).__name__}: {said})'
+        message = str(error).partition('\n')[0]
+        damage = f'it cannot be read ({type(error).__name__}: {message})'
         raise CorruptionError(path, damage) from error
 
 
 def _check_digests(
     path: pathlib.Path,
     written: Mapping[str, Mapping[str, str]],
-    found: Mapping[str, Mapping[str, Any]],
+    restored: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    for name, leaves in found.items():
+    for name, leaves in restored.items():
         described, _ = array_digests.describe(leaves)
-        for key, said in described.items():
-            if said != written[name][key]:
+        for key, digest in described.items():
+            if digest != written[name][key]:
                 raise CorruptionError(path, f'{name}: {key} is not what was written')
 
 
 def _everywhere(path: pathlib.Path, make: Callable[[], Value]) -> Value:
     """What ``make`` makes; damage that one process finds is raised on all."""
-    made: list[Value] = []
+    placed: list[Value] = []
 
     def attempt() -> str:
         try:
-            made.append(make())
+            placed.append(make())
         except CorruptionError as error:
             return error.damage
         return ''
 
     if damage := next(filter(None, hosts.gather(attempt)), None):
         raise CorruptionError(path, damage)
-    return made[0]
+    return placed[0]
 
 
 def _differences(

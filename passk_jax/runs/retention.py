@@ -38,16 +38,16 @@ class Retention:
             metrics_of: the metrics of the evaluation before a step, by name; empty if
                 there was none.
         """
-        kept = set(steps[-self.latest :])
+        retained = set(steps[-self.latest :])
         if self.every:
-            kept |= {step for step in steps if step % self.every == 0}
+            retained |= {step for step in steps if step % self.every == 0}
         if self.best:
             values = {step: metrics_of(step).get(self.best) for step in steps}
             values = {s: x for s, x in values.items() if x is not None}
             values = {s: x for s, x in values.items() if not math.isnan(x)}
             # max() returns the first of equals.
-            kept |= {max(values, key=values.__getitem__)} if values else set()
-        return kept
+            retained |= {max(values, key=values.__getitem__)} if values else set()
+        return retained
 
 
 def check_best(best: str, metrics: Mapping[str, float]) -> None:
@@ -58,6 +58,6 @@ def check_best(best: str, metrics: Mapping[str, float]) -> None:
     Raises:
         ValueError: an evaluation has no such metric.
     """
-    known = sorted(name for name in metrics if name.count('/') > 1)
-    if best.count('/') > 1 and best not in known:
-        raise InputError(f'checkpoint.keep_best={best!r} is none of {known}')
+    category_metrics = sorted(name for name in metrics if name.count('/') > 1)
+    if best.count('/') > 1 and best not in category_metrics:
+        raise InputError(f'checkpoint.keep_best={best!r} is none of {category_metrics}')

@@ -72,8 +72,11 @@ def stage_of(stage: int, init: InitConfig, workdir: pathlib.Path) -> int:
         return stage
     if init.kind != 'checkpoint':
         return 0
-    own = workdir / 'config.json'
-    if own.exists() and (saved := _read(own)).init.checkpoint == init.checkpoint:
+    own_file = workdir / 'config.json'
+    if (
+        own_file.exists()
+        and (saved := _read(own_file)).init.checkpoint == init.checkpoint
+    ):
         return saved.stage
     earlier = run_config(pathlib.Path(init.checkpoint).expanduser())
     return configs.stages_of(earlier)[-1].config.stage + 1
@@ -99,9 +102,11 @@ def _differing_keys(section: type, values: Any, prefix: str = '') -> Iterator[st
     """Dotted keys that only the section or only the file's values have."""
     if not isinstance(values, Mapping):
         return
-    kinds, others = checks.fields(section)
+    kinds, other_keys_field = checks.fields(section)
     missing, unknown = kinds.keys() - values, values.keys() - kinds
-    yield from (prefix + name for name in missing | (set() if others else unknown))
+    yield from (
+        prefix + name for name in missing | (set() if other_keys_field else unknown)
+    )
     for name in kinds.keys() & values.keys():
         if dataclasses.is_dataclass(kinds[name]):
             yield from _differing_keys(kinds[name], values[name], f'{prefix}{name}.')

@@ -137,7 +137,7 @@ def named_errors(what: str) -> Iterator[None]:
 def _check_finite(path: pathlib.Path, bad: list[str]) -> None:
     """Raises NonFiniteError, so that no NaN takes the place of the last good state."""
     if bad:
-        shown = ', '.join(bad[:3]) + (f' and {len(bad) - 3} more' if bad[3:] else '')
+        names = ', '.join(bad[:3]) + (f' and {len(bad) - 3} more' if bad[3:] else '')
         raise NonFiniteError(
-            f'{path} is not saved, because these are not finite: {shown}'
+            f'{path} is not saved, because these are not finite: {names}'
         )

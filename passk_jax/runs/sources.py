@@ -34,8 +34,8 @@ def remember_sources(workdir: pathlib.Path, model: ModelConfig, *, begun: bool) 
     """
     if begun and (workdir / _NAME).exists():
         check_sources(workdir, model)
-    elif jax.process_index() == 0 and (found := _digests(model)):
-        atomic_write_text(workdir / _NAME, json.dumps(found, indent=2) + '\n')
+    elif jax.process_index() == 0 and (digests := _digests(model)):
+        atomic_write_text(workdir / _NAME, json.dumps(digests, indent=2) + '\n')
 
 
 def check_sources(workdir: pathlib.Path, model: ModelConfig) -> None:

@@ -120,21 +120,21 @@ def kept_by_truncation(
         options: from :func:`traced_options`.
     """
 
-    def by_top_k(kept: jax.Array) -> jax.Array:
+    def by_top_k(allowed: jax.Array) -> jax.Array:
         count = options.top_k.astype(jnp.float32)
-        return _keep_below(scores, kept.astype(jnp.float32), limit=count)
+        return _keep_below(scores, allowed.astype(jnp.float32), limit=count)
 
-    def by_top_p(kept: jax.Array) -> jax.Array:
-        weights = jnp.where(kept, jnp.exp(scores), 0)
+    def by_top_p(allowed: jax.Array) -> jax.Array:
+        weights = jnp.where(allowed, jnp.exp(scores), 0)
         enough = options.top_p * weights.sum(axis=-1, keepdims=True)
-        return kept & _keep_below(scores, weights, limit=enough)
+        return allowed & _keep_below(scores, weights, limit=enough)
 
     # A filter that is off costs nothing, and rounding cannot make it drop a token.
-    kept = jnp.ones_like(scores, bool)
-    kept = jax.lax.cond(options.top_k > 0, by_top_k, lambda x: x, kept)
-    kept = jax.lax.cond(options.top_p < 1, by_top_p, lambda x: x, kept)
+    allowed = jnp.ones_like(scores, bool)
+    allowed = jax.lax.cond(options.top_k > 0, by_top_k, lambda x: x, allowed)
+    allowed = jax.lax.cond(options.top_p < 1, by_top_p, lambda x: x, allowed)
     # The maximum score is 0, so exp(score) is the ratio to the most probable token.
-    return kept & (jnp.exp(scores) >= options.min_p)
+    return allowed & (jnp.exp(scores) >= options.min_p)
 
 
 def _keep_below(

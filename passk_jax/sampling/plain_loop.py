@@ -171,8 +171,8 @@ def sample_batch(
     row_keys = keys.rollout_keys(key, prompts.problem_ids, num_rollouts=N)
 
     def extend(state: _State, hidden: jax.Array) -> _State:
-        found = next_tokens(policy, params, request, hidden, row_keys, state.position)
-        return _record(state, *found)
+        choice = next_tokens(policy, params, request, hidden, row_keys, state.position)
+        return _record(state, *choice)
 
     def goes_on(state: _State) -> jax.Array:
         return (state.position < T) & ~state.record.stopped.all()

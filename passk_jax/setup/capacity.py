@@ -27,8 +27,8 @@ def check_responses(sizes: Mapping[str, int], *, max_response_tokens: int) -> No
     Raises:
         ValueError: it cannot; the message has the keys.
     """
-    each = max_response_tokens * _TOKEN_BYTES + _RESPONSE_BYTES
-    needed = math.prod(sizes.values()) * each
+    response_bytes = max_response_tokens * _TOKEN_BYTES + _RESPONSE_BYTES
+    needed = math.prod(sizes.values()) * response_bytes
     keys = {**sizes, 'sampling.max_response_tokens': max_response_tokens}
     stated = ', '.join(f'{name}={size}' for name, size in keys.items())
     _check(f'the responses of {stated}', needed, host_bytes(), 'this host')

@@ -95,10 +95,12 @@ def check_names(config: ExperimentConfig) -> None:
         if split not in task.splits:
             raise InputError(f'{split=} to evaluate is none of {list(task.splits)}')
     if config.init.kind == 'warm_start':
-        able = require(task, Demonstrations, needed_by="init.kind='warm_start'")
+        demonstrated_task = require(
+            task, Demonstrations, needed_by="init.kind='warm_start'"
+        )
         demonstrations = config.init.warm_start.demonstrations
-        if demonstrations not in able.demonstrations:
-            kinds = list(able.demonstrations)
+        if demonstrations not in demonstrated_task.demonstrations:
+            kinds = list(demonstrated_task.demonstrations)
             raise InputError(f'init.warm_start.{demonstrations=} is none of {kinds}')
     if config.model.family and config.model.family not in FAMILIES:
         raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
@@ -120,11 +122,11 @@ def _check_best(config: ExperimentConfig) -> None:
 
     Only an evaluation tells whether a category has it.
     """
-    best, known = config.checkpoint.keep_best, metric_names(config.eval.num_responses)
+    best, metrics = config.checkpoint.keep_best, metric_names(config.eval.num_responses)
     metric = best.partition('/')[2]
-    if best and '/' not in metric and metric not in known:
+    if best and '/' not in metric and metric not in metrics:
         raise InputError(
-            f'checkpoint.keep_best={best!r}: {metric!r} is none of {sorted(known)}, '
+            f'checkpoint.keep_best={best!r}: {metric!r} is none of {sorted(metrics)}, '
             'and no metric of a category, for example 5x5/pass_at_1'
         )
 

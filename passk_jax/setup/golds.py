@@ -42,13 +42,13 @@ def check_golds(
     for place, gold in unparsed.items():
         by_category[problems[place].category].append(gold)
     for category, golds in by_category.items():
-        shown = ', '.join(
+        examples = ', '.join(
             repr(gold[:_SHOWN_CHARACTERS]) for gold in itertools.islice(golds, _SHOWN)
         )
         total, share = totals[category], len(golds) / totals[category]
         message = (
             f'{split} problems: {len(golds)} of {total} golds of {category} cannot be '
-            f'parsed, so that no response could equal them, for example {shown}'
+            f'parsed, so that no response could equal them, for example {examples}'
         )
         if share > max_share:
             raise InputError(

@@ -24,8 +24,8 @@ def make_tokenizer(model: ModelConfig, task: Task) -> tuple[Tokenizer, tuple[int
     """
     kind = model.tokenizer
     if kind == 'characters':
-        able = require(task, Alphabet, needed_by="model.tokenizer='characters'")
-        tokenizer = tokenizers.character_tokenizer(able.alphabet)
+        spelled_task = require(task, Alphabet, needed_by="model.tokenizer='characters'")
+        tokenizer = tokenizers.character_tokenizer(spelled_task.alphabet)
         return tokenizer, tokenizers.stop_token_ids(tokenizer)
     source = model.source if kind == 'source' else kind
     tokenizer = tokenizers.load_tokenizer(source)

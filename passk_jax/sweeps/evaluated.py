@@ -55,7 +55,8 @@ def check_same_start(job: Job, rows: Mapping[str, Sequence[Row]], jobs: Sequence
                     f'{split!r}, and {other.name} with '
                     f'{other_values.get(name, 0.0):.4f}: they do not have one warm '
                     'start, so they are not paired. Another machine makes another one '
-                    'of the same seed: run all arms of a seed on one machine, or others with --seeds'
+                    'of the same seed: run all arms of a seed on one machine, or '
+                    'others with --seeds'
                 )
 
 

@@ -130,8 +130,8 @@ def _shared_rows(work: Work, live: float) -> int:
     ``(1 + prompt / (own K)) (1 + K / (2 live))``, where ``own`` is a row's own cost.
     Returns the K that minimizes this, rounded down to a power of two.
     """
-    own = work.response_tokens + _ROW_TOKENS
-    best = math.sqrt(2 * live * work.prompt_tokens / own)
+    row_bytes = work.response_tokens + _ROW_TOKENS
+    best = math.sqrt(2 * live * work.prompt_tokens / row_bytes)
     return 1 << max(0, math.floor(math.log2(max(best, 1))))
 
 
@@ -216,7 +216,7 @@ def seat(work: Work, size: Size, *, rollout_shards: int) -> Shard:
 
 def give_work(shard: Shard, work: Work) -> bool:
     """Gives empty slots a problem or half of a queue; returns whether any got work."""
-    given = False
+    has_given = False
     empty = (shard.rollout < 0).all(axis=(1, 2)) & ~shard.num_waiting.any(axis=1)
     for slot in np.flatnonzero(empty):
         if shard.unstarted:
@@ -233,21 +233,21 @@ def give_work(shard: Shard, work: Work) -> bool:
             shard.waiting[slot, :, 0] = middle
             shard.waiting[slot, :, 1] = shard.waiting[donor, :, 1]
             shard.waiting[donor, :, 1] = middle
-        given = True
-    return given
+        has_given = True
+    return has_given
 
 
 def ended(shard: Shard, work: Work) -> np.ndarray:
     """Returns which rollouts have ended, as ``[problems, R * rollouts]`` bool."""
     _, num_shards, _ = shard.rollout.shape
-    found = np.ones((work.problems, num_shards * work.rollouts), bool)
-    found[shard.unstarted] = False
+    unfinished = np.ones((work.problems, num_shards * work.rollouts), bool)
+    unfinished[shard.unstarted] = False
     slot, _, _ = live = np.nonzero(shard.rollout >= 0)
-    found[shard.problem[slot], shard.rollout[live]] = False
+    unfinished[shard.problem[slot], shard.rollout[live]] = False
     for problem, ranges in zip(shard.problem, shard.waiting, strict=True):
         for first, end in ranges:
-            found[problem, first:end] = False
-    return found
+            unfinished[problem, first:end] = False
+    return unfinished
 
 
 def pack(shard: Shard, size: Size) -> tuple[Shard, np.ndarray] | None:

@@ -142,7 +142,7 @@ class Decoding:
 
     def finish(self, on_ended: OnEnded | None = None) -> None:
         """Decodes to the end and hands over responses as they end."""
-        given = np.zeros(self.state.record.lengths.shape, bool)
+        handed_over = np.zeros(self.state.record.lengths.shape, bool)
         cost = self.account.decision()
         every = max(1, self.decoder.request.limit // _HAND_OVERS)
         hand_over_at = self.step_after(cost, every) if on_ended else _NO_LIMIT
@@ -150,10 +150,10 @@ class Decoding:
             longest = self.advance(hand_over_at)
             if on_ended and (self.steps >= hand_over_at or not self.going_on):
                 ended = [grid.ended(shard, self.work) for shard in self.shards]
-                new = np.concatenate(ended) & ~given
+                new = np.concatenate(ended) & ~handed_over
                 if new.any():
                     on_ended(gather(self.state.record, new))
-                    given |= new
+                    handed_over |= new
                 # Looking interrupts the device too.
                 self.account.spent += cost
                 hand_over_at = self.step_after(cost, every)
@@ -177,14 +177,16 @@ class Decoding:
         waiting = np.split(np.array(report['waiting']), parts)
         G, R, _ = report['waiting'].shape
         rollout = np.split(report['rollout'].reshape(G, R, -1), parts)
-        for shard, mine, left in zip(self.shards, rollout, waiting, strict=True):
-            shard.rollout, shard.waiting = mine, left
+        for shard, row_rollouts, row_waiting in zip(
+            self.shards, rollout, waiting, strict=True
+        ):
+            shard.rollout, shard.waiting = row_rollouts, row_waiting
         return int(report['longest'])
 
     def decide(self, longest: int) -> None:
         """Gives empty slots work, shrinks the grid or lengthens the ring, if useful."""
-        given = [grid.give_work(shard, self.work) for shard in self.shards]
-        if any(given):
+        assignments = [grid.give_work(shard, self.work) for shard in self.shards]
+        if any(assignments):
             self.seat()
             self.state = state.refill(self.state, self.joined('waiting'))
             return

@@ -137,13 +137,13 @@ def refilled(state: State) -> State:
     free = (state.rollout < 0).reshape(G, R, K // R)
     first, end = state.waiting[..., 0], state.waiting[..., 1]
     number = first[..., None] + jnp.cumsum(free, axis=-1) - 1
-    taken = free & (number < end[..., None])
-    first = first + taken.sum(axis=-1)
-    taken = taken.reshape(G, K)
+    assigned = free & (number < end[..., None])
+    first = first + assigned.sum(axis=-1)
+    assigned = assigned.reshape(G, K)
     return dataclasses.replace(
         state,
-        rollout=jnp.where(taken, number.reshape(G, K), state.rollout),
-        position=jnp.where(taken, 0, state.position),
+        rollout=jnp.where(assigned, number.reshape(G, K), state.rollout),
+        position=jnp.where(assigned, 0, state.position),
         # A free row has no last token: it runs 0.
         last=jnp.where(state.rollout >= 0, state.last, 0),
         waiting=jnp.stack([first, end], axis=-1),
@@ -157,8 +157,8 @@ def placed(state: State) -> State:
         return shard(x, *(*ROW_AXES, *(None,) * x.ndim)[: x.ndim])
 
     layers = jax.tree.map(lambda x: shard(x, *_CACHE_AXES), state.layers)
-    others = jax.tree.map(place, dataclasses.replace(state, layers=()))
-    return dataclasses.replace(others, layers=layers)
+    other_fields = jax.tree.map(place, dataclasses.replace(state, layers=()))
+    return dataclasses.replace(other_fields, layers=layers)
 
 
 def _pick_on_devices(
