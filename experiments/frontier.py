@@ -24,7 +24,7 @@ from experiments.last_evaluations import LastEvaluations, read_last
 from passk_jax import cli
 from passk_jax.cli import config_file
 from passk_jax.files import atomic_write_bytes, atomic_write_text
-from passk_jax.report.arms import COLORS, MARKERS, in_words, markdown_table
+from passk_jax.report.arms import COLORS, MARKERS, format_difference, markdown_table
 from passk_jax.report.charts import (
     FIGURE_WIDTH,
     PANEL_TITLE,
@@ -83,7 +83,10 @@ def table(setting: str, last: LastEvaluations) -> str:
         [
             [f'`{last.baseline}`', *values],
             *(
-                [f'`{arm}`', *(in_words(last.difference(arm, x)) for x in _MEASURES)]
+                [
+                    f'`{arm}`',
+                    *(format_difference(last.difference(arm, x)) for x in _MEASURES),
+                ]
                 for arm in last.values
                 if arm != last.baseline
             ),

@@ -57,7 +57,7 @@ from passk_jax.evaluation import metrics
 from passk_jax.files import atomic_write_bytes, atomic_write_text, check_writable
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.models.policy import param_shapes
-from passk_jax.report.arms import difference, in_words, markdown_table
+from passk_jax.report.arms import difference, format_difference, markdown_table
 from passk_jax.report.forest import Dots, Forest, draw_forests
 from passk_jax.report.run_data import Row, read_lines
 from passk_jax.runs.checkpoints import restore_params, saved_steps
@@ -267,7 +267,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
     lines = []
     for policy, of in lost.items():
         cosine = difference(cosines := cosines_of(rows, policy), np.zeros_like(cosines))
-        cells = [policy, in_words(cosine, digits=2)]
+        cells = [policy, format_difference(cosine, digits=2)]
         cells.append(_with_interval(of['snr'] - of['problems']))
         if policy != last and last in lost:
             for name in ('problems', 'pass_at_1'):

@@ -66,23 +66,25 @@ def main(
         check_writable(path)
     if output and figure and _real(output) == _real(figure):
         raise InputError(f'{output=} and {figure=} are one file')
-    arms = make_arms([read_named(each, split=split, step=step) for each in runs])
-    found, sets = compare(arms), solved(arms)
+    arms = make_arms([read_named(run, split=split, step=step) for run in runs])
+    measures, sets = compare(arms), solved(arms)
     if output:
         record = {
             'arms': {arm.name: arm.sources for arm in arms},
             'measures': {
                 name: [as_json(dataclasses.asdict(x)) for x in row]
-                for name, row in found.items()
+                for name, row in measures.items()
             },
             'solved': sets,
         }
         atomic_write_text(output, json.dumps(record, indent=1) + '\n')
     if figure:
         title = f'{split} split, {len(arms[0].problems)} problems'
-        drawn = draw_figure(panels(arms, found), title=title, below=said(arms, found))
+        drawn = draw_figure(
+            panels(arms, measures), title=title, below=make_caption(arms, measures)
+        )
         atomic_write_bytes(figure, drawn)
-    print(markdown(arms, found, sets), end='')
+    print(markdown(arms, measures, sets), end='')
 
 
 def _real(path: str) -> pathlib.Path:
@@ -111,57 +113,61 @@ def read_named(argument: str, *, split: str, step: int | None) -> Named:
         InputError: there is no such run or evaluation, or it is damaged.
     """
     # A directory may have an equals sign in its name.
-    name, given, rest = argument.partition('=')
-    if not given or '/' in name or pathlib.Path(argument.partition(',')[0]).exists():
-        name, rest = argument, argument
+    name, equals, paths = argument.partition('=')
+    if not equals or '/' in name or pathlib.Path(argument.partition(',')[0]).exists():
+        name, paths = argument, argument
     if not name:
         raise InputError(f'{argument!r} must be RUN or NAME=RUN')
-    runs = [run for run in rest.split(',') if run]
+    runs = [run for run in paths.split(',') if run]
     return name, read_evaluations(runs, split=split, step=step)
 
 
-def make_arms(named: Sequence[Named]) -> list[Arm]:
+def make_arms(pairs: Sequence[Named]) -> list[Arm]:
     """The arms of evaluations.
 
     Raises:
         InputError: there are none, two have one name, or they cannot be compared.
     """
-    if not named:
+    if not pairs:
         raise InputError('there is no arm to compare')
-    check_names([name for name, _ in named])
-    check_alike(dict(named))
-    return [_make_arm(name, evaluations) for name, evaluations in named]
+    check_names([name for name, _ in pairs])
+    check_alike(dict(pairs))
+    return [_make_arm(name, evaluations) for name, evaluations in pairs]
 
 
 def _make_arm(name: str, evaluations: Sequence[Evaluation]) -> Arm:
-    return make_arm(name, [(str(each.file), each.counts) for each in evaluations])
+    return make_arm(
+        name, [(str(evaluation.file), evaluation.counts) for evaluation in evaluations]
+    )
 
 
 def markdown(
     arms: Sequence[Arm],
-    found: dict[str, list[Measured]],
+    measures: dict[str, list[Measured]],
     sets: dict[str, list[int]],
 ) -> str:
     """The comparison as tables: measures at powers of two, and sets of problems."""
-    num_ks = len(found) - len(COVERAGES)
-    shown = [f'pass_at_{k}' for k in metrics.powers_of_two(num_ks)]
-    if f'pass_at_{num_ks}' not in shown:
-        shown.append(f'pass_at_{num_ks}')
-    shown += [f'cover_at_{tau:g}' for tau in _SHOWN_COVERAGES]
-    base, *others = arms
+    num_ks = len(measures) - len(COVERAGES)
+    names = [f'pass_at_{k}' for k in metrics.powers_of_two(num_ks)]
+    if f'pass_at_{num_ks}' not in names:
+        names.append(f'pass_at_{num_ks}')
+    names += [f'cover_at_{tau:g}' for tau in _SHOWN_COVERAGES]
+    base, *variants = arms
     heads = ['measure', base.name]
-    for arm in others:
+    for arm in variants:
         heads += [arm.name, f'{arm.name} - {base.name}, problems']
-        if any(row[arms.index(arm)].over_seeds for row in found.values()):
+        if any(row[arms.index(arm)].over_seeds for row in measures.values()):
             heads.append(f'{arm.name} - {base.name}, seeds')
     rows = []
-    for name in shown:
-        row = found[name]
+    for name in names:
+        row = measures[name]
         cells = [_label(name), _interval(row[0].value)]
         for measured in row[1:]:
             differences = measured.over_problems, measured.over_seeds
             cells.append(_interval(measured.value))
-            cells += [_interval(each, '+') for each in differences if each]
+            cells += [
+                _interval(difference, '+') for difference in differences if difference
+            ]
         rows.append(cells)
     lines = [
         *markdown_table(heads, rows),
@@ -170,7 +176,7 @@ def markdown(
         '',
         f'{len(base.problems)} problems; mean [95 %]. "Problems": bootstrap over '
         'problems, paired. "Seeds": Student t over paired seeds.',
-        *(f'No seeds are paired: {each}.' for each in _unpaired(arms)),
+        *(f'No seeds are paired: {reason}.' for reason in _unpaired(arms)),
         '',
     ]
     if sets:
@@ -185,17 +191,17 @@ def markdown(
     return '\n'.join(lines) + '\n'
 
 
-def panels(arms: Sequence[Arm], found: dict[str, list[Measured]]) -> list[Panel]:
+def panels(arms: Sequence[Arm], measures: dict[str, list[Measured]]) -> list[Panel]:
     """Pass@k, its difference to the baseline, and Cover@tau."""
-    num_ks = len(found) - len(COVERAGES)
-    of_k = [found[f'pass_at_{k}'] for k in range(1, num_ks + 1)]
-    of_tau = [found[f'cover_at_{tau:g}'] for tau in COVERAGES]
+    num_ks = len(measures) - len(COVERAGES)
+    of_k = [measures[f'pass_at_{k}'] for k in range(1, num_ks + 1)]
+    of_tau = [measures[f'cover_at_{tau:g}'] for tau in COVERAGES]
     passed, gaps, covered = [], [], []
     for i, arm in enumerate(arms):
         ks, draw = range(1, num_ks + 1), functools.partial(_series, arm.name, i)
         passed.append(draw(ks, [row[i].value for row in of_k]))
         covered.append(draw(COVERAGES, [row[i].value for row in of_tau]))
-        gap = [each for row in of_k if (each := row[i].over_problems)]
+        gap = [difference for row in of_k if (difference := row[i].over_problems)]
         if gap:
             gaps.append(draw(ks, gap))
     gaps.append(Series('', (1, num_ks), (0.0, 0.0), '#667085', dashed=True))
@@ -209,18 +215,18 @@ def panels(arms: Sequence[Arm], found: dict[str, list[Measured]]) -> list[Panel]
     ]
 
 
-def said(arms: Sequence[Arm], found: dict[str, list[Measured]]) -> str:
+def make_caption(arms: Sequence[Arm], measures: dict[str, list[Measured]]) -> str:
     """The lines below the panels: what the bands are, and what the seeds say."""
     lines = [
         'bands: 95 % intervals over problems (bootstrap); those of a difference are '
         'paired'
     ]
-    largest = f'pass_at_{len(found) - len(COVERAGES)}'
+    largest = f'pass_at_{len(measures) - len(COVERAGES)}'
     for i, arm in enumerate(arms):
         differences = [
             f'{_label(name)} {_interval(difference, "+")}'
             for name in ('pass_at_1', largest)
-            if (difference := found[name][i].over_seeds)
+            if (difference := measures[name][i].over_seeds)
         ]
         if differences:
             whose = f'{arm.name} minus {arms[0].name} over {len(arm.sources)} seeds'
@@ -232,7 +238,7 @@ def _series(
     name: str, number: int, x: Sequence[float], values: Sequence[Estimate]
 ) -> Series:
     """The line of the arm of this number."""
-    color, marker = (each[number % len(each)] for each in (COLORS, MARKERS))
+    color, marker = (cycle[number % len(cycle)] for cycle in (COLORS, MARKERS))
     band = {'low': [v.low for v in values], 'high': [v.high for v in values]}
     return Series(name, x, [v.mean for v in values], color, marker=marker, **band)
 
@@ -246,10 +252,10 @@ def _sizes(arm: Arm) -> str:
 
 def _unpaired(arms: Sequence[Arm]) -> list[str]:
     """Which arms have other numbers of runs than the first."""
-    base, *others = arms
+    base, *variants = arms
     return [
         f'{base.name} has {len(base.sources)} runs and {arm.name} {len(arm.sources)}'
-        for arm in others
+        for arm in variants
         if len(arm.sources) != len(base.sources)
     ]
 

@@ -40,7 +40,7 @@ from passk_jax.runs import commits, saved_config
 from passk_jax.runs.checkpoints import newest_step, restore_params
 from passk_jax.runs.sources import check_sources
 from passk_jax.runtime.compile_cache import keep_programs
-from passk_jax.runtime.hosts import join_hosts, told
+from passk_jax.runtime.hosts import broadcast, join_hosts
 from passk_jax.setup.checks import check_evaluation
 from passk_jax.setup.setup import Setup, make_setup
 from passk_jax.tasks import Task
@@ -87,7 +87,7 @@ def main(
     path = pathlib.Path(workdir)
     options |= {'num_responses': num_responses, 'num_problems': num_problems}
     config, changes = _changed(saved_config.run_config(path, mesh), options)
-    others = other_tasks.named(task, config.data, data_dir)
+    more_tasks = other_tasks.named(task, config.data, data_dir)
     check_evaluation(config)
     check_sources(path, config.model)
     directory = path / 'evaluation' / 'by_command'
@@ -101,29 +101,29 @@ def main(
     about = {
         'split': split,
         'step': step,
-        'checkpoint': told(lambda: commits.identity(checkpoint)),
+        'checkpoint': broadcast(lambda: commits.identity(checkpoint)),
         'eval': dataclasses.asdict(config.eval),
     }
-    seen = other_tasks.training_problems(_trained_on(config) if others else ())
+    seen = other_tasks.training_problems(_trained_on(config) if more_tasks else ())
     plans = {}
-    for name, other in (others or {'': None}).items():
+    for name, other in (more_tasks or {'': None}).items():
         flags = {'task': name} | changes if name else changes
         file = directory / saved.name_of(split, step, flags)
         # All are checked before the first one samples for an hour.
         with other_tasks.errors_of(name):
             plans[name] = _plan(setup, other, split, file, about, seen)
     # Process 0 alone has the files.
-    there = [] if overwrite else told(lambda: _there(plans))
+    there = [] if overwrite else broadcast(lambda: _there(plans))
     _evaluate(path, {k: v for k, v in plans.items() if k not in there}, split, step)
     if jax.process_index() > 0:
         return
-    found = {name: saved.read(plan.path) for name, plan in plans.items()}
-    if not others:
-        for name, value in found[''][1]['metrics'].items():
+    evaluations = {name: saved.read(plan.path) for name, plan in plans.items()}
+    if not more_tasks:
+        for name, value in evaluations[''][1]['metrics'].items():
             print(f'{name:<28} {value:.4f}')
         return
-    table = _table(found, {name: plan.setup.task for name, plan in plans.items()})
-    flags = {'task': ','.join(others)} | changes
+    table = _table(evaluations, {name: plan.setup.task for name, plan in plans.items()})
+    flags = {'task': ','.join(more_tasks)} | changes
     name = saved.name_of(split, step, flags)
     atomic_write_text(directory / f'{name}.md', table)
     print(table, end='')
@@ -143,7 +143,7 @@ def _plan(
     complete.
     """
     setup = setup.on_task(*other) if other else setup
-    seen, known = trained_on
+    seen, complete = trained_on
     problems, trained = other_tasks.unseen(setup.task, setup.problems(split), seen)
     settings = {
         'task': dataclasses.asdict(setup.config.task),
@@ -151,13 +151,16 @@ def _plan(
         'problems': saved.digest_of(problems),
     }
     batches = setup.evaluation_batches(split, problems)
-    left_out = {'too long': batches.dropped, 'trained on': trained if known else None}
+    left_out = {
+        'too long': batches.dropped,
+        'trained on': trained if complete else None,
+    }
     return _Plan(setup, batches, left_out, {**about, **settings}, path)
 
 
 def _trained_on(config: ExperimentConfig) -> list[_Problems | None]:
     """Tasks of the run and of those that it goes on from; ``None``: a run is gone."""
-    found: list[_Problems | None] = [(config.task, config.data)]
+    sources: list[_Problems | None] = [(config.task, config.data)]
     names = set()
     while config.init.kind == 'checkpoint' and config.init.checkpoint not in names:
         names.add(config.init.checkpoint)
@@ -166,9 +169,9 @@ def _trained_on(config: ExperimentConfig) -> list[_Problems | None]:
             config = saved_config.run_config(path)
         except InputError as error:
             logging.warning('what an earlier run trained on is not known: %s', error)
-            return [*found, None]
-        found.append((config.task, config.data))
-    return found
+            return [*sources, None]
+        sources.append((config.task, config.data))
+    return sources
 
 
 def _there(plans: Mapping[str, _Plan]) -> list[str]:
@@ -209,7 +212,7 @@ def _evaluate(
 
 
 def _table(
-    found: Mapping[str, tuple[Sequence[Record], Mapping[str, Any]]],
+    evaluations: Mapping[str, tuple[Sequence[Record], Mapping[str, Any]]],
     tasks: Mapping[str, Task],
 ) -> str:
     """The table of the records and summaries of these tasks."""
@@ -217,18 +220,20 @@ def _table(
         name: task.groups for name, task in tasks.items() if isinstance(task, Groups)
     }
     return category_table(
-        {name: rows for name, (rows, _) in found.items()},
+        {name: rows for name, (rows, _) in evaluations.items()},
         groups=groups,
-        left_out={name: summary['left_out'] for name, (_, summary) in found.items()},
+        left_out={
+            name: summary['left_out'] for name, (_, summary) in evaluations.items()
+        },
     )
 
 
 def _changed(
-    config: ExperimentConfig, given: Mapping[str, float | None]
+    config: ExperimentConfig, options: Mapping[str, float | None]
 ) -> tuple[ExperimentConfig, dict[str, Any]]:
     """Sets fields of ``eval``, except to ``None``; also returns those that changed."""
     before, values = dataclasses.asdict(config.eval), configs.to_dict(config)
-    values['eval'] |= {k: v for k, v in given.items() if v is not None}
+    values['eval'] |= {k: v for k, v in options.items() if v is not None}
     config = configs.from_json_dict(values)
     after = dataclasses.asdict(config.eval)
     return config, {k: after[k] for k in sorted(after) if after[k] != before[k]}

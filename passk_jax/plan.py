@@ -89,15 +89,17 @@ def main(
     if unknown := set(names) - set(PROGRAMS):
         raise InputError(f'programs {sorted(unknown)} must be among {list(PROGRAMS)}')
     if fit:
-        given = _given(sys.argv)
-        text, fitting = plan_that_fits(config, chips, names, given=given, tell=_tell)
+        config_flags = _parse_config_flags(sys.argv)
+        text, fitting = plan_that_fits(
+            config, chips, names, config_flags=config_flags, tell=_tell
+        )
     else:
         text, fitting = plan(config, chips, names, tell=_tell)
     sys.stdout.write(text)
     if markdown:
         command = shlex.join(['python', '-m', 'passk_jax.plan', *_arguments(sys.argv)])
         title = f'# {config.name} on {chips.name}\n\n    {command}\n\n'
-        atomic_write_text(markdown, f'{title}{_made()}\n{text}')
+        atomic_write_text(markdown, f'{title}{_describe_origin()}\n{text}')
     return 0 if fitting else 1
 
 
@@ -112,7 +114,7 @@ def _tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _made() -> str:
+def _describe_origin() -> str:
     """A sentence with the revision of the code, versions and the date."""
     git = git_state(pathlib.Path(__file__).parent)
     changed = ' with changes' if git['dirty'] else ''
@@ -128,32 +130,33 @@ def _made() -> str:
 
 def _arguments(argv: Sequence[str]) -> list[str]:
     """The command's arguments, without ``--markdown`` and its value."""
-    kept, rest = [], iter(argv[1:])
-    for argument in rest:
-        name, given, _ = argument.partition('=')
+    arguments, remaining = [], iter(argv[1:])
+    for argument in remaining:
+        name, equals, _ = argument.partition('=')
         if name not in ('-markdown', '--markdown'):
-            kept.append(argument)
-        elif not given:
-            next(rest, None)
-    return kept
+            arguments.append(argument)
+        elif not equals:
+            next(remaining, None)
+    return arguments
 
 
-def _given(argv: Sequence[str]) -> dict[str, str]:
+def _parse_config_flags(argv: Sequence[str]) -> dict[str, str]:
     """The command's flags of the configuration: dotted key -> argument; ``''``: file.
 
-    >>> _given(['plan', '--config=a.py', '-config.seed', '1', '--topology=cpu:8'])
+    >>> argv = ['plan', '--config=a.py', '-config.seed', '1', '--topology=cpu:8']
+    >>> _parse_config_flags(argv)
     {'': '--config=a.py', 'seed': '--config.seed=1'}
     """
-    found, rest = {}, _arguments(argv)
-    for i, argument in enumerate(rest):
+    config_flags, arguments = {}, _arguments(argv)
+    for i, argument in enumerate(arguments):
         name, equals, value = argument.lstrip('-').partition('=')
         match = re.fullmatch(r'(no)?config(\.(?P<key>.*))?', name)
         if not argument.startswith('-') or not match:
             continue
-        if not equals and rest[i + 1 :] and not rest[i + 1].startswith('--'):
-            equals, value = '=', rest[i + 1]
-        found[match['key'] or ''] = f'--{name}{equals}{value}'
-    return found
+        if not equals and arguments[i + 1 :] and not arguments[i + 1].startswith('--'):
+            equals, value = '=', arguments[i + 1]
+        config_flags[match['key'] or ''] = f'--{name}{equals}{value}'
+    return config_flags
 
 
 def plan(
@@ -182,10 +185,10 @@ def plan(
         analyses.append(_analyse(build(builder, name), topology, turn, tell))
     lines = _lines(config, builder, topology, analyses, positions)
     check = functools.partial(_check, config)
-    for each in analyses:
-        if not each.memory.fits:
-            lines += _ways_out(each, builder, check)
-    return '\n'.join([*lines, '']), all(each.memory.fits for each in analyses)
+    for analysis in analyses:
+        if not analysis.memory.fits:
+            lines += _ways_out(analysis, builder, check)
+    return '\n'.join([*lines, '']), all(analysis.memory.fits for analysis in analyses)
 
 
 def plan_that_fits(
@@ -193,14 +196,14 @@ def plan_that_fits(
     topology: Topology,
     names: Sequence[str],
     *,
-    given: Mapping[str, str] = types.MappingProxyType({}),
+    config_flags: Mapping[str, str] = types.MappingProxyType({}),
     tell: Callable[[str], object] = lambda line: None,
 ) -> tuple[str, bool]:
     """The plan for settings that fit, with their flags as its last line.
 
     Args:
         config, topology, names, tell: as for :func:`plan`.
-        given: the flags that made ``config``: dotted key -> argument.
+        config_flags: the flags that made ``config``: dotted key -> argument.
 
     Returns:
         The plan, and whether there are such settings. If not, the plan is for the last
@@ -232,14 +235,18 @@ def plan_that_fits(
         return _analyse(program, topology, '', tell, compiling=compiling)
 
     check = functools.partial(_check, config)
-    found = search(builder, names, analysed, check=check, tell=tell, first=first)
-    builder, over = _placed(found.builder, devices), found.over
-    lines = _lines(config, builder, topology, found.analyses, positions)
+    result = search(builder, names, analysed, check=check, tell=tell, first=first)
+    builder, over = _placed(result.builder, devices), result.over
+    lines = _lines(config, builder, topology, result.analyses, positions)
     if over:
         over = fits.with_temporaries(over, builder)
-        lines += _ways_out(over, builder, lambda x: check({**found.overrides, **x}))
-    kept = [flag for key, flag in given.items() if key not in found.overrides]
-    lines += summary.settings(over, [*map(shlex.quote, kept), *flags(found.overrides)])
+        lines += _ways_out(over, builder, lambda x: check({**result.overrides, **x}))
+    unchanged = [
+        flag for key, flag in config_flags.items() if key not in result.overrides
+    ]
+    lines += summary.settings(
+        over, [*map(shlex.quote, unchanged), *flags(result.overrides)]
+    )
     return '\n'.join([*lines, '']), over is None
 
 
@@ -287,7 +294,7 @@ def _lines(
 ) -> list[str]:
     """The plan's introduction, table and notes."""
     mesh = builder.mesh
-    edges = [fits.fit(each, builder) for each in analyses]
+    edges = [fits.fit(analysis, builder) for analysis in analyses]
     where = links.places(list(mesh.devices.flat), dimensions=topology.chip.dimensions)
     axes = links.axis_lines(mesh, where) if where else {}
     lines = summary.introduction(
@@ -371,8 +378,10 @@ def _vocab_size(config: ExperimentConfig) -> int:
         return 0
     if config.model.tokenizer == 'characters':
         task = make_task(config.task.name, config.task.params)
-        able = require(task, Alphabet, needed_by="model.tokenizer='characters'")
-        return len(tokenizers.character_tokenizer(able.alphabet))
+        alphabet_task = require(
+            task, Alphabet, needed_by="model.tokenizer='characters'"
+        )
+        return len(tokenizers.character_tokenizer(alphabet_task.alphabet))
     return len(tokenizers.load_tokenizer(config.model.tokenizer))
 
 

@@ -44,8 +44,8 @@ def score_lines(
     """
     judge = task.verdict
     if official:
-        able = tasks.require(task, OfficialVerdict, needed_by='--official')
-        judge = able.official_verdict
+        official_task = tasks.require(task, OfficialVerdict, needed_by='--official')
+        judge = official_task.official_verdict
     for number, line in enumerate(lines, start=1):
         record = {}
         try:

@@ -68,15 +68,15 @@ def make_mesh(
     """
     devices = jax.devices() if devices is None else devices
     sizes = {'data': data, 'fsdp': fsdp, 'rollout': rollout, 'tensor': tensor}
-    asked = dict(sizes)
+    requested = dict(sizes)
     free = [axis for axis, size in sizes.items() if size == -1]
-    taken = math.prod(size for size in sizes.values() if size != -1)
-    if len(free) > 1 or taken < 1 or any(size < -1 for size in sizes.values()):
+    fixed = math.prod(size for size in sizes.values() if size != -1)
+    if len(free) > 1 or fixed < 1 or any(size < -1 for size in sizes.values()):
         raise InputError(f'mesh {sizes} must be positive sizes and at most one -1')
     if free:
-        sizes[free[0]] = len(devices) // taken
+        sizes[free[0]] = len(devices) // fixed
     if math.prod(sizes.values()) != len(devices):
-        raise InputError(f'mesh {asked} does not fit {len(devices)} devices')
+        raise InputError(f'mesh {requested} does not fit {len(devices)} devices')
     grid = _grid(tuple(sizes.values()), devices)
     return Mesh(grid, MESH_AXES, axis_types=(AxisType.Auto,) * len(MESH_AXES))
 
@@ -89,11 +89,11 @@ def _grid(sizes: tuple[int, ...], devices: list[Any]) -> np.ndarray:
     split = {'allow_split_physical_axes': True}
     if slices == 1:
         return mesh_utils.create_device_mesh(sizes, devices, **split)
-    data, *rest = sizes
+    data, *inner = sizes
     if data % slices:
         raise InputError(f'mesh data={data} must be a multiple of the {slices} slices')
     return mesh_utils.create_hybrid_device_mesh(
-        (data // slices, *rest), (slices, 1, 1, 1), devices, **split
+        (data // slices, *inner), (slices, 1, 1, 1), devices, **split
     )
 
 
@@ -106,17 +106,17 @@ def warn_of_repeated_work(mesh: Mesh, **batches: Mapping[str, int]) -> None:
     """
     for axis, sizes in batches.items():
         mesh_axes = RULES[axis]
-        shares = math.prod(mesh.shape[each] for each in mesh_axes)
-        whole = [f'{name}={size}' for name, size in sizes.items() if size % shares]
-        if whole:
+        shares = math.prod(mesh.shape[mesh_axis] for mesh_axis in mesh_axes)
+        unsplit = [f'{name}={size}' for name, size in sizes.items() if size % shares]
+        if unsplit:
             logging.warning(
                 '%s = %d divides none of these batches, so each of these devices '
                 'computes all of them (correct, but %d times the work): %s. '
                 'Multiples of %d are shared',
-                ' x '.join(f'mesh.{each}' for each in mesh_axes),
+                ' x '.join(f'mesh.{mesh_axis}' for mesh_axis in mesh_axes),
                 shares,
                 shares,
-                ', '.join(whole),
+                ', '.join(unsplit),
                 shares,
             )
 
@@ -242,8 +242,8 @@ def sum_over_shards(parts: jax.Array, axes: tuple[str | None, ...]) -> jax.Array
             part = jax.lax.psum_scatter(
                 part, scattered, scatter_dimension=embed, tiled=True
             )
-        rest = tuple(axis for axis in summed if axis not in scattered)
-        return jax.lax.psum(part, rest) if rest else part
+        unscattered = tuple(axis for axis in summed if axis not in scattered)
+        return jax.lax.psum(part, unscattered) if unscattered else part
 
     run = jax.shard_map(local, in_specs=spec, out_specs=out, check_vma=False)
     return shard(run(parts), *axes)

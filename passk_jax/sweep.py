@@ -64,44 +64,44 @@ def main(
     wanted = _seeds(seeds) if seeds else sweep.seeds
     runs = runs_of(sweep, root, sorted({*wanted, *sweep.seeds}))
     out = pathlib.Path(results)
-    kept = KeptResults(out, sweep.name)
-    opened = kept.attach(open_runs(runs, sweep))
-    asked = [job for job in opened if job.run.seed in wanted]
-    chosen = _chosen(asked, only)
+    store = KeptResults(out, sweep.name)
+    opened = store.attach(open_runs(runs, sweep))
+    requested = [job for job in opened if job.run.seed in wanted]
+    chosen = _chosen(requested, only)
     if dry_run:
-        _print_commands(chosen, kept.paths[0])
+        _print_commands(chosen, store.paths[0])
         return 0
     if list:
         print(_listed(chosen))
         return 0
     # Now, so that an error comes before hours of training.
     out.mkdir(parents=True, exist_ok=True)
-    for path in (*kept.paths, *_table_and_figure(sweep, out)):
+    for path in (*store.paths, *_table_and_figure(sweep, out)):
         check_writable(path)
     # Raises now what these would raise at the end.
-    _of_other_seeds(sweep, root, kept, opened)
+    _open_other_seeds(sweep, root, store, opened)
     display = progress.Display()
-    _keep(kept, opened, display)
-    others = [job for job in opened if job not in chosen]
+    _keep(store, opened, display)
+    unchosen = [job for job in opened if job not in chosen]
     states = Runner(
         chosen,
-        others=others,
+        other_jobs=unchosen,
         slots=slots,
         display=display,
         when_done=lambda job: _say_what_is_undefined(
-            sweep, job, display, lost=_keep(kept, opened, display, of=[job])
+            sweep, job, display, lost=_keep(store, opened, display, of=[job])
         ),
     ).run()
     # Another sweep may have added results that this one has no directories of.
-    opened = kept.attach(opened)
-    if lost := _keep(kept, opened, display):
+    opened = store.attach(opened)
+    if lost := _keep(store, opened, display):
         print(f'no table is written: the results of these could not be kept: {lost}')
         return 1
     # Nor may another add some while the table is made of these.
-    with kept.writing((*kept.paths, *_table_and_figure(sweep, out))):
-        opened = kept.attach(opened)
-        every = opened + _of_other_seeds(sweep, root, kept, opened)
-        table = _write_table(sweep, every, kept, out, wanted=wanted)
+    with store.writing((*store.paths, *_table_and_figure(sweep, out))):
+        opened = store.attach(opened)
+        every = opened + _open_other_seeds(sweep, root, store, opened)
+        table = _write_table(sweep, every, store, out, wanted=wanted)
     print(table, end='')
     return _exit_status(states)
 
@@ -117,16 +117,16 @@ def _chosen(jobs: Sequence[Job], only: str) -> list[Job]:
     )
 
 
-def _of_other_seeds(
-    sweep: Sweep, root: pathlib.Path, kept: KeptResults, jobs: Sequence[Job]
+def _open_other_seeds(
+    sweep: Sweep, root: pathlib.Path, store: KeptResults, jobs: Sequence[Job]
 ) -> list[Job]:
     """The runs of the seeds that have results and are not among ``jobs``."""
-    others = kept.seeds() - {job.run.seed for job in jobs}
-    return kept.attach(open_runs(runs_of(sweep, root, sorted(others)), sweep))
+    seeds = store.seeds() - {job.run.seed for job in jobs}
+    return store.attach(open_runs(runs_of(sweep, root, sorted(seeds)), sweep))
 
 
 def _keep(
-    kept: KeptResults,
+    store: KeptResults,
     jobs: Sequence[Job],
     display: progress.Display,
     *,
@@ -140,7 +140,7 @@ def _keep(
     lost = []
     for job in [job for job in jobs if not job.run.previous] if of is None else of:
         try:
-            kept.add(jobs, of=job)
+            store.add(jobs, of=job)
         except (OSError, ValueError) as error:
             display.say(f'{job.name}: its results could not be kept: {error}')
             lost.append(job.name)
@@ -189,46 +189,50 @@ def _print_commands(jobs: Sequence[Job], rows: pathlib.Path) -> None:
 
 def _nothing_missing(jobs: Sequence[Job], rows: pathlib.Path) -> str:
     """What a dry run says of runs that are all done."""
-    said = f'nothing is missing: all {len(jobs)} runs are done'
+    sentence = f'nothing is missing: all {len(jobs)} runs are done'
     if not (by_rows := sum(map(_is_done_by_rows, jobs))):
-        return said
+        return sentence
     return (
-        f'{said}, {by_rows} by their rows in {rows}; --results=DIR, another directory, '
-        'makes these anew'
+        f'{sentence}, {by_rows} by their rows in {rows}; --results=DIR, another '
+        'directory, makes these anew'
     )
 
 
 def _is_done_by_rows(job: Job) -> bool:
     """Whether only its kept results say that it is done, not its directory."""
-    return bool(job.kept) and not directories.is_done(dataclasses.replace(job, kept=()))
+    return bool(job.kept_rows) and not directories.is_done(
+        dataclasses.replace(job, kept_rows=())
+    )
 
 
 def _write_table(
     sweep: Sweep,
     jobs: Sequence[Job],
-    kept: KeptResults,
+    store: KeptResults,
     out: pathlib.Path,
     *,
     wanted: Sequence[int],
 ) -> str:
     """Writes table and figure if every wanted seed is done; returns what to print."""
-    kept.rewrite_csv()
+    store.rewrite_csv()
     undone = [job for job in jobs if not directories.is_done(job)]
     incomplete = {job.run.seed for job in undone}
-    whole = [job for job in jobs if job.run.seed not in incomplete]
-    whole.sort(key=lambda job: job.run.seed)
+    complete = [job for job in jobs if job.run.seed not in incomplete]
+    complete.sort(key=lambda job: job.run.seed)
     missing = [job.name for job in undone if job.run.seed in wanted]
     if missing:
         return f'no table is written, because these are not done: {missing}\n'
-    said, begun = '', {job.run.seed for job in jobs if directories.is_done(job)}
-    if left := [job.name for job in undone if job.run.seed in begun]:
+    warning, begun = '', {job.run.seed for job in jobs if directories.is_done(job)}
+    if unfinished := [job.name for job in undone if job.run.seed in begun]:
         seeds = sorted(begun & incomplete)
-        said = f'the table lacks {seeds=}, because these are not done: {left}\n'
-    table, drawn = results.markdown(sweep, whole), figure.draw(sweep, whole)
+        warning = (
+            f'the table lacks {seeds=}, because these are not done: {unfinished}\n'
+        )
+    table, drawn = results.markdown(sweep, complete), figure.draw(sweep, complete)
     table_path, figure_path = _table_and_figure(sweep, out)
     atomic_write_text(table_path, table)
     atomic_write_bytes(figure_path, drawn)
-    return said + table
+    return warning + table
 
 
 def _exit_status(states: Mapping[str, str]) -> int:

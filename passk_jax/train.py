@@ -47,7 +47,7 @@ from passk_jax.runs.retention import Retention, check_best
 from passk_jax.runs.saved_config import stage_of
 from passk_jax.runs.sources import remember_sources
 from passk_jax.runtime.compile_cache import keep_programs
-from passk_jax.runtime.hosts import expect_chips, join_hosts, told
+from passk_jax.runtime.hosts import broadcast, expect_chips, join_hosts
 from passk_jax.runtime.profiling import Profile, parse_steps
 from passk_jax.sampling import Purpose
 from passk_jax.setup.checks import (
@@ -94,9 +94,9 @@ def train(
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.set_mesh(setup.mesh))
         guard = stack.enter_context(PreemptionGuard())
-        made = setup, verbs.remember.begin(), stages, checkpoints, workdir
+        parts = setup, verbs.remember.begin(), stages, checkpoints, workdir
         with Phases.of(config.log) as phases:
-            first = first_state(*made, guard=guard, phases=phases)
+            first = first_state(*parts, guard=guard, phases=phases)
         if first is None:
             return False
         state, memory, ref_params, frozen = first
@@ -296,9 +296,9 @@ def first_state(
         return state, memory, ref_params, frozen
     shapes = states.state_shapes(policy, optimizer, mesh)
     # What the host remembers has no sharding of its own.
-    whole = sharding.replicated(mesh)
+    replicated = sharding.replicated(mesh)
     remembered = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=whole), memory
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=replicated), memory
     )
     saved = checkpoints.restore(
         params=shapes.params, opt_state=shapes.opt_state, memory=remembered
@@ -341,7 +341,7 @@ def main(
     expect_chips(expect)
     for stage in configs.stages_of(config):
         check_signal(stage)
-    stage = told(lambda: stage_of(config.stage, config.init, directory))
+    stage = broadcast(lambda: stage_of(config.stage, config.init, directory))
     config = dataclasses.replace(config, stage=stage)
     with open_workdir(config, directory, accept_loss=accept_loss) as path:
         remember_sources(path, config.model, begun=has_begun(path))

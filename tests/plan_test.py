@@ -113,7 +113,7 @@ def test_settings_that_fit_are_found_and_end_the_plan():
     needed = float(cells(text, 'total')[0].removesuffix(' MiB')) * 2**20
     given = {'': '--config=tiny.py', 'train.micro_batch_rollouts': 'an older one'}
     text, fitting = plan.plan_that_fits(
-        config, small(memory=0.8 * needed), names, given=given, tell=told.append
+        config, small(memory=0.8 * needed), names, config_flags=given, tell=told.append
     )
     assert fitting
     assert cells(text, 'fits') == ['yes', 'yes']
@@ -174,7 +174,7 @@ def test_the_flags_of_the_configuration_are_kept_as_they_were_given():
         *('--config.mesh.fsdp=8', '-config.seed', '-1', '--config.log.tensorboard'),
         *('--noconfig.data.shuffle', '--markdown', '--config.md'),
     ]
-    assert plan._given(argv) == {
+    assert plan._parse_config_flags(argv) == {
         '': '--config=a b.py',
         'mesh.fsdp': '--config.mesh.fsdp=8',
         'seed': '--config.seed=-1',

@@ -92,7 +92,7 @@ def test_the_table_and_the_csv_are_those_of_the_rows(
             run,
             configs[run.setting]['train']['steps'],
             *((sweep.split,), '', configs[run.setting], ()),
-            kept=tuple(of_runs.pop(run.name)),
+            kept_rows=tuple(of_runs.pop(run.name)),
         )
         for run in runs
     ]

@@ -83,8 +83,8 @@ def _explanation(error: BaseException) -> str | None:
         return str(error)
     # XLA has this error in a class of many.
     if isinstance(error, MemoryError) or str(error).startswith('RESOURCE_EXHAUSTED'):
-        said = str(error).partition('\n')[0]
-        return f'out of memory ({said}): python -m passk_jax.plan says what fits'
+        message = str(error).partition('\n')[0]
+        return f'out of memory ({message}): python -m passk_jax.plan says what fits'
     if not isinstance(error, OSError):
         return None
     # Only the system's OSErrors have a number; libraries raise others.

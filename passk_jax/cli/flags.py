@@ -158,37 +158,37 @@ def parse(
     argv = [program, *map(_with_underscores, argv[1:])]
     required = [x for x, default in parameters.items() if default is _REQUIRED]
     _define(parameters, values, program)
-    rest = _parse_known(values, argv)
-    given = {name: values[name].value for name in parameters}
+    unparsed = _parse_known(values, argv)
+    parsed = {name: values[name].value for name in parameters}
     choices = list(parameters)
     opens = inspect.signature(main).parameters.get('config')
-    path = given.get('config') if opens and opens.annotation is not str else None
+    path = parsed.get('config') if opens and opens.annotation is not str else None
     config = config_file.load(path) if path else None
     if config is not None:
         choices += [f'config.{key}' for key in configs.flatten(config.to_dict())]
-        overrides = config_file.override_flags(config, rest)
-        rest = _parse_known(overrides, [program, *rest])
-    absent = [name for name in required if given[name] in (None, '')]
+        overrides = config_file.override_flags(config, unparsed)
+        unparsed = _parse_known(overrides, [program, *unparsed])
+    absent = [name for name in required if parsed[name] in (None, '')]
     # Without --config an override is not an unknown flag.
-    _reject_unknown(rest, choices, but='config.' if 'config' in absent else None)
+    _reject_unknown(unparsed, choices, but='config.' if 'config' in absent else None)
     if absent:
         names, verb = ', --'.join(absent), 'are' if absent[1:] else 'is'
         raise InputError(f'--{names} {verb} required{_example(main)}')
-    if empty := [name for name in parameters if given[name] == '' != parameters[name]]:
+    if empty := [name for name in parameters if parsed[name] == '' != parameters[name]]:
         raise InputError(f'--{empty[0]}= is empty; leave it out for its default')
     if positional := _positional(main):
-        if not rest:
+        if not unparsed:
             raise InputError(f'{positional} are required{_example(main)}')
-        given[positional], rest = rest, []
-    if rest:
+        parsed[positional], unparsed = unparsed, []
+    if unparsed:
         raise InputError(
-            f'arguments not understood: {rest}; write every flag as --name=value, for '
-            f'example --config.log.tensorboard=false'
+            f'arguments not understood: {unparsed}; write every flag as --name=value, '
+            f'for example --config.log.tensorboard=false'
         )
     # Last, so that errors of the command line come before errors of the values.
     if config is not None:
-        given['config'] = configs.from_config_dict(config)
-    return given
+        parsed['config'] = configs.from_config_dict(config)
+    return parsed
 
 
 def _define(
@@ -233,9 +233,9 @@ def _parse_known(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
 
 
 def _reject_unknown(
-    rest: Sequence[str], choices: Collection[str], *, but: str | None
+    arguments: Sequence[str], choices: Collection[str], *, but: str | None
 ) -> None:
-    for argument in rest:
+    for argument in arguments:
         name = argument.lstrip('-').partition('=')[0]
         if argument.startswith('-') and not (but and name.startswith(but)):
             near = [f'--{choice}' for choice in configs.nearest(name, choices)]

@@ -129,7 +129,7 @@ def _from_run(policy: Policy, mesh: Mesh, source: str, note: pathlib.Path) -> Pa
     The other run may go on meanwhile, so ``note`` records the step first read.
     """
     shapes = policies.param_shapes(policy, mesh)
-    noted_source, path, step = hosts.told(lambda: _noted(note))
+    noted_source, path, step = hosts.broadcast(lambda: _noted(note))
     if noted_source == source:
         return checkpoints.restore_params(path, shapes, step=step)[0]
     path = pathlib.Path(source).expanduser().absolute()

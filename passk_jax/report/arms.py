@@ -29,11 +29,11 @@ def difference(first: np.ndarray, second: np.ndarray) -> Interval:
     return float((first - second).mean()), math.nan, math.nan
 
 
-def in_words(interval: Interval, *, digits: int = 3) -> str:
+def format_difference(interval: Interval, *, digits: int = 3) -> str:
     """A difference as tables have it.
 
-    >>> in_words((0.25, 0.125, 0.375)), in_words((-1.0, math.nan, math.nan))
-    ('+0.250 [+0.125, +0.375]', '-1.000')
+    >>> list(map(format_difference, [(0.25, 0.125, 0.375), (-1.0, *2 * [math.nan])]))
+    ['+0.250 [+0.125, +0.375]', '-1.000']
     """
     mean, low, high = (f'{value:+.{digits}f}' for value in interval)
     if math.isnan(interval[0]):

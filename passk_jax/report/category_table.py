@@ -41,14 +41,14 @@ def category_table(
     lines = [
         [task, *cells]
         for task, rows in evaluations.items()
-        for cells in _of_task(rows, sizes, groups.get(task, {}), left_out[task])
+        for cells in _tabulate_task(rows, sizes, groups.get(task, {}), left_out[task])
     ]
     reasons = list(next(iter(left_out.values())))
     head = ['task', 'category', 'problems', *reasons, *(f'Pass@{k}' for k in sizes)]
     return '\n'.join(markdown_table(head, lines)) + '\n'
 
 
-def _of_task(
+def _tabulate_task(
     rows: Sequence[Mapping[str, Any]],
     sizes: Sequence[int],
     names: Mapping[str, str],
@@ -62,15 +62,15 @@ def _of_task(
     lines, means = [], []
     # A category may have lost all of its problems.
     for name in dict.fromkeys(
-        [*of_row.tolist(), *(x for each in without for x in each or ())]
+        [*of_row.tolist(), *(x for counter in without for x in counter or ())]
     ):
         chosen = of_row == name
         mean = values[:, chosen].mean(axis=1) if chosen.any() else None
-        counts = [None if each is None else each[name] for each in without]
+        counts = [None if counter is None else counter[name] for counter in without]
         lines.append(_line(name, chosen.sum(), counts, mean, sizes))
         means += [] if mean is None else [mean]
     if len(lines) > 1:
-        counts = [None if each is None else each.total() for each in without]
+        counts = [None if counter is None else counter.total() for counter in without]
         overall = ('all problems', values.mean(axis=1))
         for name, mean in (overall, ('mean of categories', np.mean(means, axis=0))):
             lines.append(_line(name, len(rows), counts, mean, sizes))
@@ -82,10 +82,10 @@ def _renamed(
 ) -> collections.Counter[str] | None:
     if counts is None:
         return None
-    found = collections.Counter()
+    renamed = collections.Counter()
     for category, count in counts.items():
-        found[names.get(category, category)] += count
-    return found
+        renamed[names.get(category, category)] += count
+    return renamed
 
 
 def _line(

@@ -243,29 +243,29 @@ def _draw_lines(lines: Sequence[Series], ax: 'Axes') -> None:
             ax.autoscale_view()
         # Counted from the end, to keep the last point.
         stride = max(1, math.ceil(len(series.x) / _MOST_POINTS))
-        kept = slice((len(series.x) - 1) % stride, None, stride)
+        subset = slice((len(series.x) - 1) % stride, None, stride)
         ax.plot(
-            series.x[kept],
-            series.y[kept],
+            series.x[subset],
+            series.y[subset],
             color=series.color,
             linestyle='--' if series.dashed else '-',
             linewidth=1.0 if series.faint else 2.0,
             alpha=0.3 if series.faint else 1.0,
             marker=series.marker or None,
             markersize=4,
-            markevery=_marked(series.x[kept], ax),
+            markevery=_marked(series.x[subset], ax),
             label=series.label or None,
             transform=place,
         )
         if series.low is not None and series.high is not None:
-            band = (series.low[kept], series.high[kept])
+            band = (series.low[subset], series.high[subset])
             if len(series.x) > 2 and not series.bars:
                 style = {'color': series.color, 'alpha': 0.13, 'lw': 0}
-                ax.fill_between(series.x[kept], *band, **style)
+                ax.fill_between(series.x[subset], *band, **style)
             else:
                 # A band from the first to the last would speak of what is between.
                 style = {'color': series.color, 'lw': 1.5, 'transform': place}
-                ax.vlines(series.x[kept], *band, **style)
+                ax.vlines(series.x[subset], *band, **style)
 
 
 def _marked(x: Sequence[float], ax: 'Axes') -> list[int] | None:

@@ -80,8 +80,8 @@ def _over_steps(
 def _entropy_by_position(rows: list[Row]) -> Panel:
     def line(row: Row) -> tuple[Sequence[float], Sequence[float]]:
         reaching = np.array(row['responses_by_position'])
-        shown = int((reaching >= _LEAST_SHARE * reaching.max(initial=0)).sum())
-        return range(shown), row['entropy_by_position'][:shown]
+        length = int((reaching >= _LEAST_SHARE * reaching.max(initial=0)).sum())
+        return range(length), row['entropy_by_position'][:length]
 
     title, label = 'Entropy by position (nats)', 'position in the response (tokens)'
     return Panel(title, label, _over_steps(rows, line), floor=0.0)
@@ -154,8 +154,10 @@ def _signal(run: Run) -> Panel:
                 (products[i, e, e].sum(), noise[i, e].sum()) for i in _windows(steps)
             ]
             # No problem had a signal yet: there is neither signal nor noise.
-            shown = [(x, s / n) for x, (s, n) in zip(steps, sums, strict=True) if n > 0]
-            x, y = [x for x, _ in shown], [y for _, y in shown]
+            ratios = [
+                (x, s / n) for x, (s, n) in zip(steps, sums, strict=True) if n > 0
+            ]
+            x, y = [x for x, _ in ratios], [y for _, y in ratios]
             series.append(Series(name, x, y, ''))
     return Panel('Signal / noise of a step’s gradient', 'step', _colored(series))
 
@@ -184,33 +186,33 @@ def _cosines_of(stage: _Gradients) -> list[Series]:
     series = []
     for e, f in itertools.combinations(chosen, 2):
         value, error = values[:, e, f], errors[:, e, f]
-        shown = np.flatnonzero(np.isfinite(value + error))
+        finite = np.flatnonzero(np.isfinite(value + error))
         # No cosine is beyond 1, though the ratio of two estimates may be.
         y, low, high = (
-            np.clip(line[shown], -1, 1).tolist()
+            np.clip(line[finite], -1, 1).tolist()
             for line in (value, value - error, value + error)
         )
-        if x := [steps[i] for i in shown]:
+        if x := [steps[i] for i in finite]:
             series.append(Series(f'{names[e]}, {names[f]}', x, y, '', low, high))
     return series
 
 
 def _colored(series: Sequence[Series]) -> tuple[Series, ...]:
     """A color for each label, which the legend has once; of many, some are dashed."""
-    labels = list(dict.fromkeys(each.label for each in series))
-    found = []
-    for i, each in enumerate(series):
-        place = labels.index(each.label)
-        again = each.label in (earlier.label for earlier in series[:i])
-        found.append(
+    labels = list(dict.fromkeys(line.label for line in series))
+    colored = []
+    for i, line in enumerate(series):
+        place = labels.index(line.label)
+        again = line.label in (earlier.label for earlier in series[:i])
+        colored.append(
             dataclasses.replace(
-                each,
-                label='' if again else each.label,
+                line,
+                label='' if again else line.label,
                 color=SPLITS[place % len(SPLITS)],
                 dashed=place >= len(SPLITS),
             )
         )
-    return tuple(found)
+    return tuple(colored)
 
 
 def _gradients(run: Run) -> list[_Gradients]:
@@ -221,20 +223,20 @@ def _gradients(run: Run) -> list[_Gradients]:
     """
     stages = run.advantages()
     ends = [start for start, _ in stages[1:]] + [np.inf]
-    found = []
+    gradients = []
     for (start, section), end in zip(stages, ends, strict=True):
         rows = [row for row in run.diagnostics if start <= row['step'] < end]
         if rows:
-            found.append(_gradients_of(rows, own=section.get('name')))
-    return found
+            gradients.append(_gradients_of(rows, estimator=section.get('name')))
+    return gradients
 
 
-def _gradients_of(rows: list[Row], *, own: str | None) -> _Gradients:
+def _gradients_of(rows: list[Row], *, estimator: str | None) -> _Gradients:
     prefix = 'gradient_signal/'
     # A run that goes on under other code may have other estimators.
     names = set.intersection(*(set(row) for row in rows))
     names = {n.removeprefix(prefix) for n in names if n.startswith(prefix)}
-    names = sorted(names, key=lambda name: (name != own, name))
+    names = sorted(names, key=lambda name: (name != estimator, name))
 
     def product(row: Row, e: str, f: str) -> float:
         if e == f:
@@ -260,15 +262,15 @@ def flip_panels(run: Run) -> list[Panel]:
     steps = [row['step'] for row in run.evaluations.get(split, [])]
     counts = {step: correct_counts(run, split, step) for step in steps}
     steps = [step for step in steps if counts[step]]
-    found = {
+    changes = {
         after: common_flips(counts[before], counts[after])
         for before, after in itertools.pairwise(steps)
     }
-    if not found:
+    if not changes:
         return []
-    solved = [len(each.solved) for each in found.values()]
-    unsolved = [len(each.unsolved) for each in found.values()]
-    x = list(found)
+    solved = [len(change.solved) for change in changes.values()]
+    unsolved = [len(change.unsolved) for change in changes.values()]
+    x = list(changes)
     series = (
         Series('newly solved', x, solved, POSITIVE, marker='o'),
         Series('no longer solved', x, unsolved, NEGATIVE, marker='o'),

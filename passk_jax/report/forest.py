@@ -72,8 +72,8 @@ def draw_forests(
     """
     firsts = forests[::columns]
     heights = [
-        len(each.rows) * (_ROW + _FURTHER * (len(each.dots) - 1)) + _AROUND
-        for each in firsts
+        len(first.rows) * (_ROW + _FURTHER * (len(first.dots) - 1)) + _AROUND
+        for first in firsts
     ]
     figure = new_figure(FIGURE_WIDTH, sum(heights) + 0.8)
     figure.set_layout_engine('constrained', h_pad=0.07, wspace=0.04, hspace=0.03)

@@ -188,9 +188,9 @@ def problem_card(run: Run, responses: Sequence[Row], *, most: int) -> str:
     right = [group for group in by_count if group[0].get('correct')]
     wrong = [group for group in by_count if not group[0].get('correct')]
     num_wrong = min(len(wrong), max(most // 2, most - len(right)))
-    shown = right[: most - num_wrong] + wrong[:num_wrong]
-    pictures = [_picture(group[0], draw) for group in shown]
-    figures = ''.join(map(_response, shown, pictures))
+    chosen = right[: most - num_wrong] + wrong[:num_wrong]
+    pictures = [_picture(group[0], draw) for group in chosen]
+    figures = ''.join(map(_response, chosen, pictures))
     return (
         '<div class="card problem"><header>'
         f'<b>Problem {escape(str(row.get("problem_id", "?")))}</b>'
@@ -225,20 +225,20 @@ def _response(group: Sequence[Row], picture: str) -> str:
     if row.get('stopped') is False:
         facts.append('cut off')
     text = str(row.get('response', ''))
-    said = f'<code>{escape(text) or "(empty)"}</code>'
+    block = f'<code>{escape(text) or "(empty)"}</code>'
     if len(text) > _SHORT_TEXT:
         beginning = escape(' '.join(text[:_SHORT_TEXT].split()))
-        said = f'<details><summary><code>{beginning}…</code></summary>'
-        said += f'<pre>{_clipped(text)}</pre></details>'
+        block = f'<details><summary><code>{beginning}…</code></summary>'
+        block += f'<pre>{_clipped(text)}</pre></details>'
     kind = 'right' if correct else 'wrong'
     return (
         f'<figure>{picture}<figcaption><span class="tag {kind}">{kind}</span> '
-        f'{" · ".join(facts)}<br>{said}</figcaption></figure>'
+        f'{" · ".join(facts)}<br>{block}</figcaption></figure>'
     )
 
 
 def _clipped(text: Any) -> str:
     text = str(text)
     more = len(text) - _MOST_TEXT
-    rest = f' … {more} characters more' if more > 0 else ''
-    return escape(text[:_MOST_TEXT]) + rest
+    ellipsis = f' … {more} characters more' if more > 0 else ''
+    return escape(text[:_MOST_TEXT]) + ellipsis

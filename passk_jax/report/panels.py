@@ -96,7 +96,7 @@ def metric_panels(run: Run) -> list[Panel]:
     Two more show reward and pass@1 of each part, if training has a few.
     """
     diversity, length = _both(run, 'rarefied_diversity'), _both(run, 'response_length')
-    reward = of_every_step(run.train, 'reward', 'train')
+    reward = plot_every_step(run.train, 'reward', 'train')
     panels = [
         Panel('Training reward', 'step', reward, floor=0.0),
         _pass_over_steps(run),
@@ -104,7 +104,7 @@ def metric_panels(run: Run) -> list[Panel]:
         Panel('Entropy (nats a token)', 'step', _both(run, 'entropy'), floor=0.0),
         Panel('Distinct of 4 wrong answers', 'step', diversity, floor=1.0, ceiling=4.0),
         Panel('Response length (tokens)', 'step', length, floor=0.0),
-        *_of_parts(run),
+        *_make_part_panels(run),
     ]
     return with_borders(run, panels)
 
@@ -123,7 +123,7 @@ def _points(rows: list[Row], name: str) -> tuple[list[float], list[float]]:
     return [x for x, _ in pairs], [y for _, y in pairs]
 
 
-def of_every_step(rows: list[Row], name: str, label: str = '') -> tuple[Series, ...]:
+def plot_every_step(rows: list[Row], name: str, label: str = '') -> tuple[Series, ...]:
     """A metric of every step; a long run adds a moving mean."""
     x, y = _points(rows, name)
     if not x:
@@ -131,8 +131,8 @@ def of_every_step(rows: list[Row], name: str, label: str = '') -> tuple[Series, 
     if len(x) < _SMOOTHED_FROM:
         return (Series(label, x, y, _TRAIN),)
     means, window = _moving_mean(y)
-    said = ', '.join(filter(None, (label, f'mean of {window} steps')))
-    return Series('', x, y, _TRAIN, faint=True), Series(said, x, means, _TRAIN)
+    legend = ', '.join(filter(None, (label, f'mean of {window} steps')))
+    return Series('', x, y, _TRAIN, faint=True), Series(legend, x, means, _TRAIN)
 
 
 def _moving_mean(y: Sequence[float]) -> tuple[list[float], int]:
@@ -149,7 +149,7 @@ def color_of(i: int, count: int) -> str:
     return _BY_K[round(i * (len(_BY_K) - 1) / max(1, count - 1))]
 
 
-def _of_parts(run: Run) -> list[Panel]:
+def _make_part_panels(run: Run) -> list[Panel]:
     """The parts of a mixture, or the categories of a task, if they fit in a chart."""
     matches = (
         re.fullmatch(r'(.+)/problems', name) for row in run.train for name in row
@@ -178,7 +178,7 @@ def _of_parts(run: Run) -> list[Panel]:
 
 
 def _both(run: Run, name: str) -> tuple[Series, ...]:
-    series = list(of_every_step(run.train, name, 'train'))
+    series = list(plot_every_step(run.train, name, 'train'))
     for split, color in _colored(run):
         x, y = _points(run.evaluations[split], name)
         if x:
@@ -194,7 +194,7 @@ def _colored(run: Run) -> list[tuple[str, str]]:
 def most_evaluated(run: Run) -> str:
     """The split with the most evaluations; ``''`` without any."""
     evaluated = run.evaluations
-    return max(evaluated, key=lambda each: len(evaluated[each]), default='')
+    return max(evaluated, key=lambda split: len(evaluated[split]), default='')
 
 
 def _pass_over_steps(run: Run) -> Panel:
@@ -259,8 +259,8 @@ def curve_in_use(
         if not p:
             return curve
         scale = matching_scale(name, p=p, **size, **parameters)
-    for each in ('positive', 'negative', 'eta', 'weight'):
-        curve[each] = [scale * value for value in curve[each]]
+    for key in ('positive', 'negative', 'eta', 'weight'):
+        curve[key] = [scale * value for value in curve[key]]
     curve['note'] += (
         f' All are scaled by {scale:.3g}, so that they weigh as much as those of '
         f'pass_at_1 where a response is right with probability {p:g}.'

@@ -61,7 +61,10 @@ class Run:
         """The first step of each stage, with its section ``advantage``; in order."""
         first = self.option('advantage', {})
         later = self.option('stages', {}).values()
-        stages = [(each['start'], first | each.get('advantage', {})) for each in later]
+        stages = [
+            (section['start'], first | section.get('advantage', {}))
+            for section in later
+        ]
         return [(0, first), *sorted(stages, key=lambda stage: stage[0])]
 
     def borders(self) -> tuple[int, ...]:
@@ -115,18 +118,18 @@ def read_lines(path: pathlib.Path) -> list[Row]:
     return rows
 
 
-def by_category(run: Run, split: str, step: int) -> Row:
+def measure_categories(run: Run, split: str, step: int) -> Row:
     """``<category>/pass_at_<k>`` for every k, from the (n, c) of each problem.
 
     The metrics file has only the smallest and the largest k.
     """
-    rows, found = evaluation_records(run, split, step), {}
+    rows, result = evaluation_records(run, split, step), {}
     n, c = (np.array([row[x] for row in rows], int) for x in ('n', 'c'))
     masks = metrics.by_category([row.get('category', '') for row in rows])
-    for name, own in masks.items():
-        for k, values in metrics.pass_at_powers(n[own], c[own]).items():
-            found[f'{name}/pass_at_{k}'] = float(values.mean())
-    return found
+    for name, mask in masks.items():
+        for k, values in metrics.pass_at_powers(n[mask], c[mask]).items():
+            result[f'{name}/pass_at_{k}'] = float(values.mean())
+    return result
 
 
 def correct_counts(run: Run, split: str, step: int) -> dict[int, int]:

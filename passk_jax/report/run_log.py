@@ -89,7 +89,7 @@ class RunLog:
         self._progress = Progress(steps, initial=start, description=name)
         self._pending: Callable[[], None] = lambda: None
         self._rates: Rates = lambda draws, seconds: {}
-        self._shown: dict[str, float] = {}
+        self._progress_metrics: dict[str, float] = {}
         self._evaluated: tuple[int, dict[str, float]] = (start, {})
         self._report_is_old = False
         self._phases = Phases.of(config)
@@ -158,9 +158,11 @@ class RunLog:
         self._writer.write(step, line, split=split)
         self._writer.write_evaluation(split, step, rows)
         powers = [k for k in values if re.fullmatch(r'pass_at_\d+', k)]
-        self._shown = {f'eval_{k}': values[k] for k in (powers[0], powers[-1])}
-        named = {f'{split}/{name}': value for name, value in values.items()}
-        self._evaluated = (step, self.evaluated(step) | named)
+        self._progress_metrics = {
+            f'eval_{k}': values[k] for k in (powers[0], powers[-1])
+        }
+        metrics_of_split = {f'{split}/{name}': value for name, value in values.items()}
+        self._evaluated = (step, self.evaluated(step) | metrics_of_split)
         self._report_is_old = True
 
     def evaluated(self, step: int) -> dict[str, float]:
@@ -211,8 +213,12 @@ class RunLog:
             timing['slowest_process'], timing['slowest_behind'] = slowest
         self._writer.write_timing(step, timing | memory_high_water())
         entropy = float(values['entropy'])
-        shown = {'reward': values['reward'], **self._shown, 'entropy': entropy}
-        self._progress.update(step + 1, **shown, tokens_per_second=rate)
+        summary = {
+            'reward': values['reward'],
+            **self._progress_metrics,
+            'entropy': entropy,
+        }
+        self._progress.update(step + 1, **summary, tokens_per_second=rate)
 
 
 def flip_metrics(
@@ -232,14 +238,17 @@ def flip_metrics(
         ``flips_solved`` and ``flips_unsolved``; neither for the first evaluation of the
         split. See :func:`passk_jax.diagnostics.flips.flips`.
     """
-    own = evaluation_name(split, step)
+    file_name = evaluation_name(split, step)
     files = directory.glob(f'{split}_step_*.jsonl')
-    earlier = [file for file in files if file.name < own]
+    earlier = [file for file in files if file.name < file_name]
     if not earlier:
         return {}
     after = {row['problem_id']: row['c'] for row in rows}
-    found = common_flips(counts_in(max(earlier)), after)
-    return {'flips_solved': len(found.solved), 'flips_unsolved': len(found.unsolved)}
+    changes = common_flips(counts_in(max(earlier)), after)
+    return {
+        'flips_solved': len(changes.solved),
+        'flips_unsolved': len(changes.unsolved),
+    }
 
 
 def memory_high_water() -> dict[str, float]:
@@ -247,8 +256,8 @@ def memory_high_water() -> dict[str, float]:
 
     A device that does not count them, such as a CPU, has no figure.
     """
-    peaks = [(each.memory_stats() or {}) for each in jax.local_devices()]
-    peaks = [each['peak_bytes_in_use'] for each in peaks if 'peak_bytes_in_use' in each]
+    peaks = [(device.memory_stats() or {}) for device in jax.local_devices()]
+    peaks = [peak['peak_bytes_in_use'] for peak in peaks if 'peak_bytes_in_use' in peak]
     # Linux counts KiB.
     host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {'host_bytes': host} | ({'device_bytes': max(peaks)} if peaks else {})
@@ -320,11 +329,11 @@ def category_metrics(draw: Draw, *, k: int) -> dict[str, float]:
     n = np.full(len(verdicts.correct), verdicts.correct.shape[1])
     c = verdicts.correct.sum(axis=1)
     masks = metrics.by_category([problem.category for problem in draw.problems])
-    for name, own in masks.items():
-        values[f'{name}/problems'] = float(own.sum())
-        values[f'{name}/reward'] = float(verdicts.rewards[own].mean())
+    for name, mask in masks.items():
+        values[f'{name}/problems'] = float(mask.sum())
+        values[f'{name}/reward'] = float(verdicts.rewards[mask].mean())
         for size in sorted({1, k}):
-            mean = metrics.pass_at_k(n[own], c[own], k=size).mean()
+            mean = metrics.pass_at_k(n[mask], c[mask], k=size).mean()
             values[f'{name}/pass_at_{size}'] = float(mean)
     return values
 

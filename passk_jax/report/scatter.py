@@ -99,21 +99,21 @@ def write_names(figure: 'Figure', panels: Mapping['Axes', Sequence[Point]]) -> N
     figure.set_layout_engine('none')
     for ax, points in panels.items():
         ax.autoscale(False)
-        taken = _boxes(ax)
+        occupied = _boxes(ax)
         for point in points:
             if point.name and ax.viewLim.contains(point.x[0], point.y[0]):
-                taken = np.append(taken, _write(point, ax, taken), axis=0)
+                occupied = np.append(occupied, _write(point, ax, occupied), axis=0)
 
 
 def _boxes(ax: 'Axes') -> Boxes:
     """What is drawn: markers, intervals and lines."""
     drawn = [line.get_window_extent() for line in ax.lines]
-    boxes = np.array([each.padded(_pixels(ax)).extents for each in drawn])
+    boxes = np.array([extent.padded(_pixels(ax)).extents for extent in drawn])
     # An interval that is not defined has no place.
     return boxes[np.isfinite(boxes).all(axis=1)]
 
 
-def _write(point: Point, ax: 'Axes', taken: Boxes) -> Boxes:
+def _write(point: Point, ax: 'Axes', occupied: Boxes) -> Boxes:
     """Writes the name of a point; returns what it and the line to it cover."""
     where = point.x[0], point.y[0]
     style = {'fontsize': 8, 'color': _TEXT, 'ha': 'center', 'va': 'center'}
@@ -127,7 +127,7 @@ def _write(point: Point, ax: 'Axes', taken: Boxes) -> Boxes:
     middles = start + (steps + half).reshape(-1, 2)
     boxes = np.concatenate([middles - size / 2, middles + size / 2], axis=-1)
     inside = _common(boxes, np.array([ax.bbox.extents]))[:, 0]
-    covered = _common(boxes, taken).sum(axis=1) + size.prod() - inside
+    covered = _common(boxes, occupied).sum(axis=1) + size.prod() - inside
     # A level or upright line would look like an interval.
     nearest = np.arange(len(boxes)) < len(_DIRECTIONS)
     slanted = np.tile(np.abs(toward).min(axis=1) > 0.1, len(_DISTANCES))
@@ -137,14 +137,14 @@ def _write(point: Point, ax: 'Axes', taken: Boxes) -> Boxes:
     to_data = ax.transData.inverted().transform
     x, y = to_data(middles[best])
     text.set_position((x, y))
-    own = [boxes[best] + _GAP * _pixels(ax) * np.array([-1, -1, 1, 1])]
+    added = [boxes[best] + _GAP * _pixels(ax) * np.array([-1, -1, 1, 1])]
     if not nearest[best]:
         end = np.clip(start, boxes[best, :2], boxes[best, 2:])
         line = zip(where, to_data(end), strict=True)
         ax.plot(*line, color=_GREY, linewidth=0.5, zorder=1)
         along = start + np.linspace(0, 1, 20)[:, None] * (end - start)
-        own += [np.concatenate([at - 1, at + 1]) for at in along]
-    return np.array(own)
+        added += [np.concatenate([at - 1, at + 1]) for at in along]
+    return np.array(added)
 
 
 def _pixels(ax: 'Axes') -> float:
@@ -152,8 +152,8 @@ def _pixels(ax: 'Axes') -> float:
     return ax.figure.dpi / 72
 
 
-def _common(some: Boxes, others: Boxes) -> Float[np.ndarray, 'A B']:
-    """The area that each of some has in common with each of others."""
-    low = np.maximum(some[:, None, :2], others[None, :, :2])
-    high = np.minimum(some[:, None, 2:], others[None, :, 2:])
+def _common(first: Boxes, second: Boxes) -> Float[np.ndarray, 'A B']:
+    """The area that each box of ``first`` has in common with each of ``second``."""
+    low = np.maximum(first[:, None, :2], second[None, :, :2])
+    high = np.minimum(first[:, None, 2:], second[None, :, 2:])
     return np.prod(np.clip(high - low, 0, None), axis=-1)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from passk_jax.report.panels import Panel, Series, of_every_step
+from passk_jax.report.panels import Panel, Series, plot_every_step
 from passk_jax.report.run_data import Row, Run
 
 LEAST_SHARE = 0.005
@@ -35,11 +35,11 @@ def timing_panels(run: Run) -> list[Panel]:
     """Seconds by phase, tokens a second and chip, MFU; each only if it was measured."""
     rows = steady(run.timing)
     shares = [row | {'mfu': 100 * row['mfu']} for row in rows if 'mfu' in row]
-    rates = of_every_step(rows, 'tokens_per_second_per_chip')
+    rates = plot_every_step(rows, 'tokens_per_second_per_chip')
     panels = [
         _phases(rows),
         Panel('Tokens a second and chip', 'step', rates, floor=0.0),
-        Panel('MFU (%)', 'step', of_every_step(shares, 'mfu'), floor=0.0),
+        Panel('MFU (%)', 'step', plot_every_step(shares, 'mfu'), floor=0.0),
     ]
     return [panel for panel in panels if panel.series]
 
@@ -75,11 +75,11 @@ def _phases(rows: list[Row]) -> Panel:
     """
     rows = [row for row in rows if _seconds(row)]
     shares = phase_shares(rows)
-    shown = [x for x in _COLORS if shares.get(x, 0.0) >= LEAST_SHARE]
-    layers: dict[str, list[float]] = {name: [] for name in (*shown, _REST)}
+    phases = [x for x in _COLORS if shares.get(x, 0.0) >= LEAST_SHARE]
+    layers: dict[str, list[float]] = {name: [] for name in (*phases, _REST)}
     for row in rows:
         spent = _seconds(row)
-        for name in shown:
+        for name in phases:
             layers[name].append(spent.pop(name, 0.0))
         layers[_REST].append(sum(spent.values()))
     size = math.ceil(len(rows) / _MOST_BARS)
@@ -91,7 +91,7 @@ def _phases(rows: list[Row]) -> Panel:
     )
     top = None
     if series:
-        bars = np.sum([each.y for each in series], axis=0)
+        bars = np.sum([layer.y for layer in series], axis=0)
         most = _FAR_HIGHER * np.quantile(bars, 0.9)
         top = float(most) if bars.max() > most else None
     title = 'Seconds of a step' + (f', means of {size}' if size > 1 else '')

@@ -20,7 +20,7 @@ from passk_jax.report import charts as report_charts
 from passk_jax.report import page as report_page
 from passk_jax.report import panels as report_panels
 from passk_jax.report.diagnostic_panels import flip_panels, step_panels
-from passk_jax.report.run_data import Row, Run, by_category, read_lines, read_run
+from passk_jax.report.run_data import Row, Run, measure_categories, read_lines, read_run
 from passk_jax.report.timing_panels import (
     LEAST_SHARE,
     phase_shares,
@@ -103,20 +103,28 @@ def _written(write: Any, path: pathlib.Path, content: Any) -> pathlib.Path:
 
 
 def _title(run: Run) -> str:
-    return ', '.join([_name(run), *(named for _, named in _estimators(run))])
+    return ', '.join([_name(run), *(estimator for _, estimator in _estimators(run))])
 
 
 def _estimators(run: Run) -> list[tuple[int, str]]:
     """From which step on which estimator trains, named; of equal ones the first."""
-    named = [(x, _named(each)) for x, each in run.advantages() if 'name' in each]
-    return [next(equal) for _, equal in itertools.groupby(named, key=lambda x: x[1])]
+    estimators = [
+        (x, _describe_estimator(section))
+        for x, section in run.advantages()
+        if 'name' in section
+    ]
+    return [
+        next(equal) for _, equal in itertools.groupby(estimators, key=lambda x: x[1])
+    ]
 
 
-def _named(advantage: Mapping[str, Any]) -> str:
+def _describe_estimator(advantage: Mapping[str, Any]) -> str:
     """The estimator, and k if it has one.
 
-    >>> _named({'name': 'pass_at_k', 'k': 8}), _named({'name': 'rloo', 'k': 8})
-    ('pass_at_k (k = 8)', 'rloo')
+    >>> _describe_estimator({'name': 'pass_at_k', 'k': 8})
+    'pass_at_k (k = 8)'
+    >>> _describe_estimator({'name': 'rloo', 'k': 8})
+    'rloo'
     """
     name, k = advantage['name'], advantage.get('k')
     has_k = name not in ESTIMATORS or 'k' in estimator_parameters(name)
@@ -148,9 +156,11 @@ def _head(run: Run) -> str:
     return f'<h1>{escape(_name(run))}</h1>{lead}{chips}'
 
 
-def _since(named: list[tuple[int, str]]) -> str | None:
+def _since(estimators: list[tuple[int, str]]) -> str | None:
     """For example ``pass_at_k (k = 4), rloo from step 100``; ``None``: of nothing."""
-    texts = [f'{name} from step {start}' if start else name for start, name in named]
+    texts = [
+        f'{name} from step {start}' if start else name for start, name in estimators
+    ]
     return ', '.join(texts) or None
 
 
@@ -159,8 +169,11 @@ def _training_time(run: Run) -> str | None:
     if not seconds:
         return None
     words = [f'{sum(seconds) / 60:.1f} min']
-    shown = (('tokens_per_second', 1, ',.0f', 'tokens/s'), ('mfu', 100, '.1f', '% MFU'))
-    for name, times, form, unit in shown:
+    formats = (
+        ('tokens_per_second', 1, ',.0f', 'tokens/s'),
+        ('mfu', 100, '.1f', '% MFU'),
+    )
+    for name, times, form, unit in formats:
         rates = sorted(row[name] for row in run.timing if name in row)
         words += [f'{times * rates[len(rates) // 2]:{form}} {unit}'] if rates else []
     return ', '.join(words)
@@ -173,8 +186,8 @@ def _phases(run: Run) -> str | None:
     """
     shares = phase_shares(steady(run.timing))
     largest = sorted(shares.items(), key=lambda pair: -pair[1])
-    shown = (f'{x} {100 * y:.0f} %' for x, y in largest if y >= LEAST_SHARE)
-    return ', '.join(shown) or None
+    phrases = (f'{x} {100 * y:.0f} %' for x, y in largest if y >= LEAST_SHARE)
+    return ', '.join(phrases) or None
 
 
 def _revision(run: Run) -> str | None:
@@ -192,7 +205,7 @@ def _results(run: Run) -> str:
         count = rows[-1].get('num_problems')
         size = f' ({count:.0f} problems)' if isinstance(count, int | float) else ''
         ends = rows[:1] + rows[1:][-1:]
-        ends = [row | by_category(run, split, row['step']) for row in ends]
+        ends = [row | measure_categories(run, split, row['step']) for row in ends]
         parts.append(f'<h3>{escape(split)}{size}</h3>{report_page.results_table(ends)}')
     parts.append(
         '<p class="lead">Unbiased pass@k. Small print: the 95 % bootstrap interval '

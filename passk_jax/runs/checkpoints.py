@@ -247,7 +247,7 @@ def restore_params(
     try:
         restored = restoring.restore(path, {'params': target})[1]
     except CorruptionError as error:
-        if hosts.told(lambda: commits.is_committed(path)):
+        if hosts.broadcast(lambda: commits.is_committed(path)):
             raise
         raise InputError(
             f'{path} was removed while it was read: its run goes on, and has '
@@ -287,7 +287,7 @@ def restore_cached_params(
     that method does, and if the fingerprints differ (the message names the keys).
     """
     path = pathlib.Path(directory).absolute() / '0'
-    if not hosts.told(lambda: commits.is_committed(path)):
+    if not hosts.broadcast(lambda: commits.is_committed(path)):
         return None
     saved = restoring.commit_of(path).meta.get('fingerprint', {})
     wanted = json.loads(json.dumps(dict(fingerprint)))

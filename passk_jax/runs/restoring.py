@@ -37,7 +37,7 @@ _NOT_OF_THE_DATA = (
 
 def seen_steps(directory: pathlib.Path) -> tuple[int, ...]:
     """The steps that process 0 sees saved; every process of the run must call it."""
-    return tuple(hosts.told(lambda: list(saved_steps(directory))))
+    return tuple(hosts.broadcast(lambda: list(saved_steps(directory))))
 
 
 def choose(directory: pathlib.Path, step: int | None) -> pathlib.Path:
@@ -66,7 +66,7 @@ def commit_of(path: pathlib.Path) -> Commit:
         except CorruptionError as error:
             return {'damage': error.damage}
 
-    shared = hosts.told(read)
+    shared = hosts.broadcast(read)
     if shared['damage']:
         raise CorruptionError(path, shared['damage'])
     hosts.gather(lambda: _wait_for(path))

@@ -63,8 +63,10 @@ def _machine() -> str:
         lines = pathlib.Path('/proc/cpuinfo').read_text().splitlines()
     except OSError:
         lines = [platform.processor()]
-    told = {x for x in lines if x.startswith(('flags', 'Features', 'model name'))}
-    digest = hashlib.sha256('\n'.join(sorted(told or lines[:1])).encode()).hexdigest()
+    features = {x for x in lines if x.startswith(('flags', 'Features', 'model name'))}
+    digest = hashlib.sha256(
+        '\n'.join(sorted(features or lines[:1])).encode()
+    ).hexdigest()
     return f'{platform.machine()}-{digest[:8]}'
 
 

@@ -61,9 +61,11 @@ def _on_a_pod() -> bool:
         return False
     try:
         here = [
-            each for each in (GkeTpuCluster, GceTpuCluster) if each.is_env_present()
+            cluster
+            for cluster in (GkeTpuCluster, GceTpuCluster)
+            if cluster.is_env_present()
         ]
-        return any(each.get_process_count() > 1 for each in here)
+        return any(cluster.get_process_count() > 1 for cluster in here)
     except OSError:
         # Nothing tells this machine about others.
         return False
@@ -143,15 +145,15 @@ def expect_chips(expected: str) -> None:
         raise InputError(f"{expected=} must be 'processes,chips', for example 4,16")
     # The devices of one chip have the same coordinates in its slice.
     chips = {
-        (getattr(each, 'slice_index', 0), *each.coords)
-        if each.platform == 'tpu'
-        else each.id
-        for each in jax.devices()
+        (getattr(device, 'slice_index', 0), *device.coords)
+        if device.platform == 'tpu'
+        else device.id
+        for device in jax.devices()
     }
-    found = jax.process_count(), len(chips)
-    if found != (int(match[1]), int(match[2])):
+    counts = jax.process_count(), len(chips)
+    if counts != (int(match[1]), int(match[2])):
         raise InputError(
-            f'found {found[0]} processes with {found[1]} chips, expected {match[1]} '
+            f'found {counts[0]} processes with {counts[1]} chips, expected {match[1]} '
             f'with {match[2]}: a worker is missing, or --expect is of another slice'
         )
 
@@ -186,10 +188,10 @@ def gather(make: Callable[[], Value]) -> list[Value]:
         return [make()]
     error = None
     try:
-        mine = json.dumps({'made': make()})
+        message = json.dumps({'made': make()})
     except BaseException as e:  # The others wait for something.
-        error, mine = e, json.dumps({'raised': with_class(e)})
-    values = [json.loads(text) for text in _gather_bytes(mine.encode())]
+        error, message = e, json.dumps({'raised': with_class(e)})
+    values = [json.loads(text) for text in _gather_bytes(message.encode())]
     if error is not None:
         raise error
     for index, value in enumerate(values):
@@ -198,29 +200,29 @@ def gather(make: Callable[[], Value]) -> list[Value]:
     return [value['made'] for value in values]
 
 
-def told(make: Callable[[], Value]) -> Value:
+def broadcast(make: Callable[[], Value]) -> Value:
     """What process 0 makes, on every process; all of them must call it.
 
     Use it to read a shared file system, which may show the others a file later: all
     processes must do the same. Args, errors: as in :func:`gather`, but the others do
     not call ``make``.
     """
-    made = gather(lambda: None if jax.process_index() else make())
+    values = gather(lambda: None if jax.process_index() else make())
     # Process 0 has called it, whatever the others have.
-    return cast(Value, made[0])
+    return cast(Value, values[0])
 
 
-def _gather_bytes(own: bytes) -> list[bytes]:
+def _gather_bytes(data: bytes) -> list[bytes]:
     """The bytes of every process, in their order, whatever that of their devices."""
-    about = np.array([jax.process_index(), len(own)], np.int32)
+    about = np.array([jax.process_index(), len(data)], np.int32)
     abouts = multihost_utils.process_allgather(about)
     # Each length would be a program of its own, so pad to a power of two.
     padded = np.zeros(1 << int(abouts[:, 1].max()).bit_length(), np.uint8)
-    padded[: len(own)] = np.frombuffer(own, np.uint8)
+    padded[: len(data)] = np.frombuffer(data, np.uint8)
     rows = multihost_utils.process_allgather(padded)
-    found = {
+    by_process = {
         int(index): row[:length].tobytes()
         for (index, length), row in zip(abouts, rows, strict=True)
     }
-    assert sorted(found) == list(range(jax.process_count())), abouts.tolist()
-    return [found[index] for index in sorted(found)]
+    assert sorted(by_process) == list(range(jax.process_count())), abouts.tolist()
+    return [by_process[index] for index in sorted(by_process)]

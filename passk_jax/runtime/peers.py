@@ -83,19 +83,24 @@ def _accept(server: socket.socket, count: int) -> dict[int, socket.socket]:
 
 
 def fail(
-    status: int, said: str, *, text: str, elsewhere: bool = False, stacks: bool = False
+    status: int,
+    reason: str,
+    *,
+    text: str,
+    elsewhere: bool = False,
+    stacks: bool = False,
 ) -> None:
     """Ends this process, which failed, and the others; returns if there is no other.
 
     Args:
         status: the exit status; if another end came first, its status counts.
-        said: the error, as the others show it.
+        reason: the error, as the others show it.
         text: what this process shows.
         elsewhere: whether the cause lies in another process, which is about to say so.
         stacks: whether the others show the stacks of their threads.
     """
     if _watch is not None:
-        _watch.fail(status, said, text=text, elsewhere=elsewhere, stacks=stacks)
+        _watch.fail(status, reason, text=text, elsewhere=elsewhere, stacks=stacks)
 
 
 def listen_to(listener: Callable[[int, Any], None] | None) -> None:
@@ -156,13 +161,18 @@ class Watch:
         self._tell({'left': self._index})
 
     def fail(
-        self, status: int, said: str, *, text: str, elsewhere: bool, stacks: bool
+        self, status: int, reason: str, *, text: str, elsewhere: bool, stacks: bool
     ) -> NoReturn:
         """Ends this process and all others; see :func:`fail`."""
         self._text = text
         time.sleep(_PATIENCE_SECONDS if elsewhere else _NEWS_SECONDS)
-        said = f'process {self._index} failed: {said}'
-        end = {'process': self._index, 'status': status, 'said': said, 'stacks': stacks}
+        reason = f'process {self._index} failed: {reason}'
+        end = {
+            'process': self._index,
+            'status': status,
+            'reason': reason,
+            'stacks': stacks,
+        }
         if self._index:
             # Process 0 answers with the end that came first.
             self._tell(end)
@@ -170,7 +180,7 @@ class Watch:
         self._end(end)
 
     def _read(self, connection: socket.socket, peer: int) -> None:
-        left = False
+        departed = False
         # The last line of one that is gone may be half a line.
         with contextlib.suppress(OSError, ValueError):
             for line in connection.makefile('rb'):
@@ -178,12 +188,12 @@ class Watch:
                 if 'news' in message:
                     _hear(peer, message['news'])
                 elif 'left' in message:
-                    left = True
+                    departed = True
                 else:
                     self._end(message)
-        if not left:
-            said = f'process {peer} of {self._count} is gone: start all of them again'
-            self._end({'process': peer, 'status': EXIT_PEER_GONE, 'said': said})
+        if not departed:
+            reason = f'process {peer} of {self._count} is gone: start all of them again'
+            self._end({'process': peer, 'status': EXIT_PEER_GONE, 'reason': reason})
 
     def _end(self, end: dict[str, Any]) -> NoReturn:
         """Ends this process; process 0 tells the others, and leaves last.
@@ -192,14 +202,14 @@ class Watch:
         that loses it says more than one line.
         """
         self._ending.acquire()
-        own = end['process'] == self._index
+        is_own = end['process'] == self._index
         with contextlib.suppress(Exception):
             if self._index == 0:
                 self._tell(end)
             sys.stdout.flush()
-            if end.get('stacks') and not own:
+            if end.get('stacks') and not is_own:
                 faulthandler.dump_traceback(sys.stderr, all_threads=True)
-            sys.stderr.write(self._text if own else f'error: {end["said"]}\n')
+            sys.stderr.write(self._text if is_own else f'error: {end["reason"]}\n')
             sys.stderr.flush()
             if self._index == 0:
                 self._wait_for_others()

@@ -153,10 +153,10 @@ def check_seeds(seeds: Iterable[int]) -> None:
 
 
 def _check_overrides(
-    overrides: Mapping[str, Any], own: Sequence[str], arm: Arm
+    overrides: Mapping[str, Any], reserved: Sequence[str], arm: Arm
 ) -> None:
-    if taken := [key for key in own if key in overrides]:
-        raise InputError(f'arm {arm.name}: the sweep sets {taken}, so leave it out')
+    if clashes := [key for key in reserved if key in overrides]:
+        raise InputError(f'arm {arm.name}: the sweep sets {clashes}, so leave it out')
 
 
 def _check_name(name: Any) -> None:

@@ -28,8 +28,8 @@ _TAIL_BYTES = 1 << 16
 
 def evaluations(job: Job) -> list[Row]:
     """The lines of metrics of every evaluation, in order."""
-    if job.kept:
-        return list(job.kept)
+    if job.kept_rows:
+        return list(job.kept_rows)
     rows = read_lines(job.run.directory / 'metrics.jsonl')
     return [row for row in rows if row.get('split') != 'train']
 
@@ -40,7 +40,7 @@ def is_done(job: Job) -> bool:
     It is also done if the results have its evaluations. A run that cannot be read is
     not done, and says why when it is started.
     """
-    if job.kept:
+    if job.kept_rows:
         return True
     try:
         if job.steps not in saved_steps(job.run.directory / 'checkpoints'):
@@ -66,7 +66,7 @@ def last_row(job: Job) -> Row:
 
 def steps_done(job: Job) -> int:
     """Training steps whose metrics are written."""
-    if job.kept:
+    if job.kept_rows:
         return job.steps
     return last_row(job).get('step', -1) + 1
 
@@ -84,8 +84,8 @@ def _kept_warm_start(job: Job) -> pathlib.Path:
 def needs_warm_start(job: Job) -> bool:
     """Whether the run would begin with making a warm start."""
     # Before its commit it may be half there, as its run writes it or was killed.
-    kept = is_committed(_kept_warm_start(job)) or has_begun(job.run.directory)
-    return bool(job.warm_start) and not kept
+    exists = is_committed(_kept_warm_start(job)) or has_begun(job.run.directory)
+    return bool(job.warm_start) and not exists
 
 
 def copy_warm_start(job: Job, other: Job) -> bool:
@@ -183,8 +183,8 @@ class Lock:
             self.release()
             return None
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            found: dict[str, Any] = json.loads(self._path.read_text())
-            return Holder(found['host'], tuple(found['cores']))
+            record: dict[str, Any] = json.loads(self._path.read_text())
+            return Holder(record['host'], tuple(record['cores']))
         return Holder('', ())
 
 

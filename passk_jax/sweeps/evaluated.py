@@ -14,10 +14,10 @@ from passk_jax.sweeps.opening import Job
 
 def lacking(job: Job, rows: Iterable[Row]) -> str:
     """Says which evaluation of a run is not there exactly once; ``''``: none."""
-    found = [(row.get('split'), row.get('step')) for row in rows]
+    places = [(row.get('split'), row.get('step')) for row in rows]
     for split in job.splits:
         for step in (0, job.steps):
-            if (count := found.count((split, step))) != 1:
+            if (count := places.count((split, step))) != 1:
                 return f'{count} evaluations of split {split!r} at step {step}'
     return ''
 
@@ -43,15 +43,20 @@ def check_same_start(job: Job, rows: Mapping[str, Sequence[Row]], jobs: Sequence
         if not same or other.name not in rows or other.name == job.name:
             continue
         for split in job.splits:
-            ours, theirs = (_first(rows[x.name], split) for x in (job, other))
-            if ours != theirs:
-                name = next(each for each in ours if ours[each] != theirs.get(each))
+            values, other_values = (_first(rows[x.name], split) for x in (job, other))
+            if values != other_values:
+                name = next(
+                    metric
+                    for metric in values
+                    if values[metric] != other_values.get(metric)
+                )
                 raise InputError(
-                    f'run {job.name} begins with {name}={ours[name]:.4f} on split '
-                    f'{split!r}, and {other.name} with {theirs.get(name, 0.0):.4f}: '
-                    'they do not have one warm start, so they are not paired. Another '
-                    'machine makes another one of the same seed: run all arms of a '
-                    'seed on one machine, or others with --seeds'
+                    f'run {job.name} begins with {name}={values[name]:.4f} on split '
+                    f'{split!r}, and {other.name} with '
+                    f'{other_values.get(name, 0.0):.4f}: they do not have one warm '
+                    'start, so they are not paired. Another machine makes another one '
+                    'of the same seed: run all arms of a seed on one machine, or '
+                    'others with --seeds'
                 )
 
 

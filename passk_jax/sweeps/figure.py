@@ -83,7 +83,7 @@ def draw_differences(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
         if arm is not base
     ]
     by_measure = len(sweep.arms) <= min(len(sweep.measures), len(COLORS))
-    forests = (_by_measure if by_measure else _by_arm)(sweep, differences)
+    forests = (_group_by_measure if by_measure else _group_by_arm)(sweep, differences)
     whose = differences[0][0] if len(differences) == 1 else 'each arm'
     return draw_forests(
         forests,
@@ -94,7 +94,7 @@ def draw_differences(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
     )
 
 
-def _by_arm(sweep: Sweep, differences: Differences) -> list[Forest]:
+def _group_by_arm(sweep: Sweep, differences: Differences) -> list[Forest]:
     """A panel for each measure, and a row for each arm."""
     rows = [label for label, _ in differences]
     return [
@@ -106,7 +106,7 @@ def _by_arm(sweep: Sweep, differences: Differences) -> list[Forest]:
     ]
 
 
-def _by_measure(sweep: Sweep, differences: Differences) -> list[Forest]:
+def _group_by_measure(sweep: Sweep, differences: Differences) -> list[Forest]:
     """A panel for each unit, and a row for each of its measures."""
     forests = []
     for unit in dict.fromkeys(map(unit_of, sweep.measures)):
@@ -182,7 +182,8 @@ def _band(curves: Curves, base: Curves, *, most: float, **style: Any) -> list[Se
     low, high = [], []
     for step in steps:
         pair = [
-            np.array([each[seed][step] for seed in base]) for each in (curves, base)
+            np.array([by_seed[seed][step] for seed in base])
+            for by_seed in (curves, base)
         ]
         _, *ends = metrics.paired_interval(*pair)
         low.append(pair[1].mean() + ends[0])
@@ -193,23 +194,25 @@ def _band(curves: Curves, base: Curves, *, most: float, **style: Any) -> list[Se
 
 def _common_steps(curves: Iterable[Curve]) -> list[int]:
     """Where every seed has a value: other means would be of fewer seeds."""
-    first, *others = curves
-    return [step for step in first if all(step in each for each in others)]
+    first, *later = curves
+    return [step for step in first if all(step in curve for curve in later)]
 
 
 def _means(curves: Curves, steps: Sequence[int]) -> list[float]:
-    return [float(np.mean([each[step] for each in curves.values()])) for step in steps]
+    return [
+        float(np.mean([curve[step] for curve in curves.values()])) for step in steps
+    ]
 
 
 def _curves(sweep: Sweep, jobs: Sequence[Job], arm: str, measure: str) -> Curves:
     """Seed -> step -> value."""
     by_seed: dict[int, dict[int, float]] = {}
-    taken: dict[int, int] = {}
+    ends: dict[int, int] = {}
     for job in (job for job in jobs if job.run.arm == arm):
         seed = job.run.seed
-        curve, start = by_seed.setdefault(seed, {}), taken.get(seed, 0)
+        curve, start = by_seed.setdefault(seed, {}), ends.get(seed, 0)
         for row in evaluations(job):
             if row['split'] == sweep.curves and measure in row:
                 curve[start + row['step']] = row[measure]
-        taken[seed] = start + job.steps
+        ends[seed] = start + job.steps
     return by_seed

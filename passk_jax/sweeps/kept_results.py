@@ -68,7 +68,7 @@ class KeptResults:
         for job in jobs:
             if all(other.name in rows for other in _chain(job, jobs)):
                 check_same_start(job, rows, jobs)
-                job = dataclasses.replace(job, kept=tuple(rows[job.name]))
+                job = dataclasses.replace(job, kept_rows=tuple(rows[job.name]))
             attached.append(job)
         return attached
 
@@ -91,7 +91,7 @@ class KeptResults:
         new = [
             job
             for job in looked_at
-            if not job.kept and all(is_done(other) for other in _chain(job, jobs))
+            if not job.kept_rows and all(is_done(other) for other in _chain(job, jobs))
         ]
         if not new:
             return
@@ -102,8 +102,8 @@ class KeptResults:
                 rows[job.name] = results.tidy_rows([job])
                 check_same_start(job, rows, jobs)
                 configs[job.run.setting] = _common(job.config)
-            tidy = _in_order(rows.values(), [job.run.setting for job in jobs])
-            text = json.dumps(_of_rows(configs, tidy), indent=1) + '\n'
+            tidy = _sort_rows(rows.values(), [job.run.setting for job in jobs])
+            text = json.dumps(_select_configs(configs, tidy), indent=1) + '\n'
             # The rows last: without them the rest says nothing.
             atomic_write_text(self._configs, text)
             atomic_write_text(self._table, results.as_csv(tidy))
@@ -132,7 +132,7 @@ class KeptResults:
                 rows[row['run']].append(row)
             configs = json.loads(self._configs.read_text())
             firsts = [of_run[0] for of_run in rows.values()]
-            return _of_rows(configs, firsts), dict(rows)
+            return _select_configs(configs, firsts), dict(rows)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise InputError(
                 f'the results {self._rows} and {self._configs.name} cannot be read '
@@ -153,7 +153,7 @@ class KeptResults:
         """Takes out the rows of a run that lack what its directory has."""
         if job.name not in rows or not (lacks := lacking(job, rows[job.name])):
             return
-        if not is_done(dataclasses.replace(job, kept=())):
+        if not is_done(dataclasses.replace(job, kept_rows=())):
             raise InputError(
                 f'the results {self._rows} have {lacks} of run {job.name}, and must '
                 'have one: mend them, or take its rows out to run it again'
@@ -182,7 +182,7 @@ def _chain(job: Job, jobs: Sequence[Job]) -> list[Job]:
     return [other for other in jobs if (other.run.arm, other.run.seed) == whose]
 
 
-def _in_order(of_runs: Iterable[list[Row]], settings: Sequence[str]) -> list[Row]:
+def _sort_rows(of_runs: Iterable[list[Row]], settings: Sequence[str]) -> list[Row]:
     """All rows; those of other settings come last of their seed."""
     ranks = {name: rank for rank, name in enumerate(dict.fromkeys(settings))}
 
@@ -192,7 +192,7 @@ def _in_order(of_runs: Iterable[list[Row]], settings: Sequence[str]) -> list[Row
     return [row for rows in sorted(of_runs, key=place) for row in rows]
 
 
-def _of_rows(configs: Mapping[str, Any], rows: Iterable[Row]) -> dict[str, Any]:
+def _select_configs(configs: Mapping[str, Any], rows: Iterable[Row]) -> dict[str, Any]:
     """The configurations of the rows' settings, in the order of the rows."""
     return {name: configs[name] for name in dict.fromkeys(map(_setting, rows))}
 

@@ -40,7 +40,7 @@ class Job:
         warm_start: equal for runs whose warm starts are equal; ``''``: it has none.
         config: what its command resolves to, as JSON would have it.
         may_differ: keys of it that another part of the same run may change.
-        kept: its evaluations, if the results have them; see ``kept_results.py``.
+        kept_rows: its evaluations, if the results have them; see ``kept_results.py``.
     """
 
     run: Run
@@ -49,7 +49,7 @@ class Job:
     warm_start: str
     config: Mapping[str, Any]
     may_differ: tuple[str, ...]
-    kept: tuple[Row, ...] = ()
+    kept_rows: tuple[Row, ...] = ()
 
     @property
     def name(self) -> str:
@@ -104,11 +104,11 @@ def _check_measures(sweep: Sweep, num_responses: int, splits: Iterable[str]) -> 
                 f'{name}={split!r} is not evaluated at the end; have {list(splits)} '
                 '(eval.split and eval.final_split)'
             )
-    known = _metric_names(num_responses)
+    names = _metric_names(num_responses)
     # A category's metrics end like those of the whole split.
-    unknown = [x for x in sweep.measures if x.rpartition('/')[2] not in known]
+    unknown = [x for x in sweep.measures if x.rpartition('/')[2] not in names]
     if unknown:
-        raise InputError(f'measures {unknown} are none of {sorted(known)}')
+        raise InputError(f'measures {unknown} are none of {sorted(names)}')
 
 
 def _warm_start(config: ExperimentConfig) -> str:

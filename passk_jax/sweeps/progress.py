@@ -46,20 +46,20 @@ class Pace:
 
     def seconds(self, name: str) -> float | None:
         """Seconds of a step of this run, or the mean of others; ``None``: unknown."""
-        known = list(self._seconds.values())
-        return self._seconds.get(name, sum(known) / len(known) if known else None)
+        paces = list(self._seconds.values())
+        return self._seconds.get(name, sum(paces) / len(paces) if paces else None)
 
     def seconds_left(
         self, running: Iterable[Job], waiting: Iterable[Job], *, at_a_time: int
     ) -> float | None:
         """Seconds until all are done, so many at a time in order; ``None``: unknown."""
-        left = []
+        durations = []
         for job in (*running, *waiting):
             if (seconds := self.seconds(job.name)) is None:
                 return None
-            left.append(seconds * (job.steps - steps_done(job)))
+            durations.append(seconds * (job.steps - steps_done(job)))
         ends = [0.0] * at_a_time
-        for seconds in left:
+        for seconds in durations:
             heapq.heappush(ends, heapq.heappop(ends) + seconds)
         return max(ends)
 
@@ -129,13 +129,13 @@ class Display:
             self._write(self._erase(drawn))
             self._draw(lines)
         else:
-            self._write(''.join(f'{each}\n' for each in lines))
+            self._write(''.join(f'{line}\n' for line in lines))
 
     def _draw(self, lines: Sequence[str]) -> None:
         # A line that is broken in two, or scrolled away, could not be drawn over.
         columns, rows = shutil.get_terminal_size()
-        self._drawn = [each[: columns - 1] for each in lines[-(rows - 1) :]]
-        self._write(''.join(f'{each}\n' for each in self._drawn))
+        self._drawn = [line[: columns - 1] for line in lines[-(rows - 1) :]]
+        self._write(''.join(f'{line}\n' for line in self._drawn))
 
     def _erase(self, drawn: Sequence[str]) -> str:
         return f'\x1b[{len(drawn)}F\x1b[J' if drawn else ''

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from passk_jax.errors import InputError
-from passk_jax.report.arms import difference, in_words, markdown_table
+from passk_jax.report.arms import difference, format_difference, markdown_table
 from passk_jax.report.run_data import Row
 from passk_jax.sweeps.declarations import Arm, Sweep
 from passk_jax.sweeps.directories import evaluations
@@ -30,9 +30,9 @@ def tidy_rows(jobs: Sequence[Job]) -> list[Row]:
     for job in jobs:
         whose = {'run': job.name, 'arm': job.run.arm, 'seed': job.run.seed}
         for row in evaluations(job):
-            whole = whose | row
-            head = {name: whole.pop(name) for name in _HEAD if name in whole}
-            rows.append(head | whole)
+            record = whose | row
+            head = {name: record.pop(name) for name in _HEAD if name in record}
+            rows.append(head | record)
     return rows
 
 
@@ -65,12 +65,12 @@ def markdown(sweep: Sweep, jobs: Sequence[Job]) -> str:
     """
     before, after = (values(sweep, jobs, first=first) for first in (True, False))
     base = sweep.baseline
-    others = [arm for arm in sweep.arms if arm.name != base]
-    arms = [arm for arm in sweep.arms if arm.name == base] + others
+    variants = [arm for arm in sweep.arms if arm.name != base]
+    arms = [arm for arm in sweep.arms if arm.name == base] + variants
     if len(arms) <= _MOST_COLUMNS:
-        lines = _by_measure(sweep, arms, before, after)
+        lines = _tabulate_measures(sweep, arms, before, after)
     else:
-        lines = _by_arm(sweep, arms, before, after)
+        lines = _tabulate_arms(sweep, arms, before, after)
     lines += ['', 'End minus beginning, with its 95 % interval:', '']
     lines += markdown_table(
         [f'{sweep.split} split', *sweep.measures.values()],
@@ -108,17 +108,17 @@ def _contrasts(sweep: Sweep, after: Values) -> list[str]:
     )
 
 
-def _by_measure(
+def _tabulate_measures(
     sweep: Sweep, arms: Sequence[Arm], before: Values, after: Values
 ) -> list[str]:
     """A row for each measure, with every seed's value; the baseline comes first."""
-    base, *others = arms
+    base, *variants = arms
     return markdown_table(
         [
             f'{sweep.split} split',
             'before RL',
             *(arm.label for arm in arms),
-            *(_difference_title(arm, arms) for arm in others),
+            *(_difference_title(arm, arms) for arm in variants),
         ],
         [
             [
@@ -127,7 +127,7 @@ def _by_measure(
                 *(_mean(after[arm.name][name]) for arm in arms),
                 *(
                     paired(after[arm.name][name], after[base.name][name])
-                    for arm in others
+                    for arm in variants
                 ),
             ]
             for name, label in sweep.measures.items()
@@ -135,11 +135,11 @@ def _by_measure(
     )
 
 
-def _by_arm(
+def _tabulate_arms(
     sweep: Sweep, arms: Sequence[Arm], before: Values, after: Values
 ) -> list[str]:
     """A row for each arm: its mean, and how it differs from the baseline, the first."""
-    base, *others = arms
+    base, *variants = arms
 
     def row(label: str, of: Mapping[str, np.ndarray], other: Arm | None) -> list[str]:
         cells = [f'{of[name].mean():.3f}' for name in sweep.measures]
@@ -155,7 +155,7 @@ def _by_arm(
         [
             row('before RL', before[base.name], None),
             row(base.label, after[base.name], None),
-            *(row(arm.label, after[arm.name], base) for arm in others),
+            *(row(arm.label, after[arm.name], base) for arm in variants),
         ],
     )
 
@@ -171,7 +171,7 @@ def values(sweep: Sweep, jobs: Sequence[Job], *, first: bool) -> Values:
     Raises:
         InputError: a run does not have exactly one such evaluation.
     """
-    found: dict[str, dict[str, list[float]]] = {
+    by_arm: dict[str, dict[str, list[float]]] = {
         arm.name: {name: [] for name in sweep.measures} for arm in sweep.arms
     }
     for job in jobs:
@@ -188,17 +188,17 @@ def values(sweep: Sweep, jobs: Sequence[Job], *, first: bool) -> Values:
                 f'run {job.name} has {len(rows)} evaluations of split {sweep.split!r} '
                 f'at step {step} and must have one: mend its metrics or the results'
             )
-        for name, of_seeds in found[job.run.arm].items():
+        for name, of_seeds in by_arm[job.run.arm].items():
             of_seeds.append(rows[0].get(name, np.nan))
     return {
         arm: {name: np.array(x, np.float64) for name, x in measures.items()}
-        for arm, measures in found.items()
+        for arm, measures in by_arm.items()
     }
 
 
 def paired(first: np.ndarray, second: np.ndarray) -> str:
     """The mean of ``first - second``, and its interval if there are several seeds."""
-    return in_words(difference(first, second))
+    return format_difference(difference(first, second))
 
 
 def _difference_title(arm: Arm, arms: Sequence[Arm]) -> str:
@@ -209,5 +209,5 @@ def _difference_title(arm: Arm, arms: Sequence[Arm]) -> str:
 def _mean(of_seeds: np.ndarray) -> str:
     if not np.isfinite(of_seeds).any():
         return 'undefined'
-    each = ' '.join(f'{value:.3f}' for value in of_seeds)
-    return f'{of_seeds.mean():.3f} ({each})'
+    per_seed = ' '.join(f'{value:.3f}' for value in of_seeds)
+    return f'{of_seeds.mean():.3f} ({per_seed})'

@@ -62,8 +62,8 @@ class Runner:
 
     Args:
         jobs: the runs, in the order to start them; a stage after the one before.
-        others: runs of the sweep that are not to be started; those that are done serve
-            as earlier stages, and their warm starts are shared.
+        other_jobs: runs of the sweep that are not to be started; those that are done
+            serve as earlier stages, and their warm starts are shared.
         slots: the cores of each run at a time.
         display: shows what happens.
         when_done: is called with each run that is done.
@@ -73,12 +73,12 @@ class Runner:
         self,
         jobs: Sequence[Job],
         *,
-        others: Sequence[Job] = (),
+        other_jobs: Sequence[Job] = (),
         slots: Sequence[Cores],
         display: progress.Display,
         when_done: Callable[[Job], None] = lambda job: None,
     ):
-        self._jobs, self._known = jobs, {j.name: j for j in (*jobs, *others)}
+        self._jobs, self._jobs_by_name = jobs, {j.name: j for j in (*jobs, *other_jobs)}
         self._slots, self._display, self._when_done = slots, display, when_done
         self._pace = progress.Pace()
         self._children: dict[str, _Child] = {}
@@ -170,9 +170,9 @@ class Runner:
     def _tell_why(self, job: Job, code: int) -> None:
         how = signal.Signals(-code).name if code < 0 else f'exit status {code}'
         path = directories.log_path(job)
-        said = directories.tail(path, lines=_LOG_LINES)
+        log_tail = directories.tail(path, lines=_LOG_LINES)
         self._display.say(f'{job.name} failed ({how}); the end of {path}:')
-        for text in said:
+        for text in log_tail:
             self._display.say(f'    {text}')
 
     def _start_what_can(self) -> None:
@@ -181,9 +181,9 @@ class Runner:
         for job in waiting:
             if (holder := Lock(job).holder()) is not None:
                 self._elsewhere[job.name] = holder
-        taken = {core for held in self._elsewhere.values() for core in held.here}
-        taken |= {core for child in self._children.values() for core in child.cores}
-        free = [cores for cores in self._slots if taken.isdisjoint(cores)]
+        busy = {core for held in self._elsewhere.values() for core in held.here}
+        busy |= {core for child in self._children.values() for core in child.cores}
+        free = [cores for cores in self._slots if busy.isdisjoint(cores)]
         for job in waiting:
             elsewhere = job.name in self._elsewhere
             if not elsewhere and (free or directories.is_done(job)):
@@ -210,12 +210,12 @@ class Runner:
     def _ready(self, job: Job) -> bool:
         """Whether what the run goes on from is there; fetches a warm start."""
         if previous := job.run.previous:
-            return directories.is_done(self._known[previous])
+            return directories.is_done(self._jobs_by_name[previous])
         if not directories.needs_warm_start(job):
             return True
         same = [
             other
-            for other in self._known.values()
+            for other in self._jobs_by_name.values()
             if other.warm_start == job.warm_start and other is not job
         ]
         if any(self._copied(job, other) for other in same):
@@ -231,8 +231,8 @@ class Runner:
         try:
             return directories.copy_warm_start(job, other)
         except OSError as error:
-            said = f'the warm start of {other.name} cannot be copied: {error}'
-            self._display.say(f'{job.name}: {said}')
+            message = f'the warm start of {other.name} cannot be copied: {error}'
+            self._display.say(f'{job.name}: {message}')
             return False
 
     def _start(self, job: Job, cores: Cores, lock: Lock) -> None:
@@ -255,20 +255,20 @@ class Runner:
 
     def _lines(self) -> list[str]:
         """A line for each run that is not done, and one of the whole."""
-        left = [job for job in self._jobs if self._state[job.name] != 'done']
-        running = [job for job in left if job.name in self._children]
-        waiting = [job for job in left if self._state[job.name] == 'waiting']
-        shown = left if self._display.redraws else running
-        width = max((len(job.name) for job in shown), default=0)
+        unfinished = [job for job in self._jobs if self._state[job.name] != 'done']
+        running = [job for job in unfinished if job.name in self._children]
+        waiting = [job for job in unfinished if self._state[job.name] == 'waiting']
+        listed = unfinished if self._display.redraws else running
+        width = max((len(job.name) for job in listed), default=0)
         lines = []
-        for job in shown:
+        for job in listed:
             state = self._state[job.name]
             if job.name in self._elsewhere:
                 state = 'elsewhere'
             seconds = self._pace.seconds(job.name) if job in running else None
             lines.append(progress.line(job, state, seconds=seconds, width=width))
         seconds = self._pace.seconds_left(running, waiting, at_a_time=len(self._slots))
-        done = len(self._jobs) - len(left)
+        done = len(self._jobs) - len(unfinished)
         eta = progress.duration(seconds)
         return [*lines, f'{done} of {len(self._jobs)} runs done, ETA {eta}']
 

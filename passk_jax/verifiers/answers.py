@@ -48,7 +48,7 @@ def last_block(response: str, *, inline: bool = True) -> str:
 def _last_between(text: str, *, own_line: bool) -> str | None:
     # The same blocks as those of re.findall(r'```.*?\n(.*?)```', text, re.DOTALL), or
     # without the line break, which takes quadratic time on a text of many backticks.
-    found, start = None, text.find(_FENCE)
+    block, start = None, text.find(_FENCE)
     while start >= 0:
         begin = start + len(_FENCE)
         if own_line:
@@ -59,9 +59,9 @@ def _last_between(text: str, *, own_line: bool) -> str | None:
         end = text.find(_FENCE, begin)
         if end < 0:
             break
-        found = text[begin:end]
+        block = text[begin:end]
         start = text.find(_FENCE, end + len(_FENCE))
-    return found
+    return block
 
 
 def last_board(response: str) -> str:
@@ -70,12 +70,12 @@ def last_board(response: str) -> str:
     >>> last_board('<begin_board>\n. *\n<end_board>')
     '. *'
     """
-    before, begin, rest = response.rpartition(_BEGIN)
+    before, begin, tail = response.rpartition(_BEGIN)
     while begin:
-        board, end, _ = rest.partition(_END)
+        board, end, _ = tail.partition(_END)
         if end:
             return board.strip()
-        before, begin, rest = before.rpartition(_BEGIN)
+        before, begin, tail = before.rpartition(_BEGIN)
     return ''
 
 

@@ -48,8 +48,8 @@ from passk_jax.verifiers.relations import (
 )
 from passk_jax.verifiers.scaling import (
     combined,
+    convert_to_radians,
     has_pi,
-    in_radians,
     integer,
     quotient,
     times,
@@ -107,7 +107,7 @@ def equal(gold: Form, answer: Form, judge: Judge) -> bool | None:
     if isinstance(gold, Unread) or isinstance(answer, Unread):
         return None
     if not isinstance(gold, Equation) and isinstance(answer, Equation):
-        return _of_chain(gold, answer, compare, judge)
+        return _compare_chain(gold, answer, compare, judge)
     if isinstance(answer, Option) and answer.text and not isinstance(gold, Option):
         return compare(gold, read(answer.text))
     return _RULES[type(gold)](gold, answer, compare, judge)
@@ -160,7 +160,7 @@ def _number_and_quantity(
             (compare(number, value), compare(number, times(value, Fraction(1, 100))))
         )
     if unit.dimension == DEGREE and number.tree and has_pi(number.tree):
-        return compare(number, in_radians(value))
+        return compare(number, convert_to_radians(value))
     # 5 million is 5,000,000 without a unit; 5 cm is 5.
     if unit.factor != 1 and (not unit.dimension or unit.dimension in MONEY):
         scale = unit.factor if unit.factor > 1 else 1
@@ -241,7 +241,7 @@ def _hours(numbers: tuple[int, ...], half: str) -> tuple[int, ...]:
     return (numbers[0] % 12 + 12 * (half == 'p'), *numbers[1:])
 
 
-def _of_chain(
+def _compare_chain(
     gold: Form, answer: Equation, compare: Compare, judge: Judge
 ) -> bool | None:
     """Whether what an answer of several sides says equals the gold.

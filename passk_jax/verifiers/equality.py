@@ -65,12 +65,12 @@ def equal(gold: str, answer: str) -> bool:
         ParseError: one of them is no LaTeX that math-verify knows, and it takes that.
     """
     if gold == answer:
-        return _by_math_verify(gold, answer)
+        return _compare_by_math_verify(gold, answer)
     result = comparison.equal(read_normal(gold), read_normal(answer), _Values())
-    return _by_math_verify(gold, answer) if result is None else result
+    return _compare_by_math_verify(gold, answer) if result is None else result
 
 
-def _by_math_verify(gold: str, answer: str) -> bool:
+def _compare_by_math_verify(gold: str, answer: str) -> bool:
     # math-verify drops words, such as those of "14 or more", and joins numbers.
     if _words_of(answer) != _words_of(gold) or _APART.search(answer):
         raise ParseError(answer)

@@ -133,9 +133,9 @@ def _find(terms: list[tuple[int, int, str]], target: int) -> str | None:
         return text if numerator == target * denominator else None
     for i in range(len(terms)):
         for j in range(i):
-            rest = [term for k, term in enumerate(terms) if k not in (i, j)]
-            for made in _combinations(terms[j], terms[i]):
-                if text := _find([*rest, made], target):
+            remaining = [term for k, term in enumerate(terms) if k not in (i, j)]
+            for combination in _combinations(terms[j], terms[i]):
+                if text := _find([*remaining, combination], target):
                     return text
     return None
 

@@ -31,12 +31,12 @@ def extract_boxed(text: str) -> str:
     """
     if _OPEN_TAG in text and _CLOSE_TAG in text:
         text = text.rpartition(_OPEN_TAG)[2].partition(_CLOSE_TAG)[0]
-    _, boxed, rest = text.rpartition('boxed')
+    _, boxed, tail = text.rpartition('boxed')
     if not boxed:
         return text
-    if rest.startswith('{'):
-        return _balanced(rest[1:])
-    return rest.partition('$')[0].strip()
+    if tail.startswith('{'):
+        return _balanced(tail[1:])
+    return tail.partition('$')[0].strip()
 
 
 def last_box(text: str) -> str | None:
@@ -54,15 +54,15 @@ def last_box(text: str) -> str | None:
     '\\left\\{ \\frac{1}{2} \\right.'
     >>> last_box(r'the answer is 204, \boxed{20')
     """
-    _, box, rest = text.rpartition(r'\boxed')
-    rest = rest.lstrip()
-    if not box or not rest.startswith('{'):
+    _, box, tail = text.rpartition(r'\boxed')
+    tail = tail.lstrip()
+    if not box or not tail.startswith('{'):
         return None
     depth = 0
-    for brace in _BRACES.finditer(rest):
+    for brace in _BRACES.finditer(tail):
         depth += {'{': 1, '}': -1}.get(brace[0], 0)
         if depth == 0:
-            return rest[1 : brace.start()]
+            return tail[1 : brace.start()]
     return None
 
 

@@ -61,8 +61,8 @@ def grids_in(text: str) -> list[Grid]:
     >>> grids_in('From\\n1 2\\n3 4\\nto\\n5')
     [[[1, 2], [3, 4]], [[5]]]
     """
-    found = _LISTS.findall(text) or _LINES.findall(text)
-    return [read_grid(each) for each in found]
+    blocks = _LISTS.findall(text) or _LINES.findall(text)
+    return [read_grid(block) for block in blocks]
 
 
 def _rows_of_list(text: str) -> list[list[str]]:

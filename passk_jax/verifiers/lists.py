@@ -19,8 +19,8 @@ from passk_jax.verifiers.matching import (
     Judge,
     all_of,
     as_sets,
-    in_any_order,
-    in_order,
+    match_in_any_order,
+    match_in_order,
 )
 from passk_jax.verifiers.relations import assigned, interval
 from passk_jax.verifiers.vocabulary import NO_SOLUTION
@@ -34,12 +34,14 @@ def bracketed_rule(
         case Bracketed():
             if (gold.opening, gold.closing) != (answer.opening, answer.closing):
                 return False
-            return in_order(gold.items, answer.items, compare)
+            return match_in_order(gold.items, answer.items, compare)
         case Several(items) if (gold.opening, gold.closing) == ('(', ')'):
-            return in_order(gold.items, _by_name(items), compare)
+            return match_in_order(gold.items, _sort_by_name(items), compare)
         case Inequality() if _is_interval(gold):
-            named = interval(answer)
-            return None if named is None else compare(gold, named[1])
+            answer_interval = interval(answer)
+            return (
+                None if answer_interval is None else compare(gold, answer_interval[1])
+            )
         case Union((item,)):
             return compare(gold, item)
         case Expression(_, None):
@@ -53,7 +55,7 @@ def _is_interval(gold: Bracketed) -> bool:
     return '[' in gold.opening or ']' in gold.closing or any('infty' in e for e in ends)
 
 
-def _by_name(items: Sequence[Form]) -> Sequence[Form]:
+def _sort_by_name(items: Sequence[Form]) -> Sequence[Form]:
     """The items, in the order of their names if they are ``x=1``, ``y=2`` and so on."""
     by_name: dict[str, Form] = {}
     for form in items:
@@ -75,11 +77,11 @@ def several_rule(
     """A list: items and repeats, in order beside a tuple."""
     match answer:
         case Several(items) | Collection(items):
-            return in_any_order(gold.items, items, compare)
+            return match_in_any_order(gold.items, items, compare)
         case Bracketed(opening, items, closing) if opening + closing in ('()', '[]'):
-            return in_order(gold.items, items, compare)
+            return match_in_order(gold.items, items, compare)
         case Union(items) if all(isinstance(form, Inequality) for form in gold.items):
-            return in_any_order(gold.items, items, compare)
+            return match_in_any_order(gold.items, items, compare)
     return False
 
 
@@ -103,18 +105,20 @@ def union_rule(
     """Parts in any order."""
     match answer:
         case Union(items):
-            return in_any_order(gold.items, items, compare)
+            return match_in_any_order(gold.items, items, compare)
         case Several(items) if all(isinstance(form, Bracketed) for form in items):
-            return in_any_order(gold.items, items, compare)
+            return match_in_any_order(gold.items, items, compare)
         case Several(items) if all(isinstance(form, Inequality) for form in items):
             parts = [interval(form) for form in items if isinstance(form, Inequality)]
             intervals = [part[1] for part in parts if part is not None]
             if len(intervals) < len(items):
                 return None
-            return in_any_order(gold.items, intervals, compare)
+            return match_in_any_order(gold.items, intervals, compare)
         case Inequality():
-            named = interval(answer)
-            return None if named is None else compare(gold, named[1])
+            answer_interval = interval(answer)
+            return (
+                None if answer_interval is None else compare(gold, answer_interval[1])
+            )
         case Expression(_, None) | Bracketed() | Collection():
             return None
     return False
@@ -139,6 +143,6 @@ def matrix_rule(
     if len(rows) != len(gold.items):
         return False
     return all_of(
-        in_order(row, other, compare)
+        match_in_order(row, other, compare)
         for row, other in zip(gold.items, rows, strict=True)
     )

@@ -47,7 +47,7 @@ def any_of(results: Iterable[bool | None]) -> bool | None:
     return None if open_one else False
 
 
-def in_order(
+def match_in_order(
     golds: Sequence[Form], answers: Sequence[Form], compare: Compare
 ) -> bool | None:
     if len(golds) != len(answers):
@@ -55,15 +55,15 @@ def in_order(
     return all_of(map(compare, golds, answers))
 
 
-def in_any_order(
+def match_in_any_order(
     golds: Sequence[Form], answers: Sequence[Form], compare: Compare
 ) -> bool | None:
     """Whether the answers can be put so that each is equal to its gold."""
     if len(golds) != len(answers):
         return False
     if len(golds) > _MOST_ITEMS:
-        return in_order(golds, answers, compare)
-    if in_order(golds, answers, compare):
+        return match_in_order(golds, answers, compare)
+    if match_in_order(golds, answers, compare):
         return True
     table = [[compare(gold, answer) for answer in answers] for gold in golds]
     if _matched(table, certain=True):
@@ -95,6 +95,6 @@ def as_sets(
     if not golds or not answers:
         return not golds and not answers
     if max(len(golds), len(answers)) > _MOST_ITEMS:
-        return in_order(golds, answers, compare)
+        return match_in_order(golds, answers, compare)
     table = [[compare(gold, answer) for answer in answers] for gold in golds]
     return all_of(any_of(line) for line in (*table, *zip(*table, strict=True)))

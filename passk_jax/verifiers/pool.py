@@ -122,17 +122,17 @@ class Pool:
             ValueError: workers cannot start, or too large a share of answers failed.
         """
         with self._lock:
-            found = {p: self._memo[p] for p in set(pairs) if p in self._memo}
-            todo = [pair for pair in dict.fromkeys(pairs) if pair not in found]
+            by_pair = {p: self._memo[p] for p in set(pairs) if p in self._memo}
+            todo = [pair for pair in dict.fromkeys(pairs) if pair not in by_pair]
             try:
                 for pair, judgement in self._run(todo):
-                    found[pair] = judgement
+                    by_pair[pair] = judgement
                     self._remember(pair, judgement)
             except BaseException:
                 # A reply that is still due would be taken for the next answer's.
                 _kill_all(self._workers)
                 raise
-            judgements = [found[pair] for pair in pairs]
+            judgements = [by_pair[pair] for pair in pairs]
             self._count(judgements)
         return judgements
 

@@ -15,7 +15,7 @@ from passk_jax.verifiers.forms import (
     Union,
     Words,
 )
-from passk_jax.verifiers.matching import Compare, Judge, any_of, in_order
+from passk_jax.verifiers.matching import Compare, Judge, any_of, match_in_order
 from passk_jax.verifiers.trees import Apply, Constant, Name, Node, names, negative
 
 # f(x), f^{-1}(x), P(A), m\angle ABC, A_{total}, \text{Area}, AB.
@@ -167,17 +167,17 @@ def inequality_rule(
     gold: Inequality, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
     """The interval of a variable, or the same sides."""
-    named = interval(gold)
+    gold_interval = interval(gold)
     match answer:
         case Inequality():
             other = interval(answer)
-            if named is None or other is None:
+            if gold_interval is None or other is None:
                 return _same_order(gold, answer, compare)
-            if named[0].casefold() != other[0].casefold():
+            if gold_interval[0].casefold() != other[0].casefold():
                 return False
-            return compare(named[1], other[1])
+            return compare(gold_interval[1], other[1])
         case Bracketed() | Union() | Collection():
-            return None if named is None else compare(named[1], answer)
+            return None if gold_interval is None else compare(gold_interval[1], answer)
     return None if isinstance(answer, Expression) and answer.tree is None else False
 
 
@@ -186,7 +186,7 @@ def _same_order(gold: Inequality, answer: Inequality, compare: Compare) -> bool 
     turned = tuple(_TURNED[sign] for sign in reversed(answer.signs))
     results = []
     if gold.signs == answer.signs:
-        results.append(in_order(gold.items, answer.items, compare))
+        results.append(match_in_order(gold.items, answer.items, compare))
     if gold.signs == turned:
-        results.append(in_order(gold.items, answer.items[::-1], compare))
+        results.append(match_in_order(gold.items, answer.items[::-1], compare))
     return True if any(results) else None

@@ -11,7 +11,7 @@ def times(form: Form, factor: Fraction) -> Form:
     return combined('*', form, number(factor))
 
 
-def in_radians(form: Form) -> Form:
+def convert_to_radians(form: Form) -> Form:
     """A value of degrees in radians."""
     return combined('*', times(form, Fraction(1, 180)), Expression('', Constant('pi')))
 

@@ -86,10 +86,10 @@ class WorkerProcess:
         if read == b'':
             raise EOFError
         self._buffer += read or b''
-        line, end, rest = self._buffer.partition(b'\n')
+        line, end, tail = self._buffer.partition(b'\n')
         if not end:
             return None
-        self._buffer = rest
+        self._buffer = tail
         reply = json.loads(line)
         if not self.started:
             self.started = reply is None
@@ -107,7 +107,7 @@ class WorkerProcess:
 
 def _environment() -> dict[str, str]:
     """This process's, with what lets workers find the function and agree."""
-    path = [os.path.abspath(each) for each in sys.path]
+    path = [os.path.abspath(entry) for entry in sys.path]
     return os.environ | {
         'PYTHONPATH': os.pathsep.join(path),
         # Sympy may take sets of symbols in the order of their hashes.

@@ -25,4 +25,4 @@ def test_a_difference_is_paired_and_nan_where_it_is_undefined():
     assert np.isnan(ends).all()
     undefined = arms.difference(first, np.array([1.0, math.nan]))
     assert np.isnan(undefined).all()
-    assert arms.in_words(undefined) == 'undefined'
+    assert arms.format_difference(undefined) == 'undefined'

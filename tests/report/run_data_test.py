@@ -74,7 +74,7 @@ def test_categories_get_every_k_from_the_counts_of_each_problem(tmp_path):
         {'category': 'b', 'n': 4, 'c': 0},
     )
     run = run_data.read_run(tmp_path)
-    found = run_data.by_category(run, 'test', 4)
+    found = run_data.measure_categories(run, 'test', 4)
     assert found == pytest.approx(
         {
             'a/pass_at_1': (1 / 4 + 1) / 2,
@@ -85,7 +85,7 @@ def test_categories_get_every_k_from_the_counts_of_each_problem(tmp_path):
             'b/pass_at_4': 0.0,
         }
     )
-    assert run_data.by_category(run, 'test', 5) == {}
+    assert run_data.measure_categories(run, 'test', 5) == {}
 
 
 def test_records_of_an_evaluation_keep_their_order_and_their_answers(tmp_path):

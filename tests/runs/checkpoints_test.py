@@ -78,7 +78,7 @@ def test_every_process_does_what_process_0_sees(tmp_path, monkeypatch):
     # Its own file system does not show it the newest, or still shows a removed one.
     for of_process_0 in ([2], [2, 3, 4]):
         monkeypatch.setattr(
-            checkpoint.hosts, 'told', lambda make, seen=of_process_0: seen
+            checkpoint.hosts, 'broadcast', lambda make, seen=of_process_0: seen
         )
         assert checkpoints.steps() == tuple(of_process_0)
         assert checkpoint.newest_step(tmp_path) == of_process_0[-1]

@@ -29,7 +29,7 @@ def test_what_is_neither_alone_nor_a_place_is_refused(value):
 def test_alone_there_is_nobody_to_wait_for_or_to_ask():
     hosts.join_hosts('')
     hosts.barrier('alone')
-    assert hosts.told(lambda: [7]) == [7]
+    assert hosts.broadcast(lambda: [7]) == [7]
     assert hosts.gather(lambda: {'a': (1,)}) == [{'a': (1,)}]
     with pytest.raises(KeyError, match='here'):
         hosts.gather(lambda: {}['here'])
@@ -134,7 +134,7 @@ def fail(error):
     if index:
         raise error
 
-said = [hosts.told(lambda: 5 + index)]
+said = [hosts.broadcast(lambda: 5 + index)]
 said += hosts.gather(lambda: [float('nan'), 0.1, '\0\ud800', 'x' * 999 * index])
 for error in (KeyError('mine'), KeyboardInterrupt()):
     try:

@@ -310,7 +310,7 @@ def test_sweeps_of_other_seeds_write_to_one_file(tmp_path):
         kept.add([job], of=job)
     assert kept.seeds() == {0, 1, 2}
     seen = kept.attach(jobs)
-    assert [{row['pass_at_1'] for row in job.kept} for job in seen] == [
+    assert [{row['pass_at_1'] for row in job.kept_rows} for job in seen] == [
         {0.0},
         {0.1},
         {0.2},

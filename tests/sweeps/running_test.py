@@ -33,7 +33,7 @@ def run(
     slots = slots or [usable_cores()[:1]]
     stream = io.StringIO()
     display = progress.Display(stream)
-    runner = running.Runner(jobs, others=others, slots=slots, display=display)
+    runner = running.Runner(jobs, other_jobs=others, slots=slots, display=display)
     return runner.run(), stream.getvalue()
 
 

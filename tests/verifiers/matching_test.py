@@ -4,8 +4,8 @@ from passk_jax.verifiers.matching import (
     all_of,
     any_of,
     as_sets,
-    in_any_order,
-    in_order,
+    match_in_any_order,
+    match_in_order,
 )
 
 
@@ -46,22 +46,24 @@ def test_three_answers_are_joined(results, every, some):
     ],
 )
 def test_items_are_compared(golds, answers, order, any_order, sets):
-    assert in_order(golds, answers, compare) is order
-    assert in_any_order(golds, answers, compare) is any_order
+    assert match_in_order(golds, answers, compare) is order
+    assert match_in_any_order(golds, answers, compare) is any_order
     assert as_sets(golds, answers, compare) is sets
 
 
 def test_each_gold_wants_an_answer_of_its_own():
     """The first fits both, so that the order of trying must not matter."""
     fits = {('a', 'x'), ('a', 'y'), ('b', 'x')}
-    assert in_any_order('ab', 'xy', lambda *pair: pair in fits)
-    assert not in_any_order('ab', 'xy', lambda *pair: pair in {('a', 'x'), ('b', 'x')})
+    assert match_in_any_order('ab', 'xy', lambda *pair: pair in fits)
+    assert not match_in_any_order(
+        'ab', 'xy', lambda *pair: pair in {('a', 'x'), ('b', 'x')}
+    )
 
 
 def test_many_items_are_compared_in_order_alone():
     many = [str(i) for i in range(200)]
     calls = []
-    assert in_any_order(many, many, lambda *pair: not calls.append(pair))
+    assert match_in_any_order(many, many, lambda *pair: not calls.append(pair))
     assert as_sets(many, many, compare)
-    assert not in_any_order(many, many[::-1], compare)
+    assert not match_in_any_order(many, many[::-1], compare)
     assert len(calls) == 200

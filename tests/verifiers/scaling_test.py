@@ -3,13 +3,21 @@ from fractions import Fraction
 from passk_jax.verifiers import exact, numeric
 from passk_jax.verifiers.forms import Unread
 from passk_jax.verifiers.reading import read
-from passk_jax.verifiers.scaling import has_pi, in_radians, integer, quotient, times
+from passk_jax.verifiers.scaling import (
+    convert_to_radians,
+    has_pi,
+    integer,
+    quotient,
+    times,
+)
 
 
 def test_values_are_multiplied_and_divided():
     assert exact.value(times(read(r'\frac12'), Fraction(4)).tree) == 2
     assert exact.value(quotient(integer(3), read('4')).tree) == Fraction(3, 4)
-    assert numeric.same(in_radians(read('90')).tree, read(r'\frac{\pi}{2}').tree)
+    assert numeric.same(
+        convert_to_radians(read('90')).tree, read(r'\frac{\pi}{2}').tree
+    )
     assert isinstance(times(read('even'), Fraction(2)), Unread)
 
 

@@ -77,7 +77,7 @@ def read_splits(
     Raises:
         ValueError: a file is missing or malformed, or has no problem of these levels.
     """
-    by_split = _by_split(puzzle, pathlib.Path(data_dir).expanduser())
+    by_split = _group_by_split(puzzle, pathlib.Path(data_dir).expanduser())
     there = {level for problem in by_split.values() for _, level, _ in problem}
     if not there & set(levels):
         raise InputError(
@@ -98,7 +98,7 @@ def read_splits(
     return splits
 
 
-def _by_split(puzzle: FilePuzzle, home: pathlib.Path) -> dict[str, list[Found]]:
+def _group_by_split(puzzle: FilePuzzle, home: pathlib.Path) -> dict[str, list[Found]]:
     by_split: dict[str, list[Found]] = {split: [] for split in SPLITS}
     seen: set[bytes] = set()
     # The files for tests first: no other split has a group of theirs.

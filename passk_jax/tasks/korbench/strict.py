@@ -189,7 +189,7 @@ def _values(gold: str, answer: str) -> Values | None:
     if len(golds) > _MAX_VALUES:
         raise Wrong(f'more than {_MAX_VALUES} values')
     if '=' in gold:
-        names, values = zip(*map(_by_name, (golds, answers)), strict=True)
+        names, values = zip(*map(_sort_by_name, (golds, answers)), strict=True)
         _same(names[1], names[0])
         return Values(*values, ordered=True)
     # As in "X=3 or X=4", and "f△g=2x".
@@ -217,7 +217,7 @@ def _after_name(value: str) -> str:
     return value_text.strip() if equals else name
 
 
-def _by_name(parts: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _sort_by_name(parts: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names and values of ``x=2`` and ``y=3``, sorted by name."""
     pairs = sorted(tuple(map(str.strip, part.partition('=')[::2])) for part in parts)
     names, values = zip(*pairs, strict=True)

@@ -87,7 +87,7 @@ class MazeParams:
                     f'{size}, but only {exist:.0f} exist'
                 )
 
-    def by_split(self, field: str) -> dict[str, tuple[int, ...]]:
+    def get_by_split(self, field: str) -> dict[str, tuple[int, ...]]:
         """``'sizes'`` or ``'counts'`` of each split."""
         return {s: getattr(self, f'{s}_{field}') for s in maze_generator.SPLITS}
 
@@ -167,7 +167,7 @@ class MazeTask(Task):
         from passk_jax.tasks.maze import dataset
 
         check_choice('split', split, self.splits)
-        params, counts = self.params, self.params.by_split('counts')
+        params, counts = self.params, self.params.get_by_split('counts')
         if not sum(counts[split]):
             empty = f'{split}_counts={counts[split]}'
             raise EmptySplitError(f'split {split!r} of the maze task is empty: {empty}')
@@ -176,7 +176,7 @@ class MazeTask(Task):
             wall_probability=params.wall_probability,
             min_path=params.min_path,
             max_path=params.max_path,
-            sizes=params.by_split('sizes'),
+            sizes=params.get_by_split('sizes'),
             counts=counts,
             seed=params.seed,
         )
@@ -218,7 +218,7 @@ class MazeTask(Task):
             return
         longest = self.params.max_path
         if not longest and self.params.generator == 'wilson':
-            sizes = self.params.by_split('sizes').values()
+            sizes = self.params.get_by_split('sizes').values()
             longest = 2 * (max((s for split in sizes for s in split), default=3) - 3)
         if longest + 1 > max_response_tokens:
             raise InputError(
