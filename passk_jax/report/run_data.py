@@ -122,7 +122,7 @@ def by_category(run: Run, split: str, step: int) -> Row:
     """
     rows, found = evaluation_records(run, split, step), {}
     n, c = (np.array([row[x] for row in rows], int) for x in ('n', 'c'))
-    masks = metrics.by_category([row.get('category', '') for row in rows])
+    masks = metrics.mask_by_category([row.get('category', '') for row in rows])
     for name, own in masks.items():
         for k, values in metrics.pass_at_powers(n[own], c[own]).items():
             found[f'{name}/pass_at_{k}'] = float(values.mean())

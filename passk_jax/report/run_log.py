@@ -319,7 +319,7 @@ def category_metrics(draw: Draw, *, k: int) -> dict[str, float]:
     verdicts, values = draw.responses.verdicts, {}
     n = np.full(len(verdicts.correct), verdicts.correct.shape[1])
     c = verdicts.correct.sum(axis=1)
-    masks = metrics.by_category([problem.category for problem in draw.problems])
+    masks = metrics.mask_by_category([problem.category for problem in draw.problems])
     for name, own in masks.items():
         values[f'{name}/problems'] = float(own.sum())
         values[f'{name}/reward'] = float(verdicts.rewards[own].mean())
