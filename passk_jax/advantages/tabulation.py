@@ -162,8 +162,8 @@ def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> 
     # Advantages are float32.
     if not 0 < scale <= float(np.finfo(np.float32).max):
         raise InputError(
-            f'{name} with {num_rollouts=} has the weight {own_weight:g} at {p=}: no scale '
-            f'makes it that of pass_at_1, {grpo_weight:g}'
+            f'{name} with {num_rollouts=} has the weight {own_weight:g} at {p=}: no '
+            f'scale makes it that of pass_at_1, {grpo_weight:g}'
         )
     return scale
 

@@ -159,7 +159,8 @@ def split_by_difficulty(
         bins: the number of equal intervals, at least 1.
 
     >>> correct = jnp.array([[True, False], [False, False]])
-    >>> parts = split_by_difficulty(jnp.array([[3.0, -1.0], [0.0, -2.0]]), correct, bins=2)
+    >>> advantages = jnp.array([[3.0, -1.0], [0.0, -2.0]])
+    >>> parts = split_by_difficulty(advantages, correct, bins=2)
     >>> parts.sum(axis=-1).tolist()
     [[0.0, 0.0], [3.0, 0.0], [0.0, -2.0], [-1.0, 0.0]]
     """

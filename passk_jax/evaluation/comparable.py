@@ -119,13 +119,11 @@ def _check_seeds(arms: Mapping[str, Sequence[Evaluation]]) -> None:
         for name, of_arm in arms.items()
     }
     for name, arm_seeds in seeds.items():
-        known_seeds = [seed for seed in arm_seeds if seed is not None]
-        if twice := sorted(
-            {seed for seed in known_seeds if known_seeds.count(seed) > 1}
-        ):
+        stated = [seed for seed in arm_seeds if seed is not None]
+        if twice := sorted({seed for seed in stated if stated.count(seed) > 1}):
             raise InputError(
-                f'{name} has the seeds {arm_seeds}, and {twice} twice: runs of one seed are '
-                'not independent, so name one of them'
+                f'{name} has the seeds {arm_seeds}, and {twice} twice: runs of one seed '
+                'are not independent, so name one of them'
             )
     (first, base), *other_arms = seeds.items()
     for name, arm_seeds in other_arms:
@@ -133,8 +131,8 @@ def _check_seeds(arms: Mapping[str, Sequence[Evaluation]]) -> None:
             continue
         if None in arm_seeds + base and {*arm_seeds, *base} != {None}:
             raise InputError(
-                f'{first} has the seeds {base} and {name} has {arm_seeds}, where None is a '
-                'file that lies in no run directory: runs are paired by seed, so name '
+                f'{first} has the seeds {base} and {name} has {arm_seeds}, where None is '
+                'a file that lies in no run directory: runs are paired by seed, so name '
                 'run directories, or files outside of them in one order'
             )
         if arm_seeds != base:

@@ -230,7 +230,10 @@ def _records(
     first: int,
     kept_indices: set[int],
 ) -> list[Record]:
-    """Records of problems number ``first`` and up; ``kept_indices`` counts all responses."""
+    """Records of problems number ``first`` and up.
+
+    Among all responses, those of ``kept_indices`` have their texts in the records.
+    """
     correct, parsed = responses.verdicts.correct, responses.verdicts.parsed
     num_responses = correct.shape[1]
     values = {name: row.compute(responses) for name, row in PROBLEM_METRICS.items()}

@@ -190,10 +190,8 @@ def rarefied_diversity(
         wrong = [a for a, is_right in zip(answers, right, strict=True) if not is_right]
         if len(wrong) >= size:
             # How many wrong responses have another answer than each one.
-            other_counts = len(wrong) - np.array(
-                list(collections.Counter(wrong).values())
-            )
-            absent = _share_of_groups(other_counts, np.array(len(wrong)), k=size)
+            camps = np.array(list(collections.Counter(wrong).values()))
+            absent = _share_of_groups(len(wrong) - camps, np.array(len(wrong)), k=size)
             diversities[problem] = (1 - absent).sum()
     return diversities
 

@@ -5,9 +5,10 @@ short responses of a prompt lie one after another in rows of that width. ``[P, N
 becomes ``[P, R, T]`` with R < N, and each prompt still runs once:
 
 1. :func:`pack` finds a row and an offset for each response.
-2. :func:`row_counts` lists the few R to compile. :func:`switch_on_rows` runs the smallest one
-   that holds a micro-batch (all in one program, with ``lax.switch``).
-3. :func:`apply_in_rows` moves the tokens into rows and the results back to ``[P, N, T]``.
+2. :func:`row_counts` lists the few R to compile. :func:`switch_on_rows` runs the
+   smallest one that holds a micro-batch (all in one program, with ``lax.switch``).
+3. :func:`apply_in_rows` moves the tokens into rows and the results back to
+   ``[P, N, T]``.
 4. :func:`cut` makes micro-batches of prompts that need similar numbers of rows.
 
 Everything runs inside jit with static shapes. On a mesh, each device packs its own

@@ -2,8 +2,8 @@
 
 It runs the same blocks (block.py) in two ways:
 
-* :meth:`Transformer.forward` runs whole sequences: the prompts ``[P, 1, S]`` and, beside
-  them in each layer, the responses ``[P, N, T]`` that continue them. A prompt runs once
+* :meth:`Transformer.forward` runs whole sequences: the prompts ``[P, 1, S]`` and,
+  beside them in each layer, the responses ``[P, N, T]`` that continue them. A prompt runs once
   for its N rollouts, in sampling and in training, and its gradient is exact.
 * :meth:`Transformer.step` runs the next token of every rollout. It reads the keys and
   values of the prompts and a cache of the rollouts' own.

@@ -134,8 +134,8 @@ def check_rewards(
     if 'rewards' not in ESTIMATORS[name].reads and not (two_valued and in_line):
         choices = [other for other, row in ESTIMATORS.items() if 'rewards' in row.reads]
         raise InputError(
-            f'{description}, but advantage.name={name!r} reads only which are right; choose '
-            f'one of {choices}, which read rewards'
+            f'{description}, but advantage.name={name!r} reads only which are right; '
+            f'choose one of {choices}, which read rewards'
         )
 
 
