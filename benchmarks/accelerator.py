@@ -138,7 +138,8 @@ class Model:
             The time of all steps, and bytes and FLOPs that one step needs.
         """
         policy, arch = self.policy, self.policy.arch
-        weights = jax.jit(functools.partial(policies.for_decoding, policy))(self.params)
+        prepare = functools.partial(policies.prepare_decoding, policy)
+        weights = jax.jit(prepare)(self.params)
         prefix = _prefix(policy, batch)
         cache = policies.empty_cache(
             policy,

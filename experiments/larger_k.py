@@ -186,7 +186,7 @@ def _program(setup: Setup) -> Any:
         return {
             'correct': rewards.mean(),
             'problems': weighed.mean(axis=-1),
-            'whole': products.whole,
+            'whole': products.total,
             'chunks': products.chunks,
         }
 

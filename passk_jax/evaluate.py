@@ -87,7 +87,7 @@ def main(
     path = pathlib.Path(workdir)
     options |= {'num_responses': num_responses, 'num_problems': num_problems}
     config, changes = _changed(saved_config.run_config(path, mesh), options)
-    more_tasks = other_tasks.named(task, config.data, data_dir)
+    more_tasks = other_tasks.read_tasks(task, config.data, data_dir)
     check_evaluation(config)
     check_sources(path, config.model)
     directory = path / 'evaluation' / 'by_command'

@@ -86,7 +86,7 @@ def train(
     meta = {'name': config.name, 'seed': config.seed}
     retention = Retention.of(config.checkpoint)
     checkpoints = Checkpoints(workdir / 'checkpoints', keep=retention)
-    # Before the first policy is made, which may take long: both read problems.
+    # Problems are read before the first policy is made, which may take long.
     stage = configs.stage_at(stages, checkpoints.latest_step() or 0)
     verbs = make_verbs(setup, stage)
     # Every split that is evaluated at all is due at step 0.
@@ -279,7 +279,7 @@ def first_state(
     optimizer = stage_optimizer(stages[0])
     resumes = checkpoints.latest_step() is not None
     has_reference = any(stage.config.loss.kl_coef for stage in stages)
-    weights, ref_params = Weights({}, {}), None
+    weights = Weights({}, {})
     if has_reference or policy.frozen or not resumes:
         on_step = functools.partial(phases.begin, 'warm start')
         params = setup.initial_params(workdir, stop=guard.interrupted, on_step=on_step)
@@ -287,11 +287,11 @@ def first_state(
             return None
         weights = split_weights(policy, params)
     trained, frozen = weights.trained, weights.frozen
-    if has_reference:
-        ref_params = trained
-        # Updates overwrite the state's parameters, so the reference needs its own.
-        trained = jax.tree.map(jnp.copy, trained)
+    ref_params = trained if has_reference else None
     if not resumes:
+        if has_reference:
+            # Updates overwrite the state's parameters, so the reference needs its own.
+            trained = jax.tree.map(jnp.copy, trained)
         state = states.init_state(policy, optimizer, trained, mesh)
         return state, memory, ref_params, frozen
     shapes = states.state_shapes(policy, optimizer, mesh)

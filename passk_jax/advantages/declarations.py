@@ -67,10 +67,10 @@ class Parameter:
         Raises:
             ValueError: another type, out of range, or not one of the choices.
         """
-        most, shown = self.high, None
+        most, bound = self.high, None
         if most == 'N':
             most = math.inf if num_rollouts is None else num_rollouts
-            shown = 'N' if num_rollouts is None else f'{num_rollouts=}'
+            bound = 'N' if num_rollouts is None else f'{num_rollouts=}'
         if isinstance(self.default, str):
             good = isinstance(value, str) and value in self.choices
         elif isinstance(self.default, tuple):
@@ -80,7 +80,7 @@ class Parameter:
             good = good and value > self.above
         if not good:
             raise InputError(
-                f'{section}{self.name}={value!r} must be {self.allowed(shown)}'
+                f'{section}{self.name}={value!r} must be {self.allowed(bound)}'
             )
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, float):
@@ -93,8 +93,8 @@ class Parameter:
         return type(self.default)(value)
 
     def _is_number(self, value: Any) -> bool:
-        whole, real = (int, np.integer), (int, float, np.number)
-        kinds = whole if isinstance(self.default, int) else real
+        integer, real = (int, np.integer), (int, float, np.number)
+        kinds = integer if isinstance(self.default, int) else real
         # A bool is an int to Python; k=True is a mistake, not a group of one.
         good = isinstance(value, kinds) and not isinstance(value, bool)
         return good and math.isfinite(value)
@@ -208,7 +208,7 @@ class Estimator:
     @property
     def has_memory(self) -> bool:
         """Whether its advantages depend on earlier steps."""
-        return any(INPUTS[each].remembered for each in self.reads)
+        return any(INPUTS[name].remembered for name in self.reads)
 
     @property
     def summary(self) -> str:

@@ -170,7 +170,7 @@ def pass_at_k_real(rewards: Float[Array, 'P N'], *, k: int) -> Float[Array, 'P N
     flat |= variance == 0
     sigma = jnp.sqrt(jnp.where(flat, 1.0, variance))
     by_rank = jnp.where(flat, 0.0, (gain - loss) / sigma)
-    return at_own_rank(by_rank, ordered, rewards)
+    return undo_sort(by_rank, ordered, rewards)
 
 
 def all_reach_maximum(ordered: Float[Array, 'P N'], *, k: int) -> Bool[Array, 'P 1']:
@@ -205,7 +205,7 @@ def _sum_from(values: Float[Array, 'P M']) -> Float[Array, 'P M']:
     return jax.lax.cumsum(values, axis=1, reverse=True)
 
 
-def at_own_rank(
+def undo_sort(
     by_rank: Float[Array, 'P N'],
     ordered: Float[Array, 'P N'],
     rewards: Float[Array, 'P N'],

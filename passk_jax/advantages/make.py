@@ -43,19 +43,21 @@ def estimator_parameters(name: str) -> tuple[str, ...]:
     """
     if not isinstance(name, str) or name not in ESTIMATORS:
         hint = OTHER_NAMES.get(str(name).lower())
-        said = f'unknown estimator {name!r}' + (f': {hint}' if hint else '')
-        raise InputError(f'{said}; choose from {list(ESTIMATORS)}')
+        message = f'unknown estimator {name!r}' + (f': {hint}' if hint else '')
+        raise InputError(f'{message}; choose from {list(ESTIMATORS)}')
     return tuple(parameter.name for parameter in ESTIMATORS[name].parameters)
 
 
-def own_parameters(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The items of ``given`` that the estimator takes; JSON's lists become tuples.
+def own_parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The items of ``parameters`` that the estimator takes; JSON's lists become tuples.
 
     Raises:
         ValueError: there is no estimator of that name.
     """
-    own = {each: given[each] for each in estimator_parameters(name) if each in given}
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in own.items()}
+    values = {
+        key: parameters[key] for key in estimator_parameters(name) if key in parameters
+    }
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
 
 
 def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageFn:
@@ -68,10 +70,10 @@ def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageF
             others have defaults.
 
     Returns:
-        ``fn(rewards, correct, **others) -> advantages``, with ``rewards`` ``[P, N]``
+        ``fn(rewards, correct, **inputs) -> advantages``, with ``rewards`` ``[P, N]``
         real, ``correct`` ``[P, N]`` bool and the advantages ``[P, N]`` float32; pure,
         to be jitted by the caller. Functions with equal settings compare equal, so as
-        static arguments they share a program. ``others`` are the other arrays that the
+        static arguments they share a program. ``inputs`` are the other arrays that the
         row ``reads``; :func:`begin_memory` makes those that are remembered. A single
         ``key`` is folded with each problem's row. The function raises ValueError if an
         array is missing or has another shape, and if ``correct`` is not boolean.
@@ -84,9 +86,9 @@ def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageF
     >>> estimate(correct.astype(jnp.float32), correct)[0, 0].item()
     1.0
     """
-    known = estimator_parameters(name)
-    if unknown := sorted(set(params) - set(known)):
-        raise InputError(f'{name} has no parameter {unknown}; it has {list(known)}')
+    accepted = estimator_parameters(name)
+    if unknown := sorted(set(params) - set(accepted)):
+        raise InputError(f'{name} has no parameter {unknown}; it has {list(accepted)}')
     curves.check_group_size(num_rollouts=num_rollouts, k=1)
     estimator, values = ESTIMATORS[name], {}
     for parameter in estimator.parameters:
@@ -111,11 +113,11 @@ class _Estimate:
     values: tuple[tuple[str, Any], ...]
 
     def __call__(
-        self, rewards: Float[Array, 'P N'], correct: Bool[Array, 'P N'], **others: Any
+        self, rewards: Float[Array, 'P N'], correct: Bool[Array, 'P N'], **inputs: Any
     ) -> Float[Array, 'P N']:
-        given = {'rewards': rewards, 'correct': correct, **others}
+        all_inputs = {'rewards': rewards, 'correct': correct, **inputs}
         sizes = {'name': self.name, 'num_rollouts': self.num_rollouts}
-        arrays = _checked_inputs(given, self.estimator, **sizes)
+        arrays = _checked_inputs(all_inputs, self.estimator, **sizes)
         return self.estimator.compute(**arrays, **dict(self.values))
 
 
@@ -140,7 +142,9 @@ def begin_memory(name: str, *, num_rollouts: int, **params: Any) -> Memory:
     row = ESTIMATORS[name]
     if not row.has_memory:
         return {}
-    values = {each.name: each.default for each in row.parameters} | params
+    values = {
+        parameter.name: parameter.default for parameter in row.parameters
+    } | params
     shape = values['window'], num_rollouts + 1
     return {'history': jnp.zeros(shape, INPUTS['history'].dtype)}
 
@@ -160,67 +164,71 @@ def estimator_of_config(
         ValueError: an unknown name, or a key that is unknown, missing or bad; the
             message has the dotted key.
     """
-    own = own_parameters(name, parameters)
+    own_values = own_parameters(name, parameters)
     declared = {parameter.name: parameter for parameter in all_parameters()}
-    keys = {each: f'advantage.{each}' for each in [*declared, *parameters]}
-    if unknown := [keys[each] for each in parameters if each not in declared]:
-        known = [keys[each] for each in declared]
-        raise InputError('; '.join(checks.unknown_key(key, known) for key in unknown))
+    keys = {key: f'advantage.{key}' for key in [*declared, *parameters]}
+    if unknown := [keys[key] for key in parameters if key not in declared]:
+        choices = [keys[key] for key in declared]
+        raise InputError(
+            '; '.join(checks.unknown_key(dotted, choices) for dotted in unknown)
+        )
     if missing := [
-        keys[each] for each in estimator_parameters(name) if each not in own
+        keys[key] for key in estimator_parameters(name) if key not in own_values
     ]:
         raise InputError(f'missing keys {missing}, which {name} reads')
-    for each, value in parameters.items():
+    for key, value in parameters.items():
         # A metric reads k too; other parameters that are not read need not fit N.
-        limit = num_rollouts if each in own or each == 'k' else None
-        declared[each].check(value, num_rollouts=limit, section='advantage.')
-    return make_estimator(name, num_rollouts=num_rollouts, **own)
+        limit = num_rollouts if key in own_values or key == 'k' else None
+        declared[key].check(value, num_rollouts=limit, section='advantage.')
+    return make_estimator(name, num_rollouts=num_rollouts, **own_values)
 
 
 def _checked_inputs(
-    given: Mapping[str, Any], estimator: Estimator, *, name: str, num_rollouts: int
+    inputs: Mapping[str, Any], estimator: Estimator, *, name: str, num_rollouts: int
 ) -> dict[str, jax.Array]:
     """The arrays that an estimator reads, converted.
 
     All of them are checked, and ``rewards`` and ``correct`` for every estimator.
     """
-    if unknown := sorted(given.keys() - INPUTS):
+    if unknown := sorted(inputs.keys() - INPUTS):
         raise InputError(f'{unknown} are not inputs; choose from {list(INPUTS)}')
     arrays = {}
-    for each in dict.fromkeys(('rewards', 'correct', *estimator.reads)):
-        declared = INPUTS[each]
-        if given.get(each) is None:
-            raise InputError(f'{name} needs {each}=, {declared.doc}')
-        P = np.shape(given['rewards'])[:1]
+    for input_name in dict.fromkeys(('rewards', 'correct', *estimator.reads)):
+        declared = INPUTS[input_name]
+        if inputs.get(input_name) is None:
+            raise InputError(f'{name} needs {input_name}=, {declared.doc}')
+        P = np.shape(inputs['rewards'])[:1]
         sizes = {'P': P[0] if P else 1, 'N': num_rollouts, 'C': num_rollouts + 1}
-        array = _as_array(given[each], each, declared)
-        if each == 'key':
+        array = _as_array(inputs[input_name], input_name, declared)
+        if input_name == 'key':
             array = _one_for_each_problem(array, sizes['P'])
         letters = declared.shape.split()
         # W has no size of its own: any will do.
         sizes = dict(zip(letters, array.shape, strict=False)) | sizes
         shape = tuple(sizes.get(letter, 'W') for letter in letters)
         if array.shape != shape or not array.size:
-            named = ', '.join(letters)
-            wanted = f'{shape}, [{named}], and not empty'
-            raise InputError(f'{each}.shape={array.shape} must be {wanted}')
+            axes = ', '.join(letters)
+            wanted = f'{shape}, [{axes}], and not empty'
+            raise InputError(f'{input_name}.shape={array.shape} must be {wanted}')
         if declared.dtype is bool and array.dtype != bool:
-            raise InputError(f'{each}.dtype={array.dtype} must be bool: {declared.doc}')
-        arrays[each] = array.astype(declared.dtype) if declared.dtype else array
-    return {each: arrays[each] for each in estimator.reads}
+            raise InputError(
+                f'{input_name}.dtype={array.dtype} must be bool: {declared.doc}'
+            )
+        arrays[input_name] = array.astype(declared.dtype) if declared.dtype else array
+    return {input_name: arrays[input_name] for input_name in estimator.reads}
 
 
-def _as_array(given: Any, name: str, declared: Input) -> jax.Array:
+def _as_array(values: Any, name: str, declared: Input) -> jax.Array:
     """The array, of a kind that converting it loses nothing of."""
     try:
-        array = jnp.asarray(given)
+        array = jnp.asarray(values)
     except TypeError:
-        raise InputError(f'{name}={given!r} must be an array') from None
-    said = f'{name}.dtype={array.dtype} must be of'
+        raise InputError(f'{name}={values!r} must be an array') from None
+    message = f'{name}.dtype={array.dtype} must be of'
     if declared.dtype is jnp.int32 and not jnp.issubdtype(array.dtype, jnp.integer):
-        raise InputError(f'{said} whole numbers: {declared.doc}')
+        raise InputError(f'{message} whole numbers: {declared.doc}')
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
-        raise InputError(f'{said} real numbers: {declared.doc}')
+        raise InputError(f'{message} real numbers: {declared.doc}')
     return array
 
 

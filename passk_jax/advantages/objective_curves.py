@@ -274,5 +274,5 @@ def _indexed(
     # Adding 0 leaves no -0.
     table = np.stack([positive, negative]).astype(np.float64) + 0.0
     table[0, 0] = table[1, -1] = 0.0
-    found = jnp.asarray(table)[:, jnp.asarray(num_correct)]
-    return found[0], found[1]
+    advantages = jnp.asarray(table)[:, jnp.asarray(num_correct)]
+    return advantages[0], advantages[1]

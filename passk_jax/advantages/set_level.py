@@ -58,7 +58,7 @@ def set_level(
         # From the mean over all subsets to that over those without the response.
         scale = k * num_rollouts / (num_rollouts - k)
         by_rank = jnp.where(flat, 0.0, scale * (gain - loss))
-        return estimators.at_own_rank(by_rank, ordered, rewards)
+        return estimators.undo_sort(by_rank, ordered, rewards)
     camps = jnp.sum(answers[:, :, None] == answers[:, None, :], axis=-1)
     flat = estimators.all_equal(rewards) & estimators.all_equal(camps)
     return jnp.where(flat, 0.0, _mean_distinct(rewards, answers, camps, k=k))
@@ -101,12 +101,14 @@ def _mean_distinct(
         """The sum over the responses with other answers."""
         return jnp.sum(jnp.where(same, 0.0, of_each[:, None, :]), axis=-1)
 
-    others = jnp.sum(rewards, axis=-1, keepdims=True) - rewards
+    other_rewards = jnp.sum(rewards, axis=-1, keepdims=True) - rewards
     count = over_answers(jnp.ones_like(rewards))
-    own = count * (rewards - others / num_others)
-    own -= rewards * (over_answers(alone) - alone)
-    of_others = elsewhere(rewards * change) - others * (over_answers(change) - change)
-    return (own + of_others + elsewhere(rewards) * joined) / k
+    own_credit = count * (rewards - other_rewards / num_others)
+    own_credit -= rewards * (over_answers(alone) - alone)
+    of_others = elsewhere(rewards * change) - other_rewards * (
+        over_answers(change) - change
+    )
+    return (own_credit + of_others + elsewhere(rewards) * joined) / k
 
 
 def _lacking(num_rollouts: int, k: int) -> np.ndarray:

@@ -24,7 +24,7 @@ from passk_jax.advantages import (
 from passk_jax.advantages.declarations import Estimator, Objective, Parameter
 
 
-def _of_curve(
+def _from_curve(
     curve: Callable[..., curves.Curve], *parameters: Parameter, **declared: Any
 ) -> Estimator:
     compute = functools.partial(estimators.along_curve, curve=curve)
@@ -112,11 +112,11 @@ ESTIMATORS: dict[str, Estimator] = {
         exchangeable=False,
         follows_verdicts=False,
     ),
-    'pass_at_k': _of_curve(curves.pass_at_k, _K, objective=_ARCSIN_OF_K),
+    'pass_at_k': _from_curve(curves.pass_at_k, _K, objective=_ARCSIN_OF_K),
     'pass_at_k_real': Estimator(
         estimators.pass_at_k_real, ('rewards',), (_K,), objective=_ARCSIN_OF_K
     ),
-    'without_easy': _of_curve(
+    'without_easy': _from_curve(
         curves.without_easy,
         _K,
         Parameter(
@@ -128,7 +128,7 @@ ESTIMATORS: dict[str, Estimator] = {
             high=1,
         ),
     ),
-    'piecewise': _of_curve(
+    'piecewise': _from_curve(
         curves.piecewise,
         _K,
         Parameter(
@@ -139,8 +139,8 @@ ESTIMATORS: dict[str, Estimator] = {
             high=1,
         ),
     ),
-    'exceeding': _of_curve(curves.exceeding, _K),
-    'combination': _of_curve(curves.combination, _K),
+    'exceeding': _from_curve(curves.exceeding, _K),
+    'combination': _from_curve(curves.combination, _K),
     'adaptive': Estimator(
         estimators.adaptive,
         ('correct', 'mean_entropy'),
@@ -178,13 +178,13 @@ ESTIMATORS: dict[str, Estimator] = {
         note=_POOLED,
         pools_problems=True,
     ),
-    'canonical_k': _of_curve(
+    'canonical_k': _from_curve(
         objective_curves.canonical_k,
         _K,
         fits=objective_curves.check_canonical,
         objective=_PASS_AT_K,
     ),
-    'mixture': _of_curve(
+    'mixture': _from_curve(
         objective_curves.mixture,
         Parameter(
             'pass_weights',
@@ -214,29 +214,29 @@ ESTIMATORS: dict[str, Estimator] = {
         fits=set_level.check_set_level,
     ),
     # Without a baseline it encourages whatever was there beside a right response.
-    'pkpo': _of_curve(
+    'pkpo': _from_curve(
         objective_curves.pkpo,
         _K,
         centered=False,
         follows_verdicts=False,
         objective=_PASS_AT_K,
     ),
-    'pkpo_loo': _of_curve(
+    'pkpo_loo': _from_curve(
         objective_curves.pkpo_loo, _K, centered=False, objective=_PASS_AT_K
     ),
-    'leave_one_out_max': _of_curve(
+    'leave_one_out_max': _from_curve(
         objective_curves.leave_one_out_max,
         note='It never discourages a wrong response.',
         centered=False,
         objective=Objective(lambda p, N: _pass_at(N, p) / N),
     ),
-    'maxrl': _of_curve(
+    'maxrl': _from_curve(
         objective_curves.maxrl,
         objective=Objective(
             lambda p, N: sum(_pass_at(j, p) / j for j in range(1, N)),
         ),
     ),
-    'maclaurin': _of_curve(
+    'maclaurin': _from_curve(
         objective_curves.maclaurin,
         Parameter(
             'order',
@@ -250,7 +250,7 @@ ESTIMATORS: dict[str, Estimator] = {
             lambda p, N, *, order: sum(_pass_at(j, p) / j for j in range(1, order + 1))
         ),
     ),
-    'rs_grpo': _of_curve(
+    'rs_grpo': _from_curve(
         objective_curves.rs_grpo,
         Parameter(
             'beta',
@@ -262,7 +262,7 @@ ESTIMATORS: dict[str, Estimator] = {
             lambda p, N, *, beta: np.log1p(np.expm1(beta) * p) / beta, at_infinity=True
         ),
     ),
-    'f_grpo': _of_curve(
+    'f_grpo': _from_curve(
         objective_curves.f_grpo,
         Parameter(
             'gamma',
@@ -277,8 +277,8 @@ ESTIMATORS: dict[str, Estimator] = {
             at_infinity=True,
         ),
     ),
-    'nsr': _of_curve(objective_curves.nsr, centered=False, objective=_OF_P),
-    'w_reinforce': _of_curve(
+    'nsr': _from_curve(objective_curves.nsr, centered=False, objective=_OF_P),
+    'w_reinforce': _from_curve(
         objective_curves.w_reinforce,
         Parameter(
             'weight',

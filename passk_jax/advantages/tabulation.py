@@ -57,8 +57,10 @@ def tabulated_curve(name: str, *, num_rollouts: int, **params: Any) -> dict[str,
     positive, negative = _mean_curve(name, num_rollouts, params)
     counts = np.arange(num_rollouts + 1)
     eta = sum_abs_advantage(counts, positive, negative, num_rollouts=num_rollouts)
-    inputs = {each: INPUTS[each] for each in row.reads}
-    equal = [each for each, x in inputs.items() if x.typical and not x.remembered]
+    inputs = {input_name: INPUTS[input_name] for input_name in row.reads}
+    equal = [
+        input_name for input_name, x in inputs.items() if x.typical and not x.remembered
+    ]
     how = (
         f'Each point is the mean over {num_problems} problems with that share of right '
         f'responses, in random places{", with equal " if equal else ""}'
@@ -147,21 +149,21 @@ def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> 
     >>> matching_scale('pass_at_1', num_rollouts=8, p=0.1)
     1.0
     """
-    given = as_float64(p)
-    if given.ndim or not 0 < given < 1:
+    probability = as_float64(p)
+    if probability.ndim or not 0 < probability < 1:
         raise InputError(f'{p=} must be a number in (0, 1)')
     make_estimator(name, num_rollouts=num_rollouts, **params)
     _refuse_memory(name)
     # No answers are typical, so they must not matter.
     curve_of = _exact_curve if 'answers' in ESTIMATORS[name].reads else _mean_curve
-    own = float(weight_of_curve(*curve_of(name, num_rollouts, params), p))
-    theirs = float(weight_of_curve(*_mean_curve('pass_at_1', num_rollouts, {}), p))
-    scale = theirs / own if own > 0 else 0.0
+    own_weight = float(weight_of_curve(*curve_of(name, num_rollouts, params), p))
+    grpo_weight = float(weight_of_curve(*_mean_curve('pass_at_1', num_rollouts, {}), p))
+    scale = grpo_weight / own_weight if own_weight > 0 else 0.0
     # Advantages are float32.
     if not 0 < scale <= float(np.finfo(np.float32).max):
         raise InputError(
-            f'{name} with {num_rollouts=} has the weight {own:g} at {p=}: no scale '
-            f'makes it that of pass_at_1, {theirs:g}'
+            f'{name} with {num_rollouts=} has the weight {own_weight:g} at {p=}: no '
+            f'scale makes it that of pass_at_1, {grpo_weight:g}'
         )
     return scale
 
@@ -181,7 +183,9 @@ def check_signal(name: str, *, num_rollouts: int, **params: Any) -> None:
     make_estimator(name, num_rollouts=num_rollouts, **params)
     row = ESTIMATORS[name]
     shape = _batch_shape(row, num_rollouts)
-    if not any(a.any() for _, a in _by_count(row, name, shape, params, spread=1.0)):
+    if not any(
+        a.any() for _, a in _estimate_by_count(row, name, shape, params, spread=1.0)
+    ):
         described = ''.join(f', advantage.{key}={params[key]!r}' for key in params)
         raise InputError(
             f'advantage.name={name!r}{described} with sampling.{num_rollouts=} gives '
@@ -190,7 +194,7 @@ def check_signal(name: str, *, num_rollouts: int, **params: Any) -> None:
 
 
 def _batch_shape(row: Estimator, num_rollouts: int) -> tuple[int, int]:
-    if any(INPUTS[each].shape == 'P' and each != 'key' for each in row.reads):
+    if any(INPUTS[name].shape == 'P' and name != 'key' for name in row.reads):
         # A share of the problems may be chosen by it.
         return _MAX_PROBLEMS, num_rollouts
     # A single problem would not show what else its advantages depend on.
@@ -263,7 +267,7 @@ def _means(
     """
     means = np.zeros((2, shape[1] + 1))
     scatter = np.zeros_like(means)
-    by_count = _by_count(row, name, shape, dict(params), spread=spread)
+    by_count = _estimate_by_count(row, name, shape, dict(params), spread=spread)
     # The gap of a curve may be far smaller than its two advantages are.
     with jax.enable_x64(row.reads == ('correct',)):
         for c, (correct, advantages) in enumerate(by_count):
@@ -274,7 +278,7 @@ def _means(
     return means, scatter
 
 
-def _by_count(
+def _estimate_by_count(
     row: Estimator,
     name: str,
     shape: tuple[int, int],
@@ -289,7 +293,7 @@ def _by_count(
     num_problems, num_rollouts = shape
     estimator = make_estimator(name, num_rollouts=num_rollouts, **params)
     memory = begin_memory(name, num_rollouts=num_rollouts, **params)
-    others: dict[str, jax.Array | np.ndarray] = {
+    inputs: dict[str, jax.Array | np.ndarray] = {
         k: np.full(x.shape, INPUTS[k].typical) for k, x in memory.items()
     }
     rng = np.random.default_rng(0)
@@ -299,16 +303,16 @@ def _by_count(
     if row.pools_problems:
         batches, num_problems = [np.concatenate(batches)], len(batches) * num_problems
     shape = num_problems, num_rollouts
-    for each in row.reads:
-        if each in ('rewards', 'correct', 'key', *memory):
+    for input_name in row.reads:
+        if input_name in ('rewards', 'correct', 'key', *memory):
             continue
-        size = shape[: len(INPUTS[each].shape.split())]
-        values = INPUTS[each].typical * (1 + spread * rng.random(size))
-        others[each] = values.astype(INPUTS[each].dtype)
+        size = shape[: len(INPUTS[input_name].shape.split())]
+        values = INPUTS[input_name].typical * (1 + spread * rng.random(size))
+        inputs[input_name] = values.astype(INPUTS[input_name].dtype)
     if 'key' in row.reads:
-        others['key'] = jax.random.split(jax.random.key(0), num_problems)
+        inputs['key'] = jax.random.split(jax.random.key(0), num_problems)
     for correct in batches:
-        advantages = _estimate(estimator, correct * 1.0, correct, **others)
+        advantages = _estimate(estimator, correct * 1.0, correct, **inputs)
         advantages = np.asarray(advantages, np.float64)
         # One count in each part.
         num_counts = len(correct) // len(places)
@@ -318,5 +322,5 @@ def _by_count(
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _estimate(estimator: AdvantageFn, *arrays: Any, **others: Any) -> jax.Array:
-    return estimator(*arrays, **others)
+def _estimate(estimator: AdvantageFn, *arrays: Any, **inputs: Any) -> jax.Array:
+    return estimator(*arrays, **inputs)

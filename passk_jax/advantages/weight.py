@@ -83,11 +83,11 @@ def _bernstein(coefficients: np.ndarray, p: Numbers | float) -> Numbers:
     if isinstance(p, jax.core.Tracer):
         dtype = jnp.result_type(p.dtype, jnp.float32)
         return _de_casteljau(jnp.asarray(coefficients, dtype), p)
-    given = as_float64(p)
-    if not np.all((given >= 0) & (given <= 1)):
+    probabilities = as_float64(p)
+    if not np.all((probabilities >= 0) & (probabilities <= 1)):
         raise InputError(f'{p=} must be an array of probabilities, in [0, 1]')
     with jax.enable_x64(True):
-        return np.asarray(_de_casteljau(coefficients, given))[()]
+        return np.asarray(_de_casteljau(coefficients, probabilities))[()]
 
 
 @jax.jit

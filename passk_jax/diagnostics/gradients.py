@@ -42,11 +42,11 @@ class Products:
     """Inner products of gradients under E estimators.
 
     Attributes:
-        whole: ``[E, E]`` float32, of the gradients of the batch.
+        total: ``[E, E]`` float32, of the gradients of the batch.
         chunks: ``[E, E]`` float32, of the shares of a chunk, summed over the chunks.
     """
 
-    whole: jax.Array
+    total: jax.Array
     chunks: jax.Array
 
 
@@ -84,27 +84,27 @@ def gradient_products(
     ) -> tuple[tuple[Params, jax.Array], None]:
         parts = interleave(split(chunk, parts=rollout_parts), rollout_parts)
         if rollout_parts == 1:
-            grads = of_part(jax.tree.map(lambda x: x[0], parts))
+            grads = compute_grads(jax.tree.map(lambda x: x[0], parts))
         else:
             grads, _ = jax.lax.scan(add_part, zeros, parts)
         sums, products = total
         return (jax.tree.map(jnp.add, sums, grads), products + _products(grads)), None
 
     def add_part(total: Params, part: Batch) -> tuple[Params, None]:
-        return jax.tree.map(jnp.add, total, of_part(part)), None
+        return jax.tree.map(jnp.add, total, compute_grads(part)), None
 
-    def of_part(part: Batch) -> Params:
-        def of_each(params: Params) -> Float[Array, 'E']:
+    def compute_grads(part: Batch) -> Params:
+        def compute_losses(params: Params) -> Float[Array, 'E']:
             merged = Weights(frozen or {}, params).merged
 
-            def of_one(advantages: jax.Array) -> jax.Array:
+            def compute_loss(advantages: jax.Array) -> jax.Array:
                 batch = dataclasses.replace(part, advantages=advantages)
                 return loss(merged, batch, jnp.bool_(True), normalizer, None)[0]
 
             # Only the advantages have this axis, so the policy runs once.
-            return jax.vmap(of_one, in_axes=2)(part.advantages)
+            return jax.vmap(compute_loss, in_axes=2)(part.advantages)
 
-        losses, pull_back = jax.vjp(of_each, params)
+        losses, pull_back = jax.vjp(compute_losses, params)
         # One after another, which takes the memory of one backward pass.
         grads = jax.lax.map(lambda one: pull_back(one)[0], jnp.eye(len(losses)))
         return jax.tree.map(lambda x: x.astype(jnp.float32), grads)
@@ -114,15 +114,15 @@ def gradient_products(
     batch = Batch(rollouts, jnp.moveaxis(advantages, 0, 2))
     start = zeros, jnp.zeros((E, E), jnp.float32)
     (sums, products), _ = jax.lax.scan(add_chunk, start, interleave(batch, num_chunks))
-    return Products(whole=_products(sums), chunks=products)
+    return Products(total=_products(sums), chunks=products)
 
 
 def _products(gradients: Any) -> Float[Array, 'E E']:
-    def of_leaf(x: jax.Array) -> jax.Array:
+    def contract(x: jax.Array) -> jax.Array:
         axes = tuple(range(1, x.ndim))
         return jnp.tensordot(x, x, (axes, axes), precision=jax.lax.Precision.HIGHEST)
 
-    products = map(of_leaf, jax.tree.leaves(gradients))
+    products = map(contract, jax.tree.leaves(gradients))
     return sum(products, start=jnp.zeros((), jnp.float32))
 
 
@@ -144,7 +144,7 @@ class Signal:
 
 
 def signal_and_noise(
-    whole: Float[Array | np.ndarray, 'E E'],
+    total: Float[Array | np.ndarray, 'E E'],
     chunks: Float[Array | np.ndarray, 'E E'],
     *,
     num_chunks: int,
@@ -152,7 +152,7 @@ def signal_and_noise(
     """Splits the gradients of a step into signal and noise; see the module's docstring.
 
     Args:
-        whole, chunks: the fields of :class:`Products`.
+        total, chunks: the fields of :class:`Products`.
         num_chunks: M.
 
     Raises:
@@ -166,9 +166,9 @@ def signal_and_noise(
     """
     if num_chunks < 2:
         raise InputError(f'{num_chunks=} must be at least 2: one has no other')
-    whole, chunks = np.asarray(whole, np.float64), np.asarray(chunks, np.float64)
-    products = (whole - chunks) * num_chunks / (num_chunks - 1)
-    return Signal(products, np.diag(whole - products), cosines(products))
+    total, chunks = np.asarray(total, np.float64), np.asarray(chunks, np.float64)
+    products = (total - chunks) * num_chunks / (num_chunks - 1)
+    return Signal(products, np.diag(total - products), cosines(products))
 
 
 def cosines(products: Float[np.ndarray, '*S E E']) -> Float[np.ndarray, '*S E E']:

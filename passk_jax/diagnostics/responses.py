@@ -69,17 +69,17 @@ def wrong_partings(
     P, N, T = tokens.shape
     positions = jnp.arange(T)
 
-    def with_others(
+    def add_pairs(
         counts: tuple[jax.Array, jax.Array], shift: jax.Array
     ) -> tuple[tuple[jax.Array, jax.Array], None]:
         """Adds the pairs of each response with the one ``shift`` rows on."""
         parting, identical = counts
-        others, ends, both = (
+        shifted, ends, both = (
             jnp.roll(x, shift, axis=1) for x in (tokens, lengths, wrong)
         )
         both = both & wrong
         shorter = jnp.minimum(lengths, ends)
-        differs = (tokens != others) | (positions >= shorter[..., None])
+        differs = (tokens != shifted) | (positions >= shorter[..., None])
         first = jnp.where(differs.any(axis=-1), differs.argmax(axis=-1), T)
         same = (lengths == ends) & (first == shorter)
         part = (both & ~same)[..., None] & (positions == first[..., None])
@@ -88,7 +88,7 @@ def wrong_partings(
 
     # This counts every pair twice, once from either side.
     nothing = jnp.zeros((P, T), jnp.int32), jnp.zeros(P, jnp.int32)
-    counts, _ = jax.lax.scan(with_others, nothing, jnp.arange(1, N))
+    counts, _ = jax.lax.scan(add_pairs, nothing, jnp.arange(1, N))
     parting, identical = counts
     differing = parting.sum(axis=-1)
     pairs = differing + identical
@@ -124,7 +124,7 @@ def advantage_mass(
 
     That is how much weight the gradients of a problem's log-probabilities get, and no
     size of gradients, which may cancel; for parts of the gradient itself see
-    :func:`by_difficulty`. The paper's eta is the same sum for one problem.
+    :func:`split_by_difficulty`. The paper's eta is the same sum for one problem.
 
     Args:
         advantages: of each response; 0 where the learner ignores it.
@@ -145,7 +145,7 @@ def advantage_mass(
     return Mass(binned(correct), binned(~correct), bins.sum(axis=0))
 
 
-def by_difficulty(
+def split_by_difficulty(
     advantages: Float[Array, 'P N'], correct: Bool[Array, 'P N'], *, bins: int
 ) -> Float[Array, 'E P N']:
     """Cuts advantages into E = 2 ``bins`` parts that add up to them.
@@ -159,7 +159,8 @@ def by_difficulty(
         bins: the number of equal intervals, at least 1.
 
     >>> correct = jnp.array([[True, False], [False, False]])
-    >>> parts = by_difficulty(jnp.array([[3.0, -1.0], [0.0, -2.0]]), correct, bins=2)
+    >>> advantages = jnp.array([[3.0, -1.0], [0.0, -2.0]])
+    >>> parts = split_by_difficulty(advantages, correct, bins=2)
     >>> parts.sum(axis=-1).tolist()
     [[0.0, 0.0], [3.0, 0.0], [0.0, -2.0], [-1.0, 0.0]]
     """

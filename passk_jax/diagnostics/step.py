@@ -34,8 +34,8 @@ from passk_jax.diagnostics.responses import (
     Mass,
     Partings,
     advantage_mass,
-    by_difficulty,
     entropy_by_position,
+    split_by_difficulty,
     wrong_partings,
 )
 from passk_jax.learning.batch_loss import BatchLoss
@@ -58,7 +58,7 @@ class Diagnosis:
         partings: of wrong responses.
         mass: of the advantages that are trained.
         products: of the gradients under ``estimators``, and of the parts of the first,
-            if any; see :func:`by_difficulty`.
+            if any; see :func:`split_by_difficulty`.
         estimators: names of E estimators, the run's own first.
         num_chunks: into how many parts the problems were cut.
     """
@@ -87,8 +87,8 @@ def compared_estimators(name: str, *, num_rollouts: int, k: int) -> tuple[str, .
     >>> compared_estimators('pass_at_k', num_rollouts=8, k=4)
     ('pass_at_k', 'pass_at_1', 'rloo', 'canonical_k')
     """
-    others = ['pass_at_1', 'rloo', *(['canonical_k'] if k < num_rollouts else [])]
-    return (name, *(other for other in others if other != name))
+    references = ['pass_at_1', 'rloo', *(['canonical_k'] if k < num_rollouts else [])]
+    return (name, *(other for other in references if other != name))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,10 +191,10 @@ class Diagnose:
     ) -> Diagnosis:
         """Computes what :meth:`__call__` returns, inside a program."""
         rewards = rewarded.astype(jnp.float32)
-        others = [self._estimator(name) for name in self.estimators[1:]]
-        compared = [advantages, *(other(rewards, rewarded) for other in others)]
+        estimates = [self._estimator(name) for name in self.estimators[1:]]
+        compared = [advantages, *(other(rewards, rewarded) for other in estimates)]
         if bins := self.difficulty_bins:
-            compared += [*by_difficulty(advantages, rewarded, bins=bins)]
+            compared += [*split_by_difficulty(advantages, rewarded, bins=bins)]
         trained = self.loss.mask(rollouts).any(axis=-1)
         means, reaching = entropy_by_position(rollouts.entropies, rollouts.lengths)
         return Diagnosis(
@@ -220,8 +220,8 @@ class Diagnose:
 # As with updates, equal settings share one program in a process.
 @functools.lru_cache(maxsize=16)
 def _program(diagnose: Diagnose) -> DiagnosisProgram:
-    whole = sharding.replicated(diagnose.mesh)
-    return jax.jit(diagnose.compute, out_shardings=whole)
+    replicated = sharding.replicated(diagnose.mesh)
+    return jax.jit(diagnose.compute, out_shardings=replicated)
 
 
 def record(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def record(diagnosis: Diagnosis) -> dict[str, Any]:
     }
     products = diagnosis.products
     signal = signal_and_noise(
-        products.whole, products.chunks, num_chunks=diagnosis.num_chunks
+        products.total, products.chunks, num_chunks=diagnosis.num_chunks
     )
     for e, name in enumerate(names):
         values[f'gradient_signal/{name}'] = signal.products[e, e]
@@ -261,10 +261,17 @@ def record(diagnosis: Diagnosis) -> dict[str, Any]:
             pair = f'{name}/{names[f]}'
             values[f'gradient_product/{pair}'] = signal.products[e, f]
             values[f'gradient_cosine/{pair}'] = signal.cosines[e, f]
-    own, parts = signal.products[0, 0], signal.products[0, len(names) :].reshape(2, -1)
+    own_product, parts = (
+        signal.products[0, 0],
+        signal.products[0, len(names) :].reshape(2, -1),
+    )
     for side, of_side in zip(('right', 'wrong'), parts, strict=True):
         if of_side.size:
-            shares = of_side / own if own > 0 else np.full_like(of_side, np.nan)
+            shares = (
+                of_side / own_product
+                if own_product > 0
+                else np.full_like(of_side, np.nan)
+            )
             values[f'gradient_product_{side}_by_difficulty'] = of_side
             values[f'gradient_share_{side}_by_difficulty'] = shares
     return values

@@ -48,16 +48,20 @@ def read_evaluations(
     Raises:
         InputError: there is no such run or evaluation, or it is damaged.
     """
-    found = []
+    evaluations = []
     for run in runs:
         file, chosen = _find(pathlib.Path(run).expanduser(), split, step)
         file = pathlib.Path(os.path.abspath(file))
-        found.append(Evaluation(file, chosen, _seed_of(file), *_read(file)))
+        evaluations.append(Evaluation(file, chosen, _seed_of(file), *_read(file)))
     # So that the first of each arm are a pair whatever their order.
-    seeded = [(each.seed, each) for each in found if each.seed is not None]
-    if len(seeded) < len(found):
-        return found
-    return [each for _, each in sorted(seeded, key=lambda pair: pair[0])]
+    seeded = [
+        (evaluation.seed, evaluation)
+        for evaluation in evaluations
+        if evaluation.seed is not None
+    ]
+    if len(seeded) < len(evaluations):
+        return evaluations
+    return [evaluation for _, evaluation in sorted(seeded, key=lambda pair: pair[0])]
 
 
 def check_alike(arms: Mapping[str, Sequence[Evaluation]]) -> None:
@@ -72,14 +76,14 @@ def check_alike(arms: Mapping[str, Sequence[Evaluation]]) -> None:
             many runs have different seeds; or it is not known which seed each run of
             several has.
     """
-    evaluations = [each for of_arm in arms.values() for each in of_arm]
-    files = [each.file.resolve() for each in evaluations]
+    evaluations = [evaluation for of_arm in arms.values() for evaluation in of_arm]
+    files = [evaluation.file.resolve() for evaluation in evaluations]
     if twice := sorted({str(file) for file in files if files.count(file) > 1}):
         raise InputError(f'{twice} would be compared with themselves: name a run once')
     steps = {
-        str(each.file): found[1]
-        for each in evaluations
-        if each.chosen and (found := _STEP.search(each.file.name))
+        str(evaluation.file): match[1]
+        for evaluation in evaluations
+        if evaluation.chosen and (match := _STEP.search(evaluation.file.name))
     }
     if len(set(steps.values())) > 1:
         raise InputError(
@@ -92,13 +96,15 @@ def check_alike(arms: Mapping[str, Sequence[Evaluation]]) -> None:
 def _check_same_problems(evaluations: Iterable[Evaluation]) -> None:
     """Raises InputError if problems of one number are not the same, as far as told."""
     # A record that lacks something says nothing of it, so all others are compared.
-    told: dict[tuple[int, int], tuple[Any, pathlib.Path]] = {}
+    first_marks: dict[tuple[int, int], tuple[Any, pathlib.Path]] = {}
     for evaluation in evaluations:
         for problem, marks in evaluation.problems.items():
             for place, mark in enumerate(marks):
                 if mark is None:
                     continue
-                first, file = told.setdefault((problem, place), (mark, evaluation.file))
+                first, file = first_marks.setdefault(
+                    (problem, place), (mark, evaluation.file)
+                )
                 if mark != first:
                     raise InputError(
                         f'{file} and {evaluation.file} have different problems, for '
@@ -108,27 +114,30 @@ def _check_same_problems(evaluations: Iterable[Evaluation]) -> None:
 
 
 def _check_seeds(arms: Mapping[str, Sequence[Evaluation]]) -> None:
-    seeds = {name: [each.seed for each in of_arm] for name, of_arm in arms.items()}
-    for name, own in seeds.items():
-        known = [seed for seed in own if seed is not None]
-        if twice := sorted({seed for seed in known if known.count(seed) > 1}):
+    seeds = {
+        name: [evaluation.seed for evaluation in of_arm]
+        for name, of_arm in arms.items()
+    }
+    for name, arm_seeds in seeds.items():
+        stated = [seed for seed in arm_seeds if seed is not None]
+        if twice := sorted({seed for seed in stated if stated.count(seed) > 1}):
             raise InputError(
-                f'{name} has the seeds {own}, and {twice} twice: runs of one seed are '
-                'not independent, so name one of them'
+                f'{name} has the seeds {arm_seeds}, and {twice} twice: runs of one '
+                'seed are not independent, so name one of them'
             )
-    (first, base), *others = seeds.items()
-    for name, own in others:
-        if len(own) != len(base) or len(own) == 1:
+    (first, base), *other_arms = seeds.items()
+    for name, arm_seeds in other_arms:
+        if len(arm_seeds) != len(base) or len(arm_seeds) == 1:
             continue
-        if None in own + base and {*own, *base} != {None}:
+        if None in arm_seeds + base and {*arm_seeds, *base} != {None}:
             raise InputError(
-                f'{first} has the seeds {base} and {name} has {own}, where None is a '
-                'file that lies in no run directory: runs are paired by seed, so name '
-                'run directories, or files outside of them in one order'
+                f'{first} has the seeds {base} and {name} has {arm_seeds}, where None '
+                'is a file that lies in no run directory: runs are paired by seed, so '
+                'name run directories, or files outside of them in one order'
             )
-        if own != base:
+        if arm_seeds != base:
             raise InputError(
-                f'{first} has the seeds {base} and {name} has {own}: runs are '
+                f'{first} has the seeds {base} and {name} has {arm_seeds}: runs are '
                 'paired by seed, so name the same ones'
             )
 
@@ -141,12 +150,12 @@ def _find(run: pathlib.Path, split: str, step: int | None) -> tuple[pathlib.Path
     if step is not None:
         files = [run / 'evaluation' / evaluation_name(split, step)]
     if not files or not files[-1].is_file():
-        others = sorted(file.stem for file in run.glob('evaluation/*.jsonl'))
-        if not others:
+        available = sorted(file.stem for file in run.glob('evaluation/*.jsonl'))
+        if not available:
             config_file(run)
         steps = '' if step is None else f' of step {step}'
         raise InputError(
-            f'{run} has no evaluation of split {split!r}{steps}; it has {others}'
+            f'{run} has no evaluation of split {split!r}{steps}; it has {available}'
         )
     return files[-1], True
 

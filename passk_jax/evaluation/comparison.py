@@ -132,23 +132,25 @@ def compare(
         [x.mean(axis=0) for x in values], num_samples=bootstrap_samples, seed=seed
     )
     estimate = functools.partial(_estimate, num_problems=len(arms[0].problems))
-    found: dict[str, list[Measured]] = {}
+    measurements: dict[str, list[Measured]] = {}
     for m, name in enumerate(names):
         by_seed = [x[..., m].mean(axis=1) for x in values]
         base = by_seed[0]
         row = []
-        for i, own in enumerate(by_seed):
-            mean = float(own.mean())
+        for i, seed_means in enumerate(by_seed):
+            mean = float(seed_means.mean())
             over_problems = over_seeds = None
             if i:
-                gap = float(own.mean() - base.mean())
+                gap = float(seed_means.mean() - base.mean())
                 over_problems = estimate(gap, drawn[i][:, m] - drawn[0][:, m])
-                if len(own) == len(base) > 1:
-                    over_seeds = Estimate(*metrics.paired_interval(own, base))
+                if len(seed_means) == len(base) > 1:
+                    over_seeds = Estimate(*metrics.paired_interval(seed_means, base))
             value = estimate(mean, drawn[i][:, m])
-            row.append(Measured(value, tuple(own.tolist()), over_problems, over_seeds))
-        found[name] = row
-    return found
+            row.append(
+                Measured(value, tuple(seed_means.tolist()), over_problems, over_seeds)
+            )
+        measurements[name] = row
+    return measurements
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -189,8 +191,8 @@ def solved(arms: Sequence[Arm]) -> dict[str, list[int]]:
     )
     count, problems = solves.sum(axis=0), arms[0].problems
     sets = {
-        f'only {arm.name}': own & (count == 1)
-        for arm, own in zip(arms, solves, strict=True)
+        f'only {arm.name}': arm_solves & (count == 1)
+        for arm, arm_solves in zip(arms, solves, strict=True)
     }
     sets |= {'all': count == len(arms), 'none': count == 0}
     return {name: problems[chosen].tolist() for name, chosen in sets.items()}
@@ -206,9 +208,9 @@ def _bootstrap_means(
         # Drawing P problems with replacement gives multinomial counts.
         size = min(100, num_samples - first)
         counts = rng.multinomial(num_problems, [1 / num_problems] * num_problems, size)
-        for own, x in zip(means, values, strict=True):
-            own.append(counts @ x / num_problems)
-    return [np.concatenate(own) for own in means]
+        for arm_means, x in zip(means, values, strict=True):
+            arm_means.append(counts @ x / num_problems)
+    return [np.concatenate(arm_means) for arm_means in means]
 
 
 def _estimate(mean: float, drawn: np.ndarray, *, num_problems: int) -> Estimate:
@@ -220,10 +222,10 @@ def _estimate(mean: float, drawn: np.ndarray, *, num_problems: int) -> Estimate:
 
 
 def check_same_problems(
-    name: str, ids: Iterable[int], other: str, others: Iterable[int]
+    name: str, ids: Iterable[int], other: str, other_ids: Iterable[int]
 ) -> None:
     """Raises ValueError, which states both names, if the ids differ."""
-    if differing := sorted(set(ids) ^ set(others)):
+    if differing := sorted(set(ids) ^ set(other_ids)):
         raise InputError(
             f'{name} and {other} have different problems, {len(differing)} in all, for '
             f'example {differing[0]}; compare evaluations of one split and num_problems'

@@ -91,7 +91,7 @@ class Evaluate:
         # Evenly spaced responses, in the order of the problems.
         total = batches.num_problems * config.num_responses
         count = min(config.kept_responses, total)
-        kept = {i * total // count for i in range(count)}
+        kept_indices = {i * total // count for i in range(count)}
         rows: list[Record] = []
         failures: collections.Counter[str] = collections.Counter()
         for batch, valid in batches:
@@ -102,7 +102,11 @@ class Evaluate:
             for kind, failed in responses.verdicts.failures.items():
                 failures[kind] += int(failed[:valid].sum())
             problems = batch.problems[:valid]
-            rows.extend(_records(problems, responses, first=len(rows), kept=kept))
+            rows.extend(
+                _records(
+                    problems, responses, first=len(rows), kept_indices=kept_indices
+                )
+            )
         samples = config.bootstrap_samples
         values = summarize(rows, seed=self.keys.seed, bootstrap_samples=samples)
         # No mean includes a prompt over the limit, so say how many there were.
@@ -220,9 +224,16 @@ def metric_names(num_responses: int) -> set[str]:
 
 
 def _records(
-    problems: Sequence[Problem], responses: Responses, *, first: int, kept: set[int]
+    problems: Sequence[Problem],
+    responses: Responses,
+    *,
+    first: int,
+    kept_indices: set[int],
 ) -> list[Record]:
-    """Records of problems number ``first`` and up; ``kept`` counts all responses."""
+    """Records of problems number ``first`` and up.
+
+    Among all responses, those of ``kept_indices`` have their texts in the records.
+    """
     correct, parsed = responses.verdicts.correct, responses.verdicts.parsed
     num_responses = correct.shape[1]
     values = {name: row.compute(responses) for name, row in PROBLEM_METRICS.items()}
@@ -239,7 +250,7 @@ def _records(
             'responses': {
                 str(i): responses.texts[p][i]
                 for i in range(num_responses)
-                if (first + p) * num_responses + i in kept
+                if (first + p) * num_responses + i in kept_indices
             },
             **{
                 name: None if np.isnan(of_problem[p]) else float(of_problem[p])
@@ -272,9 +283,11 @@ def summarize(
         values[f'pass_at_{k}'] = float(per_problem.mean())
         values[f'pass_at_{k}_low'] = low
         values[f'pass_at_{k}_high'] = high
-    for name, own in metrics.by_category([row['category'] for row in rows]).items():
+    for name, mask in metrics.mask_by_category(
+        [row['category'] for row in rows]
+    ).items():
         for k in (min(by_k), max(by_k)):
-            values[f'{name}/pass_at_{k}'] = float(by_k[k][own].mean())
+            values[f'{name}/pass_at_{k}'] = float(by_k[k][mask].mean())
     for name, compute in ANSWER_METRICS.items():
         for setting, per_problem in compute(parsed, correct).items():
             values[f'{name}_{setting}'] = float(per_problem.mean())

@@ -110,9 +110,9 @@ def _majority_wins(
     largest, share = camps[-1]
     second = camps[-2][0] if len(camps) > 1 else 0
     for winning in range(1, min(second, most) + 1):
-        able = [camp for camp in camps if camp[0] >= winning]
-        unable = len(answers) - sum(size for size, _ in able)
-        credited = _credit_of_winners(able, odds, winning=winning, most=most)
+        contenders = [camp for camp in camps if camp[0] >= winning]
+        unable = len(answers) - sum(size for size, _ in contenders)
+        credited = _credit_of_winners(contenders, odds, winning=winning, most=most)
         wins[: len(credited) + unable] += np.convolve(credited, odds[unable])
     # With more votes than the second camp could get, the largest wins alone.
     alone = odds[largest] * (np.arange(largest + 1) > second)

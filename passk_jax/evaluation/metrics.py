@@ -190,8 +190,8 @@ def rarefied_diversity(
         wrong = [a for a, is_right in zip(answers, right, strict=True) if not is_right]
         if len(wrong) >= size:
             # How many wrong responses have another answer than each one.
-            others = len(wrong) - np.array(list(collections.Counter(wrong).values()))
-            absent = _share_of_groups(others, np.array(len(wrong)), k=size)
+            camps = np.array(list(collections.Counter(wrong).values()))
+            absent = _share_of_groups(len(wrong) - camps, np.array(len(wrong)), k=size)
             diversities[problem] = (1 - absent).sum()
     return diversities
 
@@ -271,17 +271,17 @@ def paired_interval(
     return mean, mean - half_width, mean + half_width
 
 
-def by_category(categories: Sequence[str]) -> dict[str, np.ndarray]:
+def mask_by_category(categories: Sequence[str]) -> dict[str, np.ndarray]:
     """Name of each category, and of each part of a mixture -> ``[P]`` bool, its own.
 
-    >>> masks = by_category(['mazes/5x5', 'sudoku', 'mazes/7x7'])
+    >>> masks = mask_by_category(['mazes/5x5', 'sudoku', 'mazes/7x7'])
     >>> list(masks), masks['mazes'].tolist()
     (['mazes', 'mazes/5x5', 'mazes/7x7', 'sudoku'], [True, False, True])
     """
-    own = np.array(categories)
+    labels = np.array(categories)
     parts = np.array([part_of(category) for category in categories])
     names = sorted({*categories, *parts.tolist()})
-    return {name: (own == name) | (parts == name) for name in names}
+    return {name: (labels == name) | (parts == name) for name in names}
 
 
 def check_counts(
@@ -305,11 +305,11 @@ def check_counts(
     )
 
 
-def _share_of_groups(part: np.ndarray, whole: np.ndarray, *, k: int) -> np.ndarray:
+def _share_of_groups(part: np.ndarray, total: np.ndarray, *, k: int) -> np.ndarray:
     """C(part, k) / C(whole, k) by falling factorials."""
     share = np.ones(part.shape)
     for i in range(k):
-        share *= np.maximum(part - i, 0) / (whole - i)
+        share *= np.maximum(part - i, 0) / (total - i)
     return share
 
 
@@ -320,8 +320,8 @@ def check_answers(parsed: Sequence[Sequence[str]], correct: np.ndarray) -> np.nd
         raise InputError(f'correct is {correct.dtype}{correct.shape}; want bool [P, N]')
     lengths = {len(answers) for answers in parsed}
     if len(parsed) != len(correct) or lengths - {correct.shape[1]}:
-        found = f'{len(parsed)} problems of {sorted(lengths)} responses'
-        raise InputError(f'parsed has {found}; {correct.shape=}')
+        sizes = f'{len(parsed)} problems of {sorted(lengths)} responses'
+        raise InputError(f'parsed has {sizes}; {correct.shape=}')
     return correct
 
 

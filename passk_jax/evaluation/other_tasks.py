@@ -17,7 +17,7 @@ from passk_jax.tasks import Task, make_task, task_class
 from passk_jax.types import Problem
 
 
-def named(
+def read_tasks(
     which: str | None, data: DataConfig, data_dir: str | None
 ) -> dict[str, tuple[TaskConfig, DataConfig]]:
     """Each task and its problems, by what it is called in tables and file names.
@@ -38,15 +38,18 @@ def named(
         return {}
     # A comma may also separate the arguments of a file.
     parts = re.split(r',(?=[^,=]*(?:\.py|$|,))', which)
-    found = {}
+    tasks = {}
     for part in parts:
         file, colon, argument = part.partition(':')
         name = pathlib.Path(file).stem + colon + argument
-        if name in found:
+        if name in tasks:
             raise InputError(f'task={which!r} names {name!r} twice')
-        task, own = _from_file(part) if '.py' in part else _by_name(part, data)
-        found[name] = task, dataclasses.replace(own, dir=data_dir or own.dir)
-    return found
+        task, task_data = _from_file(part) if '.py' in part else _from_name(part, data)
+        tasks[name] = (
+            task,
+            dataclasses.replace(task_data, dir=data_dir or task_data.dir),
+        )
+    return tasks
 
 
 def training_problems(
@@ -60,23 +63,23 @@ def training_problems(
     Returns:
         The hashes, and whether they are all.
     """
-    found: set[str] = set()
-    known = True
-    for each in trained_on:
-        if each is None:
-            known = False
+    hashes: set[str] = set()
+    complete = True
+    for run_task in trained_on:
+        if run_task is None:
+            complete = False
             continue
-        config, data = each
+        config, data = run_task
         try:
             task = make_task(config.name, config.params)
             problems = task.source('train', data_dir=data.dir)
         except InputError as error:
             message = 'the problems that the run trained on cannot be read: %s'
             logging.warning(message, error)
-            known = False
+            complete = False
         else:
-            found |= {task.content_hash(problem) for problem in problems}
-    return frozenset(found), known
+            hashes |= {task.content_hash(problem) for problem in problems}
+    return frozenset(hashes), complete
 
 
 def unseen(
@@ -101,8 +104,8 @@ def unseen(
     if left_out:
         message = 'left out %d of %d problems, which the run was trained on'
         logging.warning(message, len(left_out), len(problems))
-    kept = [p for p, skip in zip(problems, is_seen, strict=True) if not skip]
-    return kept, count_categories(left_out)
+    unseen_problems = [p for p, skip in zip(problems, is_seen, strict=True) if not skip]
+    return unseen_problems, count_categories(left_out)
 
 
 def errors_of(name: str) -> contextlib.AbstractContextManager[None]:
@@ -121,6 +124,6 @@ def _from_file(path: str) -> tuple[TaskConfig, DataConfig]:
         )
 
 
-def _by_name(name: str, data: DataConfig) -> tuple[TaskConfig, DataConfig]:
+def _from_name(name: str, data: DataConfig) -> tuple[TaskConfig, DataConfig]:
     about = task_class(name).about
     return TaskConfig(name, {**about.example, **about.benchmark}), data

@@ -71,7 +71,7 @@ class Loss(Protocol):
             batch: the micro-batch.
             is_first: whether these are still the parameters before the step.
             normalizer: :meth:`normalizer` of the mini-batch.
-            rows: rows per device, from :func:`packing.for_rows`.
+            rows: rows per device, from :func:`packing.switch_on_rows`.
 
         Returns:
             The loss; metrics for :func:`losses.join_metrics`, with ``loss``,
@@ -199,7 +199,7 @@ def response_log_probs(
         *(policy, params, rollouts.prompts),
         temperature=temperature,
     )
-    return packing.in_rows(
+    return packing.apply_in_rows(
         of_tokens, rollouts.tokens, rollouts.lengths, batch.packing, rows=rows
     )
 

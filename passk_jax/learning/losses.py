@@ -225,7 +225,7 @@ def total_loss(
         config: the loss settings.
 
     Returns:
-        The loss, and metrics for :func:`finish_metrics`: the shares ``loss`` and
+        The loss, and metrics for :func:`join_metrics`: the shares ``loss`` and
         ``policy_loss``, sums over tokens, the largest ratio ``ratio_max``, and
         ``problem_loss [P]``, each prompt's part of the loss.
 

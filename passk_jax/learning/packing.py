@@ -5,9 +5,10 @@ short responses of a prompt lie one after another in rows of that width. ``[P, N
 becomes ``[P, R, T]`` with R < N, and each prompt still runs once:
 
 1. :func:`pack` finds a row and an offset for each response.
-2. :func:`row_counts` lists the few R to compile. :func:`for_rows` runs the smallest one
-   that holds a micro-batch (all in one program, with ``lax.switch``).
-3. :func:`in_rows` moves the tokens into rows and the results back to ``[P, N, T]``.
+2. :func:`row_counts` lists the few R to compile. :func:`switch_on_rows` runs the
+   smallest one that holds a micro-batch (all in one program, with ``lax.switch``).
+3. :func:`apply_in_rows` moves the tokens into rows and the results back to
+   ``[P, N, T]``.
 4. :func:`cut` makes micro-batches of prompts that need similar numbers of rows.
 
 Everything runs inside jit with static shapes. On a mesh, each device packs its own
@@ -71,11 +72,11 @@ def pack(lengths: Int[Array, 'P N'], *, width: int) -> Packing:
         return filled + here * length[..., None], (row, offset)
 
     empty = jnp.zeros_like(lengths)
-    filled, found = jax.lax.scan(place, empty, jnp.moveaxis(ordered, -1, 0))
+    filled, places = jax.lax.scan(place, empty, jnp.moveaxis(ordered, -1, 0))
     back = jnp.argsort(order, axis=-1)
     rows, offsets = (
         jnp.take_along_axis(jnp.moveaxis(x, 0, -1), back, axis=-1).reshape(P, N)
-        for x in found
+        for x in places
     )
     packing = Packing(rows, offsets, (filled > 0).sum(axis=-1).max(axis=-1))
     return jax.tree.map(lambda x: x.astype(jnp.int32), packing)
@@ -100,7 +101,7 @@ def row_counts(num_rollouts: int, *, sizes: int) -> tuple[int, ...]:
     return tuple(sorted({round(float(count)) for count in counts}))
 
 
-def for_rows(
+def switch_on_rows(
     fn: Callable[[int | None], Any], packing: Packing | None, *, sizes: int
 ) -> Any:
     """Calls ``fn`` with the smallest compiled number of rows that holds these prompts.
@@ -130,7 +131,7 @@ def num_positions(tokens: Int[Array, 'P N T'], rows: int | None) -> int:
     return P * num_rows * T
 
 
-def in_rows(
+def apply_in_rows(
     fn: Callable[[jax.Array, jax.Array | None], Rows],
     tokens: Int[Array, 'P N T'],
     lengths: Int[Array, 'P N'],
@@ -145,15 +146,15 @@ def in_rows(
             at 0); returns a tree of arrays of the same shape.
         tokens, lengths: of the responses.
         packing: where the responses lie in the rows; ``None``: do not pack.
-        rows: rows per device, from :func:`for_rows`; ``None``: do not pack.
+        rows: rows per device, from :func:`switch_on_rows`; ``None``: do not pack.
 
     Returns:
         The results at the tokens' original places; 0 at pads if they were packed.
     """
     if rows is None or packing is None:
         return fn(tokens, None)
-    found = fn(*pack_tokens(tokens, lengths, packing, rows=rows))
-    return jax.tree.map(lambda x: unpack(x, lengths, packing, rows=rows), found)
+    results = fn(*pack_tokens(tokens, lengths, packing, rows=rows))
+    return jax.tree.map(lambda x: unpack(x, lengths, packing, rows=rows), results)
 
 
 def pack_tokens(
@@ -198,10 +199,10 @@ def unpack(
     (P, N), T = lengths.shape, values.shape[-1]
     shards = sharding.num_shards('rollouts', N)
     slots = _slots(lengths, packing, width=T, rows=rows)
-    found = jnp.take_along_axis(
+    unpacked = jnp.take_along_axis(
         values.reshape(P, shards, -1), slots, axis=-1, mode='fill', fill_value=0
     )
-    return sharding.shard(found.reshape(P, N, T), 'batch', 'rollouts', None)
+    return sharding.shard(unpacked.reshape(P, N, T), 'batch', 'rollouts', None)
 
 
 def _slots(
@@ -233,7 +234,7 @@ def cut(
     """
     if packing is None:
         return interleave(tree, parts), deinterleave
-    order = by_size(packing.num_rows, parts=parts)
+    order = order_by_size(packing.num_rows, parts=parts)
     back = jnp.argsort(order, axis=1)
 
     def join(results: Any) -> Any:
@@ -242,7 +243,9 @@ def cut(
     return interleave(reorder(tree, order), parts), join
 
 
-def by_size(num_rows: Int[Array, 'P'], *, parts: int) -> Int[Array, 'devices prompts']:
+def order_by_size(
+    num_rows: Int[Array, 'P'], *, parts: int
+) -> Int[Array, 'devices prompts']:
     """Orders prompts so that :func:`interleave` groups those of similar ``num_rows``.
 
     The order is for :func:`reorder`, and keeps prompts on their devices.

@@ -37,10 +37,10 @@ def split(batch: Any, *, parts: int, num_updates: int = 1) -> Any:
         x = jnp.moveaxis(x, 3, 1)
         return x.reshape(P * parts, N // parts, *x.shape[4:])
 
-    def of_leaf(x: jax.Array | Prompts) -> jax.Array | Prompts:
+    def split_leaf(x: jax.Array | Prompts) -> jax.Array | Prompts:
         return jax.tree.map(repeat if isinstance(x, Prompts) else cut, x)
 
-    return jax.tree.map(of_leaf, batch, is_leaf=lambda x: isinstance(x, Prompts))
+    return jax.tree.map(split_leaf, batch, is_leaf=lambda x: isinstance(x, Prompts))
 
 
 def join(x: jax.Array, *, parts: int, num_updates: int = 1) -> jax.Array:

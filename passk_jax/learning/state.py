@@ -64,9 +64,11 @@ def state_shardings(
 def init_state(
     policy: Policy, optimizer: Optimizer, params: Params, mesh: AnyMesh
 ) -> TrainState:
-    """Makes the state before step 0 on the mesh; takes ownership of ``params``.
+    """Makes the state before step 0 on the mesh.
 
-    These are ``Weights.trained``.
+    Args:
+        policy, optimizer, mesh: of the run.
+        params: ``Weights.trained``; they are donated.
     """
     return _init_program(policy, optimizer, mesh)(params)
 
@@ -77,9 +79,9 @@ def reset_optimizer(
     state: TrainState,
     mesh: AnyMesh,
 ) -> TrainState:
-    """The state with a new state of the optimizer."""
+    """The state with a new state of the optimizer; ``state`` is donated."""
     begun = init_state(policy, optimizer, state.params, mesh)
-    return dataclasses.replace(state, opt_state=begun.opt_state)
+    return dataclasses.replace(begun, step=state.step)
 
 
 # The runs of a process share one program if their settings are equal.
@@ -90,4 +92,5 @@ def _init_program(
     def init(params: Params) -> TrainState:
         return TrainState(params, optimizer.init(params), jnp.int32(0))
 
-    return jax.jit(init, out_shardings=state_shardings(policy, optimizer, mesh))
+    shardings = state_shardings(policy, optimizer, mesh)
+    return jax.jit(init, donate_argnums=0, out_shardings=shardings)

@@ -205,7 +205,7 @@ class Update:
         params = weights.merged
 
         def score_part(part: Batch) -> Tokens:
-            return packing.for_rows(
+            return packing.switch_on_rows(
                 lambda rows: self.loss.log_probs(params, part, rows)[0],
                 part.packing,
                 sizes=self.pack_sizes,
@@ -242,12 +242,12 @@ class Update:
             def learn() -> tuple[Params, Any]:
                 gradient = jax.grad(loss, has_aux=True)
                 of_rows = functools.partial(gradient, *arguments)
-                return packing.for_rows(of_rows, **rows)
+                return packing.switch_on_rows(of_rows, **rows)
 
             def measure() -> tuple[Params, Any]:
                 of_rows = functools.partial(loss, *arguments)
                 nothing = jax.tree.map(jnp.zeros_like, params)
-                return nothing, packing.for_rows(of_rows, **rows)[1]
+                return nothing, packing.switch_on_rows(of_rows, **rows)[1]
 
             if self.loss.vanishes_without_advantages:
                 signal = (part.advantages != 0).any()

@@ -1,9 +1,12 @@
 """The architecture of a transformer: its sizes, and the layers that it repeats."""
 
 import dataclasses
+from typing import Any
 
+from passk_jax.config import ModelConfig
 from passk_jax.errors import InputError
 from passk_jax.models.attention_kernels import IMPLEMENTATIONS
+from passk_jax.models.families.table import family_of
 from passk_jax.models.rope import Rope
 
 REMAT = ('none', 'full', 'attention')
@@ -113,3 +116,24 @@ class Arch:
     def all_layers(self) -> tuple[Layer, ...]:
         """Every layer, the first one first."""
         return self.layers * (self.num_layers // len(self.layers))
+
+
+def arch_from_scratch(config: ModelConfig, *, vocab_size: int, attention: str) -> Arch:
+    """The architecture of a policy from scratch: sizes and family from the config.
+
+    Raises:
+        InputError: an unknown family, or sizes that do not fit together.
+    """
+    family = family_of(config.family)
+    sizes: dict[str, Any] = dataclasses.asdict(config.arch)
+    rope = Rope(kind='default', theta=sizes.pop('rope_theta'))
+    return Arch(
+        vocab_size=vocab_size,
+        layers=(Layer(rope, feed_forward=family.feed_forward),),
+        param_dtype=config.param_dtype,
+        dtype=config.compute_dtype,
+        remat=config.remat,
+        attention=attention,
+        **family.pieces,
+        **sizes,
+    )

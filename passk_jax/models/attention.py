@@ -29,7 +29,7 @@ class KeyValues(Generic[Leaf]):
     """Keys and values of one layer, keys transposed for the matrix product.
 
     Attributes:
-        keys: ``[P, C, H, S]`` as a prefix; ``[P, C, N, H, T]`` as own or cache.
+        keys: ``[P, C, H, S]`` as a prefix; ``[P, C, N, H, T]`` as suffix or cache.
         values: ``[P, C, S, H]``; ``[P, C, N, T, H]``.
     """
 
@@ -39,7 +39,7 @@ class KeyValues(Generic[Leaf]):
 
 def attend(
     query: Float[Array, 'P N T J H'],
-    own: KeyValues,
+    suffix: KeyValues,
     last: Int[Array, 'T'],
     prefix: KeyValues | None,
     prefix_lengths: Int[Array, 'P'] | None,
@@ -59,7 +59,7 @@ def attend(
 
     Args:
         query: rotated queries, scaled by ``H ** -0.5``.
-        own: keys ``[P, C, N, H, R]`` and values ``[P, C, N, R, H]``.
+        suffix: keys ``[P, C, N, H, R]`` and values ``[P, C, N, R, H]``.
         last: the slot of each query's own token, the last one it sees.
         prefix: the problem's prompt, or ``None``.
         prefix_lengths: how many slots of the prefix are real.
@@ -72,7 +72,7 @@ def attend(
         The mixed values, in the dtype of the queries.
     """
     P, N, T, J, _ = query.shape
-    own_slots = jnp.arange(own.values.shape[3])
+    own_slots = jnp.arange(suffix.values.shape[3])
     prefix_slots = jnp.arange(0 if prefix is None else prefix.values.shape[2])
     rows = local_size('batch', P) * local_size('rollouts', N) * local_size('heads', J)
     width = max(1, max_logits // (rows * (own_slots.size + prefix_slots.size)))
@@ -91,7 +91,7 @@ def attend(
                 position = last - starts[0] if starts else last
                 position += prefix_lengths[:, None, None, None]
                 seen_prefix &= prefix_slots > position - window
-        return attend_masked(query, own, seen, prefix, seen_prefix)
+        return attend_masked(query, suffix, seen, prefix, seen_prefix)
 
     arrays = (query, last[None, None], *(() if starts is None else (starts,)))
     if width >= T:
@@ -101,7 +101,7 @@ def attend(
 
 def attend_masked(
     query: Float[Array, 'P N T J H'],
-    own: KeyValues,
+    suffix: KeyValues,
     seen: Bool[Array, '#P #N T R'],
     prefix: KeyValues | None,
     seen_prefix: Bool[Array, 'P #N #T S'] | None,
@@ -109,12 +109,12 @@ def attend_masked(
     """:func:`attend` under any masks, with all logits at one time.
 
     Args:
-        query, own, prefix: as there.
+        query, suffix, prefix: as there.
         seen: which own slots each query sees; at least one.
         seen_prefix: which slots of the prefix each query sees; maybe none.
     """
     P, N, T, J, H = query.shape
-    C = own.keys.shape[1]
+    C = suffix.keys.shape[1]
     G = J // C
     query = query.reshape(P, N, T, C, G, H).transpose(0, 3, 1, 4, 2, 5)
     dtype = query.dtype
@@ -123,7 +123,7 @@ def attend_masked(
     def product(a: jax.Array, b: jax.Array) -> jax.Array:
         return jnp.matmul(a, b, preferred_element_type=jnp.float32)
 
-    logits = product(query.reshape(P, C, N, G * T, H), own.keys)
+    logits = product(query.reshape(P, C, N, G * T, H), suffix.keys)
     logits = logits.reshape(P, C, N, G, T, -1)
     logits = jnp.where(seen[:, None, :, None], logits, lowest)
     top = logits.max(axis=-1, keepdims=True)
@@ -135,7 +135,7 @@ def attend_masked(
     top = jax.lax.stop_gradient(top)
     weights = jnp.exp(logits - top)
     total = weights.sum(axis=-1, keepdims=True)
-    mixed = product(weights.astype(dtype).reshape(P, C, N, G * T, -1), own.values)
+    mixed = product(weights.astype(dtype).reshape(P, C, N, G * T, -1), suffix.values)
     mixed = mixed.reshape(P, C, N, G, T, H)
     if prefix is not None:
         weights = jnp.exp(before - top)

@@ -72,14 +72,16 @@ def choose_implementation(
         raise InputError(f'attention {name!r} is none of {("auto", *IMPLEMENTATIONS)}')
     # cuDNN has neither float32 nor, before Hopper, larger heads.
     cudnn = dtype == 'bfloat16' and head_dim % 8 == 0 and head_dim <= 128
-    able = {'plain': True, 'splash': platform == 'tpu'}
-    able['cudnn'] = platform == 'gpu' and cudnn
+    supported = {'plain': True, 'splash': platform == 'tpu'}
+    supported['cudnn'] = platform == 'gpu' and cudnn
     if name == 'auto':
-        return next(each for each in ('splash', 'cudnn', 'plain') if able[each])
-    if not able[name]:
+        return next(
+            kernel for kernel in ('splash', 'cudnn', 'plain') if supported[kernel]
+        )
+    if not supported[name]:
         raise InputError(
             f'attention {name!r} cannot run on {platform=} with {dtype=} and '
-            f'{head_dim=}; have {[each for each, can in able.items() if can]}'
+            f'{head_dim=}; have {[kernel for kernel, can in supported.items() if can]}'
         )
     return name
 
@@ -87,7 +89,7 @@ def choose_implementation(
 def attend_whole(
     implementation: str,
     query: Float[Array, 'P N T J H'],
-    own: Pair,
+    suffix: Pair,
     prefix: Pair | None,
     prefix_lengths: Int[Array, 'P'] | None,
     starts: Int[Array, 'P N T'] | None = None,
@@ -99,7 +101,7 @@ def attend_whole(
     Args:
         implementation: one of :data:`IMPLEMENTATIONS`.
         query: rotated queries, scaled by ``H ** -0.5``.
-        own: the sequences' keys and values, ``[P, N, T, C, H]``.
+        suffix: the sequences' keys and values, ``[P, N, T, C, H]``.
         prefix: those of the prompts, ``[P, 1, S, C, H]``, right-padded.
         prefix_lengths: how many of the S are real.
         starts: the slot where each query's response starts, if a sequence holds several
@@ -113,33 +115,33 @@ def attend_whole(
         InputError: several responses a sequence, and a kernel that cannot read them.
     """
     if implementation == 'plain':
-        return _plain(query, own, prefix, prefix_lengths, starts, window)
+        return _plain(query, suffix, prefix, prefix_lengths, starts, window)
     if starts is not None and implementation not in PACKING:
         raise InputError(
             f'attention {implementation!r} cannot attend to several responses a '
             f'sequence; those that can are {PACKING}'
         )
     if prefix is not None:
-        own = after_prefix(own, prefix, prefix_lengths if window else None)
+        suffix = after_prefix(suffix, prefix, prefix_lengths if window else None)
     if implementation == 'splash':
-        return _splash(query, own, prefix_lengths, window)
-    return _dense(query, own, prefix_lengths, implementation, starts, window)
+        return _splash(query, suffix, prefix_lengths, window)
+    return _dense(query, suffix, prefix_lengths, implementation, starts, window)
 
 
-def after_prefix(own: Pair, prefix: Pair, lengths: jax.Array | None = None) -> Pair:
+def after_prefix(suffix: Pair, prefix: Pair, lengths: jax.Array | None = None) -> Pair:
     """Keys and values of each sequence after a copy of its prefix's.
 
     With ``lengths`` the pads of the prefix come first, and its last token is next to
     the sequence.
     """
-    N = own[0].shape[1]
+    N = suffix[0].shape[1]
     if lengths is not None:
         shifts = prefix[0].shape[2] - lengths
         shift = jax.vmap(functools.partial(jnp.roll, axis=1))
         prefix = tuple(shift(x, shifts) for x in prefix)
     return tuple(
         jnp.concatenate([jnp.repeat(before, N, axis=1), x], axis=2)
-        for before, x in zip(prefix, own, strict=True)
+        for before, x in zip(prefix, suffix, strict=True)
     )
 
 
@@ -151,16 +153,16 @@ def key_values(pair: Pair) -> KeyValues:
     )
 
 
-def first_of_each(kept: KeyValues) -> KeyValues:
+def take_first_sequences(cache: KeyValues) -> KeyValues:
     """Keys and values of each problem's first sequence: its prompt, as a prefix."""
-    return KeyValues(keys=kept.keys[:, :, 0], values=kept.values[:, :, 0])
+    return KeyValues(keys=cache.keys[:, :, 0], values=cache.values[:, :, 0])
 
 
-def _plain(query, own, prefix, prefix_lengths, starts, window):
-    shared = None if prefix is None else first_of_each(key_values(prefix))
+def _plain(query, suffix, prefix, prefix_lengths, starts, window):
+    shared = None if prefix is None else take_first_sequences(key_values(prefix))
     last = jnp.arange(query.shape[2])
     mixed = attend(
-        query, key_values(own), last, shared, prefix_lengths, starts, window=window
+        query, key_values(suffix), last, shared, prefix_lengths, starts, window=window
     )
     return checkpoint_name(mixed, SAVED)
 
@@ -190,7 +192,7 @@ def _dense(query, pair, prefix_lengths, implementation, starts=None, window=0):
         # cuDNN turns a mask into a bias, and cannot differentiate one of odd sizes.
         query, key, value = (_pad(x, 2, multiple=2) for x in (query, key, value))
 
-        def of_problem(args):
+        def attend_problem(args):
             query, key, value, seen, *starts = args
             # All rollouts share a mask, and one problem's mask exists at a time.
             mask, first = (causal & seen)[None], 0
@@ -202,7 +204,7 @@ def _dense(query, pair, prefix_lengths, implementation, starts=None, window=0):
             mask = _pad(_pad(mask, 1, multiple=2), 2, multiple=2)
             return attend_to(query, key, value, mask=mask[:, None])
 
-        return jax.lax.map(of_problem, (query, key, value, seen, *starts))[:, :, :T]
+        return jax.lax.map(attend_problem, (query, key, value, seen, *starts))[:, :, :T]
 
     arrays, axes, fn = (query, *_keys_of_heads(query, pair)), _TOKEN_MAJOR, prompts
     if prefix_lengths is not None:

@@ -39,21 +39,23 @@ class Block(nnx.Module):
             **nested('mlp', FEED_FORWARDS[layer.feed_forward].parameters(arch)),
         }
 
-    def whole(
+    def forward(
         self, xs: Streams, *args: Any, **options: Any
     ) -> tuple[Streams, KeyValues, Statistics]:
-        """Runs whole streams; the arguments are those of ``Attention.whole``."""
-        mixed, kept = self.attention.whole(self.attention_norm(*xs), *args, **options)
+        """Runs whole streams; the arguments are those of ``Attention.forward``."""
+        mixed, key_values = self.attention.forward(
+            self.attention_norm(*xs), *args, **options
+        )
         xs, statistics = self._finish(xs, mixed)
-        return xs, kept, statistics
+        return xs, key_values, statistics
 
     def step(
         self, x: Float[Array, 'P N 1 D'], *args: Any
     ) -> tuple[Float[Array, 'P N 1 D'], KeyValues]:
         """Runs the next token; the arguments are those of ``Attention.step``."""
-        mixed, own = self.attention.step(*self.attention_norm(x), *args)
+        mixed, cache = self.attention.step(*self.attention_norm(x), *args)
         (x,), _ = self._finish((x,), (mixed,))
-        return x, own
+        return x, cache
 
     def _finish(self, xs: Streams, mixed: Streams) -> tuple[Streams, Statistics]:
         xs = tuple(x + y for x, y in zip(xs, mixed, strict=True))

@@ -34,11 +34,13 @@ BETWEEN_LAYERS = (
 )
 
 
-def shard_streams(xs: Streams, axes: tuple[Axes, ...], *rest: str | None) -> Streams:
+def shard_streams(
+    xs: Streams, axes: tuple[Axes, ...], *feature_axes: str | None
+) -> Streams:
     """Constrains the sharding; a single stream that has rollouts is the responses."""
     if len(xs) == 1 and xs[0].shape[1] > 1:
         axes = axes[1:]
-    return tuple(shard(x, *a, *rest) for x, a in zip(xs, axes, strict=False))
+    return tuple(shard(x, *a, *feature_axes) for x, a in zip(xs, axes, strict=False))
 
 
 class Linear(nnx.Module):
@@ -136,7 +138,7 @@ class Attention(nnx.Module):
         table['out.kernel'] = kernel('self_attn.o_proj.weight', *out, inputs=2)
         return table
 
-    def whole(
+    def forward(
         self,
         xs: Streams,
         turns: tuple[Turn | None, ...],
@@ -153,8 +155,8 @@ class Attention(nnx.Module):
         )
         mixed = [attend_to(queries[0], prompt, None, None)]
         if len(xs) == 2:
-            own = (keys[1], values[1])
-            mixed.append(attend_to(queries[1], own, prompt, lengths, starts))
+            response = (keys[1], values[1])
+            mixed.append(attend_to(queries[1], response, prompt, lengths, starts))
         return self.out(*mixed), attention_kernels.key_values(prompt)
 
     def step(
@@ -172,12 +174,12 @@ class Attention(nnx.Module):
         new = attention_kernels.key_values((keys[0], values[0]))
         # All sequences write one slot: a slice, never a scatter.
         write = jax.lax.dynamic_update_slice_in_dim
-        own = KeyValues(
+        updated = KeyValues(
             keys=write(cache.keys, new.keys, slot, 4),
             values=write(cache.values, new.values, slot, 3),
         )
-        mixed = attend_masked(query, own, seen, prefix, seen_prefix)
-        return self.out(mixed)[0], own
+        mixed = attend_masked(query, updated, seen, prefix, seen_prefix)
+        return self.out(mixed)[0], updated
 
     def _project(self, xs: Streams, turns: tuple[Turn, ...]) -> tuple[Streams, ...]:
         """Scaled and rotated queries, rotated keys, and values of every stream."""
@@ -188,9 +190,9 @@ class Attention(nnx.Module):
         queries = tuple(rotate(x, turn, scale=self.scale) for x, turn in pairs)
         keys = tuple(rotate(x, turn) for x, turn in zip(keys, turns, strict=True))
         # Attention looks along the whole sequence, so its tokens are not split.
-        whole = tuple((batch, rollouts, None) for batch, rollouts, _ in INSIDE_LAYERS)
+        axes = tuple((batch, rollouts, None) for batch, rollouts, _ in INSIDE_LAYERS)
         return (
-            shard_streams(queries, whole, 'heads', None),
-            shard_streams(keys, whole, 'kv_heads', None),
-            shard_streams(values, whole, 'kv_heads', None),
+            shard_streams(queries, axes, 'heads', None),
+            shard_streams(keys, axes, 'kv_heads', None),
+            shard_streams(values, axes, 'kv_heads', None),
         )

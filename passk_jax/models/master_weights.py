@@ -63,16 +63,16 @@ def _project_forward(
 
 
 def _project_backward(
-    rank_in: int, axes: Axes, kept: tuple[Streams, jax.Array], gs: Streams
+    rank_in: int, axes: Axes, residuals: tuple[Streams, jax.Array], gs: Streams
 ) -> tuple[Streams, jax.Array]:
-    xs, kernel = kept
+    xs, kernel = residuals
     copy = working_copy(kernel, axes, xs[0].dtype)
     inner = tuple(range(rank_in, kernel.ndim))
     grad_xs, sums = [], {}
     for x, g in zip(xs, gs, strict=True):
         outputs = tuple(range(3, g.ndim))
         grad_xs.append(jnp.tensordot(g, copy, axes=(outputs, inner)))
-        (x, rows, shards), (g, _, _) = _by_shard(x), _by_shard(g)
+        (x, rows, shards), (g, _, _) = _split_shards(x), _split_shards(g)
         part = _outer(x, g, rows, shards, dtype=kernel.dtype)
         part = shard(part, 'batch', 'rollouts', *gathered(axes))
         # Add up the streams before they cross the network.
@@ -113,7 +113,7 @@ def _outer(
     return product.transpose(order)
 
 
-def _by_shard(x: jax.Array) -> tuple[jax.Array, tuple[int, ...], tuple[int, int]]:
+def _split_shards(x: jax.Array) -> tuple[jax.Array, tuple[int, ...], tuple[int, int]]:
     """Splits each axis that devices share in two: the shards, and what each holds.
 
     Given whole arrays, XLA may gather the activations instead of adding up the products
@@ -123,17 +123,19 @@ def _by_shard(x: jax.Array) -> tuple[jax.Array, tuple[int, ...], tuple[int, int]
         The stream with five leading axes; which of them are within a device; and which
         are shards: of the batch, and of a problem's rollouts (or a prompt's tokens).
     """
-    P, N, T, *rest = x.shape
+    P, N, T, *feature_shape = x.shape
     G = num_shards('batch', P)
     if N == 1:
         K = num_shards('prompt_tokens', T)
-        return x.reshape(G, P // G, 1, K, T // K, *rest), (1, 2, 4), (0, 3)
+        return x.reshape(G, P // G, 1, K, T // K, *feature_shape), (1, 2, 4), (0, 3)
     K = num_shards('rollouts', N)
-    return x.reshape(G, P // G, K, N // K, T, *rest), (1, 3, 4), (0, 2)
+    return x.reshape(G, P // G, K, N // K, T, *feature_shape), (1, 3, 4), (0, 2)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
-def for_each_shard(weight: jax.Array, axes: Axes, shards: tuple[int, int]) -> jax.Array:
+def repeat_for_shards(
+    weight: jax.Array, axes: Axes, shards: tuple[int, int]
+) -> jax.Array:
     """A weight repeated for each shard of the batch and of the rollouts.
 
     No device holds more than one of the copies. Through them each shard sums its own
@@ -143,19 +145,19 @@ def for_each_shard(weight: jax.Array, axes: Axes, shards: tuple[int, int]) -> ja
     return shard(copies, 'batch', 'rollouts', *gathered(axes))
 
 
-def _for_each_forward(
+def _repeat_forward(
     weight: jax.Array, axes: Axes, shards: tuple[int, int]
 ) -> tuple[jax.Array, None]:
-    return for_each_shard(weight, axes, shards), None
+    return repeat_for_shards(weight, axes, shards), None
 
 
-def _for_each_backward(
+def _repeat_backward(
     axes: Axes, shards: tuple[int, int], _: None, g: jax.Array
 ) -> tuple[jax.Array]:
     return (sum_over_shards(g, axes),)
 
 
-for_each_shard.defvjp(_for_each_forward, _for_each_backward)
+repeat_for_shards.defvjp(_repeat_forward, _repeat_backward)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
@@ -168,7 +170,7 @@ def score_tokens(
 
     Args:
         x: hidden states by shards: G of the batch, K of the rollouts.
-        weight: the master weight :func:`for_each_shard`, which gets the gradient.
+        weight: the master weight :func:`repeat_for_shards`, which gets the gradient.
         copy: its :func:`working_copy`, also for each shard.
         axes: logical axes of the master weight.
     """
@@ -203,9 +205,9 @@ def _score_forward(
 
 
 def _score_backward(
-    axes: Axes, kept: tuple[jax.Array, jax.Array, jax.Array], g: jax.Array
+    axes: Axes, residuals: tuple[jax.Array, jax.Array, jax.Array], g: jax.Array
 ) -> tuple[jax.Array, jax.Array, None]:
-    x, weight, copy = kept
+    x, weight, copy = residuals
     # Keep both factors in the working dtype: a float32 one slows both products.
     g = g.astype(x.dtype)
     over_vocab = (x.ndim - 1,), (2 + axes.index('vocab'),)
@@ -295,10 +297,10 @@ def _look_up_forward(
 def _look_up_backward(
     axes: Axes,
     dtype: Any,
-    kept: tuple[jax.Array, tuple[jax.Array, ...]],
+    residuals: tuple[jax.Array, tuple[jax.Array, ...]],
     gs: Streams,
 ) -> tuple[jax.Array, None]:
-    table, tokens = kept
+    table, tokens = residuals
     zeros = jnp.zeros(table.shape, jnp.float32)
     # The streams are added up and cross the network together.
     grads = [

@@ -26,17 +26,14 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 
 from passk_jax import sharding
-from passk_jax.config import ModelConfig
 from passk_jax.errors import InputError
-from passk_jax.models.arch import Arch, Layer
+from passk_jax.models.arch import Arch
 from passk_jax.models.attention import KeyValues
-from passk_jax.models.attention_kernels import first_of_each
+from passk_jax.models.attention_kernels import take_first_sequences
 from passk_jax.models.chunks import map_chunks
-from passk_jax.models.families.table import family_of
 from passk_jax.models.feed_forward import Statistics
 from passk_jax.models.master_weights import Axes
 from passk_jax.models.parameters import axes_at, axes_of_names, layers_apart
-from passk_jax.models.rope import Rope
 from passk_jax.models.token_distribution import log_probs_and_entropies
 from passk_jax.models.transformer import Cache, Prefix, Transformer
 from passk_jax.sharding import AnyMesh, shard
@@ -91,27 +88,6 @@ def _graphdef(arch: Arch, *, stacked: bool) -> nnx.GraphDef:
     return nnx.graphdef(nnx.eval_shape(network))
 
 
-def arch_from_config(config: ModelConfig, *, vocab_size: int, attention: str) -> Arch:
-    """The architecture of a policy from scratch: sizes and family from the config.
-
-    Raises:
-        InputError: an unknown family, or sizes that do not fit together.
-    """
-    family = family_of(config.family)
-    sizes = dataclasses.asdict(config.arch)
-    rope = Rope(kind='default', theta=sizes.pop('rope_theta'))
-    return Arch(
-        vocab_size=vocab_size,
-        layers=(Layer(rope, feed_forward=family.feed_forward),),
-        param_dtype=config.param_dtype,
-        dtype=config.compute_dtype,
-        remat=config.remat,
-        attention=attention,
-        **family.pieces,
-        **sizes,
-    )
-
-
 def param_shapes(policy: Policy, mesh: AnyMesh) -> dict[str, jax.ShapeDtypeStruct]:
     """Name, shape, dtype and sharding of every parameter."""
     shapes = _shapes(policy.arch)
@@ -142,8 +118,8 @@ def init_params(policy: Policy, key: jax.Array, mesh: Mesh) -> Params:
     small = [name for name in shapes if name not in large]
     params = {}
     for names in (*([name] for name in large), small):
-        made = _init_program(policy, tuple(names), mesh)(key)
-        params |= jax.block_until_ready(made)
+        arrays = _init_program(policy, tuple(names), mesh)(key)
+        params |= jax.block_until_ready(arrays)
     return {name: params[name] for name in shapes}
 
 
@@ -182,10 +158,10 @@ def decoding_weights(policy: Policy, params: Params) -> Params:
     params = jax.tree.map(jnp.asarray, params)
     traced = any(isinstance(x, jax.core.Tracer) for x in params.values())
     if traced or any(x.dtype != dtype for x in params.values()):
-        return _for_decoding(policy, params)
+        return _prepare_decoding(policy, params)
     devices = set().union(*(x.devices() for x in params.values()))
     if len(devices) > 1 or next(iter(devices)).platform != 'cpu':
-        return _for_decoding(policy, params)
+        return _prepare_decoding(policy, params)
     table, weights = Transformer.parameters(policy.arch), {}
     for name, x in params.items():
         for part, place in layers_apart(name, table[name], len(x)):
@@ -193,7 +169,7 @@ def decoding_weights(policy: Policy, params: Params) -> Params:
     return jax.device_put(weights, *devices, may_alias=True)
 
 
-def for_decoding(policy: Policy, params: Params) -> Params:
+def prepare_decoding(policy: Policy, params: Params) -> Params:
     """The weights that a decode step reads: cast, gathered, and apart by layer.
 
     Weights that are sharded over 'fsdp' would cross the network again for every token.
@@ -210,7 +186,7 @@ def for_decoding(policy: Policy, params: Params) -> Params:
     return weights
 
 
-_for_decoding = jax.jit(for_decoding, static_argnums=0)
+_prepare_decoding = jax.jit(prepare_decoding, static_argnums=0)
 
 
 def prefill(
@@ -226,9 +202,9 @@ def prefill(
     model = policy.bind(params)
     positions = jnp.broadcast_to(jnp.arange(S), (P, 1, S))
     tokens = (prompts.tokens[:, None],)
-    (hidden,), layers, _ = model.whole(tokens, (positions,), keep=True)
+    (hidden,), layers, _ = model.forward(tokens, (positions,), keep=True)
     last = jnp.take_along_axis(hidden[:, 0], prompts.lengths[:, None, None] - 1, axis=1)
-    shared = tuple(map(first_of_each, layers))
+    shared = tuple(map(take_first_sequences, layers))
     return last[:, 0], Prefix(layers=shared, lengths=prompts.lengths)
 
 
@@ -343,8 +319,8 @@ def token_log_probs(
         return shard(x, 'batch', 'rollouts', *(None,) * (x.ndim - 2))
 
     width = max(1, policy.head_chunk_tokens // ((P // G) * (N // K)))
-    found = map_chunks(head, (apart(hidden), apart(tokens)), max_width=width, axis=4)
-    log_probs, entropies = (x.swapaxes(1, 2).reshape(tokens.shape) for x in found)
+    outputs = map_chunks(head, (apart(hidden), apart(tokens)), max_width=width, axis=4)
+    log_probs, entropies = (x.swapaxes(1, 2).reshape(tokens.shape) for x in outputs)
     means = {name: xs[-1].mean(axis=0) for name, xs in statistics.items()}
     return log_probs, entropies, means
 
@@ -384,7 +360,9 @@ def _responses(
         seen[:, None, None] + steps,
     )
     streams = (prompts.tokens[:, None], inputs)
-    (_, hidden), _, figures = model.whole(streams, positions, seen, starts, keep=False)
+    (_, hidden), _, figures = model.forward(
+        streams, positions, seen, starts, keep=False
+    )
     return hidden, figures
 
 

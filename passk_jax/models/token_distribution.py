@@ -22,12 +22,12 @@ def log_probs_and_entropies(
     """
     # Under an axis of size 1, the sums take XLA's CPU code twenty times as long.
     axes = [axis for axis, size in enumerate(tokens.shape) if size == 1]
-    found = _of_rows(jnp.squeeze(logits, axes), jnp.squeeze(tokens, axes))
-    return tuple(x.reshape(tokens.shape) for x in found)
+    outputs = _score_rows(jnp.squeeze(logits, axes), jnp.squeeze(tokens, axes))
+    return tuple(x.reshape(tokens.shape) for x in outputs)
 
 
 @jax.custom_vjp
-def _of_rows(logits: Float[Array, '*B V'], tokens: Int[Array, '*B']) -> Pair:
+def _score_rows(logits: Float[Array, '*B V'], tokens: Int[Array, '*B']) -> Pair:
     return _forward(logits, tokens)[0]
 
 
@@ -50,9 +50,9 @@ def _forward(
 
 
 def _backward(
-    kept: tuple[jax.Array, jax.Array, jax.Array, jax.Array], gs: Pair
+    residuals: tuple[jax.Array, jax.Array, jax.Array, jax.Array], gs: Pair
 ) -> tuple[jax.Array, None]:
-    logits, tokens, total, entropies = kept
+    logits, tokens, total, entropies = residuals
     of_log_prob, of_entropy = (g[..., None] for g in gs)
     log_probs = logits - total[..., None]
     # d entropy / d logit = -p (log p + entropy).
@@ -61,4 +61,4 @@ def _backward(
     return picked - jnp.exp(log_probs) * slope, None
 
 
-_of_rows.defvjp(_forward, _backward)
+_score_rows.defvjp(_forward, _backward)

@@ -273,9 +273,9 @@ def _end_of_turn(tokenizer: Tokenizer) -> list[int]:
         {'role': 'assistant', 'content': answer},
     ]
     text = _chat(tokenizer, turns, opens_answer=False, template_kwargs={})
-    _, found, after = text.rpartition(answer)
-    if not found:
+    _, separator, after = text.rpartition(answer)
+    if not separator:
         raise InputError(f'the chat template leaves out what {turns} answers: {text!r}')
-    known = tokenizer.added_tokens_decoder
+    added_tokens = tokenizer.added_tokens_decoder
     ids = tokenizer.encode(after, add_special_tokens=False)
-    return [i for i in ids if i in known and known[i].special][:1]
+    return [i for i in ids if i in added_tokens and added_tokens[i].special][:1]

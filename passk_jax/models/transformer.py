@@ -2,9 +2,9 @@
 
 It runs the same blocks (block.py) in two ways:
 
-* :meth:`Transformer.whole` runs whole sequences: the prompts ``[P, 1, S]`` and, beside
-  them in each layer, the responses ``[P, N, T]`` that continue them. A prompt runs once
-  for its N rollouts, in sampling and in training, and its gradient is exact.
+* :meth:`Transformer.forward` runs whole sequences: the prompts ``[P, 1, S]`` and,
+  beside them in each layer, the responses ``[P, N, T]`` that continue them. A prompt
+  runs once for its N rollouts, in sampling and in training, and its gradient is exact.
 * :meth:`Transformer.step` runs the next token of every rollout. It reads the keys and
   values of the prompts and a cache of the rollouts' own.
 
@@ -39,8 +39,8 @@ from passk_jax.models.layers import (
 from passk_jax.models.master_weights import (
     Axes,
     Streams,
-    for_each_shard,
     look_up,
+    repeat_for_shards,
     score_tokens,
     working_copy,
 )
@@ -133,7 +133,7 @@ class Transformer(nnx.Module):
             **({} if arch.tie_embeddings else {'head.kernel': HEAD}),
         }
 
-    def whole(
+    def forward(
         self,
         tokens: tuple[Int[Array, 'P N T'], ...],
         positions: tuple[Int[Array, 'P 1 T'], ...],
@@ -164,8 +164,8 @@ class Transformer(nnx.Module):
             block: Block, xs: Streams, layer: Layer
         ) -> tuple[Streams, tuple[KeyValues | None, Statistics]]:
             args = turns[layer.rope], lengths, starts
-            xs, kept, statistics = block.whole(xs, *args, window=layer.window)
-            return xs, (kept if keep else None, statistics)
+            xs, key_values, statistics = block.forward(xs, *args, window=layer.window)
+            return xs, (key_values if keep else None, statistics)
 
         if self.stacked:
             xs, results = self._scan(run, xs)
@@ -174,9 +174,9 @@ class Transformer(nnx.Module):
             for block, layer in zip(self.layers, self.arch.all_layers, strict=True):
                 xs, result = run(block, xs, layer)
                 results.append(result)
-        kept, statistics = zip(*results, strict=True)
+        key_values, statistics = zip(*results, strict=True)
         statistics = jax.tree.map(lambda *x: jnp.stack(x), *statistics)
-        return xs, kept if keep else None, statistics
+        return xs, key_values if keep else None, statistics
 
     def _scan(self, run: Any, xs: Streams) -> tuple[Streams, list[Any]]:
         """Scans the stack, a whole pattern of layers at a time."""
@@ -220,19 +220,19 @@ class Transformer(nnx.Module):
         slot = cache.index % ring
         # The token itself is the youngest, of age 0.
         ages = (slot - jnp.arange(ring)) % ring
-        own = (ages <= cache.lengths[..., None])[:, :, None]
-        masks = {0: (prompt, own)}
+        response = (ages <= cache.lengths[..., None])[:, :, None]
+        masks = {0: (prompt, response)}
         for window in {layer.window for layer in self.arch.layers} - {0}:
             near = slots > positions[..., None] - window
-            masks[window] = prompt & near, own & (ages < window)
-        kept = []
+            masks[window] = prompt & near, response & (ages < window)
+        caches = []
         for i, layer in enumerate(self.arch.all_layers):
-            (turn,), (prompt, own) = turns[layer.rope], masks[layer.window]
+            (turn,), (prompt, response) = turns[layer.rope], masks[layer.window]
             x, new = self.layers[i].step(
-                x, turn, prefix.layers[i], prompt, cache.layers[i], own, slot
+                x, turn, prefix.layers[i], prompt, cache.layers[i], response, slot
             )
-            kept.append(new)
-        return x[:, :, 0], tuple(kept)
+            caches.append(new)
+        return x[:, :, 0], tuple(caches)
 
     def head_weights(self, shards: tuple[int, int]) -> tuple[jax.Array, jax.Array]:
         """The head for :meth:`logits`, gathered once for all chunks.
@@ -242,8 +242,8 @@ class Transformer(nnx.Module):
         """
         weight, axes = self._head()
         copy = working_copy(weight, axes, jnp.dtype(self.arch.dtype))
-        copy = for_each_shard(jax.lax.stop_gradient(copy), axes, shards)
-        return for_each_shard(weight, axes, shards), copy
+        copy = repeat_for_shards(jax.lax.stop_gradient(copy), axes, shards)
+        return repeat_for_shards(weight, axes, shards), copy
 
     def logits(
         self,
@@ -255,7 +255,7 @@ class Transformer(nnx.Module):
         It applies the final norm, so only to the tokens that the caller picked.
 
         Args:
-            hidden: from :meth:`whole` or :meth:`step`, by shards.
+            hidden: from :meth:`forward` or :meth:`step`, by shards.
             head_weights: from :meth:`head_weights`.
         """
         _, axes = self._head()

@@ -173,7 +173,7 @@ class Builder:
     def decoding_weights(self) -> Shapes:
         """The weights that sampling reads."""
         params = policies.param_shapes(self.policy, self.mesh)
-        cast = functools.partial(policies.for_decoding, self.policy)
+        cast = functools.partial(policies.prepare_decoding, self.policy)
         return self.constrained(cast, params)
 
     def fit_grid(self) -> tuple[Work, Size]:

@@ -119,7 +119,7 @@ def _score(builder: Builder) -> Program:
 
 def _weights(builder: Builder) -> Program:
     def weights(params: Any) -> Any:
-        return policies.for_decoding(builder.policy, params)
+        return policies.prepare_decoding(builder.policy, params)
 
     state = builder.state()
     return Program(

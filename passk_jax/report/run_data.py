@@ -125,7 +125,7 @@ def measure_categories(run: Run, split: str, step: int) -> Row:
     """
     rows, result = evaluation_records(run, split, step), {}
     n, c = (np.array([row[x] for row in rows], int) for x in ('n', 'c'))
-    masks = metrics.by_category([row.get('category', '') for row in rows])
+    masks = metrics.mask_by_category([row.get('category', '') for row in rows])
     for name, mask in masks.items():
         for k, values in metrics.pass_at_powers(n[mask], c[mask]).items():
             result[f'{name}/pass_at_{k}'] = float(values.mean())

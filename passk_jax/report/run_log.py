@@ -145,7 +145,10 @@ class RunLog:
         self, step: int, split: str
     ) -> first_evaluations.Evaluation | None:
         """The evaluation before step 0 that another run has made for this one."""
-        return first_evaluations.read(self._workdir, split) if step == 0 else None
+        if step > 0:
+            return None
+        # A shared file system may show the file to some processes only later.
+        return hosts.broadcast(lambda: first_evaluations.read(self._workdir, split))
 
     def evaluation(
         self, step: int, split: str, values: dict[str, float], rows: list[Any]
@@ -328,7 +331,7 @@ def category_metrics(draw: Draw, *, k: int) -> dict[str, float]:
     verdicts, values = draw.responses.verdicts, {}
     n = np.full(len(verdicts.correct), verdicts.correct.shape[1])
     c = verdicts.correct.sum(axis=1)
-    masks = metrics.by_category([problem.category for problem in draw.problems])
+    masks = metrics.mask_by_category([problem.category for problem in draw.problems])
     for name, mask in masks.items():
         values[f'{name}/problems'] = float(mask.sum())
         values[f'{name}/reward'] = float(verdicts.rewards[mask].mean())

@@ -140,12 +140,12 @@ class Selection:
         Yields:
             A batch, and ``[P]`` bool, False where a problem only fills it up.
         """
-        own = batches[self._step]
-        yield own, np.ones(len(own.problems), bool)
-        others = batches.draw_others(self._step, seed=self._settings.seed)
+        step_batch = batches[self._step]
+        yield step_batch, np.ones(len(step_batch.problems), bool)
+        extra_batches = batches.draw_others(self._step, seed=self._settings.seed)
         for _ in range(self._settings.rounds):
             full = self._signal(self.draws.trained).all()
-            batch = None if full else next(others, None)
+            batch = None if full else next(extra_batches, None)
             if batch is None:
                 return
             yield batch

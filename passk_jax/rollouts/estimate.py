@@ -122,18 +122,20 @@ def check_rewards(
     >>> check_rewards('maxrl', np.array([[1.0, -1.0]]), correct)
     """
     right, wrong = np.unique(rewards[correct]), np.unique(rewards[~correct])
-    found = (
+    description = (
         f'right responses have the rewards {_some(right)} and wrong ones {_some(wrong)}'
     )
     if flip_wrong and not ({*right} <= {1} and {*wrong} <= {0}):
-        raise InputError(f'{found}, but reward.flip_wrong={flip_wrong} needs 1 and 0')
+        raise InputError(
+            f'{description}, but reward.flip_wrong={flip_wrong} needs 1 and 0'
+        )
     two_valued = len(right) <= 1 and len(wrong) <= 1
     in_line = not len(right) or not len(wrong) or right.min() > wrong.max()
     if 'rewards' not in ESTIMATORS[name].reads and not (two_valued and in_line):
-        able = [other for other, row in ESTIMATORS.items() if 'rewards' in row.reads]
+        choices = [other for other, row in ESTIMATORS.items() if 'rewards' in row.reads]
         raise InputError(
-            f'{found}, but advantage.name={name!r} reads only which are right; choose '
-            f'one of {able}, which read rewards'
+            f'{description}, but advantage.name={name!r} reads only which are right; '
+            f'choose one of {choices}, which read rewards'
         )
 
 

@@ -45,8 +45,8 @@ class Remember:
         begin = functools.partial(
             begin_configured_memory, self.advantage, num_rollouts=self.num_rollouts
         )
-        whole = sharding.replicated(self.mesh)
-        estimator_memory = jax.jit(begin, out_shardings=whole)()
+        replicated = sharding.replicated(self.mesh)
+        estimator_memory = jax.jit(begin, out_shardings=replicated)()
         estimates = difficulty.begin(self.batches, follow=self.follow_difficulty)
         return estimator_memory | estimates
 

@@ -82,12 +82,12 @@ class Verification:
                 host.
         """
 
-        def own() -> dict[str, Any]:
-            verdicts = self._own()
+        def collect_share() -> dict[str, Any]:
+            verdicts = self._collect_verdicts()
             on_judged()
             return verdicts
 
-        for host, verdicts in enumerate(hosts.gather(own)):
+        for host, verdicts in enumerate(hosts.gather(collect_share)):
             # With fewer problems than hosts, some judge none.
             if verdicts['rewards']:
                 self._keep(_share(host), **verdicts)
@@ -103,7 +103,7 @@ class Verification:
         verdicts = Verdicts(self._rewards, self._correct, parsed, self._failures)
         return self._texts.tolist(), verdicts
 
-    def _own(self) -> dict[str, Any]:
+    def _collect_verdicts(self) -> dict[str, Any]:
         """What this host has judged, once it has."""
         for job in self._jobs:
             job.result()
@@ -141,8 +141,8 @@ class Verification:
             self._tokenizer, tokens[:count, None], lengths[:count, None]
         )
         self._texts[ended.problems, ended.rollouts] = [row[0] for row in texts]
-        mine = np.arange(len(self._problems))[_share(jax.process_index())]
-        rows = np.flatnonzero(np.isin(ended.problems, mine))
+        own_problems = np.arange(len(self._problems))[_share(jax.process_index())]
+        rows = np.flatnonzero(np.isin(ended.problems, own_problems))
         if not rows.size:
             return
         places = ended.problems[rows], ended.rollouts[rows]
@@ -154,7 +154,7 @@ class Verification:
             rewards=verdicts.rewards[:, 0],
             correct=verdicts.correct[:, 0],
             parsed=[row[0] for row in verdicts.parsed],
-            failures={kind: each[:, 0] for kind, each in verdicts.failures.items()},
+            failures={kind: failed[:, 0] for kind, failed in verdicts.failures.items()},
         )
 
 

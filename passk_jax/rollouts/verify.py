@@ -2,8 +2,8 @@
 
 Verification begins while responses are still being decoded: the sampler hands each
 response that ends to a verifier thread (verification.py). :class:`Verify` waits for the
-verdicts and fetches what the host needs. :func:`records` makes a batch readable for
-people. Training and evaluation share them.
+verdicts and fetches what the host needs, in training and in evaluation.
+:func:`records` makes a batch of training readable for people.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Evaluations before step 0 that a run has from another one with its first policy.
+"""Evaluations before step 0 that a run copies from a run with the same first policy.
 
 The runs of a sweep with one seed begin with one policy, and their draws are addressed.
 So their evaluations before step 0 are equal to the last bit, and one run can make them

@@ -7,9 +7,8 @@ from absl import logging
 from passk_jax.config import DataConfig, ModelConfig, SamplingConfig
 from passk_jax.errors import InputError, prefixed
 from passk_jax.models import attention_kernels
-from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
-from passk_jax.models.arch import Arch
+from passk_jax.models.arch import Arch, arch_from_scratch
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.tasks import Task, require
@@ -68,9 +67,7 @@ def from_scratch(config: ModelConfig, *, vocab_size: int) -> Arch:
         ValueError: sizes that do not fit together.
     """
     with prefixed('model.arch'):
-        return policies.arch_from_config(
-            config, vocab_size=vocab_size, attention='plain'
-        )
+        return arch_from_scratch(config, vocab_size=vocab_size, attention='plain')
 
 
 def num_tokens(tokenizer: Tokenizer, arch: Arch) -> int:

@@ -1,8 +1,8 @@
 """Everything that a command builds from a configuration before its own work.
 
 What can fail early comes first: names and sizes, then files, then devices.
-:class:`Setup` holds what stays the same through a run. Commands make and unpack it; no
-other function takes it, or the whole configuration.
+:class:`Setup` holds what stays the same through a run. Commands make and unpack it;
+outside of them and of this room no function takes it, or the whole configuration.
 """
 
 import dataclasses

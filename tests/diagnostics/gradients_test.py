@@ -89,10 +89,10 @@ def test_products_are_those_of_gradients_taken_one_at_a_time(aggregation, num_ch
     shares = shares_by_hand(make_advantages(), aggregation, num_chunks)
     whole = shares.sum(axis=1)
     expected = np.einsum('eix,fix->ef', shares, shares)
-    np.testing.assert_allclose(found.whole, whole @ whole.T, rtol=2e-4, atol=1e-6)
+    np.testing.assert_allclose(found.total, whole @ whole.T, rtol=2e-4, atol=1e-6)
     np.testing.assert_allclose(found.chunks, expected, rtol=2e-4, atol=1e-6)
     # The estimates are means over pairs of different chunks.
-    signal = signal_and_noise(found.whole, found.chunks, num_chunks=num_chunks)
+    signal = signal_and_noise(found.total, found.chunks, num_chunks=num_chunks)
     pairs = [(i, j) for i in range(num_chunks) for j in range(num_chunks) if i != j]
     between = np.mean([shares[:, i] @ shares[:, j].T for i, j in pairs], axis=0)
     expected = num_chunks**2 * between
@@ -113,9 +113,9 @@ def test_gradients_are_of_what_is_trained_alone():
     other = program(others, rollouts, advantages, frozen=chosen)
     want = program(params, rollouts, advantages)
     sums = jax.tree.map(jnp.add, one, other)
-    np.testing.assert_allclose(sums.whole, want.whole, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(sums.total, want.total, rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(sums.chunks, want.chunks, rtol=1e-4, atol=1e-7)
-    assert np.all(np.diag(one.whole) > 0)
+    assert np.all(np.diag(one.total) > 0)
 
 
 def test_parts_of_the_rollouts_change_no_product():
@@ -125,7 +125,7 @@ def test_parts_of_the_rollouts_change_no_product():
         functools.partial(gradient_products, loss, num_chunks=2, rollout_parts=2)
     )(start().params, rollouts, advantages)
     whole = products_of(rollouts, advantages, num_chunks=2)
-    np.testing.assert_allclose(parts.whole, whole.whole, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(parts.total, whole.total, rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(parts.chunks, whole.chunks, rtol=1e-4, atol=1e-7)
 
 
@@ -138,7 +138,7 @@ def test_responses_that_are_not_trained_have_no_gradient():
     trained = products_of(rollouts, make_advantages() * stopped)
     lengths = np.asarray(rollouts.lengths)
     ratio = lengths.sum() / lengths[stopped].sum()
-    np.testing.assert_allclose(masked.whole, ratio**2 * trained.whole, rtol=1e-3)
+    np.testing.assert_allclose(masked.total, ratio**2 * trained.total, rtol=1e-3)
 
 
 def test_equal_chunks_have_no_noise():
@@ -146,17 +146,17 @@ def test_equal_chunks_have_no_noise():
     rollouts = jax.tree.map(lambda x: np.stack([x[0]] * P), make_rollouts())
     advantages = np.stack([make_advantages()[:, 0]] * P, axis=1)
     found = products_of(rollouts, advantages)
-    signal = signal_and_noise(found.whole, found.chunks, num_chunks=4)
+    signal = signal_and_noise(found.total, found.chunks, num_chunks=4)
     np.testing.assert_allclose(
-        np.diag(signal.products), np.diag(found.whole), rtol=1e-4
+        np.diag(signal.products), np.diag(found.total), rtol=1e-4
     )
-    assert (np.abs(signal.noise) < 1e-4 * np.diag(found.whole)).all()
+    assert (np.abs(signal.noise) < 1e-4 * np.diag(found.total)).all()
 
 
 def test_the_scale_of_advantages_changes_no_ratio():
     advantages = make_advantages()
     found = [
-        signal_and_noise(x.whole, x.chunks, num_chunks=4)
+        signal_and_noise(x.total, x.chunks, num_chunks=4)
         for x in (
             products_of(make_rollouts(), advantages),
             products_of(make_rollouts(), 4 * advantages),
@@ -174,7 +174,7 @@ def test_the_scale_of_advantages_changes_no_ratio():
 def test_estimators_with_proportional_advantages_have_cosines_of_one():
     first, *_ = make_advantages()
     found = products_of(make_rollouts(), np.stack([first, 4 * first, -first]))
-    signal = signal_and_noise(found.whole, found.chunks, num_chunks=4)
+    signal = signal_and_noise(found.total, found.chunks, num_chunks=4)
     assert signal.products[0, 0] > 0
     expected = np.outer([1, 1, -1], [1, 1, -1])
     np.testing.assert_allclose(signal.cosines, expected, rtol=1e-5)
@@ -242,7 +242,7 @@ def test_on_a_bandit_the_estimates_are_the_enumerated_gradients():
         advantages = np.stack([each(rewards, correct) for each in estimators])
         products = products_of(rollouts, advantages, num_chunks=CHUNKS, params=params)
         found.append(
-            signal_and_noise(products.whole, products.chunks, num_chunks=CHUNKS)
+            signal_and_noise(products.total, products.chunks, num_chunks=CHUNKS)
         )
     estimates = np.array([x.products for x in found])
     error = estimates.std(axis=0, ddof=1) / np.sqrt(len(found))

@@ -9,7 +9,7 @@ from scipy import stats
 from passk_jax import sharding
 from passk_jax.advantages import make_estimator
 from passk_jax.diagnostics.gradients import Products, signal_and_noise
-from passk_jax.diagnostics.responses import by_difficulty
+from passk_jax.diagnostics.responses import split_by_difficulty
 from passk_jax.diagnostics.step import Diagnose, record
 from passk_jax.learning.batch_loss import BatchLoss
 from tests.diagnostics import gradients_test as bandit
@@ -46,7 +46,9 @@ def test_parts_are_of_one_side_and_one_bin_and_add_up(bins):
     # Shares of 0, 1/8, ..., 1, on the borders of bins too.
     correct = np.arange(8) < np.arange(9)[:, None]
     advantages = rng.normal(size=correct.shape)
-    found = by_difficulty(jnp.asarray(advantages), jnp.asarray(correct), bins=bins)
+    found = split_by_difficulty(
+        jnp.asarray(advantages), jnp.asarray(correct), bins=bins
+    )
     np.testing.assert_allclose(found, parts_by_hand(advantages, correct, bins))
     np.testing.assert_allclose(found.sum(axis=0), advantages)
 
@@ -108,10 +110,12 @@ def test_on_a_bandit_the_parts_are_the_enumerated_ones():
     for seed in range(12):
         rollouts, correct = bandit.bandit_step(probabilities, seed)
         own = estimate(correct.astype(np.float32), correct)
-        rows = np.stack([own, *by_difficulty(own, jnp.asarray(correct), bins=BINS)])
+        rows = np.stack(
+            [own, *split_by_difficulty(own, jnp.asarray(correct), bins=BINS)]
+        )
         sizes = {'num_chunks': bandit.CHUNKS}
         products = bandit.products_of(rollouts, rows, params=params, **sizes)
-        found.append(signal_and_noise(products.whole, products.chunks, **sizes))
+        found.append(signal_and_noise(products.total, products.chunks, **sizes))
     found = np.array([each.products[0] for each in found])
     error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
     assert (np.abs(found.mean(axis=0) - exact) < 3 * error).all()

@@ -138,7 +138,7 @@ def test_a_diagnosis_is_of_the_arrays_that_the_learner_gets():
     canonical = make_estimator('canonical_k', num_rollouts=N, k=2)
     advantages.append(canonical(rewards, rewarded))
     expected = products_of(rollouts, np.stack(advantages), config=MASKED)
-    np.testing.assert_allclose(found.products.whole, expected.whole, rtol=1e-4)
+    np.testing.assert_allclose(found.products.total, expected.total, rtol=1e-4)
     np.testing.assert_allclose(found.products.chunks, expected.chunks, rtol=1e-4)
     # What is not trained has no mass.
     sizes = np.abs(make_advantages()) * rollouts.stopped

@@ -26,7 +26,7 @@ def get_config(argument=''):
 
 
 def named(which, data_dir=None):
-    return other_tasks.named(which, tiny.make_config().data, data_dir)
+    return other_tasks.read_tasks(which, tiny.make_config().data, data_dir)
 
 
 def test_without_a_task_there_is_none():

@@ -17,7 +17,7 @@ WIDTH = 16
 pack = jax.jit(packing.pack, static_argnames='width')
 pack_tokens = jax.jit(packing.pack_tokens, static_argnames='rows')
 unpack = jax.jit(packing.unpack, static_argnames='rows')
-by_size = jax.jit(packing.by_size, static_argnames='parts')
+order_by_size = jax.jit(packing.order_by_size, static_argnames='parts')
 
 
 def make_lengths(prompts=6, rollouts=8, seed=0, mean=4.0):
@@ -107,7 +107,7 @@ def test_the_branch_holds_the_rows_and_the_one_below_would_not(sizes):
     @jax.jit
     def rows_of(num_rows):
         found = Packing(zeros, zeros, num_rows)
-        return packing.for_rows(lambda r: jnp.int32(r or 8), found, sizes=sizes)
+        return packing.switch_on_rows(lambda r: jnp.int32(r or 8), found, sizes=sizes)
 
     for needed in range(1, 9):
         rows = rows_of(np.array([1, needed]))
@@ -117,7 +117,7 @@ def test_the_branch_holds_the_rows_and_the_one_below_would_not(sizes):
 @pytest.mark.parametrize('parts', [1, 2, 4])
 def test_prompts_of_like_size_come_together_and_go_back(parts):
     sizes = np.random.default_rng(0).permutation(8)
-    order = by_size(sizes, parts=parts)
+    order = order_by_size(sizes, parts=parts)
     moved = packing.reorder(sizes, order)
     # Part i takes i, i + parts, ...
     groups = np.asarray(moved).reshape(-1, parts).T
@@ -152,7 +152,7 @@ def test_on_a_mesh_prompts_and_rollouts_stay_on_their_devices():
     lengths = make_lengths(prompts=8)
     with jax.set_mesh(mesh):
         found = jax.jit(functools.partial(packing.pack, width=WIDTH))(lengths)
-        order = packing.by_size(found.num_rows, parts=2)
+        order = packing.order_by_size(found.num_rows, parts=2)
     # Two prompts a device: each row of the order is one device's.
     np.testing.assert_array_equal(np.sort(order, axis=1), [[0, 1]] * 4)
     for half in range(2):

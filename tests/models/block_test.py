@@ -14,14 +14,14 @@ def test_a_block_adds_attention_and_its_feed_forward_part_to_what_comes_in():
     x = jax.random.normal(jax.random.key(0), (1, 1, 4, 32))
     turn = (jnp.ones((1, 1, 4, 1, 4)), jnp.zeros((1, 1, 4, 1, 4)))
     block.attention.out.kernel[...] *= 0
-    (mixed,), *_ = block.whole((x,), (turn,), None)
+    (mixed,), *_ = block.forward((x,), (turn,), None)
     hidden = block.mlp_norm(x)[0]
     gate = hidden @ block.mlp.gate.kernel[...]
     want = gate / (1 + jnp.exp(-gate)) * (hidden @ block.mlp.up.kernel[...])
     want = x + want @ block.mlp.down.kernel[...]
     np.testing.assert_allclose(mixed, want, atol=1e-5)
     block.mlp.down.kernel[...] *= 0
-    (same,), *_ = block.whole((x,), (turn,), None)
+    (same,), *_ = block.forward((x,), (turn,), None)
     np.testing.assert_array_equal(same, x)
 
 
@@ -43,5 +43,5 @@ def test_the_layer_chooses_the_feed_forward_part(monkeypatch):
     x = jax.random.normal(jax.random.key(0), (1, 1, 4, 32))
     block.attention.out.kernel[...] *= 0
     turn = (jnp.ones((1, 1, 4, 1, 4)), jnp.zeros((1, 1, 4, 1, 4)))
-    (mixed,), *_ = block.whole((x,), (turn,), None)
+    (mixed,), *_ = block.forward((x,), (turn,), None)
     np.testing.assert_allclose(mixed, x + 2 * block.mlp_norm(x)[0], atol=1e-6)

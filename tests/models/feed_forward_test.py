@@ -73,10 +73,10 @@ def test_statistics_of_each_layer_reach_the_caller_and_change_nothing(
     found = {}
     for form, weights in {
         'stacked': params,
-        'apart': policies.for_decoding(policy, params),
+        'apart': policies.prepare_decoding(policy, params),
     }.items():
-        xs, _, statistics = policy.bind(weights).whole(*args, keep=False)
-        want, _, none = plain.bind(weights).whole(*args, keep=False)
+        xs, _, statistics = policy.bind(weights).forward(*args, keep=False)
+        want, _, none = plain.bind(weights).forward(*args, keep=False)
         assert none == {}
         jax.tree.map(np.testing.assert_array_equal, xs, want)
         assert statistics.keys() == {'size'}

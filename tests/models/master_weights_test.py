@@ -43,7 +43,7 @@ def test_the_written_gradient_of_scores_is_that_of_a_product():
 
         def scored(x, weight, axes=axes):
             copy, weight = (
-                master_weights.for_each_shard(y, axes, x.shape[:2])
+                master_weights.repeat_for_shards(y, axes, x.shape[:2])
                 for y in (jax.lax.stop_gradient(weight), weight)
             )
             return jnp.sin(master_weights.score_tokens(x, weight, copy, axes)).sum()
@@ -64,7 +64,7 @@ HEADS = [((4096, 64), ('vocab', 'embed')), ((64, 4096), ('embed', 'vocab'))]
 def repeated_scores(x, head, axes):
     """The scores of some tokens, one after the other, and their sum."""
     weight, copy = (
-        master_weights.for_each_shard(y, axes, (1, 1))
+        master_weights.repeat_for_shards(y, axes, (1, 1))
         for y in (head, jax.lax.stop_gradient(head))
     )
 

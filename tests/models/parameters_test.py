@@ -103,7 +103,7 @@ def test_layers_apart_keep_their_experts_together(policy):
     params = oracle.random_params(policy)
     for decoding in (
         policies.decoding_weights(policy, params),
-        policies.for_decoding(policy, params),
+        policies.prepare_decoding(policy, params),
     ):
         for layer in range(2):
             part = decoding[f'layers.{layer}.mlp.experts.up.kernel']
@@ -112,7 +112,7 @@ def test_layers_apart_keep_their_experts_together(policy):
     prompts, _, _ = oracle.random_batch(vocab_size=16)
     one, other = (
         policies.prefill(policy, x, prompts)[0]
-        for x in (params, policies.for_decoding(policy, params))
+        for x in (params, policies.prepare_decoding(policy, params))
     )
     np.testing.assert_allclose(one, other, atol=1e-5)
 

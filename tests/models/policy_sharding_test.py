@@ -55,7 +55,7 @@ def test_sharded_prefill_and_decode_equal_one_devices(shape):
     @jax.jit
     def run(params, prompts, tokens):
         P, N, T = tokens.shape
-        params = policies.for_decoding(policy, params)
+        params = policies.prepare_decoding(policy, params)
         hidden, prefix = policies.prefill(policy, params, prompts)
         out = [policies.logits(policy, params, hidden)[:, None].repeat(N, 1)]
         cache = policies.empty_cache(

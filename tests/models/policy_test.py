@@ -69,7 +69,7 @@ def test_prefill_and_decode_token_by_token_equal_the_full_forward(changes):
         for fn in (policies.decode, policies.prefill, policies.logits)
     )
     naive = jax.jit(oracle.sequence_logits, static_argnums=1)
-    weights = policies.for_decoding(policy, params)
+    weights = policies.prepare_decoding(policy, params)
     hidden, prefix = prefill(policy, weights, prompts)
     steps = [jnp.broadcast_to(hidden[:, None], (P, N, hidden.shape[-1]))]
     # One slot more than is written: a dead slot must not be seen.
@@ -347,7 +347,7 @@ def test_a_cpu_decodes_with_the_layers_where_they_lie():
     policy = oracle.tiny_policy(num_layers=3, embed_dim=64, mlp_dim=64)
     params = oracle.random_params(policy)
     weights = policies.decoding_weights(policy, params)
-    want = policies.for_decoding(policy, params)
+    want = policies.prepare_decoding(policy, params)
     assert weights.keys() == want.keys()
     for name, x in weights.items():
         np.testing.assert_array_equal(x, want[name])

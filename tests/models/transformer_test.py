@@ -37,7 +37,7 @@ def at(start, count):
 
 @functools.partial(jax.jit, static_argnums=0, static_argnames='keep')
 def whole(policy, params, *args, keep):
-    return policy.bind(params).whole(*args, keep=keep)
+    return policy.bind(params).forward(*args, keep=keep)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -58,7 +58,7 @@ def test_responses_after_their_prompts_equal_whole_sequences(policy, params, str
 
 def test_layers_scanned_equal_layers_apart(policy, params, streams):
     args = (streams, (at(0, S), at(S, T)), np.array([S, 2]))
-    apart = policies.for_decoding(policy, params)
+    apart = policies.prepare_decoding(policy, params)
     have, kept, _ = whole(policy, apart, *args, keep=True)
     want, scanned, _ = whole(policy, params, *args, keep=True)
     assert len(kept) == len(scanned) == 3
@@ -71,10 +71,10 @@ def test_layers_scanned_equal_layers_apart(policy, params, streams):
 
 def test_steps_equal_the_whole(policy, params, streams):
     prompts, responses = streams
-    weights = policies.for_decoding(policy, params)
+    weights = policies.prepare_decoding(policy, params)
     lengths = np.array([S, 2])
     _, kept, _ = whole(policy, weights, (prompts,), (at(0, S),), keep=True)
-    shared = tuple(map(policies.first_of_each, kept))
+    shared = tuple(map(policies.take_first_sequences, kept))
     prefix = Prefix(layers=shared, lengths=lengths)
     cache = policies.empty_cache(policy, num_prompts=P, num_rollouts=N, num_tokens=T)
     places = (at(0, S), lengths[:, None, None] + np.arange(T))

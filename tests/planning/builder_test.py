@@ -39,7 +39,7 @@ def test_what_sampling_keeps_lies_where_the_compiler_puts_it(builder):
 
     def made():
         params = policies.init_params(builder.policy, jax.random.key(0), builder.mesh)
-        weights = policies.for_decoding(builder.policy, params)
+        weights = policies.prepare_decoding(builder.policy, params)
         return weights, policies.empty_cache(builder.policy, **sizes).layers
 
     with jax.set_mesh(builder.mesh):

@@ -68,7 +68,7 @@ def mask_of(rollouts: Rollouts) -> np.ndarray:
 def _plain_logits(policy, params, sequences):
     positions = jnp.broadcast_to(jnp.arange(sequences.shape[1]), sequences.shape)
     model = policy.bind(params)
-    (hidden,), *_ = model.whole(
+    (hidden,), *_ = model.forward(
         (sequences[:, None],), (positions[:, None],), keep=False
     )
     return policies.logits(policy, params, hidden[:, 0])
@@ -302,7 +302,7 @@ def test_decoding_sends_no_parameter_between_devices(policy, params, prompts):
         program = compiled(
             policy, placed, local, num_rollouts=4, max_response_tokens=10
         )
-        gathers = policies._for_decoding.lower(policy, placed).compile().as_text()
+        gathers = policies._prepare_decoding.lower(policy, placed).compile().as_text()
     # All are gathered once, before the loop.
     assert 'all-gather(' in gathers
     lines = program.as_text().splitlines()

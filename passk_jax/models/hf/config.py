@@ -173,7 +173,7 @@ def hf_config_fields(
         'model_type': family.model_type,
         **family.fixed,
         **_window_fields(arch, family),
-        **{theirs: getattr(arch, ours) for ours, theirs in _SIZES.items()},
+        **{hf_name: getattr(arch, ours) for ours, hf_name in _SIZES.items()},
         'max_position_embeddings': hf_rope.stated_positions(
             rope, num_tokens=max_positions
         ),
@@ -252,7 +252,9 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
     """The architecture that the fields and the caller's own choices describe."""
     with prefixed(path):
         config = _checked(fields)
-        sizes = {ours: getattr(config, theirs, None) for ours, theirs in _SIZES.items()}
+        sizes = {
+            ours: getattr(config, hf_name, None) for ours, hf_name in _SIZES.items()
+        }
         sizes['head_dim'] = (
             sizes['head_dim'] or sizes['embed_dim'] // sizes['num_heads']
         )
@@ -267,22 +269,22 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
 def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
     """What transformers reads from the fields, if the network honors all of them."""
     family = family_of(fields.get('model_type'))
-    known = _READ_FIELDS | _INERT_FIELDS | set(_SIZES.values())
-    known |= family.fixed.keys() | family.window_fields | _INERT_VALUES.keys()
+    supported = _READ_FIELDS | _INERT_FIELDS | set(_SIZES.values())
+    supported |= family.fixed.keys() | family.window_fields | _INERT_VALUES.keys()
     kinds = set(fields.get('layer_types') or [_KINDS[False]])
     if kinds == {_KINDS[False]} and not fields.get('sliding_window'):
         # A file of any family may say that no layer has a window.
-        known |= {'layer_types'}
-    if unknown := fields.keys() - known:
-        shown = ', '.join(f'{key}={fields[key]!r}' for key in sorted(unknown))
-        raise InputError(f'fields that passk_jax does not know: {shown}')
+        supported |= {'layer_types'}
+    if unknown := fields.keys() - supported:
+        listing = ', '.join(f'{key}={fields[key]!r}' for key in sorted(unknown))
+        raise InputError(f'fields that passk_jax does not know: {listing}')
     if absent := [name for name in _REQUIRED_FIELDS if not fields.get(name)]:
-        shown = ', '.join(f'{name}={fields.get(name)!r}' for name in absent)
-        raise InputError(f'every size must be stated; {shown}')
-    named = fields.get('architectures') or [family.architecture]
-    if named != [family.architecture]:
+        listing = ', '.join(f'{name}={fields.get(name)!r}' for name in absent)
+        raise InputError(f'every size must be stated; {listing}')
+    architectures = fields.get('architectures') or [family.architecture]
+    if architectures != [family.architecture]:
         raise InputError(
-            f'architectures={named!r}; of {family.model_type} only '
+            f'{architectures=}; of {family.model_type} only '
             f'{family.architecture!r} is supported'
         )
     _check_rope_is_said_once(fields)
@@ -327,7 +329,7 @@ def _window_fields(arch: Arch, family: Family) -> dict[str, Any]:
     window = max(windows)
     fields = {'use_sliding_window': window > 0, 'sliding_window': window or None}
     if window:
-        fields['layer_types'] = [_KINDS[each > 0] for each in windows]
+        fields['layer_types'] = [_KINDS[size > 0] for size in windows]
     return {key: x for key, x in fields.items() if key in family.window_fields}
 
 

@@ -34,7 +34,9 @@ assert tuple(_FIELDS) == KINDS
 
 def reads(kind: Any, name: str) -> bool:
     """Whether ropes of this kind have the field."""
-    return any(name in fields for each, fields in _FIELDS.items() if each == kind)
+    return any(
+        name in fields for rope_kind, fields in _FIELDS.items() if rope_kind == kind
+    )
 
 
 def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:

@@ -57,7 +57,7 @@ def check_new(directory: str | os.PathLike[str]) -> None:
     _check_free(path)
     with prefixed(f'{path} cannot be made', OSError):
         # The nearest directory that exists; those between would be made in it.
-        above = next(each for each in path.parents if each.exists())
+        above = next(parent for parent in path.parents if parent.exists())
         tempfile.TemporaryFile(dir=above).close()
 
 
@@ -112,24 +112,24 @@ def _check_free(path: pathlib.Path) -> None:
     with prefixed(f'{path} cannot be read', OSError):
         mounted = path.is_mount()
         # A circle of links leads nowhere, but the name is taken.
-        taken = os.path.lexists(path) and (not path.is_dir() or any(path.iterdir()))
+        occupied = os.path.lexists(path) and (not path.is_dir() or any(path.iterdir()))
     if mounted:
         raise InputError(
             f'{path} is a mount point and cannot be replaced: name a directory in it'
         )
-    if taken:
+    if occupied:
         raise InputError(f'{path} exists and is not an empty directory: choose another')
 
 
 def _warn_of_unfinished(path: pathlib.Path) -> None:
     """Names what killed processes left behind."""
     name = re.compile(re.escape(f'.{path.name}.') + r'[^.]+' + re.escape(_UNFINISHED))
-    for each in sorted(path.parent.iterdir()):
-        if name.fullmatch(each.name):
+    for sibling in sorted(path.parent.iterdir()):
+        if name.fullmatch(sibling.name):
             logging.warning(
                 '%s was left by a process that was killed, unless one is writing it '
                 'now: delete it',
-                each,
+                sibling,
             )
 
 
@@ -210,9 +210,9 @@ def _gather_all(
     """The tensors of a file, gathered one by one; empty but on process 0."""
     tensors = {}
     for tensor, name, place in items:
-        whole = _gather(params[name], table[name], place, dtype)
+        gathered = _gather(params[name], table[name], place, dtype)
         if jax.process_index() == 0:
-            tensors[tensor] = np.asarray(whole.addressable_data(0))
+            tensors[tensor] = np.asarray(gathered.addressable_data(0))
     return tensors
 
 

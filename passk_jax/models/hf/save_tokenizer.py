@@ -58,9 +58,9 @@ def _update(directory: pathlib.Path, fields: dict[str, Any]) -> None:
 
 def _same(tokenizer: Tokenizer, directory: pathlib.Path) -> bool:
     """Whether ``AutoTokenizer`` reads this tokenizer from the directory."""
-    theirs = transformers.AutoTokenizer.from_pretrained(directory)
-    same = _deciding_fields(theirs) == _deciding_fields(tokenizer)
-    return same and theirs.chat_template == tokenizer.chat_template
+    reloaded = transformers.AutoTokenizer.from_pretrained(directory)
+    same = _deciding_fields(reloaded) == _deciding_fields(tokenizer)
+    return same and reloaded.chat_template == tokenizer.chat_template
 
 
 def _deciding_fields(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _deciding_fields(tokenizer: Tokenizer) -> dict[str, Any]:
 def _byte_level_without(names: set[str], part: Any) -> Any:
     """A part of ``tokenizer.json`` whose ``ByteLevel`` steps lack these options."""
     if isinstance(part, list):
-        return [_byte_level_without(names, each) for each in part]
+        return [_byte_level_without(names, item) for item in part]
     if not isinstance(part, dict):
         return part
     unused = names if part.get('type') == 'ByteLevel' else set()

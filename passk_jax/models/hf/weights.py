@@ -123,10 +123,10 @@ def _read_part(
     """Reads a part of a tensor, in the parameter's order of dimensions."""
     sizes = [stop - start for start, stop in bounds]
     parts = []
-    for first, *rest in row.dims:
+    for first, *faster_dims in row.dims:
         # A run of rows is one block only while the faster dimensions are whole.
-        assert all(sizes[d] == shape[d] for d in rest), (row, shape, bounds)
-        inner = math.prod(sizes[d] for d in rest)
+        assert all(sizes[d] == shape[d] for d in faster_dims), (row, shape, bounds)
+        inner = math.prod(sizes[d] for d in faster_dims)
         start, stop = bounds[first]
         parts.append(slice(start * inner, stop * inner))
     order = [d for group in row.dims for d in group]

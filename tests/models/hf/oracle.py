@@ -149,7 +149,7 @@ def our_logits(policy: Policy, params: Params, prompts: Prompts) -> jax.Array:
     P, S = prompts.tokens.shape
     model = policy.bind(params)
     positions = jnp.broadcast_to(jnp.arange(S), (P, 1, S))
-    (hidden,), *_ = model.whole((prompts.tokens[:, None],), (positions,), keep=False)
+    (hidden,), *_ = model.forward((prompts.tokens[:, None],), (positions,), keep=False)
     return model.logits(hidden[None, None, :, 0], model.head_weights((1, 1)))[0, 0]
 
 

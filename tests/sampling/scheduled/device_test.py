@@ -34,7 +34,7 @@ def lowered(policy, *, mesh=None, stride: int = 1):
     )
     ints = jax.ShapeDtypeStruct((P,), jnp.int32)
     prompts = Prompts(jax.ShapeDtypeStruct((P, S), jnp.int32), ints, ints)
-    params = jax.eval_shape(lambda x: policies.for_decoding(policy, x), params)
+    params = jax.eval_shape(lambda x: policies.prepare_decoding(policy, x), params)
     problems = jax.eval_shape(
         lambda *args: device.prefill(policy, *args),
         params,
