@@ -336,7 +336,7 @@ def _side_by_side(steepness: Mapping[str, float]) -> dict[str, float]:
 def _not_centered(configs: Mapping[str, Any]) -> set[str]:
     """The arms whose estimators are not centered."""
     names = {arm: saved['advantage']['name'] for arm, saved in configs.items()}
-    return {x for x, name in names.items() if 'not centered' in ESTIMATORS[name].note}
+    return {x for x, name in names.items() if not ESTIMATORS[name].centered}
 
 
 if __name__ == '__main__':

@@ -135,6 +135,8 @@ def train(
                 state = states.reset_optimizer(
                     setup.policy, verbs.optimizer, state, setup.mesh
                 )
+                # The arrays of before were donated.
+                weights = dataclasses.replace(weights, trained=state.params)
             selection = verbs.select(step, memory)
             key = verbs.setup.keys.key(Purpose.ROLLOUTS, step)
             with profile.step(step):

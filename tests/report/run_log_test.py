@@ -290,7 +290,7 @@ def test_a_run_that_ends_badly_ends_its_watchdog(log, monkeypatch):
     monkeypatch.setattr(log._writer, 'close', full)
     with pytest.raises(OSError, match='no space'), log:
         take_step(log, 0)
-    assert log._phases._left.is_set()
+    assert log._phases._is_over.is_set()
 
 
 def test_the_most_memory_of_the_fullest_device_counts(monkeypatch):
