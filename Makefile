@@ -64,10 +64,10 @@ $(VENV)/installed: requirements.txt | $(BIN)/pip
 	@touch $@
 
 $(VENV)/installed-test: pyproject.toml $(VENV)/installed
-	@echo 'Installing the test extra into $(VENV) (once)'
+	@echo 'Installing the extras test and reasoning_gym into $(VENV) (once)'
 	@$(BIN)/python -c "import tomllib; \
-	project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-	print(*project['optional-dependencies']['test'], sep='\n')" > $(VENV)/test.txt
+	extras = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; \
+	print(*extras['test'], *extras['reasoning_gym'], sep='\n')" > $(VENV)/test.txt
 	@$(PIP) install -r requirements.txt -r $(VENV)/test.txt
 	@touch $@
 
