@@ -106,6 +106,7 @@ OTHER_TESTS = {
     },
     'launch.two_processes_test': 'launch_tpu.sh with the real trainer',
     'layers_test': 'the package as a whole',
+    'models.hf.parity_gradient_test': 'the gradients of transformers',
     'models.hf.parity_test': 'the numbers of transformers',
     'models.hf.property_test': 'the same, of architectures drawn at random',
     'multihost_stop_test': 'several processes that are told to stop',

@@ -26,7 +26,14 @@ DTYPES = ('float32', 'bfloat16')
 
 @section
 class ArchConfig:
-    """Sizes of a policy made from scratch; all 0 if ``model.source`` sets them."""
+    """Sizes of a policy made from scratch; all 0 if ``model.source`` sets them.
+
+    Attributes:
+        mlp_dim: width of the MLP, or of each expert.
+        num_experts: in each layer, of a family with experts; otherwise 0.
+        experts_per_token: how many of them run a token.
+        norm_topk_prob: whether the weights of a token's experts add up to 1.
+    """
 
     num_layers: int
     embed_dim: int
@@ -37,6 +44,9 @@ class ArchConfig:
     rope_theta: float
     norm_eps: float
     tie_embeddings: bool
+    num_experts: int = not_negative(off=0)
+    experts_per_token: int = not_negative(off=0)
+    norm_topk_prob: bool = dataclasses.field(metadata={'off': False})
 
 
 @section
@@ -59,6 +69,10 @@ class ModelConfig:
         attention: the kernel for whole sequences: ``'plain'``, ``'splash'`` (TPU),
             ``'cudnn'`` (GPU) or ``'auto'`` (the platform's kernel where it works).
         head_chunk_tokens: tokens whose logits a device holds at a time when it learns.
+        experts: how the products of experts are made: ``'blocks'``, ``'ragged'`` (TPU)
+            or ``'auto'`` (the fastest of the platform).
+        frozen: parameters that training leaves alone: their names, or how these begin,
+            as ``'layers.mlp.router'``.
     """
 
     family: str
@@ -70,6 +84,8 @@ class ModelConfig:
     remat: str = one_of('none', 'full', 'attention')
     attention: str = one_of('auto', 'plain', 'splash', 'cudnn')
     head_chunk_tokens: int = positive()
+    experts: str = one_of('auto', 'blocks', 'ragged', off='auto')
+    frozen: tuple[str, ...] = dataclasses.field(metadata={'off': ()})
 
 
 @section

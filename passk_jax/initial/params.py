@@ -28,6 +28,7 @@ from passk_jax.runtime import hosts
 
 ONLY_ROUNDING = (
     'model.attention',
+    'model.experts',
     'model.head_chunk_tokens',
     'model.remat',
     'train.micro_batch_prompts',

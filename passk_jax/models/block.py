@@ -7,11 +7,12 @@ from jaxtyping import Array, Float
 
 from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.attention import KeyValues
-from passk_jax.models.feed_forward import FEED_FORWARDS, Statistics
+from passk_jax.models.feed_forward import FEED_FORWARDS
 from passk_jax.models.layers import (
     BETWEEN_LAYERS,
     Attention,
     RMSNorm,
+    Statistics,
     Streams,
     shard_streams,
 )

@@ -40,11 +40,13 @@ class Parameter:
         dims: for each dimension of a tensor, the dimensions behind the stack that it
             flattens, slowest first. ``((1, 2), (0,))``: ``[D, J, H]`` is stored as
             ``[J * H, D]``.
+        decoded_in: dtype in which sampling reads it; ``''``: the working dtype.
     """
 
     tensor: str
     axes: Axes
     dims: tuple[tuple[int, ...], ...]
+    decoded_in: str = ''
 
     def __post_init__(self):
         if unknown := [name for name in self.stack if name not in STACKS]:

@@ -31,7 +31,7 @@ from passk_jax.models.arch import Arch
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.attention_kernels import take_first_sequences
 from passk_jax.models.chunks import map_chunks
-from passk_jax.models.feed_forward import Statistics
+from passk_jax.models.layers import Statistics
 from passk_jax.models.master_weights import Axes
 from passk_jax.models.parameters import axes_at, axes_of_names, layers_apart
 from passk_jax.models.token_distribution import log_probs_and_entropies
@@ -154,10 +154,10 @@ def decoding_weights(policy: Policy, params: Params) -> Params:
     A single CPU device reads the layers where they lie. While they are in use, donating
     ``params`` copies them.
     """
-    dtype = jnp.dtype(policy.arch.dtype)
     params = jax.tree.map(jnp.asarray, params)
     traced = any(isinstance(x, jax.core.Tracer) for x in params.values())
-    if traced or any(x.dtype != dtype for x in params.values()):
+    dtypes = _decoding_dtypes(policy)
+    if traced or any(x.dtype != dtypes[name] for name, x in params.items()):
         return _prepare_decoding(policy, params)
     devices = set().union(*(x.devices() for x in params.values()))
     if len(devices) > 1 or next(iter(devices)).platform != 'cpu':
@@ -176,14 +176,23 @@ def prepare_decoding(policy: Policy, params: Params) -> Params:
     So while sampling only 'tensor' splits them. Each layer has its own arrays, which a
     step reads in place.
     """
-    dtype = jnp.dtype(policy.arch.dtype)
+    dtypes = _decoding_dtypes(policy)
     table, weights = Transformer.parameters(policy.arch), {}
     for name, x in params.items():
         axes = sharding.gathered(table[name].array_axes)
-        x = x.astype(dtype)
+        x = x.astype(dtypes[name])
         for part, place in layers_apart(name, table[name], len(x)):
             weights[part] = shard(x[place] if place else x, *axes[len(place) :])
     return weights
+
+
+def _decoding_dtypes(policy: Policy) -> dict[str, jnp.dtype]:
+    """The dtype in which sampling reads each parameter."""
+    table = Transformer.parameters(policy.arch)
+    return {
+        name: jnp.dtype(row.decoded_in or policy.arch.dtype)
+        for name, row in table.items()
+    }
 
 
 _prepare_decoding = jax.jit(prepare_decoding, static_argnums=0)
@@ -294,7 +303,8 @@ def token_log_probs(
     Returns:
         ``log softmax(logits / temperature)`` at the tokens, and the entropies in nats,
         both float32 and over the tokenizer's ids; and the statistics of the
-        feed-forward parts where each token is predicted, means over the layers.
+        feed-forward parts where each token is predicted: means over the layers, and
+        ``[P, N, T, L, ...]`` of those that have more axes.
     """
     P, N, _ = tokens.shape
     model = policy.bind(params)
@@ -321,8 +331,13 @@ def token_log_probs(
     width = max(1, policy.head_chunk_tokens // ((P // G) * (N // K)))
     outputs = map_chunks(head, (apart(hidden), apart(tokens)), max_width=width, axis=4)
     log_probs, entropies = (x.swapaxes(1, 2).reshape(tokens.shape) for x in outputs)
-    means = {name: xs[-1].mean(axis=0) for name, xs in statistics.items()}
-    return log_probs, entropies, means
+    figures = {name: _reduce_layers(xs[-1]) for name, xs in statistics.items()}
+    return log_probs, entropies, figures
+
+
+def _reduce_layers(x: Float[Array, 'L P N T ...']) -> Float[Array, 'P N T ...']:
+    """The mean over the layers, or, of a figure with more axes, that of each layer."""
+    return x.mean(axis=0) if x.ndim == 4 else jnp.moveaxis(x, 0, 3)
 
 
 def _without_padding(

@@ -28,12 +28,12 @@ from passk_jax.models import attention_kernels
 from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.block import Block
-from passk_jax.models.feed_forward import Statistics
 from passk_jax.models.layers import (
     BETWEEN_LAYERS,
     INSIDE_LAYERS,
     Linear,
     RMSNorm,
+    Statistics,
     shard_streams,
 )
 from passk_jax.models.master_weights import (

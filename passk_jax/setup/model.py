@@ -6,7 +6,7 @@ from absl import logging
 
 from passk_jax.config import DataConfig, ModelConfig, SamplingConfig
 from passk_jax.errors import InputError, prefixed
-from passk_jax.models import attention_kernels
+from passk_jax.models import attention_kernels, grouped_products
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.arch import Arch, arch_from_scratch
 from passk_jax.models.hf import config as hf_config
@@ -33,7 +33,7 @@ def make_tokenizer(model: ModelConfig, task: Task) -> tuple[Tokenizer, tuple[int
 
 
 def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch:
-    """The architecture, with an attention implementation for ``platform``.
+    """The architecture, with implementations of its parts for ``platform``.
 
     Args:
         config: the model.
@@ -57,7 +57,10 @@ def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch
     attention = attention_kernels.choose_implementation(
         config.attention, platform=platform, dtype=arch.dtype, head_dim=arch.head_dim
     )
-    return dataclasses.replace(arch, attention=attention)
+    kind = 'blocks'
+    if arch.num_experts:
+        kind = grouped_products.choose_implementation(config.experts, platform=platform)
+    return dataclasses.replace(arch, attention=attention, experts=kind)
 
 
 def from_scratch(config: ModelConfig, *, vocab_size: int) -> Arch:
