@@ -30,6 +30,7 @@ from passk_jax.learning import state as states
 from passk_jax.learning.optimizer import Optimizer, make_optimizer
 from passk_jax.learning.state import TrainState
 from passk_jax.learning.update import Update
+from passk_jax.models import policy as policies
 from passk_jax.models.policy import Params
 from passk_jax.models.weights import Weights, split_weights
 from passk_jax.planning.utilization import Rates, make_rates
@@ -39,7 +40,12 @@ from passk_jax.rollouts.estimate import Estimate
 from passk_jax.rollouts.remember import Remember
 from passk_jax.rollouts.sample import Sample
 from passk_jax.rollouts.verify import Verify
-from passk_jax.runs.checkpoints import Checkpoints, from_intact
+from passk_jax.runs.checkpoints import (
+    Checkpoints,
+    from_intact,
+    keep_frozen,
+    restore_frozen,
+)
 from passk_jax.runs.directory import has_begun
 from passk_jax.runs.phases import Phases
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
@@ -274,21 +280,26 @@ def first_state(
     """The state and memory to start from, the reference, if any, and what is frozen.
 
     The first two come from the newest checkpoint, else from the initial policy and
-    ``memory``. The others come from the initial policy. The result is ``None`` if the
-    process is told to stop while it makes that. Each step of a warm start is a phase.
+    ``memory``. The others are of the initial policy; what is frozen is kept beside the
+    checkpoints. The result is ``None`` if the process is told to stop while it makes
+    that policy. Each step of a warm start is a phase.
     """
     policy, mesh = setup.policy, setup.mesh
     optimizer = stage_optimizer(stages[0])
     resumes = checkpoints.latest_step() is not None
     has_reference = any(stage.config.loss.kl_coef for stage in stages)
     weights = Weights({}, {})
-    if has_reference or policy.frozen or not resumes:
+    if has_reference or not resumes:
         on_step = functools.partial(phases.begin, 'warm start')
         params = setup.initial_params(workdir, stop=guard.interrupted, on_step=on_step)
         if params is None:
             return None
         weights = split_weights(policy, params)
     trained, frozen = weights.trained, weights.frozen
+    if policy.frozen and resumes:
+        frozen = restore_frozen(workdir, policies.param_shapes(policy, mesh))
+    elif policy.frozen:
+        keep_frozen(workdir, frozen)
     ref_params = trained if has_reference else None
     if not resumes:
         if has_reference:

@@ -106,7 +106,7 @@ def _fingerprint(
     demonstrations: WarmStartData,
 ) -> Mapping[str, Any]:
     """Everything that determines the result of a warm start."""
-    fields, data = dataclasses.asdict(model), demonstrations.data
+    fields, data = _options(model), demonstrations.data
     options = {
         'system_prompt': data.system_prompt,
         'chat_template_kwargs': dict(data.chat_template_kwargs),
@@ -122,6 +122,20 @@ def _fingerprint(
         # Left out if off, as in the warm starts that are older than these options.
         **{name: value for name, value in options.items() if value},
     }
+
+
+def _options(section: Any) -> dict[str, Any]:
+    """The fields of a section, without options that are off.
+
+    They are left out as in the warm starts that are older than these options.
+    """
+    values = {}
+    for field in dataclasses.fields(section):
+        value = getattr(section, field.name)
+        if field.metadata.get('off', ...) != value:
+            is_section = dataclasses.is_dataclass(value)
+            values[field.name] = _options(value) if is_section else value
+    return values
 
 
 def _from_run(policy: Policy, mesh: Mesh, source: str, note: pathlib.Path) -> Params:

@@ -13,10 +13,12 @@ from jaxtyping import Array, Bool, Float
 
 from passk_jax.config import LossConfig
 from passk_jax.learning import losses, packing
+from passk_jax.learning.expert_load import EXPERT_TOKENS, count_tokens
 from passk_jax.learning.losses import Mask, Metrics, Tokens
 from passk_jax.learning.packing import Packing
 from passk_jax.masked import masked_max, masked_mean
 from passk_jax.models import policy as policies
+from passk_jax.models.experts import ROUTING
 from passk_jax.models.policy import Params, Policy
 from passk_jax.types import Rollouts
 
@@ -121,7 +123,7 @@ class BatchLoss:
         """Computes a micro-batch's share; see :class:`Loss`.
 
         The metrics are those of :func:`losses.total_loss`, ``positions``, and the sums
-        over tokens of the layers' statistics.
+        over tokens of the layers' statistics, of experts their tokens.
         """
         rollouts = batch.rollouts
         log_probs, entropies, statistics = self.log_probs(params, batch, rows)
@@ -144,7 +146,11 @@ class BatchLoss:
         positions = packing.num_positions(rollouts.tokens, rows)
         metrics['positions'] = jnp.float32(positions)
         mask = self.mask(rollouts)
-        for name, x in jax.lax.stop_gradient(statistics).items():
+        statistics = jax.lax.stop_gradient(statistics)
+        if (routing := statistics.pop(ROUTING, None)) is not None:
+            count = {'num_experts': self.policy.arch.num_experts}
+            metrics[EXPERT_TOKENS] = count_tokens(routing, mask, **count)
+        for name, x in statistics.items():
             metrics[losses.LAYERS + name] = jnp.where(mask, x, 0.0).sum()
         return loss, (metrics, current)
 

@@ -143,7 +143,7 @@ def apply_in_rows(
 
     Args:
         fn: takes tokens ``[P, R, T]`` and where each token's response starts (``None``:
-            at 0); returns a tree of arrays of the same shape.
+            at 0); returns a tree of arrays of this shape, with or without more axes.
         tokens, lengths: of the responses.
         packing: where the responses lie in the rows; ``None``: do not pack.
         rows: rows per device, from :func:`switch_on_rows`; ``None``: do not pack.
@@ -189,20 +189,21 @@ def pack_tokens(
 
 
 def unpack(
-    values: Float[Array, 'P R T'],
+    values: Float[Array, 'P R T ...'],
     lengths: Int[Array, 'P N'],
     packing: Packing,
     *,
     rows: int,
-) -> Float[Array, 'P N T']:
+) -> Float[Array, 'P N T ...']:
     """Undoes :func:`pack_tokens`; the result is 0 at pads."""
-    (P, N), T = lengths.shape, values.shape[-1]
+    (P, N), (T, *more) = lengths.shape, values.shape[2:]
     shards = sharding.num_shards('rollouts', N)
     slots = _slots(lengths, packing, width=T, rows=rows)
-    unpacked = jnp.take_along_axis(
-        values.reshape(P, shards, -1), slots, axis=-1, mode='fill', fill_value=0
-    )
-    return sharding.shard(unpacked.reshape(P, N, T), 'batch', 'rollouts', None)
+    slots = slots.reshape(*slots.shape, *(1 for _ in more))
+    values = values.reshape(P, shards, -1, *more)
+    unpacked = jnp.take_along_axis(values, slots, axis=2, mode='fill', fill_value=0)
+    unpacked = unpacked.reshape(P, N, T, *more)
+    return sharding.shard(unpacked, 'batch', 'rollouts', None, *(None for _ in more))
 
 
 def _slots(

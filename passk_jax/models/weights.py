@@ -1,8 +1,8 @@
 """The weights of a policy in two parts: what training leaves alone and what it trains.
 
 ``Policy.frozen`` names the first part. Gradients, optimizer, checkpoints and digests
-follow the second. Whatever runs the network merges both; that copies nothing. No
-configuration freezes anything yet: full fine-tuning is the case of nothing frozen.
+follow the second. Whatever runs the network merges both; that copies nothing. Full
+fine-tuning is the case of nothing frozen.
 """
 
 import dataclasses

@@ -21,6 +21,7 @@ from passk_jax.models import policy as policies
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Cache, Policy
 from passk_jax.models.transformer import Prefix
+from passk_jax.models.weights import Weights, split_weights
 from passk_jax.planning.flops import model_flops
 from passk_jax.sampling import sampler
 from passk_jax.sampling.plain_loop import Record
@@ -105,10 +106,14 @@ class Builder:
         updates = self.train.num_updates
         return optimizers.make_optimizer(self.optimizer, num_updates=updates)
 
-    def reference(self) -> Shapes | None:
-        """Parameters of the reference policy; ``None`` without a KL term."""
+    def weights(self) -> Weights[jax.ShapeDtypeStruct]:
+        """The parameters: what is frozen, and what is trained."""
         shapes = policies.param_shapes(self.policy, self.mesh)
-        return shapes if self.loss.kl_coef else None
+        return split_weights(self.policy, shapes)
+
+    def reference(self) -> Shapes | None:
+        """What the reference policy has of its own; ``None`` without a KL term."""
+        return self.weights().trained if self.loss.kl_coef else None
 
     def array(
         self, axes: tuple[str | None, ...], shape: tuple[int, ...], dtype: Any

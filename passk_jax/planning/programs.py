@@ -83,7 +83,7 @@ def _train(builder: Builder) -> Program:
     return Program(
         'train',
         update.program,
-        (builder.state(), rollouts, advantages, reference),
+        (builder.state(), rollouts, advantages, reference, builder.weights().frozen),
         builder.mesh,
         0.0,
         float(passes.mean()) * builder.forward_flops(),
@@ -109,7 +109,7 @@ def _score(builder: Builder) -> Program:
     return Program(
         'score',
         jax.jit(score),
-        (state.params, builder.rollouts()),
+        (builder.weights().merged, builder.rollouts()),
         builder.mesh,
         shard_bytes((state.opt_state, builder.reference())),
         builder.forward_flops(),
@@ -125,7 +125,7 @@ def _weights(builder: Builder) -> Program:
     return Program(
         'weights',
         jax.jit(weights),
-        (state.params,),
+        (builder.weights().merged,),
         builder.mesh,
         shard_bytes((state.opt_state, builder.reference(), builder.prompts())),
         0.0,
@@ -143,7 +143,7 @@ def _prefill(builder: Builder) -> Program:
         jax.jit(prefill),
         (builder.decoding_weights(), prompts, decoding.key_shape(builder)),
         builder.mesh,
-        shard_bytes((builder.state(), builder.reference())),
+        shard_bytes((builder.state(), builder.reference(), builder.weights().frozen)),
         builder.forward_flops(responses=False),
         math.prod(prompts.tokens.shape),
     )
@@ -152,7 +152,8 @@ def _prefill(builder: Builder) -> Program:
 def _decode(builder: Builder) -> Program:
     call = decoding.call(builder)
     G, K = builder.rows()
-    resident = (builder.state(), builder.reference(), builder.prompts(), call.resident)
+    params = builder.state(), builder.reference(), builder.weights().frozen
+    resident = params, builder.prompts(), call.resident
     # Attention reads every slot of the cache, filled or not.
     context = builder.data.max_prompt_tokens
     context += max(builder.sampling.max_response_tokens - 1, 1)
@@ -190,7 +191,7 @@ def _diagnose(builder: Builder) -> Program:
     return Program(
         'diagnose',
         diagnose.program,
-        (state.params, rollouts, advantages, rewarded),
+        (state.params, rollouts, advantages, rewarded, builder.weights().frozen),
         builder.mesh,
         shard_bytes((state.opt_state, builder.reference())),
         passes * builder.forward_flops(),

@@ -11,6 +11,7 @@ from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.arch import Arch, arch_from_scratch
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.tokenizer import Tokenizer
+from passk_jax.models.transformer import Transformer
 from passk_jax.tasks import Task, require
 from passk_jax.tasks.abilities import Alphabet
 
@@ -71,6 +72,26 @@ def from_scratch(config: ModelConfig, *, vocab_size: int) -> Arch:
     """
     with prefixed('model.arch'):
         return arch_from_scratch(config, vocab_size=vocab_size, attention='plain')
+
+
+def frozen_names(config: ModelConfig, arch: Arch) -> frozenset[str]:
+    """The parameters that ``model.frozen`` names.
+
+    Raises:
+        InputError: an entry names none, or all are frozen.
+    """
+    names, frozen = list(Transformer.parameters(arch)), set()
+    for entry in config.frozen:
+        meant = {x for x in names if x == entry or x.startswith(f'{entry}.')}
+        if not meant:
+            raise InputError(
+                f'model.frozen names {entry!r}, which is neither a parameter nor how '
+                f'one begins; they are {names}'
+            )
+        frozen |= meant
+    if len(frozen) == len(names):
+        raise InputError(f'model.frozen={config.frozen} leaves nothing to train')
+    return frozenset(frozen)
 
 
 def num_tokens(tokenizer: Tokenizer, arch: Arch) -> int:

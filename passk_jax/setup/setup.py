@@ -296,6 +296,7 @@ def make_setup(config: ExperimentConfig) -> Setup:
         arch,
         head_chunk_tokens=config.model.head_chunk_tokens,
         num_tokens=model.num_tokens(tokenizer, arch),
+        frozen=model.frozen_names(config.model, arch),
     )
     sizes = config.model.source or config.model.arch
     capacity.check_params(policies.param_shapes(policy, mesh), mesh, sizes=sizes)

@@ -1,6 +1,7 @@
 """Grouped products against a sum over all experts, on one device and on several."""
 
 import functools
+import re
 from unittest import mock
 
 import jax
@@ -118,6 +119,17 @@ def test_rows_in_chunks_give_what_all_rows_give(implementation, max_pairs, monke
     want = evaluate(every_expert, *arguments)
     monkeypatch.setattr(expert_products, 'MAX_PAIRS', max_pairs)
     assert_close(evaluate(grouped(implementation), *arguments), want)
+
+
+def test_a_device_holds_a_chunk_of_the_rows(monkeypatch):
+    arguments = draw([PROMPTS, RESPONSES], E=8, k=2)
+    monkeypatch.setattr(expert_products, 'MAX_PAIRS', 10)
+    jaxpr = str(
+        jax.make_jaxpr(functools.partial(evaluate, grouped('blocks')))(*arguments)
+    )
+    # The 128 pairs of 64 tokens, 10 at a time.
+    assert f'f32[10,{D}]' in jaxpr
+    assert not re.search(rf'\[12[0-9],({D}|{F})\]', jaxpr)
 
 
 @pytest.mark.parametrize('implementation', IMPLEMENTATIONS)
