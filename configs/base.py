@@ -118,6 +118,8 @@ def _model() -> ConfigDict:
             'experts': 'auto',
             # Nothing: full fine-tuning.
             'frozen': (),
+            # Not in the paper, whose policies here have no experts.
+            'replay_routing': False,
         }
     )
 

@@ -343,6 +343,7 @@ def _builder(
             arch,
             head_chunk_tokens=config.model.head_chunk_tokens,
             frozen=model.frozen_names(config.model, arch),
+            replay_routing=config.model.replay_routing,
         ),
         mesh,
         topology.platform,

@@ -170,6 +170,75 @@ def test_another_run_begins_with_all_of_it(frozen, tmp_path):
         assert kept.keys() == goes_on.policy.frozen
 
 
+REPLAY = MOE | {'model__replay_routing': True}
+
+
+@pytest.mark.parametrize(
+    'overrides',
+    [
+        {},
+        {'train__pack_sizes': 4},
+        {'train__micro_batch_rollouts': 2},
+        {'loss__kl_coef': 0.01},
+        {'train__dynamic_sampling_rounds': 2},
+        {'log__diagnostics_every': 1},
+    ],
+    ids=str,
+)
+def test_in_float32_a_replayed_run_is_the_same_run(overrides, trained, tmp_path):
+    runs = []
+    for name, options in {'plain': MOE, 'replay': REPLAY}.items():
+        tiny.warm_copy(trained, tmp_path / name)
+        config = tiny.make_config(**options, **overrides)
+        assert tiny.run(config, tmp_path / name)
+        runs.append(tiny.metrics(tmp_path / name, 'train'))
+    for plain, replayed in zip(*runs, strict=True):
+        assert replayed.pop('layers_rerouted') == 0
+        assert replayed.keys() == plain.keys()
+        for name, value in plain.items():
+            assert replayed[name] == pytest.approx(value, abs=1e-5), name
+
+
+def test_later_updates_of_a_step_run_the_experts_of_its_sampling(trained, tmp_path):
+    """Though the router has moved since."""
+    tiny.warm_copy(trained, tmp_path)
+    updates = {'train__mini_batch_prompts': 4, 'train__epochs': 3}
+    config = tiny.make_config(**REPLAY, **updates, optimizer__learning_rate=0.1)
+    assert tiny.run(config, tmp_path)
+    lines = tiny.metrics(tmp_path, 'train')
+    assert max(line['layers_rerouted'] for line in lines) > 0
+    assert all(line['sampler_gap_max'] < 1e-4 for line in lines)
+
+
+def test_in_bfloat16_a_replay_brings_the_learner_nearer_to_the_sampler(tmp_path):
+    gaps = {}
+    for replay in (True, False):
+        config = tiny.make_config(
+            **MOE | {'train__steps': 6},
+            **tiny.ONLY_STEPS | {'model__arch__num_layers': 4},
+            model__arch__embed_dim=32,
+            model__compute_dtype='bfloat16',
+            model__replay_routing=replay,
+        )
+        assert tiny.run(config, tmp_path / str(replay))
+        lines = tiny.metrics(tmp_path / str(replay), 'train')
+        gaps[replay] = np.mean([line['sampler_k3'] for line in lines])
+        if replay:
+            assert max(line['layers_rerouted'] for line in lines) > 0
+    assert gaps[True] < gaps[False] / 3
+
+
+def test_a_replayed_run_interrupted_ends_the_same(trained, tmp_path):
+    config = tiny.make_config(**REPLAY)
+    for name in ('whole', 'parts'):
+        tiny.warm_copy(trained, tmp_path / name)
+    assert tiny.run(config, tmp_path / 'whole')
+    with pytest.raises(Killed), kill_at(RunLog, 'step', 3):
+        tiny.run(config, tmp_path / 'parts')
+    assert tiny.run(config, tmp_path / 'parts')
+    tiny.assert_same_run(tmp_path / 'parts', tmp_path / 'whole', last=LAST)
+
+
 @pytest.mark.parametrize(
     ('overrides', 'words'),
     [
@@ -179,6 +248,15 @@ def test_another_run_begins_with_all_of_it(frozen, tmp_path):
         ({'model__arch__num_experts': 0}, 'num_experts=0, experts_per_token=2'),
         ({'model__arch__experts_per_token': 5}, 'runs 1 to num_experts experts'),
         ({'model__family': 'qwen3'}, 'must be 0: this family has no experts'),
+        (
+            {
+                'model__family': 'qwen2',
+                'model__arch__num_experts': 0,
+                'model__arch__experts_per_token': 0,
+                'model__replay_routing': True,
+            },
+            'replay_routing=True needs a family with experts',
+        ),
         ({'model__experts': 'ragged'}, "experts 'ragged' cannot run on platform='cpu'"),
     ],
 )

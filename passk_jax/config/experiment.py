@@ -73,6 +73,8 @@ class ModelConfig:
             or ``'auto'`` (the fastest of the platform).
         frozen: parameters that training leaves alone: their names, or how these begin,
             as ``'layers.mlp.router'``.
+        replay_routing: whether the learner runs each token through the experts that ran
+            it in sampling, instead of those that its own router chooses.
     """
 
     family: str
@@ -86,6 +88,7 @@ class ModelConfig:
     head_chunk_tokens: int = positive()
     experts: str = one_of('auto', 'blocks', 'ragged', off='auto')
     frozen: tuple[str, ...] = dataclasses.field(metadata={'off': ()})
+    replay_routing: bool = dataclasses.field(metadata={'off': False})
 
 
 @section

@@ -112,9 +112,11 @@ def _fingerprint(
         'chat_template_kwargs': dict(data.chat_template_kwargs),
         'frozen': sorted(policy.frozen),
     }
+    # No sampler chose the experts of a demonstration.
+    without = (*ONLY_ROUNDING, 'model.replay_routing')
     return {
         'seed': demonstrations.seed,
-        'model': {k: v for k, v in fields.items() if f'model.{k}' not in ONLY_ROUNDING},
+        'model': {k: v for k, v in fields.items() if f'model.{k}' not in without},
         'task': {'name': task.name, 'params': dict(task.params)},
         'warm_start': dataclasses.asdict(demonstrations.warm_start),
         'max_prompt_tokens': data.max_prompt_tokens,

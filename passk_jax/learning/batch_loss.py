@@ -205,9 +205,16 @@ def response_log_probs(
         *(policy, params, rollouts.prompts),
         temperature=temperature,
     )
+    arrays = rollouts.tokens, rollouts.routing
     return packing.apply_in_rows(
-        of_tokens, rollouts.tokens, rollouts.lengths, batch.packing, rows=rows
+        of_tokens, arrays, rollouts.lengths, batch.packing, rows=rows
     )
+
+
+def without_routing(batch: Batch) -> Batch:
+    """The batch for a policy that did not sample it, and chooses its own experts."""
+    rollouts = dataclasses.replace(batch.rollouts, routing=None)
+    return dataclasses.replace(batch, rollouts=rollouts)
 
 
 def response_mask(rollouts: Rollouts) -> Mask:

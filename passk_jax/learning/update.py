@@ -25,7 +25,7 @@ from jaxtyping import Array, Bool, Float
 from passk_jax.config import LossConfig, SamplingConfig, TrainConfig
 from passk_jax.errors import InputError
 from passk_jax.learning import losses, packing, rollout_parts
-from passk_jax.learning.batch_loss import Batch, BatchLoss, Loss
+from passk_jax.learning.batch_loss import Batch, BatchLoss, Loss, without_routing
 from passk_jax.learning.expert_load import EXPERT_TOKENS, load_metrics
 from passk_jax.learning.losses import Metrics, Tokens
 from passk_jax.learning.optimizer import Optimizer, updates_made
@@ -168,7 +168,7 @@ class Update:
                 later = self.score(Weights(frozen, state.params), later)
                 old = jnp.concatenate([jnp.zeros_like(later[:skipped]), later])
             if ref_params is not None:
-                ref = self.score(Weights(frozen, ref_params), batches)
+                ref = self.score(Weights(frozen, ref_params), without_routing(batches))
         batches = dataclasses.replace(batches, old_log_probs=old, ref_log_probs=ref)
 
         def epoch(carry: Any, is_first: jax.Array) -> tuple[Any, Any]:

@@ -41,26 +41,32 @@ class Block(nnx.Module):
         }
 
     def forward(
-        self, xs: Streams, *args: Any, **options: Any
+        self, xs: Streams, *args: Any, routing: Streams | None = None, **options: Any
     ) -> tuple[Streams, KeyValues, Statistics]:
-        """Runs whole streams; the arguments are those of ``Attention.forward``."""
+        """Runs whole streams; the arguments are those of ``Attention.forward``.
+
+        ``routing`` is what a feed-forward part with experts takes.
+        """
         mixed, key_values = self.attention.forward(
             self.attention_norm(*xs), *args, **options
         )
-        xs, statistics = self._finish(xs, mixed)
+        xs, statistics = self._finish(xs, mixed, routing)
         return xs, key_values, statistics
 
     def step(
         self, x: Float[Array, 'P N 1 D'], *args: Any
-    ) -> tuple[Float[Array, 'P N 1 D'], KeyValues]:
+    ) -> tuple[Float[Array, 'P N 1 D'], KeyValues, Statistics]:
         """Runs the next token; the arguments are those of ``Attention.step``."""
         mixed, cache = self.attention.step(*self.attention_norm(x), *args)
-        (x,), _ = self._finish((x,), (mixed,))
-        return x, cache
+        (x,), statistics = self._finish((x,), (mixed,))
+        return x, cache, statistics
 
-    def _finish(self, xs: Streams, mixed: Streams) -> tuple[Streams, Statistics]:
+    def _finish(
+        self, xs: Streams, mixed: Streams, routing: Streams | None = None
+    ) -> tuple[Streams, Statistics]:
         xs = tuple(x + y for x, y in zip(xs, mixed, strict=True))
         xs = shard_streams(xs, BETWEEN_LAYERS, None)
-        ys, statistics = self.mlp(*self.mlp_norm(*xs))
+        options = {} if routing is None else {'routing': routing}
+        ys, statistics = self.mlp(*self.mlp_norm(*xs), **options)
         xs = tuple(x + y for x, y in zip(xs, ys, strict=True))
         return shard_streams(xs, BETWEEN_LAYERS, None), statistics

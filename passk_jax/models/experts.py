@@ -23,6 +23,7 @@ from passk_jax.models.layers import (
 )
 from passk_jax.models.master_weights import Streams
 from passk_jax.models.parameters import Table, kernel
+from passk_jax.sharding import shard
 
 ROUTING = 'routing'
 """The statistic ``[P, N, T, k]``: each token's experts, in :func:`routing_dtype`."""
@@ -67,13 +68,21 @@ class Experts(nnx.Module):
         active = arch.experts_per_token * 3 * arch.mlp_dim
         return 2 * arch.embed_dim * (arch.num_experts + active)
 
-    def __call__(self, *xs: jax.Array) -> tuple[Streams, Statistics]:
-        """The streams, the experts of their tokens and the entropies of the router."""
+    def __call__(
+        self, *xs: jax.Array, routing: Streams | None = None
+    ) -> tuple[Streams, Statistics]:
+        """The streams, the experts of their tokens and the entropies of the router.
+
+        ``routing`` replaces the router's choice of experts, but not their weights. Then
+        a third statistic is the share of these experts that it would not have chosen.
+        """
         # A TPU would round the factors to bfloat16.
         with jax.default_matmul_precision('float32'):
             scores = self.router(*xs)
         probs = tuple(jax.nn.softmax(x) for x in scores)
-        chosen = tuple(self._choose(x) for x in probs)
+        own = chosen = tuple(self._choose(x) for x in probs)
+        if routing is not None:
+            chosen = tuple(x.astype(jnp.int32) for x in routing)
         weights = tuple(map(self._weigh, probs, chosen))
         # The devices that share the experts share no tokens.
         axes = stream_axes(xs, INSIDE_LAYERS)
@@ -81,10 +90,13 @@ class Experts(nnx.Module):
         kernels = tuple(x.kernel[...] for x in (self.gate, self.up, self.down))
         ys = mix(*arrays, kernels, axes, self.arch.experts)
         dtype = routing_dtype(self.arch)
-        return ys, {
+        statistics = {
             ROUTING: tuple(x.astype(dtype) for x in chosen),
             'router_entropy': tuple(jax.scipy.special.entr(x).sum(-1) for x in probs),
         }
+        if routing is not None:
+            statistics['rerouted'] = tuple(map(_share_of_others, chosen, own))
+        return ys, statistics
 
     def _choose(self, probs: Float[Array, 'P N T E']) -> Int[Array, 'P N T k']:
         k = self.arch.experts_per_token
@@ -99,6 +111,20 @@ class Experts(nnx.Module):
         if self.arch.norm_topk_prob:
             weights = weights / weights.sum(axis=-1, keepdims=True)
         return weights
+
+
+def empty_routing(arch: Arch, *shape: int) -> jax.Array:
+    """Room for the experts of ``[P, N, ...]`` tokens in every layer."""
+    shape = (*shape, arch.num_layers, arch.experts_per_token)
+    axes = ('batch', 'rollouts', *(None,) * (len(shape) - 2))
+    return shard(jnp.zeros(shape, routing_dtype(arch)), *axes)
+
+
+def _share_of_others(
+    chosen: Int[Array, 'P N T k'], own: Int[Array, 'P N T k']
+) -> Float[Array, 'P N T']:
+    is_own = (chosen[..., None] == own[..., None, :]).any(axis=-1)
+    return 1 - is_own.astype(jnp.float32).mean(axis=-1)
 
 
 def routing_dtype(arch: Arch) -> str:

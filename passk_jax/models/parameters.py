@@ -65,6 +65,10 @@ class Parameter:
         """Logical axis of each dimension, those of the stack included."""
         return (*(STACKS[name] for name in self.stack), *self.axes)
 
+    def read_in(self, dtype: str) -> str:
+        """The dtype in which sampling reads it, if ``dtype`` is the working dtype."""
+        return self.decoded_in or dtype
+
     def within(self, prefix: str) -> 'Parameter':
         """The same, as a part of what tensors call ``prefix``."""
         return dataclasses.replace(self, tensor=prefix + self.tensor)

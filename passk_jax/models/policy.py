@@ -31,11 +31,12 @@ from passk_jax.models.arch import Arch
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.attention_kernels import take_first_sequences
 from passk_jax.models.chunks import map_chunks
+from passk_jax.models.experts import ROUTING, empty_routing
 from passk_jax.models.layers import Statistics
 from passk_jax.models.master_weights import Axes
 from passk_jax.models.parameters import axes_at, axes_of_names, layers_apart
 from passk_jax.models.token_distribution import log_probs_and_entropies
-from passk_jax.models.transformer import Cache, Prefix, Transformer
+from passk_jax.models.transformer import Cache, Prefix, Transformer, cache_slots
 from passk_jax.sharding import AnyMesh, shard
 from passk_jax.types import Prompts
 
@@ -58,14 +59,19 @@ class Policy:
         num_tokens: ids of the tokenizer; ``None``: as many as the token table has
             rows. The rows beyond only pad the table: their probability is 0.
         frozen: names of the parameters that training leaves alone (see weights.py).
+        replay_routing: sampling keeps the experts of each token, for the learner to run
+            the same ones.
     """
 
     arch: Arch
     head_chunk_tokens: int
     num_tokens: int | None = None
     frozen: frozenset[str] = frozenset()
+    replay_routing: bool = False
 
     def __post_init__(self):
+        if self.replay_routing and not self.arch.num_experts:
+            raise InputError('replay_routing=True needs a family with experts')
         names = Transformer.parameters(self.arch).keys()
         if unknown := sorted(self.frozen - names):
             raise InputError(f'frozen={unknown} are none of {list(names)}')
@@ -154,15 +160,17 @@ def decoding_weights(policy: Policy, params: Params) -> Params:
     A single CPU device reads the layers where they lie. While they are in use, donating
     ``params`` copies them.
     """
+    table, dtype = Transformer.parameters(policy.arch), policy.arch.dtype
     params = jax.tree.map(jnp.asarray, params)
     traced = any(isinstance(x, jax.core.Tracer) for x in params.values())
-    dtypes = _decoding_dtypes(policy)
-    if traced or any(x.dtype != dtypes[name] for name, x in params.items()):
+    if traced or any(
+        x.dtype != table[name].read_in(dtype) for name, x in params.items()
+    ):
         return _prepare_decoding(policy, params)
     devices = set().union(*(x.devices() for x in params.values()))
     if len(devices) > 1 or next(iter(devices)).platform != 'cpu':
         return _prepare_decoding(policy, params)
-    table, weights = Transformer.parameters(policy.arch), {}
+    weights = {}
     for name, x in params.items():
         for part, place in layers_apart(name, table[name], len(x)):
             weights[part] = np.asarray(x)[place] if place else x
@@ -176,23 +184,13 @@ def prepare_decoding(policy: Policy, params: Params) -> Params:
     So while sampling only 'tensor' splits them. Each layer has its own arrays, which a
     step reads in place.
     """
-    dtypes = _decoding_dtypes(policy)
     table, weights = Transformer.parameters(policy.arch), {}
     for name, x in params.items():
         axes = sharding.gathered(table[name].array_axes)
-        x = x.astype(dtypes[name])
+        x = x.astype(table[name].read_in(policy.arch.dtype))
         for part, place in layers_apart(name, table[name], len(x)):
             weights[part] = shard(x[place] if place else x, *axes[len(place) :])
     return weights
-
-
-def _decoding_dtypes(policy: Policy) -> dict[str, jnp.dtype]:
-    """The dtype in which sampling reads each parameter."""
-    table = Transformer.parameters(policy.arch)
-    return {
-        name: jnp.dtype(row.decoded_in or policy.arch.dtype)
-        for name, row in table.items()
-    }
 
 
 _prepare_decoding = jax.jit(prepare_decoding, static_argnums=0)
@@ -211,18 +209,13 @@ def prefill(
     model = policy.bind(params)
     positions = jnp.broadcast_to(jnp.arange(S), (P, 1, S))
     tokens = (prompts.tokens[:, None],)
-    (hidden,), layers, _ = model.forward(tokens, (positions,), keep=True)
+    (hidden,), layers, figures = model.forward(tokens, (positions,), keep=True)
     last = jnp.take_along_axis(hidden[:, 0], prompts.lengths[:, None, None] - 1, axis=1)
     shared = tuple(map(take_first_sequences, layers))
-    return last[:, 0], Prefix(layers=shared, lengths=prompts.lengths)
-
-
-def cache_slots(num_tokens: int) -> int:
-    """Slots of a cache for so many tokens, at least 1: a multiple of 16.
-
-    An odd row costs a CPU 1.5 times the next multiple, and an accelerator pads it.
-    """
-    return -(-max(num_tokens, 1) // 16) * 16
+    routing = None
+    if policy.replay_routing:
+        routing = jnp.moveaxis(figures[ROUTING][0][:, :, 0], 0, 2)
+    return last[:, 0], Prefix(shared, prompts.lengths, routing)
 
 
 def empty_cache(
@@ -238,8 +231,10 @@ def empty_cache(
         return shard(jnp.zeros((*lead, *shape), jnp.dtype(arch.dtype)), *axes)
 
     layers = tuple(KeyValues(zeros(H, T), zeros(T, H)) for _ in range(arch.num_layers))
-    lengths = jnp.zeros((num_prompts, num_rollouts), jnp.int32)
-    return Cache(layers, jnp.int32(0), shard(lengths, 'batch', 'rollouts'))
+    rows = num_prompts, num_rollouts
+    lengths = shard(jnp.zeros(rows, jnp.int32), 'batch', 'rollouts')
+    routing = empty_routing(arch, *rows) if policy.replay_routing else None
+    return Cache(layers, jnp.int32(0), lengths, routing)
 
 
 def decode(
@@ -261,8 +256,11 @@ def decode(
     Returns:
         The hidden states, for :func:`logits`, and the cache with these tokens.
     """
-    hidden, layers = policy.bind(params).step(tokens, prefix, cache)
-    return hidden, Cache(layers, cache.index + 1, cache.lengths + 1)
+    hidden, layers, figures = policy.bind(params).step(tokens, prefix, cache)
+    routing = None
+    if policy.replay_routing:
+        routing = jnp.moveaxis(figures[ROUTING][0][:, :, :, 0], 0, 2)
+    return hidden, Cache(layers, cache.index + 1, cache.lengths + 1, routing)
 
 
 def logits(
@@ -280,6 +278,7 @@ def token_log_probs(
     prompts: Prompts,
     tokens: Int[Array, 'P N T'],
     starts: Int[Array, 'P N T'] | None = None,
+    routing: Int[Array, 'P N T L k'] | None = None,
     *,
     temperature: float | jax.Array,
 ) -> tuple[
@@ -298,6 +297,8 @@ def token_log_probs(
         tokens: responses, right-padded; values at pads are finite and unused.
         starts: the slot where each token's response starts, if a row holds several
             (see packing.py); ``None``: one response a row, from slot 0.
+        routing: ``Rollouts.routing``, which the experts replay with that of the
+            prompts; ``None``: they are chosen anew.
         temperature: of the distribution, above 0.
 
     Returns:
@@ -308,7 +309,7 @@ def token_log_probs(
     """
     P, N, _ = tokens.shape
     model = policy.bind(params)
-    hidden, statistics = _responses(model, prompts, tokens, starts)
+    hidden, statistics = _responses(model, prompts, tokens, starts, routing)
     # 'tensor' splits the head by vocabulary, so from here it cannot split tokens.
     hidden = shard(hidden, 'batch', 'rollouts', None, None)
     G, K = sharding.num_shards('batch', P), sharding.num_shards('rollouts', N)
@@ -355,6 +356,7 @@ def _responses(
     prompts: Prompts,
     tokens: Int[Array, 'P N T'],
     starts: Int[Array, 'P N T'] | None,
+    routing: Int[Array, 'P N T L k'] | None,
 ) -> tuple[Float[Array, 'P N T D'], Statistics]:
     """The hidden state that predicts each response token, and all statistics.
 
@@ -375,8 +377,12 @@ def _responses(
         seen[:, None, None] + steps,
     )
     streams = (prompts.tokens[:, None], inputs)
+    replayed = None
+    if routing is not None:
+        both = prompts.routing[:, None], routing
+        replayed = tuple(jnp.moveaxis(x, 3, 0) for x in both)
     (_, hidden), _, figures = model.forward(
-        streams, positions, seen, starts, keep=False
+        streams, positions, seen, starts, replayed, keep=False
     )
     return hidden, figures
 

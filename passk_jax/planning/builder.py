@@ -19,6 +19,7 @@ from passk_jax.learning import optimizer as optimizers
 from passk_jax.learning import state as states
 from passk_jax.models import policy as policies
 from passk_jax.models.attention import KeyValues
+from passk_jax.models.experts import routing_dtype
 from passk_jax.models.policy import Cache, Policy
 from passk_jax.models.transformer import Prefix
 from passk_jax.models.weights import Weights, split_weights
@@ -26,7 +27,7 @@ from passk_jax.planning.flops import model_flops
 from passk_jax.sampling import sampler
 from passk_jax.sampling.plain_loop import Record
 from passk_jax.sampling.scheduled.grid import Size, Work
-from passk_jax.sampling.scheduled.state import PREFIX_AXES
+from passk_jax.sampling.scheduled.state import PREFIX_AXES, ROW_AXES
 from passk_jax.sharding import AnyMesh
 from passk_jax.types import Prompts, Rollouts
 
@@ -138,7 +139,23 @@ class Builder:
 
     def rollouts(self) -> Rollouts[jax.ShapeDtypeStruct]:
         """A step's rollouts."""
-        return self.record().rollouts(self.prompts())
+        P = self.train.num_prompts
+        return self.record().rollouts(self.prompts(), self.prompt_routing(P))
+
+    def prompt_routing(self, num_prompts: int) -> jax.ShapeDtypeStruct | None:
+        """The experts of so many prompts, if sampling keeps them."""
+        shape = num_prompts, self.data.max_prompt_tokens
+        return self._routing(PREFIX_AXES[:2], shape)
+
+    def _routing(
+        self, axes: tuple[str, ...], shape: tuple[int, ...]
+    ) -> jax.ShapeDtypeStruct | None:
+        arch = self.policy.arch
+        if not self.policy.replay_routing:
+            return None
+        shape = (*shape, arch.num_layers, arch.experts_per_token)
+        axes = (*axes, *(None,) * (len(shape) - len(axes)))
+        return self.array(axes, shape, routing_dtype(arch))
 
     def record(self) -> Record[jax.ShapeDtypeStruct]:
         """What sampling writes of a step's rollouts."""
@@ -150,6 +167,9 @@ class Builder:
             sampler_log_probs=self.shape_by_rollout(jnp.float32, T),
             untruncated_log_probs=self.shape_by_rollout(jnp.float32, T),
             entropies=self.shape_by_rollout(jnp.float32, T),
+            routing=self._routing(
+                ROW_AXES, (self.train.num_prompts, self.sampling.num_rollouts, T)
+            ),
         )
 
     def constrained(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -229,7 +249,8 @@ class Builder:
             for trailing in ((arch.head_dim, S), (S, arch.head_dim))
         )
         lengths = self.array(('batch',), (num_prompts,), jnp.int32)
-        return Prefix((KeyValues(keys, values),) * arch.num_layers, lengths)
+        layers = (KeyValues(keys, values),) * arch.num_layers
+        return Prefix(layers, lengths, self.prompt_routing(num_prompts))
 
     def forward_flops(self, *, responses: bool = True) -> float:
         """FLOPs of one pass over a step's prompts, and over their responses or not."""

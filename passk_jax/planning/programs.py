@@ -98,7 +98,7 @@ def _score(builder: Builder) -> Program:
 
     def score(params: Any, rollouts: Rollouts) -> jax.Array:
         def log_probs(part: Rollouts) -> jax.Array:
-            inputs = (policy, params, part.prompts, part.tokens)
+            inputs = (policy, params, part.prompts, part.tokens, None, part.routing)
             return policies.token_log_probs(*inputs, temperature=temperature)[0]
 
         rows = rollout_parts.split(rollouts, parts=parts)

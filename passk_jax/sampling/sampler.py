@@ -94,8 +94,7 @@ def sample(
     account = open_account(params)
     inputs = (policy, params, prompts, key, request)
     if schedules(account, work, first, num_prompts=P, request=request):
-        record = host.decode(*inputs, account, work, first, on_ended)
-        return record.rollouts(prompts)
+        return host.decode(*inputs, account, work, first, on_ended)
     rollouts = plain_loop.run(*inputs)
     if on_ended:
         on_ended(gather(rollouts, np.full((P, num_rollouts), True)))

@@ -45,6 +45,7 @@ def test_the_network_is_the_configured_one(setup):
         'full',
     )
     assert setup.policy.frozen == {'final_norm.scale'}
+    assert setup.policy.replay_routing
     # Of qwen3_moe, and not of the qwen2 that tests/tiny.py has.
     assert (arch.qk_norm, arch.qkv_bias) == (True, False)
     assert setup.policy.head_chunk_tokens == 64
