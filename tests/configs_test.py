@@ -76,8 +76,11 @@ def experiments() -> dict[str, Experiment]:
 
 
 EXPERIMENTS = experiments()
-# Those that README or the lab book names; others are somebody's own.
-PAGES = [(ROOT / path).read_text() for path in ('README.md', 'experiments/README.md')]
+# Those that a page names; others are somebody's own.
+PAGES = [
+    (ROOT / path).read_text()
+    for path in ('README.md', 'docs/paper.md', 'experiments/README.md')
+]
 NAMED = [
     name
     for name, each in EXPERIMENTS.items()

@@ -102,7 +102,7 @@ OTHER_TESTS = {
     'fields_test': 'what the package reads of the configuration',
     **{
         f'launch.{name}_test': 'launch_tpu.sh'
-        for name in ('command_line', 'gke', 'local', 'readme', 'slices')
+        for name in ('command_line', 'gke', 'local', 'pods', 'slices')
     },
     'launch.two_processes_test': 'launch_tpu.sh with the real trainer',
     'layers_test': 'the package as a whole',

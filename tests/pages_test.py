@@ -20,8 +20,15 @@ from passk_jax.evaluation import metrics
 from tests.tiny import ROOT
 
 RESULTS = ROOT / 'experiments' / 'results'
-PAGES = ('README.md', 'experiments/README.md', 'experiments/papers.md')
-LINKED = (*PAGES, 'docs/tasks.md', 'experiments/LOG.md', 'experiments/plans/README.md')
+PAGES = (
+    *('README.md', 'docs/results.md'),
+    *('experiments/README.md', 'experiments/papers.md'),
+)
+DOCS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / 'docs').glob('*.md'))
+LINKED = (
+    *sorted({*PAGES, *DOCS}),
+    *('experiments/LOG.md', 'experiments/plans/README.md'),
+)
 STATEMENTS = tomllib.loads((ROOT / 'tests' / 'statements.toml').read_text())
 # Text writes .021 and tables 0.021.
 NUMBER = r'[+-]?(?:[1-9]\d*)?\.\d+'
@@ -104,15 +111,16 @@ def test_every_interval_of_the_text_is_stated(name):
 
 
 def test_so_many_intervals_of_the_table_exclude_zero():
-    cells = [says for says in STATEMENTS['README.md'] if '<br>' in says]
-    whats = [what for cell in cells for what in STATEMENTS['README.md'][cell]]
+    statements = STATEMENTS['docs/results.md']
+    cells = [says for says in statements if '<br>' in says]
+    whats = [what for cell in cells for what in statements[cell]]
     found = [[*interval.evaluate(what, results=RESULTS).values()] for what in whats]
     p_values = np.sort([scipy.stats.ttest_1samp(each, 0.0).pvalue for each in found])
     # Holm: the smallest p against .05 / n, the next against .05 / (n - 1), ...
     rejected = p_values < 0.05 / np.arange(len(p_values), 0, -1)
     left = len(rejected) if rejected.all() else rejected.argmin()
     told = f'{len(whats)} intervals {(p_values < 0.05).sum()} exclude zero, {left} of'
-    assert f"Of the table's {told} them after Holm" in page_of('README.md')
+    assert f"Of the table's {told} them after Holm" in page_of('docs/results.md')
 
 
 def test_three_seeds_often_miss_what_five_show():

@@ -1,4 +1,4 @@
-"""The README's commands of the launcher are commands that it takes."""
+"""The commands of the launcher in docs/pods.md are commands that it takes."""
 
 import re
 
@@ -6,7 +6,9 @@ import pytest
 
 from tests.launch.fakes import ROOT, Launcher, commands_of, words_of
 
-BLOCKS = re.findall(r'```sh\n(.*?)```', (ROOT / 'README.md').read_text(), re.DOTALL)
+BLOCKS = re.findall(
+    r'```sh\n(.*?)```', (ROOT / 'docs' / 'pods.md').read_text(), re.DOTALL
+)
 LINES = [x for x in ''.join(BLOCKS).splitlines() if x.startswith('./launch_tpu.sh')]
 
 
@@ -23,7 +25,7 @@ def test_it_leads_from_nothing_to_a_run_and_back():
 
 
 @pytest.mark.parametrize('line', LINES)
-def test_a_command_of_the_readme_is_one_that_the_launcher_takes(launcher, line):
+def test_a_command_of_the_page_is_one_that_the_launcher_takes(launcher, line):
     _, command, *rest = words_of(line)
     ended = launcher(command, '--dry-run', *rest)
     assert ended.returncode == 0, ended.stderr
