@@ -1,6 +1,6 @@
 """What the results of a sweep say of the end of training; for other experiments.
 
-It reads ``results/<name>.jsonl`` alone, so it needs no run and starts none.
+It reads ``results/<name>.jsonl.gz`` alone, so it needs no run and starts none.
 """
 
 import collections
@@ -12,8 +12,9 @@ import numpy as np
 
 from passk_jax.errors import InputError
 from passk_jax.report.arms import Interval, difference
-from passk_jax.report.run_data import Row, read_lines
+from passk_jax.report.run_data import Row
 from passk_jax.sweeps import Sweep
+from passk_jax.sweeps.results import read_rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,8 +61,9 @@ def read_last(
     Raises:
         InputError: there are none, or the baseline lacks a seed.
     """
-    path = directory / f'{sweep.name}.jsonl'
-    rows = [row for row in read_lines(path) if row['split'] == sweep.split]
+    path = directory / f'{sweep.name}.jsonl.gz'
+    rows = read_rows(path) if path.exists() else []
+    rows = [row for row in rows if row['split'] == sweep.split]
     end = max((row['step'] for row in rows), default=0)
     found: dict[str, dict[int, Row]] = {arm.name: {} for arm in sweep.arms}
     for row in rows:

@@ -114,7 +114,7 @@ OTHER_TESTS = {
     'names_test': 'the names in the package',
     'one_place_test': 'the additions of somebody who is new here',
     'notebook_test': 'the notebooks in experiments/',
-    'faults_test': 'experiments/faults.py',
+    'faults_test': 'benchmarks/faults/',
     'frontier_test': 'experiments/frontier.py',
     'pods_test': 'meshes over several processes',
     'docs_test': 'the pages of docs/',

@@ -56,6 +56,12 @@ def test_every_link_leads_somewhere(name):
         assert not place or place in anchors(there), link
 
 
+def test_every_picture_of_the_results_is_shown():
+    pages = ''.join((ROOT / name).read_text() for name in LINKED)
+    for path in RESULTS.glob('*.png'):
+        assert f'({path.name})' in pages or f'/{path.name})' in pages, path.name
+
+
 def one_line(text: str) -> str:
     return re.sub(r'\s+', ' ', text)
 

@@ -103,6 +103,7 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'without': (_TEXT, 'Arms that a further column leaves out, separated by commas.'),
     'beside': (_PATH, 'Another sweep file, whose order of the arms is compared.'),
     'dry_run': (_BOOL, 'Print the commands of the runs that are missing; run none.'),
+    'csv': (_BOOL, 'Write the rows of the results as <name>.csv too.'),
     'list': (_BOOL, 'Print the runs and how far each is; run none.'),
 }
 """Name -> parser and help; the default is that of the parameter of ``main``."""

@@ -7,8 +7,9 @@ import re
 import pytest
 from absl import flags
 
+from benchmarks.faults import campaign as faults
 from configs import maze_tiny
-from experiments import faults, steepness
+from experiments import steepness
 from passk_jax import compare, evaluate, score, train
 from passk_jax import config as configs
 from passk_jax.cli.flags import TABLE, parameters_of, parse
