@@ -91,8 +91,8 @@ def get_config(argument: str = '') -> ConfigDict:
     config.train.micro_batch_prompts = 1
     # Each number of rows has a program of its own: compiled once, then kept.
     config.train.pack_sizes = 16
-    # As experiments/sweeps/smollm2_rates.py chooses between this and a third of it.
-    config.optimizer.learning_rate = 3e-5
+    # As experiments/sweeps/smollm2_rates.py chose for both trainings.
+    config.optimizer.learning_rate = 1e-5
 
     config.eval.every = 50
     config.eval.split = 'validation'
