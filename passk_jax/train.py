@@ -345,6 +345,11 @@ def main(
         check_signal(stage)
     stage = broadcast(lambda: stage_of(config.stage, config.init, directory))
     config = dataclasses.replace(config, stage=stage)
+    logging.info(
+        '%s in %s: task %s, advantage %s, %d steps of %d problems with %d responses',
+        *(config.name, directory, config.task.name, config.advantage.name),
+        *(config.train.steps, config.train.num_prompts, config.sampling.num_rollouts),
+    )
     with open_workdir(config, directory, accept_loss=accept_loss) as path:
         remember_sources(path, config.model, begun=has_begun(path))
         finished = from_intact(

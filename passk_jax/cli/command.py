@@ -71,7 +71,8 @@ def _call(main: Callable[..., int | None], arguments: dict[str, Any]) -> int:
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
     if flags.FLAGS['verbosity'].using_default_value:
-        logging.set_verbosity(logging.INFO)
+        debug = '--debug' in sys.argv
+        logging.set_verbosity(logging.DEBUG if debug else logging.INFO)
     for library in ('jax', 'matplotlib', 'orbax', 'grain'):
         python_logging.getLogger(library).setLevel(python_logging.WARNING)
     return main(**arguments) or 0

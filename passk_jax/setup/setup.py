@@ -298,8 +298,14 @@ def make_setup(config: ExperimentConfig) -> Setup:
         num_tokens=model.num_tokens(tokenizer, arch),
     )
     sizes = config.model.source or config.model.arch
-    capacity.check_params(policies.param_shapes(policy, mesh), mesh, sizes=sizes)
-    logging.info('devices: %d x %s', mesh.size, mesh.devices.flat[0].device_kind)
+    shapes = policies.param_shapes(policy, mesh)
+    capacity.check_params(shapes, mesh, sizes=sizes)
+    logging.info(
+        'a policy of %s parameters on %d x %s',
+        f'{sum(x.size for x in jax.tree.leaves(shapes)):,}',
+        mesh.size,
+        mesh.devices.flat[0].device_kind,
+    )
     _warn_of_repeated_work(config, mesh)
     if config.eval.greedy and config.eval.num_responses > 1:
         logging.warning(

@@ -158,7 +158,7 @@ class Decoding:
                 self.account.spent += cost
                 hand_over_at = self.step_after(cost, every)
             self.decide(longest)
-        logging.info('sampled in %d row-steps', self.row_steps)
+        logging.debug('sampled in %d row-steps', self.row_steps)
 
     def advance(self, until: int) -> int:
         """Decodes until there is a decision; returns the longest live length."""
