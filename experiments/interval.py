@@ -13,7 +13,7 @@ end. Terms are added and subtracted, and may have a factor, as in ``0.5 * ARM``.
 the above may be subtracted with one ``minus`` between them. All have the same seeds;
 the interval is Student's t over these.
 
-Every interval in the text of README.md and of experiments/README.md is such a
+Every interval in the text of README.md and of the pages in experiments/ is such a
 difference: ``tests/statements.toml`` says which, and a test computes them all.
 """
 

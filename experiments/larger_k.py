@@ -17,7 +17,7 @@ measured again. In any case it writes the tables of that file, ``larger_k.md``, 
 seeds with all three policies and of the others, and the figure of the first of these,
 ``larger_k.png``.
 
-Expected, written before the first run and judged in experiments/README.md:
+Expected, written before the first run and judged in experiments/pages/larger_k.md:
 
 1. The larger k, the smaller is signal / noise, before RL and after.
 2. The larger k, the fewer problems have an advantage that is not zero. After RL, when

@@ -58,3 +58,4 @@ def test_the_readme_is_read_in_minutes():
     text = (ROOT / 'README.md').read_text()
     assert len(text.splitlines()) <= 180
     assert len(text.split()) <= 1300
+    assert len((ROOT / 'experiments' / 'README.md').read_text().split()) <= 1500

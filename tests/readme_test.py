@@ -45,9 +45,9 @@ def test_the_example_prints_what_its_comments_say():
 
 
 def test_the_costs_of_the_papers_runs_follow_from_their_plans():
-    page = (ROOT / 'experiments' / 'README.md').read_text()
+    page = (ROOT / 'experiments' / 'pages' / 'costs.md').read_text()
     costs = re.findall(
-        r'\| (\d+) v5[ep] \| \[\w+\]\((plans/\w+\.md)\) \| (.*) \| (.*) \| (.*) \|$',
+        r'\| (\d+) v5[ep] \| \[\w+\]\(\.\./(\S+\.md)\) \| (.*) \| (.*) \| (.*) \|$',
         page,
         re.MULTILINE,
     )

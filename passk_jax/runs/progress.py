@@ -72,8 +72,7 @@ class Progress:
         if jax.process_index() != 0:
             return
         self._values = ', '.join(
-            f'{_title(name)} {format_value(value)}'
-            for name, value in values.items()
+            f'{_title(name)} {format_value(value)}' for name, value in values.items()
         )
         done, self._step = step - self._step, step
         if self._bar is not None:
