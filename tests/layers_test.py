@@ -115,6 +115,7 @@ OTHER_TESTS = {
     'one_place_test': 'the additions of somebody who is new here',
     'notebook_test': 'the notebooks in experiments/',
     'faults_test': 'benchmarks/faults/',
+    'break_even_test': 'experiments/break_even.py',
     'frontier_test': 'experiments/frontier.py',
     'pods_test': 'meshes over several processes',
     'docs_test': 'the pages of docs/',
