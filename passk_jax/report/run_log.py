@@ -190,7 +190,8 @@ class RunLog:
         diagnosis: Diagnosis | None,
         spent: Mapping[str, float],
     ) -> None:
-        trained, values = draws.trained, hosts.fetch(figures)
+        trained = draws.trained
+        values: dict[str, Any] = {**hosts.fetch(figures)}
         check_finite(values, trained.problems, step)
         del values['problem_loss'], values['finite_updates']
         values |= self._batch_metrics(draws.first) | self._by_category(draws.first)

@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 import jax
 import numpy as np
@@ -162,6 +162,18 @@ def barrier(name: str) -> None:
     """Waits until every process has called this with the same name."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(name)
+
+
+@overload
+def fetch(tree: jax.Array) -> np.ndarray: ...
+
+
+@overload
+def fetch(tree: dict[str, jax.Array]) -> dict[str, np.ndarray]: ...
+
+
+@overload
+def fetch(tree: Any) -> Any: ...
 
 
 def fetch(tree: Any) -> Any:

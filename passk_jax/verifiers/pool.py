@@ -17,7 +17,7 @@ again, and so JAX. The hash seed is fixed and gmpy2 off, so workers agree.
 A verdict depends on the problem and the answer alone, whatever the memo, the order of a
 batch and the number of workers; but a deadline is a matter of load, and an answer that
 needs nearly as long as it may time out on one host only. So a host judges only its own
-share of a batch, and :mod:`passk_jax.rollouts.verification` gathers the verdicts.
+share of a batch, and :mod:`passk_jax.rollouts.verify` gathers the verdicts.
 """
 
 import collections

@@ -7,7 +7,7 @@ import pytest
 
 from passk_jax import sampling
 from passk_jax.config import SamplingOptions
-from passk_jax.rollouts.verification import Verification
+from passk_jax.rollouts.verify import Verification
 from tests import changed, tiny
 from tests.train_wiring_test import sampled_with
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from passk_jax.rollouts.verification import Verification
+from passk_jax.rollouts.verify import Verification
 from passk_jax.sampling import Ended
 from passk_jax.tasks.maze.task import MazeTask
 from passk_jax.types import Problem
