@@ -233,7 +233,7 @@ class Model:
         mesh = sharding.one_device_mesh(jax.devices()[0])
         optimizer = optimizers.make_optimizer(OPTIMIZER)
         update = Update(
-            BatchLoss(self.policy, LOSS, 1.0),
+            BatchLoss(self.policy, 1.0, LOSS),
             optimizer,
             mesh,
             num_updates=1,

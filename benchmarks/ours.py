@@ -162,7 +162,7 @@ class Ours:
     def update(self, optimizer: Optimizer) -> Update:
         """The verb *update*: one a step, in so many micro-batches."""
         return Update(
-            BatchLoss(self.policy, LOSS, 1.0),
+            BatchLoss(self.policy, 1.0, LOSS),
             optimizer,
             mesh(),
             num_updates=1,

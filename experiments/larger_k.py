@@ -165,7 +165,7 @@ def _program(setup: Setup) -> Any:
     """The jitted function of parameters, rollouts and ``correct [P, N]``."""
     config = setup.config
     N = config.sampling.num_rollouts
-    loss = BatchLoss(setup.policy, config.loss, config.sampling.temperature)
+    loss = BatchLoss(setup.policy, config.sampling.temperature, config.loss)
     of_ks = [
         make_estimator('pass_at_k', num_rollouts=N, k=k)
         if k > 1

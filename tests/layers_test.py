@@ -117,6 +117,7 @@ OTHER_TESTS = {
     'faults_test': 'benchmarks/faults/',
     'break_even_test': 'experiments/break_even.py',
     'frontier_test': 'experiments/frontier.py',
+    'path_test': 'the way of the rewards through the package',
     'pods_test': 'meshes over several processes',
     'docs_test': 'the pages of docs/',
     'interval_test': 'experiments/interval.py',

@@ -1,10 +1,15 @@
 """Advantage estimation: curves, estimators, and the table of their names."""
 
 from passk_jax.advantages.curves import sum_abs_advantage
-from passk_jax.advantages.declarations import INPUTS, Estimator, Parameter
+from passk_jax.advantages.declarations import (
+    INPUTS,
+    AdvantageFn,
+    Estimator,
+    Inputs,
+    Parameter,
+)
 from passk_jax.advantages.history import Memory, remember
 from passk_jax.advantages.make import (
-    AdvantageFn,
     all_parameters,
     begin_memory,
     estimator_of_config,
@@ -25,6 +30,7 @@ __all__ = [
     'INPUTS',
     'AdvantageFn',
     'Estimator',
+    'Inputs',
     'Memory',
     'Parameter',
     'all_parameters',

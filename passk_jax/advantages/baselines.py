@@ -9,10 +9,11 @@ All of them read ``rewards``, which may have any finite values.
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from passk_jax.advantages.declarations import Inputs
 from passk_jax.advantages.estimators import all_equal, pass_at_1
 
 
-def rloo(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
+def rloo(inputs: Inputs) -> Float[Array, 'P N']:
     """RLOO (arXiv:2402.14740): rewards less the mean of the others; follows p.
 
         A_i = N / (N - 1) (R_i - mean R)
@@ -21,26 +22,24 @@ def rloo(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
     whose rewards are all equal gets 0, and so does a single response. A NaN among the
     rewards gives NaN.
 
-    >>> rloo(jnp.array([[3.0, 1.0], [0.1, 0.1]])).tolist()
+    >>> rloo(Inputs(rewards=jnp.array([[3.0, 1.0], [0.1, 0.1]]))).tolist()
     [[2.0, -2.0], [0.0, 0.0]]
     """
-    num_rollouts = rewards.shape[-1]
-    return _centred(rewards) * (num_rollouts / max(num_rollouts - 1, 1))
+    num_rollouts = inputs.rewards.shape[-1]
+    return _centred(inputs.rewards) * (num_rollouts / max(num_rollouts - 1, 1))
 
 
-def dr_grpo(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
+def dr_grpo(inputs: Inputs) -> Float[Array, 'P N']:
     """Dr. GRPO (arXiv:2503.20783): rewards less their mean; follows p (N - 1) / N.
 
     GRPO without its sigma. A problem whose rewards are all equal gets 0, and a NaN
     among the rewards gives NaN. The paper's loss also divides by a constant length,
     which ``loss.aggregation`` does not.
     """
-    return _centred(rewards)
+    return _centred(inputs.rewards)
 
 
-def opo(
-    rewards: Float[Array, 'P N'], *, lengths: Int[Array, 'P N']
-) -> Float[Array, 'P N']:
+def opo(inputs: Inputs) -> Float[Array, 'P N']:
     """OPO (arXiv:2505.23585): rewards less their mean weighted by length.
 
         A_i = R_i - sum_j l_j R_j / sum_j l_j
@@ -52,16 +51,14 @@ def opo(
     this is Dr. GRPO. A problem whose rewards are all equal gets 0, and a NaN among the
     rewards gives NaN.
 
-    Args:
-        rewards, lengths: as for every estimator.
-
-    >>> opo(jnp.array([[1.0, 0.0]]), lengths=jnp.array([[3, 1]])).tolist()
+    >>> rewards, lengths = jnp.array([[1.0, 0.0]]), jnp.array([[3, 1]])
+    >>> opo(Inputs(rewards=rewards, lengths=lengths)).tolist()
     [[0.25, -0.75]]
     """
-    return _centred(rewards, weights=lengths)
+    return _centred(inputs.rewards, weights=inputs.lengths)
 
 
-def reinforce_plus_plus(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
+def reinforce_plus_plus(inputs: Inputs) -> Float[Array, 'P N']:
     """REINFORCE++ (arXiv:2501.03262): GRPO with the whole step as one group.
 
         A_i = (R_i - mean R) / sigma,    mean and sigma over all P N responses
@@ -72,13 +69,15 @@ def reinforce_plus_plus(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
     problem. A step whose rewards are all equal gets 0.
     A response counts once here; verl and OpenRLHF count its tokens.
 
-    >>> reinforce_plus_plus(jnp.array([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]])).tolist()
+    >>> rewards = jnp.array([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]])
+    >>> reinforce_plus_plus(Inputs(rewards=rewards)).tolist()
     [[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]]
     """
-    return pass_at_1(rewards.reshape(1, -1)).reshape(rewards.shape)
+    step = Inputs(rewards=inputs.rewards.reshape(1, -1))
+    return pass_at_1(step).reshape(inputs.rewards.shape)
 
 
-def reinforce_plus_plus_baseline(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
+def reinforce_plus_plus_baseline(inputs: Inputs) -> Float[Array, 'P N']:
     """REINFORCE++-baseline (arXiv:2501.03262): Dr. GRPO over one sigma of the step.
 
         A_i = B_i / sigma,    B_i = R_i - mean R,    sigma^2 = mean of B^2
@@ -90,10 +89,10 @@ def reinforce_plus_plus_baseline(rewards: Float[Array, 'P N']) -> Float[Array, '
     tokens.
 
     >>> rewards = jnp.array([[9.0, 1.0], [5.0, 5.0], [1.0, 1.0], [0.0, 0.0]])
-    >>> reinforce_plus_plus_baseline(rewards)[:2].tolist()
+    >>> reinforce_plus_plus_baseline(Inputs(rewards=rewards))[:2].tolist()
     [[2.0, -2.0], [0.0, 0.0]]
     """
-    centered = _centred(rewards)
+    centered = _centred(inputs.rewards)
     # Neither a large nor a tiny square overflows or vanishes.
     largest = jnp.max(jnp.abs(centered))
     unit = centered / jnp.where(largest == 0, 1.0, largest)

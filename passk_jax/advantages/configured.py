@@ -4,28 +4,13 @@ import dataclasses
 from typing import Any
 
 import jax
-from jaxtyping import Array, Bool, Float
 
 from passk_jax import sharding
 from passk_jax.advantages import make, tabulation
+from passk_jax.advantages.declarations import AdvantageFn
 from passk_jax.advantages.history import Memory
-from passk_jax.advantages.make import AdvantageFn
 from passk_jax.config import AdvantageConfig
 from passk_jax.errors import prefixed
-
-
-@dataclasses.dataclass(frozen=True)
-class ScaledEstimator:
-    """An estimator whose advantages are multiplied; equal if both parts are."""
-
-    estimator: AdvantageFn
-    scale: float
-
-    def __call__(
-        self, rewards: Float[Array, 'P N'], correct: Bool[Array, 'P N'], **inputs: Array
-    ) -> Float[Array, 'P N']:
-        """Estimates as ``estimator`` does, and scales."""
-        return self.scale * self.estimator(rewards, correct, **inputs)
 
 
 def configured_estimator(
@@ -44,7 +29,8 @@ def configured_estimator(
     estimator = unscaled_estimator(advantage, num_rollouts=num_rollouts)
     if not advantage.match_weight_at:
         return estimator
-    return ScaledEstimator(estimator, _matching_scale(advantage, num_rollouts))
+    scale = _matching_scale(advantage, num_rollouts)
+    return dataclasses.replace(estimator, scale=scale)
 
 
 def unscaled_estimator(advantage: AdvantageConfig, *, num_rollouts: int) -> AdvantageFn:

@@ -1,18 +1,20 @@
-"""What a row of ``ESTIMATORS`` declares: a function, its inputs and its parameters.
+"""What a row of ``ESTIMATORS`` declares, and how it is called.
 
-Everything else follows from the row: the keys of ``config.advantage`` and their
-checks, the tables of experiments/papers.md, and the curve in the report. The rows
-themselves are in ``table.py``.
+A row is a function with its inputs and its parameters. Everything else follows from
+it: the keys of ``config.advantage`` and their checks, the tables of
+experiments/papers.md, and the curve in the report. The rows themselves are in
+``table.py``. An :class:`AdvantageFn` is a row with values for its parameters.
 """
 
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Concatenate
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from passk_jax.config.ranges import check_float32
 from passk_jax.errors import InputError
@@ -102,7 +104,7 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-    """An array that an estimator may read.
+    """What a field of :class:`Inputs` declares.
 
     Attributes:
         shape: in the letters of the glossary, such as ``'P N'``.
@@ -120,36 +122,52 @@ class Input:
     typical: float = 0
     remembered: bool = False
 
+    @property
+    def field(self) -> Any:
+        """The field, which is ``None`` where an estimator does not read it."""
+        return dataclasses.field(default=None, metadata={'declared': self})
 
-INPUTS: Mapping[str, Input] = {
-    'rewards': Input('P N', jnp.float32, 'what the policy is paid'),
-    'correct': Input('P N', bool, "the verifier's own channel"),
-    'key': Input('P', None, 'a random key for each problem, made from its id'),
-    'mean_entropy': Input(
+
+@dataclasses.dataclass(frozen=True)
+class Inputs:
+    """The arrays of a step that estimators may read; each gets those of its row."""
+
+    rewards: Float[Array, 'P N'] = Input(
+        'P N', jnp.float32, 'what the policy is paid'
+    ).field
+    correct: Bool[Array, 'P N'] = Input('P N', bool, "the verifier's own channel").field
+    key: Key[Array, 'P'] = Input(
+        'P', None, 'a random key for each problem, made from its id'
+    ).field
+    mean_entropy: Float[Array, 'P'] = Input(
         'P', jnp.float32, "nats, mean over the tokens of a problem's responses", 1
-    ),
-    'lengths': Input(
+    ).field
+    lengths: Int[Array, 'P N'] = Input(
         'P N', jnp.int32, 'tokens of each response, its stop token included', 100
-    ),
-    'answers': Input(
+    ).field
+    answers: Int[Array, 'P N'] = Input(
         'P N', jnp.int32, 'equal numbers for equal parsed answers to a problem', 100
-    ),
-    'log_probs': Input(
+    ).field
+    log_probs: Float[Array, 'P N'] = Input(
         'P N',
         jnp.float32,
         "nats, sum over a response's tokens, its stop token included, of "
         '``Rollouts.sampler_log_probs``: of the distribution that they were drawn '
         'from, with temperature, top-k and top-p',
         -100,
-    ),
-    'history': Input(
+    ).field
+    history: Int[Array, 'W C'] = Input(
         'W C',
         jnp.int32,
         'how many problems of each of the last W steps, the newest last, had 0, 1, ... '
         'N right responses; W is the parameter ``window`` of whoever reads it',
         1,
         remembered=True,
-    ),
+    ).field
+
+
+INPUTS: Mapping[str, Input] = {
+    field.name: field.metadata['declared'] for field in dataclasses.fields(Inputs)
 }
 
 
@@ -174,10 +192,11 @@ class Estimator:
     ``objective`` declare, for every row.
 
     Attributes:
-        compute: called with exactly the arrays of ``reads`` and a value for each of
-            ``parameters``, all by keyword. The first line of its docstring says in
+        compute: called with the arrays of ``reads`` alone, and by keyword with a value
+            for each of ``parameters``. The first line of its docstring says in
             experiments/papers.md what the estimator is.
-        reads: names of :data:`INPUTS`. A ``key`` arrives as one for each problem.
+        reads: names of fields of :class:`Inputs`. A ``key`` arrives as one for each
+            problem.
         parameters: its parameters; ``compute`` has no defaults of its own.
         note: what a reader of its curve in the report should know.
         fits: ``fits(num_rollouts=N, **parameters)`` raises ValueError for values that
@@ -194,7 +213,7 @@ class Estimator:
         objective: what it climbs, where that has a closed form.
     """
 
-    compute: Callable[..., Float[Array, 'P N']]
+    compute: Callable[Concatenate[Inputs, ...], Float[Array, 'P N']]
     reads: tuple[str, ...]
     parameters: tuple[Parameter, ...] = ()
     note: str = ''
@@ -214,3 +233,104 @@ class Estimator:
     def summary(self) -> str:
         """The first line of the function's docstring."""
         return (self.compute.__doc__ or '').partition('\n')[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class AdvantageFn:
+    """An estimator with values for its parameters: a batch's rewards -> its advantages.
+
+    It is pure, and equal if its settings are: equal ones, as static arguments, share a
+    program.
+
+    Attributes:
+        estimator: the row.
+        name: of the row.
+        num_rollouts: N.
+        parameters: names and values.
+        scale: a factor of the advantages.
+    """
+
+    estimator: Estimator
+    name: str
+    num_rollouts: int
+    parameters: tuple[tuple[str, Any], ...]
+    scale: float = 1.0
+
+    def __call__(
+        self, rewards: Float[Array, 'P N'], correct: Bool[Array, 'P N'], **inputs: Array
+    ) -> Float[Array, 'P N']:
+        """Computes ``[P, N]`` float32 advantages; to be jitted by the caller.
+
+        Args:
+            rewards: real.
+            correct: bool.
+            **inputs: the other arrays that the row ``reads``, by their names in
+                :class:`Inputs`; more do no harm. ``begin_memory`` makes those that are
+                remembered. A single ``key`` is folded with each problem's row.
+
+        Raises:
+            ValueError: an array is missing or has another shape or kind.
+        """
+        if unknown := sorted(inputs.keys() - INPUTS):
+            raise InputError(f'{unknown} are not inputs; choose from {list(INPUTS)}')
+        read = self._check(Inputs(rewards, correct, **inputs))
+        advantages = self.estimator.compute(read, **dict(self.parameters))
+        return advantages if self.scale == 1 else self.scale * advantages
+
+    def _check(self, inputs: Inputs) -> Inputs:
+        """The arrays that the estimator reads, converted.
+
+        All of them are checked, and ``rewards`` and ``correct`` for every estimator.
+        """
+        num_problems = (*np.shape(inputs.rewards), 1)[0]
+        N, arrays = self.num_rollouts, {}
+        for name in dict.fromkeys(('rewards', 'correct', *self.estimator.reads)):
+            declared, values = INPUTS[name], getattr(inputs, name)
+            if values is None:
+                raise InputError(f'{self.name} needs {name}=, {declared.doc}')
+            array = _as_array(values, name, declared)
+            if name == 'key':
+                array = _one_for_each_problem(array, num_problems)
+            letters = declared.shape.split()
+            # W has no size of its own: any will do.
+            sizes = dict(zip(letters, array.shape, strict=False))
+            sizes |= {'P': num_problems, 'N': N, 'C': N + 1}
+            shape = tuple(sizes.get(letter, 'W') for letter in letters)
+            if array.shape != shape or not array.size:
+                wanted = f'{shape}, [{", ".join(letters)}], and not empty'
+                raise InputError(f'{name}.shape={array.shape} must be {wanted}')
+            if declared.dtype is bool and array.dtype != bool:
+                raise InputError(
+                    f'{name}.dtype={array.dtype} must be bool: {declared.doc}'
+                )
+            arrays[name] = array.astype(declared.dtype) if declared.dtype else array
+        return Inputs(**{name: arrays[name] for name in self.estimator.reads})
+
+
+def _as_array(values: Any, name: str, declared: Input) -> jax.Array:
+    """The array, of a kind that converting it loses nothing of."""
+    try:
+        array = jnp.asarray(values)
+    except TypeError:
+        raise InputError(f'{name}={values!r} must be an array') from None
+    message = f'{name}.dtype={array.dtype} must be of'
+    if declared.dtype is jnp.int32 and not jnp.issubdtype(array.dtype, jnp.integer):
+        raise InputError(f'{message} whole numbers: {declared.doc}')
+    if jnp.issubdtype(array.dtype, jnp.complexfloating):
+        raise InputError(f'{message} real numbers: {declared.doc}')
+    return array
+
+
+def _one_for_each_problem(key: jax.Array, num_problems: int) -> jax.Array:
+    """Wraps raw key data; folds one key for all with each problem's row."""
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        try:
+            key = jax.random.wrap_key_data(key)
+        except (TypeError, ValueError):
+            raise InputError(
+                f'key.shape={key.shape} of {key.dtype} must be a key, or one a problem'
+            ) from None
+    if key.ndim == 0:
+        rows = jnp.arange(num_problems)
+        key = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, rows)
+    return key

@@ -5,9 +5,9 @@ adaptive, the two that read log-probabilities, and :func:`along_curve`, which ma
 estimator of a curve. ``baselines.py``, ``set_level.py`` and ``history.py`` have others.
 ``table.py`` names them all, and callers go through ``make.py``.
 
-**Every estimator** takes the arrays of ``INPUTS`` that it reads and the size ``k`` of
-its groups, if any. Rewards are finite, and so are their differences in float32. It
-returns ``[P, N]`` advantages.
+**Every estimator** takes :class:`Inputs`, which have the arrays that its row says it
+reads, and the size ``k`` of its groups, if any. Rewards are finite, and so are their
+differences in float32. It returns ``[P, N]`` advantages.
 
 **Which channel is read.** ``correct`` is the verifier's boolean. ``rewards`` is what
 the policy is paid: it may be -1/+1, shaped, or carry a format bonus. A Pass@k advantage
@@ -34,12 +34,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from passk_jax.advantages import curves
+from passk_jax.advantages.declarations import Inputs
 
 
-def pass_at_1(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
+def pass_at_1(inputs: Inputs) -> Float[Array, 'P N']:
     """GRPO (Eq. grpo_adv): rewards less their mean, over their population sigma.
 
     Of rewards of 0 and 1 it follows ``2 arcsin sqrt(p)`` as N grows. A problem whose
@@ -48,18 +49,18 @@ def pass_at_1(rewards: Float[Array, 'P N']) -> Float[Array, 'P N']:
 
     A NaN among the rewards gives NaN, never a silent 0.
 
-    >>> pass_at_1(jnp.array([[1.0, 0.0], [0.7, 0.7]])).tolist()
+    >>> pass_at_1(Inputs(rewards=jnp.array([[1.0, 0.0], [0.7, 0.7]]))).tolist()
     [[1.0, -1.0], [0.0, 0.0]]
     """
-    constant = all_equal(rewards)
-    unit = _to_unit_interval(rewards, constant)
+    constant = all_equal(inputs.rewards)
+    unit = _to_unit_interval(inputs.rewards, constant)
     centered = unit - jnp.mean(unit, axis=-1, keepdims=True)
     variance = jnp.mean(centered**2, axis=-1, keepdims=True)
     sigma = jnp.sqrt(jnp.where(constant, 1.0, variance))
     return jnp.where(constant, 0.0, centered / sigma)
 
 
-def full_sampling(correct: Bool[Array, 'P N'], *, k: int) -> Float[Array, 'P N']:
+def full_sampling(inputs: Inputs, *, k: int) -> Float[Array, 'P N']:
     """Pass@k by full sampling (Algorithm code:full_sampling).
 
     Every k consecutive responses form a group. Each member gets its group's advantage,
@@ -67,21 +68,16 @@ def full_sampling(correct: Bool[Array, 'P N'], *, k: int) -> Float[Array, 'P N']
     ``pass_at_k`` as groups are added. The last ``N mod k`` responses are discarded:
     their advantage is 0. With a single group all advantages are 0.
     """
-    num_problems, num_rollouts = correct.shape
+    num_problems, num_rollouts = inputs.correct.shape
     num_groups = num_rollouts // k
-    groups = correct[:, : num_groups * k].reshape(num_problems, num_groups, k)
+    groups = inputs.correct[:, : num_groups * k].reshape(num_problems, num_groups, k)
     of_groups = _group_advantages(jnp.any(groups, axis=-1))
     of_members = jnp.repeat(of_groups, k, axis=-1)
     return jnp.pad(of_members, ((0, 0), (0, num_rollouts - num_groups * k)))
 
 
 def bootstrap_sampling(
-    correct: Bool[Array, 'P N'],
-    *,
-    key: Key[Array, 'P'],
-    k: int,
-    num_groups: int,
-    aggregation: str,
+    inputs: Inputs, *, k: int, num_groups: int, aggregation: str
 ) -> Float[Array, 'P N']:
     """Pass@k by bootstrap sampling (Algorithm code:bootstrap_sampling).
 
@@ -98,15 +94,15 @@ def bootstrap_sampling(
     that contain the response and tends to ``pass_at_k`` as groups are added.
 
     Args:
-        correct, k: as for every estimator.
-        key: one key for each problem, made from the problem's id, so that the groups
-            do not depend on where in the batch a problem stands. Consumed here.
+        inputs: each problem's key is consumed here. It is made from the problem's id,
+            so that the groups do not depend on where in the batch a problem stands.
+        k: as for every estimator.
         num_groups: groups drawn for each problem; 0: as many as responses, as in the
             paper's runs.
         aggregation: ``'sum'`` as printed, or ``'mean'``. A response in no group gets
             0 either way.
     """
-    num_rollouts = correct.shape[1]
+    num_rollouts = inputs.correct.shape[1]
     num_groups = num_groups or num_rollouts
 
     def draw_groups(problem_key: Key[Array, '']) -> Bool[Array, 'M N']:
@@ -116,15 +112,16 @@ def bootstrap_sampling(
         group = jnp.arange(num_groups)[:, None]
         return jnp.zeros(words.shape, bool).at[group, members].set(True)
 
-    member = jax.vmap(draw_groups)(key)
-    of_groups = _group_advantages(jnp.any(member & correct[:, None, :], axis=-1))
+    member = jax.vmap(draw_groups)(inputs.key)
+    passed = jnp.any(member & inputs.correct[:, None, :], axis=-1)
+    of_groups = _group_advantages(passed)
     total = jnp.sum(jnp.where(member, of_groups[:, :, None], 0.0), axis=1)
     if aggregation == 'sum':
         return total
     return total / jnp.maximum(jnp.sum(member, axis=1), 1)
 
 
-def pass_at_k_real(rewards: Float[Array, 'P N'], *, k: int) -> Float[Array, 'P N']:
+def pass_at_k_real(inputs: Inputs, *, k: int) -> Float[Array, 'P N']:
     """The analytical Pass@k advantage of real-valued rewards.
 
     The reward of a group is its maximum (Eq. passk), over all C(N, k) groups; the
@@ -147,9 +144,11 @@ def pass_at_k_real(rewards: Float[Array, 'P N'], *, k: int) -> Float[Array, 'P N
 
     A NaN among the rewards gives NaN, never a silent 0.
 
-    >>> round(float(pass_at_k_real(jnp.array([[0.3, 0.1, 0.1, 0.1]]), k=2)[0, 0]), 5)
+    >>> rewards = jnp.array([[0.3, 0.1, 0.1, 0.1]])
+    >>> round(float(pass_at_k_real(Inputs(rewards=rewards), k=2)[0, 0]), 5)
     1.0
     """
+    rewards = inputs.rewards
     inside, _ = curves.group_odds(num_rollouts=rewards.shape[-1], k=k)
     largest_is = jnp.asarray(np.diff(inside), jnp.float32)
     ordered = jnp.sort(rewards, axis=-1)
@@ -218,11 +217,7 @@ def undo_sort(
 
 
 def adaptive(
-    correct: Bool[Array, 'P N'],
-    *,
-    mean_entropy: Float[Array, 'P'],
-    k: int,
-    high_entropy_fraction: float,
+    inputs: Inputs, *, k: int, high_entropy_fraction: float
 ) -> Float[Array, 'P N']:
     """Adaptive Training (sec:adaptive_training).
 
@@ -236,30 +231,23 @@ def adaptive(
     ranked, nor how it rounds. A NaN entropy gives NaN.
 
     Args:
-        correct, k: as for every estimator.
-        mean_entropy: nats, over the tokens of a problem's responses.
+        inputs, k: as for every estimator.
         high_entropy_fraction: share called high-exploration, in ``[0, 1]``; the
             paper's is one half.
     """
-    num_problems = correct.shape[0]
+    num_problems, mean_entropy = len(inputs.correct), inputs.mean_entropy
     num_high = math.floor(high_entropy_fraction * num_problems + 0.5)
     ranking = jnp.argsort(-mean_entropy, stable=True)
     high = jnp.zeros(num_problems, bool).at[ranking[:num_high]].set(True)
     advantages = jnp.where(
         high[:, None],
-        along_curve(correct, curves.pass_at_1),
-        along_curve(correct, curves.pass_at_k, k=k),
+        along_curve(inputs, curve=curves.pass_at_1),
+        along_curve(inputs, curve=curves.pass_at_k, k=k),
     )
     return jnp.where(jnp.isnan(mean_entropy)[:, None], jnp.nan, advantages)
 
 
-def unlikeliness(
-    correct: Bool[Array, 'P N'],
-    *,
-    lengths: Int[Array, 'P N'],
-    log_probs: Float[Array, 'P N'],
-    rank_penalty: float,
-) -> Float[Array, 'P N']:
+def unlikeliness(inputs: Inputs, *, rank_penalty: float) -> Float[Array, 'P N']:
     """GRPO that pays likely successes less: unlikeliness reward (arXiv:2506.02355).
 
         R_i = 1 - rank_penalty (share of the N responses less likely than i)
@@ -271,23 +259,18 @@ def unlikeliness(
     follows no objective of p. A NaN among the log-probabilities gives NaN.
 
     Args:
-        correct, lengths, log_probs: as for every estimator.
+        inputs: as for every estimator.
         rank_penalty: the reward that the likeliest response nearly loses, in
             ``[0, 1]``.
     """
-    likely = log_probs / lengths
+    likely = inputs.log_probs / inputs.lengths
     less_likely = jnp.mean(likely[:, None, :] < likely[:, :, None], axis=-1)
-    paid = jnp.where(correct, 1.0 - rank_penalty * less_likely, 0.0)
-    return pass_at_1(jnp.where(jnp.isnan(likely), jnp.nan, paid))
+    paid = jnp.where(inputs.correct, 1.0 - rank_penalty * less_likely, 0.0)
+    return pass_at_1(Inputs(rewards=jnp.where(jnp.isnan(likely), jnp.nan, paid)))
 
 
 def differential_smoothing(
-    correct: Bool[Array, 'P N'],
-    *,
-    lengths: Int[Array, 'P N'],
-    log_probs: Float[Array, 'P N'],
-    smoothing_correct: float,
-    smoothing_wrong: float,
+    inputs: Inputs, *, smoothing_correct: float, smoothing_wrong: float
 ) -> Float[Array, 'P N']:
     """GRPO that smooths successes and sharpens failures (arXiv:2511.19942).
 
@@ -304,18 +287,20 @@ def differential_smoothing(
     code takes the learner's log-probabilities, and we take the sampler's.
 
     Args:
-        correct, lengths, log_probs: as for every estimator.
+        inputs: as for every estimator.
         smoothing_correct, smoothing_wrong: advantage per nat of a token.
     """
-    likely = log_probs / lengths
-    added = jnp.where(correct, -smoothing_correct * likely, smoothing_wrong * likely)
-    return along_curve(correct, curves.pass_at_1) + added
+    likely = inputs.log_probs / inputs.lengths
+    bonus, penalty = -smoothing_correct * likely, smoothing_wrong * likely
+    added = jnp.where(inputs.correct, bonus, penalty)
+    return along_curve(inputs, curve=curves.pass_at_1) + added
 
 
 def along_curve(
-    correct: Bool[Array, 'P N'], curve: Callable[..., curves.Curve], **params: Any
+    inputs: Inputs, *, curve: Callable[..., curves.Curve], **params: Any
 ) -> Float[Array, 'P N']:
     """Gives each response the value its problem's curve has for it."""
+    correct = inputs.correct
     num_correct = jnp.sum(correct, axis=-1)
     positive, negative = curve(num_correct, num_rollouts=correct.shape[-1], **params)
     return jnp.where(correct, positive[:, None], negative[:, None])
@@ -328,7 +313,7 @@ def all_equal(values: Array) -> Bool[Array, 'P 1']:
 
 def _group_advantages(passed: Bool[Array, 'P M']) -> Float[Array, 'P M']:
     """GRPO over groups, whose rewards are 1 if they passed and else 0."""
-    return along_curve(passed, curves.pass_at_1)
+    return along_curve(Inputs(correct=passed), curve=curves.pass_at_1)
 
 
 def _to_unit_interval(

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from passk_jax.advantages.declarations import Inputs
+
 Memory = dict[str, Array]
 
 
-def curverl(
-    correct: Bool[Array, 'P N'], *, history: Int[Array, 'W C'], window: int
-) -> Float[Array, 'P N']:
+def curverl(inputs: Inputs, *, window: int) -> Float[Array, 'P N']:
     """CurveRL (arXiv:2605.24331): weighs a problem by its rank in recent pass rates.
 
         A_i = w(c) (R_i - c / N),    w(c) = n_c / (n_1 + ... + n_c)
@@ -33,20 +33,19 @@ def curverl(
     step and not on micro-batches.
 
     Args:
-        correct: as for every estimator.
-        history: the last row is the previous step's.
+        inputs: the last row of ``history`` is the previous step's.
         window: how many steps to look back; fewer if ``history`` has fewer.
 
     >>> history = jnp.array([[5, 3, 1, 0, 5]])
     >>> correct = jnp.arange(4) < jnp.array([[1], [2]])
-    >>> print(curverl(correct, history=history, window=1))
+    >>> print(curverl(Inputs(correct=correct, history=history), window=1))
     [[ 0.75  -0.25  -0.25  -0.25 ]
      [ 0.125  0.125 -0.125 -0.125]]
     """
-    num_rollouts = correct.shape[-1]
+    correct, num_rollouts = inputs.correct, inputs.correct.shape[-1]
     counts = np.arange(num_rollouts + 1)
     mixed = (counts > 0) & (counts < num_rollouts)
-    late = jnp.where(mixed, history[-window:].sum(axis=0), 0)
+    late = jnp.where(mixed, inputs.history[-window:].sum(axis=0), 0)
     current = jnp.where(mixed, count_problems(correct), 0)
     density = jnp.where(late.any(), late, current)
     weights = density / jnp.maximum(jnp.cumsum(density), 1)

@@ -3,30 +3,17 @@
 Programs call :func:`make_estimator`, and runs call :func:`estimator_of_config`.
 """
 
-import dataclasses
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
-import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Bool, Float
 
 from passk_jax.advantages import curves
-from passk_jax.advantages.declarations import INPUTS, Estimator, Input, Parameter
+from passk_jax.advantages.declarations import INPUTS, AdvantageFn, Parameter
 from passk_jax.advantages.history import Memory
 from passk_jax.advantages.table import ESTIMATORS, OTHER_NAMES
 from passk_jax.config import checks
 from passk_jax.errors import InputError
-
-
-class AdvantageFn(Protocol):
-    """A batch's rewards -> its advantages; pure, and equal if its settings are."""
-
-    def __call__(
-        self, rewards: Float[Array, 'P N'], correct: Bool[Array, 'P N'], **inputs: Array
-    ) -> Float[Array, 'P N']:
-        """Computes ``[P, N]`` advantages from these and other arrays of ``INPUTS``."""
 
 
 def all_parameters() -> tuple[Parameter, ...]:
@@ -69,15 +56,6 @@ def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageF
         **params: values for ``estimator_parameters(name)``; ``k`` must be given, the
             others have defaults.
 
-    Returns:
-        ``fn(rewards, correct, **inputs) -> advantages``, with ``rewards`` ``[P, N]``
-        real, ``correct`` ``[P, N]`` bool and the advantages ``[P, N]`` float32; pure,
-        to be jitted by the caller. Functions with equal settings compare equal, so as
-        static arguments they share a program. ``inputs`` are the other arrays that the
-        row ``reads``; :func:`begin_memory` makes those that are remembered. A single
-        ``key`` is folded with each problem's row. The function raises ValueError if an
-        array is missing or has another shape, and if ``correct`` is not boolean.
-
     Raises:
         ValueError: an unknown name; a parameter that is unknown, missing or bad.
 
@@ -99,26 +77,7 @@ def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageF
         values[parameter.name] = parameter.cast(value)
     if estimator.fits:
         estimator.fits(num_rollouts=num_rollouts, **values)
-
-    return _Estimate(estimator, name, num_rollouts, tuple(values.items()))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Estimate:
-    """What :func:`make_estimator` makes: a row with its parameters, and a call."""
-
-    estimator: Estimator
-    name: str
-    num_rollouts: int
-    values: tuple[tuple[str, Any], ...]
-
-    def __call__(
-        self, rewards: Float[Array, 'P N'], correct: Bool[Array, 'P N'], **inputs: Any
-    ) -> Float[Array, 'P N']:
-        all_inputs = {'rewards': rewards, 'correct': correct, **inputs}
-        sizes = {'name': self.name, 'num_rollouts': self.num_rollouts}
-        arrays = _checked_inputs(all_inputs, self.estimator, **sizes)
-        return self.estimator.compute(**arrays, **dict(self.values))
+    return AdvantageFn(estimator, name, num_rollouts, tuple(values.items()))
 
 
 def begin_memory(name: str, *, num_rollouts: int, **params: Any) -> Memory:
@@ -181,67 +140,3 @@ def estimator_of_config(
         limit = num_rollouts if key in own_values or key == 'k' else None
         declared[key].check(value, num_rollouts=limit, section='advantage.')
     return make_estimator(name, num_rollouts=num_rollouts, **own_values)
-
-
-def _checked_inputs(
-    inputs: Mapping[str, Any], estimator: Estimator, *, name: str, num_rollouts: int
-) -> dict[str, jax.Array]:
-    """The arrays that an estimator reads, converted.
-
-    All of them are checked, and ``rewards`` and ``correct`` for every estimator.
-    """
-    if unknown := sorted(inputs.keys() - INPUTS):
-        raise InputError(f'{unknown} are not inputs; choose from {list(INPUTS)}')
-    arrays = {}
-    for input_name in dict.fromkeys(('rewards', 'correct', *estimator.reads)):
-        declared = INPUTS[input_name]
-        if inputs.get(input_name) is None:
-            raise InputError(f'{name} needs {input_name}=, {declared.doc}')
-        P = np.shape(inputs['rewards'])[:1]
-        sizes = {'P': P[0] if P else 1, 'N': num_rollouts, 'C': num_rollouts + 1}
-        array = _as_array(inputs[input_name], input_name, declared)
-        if input_name == 'key':
-            array = _one_for_each_problem(array, sizes['P'])
-        letters = declared.shape.split()
-        # W has no size of its own: any will do.
-        sizes = dict(zip(letters, array.shape, strict=False)) | sizes
-        shape = tuple(sizes.get(letter, 'W') for letter in letters)
-        if array.shape != shape or not array.size:
-            axes = ', '.join(letters)
-            wanted = f'{shape}, [{axes}], and not empty'
-            raise InputError(f'{input_name}.shape={array.shape} must be {wanted}')
-        if declared.dtype is bool and array.dtype != bool:
-            raise InputError(
-                f'{input_name}.dtype={array.dtype} must be bool: {declared.doc}'
-            )
-        arrays[input_name] = array.astype(declared.dtype) if declared.dtype else array
-    return {input_name: arrays[input_name] for input_name in estimator.reads}
-
-
-def _as_array(values: Any, name: str, declared: Input) -> jax.Array:
-    """The array, of a kind that converting it loses nothing of."""
-    try:
-        array = jnp.asarray(values)
-    except TypeError:
-        raise InputError(f'{name}={values!r} must be an array') from None
-    message = f'{name}.dtype={array.dtype} must be of'
-    if declared.dtype is jnp.int32 and not jnp.issubdtype(array.dtype, jnp.integer):
-        raise InputError(f'{message} whole numbers: {declared.doc}')
-    if jnp.issubdtype(array.dtype, jnp.complexfloating):
-        raise InputError(f'{message} real numbers: {declared.doc}')
-    return array
-
-
-def _one_for_each_problem(key: jax.Array, num_problems: int) -> jax.Array:
-    """Wraps raw key data; folds one key for all with each problem's row."""
-    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
-        try:
-            key = jax.random.wrap_key_data(key)
-        except (TypeError, ValueError):
-            raise InputError(
-                f'key.shape={key.shape} of {key.dtype} must be a key, or one a problem'
-            ) from None
-    if key.ndim == 0:
-        rows = jnp.arange(num_problems)
-        key = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, rows)
-    return key

@@ -2,7 +2,8 @@
 
 A curve follows the objective F(p) of a problem's success probability p if the expected
 policy gradient is the gradient of F, on policy. The derivative of F is the weight of
-the curve (``weight.py``). It holds at every N, unless the docstring says "as N grows".
+the curve (``curve_weight.py``). It holds at every N, unless the docstring says "as N
+grows".
 
 Arguments and result are those of **every curve** (``curves.py``). c responses are
 correct and w = N - c wrong. A value that no response can get is 0: that of a correct

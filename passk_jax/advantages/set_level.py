@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from passk_jax.advantages import estimators
+from passk_jax.advantages.declarations import Inputs
 from passk_jax.advantages.objective_curves import check_canonical, partners
 
 
@@ -23,13 +24,7 @@ def check_set_level(*, num_rollouts: int, k: int, set_value: str) -> None:
     check_canonical(num_rollouts=num_rollouts, k=k)
 
 
-def set_level(
-    rewards: Float[Array, 'P N'],
-    *,
-    answers: Int[Array, 'P N'],
-    k: int,
-    set_value: str,
-) -> Float[Array, 'P N']:
+def set_level(inputs: Inputs, *, k: int, set_value: str) -> Float[Array, 'P N']:
     """Follows the expected value of k responses together, such as their diversity.
 
         max              the highest reward (arXiv:2606.06080); of rewards of 0 and 1,
@@ -45,11 +40,11 @@ def set_level(
     also loses digits to what all rewards share: of 1000 and 1001, errors are 1e-3.
 
     Args:
-        rewards: as for every estimator.
-        answers: equal numbers for equal answers to a problem.
+        inputs: as for every estimator.
         k: size of a set, below N.
         set_value: ``'max'`` or ``'mean_distinct'``.
     """
+    rewards, answers = inputs.rewards, inputs.answers
     num_rollouts = rewards.shape[-1]
     if set_value == 'max':
         ordered = jnp.sort(rewards, axis=-1)

@@ -1,7 +1,7 @@
 """The curve of any estimator: its own values for each number of correct responses.
 
-``weight.py`` derives from the curve what it optimizes, so a new row of the table has a
-curve, a weight and an objective without more code.
+``curve_weight.py`` derives from the curve what it optimizes, so a new row of the table
+has a curve, a weight and an objective without more code.
 """
 
 import functools
@@ -11,16 +11,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from passk_jax.advantages.curves import sum_abs_advantage
-from passk_jax.advantages.declarations import INPUTS, Estimator
-from passk_jax.advantages.make import AdvantageFn, begin_memory, make_estimator
-from passk_jax.advantages.table import ESTIMATORS
-from passk_jax.advantages.weight import (
+from passk_jax.advantages.curve_weight import (
     Numbers,
     as_float64,
     objective_of_curve,
     weight_of_curve,
 )
+from passk_jax.advantages.curves import sum_abs_advantage
+from passk_jax.advantages.declarations import INPUTS, AdvantageFn, Estimator
+from passk_jax.advantages.make import begin_memory, make_estimator
+from passk_jax.advantages.table import ESTIMATORS
 from passk_jax.errors import InputError
 
 # Batches large enough for a smooth curve where groups are drawn, and no larger.
@@ -87,10 +87,9 @@ def effective_weight(
 
         omega(p) = E[ positive(c' + 1) - negative(c') ],    c' ~ Bin(N - 1, p)
 
-    It is exact: ``weight.py`` has the theorem. What rounding remains is that of the
-    advantages, float32 at worst.
-    Learning rates differ by it: at N = 32 and p = 0.1 it is 3.1 for GRPO, 9.6 for MaxRL
-    and 0.8 for Pass@8.
+    It is exact up to the rounding of the advantages, float32 at worst: the theorem is
+    in ``curve_weight.py``. Learning rates differ by it: at N = 32 and p = 0.1 it is 3.1
+    for GRPO, 9.6 for MaxRL and 0.8 for Pass@8.
 
     Args:
         name: a name of ``ESTIMATORS``, of a curve.

@@ -26,6 +26,11 @@ from passk_jax.config.experiment import (
     WarmStartConfig,
     to_dict,
 )
-from passk_jax.config.learning_config import LossConfig, OptimizerConfig
+from passk_jax.config.learning_config import (
+    AGGREGATIONS,
+    KL_ESTIMATORS,
+    LossConfig,
+    OptimizerConfig,
+)
 from passk_jax.config.sampling_options import SamplingOptions, sampling_options
 from passk_jax.config.stages import Stage, errors_of, stage_at, stages_of

@@ -31,8 +31,8 @@ from passk_jax.errors import InputError
 from passk_jax.learning.batch_loss import Batch, BatchLoss
 from passk_jax.learning.packing import interleave
 from passk_jax.learning.rollout_parts import split
+from passk_jax.models.frozen import Weights
 from passk_jax.models.policy import Params
-from passk_jax.models.weights import Weights
 from passk_jax.types import Rollouts
 
 
@@ -66,10 +66,9 @@ def gradient_products(
     3 E gradients in float32 besides those of one chunk's passes.
 
     Args:
-        loss: what the learner differentiates. Its KL penalty and entropy bonus, which
+        loss: what the learner differentiates; its KL penalty and entropy bonus, which
             depend on no advantage, are left out.
-        params: what is trained of the policy that sampled the rollouts.
-        rollouts: of P problems.
+        params, rollouts: what is trained of the policy, and what it sampled.
         advantages: under each estimator.
         num_chunks: M; divides P as ``train.micro_batch_prompts`` must.
         rollout_parts: parts of a prompt's rollouts, one for each pass.
@@ -77,44 +76,50 @@ def gradient_products(
     """
     config = dataclasses.replace(loss.config, kl_coef=0.0, entropy_coef=0.0)
     loss = dataclasses.replace(loss, config=config)
-    normalizer = loss.normalizer(rollouts)
+    normalizer, weights = loss.normalizer(rollouts), Weights(frozen or {}, params)
+    E = len(advantages)
+    zeros = jax.tree.map(lambda x: jnp.zeros((E, *x.shape), jnp.float32), params)
+
+    def add_part(total: Params, part: Batch) -> tuple[Params, None]:
+        grads = _gradients(loss, weights, part, normalizer)
+        return jax.tree.map(jnp.add, total, grads), None
 
     def add_chunk(
         total: tuple[Params, jax.Array], chunk: Batch
     ) -> tuple[tuple[Params, jax.Array], None]:
-        parts = interleave(split(chunk, parts=rollout_parts), rollout_parts)
         if rollout_parts == 1:
-            grads = compute_grads(jax.tree.map(lambda x: x[0], parts))
+            grads = _gradients(loss, weights, chunk, normalizer)
         else:
+            parts = interleave(split(chunk, parts=rollout_parts), rollout_parts)
             grads, _ = jax.lax.scan(add_part, zeros, parts)
         sums, products = total
         return (jax.tree.map(jnp.add, sums, grads), products + _products(grads)), None
 
-    def add_part(total: Params, part: Batch) -> tuple[Params, None]:
-        return jax.tree.map(jnp.add, total, compute_grads(part)), None
-
-    def compute_grads(part: Batch) -> Params:
-        def compute_losses(params: Params) -> Float[Array, 'E']:
-            merged = Weights(frozen or {}, params).merged
-
-            def compute_loss(advantages: jax.Array) -> jax.Array:
-                batch = dataclasses.replace(part, advantages=advantages)
-                return loss(merged, batch, jnp.bool_(True), normalizer, None)[0]
-
-            # Only the advantages have this axis, so the policy runs once.
-            return jax.vmap(compute_loss, in_axes=2)(part.advantages)
-
-        losses, pull_back = jax.vjp(compute_losses, params)
-        # One after another, which takes the memory of one backward pass.
-        grads = jax.lax.map(lambda one: pull_back(one)[0], jnp.eye(len(losses)))
-        return jax.tree.map(lambda x: x.astype(jnp.float32), grads)
-
-    E = len(advantages)
-    zeros = jax.tree.map(lambda x: jnp.zeros((E, *x.shape), jnp.float32), params)
     batch = Batch(rollouts, jnp.moveaxis(advantages, 0, 2))
     start = zeros, jnp.zeros((E, E), jnp.float32)
     (sums, products), _ = jax.lax.scan(add_chunk, start, interleave(batch, num_chunks))
     return Products(total=_products(sums), chunks=products)
+
+
+def _gradients(
+    loss: BatchLoss, weights: Weights, part: Batch, normalizer: Float[Array, '']
+) -> Params:
+    """The gradients ``[E, ...]`` under advantages ``[P, N, E]``."""
+
+    def compute_losses(params: Params) -> Float[Array, 'E']:
+        merged = dataclasses.replace(weights, trained=params).merged
+
+        def compute_loss(advantages: jax.Array) -> jax.Array:
+            batch = dataclasses.replace(part, advantages=advantages)
+            return loss(merged, batch, jnp.bool_(True), normalizer, None)[0]
+
+        # Only the advantages have this axis, so the policy runs once.
+        return jax.vmap(compute_loss, in_axes=2)(part.advantages)
+
+    losses, pull_back = jax.vjp(compute_losses, weights.trained)
+    # One after another, which takes the memory of one backward pass.
+    grads = jax.lax.map(lambda one: pull_back(one)[0], jnp.eye(len(losses)))
+    return jax.tree.map(lambda x: x.astype(jnp.float32), grads)
 
 
 def _products(gradients: Any) -> Float[Array, 'E E']:

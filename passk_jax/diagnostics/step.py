@@ -133,7 +133,7 @@ class Diagnose:
     ) -> 'Diagnose':
         """Makes the verb from sections of the configuration."""
         return cls(
-            loss=BatchLoss(policy, loss, sampling.temperature),
+            loss=BatchLoss(policy, sampling.temperature, loss),
             mesh=mesh,
             name=advantage.name,
             num_rollouts=sampling.num_rollouts,

@@ -21,19 +21,14 @@ from passk_jax import sharding
 from passk_jax.config import DataConfig, WarmStartConfig
 from passk_jax.data.batches import Batches, TokenizedProblems, make_batches
 from passk_jax.errors import InputError, NonFiniteError
-from passk_jax.learning import losses, packing
 from passk_jax.learning import optimizer as optimizers
 from passk_jax.learning import state as states
-from passk_jax.learning.batch_loss import (
-    Batch,
-    response_log_probs,
-    response_mask,
-)
-from passk_jax.learning.losses import Mask, Metrics, Tokens
+from passk_jax.learning.batch_loss import Batch, Loss
+from passk_jax.learning.losses import Metrics
 from passk_jax.learning.update import Update
-from passk_jax.models.policy import Params, Policy
+from passk_jax.models.frozen import split_weights
+from passk_jax.models.policy import Params, Policy, TokenScores
 from passk_jax.models.tokenizer import Tokenizer
-from passk_jax.models.weights import split_weights
 from passk_jax.runs.progress import Progress
 from passk_jax.sampling import Purpose
 from passk_jax.tasks import Task, require, weights_of
@@ -120,60 +115,23 @@ class WarmStartData:
 
 
 @dataclasses.dataclass(frozen=True)
-class DemonstrationLoss:
-    """The mean negative log-likelihood of the tokens of demonstrations.
+class DemonstrationLoss(Loss):
+    """The mean negative log-likelihood of the tokens of demonstrations."""
 
-    Attributes:
-        policy: the policy.
-    """
+    temperature: float = 1.0
 
-    policy: Policy
-
-    @property
-    def vanishes_without_advantages(self) -> bool:
-        """It has no advantages."""
-        return False
-
-    def log_probs(
-        self, params: Params, batch: Batch, rows: int | None
-    ) -> tuple[Tokens, Tokens, dict[str, Tokens]]:
-        """Computes ``policies.token_log_probs`` of the demonstrations."""
-        return response_log_probs(self.policy, params, batch, rows, temperature=1.0)
-
-    def __call__(
+    def share(
         self,
-        params: Params,
+        scores: TokenScores,
         batch: Batch,
         is_first: Bool[Array, ''],
-        normalizer: jax.Array,
-        rows: int | None,
-    ) -> tuple[jax.Array, tuple[Metrics, Tokens]]:
-        """Computes a micro-batch's share of the mean, for the learner."""
+        normalizer: Float[Array, ''],
+    ) -> tuple[Float[Array, ''], Metrics]:
+        """Computes a micro-batch's share of the mean."""
         del is_first
-        log_probs, *_ = self.log_probs(params, batch, rows)
-        masked = jnp.where(self.mask(batch.rollouts), log_probs, 0.0)
+        masked = jnp.where(self.mask(batch.rollouts), scores.log_probs, 0.0)
         loss = -masked.sum() / normalizer
-        problem_loss = -masked.sum(axis=(1, 2)) / normalizer
-        positions = packing.num_positions(batch.rollouts.tokens, rows)
-        metrics = {
-            'loss': loss,
-            'problem_loss': problem_loss,
-            'positions': jnp.float32(positions),
-        }
-        return loss, jax.lax.stop_gradient((metrics, log_probs))
-
-    def mask(self, rollouts: Rollouts) -> Mask:
-        """Marks the tokens of the demonstrations."""
-        return response_mask(rollouts)
-
-    def normalizer(self, rollouts: Rollouts) -> Float[Array, '']:
-        """Counts them."""
-        return losses.normalizer(self.mask(rollouts), aggregation='token')
-
-    def compare(self, rollouts: Rollouts, log_probs: Tokens) -> Metrics:
-        """Nothing: no sampler drew the demonstrations."""
-        del rollouts, log_probs
-        return {}
+        return loss, {'loss': loss, 'problem_loss': -masked.sum((1, 2)) / normalizer}
 
 
 def make_update(policy: Policy, mesh: Mesh, config: WarmStartConfig) -> Update:

@@ -3,9 +3,9 @@
 The train step differentiates it, and so do the diagnostics of its gradient.
 """
 
+import abc
 import dataclasses
 import functools
-from typing import Protocol
 
 import jax
 from jax import numpy as jnp
@@ -17,7 +17,7 @@ from passk_jax.learning.losses import Mask, Metrics, Tokens
 from passk_jax.learning.packing import Packing
 from passk_jax.masked import masked_max, masked_mean
 from passk_jax.models import policy as policies
-from passk_jax.models.policy import Params, Policy
+from passk_jax.models.policy import Params, Policy, TokenScores
 from passk_jax.types import Rollouts
 
 
@@ -37,33 +37,26 @@ class Batch:
     ref_log_probs: Tokens | None = None
 
 
-class Loss(Protocol):
+@dataclasses.dataclass(frozen=True)
+class Loss(abc.ABC):
     """What an update minimizes: a hashable function of parameters and a batch.
 
-    ``policy`` is the policy whose parameters these are, and ``mask`` marks the tokens
-    that are trained. ``vanishes_without_advantages`` says whether the gradient is 0
-    where all advantages are.
+    Attributes:
+        policy: the policy whose parameters these are.
+        temperature: of the distribution whose log-probabilities it reads.
     """
 
-    @property
-    def policy(self) -> Policy: ...
-
-    @property
-    def vanishes_without_advantages(self) -> bool: ...
-
-    def log_probs(
-        self, params: Params, batch: Batch, rows: int | None
-    ) -> tuple[Tokens, Tokens, dict[str, Tokens]]:
-        """Computes what :func:`response_log_probs` does."""
+    policy: Policy
+    temperature: float
 
     def __call__(
         self,
         params: Params,
         batch: Batch,
         is_first: Bool[Array, ''],
-        normalizer: jax.Array,
+        normalizer: Float[Array, ''],
         rows: int | None,
-    ) -> tuple[jax.Array, tuple[Metrics, Tokens]]:
+    ) -> tuple[Float[Array, ''], tuple[Metrics, Tokens]]:
         """Computes a micro-batch's share of its mini-batch's loss.
 
         Args:
@@ -76,81 +69,98 @@ class Loss(Protocol):
         Returns:
             The loss; metrics for :func:`losses.join_metrics`, with ``loss``,
             ``problem_loss [P]`` and ``positions``, the number of them computed; the
-            log-probabilities ``[P, N, T]``.
+            log-probabilities.
         """
+        scores = self.score(params, batch, rows)
+        loss, metrics = self.share(scores, batch, is_first, normalizer)
+        positions = packing.num_positions(batch.rollouts.tokens, rows)
+        metrics['positions'] = jnp.float32(positions)
+        return loss, jax.lax.stop_gradient((metrics, scores.log_probs))
 
-    def mask(self, rollouts: Rollouts) -> Mask: ...
-
-    def normalizer(self, rollouts: Rollouts) -> Float[Array, '']:
-        """Counts what the loss of a mini-batch is divided by."""
-
-    def compare(self, rollouts: Rollouts, log_probs: Tokens) -> Metrics:
-        """Compares the rollouts with their log-probabilities before the step."""
-
-
-@dataclasses.dataclass(frozen=True)
-class BatchLoss:
-    """The loss of rollouts under their advantages.
-
-    Attributes:
-        policy: the policy.
-        config: the loss settings.
-        temperature: the sampling temperature of the rollouts.
-    """
-
-    policy: Policy
-    config: LossConfig
-    temperature: float
-
-    def log_probs(
-        self, params: Params, batch: Batch, rows: int | None
-    ) -> tuple[Tokens, Tokens, dict[str, Tokens]]:
+    def score(self, params: Params, batch: Batch, rows: int | None) -> TokenScores:
         """Computes ``policies.token_log_probs`` of the responses, packed or not."""
-        return response_log_probs(
-            self.policy, params, batch, rows, temperature=self.temperature
+        rollouts = batch.rollouts
+        of_tokens = functools.partial(
+            policies.token_log_probs,
+            *(self.policy, params, rollouts.prompts),
+            temperature=self.temperature,
+        )
+        return packing.apply_in_rows(
+            of_tokens, rollouts.tokens, rollouts.lengths, batch.packing, rows=rows
         )
 
-    def __call__(
+    @abc.abstractmethod
+    def share(
         self,
-        params: Params,
+        scores: TokenScores,
         batch: Batch,
         is_first: Bool[Array, ''],
-        normalizer: jax.Array,
-        rows: int | None,
-    ) -> tuple[jax.Array, tuple[Metrics, jax.Array]]:
-        """Computes a micro-batch's share; see :class:`Loss`.
-
-        The metrics are those of :func:`losses.total_loss`, ``positions``, and the sums
-        over tokens of the layers' statistics.
-        """
-        rollouts = batch.rollouts
-        log_probs, entropies, statistics = self.log_probs(params, batch, rows)
-        current = old = jax.lax.stop_gradient(log_probs)
-        if batch.old_log_probs is not None:
-            # The first update's ratio must be exactly 1, but log-probabilities from
-            # the score program would differ from these in the last bit.
-            old = jnp.where(is_first, current, batch.old_log_probs)
-        loss, metrics = losses.total_loss(
-            log_probs,
-            entropies,
-            old,
-            batch.ref_log_probs,
-            batch.advantages,
-            self.mask(rollouts),
-            rollouts.sampler_log_probs if self.config.sampler_weight_cap else None,
-            normalizer=normalizer,
-            config=self.config,
-        )
-        positions = packing.num_positions(rollouts.tokens, rows)
-        metrics['positions'] = jnp.float32(positions)
-        mask = self.mask(rollouts)
-        for name, x in jax.lax.stop_gradient(statistics).items():
-            metrics[losses.LAYERS + name] = jnp.where(mask, x, 0.0).sum()
-        return loss, (metrics, current)
+        normalizer: Float[Array, ''],
+    ) -> tuple[Float[Array, ''], Metrics]:
+        """Computes loss and metrics from the scores of a micro-batch's tokens."""
 
     @property
     def vanishes_without_advantages(self) -> bool:
         """Whether responses whose advantages are all 0 have no gradient."""
+        return False
+
+    def mask(self, rollouts: Rollouts) -> Mask:
+        """Marks the tokens to train."""
+        return response_mask(rollouts)
+
+    def normalizer(self, rollouts: Rollouts) -> Float[Array, '']:
+        """Counts what the loss of a mini-batch is divided by."""
+        return losses.normalizer(self.mask(rollouts), aggregation='token')
+
+    def compare(self, rollouts: Rollouts, log_probs: Tokens) -> Metrics:
+        """Compares the rollouts with their log-probabilities before the step."""
+        del rollouts, log_probs
+        return {}
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchLoss(Loss):
+    """The loss of rollouts under their advantages.
+
+    Attributes:
+        policy, temperature: those that sampled the rollouts.
+        config: the loss settings.
+    """
+
+    config: LossConfig
+
+    def share(
+        self,
+        scores: TokenScores,
+        batch: Batch,
+        is_first: Bool[Array, ''],
+        normalizer: Float[Array, ''],
+    ) -> tuple[Float[Array, ''], Metrics]:
+        """Computes :func:`losses.total_loss`, and sums of the layers' statistics."""
+        rollouts, mask = batch.rollouts, self.mask(batch.rollouts)
+        old = jax.lax.stop_gradient(scores.log_probs)
+        if batch.old_log_probs is not None:
+            # The first update's ratio must be exactly 1, but log-probabilities from
+            # the score program would differ from these in the last bit.
+            old = jnp.where(is_first, old, batch.old_log_probs)
+        loss, metrics = losses.total_loss(
+            scores.log_probs,
+            scores.entropies,
+            old,
+            batch.ref_log_probs,
+            rollouts.sampler_log_probs,
+            batch.advantages,
+            mask,
+            normalizer=normalizer,
+            config=self.config,
+        )
+        for name, x in scores.statistics.items():
+            metrics[losses.LAYERS + name] = jnp.where(mask, x, 0.0).sum()
+        return loss, metrics
+
+    @property
+    def vanishes_without_advantages(self) -> bool:
+        """Whether no term but that of the advantages has a gradient."""
         return not (self.config.kl_coef or self.config.entropy_coef)
 
     def mask(self, rollouts: Rollouts) -> Mask:
@@ -165,7 +175,7 @@ class BatchLoss:
         return mask
 
     def normalizer(self, rollouts: Rollouts) -> Float[Array, '']:
-        """Counts what the loss of a mini-batch is divided by."""
+        """Counts the tokens, or the responses, that are trained."""
         mask = self.mask(rollouts)
         return losses.normalizer(mask, aggregation=self.config.aggregation)
 
@@ -182,26 +192,6 @@ class BatchLoss:
             'sampler_gap_max': masked_max(jnp.abs(gap), mask),
             'sampler_k3': masked_mean(jnp.expm1(-gap) + gap, mask),
         }
-
-
-def response_log_probs(
-    policy: Policy,
-    params: Params,
-    batch: Batch,
-    rows: int | None,
-    *,
-    temperature: float,
-) -> tuple[Tokens, Tokens, dict[str, Tokens]]:
-    """Computes ``policies.token_log_probs`` of the responses, packed or not."""
-    rollouts = batch.rollouts
-    of_tokens = functools.partial(
-        policies.token_log_probs,
-        *(policy, params, rollouts.prompts),
-        temperature=temperature,
-    )
-    return packing.apply_in_rows(
-        of_tokens, rollouts.tokens, rollouts.lengths, batch.packing, rows=rows
-    )
 
 
 def response_mask(rollouts: Rollouts) -> Mask:

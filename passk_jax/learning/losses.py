@@ -21,21 +21,19 @@ part of DAPO. Two parts of DAPO are off by default and live elsewhere: dynamic s
 
 import functools
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import jax
 from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from passk_jax.config import LossConfig
+from passk_jax.config import AGGREGATIONS, KL_ESTIMATORS, LossConfig
 from passk_jax.errors import InputError
 from passk_jax.masked import masked_max
 
 Metrics = dict[str, jax.Array]
 Tokens = Float[Array, 'P N T']
 Mask = Bool[Array, 'P N T']
-
-AGGREGATIONS = ('token', 'sequence')
-KL_ESTIMATORS = ('k1', 'k2', 'k3')
 
 # finish_metrics divides these sums by the number of trained tokens.
 _TOKEN_SUMS = (
@@ -46,11 +44,26 @@ _TOKEN_SUMS = (
     'sampler_weight_capped',
 )
 LAYERS = 'layers_'
-"""How the names of sums over tokens begin that layers return as statistics."""
+"""The prefix of the sums over tokens of what layers return as statistics."""
 # These too, without the first update of a step, whose ratios are all 1.
 _CLIP_FRACTIONS = ('clip_fraction_low', 'clip_fraction_high')
 # A number above this has no exponential in float32.
 _LARGEST_EXPONENT = 88.0
+
+
+class PolicyLoss(NamedTuple):
+    """The clipped surrogate of each token, and what it was made of.
+
+    Attributes:
+        values: the loss, exactly 0 outside the mask and where the advantage is 0.
+        log_ratio: of the policy to the old policy, 0 outside the mask.
+        low, high: where the lower and the upper clip bind.
+    """
+
+    values: Tokens
+    log_ratio: Tokens
+    low: Mask
+    high: Mask
 
 
 def policy_loss(
@@ -61,7 +74,7 @@ def policy_loss(
     *,
     clip_low: float,
     clip_high: float,
-) -> Tokens:
+) -> PolicyLoss:
     """Computes the negated clipped surrogate of each token, with clip-higher.
 
     ``-min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)``, with ``r = exp(log_probs -
@@ -75,17 +88,16 @@ def policy_loss(
         log_probs, old_log_probs, mask: see the module's docstring.
         advantages: of each response, the same at all of its tokens; a constant.
         clip_low, clip_high: epsilon_low and epsilon_high.
-
-    Returns:
-        The loss of each token, exactly 0 outside the mask and where the advantage is 0.
     """
     log_ratio = _log_ratio(log_probs, old_log_probs, mask)
     advantages = jax.lax.stop_gradient(advantages.astype(jnp.float32))[..., None]
-    low, high = _clipped(log_ratio, advantages, clip_low=clip_low, clip_high=clip_high)
+    low = (advantages < 0) & (log_ratio < jnp.log1p(-clip_low))
+    high = (advantages > 0) & (log_ratio > jnp.log1p(clip_high))
     inside = mask & (advantages != 0) & ~low & ~high
     ratio = jnp.exp(jnp.where(inside, log_ratio, 0.0))
     ratio = jnp.where(low, 1 - clip_low, jnp.where(high, 1 + clip_high, ratio))
-    return jnp.where(mask, -ratio * advantages, 0.0)
+    values = jnp.where(mask, -ratio * advantages, 0.0)
+    return PolicyLoss(values, log_ratio, low, high)
 
 
 def sampler_weights(
@@ -205,64 +217,38 @@ def total_loss(
     entropies: Tokens,
     old_log_probs: Tokens,
     ref_log_probs: Tokens | None,
+    sampler_log_probs: Tokens,
     advantages: Float[Array, 'P N'],
     mask: Mask,
-    sampler_log_probs: Tokens | None = None,
     *,
     normalizer: Float[Array, ''],
     config: LossConfig,
 ) -> tuple[Float[Array, ''], Metrics]:
     """Computes a micro-batch's share of its mini-batch's loss, and its metrics.
 
-    Args:
-        log_probs, old_log_probs, mask: see the module's docstring.
-        entropies: of the policy's distribution at each token, nats.
-        ref_log_probs: under the reference; ``None`` if ``config.kl_coef == 0``.
-        advantages: of each response.
-        sampler_log_probs: under the distribution that the tokens were drawn from;
-            ``None`` if ``config.sampler_weight_cap == 0``.
-        normalizer: :func:`normalizer` of the whole mini-batch.
-        config: the loss settings.
-
-    Returns:
-        The loss, and metrics for :func:`join_metrics`: the shares ``loss`` and
-        ``policy_loss``, sums over tokens, the largest ratio ``ratio_max``, and
-        ``problem_loss [P]``, each prompt's part of the loss.
-
-    Raises:
-        ValueError: a KL term lacks ``ref_log_probs``, a sampler correction lacks
-            ``sampler_log_probs``, or an estimator or aggregation is unknown.
+    Takes what its terms take; ``ref_log_probs`` may be ``None`` if ``config.kl_coef``
+    is 0. The metrics, for :func:`join_metrics`, are the shares ``loss`` and
+    ``policy_loss``, each prompt's part of the loss, ``problem_loss [P]``, sums over
+    tokens, and the largest ratio, ``ratio_max``.
     """
     share = functools.partial(
         aggregate, mask=mask, aggregation=config.aggregation, normalizer=normalizer
     )
     clips = {'clip_low': config.clip_low, 'clip_high': config.clip_high}
+    surrogate = policy_loss(log_probs, old_log_probs, advantages, mask, **clips)
     entropies = entropies.astype(jnp.float32)
-    log_ratio = _log_ratio(log_probs, old_log_probs, mask)
-    low, high = _clipped(log_ratio, advantages[..., None], **clips)
-    metrics = {
-        'entropy': jnp.where(mask, entropies, 0.0).sum(),
-        # The old policy drew the tokens, so -log_ratio plays the part of d in k3.
-        'old_kl': (jnp.expm1(log_ratio) - log_ratio).sum(),
-        'clip_fraction_low': low.sum().astype(jnp.float32),
-        'clip_fraction_high': high.sum().astype(jnp.float32),
-        'ratio_max': jnp.exp(
-            jnp.minimum(masked_max(log_ratio, mask), _LARGEST_EXPONENT)
-        ),
-    }
-    values = policy_loss(log_probs, old_log_probs, advantages, mask, **clips)
-    if config.sampler_weight_cap:
-        if sampler_log_probs is None:
-            raise InputError(
-                f'{config.sampler_weight_cap=} needs sampler_log_probs, which are None'
-            )
+    metrics = _ratio_metrics(surrogate, mask)
+    metrics['entropy'] = jnp.where(mask, entropies, 0.0).sum()
+    values = surrogate.values
+    if cap := config.sampler_weight_cap:
         weights, capped = sampler_weights(
-            old_log_probs, sampler_log_probs, mask, cap=config.sampler_weight_cap
+            old_log_probs, sampler_log_probs, mask, cap=cap
         )
         values = weights * values
         metrics['sampler_weight'] = jnp.where(mask, weights, 0.0).sum()
         metrics['sampler_weight_capped'] = capped.sum().astype(jnp.float32)
-    problem_loss = surrogate = share(values)
+    problem_loss = share(values)
+    metrics['policy_loss'] = problem_loss.sum()
     if config.kl_coef:
         if ref_log_probs is None:
             raise InputError(f'{config.kl_coef=} needs ref_log_probs, which are None')
@@ -271,13 +257,20 @@ def total_loss(
         metrics[f'ref_kl_{config.kl_estimator}'] = kl.sum()
     if config.entropy_coef:
         problem_loss = problem_loss - config.entropy_coef * share(entropies)
-    loss = problem_loss.sum()
-    metrics |= {
-        'loss': loss,
-        'policy_loss': surrogate.sum(),
-        'problem_loss': problem_loss,
+    metrics |= {'loss': problem_loss.sum(), 'problem_loss': problem_loss}
+    return metrics['loss'], metrics
+
+
+def _ratio_metrics(surrogate: PolicyLoss, mask: Mask) -> Metrics:
+    log_ratio = surrogate.log_ratio
+    largest = jnp.minimum(masked_max(log_ratio, mask), _LARGEST_EXPONENT)
+    return {
+        # The old policy drew the tokens, so -log_ratio plays the part of d in k3.
+        'old_kl': (jnp.expm1(log_ratio) - log_ratio).sum(),
+        'clip_fraction_low': surrogate.low.sum().astype(jnp.float32),
+        'clip_fraction_high': surrogate.high.sum().astype(jnp.float32),
+        'ratio_max': jnp.exp(largest),
     }
-    return loss, jax.lax.stop_gradient(metrics)
 
 
 def join_metrics(metrics: Mapping[str, Float[Array, 'parts']]) -> Metrics:
@@ -325,12 +318,3 @@ def _log_ratio(log_probs: Tokens, other_log_probs: Tokens, mask: Mask) -> Tokens
     """Subtracts the constant ``other_log_probs``; 0 outside the mask."""
     other = jax.lax.stop_gradient(other_log_probs.astype(jnp.float32))
     return jnp.where(mask, log_probs.astype(jnp.float32) - other, 0.0)
-
-
-def _clipped(
-    log_ratio: Tokens, advantages: Array, *, clip_low: float, clip_high: float
-) -> tuple[Mask, Mask]:
-    """Marks where the lower and the upper clip bind; ``advantages [P, N, 1]``."""
-    low = (advantages < 0) & (log_ratio < jnp.log1p(-clip_low))
-    high = (advantages > 0) & (log_ratio > jnp.log1p(clip_high))
-    return low, high

@@ -31,8 +31,8 @@ from passk_jax.learning.optimizer import Optimizer, updates_made
 from passk_jax.learning.packing import deinterleave, interleave
 from passk_jax.learning.state import TrainState, state_shardings
 from passk_jax.models.attention_kernels import PACKING
+from passk_jax.models.frozen import Weights
 from passk_jax.models.policy import Params, Policy
-from passk_jax.models.weights import Weights
 from passk_jax.sharding import AnyMesh
 from passk_jax.types import Rollouts
 
@@ -77,8 +77,9 @@ class Update:
         attention = self.loss.policy.arch.attention
         if self.pack_sizes and attention not in PACKING:
             raise InputError(
-                f'train.pack_sizes={self.pack_sizes} packs responses, which attention '
-                f'{attention!r} cannot read; {PACKING} can'
+                f'train.pack_sizes={self.pack_sizes} packs responses, which the '
+                f'attention of these devices, {attention!r}, cannot read; set '
+                f'train.pack_sizes=0 or model.attention to one of {PACKING}'
             )
 
     @classmethod
@@ -94,7 +95,7 @@ class Update:
     ) -> 'Update':
         """Makes the update of a run from sections of its configuration."""
         return cls(
-            loss=BatchLoss(policy, loss, sampling.temperature),
+            loss=BatchLoss(policy, sampling.temperature, loss),
             optimizer=optimizer,
             mesh=mesh,
             num_updates=train.num_prompts // train.mini_batch_prompts,
@@ -188,13 +189,13 @@ class Update:
         needed = self.epochs * rollouts.lengths.sum()
         metrics['padding'] = 1 - needed / positions.sum()
         problem_loss, log_probs = by_prompt
-        log_probs = log_probs[0]
+        before = log_probs[0]
         if old is not None:
-            log_probs = jnp.where(is_first[0, :, None, None, None], log_probs, old)
+            before = jnp.where(is_first[0, :, None, None, None], before, old)
         add = functools.partial(rollout_parts.add, **rows)
         problem_loss = jax.vmap(add)(jax.vmap(deinterleave)(problem_loss))
-        old = rollout_parts.join(deinterleave(log_probs), **rows)
-        metrics |= self.loss.compare(rollouts, old)
+        before = rollout_parts.join(deinterleave(before), **rows)
+        metrics |= self.loss.compare(rollouts, before)
         last = updates_made(opt_state) - 1
         metrics['learning_rate'] = self.optimizer.learning_rate(last)
         metrics |= {'problem_loss': problem_loss, 'finite_updates': finite}
@@ -206,7 +207,7 @@ class Update:
 
         def score_part(part: Batch) -> Tokens:
             return packing.switch_on_rows(
-                lambda rows: self.loss.log_probs(params, part, rows)[0],
+                lambda rows: self.loss.score(params, part, rows).log_probs,
                 part.packing,
                 sizes=self.pack_sizes,
             )

@@ -12,9 +12,6 @@ from passk_jax.models.rope import Rope
 REMAT = ('none', 'full', 'attention')
 """What of a layer the backward pass recomputes: nothing, all, or all but attention."""
 
-ADDED = ('',)
-"""What may be added to the streams after a layer; ``''``: nothing."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
@@ -24,19 +21,15 @@ class Layer:
         rope: rotary positions; ``None``: the layer rotates nothing.
         window: how many tokens a query sees, itself included; 0: all before it.
         feed_forward: a kind of ``feed_forward.FEED_FORWARDS``.
-        added: one of :data:`ADDED`.
     """
 
     rope: Rope | None
     window: int = 0
     feed_forward: str = 'swiglu'
-    added: str = ''
 
     def __post_init__(self):
         if self.window < 0:
             raise InputError(f'window={self.window} must be 0 or positive')
-        if self.added not in ADDED:
-            raise InputError(f'added={self.added!r} is none of {ADDED}')
 
 
 @dataclasses.dataclass(frozen=True)

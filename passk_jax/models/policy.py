@@ -17,6 +17,7 @@ does not hold those of all pairs of many tokens either (see attention.py).
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -57,7 +58,7 @@ class Policy:
             :func:`token_log_probs`.
         num_tokens: ids of the tokenizer; ``None``: as many as the token table has
             rows. The rows beyond only pad the table: their probability is 0.
-        frozen: names of the parameters that training leaves alone (see weights.py).
+        frozen: names of the parameters that training leaves alone (see frozen.py).
     """
 
     arch: Arch
@@ -265,6 +266,21 @@ def logits(
     return _without_padding(policy, scores, -jnp.inf)
 
 
+class TokenScores(NamedTuple):
+    """What :func:`token_log_probs` returns of each response token.
+
+    Attributes:
+        log_probs: ``log softmax(logits / temperature)``, float32, over the tokenizer's
+            ids.
+        entropies: nats, float32, of the same distribution.
+        statistics: of the feed-forward parts where it is predicted, means over layers.
+    """
+
+    log_probs: Float[Array, 'P N T']
+    entropies: Float[Array, 'P N T']
+    statistics: dict[str, Float[Array, 'P N T']]
+
+
 def token_log_probs(
     policy: Policy,
     params: Params,
@@ -273,9 +289,7 @@ def token_log_probs(
     starts: Int[Array, 'P N T'] | None = None,
     *,
     temperature: float | jax.Array,
-) -> tuple[
-    Float[Array, 'P N T'], Float[Array, 'P N T'], dict[str, Float[Array, 'P N T']]
-]:
+) -> TokenScores:
     """Log-probability of each response token and the entropy it was drawn under.
 
     A prompt runs once for its N responses, forward and backward. The head runs on
@@ -283,18 +297,12 @@ def token_log_probs(
     logits exists, even in the backward pass.
 
     Args:
-        policy: the policy.
-        params: its parameters.
+        policy, params: the policy and its parameters.
         prompts: the prompts.
         tokens: responses, right-padded; values at pads are finite and unused.
         starts: the slot where each token's response starts, if a row holds several
             (see packing.py); ``None``: one response a row, from slot 0.
         temperature: of the distribution, above 0.
-
-    Returns:
-        ``log softmax(logits / temperature)`` at the tokens, and the entropies in nats,
-        both float32 and over the tokenizer's ids; and the statistics of the
-        feed-forward parts where each token is predicted, means over the layers.
     """
     P, N, _ = tokens.shape
     model = policy.bind(params)
@@ -322,7 +330,7 @@ def token_log_probs(
     outputs = map_chunks(head, (apart(hidden), apart(tokens)), max_width=width, axis=4)
     log_probs, entropies = (x.swapaxes(1, 2).reshape(tokens.shape) for x in outputs)
     means = {name: xs[-1].mean(axis=0) for name, xs in statistics.items()}
-    return log_probs, entropies, means
+    return TokenScores(log_probs, entropies, means)
 
 
 def _without_padding(

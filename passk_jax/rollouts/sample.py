@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
@@ -65,6 +66,8 @@ class Sample:
                 max_cache_bytes=self.max_cache_bytes,
                 on_ended=verification.submit,
             )
+            # An error of the devices ends the verification, too.
+            jax.block_until_ready(rollouts)
         except BaseException:
             verification.close()
             raise

@@ -16,6 +16,7 @@ in evaluation. :func:`records` makes a batch of training readable for people.
 
 import concurrent.futures
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -226,7 +227,7 @@ class Verify:
         sampled: Sampled,
         *,
         step: int,
-        on_judged: Callable[[], None] = lambda: None,
+        begin: Callable[[str, int], None] = lambda phase, step: None,
     ) -> Responses:
         """Waits for the verdicts on a batch.
 
@@ -234,16 +235,19 @@ class Verify:
             sampled: from :class:`~passk_jax.rollouts.sample.Sample`; this ends its
                 verification.
             step: the training step, for messages.
-            on_judged: is called once this host has judged its share.
+            begin: is told of the phases ``'verify'`` and, once this host has judged its
+                share, ``'gather'``, with the step.
 
         Raises:
             ValueError: a reward is not finite; the message names step and problem.
             Exception: whatever the task raised; ElsewhereError if it did so on another
                 host.
         """
+        gathers = functools.partial(begin, 'gather', step)
         with sampled.verification as verification:
+            begin('verify', step)
             figures = hosts.fetch(_figures(sampled.rollouts))
-            texts, verdicts = verification.finish(step=step, on_judged=on_judged)
+            texts, verdicts = verification.finish(step=step, on_judged=gathers)
         return Responses(
             prompt_lengths=figures['prompt_lengths'],
             lengths=figures['lengths'],

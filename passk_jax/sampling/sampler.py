@@ -6,9 +6,17 @@ smaller and smaller grids. The device decodes (device.py) until there is a decis
 make. Every host makes the same decision (host.py, with the arithmetic of grid.py), and
 state.py moves the rows.
 
-None of this changes a rollout's tokens, because its random keys are addressed. The
-plain loop (plain_loop.py) defines the tokens, and runs where a schedule would cost more
-than it can gain (cost.py).
+None of this changes a rollout's tokens, because its random keys are addressed: they
+depend only on (params, prompt, key, problem id, rollout index, settings). The rest of
+the batch, its order, the padding, the mesh, the memory and the number of rollouts do
+not change them, and a larger token limit only extends them. This holds exactly in
+float32. Products of other shapes round differently, which may change a token, in
+bfloat16, and on a CPU where a head of a real vocabulary is the token table (see
+``score_tokens``).
+
+The plain loop (plain_loop.py) defines the tokens, and runs where a schedule would cost
+more than it can gain (cost.py). Changing the options' values or the stop tokens does
+not recompile, except at the first greedy or truncated call.
 """
 
 from collections.abc import Sequence
@@ -45,60 +53,38 @@ def sample(
     max_cache_bytes: int = 0,
     on_ended: OnEnded | None = None,
 ) -> Rollouts:
-    """Samples ``num_rollouts`` responses to each prompt.
-
-    A rollout depends only on (params, prompt, key, problem id, rollout index,
-    settings). The rest of the batch, its order, the padding, the mesh, the memory and
-    the number of rollouts do not change it, and a larger token limit only extends it.
-    This holds exactly in float32. Products of other shapes round differently, which may
-    change a token, in bfloat16, and on a CPU where a head of a real vocabulary is the
-    token table (see ``score_tokens``). Changing the options' values or the stop tokens
-    does not recompile, except at the first greedy or truncated call.
+    """Samples responses to each prompt, split over devices as ``prompts`` are.
 
     Args:
-        policy, params: the policy and its parameters.
+        policy, params, options: what to sample from.
         prompts: placed on the mesh by the caller.
         key: from :func:`passk_jax.sampling.keys.step_key`.
-        num_rollouts: responses to each prompt.
-        max_response_tokens: the most tokens in a response, including the stop token.
-        options: the distribution that tokens are drawn from.
+        num_rollouts, max_response_tokens: responses to a prompt, and the most tokens in
+            each, its stop token included.
         stop_tokens: ids of the tokens that end a response; may be empty.
         max_cache_bytes: memory on each device for the keys and values of prompts and
             responses; rollouts that do not fit wait for others to end. 0: no limit.
         on_ended: receives every response once. If decoding is long enough, it receives
             the first ones while the others are still being decoded.
 
-    Returns:
-        The rollouts, split over prompts in the same way as ``prompts``.
-
     Raises:
         ValueError: a setting is out of range, or not even one response fits.
     """
+    (P, S), N = prompts.tokens.shape, num_rollouts
+    counts = {'num_rollouts': N, 'max_response_tokens': max_response_tokens}
     request = plain_loop.checked_request(
-        policy,
-        num_rollouts=num_rollouts,
-        max_response_tokens=max_response_tokens,
-        options=options,
-        stop_tokens=stop_tokens,
+        policy, options=options, stop_tokens=stop_tokens, **counts
     )
-    P, S = prompts.tokens.shape
-    work, first = fit_grid(
-        policy.arch,
-        num_prompts=P,
-        num_rollouts=num_rollouts,
-        prompt_tokens=S,
-        max_response_tokens=max_response_tokens,
-        max_cache_bytes=max_cache_bytes,
-    )
+    sizes = counts | {'num_prompts': P, 'prompt_tokens': S}
+    work, first = fit_grid(policy.arch, max_cache_bytes=max_cache_bytes, **sizes)
     params = policies.decoding_weights(policy, params)
     account = open_account(params)
     inputs = (policy, params, prompts, key, request)
     if schedules(account, work, first, num_prompts=P, request=request):
-        record = host.decode(*inputs, account, work, first, on_ended)
-        return record.rollouts(prompts)
+        return host.decode(*inputs, account, work, first, on_ended).rollouts(prompts)
     rollouts = plain_loop.run(*inputs)
     if on_ended:
-        on_ended(gather(rollouts, np.full((P, num_rollouts), True)))
+        on_ended(gather(rollouts, np.full((P, N), True)))
     return rollouts
 
 

@@ -39,7 +39,6 @@ from passk_jax.initial.params import initial_params
 from passk_jax.initial.warm_start import WarmStartData
 from passk_jax.learning.optimizer import Optimizer
 from passk_jax.learning.update import Update
-from passk_jax.models import attention_kernels
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.arch import Arch
@@ -69,7 +68,7 @@ class Setup:
         stop_tokens: ids that end a response; the first also ends a demonstration.
         policy: the static half of the policy.
         mesh: the device mesh.
-        training: the training problems that have been read, by what decided them.
+        training: the training problems read so far, by the settings that choose them.
     """
 
     config: ExperimentConfig
@@ -132,17 +131,17 @@ class Setup:
         )
 
     def read_training(self, num_problems: int = 0) -> TokenizedProblems:
-        """Reads the training problems, or a subset; all stages share what was read."""
+        """Reads the training problems, or a subset, once for all stages."""
         data, name = self.config.data, 'init.warm_start.num_problems'
-        decided = repr((self.config.task, data, num_problems))
-        if decided not in self.training:
-            self.training[decided] = read_problems(
+        settings = repr((self.config.task, data, num_problems))
+        if settings not in self.training:
+            self.training[settings] = read_problems(
                 subset(self.problems('train'), num_problems, name=name),
                 self.encode,
                 max_prompt_tokens=data.max_prompt_tokens,
                 overlong=data.overlong,
             )
-        return self.training[decided]
+        return self.training[settings]
 
     def problems(self, split: str) -> Sequence[Problem]:
         """The problems of a split.
@@ -290,7 +289,7 @@ def make_setup(config: ExperimentConfig) -> Setup:
     arch = model.architecture(
         config.model, vocab_size=len(tokenizer), platform=platform
     )
-    _check_packing(config, arch, mesh)
+    _check_packing(config, mesh)
     _check_cache(config, arch, mesh)
     policy = Policy(
         arch,
@@ -340,26 +339,19 @@ def _warn_of_repeated_work(config: ExperimentConfig, mesh: Mesh) -> None:
     sharding.warn_of_repeated_work(mesh, batch=prompts, rollouts=rollouts)
 
 
-def _check_packing(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
-    """Raises ValueError if responses cannot be packed on these devices.
+def _check_packing(config: ExperimentConfig, mesh: Mesh) -> None:
+    """Raises ValueError if a device has too few responses to a problem to pack them.
 
-    The configuration may leave the attention to the platform and the size of an axis to
-    the number of devices, so its own checks come too early.
+    The configuration may leave the size of an axis to the number of devices, so its own
+    check comes too early.
     """
-    if not (sizes := config.train.pack_sizes):
-        return
-    if arch.attention not in attention_kernels.PACKING:
-        raise InputError(
-            f'train.pack_sizes={sizes} packs responses, which the attention of these '
-            f'devices, {arch.attention!r}, cannot read; set train.pack_sizes=0 or '
-            f'model.attention to one of {attention_kernels.PACKING}'
+    if sizes := config.train.pack_sizes:
+        num_rollouts = config.sampling.num_rollouts
+        checks.check_several_rollouts(
+            sizes,
+            num_rollouts=config.train.micro_batch_rollouts or num_rollouts,
+            shares=mesh.shape['rollout'],
         )
-    num_rollouts = config.sampling.num_rollouts
-    checks.check_several_rollouts(
-        sizes,
-        num_rollouts=config.train.micro_batch_rollouts or num_rollouts,
-        shares=mesh.shape['rollout'],
-    )
 
 
 def _check_cache(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from passk_jax.advantages import (
+    Inputs,
     begin_memory,
     effective_weight,
     history,
@@ -140,8 +141,10 @@ def test_its_curve_is_of_equally_frequent_pass_rates_and_says_so():
 def test_annotated_shapes_hold():
     correct = np.ones((3, 8), bool)
     counts = np.ones((5, 9), np.int32)
-    args = {'correct': jax.numpy.asarray(correct), 'history': jax.numpy.asarray(counts)}
-    assert call_checked(history.curverl, **args, window=5).shape == (3, 8)
+    inputs = Inputs(
+        correct=jax.numpy.asarray(correct), history=jax.numpy.asarray(counts)
+    )
+    assert call_checked(history.curverl, inputs, window=5).shape == (3, 8)
 
 
 def test_the_examples_in_the_docstrings_hold():

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from passk_jax.models.weights import Weights, split_weights
+from passk_jax.models.frozen import Weights, split_weights
 from tests.models import oracle
 
 FROZEN = frozenset({'embed.embedding', 'layers.attention.query.kernel'})

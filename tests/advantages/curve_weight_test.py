@@ -14,6 +14,7 @@ from scipy import integrate, stats
 
 from passk_jax.advantages import (
     ESTIMATORS,
+    curve_weight,
     effective_weight,
     estimator_parameters,
     implied_objective,
@@ -21,7 +22,6 @@ from passk_jax.advantages import (
     matching_scale,
     tabulated_curve,
     tabulation,
-    weight,
 )
 from tests.advantages.other_values import choose_other_values
 
@@ -299,7 +299,7 @@ def test_an_estimator_may_be_a_curve_for_some_parameters():
     np.testing.assert_allclose(got, weight_of('pass_at_1', P), rtol=1e-6)
 
 
-@pytest.mark.parametrize('module', [weight, tabulation])
+@pytest.mark.parametrize('module', [curve_weight, tabulation])
 def test_the_examples_in_the_docstrings_hold(module):
     result = doctest.testmod(module)
     assert result.attempted > 0

@@ -6,8 +6,13 @@ import jax
 import numpy as np
 import pytest
 
-from passk_jax.advantages import ESTIMATORS, make_estimator, tabulated_curve, weight
-from tests.advantages.weight_test import CORRECT, NO_CURVES, assert_follows
+from passk_jax.advantages import (
+    ESTIMATORS,
+    curve_weight,
+    make_estimator,
+    tabulated_curve,
+)
+from tests.advantages.curve_weight_test import CORRECT, NO_CURVES, assert_follows
 from tests.readme_test import list_explained
 
 # Of each problem, which is one outcome of four responses.
@@ -53,7 +58,9 @@ def test_reduced_to_a_curve_it_follows_that(name, params, reduced):
     params = {'k': 2} | params if name in ('adaptive', 'set_level') else params
     estimate = jax.jit(make_estimator(name, num_rollouts=4, **params))
     advantages = estimate(CORRECT * 1.0, CORRECT, **INPUTS)
-    assert_follows(advantages, functools.partial(weight.weight_of_curve, *reduced()))
+    assert_follows(
+        advantages, functools.partial(curve_weight.weight_of_curve, *reduced())
+    )
 
 
 def test_there_is_a_case_of_each_that_the_page_of_papers_explains():
