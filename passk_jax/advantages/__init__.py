@@ -11,7 +11,6 @@ from passk_jax.advantages.declarations import (
 from passk_jax.advantages.history import Memory, remember
 from passk_jax.advantages.make import (
     all_parameters,
-    begin_memory,
     estimator_of_config,
     estimator_parameters,
     make_estimator,
@@ -34,7 +33,6 @@ __all__ = [
     'Memory',
     'Parameter',
     'all_parameters',
-    'begin_memory',
     'effective_weight',
     'estimator_of_config',
     'estimator_parameters',

@@ -8,7 +8,6 @@ import jax
 from passk_jax import sharding
 from passk_jax.advantages import make, tabulation
 from passk_jax.advantages.declarations import AdvantageFn
-from passk_jax.advantages.history import Memory
 from passk_jax.config import AdvantageConfig
 from passk_jax.errors import prefixed
 
@@ -29,7 +28,15 @@ def configured_estimator(
     estimator = unscaled_estimator(advantage, num_rollouts=num_rollouts)
     if not advantage.match_weight_at:
         return estimator
-    scale = _matching_scale(advantage, num_rollouts)
+    # Every process computes it alone, whatever mesh it shares.
+    mesh = sharding.one_device_mesh(jax.local_devices()[0])
+    with jax.set_mesh(mesh), prefixed('advantage.match_weight_at'):
+        scale = tabulation.matching_scale(
+            advantage.name,
+            num_rollouts=num_rollouts,
+            p=advantage.match_weight_at,
+            **_own_parameters(advantage),
+        )
     return dataclasses.replace(estimator, scale=scale)
 
 
@@ -44,12 +51,6 @@ def unscaled_estimator(advantage: AdvantageConfig, *, num_rollouts: int) -> Adva
     )
 
 
-def begin_configured_memory(advantage: AdvantageConfig, *, num_rollouts: int) -> Memory:
-    """What the configured estimator remembers before its first step."""
-    parameters = _own_parameters(advantage)
-    return make.begin_memory(advantage.name, num_rollouts=num_rollouts, **parameters)
-
-
 def check_signal(advantage: AdvantageConfig, *, num_rollouts: int) -> None:
     """Checks that the advantages are not always 0 and can be scaled; uses a device.
 
@@ -60,18 +61,6 @@ def check_signal(advantage: AdvantageConfig, *, num_rollouts: int) -> None:
     parameters = _own_parameters(advantage)
     tabulation.check_signal(advantage.name, num_rollouts=num_rollouts, **parameters)
     configured_estimator(advantage, num_rollouts=num_rollouts)
-
-
-def _matching_scale(advantage: AdvantageConfig, num_rollouts: int) -> float:
-    # Every process computes it alone, whatever mesh it shares.
-    mesh = sharding.one_device_mesh(jax.local_devices()[0])
-    with jax.set_mesh(mesh), prefixed('advantage.match_weight_at'):
-        return tabulation.matching_scale(
-            advantage.name,
-            num_rollouts=num_rollouts,
-            p=advantage.match_weight_at,
-            **_own_parameters(advantage),
-        )
 
 
 def _own_parameters(advantage: AdvantageConfig) -> dict[str, Any]:

@@ -265,8 +265,8 @@ class AdvantageFn:
             rewards: real.
             correct: bool.
             **inputs: the other arrays that the row ``reads``, by their names in
-                :class:`Inputs`; more do no harm. ``begin_memory`` makes those that are
-                remembered. A single ``key`` is folded with each problem's row.
+                :class:`Inputs`; more do no harm. :meth:`begin_memory` makes those that
+                are remembered. A single ``key`` is folded with each problem's row.
 
         Raises:
             ValueError: an array is missing or has another shape or kind.
@@ -276,6 +276,13 @@ class AdvantageFn:
         read = self._check(Inputs(rewards, correct, **inputs))
         advantages = self.estimator.compute(read, **dict(self.parameters))
         return advantages if self.scale == 1 else self.scale * advantages
+
+    def begin_memory(self) -> dict[str, Array]:
+        """What it remembers before the first step: inputs by name, or ``{}``."""
+        if not self.estimator.has_memory:
+            return {}
+        shape = dict(self.parameters)['window'], self.num_rollouts + 1
+        return {'history': jnp.zeros(shape, INPUTS['history'].dtype)}
 
     def _check(self, inputs: Inputs) -> Inputs:
         """The arrays that the estimator reads, converted.

@@ -2,7 +2,7 @@
 
 **The memory** of an estimator is what its run remembers from step to step: the inputs
 of ``INPUTS`` that are ``remembered``, by name. Most estimators have none: ``{}``.
-``begin_memory`` (``make.py``) makes it, an estimator reads it, and after each step
+``AdvantageFn.begin_memory`` makes it, an estimator reads it, and after each step
 :func:`remember` adds that step's problems. A run keeps it in its checkpoints, beside
 what :mod:`passk_jax.data.difficulty` knows of the problems.
 """
@@ -62,7 +62,7 @@ def remember(memory: Memory, correct: Bool[Array, 'P N']) -> Memory:
     """The memory after a step.
 
     Args:
-        memory: the memory before the step, from ``begin_memory`` or this function.
+        memory: the memory before the step.
         correct: of the step's own problems; under dynamic sampling, of those before
             the selection. The selection drops problems without an advantage, so a pass
             rate that is new would never be remembered.

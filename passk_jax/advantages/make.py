@@ -6,11 +6,8 @@ Programs call :func:`make_estimator`, and runs call :func:`estimator_of_config`.
 from collections.abc import Mapping
 from typing import Any
 
-import jax.numpy as jnp
-
 from passk_jax.advantages import curves
-from passk_jax.advantages.declarations import INPUTS, AdvantageFn, Parameter
-from passk_jax.advantages.history import Memory
+from passk_jax.advantages.declarations import AdvantageFn, Parameter
 from passk_jax.advantages.table import ESTIMATORS, OTHER_NAMES
 from passk_jax.config import checks
 from passk_jax.errors import InputError
@@ -59,9 +56,10 @@ def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageF
     Raises:
         ValueError: an unknown name; a parameter that is unknown, missing or bad.
 
+    >>> import numpy as np
     >>> estimate = make_estimator('pass_at_k', num_rollouts=4, k=2)
-    >>> correct = jnp.array([[True, False, False, False]])
-    >>> estimate(correct.astype(jnp.float32), correct)[0, 0].item()
+    >>> correct = np.array([[True, False, False, False]])
+    >>> estimate(correct * 1.0, correct)[0, 0].item()
     1.0
     """
     accepted = estimator_parameters(name)
@@ -78,34 +76,6 @@ def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageF
     if estimator.fits:
         estimator.fits(num_rollouts=num_rollouts, **values)
     return AdvantageFn(estimator, name, num_rollouts, tuple(values.items()))
-
-
-def begin_memory(name: str, *, num_rollouts: int, **params: Any) -> Memory:
-    """What an estimator remembers before the first step: inputs by name, or ``{}``.
-
-    Args:
-        name, num_rollouts, **params: as in :func:`make_estimator`, errors included.
-
-    >>> from passk_jax.advantages import remember
-    >>> params = {'num_rollouts': 4, 'window': 2}
-    >>> estimate = make_estimator('curverl', **params)
-    >>> memory = begin_memory('curverl', **params)
-    >>> correct = jnp.array([[True, False, False, False]])
-    >>> for _ in range(3):
-    ...     advantages = estimate(correct.astype(float), correct, **memory)
-    ...     memory = remember(memory, correct)
-    >>> memory['history'].tolist()
-    [[0, 1, 0, 0, 0], [0, 1, 0, 0, 0]]
-    """
-    make_estimator(name, num_rollouts=num_rollouts, **params)
-    row = ESTIMATORS[name]
-    if not row.has_memory:
-        return {}
-    values = {
-        parameter.name: parameter.default for parameter in row.parameters
-    } | params
-    shape = values['window'], num_rollouts + 1
-    return {'history': jnp.zeros(shape, INPUTS['history'].dtype)}
 
 
 def estimator_of_config(

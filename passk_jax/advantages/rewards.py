@@ -10,8 +10,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from passk_jax.errors import InputError
-
 
 def flip_wrong(
     rewards: Float[Array, 'P N'],
@@ -39,21 +37,7 @@ def flip_wrong(
         The rewards after the flips, and ``rewarded``: ``correct`` or flipped, the
         channel to estimate advantages from. ``correct`` itself stays the one for
         metrics.
-
-    Raises:
-        ValueError: ``fraction`` is not in ``[0, 1]``, or shapes or dtypes disagree.
     """
-    if isinstance(fraction, bool) or not 0.0 <= fraction <= 1.0:
-        raise InputError(f'{fraction=} must be a number in [0, 1]')
-    rewards = jnp.asarray(rewards, jnp.float32)
-    correct = jnp.asarray(correct)
-    if correct.dtype != jnp.bool or correct.shape != rewards.shape:
-        raise InputError(
-            f'correct is {correct.dtype}{list(correct.shape)};'
-            f' it must be bool{list(rewards.shape)}, as the rewards'
-        )
-    if keys.shape != rewards.shape[:1]:
-        raise InputError(f'{keys.shape=} must be one key for each of [P, N] rewards')
     num_rollouts = rewards.shape[1]
     draws = jax.vmap(lambda key: jax.random.uniform(key, (num_rollouts,)))(keys)
     flipped = ~correct & (draws < fraction)

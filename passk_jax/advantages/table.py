@@ -3,7 +3,7 @@
 **A new estimator** is a function, in ``estimators.py`` or, if it is a curve, in one of
 the modules of curves, and a row here that declares its inputs and parameters. Config,
 checks, tables and report follow from the row. A new kind of memory needs its beginning
-in ``make.py`` and its update in ``history.py`` besides.
+in ``AdvantageFn.begin_memory`` and its update in ``history.py`` besides.
 """
 
 import functools

@@ -5,7 +5,7 @@ has a curve, a weight and an objective without more code.
 """
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -18,9 +18,8 @@ from passk_jax.advantages.curve_weight import (
     weight_of_curve,
 )
 from passk_jax.advantages.curves import sum_abs_advantage
-from passk_jax.advantages.declarations import INPUTS, AdvantageFn, Estimator
-from passk_jax.advantages.make import begin_memory, make_estimator
-from passk_jax.advantages.table import ESTIMATORS
+from passk_jax.advantages.declarations import INPUTS, AdvantageFn
+from passk_jax.advantages.make import make_estimator
 from passk_jax.errors import InputError
 
 # Batches large enough for a smooth curve where groups are drawn, and no larger.
@@ -51,10 +50,9 @@ def tabulated_curve(name: str, *, num_rollouts: int, **params: Any) -> dict[str,
     Raises:
         ValueError: as ``make_estimator``.
     """
-    make_estimator(name, num_rollouts=num_rollouts, **params)
-    row = ESTIMATORS[name]
-    num_problems, _ = _batch_shape(row, num_rollouts)
-    positive, negative = _mean_curve(name, num_rollouts, params)
+    estimate = make_estimator(name, num_rollouts=num_rollouts, **params)
+    row = estimate.estimator
+    positive, negative = _mean_curve(estimate)
     counts = np.arange(num_rollouts + 1)
     eta = sum_abs_advantage(counts, positive, negative, num_rollouts=num_rollouts)
     inputs = {input_name: INPUTS[input_name] for input_name in row.reads}
@@ -62,8 +60,8 @@ def tabulated_curve(name: str, *, num_rollouts: int, **params: Any) -> dict[str,
         input_name for input_name, x in inputs.items() if x.typical and not x.remembered
     ]
     how = (
-        f'Each point is the mean over {num_problems} problems with that share of right '
-        f'responses, in random places{", with equal " if equal else ""}'
+        f'Each point is the mean over {_batch_size(estimate)} problems with that share '
+        f'of right responses, in random places{", with equal " if equal else ""}'
         f'{" and ".join(equal)}.'
     )
     if not row.centered:
@@ -111,7 +109,8 @@ def effective_weight(
     >>> round(float(effective_weight('maxrl', num_rollouts=32, p=0.1)), 1)
     9.6
     """
-    return weight_of_curve(*_exact_curve(name, num_rollouts, params), p)
+    estimate = make_estimator(name, num_rollouts=num_rollouts, **params)
+    return weight_of_curve(*_exact_curve(estimate), p)
 
 
 def implied_objective(
@@ -124,7 +123,8 @@ def implied_objective(
     >>> round(float(implied_objective('canonical_k', num_rollouts=8, k=2, p=0.5)), 6)
     0.75
     """
-    return objective_of_curve(*_exact_curve(name, num_rollouts, params), p)
+    estimate = make_estimator(name, num_rollouts=num_rollouts, **params)
+    return objective_of_curve(*_exact_curve(estimate), p)
 
 
 def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> float:
@@ -151,12 +151,13 @@ def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> 
     probability = as_float64(p)
     if probability.ndim or not 0 < probability < 1:
         raise InputError(f'{p=} must be a number in (0, 1)')
-    make_estimator(name, num_rollouts=num_rollouts, **params)
-    _refuse_memory(name)
+    estimate = make_estimator(name, num_rollouts=num_rollouts, **params)
+    _refuse_memory(estimate)
     # No answers are typical, so they must not matter.
-    curve_of = _exact_curve if 'answers' in ESTIMATORS[name].reads else _mean_curve
-    own_weight = float(weight_of_curve(*curve_of(name, num_rollouts, params), p))
-    grpo_weight = float(weight_of_curve(*_mean_curve('pass_at_1', num_rollouts, {}), p))
+    curve_of = _exact_curve if 'answers' in estimate.estimator.reads else _mean_curve
+    own_weight = float(weight_of_curve(*curve_of(estimate), p))
+    grpo = make_estimator('pass_at_1', num_rollouts=num_rollouts)
+    grpo_weight = float(weight_of_curve(*_mean_curve(grpo), p))
     scale = grpo_weight / own_weight if own_weight > 0 else 0.0
     # Advantages are float32.
     if not 0 < scale <= float(np.finfo(np.float32).max):
@@ -179,12 +180,8 @@ def check_signal(name: str, *, num_rollouts: int, **params: Any) -> None:
     Raises:
         ValueError: every advantage is 0, so nothing would be learned.
     """
-    make_estimator(name, num_rollouts=num_rollouts, **params)
-    row = ESTIMATORS[name]
-    shape = _batch_shape(row, num_rollouts)
-    if not any(
-        a.any() for _, a in _estimate_by_count(row, name, shape, params, spread=1.0)
-    ):
+    estimate = make_estimator(name, num_rollouts=num_rollouts, **params)
+    if not any(a.any() for _, a in _estimate_by_count(estimate, spread=1.0)):
         described = ''.join(f', advantage.{key}={params[key]!r}' for key in params)
         raise InputError(
             f'advantage.name={name!r}{described} with sampling.{num_rollouts=} gives '
@@ -192,83 +189,65 @@ def check_signal(name: str, *, num_rollouts: int, **params: Any) -> None:
         )
 
 
-def _batch_shape(row: Estimator, num_rollouts: int) -> tuple[int, int]:
-    if any(INPUTS[name].shape == 'P' and name != 'key' for name in row.reads):
+def _batch_size(estimate: AdvantageFn) -> int:
+    reads = estimate.estimator.reads
+    if any(INPUTS[name].shape == 'P' and name != 'key' for name in reads):
         # A share of the problems may be chosen by it.
-        return _MAX_PROBLEMS, num_rollouts
+        return _MAX_PROBLEMS
     # A single problem would not show what else its advantages depend on.
-    num_problems = _MAX_RESPONSES // num_rollouts
-    return min(_MAX_PROBLEMS, max(_MIN_PROBLEMS, num_problems)), num_rollouts
+    num_problems = _MAX_RESPONSES // estimate.num_rollouts
+    return min(_MAX_PROBLEMS, max(_MIN_PROBLEMS, num_problems))
 
 
-def _mean_curve(
-    name: str, num_rollouts: int, params: Mapping[str, Any]
-) -> tuple[np.ndarray, np.ndarray]:
+def _mean_curve(estimate: AdvantageFn) -> tuple[np.ndarray, np.ndarray]:
     """Positive and negative ``[N + 1]``, means over a batch of typical inputs."""
-    row = ESTIMATORS[name]
-    shape = _batch_shape(row, num_rollouts)
-    means, _ = _means(row, name, shape, tuple(params.items()))
+    means, _ = _means(estimate)
     return means[0], means[1]
 
 
-def _exact_curve(
-    name: str, num_rollouts: int, params: Mapping[str, Any]
-) -> tuple[np.ndarray, np.ndarray]:
+def _exact_curve(estimate: AdvantageFn) -> tuple[np.ndarray, np.ndarray]:
     """Positive and negative ``[N + 1]`` of an estimator that is a curve."""
-    make_estimator(name, num_rollouts=num_rollouts, **params)
-    _refuse_memory(name)
-    _refuse_pooled(name)
-    row = ESTIMATORS[name]
-    shape = _batch_shape(row, num_rollouts)
+    _refuse_memory(estimate)
+    if estimate.estimator.pools_problems:
+        raise InputError(
+            f'{estimate.name} has no weight of its own: it divides by a sigma of all '
+            'problems of a step; tabulated_curve has the weight in a step in which '
+            'every share of right responses is as frequent'
+        )
     # Also where a caller traces p: the curve is a constant.
     with jax.ensure_compile_time_eval():
-        means, scatter = _means(row, name, shape, tuple(params.items()), spread=1.0)
+        means, scatter = _means(estimate, spread=1.0)
     if np.any(scatter > 1e-5 * np.maximum(np.abs(means), 1e-3)):
         raise InputError(
-            f'{name} is not a curve: equally correct responses, of problems with '
-            f'equally many right ones, get different advantages; tabulated_curve has '
-            f'the weight of their mean'
+            f'{estimate.name} is not a curve: equally correct responses, of problems '
+            f'with equally many right ones, get different advantages; tabulated_curve '
+            f'has the weight of their mean'
         )
     return means[0], means[1]
 
 
-def _refuse_pooled(name: str) -> None:
-    """Raises InputError if a weight would be that of one step."""
-    if ESTIMATORS[name].pools_problems:
-        raise InputError(
-            f'{name} has no weight of its own: it divides by a sigma of all problems '
-            'of a step; tabulated_curve has the weight in a step in which every share '
-            'of right responses is as frequent'
-        )
-
-
-def _refuse_memory(name: str) -> None:
+def _refuse_memory(estimate: AdvantageFn) -> None:
     """Raises InputError if a weight would be that of one moment of a run."""
-    if ESTIMATORS[name].has_memory:
+    if estimate.estimator.has_memory:
         raise InputError(
-            f'{name} has no weight of its own: it weighs a problem by the pass rates '
-            'of the steps before, which change in a run'
+            f'{estimate.name} has no weight of its own: it weighs a problem by the '
+            'pass rates of the steps before, which change in a run'
         )
 
 
 @functools.lru_cache(maxsize=16)
 def _means(
-    row: Estimator,
-    name: str,
-    shape: tuple[int, int],
-    params: tuple[tuple[str, Any]],
-    *,
-    spread: float = 0.0,
+    estimate: AdvantageFn, *, spread: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Positive and negative ``[2, N + 1]``, and the range of each in the batch.
 
     Cached, because each report draws those of all stages.
     """
-    means = np.zeros((2, shape[1] + 1))
+    means = np.zeros((2, estimate.num_rollouts + 1))
     scatter = np.zeros_like(means)
-    by_count = _estimate_by_count(row, name, shape, dict(params), spread=spread)
+    by_count = _estimate_by_count(estimate, spread=spread)
     # The gap of a curve may be far smaller than its two advantages are.
-    with jax.enable_x64(row.reads == ('correct',)):
+    with jax.enable_x64(estimate.estimator.reads == ('correct',)):
         for c, (correct, advantages) in enumerate(by_count):
             for i, of in enumerate((correct, ~correct)):
                 if of.any():
@@ -278,20 +257,15 @@ def _means(
 
 
 def _estimate_by_count(
-    row: Estimator,
-    name: str,
-    shape: tuple[int, int],
-    params: Mapping[str, Any],
-    *,
-    spread: float = 0.0,
+    estimate: AdvantageFn, *, spread: float = 0.0
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """``correct`` and advantages ``[P, N]`` for 0, 1, ... N correct responses.
 
     Other inputs are their typical value, plus up to ``spread`` times that.
     """
-    num_problems, num_rollouts = shape
-    estimator = make_estimator(name, num_rollouts=num_rollouts, **params)
-    memory = begin_memory(name, num_rollouts=num_rollouts, **params)
+    row, num_rollouts = estimate.estimator, estimate.num_rollouts
+    num_problems = _batch_size(estimate)
+    memory = estimate.begin_memory()
     inputs: dict[str, jax.Array | np.ndarray] = {
         k: np.full(x.shape, INPUTS[k].typical) for k, x in memory.items()
     }
@@ -302,16 +276,16 @@ def _estimate_by_count(
     if row.pools_problems:
         batches, num_problems = [np.concatenate(batches)], len(batches) * num_problems
     shape = num_problems, num_rollouts
-    for input_name in row.reads:
-        if input_name in ('rewards', 'correct', 'key', *memory):
+    for name in row.reads:
+        if name in ('rewards', 'correct', 'key', *memory):
             continue
-        size = shape[: len(INPUTS[input_name].shape.split())]
-        values = INPUTS[input_name].typical * (1 + spread * rng.random(size))
-        inputs[input_name] = values.astype(INPUTS[input_name].dtype)
+        size = shape[: len(INPUTS[name].shape.split())]
+        values = INPUTS[name].typical * (1 + spread * rng.random(size))
+        inputs[name] = values.astype(INPUTS[name].dtype)
     if 'key' in row.reads:
         inputs['key'] = jax.random.split(jax.random.key(0), num_problems)
     for correct in batches:
-        advantages = _estimate(estimator, correct * 1.0, correct, **inputs)
+        advantages = _estimate(estimate, correct * 1.0, correct, **inputs)
         advantages = np.asarray(advantages, np.float64)
         # One count in each part.
         num_counts = len(correct) // len(places)

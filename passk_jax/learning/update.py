@@ -160,16 +160,7 @@ class Update:
         updates = jnp.arange(self.epochs * self.num_updates)
         is_first = updates.reshape(self.epochs, self.num_updates) == 0
         with jax.named_scope('score'):
-            old = ref = None
-            # Only later epochs read the scores of the first mini-batch.
-            skipped = 1 if self.epochs == 1 else 0
-            if self.num_updates > skipped:
-                later = jax.tree.map(lambda x: x[skipped:], batches)
-                later = self.score(Weights(frozen, state.params), later)
-                old = jnp.concatenate([jnp.zeros_like(later[:skipped]), later])
-            if ref_params is not None:
-                ref = self.score(Weights(frozen, ref_params), batches)
-        batches = dataclasses.replace(batches, old_log_probs=old, ref_log_probs=ref)
+            batches = self.add_scores(batches, state.params, ref_params, frozen)
 
         def epoch(carry: Any, is_first: jax.Array) -> tuple[Any, Any]:
             take_step = functools.partial(self.take_step, frozen)
@@ -190,7 +181,7 @@ class Update:
         metrics['padding'] = 1 - needed / positions.sum()
         problem_loss, log_probs = by_prompt
         before = log_probs[0]
-        if old is not None:
+        if (old := batches.old_log_probs) is not None:
             before = jnp.where(is_first[0, :, None, None, None], before, old)
         add = functools.partial(rollout_parts.add, **rows)
         problem_loss = jax.vmap(add)(jax.vmap(deinterleave)(problem_loss))
@@ -200,6 +191,21 @@ class Update:
         metrics['learning_rate'] = self.optimizer.learning_rate(last)
         metrics |= {'problem_loss': problem_loss, 'finite_updates': finite}
         return TrainState(params, opt_state, state.step + 1), metrics
+
+    def add_scores(
+        self, batches: Batch, params: Params, ref_params: Params | None, frozen: Params
+    ) -> Batch:
+        """Adds the log-probabilities of the old policy and of the reference."""
+        old = ref = None
+        # Only later epochs read the scores of the first mini-batch.
+        skipped = 1 if self.epochs == 1 else 0
+        if self.num_updates > skipped:
+            later = jax.tree.map(lambda x: x[skipped:], batches)
+            later = self.score(Weights(frozen, params), later)
+            old = jnp.concatenate([jnp.zeros_like(later[:skipped]), later])
+        if ref_params is not None:
+            ref = self.score(Weights(frozen, ref_params), batches)
+        return dataclasses.replace(batches, old_log_probs=old, ref_log_probs=ref)
 
     def score(self, weights: Weights, batches: Batch) -> Float[Array, 'updates P N T']:
         """Computes log-probabilities of mini-batches, one micro-batch at a time."""

@@ -84,7 +84,7 @@ def attend(
             seen &= own_slots >= starts[0]
         if window:
             seen &= own_slots > last - window
-        if prefix is not None:
+        if prefix_lengths is not None:
             seen_prefix = (prefix_slots < prefix_lengths[:, None])[:, None, None]
             if window:
                 # The position of each query, if the prefix begins at 0.
@@ -127,7 +127,8 @@ def attend_masked(
     logits = logits.reshape(P, C, N, G, T, -1)
     logits = jnp.where(seen[:, None, :, None], logits, lowest)
     top = logits.max(axis=-1, keepdims=True)
-    if prefix is not None:
+    before = None
+    if prefix is not None and seen_prefix is not None:
         before = product(query.reshape(P, C, N * G * T, H), prefix.keys)
         before = before.reshape(P, C, N, G, T, -1)
         before = jnp.where(seen_prefix[:, None, :, None], before, lowest)
@@ -137,7 +138,7 @@ def attend_masked(
     total = weights.sum(axis=-1, keepdims=True)
     mixed = product(weights.astype(dtype).reshape(P, C, N, G * T, -1), suffix.values)
     mixed = mixed.reshape(P, C, N, G, T, H)
-    if prefix is not None:
+    if prefix is not None and before is not None:
         weights = jnp.exp(before - top)
         total = total + weights.sum(axis=-1, keepdims=True)
         shared = product(

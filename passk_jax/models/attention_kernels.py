@@ -16,6 +16,7 @@ sequence.
 """
 
 import functools
+from typing import Any
 
 import jax
 import numpy as np
@@ -138,11 +139,12 @@ def after_prefix(suffix: Pair, prefix: Pair, lengths: jax.Array | None = None) -
     if lengths is not None:
         shifts = prefix[0].shape[2] - lengths
         shift = jax.vmap(functools.partial(jnp.roll, axis=1))
-        prefix = tuple(shift(x, shifts) for x in prefix)
-    return tuple(
-        jnp.concatenate([jnp.repeat(before, N, axis=1), x], axis=2)
-        for before, x in zip(prefix, suffix, strict=True)
-    )
+        prefix = shift(prefix[0], shifts), shift(prefix[1], shifts)
+
+    def after(before: jax.Array, x: jax.Array) -> jax.Array:
+        return jnp.concatenate([jnp.repeat(before, N, axis=1), x], axis=2)
+
+    return after(prefix[0], suffix[0]), after(prefix[1], suffix[1])
 
 
 def key_values(pair: Pair) -> KeyValues:
@@ -235,7 +237,7 @@ def _splash(query, pair, prefix_lengths, window=0, *, interpret: bool = False):
         seen = _real(S, T, prefix_lengths, window).astype(jnp.int32)
     head_major = tuple(x.transpose(0, 1, 3, 2, 4) for x in (query, *pair))
 
-    def local(query, key, value, seen):
+    def local(query, key, value, seen) -> Any:
         kernel = _splash_kernel(query.shape[2], T, S, window, interpret)
         ids = splash_kernel.SegmentIds(
             q=jnp.ones(query.shape[3], jnp.int32), kv=jnp.zeros(0)

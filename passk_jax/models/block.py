@@ -53,7 +53,8 @@ class Block(nnx.Module):
         self, x: Float[Array, 'P N 1 D'], *args: Any
     ) -> tuple[Float[Array, 'P N 1 D'], KeyValues]:
         """Runs the next token; the arguments are those of ``Attention.step``."""
-        mixed, cache = self.attention.step(*self.attention_norm(x), *args)
+        (normed,) = self.attention_norm(x)
+        mixed, cache = self.attention.step(normed, *args)
         (x,), _ = self._finish((x,), (mixed,))
         return x, cache
 

@@ -181,10 +181,12 @@ class Attention(nnx.Module):
         mixed = attend_masked(query, updated, seen, prefix, seen_prefix)
         return self.out(mixed)[0], updated
 
-    def _project(self, xs: Streams, turns: tuple[Turn, ...]) -> tuple[Streams, ...]:
+    def _project(
+        self, xs: Streams, turns: tuple[Turn | None, ...]
+    ) -> tuple[Streams, ...]:
         """Scaled and rotated queries, rotated keys, and values of every stream."""
         queries, keys, values = self.query(*xs), self.key(*xs), self.value(*xs)
-        if self.query_norm is not None:
+        if self.query_norm is not None and self.key_norm is not None:
             queries, keys = self.query_norm(*queries), self.key_norm(*keys)
         pairs = zip(queries, turns, strict=True)
         queries = tuple(rotate(x, turn, scale=self.scale) for x, turn in pairs)

@@ -17,7 +17,7 @@ does not hold those of all pairs of many tokens either (see attention.py).
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -74,7 +74,9 @@ class Policy:
     def bind(self, params: Params) -> Transformer:
         """The network with these parameters."""
         stacked = params.keys() <= Transformer.parameters(self.arch).keys()
-        flat = {_split_name(name): nnx.Param(x) for name, x in params.items()}
+        flat: dict[Any, Any] = {
+            _split_name(name): nnx.Param(x) for name, x in params.items()
+        }
         graphdef = _graphdef(self.arch, stacked=stacked)
         return nnx.merge(graphdef, nnx.from_flat_state(flat))
 
@@ -205,6 +207,7 @@ def prefill(
     tokens = (prompts.tokens[:, None],)
     (hidden,), layers, _ = model.forward(tokens, (positions,), keep=True)
     last = jnp.take_along_axis(hidden[:, 0], prompts.lengths[:, None, None] - 1, axis=1)
+    assert layers is not None  # They are kept.
     shared = tuple(map(take_first_sequences, layers))
     return last[:, 0], Prefix(layers=shared, lengths=prompts.lengths)
 
@@ -334,10 +337,10 @@ def token_log_probs(
 
 
 def _without_padding(
-    policy: Policy, scores: Float[Array, '*B V'], absent: float
+    policy: Policy, scores: Float[Array, '*B V'], absent: float | np.floating
 ) -> Float[Array, '*B V']:
     """The scores, with ``absent`` in the rows that only pad the token table."""
-    if policy.num_tokens in (None, policy.arch.vocab_size):
+    if policy.num_tokens is None or policy.num_tokens == policy.arch.vocab_size:
         return scores
     ids = jax.lax.broadcasted_iota(jnp.int32, scores.shape, scores.ndim - 1)
     return jnp.where(ids < policy.num_tokens, scores, absent)

@@ -72,7 +72,7 @@ def frequencies(rope: Rope, *, head_dim: int) -> Float[np.ndarray, 'H/2']:
             return (plain / np.float32(rope.factor)).astype(np.float32)
         case 'llama3':
             stretch = _llama3_share(rope, plain)
-        case 'yarn':
+        case _:
             stretch = _yarn_share(rope, head_dim)
     stretched = plain / np.float32(rope.factor)
     return (stretched * stretch + plain * (1 - stretch)).astype(np.float32)

@@ -22,8 +22,9 @@ def log_probs_and_entropies(
     """
     # Under an axis of size 1, the sums take XLA's CPU code twenty times as long.
     axes = [axis for axis, size in enumerate(tokens.shape) if size == 1]
-    outputs = _score_rows(jnp.squeeze(logits, axes), jnp.squeeze(tokens, axes))
-    return tuple(x.reshape(tokens.shape) for x in outputs)
+    rows = jnp.squeeze(logits, axes), jnp.squeeze(tokens, axes)
+    log_probs, entropies = _score_rows(*rows)
+    return log_probs.reshape(tokens.shape), entropies.reshape(tokens.shape)
 
 
 @jax.custom_vjp

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool
 
 from passk_jax import sharding
 from passk_jax.advantages import Memory, remember
-from passk_jax.advantages.configured import begin_configured_memory
+from passk_jax.advantages.configured import unscaled_estimator
 from passk_jax.config import AdvantageConfig
 from passk_jax.data import difficulty
 from passk_jax.data.batches import Batches
@@ -42,11 +42,9 @@ class Remember:
 
     def begin(self) -> RunMemory:
         """The memory of a run before its first step, the same on every host."""
-        begin = functools.partial(
-            begin_configured_memory, self.advantage, num_rollouts=self.num_rollouts
-        )
+        estimator = unscaled_estimator(self.advantage, num_rollouts=self.num_rollouts)
         replicated = sharding.replicated(self.mesh)
-        estimator_memory = jax.jit(begin, out_shardings=replicated)()
+        estimator_memory = jax.jit(estimator.begin_memory, out_shardings=replicated)()
         estimates = difficulty.begin(self.batches, follow=self.follow_difficulty)
         return estimator_memory | estimates
 

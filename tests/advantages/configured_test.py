@@ -9,9 +9,9 @@ import pytest
 
 from passk_jax.advantages import ESTIMATORS, make, matching_scale
 from passk_jax.advantages.configured import (
-    begin_configured_memory,
     check_signal,
     configured_estimator,
+    unscaled_estimator,
 )
 from tests import changed
 from tests.advantages.other_values import choose_other_values
@@ -77,8 +77,8 @@ def test_only_an_estimator_that_remembers_begins_with_a_memory():
         changed.make_config(advantage__name=name).advantage
         for name in ('pass_at_k', 'curverl')
     )
-    assert begin_configured_memory(plain, num_rollouts=6) == {}
-    memory = begin_configured_memory(remembering, num_rollouts=6)
+    assert unscaled_estimator(plain, num_rollouts=6).begin_memory() == {}
+    memory = unscaled_estimator(remembering, num_rollouts=6).begin_memory()
     assert memory['history'].shape == (remembering.parameters['window'], 7)
 
 

@@ -172,8 +172,9 @@ def test_the_curve_needs_no_other_process_of_a_mesh(monkeypatch):
     """Process 0 draws the report alone, under the mesh of all of them."""
     used = []
 
-    def watched(correct, key):
-        advantages = correct + 0.0 * jax.vmap(jax.random.uniform)(key)[:, None]
+    def watched(inputs):
+        nothing = 0.0 * jax.vmap(jax.random.uniform)(inputs.key)[:, None]
+        advantages = inputs.correct + nothing
         jax.debug.inspect_array_sharding(advantages, callback=used.append)
         return advantages
 
