@@ -12,8 +12,6 @@ from jaxtyping import Array, Bool, Float
 from passk_jax import sharding
 from passk_jax.advantages import ESTIMATORS, AdvantageFn, Memory
 from passk_jax.advantages import rewards as transforms
-from passk_jax.advantages.configured import configured_estimator
-from passk_jax.config import AdvantageConfig, RewardConfig
 from passk_jax.data import difficulty
 from passk_jax.data.difficulty import RunMemory
 from passk_jax.errors import InputError
@@ -40,32 +38,16 @@ class Estimate:
     """The verb ``estimate(rollouts, responses, memory=memory, step=step)``.
 
     Attributes:
-        name: of the estimator.
         estimator: with its parameters and scale.
         flip_wrong: the fraction of wrong responses that Noise Rewards pay.
         mesh: of the rollouts.
         keys: of the run, for groups that are drawn and for noise.
     """
 
-    name: str
     estimator: AdvantageFn
     flip_wrong: float
     mesh: Mesh
     keys: RunKeys
-
-    @classmethod
-    def configured(
-        cls,
-        mesh: Mesh,
-        keys: RunKeys,
-        *,
-        advantage: AdvantageConfig,
-        reward: RewardConfig,
-        num_rollouts: int,
-    ) -> 'Estimate':
-        """Makes the verb from sections of the configuration."""
-        estimator = configured_estimator(advantage, num_rollouts=num_rollouts)
-        return cls(advantage.name, estimator, reward.flip_wrong, mesh, keys)
 
     def __call__(
         self, rollouts: Rollouts, responses: Responses, *, memory: RunMemory, step: int
@@ -84,7 +66,7 @@ class Estimate:
         """
         verdicts, flip_wrong = responses.verdicts, self.flip_wrong
         rewards, correct = verdicts.rewards, verdicts.correct
-        check_rewards(self.name, rewards, correct, flip_wrong=flip_wrong)
+        check_rewards(self.estimator.name, rewards, correct, flip_wrong=flip_wrong)
         arrays = rewards, correct, answer_ids(verdicts.parsed)
         return _compute(
             self.estimator,

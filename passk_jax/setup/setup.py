@@ -14,6 +14,7 @@ from absl import logging
 from jax.sharding import Mesh
 
 from passk_jax import sharding
+from passk_jax.advantages.configured import configured_estimator
 from passk_jax.config import (
     DataConfig,
     ExperimentConfig,
@@ -230,12 +231,12 @@ class Setup:
 
     def estimate(self) -> Estimate:
         """Makes the verb that gives responses their advantages."""
-        return Estimate.configured(
-            self.mesh,
-            self.keys,
-            advantage=self.config.advantage,
-            reward=self.config.reward,
-            num_rollouts=self.config.sampling.num_rollouts,
+        num_rollouts = self.config.sampling.num_rollouts
+        return Estimate(
+            configured_estimator(self.config.advantage, num_rollouts=num_rollouts),
+            flip_wrong=self.config.reward.flip_wrong,
+            mesh=self.mesh,
+            keys=self.keys,
         )
 
     def select(self, estimate: Estimate) -> Select:
