@@ -144,7 +144,7 @@ def train(
                 for batch, is_new in selection.batches(batches):
                     log.begin('decode', step)
                     sampled = verbs.sample(weights.merged, batch, key=key)
-                    responses = verbs.verify(sampled, step=step, begin=log.begin)
+                    responses = verbs.verify(sampled, step=step, begin_phase=log.begin)
                     log.begin('estimate', step)
                     estimated = verbs.estimate(
                         sampled.rollouts, responses, memory=memory, step=step

@@ -184,13 +184,13 @@ def test_the_page_counts_kills_and_names_what_differs():
 
 
 def test_the_announced_verification_is_that_of_the_trainer(tmp_path, monkeypatch):
-    def verify(sampled, *, step, begin=None):
+    def verify(sampled, *, step, begin_phase=None):
         assert (tmp_path / 'verifying-0').exists()
-        return sampled, step, begin
+        return sampled, step, begin_phase
 
     monkeypatch.setenv('FAULTS_MARKS', str(tmp_path))
     monkeypatch.setattr(announced_train, '_verify', verify)
-    called = announced_train.announced('texts', step=3, begin=print)
+    called = announced_train.announced('texts', step=3, begin_phase=print)
     assert called == ('texts', 3, print)
     assert (tmp_path / 'steps-0').read_text() == '3\n'
     assert not (tmp_path / 'verifying-0').exists()

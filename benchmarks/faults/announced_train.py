@@ -26,7 +26,7 @@ _verify, _write = Verify.__call__, compiler._cache_write
 
 def announced(*args: Any, step: int, **others: Any) -> Any:
     """The verb *verify*, announced where training calls it, which wants to be told."""
-    if 'begin' not in others:
+    if 'begin_phase' not in others:
         return _verify(*args, step=step, **others)
     marks, index = pathlib.Path(os.environ['FAULTS_MARKS']), jax.process_index()
     with (marks / f'steps-{index}').open('a') as stream:

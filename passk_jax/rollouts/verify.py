@@ -227,7 +227,7 @@ class Verify:
         sampled: Sampled,
         *,
         step: int,
-        begin: Callable[[str, int], None] = lambda phase, step: None,
+        begin_phase: Callable[[str, int], None] = lambda phase, step: None,
     ) -> Responses:
         """Waits for the verdicts on a batch.
 
@@ -235,17 +235,17 @@ class Verify:
             sampled: from :class:`~passk_jax.rollouts.sample.Sample`; this ends its
                 verification.
             step: the training step, for messages.
-            begin: is told of the phases ``'verify'`` and, once this host has judged its
-                share, ``'gather'``, with the step.
+            begin_phase: is told of ``'verify'`` and, once this host has judged its
+                share, of ``'gather'``, with the step.
 
         Raises:
             ValueError: a reward is not finite; the message names step and problem.
             Exception: whatever the task raised; ElsewhereError if it did so on another
                 host.
         """
-        gathers = functools.partial(begin, 'gather', step)
+        gathers = functools.partial(begin_phase, 'gather', step)
         with sampled.verification as verification:
-            begin('verify', step)
+            begin_phase('verify', step)
             figures = hosts.fetch(_figures(sampled.rollouts))
             texts, verdicts = verification.finish(step=step, on_judged=gathers)
         return Responses(

@@ -40,7 +40,7 @@ def test_an_error_before_the_verdicts_ends_the_verification(setup, monkeypatch):
 
     def run():
         sampled = sample({}, batch, key=jax.random.key(0))
-        sample.verify(sampled, step=0, begin=broken)
+        sample.verify(sampled, step=0, begin_phase=broken)
 
     for module, name in ((sampling, 'sample'), (jax, 'block_until_ready'), (None, '')):
         with contextlib.ExitStack() as stack:
