@@ -135,7 +135,7 @@ def train(
                 state = states.reset_optimizer(
                     setup.policy, verbs.optimizer, state, setup.mesh
                 )
-                # The arrays of before were donated.
+                # The reset has donated the old arrays.
                 weights = dataclasses.replace(weights, trained=state.params)
             selection = verbs.select(step, memory)
             key = verbs.setup.keys.key(Purpose.ROLLOUTS, step)
