@@ -73,19 +73,20 @@ def override_flags(config: ConfigDict, arguments: Sequence[str]) -> flags.FlagVa
     values, argv = flags.FlagValues(), list(arguments)
     config_flags.DEFINE_config_dict('config', config, flag_values=values, sys_argv=argv)
     for name in values:
-        if isinstance(values[name], flags.MultiFlag):
-            _replace_when_repeated(values[name])
+        flag = values[name]
+        if isinstance(flag, flags.MultiFlag):
+            _replace_when_repeated(flag)
     return values
 
 
-def _replace_when_repeated(flag: flags.MultiFlag) -> None:
+def _replace_when_repeated(flag: flags.MultiFlag[Any]) -> None:
     """Makes the last of several values count, as of every other flag."""
     parse = flag.parse
 
-    def replace(argument: Any) -> None:
+    def replace(arguments: Any) -> None:
         # A flag that is present would add to its value.
         flag.present = 0
-        parse(argument)
+        parse(arguments)
 
     flag.parse = replace
 

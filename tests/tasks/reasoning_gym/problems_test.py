@@ -55,7 +55,7 @@ def test_a_missing_package_or_version_names_the_package(monkeypatch, found):
         return found
 
     monkeypatch.setattr(metadata, 'version', version)
-    message = rf'needs reasoning-gym==0.1.25, found {found}: pip install reasoning-gym==0.1.25$'
+    message = rf'needs (\S+==0.1.25), found {found}: pip install \1$'
     with pytest.raises(ValueError, match=message):
         problems.generate_splits('gcd', {}, counts=COUNTS, seed=0)
 
