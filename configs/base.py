@@ -153,6 +153,8 @@ def _data() -> ConfigDict:
             # Silent. Qwen2.5's chat template then writes a system prompt of its own.
             'system_prompt': '',
             'chat_template_kwargs': ConfigDict(),
+            # The default of Llama 3's own templates.
+            'chat_date': '2024-07-26',
         }
     )
 

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import tomllib
 
 import pytest
 
@@ -59,3 +60,23 @@ def test_the_readme_is_read_in_minutes():
     assert len(text.splitlines()) <= 180
     assert len(text.split()) <= 1300
     assert len((ROOT / 'experiments' / 'README.md').read_text().split()) <= 1500
+
+
+_ENDS = {'.md', '.py', '.ipynb', '.sh', '.toml', '.txt'}
+_TEXTS = [path for path in sorted(ROOT.rglob('*')) if path.suffix in _ENDS]
+
+
+@pytest.mark.parametrize(
+    'path',
+    [path for path in _TEXTS if 'pip install' in path.read_text(errors='replace')],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_an_install_line_takes_the_checkout_and_no_package_of_our_name(path):
+    """Nobody published this project, so a package of its name is a stranger's."""
+    extras = tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']
+    lines = re.findall(r'pip install ([^\n`|&;]*)', path.read_text())
+    for line in lines:
+        for name in re.findall(r'[\w.-]+', line):
+            assert not re.match(r'passk[-_.]*jax\b', name, re.IGNORECASE), line
+        for extra in re.findall(r'\.\[(\w+)\]', line):
+            assert extra in extras['optional-dependencies'], line

@@ -5,7 +5,7 @@ import re
 import runpy
 import traceback
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
@@ -72,7 +72,23 @@ def override_flags(config: ConfigDict, arguments: Sequence[str]) -> flags.FlagVa
             raise InputError(f'{argument}: {configs.unknown_key(option[1], keys)}')
     values, argv = flags.FlagValues(), list(arguments)
     config_flags.DEFINE_config_dict('config', config, flag_values=values, sys_argv=argv)
+    for name in values:
+        flag = values[name]
+        if isinstance(flag, flags.MultiFlag):
+            _replace_when_repeated(flag)
     return values
+
+
+def _replace_when_repeated(flag: flags.MultiFlag[Any]) -> None:
+    """Makes the last of several values count, as of every other flag."""
+    parse = flag.parse
+
+    def replace(arguments: Any) -> None:
+        # A flag that is present would add to its value.
+        flag.present = 0
+        parse(arguments)
+
+    flag.parse = replace
 
 
 def _what_happened(error: Exception, file: str) -> str:

@@ -12,6 +12,7 @@ from passk_jax.config.learning_config import LossConfig, OptimizerConfig
 from passk_jax.config.ranges import (
     count,
     fraction,
+    iso_date,
     not_empty,
     not_negative,
     one_of,
@@ -144,6 +145,7 @@ class DataConfig:
             that the chat template writes by itself.
         chat_template_kwargs: the chat template's own switches, such as
             ``{'enable_thinking': False}``.
+        chat_date: what a chat template takes for today, in every prompt of the run.
     """
 
     dir: str
@@ -151,6 +153,7 @@ class DataConfig:
     overlong: Literal['drop', 'error'] = one_of('drop', 'error')
     system_prompt: str = dataclasses.field(metadata={'off': ''})
     chat_template_kwargs: Mapping[str, Any] = dataclasses.field(metadata={'off': {}})
+    chat_date: str = iso_date(off='2024-07-26')
 
 
 @section

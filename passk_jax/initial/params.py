@@ -23,6 +23,7 @@ from passk_jax.initial.warm_start import WarmStartData, warm_start
 from passk_jax.models import policy as policies
 from passk_jax.models.hf import weights
 from passk_jax.models.policy import Params, Policy
+from passk_jax.models.tokenizer import CHAT_DATE
 from passk_jax.runs import checkpoints
 from passk_jax.runtime import hosts
 
@@ -109,6 +110,7 @@ def _fingerprint(
     options = {
         'system_prompt': data.system_prompt,
         'chat_template_kwargs': dict(data.chat_template_kwargs),
+        'chat_date': data.chat_date if data.chat_date != CHAT_DATE else '',
         'frozen': sorted(policy.frozen),
     }
     return {

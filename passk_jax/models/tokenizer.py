@@ -9,6 +9,7 @@ prompt, so the tokenizer adds none, and what it writes after an assistant's turn
 response.
 """
 
+import datetime
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,9 +31,17 @@ TOKENIZER_FILES = (
     *('special_tokens_map.json', 'added_tokens.json', '*.jinja'),
 )
 
-# Llama 3's templates write a date: by default this one (Llama 3.1) or today's (3.2).
-# But a run that resumes tomorrow must have the same prompts.
-_DATE = '26 Jul 2024'
+# Templates write a date: Llama 3.1's this one, Llama 3.2's, SmolLM3's and Mistral's
+# today's. But a run that resumes tomorrow must have the same prompts.
+CHAT_DATE = '2024-07-26'
+_DATE_PARTS = [f'%{flag}{letter}' for flag in ('', '-') for letter in 'aAbBdejmyYHIMSp']
+# Before a template, it takes the place of transformers' clock.
+_TODAY = (
+    '{% macro strftime_now(format) %}{% set text = namespace(now=format) %}'
+    '{% for part, value in parts_of_today.items() %}'
+    '{% set text.now = text.now.replace(part, value) %}{% endfor %}'
+    '{{ text.now }}{% endmacro %}\n'
+)
 
 # The prompt is the user's text, unchanged; the response follows it.
 _PLAIN_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
@@ -111,7 +120,12 @@ def load_generation_config(source: str) -> transformers.GenerationConfig | None:
         raise InputError(
             f'{path}: eos_token_id={stated!r} must be the id of a token or a list'
         )
-    return transformers.GenerationConfig.from_dict(fields)
+    # The cache of a run is its own, so an unknown one is no matter.
+    fields.pop('cache_implementation', None)
+    try:
+        return transformers.GenerationConfig.from_dict(fields)
+    except (TypeError, ValueError) as error:
+        raise InputError(f'{path}: transformers refuses it: {error}') from error
 
 
 def check_chat(
@@ -152,6 +166,7 @@ def encode_prompt(
     *,
     system_prompt: str = '',
     template_kwargs: Mapping[str, Any] | None = None,
+    date: str = CHAT_DATE,
 ) -> list[int]:
     """Tokens of a prompt from a user's text.
 
@@ -163,6 +178,7 @@ def encode_prompt(
         text: what the user says.
         system_prompt: what the system says; ``''``: nothing, or the template's own.
         template_kwargs: what the template reads besides the turns.
+        date: what the template takes for today, as 2024-07-26.
 
     Raises:
         InputError: the tokenizer has no token for a part of the text, or its chat
@@ -170,7 +186,7 @@ def encode_prompt(
     """
     chat = bool(tokenizer.chat_template)
     if chat:
-        text = _prompt(tokenizer, text, system_prompt, template_kwargs or {})
+        text = _prompt(tokenizer, text, system_prompt, template_kwargs or {}, date)
     return _encode(tokenizer, text, add_special_tokens=not chat)
 
 
@@ -179,11 +195,14 @@ def _prompt(
     text: str,
     system_prompt: str,
     template_kwargs: Mapping[str, Any],
+    date: str = CHAT_DATE,
 ) -> str:
     turns = [{'role': 'user', 'content': text}]
     if system_prompt:
         turns.insert(0, {'role': 'system', 'content': system_prompt})
-    return _chat(tokenizer, turns, opens_answer=True, template_kwargs=template_kwargs)
+    return _chat(
+        tokenizer, turns, opens_answer=True, template_kwargs=template_kwargs, date=date
+    )
 
 
 def _encode(tokenizer: Tokenizer, text: str, *, add_special_tokens: bool) -> list[int]:
@@ -249,14 +268,22 @@ def _chat(
     *,
     opens_answer: bool,
     template_kwargs: Mapping[str, Any],
+    date: str = CHAT_DATE,
 ) -> str:
     """The text that the chat template writes for the turns."""
+    today = datetime.date.fromisoformat(date)
+    dated = {
+        # Of Llama 3's templates; others call strftime_now.
+        'date_string': today.strftime('%d %b %Y'),
+        'parts_of_today': {part: today.strftime(part) for part in _DATE_PARTS},
+    }
     try:
         return tokenizer.apply_chat_template(
             turns,
+            chat_template=_TODAY + tokenizer.get_chat_template(),
             add_generation_prompt=opens_answer,
             tokenize=False,
-            **{'date_string': _DATE, **template_kwargs},
+            **{**dated, **template_kwargs},
         )
     except Exception as e:
         # A template is a program, which may raise anything.

@@ -115,6 +115,7 @@ class Setup:
             text,
             system_prompt=data.system_prompt,
             template_kwargs=data.chat_template_kwargs,
+            date=data.chat_date,
         )
 
     @property

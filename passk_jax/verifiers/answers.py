@@ -7,6 +7,7 @@ in the length of the text.
 """
 
 import re
+from collections.abc import Callable, Iterator
 
 # Longer answers are wrong: no puzzle has a solution near this length.
 MAX_ANSWER = 10_000
@@ -30,25 +31,29 @@ class Wrong(Exception):  # noqa: N818 - a verdict, not a failure of the program
     """An answer is wrong; the message says in a few words why."""
 
 
-def last_block(response: str, *, inline: bool = True) -> str:
+def last_block(
+    response: str, *, inline: bool = True, like: Callable[[str], bool] | None = None
+) -> str:
     r"""The text of the last fenced block, by the rule of all official verifiers.
 
     A block begins on the line after three backticks and ends at the next three. If
-    there is none, text between two fences on one line counts if ``inline``.
+    there is none, text between two fences on one line counts if ``inline``. If ``like``
+    is given, the last block that it accepts comes before all others.
 
     >>> last_block('```\n1 2\n```\nno:\n```text\n2 1\n```')
     '2 1'
     """
-    block = _last_between(response, own_line=True)
-    if block is None and inline:
-        block = _last_between(response, own_line=False)
-    return (block or '').strip()
+    blocks = list(_between(response, own_line=True))
+    if not blocks and inline:
+        blocks = list(_between(response, own_line=False))
+    liked = [block for block in blocks if like(block)] if like else blocks
+    return (liked or blocks or [''])[-1].strip()
 
 
-def _last_between(text: str, *, own_line: bool) -> str | None:
+def _between(text: str, *, own_line: bool) -> Iterator[str]:
     # The same blocks as those of re.findall(r'```.*?\n(.*?)```', text, re.DOTALL), or
     # without the line break, which takes quadratic time on a text of many backticks.
-    block, start = None, text.find(_FENCE)
+    start = text.find(_FENCE)
     while start >= 0:
         begin = start + len(_FENCE)
         if own_line:
@@ -59,9 +64,8 @@ def _last_between(text: str, *, own_line: bool) -> str | None:
         end = text.find(_FENCE, begin)
         if end < 0:
             break
-        block = text[begin:end]
+        yield text[begin:end]
         start = text.find(_FENCE, end + len(_FENCE))
-    return block
 
 
 def last_board(response: str) -> str:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, symbol_rows
 
 Grid = list[list[int]]
@@ -50,6 +51,27 @@ def read_grid(text: str) -> Grid:
         if wrong := [cell for cell in row if not _CELL.fullmatch(cell)]:
             raise Wrong(f'{wrong[0][:20]!r} is not a digit')
     return [[int(cell) for cell in row] for row in rows]
+
+
+def usual_grid(text: str) -> str:
+    """A grid in a usual spelling, as lines of cells separated by blanks.
+
+    Digits may stand side by side, in a list a line, in a table or as numpy prints them.
+
+    Raises:
+        Wrong: anything else.
+    """
+    return spellings.integer_grid(text, cell=_CELL)
+
+
+def may_be_grid(text: str) -> bool:
+    """Whether a text is a grid or tries to be one: a program or a sentence does not."""
+    if not re.search(r'[^\W0-9_]', text):
+        return True
+    try:
+        return bool(usual_grid(text[:MAX_TEXT]))
+    except Wrong:
+        return False
 
 
 def grids_in(text: str) -> list[Grid]:

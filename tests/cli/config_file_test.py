@@ -1,7 +1,7 @@
 import pytest
 from absl import flags
 
-from configs import maze_tiny
+from configs import math, maze_tiny
 from passk_jax import config as configs
 from passk_jax.cli import config_file
 from passk_jax.errors import InputError
@@ -84,6 +84,26 @@ def test_a_whole_section_may_be_overridden():
     rest = ["--config.task={'name': 'other', 'params': {}}"]
     config_file.override_flags(config, rest)(['program', *rest])
     assert config.task.to_dict() == {'name': 'other', 'params': {}}
+
+
+@pytest.mark.parametrize(
+    ('values', 'wanted'),
+    [
+        (["('a.jsonl',)", "('b.jsonl',)"], ('b.jsonl',)),
+        (["('a', 'b')", "('c',)", "['d', 'e']"], ('d', 'e')),
+        (['a.jsonl', 'b.jsonl'], ('b.jsonl',)),
+        (["('a.jsonl',)", '()'], ()),
+        (["('a.jsonl', 'b.jsonl')"], ('a.jsonl', 'b.jsonl')),
+    ],
+)
+@pytest.mark.parametrize('joined', [True, False])
+def test_a_list_that_is_given_twice_is_replaced(values, wanted, joined):
+    config = math.get_config('model=llama32_3b')
+    name = '--config.task.params.train_files'
+    pairs = [[f'{name}={v}'] if joined else [name, v] for v in values]
+    rest = [argument for pair in pairs for argument in pair]
+    config_file.override_flags(config, rest)(['program', *rest])
+    assert config.task.params.train_files == wanted
 
 
 def test_the_switches_of_a_chat_template_are_one_flag():

@@ -4,6 +4,7 @@ from unittest import mock
 
 import pytest
 
+from passk_jax import config as configs
 from passk_jax.learning.optimizer import make_optimizer
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.setup import setup as setup_lib
@@ -120,6 +121,25 @@ def test_prompts_are_written_with_the_templates_switches(tmp_path):
         model__tokenizer=str(tmp_path), data__chat_template_kwargs={'thinking': 'long'}
     )
     assert tokenizer.decode(tiny.make_setup(config).encode('S.E')) == 'S.ELR'
+
+
+def test_a_run_has_one_date_which_its_configuration_records(tmp_path):
+    tokenizer = tokenizers.character_tokenizer('SE.*\nUDLR0123456789-')
+    tokenizer.chat_template += '{{ strftime_now("%Y-%m-%d") }}'
+    tokenizer.save_pretrained(tmp_path)
+    config = tiny.make_config(model__tokenizer=str(tmp_path))
+    assert configs.to_dict(config)['data']['chat_date'] == tokenizers.CHAT_DATE
+    assert tokenizer.decode(tiny.make_setup(config).encode('S.E')) == 'S.E2024-07-26'
+    config = tiny.make_config(
+        model__tokenizer=str(tmp_path), data__chat_date='2026-11-25'
+    )
+    assert tokenizer.decode(tiny.make_setup(config).encode('S.E')) == 'S.E2026-11-25'
+
+
+@pytest.mark.parametrize('date', ['', 'today', '26 Jul 2024', '2024-13-01', '20240726'])
+def test_a_date_that_is_none_is_refused(date):
+    with pytest.raises(ValueError, match=r'data.chat_date=.* must be a date as 2024'):
+        tiny.make_config(data__chat_date=date)
 
 
 def test_a_model_that_no_memory_holds_is_an_error_at_once():

@@ -3,11 +3,14 @@ r"""The task ARC-AGI-1: find the rule of example grids and apply it (arXiv:1911.
 The tasks are read from a copy of the benchmark; the prompt is ours. The answer stands
 in the last fenced block of a response or, without one, in its last ``\boxed{...}``, and
 is right if it is the whole grid. That is the benchmark's own rule; it allows three
-attempts, where each response here is one.
+attempts, where each response here is one. Blocks that cannot be a grid, such as a
+program, do not count, and usual spellings do (``grids.usual_grid``): tables, a list a
+line, as numpy prints, digits side by side.
 
 Enigmata's ``symbolic_hard`` has the same problems.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -30,7 +33,13 @@ from passk_jax.tasks.task import (
 from passk_jax.types import Problem, Verdict
 from passk_jax.verifiers.answers import Wrong, as_block, last_block
 from passk_jax.verifiers.extract import last_box
-from passk_jax.verifiers.grids import grid_text, read_grid
+from passk_jax.verifiers.grids import (
+    MAX_TEXT,
+    grid_text,
+    may_be_grid,
+    read_grid,
+    usual_grid,
+)
 
 # Longer answers are wrong, and a report shows only so much of them.
 _MAX_PARSED = 4096
@@ -160,7 +169,10 @@ class ArcTask(Task):
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
         """The verdict on one response, with the reason if it is wrong."""
-        answer = last_block(response) or (last_box(response) or '').strip()
+        answer = last_block(response, like=may_be_grid) or last_box(response) or ''
+        answer = answer.strip()
+        with contextlib.suppress(Wrong):
+            answer = usual_grid(answer[: MAX_TEXT + 1])
         try:
             error = _difference(answer, problem.data['output'])
         except Wrong as e:

@@ -1,10 +1,11 @@
 """The 24 game and countdown: an expression with all given numbers and a target."""
 
+import contextlib
 from typing import Any
 
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Puzzle, read_int, read_ints
-from passk_jax.verifiers import expressions
+from passk_jax.verifiers import expressions, spellings
 from passk_jax.verifiers.answers import Wrong, claims
 
 _TARGET = 24
@@ -15,9 +16,22 @@ _MAX_STEP = 1000
 
 
 class _Arithmetic(Puzzle):
-    """Any right expression is right; data: ``numbers`` and ``target``."""
+    """Any right expression is right; data: ``numbers`` and ``target``.
+
+    The strict rule also reads the spellings of ``spellings.expression``: ``= 24``, the
+    signs × ÷ − · x, LaTeX, square brackets.
+    """
 
     category = 'Arithmetic'
+
+    def usual(self, data, answer):
+        claim = _claim(data['target'])
+        if spellings.claims(answer, claim):
+            return claim
+        with contextlib.suppress(Wrong):
+            expressions.evaluate(answer)
+            return answer
+        return spellings.expression(answer, data['target'])
 
     def check(self, data, answer):
         claim = _claim(data['target'])

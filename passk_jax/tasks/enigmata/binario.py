@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, columns, grid_text
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_grid, symbol_rows
 
 # Data holds this for an empty cell.
@@ -17,7 +18,11 @@ _HOLES = ((12, 25), (18, 30), (20, 45))
 
 
 class Binario(Puzzle):
-    """Any valid grid is right; data: ``grid``, the clues, with -1 for an empty cell."""
+    """Any valid grid is right; data: ``grid``, the clues, with -1 for an empty cell.
+
+    The strict rule also reads the spellings of ``spellings.integer_grid``: commas,
+    bars, tables and lists, digits side by side.
+    """
 
     name = 'binario'
     category = 'Grid'
@@ -43,6 +48,9 @@ class Binario(Puzzle):
     def question(self, data):
         cells = [['_' if c == EMPTY else c for c in row] for row in data['grid']]
         return grid_text(cells)
+
+    def usual(self, data, answer):
+        return spellings.integer_grid(answer)
 
     def check(self, data, answer):
         grid = integer_grid(answer, side=len(data['grid']))

@@ -12,6 +12,7 @@ from passk_jax.tasks.enigmata.star_battle import (
     symbols_of,
     touching,
 )
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong
 
 _SIDES = (4, 5, 6)
@@ -22,7 +23,11 @@ Cell = tuple[int, int]
 
 
 class Campsite(Puzzle):
-    """Any valid board is right; data: ``trees``, ``row_tents``, ``column_tents``."""
+    """Any valid board is right; data: ``trees``, ``row_tents``, ``column_tents``.
+
+    The strict rule also reads the spellings of ``spellings.board``: commas, bars,
+    tables and lists, cells side by side, small letters and symbols as ★.
+    """
 
     name = 'campsite'
     category = 'Grid'
@@ -60,6 +65,9 @@ class Campsite(Puzzle):
             f'tents in each column: {" ".join(map(str, columns))}\n'
             f'{grid_text(symbols_of(data["trees"]))}'
         )
+
+    def usual(self, data, answer):
+        return spellings.board(answer)
 
     def check(self, data, answer):
         tents = self._check_counts(data, answer)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from passk_jax.tasks.enigmata.puzzle import Puzzle, read_int
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_list
 
 _LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
@@ -27,6 +28,9 @@ class CarPainting(Puzzle):
 
     Data: ``colours``, a letter a car; ``reach``, how far a car may move; ``switches``,
     the optimum; ``stored_switches``, what the official verifier wants.
+
+    The strict rule also reads the spellings of ``spellings.integers``: without
+    brackets, without commas, joined by arrows or dashes.
     """
 
     name = 'car_painting'
@@ -52,6 +56,9 @@ class CarPainting(Puzzle):
     def question(self, data):
         colours = ' '.join(data['colours'])
         return f'Colours: {colours}\nMost places a car may move: {data["reach"]}'
+
+    def usual(self, data, answer):
+        return spellings.integers(answer, joined=True)
 
     def check(self, data, answer):
         switches = _switches_of(data, integer_list(answer))

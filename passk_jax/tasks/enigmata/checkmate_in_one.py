@@ -1,10 +1,12 @@
 """Chess: the move that gives mate, after the moves of a game (``checkmate_in_one``)."""
 
 import json
+import re
 
 from passk_jax.tasks import records
 from passk_jax.tasks.enigmata.files import FilePuzzle, Found
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, read_text
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong
 
 
@@ -12,6 +14,9 @@ class CheckmateInOne(OneAnswer, FilePuzzle):
     """One move gives mate in each position, says BIG-bench; all levels are medium.
 
     The file asks not to be trained on: it has the canary of BIG-bench.
+
+    The strict rule also reads the move after its number, without ``#`` or ``x``, with
+    other marks of mate, and castling in zeros.
     """
 
     name = 'checkmate_in_one'
@@ -27,6 +32,12 @@ class CheckmateInOne(OneAnswer, FilePuzzle):
         'google/BIG-bench (Apache-2.0)'
     )
 
+    def usual(self, data, answer):
+        """The stored move, whatever marks stand around it."""
+        if _squeezed(spellings.bare(answer)) != _squeezed(data['answer']):
+            raise Wrong('another move')
+        return data['answer']
+
     def check(self, data, answer):
         """Equality with the stored move, capitals included; also the official rule."""
         if answer != data['answer']:
@@ -37,6 +48,17 @@ class CheckmateInOne(OneAnswer, FilePuzzle):
             moves, mate = read_text(example['input']), read_text(example['target'])
             data = {'question': moves.strip(), 'answer': mate.strip()}
             yield Found(data['question'], 'medium', data)
+
+
+# The number of a move, a capture, check and mate, promotion, praise.
+_MARKS = re.compile(
+    r"""^\s*[0-9]{1,3}\s*\.+|[\s"'x×:=+#†‡!?.-]|e\.p\.|\(?\b(?:check)?mate\b\)?"""
+)
+
+
+def _squeezed(move: str) -> str:
+    """What tells a move from others; castling may be written in zeros."""
+    return _MARKS.sub('', re.sub(r'0-0', 'O-O', move.replace('0-0-0', 'O-O-O')))
 
 
 CHECKMATE_IN_ONE = CheckmateInOne()

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from passk_jax.tasks.enigmata.boards import Board, outside
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle, read_ints
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, claims, pair_list
 
 Cell = tuple[int, int]
@@ -18,11 +19,17 @@ class ChosenCells(Puzzle):
     Attributes:
         first: the number of the first row and of the first column.
         official_set: whether the official verifier lets a cell stand twice.
+
+    The strict rule also reads the spellings of ``spellings.pairs``: without the list,
+    in any brackets, one a line, as rows and columns.
     """
 
     category = 'Search'
     first: ClassVar[int] = 0
     official_set: ClassVar[bool] = True
+
+    def usual(self, data, answer):
+        return cells_text(spellings.pairs(answer))
 
     def check(self, data, answer):
         if claims(answer, self.none):

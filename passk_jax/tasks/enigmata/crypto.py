@@ -9,6 +9,7 @@ from passk_jax.tasks.enigmata import ciphers, sentences
 from passk_jax.tasks.enigmata.ciphers import HILL, PLAYFAIR, SUBSTITUTION, Cipher
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, Puzzle
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong
 
 # For each level, the letters to decode: Enigmata's for KKA, but for Playfair's middle.
@@ -38,9 +39,16 @@ _FORMAT = (
 
 
 class _Crypto(OneAnswer, Puzzle):
-    """One of nine ciphers; the plaintext needs no padding."""
+    """One of nine ciphers; the plaintext needs no padding.
+
+    The strict rule also reads the spellings of ``spellings.letters``: blanks, dashes,
+    quotes, small letters.
+    """
 
     category = 'Crypto'
+
+    def usual(self, data, answer):
+        return spellings.letters(answer)
 
     def check_official(self, data, answer):
         """Equality with the stored answer; only white space does not count."""

@@ -3,6 +3,7 @@
 from passk_jax.tasks import records
 from passk_jax.tasks.enigmata.files import FilePuzzle, Found
 from passk_jax.tasks.enigmata.puzzle import LEVELS, OneAnswer, read_text
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong
 
 # FOLIO's labels -> Enigmata's.
@@ -19,6 +20,9 @@ class Folio(OneAnswer, FilePuzzle):
 
     Enigmata's own 1,208 problems are both files, so a policy trained on this has seen
     most of them.
+
+    The strict rule also reads a label in any case, in quotes, bold or a box, and
+    ``Uncertain``, FOLIO's word for Unknown.
     """
 
     name = 'FOLIO'
@@ -35,6 +39,9 @@ class Folio(OneAnswer, FilePuzzle):
         'take both files from data/v0.0 of https://github.com/Yale-LILY/FOLIO '
         '(CC-BY-SA-4.0)'
     )
+
+    def usual(self, data, answer):
+        return _LABELS[spellings.word(answer, _LABELS)]
 
     def check_official(self, data, answer):
         """Equality with the stored answer."""

@@ -1,6 +1,7 @@
 """Crosswords in small fixed grids (``full_crosswords``)."""
 
 import json
+import re
 
 from passk_jax.tasks import records
 from passk_jax.tasks.enigmata.boards import Board, Cell, Place, cells_by_place, lines_of
@@ -12,6 +13,7 @@ from passk_jax.tasks.enigmata.puzzle import (
     opened,
     read_text,
 )
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, symbol_rows
 
 _DIRECTIONS = ('across', 'down')
@@ -19,10 +21,19 @@ _NONE = 'No valid solution'
 _LETTER, _WALL = '_*'
 
 
+# A direction and its colon, as a heading or a key of JSON.
+_DIRECTION = re.compile(r'\b(across|down)\b["\'*]{0,3} ?:', re.IGNORECASE)
+_HEADING = re.compile(r'^[A-Za-z ]*:|[{"\'*#-]')
+_NUMBER = re.compile(r'^\s*[-*]?\s*(?:[0-9]{1,2}[.):]?\s*)?')
+
+
 class FullCrosswords(OneAnswer, FilePuzzle):
     """The stored words are right, in any case; other words may fit as well.
 
     Some problems have no solution, which is a sentence in double quotes.
+
+    The strict rule also reads words in lists, JSON, one a line or numbered, and
+    directions as headings.
     """
 
     name = 'full_crosswords'
@@ -43,6 +54,29 @@ class FullCrosswords(OneAnswer, FilePuzzle):
         'huggingface.co/datasets/BytedTsinghua-SIA/Enigmata-Data; its words and clues '
         'are those of jeggers/full_crossword_puzzles, whose licence applies'
     )
+
+    def usual(self, data, answer):
+        answer = spellings.bare(answer, stop=False, named=False)
+        if _denies(answer):
+            return answer
+        before, *parts = _DIRECTION.split(answer)
+        words = {
+            direction.lower(): [
+                _NUMBER.sub('', word).strip(' \t"\'*`[]{}.')
+                for word in re.split('[,;\n]', text)
+            ]
+            for direction, text in zip(parts[::2], parts[1::2], strict=True)
+        }
+        if (
+            len(parts) != 4
+            or set(words) != set(_DIRECTIONS)
+            or _HEADING.sub('', before).strip()
+        ):
+            raise Wrong('not the words of both directions')
+        return '\n'.join(
+            f'{direction}: {", ".join(word for word in words[direction] if word)}'
+            for direction in _DIRECTIONS
+        )
 
     def check(self, data, answer):
         if _denies(answer) != _denies(data['answer']):

@@ -6,6 +6,7 @@ import itertools
 from passk_jax.tasks.enigmata import circuits
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, claims, integer_list
 
 _SIZES = ((10, 15), (15, 20), (20, 25))
@@ -20,7 +21,11 @@ _GRAPH = (
 
 
 class _Hamiltonian(Puzzle):
-    """Any such cycle or path is right; data: ``num_vertices`` and ``edges``."""
+    """Any such cycle or path is right; data: ``num_vertices`` and ``edges``.
+
+    The strict rule also reads the spellings of ``spellings.integers``: without
+    brackets, without commas, joined by arrows or dashes.
+    """
 
     category = 'Graph'
     none = _NONE
@@ -43,6 +48,9 @@ class _Hamiltonian(Puzzle):
     def question(self, data):
         edges = [f'{a} {b}' for a, b in data['edges']]
         return '\n'.join([str(data['num_vertices']), *edges])
+
+    def usual(self, data, answer):
+        return spellings.integers(answer, joined=True)
 
     def check(self, data, answer):
         if claims(answer, _NONE):

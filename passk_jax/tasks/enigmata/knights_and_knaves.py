@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, Puzzle
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong
 
 LABELS = ('Entailment', 'Contradiction', 'Unknown')
@@ -43,7 +44,10 @@ _FORMS: tuple[tuple[str, Callable[[int, int], int]], ...] = (
 
 
 class KnightsAndKnaves(OneAnswer, Puzzle):
-    """The three labels are equally frequent in our own problems."""
+    """The three labels are equally frequent in our own problems.
+
+    The strict rule also reads a label in any case, in quotes, bold or a box.
+    """
 
     name = 'knights_and_knaves'
     category = 'Logic'
@@ -68,6 +72,9 @@ class KnightsAndKnaves(OneAnswer, Puzzle):
                         'question': _question(names, statements, statement),
                         'answer': wanted,
                     }
+
+    def usual(self, data, answer):
+        return spellings.word(answer, LABELS)
 
     def check_official(self, data, answer):
         """Equality with the stored answer; double quotes do not count."""

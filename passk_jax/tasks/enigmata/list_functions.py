@@ -6,6 +6,7 @@ import re
 from passk_jax.tasks import records
 from passk_jax.tasks.enigmata.files import FilePuzzle, Found
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, read_ints, read_text
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_list
 
 _OFFICIAL_LIST = re.compile(r'\[([\d\s,]+)\]')
@@ -16,6 +17,9 @@ class ListFunctions(OneAnswer, FilePuzzle):
 
     The four examples of a problem are among the eight of another one, so such problems
     are a group.
+
+    The strict rule also reads the spellings of ``spellings.integers``: without
+    brackets, without commas.
     """
 
     name = 'big_bench_symbolic'
@@ -30,6 +34,9 @@ class ListFunctions(OneAnswer, FilePuzzle):
         'take both files from data/Big-bench/Functions/symbolic of https://github.com/'
         'Strong-AI-Lab/Logical-and-abstract-reasoning (MIT)'
     )
+
+    def usual(self, data, answer):
+        return spellings.integers(answer)
 
     def check(self, data, answer):
         if integer_list(answer) != integer_list(data['answer']):

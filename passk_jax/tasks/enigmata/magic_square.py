@@ -4,6 +4,7 @@ import collections
 
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, columns, grid_text, read_grid
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_grid
 
 # For each level, the least and the most blanks.
@@ -13,7 +14,11 @@ _BLANK = None
 
 
 class MagicSquare(Puzzle):
-    """Data: ``numbers``, with 0 for a blank, and ``given``, 1 where a number is."""
+    """Data: ``numbers``, with 0 for a blank, and ``given``, 1 where a number is.
+
+    The strict rule also reads the spellings of ``spellings.integer_grid``: commas,
+    bars, tables and lists, digits side by side.
+    """
 
     name = 'magic_square'
     category = 'Grid'
@@ -40,6 +45,9 @@ class MagicSquare(Puzzle):
                 for rows in zip(data['numbers'], data['given'], strict=True)
             ]
         )
+
+    def usual(self, data, answer):
+        return spellings.integer_grid(answer)
 
     def check(self, data, answer):
         side = len(data['numbers'])

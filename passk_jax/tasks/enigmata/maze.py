@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.chosen_cells import neighbours
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, grid_text, read_grid
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, claims, pair_chain
 
 _SIDE = 5
@@ -23,6 +24,9 @@ class ObstacleMaze(Puzzle):
     """Any way is right; data: ``blocked``, 1 for an obstacle and 0 for a free cell.
 
     Half the problems of ours have no way.
+
+    The strict rule also reads the spellings of ``spellings.pairs``: other arrows,
+    commas, blanks or lines between the pairs, a list of them.
     """
 
     name = 'maze'
@@ -58,6 +62,9 @@ class ObstacleMaze(Puzzle):
         symbols = [['.B'[cell] for cell in row] for row in data['blocked']]
         symbols[0][0], symbols[-1][-1] = 'S', 'E'
         return grid_text(symbols)
+
+    def usual(self, data, answer):
+        return '->'.join(f'({i},{j})' for i, j in spellings.pairs(answer))
 
     def check(self, data, answer):
         if claims(answer, _NONE):

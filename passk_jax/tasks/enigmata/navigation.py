@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong
 
 KINDS = ('store', 'bank', 'house', 'cinema', 'garden', 'school')
@@ -27,6 +28,9 @@ class Navigation(Puzzle):
 
     A road is its landmarks' letters, the upper one first, and its length in metres. The
     way to any of the nearest landmarks is right; in our own problems there is one.
+
+    The strict rule also reads the spellings of ``spellings.letters`` (arrows, commas,
+    blanks, small letters) and the kind of a landmark before its letter.
     """
 
     name = 'natural_language_navigation'
@@ -61,6 +65,12 @@ class Navigation(Puzzle):
             f'Question: From the start point, how to reach the nearest '
             f'{data["target"]}?'
         )
+
+    def usual(self, data, answer):
+        """The kind of a landmark may stand before its letter, and "to" between two."""
+        kinds = '|'.join(map(re.escape, set(data['kinds'].values())))
+        words = rf'\b(?:(?i:{kinds})(?=\s+[A-Z]\b)|to|then)\b'
+        return spellings.letters(re.sub(words, '', answer))
 
     def check(self, data, answer):
         if answer not in _nearest(data):

@@ -17,7 +17,7 @@ from passk_jax.tasks.enigmata.boards import Board
 from passk_jax.tasks.enigmata.drawing import draw_board
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.types import Verdict
-from passk_jax.verifiers import answers
+from passk_jax.verifiers import answers, spellings
 from passk_jax.verifiers.answers import Wrong
 
 LEVELS = ('easy', 'medium', 'hard')
@@ -74,6 +74,14 @@ class AnyPuzzle(abc.ABC):
     def check(self, data: Data, answer: str) -> None:
         """Raises ``Wrong`` if the answer breaks a rule; any valid solution is right."""
 
+    def usual(self, data: Data, answer: str) -> str:
+        """The documented format of an answer in a usual spelling (``spellings``).
+
+        Raises ``Wrong`` if the answer is in none of those that the puzzle reads.
+        """
+        del data
+        return spellings.bare(answer)
+
     def check_official(self, data: Data, answer: str) -> None:
         """Raises ``Wrong`` if the official verifier rejects the answer.
 
@@ -123,12 +131,33 @@ class AnyPuzzle(abc.ABC):
         find = answers.last_board if self.board else answers.last_block
         return find(response)
 
+    def find_usual(self, response: str) -> str:
+        """The answer in a response by the strict rule; as :meth:`find` by default."""
+        return self.find(response)
+
+    def read_answer(self, data: Data, response: str) -> str:
+        """The answer in a response, in the documented format where it can be read so.
+
+        An answer that is too long, or in no usual spelling, is as :meth:`find` gives
+        it.
+        """
+        answer = self.find_usual(response)
+        if not answer or len(answer) > answers.MAX_ANSWER:
+            return answer
+        if self.none and spellings.claims(answer, self.none):
+            return answer if answers.claims(answer, self.none) else self.none
+        try:
+            return self.usual(data, answer)
+        except Wrong:
+            return answer
+
     def verdict(self, data: Data, response: str, *, official: bool) -> Verdict:
         """The verdict on a response, by the rules or as the official verifier judges.
 
-        Neither raises, and both take time linear in the length of the response.
+        Neither raises, and both take time linear in the length of the response. Only
+        the rules read spellings besides the documented format.
         """
-        answer = self.find(response)
+        answer = self.find(response) if official else self.read_answer(data, response)
         try:
             if len(answer) > answers.MAX_ANSWER:
                 answer = answer[: answers.MAX_ANSWER]

@@ -17,14 +17,22 @@ from passk_jax.tasks.enigmata.puzzle import (
     read_grid,
 )
 from passk_jax.tasks.enigmata.sliding import odd
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, claims, text_list
 
 _NONE = 'No valid sequence of moves exists.'
 _MOVE = re.compile(r'([RC])([1-9])([1-9])')
+_USUAL = re.compile(
+    r'\b([RC])[ _(-]?\{?([1-9])[ ,-]{0,2}([1-9])\b\}?\)?', re.IGNORECASE
+)
 
 
 class ShiftPuzzle(Puzzle):
-    """Any sequence of moves to the goal is right; data: ``board``."""
+    """Any sequence of moves to the goal is right; data: ``board``.
+
+    The strict rule also reads the spellings of ``spellings.items``, as lines, arrows
+    and no quotes, small letters, ``R1,2`` and ``R(1,2)``.
+    """
 
     category = 'Sequential'
     none = _NONE
@@ -70,6 +78,11 @@ class ShiftPuzzle(Puzzle):
 
     def question(self, data):
         return grid_text(data['board'])
+
+    def usual(self, data, answer):
+        return spellings.items(
+            answer, _USUAL, lambda move: ''.join(move.groups()).upper()
+        )
 
     def check(self, data, answer):
         if claims(answer, _NONE):

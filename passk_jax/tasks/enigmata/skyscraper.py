@@ -16,6 +16,7 @@ from passk_jax.tasks.enigmata.puzzle import (
     read_grid,
     read_ints,
 )
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_grid
 
 _SIDES = ((3, 4), (5, 6), (7, 8))
@@ -24,7 +25,11 @@ _EDGES = ('top', 'left', 'right', 'bottom')
 
 
 class Skyscraper(Puzzle):
-    """Any valid grid is right; data: ``clues``, four lines, see ``question``."""
+    """Any valid grid is right; data: ``clues``, four lines, see ``question``.
+
+    The strict rule also reads the spellings of ``spellings.integer_grid``: commas,
+    bars, tables and lists, digits side by side.
+    """
 
     category = 'Grid'
 
@@ -49,6 +54,9 @@ class Skyscraper(Puzzle):
 
     def question(self, data):
         return grid_text(data['clues'])
+
+    def usual(self, data, answer):
+        return spellings.integer_grid(answer)
 
     def check(self, data, answer):
         side = len(data['clues'][0])

@@ -6,11 +6,13 @@ describes the other one. Most of these answers close a loop, against the prompt'
 rule, so the strict rule refuses them.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Data, Grid, Puzzle, grid_text, read_grid
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_grid, symbol_rows
 
 # Data holds this for a corner without a number.
@@ -21,8 +23,16 @@ _SIDE = 6
 _NUMBERED = ((80, 90), (60, 70), (50, 50))
 
 
+_DIAGONALS = str.maketrans('╱╲⟋⟍∕', '/\\/\\/')
+_QUOTED = re.compile(r'"([/\\])"')
+
+
 class Slant(Puzzle):
-    """Any valid grid is right; data: ``corners``, with -1 for one without a number."""
+    """Any valid grid is right; data: ``corners``, with -1 for one without a number.
+
+    The strict rule also reads / and \\ themselves, and the spellings of
+    ``spellings.integer_grid``: commas, bars, tables and lists, cells side by side.
+    """
 
     name = 'slant'
     category = 'Search'
@@ -55,6 +65,16 @@ class Slant(Puzzle):
         return grid_text(
             [['.' if n == UNKNOWN else n for n in row] for row in data['corners']]
         )
+
+    def usual(self, data, answer):
+        """Also reads / and \\ themselves."""
+        signs = answer.translate(_DIAGONALS)
+        if '"' in signs:
+            # JSON writes two backslashes for one.
+            signs = _QUOTED.sub(r'\1', signs.replace('\\\\', '\\'))
+        if not re.search('[0-9]', signs):
+            signs = signs.replace('/', ' 1 ').replace('\\', ' -1 ')
+        return spellings.integer_grid(signs)
 
     def check(self, data, answer):
         grid = _slants(data, answer)

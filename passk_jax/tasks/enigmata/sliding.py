@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, cells_of, read_grid
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, claims
 
 _NONE = 'No feasible move path exists.'
@@ -19,7 +20,11 @@ _SPACES = re.compile(r'[ \t\r\n]')
 
 
 class SlidingPuzzle(Puzzle):
-    """Any path to the goal is right; data: ``board``, with 0 for the blank."""
+    """Any path to the goal is right; data: ``board``, with 0 for the blank.
+
+    The strict rule also reads the spellings of ``spellings.moves``: small letters,
+    words, arrows, lists.
+    """
 
     category = 'Sequential'
     none = _NONE
@@ -67,6 +72,9 @@ class SlidingPuzzle(Puzzle):
 
     def question(self, data):
         return _aligned(data['board'])
+
+    def usual(self, data, answer):
+        return spellings.moves(answer)
 
     def check(self, data, answer):
         if claims(answer, _NONE):

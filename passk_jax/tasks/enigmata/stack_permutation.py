@@ -3,18 +3,27 @@
 import re
 
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle, read_ints
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, claims, text_list
 
 _LENGTHS = ((4, 5), (6, 7), (8, 9))
 _NONE = 'The output sequence is not a valid stack permutation.'
 _PUSH = re.compile(r'Push\(([0-9]{1,9})\)')
 _POP = 'Pop()'
+_USUAL = re.compile(
+    r'\bpush(?:\s*\(\s*([0-9]{1,9})\s*\)|[\s:]*([0-9]{1,9}))|\bpop\b(?:\s*\(\s*\))?',
+    re.IGNORECASE,
+)
 # What :func:`read_operations` returns for a Pop.
 POP = -1
 
 
 class StackPermutation(Puzzle):
-    """There is one solution or none; data: ``input`` and ``output``."""
+    """There is one solution or none; data: ``input`` and ``output``.
+
+    The strict rule also reads the spellings of ``spellings.items``, as lines, arrows
+    and no quotes, small letters, ``Push 1`` and ``Pop``.
+    """
 
     name = 'stack_permutation'
     category = 'Sequential'
@@ -49,6 +58,11 @@ class StackPermutation(Puzzle):
         return (
             f'Input sequence: {list(data["input"])}\n'
             f'Output sequence: {list(data["output"])}'
+        )
+
+    def usual(self, data, answer):
+        return spellings.items(
+            answer, _USUAL, lambda m: f'Push({m[1] or m[2]})' if m[1] or m[2] else _POP
         )
 
     def check(self, data, answer):

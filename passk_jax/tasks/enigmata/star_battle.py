@@ -7,6 +7,7 @@ import itertools
 
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.puzzle import Puzzle, grid_text
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, symbol_rows
 
 EMPTY, BLOCKED, STAR = '.X*'
@@ -17,7 +18,11 @@ _BLOCKED = ((16, 30), (20, 35), (25, 40))
 
 
 class StarBattle(Puzzle):
-    """Any valid board is right; data: ``blocked``."""
+    """Any valid board is right; data: ``blocked``.
+
+    The strict rule also reads the spellings of ``spellings.board``: commas, bars,
+    tables and lists, cells side by side, small letters and symbols as ★.
+    """
 
     name = 'star_battle'
     category = 'Grid'
@@ -47,6 +52,9 @@ class StarBattle(Puzzle):
 
     def question(self, data):
         return grid_text(symbols_of(data['blocked']))
+
+    def usual(self, data, answer):
+        return spellings.board(answer)
 
     def check(self, data, answer):
         stars = stars_of(symbols_of(data['blocked']), answer)

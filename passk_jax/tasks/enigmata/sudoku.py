@@ -11,11 +11,16 @@ from passk_jax.tasks.enigmata.puzzle import (
     grid_text,
     read_grid,
 )
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_grid
 
 
 class Sudoku(Puzzle):
-    """A square of boxes; data: ``grid``, the clues, with 0 for an empty cell."""
+    """A square of boxes; data: ``grid``, the clues, with 0 for an empty cell.
+
+    The strict rule also reads the spellings of ``spellings.integer_grid``: commas,
+    bars, tables and lists, digits side by side.
+    """
 
     category = 'Grid'
 
@@ -55,6 +60,9 @@ class Sudoku(Puzzle):
 
     def question(self, data):
         return grid_text([[cell or '.' for cell in row] for row in data['grid']])
+
+    def usual(self, data, answer):
+        return spellings.integer_grid(answer)
 
     def check(self, data, answer):
         side = len(data['grid'])

@@ -7,7 +7,13 @@ from passk_jax.tasks.enigmata.files import FilePuzzle, Found
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, read_text
 from passk_jax.verifiers import answers
 from passk_jax.verifiers.answers import Wrong
-from passk_jax.verifiers.grids import check_grid, grid_text, read_grid
+from passk_jax.verifiers.grids import (
+    check_grid,
+    grid_text,
+    may_be_grid,
+    read_grid,
+    usual_grid,
+)
 
 # Zeros before another digit.
 _ZEROS = re.compile(r'\b0+(?=[0-9])')
@@ -17,6 +23,10 @@ class SymbolicHard(OneAnswer, FilePuzzle):
     """ARC's training tasks are easy, its evaluation tasks hard and for tests only.
 
     A task with several tests gives as many problems, in one split.
+
+    The strict rule also reads the spellings of ``grids.usual_grid``: tables, a list a
+    line, as numpy prints, digits side by side. Blocks that cannot be a grid do not
+    count.
     """
 
     name = 'symbolic_hard'
@@ -37,6 +47,13 @@ class SymbolicHard(OneAnswer, FilePuzzle):
     def find(self, response):
         """A block on lines of its own; the official verifier knows no other."""
         return answers.last_block(response, inline=False)
+
+    def find_usual(self, response):
+        """As :meth:`find`, but a block that cannot be a grid does not count."""
+        return answers.last_block(response, inline=False, like=may_be_grid)
+
+    def usual(self, data, answer):
+        return usual_grid(answer)
 
     def content_hash(self, data):
         """As for the task ``arc``, whose problems these are.

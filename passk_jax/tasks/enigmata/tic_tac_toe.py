@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, symbol_rows
 
 MARKS = 'OX'
@@ -38,6 +39,10 @@ class TicTacToe(Puzzle):
     """Any best move is right; data: ``board``, nine cells, and ``player``.
 
     Not every move of a problem of ours is a best one.
+
+    The strict rule also reads marks without quotes, small or as ❌ and ⭕, empty cells
+    as ``.``, ``_``, ``-``, ``null`` or nothing between bars, and rows as lists, tables
+    or side by side.
     """
 
     name = 'tic_tac_toe'
@@ -67,6 +72,10 @@ class TicTacToe(Puzzle):
 
     def question(self, data):
         return f'You are {MARKS[data["player"]]}.\n{_text(data["board"])}'
+
+    def usual(self, data, answer):
+        """``.``, ``_``, ``-`` and nothing between bars are empty cells too."""
+        return _text([_usual_cell(cell) for cell in _cells(answer)])
 
     def check(self, data, answer):
         if _move(data, answer) not in best_moves(state_of(data)):
@@ -175,6 +184,45 @@ def read_board(answer: str) -> list[int]:
     if any(cell not in _CELLS for cell in cells):
         raise Wrong('a cell is not "X", "O" or ""')
     return [_CELLS[cell] for cell in cells]
+
+
+_BOX_BARS = str.maketrans('│┃║', '|||')
+
+
+def _cells(answer: str) -> list[str]:
+    """The nine cells between bars, commas or blanks, or side by side."""
+    cells: list[str] = []
+    for row in spellings.table_rows(answer.translate(_BOX_BARS)):
+        if '|' in row:
+            row_cells = row.split('|')
+            # Bars around a row leave nothing at its ends.
+            if len(row_cells) == 5:
+                row_cells = row_cells[1:-1]
+            elif len(row_cells) == 4 and bool(row_cells[0]) != bool(row_cells[-1]):
+                row_cells = [row_cells[0], *row_cells[1:-1], row_cells[-1]]
+                row_cells.remove('')
+        elif ',' in row:
+            row_cells = row.split(',')
+            if len(row_cells) == 4 and not row_cells[-1].strip():
+                row_cells.pop()
+        else:
+            row_cells = row.split()
+        if len(row_cells) == 1:
+            row_cells = list(row_cells[0])
+        if len(row_cells) != 3:
+            raise Wrong('no row of three cells')
+        cells += row_cells
+    return cells
+
+
+def _usual_cell(cell: str) -> int:
+    cell = cell.strip().strip('"\'`*').strip().lower()
+    for symbols, value in (('o⭕○', 0), ('x❌✕×', 1), ('._-·□☐⬜', EMPTY)):
+        if cell and cell in symbols:
+            return value
+    if cell not in ('', 'null', 'none', 'empty'):
+        raise Wrong('a cell is not X, O or empty')
+    return EMPTY
 
 
 def _moves(state: State) -> Iterator[int]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, grid_text, read_grid
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, pair_chain
 
 _GOAL = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
@@ -14,7 +15,11 @@ _TURNS = ((3, 4), (5, 5), (6, 6))
 
 
 class Twiddle(Puzzle):
-    """Any sequence of turns to the goal is right; data: ``board``."""
+    """Any sequence of turns to the goal is right; data: ``board``.
+
+    The strict rule also reads the spellings of ``spellings.pairs``: other arrows,
+    commas, blanks or lines between the pairs, a list of them.
+    """
 
     name = 'twiddle'
     category = 'Sequential'
@@ -42,6 +47,9 @@ class Twiddle(Puzzle):
 
     def question(self, data):
         return grid_text(data['board'])
+
+    def usual(self, data, answer):
+        return '->'.join(f'({i},{j})' for i, j in spellings.pairs(answer))
 
     def check(self, data, answer):
         board, error = _reached(data['board'], pair_chain(answer))

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from passk_jax.tasks.enigmata.draws import Draws
-from passk_jax.tasks.enigmata.puzzle import Puzzle, columns, read_text
-from passk_jax.verifiers import answers
+from passk_jax.tasks.enigmata.puzzle import Data, Puzzle, columns, read_text
+from passk_jax.verifiers import answers, spellings
 from passk_jax.verifiers.answers import Wrong
 
 _ROWS = 4
@@ -24,6 +24,13 @@ _COLUMNS = (2, 3, 4)
 # A record with more of either is refused.
 _MOST = 8
 _BLANK = 'Fill the following table'
+# A line of a table.
+_LINE = re.compile(r'\s*\|.*\|')
+# What follows the name of a row, and what may stand before it.
+_NAMED = re.compile(r'[*"]{0,3}(?:->|:?\s*\||:|,|\t)')
+_BULLET = re.compile(r'(?:[-*•]|[0-9]{1,2}[.)])\s+')
+# Signs that may stand around a cell.
+_AROUND_CELLS = ' \t*`"\'[]{}.:'
 
 # Clue -> whether it holds. Arguments are the columns, from 0, of the values that it
 # names, and the last column; they may be arrays.
@@ -63,6 +70,9 @@ class ZebraLogic(Puzzle):
     """Data: ``rows`` (name -> values, sorted) and ``clues`` (texts).
 
     The clues of our own problems have one solution, and none of them can be left out.
+
+    The strict rule also reads blanks at line ends, a ``|---|`` row and the header above
+    it, bold cells, rows without outer bars, as ``Name: a, b``, and JSON.
     """
 
     name = 'zebra_logic'
@@ -104,6 +114,29 @@ class ZebraLogic(Puzzle):
     def find(self, response):
         return answers.last_table(response)
 
+    def find_usual(self, response):
+        """Blanks may end a line; without a table, the last block counts."""
+        response = response.translate(spellings.SIGNS).replace('│', '|')
+        lines = [line.rstrip() for line in response.split('\n')]
+        whole = [
+            line if not line or _LINE.fullmatch(line) else 'other' for line in lines
+        ]
+        if table := answers.last_table('\n'.join(whole)):
+            return table
+        block = answers.last_block(response)
+        written = [line for line in block.split('\n') if line.strip()]
+        if block[:1] in ('{', '[') or all(map(_NAMED.search, written)):
+            return block
+        return answers.last_table('\n'.join(lines))
+
+    def usual(self, data, answer):
+        rows = _usual_rows(data, answer)
+        if [row[:1] for row in rows] != [[name.lower()] for name in data['rows']]:
+            raise Wrong('not the rows of the puzzle in their order')
+        if rows == answers.table_rows(answer):
+            return answer
+        return '\n'.join(f'| {" | ".join(row)} |' for row in rows)
+
     def check(self, data, answer):
         rows = data['rows']
         table = answers.table_rows(answer)
@@ -139,6 +172,29 @@ class ZebraLogic(Puzzle):
                 rows[name] = [value.strip() for value in values.split(',')]
         _check_record(rows, clues)
         return {'rows': rows, 'clues': clues, 'answer': read_text(record['answer'])}
+
+
+def _usual_rows(data: Data, answer: str) -> list[list[str]]:
+    """The cells of each row, in lower case, of a table or of lines ``Name: a, b``.
+
+    A line of dashes and the header above it are none, nor are ``**`` around a cell.
+    """
+    names = [name.lower() for name in data['rows']]
+    rows: list[list[str]] = []
+    text = spellings.bare(answer, stop=False, named=False).lower().replace('│', '|')
+    if text[:1] in ('{', '['):
+        text = ' '.join(text.split()).replace('],', ']\n')
+    for line in text.split('\n'):
+        if spellings.is_rule(line):
+            rows = [row for row in rows if row[0] in names]
+        elif line.strip(' {}'):
+            line = _BULLET.sub('', line.strip())
+            line = line.removeprefix('|').removesuffix('|')
+            name, *cells = _NAMED.split(line, maxsplit=1)
+            between = r'\|' if '|' in ''.join(cells) else '[,\t]'
+            parts = [name, *(part for x in cells for part in re.split(between, x))]
+            rows.append([' '.join(x.strip(_AROUND_CELLS).split()) for x in parts])
+    return rows
 
 
 def _check_record(rows: dict[str, list[str]], clues: list[str]) -> None:

@@ -36,7 +36,7 @@ from passk_jax.tasks.korbench.answers import (
 )
 from passk_jax.tasks.korbench.official import INEQUALITIES
 from passk_jax.types import Verdict
-from passk_jax.verifiers import exact, expressions
+from passk_jax.verifiers import exact, expressions, spellings
 from passk_jax.verifiers import mathematics as mathematics
 from passk_jax.verifiers.answers import Wrong
 from passk_jax.verifiers.pool import Pool
@@ -323,11 +323,14 @@ def _path(data: Data, answer: str) -> None:
 
 
 def _twenty_four(data: Data, answer: str) -> None:
-    """An expression with each of the four given numbers once and the value 24."""
+    """An expression with each of the four given numbers once and the value 24.
+
+    It may be in the spellings of :func:`spellings.expression`.
+    """
     question = _GIVEN.search(data['question'])
     if not question:
         raise Wrong('the question has no four numbers')
-    value = expressions.evaluate(_arithmetic(answer).removesuffix('=24'))
+    value = expressions.evaluate(spellings.expression(answer, 24))
     if sorted(value.numbers) != sorted(map(int, question[1].split())):
         raise Wrong('not the given numbers, each exactly once')
     if value.result != 24:
@@ -335,8 +338,7 @@ def _twenty_four(data: Data, answer: str) -> None:
 
 
 def _arithmetic(text: str) -> str:
-    signs = str.maketrans({'×': '*', '÷': '/', '−': '-'})
-    return ''.join(text.split()).translate(signs)
+    return ''.join(spellings.operators(spellings.bare(text, named=False)).split())
 
 
 def _same(answer: object, gold: object) -> None:

@@ -42,7 +42,7 @@ def check_package() -> None:
     if version != VERSION:
         raise InputError(
             f'the task reasoning_gym needs reasoning-gym=={VERSION}, found {version}: '
-            "pip install 'passk_jax[reasoning_gym]'"
+            f'pip install reasoning-gym=={VERSION}'
         )
 
 

@@ -77,7 +77,7 @@ class ReasoningGymTask(Task):
         summary=f'reasoning-gym {VERSION}, {len(ALLOWED)} sets: {", ".join(ALLOWED)}',
         size='any number of most sets',
         licence='Apache-2.0',
-        source=f"pip install 'passk_jax[reasoning_gym]'; then {GENERATED}",
+        source=f'pip install reasoning-gym=={VERSION}; then {GENERATED}',
         example={
             'sets': {'gcd': {}, 'largest_island': {}},
             'train_count': 1,

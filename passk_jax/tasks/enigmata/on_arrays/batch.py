@@ -63,7 +63,8 @@ def verify(
     Returns:
         ``[B]`` bool, and the answers found, cut to ``answers.MAX_ANSWER`` characters.
     """
-    texts = [puzzle.find(response) for response in responses]
+    pairs = zip(problems, responses, strict=True)
+    texts = [puzzle.read_answer(data, response) for data, response in pairs]
     correct = np.zeros(len(texts), bool)
     encoded: dict[int, tuple[np.ndarray, ...]] = {}
     # Rows with arrays of the same shapes.
