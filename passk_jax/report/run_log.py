@@ -26,17 +26,20 @@ from typing import Any
 
 import jax
 import numpy as np
+from absl import logging
 
 from passk_jax.config import LogConfig
 from passk_jax.diagnostics.flips import common_flips
 from passk_jax.diagnostics.step import Diagnosis, record
 from passk_jax.errors import NonFiniteError, leave
 from passk_jax.evaluation import metrics
+from passk_jax.evaluation.evaluate import warn_of_missing_signal
 from passk_jax.learning.losses import Metrics
 from passk_jax.planning.utilization import Rates
 from passk_jax.report.run_data import counts_in
 from passk_jax.report.write import write_curves, write_report
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
+from passk_jax.rollouts.signal import explain_missing_signal, has_answer, is_uniform
 from passk_jax.rollouts.verify import records
 from passk_jax.runs import first_evaluations
 from passk_jax.runs.metric_writer import MetricWriter, evaluation_name
@@ -44,6 +47,9 @@ from passk_jax.runs.phases import Phases
 from passk_jax.runs.progress import Progress
 from passk_jax.runtime import hosts
 from passk_jax.types import Problem
+
+UNIFORM_STEPS = 20
+"""So many steps in a row without a signal are worth a warning."""
 
 
 class RunLog:
@@ -93,6 +99,8 @@ class RunLog:
         self._evaluated: tuple[int, dict[str, float]] = (start, {})
         self._report_is_old = False
         self._phases = Phases.of(config)
+        # In a row, up to the last one written.
+        self._uniform_steps = 0
 
     def __enter__(self) -> 'RunLog':
         self._progress.__enter__()
@@ -158,6 +166,8 @@ class RunLog:
         # The others have no files, and write none.
         if jax.process_index() == 0:
             line = values | flip_metrics(directory, split, step, rows)
+        if step == 0 and jax.process_index() == 0:
+            warn_of_missing_signal(f'{split} before step 0', rows)
         self._writer.write(step, line, split=split)
         self._writer.write_evaluation(split, step, rows)
         powers = [k for k in values if re.fullmatch(r'pass_at_\d+', k)]
@@ -200,6 +210,7 @@ class RunLog:
             values |= {f'trained_{name}': value for name, value in of_trained.items()}
             values['sampling_draws'] = float(draws.count)
         self._writer.write(step, values, split='train')
+        self._warn_of_missing_signal(step, draws.first)
         if diagnosis is not None:
             self._writer.write_diagnostics(step, record(hosts.fetch(diagnosis)))
         self._report_is_old = True
@@ -223,6 +234,24 @@ class RunLog:
             'entropy': entropy,
         }
         self._progress.update(step + 1, **summary, tokens_per_second=rate)
+
+    def _warn_of_missing_signal(self, step: int, draw: Draw) -> None:
+        """Warns after the first step, and after 20 steps in a row without a signal."""
+        responses, verdicts = draw.responses, draw.responses.verdicts
+        steps = self._uniform_steps + 1 if is_uniform(verdicts) else 0
+        self._uniform_steps = steps
+        is_long = steps and steps % UNIFORM_STEPS == 0
+        if jax.process_index() > 0 or not (is_long or step == 0):
+            return
+        message = explain_missing_signal(
+            verdicts.correct,
+            verdicts.parsed,
+            stopped=float(responses.stopped.mean()),
+            example=responses.texts[0][0],
+        )
+        if message:
+            when = f'no signal in {steps} steps up to' if is_long else 'after'
+            logging.warning('%s step %d: %s', when, step, message)
 
 
 def flip_metrics(
@@ -308,6 +337,7 @@ def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, floa
         'response_length_right': _mean(responses.lengths[correct]),
         'response_length_wrong': _mean(responses.lengths[~correct]),
         'stopped': float(responses.stopped.mean()),
+        'no_answer': float(1 - has_answer(responses.verdicts.parsed).mean()),
         'mean_abs_advantage': float(np.abs(advantages).mean()),
         # All wrong, some of both, all right.
         'unsolved_problems': float((c == 0).mean()),

@@ -10,10 +10,18 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import numpy as np
+
 from passk_jax.config import checks
 from passk_jax.errors import InputError
-from passk_jax.tasks.abilities import Drawing, Parts
+from passk_jax.tasks.abilities import (
+    Demonstrations,
+    Drawing,
+    Parts,
+    RightResponse,
+)
 from passk_jax.tasks.task import Task
+from passk_jax.types import Problem
 
 # Name of the task -> module:class.
 TASKS: dict[str, str] = {
@@ -81,6 +89,16 @@ def require(
         f'{needed_by} needs a task with the ability {ability.__name__}, which task '
         f'{task.name!r} lacks; these tasks have it: {able_tasks}'
     )
+
+
+def right_response(task: Task, problem: Problem) -> str:
+    """A response that must be right; ``''`` if the task knows none."""
+    if isinstance(task, RightResponse):
+        return task.right_response(problem)
+    if isinstance(task, Demonstrations):
+        kind = task.demonstrations[0]
+        return task.demonstration(problem, kind=kind, rng=np.random.default_rng(0))
+    return ''
 
 
 def weights_of(task: Task) -> Mapping[str, int] | None:

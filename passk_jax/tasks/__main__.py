@@ -11,11 +11,8 @@ them. The second prints a problem, its prompt and, where the task can, a right a
 
 import json
 
-import numpy as np
-
 from passk_jax import cli, tasks
 from passk_jax.errors import InputError
-from passk_jax.tasks.abilities import Demonstrations
 from passk_jax.types import Problem
 
 
@@ -58,10 +55,7 @@ def show_problem(name: str, *, split: str, index: int, data_dir: str) -> str:
 
 def right_answer(task: tasks.Task, problem: Problem) -> str:
     """A response that is right, or the stored answer; ``''``: none is known."""
-    if isinstance(task, Demonstrations):
-        kind = task.demonstrations[0]
-        return task.demonstration(problem, kind=kind, rng=np.random.default_rng(0))
-    return str(problem.data.get('answer', ''))
+    return tasks.right_response(task, problem) or str(problem.data.get('answer', ''))
 
 
 def main(

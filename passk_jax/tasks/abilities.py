@@ -58,6 +58,17 @@ class Golds(Protocol):
 
 
 @runtime_checkable
+class RightResponse(Protocol):
+    """Lets a run judge the gold of its first problem before it begins.
+
+    A task with :class:`Demonstrations` needs no other method.
+    """
+
+    def right_response(self, problem: Problem) -> str:
+        """The stored answer in the form that the prompt asks for; ``''``: none."""
+
+
+@runtime_checkable
 class Groups(Protocol):
     """``evaluate --task`` has a row for each group of categories.
 

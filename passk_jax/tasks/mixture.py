@@ -259,6 +259,11 @@ class MixtureTask(Task):
         kind = part.demonstrations[0]
         return part.demonstration(_unwrapped(problem), kind=kind, rng=rng)
 
+    def right_response(self, problem: Problem) -> str:
+        """What the problem's part knows."""
+        part = self.parts[part_of(problem.category)]
+        return tasks.right_response(part, _unwrapped(problem))
+
     def check_answerable(self, max_response_tokens: int) -> None:
         """Raises ValueError if an answer of a part does not fit."""
         for name, task in self.parts.items():

@@ -98,6 +98,10 @@ class PicturedTask(Task):
             raise EmptySplitError(f'split {split!r} of {file} is empty: {self.params}')
         return problems
 
+    def right_response(self, problem: Problem) -> str:
+        """The stored answer in a box."""
+        return rf'\boxed{{{problem.data["answer"]}}}'
+
     @staticmethod
     def content_hash(problem: Problem) -> str:
         """Equal for problems that differ in blanks and capitals only."""

@@ -66,6 +66,7 @@ def test_a_batch_is_described_as_a_hand_does_it():
             'reward': 7 / 16,
             'response_length': 2.5,
             'stopped': 0.75,
+            'no_answer': 0.0,
             'mean_abs_advantage': 7 / 16,
             # The columns have 1, 2, 3 and 4 tokens.
             'response_length_right': (1 + 1 + 1 + 2 + 2 + 3 + 4) / 7,
@@ -114,7 +115,8 @@ def test_categories_and_parts_are_described_by_their_own_problems():
 
 def test_lengths_of_no_responses_are_undefined():
     responses = make_responses()
-    wrong = Verdicts(np.zeros((4, 4), np.float32), np.zeros((4, 4), bool), [])
+    nothing = np.zeros((4, 4), np.float32)
+    wrong = Verdicts(nothing, nothing.astype(bool), [[''] * 4] * 4)
     draw = make_draws(responses=dataclasses.replace(responses, verdicts=wrong)).trained
     values = run_log.batch_metrics(draw, k=2, mask_truncated=False)
     assert np.isnan(values['response_length_right'])
@@ -348,14 +350,67 @@ def test_without_dynamic_sampling_no_metric_says_what_was_trained(log, tmp_path)
 def test_an_evaluation_has_its_line_its_records_and_new_pictures(log, tmp_path):
     values = {'pass_at_1': 0.25, 'pass_at_2': 0.5, 'pass_at_4': 0.75}
     with log:
-        log.evaluation(0, 'validation', values, [{'problem_id': 3, 'n': 4, 'c': 1}])
+        log.evaluation(10, 'validation', values, [{'problem_id': 3, 'n': 4, 'c': 1}])
         log.report()
         assert log.drawn == ['curves', 'report']
     assert log.drawn == ['curves', 'report'], 'nothing new since'
     (row,) = tiny.metrics(tmp_path, 'validation')
-    assert row == {'step': 0, 'stage': 0, 'split': 'validation', **values}
-    path = tmp_path / 'evaluation' / 'validation_step_00000000.jsonl'
+    assert row == {'step': 10, 'stage': 0, 'split': 'validation', **values}
+    path = tmp_path / 'evaluation' / 'validation_step_00000010.jsonl'
     assert tiny.read_lines(path) == [{'problem_id': 3, 'n': 4, 'c': 1}]
+
+
+def test_the_first_evaluation_says_that_it_has_no_signal(log, caplog):
+    rows = [
+        {
+            'problem_id': i,
+            'n': 2,
+            'c': 0,
+            'correct': [False, False],
+            'parsed': ['', ''],
+            'stopped': 1.0,
+            'responses': {'1': 'I think so.'} if i else {},
+        }
+        for i in range(3)
+    ]
+    with log:
+        log.evaluation(0, 'test', {'pass_at_1': 0.0}, rows)
+        warning = 'test before step 0: no response of 6 has an answer'
+        assert warning in caplog.text
+        assert 'I think so.' in caplog.text
+        caplog.clear()
+        log.evaluation(10, 'test', {'pass_at_1': 0.0}, rows)
+    assert not caplog.text
+
+
+def silent_draws():
+    nothing = np.zeros((4, 4), np.float32)
+    wrong = Verdicts(nothing, nothing.astype(bool), [['L', 'R', '', '']] * 4)
+    responses = dataclasses.replace(make_responses(), verdicts=wrong)
+    return Draws(
+        first := Draw(make_problems(), responses, nothing, nothing),
+        first,
+        False,
+        (responses,),
+    )
+
+
+def test_the_first_step_and_twenty_in_a_row_say_that_they_have_no_signal(log, caplog):
+    steps = {}
+    with log:
+        for step in range(45):
+            # Step 3 has a signal.
+            take_step(log, step, make_draws() if step == 3 else silent_draws())
+            log.flush()
+            messages = [record.getMessage() for record in caplog.records]
+            steps |= dict.fromkeys(messages, step)
+            caplog.clear()
+    assert list(steps.values()) == [0, 23, 43]
+    first, later, latest = steps
+    assert first.startswith('after step 0: all 16 responses are wrong. Likely, ')
+    assert "One response: 'R'" in first
+    assert later.startswith('no signal in 20 steps up to step 23: all 16 ')
+    assert latest.startswith('no signal in 40 steps up to step 43')
 
 
 def test_the_pictures_are_new_when_a_run_ends_by_an_error(log):

@@ -127,6 +127,10 @@ class KorbenchTask(Task):
 
         return judge_together(problems, responses, judge=verdicts, failures=FAILURES)
 
+    def right_response(self, problem: Problem) -> str:
+        """The stored answer in its brackets."""
+        return f'[[{problem.data["answer"]}]]'
+
     @staticmethod
     def content_hash(problem: Problem) -> str:
         """Equal for problems of one rule that differ in blanks and capitals only."""

@@ -23,7 +23,7 @@ from passk_jax.tasks.task import (
 )
 from passk_jax.types import Problem, Verdict, Verdicts
 from passk_jax.verifiers import mathematics
-from passk_jax.verifiers.golds import is_sentinel
+from passk_jax.verifiers.golds import gold_of, is_sentinel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,6 +125,10 @@ class MathTask(Task):
         """The golds that the verifier cannot parse, by the places of their problems."""
         golds = [problem.data['answer'] for problem in problems]
         return {place: golds[place] for place in mathematics.unparsed(golds)}
+
+    def right_response(self, problem: Problem) -> str:
+        """The gold in a box."""
+        return rf'\boxed{{{gold_of(problem.data["answer"])}}}'
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
