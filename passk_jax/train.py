@@ -58,7 +58,7 @@ from passk_jax.setup.checks import (
     splits_due,
     warn_of_settings,
 )
-from passk_jax.setup.first_problem import show_first_problem
+from passk_jax.setup.first_problem import check_first_problem
 from passk_jax.setup.setup import Setup, make_setup
 
 
@@ -92,7 +92,7 @@ def train(
     stage = configs.stage_at(stages, checkpoints.latest_step() or 0)
     verbs = make_verbs(setup, stage)
     if checkpoints.latest_step() is None:
-        show_first_problem(setup.task, setup.read_training(), setup.tokenizer)
+        check_first_problem(setup.task, setup.read_training(), setup.tokenizer)
     # Every split that is evaluated at all is due at step 0.
     splits = {s: setup.evaluation_batches(s) for s in splits_due(config, 0)}
     with contextlib.ExitStack() as stack:

@@ -62,6 +62,14 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
         'profile/ of the run directory.',
     ),
     'mesh': (_TEXT, "data,fsdp,rollout,tensor; one may be -1. Default: the run's."),
+    'model': (
+        _TEXT,
+        'Published model in the place of a run: a Hugging Face directory or hub name.',
+    ),
+    'max_response_tokens': (
+        _INT,
+        "Limit of a response; the run's by default.",
+    ),
     'step': (_INT, 'Step of the checkpoint; the newest by default.'),
     'split': (_TEXT, 'Split of the task.'),
     'num_responses': (_INT, "Responses to each problem; the run's by default."),

@@ -78,13 +78,14 @@ class _Counted:
     """Counts of the problems that batches are made of.
 
     Attributes:
+        tokenized: the problems.
         num_problems: problems in an epoch or an evaluation, without too long ones.
         num_dropped: problems that were too long.
         prompt_width: S, the same in every batch.
     """
 
     def __init__(self, tokenized: TokenizedProblems):
-        self._tokenized = tokenized
+        self.tokenized = tokenized
         self.num_problems = len(tokenized.indices)
         self.num_dropped = tokenized.num_dropped
         self.prompt_width = tokenized.width
@@ -108,7 +109,7 @@ class Batches(_Counted):
         if step < 0:
             raise IndexError(f'{step=} is negative')
         rows = self._order.rows(int(step), self._chances)
-        return self._tokenized.batch(rows[self._host_rows])
+        return self.tokenized.batch(rows[self._host_rows])
 
     def draw_others(
         self, step: int, *, seed: Sequence[int]
@@ -133,7 +134,7 @@ class Batches(_Counted):
         while rows := list(itertools.islice(other_rows, len(of_step))):
             is_other = np.arange(len(of_step)) < len(rows)
             filled = np.array([*rows, *of_step[: len(of_step) - len(rows)]])
-            batch = self._tokenized.batch(filled[self._host_rows])
+            batch = self.tokenized.batch(filled[self._host_rows])
             yield batch, is_other[self._host_rows]
 
     def draw_by_chance(self, chances: np.ndarray) -> 'Batches':
@@ -144,7 +145,7 @@ class Batches(_Counted):
                 part's problems are drawn in proportion to them.
         """
         return Batches(
-            self._tokenized,
+            self.tokenized,
             order=self._order,
             host_rows=self._host_rows,
             chances=chances,
@@ -152,7 +153,7 @@ class Batches(_Counted):
 
     def numbers(self, problems: Sequence[Problem]) -> np.ndarray:
         """``[P]`` the numbers of problems among the ``num_problems`` of an epoch."""
-        return np.array([self._tokenized.row_of_id[p.id] for p in problems])
+        return np.array([self.tokenized.row_of_id[p.id] for p in problems])
 
 
 def make_batches(
@@ -239,7 +240,7 @@ class EvaluationBatches(_Counted):
             stop = min(start + self._batch_size, self.num_problems)
             # Repeats of the last problem fill the last batch.
             rows = np.minimum(np.arange(start, start + self._batch_size), stop - 1)
-            yield self._tokenized.batch(rows), stop - start
+            yield self.tokenized.batch(rows), stop - start
 
 
 def evaluation_batches(

@@ -36,10 +36,8 @@ def read_tasks(
         if data_dir is not None:
             raise InputError(f'{data_dir=} is the place of other tasks: name --task')
         return {}
-    # A comma may also separate the arguments of a file.
-    parts = re.split(r',(?=[^,=]*(?:\.py|$|,))', which)
     tasks = {}
-    for part in parts:
+    for part in split_names(which):
         file, colon, argument = part.partition(':')
         name = pathlib.Path(file).stem + colon + argument
         if name in tasks:
@@ -50,6 +48,12 @@ def read_tasks(
             dataclasses.replace(task_data, dir=data_dir or task_data.dir),
         )
     return tasks
+
+
+def split_names(which: str) -> list[str]:
+    """The names of tasks and config files, which commas separate."""
+    # A comma may also separate the arguments of a file.
+    return re.split(r',(?=[^,=]*(?:\.py|$|,))', which)
 
 
 def training_problems(

@@ -39,12 +39,16 @@ def run_config(workdir: pathlib.Path, mesh: str | None = None) -> ExperimentConf
     config = dataclasses.replace(config, train=train, model=model)
     if mesh is None:
         return config
+    values = configs.to_dict(config) | {'mesh': parse_mesh(mesh)}
+    return configs.from_json_dict(values)
+
+
+def parse_mesh(mesh: str) -> dict[str, int]:
+    """The size of each axis of a mesh, from the flag; ValueError if malformed."""
     sizes = mesh.split(',')
     if len(sizes) != len(_AXES) or not all(re.fullmatch(r'-?\d+', x) for x in sizes):
         raise InputError(f'{mesh=} must be {",".join(_AXES)}, for example -1,1,1,1')
-    values = configs.to_dict(config)
-    values['mesh'] = dict(zip(_AXES, map(int, sizes), strict=True))
-    return configs.from_json_dict(values)
+    return dict(zip(_AXES, map(int, sizes), strict=True))
 
 
 def config_file(workdir: pathlib.Path) -> pathlib.Path:

@@ -15,9 +15,20 @@ from passk_jax.types import Problem
 _NOTHING_TO_JUDGE = 'the task knows no right response that could be judged'
 
 
-def show_first_problem(
+def check_first_problem(
     task: Task, problems: TokenizedProblems, tokenizer: Tokenizer
 ) -> None:
+    """Shows the first training problem; see :func:`show_first_problem`.
+
+    Raises ValueError if the task judges a gold wrong that is written as a response.
+    """
+    if error := show_first_problem(task, problems, tokenizer, split='training'):
+        raise InputError(error)
+
+
+def show_first_problem(
+    task: Task, problems: TokenizedProblems, tokenizer: Tokenizer, *, split: str
+) -> str:
     """Logs the prompt of the first problem and the verdict on its gold.
 
     The first problem of every category is judged, because categories are files, sets or
@@ -27,9 +38,10 @@ def show_first_problem(
         task: where the problems are from.
         problems: those that are short enough.
         tokenizer: the policy's.
+        split: of the problems, for the log.
 
-    Raises:
-        ValueError: the task judges a gold wrong that is written as a response.
+    Returns:
+        Which gold is judged wrong, and the way out; ``''``: none is.
     """
     firsts: dict[str, Problem] = {}
     for index in problems.indices:
@@ -46,8 +58,9 @@ def show_first_problem(
     word = 'right' if correct.get(shown.category) else 'wrong'
     gold = f'judged {word}:\n{responses[shown.category]}'
     logging.info(
-        'the first training problem, of %s, as the policy reads it (%d tokens):\n%s\n'
+        'the first %s problem, of %s, as the policy reads it (%d tokens):\n%s\n'
         '--- its gold as a response: %s\n---',
+        split,
         shown.category,
         len(problems.prompts[0]),
         tokenizer.decode(problems.prompts[0]),
@@ -56,8 +69,9 @@ def show_first_problem(
     for name in judged:
         if not correct[name]:
             error = task.verdict(firsts[name], responses[name]).error
-            raise InputError(
+            return (
                 f'problem {firsts[name].id} of {name}: its gold as a response, '
                 f'{responses[name][:80]!r}, is judged wrong ({error}): name the field '
                 'that has the answer, or leave the problem out'
             )
+    return ''

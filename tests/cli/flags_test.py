@@ -10,7 +10,7 @@ from absl import flags
 from benchmarks.faults import campaign as faults
 from configs import maze_tiny
 from experiments import steepness
-from passk_jax import compare, evaluate, score, train
+from passk_jax import compare, evaluate, export, score, train
 from passk_jax import config as configs
 from passk_jax.cli.flags import TABLE, parameters_of, parse
 from passk_jax.errors import InputError
@@ -38,12 +38,14 @@ def refusal(main, *arguments):
 def test_a_command_gets_the_flags_that_its_main_names():
     assert read(evaluate.main, '--workdir=runs/x', '--step=3', '--top_p=0.5') == {
         'workdir': 'runs/x',
+        'model': None,
         'split': 'test',
         'task': None,
         'data_dir': None,
         'step': 3,
         'num_responses': None,
         'num_problems': None,
+        'max_response_tokens': None,
         'overwrite': False,
         'temperature': None,
         'top_p': 0.5,
@@ -126,7 +128,8 @@ def test_a_config_that_is_no_experiment_is_left_to_the_command():
 def test_what_is_required_is_named():
     assert refusal(score.main, '--input=i').startswith('--task, --output are required')
     # An empty value is one that a shell's unset variable gave.
-    assert refusal(evaluate.main, '--workdir=').startswith('--workdir is required')
+    empty = refusal(export.main, '--workdir=', '--out=o')
+    assert empty.startswith('--workdir is required')
     # Neither an override nor an argument without a flag hides it.
     assert refusal(train.main, '--config.seed=1').startswith('--config is required')
     assert refusal(train.main, 'configs/maze_tiny.py').startswith('--config is req')

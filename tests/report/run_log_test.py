@@ -360,59 +360,6 @@ def test_an_evaluation_has_its_line_its_records_and_new_pictures(log, tmp_path):
     assert tiny.read_lines(path) == [{'problem_id': 3, 'n': 4, 'c': 1}]
 
 
-def test_the_first_evaluation_says_that_it_has_no_signal(log, caplog):
-    rows = [
-        {
-            'problem_id': i,
-            'n': 2,
-            'c': 0,
-            'correct': [False, False],
-            'parsed': ['', ''],
-            'stopped': 1.0,
-            'responses': {'1': 'I think so.'} if i else {},
-        }
-        for i in range(3)
-    ]
-    with log:
-        log.evaluation(0, 'test', {'pass_at_1': 0.0}, rows)
-        warning = 'test before step 0: no response of 6 has an answer'
-        assert warning in caplog.text
-        assert 'I think so.' in caplog.text
-        caplog.clear()
-        log.evaluation(10, 'test', {'pass_at_1': 0.0}, rows)
-    assert not caplog.text
-
-
-def silent_draws():
-    nothing = np.zeros((4, 4), np.float32)
-    wrong = Verdicts(nothing, nothing.astype(bool), [['L', 'R', '', '']] * 4)
-    responses = dataclasses.replace(make_responses(), verdicts=wrong)
-    return Draws(
-        first := Draw(make_problems(), responses, nothing, nothing),
-        first,
-        False,
-        (responses,),
-    )
-
-
-def test_the_first_step_and_twenty_in_a_row_say_that_they_have_no_signal(log, caplog):
-    steps = {}
-    with log:
-        for step in range(45):
-            # Step 3 has a signal.
-            take_step(log, step, make_draws() if step == 3 else silent_draws())
-            log.flush()
-            messages = [record.getMessage() for record in caplog.records]
-            steps |= dict.fromkeys(messages, step)
-            caplog.clear()
-    assert list(steps.values()) == [0, 23, 43]
-    first, later, latest = steps
-    assert first.startswith('after step 0: all 16 responses are wrong. Likely, ')
-    assert "One response: 'R'" in first
-    assert later.startswith('no signal in 20 steps up to step 23: all 16 ')
-    assert latest.startswith('no signal in 40 steps up to step 43')
-
-
 def test_the_pictures_are_new_when_a_run_ends_by_an_error(log):
     with contextlib.suppress(KeyError), log:
         take_step(log, 0)

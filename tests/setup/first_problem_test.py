@@ -41,7 +41,7 @@ def show(task, problems):
 
     limits = {'max_prompt_tokens': 10_000, 'overlong': 'drop'}
     read = read_problems(problems, encode, **limits)
-    first_problem.show_first_problem(task, read, made)
+    first_problem.check_first_problem(task, read, made)
 
 
 def math_problems(tmp_path, *records):

@@ -73,10 +73,10 @@ def test_training_problems_are_read_once_by_their_settings(setup):
     setup.training.clear()
     read = mock.Mock(wraps=read_problems)
     with mock.patch('passk_jax.setup.setup.read_problems', read):
-        tokenized = setup.train_batches()._tokenized
+        tokenized = setup.train_batches().tokenized
         assert setup.at(0).read_training() is setup.read_training() is tokenized
-        some = setup.demonstrations().batches()._tokenized
-        assert setup.demonstrations().batches()._tokenized is some
+        some = setup.demonstrations().batches().tokenized
+        assert setup.demonstrations().batches().tokenized is some
     whole, subset = read.call_args_list
     assert (len(whole.args[0]), len(subset.args[0])) == (48, 20)
     for call in (whole, subset):
