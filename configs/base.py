@@ -155,6 +155,9 @@ def _data() -> ConfigDict:
             'chat_template_kwargs': ConfigDict(),
             # The default of Llama 3's own templates.
             'chat_date': '2024-07-26',
+            # Silent. The paper's policies are instruction-tuned.
+            'few_shot': (),
+            'instruction': 'task',
         }
     )
 

@@ -120,6 +120,32 @@ def test_problems_are_complete(task, splits, tmp_path):
         assert list(again[: len(problems)]) == list(problems)
 
 
+def test_the_words_on_how_to_answer_may_be_others(task, splits):
+    problem = splits['train'][0]
+    others = task.replace_instruction(problem, 'Say it.')
+    assert others.count('Say it.') == 1
+    assert not any(words in others for words in task.instructions)
+    nothing = task.replace_instruction(problem, '')
+    assert 'Say it.' not in nothing
+    assert len(nothing) <= len(problem.prompt)
+
+
+@pytest.mark.parametrize('name', ['arc', 'maze', 'enigmata', 'math', 'reasoning_gym'])
+def test_a_prompt_that_says_how_to_answer_lets_that_be_replaced(
+    name, tmp_path, monkeypatch
+):
+    if name == 'reasoning_gym':
+        gym_toy.install(monkeypatch)
+    FILES.get(name, lambda directory: None)(tmp_path)
+    style = {'prompt': 'instruct'} if 'prompt' in SMALL[name] else {}
+    task = tasks.make_task(name, SMALL[name] | style)
+    for problem in task.source('train', data_dir=str(tmp_path)):
+        (own_words,) = [words for words in task.instructions if words in problem.prompt]
+        others = task.replace_instruction(problem, 'Say it.')
+        assert others == problem.prompt.replace(own_words, 'Say it.')
+        assert task.replace_instruction(problem, own_words) == problem.prompt
+
+
 def test_splits_do_not_overlap(splits):
     prompts = [problem.prompt for each in splits.values() for problem in each]
     assert len(set(prompts)) == len(prompts)

@@ -146,6 +146,10 @@ class DataConfig:
         chat_template_kwargs: the chat template's own switches, such as
             ``{'enable_thinking': False}``.
         chat_date: what a chat template takes for today, in every prompt of the run.
+        few_shot: examples before every problem, as turns of its chat: what the user
+            says and the answer, by turns.
+        instruction: what the prompt says of the form of the answer; ``'task'``: the
+            task's own words; ``''``: nothing.
     """
 
     dir: str
@@ -154,6 +158,12 @@ class DataConfig:
     system_prompt: str = dataclasses.field(metadata={'off': ''})
     chat_template_kwargs: Mapping[str, Any] = dataclasses.field(metadata={'off': {}})
     chat_date: str = iso_date(off='2024-07-26')
+    few_shot: tuple[str, ...] = ranged(
+        'be pairs of texts that are not empty',
+        lambda texts: len(texts) % 2 == 0 and all(texts),
+        off=(),
+    )
+    instruction: str = dataclasses.field(metadata={'off': 'task'})
 
 
 @section

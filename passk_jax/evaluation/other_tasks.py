@@ -130,4 +130,6 @@ def _from_file(path: str) -> tuple[TaskConfig, DataConfig]:
 
 def _from_name(name: str, data: DataConfig) -> tuple[TaskConfig, DataConfig]:
     about = task_class(name).about
+    # Examples and words of the run's task say nothing of another one's answers.
+    data = dataclasses.replace(data, few_shot=(), instruction='task')
     return TaskConfig(name, {**about.example, **about.benchmark}), data

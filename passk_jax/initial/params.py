@@ -112,6 +112,9 @@ def _fingerprint(
         'chat_template_kwargs': dict(data.chat_template_kwargs),
         'chat_date': data.chat_date if data.chat_date != CHAT_DATE else '',
         'frozen': sorted(policy.frozen),
+        'few_shot': list(data.few_shot),
+        # In a list, because no words are other ones than the task's.
+        'instruction': [data.instruction] if data.instruction != 'task' else [],
     }
     return {
         'seed': demonstrations.seed,

@@ -6,6 +6,7 @@ outside of them and of this room no function takes it, or the whole configuratio
 """
 
 import dataclasses
+import itertools
 import pathlib
 from collections.abc import Callable, Sequence
 
@@ -55,7 +56,7 @@ from passk_jax.setup import capacity, model
 from passk_jax.setup.golds import check_golds
 from passk_jax.tasks import Task, make_task, weights_of
 from passk_jax.tasks.abilities import LengthCheck
-from passk_jax.types import Problem
+from passk_jax.types import Problem, Turn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,6 +102,8 @@ class Setup:
             dir=data.dir or self.config.data.dir,
             max_prompt_tokens=data.max_prompt_tokens,
             overlong=data.overlong,
+            few_shot=data.few_shot,
+            instruction=data.instruction,
         )
         config = dataclasses.replace(self.config, task=task, data=data)
         model.check_positions(config.model, config.data, config.sampling)
@@ -109,11 +112,16 @@ class Setup:
 
     def encode(self, problem: Problem) -> list[int]:
         """Tokens of a problem's prompt."""
-        data = self.config.data
+        data, text = self.config.data, problem.prompt
+        if data.instruction != 'task':
+            text = self.task.replace_instruction(problem, data.instruction)
+        examples = zip(itertools.cycle(('user', 'assistant')), data.few_shot)
+        by_system = [turn for turn in problem.turns if turn.role == 'system']
+        spoken = [turn for turn in problem.turns if turn.role != 'system']
         return tokenizers.encode_prompt(
             self.tokenizer,
-            problem.prompt,
-            turns=problem.turns,
+            text,
+            turns=(*by_system, *itertools.starmap(Turn, examples), *spoken),
             system_prompt=data.system_prompt,
             template_kwargs=data.chat_template_kwargs,
             date=data.chat_date,

@@ -259,6 +259,11 @@ class MixtureTask(Task):
         kind = part.demonstrations[0]
         return part.demonstration(_unwrapped(problem), kind=kind, rng=rng)
 
+    def replace_instruction(self, problem: Problem, instruction: str) -> str:
+        """What the problem's part makes of it."""
+        part = self.parts[part_of(problem.category)]
+        return part.replace_instruction(_unwrapped(problem), instruction)
+
     def right_response(self, problem: Problem) -> str:
         """What the problem's part knows."""
         part = self.parts[part_of(problem.category)]

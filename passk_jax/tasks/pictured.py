@@ -67,6 +67,7 @@ class PicturedTask(Task):
 
     splits: ClassVar = ('train', 'validation', 'test')
     Params = PicturedParams
+    instructions: ClassVar = (_INSTRUCTIONS,)
 
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
         """The problems of a split.

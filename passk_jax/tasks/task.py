@@ -61,12 +61,15 @@ class Task(abc.ABC):
         Params: the dataclass of the parameters, which checks their values. Its fields
             have types that ``config.checks.build`` accepts.
         params: the parameters, an instance of ``Params``.
+        instructions: the words in its prompts that say how to answer, of which each
+            prompt has one or none; ``data.instruction`` replaces them.
     """
 
     name: ClassVar[str]
     splits: ClassVar[tuple[str, ...]]
     about: ClassVar[About]
     Params: ClassVar[type] = NoParams
+    instructions: ClassVar[tuple[str, ...]] = ()
 
     params: Any
 
@@ -104,6 +107,20 @@ class Task(abc.ABC):
         overrides this.
         """
         return records.content_hash(problem.prompt)
+
+    def replace_instruction(self, problem: Problem, instruction: str) -> str:
+        """The prompt of a problem with other words on how to answer than the task's.
+
+        Args:
+            problem: one of the task's.
+            instruction: the words, ``''``: none. They stand in the place of the task's
+                own or, where the prompt has none, at its end.
+        """
+        prompt = problem.prompt
+        for own_words in self.instructions:
+            if own_words in prompt:
+                return prompt.replace(own_words, instruction).strip()
+        return f'{prompt.rstrip()}\n\n{instruction}' if instruction else prompt
 
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]

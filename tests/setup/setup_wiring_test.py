@@ -80,7 +80,7 @@ def test_training_problems_are_read_once_by_their_settings(setup):
     whole, subset = read.call_args_list
     assert (len(whole.args[0]), len(subset.args[0])) == (48, 20)
     for call in (whole, subset):
-        assert call.kwargs == {'max_prompt_tokens': 28, 'overlong': 'drop'}
+        assert call.kwargs == {'max_prompt_tokens': 34, 'overlong': 'drop'}
     message = r'^init\.warm_start\.num_problems=49 of the 48 problems there are$'
     with pytest.raises(ValueError, match=message):
         setup.read_training(49)
@@ -98,7 +98,7 @@ def test_evaluation_batches_get_their_settings(setup):
     assert call.kwargs == {
         'batch_size': 2,
         'num_problems': 5,
-        'max_prompt_tokens': 28,
+        'max_prompt_tokens': 34,
         'overlong': 'drop',
     }
     assert len(call.args[0]) == 6
@@ -128,14 +128,15 @@ def test_the_weights_of_a_mixture_reach_training_and_the_warm_start(setup):
         assert call.kwargs['weights'] == {'mazes': 3}
 
 
-def test_prompts_and_demonstrations_open_with_the_system_prompt(setup):
+def test_prompts_and_demonstrations_have_examples_and_the_instruction(setup):
     problem = Problem(0, 'S.E', {}, '', (Turn('system', '**'), Turn('user', 'E')))
     # The run's replaces that of the problem's data.
-    assert setup.tokenizer.decode(setup.encode(problem)) == 'UDES.E'
+    assert setup.tokenizer.decode(setup.encode(problem)) == 'UDSRES.E\n\nLL'
     for batches in (setup.train_batches(), setup.demonstrations().batches()):
         (problem, *_), prompts = batches[0]
         ids = prompts.tokens[0, : prompts.lengths[0]]
-        assert setup.tokenizer.decode(ids) == 'UD' + problem.prompt
+        expected = f'UDSR{problem.prompt.rstrip()}\n\nLL'
+        assert setup.tokenizer.decode(ids) == expected
 
 
 def test_a_demonstration_is_of_the_kind_and_the_seed(setup):

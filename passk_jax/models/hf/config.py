@@ -187,6 +187,11 @@ def source_directory(source: str, patterns: Iterable[str]) -> pathlib.Path:
     path = pathlib.Path(source).expanduser()
     if source and path.is_dir():
         return path
+    if source and path.is_file():
+        raise InputError(
+            f'model source {source!r} is a file, not a directory'
+            f'{other_formats.hint(path)}'
+        )
     name, _, revision = source.partition('@')
     if not re.fullmatch(r'[\w-][\w.-]*(/[\w-][\w.-]*)?(@[\w./-]+)?', source):
         raise InputError(

@@ -27,9 +27,12 @@ _FORMATS = {
             '.merge_and_unload()'
         ),
     ),
+    # What transformers reads of one refuses to be saved, and its tokenizer differs.
     '*.gguf': (
-        'a model of llama.cpp',
-        _transformers(f'{_FROM_PRETRAINED}, gguf_file={{name!r}})'),
+        'a quantized model of llama.cpp',
+        'download the safetensors of the model; or, of SmolLM2, in a checkout, '
+        "pip install '.[gguf]' and python -m experiments.smollm2 {directory}/{name} "
+        '--out=models/smollm2, which is the model.source then',
     ),
     'pytorch_model*.bin': (
         'pickled by PyTorch',
@@ -88,18 +91,25 @@ _STAND_INS = {
 _MOST = 200
 
 
-def hint(directory: pathlib.Path) -> str:
-    """What the directory of a model holds instead of safetensors, to end a message.
+def hint(source: pathlib.Path) -> str:
+    """What a source has instead of safetensors and how to get those, to end a message.
 
-    It is empty if the directory has safetensors of a whole model, or nothing known.
+    Args:
+        source: the directory of a model, or a file.
+
+    Returns:
+        An empty text if there are safetensors of a whole model, or nothing known.
     """
-    if any(directory.glob('model*.safetensors')):
+    directory = source if source.is_dir() else source.parent
+    if source.is_dir() and any(source.glob('model*.safetensors')):
         return ''
     # verl keeps config and tokenizer in a folder below its shards.
     above = directory.name == 'huggingface'
     for place in (directory, directory.parent) if above else (directory,):
         for pattern, (what, way) in _FORMATS.items():
             paths = [x for x in place.glob(pattern) if not x.name.startswith(_STATE)]
+            if source.is_file():
+                paths = [x for x in paths if x.name == source.name]
             for path in sorted(paths)[:1]:
                 way = (way or _SAVE).format(directory=str(place), name=path.name)
                 name = path.name if place == directory else str(path)

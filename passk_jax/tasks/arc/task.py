@@ -51,11 +51,12 @@ _INSTRUCTIONS = """One rule makes each output grid below from its input grid. Ce
 Find the rule, and apply it to this input:
 {test}
 
-Reason step by step, and give the output grid alone in a code block (```) at the end: one row a line, cells separated by spaces."""  # noqa: E501
+"""  # noqa: E501
+_ANSWER = 'Reason step by step, and give the output grid alone in a code block (```) at the end: one row a line, cells separated by spaces.'  # noqa: E501
 
 PROMPTS = {
     'bare': '{examples}\n\nInput:\n{test}\nOutput:\n',
-    'instruct': _INSTRUCTIONS,
+    'instruct': _INSTRUCTIONS + _ANSWER,
 }
 
 
@@ -103,6 +104,7 @@ class ArcTask(Task):
             'prompt': 'instruct',
         },
     )
+    instructions = (_ANSWER,)
     demonstrations = ('solution',)
     # Prompts and answers keep to ASCII.
     alphabet = ASCII

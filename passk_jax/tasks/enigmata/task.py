@@ -100,6 +100,7 @@ class EnigmataTask(Task):
         # Enigmata-Eval has at most as many of each puzzle and level.
         benchmark={'levels': LEVELS, 'test_count': 50},
     )
+    instructions = tuple(_PLACE.values())
     demonstrations = ('solution',)
     # Results are broken down by puzzle, and tables by Enigmata's seven categories.
     groups: ClassVar = {name: puzzle.category for name, puzzle in ALL_PUZZLES.items()}

@@ -62,6 +62,7 @@ class MathTask(Task):
     name = 'math'
     splits = ('train', 'validation', 'test')
     Params = MathParams
+    instructions = (problems.INSTRUCTIONS,)
     about = About(
         summary='mathematics: AIME, OlymMATH, MATH, or other problems with answers',
         size='30 of each AIME, 100 of each OlymMATH, 7,471 of MATH',

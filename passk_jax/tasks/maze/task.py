@@ -33,12 +33,16 @@ _INSTRUCTIONS = r"""Find a path through this maze:
 
 Each line is a row of the maze and each character a cell: `*` is a wall, `.` is free, `S` is the start and `E` is the end. A move goes from a cell to the next one: `U` up, `D` down, `L` left, `R` right. The path begins at `S`, ends at `E`, and must neither enter a wall nor leave the maze; it need not be the shortest.
 
-Reason step by step, and put your final answer, the moves as one string of the letters U, D, L and R, within \boxed{{}}."""  # noqa: E501
+"""  # noqa: E501
+_ANSWER = r'Reason step by step, and put your final answer, the moves as one string of the letters U, D, L and R, within \boxed{}.'  # noqa: E501
 
 # Style of the prompt -> (prompt, form of a demonstrated answer).
 PROMPTS = {
     'bare': ('{maze}\n', '{moves}'),
-    'instruct': (_INSTRUCTIONS, r'\boxed{{{moves}}}'),
+    'instruct': (
+        _INSTRUCTIONS + _ANSWER.replace('{}', '{{}}'),
+        r'\boxed{{{moves}}}',
+    ),
 }
 
 
@@ -121,6 +125,7 @@ class MazeTask(Task):
     name = 'maze'
     splits = ('train', 'validation', 'test')
     Params = MazeParams
+    instructions = (_ANSWER,)
     about = About(
         summary='mazes as text: find a path from S to E',
         size='any number; of 7 x 7 cells 192 perfect ones, of 9 x 9 100,352',

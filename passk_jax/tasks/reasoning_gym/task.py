@@ -73,6 +73,7 @@ class ReasoningGymTask(Task):
     name = 'reasoning_gym'
     splits = ('train', 'validation', 'test')
     Params = ReasoningGymParams
+    instructions = (_PLACE,)
     about = About(
         summary=f'reasoning-gym {VERSION}, {len(ALLOWED)} sets: {", ".join(ALLOWED)}',
         size='any number of most sets',

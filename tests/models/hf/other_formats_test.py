@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from passk_jax.models import tokenizer as tokenizers
@@ -7,7 +9,7 @@ from tests.models.hf.oracle import one_device
 
 FILES = {
     'adapter_config.json': r'a LoRA adapter .*merge_and_unload\(\)\.save_pretrained',
-    'model-Q4_K_M.gguf': r"llama\.cpp.*, gguf_file='model-Q4_K_M\.gguf'\)\.save_pre",
+    'model-Q4_K_M.gguf': r'llama\.cpp.* experiments\.smollm2 .*Q4_K_M\.gguf --out=',
     'pytorch_model.bin': r'pickled by PyTorch.*from_pretrained\(.*\)\.save_pretrained',
     'pytorch_model-00001-of-00002.bin': 'pickled by PyTorch',
     'model_world_size_8_rank_0.pt': "verl's FSDP .*verl.model_merger merge --backend f",
@@ -35,6 +37,16 @@ def test_a_directory_says_what_it_is_whatever_is_read_first(name, tmp_path):
         with pytest.raises(ValueError, match=words) as error:
             read(str(tmp_path))
         assert str(tmp_path) in str(error.value)
+
+
+def test_a_file_says_what_it_is_and_what_converts_it(tmp_path):
+    file = tmp_path / 'model.gguf'
+    file.touch()
+    command = re.escape(f'python -m experiments.smollm2 {file} --out=models/smollm2')
+    words = f'is a file, not a directory; .*{command}'
+    for read in (tokenizers.load_tokenizer, config.position_limit):
+        with pytest.raises(ValueError, match=words):
+            read(str(file))
 
 
 def test_a_file_that_was_converted_is_no_matter(tmp_path):
