@@ -163,8 +163,8 @@ def _opened(
     if model is None:
         if workdir is None:
             raise InputError(
-                '--workdir=RUN or --model=MODEL is required: the run, or the published '
-                'model, that is to be evaluated'
+                '--workdir is required, or --model for a published one, for example:\n'
+                '    python -m passk_jax.evaluate --workdir=runs/maze_tiny --split=test'
             )
         path = pathlib.Path(workdir)
         return path, saved_config.run_config(path, mesh)

@@ -59,6 +59,7 @@ from passk_jax.setup.checks import (
     warn_of_settings,
 )
 from passk_jax.setup.first_problem import check_first_problem
+from passk_jax.setup.memory import warn_of_memory
 from passk_jax.setup.setup import Setup, make_setup
 
 
@@ -91,8 +92,11 @@ def train(
     # Problems are read before the first policy is made, which may take long.
     stage = configs.stage_at(stages, checkpoints.latest_step() or 0)
     verbs = make_verbs(setup, stage)
+    problems = setup.read_training()
+    parts = config, setup.policy, setup.mesh
+    warn_of_memory(*parts, prompt_tokens=problems.width)
     if checkpoints.latest_step() is None:
-        check_first_problem(setup.task, setup.read_training(), setup.tokenizer)
+        check_first_problem(setup.task, problems, setup.tokenizer)
     # Every split that is evaluated at all is due at step 0.
     splits = {s: setup.evaluation_batches(s) for s in splits_due(config, 0)}
     with contextlib.ExitStack() as stack:

@@ -24,6 +24,34 @@ def load(path: str) -> ConfigDict:
     return call(path, 'get_config', returns=ConfigDict)
 
 
+def use_source(config: ConfigDict, path: str, source: str) -> None:
+    """Changes a configuration to a published model, before other overrides.
+
+    ``use_source(config)`` of the file, if it defines that, changes what else such a
+    model needs. A file whose model has sizes of its own gives up these, its family and
+    its tokenizer.
+
+    Args:
+        config: of the file.
+        path: the config file, as for :func:`load`.
+        source: a Hugging Face directory or a hub name.
+
+    Raises:
+        InputError: an error in the file.
+    """
+    model = config.model
+    if not model.source:
+        sizes = {name: type(size)() for name, size in model.arch.items()}
+        model.update(family='', tokenizer='source', arch=sizes)
+    model.source = source
+    file = path.partition(':')[0]
+    try:
+        adapt = runpy.run_path(file).get('use_source', lambda config: None)
+        adapt(config)
+    except Exception as error:
+        raise InputError(f'{path}{_what_happened(error, file)}') from error
+
+
 def call(path: str, function: str, *, returns: type[T]) -> T:
     """Calls a function of a Python file and returns the result.
 

@@ -6,6 +6,7 @@ command, write its file, and a row of :data:`TABLE` for each flag that is new.
 
 import dataclasses
 import inspect
+import itertools
 import os
 import re
 import sys
@@ -173,7 +174,10 @@ def parse(
     opens = inspect.signature(main).parameters.get('config')
     path = parsed.get('config') if opens and opens.annotation is not str else None
     config = config_file.load(path) if path else None
-    if config is not None:
+    if config is not None and path:
+        flag = '--config.model.source'
+        if source := _last_value(unparsed, flag):
+            config_file.use_source(config, path, source)
         choices += [f'config.{key}' for key in configs.flatten(config.to_dict())]
         overrides = config_file.override_flags(config, unparsed)
         unparsed = _parse_known(overrides, [program, *unparsed])
@@ -214,6 +218,16 @@ def _define(
         else:
             flags.DEFINE(parser, name, default, text, values, serializer, program)
     flags.DEFINE_bool('debug', False, 'Show tracebacks of errors.', values, program)
+
+
+def _last_value(arguments: Sequence[str], flag: str) -> str:
+    """The value that the command line gives to a flag; ``''``: none."""
+    value = ''
+    for argument, following in itertools.zip_longest(arguments, arguments[1:]):
+        name, equals, text = argument.partition('=')
+        if name == flag:
+            value = text if equals else following or ''
+    return value
 
 
 def _with_underscores(argument: str) -> str:

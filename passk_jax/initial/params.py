@@ -38,6 +38,9 @@ ONLY_ROUNDING = (
 """Keys that change how devices compute the policy and its update. As with the mesh,
 another value changes nothing but rounding."""
 
+EXAMPLES_NAME, EXAMPLES = 'examples.jsonl', 3
+"""Where a run keeps the first demonstrations of its warm start, and how many."""
+
 
 def initial_params(
     policy: Policy,
@@ -80,6 +83,10 @@ def initial_params(
     if init.kind != 'warm_start':
         return published_or_random()
     cache = workdir / 'warm_start'
+    if jax.process_index() == 0:
+        lines = map(json.dumps, demonstrations.examples(EXAMPLES))
+        cache.mkdir(parents=True, exist_ok=True)
+        atomic_write_text(cache / EXAMPLES_NAME, ''.join(f'{x}\n' for x in lines))
     made_of = _fingerprint(policy, model, task, demonstrations)
     shapes = policies.param_shapes(policy, mesh)
     params = checkpoints.restore_cached_params(cache, shapes, fingerprint=made_of)

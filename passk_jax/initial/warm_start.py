@@ -97,6 +97,22 @@ class WarmStartData:
                 lengths[row, 0] = len(ids)
         return tokens, lengths
 
+    def examples(self, count: int) -> list[dict[str, str]]:
+        """The first prompts and demonstrations as text, special tokens included.
+
+        A demonstration that is longer than a response may be is empty.
+        """
+        problems, prompts = self.batches()[0]
+        tokens, lengths = self.tokens(problems[:count])
+        rows = range(len(tokens))
+        prompt_ids = [prompts.tokens[i, : prompts.lengths[i]] for i in rows]
+        answers = [tokens[i, 0, : lengths[i, 0]] for i in rows]
+        decode = self.tokenizer.decode
+        return [
+            {'prompt': str(decode(prompt)), 'demonstration': str(decode(answer))}
+            for prompt, answer in zip(prompt_ids, answers, strict=True)
+        ]
+
     def rollouts(
         self, problems: Sequence[Problem], prompts: Prompts[np.ndarray]
     ) -> Rollouts[np.ndarray]:

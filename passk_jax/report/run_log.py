@@ -144,9 +144,9 @@ class RunLog:
             NonFiniteError: the loss of the step before is not finite.
         """
         self.flush()
-        spent = self._phases.take()
+        spent, cpu_seconds = self._phases.take(), self._phases.take_cpu()
         self._pending = functools.partial(
-            self._write_step, step, draws, step_metrics, diagnosis, spent
+            self._write_step, step, draws, step_metrics, diagnosis, spent, cpu_seconds
         )
 
     def first_evaluation(
@@ -199,6 +199,7 @@ class RunLog:
         figures: Metrics,
         diagnosis: Diagnosis | None,
         spent: Mapping[str, float],
+        cpu_seconds: float,
     ) -> None:
         trained = draws.trained
         values: dict[str, Any] = {**hosts.fetch(figures)}
@@ -221,7 +222,8 @@ class RunLog:
             self._writer.write_rollouts(step, rows)
         seconds = sum(spent.values())
         rate = draws.num_tokens / seconds
-        timing = {'seconds': seconds, 'tokens_per_second': rate}
+        timing = {'seconds': seconds, 'cpu_seconds': cpu_seconds}
+        timing['tokens_per_second'] = rate
         timing |= self._rates(draws, seconds)
         timing |= {f'{phase}_seconds': part for phase, part in spent.items()}
         if slowest := self._phases.slowest(step):

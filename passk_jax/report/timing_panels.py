@@ -64,7 +64,9 @@ def _seconds(row: Row) -> dict[str, float]:
     return {
         name.removesuffix('_seconds'): spent
         for name, spent in row.items()
-        if name.endswith('_seconds') and isinstance(spent, float)
+        if name.endswith('_seconds')
+        and name != 'cpu_seconds'
+        and isinstance(spent, float)
     }
 
 

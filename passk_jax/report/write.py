@@ -16,6 +16,7 @@ from typing import Any
 from passk_jax.advantages import ESTIMATORS, estimator_parameters
 from passk_jax.errors import prefixed
 from passk_jax.files import atomic_write_bytes, atomic_write_text
+from passk_jax.initial.params import EXAMPLES_NAME
 from passk_jax.report import charts as report_charts
 from passk_jax.report import page as report_page
 from passk_jax.report import panels as report_panels
@@ -89,6 +90,7 @@ def write_report(workdir: str | os.PathLike[str]) -> pathlib.Path:
         _diagnostics(run),
         _advantages(run),
         _time(run),
+        _demonstrations(run),
         _responses(run),
         _config(run),
     )
@@ -277,6 +279,17 @@ def _advantage(curve: Mapping[str, Any], since: str) -> str:
         f'<h2>Advantage in use{since}</h2><div class="grid">{charts}'
         f'<div class="card">{texts}</div></div>'
     )
+
+
+def _demonstrations(run: Run) -> str:
+    """The first examples of the warm start."""
+    rows = read_lines(run.path / 'warm_start' / EXAMPLES_NAME)
+    cards = ''.join(
+        f'<div class="card problem"><pre>{escape(str(row.get("prompt", "")))}'
+        f'<b>{escape(str(row.get("demonstration", "")))}</b></pre></div>'
+        for row in rows
+    )
+    return f'<h2>What the warm start showed</h2>{cards}' if cards else ''
 
 
 def _responses(run: Run) -> str:

@@ -26,6 +26,9 @@ from passk_jax.setup.model import from_scratch
 from passk_jax.tasks import make_task, require
 from passk_jax.tasks.abilities import Demonstrations
 
+LARGE_RATE = 3e-4
+"""A rate of a warm start above this is for a policy from scratch."""
+
 
 def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
     """The splits to evaluate before this step."""
@@ -168,6 +171,14 @@ def warn_of_settings(config: ExperimentConfig) -> None:
             'stages begin at %s of train.steps=%d, which moves none of them',
             ', '.join(f'{start} ({name})' for name, start in borders.items()),
             config.train.steps,
+        )
+    rate = config.init.warm_start.optimizer.learning_rate
+    if config.init.kind == 'warm_start' and config.model.source and rate > LARGE_RATE:
+        logging.warning(
+            'init.warm_start.optimizer.learning_rate=%g is for a policy from scratch, '
+            'and would make a published model forget what it knows: 5e-5 over 16 steps '
+            'of 8 demonstrations teaches the form of an answer',
+            rate,
         )
     stages = [stage.config for stage in stages_of(config)]
     if any(s.sampling.truncates and not s.loss.sampler_weight_cap for s in stages):

@@ -10,7 +10,6 @@ import itertools
 import pathlib
 from collections.abc import Callable, Sequence
 
-import jax
 from absl import logging
 from jax.sharding import Mesh
 
@@ -51,8 +50,8 @@ from passk_jax.rollouts.estimate import Estimate
 from passk_jax.rollouts.remember import Remember
 from passk_jax.rollouts.sample import Sample
 from passk_jax.rollouts.verify import Verify
-from passk_jax.sampling import Purpose, RunKeys, sampler
-from passk_jax.setup import capacity, model
+from passk_jax.sampling import Purpose, RunKeys
+from passk_jax.setup import capacity, memory, model
 from passk_jax.setup.golds import check_golds
 from passk_jax.tasks import Task, make_task, weights_of
 from passk_jax.tasks.abilities import LengthCheck
@@ -107,7 +106,7 @@ class Setup:
         )
         config = dataclasses.replace(self.config, task=task, data=data)
         model.check_positions(config.model, config.data, config.sampling)
-        _check_cache(config, self.policy.arch, self.mesh)
+        memory.check_cache(config, self.policy.arch, self.mesh)
         return dataclasses.replace(self, config=config, task=_task(config))
 
     def encode(self, problem: Problem) -> list[int]:
@@ -301,7 +300,7 @@ def make_setup(config: ExperimentConfig) -> Setup:
         config.model, vocab_size=len(tokenizer), platform=platform
     )
     _check_packing(config, mesh)
-    _check_cache(config, arch, mesh)
+    memory.check_cache(config, arch, mesh)
     policy = Policy(
         arch,
         head_chunk_tokens=config.model.head_chunk_tokens,
@@ -317,6 +316,10 @@ def make_setup(config: ExperimentConfig) -> Setup:
         mesh.devices.flat[0].device_kind,
     )
     _warn_of_repeated_work(config, mesh)
+    if platform == 'cpu' and config.model.compute_dtype == 'bfloat16':
+        logging.warning(
+            'model.compute_dtype=bfloat16 is slower than float32 on a CPU, and rounds'
+        )
     if config.eval.greedy and config.eval.num_responses > 1:
         logging.warning(
             'eval.temperature=0 is greedy: all eval.num_responses=%d responses to a '
@@ -363,25 +366,3 @@ def _check_packing(config: ExperimentConfig, mesh: Mesh) -> None:
             num_rollouts=config.train.micro_batch_rollouts or num_rollouts,
             shares=mesh.shape['rollout'],
         )
-
-
-def _check_cache(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
-    """Raises ValueError if ``sampling.max_cache_bytes`` is too small to sample with."""
-    sampling = config.sampling
-    batches = {
-        'training': (config.train.num_prompts, sampling.num_rollouts),
-        'evaluation': (config.eval.batch_size, config.eval.num_responses),
-    }
-    for name, (num_prompts, num_rollouts) in batches.items():
-        try:
-            with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-                sampler.fit_grid(
-                    arch,
-                    num_prompts=num_prompts,
-                    num_rollouts=num_rollouts,
-                    prompt_tokens=config.data.max_prompt_tokens,
-                    max_response_tokens=sampling.max_response_tokens,
-                    max_cache_bytes=sampling.max_cache_bytes,
-                )
-        except ValueError as error:
-            raise InputError(f'{name}: sampling.{error}') from error

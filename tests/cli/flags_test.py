@@ -228,3 +228,21 @@ def test_an_override_of_a_command_without_a_config_is_an_unknown_flag():
 
 def test_the_program_keeps_no_flag_of_a_command():
     assert not {'workdir', 'config', 'hosts'} & set(flags.FLAGS)
+
+
+def test_a_published_model_needs_one_flag_in_the_place_of_a_small_one():
+    maze_tiny = '--config=configs/maze_tiny.py'
+    config = read(train.main, maze_tiny, '--config.model.source=some/model')['config']
+    assert (config.model.source, config.model.tokenizer) == ('some/model', 'source')
+    assert (config.model.family, config.model.arch.embed_dim) == ('', 0)
+    assert config.task.params['prompt'] == 'instruct'
+    assert config.init.warm_start.optimizer.learning_rate == 5e-5
+    # Other flags still have the last word, wherever they stand.
+    flags = ('--config.train.steps=7', '--config.model.source', 'm', maze_tiny)
+    config = read(train.main, *flags)['config']
+    assert (config.train.steps, config.model.source) == (7, 'm')
+    # A file that says nothing of it gives up what only its own network has.
+    tests = f'--config={tiny.ROOT}/tests/tiny.py'
+    config = read(train.main, tests, '--config.model.source=m')['config']
+    assert (config.model.tokenizer, config.model.arch.num_layers) == ('source', 0)
+    assert config.task.params['prompt'] == 'bare'

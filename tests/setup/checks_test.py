@@ -43,6 +43,17 @@ def test_sizes_of_a_model_that_do_not_fit_are_found_before_any_work(
 KL = {'loss__kl_coef': 0.1}
 
 
+def published(**changes):
+    """Settings with a published model, whose sizes are its own."""
+    arch = tiny.make_config().model.arch
+    sizes = {
+        f'model__arch__{name}': type(size)()
+        for name, size in dataclasses.asdict(arch).items()
+    }
+    model = {'model__source': 'some/model', 'model__family': ''}
+    return sizes | model | {'model__tokenizer': 'source'} | changes
+
+
 @pytest.mark.parametrize(
     ('settings', 'words'),
     [
@@ -56,6 +67,13 @@ KL = {'loss__kl_coef': 0.1}
         ({'loss__kl_estimator': 'k1'} | KL, 'k1 has no gradient in expectation'),
         ({'loss__kl_estimator': 'k1'}, None),
         (KL, None),
+        ({'init__warm_start__optimizer__learning_rate': 2e-3}, None),
+        (
+            published(init__warm_start__optimizer__learning_rate=2e-3),
+            'learning_rate=0.002 is for a policy from scratch',
+        ),
+        (published(init__warm_start__optimizer__learning_rate=5e-5), None),
+        (published(init__kind='hf'), None),
     ],
 )
 def test_settings_that_are_not_what_one_thinks_are_named(settings, words, caplog):
