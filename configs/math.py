@@ -31,9 +31,9 @@ What the paper does differently:
   problems that anyone can read from a repository. The paper's are a name such as
   ``hf://datasets/RUC-AIBOX/STILL-3-RL-90K@COMMIT/PATH`` in
   ``--config.task.params.train_files``, with their fields in ``problem_field`` and
-  ``answer_field``. Data sets in verl's form, such as DAPO-Math-17k, have
-  ``prompt.0.content`` and ``reward_model.ground_truth``; the first brings instructions
-  of its own, to which ours are added.
+  ``answer_field``. Data sets in verl's form, such as DAPO-Math-17k, have ``prompt``
+  and ``reward_model.ground_truth``; the first brings instructions of its own, to which
+  ours are added unless ``--config.data.instruction=''``.
 * Its prompt is not known to us; this is the one of OlymMATH's own evaluation.
 
 The paper gives both limits for the Llama models. For the R1-Distill models it extends

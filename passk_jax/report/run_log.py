@@ -51,6 +51,13 @@ from passk_jax.types import Problem
 UNIFORM_STEPS = 20
 """So many steps in a row without a signal are worth a warning."""
 
+# The share of pads among the learner's positions from which packing pays.
+MANY_PADS = 0.4
+_ADVICE = (
+    '%.0f %% of the positions that the learner computes are pads: train.pack_sizes=16 '
+    "lets short responses share rows (any model.attention but 'splash' can read them)"
+)
+
 
 class RunLog:
     """Writes the metrics, rollouts, timings and progress of a run; a context manager.
@@ -101,6 +108,7 @@ class RunLog:
         self._phases = Phases.of(config)
         # In a row, up to the last one written.
         self._uniform_steps = 0
+        self._advises_packing = settings['train']['pack_sizes'] == 0
 
     def __enter__(self) -> 'RunLog':
         self._progress.__enter__()
@@ -212,6 +220,10 @@ class RunLog:
             values['sampling_draws'] = float(draws.count)
         self._writer.write(step, values, split='train')
         self._warn_of_missing_signal(step, draws.first)
+        padding = float(values.get('padding', 0.0))
+        if self._advises_packing and padding > MANY_PADS and jax.process_index() == 0:
+            logging.info(_ADVICE, 100 * padding)
+            self._advises_packing = False
         if diagnosis is not None:
             self._writer.write_diagnostics(step, record(hosts.fetch(diagnosis)))
         self._report_is_old = True

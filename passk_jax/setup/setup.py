@@ -34,7 +34,6 @@ from passk_jax.data.batches import (
     read_problems,
     subset,
 )
-from passk_jax.errors import InputError
 from passk_jax.evaluation.evaluate import Evaluate
 from passk_jax.initial.params import initial_params
 from passk_jax.initial.warm_start import WarmStartData
@@ -42,7 +41,6 @@ from passk_jax.learning.optimizer import Optimizer
 from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
-from passk_jax.models.arch import Arch
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.rollouts.dynamic_sampling import Select

@@ -77,3 +77,23 @@ def test_the_first_step_and_twenty_in_a_row_say_that_they_have_no_signal(log, ca
     assert "One response: 'R'" in first
     assert later.startswith('no signal in 20 steps up to step 23: all 16 ')
     assert latest.startswith('no signal in 40 steps up to step 43')
+
+
+@pytest.mark.parametrize('pack_sizes', [0, 2])
+def test_many_pads_are_named_once_where_nothing_is_packed(
+    tmp_path, monkeypatch, pack_sizes
+):
+    texts = []
+    monkeypatch.setattr(
+        run_log.logging, 'info', lambda text, *values: texts.append(text % values)
+    )
+    for name in ('write_curves', 'write_report'):
+        monkeypatch.setattr(run_log, name, lambda path: None)
+    config = tiny.make_config(train__pack_sizes=pack_sizes)
+    with make_log(config, tmp_path, 0) as log:
+        for step in range(3):
+            take_step(log, step)
+        log.flush()
+    advice = [text for text in texts if 'train.pack_sizes=16' in text]
+    assert len(advice) == (pack_sizes == 0)
+    assert all(text.startswith('50 % of the positions') for text in advice)

@@ -53,6 +53,7 @@ def step_metrics(loss=0.5, problem_loss=(0.5, 0, 0, 0), finite_updates=(True,)):
     return {
         'loss': np.float32(loss),
         'entropy': np.float32(1.25),
+        'padding': np.float32(0.5),
         # Of one epoch.
         'problem_loss': np.array([problem_loss], np.float32),
         'finite_updates': np.array([finite_updates]),
