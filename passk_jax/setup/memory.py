@@ -39,7 +39,7 @@ def warn_of_memory(
     text = ', '.join(f'{name} {part / 2**30:.1f}' for name, part in parts.items())
     log, advice = (logging.warning, _LESS) if needed > free else (logging.info, '')
     log(
-        'memory on this CPU: at most about %.1f GiB (%s); %.1f GiB are free%s',
+        'memory on this CPU: about %.1f GiB (%s); %.1f GiB are free%s',
         needed / 2**30,
         text,
         free / 2**30,

@@ -10,6 +10,7 @@ import itertools
 import pathlib
 from collections.abc import Callable, Sequence
 
+import jax
 from absl import logging
 from jax.sharding import Mesh
 

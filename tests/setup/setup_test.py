@@ -132,11 +132,12 @@ def test_a_run_has_one_date_which_its_configuration_records(tmp_path):
     tokenizer.save_pretrained(tmp_path)
     config = tiny.make_config(model__tokenizer=str(tmp_path))
     assert configs.to_dict(config)['data']['chat_date'] == tokenizers.CHAT_DATE
-    assert tokenizer.decode(tiny.make_setup(config).encode('S.E')) == 'S.E2024-07-26'
+    problem = Problem(0, 'S.E', {}, '')
+    assert tokenizer.decode(tiny.make_setup(config).encode(problem)) == 'S.E2024-07-26'
     config = tiny.make_config(
         model__tokenizer=str(tmp_path), data__chat_date='2026-11-25'
     )
-    assert tokenizer.decode(tiny.make_setup(config).encode('S.E')) == 'S.E2026-11-25'
+    assert tokenizer.decode(tiny.make_setup(config).encode(problem)) == 'S.E2026-11-25'
 
 
 @pytest.mark.parametrize('date', ['', 'today', '26 Jul 2024', '2024-13-01', '20240726'])
