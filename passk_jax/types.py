@@ -22,7 +22,7 @@ shapes without values, and so for the other pytrees.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 import jax
 import numpy as np
@@ -78,6 +78,13 @@ class Rollouts(Generic[Leaf]):
     entropies: Leaf
 
 
+class Turn(NamedTuple):
+    """A turn of a chat: ``'system'``, ``'user'`` or ``'assistant'``, and its text."""
+
+    role: str
+    content: str
+
+
 @dataclasses.dataclass(frozen=True)
 class Problem:
     """One problem of a task, on the host.
@@ -87,13 +94,16 @@ class Problem:
         prompt: the user's text, before any chat template.
         data: what the task's verifier reads (for a maze: ``{'maze': text}``).
         category: the key by which results are broken down (for a maze: ``'9x9'``). In
+        category: the key by which results are broken down (for a maze: ``'9x9'``). In
             a mixture it begins with the name of the part and a slash.
+        turns: what stands before the user's text in its chat.
     """
 
     id: int
     prompt: str
     data: Mapping[str, Any]
     category: str
+    turns: tuple[Turn, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

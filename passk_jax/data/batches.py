@@ -23,7 +23,7 @@ from passk_jax.data.orders import Order, part_of
 from passk_jax.errors import InputError
 from passk_jax.types import Problem, Prompts
 
-Encode = Callable[[str], list[int]]
+Encode = Callable[[Problem], list[int]]
 Overlong = Literal['drop', 'error']
 
 # Prompts are padded to a multiple of the first number or, if longer than the second, to
@@ -322,7 +322,7 @@ def read_problems(
 
     Args:
         source: the problems, by index.
-        encode: turns prompt text into tokens.
+        encode: turns the prompt of a problem into tokens.
         max_prompt_tokens: the most tokens in a prompt.
         overlong: ``'drop'`` drops and counts longer prompts; ``'error'`` rejects them.
 
@@ -334,7 +334,7 @@ def read_problems(
     indices, prompts, row_of_id, shortest = [], [], {}, None
     for index in range(len(source)):
         problem = source[index]
-        tokens = np.array(encode(problem.prompt), np.int32)
+        tokens = np.array(encode(problem), np.int32)
         if not len(tokens):
             raise InputError(f'the prompt of problem {problem.id} has no tokens')
         shortest = min(shortest or len(tokens), len(tokens))

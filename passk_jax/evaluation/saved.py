@@ -32,7 +32,11 @@ def name_of(split: str, step: int, flags: Mapping[str, Any]) -> str:
 
 def digest_of(problems: Iterable[Problem]) -> str:
     """SHA-256 of the problems and their prompts, in order."""
-    rows = [[p.id, p.prompt, dict(p.data), p.category] for p in problems]
+    # Turns only where there are some, as in evaluations that are older than turns.
+    rows = [
+        [p.id, p.prompt, dict(p.data), p.category, *([p.turns] if p.turns else [])]
+        for p in problems
+    ]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 

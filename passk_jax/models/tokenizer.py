@@ -21,6 +21,7 @@ from tokenizers import decoders, models, pre_tokenizers
 
 from passk_jax.errors import InputError
 from passk_jax.models.hf import config
+from passk_jax.types import Turn
 
 Tokenizer = transformers.PreTrainedTokenizerFast
 
@@ -152,7 +153,10 @@ def check_chat(
             'tokenizer (model.tokenizer) never reads'
         )
     if system_prompt:
-        written = _prompt(tokenizer, '', system_prompt, template_kwargs)
+        turns = Turn('system', system_prompt), Turn('user', '')
+        written = _chat(
+            tokenizer, turns, opens_answer=True, template_kwargs=template_kwargs
+        )
         if system_prompt.strip() not in written:
             raise InputError(
                 f'the chat template leaves out data.{system_prompt=}: {written!r}'
@@ -164,19 +168,23 @@ def encode_prompt(
     tokenizer: Tokenizer,
     text: str,
     *,
+    turns: Sequence[Turn] = (),
     system_prompt: str = '',
     template_kwargs: Mapping[str, Any] | None = None,
     date: str = CHAT_DATE,
 ) -> list[int]:
     """Tokens of a prompt from a user's text.
 
-    With a chat template they are the system's turn, the user's and the opening of the
-    answer; without one, the plain text with the tokenizer's special tokens.
+    With a chat template they are the system's turn, those before the user's, the user's
+    and the opening of the answer; without one, the texts of the turns, a blank line
+    between them, with the tokenizer's special tokens.
 
     Args:
         tokenizer: the policy's.
         text: what the user says.
-        system_prompt: what the system says; ``''``: nothing, or the template's own.
+        turns: the turns before.
+        system_prompt: what the system says, in the place of its turns; ``''``: those,
+            or the template's own.
         template_kwargs: what the template reads besides the turns.
         date: what the template takes for today, as 2024-07-26.
 
@@ -185,24 +193,23 @@ def encode_prompt(
             template refuses a turn.
     """
     chat = bool(tokenizer.chat_template)
-    if chat:
-        text = _prompt(tokenizer, text, system_prompt, template_kwargs or {}, date)
-    return _encode(tokenizer, text, add_special_tokens=not chat)
-
-
-def _prompt(
-    tokenizer: Tokenizer,
-    text: str,
-    system_prompt: str,
-    template_kwargs: Mapping[str, Any],
-    date: str = CHAT_DATE,
-) -> str:
-    turns = [{'role': 'user', 'content': text}]
+    every = (*turns, Turn('user', text))
     if system_prompt:
-        turns.insert(0, {'role': 'system', 'content': system_prompt})
-    return _chat(
-        tokenizer, turns, opens_answer=True, template_kwargs=template_kwargs, date=date
-    )
+        every = (
+            Turn('system', system_prompt),
+            *(t for t in every if t.role != 'system'),
+        )
+    if chat:
+        text = _chat(
+            tokenizer,
+            every,
+            opens_answer=True,
+            template_kwargs=template_kwargs or {},
+            date=date,
+        )
+    else:
+        text = '\n\n'.join(turn.content for turn in every)
+    return _encode(tokenizer, text, add_special_tokens=not chat)
 
 
 def _encode(tokenizer: Tokenizer, text: str, *, add_special_tokens: bool) -> list[int]:
@@ -264,7 +271,7 @@ def stop_token_ids(
 
 def _chat(
     tokenizer: Tokenizer,
-    turns: list[Mapping[str, str]],
+    turns: Sequence[Turn],
     *,
     opens_answer: bool,
     template_kwargs: Mapping[str, Any],
@@ -279,7 +286,7 @@ def _chat(
     }
     try:
         return tokenizer.apply_chat_template(
-            turns,
+            [turn._asdict() for turn in turns],
             chat_template=_TODAY + tokenizer.get_chat_template(),
             add_generation_prompt=opens_answer,
             tokenize=False,
@@ -287,7 +294,8 @@ def _chat(
         )
     except Exception as e:
         # A template is a program, which may raise anything.
-        raise InputError(f'the chat template cannot write {turns}: {e}') from e
+        turns_text = [tuple(turn) for turn in turns]
+        raise InputError(f'the chat template cannot write {turns_text}: {e}') from e
 
 
 def _end_of_turn(tokenizer: Tokenizer) -> list[int]:
@@ -295,10 +303,7 @@ def _end_of_turn(tokenizer: Tokenizer) -> list[int]:
     if not tokenizer.chat_template:
         return []
     answer = 'ANSWER'
-    turns = [
-        {'role': 'user', 'content': 'QUESTION'},
-        {'role': 'assistant', 'content': answer},
-    ]
+    turns = Turn('user', 'QUESTION'), Turn('assistant', answer)
     text = _chat(tokenizer, turns, opens_answer=False, template_kwargs={})
     _, separator, after = text.rpartition(answer)
     if not separator:

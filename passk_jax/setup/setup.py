@@ -107,12 +107,13 @@ class Setup:
         _check_cache(config, self.policy.arch, self.mesh)
         return dataclasses.replace(self, config=config, task=_task(config))
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, problem: Problem) -> list[int]:
         """Tokens of a problem's prompt."""
         data = self.config.data
         return tokenizers.encode_prompt(
             self.tokenizer,
-            text,
+            problem.prompt,
+            turns=problem.turns,
             system_prompt=data.system_prompt,
             template_kwargs=data.chat_template_kwargs,
             date=data.chat_date,

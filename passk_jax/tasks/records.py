@@ -1,11 +1,41 @@
-"""Records of JSON lines, and when two problems are equal: for tasks with files."""
+"""Files of problems as text and JSON lines, and when two problems are equal.
 
+:mod:`passk_jax.tasks.rows` reads the other forms of files.
+"""
+
+import bz2
+import codecs
+import gzip
 import hashlib
 import json
+import lzma
 import pathlib
+import zlib
 from typing import Any
 
 from passk_jax.errors import InputError
+
+# How a compressed file begins.
+_UNPACK = {b'\x1f\x8b': gzip, b'BZh': bz2, b'\xfd7zXZ\x00': lzma}
+# How a file begins that stands in the place of problems: what it is, the way out.
+_NO_DATA = {
+    b'version https://git-lfs': 'a pointer of Git LFS: fetch the file by git lfs pull',
+    b'# xet version': 'a pointer of Xet: fetch the file by git xet, or from the hub',
+    b'/annex/objects/': 'a pointer of git-annex: fetch the file by git annex get',
+    b'<!doctype html': 'a web page: download the file that the page shows (of a page '
+    'of the hub, /resolve/ in place of /blob/)',
+    b'<html': 'a web page: download the file that the page shows',
+    b'(\xb5/\xfd': 'compressed by Zstandard: unpack it (zstd -d)',
+    b'PK\x03\x04': 'a ZIP archive: unpack it',
+}
+# Longer marks first: that of UTF-32 begins with that of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: 'utf-32',
+    codecs.BOM_UTF32_BE: 'utf-32',
+    codecs.BOM_UTF16_LE: 'utf-16',
+    codecs.BOM_UTF16_BE: 'utf-16',
+    codecs.BOM_UTF8: 'utf-8-sig',
+}
 
 
 def located(path: str, data_dir: str) -> pathlib.Path:
@@ -14,28 +44,66 @@ def located(path: str, data_dir: str) -> pathlib.Path:
 
 
 def read_lines(file: pathlib.Path) -> list[tuple[int, Any]]:
-    """The values of a file of JSON lines with the numbers of their lines, from 1.
+    """Reads the values of JSON lines with the numbers of their lines, from 1.
 
     Empty lines do not count. Raises ValueError if the file cannot be read or a line is
     not JSON.
     """
-    records_read = []
-    for number, line in enumerate(read_text(file).split('\n'), start=1):
-        if not line.strip():
+    return parse_lines(read_text(file), file)
+
+
+def parse_lines(text: str, file: pathlib.Path) -> list[tuple[int, Any]]:
+    """Reads the values of JSON lines as :func:`read_lines` does, from their text."""
+    values = []
+    for number, line in enumerate(text.split('\n'), start=1):
+        # Files with a mark that were joined have one within.
+        line = line.strip().lstrip('\ufeff')
+        if not line:
             continue
         try:
-            records_read.append((number, json.loads(line)))
+            values.append((number, json.loads(line)))
         except (ValueError, RecursionError) as e:
             raise InputError(f'{file}: line {number}: not JSON: {e}') from e
-    return records_read
+    return values
 
 
 def read_text(file: pathlib.Path) -> str:
-    """The text of a file with problems; ValueError if it cannot be read."""
+    """Reads the text of a file: UTF-8, or what its byte-order mark says.
+
+    Raises ValueError as :func:`read_bytes` does, or if it is no such text.
+    """
+    return decode(read_bytes(file), file)
+
+
+def decode(content: bytes, file: pathlib.Path) -> str:
+    """Decodes the content of a file; see :func:`read_text`."""
+    encodings = (name for mark, name in _MARKS.items() if content.startswith(mark))
     try:
-        return file.read_text(encoding='utf-8')
-    except (OSError, UnicodeDecodeError) as e:
+        return content.decode(next(encodings, 'utf-8'))
+    except UnicodeDecodeError as e:
         raise InputError(f'problems {str(file)!r} cannot be read: {e}') from e
+
+
+def read_bytes(file: pathlib.Path) -> bytes:
+    """Reads a file, unpacked if gzip, bzip2 or xz packed it.
+
+    Raises:
+        ValueError: it cannot be read, or something else stands in its place, such as a
+            pointer to a large file or a web page.
+    """
+    try:
+        content = file.read_bytes()
+        for begin, packer in _UNPACK.items():
+            if content.startswith(begin):
+                content = packer.decompress(content)
+                break
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as e:
+        raise InputError(f'problems {str(file)!r} cannot be read: {e}') from e
+    head = content[:64].lstrip().lower()
+    for begin, what in _NO_DATA.items():
+        if head.startswith(begin.lower()):
+            raise InputError(f'problems {str(file)!r} are {what}')
+    return content
 
 
 def content_hash(*texts: str) -> str:

@@ -8,6 +8,7 @@ from passk_jax import config as configs
 from passk_jax.learning.optimizer import make_optimizer
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.setup import setup as setup_lib
+from passk_jax.types import Problem
 from tests import tiny
 
 
@@ -23,7 +24,7 @@ def test_the_parts_fit_each_other():
 def test_every_character_of_prompts_and_demonstrations_has_a_token():
     setup = tiny.make_setup(tiny.make_config())
     problem = setup.task.source('train', data_dir=setup.config.data.dir)[0]
-    ids = setup.encode(problem.prompt)
+    ids = setup.encode(problem)
     assert len(ids) == len(problem.prompt)
     assert setup.tokenizer.decode(ids) == problem.prompt
     assert setup.tokenizer.encode('UDLR', add_special_tokens=False)
@@ -33,7 +34,8 @@ def test_a_saved_tokenizer_serves_another_run(tmp_path):
     mine = tiny.make_setup(tiny.make_config())
     mine.tokenizer.save_pretrained(tmp_path)
     other = tiny.make_setup(tiny.make_config(model__tokenizer=str(tmp_path)))
-    assert other.encode('S.E\n') == mine.encode('S.E\n')
+    problem = Problem(0, 'S.E\n', {}, '')
+    assert other.encode(problem) == mine.encode(problem)
     assert other.stop_tokens == mine.stop_tokens
 
 
@@ -120,7 +122,8 @@ def test_prompts_are_written_with_the_templates_switches(tmp_path):
     config = tiny.make_config(
         model__tokenizer=str(tmp_path), data__chat_template_kwargs={'thinking': 'long'}
     )
-    assert tokenizer.decode(tiny.make_setup(config).encode('S.E')) == 'S.ELR'
+    problem = Problem(0, 'S.E', {}, '')
+    assert tokenizer.decode(tiny.make_setup(config).encode(problem)) == 'S.ELR'
 
 
 def test_a_run_has_one_date_which_its_configuration_records(tmp_path):

@@ -13,6 +13,7 @@ from passk_jax.initial import params as initial
 from passk_jax.initial import warm_start
 from passk_jax.sampling import Purpose
 from passk_jax.tasks import make_task
+from passk_jax.types import Problem, Turn
 from tests import changed, tiny
 
 
@@ -128,7 +129,9 @@ def test_the_weights_of_a_mixture_reach_training_and_the_warm_start(setup):
 
 
 def test_prompts_and_demonstrations_open_with_the_system_prompt(setup):
-    assert setup.tokenizer.decode(setup.encode('S.E')) == 'UDS.E'
+    problem = Problem(0, 'S.E', {}, '', (Turn('system', '**'), Turn('user', 'E')))
+    # The run's replaces that of the problem's data.
+    assert setup.tokenizer.decode(setup.encode(problem)) == 'UDES.E'
     for batches in (setup.train_batches(), setup.demonstrations().batches()):
         (problem, *_), prompts = batches[0]
         ids = prompts.tokens[0, : prompts.lengths[0]]

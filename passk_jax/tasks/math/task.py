@@ -12,7 +12,8 @@ from typing import Any
 
 from passk_jax.config.ranges import not_empty
 from passk_jax.errors import InputError
-from passk_jax.tasks.math import problems, sources
+from passk_jax.tasks import sources
+from passk_jax.tasks.math import problems
 from passk_jax.tasks.task import (
     About,
     EmptySplitError,
@@ -33,8 +34,8 @@ class MathParams:
         train_files, validation_files, test_files: names of files, of files on the
             hub and of TFDS data sets (sources.py); a relative path starts at
             ``data.dir``, or without that at the working directory.
-        problem_field: the field of a record with the problem; ``prompt.0.content`` is
-            a field of an item of a list.
+        problem_field: the field of a record with the problem, a text or a chat;
+            ``prompt.0.content`` is a field of an item of a list.
         answer_field: the field with its answer, LaTeX without dollars.
         id_fields: of these fields, the first that a record has names it, if any.
     """

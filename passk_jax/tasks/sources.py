@@ -1,4 +1,4 @@
-"""Where problems of mathematics lie: local files, files of the hub, TFDS directories.
+"""Where records of problems lie: local files, files of the hub, TFDS directories.
 
 A name is one of these:
 
@@ -10,12 +10,11 @@ A name is one of these:
   ``file_format='array_record'``, as in ``tfds://gsm8k/1.0.0/train`` for a directory
   ``gsm8k/1.0.0`` below that of the data. It takes no TensorFlow.
 
-A file holds JSON lines, a JSON list (``.json``) or Parquet (``.parquet``).
+:mod:`passk_jax.tasks.rows` says which forms a file may have.
 """
 
 import dataclasses
 import functools
-import json
 import pathlib
 import re
 from typing import Any
@@ -23,9 +22,8 @@ from typing import Any
 import numpy as np
 
 from passk_jax.errors import InputError
-from passk_jax.tasks import records
-
-Records = list[tuple[int, Any]]
+from passk_jax.tasks import records, rows
+from passk_jax.tasks.rows import Records
 
 HOW_TO_GET = 'JSON lines of your own; configs/math.py names repositories with some'
 _HUB, _TFDS = 'hf://', 'tfds://'
@@ -75,12 +73,8 @@ def read(name: str, *, data_dir: str) -> Source:
             '(data.dir of a config) says where such a path starts'
         )
     # Links of the cache lead to files whose names are digests.
-    suffix, label = pathlib.PurePath(name).suffix, pathlib.PurePath(name).stem
-    if suffix == '.parquet':
-        return Source(name, label, 'row', _parquet(file))
-    if suffix == '.json':
-        return Source(name, label, 'record', _list(file))
-    return Source(name, label, 'line', records.read_lines(file))
+    unit, records_read = rows.read(file, name=name)
+    return Source(name, rows.stem(name), unit, records_read)
 
 
 def fetched(name: str) -> pathlib.Path:
@@ -104,31 +98,6 @@ def fetched(name: str) -> pathlib.Path:
         reason = ' '.join(str(e).split())
         raise InputError(f'{name!r} is neither cached nor fetched: {reason}') from e
     return pathlib.Path(downloaded)
-
-
-def _list(file: pathlib.Path) -> Records:
-    try:
-        content = json.loads(records.read_text(file))
-    except (ValueError, RecursionError) as e:
-        if isinstance(e, InputError):
-            raise
-        raise InputError(f'{file}: not JSON: {e}') from e
-    if not isinstance(content, list):
-        raise InputError(f'{file}: not a list of records')
-    return list(enumerate(content, start=1))
-
-
-def _parquet(file: pathlib.Path) -> Records:
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        # Given the name, pyarrow would not say what is wrong with an absent file.
-        with file.open('rb') as opened:
-            rows = parquet.read_table(opened).to_pylist()
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as e:
-        raise InputError(f'problems {str(file)!r} cannot be read: {e}') from e
-    return list(enumerate(rows, start=1))
 
 
 def _tfds(directory: pathlib.Path, split: str) -> Records:

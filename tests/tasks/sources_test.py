@@ -10,7 +10,7 @@ import tensorflow_datasets as tfds
 from huggingface_hub import constants
 from pyarrow import parquet
 
-from passk_jax.tasks.math import sources
+from passk_jax.tasks import sources
 from passk_jax.tasks.math.task import MathTask
 from tests.tasks.math import toy
 
@@ -97,7 +97,7 @@ def test_a_file_that_the_hub_does_not_give_is_named(cache, name, message):
 @pytest.mark.parametrize(
     ('file', 'content', 'message'),
     [
-        ('a.json', b'{}', 'not a list of records'),
+        ('a.json', b'{"data": [{"a": 1}]}', "not a list of records: .*field 'data'"),
         ('a.json', b'[', 'not JSON'),
         ('a.json', b'[' * 100_000, 'not JSON'),
         ('a.json', b'\xff', 'cannot be read'),
