@@ -31,7 +31,7 @@ RANKS = (
     ('initial', 'rollouts'),
     ('learning', 'runs', 'sampling', 'tasks'),
     ('advantages', 'cli', 'models', 'verifiers'),
-    ('config', 'data', 'masked', 'runtime', 'sharding'),
+    ('config', 'data', 'masked', 'plugins', 'runtime', 'sharding'),
     ('errors', 'files', 'types'),
 )
 RANK = {name: len(RANKS) - i for i, names in enumerate(RANKS) for name in names}
@@ -120,6 +120,7 @@ OTHER_TESTS = {
     'path_test': 'the way of the rewards through the package',
     'pods_test': 'meshes over several processes',
     'docs_test': 'the pages of docs/',
+    'install_test': 'the wheel and the tested versions',
     'interval_test': 'experiments/interval.py',
     'larger_k_test': 'experiments/larger_k.py',
     'safe_answers_test': 'experiments/safe_answers.py',
