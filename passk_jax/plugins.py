@@ -2,7 +2,8 @@
 
 A *place* is ``file.py:name``. A configuration has places where it names a task, a
 reward or an advantage of a user's own; a relative file starts at the working directory.
-Such a file may import the modules that lie beside it. It imports no JAX here.
+A process runs such a file once, so a run keeps the code that it began with. The file
+may import the modules that lie beside it.
 """
 
 import contextlib
@@ -15,15 +16,15 @@ import re
 import sys
 import traceback
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from passk_jax.errors import InputError
 
 FORM = 'file.py:name'
 _PLACE = re.compile(r'(.+\.py):([^\W\d]\w*)', re.DOTALL)
-# The absolute paths of the files that this process has run.
-_FILES: set[str] = set()
+# Absolute path of each file that this process has run -> the digest of its content.
+_DIGESTS: dict[str, str] = {}
 
 
 def is_place(value: object) -> bool:
@@ -38,9 +39,21 @@ def split_place(place: str) -> tuple[str, str]:
     return os.path.expanduser(match[1]), match[2]
 
 
-def files_in(values: Any) -> list[str]:
-    """The files of all places among nested values, each once."""
-    return sorted({split_place(value)[0] for value in _texts(values) if is_place(value)})
+def digests_in(values: Any) -> dict[str, str]:
+    """The SHA-256 of the file of each place among nested values.
+
+    It is that of the content which this process has run, if it has run the file.
+    """
+    files = [split_place(value)[0] for value in _texts(values) if is_place(value)]
+    return {
+        file: _DIGESTS.get(os.path.abspath(file)) or digest(read(file))
+        for file in sorted(set(files))
+    }
+
+
+def digest(content: bytes) -> str:
+    """The SHA-256 of a file's content, in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def _texts(values: Any) -> Iterator[str]:
@@ -53,13 +66,13 @@ def _texts(values: Any) -> Iterator[str]:
 
 
 def load(place: str) -> Any:
-    """What a place names; the file runs once as long as it does not change.
+    """What a place names.
 
     Raises:
         InputError: there is no such file, it raises, or it has no such name.
     """
     file, name = split_place(place)
-    module = _module(file, os.path.abspath(file), read(file))
+    module = _module(file, os.path.abspath(file))
     if not hasattr(module, name):
         names = [key for key in vars(module) if not key.startswith('_')]
         raise InputError(f'{file} defines no {name}; it has {names}')
@@ -77,21 +90,22 @@ def read(file: str) -> bytes:
 
 
 @functools.cache
-def _module(file: str, path: str, content: bytes) -> types.ModuleType:
-    """Runs the content as a module; ``file`` is the path as the user wrote it."""
-    digest = hashlib.sha256(path.encode() + content).hexdigest()
-    module = types.ModuleType(f'passk_plugin_{digest[:16]}')
+def _module(file: str, path: str) -> types.ModuleType:
+    """Runs a file as a module; ``file`` is its path as the user wrote it."""
+    content = read(file)
+    # Not its own name, which may be that of a package.
+    name = f'passk_plugin_{digest(path.encode())[:16]}'
     # Dataclasses and type hints look their module up.
-    sys.modules[module.__name__] = module
-    with_neighbours(path)
-    _FILES.add(path)
+    module = sys.modules[name] = types.ModuleType(name)
     module.__file__ = path
+    add_neighbours(path)
+    _DIGESTS[path] = digest(content)
     with errors_of(file):
         exec(compile(content, path, 'exec'), vars(module))
     return module
 
 
-def with_neighbours(file: str) -> None:
+def add_neighbours(file: str) -> None:
     """Lets a file import the modules beside it, unless others have their names."""
     folder = os.path.dirname(os.path.abspath(file))
     if folder not in sys.path:
@@ -106,52 +120,54 @@ def errors_of(file: str, shown: str = '') -> Iterator[None]:
         file: the path of that file.
         shown: what the message calls it; ``''``: by its path.
     """
+    shown = shown or _shown(os.path.abspath(file))
     try:
         yield
+    except InputError as error:
+        raise InputError(f'{shown}: {error}') from error
     # Such a file is a program, which can raise anything, or end.
     except (Exception, SystemExit) as error:
-        raise InputError(f'{shown or file}{_what_happened(error, file)}') from error
+        line = _line(error, [os.path.abspath(file)])
+        where_raised = f', line {line[1]}' if line else ''
+        message = f'{shown}{where_raised}: {_describe(error)}'
+        raise InputError(message) from error
 
 
-def _what_happened(error: BaseException, file: str) -> str:
-    """The error and the file's line that raised it or led to it, if any."""
-    if isinstance(error, InputError):
-        return f': {error}'
-    path = os.path.abspath(file)
-    line = _line(error, [path])
-    where = f', line {line[1]}' if line else ''
-    return f'{where}: {type(error).__name__}: {error}'
-
-
-def explained(error: BaseException) -> str | None:
-    """File, line and error, if a file that :func:`load` has run raised it or led to it."""
-    if line := _line(error, _FILES):
-        return f'{_shown(line[0])}, line {line[1]}: {type(error).__name__}: {error}'
+def explain(error: BaseException) -> str | None:
+    """Where and what it is, if a file that :func:`load` ran raised it or led to it."""
+    if line := _line(error, _DIGESTS):
+        return f'{_shown(line[0])}, line {line[1]}: {_describe(error)}'
     return None
 
 
-def _line(
-    error: BaseException, paths: set[str] | list[str]
-) -> tuple[str, int] | None:
-    """The last of the error's frames that lies in one of the files."""
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [(frame.filename, frame.lineno) for frame in frames]
-    if isinstance(error, SyntaxError):
-        lines.append((error.filename, error.lineno))
-    lines = [(os.path.abspath(name), line) for name, line in lines if name and line]
-    return next((line for line in reversed(lines) if line[0] in paths), None)
-
-
-def where(definition: Callable[..., Any]) -> str:
-    """``file, line N (name)`` of a function or class, for messages."""
+def where(definition: Any) -> str:
+    """``file, line N (name)`` of a function, method or class, for messages."""
     definition = inspect.unwrap(definition)
     name = getattr(definition, '__qualname__', repr(definition))
     try:
-        path = inspect.getsourcefile(definition)
+        path = inspect.getsourcefile(definition) or ''
         _, line = inspect.findsource(definition)
     except (TypeError, OSError):
         return name
-    return f'{_shown(path or "")}, line {line + 1} ({name})'
+    return f'{_shown(path)}, line {line + 1} ({name})'
+
+
+def _describe(error: BaseException) -> str:
+    """The class of an error and the first line of what it says."""
+    first = str(error).strip().partition('\n')[0]
+    return ': '.join(filter(None, (type(error).__name__, first)))
+
+
+def _line(error: BaseException, paths: Collection[str]) -> tuple[str, int] | None:
+    """The last of the error's frames that lies in one of the files."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places: list[tuple[str | None, int | None]] = [
+        (frame.filename, frame.lineno) for frame in frames
+    ]
+    if isinstance(error, SyntaxError):
+        places.append((error.filename, error.lineno))
+    lines = [(os.path.abspath(name), line) for name, line in places if name and line]
+    return next((line for line in reversed(lines) if line[0] in paths), None)
 
 
 def _shown(path: str) -> str:

@@ -40,7 +40,7 @@ def call(path: str, function: str, *, returns: type[T]) -> T:
     with prefixed(path, InputError):
         file = config_folder.find(file)
     with plugins.errors_of(file, path), config_folder.importable(file):
-        plugins.with_neighbours(file)
+        plugins.add_neighbours(file)
         called = runpy.run_path(file).get(function)
         if called is None:
             raise InputError(f'it defines no {function}()')

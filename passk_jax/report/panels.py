@@ -15,7 +15,7 @@ import numpy as np
 
 from passk_jax import sharding
 from passk_jax.advantages import (
-    ESTIMATORS,
+    estimator_row,
     matching_scale,
     own_parameters,
     tabulated_curve,
@@ -243,12 +243,18 @@ def curve_in_use(
         section: the ``advantage`` of one of its stages; ``None``: of the first.
 
     Returns:
-        What ``advantages.tabulated_curve`` returns; ``None`` without a config.
+        What ``advantages.tabulated_curve`` returns; ``None`` without a config, or if the
+        estimator is not known here.
     """
     num_rollouts = run.option('sampling.num_rollouts')
     section = run.option('advantage', {}) if section is None else section
     name = section.get('name')
-    if name not in ESTIMATORS or not num_rollouts:
+    try:
+        estimator_row(name)
+    except InputError:
+        # Of another version, or in a file that is gone.
+        return None
+    if not num_rollouts:
         return None
     parameters = own_parameters(name, section)
     # Process 0 draws alone: a mesh that the caller has set would want the others.
