@@ -129,14 +129,14 @@ def errors_of(file: str, shown: str = '') -> Iterator[None]:
     except (Exception, SystemExit) as error:
         line = _line(error, [os.path.abspath(file)])
         where_raised = f', line {line[1]}' if line else ''
-        message = f'{shown}{where_raised}: {_describe(error)}'
+        message = f'{shown}{where_raised}: {describe(error)}'
         raise InputError(message) from error
 
 
 def explain(error: BaseException) -> str | None:
     """Where and what it is, if a file that :func:`load` ran raised it or led to it."""
     if line := _line(error, _DIGESTS):
-        return f'{_shown(line[0])}, line {line[1]}: {_describe(error)}'
+        return f'{_shown(line[0])}, line {line[1]}: {describe(error)}'
     return None
 
 
@@ -152,9 +152,11 @@ def where(definition: Any) -> str:
     return f'{_shown(path)}, line {line + 1} ({name})'
 
 
-def _describe(error: BaseException) -> str:
-    """The class of an error and the first line of what it says."""
-    first = str(error).strip().partition('\n')[0]
+def describe(error: BaseException) -> str:
+    """Describes an error in one line: its class, and the first line of what it says."""
+    # A syntax error says its place too, which the message has.
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    first = text.strip().partition('\n')[0]
     return ': '.join(filter(None, (type(error).__name__, first)))
 
 

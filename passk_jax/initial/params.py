@@ -15,7 +15,7 @@ import jax
 from absl import logging
 from jax.sharding import Mesh
 
-from passk_jax import sampling
+from passk_jax import plugins, sampling
 from passk_jax.config import InitConfig, ModelConfig, TaskConfig
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
@@ -112,6 +112,7 @@ def _fingerprint(
         'chat_template_kwargs': dict(data.chat_template_kwargs),
         'chat_date': data.chat_date if data.chat_date != CHAT_DATE else '',
         'frozen': sorted(policy.frozen),
+        'own_files': plugins.digests_in(dataclasses.asdict(task)),
     }
     return {
         'seed': demonstrations.seed,

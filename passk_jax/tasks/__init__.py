@@ -16,6 +16,7 @@ from passk_jax.config import checks
 from passk_jax.errors import InputError
 from passk_jax.tasks.abilities import Drawing, Parts
 from passk_jax.tasks.task import Task, class_of_file
+from passk_jax.types import Problem, Verdict, Verdicts
 
 # Name of the task -> module:class.
 TASKS: dict[str, str] = {
@@ -28,6 +29,7 @@ TASKS: dict[str, str] = {
     'mixture': 'passk_jax.tasks.mixture:MixtureTask',
     'mmmu': 'passk_jax.tasks.mmmu.task:MmmuTask',
     'reasoning_gym': 'passk_jax.tasks.reasoning_gym.task:ReasoningGymTask',
+    'records': 'passk_jax.tasks.own_records:RecordsTask',
 }
 
 Ability = TypeVar('Ability')

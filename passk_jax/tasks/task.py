@@ -240,3 +240,31 @@ def judge_together(
     errors = np.array([v.error for v in verdicts], object).reshape(shape)
     failed = {kind: errors == text for kind, text in failures.items()}
     return Verdicts(correct.astype(np.float32), correct, parsed.tolist(), failed)
+
+
+def check_disjoint(
+    splits: Mapping[str, Sequence[Problem]], *, digest: Callable[[Problem], str]
+) -> None:
+    """Raises ValueError if two splits share a problem; it names the first.
+
+    Args:
+        splits: the problems of each.
+        digest: equal for equal problems.
+    """
+    first_seen: dict[str, tuple[str, Problem]] = {}
+    shared: list[tuple[tuple[str, Problem], tuple[str, Problem]]] = []
+    for split, problems in splits.items():
+        for problem in problems:
+            place = split, problem
+            first = first_seen.setdefault(digest(problem), place)
+            if first[0] != split:
+                shared.append((first, place))
+    if not shared:
+        return
+    (split, problem), (other_split, other) = shared[0]
+    text = other.prompt.rpartition('\n\n')[2]
+    raise InputError(
+        f'{len(shared)} problems lie in two splits; problem {problem.id} of {split!r} '
+        f'(from {problem.category}) is problem {other.id} of {other_split!r} (from '
+        f'{other.category}): {text[:80]!r}'
+    )

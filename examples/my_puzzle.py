@@ -1,0 +1,20 @@
+"""A task of one's own: sums. ``--config=own:task=my_puzzle.py:Sums``"""
+
+from passk_jax.tasks import Problem, Task, Verdict
+
+
+class Sums(Task):
+    splits = ('train', 'test')
+    alphabet = '0123456789+='
+
+    def source(self, split, *, data_dir):
+        pairs = [(a, b) for a in range(40) for b in range(40)]
+        pairs = [(a, b) for a, b in pairs if ((a + 7 * b) % 8 == 0) == (split == 'test')]
+        return [
+            Problem(id, f'{a}+{b}=', {'answer': str(a + b)}, 'sums')
+            for id, (a, b) in enumerate(pairs)
+        ]
+
+    @staticmethod
+    def verdict(problem, response):
+        return Verdict(response == problem.data['answer'], response, None)
