@@ -8,11 +8,12 @@ Records of a file, with a reward function:
 
     passk train --config=own:train=problems.jsonl,reward=my_reward.py:reward
 
-``test=…`` names a file to evaluate on; without one there is no evaluation. ``size=tiny``,
-the default, is the policy of configs/maze_tiny.py without its warm start: it knows
-nothing, and suits prompts of up to 64 ASCII characters and rewards that some random
-answers earn. ``size=paper`` is that of the paper, Qwen2.5-7B-Instruct, with its settings
-(configs/base.py).
+``test=…`` names a file to evaluate on; without one there is no evaluation.
+
+``size=tiny``, the default, is the policy of configs/maze_tiny.py without warm start:
+it knows nothing, and suits prompts of up to 64 ASCII characters and rewards that some
+random answers earn. ``size=paper`` is that of the paper, Qwen2.5-7B-Instruct, with its
+settings (configs/base.py).
 
 Time: that of configs/maze_tiny.py, or of configs/maze.py.
 """

@@ -8,8 +8,8 @@ class Sums(Task):
     alphabet = '0123456789+='
 
     def source(self, split, *, data_dir):
-        pairs = [(a, b) for a in range(40) for b in range(40)]
-        pairs = [(a, b) for a, b in pairs if ((a + 7 * b) % 8 == 0) == (split == 'test')]
+        numbers = range(40) if split == 'train' else range(40, 50)
+        pairs = [(a, b) for a in numbers for b in numbers]
         return [
             Problem(id, f'{a}+{b}=', {'answer': str(a + b)}, 'sums')
             for id, (a, b) in enumerate(pairs)

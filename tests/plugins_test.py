@@ -82,7 +82,10 @@ def test_a_file_that_has_not_run_has_a_digest_too(elsewhere):
         ('x = 1\nx.y', "my.py, line 2: AttributeError: 'int' object has no attribute"),
         ('\ndef f(:', 'my.py, line 2: SyntaxError: '),
         ('import sys\nsys.exit(3)', 'my.py, line 2: SystemExit: 3'),
-        ('import absent_one', "my.py, line 1: ModuleNotFoundError: No module named 'abs"),
+        (
+            'import absent_one',
+            'my.py, line 1: ModuleNotFoundError: No module',
+        ),
         ('raise ValueError("a\\nb")', 'my.py, line 1: ValueError: a'),
         (b'\xff', 'my.py, line 1: SyntaxError: (unicode error)'),
         (b'\0', 'my.py'),
@@ -119,7 +122,7 @@ def test_an_error_that_a_file_led_to_is_explained_and_no_other(elsewhere):
 
 def test_a_definition_has_a_place(elsewhere):
     (elsewhere / 'my.py').write_text(
-        '\nclass A:\n    @staticmethod\n    def g():\n        pass\n\ndef f():\n    pass'
+        '\nclass A:\n  @staticmethod\n  def g():\n    pass\n\ndef f():\n  pass'
     )
     A = plugins.load('my.py:A')
     assert plugins.where(A) == 'my.py, line 2 (A)'

@@ -50,7 +50,9 @@ def _row(
     function: Callable[..., Any], place: str, table: tuple[Parameter, ...]
 ) -> Estimator:
     if not inspect.isfunction(function):
-        raise InputError(f'{place} is a {type(function).__name__}, not a function')
+        raise InputError(
+            f'{place} is of type {type(function).__name__}, not a function'
+        )
     signature, where = inspect.signature(function), plugins.where(function)
     is_curve = 'num_correct' in signature.parameters
     inputs = _SIZES if is_curve else tuple(INPUTS)

@@ -49,7 +49,7 @@ def find(file: str) -> str:
 
 @contextlib.contextmanager
 def importable(file: str) -> Iterator[None]:
-    """Lets a config file import the configs of the package: ``from configs import base``.
+    """Lets a config file import those of the package: ``from configs import base``.
 
     Modules of a folder ``configs`` that the file itself lies in come first. In the end
     ``configs`` is what it was before.

@@ -243,8 +243,8 @@ def curve_in_use(
         section: the ``advantage`` of one of its stages; ``None``: of the first.
 
     Returns:
-        What ``advantages.tabulated_curve`` returns; ``None`` without a config, or if the
-        estimator is not known here.
+        What ``advantages.tabulated_curve`` returns; ``None`` without a config, or of an
+        estimator that is not known here.
     """
     num_rollouts = run.option('sampling.num_rollouts')
     section = run.option('advantage', {}) if section is None else section

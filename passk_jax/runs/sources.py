@@ -48,9 +48,7 @@ def remember_sources(
         atomic_write_text(workdir / _NAME, json.dumps(digests, indent=2) + '\n')
 
 
-def check_sources(
-    workdir: pathlib.Path, model: ModelConfig, own: Any = ()
-) -> None:
+def check_sources(workdir: pathlib.Path, model: ModelConfig, own: Any = ()) -> None:
     """Checks that the sources are still those that the run began with.
 
     Args:

@@ -117,7 +117,10 @@ class RecordsTask(Task):
         chat = chats.read_field(record, self.params.prompt_field)
         # Dates and bytes of a table as text: the function gets JSON.
         plain = json.loads(json.dumps(dict(record), default=str))
-        data = {'record': plain, **{name: getattr(self.params, name) for name in _LIMITS}}
+        data = {
+            'record': plain,
+            **{name: getattr(self.params, name) for name in _LIMITS},
+        }
         return Problem(0, chat.text, data, category, chat.turns)
 
     def _rewards(self) -> rewards.Rewards:

@@ -34,7 +34,7 @@ def load(function: str) -> Callable[[str, str], list[Any]]:
     if [*plugins.digests_in(place).values()] != [digest]:
         raise InputError('the file changed while a run uses it: restore it')
     if not callable(called):
-        raise InputError(f'{place} is a {type(called).__name__}, not a function')
+        raise InputError(f'{place} is of type {type(called).__name__}, not a function')
 
     def judge(record: str, response: str) -> list[Any]:
         try:

@@ -56,9 +56,9 @@ def test_a_file_comes_before_a_config_of_its_name(tmp_path):
 
 
 def test_a_name_that_is_none_is_met_with_the_nearest():
-    with pytest.raises(InputError, match='^maze_tny: .*did you mean maze_tiny'):
+    with pytest.raises(InputError, match=r'^maze_tny: .*did you mean maze_tiny'):
         config_file.load('maze_tny')
-    with pytest.raises(InputError, match="^zzz.py:a=1: .* have .*'maze_tiny'"):
+    with pytest.raises(InputError, match=r"^zzz\.py:a=1: .* have .*'maze_tiny'"):
         config_file.load('zzz.py:a=1')
 
 

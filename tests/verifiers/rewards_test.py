@@ -55,7 +55,7 @@ def test_a_bool_is_the_verdict_and_a_number_has_a_threshold(
 
 # Body of the function -> what the message says.
 BROKEN = {
-    'return None': "line 2 (reward) returned None on ''; it must return a bool or a fini",
+    'return None': "line 2 (reward) returned None on ''; it must return a bool",
     'pass': "line 2 (reward) returned None on ''",
     'return "1"': "line 2 (reward) returned '1' on ''",
     'return float("nan")': "line 2 (reward) returned nan on ''",
@@ -73,7 +73,7 @@ BROKEN = {
     '__import__("time").sleep(60)': 'line 2 (reward) took longer than 2 s on',
     'while True: pass': 'line 2 (reward) took longer than 2 s on',
     '__import__("os")._exit(0)': 'line 2 (reward) ended its process or took more than',
-    '__import__("os").kill(__import__("os").getpid(), 9)': 'line 2 (reward) ended its p',
+    '__import__("os").kill(__import__("os").getpid(), 9)': 'line 2 (reward) ended ',
     'return len(bytearray(2 ** 31))': 'line 2 (reward) ended its process or took more',
 }
 
@@ -96,7 +96,7 @@ FAULTY = {
     'return 1\ndef reward(a, b): pass': 'my_reward.py, line 1: SyntaxError: ',
     '# reward': 'a verifier process cannot import its function: InputError: /',
     'reward = 3': 'cannot import its function: InputError: /',
-    'import absent_one\nreward = 1': "line 1: ModuleNotFoundError: No module named 'abs",
+    'import absent_one\nreward = 1': 'line 1: ModuleNotFoundError: No',
     'import os\nos._exit(0)\nreward = 1': 'a verifier process ended as it started',
     'import sys\nsys.exit(0)\nreward = 1': 'line 2: SystemExit: 0',
     'def reward(response): return 1': 'TypeError: reward() takes 1 positional argument',
@@ -194,6 +194,8 @@ def test_the_place_of_a_worker_is_checked_by_digest(elsewhere):
     path.write_text('def f(response, record):\n    return len(response) / record["n"]')
     with pytest.raises(InputError, match='changed'):
         reward_worker.load(f'{path}:f@0')
-    judge = reward_worker.load(f'{path}:f@{reward_worker.plugins.digest(path.read_bytes())}')
+    judge = reward_worker.load(
+        f'{path}:f@{reward_worker.plugins.digest(path.read_bytes())}'
+    )
     assert judge('{"n": 2}', 'abc') == [1.5, None]
     assert judge('{}', 'abc') == [None, ['my.py, line 2', "KeyError: 'n'"]]
