@@ -12,6 +12,7 @@ Every further parameter is a key of ``config.advantage``: ``k`` and others of th
 or one with a default of its own.
 """
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -156,14 +157,16 @@ class _Compute:
         with _errors_of(self.function):
             result = self.function(**arrays_and_parameters)
         shapes = [np.shape(x) for x in arrays_and_parameters.values()]
-        wanted = next((s for s in shapes if len(s) == 2), np.shape(result))
-        try:
+        wanted = next((s for s in shapes if len(s) == 2), None)
+        advantages = None
+        with contextlib.suppress(TypeError, ValueError):
             advantages = jnp.asarray(result)
-            good = advantages.shape == wanted and len(wanted) == 2
-            good = good and not jnp.issubdtype(advantages.dtype, jnp.complexfloating)
-        except (TypeError, ValueError):
-            good = False
-        if not good:
+        if (
+            advantages is None
+            or advantages.ndim != 2
+            or advantages.shape != (wanted or advantages.shape)
+            or jnp.issubdtype(advantages.dtype, jnp.complexfloating)
+        ):
             what = getattr(result, 'shape', None) or repr(result)
             raise InputError(
                 f'{self.where} returned {what}; it must return an array [P, N] of '

@@ -21,6 +21,7 @@ from passk_jax.advantages import (
     tabulated_curve,
 )
 from passk_jax.data.orders import part_of
+from passk_jax.errors import InputError
 from passk_jax.report.run_data import Row, Run, ks_of
 
 _TRAIN = '#5c7cfa'
@@ -248,7 +249,7 @@ def curve_in_use(
     """
     num_rollouts = run.option('sampling.num_rollouts')
     section = run.option('advantage', {}) if section is None else section
-    name = section.get('name')
+    name = section.get('name', '')
     try:
         estimator_row(name)
     except InputError:

@@ -14,7 +14,7 @@ from html import escape
 from typing import Any
 
 from passk_jax.advantages import estimator_parameters
-from passk_jax.errors import prefixed
+from passk_jax.errors import InputError, prefixed
 from passk_jax.files import atomic_write_bytes, atomic_write_text
 from passk_jax.report import charts as report_charts
 from passk_jax.report import page as report_page

@@ -53,7 +53,7 @@ class Judgement:
 
     correct: bool
     failure: str | None
-    value: Any = None
+    value: Any = dataclasses.field(default=None, compare=False)
 
 
 class Pool:
