@@ -66,7 +66,7 @@ def test_a_class_of_a_file_is_a_task_of_ones_own(tmp_path):
     # What has a get_config is a config file, whose argument this is.
     path.write_text(CONFIG.replace('if argument:', 'if not argument:'))
     assert named(f'{path}:argument')['two:argument'][0].name == 'maze'
-    with pytest.raises(InputError, match=r'absent\.py: no such file'):
+    with pytest.raises(InputError, match=r'absent\.py:LastDigit: no such file'):
         named('absent.py:LastDigit')
 
 
