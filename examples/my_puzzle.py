@@ -1,4 +1,4 @@
-"""A task of one's own: sums. ``--config=own:task=my_puzzle.py:Sums``"""
+"""A task of one's own: sums. ``--config=custom:task=my_puzzle.py:Sums``"""
 
 from passk_jax.tasks import Problem, Task, Verdict
 

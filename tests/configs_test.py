@@ -62,7 +62,7 @@ def experiments() -> dict[str, Experiment]:
     found = {}
     for path in sorted((ROOT / 'configs').glob('*.py')):
         # The last names files of a user; tests/examples_test.py trains with it.
-        if path.stem in ('__init__', 'base', 'arguments', 'own'):
+        if path.stem in ('__init__', 'base', 'arguments', 'custom'):
             continue
         module = importlib.import_module(f'configs.{path.stem}')
         if not hasattr(module, 'MODELS'):

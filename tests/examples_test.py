@@ -36,7 +36,6 @@ SMALL = {
     'train.micro_batch_prompts': 4,
     'train.pack_sizes': 0,
     'sampling.num_rollouts': 4,
-    'eval.num_problems': 8,
     'eval.num_responses': 2,
     'eval.batch_size': 8,
     'eval.bootstrap_samples': 5,
@@ -130,15 +129,17 @@ def test_a_plug_in_is_trained_by_the_commands_of_the_page(name, elsewhere):
 
 
 def test_the_config_for_ones_own_has_the_papers_size_too():
-    config = config_file.load('own:task=my.py:Mine,size=paper')
+    config = config_file.load('custom:task=my.py:Mine,size=paper')
     assert (config.task.name, config.task.params.to_dict()) == ('my.py:Mine', {})
     assert config.model.source == 'Qwen/Qwen2.5-7B-Instruct'
-    config = config_file.load('own:train=a.parquet,test=b.csv,reward=c.py:d,size=paper')
+    config = config_file.load(
+        'custom:train=a.arrow,test=b.csv,reward=c.py:d,size=paper'
+    )
     params = config.task.params
     assert config.task.name == 'records'
-    assert (params.train_files, params.test_files) == (('a.parquet',), ('b.csv',))
+    assert (params.train_files, params.test_files) == (('a.arrow',), ('b.csv',))
     assert (params.reward, config.eval.final_split) == ('c.py:d', 'test')
-    assert config_file.load('own:train=a.jsonl').eval.every == 0
+    assert config_file.load('custom:train=a.jsonl').eval.every == 0
 
 
 def test_the_config_of_the_page_is_one(elsewhere):
@@ -169,7 +170,7 @@ def test_what_a_plug_in_does_wrong_in_a_run_is_one_line(content, message, elsewh
     (elsewhere / 'broken.py').write_text('\n'.join(lines))
     settings = [f'--config.{key}={value}' for key, value in SMALL.items()]
     settings += ['--config.eval.every=0', f'--workdir=runs/{len(content)}']
-    command = ['passk', 'train', '--config=own:task=broken.py:Broken', *settings]
+    command = ['passk', 'train', '--config=custom:task=broken.py:Broken', *settings]
     ended = run(command, elsewhere)
     assert ended.returncode == 2, ended.stderr
     assert ended.stderr.splitlines()[-1].startswith(message)

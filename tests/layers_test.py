@@ -131,7 +131,7 @@ OTHER_TESTS = {
     'pages_test': 'links and intervals of the pages',
     'readme_test': 'the README',
     'examples_test': 'the files of examples/ and the page that shows them',
-    'tasks.own_class_test': 'tasks in files of a user',
+    'tasks.custom_class_test': 'tasks in files of a user',
     'tasks.mutated_responses_test': 'the verdicts of all tasks',
     'verifiers.kinds_test': 'verdicts on mathematics, kind by kind',
     'verifiers.oracles_test': 'benchmarks/oracles.py',

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from passk_jax import tasks
-from tests.tasks import own_toy, pictured_toy
+from tests.tasks import pictured_toy, records_toy
 from tests.tasks.arc import toy as arc_toy
 from tests.tasks.korbench import toy as korbench_toy
 from tests.tasks.math import toy as math_toy
@@ -44,7 +44,7 @@ SMALL = {
     },
     'arc': arc_toy.PARAMS | {'validation_percent': 30},
     'math': math_toy.PARAMS,
-    'records': own_toy.PARAMS,
+    'records': records_toy.PARAMS,
     **dict.fromkeys(
         ('mathvision', 'mmmu'),
         pictured_toy.PARAMS | {'train_percent': 40, 'validation_percent': 30},
@@ -63,7 +63,7 @@ FILES = {
     'arc': arc_toy.write,
     'korbench': functools.partial(korbench_toy.write, copies=5),
     'math': math_toy.write,
-    'records': own_toy.write,
+    'records': records_toy.write,
     **dict.fromkeys(
         ('mathvision', 'mmmu'), functools.partial(pictured_toy.write, copies=10)
     ),

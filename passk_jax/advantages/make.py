@@ -109,8 +109,8 @@ def estimator_of_config(
             message has the dotted key.
     """
     own_values = own_parameters(name, parameters)
-    in_table, own_row = all_parameters(), estimator_row(name)
-    declared = {p.name: p for p in (*in_table, *own_row.parameters)}
+    in_table, row = all_parameters(), estimator_row(name)
+    declared = {p.name: p for p in (*in_table, *row.parameters)}
     keys = {key: f'advantage.{key}' for key in [*declared, *parameters]}
     if unknown := [keys[key] for key in parameters if key not in declared]:
         choices = [keys[key] for key in declared]
@@ -119,7 +119,7 @@ def estimator_of_config(
         )
     if missing := [
         keys[parameter.name]
-        for parameter in own_row.parameters
+        for parameter in row.parameters
         # One of a user's own has its default where no key is.
         if parameter.name not in own_values and parameter in in_table
     ]:

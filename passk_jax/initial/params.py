@@ -112,7 +112,7 @@ def _fingerprint(
         'chat_template_kwargs': dict(data.chat_template_kwargs),
         'chat_date': data.chat_date if data.chat_date != CHAT_DATE else '',
         'frozen': sorted(policy.frozen),
-        'own_files': plugins.digests_in(dataclasses.asdict(task)),
+        'plugins': plugins.digests_in(dataclasses.asdict(task)),
     }
     return {
         'seed': demonstrations.seed,

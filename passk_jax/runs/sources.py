@@ -27,7 +27,7 @@ Digests = dict[str, dict[str, str]]
 
 
 def remember_sources(
-    workdir: pathlib.Path, model: ModelConfig, own: Any = (), *, begun: bool
+    workdir: pathlib.Path, model: ModelConfig, settings: Any = (), *, begun: bool
 ) -> None:
     """Writes the digests of a run's sources, or checks those of a run that has begun.
 
@@ -36,23 +36,25 @@ def remember_sources(
     Args:
         workdir: the run directory.
         model: names the model's sources.
-        own: a part of the configuration, which may name files of a user's own.
+        settings: a part of the configuration, which may name files of a user's own.
         begun: whether the run has begun.
 
     Raises:
         ValueError: as :func:`check_sources`.
     """
     if begun and (workdir / _NAME).exists():
-        check_sources(workdir, model, own)
-    elif jax.process_index() == 0 and (digests := _digests(model, own)):
+        check_sources(workdir, model, settings)
+    elif jax.process_index() == 0 and (digests := _digests(model, settings)):
         atomic_write_text(workdir / _NAME, json.dumps(digests, indent=2) + '\n')
 
 
-def check_sources(workdir: pathlib.Path, model: ModelConfig, own: Any = ()) -> None:
+def check_sources(
+    workdir: pathlib.Path, model: ModelConfig, settings: Any = ()
+) -> None:
     """Checks that the sources are still those that the run began with.
 
     Args:
-        workdir, model, own: as in :func:`remember_sources`; a source that ``own`` does
+        workdir, model, settings: as in :func:`remember_sources`; a source that these do
             not name is not checked.
 
     Raises:
@@ -60,7 +62,7 @@ def check_sources(workdir: pathlib.Path, model: ModelConfig, own: Any = ()) -> N
     """
     if not (workdir / _NAME).exists():
         return
-    before, now = read_json(workdir / _NAME), _digests(model, own)
+    before, now = read_json(workdir / _NAME), _digests(model, settings)
     for source in sorted(before.keys() & now.keys()):
         old, new = before[source], now[source]
         if changed := sorted(dict(old.items() ^ new.items())):
@@ -70,11 +72,11 @@ def check_sources(workdir: pathlib.Path, model: ModelConfig, own: Any = ()) -> N
             )
 
 
-def _digests(model: ModelConfig, own: Any) -> Digests:
+def _digests(model: ModelConfig, settings: Any) -> Digests:
     """The digest of each file of each source that is there, by source and name."""
     return {source: dict(_files(source)) for source in sorted(_sources(model))} | {
         file: {pathlib.Path(file).name: digest}
-        for file, digest in plugins.digests_in(own).items()
+        for file, digest in plugins.digests_in(settings).items()
     }
 
 

@@ -29,7 +29,7 @@ TASKS: dict[str, str] = {
     'mixture': 'passk_jax.tasks.mixture:MixtureTask',
     'mmmu': 'passk_jax.tasks.mmmu.task:MmmuTask',
     'reasoning_gym': 'passk_jax.tasks.reasoning_gym.task:ReasoningGymTask',
-    'records': 'passk_jax.tasks.own_records:RecordsTask',
+    'records': 'passk_jax.tasks.rewarded_records:RecordsTask',
 }
 
 Ability = TypeVar('Ability')

@@ -42,7 +42,7 @@ class About:
     benchmark: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-OWN = About('a task of your own', 'those of its source', 'yours', 'its file', {})
+UNDESCRIBED = About('your task', 'those of its source', 'yours', 'your file', {})
 
 
 class EmptySplitError(InputError):
@@ -70,7 +70,7 @@ class Task(abc.ABC):
 
     name: ClassVar[str]
     splits: ClassVar[tuple[str, ...]]
-    about: ClassVar[About] = OWN
+    about: ClassVar[About] = UNDESCRIBED
     Params: ClassVar[type] = NoParams
 
     params: Any

@@ -9,16 +9,16 @@ from passk_jax import tasks
 from passk_jax.errors import InputError
 from passk_jax.tasks.task import EmptySplitError
 from passk_jax.types import Turn
-from tests.tasks import own_toy
+from tests.tasks import records_toy
 
 
 def make(**changes) -> tasks.Task:
-    return tasks.make_task('records', own_toy.PARAMS | changes)
+    return tasks.make_task('records', records_toy.PARAMS | changes)
 
 
 @pytest.fixture
 def source(tmp_path):
-    own_toy.write(tmp_path)
+    records_toy.write(tmp_path)
     return lambda split, **changes: make(**changes).source(
         split, data_dir=str(tmp_path)
     )
@@ -28,8 +28,8 @@ def test_a_record_has_a_prompt_and_any_other_fields(source):
     problems = source('train')
     assert [problem.id for problem in problems] == [*range(6)]
     assert problems[3].prompt == 'Say 3.'
-    assert problems[3].data['record'] == own_toy.RECORDS['train'][3]
-    assert {problem.category for problem in problems} == {'own_train'}
+    assert problems[3].data['record'] == records_toy.RECORDS['train'][3]
+    assert {problem.category for problem in problems} == {'records_train'}
     assert json.loads(json.dumps(dict(problems[0].data))) == problems[0].data
 
 
@@ -38,7 +38,7 @@ def test_a_prompt_may_be_the_turns_of_a_chat(source, tmp_path):
         {'role': 'system', 'content': 'Be brief.'},
         {'role': 'user', 'content': 'Say 6.'},
     ]
-    own_toy.write(tmp_path, validation=[{'chat': turns, 'answer': '6'}])
+    records_toy.write(tmp_path, validation=[{'chat': turns, 'answer': '6'}])
     params = {'prompt_field': 'chat', 'train_files': (), 'test_files': ()}
     (problem,) = source('validation', **params)
     assert (problem.prompt, problem.turns) == ('Say 6.', (Turn('system', 'Be brief.'),))
@@ -86,18 +86,18 @@ def test_files_may_be_packed_and_several(tmp_path):
     [
         (
             {'train': [{'text': 'a'}]},
-            "own_train.jsonl: line 1: no field 'prompt'; have",
+            "records_train.jsonl: line 1: no field 'prompt'; have",
         ),
         (
             {'train': [{'prompt': ' '}]},
             "line 1: field 'prompt' must be text that is not",
         ),
-        ({'train': [1]}, 'own_train.jsonl'),
-        ({'train': own_toy.RECORDS['test']}, '2 problems lie in two splits'),
+        ({'train': [1]}, 'records_train.jsonl'),
+        ({'train': records_toy.RECORDS['test']}, '2 problems lie in two splits'),
     ],
 )
 def test_what_is_wrong_with_the_records_is_named(records, message, tmp_path):
-    own_toy.write(tmp_path, **records)
+    records_toy.write(tmp_path, **records)
     with pytest.raises(InputError, match=re.escape(message)):
         make().source('test', data_dir=str(tmp_path))
 
@@ -113,7 +113,7 @@ def test_a_split_without_files_is_empty(source):
         ({'reward': 'reward'}, "'reward' must be file.py:name"),
         ({'reward': ''}, "'' must be file.py:name"),
         ({'reward': 'absent.py:reward'}, 'absent.py: no such file'),
-        ({'reward': f'{own_toy.__file__}:rewards'}, 'defines no rewards; it has'),
+        ({'reward': f'{records_toy.__file__}:rewards'}, 'defines no rewards; it has'),
         ({'deadline_s': 0.0}, 'task.params.deadline_s=0.0 must be positive'),
         ({'memory_mib': 0}, 'task.params.memory_mib=0 must be positive'),
         ({'threshold': 'x'}, "task.params.threshold='x' must be of type float"),
@@ -145,8 +145,8 @@ def test_responses_made_elsewhere_are_judged_too(source):
 
 
 def test_a_part_of_a_mixture_may_be_records(tmp_path):
-    own_toy.write(tmp_path)
-    part = {'weight': 1, 'task': 'records', 'params': own_toy.PARAMS}
+    records_toy.write(tmp_path)
+    part = {'weight': 1, 'task': 'records', 'params': records_toy.PARAMS}
     maze = tasks.task_class('maze').about.example
     mixture = tasks.make_task(
         'mixture',

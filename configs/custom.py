@@ -2,11 +2,11 @@
 
 A task of your own, ``my_puzzle.py:MyTask``, whose ``Params`` have no fields:
 
-    passk train --config=own:task=my_puzzle.py:MyTask
+    passk train --config=custom:task=my_puzzle.py:MyTask
 
 Records of a file, with a reward function:
 
-    passk train --config=own:train=problems.jsonl,reward=my_reward.py:reward
+    passk train --config=custom:train=problems.jsonl,reward=my_reward.py:reward
 
 ``test=…`` names a file to evaluate on; without one there is no evaluation.
 
@@ -37,7 +37,7 @@ def get_config(argument: str = '') -> ConfigDict:
         argument, defaults={**_DEFAULTS, 'size': 'tiny'}, choices=choices
     )
     config = _tiny() if values['size'] == 'tiny' else base.get_config()
-    config.name = 'own'
+    config.name = 'custom'
     config.task.name = values['task']
     config.task.params = _records(values) if values['task'] == 'records' else {}
     is_evaluated = values['test'] or values['task'] != 'records'
@@ -72,5 +72,4 @@ def _tiny() -> ConfigDict:
     config.sampling.max_response_tokens = 16
     # The 95 ASCII characters are many for a policy that knows none of them.
     config.optimizer.learning_rate = 1e-3
-    config.eval.num_problems = 256
     return config

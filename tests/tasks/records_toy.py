@@ -9,9 +9,9 @@ RECORDS = {
     'test': [{'prompt': 'Say 7.', 'answer': '7'}, {'prompt': 'Say 8.', 'answer': '8'}],
 }
 PARAMS = {
-    'train_files': ('own_train.jsonl',),
-    'validation_files': ('own_validation.jsonl',),
-    'test_files': ('own_test.jsonl',),
+    'train_files': ('records_train.jsonl',),
+    'validation_files': ('records_validation.jsonl',),
+    'test_files': ('records_test.jsonl',),
     'prompt_field': 'prompt',
     'reward': f'{__file__}:reward',
     'threshold': 1.0,
