@@ -31,5 +31,5 @@ def write(directory: pathlib.Path, **changes: list) -> pathlib.Path:
     """Writes the files that ``PARAMS`` names; ``changes`` are other records."""
     for split, records in (RECORDS | changes).items():
         lines = ''.join(json.dumps(record) + '\n' for record in records)
-        (directory / f'own_{split}.jsonl').write_text(lines)
+        (directory / f'records_{split}.jsonl').write_text(lines)
     return directory
