@@ -27,7 +27,7 @@ from jaxtyping import Array, Float
 
 from passk_jax import plugins
 from passk_jax.advantages import curves, estimators
-from passk_jax.advantages.declarations import INPUTS, Estimator, Parameter
+from passk_jax.advantages.declarations import INPUTS, Estimator, Inputs, Parameter
 from passk_jax.errors import InputError
 
 _SIZES = ('num_correct', 'num_rollouts')
@@ -72,7 +72,7 @@ def _row(
     if 'history' in reads and 'window' not in signature.parameters:
         raise InputError(f'{where} reads history, so it needs the parameter window')
     if not is_curve:
-        compute = _Compute(function, where)
+        compute = _Compute(function, where, reads)
         return Estimator(compute, reads, parameters, fits=compute.check)
     curve = _Curve(function, where, 'num_rollouts' in reads)
     along_curve = functools.partial(estimators.along_curve, curve=curve)
@@ -151,12 +151,14 @@ class _Compute:
 
     function: Callable[..., Any]
     where: str
+    reads: tuple[str, ...]
 
-    def __call__(self, **arrays_and_parameters: Any) -> Float[Array, 'P N']:
+    def __call__(self, inputs: Inputs, **params: Any) -> Float[Array, 'P N']:
         """Computes the advantages; InputError if they are none."""
+        arrays = {name: getattr(inputs, name) for name in self.reads}
         with _errors_of(self.function):
-            result = self.function(**arrays_and_parameters)
-        shapes = [np.shape(x) for x in arrays_and_parameters.values()]
+            result = self.function(**arrays, **params)
+        shapes = [np.shape(array) for array in arrays.values()]
         wanted = next((s for s in shapes if len(s) == 2), None)
         advantages = None
         with contextlib.suppress(TypeError, ValueError):
@@ -176,15 +178,15 @@ class _Compute:
 
     def check(self, *, num_rollouts: int, **params: Any) -> None:
         """Calls it with the shapes of a batch; uses no device."""
-        names = [n for n in inspect.signature(self.function).parameters if n in INPUTS]
         sizes = {'P': 3, 'N': num_rollouts, 'C': num_rollouts + 1}
         sizes['W'] = params.get('window', 1)
         arrays = {}
-        for name in names:
+        for name in self.reads:
             shape = tuple(sizes[letter] for letter in INPUTS[name].shape.split())
             dtype = INPUTS[name].dtype or jax.eval_shape(jax.random.key, 0).dtype
             arrays[name] = jax.ShapeDtypeStruct(shape, dtype)
-        jax.eval_shape(functools.partial(self, **params), **arrays)
+        call = functools.partial(self, **params)
+        jax.eval_shape(lambda x: call(Inputs(**x)), arrays)
 
 
 def _errors_of(function: Callable[..., Any]) -> Any:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from passk_jax.advantages import (
-    begin_memory,
     effective_weight,
     estimator_of_config,
     estimator_parameters,
@@ -67,7 +66,7 @@ def test_a_curve_gives_each_response_its_value(elsewhere):
     assert curve['positive'] == [0, 3, 2, 1, 0]
     np.testing.assert_allclose(effective_weight(name, num_rollouts=N, p=0.0), 3.0)
     check_signal(name, num_rollouts=N)
-    assert begin_memory(name, num_rollouts=N) == {}
+    assert make_estimator(name, num_rollouts=N).begin_memory() == {}
 
 
 def test_a_curve_equals_that_of_the_table_which_it_repeats(elsewhere):
@@ -113,7 +112,7 @@ def test_random_keys_and_memory_arrive_too(elsewhere):
         '    return noise + history.sum() + window',
     )
     fn = make_estimator(name, num_rollouts=N, window=3)
-    memory = begin_memory(name, num_rollouts=N, window=3)
+    memory = fn.begin_memory()
     one, other = (
         fn(CORRECT * 1.0, CORRECT, key=jax.random.key(i), **memory) for i in range(2)
     )
