@@ -107,7 +107,8 @@ def main(
     config, changes = _changed(config, options, max_response_tokens)
     more_tasks = other_tasks.read_tasks(task, config.data, data_dir)
     check_evaluation(config)
-    check_sources(path, config.model)
+    # Verdicts, and no advantages.
+    check_sources(path, config.model, dataclasses.asdict(config.task))
     directory = path / 'evaluation' / 'by_command'
     # Now, so that an error comes before an hour of sampling.
     directory.mkdir(parents=True, exist_ok=True)

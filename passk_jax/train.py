@@ -380,7 +380,8 @@ def main(
         *(config.train.steps, config.train.num_prompts, config.sampling.num_rollouts),
     )
     with open_workdir(config, directory, accept_loss=accept_loss) as path:
-        remember_sources(path, config.model, begun=has_begun(path))
+        settings = configs.to_dict(config)
+        remember_sources(path, config.model, settings, begun=has_begun(path))
         finished = from_intact(
             lambda: train(config, path, traced=traced), path / 'checkpoints'
         )

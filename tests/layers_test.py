@@ -31,7 +31,7 @@ RANKS = (
     ('initial', 'rollouts'),
     ('learning', 'runs', 'sampling', 'tasks'),
     ('advantages', 'cli', 'models', 'verifiers'),
-    ('config', 'data', 'masked', 'runtime', 'sharding'),
+    ('config', 'data', 'masked', 'plugins', 'runtime', 'sharding'),
     ('errors', 'files', 'types'),
 )
 RANK = {name: len(RANKS) - i for i, names in enumerate(RANKS) for name in names}
@@ -56,6 +56,7 @@ ONLY_IN = {
     'tensorflow': (),
     'torch': (),
     'configs': (),
+    'examples': (),
     'experiments': (),
     'benchmarks': (),
     'tests': (),
@@ -89,6 +90,7 @@ TESTED_IN = {
     'config.learning_config': 'config.conversion_test',
     'tasks.__main__': 'tasks.main_test',
     'verifiers.forms': 'verifiers.reading_test',
+    'verifiers.reward_worker': 'verifiers.rewards_test',
     'verifiers.vocabulary': 'verifiers.units_test',
 }
 # Tests that mirror no module, and what they are about.
@@ -120,6 +122,7 @@ OTHER_TESTS = {
     'path_test': 'the way of the rewards through the package',
     'pods_test': 'meshes over several processes',
     'docs_test': 'the pages of docs/',
+    'install_test': 'the wheel and the tested versions',
     'interval_test': 'experiments/interval.py',
     'larger_k_test': 'experiments/larger_k.py',
     'safe_answers_test': 'experiments/safe_answers.py',
@@ -127,6 +130,8 @@ OTHER_TESTS = {
     'steepness_test': 'experiments/steepness.py',
     'pages_test': 'links and intervals of the pages',
     'readme_test': 'the README',
+    'examples_test': 'the files of examples/ and the page that shows them',
+    'tasks.custom_class_test': 'tasks in files of a user',
     'tasks.mutated_responses_test': 'the verdicts of all tasks',
     'verifiers.kinds_test': 'verdicts on mathematics, kind by kind',
     'verifiers.oracles_test': 'benchmarks/oracles.py',
@@ -295,7 +300,10 @@ def test_tests_mirror_the_package():
 
 
 def python_files() -> list[pathlib.Path]:
-    folders = ('passk_jax', 'configs', 'experiments', 'benchmarks', 'tests')
+    folders = (
+        *('passk_jax', 'configs', 'experiments', 'examples'),
+        *('benchmarks', 'tests'),
+    )
     return sorted(path for name in folders for path in (ROOT / name).rglob('*.py'))
 
 

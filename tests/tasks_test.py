@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from passk_jax import tasks
-from tests.tasks import pictured_toy
+from tests.tasks import pictured_toy, records_toy
 from tests.tasks.arc import toy as arc_toy
 from tests.tasks.korbench import toy as korbench_toy
 from tests.tasks.math import toy as math_toy
@@ -44,6 +44,7 @@ SMALL = {
     },
     'arc': arc_toy.PARAMS | {'validation_percent': 30},
     'math': math_toy.PARAMS,
+    'records': records_toy.PARAMS,
     **dict.fromkeys(
         ('mathvision', 'mmmu'),
         pictured_toy.PARAMS | {'train_percent': 40, 'validation_percent': 30},
@@ -62,6 +63,7 @@ FILES = {
     'arc': arc_toy.write,
     'korbench': functools.partial(korbench_toy.write, copies=5),
     'math': math_toy.write,
+    'records': records_toy.write,
     **dict.fromkeys(
         ('mathvision', 'mmmu'), functools.partial(pictured_toy.write, copies=10)
     ),
@@ -95,7 +97,12 @@ def splits(task, tmp_path):
 
 
 @pytest.mark.parametrize('name', tasks.TASKS)
-def test_the_example_and_the_benchmark_are_parameters_of_the_task(name):
+def test_the_example_and_the_benchmark_are_parameters_of_the_task(
+    name, tmp_path, monkeypatch
+):
+    if name == 'records':
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / 'my_reward.py').write_text('def reward(response, record): ...')
     about = tasks.task_class(name).about
     assert tasks.make_task(name, about.example).params
     assert about.benchmark.keys() <= about.example.keys()
@@ -184,7 +191,7 @@ def test_a_record_that_cannot_be_read_is_a_value_error(task):
 
 
 def test_an_unknown_task_names_the_choices():
-    message = f"'mazes' is none of {sorted(tasks.TASKS)}"
+    message = f"'mazes' is none of {sorted(tasks.TASKS)}, nor one of your own"
     with pytest.raises(ValueError, match=re.escape(message)):
         tasks.make_task('mazes', {})
 

@@ -13,6 +13,7 @@ from passk_jax.advantages.make import (
     all_parameters,
     estimator_of_config,
     estimator_parameters,
+    estimator_row,
     make_estimator,
     own_parameters,
 )
@@ -36,6 +37,7 @@ __all__ = [
     'effective_weight',
     'estimator_of_config',
     'estimator_parameters',
+    'estimator_row',
     'implied_objective',
     'make_estimator',
     'matching_scale',

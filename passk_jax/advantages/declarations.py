@@ -217,7 +217,7 @@ class Estimator:
     reads: tuple[str, ...]
     parameters: tuple[Parameter, ...] = ()
     note: str = ''
-    fits: Callable[..., None] | None = None
+    fits: Callable[..., object] | None = None
     pools_problems: bool = False
     centered: bool = True
     exchangeable: bool = True

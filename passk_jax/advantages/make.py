@@ -6,8 +6,10 @@ Programs call :func:`make_estimator`, and runs call :func:`estimator_of_config`.
 from collections.abc import Mapping
 from typing import Any
 
+from passk_jax import plugins
 from passk_jax.advantages import curves
-from passk_jax.advantages.declarations import AdvantageFn, Parameter
+from passk_jax.advantages.declarations import AdvantageFn, Estimator, Parameter
+from passk_jax.advantages.from_file import estimator_of_file
 from passk_jax.advantages.table import ESTIMATORS, OTHER_NAMES
 from passk_jax.config import checks
 from passk_jax.errors import InputError
@@ -19,17 +21,30 @@ def all_parameters() -> tuple[Parameter, ...]:
     return tuple({p.name: p for row in rows for p in row.parameters}.values())
 
 
+def estimator_row(name: str) -> Estimator:
+    """The row of the table, or of a user's own estimator, ``file.py:function``.
+
+    Raises:
+        ValueError: there is no estimator of that name.
+    """
+    if isinstance(name, str) and name in ESTIMATORS:
+        return ESTIMATORS[name]
+    if plugins.is_place(name):
+        return estimator_of_file(name, {p.name: p for p in all_parameters()})
+    hint = OTHER_NAMES.get(str(name).lower())
+    message = f'unknown estimator {name!r}' + (f': {hint}' if hint else '')
+    raise InputError(
+        f'{message}; choose from {list(ESTIMATORS)}, or one of your own, {plugins.FORM}'
+    )
+
+
 def estimator_parameters(name: str) -> tuple[str, ...]:
     """The parameters ``make_estimator(name, ...)`` takes besides ``num_rollouts``.
 
     Raises:
         ValueError: there is no estimator of that name.
     """
-    if not isinstance(name, str) or name not in ESTIMATORS:
-        hint = OTHER_NAMES.get(str(name).lower())
-        message = f'unknown estimator {name!r}' + (f': {hint}' if hint else '')
-        raise InputError(f'{message}; choose from {list(ESTIMATORS)}')
-    return tuple(parameter.name for parameter in ESTIMATORS[name].parameters)
+    return tuple(parameter.name for parameter in estimator_row(name).parameters)
 
 
 def own_parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,7 +63,7 @@ def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageF
     """Makes the function that turns a batch's rewards into advantages.
 
     Args:
-        name: a name of :data:`ESTIMATORS`.
+        name: a name of :data:`ESTIMATORS`, or ``file.py:function`` (``from_file.py``).
         num_rollouts: N.
         **params: values for ``estimator_parameters(name)``; ``k`` must be given, the
             others have defaults.
@@ -66,7 +81,7 @@ def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageF
     if unknown := sorted(set(params) - set(accepted)):
         raise InputError(f'{name} has no parameter {unknown}; it has {list(accepted)}')
     curves.check_group_size(num_rollouts=num_rollouts, k=1)
-    estimator, values = ESTIMATORS[name], {}
+    estimator, values = estimator_row(name), {}
     for parameter in estimator.parameters:
         if parameter.required and parameter.name not in params:
             raise InputError(f'{name} needs the parameter {parameter.name}')
@@ -94,7 +109,8 @@ def estimator_of_config(
             message has the dotted key.
     """
     own_values = own_parameters(name, parameters)
-    declared = {parameter.name: parameter for parameter in all_parameters()}
+    in_table, row = all_parameters(), estimator_row(name)
+    declared = {p.name: p for p in (*in_table, *row.parameters)}
     keys = {key: f'advantage.{key}' for key in [*declared, *parameters]}
     if unknown := [keys[key] for key in parameters if key not in declared]:
         choices = [keys[key] for key in declared]
@@ -102,7 +118,10 @@ def estimator_of_config(
             '; '.join(checks.unknown_key(dotted, choices) for dotted in unknown)
         )
     if missing := [
-        keys[key] for key in estimator_parameters(name) if key not in own_values
+        keys[parameter.name]
+        for parameter in row.parameters
+        # One of a user's own has its default where no key is.
+        if parameter.name not in own_values and parameter in in_table
     ]:
         raise InputError(f'missing keys {missing}, which {name} reads')
     for key, value in parameters.items():

@@ -169,7 +169,7 @@ def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> 
 
 
 def check_signal(name: str, *, num_rollouts: int, **params: Any) -> None:
-    """Checks that some response can get an advantage other than 0.
+    """Checks that advantages are finite, and not all of them 0.
 
     The estimator gets problems with every number of correct responses, and with
     different lengths, entropies and log-probabilities.
@@ -178,11 +178,19 @@ def check_signal(name: str, *, num_rollouts: int, **params: Any) -> None:
         name, num_rollouts, **params: as in :func:`tabulated_curve`.
 
     Raises:
-        ValueError: every advantage is 0, so nothing would be learned.
+        ValueError: every advantage is 0, so nothing would be learned, or one is not
+            finite.
     """
     estimate = make_estimator(name, num_rollouts=num_rollouts, **params)
-    if not any(a.any() for _, a in _estimate_by_count(estimate, spread=1.0)):
-        described = ''.join(f', advantage.{key}={params[key]!r}' for key in params)
+    by_count = _estimate_by_count(estimate, spread=1.0)
+    advantages = np.concatenate([estimated for _, estimated in by_count])
+    described = ''.join(f', advantage.{key}={params[key]!r}' for key in params)
+    if not np.isfinite(advantages).all():
+        raise InputError(
+            f'advantage.name={name!r}{described} with sampling.{num_rollouts=} gives '
+            'some responses advantages that are not finite'
+        )
+    if not advantages.any():
         raise InputError(
             f'advantage.name={name!r}{described} with sampling.{num_rollouts=} gives '
             'every response the advantage 0, however many are right: it learns nothing'

@@ -18,6 +18,7 @@ from typing import Any
 
 from absl import app, flags, logging
 
+from passk_jax import plugins
 from passk_jax.cli.flags import parse
 from passk_jax.errors import (
     ElsewhereError,
@@ -82,6 +83,8 @@ def _explanation(error: BaseException) -> str | None:
     """What to print instead of a traceback; ``None`` if only a traceback would help."""
     if isinstance(error, InputError | NonFiniteError | flags.Error):
         return str(error)
+    if message := plugins.explain(error):
+        return message
     # XLA has this error in a class of many.
     if isinstance(error, MemoryError) or str(error).startswith('RESOURCE_EXHAUSTED'):
         message = str(error).partition('\n')[0]

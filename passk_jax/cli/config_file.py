@@ -1,9 +1,7 @@
 """The file that ``--config`` names, and ``--config.<key>=<value>``."""
 
-import os
 import re
 import runpy
-import traceback
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -11,7 +9,9 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from passk_jax import config as configs
-from passk_jax.errors import InputError
+from passk_jax import plugins
+from passk_jax.cli import config_folder
+from passk_jax.errors import InputError, prefixed
 
 T = TypeVar('T')
 
@@ -44,19 +44,18 @@ def use_source(config: ConfigDict, path: str, source: str) -> None:
         sizes = {name: type(size)() for name, size in model.arch.items()}
         model.update(family='', tokenizer='source', arch=sizes)
     model.source = source
-    file = path.partition(':')[0]
-    try:
+    file = config_folder.find(path.partition(':')[0])
+    with plugins.errors_of(file, path), config_folder.importable(file):
         adapt = runpy.run_path(file).get('use_source', lambda config: None)
         adapt(config)
-    except Exception as error:
-        raise InputError(f'{path}{_what_happened(error, file)}') from error
 
 
 def call(path: str, function: str, *, returns: type[T]) -> T:
     """Calls a function of a Python file and returns the result.
 
     Args:
-        path: a Python file, or ``file.py:argument`` to pass the argument.
+        path: a Python file or the name of a config of the package (config_folder.py);
+            ``file.py:argument`` passes the argument.
         function: the function's name.
         returns: the type of its result.
 
@@ -64,9 +63,10 @@ def call(path: str, function: str, *, returns: type[T]) -> T:
         InputError: no such file, an error in the file, with its line, or another type.
     """
     file, colon, argument = path.partition(':')
-    try:
-        if not os.path.isfile(file):
-            raise InputError('no such file')
+    with prefixed(path, InputError):
+        file = config_folder.find(file)
+    with plugins.errors_of(file, path), config_folder.importable(file):
+        plugins.add_neighbours(file)
         called = runpy.run_path(file).get(function)
         if called is None:
             raise InputError(f'it defines no {function}()')
@@ -74,11 +74,6 @@ def call(path: str, function: str, *, returns: type[T]) -> T:
         if not isinstance(result, returns):
             wanted, kind = returns.__name__, type(result).__name__
             raise InputError(f'{function}() must return a {wanted}, not a {kind}')
-    except InputError as error:
-        raise InputError(f'{path}: {error}') from error
-    # Such a file is a program, which can raise anything.
-    except Exception as error:
-        raise InputError(f'{path}{_what_happened(error, file)}') from error
     return result
 
 
@@ -117,17 +112,3 @@ def _replace_when_repeated(flag: flags.MultiFlag[Any]) -> None:
         parse(arguments)
 
     flag.parse = replace
-
-
-def _what_happened(error: Exception, file: str) -> str:
-    """The error and the file's line that raised it or led to it, if any."""
-    frames = traceback.extract_tb(error.__traceback__)
-    places: list[tuple[str | None, int | None]] = [
-        (frame.filename, frame.lineno) for frame in frames
-    ]
-    if isinstance(error, SyntaxError):
-        places.append((error.filename, error.lineno))
-    path = os.path.abspath(file)
-    lines = [line for name, line in places if name and os.path.abspath(name) == path]
-    where = f', line {lines[-1]}' if lines else ''
-    return f'{where}: {type(error).__name__}: {error}'

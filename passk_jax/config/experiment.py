@@ -127,7 +127,12 @@ class InitConfig:
 
 @section
 class TaskConfig:
-    """The task by name, and its parameters, which the task itself checks."""
+    """The task by name, and its parameters, which the task itself checks.
+
+    Attributes:
+        name: a key of ``tasks.TASKS``, or ``file.py:Class``.
+        params: a value for every field of the task's ``Params``.
+    """
 
     name: str = not_empty()
     params: Mapping[str, Any]
@@ -188,7 +193,7 @@ class AdvantageConfig:
     """The estimator by name, and the parameters of all estimators.
 
     Attributes:
-        name: a key of ``advantages.ESTIMATORS``.
+        name: a key of ``advantages.ESTIMATORS``, or ``file.py:function``.
         k: group size; also the k of the training metric ``pass_at_<k>``.
         match_weight_at: success probability at which the advantages are scaled to
             weigh as much as those of ``pass_at_1``; 0: they are not scaled.

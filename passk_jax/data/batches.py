@@ -328,7 +328,8 @@ def read_problems(
         overlong: ``'drop'`` drops and counts longer prompts; ``'error'`` rejects them.
 
     Raises:
-        ValueError: there are no problems, or a prompt is empty or too long.
+        ValueError: there are no problems, two have one id, or a prompt is empty or too
+            long.
     """
     if not len(source):
         raise InputError('there are no problems: the split is empty')
@@ -346,6 +347,8 @@ def read_problems(
                     f'more than {max_prompt_tokens=}'
                 )
             continue
+        if problem.id in row_of_id:
+            raise InputError(f'two problems of the split have the id {problem.id}')
         row_of_id[problem.id] = len(indices)
         indices.append(index)
         prompts.append(tokens)

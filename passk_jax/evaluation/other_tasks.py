@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from absl import logging
 
+from passk_jax import plugins
 from passk_jax.cli import config_file
 from passk_jax.config import DataConfig, TaskConfig, checks
 from passk_jax.data.batches import count_categories
@@ -25,7 +26,8 @@ def read_tasks(
     That is the name of a task, or of a config file with its argument.
 
     Args:
-        which: names and config files, separated by commas; ``None``: no other task.
+        which: names, config files and classes of files, separated by commas; ``None``:
+            no other task.
         data: of the run; a config file has its own.
         data_dir: replaces the directory of both; ``None``: does not.
 
@@ -42,7 +44,8 @@ def read_tasks(
         name = pathlib.Path(file).stem + colon + argument
         if name in tasks:
             raise InputError(f'task={which!r} names {name!r} twice')
-        task, task_data = _from_file(part) if '.py' in part else _from_name(part, data)
+        is_config = '.py' in part and not _is_task(part)
+        task, task_data = _from_file(part) if is_config else _from_name(part, data)
         tasks[name] = (
             task,
             dataclasses.replace(task_data, dir=data_dir or task_data.dir),
@@ -115,6 +118,14 @@ def unseen(
 def errors_of(name: str) -> contextlib.AbstractContextManager[None]:
     """Prefixes an error with the name of its task; ``''`` is the run's own."""
     return prefixed(f'task {name!r}' if name else '')
+
+
+def _is_task(part: str) -> bool:
+    """Whether it is a task of a user's own, and not a config file with an argument."""
+    if not plugins.is_place(part):
+        return False
+    file = pathlib.Path(plugins.split_place(part)[0])
+    return file.is_file() and b'def get_config(' not in file.read_bytes()
 
 
 def _from_file(path: str) -> tuple[TaskConfig, DataConfig]:

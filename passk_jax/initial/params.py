@@ -15,7 +15,7 @@ import jax
 from absl import logging
 from jax.sharding import Mesh
 
-from passk_jax import sampling
+from passk_jax import plugins, sampling
 from passk_jax.config import InitConfig, ModelConfig, TaskConfig
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
@@ -122,6 +122,7 @@ def _fingerprint(
         'few_shot': list(data.few_shot),
         # In a list, because no words are other ones than the task's.
         'instruction': [data.instruction] if data.instruction != 'task' else [],
+        'plugins': plugins.digests_in(dataclasses.asdict(task)),
     }
     return {
         'seed': demonstrations.seed,

@@ -15,12 +15,13 @@ import numpy as np
 
 from passk_jax import sharding
 from passk_jax.advantages import (
-    ESTIMATORS,
+    estimator_row,
     matching_scale,
     own_parameters,
     tabulated_curve,
 )
 from passk_jax.data.orders import part_of
+from passk_jax.errors import InputError
 from passk_jax.report.run_data import Row, Run, ks_of
 
 _TRAIN = '#5c7cfa'
@@ -243,12 +244,18 @@ def curve_in_use(
         section: the ``advantage`` of one of its stages; ``None``: of the first.
 
     Returns:
-        What ``advantages.tabulated_curve`` returns; ``None`` without a config.
+        What ``advantages.tabulated_curve`` returns; ``None`` without a config, or of an
+        estimator that is not known here.
     """
     num_rollouts = run.option('sampling.num_rollouts')
     section = run.option('advantage', {}) if section is None else section
-    name = section.get('name')
-    if name not in ESTIMATORS or not num_rollouts:
+    name = section.get('name', '')
+    try:
+        estimator_row(name)
+    except InputError:
+        # Of another version, or in a file that is gone.
+        return None
+    if not num_rollouts:
         return None
     parameters = own_parameters(name, section)
     # Process 0 draws alone: a mesh that the caller has set would want the others.

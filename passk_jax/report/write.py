@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from passk_jax.advantages import ESTIMATORS, estimator_parameters
-from passk_jax.errors import prefixed
+from passk_jax.advantages import estimator_parameters
+from passk_jax.errors import InputError, prefixed
 from passk_jax.files import atomic_write_bytes, atomic_write_text
 from passk_jax.initial.params import EXAMPLES_NAME
 from passk_jax.report import charts as report_charts
@@ -129,7 +129,10 @@ def _describe_estimator(advantage: Mapping[str, Any]) -> str:
     'rloo'
     """
     name, k = advantage['name'], advantage.get('k')
-    has_k = name not in ESTIMATORS or 'k' in estimator_parameters(name)
+    try:
+        has_k = 'k' in estimator_parameters(name)
+    except InputError:
+        has_k = True
     return f'{name} (k = {k})' if k and has_k else str(name)
 
 

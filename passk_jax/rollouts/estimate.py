@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float
 
 from passk_jax import sharding
-from passk_jax.advantages import ESTIMATORS, AdvantageFn, Memory
+from passk_jax.advantages import ESTIMATORS, AdvantageFn, Memory, estimator_row
 from passk_jax.advantages import rewards as transforms
 from passk_jax.data import difficulty
 from passk_jax.data.difficulty import RunMemory
@@ -113,7 +113,7 @@ def check_rewards(
         )
     two_valued = len(right) <= 1 and len(wrong) <= 1
     in_line = not len(right) or not len(wrong) or right.min() > wrong.max()
-    if 'rewards' not in ESTIMATORS[name].reads and not (two_valued and in_line):
+    if 'rewards' not in estimator_row(name).reads and not (two_valued and in_line):
         choices = [other for other, row in ESTIMATORS.items() if 'rewards' in row.reads]
         raise InputError(
             f'{description}, but advantage.name={name!r} reads only which are right; '

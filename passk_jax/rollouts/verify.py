@@ -24,6 +24,7 @@ import jax
 import numpy as np
 from jax import numpy as jnp
 
+from passk_jax import plugins
 from passk_jax.errors import InputError
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.tokenizer import Tokenizer
@@ -161,12 +162,23 @@ class Verification:
         verdicts = self._task.verify(
             [self._problems[p] for p in places[0]], [texts[row] for row in rows]
         )
+        _check(verdicts, self._task, len(rows))
         self._keep(
             places,
             rewards=verdicts.rewards[:, 0],
             correct=verdicts.correct[:, 0],
             parsed=[row[0] for row in verdicts.parsed],
             failures={kind: failed[:, 0] for kind, failed in verdicts.failures.items()},
+        )
+
+
+def _check(verdicts: Any, task: Task, count: int) -> None:
+    """Raises InputError unless they are the verdicts on ``[count, 1]`` responses."""
+    shapes = [np.shape(getattr(verdicts, x, ())) for x in ('rewards', 'correct')]
+    if shapes != [(count, 1)] * 2 or len(verdicts.parsed) != count:
+        raise InputError(
+            f'{plugins.where(type(task).verify)} must return the Verdicts on all '
+            f'responses, of shape {(count, 1)}'
         )
 
 

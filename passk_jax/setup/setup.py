@@ -54,6 +54,7 @@ from passk_jax.setup import capacity, memory, model
 from passk_jax.setup.golds import check_golds
 from passk_jax.tasks import Task, make_task, weights_of
 from passk_jax.tasks.abilities import LengthCheck
+from passk_jax.tasks.task import check_problems
 from passk_jax.types import Problem, Turn
 
 
@@ -158,6 +159,7 @@ class Setup:
         Raises ValueError if it is unknown or empty, or has golds that are none.
         """
         problems = self.task.source(split, data_dir=self.config.data.dir)
+        check_problems(self.task, problems)
         max_share = self.config.verifier.max_unparsed_golds
         check_golds(self.task, problems, split=split, max_share=max_share)
         return problems

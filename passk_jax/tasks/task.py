@@ -2,11 +2,13 @@
 
 import abc
 import dataclasses
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
+from passk_jax import plugins
 from passk_jax.errors import InputError
 from passk_jax.tasks import records
 from passk_jax.types import Problem, Verdict, Verdicts
@@ -40,6 +42,9 @@ class About:
     benchmark: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
+UNDESCRIBED = About('your task', 'those of its source', 'yours', 'your file', {})
+
+
 class EmptySplitError(InputError):
     """A split of a task has no problems, by the parameters of the task."""
 
@@ -55,7 +60,7 @@ class Task(abc.ABC):
     """The base class of every task.
 
     Attributes:
-        name: the task's key in ``TASKS``.
+        name: the task's key in ``TASKS``, or ``file.py:Class``.
         splits: the names that :meth:`source` accepts.
         about: what ``python -m passk_jax.tasks`` says of the task.
         Params: the dataclass of the parameters, which checks their values. Its fields
@@ -67,7 +72,7 @@ class Task(abc.ABC):
 
     name: ClassVar[str]
     splits: ClassVar[tuple[str, ...]]
-    about: ClassVar[About]
+    about: ClassVar[About] = UNDESCRIBED
     Params: ClassVar[type] = NoParams
     instructions: ClassVar[tuple[str, ...]] = ()
 
@@ -85,12 +90,12 @@ class Task(abc.ABC):
         """
 
     @staticmethod
-    @abc.abstractmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
         """Reads a problem given as text or as a benchmark's record, for its verdicts.
 
-        Raises ValueError if the task cannot read the record.
+        Raises ValueError if the task cannot read the record; by default always.
         """
+        raise InputError('the task has no parse_problem, which reads a record')
 
     @staticmethod
     @abc.abstractmethod
@@ -131,12 +136,75 @@ class Task(abc.ABC):
         batch faster, or gives other rewards, overrides this.
         """
         rows = [
-            [self.verdict(problem, response) for response in row]
+            [checked(self.verdict(problem, response), self.verdict) for response in row]
             for problem, row in zip(problems, responses, strict=True)
         ]
         correct = np.array([[v.correct for v in row] for row in rows], bool)
         parsed = [[verdict.parsed for verdict in row] for row in rows]
         return Verdicts(correct.astype(np.float32), correct, parsed)
+
+
+def class_of_file(place: str) -> type[Task]:
+    """The class of a user's own task, ``file.py:Class``; its name is that place.
+
+    Raises InputError if it is no task, or lacks what every task has.
+    """
+    cls = plugins.load(place)
+    if not (isinstance(cls, type) and issubclass(cls, Task)):
+        what = cls.__name__ if isinstance(cls, type) else f'a {type(cls).__name__}'
+        raise InputError(f'{place} is {what}, not a class of passk_jax.tasks.Task')
+    lacks = sorted(cls.__abstractmethods__)
+    if lacks := [*lacks, *(() if hasattr(cls, 'splits') else ('splits',))]:
+        raise InputError(f'{plugins.where(cls)} lacks {", ".join(lacks)}')
+    splits = cls.splits
+    if not (isinstance(splits, tuple) and splits and {*map(type, splits)} == {str}):
+        raise InputError(f'{plugins.where(cls)}: {splits=} must be a tuple of texts')
+    cls.name = place
+    return cls
+
+
+def checked(verdict: Any, judge: Callable[..., Verdict]) -> Verdict:
+    """The verdict; InputError that names the function unless it is one."""
+    if not (
+        isinstance(verdict, Verdict)
+        and isinstance(verdict.correct, bool | np.bool_)
+        and isinstance(verdict.parsed, str)
+    ):
+        raise InputError(
+            f'{plugins.where(judge)} returned {verdict!r}; it must return a '
+            'Verdict(correct, parsed, error) of a bool, a text and a text or None'
+        )
+    return verdict
+
+
+def check_problems(task: Task, problems: Any) -> None:
+    """Raises InputError unless a task's source gave a sequence of problems.
+
+    The first stands for all of them, because reading all may take long.
+    """
+    source = plugins.where(type(task).source)
+    if not (hasattr(problems, '__len__') and hasattr(problems, '__getitem__')):
+        what = type(problems).__name__
+        raise InputError(f'{source} returned a {what}, not a sequence of Problem')
+    if not len(problems):
+        raise EmptySplitError(f'{source} returned no problems')
+    first = problems[0]
+    if not (
+        isinstance(first, Problem)
+        and isinstance(first.id, int)
+        and isinstance(first.prompt, str)
+        and isinstance(first.data, Mapping)
+        and isinstance(first.category, str)
+    ):
+        raise InputError(
+            f'{source} returned {first!r}, not a Problem of an int, a text, a mapping '
+            'and a text'
+        )
+    try:
+        json.dumps(dict(first.data))
+    except (TypeError, ValueError) as error:
+        message = f'{source} returned a problem whose data are no JSON: {error}'
+        raise InputError(message) from error
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
@@ -189,3 +257,31 @@ def judge_together(
     errors = np.array([v.error for v in verdicts], object).reshape(shape)
     failed = {kind: errors == text for kind, text in failures.items()}
     return Verdicts(correct.astype(np.float32), correct, parsed.tolist(), failed)
+
+
+def check_disjoint(
+    splits: Mapping[str, Sequence[Problem]], *, digest: Callable[[Problem], str]
+) -> None:
+    """Raises ValueError if two splits share a problem; it names the first.
+
+    Args:
+        splits: the problems of each.
+        digest: equal for equal problems.
+    """
+    first_seen: dict[str, tuple[str, Problem]] = {}
+    shared: list[tuple[tuple[str, Problem], tuple[str, Problem]]] = []
+    for split, problems in splits.items():
+        for problem in problems:
+            place = split, problem
+            first = first_seen.setdefault(digest(problem), place)
+            if first[0] != split:
+                shared.append((first, place))
+    if not shared:
+        return
+    (split, problem), (other_split, other) = shared[0]
+    text = other.prompt.rpartition('\n\n')[2]
+    raise InputError(
+        f'{len(shared)} problems lie in two splits; problem {problem.id} of {split!r} '
+        f'(from {problem.category}) is problem {other.id} of {other_split!r} (from '
+        f'{other.category}): {text[:80]!r}'
+    )

@@ -27,6 +27,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from passk_jax.errors import InputError
 from passk_jax.verifiers.worker_process import WorkerProcess
@@ -47,10 +48,12 @@ class Judgement:
     Attributes:
         correct: whether the function returned ``True``.
         failure: ``None``, or the key of ``Pool.failures`` that counts it.
+        value: what the function returned, as JSON has it.
     """
 
     correct: bool
     failure: str | None
+    value: Any = dataclasses.field(default=None, compare=False)
 
 
 class Pool:
@@ -61,7 +64,8 @@ class Pool:
 
     Args:
         function: ``'module:name'`` of a function of problem and answer, two texts, that
-            returns whether the answer is right, and raises if it cannot parse one.
+            returns whether the answer is right, and raises if it cannot parse one; or
+            ``'file.py:name@digest'``, a reward of a user's own (``rewards.py``).
         workers: the most processes at a time.
         deadline_s: seconds for one answer, without the start of its worker.
         memory_bytes: address space of a worker.
@@ -209,7 +213,7 @@ class Pool:
         if outcome == 'failed to start':
             raise InputError(f'a verifier process cannot import its function: {value}')
         failure = {'raised': PARSE_FAILURE, 'memory': CRASH}.get(outcome)
-        return Judgement(value is True and not failure, failure)
+        return Judgement(value is True and not failure, failure, value)
 
     def _end(self, worker: WorkerProcess, what: str) -> None:
         """Kills a worker; raises ValueError if it had not even started."""

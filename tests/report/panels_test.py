@@ -188,6 +188,9 @@ def test_the_curve_needs_no_other_process_of_a_mesh(monkeypatch):
 
 def test_without_a_config_there_is_no_curve():
     assert report_panels.curve_in_use(_run()) is None
+    # Of another version, or of a file that is not here.
+    for name in ('no_such_estimator', 'absent.py:f'):
+        assert report_panels.curve_in_use(_config(name)) is None
 
 
 def test_the_curve_makes_three_panels_over_accuracy():

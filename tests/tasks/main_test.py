@@ -7,7 +7,7 @@ import pytest
 
 from passk_jax import tasks
 from passk_jax.tasks import __main__ as command
-from tests.tasks import pictured_toy
+from tests.tasks import pictured_toy, records_toy
 from tests.tasks.arc import toy as arc_toy
 from tests.tasks.korbench import toy as korbench_toy
 from tests.tasks.math import toy as math_toy
@@ -19,6 +19,7 @@ FILES = {
     'korbench': (korbench_toy, ('directory', 'prompt_file')),
     'math': (math_toy, ('train_files', 'test_files')),
     **dict.fromkeys(('mathvision', 'mmmu'), (pictured_toy, ('file',))),
+    'records': (records_toy, ('train_files', 'test_files', 'reward')),
 }
 
 

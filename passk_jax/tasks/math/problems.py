@@ -105,23 +105,3 @@ def parse(
 def content_hash(problem: Problem) -> str:
     """Equal for problems that differ in blanks and capitals only."""
     return records.content_hash(problem.data['problem'])
-
-
-def check_disjoint(splits: Mapping[str, Sequence[Problem]]) -> None:
-    """Raises ValueError if two splits share a problem; it names the first."""
-    first_seen: dict[str, tuple[str, Problem]] = {}
-    shared: list[tuple[tuple[str, Problem], tuple[str, Problem]]] = []
-    for split, problems in splits.items():
-        for problem in problems:
-            place = split, problem
-            first = first_seen.setdefault(content_hash(problem), place)
-            if first[0] != split:
-                shared.append((first, place))
-    if not shared:
-        return
-    (split, problem), (other_split, other) = shared[0]
-    raise InputError(
-        f'{len(shared)} problems lie in two splits; problem {problem.id} of {split!r} '
-        f'(from {problem.category}) is problem {other.id} of {other_split!r} (from '
-        f'{other.category}): {other.data["problem"][:80]!r}'
-    )

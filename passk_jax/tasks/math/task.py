@@ -19,6 +19,7 @@ from passk_jax.tasks.task import (
     EmptySplitError,
     Task,
     check_choice,
+    check_disjoint,
     judge_together,
 )
 from passk_jax.types import Problem, Verdict, Verdicts
@@ -150,7 +151,7 @@ class MathTask(Task):
             for split in self.splits
             for files in [getattr(params, f'{split}_files')]
         }
-        problems.check_disjoint(splits)
+        check_disjoint(splits, digest=self.content_hash)
         return splits
 
     @staticmethod

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from passk_jax.tasks.math import problems
+from passk_jax.tasks.task import check_disjoint
 
 FIELDS = {'problem': 'problem', 'answer': 'answer', 'ids': ('id', 'unique_id')}
 
@@ -139,10 +140,13 @@ def test_a_problem_of_two_splits_is_named(tmp_path):
     a, b, again = (
         problems.parse(record(text)) for text in ('Find $a$.', 'find b', 'FIND  $a$.')
     )
-    problems.check_disjoint({'train': [a, a], 'test': [b]})
+    check_disjoint({'train': [a, a], 'test': [b]}, digest=problems.content_hash)
     message = r"1 problems lie .* problem 0 of 'train' .* problem 0 of 'test' .*'FIND  "
     with pytest.raises(ValueError, match=message):
-        problems.check_disjoint({'train': [a, b], 'validation': [], 'test': [again]})
+        check_disjoint(
+            {'train': [a, b], 'validation': [], 'test': [again]},
+            digest=problems.content_hash,
+        )
 
 
 def test_the_benchmarks_are_read_as_they_are(shared_dir):

@@ -1,0 +1,63 @@
+"""What a worker process calls in place of a reward of a user's own.
+
+:mod:`passk_jax.verifiers.rewards` is the other end. It imports little, for each worker
+does.
+"""
+
+import contextlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+from passk_jax import plugins
+from passk_jax.errors import InputError
+
+_MAX_FLOAT32 = 3.4028234e38
+_SHOWN = 60
+
+
+def load(function: str) -> Callable[[str, str], list[Any]]:
+    """Makes what a worker process calls: record as JSON and response -> JSON.
+
+    Args:
+        function: ``file.py:function@digest``.
+
+    Returns:
+        A function that returns ``[value, null]`` or ``[null, [place, error]]``. A value
+        that is no reward comes as a text that shows it.
+
+    Raises:
+        InputError: the file cannot be run, or changed since the run began.
+    """
+    place, _, digest = function.rpartition('@')
+    called = plugins.load(place)
+    if [*plugins.digests_in(place).values()] != [digest]:
+        raise InputError('the file changed while a run uses it: restore it')
+    if not callable(called):
+        raise InputError(f'{place} is of type {type(called).__name__}, not a function')
+
+    def judge(record: str, response: str) -> list[Any]:
+        try:
+            value = called(response, json.loads(record))
+        except MemoryError:
+            raise
+        except (Exception, SystemExit) as error:
+            # Without a line if it cannot even be called with the two.
+            alone = f'{plugins.where(called)}: {plugins.describe(error)}'
+            place, _, text = (plugins.explain(error) or alone).partition(': ')
+            return [None, [place, text]]
+        return [_plain(value), None]
+
+    return judge
+
+
+def _plain(value: Any) -> bool | int | float | str:
+    """The bool or finite number, as Python has it; of anything else a text."""
+    # A number of NumPy, or an array of one.
+    if callable(getattr(value, 'item', None)):
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):
+            value = value.item()
+    # Rewards are float32.
+    if isinstance(value, bool | int | float) and abs(value) <= _MAX_FLOAT32:
+        return value
+    return repr(value)[:_SHOWN]
