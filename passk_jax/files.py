@@ -1,19 +1,23 @@
-"""Atomic writes: a file is always whole, the old one or the new one."""
+"""Atomic writes: a file is always whole, the old one or the new one; and JSON."""
 
 import contextlib
 import errno
+import json
 import os
 import pathlib
 import re
 import stat
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from absl import logging
 
 # The end of the name of a file while it is written; tempfile makes what precedes it.
 _UNFINISHED = '.unfinished'
 _TEMPORARY = re.compile(r'\.(.+)\.[a-z0-9_]{8}' + re.escape(_UNFINISHED))
+# Of values in values, and of all values.
+_MOST_DEEP, _MOST_VALUES = 100, 10**6
 
 
 def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
@@ -107,3 +111,51 @@ def _replaceable(path: pathlib.Path) -> bool:
         return stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
         return True
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """What a JSON file holds, which a person may have changed.
+
+    Raises:
+        ValueError: it is not JSON in UTF-8, nested too deep, or no regular file: at a
+            pipe, a reader would wait.
+        OSError: it cannot be read.
+    """
+    path = pathlib.Path(path)
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError('it is no regular file')
+    value = parse_json(path.read_text(encoding='utf-8'))
+    check_nesting(value)
+    return value
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What JSON text holds; ValueError for text that is none or is nested too deep."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError('it is nested too deep') from None
+
+
+def check_nesting(value: Any) -> None:
+    """Raises ValueError for a value that contains itself, or is nested too deep.
+
+    Args:
+        value: mappings, lists and tuples of whatever.
+    """
+    level, count = [value], 0
+    for _ in range(_MOST_DEEP):
+        sections = [
+            x.values() if isinstance(x, Mapping) else x
+            for x in level
+            if isinstance(x, Mapping | list | tuple)
+        ]
+        count += sum(map(len, sections))
+        if count > _MOST_VALUES:
+            break
+        if not (level := [value for section in sections for value in section]):
+            return
+    raise ValueError(
+        f'it contains itself, is nested more than {_MOST_DEEP} deep, or has more than '
+        f'{_MOST_VALUES} values'
+    )

@@ -34,8 +34,8 @@ from passk_jax.errors import NonFiniteError, leave
 from passk_jax.evaluation import metrics
 from passk_jax.learning.losses import Metrics
 from passk_jax.planning.utilization import Rates
+from passk_jax.report.reporter import Reporter
 from passk_jax.report.run_data import counts_in
-from passk_jax.report.write import write_curves, write_report
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
 from passk_jax.rollouts.verify import records
 from passk_jax.runs import first_evaluations
@@ -91,7 +91,7 @@ class RunLog:
         self._rates: Rates = lambda draws, seconds: {}
         self._progress_metrics: dict[str, float] = {}
         self._evaluated: tuple[int, dict[str, float]] = (start, {})
-        self._report_is_old = False
+        self._report_is_old, self._reporter = False, Reporter(workdir)
         self._phases = Phases.of(config)
 
     def __enter__(self) -> 'RunLog':
@@ -102,7 +102,8 @@ class RunLog:
     def __exit__(self, kind: object, *exception: object) -> None:
         end_progress = functools.partial(self._progress.__exit__, kind, *exception)
         end_phases = functools.partial(self._phases.__exit__, kind, *exception)
-        leave(kind, end_progress, self.report, self._writer.close, end_phases)
+        reports = (self.report, self._reporter.finish)
+        leave(kind, end_progress, *reports, self._writer.close, end_phases)
 
     def begin(self, phase: str, step: int) -> None:
         """Says what the loop does from now on, for its timings and the watchdog."""
@@ -174,10 +175,9 @@ class RunLog:
         return values if last == step else {}
 
     def report(self) -> None:
-        """Writes the curves and the report so far, if there is anything new."""
+        """Begins to write curves and report so far, if there is anything new."""
         if self._report_is_old and jax.process_index() == 0:
-            write_curves(self._workdir)
-            write_report(self._workdir)
+            self._reporter.write()
         self._report_is_old = False
         # A step's time has neither evaluations nor reports in it.
         self._phases.drop('evaluate')
