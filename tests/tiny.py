@@ -35,6 +35,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 SAME_BYTES = (
     'metrics.jsonl',
     'diagnostics.jsonl',
+    'digests.jsonl',
     'rollouts/*',
     'evaluation/*',
     'tokenizer/*',

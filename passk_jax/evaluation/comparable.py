@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from passk_jax.errors import InputError
-from passk_jax.runs.metric_writer import evaluation_name
+from passk_jax.runs.records import evaluation_name
 from passk_jax.runs.saved_config import config_file
 
 _STEP = re.compile(r'_step_(\d+)\.jsonl$')

@@ -19,7 +19,7 @@ from passk_jax.errors import InputError
 from passk_jax.evaluation import metrics
 from passk_jax.files import parse_json, read_json
 from passk_jax.report.thinning import Row, Thinned
-from passk_jax.runs.metric_writer import evaluation_name
+from passk_jax.runs.records import evaluation_name
 
 _STEP = re.compile(r'step_([0-9]{1,15})\.jsonl')
 _PASS = r'pass_at_([1-9][0-9]{0,8})'

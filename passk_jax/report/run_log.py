@@ -39,9 +39,10 @@ from passk_jax.report.run_data import counts_in
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
 from passk_jax.rollouts.verify import records
 from passk_jax.runs import first_evaluations
-from passk_jax.runs.metric_writer import MetricWriter, evaluation_name
+from passk_jax.runs.metric_writer import MetricWriter
 from passk_jax.runs.phases import Phases
 from passk_jax.runs.progress import Progress
+from passk_jax.runs.records import evaluation_name
 from passk_jax.runtime import hosts
 from passk_jax.types import Problem
 
@@ -173,6 +174,11 @@ class RunLog:
         """The evaluations before a step, ``'<split>/<metric>'``; empty if none."""
         last, values = self._evaluated
         return values if last == step else {}
+
+    def digests(self, step: int) -> dict[str, str]:
+        """Writes the pending step; returns the digests of all lines before ``step``."""
+        self.flush()
+        return self._writer.digests(step)
 
     def report(self) -> None:
         """Begins to write curves and report so far, if there is anything new."""

@@ -8,6 +8,7 @@ Format 2 was written under another name and renamed at the end: there ``meta.jso
 the caller's JSON, and ``digests/`` the SHA-256 of each file. It can still be read.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -111,6 +112,18 @@ def read_commit(path: pathlib.Path) -> Commit:
     content = json.loads((path / _COMMIT_OF_FORMAT_2).read_text())
     _check_format(path, content['format'], {2})
     return Commit(content['meta'], None)
+
+
+def newest_meta(directory: pathlib.Path) -> tuple[int, dict[str, Any]]:
+    """The step and the caller's JSON of the newest checkpoint that has a sound commit.
+
+    One of format 2 has an empty object, and so has a directory without a checkpoint.
+    """
+    for step in reversed(saved_steps(directory)):
+        path = directory / str(step)
+        with contextlib.suppress(CorruptionError):
+            return step, read_commit(path).meta if (path / COMMIT).is_file() else {}
+    return 0, {}
 
 
 def identity(path: pathlib.Path) -> str:

@@ -5,6 +5,7 @@ Call :func:`prepare_workdir` before using a device. A run directory contains:
     config.json, git.json      the resolved config and the code's revision at the start
     sources.json               digests of the model's configuration and tokenizer
     git.diff                   the uncommitted changes to that revision, if any
+    digests.jsonl              SHA-256 of each file of rollouts/ and evaluation/
     metrics.jsonl              values only; every repeat of a run writes the same bytes
     timing.jsonl               seconds and tokens per second
     profile/                   the profiler's trace, if one was asked for

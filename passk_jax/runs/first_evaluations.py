@@ -11,7 +11,7 @@ import pathlib
 from typing import Any
 
 from passk_jax.files import atomic_write_text
-from passk_jax.runs.metric_writer import evaluation_name
+from passk_jax.runs.records import evaluation_name
 
 Evaluation = tuple[dict[str, float], list[dict[str, Any]]]
 """Metrics by name, and a record of each problem."""

@@ -19,8 +19,11 @@ from passk_jax.evaluation.evaluate import metric_names
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.models.families.table import FAMILIES
 from passk_jax.runs.checkpoints import saved_steps
+from passk_jax.runs.commits import newest_meta
 from passk_jax.runs.directory import prepare_workdir
-from passk_jax.runs.metric_writer import import_wandb, missing_records
+from passk_jax.runs.metric_writer import import_wandb
+from passk_jax.runs.records import changed_records, missing_records
+from passk_jax.runs.sources import missing_sources
 from passk_jax.setup import capacity
 from passk_jax.setup.model import from_scratch
 from passk_jax.tasks import make_task, require
@@ -58,13 +61,19 @@ def open_workdir(
     def missing(path: pathlib.Path) -> list[str]:
         # It records the step at which the other run gave this run its first policy.
         noted = config.init.kind != 'checkpoint' or (path / 'initial.json').exists()
-        return ([] if noted else ['initial.json']) + missing_records(
+        absent = [] if noted else ['initial.json']
+        absent += missing_sources(path, config.model) + missing_records(
             path,
             resume_step=max(saved_steps(path / 'checkpoints'), default=None),
             splits_due=functools.partial(splits_due, config),
             rollouts_every=config.log.rollouts_every,
             diagnostics_every=config.log.diagnostics_every,
         )
+        step, meta = newest_meta(path / 'checkpoints')
+        changed = changed_records(path, step=step, digests=meta.get('digests', {}))
+        # Lines that are gone are named above.
+        named = {entry.partition(':')[0] for entry in absent}
+        return absent + [x for x in changed if x.partition(' ')[0] not in named]
 
     return prepare_workdir(
         workdir,

@@ -130,3 +130,20 @@ def test_a_hub_name_may_have_a_revision(monkeypatch, tmp_path):
     for source in ('Qwen/Qwen2.5-7B@', 'a@b@c', '@main'):
         with pytest.raises(ValueError, match='neither a directory nor a hub name'):
             hf_config.source_directory(source, ['config.json'])
+
+
+def test_a_run_that_lost_its_digests_is_refused(source, tmp_path):
+    workdir = tmp_path / 'run'
+    changes = {key.replace('__', '.'): value for key, value in of_hf(source).items()}
+    assert begin(workdir, **changes) == 0
+    (workdir / 'metrics.jsonl').touch()
+    whole = (workdir / 'sources.json').read_text()
+    (workdir / 'sources.json').unlink()
+    with pytest.raises(ValueError, match=r'lacks what its run wrote: sources\.json\.'):
+        begin(workdir, **changes)
+    for damaged in ('{}', json.dumps({str(source): 3}), whole.replace('config', 'x')):
+        (workdir / 'sources.json').write_text(damaged)
+        with pytest.raises(ValueError, match=r'has no digests of|changed since'):
+            begin(workdir, **changes)
+    (workdir / 'sources.json').write_text(whole)
+    assert begin(workdir, **changes) == 0
