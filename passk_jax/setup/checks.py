@@ -6,6 +6,7 @@ run directory.
 """
 
 import contextlib
+import dataclasses
 import functools
 import pathlib
 
@@ -53,6 +54,23 @@ def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
     return (*free, *ONLY_ROUNDING, *unread)
 
 
+def may_grow(config: ExperimentConfig) -> dict[str, str]:
+    """The number of steps, which a resumed run may make larger, or why it may not.
+
+    The longer run is the one that would have had so many steps from the start. So it
+    does not keep the evaluations that only the old end was a reason for.
+    """
+    longer = dataclasses.replace(
+        config, train=dataclasses.replace(config.train, steps=config.train.steps + 1)
+    )
+    for now, then in zip(stages_of(config), stages_of(longer), strict=True):
+        schedule = now.config.optimizer.schedule
+        if schedule != 'constant' and now.num_updates != then.num_updates:
+            reason = f'optimizer.schedule={schedule!r} spans the updates of all steps'
+            return {'train.steps': reason}
+    return {'train.steps': ''}
+
+
 def open_workdir(
     config: ExperimentConfig, workdir: str | pathlib.Path, *, accept_loss: bool = False
 ) -> contextlib.AbstractContextManager[pathlib.Path]:
@@ -79,6 +97,7 @@ def open_workdir(
         workdir,
         to_json(config),
         may_differ=may_differ(config),
+        may_grow=may_grow(config),
         missing=missing,
         accept_loss=accept_loss,
     )
