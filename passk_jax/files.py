@@ -8,7 +8,7 @@ import pathlib
 import re
 import stat
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from absl import logging
@@ -16,8 +16,14 @@ from absl import logging
 # The end of the name of a file while it is written; tempfile makes what precedes it.
 _UNFINISHED = '.unfinished'
 _TEMPORARY = re.compile(r'\.(.+)\.[a-z0-9_]{8}' + re.escape(_UNFINISHED))
+NO_BUCKET = (
+    'must be a path of this machine: a run locks, renames and syncs its files, which a '
+    'bucket cannot do; mount it first, for example with gcsfuse'
+)
+"""What is said of a path that is an address of a bucket."""
+
 # Of values in values, and of all values.
-_MOST_DEEP, _MOST_VALUES = 100, 10**6
+_MOST_DEEP, _MOST_VALUES = 100, 10**7
 
 
 def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
@@ -141,14 +147,14 @@ def check_nesting(value: Any) -> None:
     """Raises ValueError for a value that contains itself, or is nested too deep.
 
     Args:
-        value: mappings, lists and tuples of whatever.
+        value: mappings (whatever has ``values()``), lists and tuples of anything.
     """
     level, count = [value], 0
     for _ in range(_MOST_DEEP):
         sections = [
-            x.values() if isinstance(x, Mapping) else x
+            x if isinstance(x, list | tuple) else list(x.values())
             for x in level
-            if isinstance(x, Mapping | list | tuple)
+            if isinstance(x, list | tuple) or hasattr(x, 'values')
         ]
         count += sum(map(len, sections))
         if count > _MOST_VALUES:

@@ -11,7 +11,8 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from passk_jax import config as configs
-from passk_jax.errors import InputError
+from passk_jax.errors import InputError, prefixed
+from passk_jax.files import check_nesting
 
 T = TypeVar('T')
 
@@ -19,9 +20,12 @@ T = TypeVar('T')
 def load(path: str) -> ConfigDict:
     """The configuration that a config file's ``get_config()`` returns.
 
-    Args, errors: as in :func:`call`.
+    Args, errors: as in :func:`call`. A configuration that contains itself is one too.
     """
-    return call(path, 'get_config', returns=ConfigDict)
+    config = call(path, 'get_config', returns=ConfigDict)
+    with prefixed(path, (ValueError, RecursionError)):
+        check_nesting(config)
+    return config
 
 
 def call(path: str, function: str, *, returns: type[T]) -> T:
@@ -35,7 +39,7 @@ def call(path: str, function: str, *, returns: type[T]) -> T:
     Raises:
         InputError: no such file, an error in the file, with its line, or another type.
     """
-    file, colon, argument = path.partition(':')
+    file, colon, argument = _split(path)
     try:
         if not os.path.isfile(file):
             raise InputError('no such file')
@@ -48,8 +52,10 @@ def call(path: str, function: str, *, returns: type[T]) -> T:
             raise InputError(f'{function}() must return a {wanted}, not a {kind}')
     except InputError as error:
         raise InputError(f'{path}: {error}') from error
-    # Such a file is a program, which can raise anything.
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    # Such a file is a program, which can raise anything, and end itself.
+    except BaseException as error:
         raise InputError(f'{path}{_what_happened(error, file)}') from error
     return result
 
@@ -91,7 +97,16 @@ def _replace_when_repeated(flag: flags.MultiFlag[Any]) -> None:
     flag.parse = replace
 
 
-def _what_happened(error: Exception, file: str) -> str:
+def _split(path: str) -> tuple[str, str, str]:
+    """The file, a colon and the argument; a colon may be part of the file's path."""
+    ends = [match.start() for match in re.finditer(':', path)]
+    for end in (len(path), *reversed(ends)):
+        if os.path.isfile(path[:end]):
+            return path[:end], path[end : end + 1], path[end + 1 :]
+    return path.partition(':')
+
+
+def _what_happened(error: BaseException, file: str) -> str:
     """The error and the file's line that raised it or led to it, if any."""
     frames = traceback.extract_tb(error.__traceback__)
     places: list[tuple[str | None, int | None]] = [

@@ -15,6 +15,7 @@ from typing import Any
 from absl import flags
 
 from passk_jax import config as configs
+from passk_jax import files
 from passk_jax.cli import config_file
 from passk_jax.errors import InputError
 
@@ -27,6 +28,8 @@ class _PathParser(flags.ArgumentParser):
     """A file or directory; the shell leaves ``--flag=~/name`` to the command."""
 
     def parse(self, argument: str) -> str:
+        if '://' in argument:
+            raise ValueError(files.NO_BUCKET)
         return os.path.expanduser(argument)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import jax
 
 from passk_jax.errors import InputError
-from passk_jax.files import atomic_write_text
+from passk_jax.files import atomic_write_text, read_json
 from passk_jax.runs import digests
 
 COMMIT = 'commit.json'
@@ -96,7 +96,7 @@ def read_commit(path: pathlib.Path) -> Commit:
     """
     if (path / COMMIT).is_file():
         try:
-            content = json.loads((path / COMMIT).read_text())
+            content = read_json(path / COMMIT)
             recorded = content.pop('sha256')
         except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
             raise CorruptionError(path, f'{COMMIT}: {error}') from error
@@ -109,7 +109,7 @@ def read_commit(path: pathlib.Path) -> Commit:
     )
     if damage is not None:
         raise CorruptionError(path, damage)
-    content = json.loads((path / _COMMIT_OF_FORMAT_2).read_text())
+    content = read_json(path / _COMMIT_OF_FORMAT_2)
     _check_format(path, content['format'], {2})
     return Commit(content['meta'], None)
 

@@ -44,6 +44,10 @@ _MIN_FREE_BYTES = 64 << 20
 _MAX_DIFF_BYTES = 1 << 20
 _SHOWN_DIFFERENCES = 20
 NOTHING_GROWS: Mapping[str, str] = {}
+_FILES = (
+    *('config.json', 'git.json', 'git.diff', 'sources.json', 'initial.json'),
+    *('metrics.jsonl', 'timing.jsonl', 'diagnostics.jsonl', 'digests.jsonl'),
+)
 _FOLDERS = ('checkpoints', 'evaluation', 'rollouts', 'tensorboard', 'warm_start')
 
 
@@ -77,20 +81,16 @@ def prepare_workdir(
 
     Raises:
         ValueError: the directory cannot be created or written, the disk is full,
-            another process uses it, or it holds a run with another config, or one
-            that has lost files.
+            another process uses it, it lies in another run's, or it holds a run with
+            another config, or one that has lost files.
     """
-    if '://' in os.fspath(workdir):
-        raise InputError(f'{workdir=} must be a directory; mount the bucket first')
     path = pathlib.Path(workdir).expanduser().absolute()
     with prefixed(f'workdir {path} cannot be created or written', OSError):
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path) as probe:
             probe.write(b'?')
         free = shutil.disk_usage(path).free
-    for folder in (path / name for name in _FOLDERS):
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f'{folder} is in the way: a run makes a directory of it')
+    _check_place(path)
     if free < min_free_bytes:
         raise InputError(
             f'workdir {path} has {free / 2**20:.0f} MiB left on its disk, less than '
@@ -110,6 +110,24 @@ def prepare_workdir(
                 _write_once(path, config_json)
                 _grow(path / 'config.json', json.loads(config_json), may_grow)
         yield path
+
+
+def _check_place(path: pathlib.Path) -> None:
+    """Raises InputError if something is in the way of a run, or around it."""
+    for folder in (path / name for name in _FOLDERS):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f'{folder} is in the way: a run makes a directory of it')
+    for file in (path / name for name in _FILES):
+        # A reader would wait at a pipe.
+        if file.exists() and not file.is_file():
+            raise InputError(f'{file} is in the way: a run makes a file of it')
+    for above in {*path.parents, *path.resolve().parents}:
+        if (above / 'config.json').is_file() and (
+            (above / 'git.json').is_file() or has_begun(above)
+        ):
+            raise InputError(
+                f'workdir {path} lies inside the run in {above}: choose another workdir'
+            )
 
 
 def git_state(directory: str | os.PathLike[str]) -> dict[str, Any]:

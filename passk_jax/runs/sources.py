@@ -51,8 +51,8 @@ def check_sources(workdir: pathlib.Path, model: ModelConfig) -> None:
         old, new = before.get(source), now[source]
         if not isinstance(old, dict):
             raise InputError(
-                f'{workdir / _NAME} has no digests of {source!r}: restore it, or remove '
-                'it and train with --accept_loss'
+                f'{workdir / _NAME} has no digests of {source!r}: restore it, or '
+                'remove it and train with --accept_loss'
             )
         if changed := sorted(dict(old.items() ^ new.items())):
             raise InputError(

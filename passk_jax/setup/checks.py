@@ -17,6 +17,7 @@ from passk_jax.advantages.configured import unscaled_estimator
 from passk_jax.config import ExperimentConfig, Stage, errors_of, stages_of, to_json
 from passk_jax.errors import InputError
 from passk_jax.evaluation.evaluate import metric_names
+from passk_jax.files import NO_BUCKET
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.models.families.table import FAMILIES
 from passk_jax.runs.checkpoints import saved_steps
@@ -29,6 +30,9 @@ from passk_jax.setup import capacity
 from passk_jax.setup.model import from_scratch
 from passk_jax.tasks import make_task, require
 from passk_jax.tasks.abilities import Demonstrations
+
+# Of a directory; some systems and services allow no longer one.
+_LONGEST_NAME = 200
 
 
 def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
@@ -107,11 +111,16 @@ def check_names(config: ExperimentConfig) -> None:
     """Checks names and sizes of the configuration, before any directory or device.
 
     Raises:
-        ValueError: an unknown task, split, kind of demonstration, model family,
-            estimator or metric, a parameter that the estimator does not accept, sizes
-            of a model that do not fit together, a missing package, or more responses
-            than this host can hold.
+        ValueError: a name that is a path, an unknown task, split, demonstration,
+            family, estimator or metric, a parameter that the estimator does not accept,
+            sizes of a model that do not fit together, a missing package, or more
+            responses than this host can hold.
     """
+    check_run_name(config.name)
+    for name in ('data.dir', 'init.checkpoint'):
+        section, _, key = name.partition('.')
+        if '://' in (value := getattr(getattr(config, section), key)):
+            raise InputError(f'{name}={value!r} {NO_BUCKET}')
     for stage in stages_of(config):
         with errors_of(stage.name):
             num_rollouts = stage.config.sampling.num_rollouts
@@ -143,6 +152,21 @@ def check_names(config: ExperimentConfig) -> None:
     capacity.check_responses(sizes, max_response_tokens=tokens)
     check_evaluation(config)
     _check_best(config)
+
+
+def check_run_name(name: str) -> None:
+    """Raises InputError unless a directory, a chart and a log can have the name."""
+    if (
+        not name.isprintable()
+        or name != name.strip()
+        or set(name) & {'/', '\\'}
+        or name in ('.', '..')
+        or not 1 <= len(name.encode(errors='replace')) <= _LONGEST_NAME
+    ):
+        raise InputError(
+            f'{name=} must be a name and no path: at most {_LONGEST_NAME} bytes that '
+            'can be printed, without slashes and without blanks at its ends'
+        )
 
 
 def _check_best(config: ExperimentConfig) -> None:

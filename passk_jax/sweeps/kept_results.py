@@ -132,7 +132,7 @@ class KeptResults:
                 return {}, {}
             for row in results.read_rows(self._rows):
                 rows[row['run']].append(row)
-            configs = json.loads(self._configs.read_text())
+            configs = read_json(self._configs)
             firsts = [of_run[0] for of_run in rows.values()]
             return _select_configs(configs, firsts), dict(rows)
         except (OSError, EOFError, ValueError, TypeError, KeyError) as error:

@@ -74,7 +74,8 @@ def test_a_file_of_lines_is_what_was_written(written, name, damage):
     [lambda x: x[:-1], lambda x: x + x, lambda x: x.replace(b'2', b'3'), lambda x: b''],
 )
 @pytest.mark.parametrize(
-    'name', ['rollouts/step_00000002.jsonl', 'evaluation/validation_step_00000002.jsonl']
+    'name',
+    ['rollouts/step_00000002.jsonl', 'evaluation/validation_step_00000002.jsonl'],
 )
 def test_a_file_of_a_step_is_what_was_written(written, name, damage):
     path, digests = written
