@@ -17,8 +17,8 @@ from absl import logging
 _UNFINISHED = '.unfinished'
 _TEMPORARY = re.compile(r'\.(.+)\.[a-z0-9_]{8}' + re.escape(_UNFINISHED))
 NO_BUCKET = (
-    'must be a path of this machine: a run locks, renames and syncs its files, which a '
-    'bucket cannot do; mount it first, for example with gcsfuse'
+    'must be a path of this machine: a run locks, renames and syncs its files, which '
+    'no bucket can do; mount the bucket first, for example with gcsfuse'
 )
 """What is said of a path that is an address of a bucket."""
 

@@ -30,6 +30,11 @@ class _PathParser(flags.ArgumentParser):
     def parse(self, argument: str) -> str:
         if '://' in argument:
             raise ValueError(files.NO_BUCKET)
+        if re.search('[\ud800-\udfff]', argument):
+            raise ValueError(
+                'is no text in the encoding of this locale, and libraries cannot open '
+                'it: set PYTHONUTF8=1, or rename it'
+            )
         return os.path.expanduser(argument)
 
 

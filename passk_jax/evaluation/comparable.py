@@ -183,7 +183,8 @@ def _read(
     counts: dict[int, tuple[int, int]] = {}
     problems = {}
     # splitlines() would also split at characters of a response, such as U+2028.
-    lines = [line for line in file.read_text(errors='replace').split('\n') if line]
+    text = file.read_text(encoding='utf-8', errors='replace')
+    lines = [line for line in text.split('\n') if line]
     for number, line in enumerate(lines, 1):
         try:
             row = parse_json(line)

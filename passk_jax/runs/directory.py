@@ -34,6 +34,7 @@ from absl import logging
 from passk_jax.config import flatten, with_new_options
 from passk_jax.errors import InputError, prefixed
 from passk_jax.files import (
+    NO_BUCKET,
     atomic_write_bytes,
     atomic_write_text,
     read_json,
@@ -84,13 +85,15 @@ def prepare_workdir(
             another process uses it, it lies in another run's, or it holds a run with
             another config, or one that has lost files.
     """
+    if '://' in os.fspath(workdir):
+        raise InputError(f'{workdir=} {NO_BUCKET}')
     path = pathlib.Path(workdir).expanduser().absolute()
     with prefixed(f'workdir {path} cannot be created or written', OSError):
+        _check_place(path)
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path) as probe:
             probe.write(b'?')
         free = shutil.disk_usage(path).free
-    _check_place(path)
     if free < min_free_bytes:
         raise InputError(
             f'workdir {path} has {free / 2**20:.0f} MiB left on its disk, less than '
@@ -192,7 +195,7 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
         except filelock.Timeout as error:
             who = 'another process'
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                holder_info = json.loads(holder.read_text())
+                holder_info = read_json(holder)
                 who = f'process {holder_info["pid"]} on {holder_info["host"]}'
             raise InputError(
                 f'workdir {path} is in use by {who}: stop it or choose another workdir'

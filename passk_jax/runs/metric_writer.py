@@ -256,7 +256,7 @@ def _open_wandb(
     return wandb.init(
         project=project,
         # The service refuses an id that is damaged.
-        id=path.read_text(errors='replace').strip(),
+        id=path.read_text(encoding='utf-8', errors='replace').strip(),
         resume='allow',
         name=workdir.name,
         dir=str(workdir),

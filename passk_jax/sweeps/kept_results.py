@@ -19,6 +19,7 @@ from passk_jax.errors import InputError
 from passk_jax.files import (
     atomic_write_bytes,
     atomic_write_text,
+    read_json,
     remove_unfinished,
 )
 from passk_jax.report.run_data import Row
