@@ -166,7 +166,9 @@ def test_a_resumed_run_may_save_otherwise(tmp_path):
     ],
 )
 def test_a_runs_name_is_a_name_and_no_path(name):
-    with pytest.raises(ValueError, match=r'name=.* must be a name and no path') as error:
+    with pytest.raises(
+        ValueError, match=r'name=.* must be a name and no path'
+    ) as error:
         checks.check_names(tiny.make_config(name=name))
     assert '\n' not in str(error.value)
 
