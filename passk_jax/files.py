@@ -1,19 +1,29 @@
-"""Atomic writes: a file is always whole, the old one or the new one."""
+"""Atomic writes: a file is always whole, the old one or the new one; and JSON."""
 
 import contextlib
 import errno
+import json
 import os
 import pathlib
 import re
 import stat
 import tempfile
 from collections.abc import Collection
+from typing import Any
 
 from absl import logging
 
 # The end of the name of a file while it is written; tempfile makes what precedes it.
 _UNFINISHED = '.unfinished'
 _TEMPORARY = re.compile(r'\.(.+)\.[a-z0-9_]{8}' + re.escape(_UNFINISHED))
+NO_BUCKET = (
+    'must be a path of this machine: a run locks, renames and syncs its files, which '
+    'no bucket can do; mount the bucket first, for example with gcsfuse'
+)
+"""What is said of a path that is an address of a bucket."""
+
+# Of values in values, and of all values.
+_MOST_DEEP, _MOST_VALUES = 100, 10**7
 
 
 def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
@@ -107,3 +117,51 @@ def _replaceable(path: pathlib.Path) -> bool:
         return stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
         return True
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """What a JSON file holds, which a person may have changed.
+
+    Raises:
+        ValueError: it is not JSON in UTF-8, nested too deep, or no regular file: at a
+            pipe, a reader would wait.
+        OSError: it cannot be read.
+    """
+    path = pathlib.Path(path)
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError('it is no regular file')
+    value = parse_json(path.read_text(encoding='utf-8'))
+    check_nesting(value)
+    return value
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What JSON text holds; ValueError for text that is none or is nested too deep."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError('it is nested too deep') from None
+
+
+def check_nesting(value: Any) -> None:
+    """Raises ValueError for a value that contains itself, or is nested too deep.
+
+    Args:
+        value: mappings (whatever has ``values()``), lists and tuples of anything.
+    """
+    level, count = [value], 0
+    for _ in range(_MOST_DEEP):
+        sections = [
+            x if isinstance(x, list | tuple) else list(x.values())
+            for x in level
+            if isinstance(x, list | tuple) or hasattr(x, 'values')
+        ]
+        count += sum(map(len, sections))
+        if count > _MOST_VALUES:
+            break
+        if not (level := [value for section in sections for value in section]):
+            return
+    raise ValueError(
+        f'it contains itself, is nested more than {_MOST_DEEP} deep, or has more than '
+        f'{_MOST_VALUES} values'
+    )

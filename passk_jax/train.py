@@ -128,13 +128,13 @@ def train(
             )
             if preempted or step == last or step % config.checkpoint.every == 0:
                 log.begin('checkpoint', step)
-                log.flush()
+                meta |= {'step': step, 'digests': log.digests(step)}
                 checkpoints.save(
                     step,
                     params=state.params,
                     opt_state=state.opt_state,
                     memory=memory,
-                    meta=meta | {'step': step, 'metrics': log.evaluated(step)},
+                    meta=meta | {'metrics': log.evaluated(step)},
                 )
             if preempted or step == last:
                 return not preempted

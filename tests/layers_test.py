@@ -361,3 +361,22 @@ def test_only_commands_take_the_whole_configuration():
     }
     wrong = sorted(m for m in takers if not lies_in(m, OPENS_THE_CONFIG))
     assert not wrong, f'{wrong} take the whole configuration: give them what they read'
+
+
+def test_every_text_file_is_read_and_written_in_an_encoding_that_is_stated():
+    """Not in that of the locale, which may lack what a template or a name has."""
+    reads = {'read_text': 0, 'write_text': 1, 'open': 1}
+    places = []
+    for name, tree in SOURCES.items():
+        for node in ast.walk(tree):
+            # os.open() gives a number, whose bytes are bytes.
+            if not isinstance(node, ast.Call) or ast.unparse(node.func) == 'os.open':
+                continue
+            called = getattr(node.func, 'attr', getattr(node.func, 'id', ''))
+            texts = [x.value for x in node.args if isinstance(x, ast.Constant)]
+            binary = any('b' in str(x) for x in texts)
+            stated = len(node.args) > reads.get(called, 0) and called != 'open'
+            stated |= any(x.arg == 'encoding' for x in node.keywords)
+            if called in reads and not (stated or (called == 'open' and binary)):
+                places.append(f'{name}:{node.lineno}')
+    assert not places, f'state encoding= in {places}'

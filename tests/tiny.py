@@ -35,6 +35,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 SAME_BYTES = (
     'metrics.jsonl',
     'diagnostics.jsonl',
+    'digests.jsonl',
     'rollouts/*',
     'evaluation/*',
     'tokenizer/*',
@@ -122,10 +123,9 @@ def run(
     from passk_jax.setup.checks import open_workdir
     from passk_jax.train import train
 
-    drawing = dict.fromkeys(('write_curves', 'write_report'), lambda workdir: None)
     with (
         devices(num_devices),
-        mock.patch.multiple('passk_jax.report.run_log', **drawing),
+        mock.patch('passk_jax.report.run_log.Reporter'),
         open_workdir(config, workdir, accept_loss=accept_loss) as path,
     ):
         return from_intact(lambda: train(config, path), path / 'checkpoints')

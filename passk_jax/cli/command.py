@@ -9,6 +9,7 @@ status; see ``peers.py``.
 
 import functools
 import gc
+import io
 import logging as python_logging
 import os
 import sys
@@ -34,6 +35,8 @@ os.environ.setdefault('TRANSFORMERS_NO_ADVISORY_WARNINGS', '1')
 EXIT_ERROR = 2
 """Exit status after an error that a retry would only repeat."""
 
+_MOST_LINES, _LONGEST_LINE = 20, 2000
+
 
 def run(main: Callable[..., int | None]) -> None:
     """Parses the flags that ``main`` takes, calls it and exits.
@@ -42,17 +45,40 @@ def run(main: Callable[..., int | None]) -> None:
         main: each parameter is a flag, a row of :data:`passk_jax.cli.flags.TABLE`; a
             parameter without a default is required. ``main`` returns the exit status.
     """
+    for stream in (sys.stdout, sys.stderr):
+        # A locale without UTF-8 has no bytes for some of what a command prints.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors='backslashreplace')
     try:
         parser = functools.partial(parse, main)
         app.run(functools.partial(_call, main), flags_parser=parser)
     except (Exception, KeyboardInterrupt) as error:
         message = _explanation(error)
+        message = None if message is None else shorten(message)
         explained = message is not None and '--debug' not in sys.argv
         _leave_with_others(error, message if explained else None)
         if not explained:
             raise
         sys.stderr.write(f'error: {message}\n')
         sys.exit(EXIT_ERROR)
+
+
+def shorten(message: str) -> str:
+    """A message of at most 20 lines, each of at most 2,000 characters.
+
+    >>> shorten('a\\nb')
+    'a\\nb'
+    """
+    lines = message.splitlines()
+    if len(lines) > _MOST_LINES:
+        more = f'... and {len(lines) - _MOST_LINES + 1:,} lines more'
+        lines = [*lines[: _MOST_LINES - 1], more]
+    return '\n'.join(
+        line
+        if len(line) <= _LONGEST_LINE
+        else f'{line[:_LONGEST_LINE]} ... and {len(line) - _LONGEST_LINE:,} more'
+        for line in lines
+    )
 
 
 def _leave_with_others(error: BaseException, message: str | None) -> None:

@@ -1,5 +1,6 @@
 """The file that ``--config`` names, and ``--config.<key>=<value>``."""
 
+import os
 import re
 import runpy
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from passk_jax import config as configs
 from passk_jax import plugins
 from passk_jax.cli import config_folder
 from passk_jax.errors import InputError, prefixed
+from passk_jax.files import check_nesting
 
 T = TypeVar('T')
 
@@ -19,9 +21,12 @@ T = TypeVar('T')
 def load(path: str) -> ConfigDict:
     """The configuration that a config file's ``get_config()`` returns.
 
-    Args, errors: as in :func:`call`.
+    Args, errors: as in :func:`call`. A configuration that contains itself is one too.
     """
-    return call(path, 'get_config', returns=ConfigDict)
+    config = call(path, 'get_config', returns=ConfigDict)
+    with prefixed(path, (ValueError, RecursionError)):
+        check_nesting(config)
+    return config
 
 
 def use_source(config: ConfigDict, path: str, source: str) -> None:
@@ -44,7 +49,7 @@ def use_source(config: ConfigDict, path: str, source: str) -> None:
         sizes = {name: type(size)() for name, size in model.arch.items()}
         model.update(family='', tokenizer='source', arch=sizes)
     model.source = source
-    file = config_folder.find(path.partition(':')[0])
+    file = config_folder.find(_split(path)[0])
     with plugins.errors_of(file, path), config_folder.importable(file):
         adapt = runpy.run_path(file).get('use_source', lambda config: None)
         adapt(config)
@@ -62,7 +67,7 @@ def call(path: str, function: str, *, returns: type[T]) -> T:
     Raises:
         InputError: no such file, an error in the file, with its line, or another type.
     """
-    file, colon, argument = path.partition(':')
+    file, colon, argument = _split(path)
     with prefixed(path, InputError):
         file = config_folder.find(file)
     with plugins.errors_of(file, path), config_folder.importable(file):
@@ -112,3 +117,12 @@ def _replace_when_repeated(flag: flags.MultiFlag[Any]) -> None:
         parse(arguments)
 
     flag.parse = replace
+
+
+def _split(path: str) -> tuple[str, str, str]:
+    """The file, a colon and the argument; a colon may be part of the file's path."""
+    ends = [match.start() for match in re.finditer(':', path)]
+    for end in (len(path), *reversed(ends)):
+        if os.path.isfile(path[:end]):
+            return path[:end], path[end : end + 1], path[end + 1 :]
+    return path.partition(':')

@@ -16,6 +16,7 @@ from typing import Any
 from absl import flags
 
 from passk_jax import config as configs
+from passk_jax import files
 from passk_jax.cli import config_file
 from passk_jax.errors import InputError
 
@@ -28,6 +29,13 @@ class _PathParser(flags.ArgumentParser):
     """A file or directory; the shell leaves ``--flag=~/name`` to the command."""
 
     def parse(self, argument: str) -> str:
+        if '://' in argument:
+            raise ValueError(files.NO_BUCKET)
+        if re.search('[\ud800-\udfff]', argument):
+            raise ValueError(
+                'is no text in the encoding of this locale, and libraries cannot open '
+                'it: set PYTHONUTF8=1, or rename it'
+            )
         return os.path.expanduser(argument)
 
 

@@ -29,7 +29,8 @@ DTYPES = ('float32', 'bfloat16')
 class ArchConfig:
     """Sizes of a policy made from scratch; all 0 if ``model.source`` sets them."""
 
-    num_layers: int
+    # The deepest published models have about a hundred.
+    num_layers: int = ranged('lie in [0, 1000]', lambda x: 0 <= x <= 1000)
     embed_dim: int
     num_heads: int
     num_kv_heads: int
@@ -253,10 +254,10 @@ class TrainConfig:
     steps: int = count(1)
     num_prompts: int = positive()
     mini_batch_prompts: int = positive()
-    epochs: int = positive(off=1)
+    epochs: int = ranged('lie in [1, 1000]', lambda x: 1 <= x <= 1000, off=1)
     micro_batch_prompts: int = positive()
     micro_batch_rollouts: int = not_negative(off=0)
-    pack_sizes: int = not_negative()
+    pack_sizes: int = ranged('lie in [0, 100]', lambda x: 0 <= x <= 100)
     dynamic_sampling_rounds: int = not_negative()
     follow_difficulty: float = ranged('lie in [0, 1)', lambda x: 0 <= x < 1, off=0.0)
 
@@ -345,7 +346,7 @@ class LogConfig:
 
     rollouts_every: int = not_negative()
     diagnostics_every: int = not_negative(off=0)
-    difficulty_bins: int = not_negative(off=0)
+    difficulty_bins: int = ranged('lie in [0, 1000]', lambda x: 0 <= x <= 1000, off=0)
     tensorboard: bool
     wandb_project: str
     watchdog_seconds: int = not_negative(off=0)

@@ -18,7 +18,7 @@ from jax.sharding import Mesh
 from passk_jax import plugins, sampling
 from passk_jax.config import InitConfig, ModelConfig, TaskConfig
 from passk_jax.errors import InputError
-from passk_jax.files import atomic_write_text
+from passk_jax.files import atomic_write_text, read_json
 from passk_jax.initial.warm_start import WarmStartData, warm_start
 from passk_jax.models import policy as policies
 from passk_jax.models.hf import weights
@@ -160,7 +160,7 @@ def _noted(note: pathlib.Path) -> tuple[str, str, int]:
     if not note.exists():
         return '', '', 0
     try:
-        noted = json.loads(note.read_text())
+        noted = read_json(note)
         return noted['checkpoint'], noted['path'], noted['step']
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f'{note} is damaged ({error!r}): repair it') from error

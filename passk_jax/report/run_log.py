@@ -36,15 +36,16 @@ from passk_jax.evaluation import metrics
 from passk_jax.evaluation.evaluate import warn_of_missing_signal
 from passk_jax.learning.losses import Metrics
 from passk_jax.planning.utilization import Rates
+from passk_jax.report.reporter import Reporter
 from passk_jax.report.run_data import counts_in
-from passk_jax.report.write import write_curves, write_report
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
 from passk_jax.rollouts.signal import explain_missing_signal, has_answer, is_uniform
 from passk_jax.rollouts.verify import records
 from passk_jax.runs import first_evaluations
-from passk_jax.runs.metric_writer import MetricWriter, evaluation_name
+from passk_jax.runs.metric_writer import MetricWriter
 from passk_jax.runs.phases import Phases
 from passk_jax.runs.progress import Progress
+from passk_jax.runs.records import evaluation_name
 from passk_jax.runtime import hosts
 from passk_jax.types import Problem
 
@@ -104,7 +105,7 @@ class RunLog:
         self._rates: Rates = lambda draws, seconds: {}
         self._progress_metrics: dict[str, float] = {}
         self._evaluated: tuple[int, dict[str, float]] = (start, {})
-        self._report_is_old = False
+        self._report_is_old, self._reporter = False, Reporter(workdir)
         self._phases = Phases.of(config)
         # In a row, up to the last one written.
         self._uniform_steps = 0
@@ -118,7 +119,8 @@ class RunLog:
     def __exit__(self, kind: object, *exception: object) -> None:
         end_progress = functools.partial(self._progress.__exit__, kind, *exception)
         end_phases = functools.partial(self._phases.__exit__, kind, *exception)
-        leave(kind, end_progress, self.report, self._writer.close, end_phases)
+        reports = (self.report, self._reporter.finish)
+        leave(kind, end_progress, *reports, self._writer.close, end_phases)
 
     def begin(self, phase: str, step: int) -> None:
         """Says what the loop does from now on, for its timings and the watchdog."""
@@ -191,11 +193,15 @@ class RunLog:
         last, values = self._evaluated
         return values if last == step else {}
 
+    def digests(self, step: int) -> dict[str, str]:
+        """Writes the pending step; returns the digests of all lines before ``step``."""
+        self.flush()
+        return self._writer.digests(step)
+
     def report(self) -> None:
-        """Writes the curves and the report so far, if there is anything new."""
+        """Begins to write curves and report so far, if there is anything new."""
         if self._report_is_old and jax.process_index() == 0:
-            write_curves(self._workdir)
-            write_report(self._workdir)
+            self._reporter.write()
         self._report_is_old = False
         # A step's time has neither evaluations nor reports in it.
         self._phases.drop('evaluate')

@@ -5,7 +5,6 @@ another mesh and another attention kernel.
 """
 
 import dataclasses
-import json
 import pathlib
 import re
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from typing import Any
 from passk_jax import config as configs
 from passk_jax.config import ExperimentConfig, InitConfig, MeshConfig, checks
 from passk_jax.errors import InputError
+from passk_jax.files import read_json
 
 _AXES = tuple(field.name for field in dataclasses.fields(MeshConfig))
 
@@ -90,7 +90,7 @@ def _read(path: pathlib.Path) -> ExperimentConfig:
     """Reads the file, which this version of the program must have written."""
     which = 'git.json beside it says which version of passk_jax wrote it'
     try:
-        values = configs.with_new_options(json.loads(path.read_text()))
+        values = configs.with_new_options(read_json(path))
         differing = values and sorted(_differing_keys(ExperimentConfig, values))
         if not differing:
             return configs.from_json_dict(values)

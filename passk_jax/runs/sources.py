@@ -31,7 +31,7 @@ def remember_sources(
 ) -> None:
     """Writes the digests of a run's sources, or checks those of a run that has begun.
 
-    A run of an earlier version, which wrote none, gets them when it is resumed.
+    A run that lost them gets those of now, if it may go on (see ``--accept_loss``).
 
     Args:
         workdir: the run directory.
@@ -63,13 +63,23 @@ def check_sources(
     if not (workdir / _NAME).exists():
         return
     before, now = read_json(workdir / _NAME), _digests(model, settings)
-    for source in sorted(before.keys() & now.keys()):
-        old, new = before[source], now[source]
+    for source in sorted(now):
+        old, new = before.get(source), now[source]
+        if not isinstance(old, dict):
+            raise InputError(
+                f'{workdir / _NAME} has no digests of {source!r}: restore it, or '
+                'remove it and train with --accept_loss'
+            )
         if changed := sorted(dict(old.items() ^ new.items())):
             raise InputError(
                 f'{changed} of {source!r} changed since the run in {workdir} began: '
                 'restore what was there, or train in another workdir'
             )
+
+
+def missing_sources(workdir: pathlib.Path, model: ModelConfig) -> list[str]:
+    """Names the file of digests if a run has sources, and the file is gone."""
+    return [_NAME] if _sources(model) and not (workdir / _NAME).exists() else []
 
 
 def _digests(model: ModelConfig, settings: Any) -> Digests:

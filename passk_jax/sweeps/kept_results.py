@@ -19,6 +19,7 @@ from passk_jax.errors import InputError
 from passk_jax.files import (
     atomic_write_bytes,
     atomic_write_text,
+    read_json,
     remove_unfinished,
 )
 from passk_jax.report.run_data import Row
@@ -132,7 +133,7 @@ class KeptResults:
                 return {}, {}
             for row in results.read_rows(self._rows):
                 rows[row['run']].append(row)
-            configs = json.loads(self._configs.read_text())
+            configs = read_json(self._configs)
             firsts = [of_run[0] for of_run in rows.values()]
             return _select_configs(configs, firsts), dict(rows)
         except (OSError, EOFError, ValueError, TypeError, KeyError) as error:

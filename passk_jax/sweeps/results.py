@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from passk_jax.errors import InputError
+from passk_jax.files import parse_json
 from passk_jax.report.arms import difference, format_difference, markdown_table
 from passk_jax.report.run_data import Row
 from passk_jax.sweeps.declarations import Arm, Sweep
@@ -59,7 +60,7 @@ def read_rows(path: pathlib.Path) -> list[Row]:
         OSError, EOFError, ValueError: the file is absent or damaged.
     """
     with gzip.open(path, 'rt', encoding='utf-8') as lines:
-        return [json.loads(line) for line in lines]
+        return [parse_json(line) for line in lines]
 
 
 def as_csv(rows: Sequence[Row]) -> str:

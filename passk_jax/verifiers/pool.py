@@ -163,8 +163,9 @@ class Pool:
         """Ends workers that are worn or dead; starts as many as have work."""
         for worker in list(self._workers):
             worn = worker.num_tasks >= self._tasks_per_worker
-            # A worker that died idle would fail an answer that it never saw.
-            if worker.idle and (worn or worker.has_ended):
+            # A worker that died idle would fail an answer that it never saw, and what
+            # an earlier answer left behind might speak for a later one.
+            if worker.idle and (worn or worker.has_ended or worker.has_spoken):
                 self._workers.remove(worker)
                 worker.kill()
         busy = sum(worker.task is not None for worker in self._workers)

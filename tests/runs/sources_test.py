@@ -149,3 +149,20 @@ def test_a_file_of_a_users_own_is_remembered_and_checked_where_it_is_read(tmp_pa
     pathlib.Path(task).unlink()
     with pytest.raises(ValueError, match=r'task\.py: no such file'):
         check_sources(tmp_path, model, config['task'])
+
+
+def test_a_run_that_lost_its_digests_is_refused(source, tmp_path):
+    workdir = tmp_path / 'run'
+    changes = {key.replace('__', '.'): value for key, value in of_hf(source).items()}
+    assert begin(workdir, **changes) == 0
+    (workdir / 'metrics.jsonl').touch()
+    whole = (workdir / 'sources.json').read_text()
+    (workdir / 'sources.json').unlink()
+    with pytest.raises(ValueError, match=r'lacks what its run wrote: sources\.json\.'):
+        begin(workdir, **changes)
+    for damaged in ('{}', json.dumps({str(source): 3}), whole.replace('config', 'x')):
+        (workdir / 'sources.json').write_text(damaged)
+        with pytest.raises(ValueError, match=r'has no digests of|changed since'):
+            begin(workdir, **changes)
+    (workdir / 'sources.json').write_text(whole)
+    assert begin(workdir, **changes) == 0

@@ -19,7 +19,7 @@ def talk(*requests, function=JUDGE, memory_bytes=2**29):
             function,
             str(memory_bytes),
         ],
-        input=''.join(json.dumps(each) + '\n' for each in requests),
+        input=''.join(json.dumps([i, *each]) + '\n' for i, each in enumerate(requests)),
         capture_output=True,
         text=True,
         check=False,
@@ -33,15 +33,15 @@ def test_a_worker_replies_to_each_request_and_ends_with_its_input():
     )
     assert replies == [
         None,
-        ['returned', True],
-        ['raised', 'ValueError'],
-        ['memory', ''],
+        [0, 'returned', True],
+        [1, 'raised', 'ValueError'],
+        [2, 'memory', ''],
     ]
     assert code == 0
 
 
 def test_what_is_printed_is_no_reply():
-    assert talk([9.0, ['a', 'print:']])[0] == [None, ['returned', False]]
+    assert talk([9.0, ['a', 'print:']])[0] == [None, [0, 'returned', False]]
 
 
 def test_the_kernel_ends_an_orphan_inside_c():
@@ -58,6 +58,8 @@ def test_a_call_tells_how_it_ended():
     def judge(what):
         raise {'memory': MemoryError, 'bug': KeyError}[what]
 
-    assert worker.call(lambda x: x + 1, [1]) == ('returned', 2)
+    assert worker.call(lambda x: x > 0, [1]) == ('returned', True)
+    # Whatever else comes back is no verdict, and may be large.
+    assert worker.call(lambda x: 'x' * x, [10**6]) == ('returned', False)
     assert worker.call(judge, ['memory']) == ('memory', '')
     assert worker.call(judge, ['bug']) == ('raised', 'KeyError')

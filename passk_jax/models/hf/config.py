@@ -10,7 +10,6 @@ weights.py and save.py. Nothing here needs torch.
 """
 
 import copy
-import json
 import pathlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 import transformers
 from huggingface_hub import snapshot_download
 
+from passk_jax import files
 from passk_jax.errors import InputError, prefixed
 from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.families.family import Family
@@ -55,6 +55,8 @@ _SYNONYMS = {'hidden_act': ('silu', 'swish')}
 
 # Whether a layer has a window -> its kind in layer_types.
 _KINDS = ('full_attention', 'sliding_attention')
+# transformers makes a list as long; the deepest published models have about a hundred.
+_MOST_LAYERS = 1000
 
 
 def arch_from_hf(
@@ -213,7 +215,7 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
         hint = other_formats.hint(path.parent)
         raise InputError(f'{path.parent} has no {path.name}{hint}')
     try:
-        value = json.loads(path.read_text())
+        value = files.read_json(path)
     except ValueError as error:
         hint = other_formats.stand_in(path) or f'{path} is not JSON: {error}'
         raise InputError(hint) from error
@@ -254,6 +256,9 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
     family = family_of(fields.get('model_type'))
     supported = _READ_FIELDS | inert_fields.FIELDS | set(_SIZES.values())
     supported |= family.fixed.keys() | family.window_fields | inert_fields.VALUES.keys()
+    layers = fields.get('num_hidden_layers')
+    if isinstance(layers, int) and not 0 < layers <= _MOST_LAYERS:
+        raise InputError(f'num_hidden_layers={layers} must lie in [1, {_MOST_LAYERS}]')
     kinds = set(fields.get('layer_types') or [_KINDS[False]])
     if kinds == {_KINDS[False]} and not fields.get('sliding_window'):
         # A file of any family may say that no layer has a window.

@@ -285,3 +285,13 @@ def test_stored_frequencies_of_a_rope_do_not_count(tmp_path, name):
     save(tmp_path, tensors | {f'{name}.weight': np.ones(4)}, shards=2)
     with pytest.raises(ValueError, match=f'unexpected {name}.weight'):
         load(policy, tmp_path)
+
+
+@pytest.mark.parametrize(
+    'name', ['../model.safetensors', '/etc/passwd', 'a/b.safetensors', '.', '..', '']
+)
+def test_an_index_names_files_of_its_own_directory_only(tmp_path, name):
+    index = tmp_path / 'model.safetensors.index.json'
+    index.write_text(json.dumps({'weight_map': {'model.norm.weight': name}}))
+    with pytest.raises(ValueError, match='not a name of its directory'):
+        weights._files(tmp_path)
