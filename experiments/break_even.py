@@ -9,7 +9,7 @@ positive: between two powers of two each seed's difference is a line in log2 k. 
 interval is the set of k at which the 95 % interval of the difference holds zero; it
 ends at 1 or at 32 where the set does.
 
-It writes ``results/break_even.md`` and ``results/pass_at_k.png``: Pass@k against k of
+It writes ``results/break_even.md`` and ``results/break_even.png``: Pass@k against k of
 the first policy and of both trainings, with bands of 95 % over seeds.
 """
 
@@ -66,7 +66,7 @@ def main(*, results: str = 'experiments/results') -> None:
     }
     text = '\n'.join(table(found)) + '\n'
     atomic_write_text(directory / 'break_even.md', text)
-    atomic_write_bytes(directory / 'pass_at_k.png', draw(found))
+    atomic_write_bytes(directory / 'break_even.png', draw(found))
     print(text, end='')
 
 

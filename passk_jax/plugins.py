@@ -125,8 +125,10 @@ def errors_of(file: str, shown: str = '') -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f'{shown}: {error}') from error
+    except KeyboardInterrupt:
+        raise
     # Such a file is a program, which can raise anything, or end.
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         line = _line(error, [os.path.abspath(file)])
         where_raised = f', line {line[1]}' if line else ''
         message = f'{shown}{where_raised}: {describe(error)}'

@@ -59,7 +59,7 @@ def test_it_reads_pairs_of_seeds_and_says_what_is_lacking(tmp_path, monkeypatch)
     assert cells[1] == '-0.010 [-0.010, -0.010]'
     assert cells[6] == '+0.300 [+0.300, +0.300]'
     assert cells[7].startswith('2.0')
-    assert (tmp_path / 'pass_at_k.png').read_bytes().startswith(b'\x89PNG')
+    assert (tmp_path / 'break_even.png').read_bytes().startswith(b'\x89PNG')
     rows = [row for row in _rows(sweep, range(3)) if row['step']]
     path.write_bytes(results.compress_rows(rows))
     with pytest.raises(InputError, match=r'no first evaluation of the seeds \[0, 1'):

@@ -24,7 +24,7 @@ def names() -> list[str]:
     return sorted(
         path.relative_to(FOLDER).with_suffix('').as_posix()
         for path in FOLDER.rglob('*.py')
-        if '\ndef get_config(' in path.read_text()
+        if '\ndef get_config(' in path.read_text(encoding='utf-8')
     )
 
 

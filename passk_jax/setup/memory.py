@@ -84,8 +84,8 @@ def estimate_memory(
 def free_bytes() -> int:
     """The memory that a new program may take on this machine."""
     try:
-        lines = pathlib.Path('/proc/meminfo').read_text().splitlines()
-        fields = dict(line.split(':', 1) for line in lines)
+        text = pathlib.Path('/proc/meminfo').read_text(encoding='utf-8')
+        fields = dict(line.split(':', 1) for line in text.splitlines())
         return int(fields['MemAvailable'].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
         return host_bytes()

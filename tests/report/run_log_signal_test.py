@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from passk_jax.report import run_log
+from passk_jax.report import reporter, run_log
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws
 from passk_jax.train import make_log
 from passk_jax.types import Verdicts
@@ -22,7 +22,7 @@ from tests.report.run_log_test import (
 def log(tmp_path, monkeypatch):
     """A log from step 0, without pictures."""
     for name in ('write_curves', 'write_report'):
-        monkeypatch.setattr(run_log, name, lambda path: None)
+        monkeypatch.setattr(reporter, name, lambda run: None)
     return make_log(tiny.make_config(), tmp_path, 0)
 
 
@@ -88,7 +88,7 @@ def test_many_pads_are_named_once_where_nothing_is_packed(
         run_log.logging, 'info', lambda text, *values: texts.append(text % values)
     )
     for name in ('write_curves', 'write_report'):
-        monkeypatch.setattr(run_log, name, lambda path: None)
+        monkeypatch.setattr(reporter, name, lambda run: None)
     config = tiny.make_config(train__pack_sizes=pack_sizes)
     with make_log(config, tmp_path, 0) as log:
         for step in range(3):
