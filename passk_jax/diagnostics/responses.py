@@ -1,6 +1,6 @@
-"""What the responses of a step look like: entropy, partings, mass of the advantages.
+"""Measures the responses of a step: entropy, partings, mass of the advantages.
 
-Pure functions of arrays that a step has anyway, cheap beside sampling.
+Pure functions of arrays that a step has anyway, cheap compared with sampling.
 """
 
 import dataclasses
@@ -15,10 +15,10 @@ from passk_jax.masked import masked_mean
 def entropy_by_position(
     entropies: Float[Array, 'P N T'], lengths: Int[Array, 'P N']
 ) -> tuple[Float[Array, 'T'], Int[Array, 'T']]:
-    """The mean entropy at each position over the responses that reach it.
+    """Averages the entropy at each position over the responses that reach it.
 
     Args:
-        entropies: of the distribution of each token, nats.
+        entropies: entropy of the distribution of each token, in nats.
         lengths: tokens of the responses, the stop token included.
 
     Returns:
@@ -39,10 +39,10 @@ class Partings:
     """Where two wrong responses to one problem part from each other.
 
     Attributes:
-        by_position: ``[T]`` float32. Of the pairs that differ, the share whose first
-            difference is at each position, counted from 0: a mean over problems. The
-            shares add up to 1, or are all 0 if there is no such pair.
-        identical: the share of pairs with the same tokens, a mean over problems; 0 if
+        by_position: ``[T]`` float32, the share of different pairs that differ first at
+            a position, averaged over problems. The shares add up to 1, or are all 0 if
+            there is no such pair.
+        identical: the share of pairs with the same tokens, averaged over problems; 0 if
             there is no pair.
         num_parting: the number of problems with two different wrong responses.
         num_pairs: the number of problems with two wrong responses.
@@ -63,7 +63,7 @@ def wrong_partings(
     however many of its responses are wrong.
 
     Args:
-        tokens, lengths: of the responses; what is past a length is ignored.
+        tokens, lengths: the responses; tokens past a length are ignored.
         wrong: which responses are wrong.
     """
     P, N, T = tokens.shape
@@ -107,8 +107,7 @@ class Mass:
     """Sums of absolute advantages; entry c is of problems with c right responses.
 
     Attributes:
-        right: ``[N + 1]`` float32, of right responses.
-        wrong: ``[N + 1]`` float32, of wrong responses.
+        right, wrong: ``[N + 1]`` float32, of right and of wrong responses.
         num_problems: ``[N + 1]`` int32.
     """
 
@@ -122,9 +121,9 @@ def advantage_mass(
 ) -> Mass:
     """Sums absolute advantages by the difficulty of the problem.
 
-    That is how much weight the gradients of a problem's log-probabilities get, and no
-    size of gradients, which may cancel; for parts of the gradient itself see
-    :func:`split_by_difficulty`. The paper's eta is the same sum for one problem.
+    The sum is the weight that the gradients of a problem's log-probabilities get, not
+    the size of their sum, as gradients may cancel. For parts of the gradient itself see
+    :func:`split_by_difficulty`. The paper's eta is this sum for one problem.
 
     Args:
         advantages: of each response; 0 where the learner ignores it.
@@ -150,9 +149,9 @@ def split_by_difficulty(
 ) -> Float[Array, 'E P N']:
     """Cuts advantages into E = 2 ``bins`` parts that add up to them.
 
-    First come those of right responses, in ``bins`` parts: part b has the problems of
-    which a share in [b / bins, (b + 1) / bins) of the responses is right, and the last
-    those that are all right too. Those of wrong responses follow in the same way.
+    The first ``bins`` parts are of right responses: part b has the problems of which a
+    share in [b / bins, (b + 1) / bins) of the responses is right, and the last part
+    those with right responses only, too. The parts of wrong responses follow.
 
     Args:
         advantages, correct: as in :func:`advantage_mass`.

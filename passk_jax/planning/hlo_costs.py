@@ -1,4 +1,4 @@
-"""Costs of a compiled program on one chip: products, memory traffic, collectives.
+"""Counts the costs of a compiled program on one chip: products, traffic, collectives.
 
 XLA's own ``cost_analysis`` counts the body of a loop once. Here each instruction counts
 as often as it runs (hlo.py), at XLA's cost: a product has two FLOPs per multiplication,
@@ -56,9 +56,9 @@ class Costs:
     Attributes:
         flops: of matrix products and convolutions outside kernels.
         memory: bytes read from and written to main memory.
-        collectives: by kind.
-        unknown_loops: loops whose length is unknown, each counted once.
-        by_groups: bytes of the collectives, by the devices that take part.
+        collectives: kind -> traffic.
+        unknown_loops: the number of loops of unknown length, which count once.
+        by_groups: the groups of devices of a collective -> bytes received.
     """
 
     flops: float
@@ -69,7 +69,7 @@ class Costs:
 
     @property
     def network(self) -> float:
-        """Bytes that a chip receives from others."""
+        """Bytes that a chip receives."""
         return sum(traffic.size for traffic in self.collectives.values())
 
 
@@ -79,10 +79,10 @@ def count(
     """Counts a compiled program of ``num_devices`` devices from its text.
 
     Args:
-        text: of the compiled module.
-        num_devices, num_slices: that run it.
-        loop_steps: 0, or the steps in one iteration of the loop of unknown length;
-            then what is counted is one step.
+        text: the text of the compiled module.
+        num_devices, num_slices: the devices and slices that run it.
+        loop_steps: 0, or the steps in an iteration of the loop of unknown length. Then
+            only one such step counts.
     """
     module = parse(text)
 
@@ -98,18 +98,14 @@ def count(
     counts: dict[str, float] = collections.defaultdict(float)
     sizes: dict[str, float] = collections.defaultdict(float)
     by_groups: dict[Groups, float] = collections.defaultdict(float)
-    for name, runs_of_it in runs.items():
+    for name, num_runs in runs.items():
         computation = module.computations[name]
-        times = runs_of_it / max(loop_steps, 1)
+        times = num_runs / max(loop_steps, 1)
         flops += times * products(computation)
         for instruction in computation.instructions.values():
             memory += times * _memory(module, computation, instruction)
             for collective in collectives(
-                module,
-                computation,
-                instruction,
-                devices=num_devices,
-                slices=num_slices,
+                module, computation, instruction, devices=num_devices, slices=num_slices
             ):
                 counts[collective.kind] += times
                 sizes[collective.kind] += times * collective.size
@@ -121,7 +117,7 @@ def count(
 def _with_fused(
     module: Module, computation: Computation, instruction: Instruction
 ) -> Iterator[tuple[Computation, Instruction]]:
-    """An instruction and those fused into it."""
+    """Yields an instruction and those fused into it."""
     yield computation, instruction
     if instruction.opcode == 'fusion':
         inner = module.computations[instruction.called('calls')]
@@ -132,7 +128,7 @@ def _with_fused(
 def _memory(
     module: Module, computation: Computation, instruction: Instruction
 ) -> float:
-    """Bytes that an instruction reads from and writes to main memory."""
+    """Counts the bytes that an instruction reads from and writes to main memory."""
     opcode = instruction.opcode
     if _FREE.fullmatch(opcode):
         return 0.0
@@ -151,8 +147,8 @@ def _memory(
         return _fusion_memory(inner, instruction, operands)
     if opcode in _SLICES:
         # It reads as many bytes as it returns.
-        num_results = sum(shape.size for shape in results)
-        return written + (num_results if any(x.in_memory for x in operands[0]) else 0.0)
+        size = sum(shape.size for shape in results)
+        return written + (size if any(x.in_memory for x in operands[0]) else 0.0)
     if opcode == 'dynamic-update-slice':
         return 2 * sum(map(_traffic, operands[1]))
     return written + sum(_traffic(shape) for shapes in operands for shape in shapes)
@@ -165,8 +161,8 @@ def _traffic(shape: Shape) -> float:
 def _fusion_memory(
     inner: Computation, fusion: Instruction, operands: list[tuple[Shape, ...]]
 ) -> float:
-    """Traffic of a fusion; slices and updates in place count by their own size."""
-    # A collective that goes on here was counted where it started. Its arrays, and the
+    """Counts the traffic of a fusion; a slice or an update in place by its own size."""
+    # A collective that goes on here counts where it started. Its arrays, and the
     # parameters that the root only passes on, are neither read nor written.
     passes = goes_on(inner)
     users: dict[str, list[Instruction]] = {}
@@ -215,11 +211,11 @@ def _fusion_memory(
 
 
 def _flops(computation: Computation, instruction: Instruction) -> float:
-    """Two FLOPs for each multiplication of a matrix product, dot or convolution.
+    """Counts two FLOPs for each multiplication of a product, dot or convolution.
 
     Every axis of a product is in two of left, right and result, and every batch axis in
     all three. So the number of multiplications is the root of the product of all sizes,
-    with each batch axis divided out once. It leaves out padding, which is most of the
+    with each batch axis divided out once. This leaves out padding, which is most of the
     window where a TPU turns a batched product into a convolution. No other convolution
     occurs.
     """

@@ -1,4 +1,4 @@
-"""Hands over responses that have ended while others are still being decoded."""
+"""Hands over the responses that have ended while others still decode."""
 
 import dataclasses
 from collections.abc import Callable
@@ -21,9 +21,9 @@ class Ended:
 
     Attributes:
         problems, rollouts: ``[B]`` on the host, their places in the batch.
-        tokens: ``[B', T]`` int32 with ``B' >= B``, whole on every device; rows from B
-            on are meaningless.
-        lengths: ``[B']`` int32.
+        tokens: ``[B', T]`` int32 with ``B' >= B``, replicated; rows from B on have no
+            meaning.
+        lengths: ``[B']`` int32, replicated.
     """
 
     problems: np.ndarray
