@@ -178,22 +178,17 @@ class Diagnose:
             )
             compared.append(estimate(rewards, rewarded))
         if bins := self.difficulty_bins:
-            compared += [
-                *responses.split_by_difficulty(advantages, rewarded, bins=bins)
-            ]
-        trained = self.loss.mask(rollouts).any(axis=-1)
-        means, reaching = responses.entropy_by_position(
-            rollouts.entropies, rollouts.lengths
-        )
+            parts = responses.split_by_difficulty(advantages, rewarded, bins=bins)
+            compared += [*parts]
+        tokens, lengths = rollouts.tokens, rollouts.lengths
+        means, reaching = responses.entropy_by_position(rollouts.entropies, lengths)
+        mask = self.loss.mask(rollouts).any(axis=-1)
+        trained = jnp.where(mask, advantages, 0.0)
         return Diagnosis(
             entropies=means,
             reaching=reaching,
-            partings=responses.wrong_partings(
-                rollouts.tokens, rollouts.lengths, ~rewarded
-            ),
-            mass=responses.advantage_mass(
-                jnp.where(trained, advantages, 0.0), rewarded
-            ),
+            partings=responses.wrong_partings(tokens, lengths, ~rewarded),
+            mass=responses.advantage_mass(trained, rewarded),
             products=gradients.gradient_products(
                 *(self.loss, params, rollouts, jnp.stack(compared)),
                 num_chunks=self.num_chunks,

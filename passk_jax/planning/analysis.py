@@ -78,10 +78,9 @@ class Analysis:
     @property
     def flops(self) -> float:
         """FLOPs on a device: as compiled, else its share of the program as written."""
-        count = self.topology.num_devices
-        if self.costs is None:
-            return self.traced.total / count
-        return self.costs.flops + self.traced.kernels / count
+        traced = self.traced.total if self.costs is None else self.traced.kernels
+        compiled = 0.0 if self.costs is None else self.costs.flops
+        return compiled + traced / self.topology.num_devices
 
     @property
     def useful_share(self) -> float | None:
@@ -92,17 +91,15 @@ class Analysis:
     @property
     def seconds(self) -> dict[str, float]:
         """Lower bounds from compute, memory and network, where figures are known."""
-        chip = self.topology.chip
-        # A program at least reads its arguments.
-        traffic = self.memory.arguments if self.costs is None else self.costs.memory
-        amounts = {
-            'compute': (self.flops, chip.flops),
-            'memory': (traffic, chip.memory_bandwidth),
-        }
-        seconds = {name: n / peak for name, (n, peak) in amounts.items() if peak}
-        if self.costs is not None and chip.link_bandwidth:
-            by_groups = self.costs.by_groups
-            seconds['network'] = links.seconds(by_groups, self.places, chip)
+        chip, costs, seconds = self.topology.chip, self.costs, {}
+        if chip.flops:
+            seconds['compute'] = self.flops / chip.flops
+        if chip.memory_bandwidth:
+            # A program at least reads its arguments.
+            traffic = self.memory.arguments if costs is None else costs.memory
+            seconds['memory'] = traffic / chip.memory_bandwidth
+        if chip.link_bandwidth and costs is not None:
+            seconds['network'] = links.seconds(costs.by_groups, self.places, chip)
         return seconds
 
     @property

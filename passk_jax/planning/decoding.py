@@ -25,12 +25,10 @@ from passk_jax.sampling.scheduled.state import ROW_AXES, Slots, State
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """The call of a decoding program.
+    """The call of a jitted function, with shapes for arguments.
 
-    Attributes:
-        function, arguments: the jitted function, and its arguments as shapes.
-        steps: tokens of every row in one iteration of the loop.
-        resident: shapes of what sampling keeps on the devices besides the arguments.
+    An iteration of its loop makes ``steps`` tokens of every row. ``resident`` has the
+    shapes of what sampling keeps on the devices besides the arguments.
     """
 
     function: Any

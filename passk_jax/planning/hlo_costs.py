@@ -95,9 +95,8 @@ def count(
 
     runs, unknown_loops = executions(module, work=products, in_loop=bool(loop_steps))
     flops = memory = 0.0
-    counts: dict[str, float] = collections.defaultdict(float)
-    sizes: dict[str, float] = collections.defaultdict(float)
-    by_groups: dict[Groups, float] = collections.defaultdict(float)
+    counts, sizes = (collections.defaultdict[str, float](float) for _ in range(2))
+    by_groups = collections.defaultdict[Groups, float](float)
     for name, num_runs in runs.items():
         computation = module.computations[name]
         times = num_runs / max(loop_steps, 1)
@@ -121,8 +120,8 @@ def _with_fused(
     yield computation, instruction
     if instruction.opcode == 'fusion':
         inner = module.computations[instruction.called('calls')]
-        for inner_instruction in inner.instructions.values():
-            yield from _with_fused(module, inner, inner_instruction)
+        for fused in inner.instructions.values():
+            yield from _with_fused(module, inner, fused)
 
 
 def _memory(
@@ -185,15 +184,13 @@ def _fusion_memory(
         return min(parts, full_bytes)
 
     total = 0.0
-    for inner_instruction in inner.instructions.values():
-        if inner_instruction.opcode == 'parameter':
-            total += read(
-                inner_instruction.name,
-                sum(map(_traffic, operands[int(inner_instruction.literal)])),
-            )
+    for parameter in inner.instructions.values():
+        if parameter.opcode == 'parameter':
+            full_bytes = sum(map(_traffic, operands[int(parameter.literal)]))
+            total += read(parameter.name, full_bytes)
     root = inner.instructions[inner.root]
-    roots = [root.name] if root.opcode != 'tuple' else list(root.operands)
-    for name, shape in zip(roots, fusion.shapes, strict=False):
+    results = root.operands if root.opcode == 'tuple' else (root.name,)
+    for name, shape in zip(results, fusion.shapes, strict=False):
         producer = inner.instructions[name]
         if passes and (
             is_collective(producer) or producer.opcode in ('parameter', 'custom-call')
@@ -203,10 +200,10 @@ def _fusion_memory(
             copied := inner.operand(producer, 0)
         ):
             producer = copied
-        updates = producer.opcode == 'dynamic-update-slice'
-        update = inner.operand(producer, 1) if updates else None
-        written = update.shapes[0] if update else shape
-        total += written.size if shape.in_memory else 0.0
+        if shape.in_memory:
+            updates = producer.opcode == 'dynamic-update-slice'
+            update = inner.operand(producer, 1) if updates else None
+            total += update.shapes[0].size if update else shape.size
     return total
 
 
@@ -221,13 +218,11 @@ def _flops(computation: Computation, instruction: Instruction) -> float:
     """
     if instruction.opcode not in ('dot', 'convolution'):
         return 0.0
-    left, right = (
-        shapes[0].dims for shapes in operand_shapes(computation, instruction)
-    )
-    sizes = left, right, instruction.shapes[0].dims
+    shapes = *operand_shapes(computation, instruction), instruction.shapes
+    sizes = [shape[0].dims for shape in shapes]
     if instruction.opcode == 'dot':
         axes = re.search(r'lhs_batch_dims=\{([\d,]*)\}', instruction.attributes)
-        shared = [left[int(axis)] for axis in axes[1].split(',')] if axes else []
+        shared = [sizes[0][int(axis)] for axis in axes[1].split(',')] if axes else []
     else:
         labels = find(r'dim_labels=(\w+)_(\w+)->(\w+)', instruction.attributes)
         first, *other_sizes = map(dict, map(zip, labels.groups(), sizes))

@@ -212,12 +212,11 @@ def _record(state: _State, choice: Choice, stops: jax.Array) -> _State:
         values = jnp.where(live, values, 0)[..., None]
         return jax.lax.dynamic_update_slice_in_dim(buffer, values, state.position, 2)
 
-    names = [field.name for field in dataclasses.fields(choice)]
     record = dataclasses.replace(
         before,
         lengths=before.lengths + live,
         stopped=before.stopped | stops,
-        **{name: write(getattr(before, name), getattr(choice, name)) for name in names},
+        **{name: write(getattr(before, name), x) for name, x in vars(choice).items()},
     )
     return dataclasses.replace(
         state,

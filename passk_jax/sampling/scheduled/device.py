@@ -199,11 +199,7 @@ def _extend(
         policy, params, request, hidden, row_keys, state.position
     )
     position = state.position + (state.rollout >= 0)
-    values = {
-        'lengths': position,
-        'stopped': stopped,
-        **{f.name: getattr(choice, f.name) for f in dataclasses.fields(choice)},
-    }
+    values = {'lengths': position, 'stopped': stopped, **vars(choice)}
     ended = stopped | (position == request.limit)
     return refilled(
         dataclasses.replace(

@@ -60,15 +60,15 @@ def first_ring(account: Account, work: Work, size: Size) -> int:
     ring = grid.first_ring(work.response_tokens)
     while ring < work.response_tokens:
         longer = min(account.pace.times * ring, work.response_tokens)
-        cost = cost_to_grow(account, work, size, longer)
+        cost = cost_to_move(account, work, size, longer)
         if account.steps_until_paid(cost, size.total) <= ring:
             break
         ring = longer
     return ring
 
 
-def cost_to_grow(account: Account, work: Work, size: Size, ring: int) -> float:
-    """Returns the seconds that it takes to make the ring this long."""
+def cost_to_move(account: Account, work: Work, size: Size, ring: int) -> float:
+    """Returns the seconds of a move to a grid of this size with rings this long."""
     return account.decision(2 * work.used_bytes(size, ring))
 
 
@@ -198,8 +198,7 @@ class Decoding:
         """Returns the seconds of a move to the next smaller size; 0 without one."""
         if not self.smaller:
             return 0.0
-        moved = self.work.used_bytes(self.smaller[0], self.ring)
-        return self.account.decision(2 * moved)
+        return cost_to_move(self.account, self.work, self.smaller[0], self.ring)
 
     @property
     def going_on(self) -> bool:
@@ -248,7 +247,7 @@ class Decoding:
     def grow(self) -> None:
         """Lengthens the ring."""
         ring = min(self.pace.times * self.ring, self.work.response_tokens)
-        self.account.spent += cost_to_grow(self.account, self.work, self.size, ring)
+        self.account.spent += cost_to_move(self.account, self.work, self.size, ring)
         # 0 if all rows began together.
         oldest = np.int32(jax.device_get(self.state.index) % self.ring) or None
         self.replace_layers(functools.partial(state.lengthen, oldest=oldest, ring=ring))
