@@ -9,12 +9,7 @@ from passk_jax.evaluation.comparison import check_same_problems
 
 @dataclasses.dataclass(frozen=True)
 class Flips:
-    """Ids of the problems whose status changed, ascending.
-
-    Attributes:
-        solved: unsolved before, solved after.
-        unsolved: solved before, unsolved after.
-    """
+    """Ids of the problems that are newly solved, and no longer solved, ascending."""
 
     solved: tuple[int, ...]
     unsolved: tuple[int, ...]

@@ -156,11 +156,7 @@ def signal_and_noise(
     *,
     num_chunks: int,
 ) -> Signal:
-    """Splits the gradients of a step into signal and noise; see the module's docstring.
-
-    Args:
-        total, chunks: the fields of :class:`Products`.
-        num_chunks: M.
+    """Splits the :class:`Products` of M chunks into signal and noise.
 
     Raises:
         ValueError: fewer than two chunks.

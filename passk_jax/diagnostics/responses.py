@@ -17,9 +17,7 @@ def entropy_by_position(
 ) -> tuple[Float[Array, 'T'], Int[Array, 'T']]:
     """Averages the entropy at each position over the responses that reach it.
 
-    Args:
-        entropies: entropy of the distribution of each token, in nats.
-        lengths: tokens of the responses, the stop token included.
+    The lengths include the stop token.
 
     Returns:
         The means, 0 where no response is so long, and the number of responses.
@@ -60,11 +58,7 @@ def wrong_partings(
     """Finds the first difference of every pair of wrong responses to a problem.
 
     Its position is also the length of the common prefix. Every problem weighs the same,
-    however many of its responses are wrong.
-
-    Args:
-        tokens, lengths: the responses; tokens past a length are ignored.
-        wrong: which responses are wrong.
+    however many of its responses are wrong. Tokens past a length are ignored.
     """
     P, N, T = tokens.shape
     positions = jnp.arange(T)
@@ -123,11 +117,9 @@ def advantage_mass(
 
     The sum is the weight that the gradients of a problem's log-probabilities get, not
     the size of their sum, as gradients may cancel. For parts of the gradient itself see
-    :func:`split_by_difficulty`. The paper's eta is this sum for one problem.
-
-    Args:
-        advantages: of each response; 0 where the learner ignores it.
-        correct: which responses the advantages take to be correct.
+    :func:`split_by_difficulty`. The paper's eta is this sum for one problem. The
+    advantage of a response that the learner ignores must be 0. ``correct`` marks the
+    responses that the advantages take to be correct.
 
     >>> mass = advantage_mass(jnp.array([[3.0, -1.0]]), jnp.array([[True, False]]))
     >>> mass.right.tolist(), mass.wrong.tolist(), mass.num_problems.tolist()
@@ -152,10 +144,6 @@ def split_by_difficulty(
     The first ``bins`` parts are of right responses: part b has the problems of which a
     share in [b / bins, (b + 1) / bins) of the responses is right, and the last part
     those with right responses only, too. The parts of wrong responses follow.
-
-    Args:
-        advantages, correct: as in :func:`advantage_mass`.
-        bins: the number of equal intervals, at least 1.
 
     >>> correct = jnp.array([[True, False], [False, False]])
     >>> advantages = jnp.array([[3.0, -1.0], [0.0, -2.0]])

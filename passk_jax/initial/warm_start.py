@@ -76,11 +76,9 @@ class WarmStartData:
         )
 
     def tokens(self, problems: Sequence[Problem]) -> tuple[np.ndarray, np.ndarray]:
-        """Encodes demonstrations of these problems.
+        """Encodes demonstrations: tokens ``[P, 1, T]``, and lengths ``[P, 1]``.
 
-        Returns:
-            Tokens ``[P, 1, T]``, and lengths ``[P, 1]`` that count the stop token: 0
-            where a demonstration is longer than a response may be.
+        A length counts the stop token. It is 0 if a demonstration is longer than T.
         """
         limit = self.max_response_tokens
         task = require(self.task, Demonstrations, needed_by="init.kind='warm_start'")
@@ -163,9 +161,7 @@ def warm_start(
     Args:
         policy, mesh: the policy, and the mesh that holds its parameters.
         params: the parameters to start from; do not use them afterwards.
-        demonstrations: the demonstrations, as tokens.
-        stop: returns whether to stop; called at every step.
-        on_step: called with each step before it begins.
+        demonstrations, stop, on_step: as in ``params.initial_params``.
 
     Returns:
         The trained parameters; ``None`` if ``stop`` returned true.

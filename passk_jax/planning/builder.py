@@ -53,13 +53,9 @@ def shard_bytes(tree: Any) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Builder:
-    """The shapes of a run, from the sections of its configuration.
+    """The shapes of a run, from sections of its configuration.
 
-    Attributes:
-        policy, mesh: the policy, and the devices; an abstract mesh is enough.
-        platform: the devices' platform: ``'tpu'``, ``'gpu'`` or ``'cpu'``.
-        data, sampling, train, loss, optimizer, advantage, log: sections of the
-            configuration.
+    An abstract mesh is enough. The platform is ``'tpu'``, ``'gpu'`` or ``'cpu'``.
     """
 
     policy: Policy

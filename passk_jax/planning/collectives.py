@@ -37,13 +37,7 @@ _BETWEEN = 'async_collective_fusion'
 
 @dataclasses.dataclass(frozen=True)
 class Collective:
-    """One collective.
-
-    Attributes:
-        kind: its opcode, without ``-start``.
-        size: bytes that a device receives, on average.
-        groups: the devices that take part.
-    """
+    """A collective: opcode without ``-start``, mean bytes that a device receives."""
 
     kind: str
     size: float

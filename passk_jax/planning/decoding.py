@@ -69,7 +69,6 @@ def key_shape(builder: Builder, *axes: str, size: int = 1) -> jax.ShapeDtypeStru
 
 
 def _request(builder: Builder) -> Request:
-    """Makes the settings of a call, with shapes instead of values."""
     request = plain_loop.checked_request(
         builder.policy,
         num_rollouts=builder.sampling.num_rollouts,

@@ -61,12 +61,9 @@ def works_by_pass(name: str) -> bool:
 def estimate(
     analysis: Analysis, builder: Builder, other: Builder, *, hopeful: bool = False
 ) -> float:
-    """Estimates a device's bytes for the same program of a changed configuration.
+    """Estimates a device's bytes for the same program of a changed builder, ``other``.
 
-    Args:
-        analysis, builder: the program now, and the builder that made it.
-        other: the changed builder.
-        hopeful: whether the other bytes may also shrink with the hidden states.
+    If ``hopeful``, the other bytes may also shrink with the hidden states.
     """
     name, memory = analysis.program.name, analysis.memory
     new_bytes = (memory.outputs or 0.0) + (memory.temporaries or 0.0)
@@ -121,13 +118,13 @@ def _count_known_bytes(builder: Builder, name: str) -> float:
         return shard_bytes(builder.prefix(builder.train.num_prompts))
     if name == 'weights':
         return shard_bytes(builder.decoding_weights())
+    V = builder.policy.arch.vocab_size
     if name == 'decode':
-        vocab_size = builder.policy.arch.vocab_size
         G, K = builder.rows()
         axes = ('batch', 'rollouts', 'vocab')
-        logits = builder.array(axes, (G, K, vocab_size), jnp.float32)
+        logits = builder.array(axes, (G, K, V), jnp.float32)
         return shard_bytes((builder.prefix(G), builder.cache(), logits))
-    shape = (builder.policy.head_chunk_tokens, builder.policy.arch.vocab_size)
+    shape = (builder.policy.head_chunk_tokens, V)
     logits = shard_bytes(builder.array((None, 'vocab'), shape, jnp.float32))
     if name == 'score':
         return logits

@@ -26,10 +26,8 @@ from passk_jax.models.feed_forward import FEED_FORWARDS
 class Flops:
     """FLOPs over all devices.
 
-    Attributes:
-        products: of matrix products that the compiler sees.
-        kernels: inside kernels, which the compiler does not see.
-        unknown_loops: the number of loops of unknown length, which count once.
+    The compiler sees ``products`` but not ``kernels``. The body of a loop of unknown
+    length counts once.
     """
 
     products: float = 0.0
@@ -91,7 +89,7 @@ def _equation_flops(equation: Any) -> Flops:
 
 
 def _loops(jaxpr: Any) -> Iterator[Flops]:
-    """Yields the FLOPs of one iteration of each loop of unknown length."""
+    """Yields the FLOPs of an iteration of each loop of unknown length."""
     for equation in getattr(jaxpr, 'jaxpr', jaxpr).eqns:
         if equation.primitive.name == 'while':
             yield program_flops(equation.params['body_jaxpr'])
@@ -128,12 +126,9 @@ def model_flops(
     prompt_tokens: int,
     response_tokens: int,
 ) -> float:
-    """Counts :func:`forward_flops` of prompts and responses of one length each.
+    """Counts :func:`forward_flops` of prompts of S and responses of T tokens each.
 
-    Args:
-        arch: the architecture.
-        num_prompts, num_rollouts, prompt_tokens: P, N and S.
-        response_tokens: T; 0: the prompts alone.
+    With ``response_tokens=0`` the prompts run alone.
     """
     responses = np.full((1, num_rollouts), response_tokens)
     per_prompt = forward_flops(arch, np.full(1, prompt_tokens), responses)
@@ -151,9 +146,9 @@ def forward_flops(
 
     Args:
         arch: the architecture.
-        prompt_tokens: ``[P]`` tokens of each prompt.
-        response_tokens: ``[P, N]`` tokens of its responses. If all are 0, the prompt
-            runs alone, with the head at its last token.
+        prompt_tokens: ``[P]``.
+        response_tokens: ``[P, N]``. If all of a prompt are 0, the prompt runs alone,
+            with the head at its last token.
 
     Returns:
         ``[P]``; training needs three times as many.
@@ -184,11 +179,7 @@ def train_passes(
     one, but none in the first mini-batch of a single epoch. Those of a reference policy
     cost another. Recomputation does not count.
 
-    Args:
-        num_prompts: P.
-        num_updates: U, mini-batches; the first has the prompts 0, U, 2U ...
-        epochs: how often the step goes over them.
-        reference: whether there is a reference policy.
+    The first of U mini-batches, one for each update, has the prompts 0, U, 2U ...
     """
     is_first = np.arange(num_prompts) % num_updates == 0
     scored = ~is_first if epochs == 1 else np.ones(num_prompts, bool)

@@ -28,12 +28,7 @@ def find(pattern: str, text: str) -> re.Match[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """The shape of an array.
-
-    Attributes:
-        dtype, dims: its type, as the text spells it, and its dimensions.
-        in_memory: whether it lies in the device's main memory, not on the chip.
-    """
+    """The shape of an array; ``in_memory``: it lies in main memory, not on the chip."""
 
     dtype: str
     dims: tuple[int, ...]

@@ -78,11 +78,8 @@ def count(
 ) -> Costs:
     """Counts a compiled program of ``num_devices`` devices from its text.
 
-    Args:
-        text: the text of the compiled module.
-        num_devices, num_slices: the devices and slices that run it.
-        loop_steps: 0, or the steps in an iteration of the loop of unknown length. Then
-            only one such step counts.
+    If an iteration of its loop of unknown length has ``loop_steps`` steps, not 0, only
+    one such step counts.
     """
     module = parse(text)
 
@@ -116,7 +113,6 @@ def count(
 def _with_fused(
     module: Module, computation: Computation, instruction: Instruction
 ) -> Iterator[tuple[Computation, Instruction]]:
-    """Yields an instruction and those fused into it."""
     yield computation, instruction
     if instruction.opcode == 'fusion':
         inner = module.computations[instruction.called('calls')]

@@ -52,10 +52,8 @@ def seconds(
 ) -> float:
     """Returns the least seconds that the links need for collectives.
 
-    Args:
-        by_groups: groups of devices -> bytes that a device receives.
-        where: from :func:`places`; empty: all links serve every collective.
-        chip: the kind of chip, with a known link bandwidth.
+    ``by_groups`` has the bytes that a device receives. Without places, all links serve
+    every collective. The link bandwidth of the chip must be known.
     """
     if not where:
         return sum(by_groups.values()) / chip.link_bandwidth

@@ -21,12 +21,8 @@ def other_meshes(
     """Lists the changes to every other mesh that repeats no work, the nearest first.
 
     Such a mesh divides the prompts and the rollouts of a step and the key/value heads.
-    If it does not divide the prompts of a pass, a pass becomes one prompt a device.
-
-    Args:
-        builder: has the present mesh.
-        num_devices: devices of the mesh; by default as many as now.
-        data: replicas, ``mesh.data``; by default as many as now.
+    If it does not divide the prompts of a pass, a pass becomes one prompt a device. By
+    default it has as many devices and replicas (``data``) as now.
     """
     now = builder.mesh.shape
     data = data or now['data']

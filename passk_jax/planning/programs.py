@@ -165,7 +165,7 @@ def _decode(builder: Builder) -> Program:
 
 
 def make_diagnose(builder: Builder) -> Diagnose:
-    """Makes the verb that diagnoses a step."""
+    """Makes the verb *diagnose*."""
     return Diagnose.configured(
         builder.policy,
         builder.mesh,

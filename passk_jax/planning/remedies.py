@@ -64,10 +64,7 @@ def ways_out(
 ) -> list[Way]:
     """Returns at most three changes: sufficient ones first, then the cheapest.
 
-    Args:
-        analysis, builder: a program that does not fit, and the builder that made it.
-        edge: the result of :func:`passk_jax.planning.fits.fit`.
-        check: raises ValueError for overrides that the configuration refuses.
+    ``edge`` is from :func:`passk_jax.planning.fits.fit`.
     """
     ways = []
     for cost, degrees in _changes(builder, analysis.program.name, edge):

@@ -26,13 +26,9 @@ _MOST_CHANGES = 20
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """The settings that a search ended with.
+    """The settings that a search ended with, as changes of the configuration.
 
-    Attributes:
-        overrides: dotted key -> value, where they differ from the configuration.
-        builder: has these settings.
-        analyses: of the programs under them, up to one that does not fit.
-        over: the program that does not fit; ``None``: all do.
+    ``analyses`` are of the programs, up to one that does not fit, ``over``.
     """
 
     overrides: Overrides
@@ -50,15 +46,9 @@ def search(
     tell: Callable[[str], object],
     first: Overrides,
 ) -> Found:
-    """Searches for settings under which programs fit.
+    """Searches for settings under which the programs with these names fit.
 
-    Args:
-        builder: has the configuration's settings.
-        names: the programs' names.
-        analyse: analyses a builder's program of a name.
-        check: raises ValueError for overrides that the configuration refuses.
-        tell: takes a line for each change.
-        first: the settings to begin with.
+    It begins with the settings ``first``, and tells a line for each change.
     """
     settings, analyzed = first, {}
     sizes = {name: _Sizes(name, builder, check) for name in names}
@@ -101,10 +91,8 @@ def _touched(name: str, keys: set[str]) -> bool:
 class _Sizes:
     """The bytes that a program needs under settings, analysed or estimated.
 
-    Attributes:
-        name: the program's name.
-        builder: has the configuration's settings.
-        hopeful: whether estimates are; see :func:`passk_jax.planning.fits.estimate`.
+    ``builder`` has the configuration's settings; for ``hopeful`` see
+    :func:`passk_jax.planning.fits.estimate`.
     """
 
     def __init__(self, name: str, builder: Builder, check: Check):
@@ -214,10 +202,7 @@ def _choose_several_kinds(sizes: _Sizes, start: Overrides) -> Overrides:
 
 
 def _milder(
-    sizes: _Sizes,
-    chosen: Overrides,
-    start: Overrides,
-    kinds: Sequence[Sequence[Overrides]],
+    sizes: _Sizes, chosen: Overrides, start: Overrides, kinds: list[list[Overrides]]
 ) -> Overrides:
     """Takes back the needless changes of ``chosen``, the costliest kind first."""
     for degrees in reversed(kinds):

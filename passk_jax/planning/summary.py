@@ -22,11 +22,8 @@ def introduction(
 ) -> list[str]:
     """Describes what the plan is of, one sentence a line.
 
-    Args:
-        builder, topology: the programs and the devices.
-        lines_of_axes: from :func:`passk_jax.planning.links.axis_lines`; may be empty.
-        name, source: names of the experiment and of the model; ``''``: the policy is
-            from scratch.
+    ``lines_of_axes`` is from :func:`passk_jax.planning.links.axis_lines`; ``name`` and
+    ``source`` are the experiment's and the model's, ``''`` for one from scratch.
     """
     arch, train, sampling = builder.policy.arch, builder.train, builder.sampling
     shapes = policies.param_shapes(builder.policy, builder.mesh)
@@ -37,9 +34,8 @@ def introduction(
         chips += f' in {topology.slices} slices'
     if topology.num_devices > topology.num_chips:
         chips += f', {topology.num_devices} devices'
-    part = ''
-    if train.micro_batch_rollouts:
-        part = f' with {train.micro_batch_rollouts} responses of each'
+    count_in_pass = train.micro_batch_rollouts
+    part = f' with {count_in_pass} responses of each' if count_in_pass else ''
     lines = [
         f'{name}: {source or "a policy from scratch"}, {count:,} parameters in '
         f'{arch.param_dtype}, products in {arch.dtype}, remat={arch.remat}, '

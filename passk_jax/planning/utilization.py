@@ -41,17 +41,12 @@ def make_rates(arch: Arch, mesh: Mesh, train: TrainConfig, loss: LossConfig) -> 
         num_chips = num_devices / (chip.devices if chip else 1)
         figures = {'tokens_per_second_per_chip': draws.num_tokens / seconds / num_chips}
         if chip:
-            peak = num_devices * chip.flops
-            figures['mfu'] = step_flops(arch, draws, passes) / (seconds * peak)
+            *decoded, trained = (
+                forward_flops(arch, x.prompt_lengths, x.lengths)
+                for x in (*draws.drawn, draws.trained.responses)
+            )
+            flops = float(np.sum(decoded) + (passes * trained).sum())
+            figures['mfu'] = flops / (seconds * num_devices * chip.flops)
         return figures
 
     return rates
-
-
-def step_flops(arch: Arch, draws: Draws, passes: np.ndarray) -> float:
-    """Counts the model FLOPs of a step; ``passes [P]`` is from :func:`train_passes`."""
-    decoded, trained = (
-        [forward_flops(arch, x.prompt_lengths, x.lengths) for x in responses]
-        for responses in (draws.drawn, (draws.trained.responses,))
-    )
-    return float(np.sum(decoded) + (passes * trained[0]).sum())

@@ -114,11 +114,8 @@ def kept_by_truncation(
     Among equally probable tokens, top-k and top-p take the lower ids first. Top-p keeps
     the smallest set of most probable tokens whose share of the probability that top-k
     left is at least ``top_p``. Min-p compares each token with the most probable one.
-    All three keep the most probable token.
-
-    Args:
-        scores: log-probabilities, shifted so that each row's maximum is 0.
-        options: from :func:`traced_options`.
+    All three keep the most probable token. Scores are log-probabilities, shifted so
+    that each row's maximum is 0.
     """
 
     def keep_top_k(allowed: jax.Array) -> jax.Array:

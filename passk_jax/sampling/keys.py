@@ -76,12 +76,7 @@ def step_key(
 
 @dataclasses.dataclass(frozen=True)
 class RunKeys:
-    """The random keys of a run, or of one stage of it.
-
-    Attributes:
-        seed: the experiment's seed.
-        stage: the number of training stages before this one.
-    """
+    """The random keys of a training stage, the first of which has the number 0."""
 
     seed: int
     stage: int

@@ -77,12 +77,8 @@ class _State:
 class Request:
     """The checked settings of a call; all but the last two are static.
 
-    Attributes:
-        num_rollouts: N.
-        limit: T, the most tokens in a response.
-        greedy, truncate: see :func:`passk_jax.sampling.distribution.choose`.
-        options: scalars, from ``traced_options``.
-        stop_tokens: int32, padded with -1.
+    ``limit`` is T, the most tokens in a response. For ``greedy`` and ``truncate`` see
+    :func:`passk_jax.sampling.distribution.choose`. -1 pads the stop tokens, int32.
     """
 
     num_rollouts: int
@@ -125,10 +121,7 @@ def sample(
 ) -> Rollouts:
     """Samples like :func:`passk_jax.sampling.sample`, but always in the plain loop.
 
-    Args:
-        policy, prompts, key: as there.
-        params: the weights for decoding.
-        request: from :func:`checked_request`.
+    ``params`` are the weights for decoding; ``request`` is a :func:`checked_request`.
     """
     P, N, T = prompts.tokens.shape[0], request.num_rollouts, request.limit
     row_keys = keys.rollout_keys(key, prompts.problem_ids, num_rollouts=N)

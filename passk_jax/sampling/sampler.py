@@ -116,12 +116,8 @@ def fit_grid(
 ) -> tuple[Work, Size]:
     """Returns a cell's work, and the size of the grid that it starts with.
 
-    A cell is one device's part of the batch; see scheduled/grid.py.
-
-    Args:
-        arch: the policy's architecture.
-        num_prompts, num_rollouts, prompt_tokens: P, N and S.
-        max_response_tokens, max_cache_bytes: as in :func:`sample`.
+    A cell is one device's part of the batch; see scheduled/grid.py. The numbers are P,
+    N and S, and those of :func:`sample`.
 
     Raises:
         ValueError: not even one response fits. Or rollouts would have to wait, but the

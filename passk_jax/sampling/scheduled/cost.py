@@ -48,14 +48,9 @@ _PACE_OF_ACCELERATORS = Pace(8, 1 / 4, 4, flops=3e14, bandwidth=2e12, decision=2
 
 @dataclasses.dataclass
 class Account:
-    """What a call has decoded and decided so far.
+    """The seconds of decoding and of decisions of a call so far: decoded and spent.
 
-    Attributes:
-        pace: the platform's.
-        weights: how many parameters a device multiplies a token by.
-        weight_bytes: their bytes.
-        decoded: seconds of decoding.
-        spent: seconds of decisions.
+    A device multiplies a token by ``weights`` parameters of ``weight_bytes`` bytes.
     """
 
     pace: Pace

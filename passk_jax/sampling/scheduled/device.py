@@ -62,11 +62,8 @@ class StopWhen:
 class Decoder(Generic[Leaf]):
     """What decoding reads and never changes.
 
-    Attributes:
-        policy: the policy (static).
-        stride: steps between two checks whether to go on (static).
-        params: the parameters for decoding.
-        request: the settings of the call.
+    ``params`` are the weights for decoding. ``policy`` and ``stride``, the steps
+    between two checks whether to go on, are static.
     """
 
     policy: Policy
@@ -101,11 +98,8 @@ def begin(
 ) -> State:
     """Makes the state after the first token of every row.
 
-    Args:
-        decoder, slots: what decoding reads.
-        waiting: the rollouts that each slot starts with.
-        num_prompts, rows: P of the batch, and K.
-        ring: tokens that the cache has room for.
+    ``waiting`` has the rollouts that each slot starts with; ``rows`` is K; the cache
+    has room for ``ring`` tokens.
     """
     G, request = slots.problem.shape[0], decoder.request
     cache = policies.empty_cache(

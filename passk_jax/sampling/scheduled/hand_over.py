@@ -37,11 +37,9 @@ OnEnded = Callable[[Ended], None]
 
 
 def gather(rollouts: Rollouts | Record, which: np.ndarray) -> Ended:
-    """Selects responses of a batch and starts copying them to the host.
+    """Selects responses, ``which [P, N]``, and starts copying them to the host.
 
-    Args:
-        rollouts: the batch, which may be donated after this call.
-        which: ``[P, N]`` bool, the responses to select.
+    The rollouts may be donated after this call.
     """
     problems, numbers = np.nonzero(which)
     rows = max(_MIN_ROWS, 1 << (max(len(problems), 1) - 1).bit_length())

@@ -85,15 +85,12 @@ class Decoding:
     """The state of one call: what the host knows, and the device's arrays.
 
     Attributes:
-        account: the seconds of decoding and of decisions so far.
-        size: the cell's size now.
-        smaller: the sizes that it may shrink to.
+        size, smaller: the cell's size now, and the sizes that it may shrink to.
         look_below: the number of live rows at which to try smaller sizes.
         ring: tokens that the cache has room for now.
         shards: what the rows of each shard of the batch decode.
         row_steps: rows decoded so far in all cells, live or not.
-        slots: the prompts that the rows read.
-        state: the device's state.
+        slots, state: the prompts that the rows read, and the device's state.
     """
 
     def __init__(

@@ -2,12 +2,9 @@
 
 Here G counts the slots of all shards of the batch, K the rows of all shards of the
 rollouts, and R the shards of the rollouts. Rows and slots never leave their devices,
-whatever the mesh.
-
-* :func:`take_slots` copies a prompt to its slot.
-* :func:`refilled` gives a free row the next rollout of its slot.
-* :func:`move_rows` and :func:`move_cache` move rows together.
-* :func:`lengthen` extends a full ring.
+whatever the mesh: :func:`take_slots` copies a prompt to its slot, :func:`refilled`
+gives a free row the next rollout of its slot, :func:`move_rows` and :func:`move_cache`
+move rows together, and :func:`lengthen` extends a full ring.
 """
 
 import dataclasses
@@ -108,13 +105,10 @@ def move_cache(layer: KeyValues, source: Int[Array, 'G K']) -> KeyValues:
 
 @functools.partial(jax.jit, static_argnames='ring')
 def lengthen(layer: KeyValues, oldest: np.int32 | None, *, ring: int) -> KeyValues:
-    """Copies a layer's cache into a longer ring, its oldest token first.
+    """Copies a layer's cache into a ring of ``ring`` tokens, its oldest token first.
 
-    Args:
-        layer: the layer's cache.
-        oldest: the oldest token's place in the old ring; ``None``: the first place,
-            which copies faster.
-        ring: tokens that the longer ring holds.
+    ``oldest`` is that token's place in the old ring; ``None``: the first place, which
+    copies faster.
     """
 
     def longer(x: jax.Array, axis: int) -> jax.Array:
