@@ -36,12 +36,10 @@ class Diagnosis:
 
     Attributes:
         entropies, reaching: ``[T]``, see :func:`responses.entropy_by_position`.
-        partings: of wrong responses.
-        mass: of the trained advantages.
+        partings, mass: of wrong responses, and of the trained advantages.
         products: of the gradients under ``estimators``, and of the parts of the first,
             if any; see :func:`split_by_difficulty`.
-        estimators: the names of E estimators, the run's first.
-        num_chunks: the number of parts of the problems.
+        estimators, num_chunks: the E estimators, the run's first, and M.
     """
 
     entropies: jax.Array
@@ -79,10 +77,8 @@ class Diagnose:
     Equal verbs share one compiled program.
 
     Attributes:
-        loss: the learner's loss.
-        mesh: the devices of the rollouts.
-        name: the estimator of the advantages.
-        num_rollouts: N.
+        loss, mesh: the learner's loss, and the devices of the rollouts.
+        name, num_rollouts: the estimator of the advantages, and N.
         k: group size of the reference ``canonical_k``.
         num_chunks: the number of parts to cut the problems into, at least 2; see
             :func:`gradient_products`.

@@ -43,12 +43,10 @@ class WarmStartData:
     Attributes:
         task: offers :class:`Demonstrations` of its problems.
         read: reads this many training problems; 0: all.
-        tokenizer: the policy's tokenizer.
-        stop_token: ends every demonstration.
+        tokenizer, stop_token: the policy's; the token ends every demonstration.
         warm_start: the number of problems and steps, and the kind of demonstration.
         data: determines the prompts; part of a stored warm start's fingerprint.
         max_response_tokens: tokens of the longest demonstration, with the stop token.
-        seed: the experiment's seed.
     """
 
     task: Task

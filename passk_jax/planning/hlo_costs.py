@@ -14,23 +14,8 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from passk_jax.planning.collectives import (
-    Groups,
-    collectives,
-    goes_on,
-    is_collective,
-    operand_shapes,
-    starts,
-)
-from passk_jax.planning.hlo import (
-    Computation,
-    Instruction,
-    Module,
-    Shape,
-    executions,
-    find,
-    parse,
-)
+from passk_jax.planning import collectives, hlo
+from passk_jax.planning.collectives import Groups
 
 # These opcodes move no data themselves.
 _FREE = re.compile(
@@ -81,16 +66,18 @@ def count(
     If an iteration of its loop of unknown length has ``loop_steps`` steps, not 0, only
     one such step counts.
     """
-    module = parse(text)
+    module = hlo.parse(text)
 
-    def products(computation: Computation) -> float:
+    def products(computation: hlo.Computation) -> float:
         return sum(
             _flops(inner, collective)
             for instruction in computation.instructions.values()
             for inner, collective in _with_fused(module, computation, instruction)
         )
 
-    runs, unknown_loops = executions(module, work=products, in_loop=bool(loop_steps))
+    runs, unknown_loops = hlo.executions(
+        module, work=products, in_loop=bool(loop_steps)
+    )
     flops = memory = 0.0
     counts, sizes = (collections.defaultdict[str, float](float) for _ in range(2))
     by_groups = collections.defaultdict[Groups, float](float)
@@ -100,7 +87,7 @@ def count(
         flops += times * products(computation)
         for instruction in computation.instructions.values():
             memory += times * _memory(module, computation, instruction)
-            for collective in collectives(
+            for collective in collectives.collectives(
                 module, computation, instruction, devices=num_devices, slices=num_slices
             ):
                 counts[collective.kind] += times
@@ -111,8 +98,8 @@ def count(
 
 
 def _with_fused(
-    module: Module, computation: Computation, instruction: Instruction
-) -> Iterator[tuple[Computation, Instruction]]:
+    module: hlo.Module, computation: hlo.Computation, instruction: hlo.Instruction
+) -> Iterator[tuple[hlo.Computation, hlo.Instruction]]:
     yield computation, instruction
     if instruction.opcode == 'fusion':
         inner = module.computations[instruction.called('calls')]
@@ -121,13 +108,13 @@ def _with_fused(
 
 
 def _memory(
-    module: Module, computation: Computation, instruction: Instruction
+    module: hlo.Module, computation: hlo.Computation, instruction: hlo.Instruction
 ) -> float:
     """Counts the bytes that an instruction reads from and writes to main memory."""
     opcode = instruction.opcode
     if _FREE.fullmatch(opcode):
         return 0.0
-    operands = operand_shapes(computation, instruction)
+    operands = collectives.operand_shapes(computation, instruction)
     results = instruction.shapes
     if opcode.endswith('-start'):
         # Its result is a tuple: operands, results and internal state.
@@ -136,7 +123,7 @@ def _memory(
     written = sum(map(_traffic, results))
     if opcode == 'fusion':
         inner = module.computations[instruction.called('calls')]
-        if starts(inner):
+        if collectives.starts(inner):
             # Its result is like that of an instruction that starts a collective.
             return sum(map(_traffic, results[1:2])) + sum(map(_traffic, operands[0]))
         return _fusion_memory(inner, instruction, operands)
@@ -149,18 +136,20 @@ def _memory(
     return written + sum(_traffic(shape) for shapes in operands for shape in shapes)
 
 
-def _traffic(shape: Shape) -> float:
+def _traffic(shape: hlo.Shape) -> float:
     return shape.size if shape.in_memory else 0.0
 
 
 def _fusion_memory(
-    inner: Computation, fusion: Instruction, operands: list[tuple[Shape, ...]]
+    inner: hlo.Computation,
+    fusion: hlo.Instruction,
+    operands: list[tuple[hlo.Shape, ...]],
 ) -> float:
     """Counts the traffic of a fusion; a slice or an update in place by its own size."""
     # A collective that goes on here counts where it started. Its arrays, and the
     # parameters that the root only passes on, are neither read nor written.
-    passes = goes_on(inner)
-    users: dict[str, list[Instruction]] = {}
+    passes = collectives.goes_on(inner)
+    users: dict[str, list[hlo.Instruction]] = {}
     for inner_instruction in inner.instructions.values():
         for name in inner_instruction.operands:
             users.setdefault(name, []).append(inner_instruction)
@@ -174,7 +163,10 @@ def _fusion_memory(
                 parts += sum(shape.size for shape in user.shapes)
             elif not (
                 (user.opcode == 'dynamic-update-slice' and user.operands[0] == name)
-                or (passes and (is_collective(user) or user.name == inner.root))
+                or (
+                    passes
+                    and (collectives.is_collective(user) or user.name == inner.root)
+                )
             ):
                 return full_bytes
         return min(parts, full_bytes)
@@ -189,7 +181,8 @@ def _fusion_memory(
     for name, shape in zip(results, fusion.shapes, strict=False):
         producer = inner.instructions[name]
         if passes and (
-            is_collective(producer) or producer.opcode in ('parameter', 'custom-call')
+            collectives.is_collective(producer)
+            or producer.opcode in ('parameter', 'custom-call')
         ):
             continue
         while producer.opcode in ('bitcast', 'copy') and (
@@ -203,7 +196,7 @@ def _fusion_memory(
     return total
 
 
-def _flops(computation: Computation, instruction: Instruction) -> float:
+def _flops(computation: hlo.Computation, instruction: hlo.Instruction) -> float:
     """Counts two FLOPs for each multiplication of a product, dot or convolution.
 
     Every axis of a product is in two of left, right and result, and every batch axis in
@@ -214,13 +207,13 @@ def _flops(computation: Computation, instruction: Instruction) -> float:
     """
     if instruction.opcode not in ('dot', 'convolution'):
         return 0.0
-    shapes = *operand_shapes(computation, instruction), instruction.shapes
+    shapes = *collectives.operand_shapes(computation, instruction), instruction.shapes
     sizes = [shape[0].dims for shape in shapes]
     if instruction.opcode == 'dot':
         axes = re.search(r'lhs_batch_dims=\{([\d,]*)\}', instruction.attributes)
         shared = [sizes[0][int(axis)] for axis in axes[1].split(',')] if axes else []
     else:
-        labels = find(r'dim_labels=(\w+)_(\w+)->(\w+)', instruction.attributes)
+        labels = hlo.find(r'dim_labels=(\w+)_(\w+)->(\w+)', instruction.attributes)
         first, *other_sizes = map(dict, map(zip, labels.groups(), sizes))
         shared = [
             size
