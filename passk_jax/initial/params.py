@@ -35,7 +35,7 @@ ONLY_ROUNDING = (
     'train.micro_batch_rollouts',
     'train.pack_sizes',
 )
-"""Keys of which another value changes only rounding, as with another mesh."""
+"""Keys whose values change only rounding, as the mesh does."""
 
 EXAMPLES_NAME, EXAMPLES = 'examples.jsonl', 3
 """Where a run keeps the first demonstrations of its warm start, and how many."""

@@ -85,7 +85,7 @@ def estimate(
 
 
 def with_temporaries(analysis: Analysis, builder: Builder) -> Analysis:
-    """Adds temporaries from shapes to the analysis of a program not compiled."""
+    """Adds temporaries from shapes to an analysis without compilation."""
     if analysis.memory.temporaries is not None:
         return analysis
     program = analysis.program

@@ -78,7 +78,7 @@ def seconds(
 def _shares(
     groups: Groups, where: Sequence[Place]
 ) -> tuple[frozenset[int], float, float]:
-    """Returns lines and the shares on links and slices of the slowest group."""
+    """Returns the lines of the slowest group, and its shares on links and slices."""
     candidates = []
     for group in groups:
         members = [where[i] for i in group]

@@ -152,7 +152,7 @@ def _key(settings: Overrides) -> tuple:
 
 
 def _next(sizes: _Sizes, first: Overrides, now: Overrides) -> Overrides:
-    """Returns the settings to try next: enough by estimate, else that save most."""
+    """Returns the next settings: enough by estimate, else those that save most."""
     shape = sizes.builder.changed(now).mesh.shape
     meshes = ({}, *other_meshes(sizes.builder.changed(first)))
     other_settings = [
