@@ -7,8 +7,7 @@ reads a request a line and writes a reply a line, all JSON:
 
     -> null, or the error that keeps the function from being imported
     <- [number, seconds, [argument, ...]]
-    -> [number, "returned", whether it was True], [number, "raised", text] or
-       [number, "memory", ""]
+    -> [number, "returned", value], [number, "raised", text] or [number, "memory", ""]
 
 The number is the request's. A closed stdin ends it, and every process of its group, so
 it outlives its parent by no more than one request. The
@@ -29,6 +28,8 @@ from typing import Any
 _ROOM_BYTES = 2**24
 # Characters of what it says of an error.
 _LONGEST_NAME, _LONGEST_REASON = 200, 4000
+# Of a value as JSON; the parent reads no longer line than twice as much.
+_LONGEST_VALUE = 2**15
 
 
 def main(function: str, memory_bytes: str) -> None:
@@ -92,7 +93,10 @@ def _check_room(limit: int) -> None:
 def call(judge: Any, arguments: list[str]) -> tuple[str, Any]:
     """Calls the function and says how it ended."""
     try:
-        return 'returned', judge(*arguments) is True
+        value = judge(*arguments)
+        if len(json.dumps(value)) > _LONGEST_VALUE:
+            return 'raised', 'what it returned is too long'
+        return 'returned', value
     except MemoryError:
         return 'memory', ''
     except Exception as e:

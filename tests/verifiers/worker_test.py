@@ -58,8 +58,11 @@ def test_a_call_tells_how_it_ended():
     def judge(what):
         raise {'memory': MemoryError, 'bug': KeyError}[what]
 
-    assert worker.call(lambda x: x > 0, [1]) == ('returned', True)
-    # Whatever else comes back is no verdict, and may be large.
-    assert worker.call(lambda x: 'x' * x, [10**6]) == ('returned', False)
+    assert worker.call(lambda x: x + 1, [1]) == ('returned', 2)
+    # It would fill the pipe and the parent's memory.
+    too_long = ('raised', 'what it returned is too long')
+    assert worker.call(lambda x: 'x' * x, [10**6]) == too_long
+    # JSON has none.
+    assert worker.call(lambda x: {x}, [1]) == ('raised', 'TypeError')
     assert worker.call(judge, ['memory']) == ('memory', '')
     assert worker.call(judge, ['bug']) == ('raised', 'KeyError')
