@@ -7,8 +7,7 @@ reads a request a line and writes a reply a line, all JSON:
 
     -> null, or the error that keeps the function from being imported
     <- [number, seconds, [argument, ...]]
-    -> [number, "returned", whether it was True], [number, "raised", text] or
-       [number, "memory", ""]
+    -> [number, "returned", value], [number, "raised", text] or [number, "memory", ""]
 
 The number is the request's. A closed stdin ends it, and every process of its group, so
 it outlives its parent by no more than one request. The
@@ -59,13 +58,18 @@ def main(function: str, memory_bytes: str) -> None:
 
 
 def resolve(function: str) -> Any:
-    """The function of ``module:name``, or of a user's ``file.py:name@digest``."""
-    if '@' not in function:
-        return pkgutil.resolve_name(function)
-    # Only this needs it.
-    from passk_jax.verifiers import reward_worker
+    """A function whose results are short JSON.
 
-    return reward_worker.load(function)
+    Of ``module:name`` it says whether that returned ``True``; of a user's own
+    ``file.py:name@digest`` it is that of ``reward_worker.py``.
+    """
+    if '@' in function:
+        # Only this needs it.
+        from passk_jax.verifiers import reward_worker
+
+        return reward_worker.load(function)
+    judge = pkgutil.resolve_name(function)
+    return lambda *texts: judge(*texts) is True
 
 
 def limit_memory(num_bytes: int) -> None:
@@ -92,7 +96,7 @@ def _check_room(limit: int) -> None:
 def call(judge: Any, arguments: list[str]) -> tuple[str, Any]:
     """Calls the function and says how it ended."""
     try:
-        return 'returned', judge(*arguments) is True
+        return 'returned', judge(*arguments)
     except MemoryError:
         return 'memory', ''
     except Exception as e:
