@@ -1,18 +1,17 @@
-"""A task of one's own: sums. ``--config=custom:task=my_puzzle.py:Sums``"""
+"""A task of one's own: digits. ``--config=custom:task=my_puzzle.py:Largest``"""
 
 from passk_jax.tasks import Problem, Task, Verdict
 
 
-class Sums(Task):
+class Largest(Task):
     splits = ('train', 'test')
-    alphabet = '0123456789+='
+    alphabet = '0123456789:'
 
     def source(self, split, *, data_dir):
-        numbers = range(40) if split == 'train' else range(40, 50)
-        pairs = [(a, b) for a in numbers for b in numbers]
+        numbers = [n for n in range(1000) if (n % 8 == 0) == (split == 'test')]
         return [
-            Problem(id, f'{a}+{b}=', {'answer': str(a + b)}, 'sums')
-            for id, (a, b) in enumerate(pairs)
+            Problem(n, f'{n:03}:', {'answer': max(f'{n:03}')}, 'digits')
+            for n in numbers
         ]
 
     @staticmethod

@@ -13,7 +13,7 @@ from passk_jax import plugins
 from passk_jax.errors import InputError
 
 _MAX_FLOAT32 = 3.4028234e38
-_SHOWN = 60
+_SHOWN, _LONGEST = 60, 1000
 
 
 def load(function: str) -> Callable[[str, str], list[Any]]:
@@ -45,7 +45,8 @@ def load(function: str) -> Callable[[str, str], list[Any]]:
             # Without a line if it cannot even be called with the two.
             alone = f'{plugins.where(called)}: {plugins.describe(error)}'
             place, _, text = (plugins.explain(error) or alone).partition(': ')
-            return [None, [place, text]]
+            # Replies are short, whatever it says.
+            return [None, [place[-_LONGEST:], text[:_LONGEST]]]
         return [_plain(value), None]
 
     return judge

@@ -60,13 +60,18 @@ def main(function: str, memory_bytes: str) -> None:
 
 
 def resolve(function: str) -> Any:
-    """The function of ``module:name``, or of a user's ``file.py:name@digest``."""
-    if '@' not in function:
-        return pkgutil.resolve_name(function)
-    # Only this needs it.
-    from passk_jax.verifiers import reward_worker
+    """A function whose results are short JSON.
 
-    return reward_worker.load(function)
+    Of ``module:name`` it says whether that returned ``True``; of a user's own
+    ``file.py:name@digest`` it is that of ``reward_worker.py``.
+    """
+    if '@' in function:
+        # Only this needs it.
+        from passk_jax.verifiers import reward_worker
+
+        return reward_worker.load(function)
+    judge = pkgutil.resolve_name(function)
+    return lambda *texts: judge(*texts) is True
 
 
 def limit_memory(num_bytes: int) -> None:

@@ -68,6 +68,7 @@ BROKEN = {
     'x = 1\n    return x / 0': 'line 4: ZeroDivisionError: division by zero on',
     'return record["absent"]': "line 3: KeyError: 'absent' on '', an empty response",
     'return int(response)': 'line 3: ValueError: invalid literal for int()',
+    'raise ValueError("x" * 10 ** 6)': 'line 3: ValueError: xxxxx',
     'raise SystemExit(3)': 'line 3: SystemExit: 3 on',
     'return reward(response, record)': 'line 3: RecursionError: maximum recursion',
     '__import__("time").sleep(60)': 'line 2 (reward) took longer than 2 s on',
