@@ -104,6 +104,13 @@ def equal(gold: Form, answer: Form, judge: Judge) -> bool | None:
     if gold == answer:
         return True
     compare = functools.partial(equal, judge=judge)
+    match gold, answer:
+        case (Bracketed() | Matrix(), Bracketed()) | (Bracketed(), Matrix()):
+            pass
+        case (Bracketed('[', (item,)), _):
+            return compare(item, answer)
+        case (_, Bracketed('[', (item,))):
+            return compare(gold, item)
     if isinstance(gold, Unread) or isinstance(answer, Unread):
         return None
     if not isinstance(gold, Equation) and isinstance(answer, Equation):

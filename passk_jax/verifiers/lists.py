@@ -44,6 +44,9 @@ def bracketed_rule(
             )
         case Union((item,)):
             return compare(gold, item)
+        case Matrix():
+            rows = _rows_of_lists(gold)
+            return bool(rows) and compare(Matrix(rows), answer)
         case Expression(_, None):
             return None
     return False
@@ -128,21 +131,23 @@ def matrix_rule(
     gold: Matrix, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
     """Entries in their places; rows may be lists in brackets."""
-    rows: Sequence[Sequence[Form]]
-    match answer:
-        case Matrix(rows):
-            pass
-        case Bracketed('[', items, ']') if all(
-            isinstance(form, Bracketed) for form in items
-        ):
-            rows = [form.items for form in items if isinstance(form, Bracketed)]
-        case Expression(_, None):
-            return None
-        case _:
-            return False
+    if isinstance(answer, Expression) and answer.tree is None:
+        return None
+    rows: Sequence[Sequence[Form]] = ()
+    if isinstance(answer, Matrix):
+        rows = answer.items
+    elif isinstance(answer, Bracketed) and answer.opening == '[':
+        # [1,2] and [[1,2]] are a row.
+        rows = _rows_of_lists(answer) or [answer.items]
     if len(rows) != len(gold.items):
         return False
     return all_of(
         match_in_order(row, other, compare)
         for row, other in zip(gold.items, rows, strict=True)
     )
+
+
+def _rows_of_lists(form: Bracketed) -> tuple[tuple[Form, ...], ...]:
+    """Returns the rows of ``[[1,2],[3,4]]``; none of another form."""
+    rows = tuple(item.items for item in form.items if isinstance(item, Bracketed))
+    return rows if len(rows) == len(form.items) and form.opening == '[' else ()

@@ -31,6 +31,7 @@ difference elsewhere
 ==========================================  ==========================================
 """
 
+import dataclasses
 import functools
 import importlib.util
 import re
@@ -62,6 +63,8 @@ _TOO_LONG = f'longer than {MOST_CHARACTERS} characters'
 # Of an answer before it is brought to normal form.
 _MOST_READ = 4096
 _MOST_DEPTH = 40
+# Characters of a gold in a message.
+_SHOWN = 60
 # Of a gold in words; others have none that is not in \text.
 _MOST_WORDS = 6
 _WORD = re.compile('[A-Za-z]{3,}')
@@ -111,6 +114,19 @@ def judge(
     verdicts = iter(compare(boxed, pool=pool))
     unboxed = Verdict(False, '', r'no \boxed{...}, or one that is not closed')
     return [unboxed if answer is None else next(verdicts) for answer in answers]
+
+
+def judge_one(gold: str, response: str, *, pool: Pool | None = None) -> Verdict:
+    """Judges one response; the error names the gold where the gold is at fault.
+
+    Arguments and errors are those of :func:`judge`.
+    """
+    (verdict,) = judge([gold], [response], pool=pool)
+    if verdict.error in (FAILURES[PARSE_FAILURE], _UNEQUAL):
+        if unparsed([gold], pool=pool):
+            error = f'the gold {gold[:_SHOWN]!r} cannot be parsed'
+            return dataclasses.replace(verdict, error=error)
+    return verdict
 
 
 def compare(

@@ -88,8 +88,18 @@ COMMANDS = tuple(
         (r'\\(?:left|right|[bB]ig{1,2}[lrm]?)(?![a-zA-Z])\s*(?:\.(?!\d))?', ''),
         (r'\\(?:display|text|script|scriptscript)style(?![a-zA-Z])', ' '),
         (r'\\(?:no)?limits(?![a-zA-Z])', ''),
-        (r'\\(?:bf|it|sf|tt|cal|large|Large|small)(?![a-zA-Z])', ' '),
-        (r'\\(?:text)?color\s*(?:\[[A-Za-z]*\])?\{[^{}]*\}', ''),
+        (r'\\(?:bf|it|sf|tt|cal|large|Large|LARGE|huge|Huge|small|tiny|normalsize'
+         r'|footnotesize|scriptsize)(?![a-zA-Z])', ' '),
+        # Colours and frames, with their options: what stands in them stays.
+        (r'\\fcolorbox\s*(?:\[[^\[\]{}]*\]\s*)?\{[^{}]*\}\s*(?:\[[^\[\]{}]*\]\s*)?'
+         r'\{[^{}]*\}', ''),
+        (r'\\(?:(?:text|math)?color|colorbox|parbox|raisebox|scalebox|rotatebox|enclose)'
+         r'\s*(?:\[[^\[\]{}]*\]\s*)*\{[^{}]*\}', ''),
+        (r'\\resizebox\s*\{[^{}]*\}\s*\{[^{}]*\}', ''),
+        (r'\\(?:framebox|makebox|bbox|tcbox|tcboxmath|shadowbox|ovalbox|Ovalbox'
+         r'|doublebox|Aboxed)\s*(?:\[[^\[\]{}]*\]\s*)*(?=\{)', ''),
+        (r'(?:\\(?:text|mbox|fbox|boxed)\s*)?'
+         r'\{\s*\$((?:[^${}]|\{(?:[^${}]|\{[^${}]*\})*\})*)\$\s*\}', r'{\1}'),
         (r'\\[hv]space\*?\s*\{[^{}]*\}', ' '),
         (r'\\[hv]?phantom\s*(?:\{[^{}]*\}|.)', ' '),
         (r'\\(?:label|tag)\*?\{[^{}]*\}', ' '),
@@ -109,7 +119,18 @@ COMMANDS = tuple(
         (r'\\mathbb +([A-Z])', r'\\mathbb{\1}'),
         (r'\\text\s+\{', r'\\text{'),
         (r'\\text\{\s*([0-9.]+|\\?[%$])\s*\}', r'\1'),
-        (r'\\text\{([^{}]*)\^(?:([23])|\{([23])\})\}', r'\\text{\1}^\2\3'),
+        (r'\\text\{(?:[^{}]|\^\s*\{[^{}]*\})*\}',
+         lambda match: re.sub(r'\^\s*\{\s*(-?[1-9])\s*\}(?![0-9])', r'^\1', match[0])),
+        (r'\\text\{([^{}]*)\^([23])\}', r'\\text{\1}^\2'),
+        (r'\\frac\s*\{\s*(\\text\{[^{}]*\})\s*\}\s*'
+         r'\{\s*(\\text\{[^{}]*\}(?:\^\{?[1-9]\}?)?)\s*\}', r'\1/\2'),
+        # An upright e before an exponent; 2\mathrm{e}-5 may be a difference.
+        (r'(?<=[0-9.])(?: ?\\text\{[eE]\}|[eE]) ?\{([+-]?[0-9]{1,4})\}(?![0-9.^!])',
+         r'E\1'),
+        (r'(?<=[0-9.])\\text\{[eE]([+-]?[0-9]{1,4})\}', r'E\1'),
+        (r'(?<=[0-9.])\\text\{(E)\}(?=[+-]?[0-9])', r'\1'),
+        (r'(?<=[0-9.])\\text\{(e)\}(?=-?[0-9])', r'\1'),
+        (r'(?<=\.[0-9])([0-9]*)\\text\{e\}(?=\+[0-9])', r'\1e'),
         (r'(?<=[0-9 ])\{\s*(\\text\{[^{}]*\})\s*\}', r'\1'),
         (r'\\math(?:it|sf|tt|bf|normal)\{\s*([A-Za-z]{2,})\s*\}', r'\\text{\1}'),
         (r'\\(?:mathbf|mathit|mathsf|mathtt|mathnormal|boldsymbol|bm|pmb|underline'

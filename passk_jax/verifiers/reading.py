@@ -200,6 +200,12 @@ def _brackets(text: str, depth: int) -> Form | None:
         return _collection(content, depth)
     parts = split_commas(content, bracketed=True)
     if len(parts) > 1:
+        rows = [outer_brackets(part.strip()) for part in parts]
+        if all(row and row[::2] == ('[', ']') for row in [outer, *rows]):
+            # In a list of lists, [1] is a row.
+            contents = [split_commas(row[1], bracketed=True) for row in rows if row]
+            lists = [Bracketed('[', _items(row, depth), ']') for row in contents]
+            return Bracketed('[', tuple(lists), ']')
         if opening == ']' or closing == '[':
             # French: ]1,2[ is (1,2).
             opening = {']': '(', '[': '['}.get(opening, opening)

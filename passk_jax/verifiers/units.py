@@ -8,6 +8,7 @@ Words that are in no list count things (``12 \text{ ways}``, ``12个``) and stan
 unit, unless they negate, compare or join (``\text{ or more}``).
 """
 
+import collections
 import dataclasses
 import functools
 import re
@@ -53,15 +54,22 @@ def _table(text: str) -> dict[str, Unit]:
 _UNITS = _table(UNITS)
 _PIECE = re.compile(
     r'\\text\{[^{}]*\}|\\[A-Za-z]+|\\.|[A-Za-z]+\.?|[\u4e00-\u9fff]+'
-    r'|\^\s*(?:\{\s*-?[123]\s*\}|[123])|\s+|.',
+    r'|\^\s*(?:\{\s*-?[1-9]\s*\}|-?[1-9])|\s+|.',
     re.DOTALL,
 )
 _UNIT_PIECE = re.compile(
-    r'\\text\{[^{}]*\}|\\cdot|[A-Za-z]+\.?|[\u4e00-\u9fff]+|\^.*|\s+|/', re.DOTALL
+    r'\\text\{[^{}]*\}|\\cdot|\\times|[A-Za-z]+\.?|[\u4e00-\u9fff]+|\^.*|\s+|[/()]',
+    re.DOTALL,
 )
+# A factor or divisor of a dimension.
+_FACTOR = re.compile(r'(/?)([a-z]+)(?:\^([0-9]))?')
 _MOST_PIECES = 12
 # Letters that are a unit together.
-_LETTER_RATE = re.compile(r'm\s*/\s*(?:s|min|sec|h)\b|g\s*/\s*(?:L|mL|cm|mol)\b')
+_LETTER_RATE = re.compile(
+    r'm\s*/\s*(?:s|min|sec|h)\b|g\s*/\s*(?:L|mL|cm|mol)\b'
+    r'|(?:m(?: |\s*\\cdot\s*)(?:s|min|h)|g(?: |\s*\\cdot\s*)(?:L|mL|cm|mol))'
+    r'\s*\^\s*\{?\s*-'
+)
 _VOWEL = re.compile('[aeiou]')
 # Beyond it are the signs of Chinese.
 _LAST_LETTER = '\u4dff'
@@ -93,7 +101,7 @@ def split_unit(text: str) -> tuple[str, Unit] | None:
 def _unit_after(value: str, pieces: list[str]) -> Unit | None:
     while pieces and pieces[0].isspace():
         value, pieces = value + pieces[0], pieces[1:]
-    if not pieces or pieces[0].startswith(('^', '/', r'\cdot')):
+    if not pieces or pieces[0].startswith(('^', '/', '(', ')', r'\cdot', r'\times')):
         return None
     phrase, first = ''.join(pieces), pieces[0].rstrip('.')
     if first.startswith(r'\text') or first[0] > _LAST_LETTER:
@@ -105,7 +113,7 @@ def _unit_after(value: str, pieces: list[str]) -> Unit | None:
         # A letter is a variable unless a number and a blank stand before it.
         if not (blank and number.isdigit() and first in UNIT_LETTERS):
             return None
-        if re.search('[A-Za-z]', ''.join(pieces[1:])):
+        if re.search('[A-Za-z-]', ''.join(pieces[1:])):
             return None
     unit = read_unit(phrase, plain=True)
     # 5 apples, 5cm and 5dollars, but neither 5apples nor 5in.
@@ -121,8 +129,10 @@ def read_unit(phrase: str, *, plain: bool = False) -> Unit | None:
         phrase: in normal form.
         plain: whether it stands without ``\\text``, where short words are products.
     """
-    text = re.sub(r'\\text\{([^{}]*)\}', r'\1', phrase).replace(r'\%', '%')
-    text = re.sub(r'\s*\\cdot\s*', ' ', text)
+    text = re.sub(
+        r'\s*\\(?:cdot|times)(?![a-z])\s*|(?<=\})\s*(?=\\text\{)', ' ', phrase
+    )
+    text = re.sub(r'\\text\{([^{}]*)\}', r'\1', text).replace(r'\%', '%')
     text = re.sub(r'\bper cent\b', 'percent', text)
     text = re.sub(r'\bpounds? sterling\b', 'sterling', text)
     text = re.sub(r'(?<=[A-Za-z])\.|[()]', ' ', text)
@@ -143,25 +153,58 @@ def read_unit(phrase: str, *, plain: bool = False) -> Unit | None:
 
 
 def _compound(text: str) -> Unit | None:
-    """A unit of the list, its powers and quotients."""
+    """Reads units of the list, their powers, products and quotients."""
     above, *below = (part.strip() for part in re.split(r'/|\bper\b|每', text))
-    unit = _power(above)
+    unit = _product(above) if above else None
     if unit is None:
         return None
     for part in below:
-        divisor = _power(part)
+        divisor = _product(part)
         if divisor is None:
             # Percent per year, dollars per book.
             return unit if not unit.dimension.startswith('length') else None
-        dimension = f'{unit.dimension}/{divisor.dimension}'
-        unit = Unit(dimension, unit.factor / divisor.factor)
+        unit = _times(unit, divisor, -1)
     return unit
 
 
+def _product(text: str) -> Unit | None:
+    """Reads ``cm^2``, ``kg m^-3``."""
+    unit = _power(text)
+    factors = re.sub(r'\s*\^\s*', '^', text).split()
+    if unit or len(factors) < 2:
+        return unit
+    units = [unit for unit in map(_power, factors) if unit]
+    return functools.reduce(_times, units) if len(units) == len(factors) else None
+
+
+def _times(unit: Unit, other: Unit, power: int = 1) -> Unit:
+    """Multiplies a unit by a power of another.
+
+    >>> _times(Unit('length/time'), Unit('time'), -1).dimension
+    'length/time^2'
+    """
+    powers: collections.Counter[str] = collections.Counter()
+    for dimension, times in ((unit.dimension, 1), (other.dimension, power)):
+        for sign, name, exponent in _FACTOR.findall(dimension):
+            powers[name] += int(exponent or 1) * (-times if sign == '/' else times)
+    names = sorted(name for name in powers if powers[name])
+    above, below = (
+        [
+            name if abs(powers[name]) == 1 else f'{name}^{abs(powers[name])}'
+            for name in names
+            if powers[name] * sign > 0
+        ]
+        for sign in (1, -1)
+    )
+    # Metres a metre have no dimension, and yet are no things.
+    dimension = '/'.join(['*'.join(above), *below]) if names else 'share'
+    return Unit(dimension, unit.factor * other.factor**power)
+
+
 def _power(text: str) -> Unit | None:
-    """``cm``, ``cm^2``, ``square cm``, ``cm squared``."""
+    """Reads ``cm``, ``cm^2``, ``s^-1``, ``square cm``, ``cm squared``."""
     power = 1
-    match = re.fullmatch(r'(.*?)\s*(?:\^\s*([123])|\s(squared|cubed))', text)
+    match = re.fullmatch(r'(.*?)\s*(?:\^\s*(-?[1-9])|\s(squared|cubed))', text)
     if match:
         text = match[1]
         power = int(match[2] or {'squared': 2, 'cubed': 3}[match[3]])
@@ -175,7 +218,7 @@ def _power(text: str) -> Unit | None:
     unit = _UNITS.get(text) or _UNITS.get(text.lower())
     if unit is None or power == 1:
         return unit
-    return Unit(f'{unit.dimension}^{power}', unit.factor**power)
+    return _times(Unit(''), unit, power)
 
 
 def _is_name(words: list[str], *, plain: bool) -> bool:

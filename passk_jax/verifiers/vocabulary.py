@@ -88,10 +88,13 @@ radian: 1 rad rads radian radians 弧度
 celsius: 1 celsius
 fahrenheit: 1 fahrenheit
 percent: 1 percent pct %
-frequency: 1 hz hertz, 1000 khz
-energy: 1 j joule joules, 1000 kj
-power: 1 w watt watts, 1000 kw
-force: 1 n newton newtons
+/time: 1 hz hertz, 1000 khz
+length*mass/time^2: 1 n newton newtons
+length^2*mass/time^2: 1 j joule joules, 1000 kj,
+    3600000 kwh
+length^2*mass/time^3: 1 w watt watts, 1000 kw
+mass/length/time^2: 1 Pa pascal pascals, 1000 kPa
+kelvin: 1 K kelvin kelvins
 volt: 1 v volt volts
 ampere: 1 amp amps ampere amperes
 mole: 1 mol mole moles

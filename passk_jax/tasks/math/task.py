@@ -169,4 +169,4 @@ class MathTask(Task):
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
         """The verdict on one response, with the reason if it is wrong."""
-        return mathematics.judge([problem.data['answer']], [response])[0]
+        return mathematics.judge_one(problem.data['answer'], response)
