@@ -24,25 +24,3 @@ from passk_jax.advantages.tabulation import (
     matching_scale,
     tabulated_curve,
 )
-
-__all__ = [
-    'ESTIMATORS',
-    'INPUTS',
-    'AdvantageFn',
-    'Estimator',
-    'Inputs',
-    'Memory',
-    'Parameter',
-    'all_parameters',
-    'effective_weight',
-    'estimator_of_config',
-    'estimator_parameters',
-    'estimator_row',
-    'implied_objective',
-    'make_estimator',
-    'matching_scale',
-    'own_parameters',
-    'remember',
-    'sum_abs_advantage',
-    'tabulated_curve',
-]

@@ -1,4 +1,4 @@
-"""The estimator of a run: the one that its configuration names, scaled as it says."""
+"""The estimator of a run, with the scale that its config asks for."""
 
 import dataclasses
 from typing import Any
@@ -15,20 +15,20 @@ from passk_jax.errors import prefixed
 def configured_estimator(
     advantage: AdvantageConfig, *, num_rollouts: int
 ) -> AdvantageFn:
-    """Makes the estimator of a section ``advantage``; only a scale uses a device.
+    """Makes the estimator of the section ``advantage``; only a scale uses a device.
 
     Args:
-        advantage: the section, whose parameters are checked.
+        advantage: the section.
         num_rollouts: N.
 
     Raises:
-        ValueError: an unknown estimator, a parameter that it does not accept, or a
-            weight that cannot be matched.
+        ValueError: the estimator is unknown, a parameter is bad, or the weight cannot
+            be matched.
     """
     estimator = unscaled_estimator(advantage, num_rollouts=num_rollouts)
     if not advantage.match_weight_at:
         return estimator
-    # Every process computes it alone, whatever mesh it shares.
+    # Each process computes the scale on its own device.
     mesh = sharding.one_device_mesh(jax.local_devices()[0])
     with jax.set_mesh(mesh), prefixed('advantage.match_weight_at'):
         scale = tabulation.matching_scale(
@@ -41,10 +41,10 @@ def configured_estimator(
 
 
 def unscaled_estimator(advantage: AdvantageConfig, *, num_rollouts: int) -> AdvantageFn:
-    """The estimator of a section ``advantage`` without its scale; uses no device.
+    """Makes the estimator without its scale, and without a device.
 
     Raises:
-        ValueError: an unknown estimator, or a parameter that it does not accept.
+        ValueError: the estimator is unknown, or a parameter is bad.
     """
     return make.estimator_of_config(
         advantage.name, _all_parameters(advantage), num_rollouts=num_rollouts
@@ -52,11 +52,11 @@ def unscaled_estimator(advantage: AdvantageConfig, *, num_rollouts: int) -> Adva
 
 
 def check_signal(advantage: AdvantageConfig, *, num_rollouts: int) -> None:
-    """Checks that the advantages are not always 0 and can be scaled; uses a device.
+    """Checks that advantages can differ from 0 and can be scaled; uses a device.
 
     Raises:
-        ValueError: no response could ever get another advantage, or
-            ``advantage.match_weight_at`` cannot be matched.
+        ValueError: every advantage would be 0, or ``advantage.match_weight_at`` cannot
+            be matched.
     """
     parameters = _own_parameters(advantage)
     tabulation.check_signal(advantage.name, num_rollouts=num_rollouts, **parameters)
@@ -64,10 +64,10 @@ def check_signal(advantage: AdvantageConfig, *, num_rollouts: int) -> None:
 
 
 def _own_parameters(advantage: AdvantageConfig) -> dict[str, Any]:
-    """The parameters that the estimator reads."""
+    """Selects the parameters that the estimator reads."""
     return make.own_parameters(advantage.name, _all_parameters(advantage))
 
 
 def _all_parameters(advantage: AdvantageConfig) -> dict[str, Any]:
-    """Every parameter in the section, whichever estimator reads it."""
+    """Returns every parameter of the section."""
     return {'k': advantage.k, **advantage.parameters}

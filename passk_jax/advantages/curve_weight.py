@@ -5,15 +5,15 @@ On policy, with rewards of 0 and 1 and at any N, a curve ``(positive, negative)`
     E[ (1/N) sum_i A_i grad log pi(y_i) ] = omega(p) grad p
     omega(p) = E[ positive(c' + 1) - negative(c') ],    c' ~ Bin(N - 1, p)
 
-exactly: c' counts the correct ones among the other responses. So the curve climbs the
-objective F with derivative omega, whatever its authors call it. Only the gap between
-the two advantages enters; how it is split is a matter of variance and of clipping.
-"An advantage is a curve": arXiv:2510.23049, arXiv:2605.24331, arXiv:2607.01490.
+exactly; c' counts the correct ones among the other responses. So the curve climbs the
+objective F with derivative omega. Only the gap between the two advantages matters; its
+split affects variance and clipping. See "An advantage is a curve": arXiv:2510.23049,
+arXiv:2605.24331, arXiv:2607.01490.
 
-omega is a polynomial in Bernstein form, whose coefficients are the gaps. Its integral
-is one of degree N: the integral of a binomial weight is a Beta distribution function,
-``(1/N) P(Bin(N, p) > c')``. Both are evaluated by de Casteljau's recurrence, which only
-averages: no digits cancel, and 0 and 1 are exact.
+omega is a polynomial in Bernstein form whose coefficients are the gaps. Its integral
+has degree N, because the integral of a binomial weight is a Beta distribution function,
+``(1/N) P(Bin(N, p) > c')``. De Casteljau's recurrence evaluates both. It only averages,
+so no digits cancel, and 0 and 1 are exact.
 """
 
 from typing import Any
@@ -31,20 +31,19 @@ Numbers = Float[Array | np.ndarray, '*P']
 def weight_of_curve(
     positive: np.ndarray, negative: np.ndarray, p: Numbers | float
 ) -> Numbers:
-    """omega(p) of a curve.
+    """Computes omega(p) of a curve.
 
     Args:
-        positive, negative: ``[N + 1]`` over the number of correct responses. What no
-            response can get, ``positive[0]`` and ``negative[N]``, is not read.
+        positive, negative: ``[N + 1]`` over the number of correct responses. The
+            impossible ``positive[0]`` and ``negative[N]`` are not read.
         p: success probabilities, a number or an array.
 
     Returns:
-        omega, in the shape of ``p``: float64 in NumPy; of a traced ``p``, its dtype or
+        omega, in the shape of ``p``: float64 in NumPy; for a traced ``p``, its dtype or
         float32.
 
     Raises:
-        ValueError: a probability is not in ``[0, 1]``. Of a traced one that cannot be
-            seen.
+        ValueError: a probability that is not traced is outside ``[0, 1]``.
 
     >>> float(weight_of_curve(np.array([0, 0.5, 0]), np.array([0, -0.5, 0]), 0.25))
     0.5
@@ -55,7 +54,7 @@ def weight_of_curve(
 def objective_of_curve(
     positive: np.ndarray, negative: np.ndarray, p: Numbers | float
 ) -> Numbers:
-    """F(p), the integral of :func:`weight_of_curve` from 0 to p; F(0) = 0.
+    """Computes F(p), the integral of :func:`weight_of_curve` from 0 to p.
 
     Arguments, result and errors are those of :func:`weight_of_curve`.
     """
@@ -64,9 +63,9 @@ def objective_of_curve(
 
 
 def as_float64(p: Any) -> np.ndarray:
-    """The array; NaN, which lies in no range, if it is not of numbers."""
+    """Converts to float64; what is no number becomes NaN, which lies in no range."""
     try:
-        # Of text NumPy would read the number that it says.
+        # NumPy would parse a number in a text.
         is_text = np.asarray(p).dtype.kind in 'US'
         return np.array(np.nan) if is_text else np.asarray(p, np.float64)
     except (TypeError, ValueError):
@@ -74,12 +73,12 @@ def as_float64(p: Any) -> np.ndarray:
 
 
 def _gaps(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
-    """``[N]``: what a response gains by being correct, for c' = 0, ..., N - 1."""
+    """Computes the gain of being correct, ``[N]`` for c' = 0, ..., N - 1."""
     return np.asarray(positive, np.float64)[1:] - np.asarray(negative, np.float64)[:-1]
 
 
 def _bernstein(coefficients: np.ndarray, p: Numbers | float) -> Numbers:
-    """The mean of ``coefficients[c]`` over c ~ Bin(len(coefficients) - 1, p)."""
+    """Averages ``coefficients[c]`` over c ~ Bin(len(coefficients) - 1, p)."""
     if isinstance(p, jax.core.Tracer):
         dtype = jnp.result_type(p.dtype, jnp.float32)
         return _de_casteljau(jnp.asarray(coefficients, dtype), p)
@@ -97,7 +96,7 @@ def _de_casteljau(
     chance = p[..., None]
     values = jnp.broadcast_to(coefficients, (*p.shape, len(coefficients)))
 
-    # What the roll brings round to the end never reaches the first place.
+    # Values that the roll moves to the end never reach the first place.
     def step(_: int, values: Float[Array, '*P C']) -> Float[Array, '*P C']:
         return (1 - chance) * values + chance * jnp.roll(values, -1, axis=-1)
 

@@ -1,9 +1,9 @@
 """What a row of ``ESTIMATORS`` declares, and how it is called.
 
-A row is a function with its inputs and its parameters. Everything else follows from
-it: the keys of ``config.advantage`` and their checks, the tables of
-experiments/papers.md, and the curve in the report. The rows themselves are in
-``table.py``. An :class:`AdvantageFn` is a row with values for its parameters.
+A row is a function with its inputs and its parameters. The keys and checks of
+``config.advantage``, the tables of experiments/papers.md and the curve in the report
+follow from it. ``table.py`` has the rows. An :class:`AdvantageFn` is a row with values
+for its parameters.
 """
 
 import dataclasses
@@ -22,18 +22,17 @@ from passk_jax.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """A parameter of one estimator or of several, ``config.advantage.<name>``.
+    """A parameter of one or several estimators, ``config.advantage.<name>``.
 
     Attributes:
-        name: its keyword and its key in the config.
-        default: used where no value is given. Its type, int, float, str or a tuple of
-            floats, is the parameter's.
-        doc: one line: what it is, and the source of the default.
-        low, high: bounds of a number, inclusive; ``'N'`` is the number of rollouts.
-        above: a bound that is not allowed itself.
+        name: its keyword, and its key in the config.
+        default: the value if none is given. Its type (int, float, str or a tuple of
+            floats) is the parameter's type.
+        doc: one line: what it is, and where the default comes from.
+        low, high: inclusive bounds of a number; ``'N'`` is the number of rollouts.
+        above: an exclusive lower bound.
         choices: the values of a str.
-        required: whether ``make_estimator`` insists on a value; only a config then
-            uses the default.
+        required: whether ``make_estimator`` needs a value; a config uses the default.
     """
 
     name: str
@@ -46,7 +45,7 @@ class Parameter:
     required: bool = False
 
     def allowed(self, high: str | None = None) -> str:
-        """Says in words which values are allowed; ``high`` replaces the upper bound."""
+        """Describes the allowed values in words; ``high`` replaces the upper bound."""
         if isinstance(self.default, str):
             return f'one of {self.choices}'
         if isinstance(self.default, tuple):
@@ -59,15 +58,15 @@ class Parameter:
         return words if self.low == -math.inf else f'{words}, {self.low:g} or more'
 
     def check(self, value: Any, *, num_rollouts: int | None, section: str = '') -> None:
-        """Checks a value.
+        """Checks a value of any type.
 
         Args:
-            value: of any type.
+            value: the value.
             num_rollouts: N; ``None``: any.
-            section: what precedes the name in the message, as in ``'advantage.'``.
+            section: a prefix of the name in the message, such as ``'advantage.'``.
 
         Raises:
-            ValueError: another type, out of range, or not one of the choices.
+            ValueError: the value has another type, is out of range or not a choice.
         """
         most, bound = self.high, None
         if most == 'N':
@@ -89,7 +88,7 @@ class Parameter:
                 check_float32(f'{section}{self.name}', number)
 
     def cast(self, value: Any) -> int | float | str | tuple[float, ...]:
-        """A checked value in the parameter's own type: 2 and 2.0 are one value."""
+        """Converts a checked value to the parameter's type: 2 and 2.0 become equal."""
         if isinstance(self.default, tuple):
             return tuple(map(float, value))
         return type(self.default)(value)
@@ -97,23 +96,23 @@ class Parameter:
     def _is_number(self, value: Any) -> bool:
         integer, real = (int, np.integer), (int, float, np.number)
         kinds = integer if isinstance(self.default, int) else real
-        # A bool is an int to Python; k=True is a mistake, not a group of one.
+        # Python counts True as 1, but k=True is a mistake.
         good = isinstance(value, kinds) and not isinstance(value, bool)
         return good and math.isfinite(value)
 
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-    """What a field of :class:`Inputs` declares.
+    """The declaration of a field of :class:`Inputs`.
 
     Attributes:
         shape: in the letters of the glossary, such as ``'P N'``.
-        dtype: what it is converted to; a ``bool`` must be one already.
+        dtype: arrays are converted to it; a ``bool`` array must have it already.
         doc: one line, with the unit.
-        typical: the value that every response or problem has in the report's curve; 0
-            for the inputs that the curve varies.
-        remembered: whether it describes earlier steps; an estimator that reads it has
-            a memory (``history.py``).
+        typical: the value of every response or problem in the report's curve; 0 for
+            inputs that the curve varies.
+        remembered: whether it describes earlier steps, so that an estimator that reads
+            it has a memory (``history.py``).
     """
 
     shape: str
@@ -124,13 +123,13 @@ class Input:
 
     @property
     def field(self) -> Any:
-        """The field, which is ``None`` where an estimator does not read it."""
+        """Returns the field; its value is ``None`` if an estimator does not read it."""
         return dataclasses.field(default=None, metadata={'declared': self})
 
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-    """The arrays of a step that estimators may read; each gets those of its row."""
+    """The arrays of a step; an estimator gets those that its row reads."""
 
     rewards: Float[Array, 'P N'] = Input(
         'P N', jnp.float32, 'what the policy is paid'
@@ -160,7 +159,7 @@ class Inputs:
         'W C',
         jnp.int32,
         'how many problems of each of the last W steps, the newest last, had 0, 1, ... '
-        'N right responses; W is the parameter ``window`` of whoever reads it',
+        'N right responses; W is the parameter ``window`` of the estimator',
         1,
         remembered=True,
     ).field
@@ -173,10 +172,10 @@ INPUTS: Mapping[str, Input] = {
 
 @dataclasses.dataclass(frozen=True)
 class Objective:
-    """What a curve climbs on a problem, up to a constant.
+    """The function of p that a curve climbs on a problem, up to a constant.
 
     Attributes:
-        value: ``value(p, N, **parameters)``, over the probability p of success.
+        value: ``value(p, N, **parameters)``, for a success probability p.
         at_infinity: whether the curve climbs it only as N grows.
     """
 
@@ -188,29 +187,27 @@ class Objective:
 class Estimator:
     """A row of ``ESTIMATORS``.
 
-    Tests compute what ``centered``, ``exchangeable``, ``follows_verdicts`` and
-    ``objective`` declare, for every row.
+    For every row, tests compute what ``centered``, ``exchangeable``,
+    ``follows_verdicts`` and ``objective`` declare.
 
     Attributes:
-        compute: called with the arrays of ``reads`` alone, and by keyword with a value
-            for each of ``parameters``. The first line of its docstring says in
-            experiments/papers.md what the estimator is.
-        reads: names of fields of :class:`Inputs`. A ``key`` arrives as one for each
-            problem.
-        parameters: its parameters; ``compute`` has no defaults of its own.
-        note: what a reader of its curve in the report should know.
+        compute: takes the arrays of ``reads``, and a keyword for each of
+            ``parameters``. experiments/papers.md shows the first line of its docstring.
+        reads: names of fields of :class:`Inputs`.
+        parameters: its parameters; ``compute`` has no defaults.
+        note: a remark for readers of its curve in the report.
         fits: ``fits(num_rollouts=N, **parameters)`` raises ValueError for values that
-            are each in their range and do not fit N or one another.
-        pools_problems: whether the rewards of other problems of the step enter an
-            advantage. It then has no weight of its own, and its curve is that of a
-            step in which every share of right responses is as frequent.
-        centered: whether the advantages of a problem sum to 0. Where they do not, they
-            may move the policy although all responses are right, or all wrong.
-        exchangeable: whether a permutation of responses permutes their advantages; not
-            where chance or place puts responses into groups.
-        follows_verdicts: whether no right response is discouraged and no wrong one
-            encouraged, if they differ in nothing but the verdict.
-        objective: what it climbs, where that has a closed form.
+            are in range but do not fit N or each other.
+        pools_problems: whether an advantage depends on the rewards of other problems of
+            the step. Such an estimator has no weight of its own. Its curve is that of a
+            step in which all shares of right responses are equally frequent.
+        centered: whether the advantages of a problem sum to 0. If not, they may move
+            the policy even where all responses are right, or all wrong.
+        exchangeable: whether a permutation of responses permutes their advantages;
+            false where groups depend on chance or on order.
+        follows_verdicts: whether, of responses that differ in the verdict alone, no
+            right one is discouraged and no wrong one encouraged.
+        objective: what it climbs, if that has a closed form.
     """
 
     compute: Callable[Concatenate[Inputs, ...], Float[Array, 'P N']]
@@ -226,21 +223,20 @@ class Estimator:
 
     @property
     def has_memory(self) -> bool:
-        """Whether its advantages depend on earlier steps."""
+        """Returns whether its advantages depend on earlier steps."""
         return any(INPUTS[name].remembered for name in self.reads)
 
     @property
     def summary(self) -> str:
-        """The first line of the function's docstring."""
+        """Returns the first line of the function's docstring."""
         return (self.compute.__doc__ or '').partition('\n')[0]
 
 
 @dataclasses.dataclass(frozen=True)
 class AdvantageFn:
-    """An estimator with values for its parameters: a batch's rewards -> its advantages.
+    """An estimator with values for its parameters: rewards -> advantages.
 
-    It is pure, and equal if its settings are: equal ones, as static arguments, share a
-    program.
+    It is pure. As a static argument of ``jax.jit``, equal ones share a program.
 
     Attributes:
         estimator: the row.
@@ -259,17 +255,17 @@ class AdvantageFn:
     def __call__(
         self, rewards: Float[Array, 'P N'], correct: Bool[Array, 'P N'], **inputs: Array
     ) -> Float[Array, 'P N']:
-        """Computes ``[P, N]`` float32 advantages; to be jitted by the caller.
+        """Computes ``[P, N]`` float32 advantages; the caller may jit it.
 
         Args:
             rewards: real.
             correct: bool.
             **inputs: the other arrays that the row ``reads``, by their names in
-                :class:`Inputs`; more do no harm. :meth:`begin_memory` makes those that
-                are remembered. A single ``key`` is folded with each problem's row.
+                :class:`Inputs`; additional ones are ignored. :meth:`begin_memory` makes
+                the remembered ones. A single ``key`` is folded with each problem's row.
 
         Raises:
-            ValueError: an array is missing or has another shape or kind.
+            ValueError: an array is missing, unknown, or has a wrong shape or dtype.
         """
         if unknown := sorted(inputs.keys() - INPUTS):
             raise InputError(f'{unknown} are not inputs; choose from {list(INPUTS)}')
@@ -278,17 +274,14 @@ class AdvantageFn:
         return advantages if self.scale == 1 else self.scale * advantages
 
     def begin_memory(self) -> dict[str, Array]:
-        """What it remembers before the first step: inputs by name, or ``{}``."""
+        """Returns the memory before the first step: inputs by name, or ``{}``."""
         if not self.estimator.has_memory:
             return {}
         shape = dict(self.parameters)['window'], self.num_rollouts + 1
         return {'history': jnp.zeros(shape, INPUTS['history'].dtype)}
 
     def _check(self, inputs: Inputs) -> Inputs:
-        """The arrays that the estimator reads, converted.
-
-        All of them are checked, and ``rewards`` and ``correct`` for every estimator.
-        """
+        """Checks rewards, verdicts and the arrays to read; converts the latter."""
         num_problems = (*np.shape(inputs.rewards), 1)[0]
         N, arrays = self.num_rollouts, {}
         for name in dict.fromkeys(('rewards', 'correct', *self.estimator.reads)):
@@ -299,7 +292,7 @@ class AdvantageFn:
             if name == 'key':
                 array = _one_for_each_problem(array, num_problems)
             letters = declared.shape.split()
-            # W has no size of its own: any will do.
+            # W may have any size.
             sizes = dict(zip(letters, array.shape, strict=False))
             sizes |= {'P': num_problems, 'N': N, 'C': N + 1}
             shape = tuple(sizes.get(letter, 'W') for letter in letters)
@@ -315,7 +308,7 @@ class AdvantageFn:
 
 
 def _as_array(values: Any, name: str, declared: Input) -> jax.Array:
-    """The array, of a kind that converting it loses nothing of."""
+    """Returns the array if its conversion to the declared dtype loses nothing."""
     try:
         array = jnp.asarray(values)
     except TypeError:
@@ -329,7 +322,7 @@ def _as_array(values: Any, name: str, declared: Input) -> jax.Array:
 
 
 def _one_for_each_problem(key: jax.Array, num_problems: int) -> jax.Array:
-    """Wraps raw key data; folds one key for all with each problem's row."""
+    """Wraps raw key data; folds a single key with each problem's row."""
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         try:
             key = jax.random.wrap_key_data(key)

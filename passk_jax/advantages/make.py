@@ -1,6 +1,6 @@
-"""Makes estimators by name; the rows of ``ESTIMATORS`` say what is checked.
+"""Makes estimators by name and checks their parameters.
 
-Programs call :func:`make_estimator`, and runs call :func:`estimator_of_config`.
+Programs call :func:`make_estimator`; runs call :func:`estimator_of_config`.
 """
 
 from collections.abc import Mapping
@@ -16,13 +16,13 @@ from passk_jax.errors import InputError
 
 
 def all_parameters() -> tuple[Parameter, ...]:
-    """Every parameter of the table, once: the keys of ``config.advantage``."""
+    """Lists every parameter of the table once: the keys of ``config.advantage``."""
     rows = ESTIMATORS.values()
     return tuple({p.name: p for row in rows for p in row.parameters}.values())
 
 
 def estimator_row(name: str) -> Estimator:
-    """The row of the table, or of a user's own estimator, ``file.py:function``.
+    """Returns the row of the table, or of a user's own ``file.py:function``.
 
     Raises:
         ValueError: there is no estimator of that name.
@@ -39,7 +39,7 @@ def estimator_row(name: str) -> Estimator:
 
 
 def estimator_parameters(name: str) -> tuple[str, ...]:
-    """The parameters ``make_estimator(name, ...)`` takes besides ``num_rollouts``.
+    """Names the parameters of an estimator.
 
     Raises:
         ValueError: there is no estimator of that name.
@@ -48,7 +48,7 @@ def estimator_parameters(name: str) -> tuple[str, ...]:
 
 
 def own_parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The items of ``parameters`` that the estimator takes; JSON's lists become tuples.
+    """Selects the values that the estimator takes; JSON's lists become tuples.
 
     Raises:
         ValueError: there is no estimator of that name.
@@ -65,7 +65,7 @@ def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageF
     Args:
         name: a name of :data:`ESTIMATORS`, or ``file.py:function`` (``from_file.py``).
         num_rollouts: N.
-        **params: values for ``estimator_parameters(name)``; ``k`` must be given, the
+        **params: values for ``estimator_parameters(name)``; ``k`` is required, the
             others have defaults.
 
     Raises:
@@ -96,12 +96,12 @@ def make_estimator(name: str, *, num_rollouts: int, **params: Any) -> AdvantageF
 def estimator_of_config(
     name: str, parameters: Mapping[str, Any], *, num_rollouts: int
 ) -> AdvantageFn:
-    """Makes the estimator of a configuration, which has all estimators' parameters.
+    """Makes the estimator of a config, which has the parameters of all estimators.
 
     Args:
         name: ``advantage.name``.
-        parameters: the other keys of ``advantage``. All of them are checked, those
-            that the estimator does not read included.
+        parameters: the other keys of ``advantage``. All are checked, even those that
+            the estimator does not read.
         num_rollouts: N.
 
     Raises:
@@ -111,21 +111,16 @@ def estimator_of_config(
     own_values = own_parameters(name, parameters)
     in_table, row = all_parameters(), estimator_row(name)
     declared = {p.name: p for p in (*in_table, *row.parameters)}
-    keys = {key: f'advantage.{key}' for key in [*declared, *parameters]}
-    if unknown := [keys[key] for key in parameters if key not in declared]:
-        choices = [keys[key] for key in declared]
-        raise InputError(
-            '; '.join(checks.unknown_key(dotted, choices) for dotted in unknown)
-        )
-    if missing := [
-        keys[parameter.name]
-        for parameter in row.parameters
-        # One of a user's own has its default where no key is.
-        if parameter.name not in own_values and parameter in in_table
-    ]:
+    choices = [f'advantage.{key}' for key in declared]
+    dotted = [f'advantage.{key}' for key in parameters]
+    if unknown := [key for key in dotted if key not in choices]:
+        raise InputError('; '.join(checks.unknown_key(k, choices) for k in unknown))
+    # A parameter of a user's own estimator has its default.
+    read = [f'advantage.{p.name}' for p in row.parameters if p in in_table]
+    if missing := [key for key in read if key not in dotted]:
         raise InputError(f'missing keys {missing}, which {name} reads')
     for key, value in parameters.items():
-        # A metric reads k too; other parameters that are not read need not fit N.
+        # A metric reads k too. Other parameters that are not read need not fit N.
         limit = num_rollouts if key in own_values or key == 'k' else None
         declared[key].check(value, num_rollouts=limit, section='advantage.')
     return make_estimator(name, num_rollouts=num_rollouts, **own_values)

@@ -1,7 +1,4 @@
-"""The loss of rollouts under the parameters that are trained.
-
-The train step differentiates it, and so do the diagnostics of its gradient.
-"""
+"""The loss of rollouts; the update and the diagnostics differentiate it."""
 
 import abc
 import dataclasses
@@ -24,10 +21,10 @@ from passk_jax.types import Rollouts
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """What an update learns from; prompts are the first axis of every leaf.
+    """The data of an update; the first axis of every leaf is prompts.
 
-    ``old_log_probs`` is ``None`` if the step makes one update, which computes them.
-    ``packing`` is ``None`` if each response has a row of its own.
+    ``old_log_probs`` is ``None`` if a step makes one update, which computes them.
+    ``packing`` is ``None`` if each response has its own row.
     """
 
     rollouts: Rollouts
@@ -39,10 +36,10 @@ class Batch:
 
 @dataclasses.dataclass(frozen=True)
 class Loss(abc.ABC):
-    """What an update minimizes: a hashable function of parameters and a batch.
+    """A loss: a hashable function of parameters and a batch.
 
     Attributes:
-        policy: the policy whose parameters these are.
+        policy: the policy of the parameters.
         temperature: of the distribution whose log-probabilities it reads.
     """
 
@@ -62,13 +59,13 @@ class Loss(abc.ABC):
         Args:
             params: the parameters.
             batch: the micro-batch.
-            is_first: whether these are still the parameters before the step.
+            is_first: whether the parameters are those before the step.
             normalizer: :meth:`normalizer` of the mini-batch.
             rows: rows per device, from :func:`packing.switch_on_rows`.
 
         Returns:
             The loss; metrics for :func:`losses.join_metrics`, with ``loss``,
-            ``problem_loss [P]`` and ``positions``, the number of them computed; the
+            ``problem_loss [P]`` and the number of computed ``positions``; the
             log-probabilities.
         """
         scores = self.score(params, batch, rows)
@@ -101,7 +98,7 @@ class Loss(abc.ABC):
 
     @property
     def vanishes_without_advantages(self) -> bool:
-        """Whether responses whose advantages are all 0 have no gradient."""
+        """Returns whether responses whose advantages are all 0 have no gradient."""
         return False
 
     def mask(self, rollouts: Rollouts) -> Mask:
@@ -109,7 +106,7 @@ class Loss(abc.ABC):
         return response_mask(rollouts)
 
     def normalizer(self, rollouts: Rollouts) -> Float[Array, '']:
-        """Counts what the loss of a mini-batch is divided by."""
+        """Counts what divides the loss of a mini-batch."""
         return losses.normalizer(self.mask(rollouts), aggregation='token')
 
     def compare(self, rollouts: Rollouts, log_probs: Tokens) -> Metrics:
@@ -140,8 +137,8 @@ class BatchLoss(Loss):
         rollouts, mask = batch.rollouts, self.mask(batch.rollouts)
         old = jax.lax.stop_gradient(scores.log_probs)
         if batch.old_log_probs is not None:
-            # The first update's ratio must be exactly 1, but log-probabilities from
-            # the score program would differ from these in the last bit.
+            # The first ratio must be exactly 1, and log-probabilities of another
+            # program differ in the last bit.
             old = jnp.where(is_first, old, batch.old_log_probs)
         loss, metrics = losses.total_loss(
             scores.log_probs,
@@ -160,14 +157,14 @@ class BatchLoss(Loss):
 
     @property
     def vanishes_without_advantages(self) -> bool:
-        """Whether no term but that of the advantages has a gradient."""
+        """Returns whether only the term of the advantages has a gradient."""
         return not (self.config.kl_coef or self.config.entropy_coef)
 
     def mask(self, rollouts: Rollouts) -> Mask:
         """Marks the tokens to train; DAPO's overlong filtering drops some.
 
-        It drops responses that the limit cut off, as their verdicts say little about
-        their tokens. They still count in advantages, but in no sum or normalizer.
+        It drops responses that the limit cut off, because their verdicts say little
+        about their tokens. They count in advantages, but in no sum and no normalizer.
         """
         mask = response_mask(rollouts)
         if self.config.mask_truncated:
@@ -175,18 +172,18 @@ class BatchLoss(Loss):
         return mask
 
     def normalizer(self, rollouts: Rollouts) -> Float[Array, '']:
-        """Counts the tokens, or the responses, that are trained."""
+        """Counts the trained tokens, or the trained responses."""
         mask = self.mask(rollouts)
         return losses.normalizer(mask, aggregation=self.config.aggregation)
 
     def compare(self, rollouts: Rollouts, log_probs: Tokens) -> Metrics:
-        """Measures how far the sampler's log-probabilities are from the learner's.
+        """Measures the gap between the log-probabilities of sampler and learner.
 
-        Covers all response tokens, including those that are not trained.
+        It covers all response tokens, including untrained ones.
         """
         mask = response_mask(rollouts)
         gap = jnp.where(mask, rollouts.untruncated_log_probs - log_probs, 0.0)
-        # The sampler drew the tokens, so k3 is unbiased for KL(sampler || learner).
+        # k3 is unbiased for KL(sampler || learner), as the sampler drew the tokens.
         return {
             'sampler_gap_mean': masked_mean(jnp.abs(gap), mask),
             'sampler_gap_max': masked_max(jnp.abs(gap), mask),
@@ -195,5 +192,5 @@ class BatchLoss(Loss):
 
 
 def response_mask(rollouts: Rollouts) -> Mask:
-    """Marks the positions of response tokens, by lengths and never by token ids."""
+    """Marks response tokens, by lengths and never by token ids."""
     return jnp.arange(rollouts.tokens.shape[-1]) < rollouts.lengths[..., None]

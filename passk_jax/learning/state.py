@@ -22,7 +22,7 @@ from passk_jax.types import Leaf
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TrainState(Generic[Leaf]):
-    """What training changes; as a checkpoint, the state before step ``step``.
+    """The state that training changes; in a checkpoint, the state before step ``step``.
 
     Attributes:
         params: the trained parameters in their master dtype; ``Weights.trained``.
@@ -38,10 +38,10 @@ class TrainState(Generic[Leaf]):
 def state_shapes(
     policy: Policy, optimizer: Optimizer, mesh: AnyMesh
 ) -> TrainState[jax.ShapeDtypeStruct]:
-    """Shapes and shardings; the optimizer's moments lie where their parameters do."""
+    """Computes shapes and shardings; moments have the layout of their parameters."""
     params = split_weights(policy, policies.param_shapes(policy, mesh)).trained
     opt_state = jax.eval_shape(optimizer.init, params)
-    # Paths in optax's trees end with the parameters' names.
+    # Paths in optax's trees end with the names of parameters.
     axes_of = functools.partial(policies.param_axes, policy)
     shardings = sharding.tree_sharding(mesh, opt_state, axes_of)
     opt_state = jax.tree.map(
@@ -56,7 +56,7 @@ def state_shapes(
 def state_shardings(
     policy: Policy, optimizer: Optimizer, mesh: AnyMesh
 ) -> TrainState[NamedSharding]:
-    """The sharding of each array of the state."""
+    """Returns the sharding of each array of the state."""
     shapes = state_shapes(policy, optimizer, mesh)
     return jax.tree.map(lambda x: x.sharding, shapes)
 
@@ -74,12 +74,12 @@ def reset_optimizer(
     state: TrainState,
     mesh: AnyMesh,
 ) -> TrainState:
-    """Begins the optimizer anew and keeps the rest; ``state`` is donated."""
+    """Restarts the optimizer and retains the rest; ``state`` is donated."""
     begun = init_state(policy, optimizer, state.params, mesh)
     return dataclasses.replace(begun, step=state.step)
 
 
-# The runs of a process share one program if their settings are equal.
+# Runs of a process share a program if their settings are equal.
 @functools.lru_cache(maxsize=16)
 def _init_program(
     policy: Policy, optimizer: Optimizer, mesh: AnyMesh

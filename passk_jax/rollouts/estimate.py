@@ -1,4 +1,4 @@
-"""The verb *estimate*: gives the responses of a step their advantages."""
+"""The verb *estimate*: computes the advantages of a step's responses."""
 
 import dataclasses
 import functools
@@ -25,8 +25,8 @@ class Estimated(NamedTuple):
 
     Attributes:
         advantages: float32.
-        rewarded: the responses that the advantages take to be correct: those that are,
-            and those that Noise Rewards flipped.
+        rewarded: the responses that are paid as correct: the correct ones, and those
+            that Noise Rewards flipped.
     """
 
     advantages: Float[Array, 'P N']
@@ -41,7 +41,7 @@ class Estimate:
         estimator: with its parameters and scale.
         flip_wrong: the fraction of wrong responses that Noise Rewards pay.
         mesh: of the rollouts.
-        keys: of the run, for groups that are drawn and for noise.
+        keys: of the run, for random groups and for noise.
     """
 
     estimator: AdvantageFn
@@ -56,12 +56,12 @@ class Estimate:
 
         Args:
             rollouts: on the devices.
-            responses: what the host knows of them.
-            memory: what the run remembers of earlier steps.
+            responses: their verdicts and lengths, on the host.
+            memory: the run's memory of earlier steps.
             step: addresses the random keys.
 
         Raises:
-            ValueError: the estimator would ignore what the rewards say: see
+            ValueError: the estimator would ignore a part of the rewards: see
                 :func:`check_rewards`.
         """
         verdicts, flip_wrong = responses.verdicts, self.flip_wrong
@@ -86,11 +86,11 @@ def check_rewards(
     *,
     flip_wrong: float = 0.0,
 ) -> None:
-    """Checks that nothing is lost of the rewards of a step.
+    """Checks that the estimator can use the rewards of a step.
 
-    An estimator that reads only which responses are right takes rewards of two values,
-    the higher for all that are right. Noise Rewards take 0 and 1, for they pay a wrong
-    response as if it were right.
+    An estimator that reads only ``correct`` needs rewards of two values, the higher for
+    all correct responses. Noise Rewards need 1 and 0, as they pay a wrong response like
+    a correct one.
 
     Args:
         name: of the estimator.
@@ -98,7 +98,7 @@ def check_rewards(
         flip_wrong: the fraction of Noise Rewards.
 
     Raises:
-        ValueError: the rewards are others.
+        ValueError: the rewards have other values.
 
     >>> correct = np.array([[True, False]])
     >>> check_rewards('maxrl', np.array([[1.0, -1.0]]), correct)
@@ -122,12 +122,12 @@ def check_rewards(
 
 
 def _some(values: np.ndarray) -> str:
-    """The first few of them, for a message."""
+    """Formats the first three values for a message."""
     more = ', ...' if len(values) > 3 else ''
     return f'[{", ".join(f"{value:.7g}" for value in values[:3])}{more}]'
 
 
-# The runs of a process share one program if their settings are equal.
+# Runs of a process share a program if their settings are equal.
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _compute(
     estimator: AdvantageFn,
@@ -140,7 +140,7 @@ def _compute(
     noise_key: jax.Array,
     memory: Memory,
 ) -> Estimated:
-    """Flips this fraction of wrong rewards, and estimates."""
+    """Flips this fraction of wrong rewards, and estimates advantages."""
     ids = rollouts.prompts.problem_ids
     if flip_wrong:
         keys = problem_keys(noise_key, ids)

@@ -1,7 +1,7 @@
-"""The verb *remember*: what a run carries from one step to the next, besides its state.
+"""The verb *remember*: carries memory from one step to the next, besides the state.
 
-Some estimators remember earlier steps, and the estimates of how difficult problems are
-do too. Both are a part of each checkpoint.
+The memory has what some estimators read of earlier steps, and estimates of the
+difficulty of problems. Checkpoints include it.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ class Remember:
         advantage: the section that names the estimator.
         num_rollouts: N.
         batches: the training problems, in epochs.
-        follow_difficulty: how far steps draw problems by their difficulty; 0: not.
+        follow_difficulty: how strongly draws follow difficulty; 0: not at all.
         mesh: of the run.
     """
 
@@ -41,7 +41,7 @@ class Remember:
     mesh: Mesh
 
     def begin(self) -> RunMemory:
-        """The memory of a run before its first step, the same on every host."""
+        """Returns the memory before the first step, the same on every host."""
         estimator = unscaled_estimator(self.advantage, num_rollouts=self.num_rollouts)
         replicated = sharding.replicated(self.mesh)
         estimator_memory = jax.jit(estimator.begin_memory, out_shardings=replicated)()
@@ -53,12 +53,12 @@ class Remember:
         return self.begin() | difficulty.select_difficulty(memory)
 
     def batches_after(self, memory: RunMemory) -> Batches:
-        """The problems of the next step, drawn by what is remembered of them."""
+        """Returns the batches from which the next step draws, by difficulty."""
         follow = self.follow_difficulty
         return difficulty.following(self.batches, memory, follow=follow)
 
     def __call__(self, memory: RunMemory, draw: Draw) -> RunMemory:
-        """The memory after a step whose own problems were this draw."""
+        """Returns the memory after a step that drew these problems of its own."""
         estimator_memory = difficulty.without_difficulty(memory)
         correct = draw.responses.verdicts.correct
         return _program(self.mesh)(

@@ -23,8 +23,8 @@ class Sample:
         verify: verifies responses as they end.
         num_rollouts: N.
         options: the distribution that tokens are drawn from.
-        max_response_tokens, stop_tokens, max_cache_bytes: as
-            :func:`passk_jax.sampling.sample` takes them.
+        max_response_tokens, stop_tokens, max_cache_bytes: as for
+            :func:`passk_jax.sampling.sample`.
     """
 
     policy: Policy
@@ -66,7 +66,7 @@ class Sample:
                 max_cache_bytes=self.max_cache_bytes,
                 on_ended=verification.submit,
             )
-            # An error of the devices ends the verification, too.
+            # Errors of the devices surface here, and close the verification.
             jax.block_until_ready(rollouts)
         except BaseException:
             verification.close()

@@ -1,17 +1,13 @@
-"""The verb *verify*: what the host knows of rollouts, with the task's verdicts.
+"""The verb *verify*: judges responses, and fetches what the host needs of rollouts.
 
 Verification begins while other responses are still being decoded. The sampler hands
-over each response that has ended (:class:`passk_jax.sampling.Ended`) and goes on. A
-thread of :class:`Verification` copies it to the host, decodes its text and asks the
-task for a verdict. So devices wait for the verifier only after the last response, and
-only for the work that is left.
+over each ended response (:class:`passk_jax.sampling.Ended`) and continues. A thread of
+:class:`Verification` copies it to the host, decodes its text and asks the task for a
+verdict. So devices wait only for verdicts that remain after the last response.
 
 Each of H hosts judges every H-th problem, and :meth:`Verification.finish` gathers the
-verdicts. So an answer that times out on one host is wrong on all, and they stay in
+verdicts. So an answer that times out on one host is wrong on all, and hosts stay in
 step. Every host decodes all texts.
-
-:class:`Verify` waits for the verdicts and fetches what the host needs, in training and
-in evaluation. :func:`records` makes a batch of training readable for people.
 """
 
 import concurrent.futures
@@ -35,9 +31,9 @@ from passk_jax.types import Problem, Rollouts, Verdicts
 
 
 class Verification:
-    """Collects the verdicts on N responses to each of P problems.
+    """The verdicts on N responses to each of P problems, as they come in.
 
-    A context manager, which calls :meth:`close` at its end.
+    As a context manager, it calls :meth:`close` at its end.
 
     Args:
         task: gives the verdicts.
@@ -59,7 +55,7 @@ class Verification:
         self._correct = np.zeros(shape, bool)
         self._parsed, self._texts = (np.full(shape, '', object) for _ in range(2))
         self._failures: dict[str, np.ndarray] = {}
-        # A single thread, because tasks need not be thread-safe.
+        # A single thread: tasks need not be thread-safe.
         self._thread = concurrent.futures.ThreadPoolExecutor(1, 'verification')
         self._jobs: list[concurrent.futures.Future[None]] = []
 
@@ -70,7 +66,7 @@ class Verification:
         self.close()
 
     def close(self) -> None:
-        """Drops the jobs that have not started and waits for the one that has."""
+        """Drops the jobs that have not started and waits for the current one."""
         self._thread.shutdown(cancel_futures=True)
 
     def submit(self, ended: Ended) -> None:
@@ -80,19 +76,18 @@ class Verification:
     def finish(
         self, *, step: int, on_judged: Callable[[], None] = lambda: None
     ) -> tuple[list[list[str]], Verdicts]:
-        """Waits for the verdicts of all hosts; each of them must call it.
+        """Waits for the verdicts of all hosts; every host must call it.
 
         Args:
             step: the training step, for messages.
-            on_judged: is called once this host has judged its share.
+            on_judged: called once this host has judged its share.
 
         Returns:
             ``[P][N]`` the texts of the responses, and the verdicts on them.
 
         Raises:
             ValueError: a reward is not finite; the message names step and problem.
-            Exception: whatever the task raised; ElsewhereError if it did so on another
-                host.
+            Exception: an error of the task; ElsewhereError if it was on another host.
         """
 
         def collect_share() -> dict[str, Any]:
@@ -101,7 +96,7 @@ class Verification:
             return verdicts
 
         for host, verdicts in enumerate(hosts.gather(collect_share)):
-            # With fewer problems than hosts, some judge none.
+            # With fewer problems than hosts, some hosts judge none.
             if verdicts['rewards']:
                 self._keep(_share(host), **verdicts)
         bad = np.argwhere(~np.isfinite(self._rewards))
@@ -117,7 +112,7 @@ class Verification:
         return self._texts.tolist(), verdicts
 
     def _collect_verdicts(self) -> dict[str, Any]:
-        """What this host has judged, once it has."""
+        """Waits for this host's verdicts and returns them."""
         for job in self._jobs:
             job.result()
         arrays = {
@@ -147,7 +142,7 @@ class Verification:
             self._failures[kind][places] = failed
 
     def _verify(self, ended: Ended) -> None:
-        # This waits for the gathered responses, but not for later decoding.
+        # This waits for these responses, but not for later decoding.
         tokens, lengths = jax.device_get((ended.tokens, ended.lengths))
         count = len(ended.problems)
         texts = tokenizers.decode_responses(
@@ -183,7 +178,7 @@ def _check(verdicts: Any, task: Task, count: int) -> None:
 
 
 def _share(host: int) -> slice:
-    """The problems of a batch that a host judges."""
+    """Returns the problems of a batch that a host judges."""
     return slice(host, None, jax.process_count())
 
 
@@ -197,7 +192,7 @@ class Sampled:
 
 @dataclasses.dataclass(frozen=True)
 class Responses:
-    """What the host knows of a batch of rollouts.
+    """The host's view of a batch of rollouts.
 
     Attributes:
         prompt_lengths: ``[P]`` int32, tokens of each prompt.
@@ -244,16 +239,14 @@ class Verify:
         """Waits for the verdicts on a batch.
 
         Args:
-            sampled: from :class:`~passk_jax.rollouts.sample.Sample`; this ends its
-                verification.
+            sampled: from :class:`~passk_jax.rollouts.sample.Sample`; its verification
+                ends.
             step: the training step, for messages.
-            begin_phase: is told of ``'verify'`` and, once this host has judged its
-                share, of ``'gather'``, with the step.
+            begin_phase: called with the step and ``'verify'``, then ``'gather'`` once
+                this host has judged its share.
 
         Raises:
-            ValueError: a reward is not finite; the message names step and problem.
-            Exception: whatever the task raised; ElsewhereError if it did so on another
-                host.
+            ValueError, Exception: as :meth:`Verification.finish`.
         """
         gathers = functools.partial(begin_phase, 'gather', step)
         with sampled.verification as verification:
@@ -272,7 +265,7 @@ class Verify:
 
 
 def answer_ids(parsed: Sequence[Sequence[str]]) -> np.ndarray:
-    """Numbers that are equal where the answers to a problem are.
+    """Numbers the answers to each problem; equal answers get equal numbers.
 
     Args:
         parsed: ``[P][N]`` answers.
@@ -310,10 +303,10 @@ def records(
     advantages: np.ndarray,
     rewarded: np.ndarray,
 ) -> list[dict[str, Any]]:
-    """Makes one JSON record per rollout, for people to read.
+    """Makes one readable JSON record per rollout.
 
-    Noise Rewards flipped the reward where ``rewarded`` is not ``correct``; ``reward``
-    is the verifier's.
+    ``reward`` is the verifier's; Noise Rewards flipped those whose ``rewarded`` differs
+    from ``correct``.
     """
     return [
         {

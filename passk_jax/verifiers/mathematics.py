@@ -122,11 +122,11 @@ def judge_one(gold: str, response: str, *, pool: Pool | None = None) -> Verdict:
     Arguments and errors are those of :func:`judge`.
     """
     (verdict,) = judge([gold], [response], pool=pool)
-    if verdict.error in (FAILURES[PARSE_FAILURE], _UNEQUAL):
-        if unparsed([gold], pool=pool):
-            error = f'the gold {gold[:_SHOWN]!r} cannot be parsed'
-            return dataclasses.replace(verdict, error=error)
-    return verdict
+    suspect = verdict.error in (FAILURES[PARSE_FAILURE], _UNEQUAL)
+    if not suspect or not unparsed([gold], pool=pool):
+        return verdict
+    error = f'the gold {gold[:_SHOWN]!r} cannot be parsed'
+    return dataclasses.replace(verdict, error=error)
 
 
 def compare(
