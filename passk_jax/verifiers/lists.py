@@ -1,4 +1,4 @@
-r"""When lists, tuples, intervals, sets, unions and matrices are equal to a gold."""
+"""Rules for golds that are lists, tuples, intervals, sets, unions or matrices."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ from passk_jax.verifiers.vocabulary import NO_SOLUTION
 def bracketed_rule(
     gold: Bracketed, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """A tuple or an interval: items in order, and the brackets."""
+    """Compares with a tuple or an interval: items in order, and the brackets."""
     match answer:
         case Bracketed():
             if (gold.opening, gold.closing) != (answer.opening, answer.closing):
@@ -53,20 +53,20 @@ def bracketed_rule(
 
 
 def _is_interval(gold: Bracketed) -> bool:
-    """Whether brackets or an end at infinity tell an interval from a point."""
+    """Returns whether brackets or an infinite end mark an interval, not a point."""
     ends = [form.source for form in gold.items if isinstance(form, Expression)]
     return '[' in gold.opening or ']' in gold.closing or any('infty' in e for e in ends)
 
 
 def _sort_by_name(items: Sequence[Form]) -> Sequence[Form]:
-    """The items, in the order of their names if they are ``x=1``, ``y=2`` and so on."""
+    """Sorts items such as ``x=1``, ``y=2`` by name; leaves others as they are."""
     by_name: dict[str, Form] = {}
     for form in items:
         name = assigned(form) if isinstance(form, Equation) else None
         if name is None or len(name) > 1:
             return items
         by_name[name] = form
-    # A name that comes twice is none of a coordinate.
+    # Coordinates have different names.
     return (
         [by_name[name] for name in sorted(by_name)]
         if len(by_name) == len(items)
@@ -77,7 +77,7 @@ def _sort_by_name(items: Sequence[Form]) -> Sequence[Form]:
 def several_rule(
     gold: Several, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """A list: items and repeats, in order beside a tuple."""
+    """Compares with a list: items and repeats; in order beside a tuple."""
     match answer:
         case Several(items) | Collection(items):
             return match_in_any_order(gold.items, items, compare)
@@ -91,7 +91,7 @@ def several_rule(
 def collection_rule(
     gold: Collection, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """A set: items in any order, repeats as one."""
+    """Compares with a set: items in any order, repeats as one."""
     match answer:
         case Collection(items) | Several(items):
             return as_sets(gold.items, items, compare)
@@ -105,7 +105,7 @@ def collection_rule(
 def union_rule(
     gold: Union, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Parts in any order."""
+    """Compares with a union: parts in any order."""
     match answer:
         case Union(items):
             return match_in_any_order(gold.items, items, compare)
@@ -130,7 +130,7 @@ def union_rule(
 def matrix_rule(
     gold: Matrix, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Entries in their places; rows may be lists in brackets."""
+    """Compares with a matrix: entries in their places; rows may be lists."""
     if isinstance(answer, Expression) and answer.tree is None:
         return None
     rows: Sequence[Sequence[Form]] = ()

@@ -1,11 +1,11 @@
-r"""Usual spellings of a puzzle's answer, read as the documented format.
+r"""Rewrites usual spellings of a puzzle's answer in the documented format.
 
-Strict verdicts read them where no other reading is possible; official ones never do.
-Every function but :func:`bare` returns the documented format, which :mod:`answers`
-parses, or raises :class:`Wrong` if a text is none of its spellings. All take time that
-is linear in the length of the text.
+Strict verdicts accept them where no other reading is possible; official verdicts do
+not. Every function but :func:`bare` returns the documented format, which :mod:`answers`
+parses, or raises :class:`Wrong` for a text in no spelling that it knows. All take time
+that is linear in the length of the text.
 
-All of them read signs of other scripts (full-width digits, brackets and commas, ``−``,
+All read signs of other scripts (full-width digits, brackets and commas, ``−``,
 ``“ ”``), invisible blanks, a fence or a ``\boxed{...}`` or ``**`` around the answer, a
 name before it (``Answer:``, ``grid =``) and a full stop after it.
 """
@@ -30,7 +30,7 @@ SIGNS: dict[int, str] = {
 }
 """Signs of other scripts -> those of ASCII, for ``str.translate``."""
 
-# What may stand around a whole answer; the second part has none of the first's signs.
+# What may surround a whole answer.
 _AROUND = [
     re.compile(form, re.DOTALL)
     for form in (
@@ -54,7 +54,7 @@ _NAME = re.compile(
     r'|\w\(\w?\)\s*=\s*)',
     re.IGNORECASE,
 )
-# What joins the parts of a list besides commas.
+# What may join the parts of a list, besides commas.
 _JOINT = re.compile(
     r'-*->|=+>|[→⟶➔➜➡⇒⟹↦|]|(?<=\s)>(?=\s)|\\(?:to|(?:long)?rightarrow)\b'
     r'|\b(?:and\s+)?then\b|\band\b',
@@ -66,12 +66,12 @@ _QUOTES = str.maketrans('', '', '"\'`')
 
 
 def bare(text: str, *, stop: bool = True, named: bool = True) -> str:
-    """An answer without what may stand around it, in the signs of ASCII.
+    """Removes what may surround an answer, and converts its signs to ASCII.
 
     Args:
         text: the answer.
-        stop: whether a full stop or a comma at the end is none of the answer.
-        named: whether the name of an answer may stand before it.
+        stop: whether to remove a full stop or a comma at the end.
+        named: whether to remove the name of an answer before it.
     """
     text = text.translate(SIGNS).strip()
     text = text.replace('\\{', '{').replace('\\}', '}')
@@ -90,7 +90,7 @@ def bare(text: str, *, stop: bool = True, named: bool = True) -> str:
 
 
 def claims(text: str, claim: str) -> bool:
-    """Whether an answer is this sentence, as :func:`answers.claims` compares them."""
+    """Returns whether an answer is this sentence; see :func:`answers.claims`."""
     return any(
         answers.claims(bare(text, named=named).rstrip('!'), claim)
         for named in (False, True)
@@ -98,13 +98,13 @@ def claims(text: str, claim: str) -> bool:
 
 
 def _inside(text: str) -> str:
-    """A list without the brackets around all of it."""
+    """Removes the brackets around a whole list."""
     match = re.fullmatch(r'\[(.*)\]|\((.*)\)|\{(.*)\}', text, re.DOTALL)
     return next(part for part in match.groups() if part is not None) if match else text
 
 
 def word(text: str, choices: Iterable[str]) -> str:
-    """One of the choices, in any case, quoted or not.
+    """Returns the choice that the answer is, in any case, quoted or not.
 
     >>> word('**true.**', ['True', 'False'])
     'True'
@@ -117,7 +117,7 @@ def word(text: str, choices: Iterable[str]) -> str:
 
 
 def letters(text: str) -> str:
-    """Capital letters, which blanks, commas, arrows, quotes or a list may part.
+    """Joins letters separated by blanks, commas, arrows, quotes or a list; in capitals.
 
     >>> letters('A -> b, ["C"]')
     'ABC'
@@ -129,7 +129,7 @@ def letters(text: str) -> str:
 
 
 def integers(text: str, *, joined: bool = False) -> str:
-    """A list of integers, with or without its brackets, parted by commas or blanks.
+    """Rewrites a list of integers, with or without brackets, commas or blanks.
 
     Args:
         text: the answer.
@@ -162,9 +162,9 @@ _LINE = re.compile(rf'{_TWO}[\s,;.]*')
 
 
 def pairs(text: str) -> list[tuple[int, int]]:
-    """Pairs of integers: in a list or not, in any brackets, one a line, with arrows.
+    r"""Reads pairs of integers: listed or not, in any brackets, in lines, with arrows.
 
-    >>> pairs('[[1, 2], [3, 4]]') == pairs('(1,2) → (3,4)') == pairs('1 2\\n3 4')
+    >>> pairs('[[1, 2], [3, 4]]') == pairs('(1,2) → (3,4)') == pairs('1 2\n3 4')
     True
     """
     text = _BULLET.sub('', bare(text)).translate(_QUOTES)
@@ -175,7 +175,7 @@ def pairs(text: str) -> list[tuple[int, int]]:
     matches = list(_PAIR.finditer(text))
     if not matches:
         lines = [line.strip(' ,') for line in text.split('\n')]
-        # The first may name the columns.
+        # The first line may name the columns.
         lines = lines[bool(re.fullmatch('[A-Za-z ,]+', lines[0])) :]
         matches = [match for line in lines if (match := _LINE.fullmatch(line))]
         if not matches or len(matches) != len(lines):
@@ -186,12 +186,12 @@ def pairs(text: str) -> list[tuple[int, int]]:
 
 
 def items(text: str, item: re.Pattern[str], write: Callable[[re.Match], str]) -> str:
-    """A list of quoted texts: without quotes, one a line, with arrows, in any case.
+    """Rewrites a list of texts: without quotes, one a line, with arrows, in any case.
 
     Args:
         text: the answer.
-        item: a text of the list.
-        write: its documented form.
+        item: matches a text of the list.
+        write: returns its documented form.
     """
     text = _inside(_JOINT.sub(',', _BULLET.sub('', bare(text))))
     text = text.translate(_QUOTES).replace('**', '')
@@ -206,7 +206,7 @@ _ARROWS = str.maketrans('↑⬆↓⬇←⬅→➡', 'UUDDLLRR')
 
 
 def moves(text: str) -> str:
-    """The letters U, D, L and R: in any case, as words or arrows, parted or in a list.
+    """Reads moves: letters in any case, words or arrows, separated or in a list.
 
     >>> moves('Left, up → R'), moves('← ↑ →')
     ('LUR', 'LUR')
@@ -227,7 +227,7 @@ def moves(text: str) -> str:
     return joined
 
 
-# Signs of arithmetic, in Unicode and LaTeX.
+# Operators in Unicode and LaTeX.
 _OPERATORS = [
     (re.compile(r'\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}'), r'((\1)/(\2))'),
     (re.compile(r'\\(?:left|right|[,;! ])'), ''),
@@ -239,17 +239,17 @@ _BRACKETS = str.maketrans('[]{}', '()()')
 
 
 def operators(text: str) -> str:
-    """Arithmetic with the signs ``+ - * /`` for those of Unicode and LaTeX."""
+    """Replaces operators of Unicode and LaTeX by ``+ - * /``."""
     for form, sign in _OPERATORS:
         text = form.sub(sign, text)
     return text
 
 
 def expression(text: str, target: int) -> str:
-    r"""An expression: with ``= 24``, with ``× ÷ · x``, in LaTeX, in any brackets.
+    r"""Rewrites an expression: with ``= 24``, ``× ÷ · x``, LaTeX or any brackets.
 
-    A sign of multiplication may be left out beside a parenthesis where nothing is
-    divided. Of a chain of equal expressions the first is the answer.
+    If nothing is divided, a multiplication sign beside a parenthesis may be missing. Of
+    a chain of equal expressions the first is the answer.
 
     >>> expression(r'8 \div 2 × [8 − 2] = 24', 24)
     '8 / 2 * (8 - 2)'
@@ -275,7 +275,7 @@ _ROW_NAME = re.compile(
     r'(?:(?:row|line|r)\s*[0-9]{1,2}\s*[:.)=]|[0-9]{1,2}[:.)](?=\s)|[-*•](?=\s*\[))\s*',
     re.IGNORECASE,
 )
-# A heading, quotes or a full stop on a line of its own.
+# A line that is only a heading, quotes or a full stop.
 _NO_ROW = re.compile(r'[A-Za-z ]+:|["\']*|\.')
 # ``grid =``, ``{"grid":`` and ``np.array(`` before a list.
 _ASSIGNED = re.compile(
@@ -287,9 +287,9 @@ _QUOTED = re.compile(r'"([^"]*)"|\'([^\']*)\'')
 
 
 def table_rows(text: str) -> list[str]:
-    """The rows of a grid as text, without brackets, rules and names of rows.
+    """Returns the rows of a grid as text, without brackets, rules and names of rows.
 
-    Rows are lines, lists in a list, a list a line or quoted texts in a list, or end
+    Rows are lines, lists in a list, one list a line, or quoted texts in a list, or end
     with ``;`` or, in LaTeX, with two backslashes.
     """
     text = _LATEX.sub('', bare(text, stop=False, named=False))
@@ -306,7 +306,7 @@ def table_rows(text: str) -> list[str]:
 
 
 def _listed_rows(text: str) -> list[str]:
-    """The innermost lists of a text that is one list of lists, or a list a line."""
+    """Returns the innermost lists of a list of lists, or of one list a line."""
     name = _ASSIGNED.match(text)
     text = text[name.end() :] if name else text
     around = ''.join(_INNER.sub('', text).split()).rstrip('.')
@@ -322,7 +322,7 @@ def _listed_rows(text: str) -> list[str]:
 
 
 def is_rule(row: str) -> bool:
-    """Whether a line of a table only parts other lines.
+    """Returns whether a line of a table only separates other lines.
 
     >>> is_rule('|---|:-:|'), is_rule('- - -')
     (True, False)
@@ -331,17 +331,17 @@ def is_rule(row: str) -> bool:
 
 
 def cell_rows(text: str, *, around: str) -> list[list[str]]:
-    """The cells of a grid: parted by blanks, commas, bars or nothing.
+    """Splits a grid into cells, at blanks, commas or bars, or between all signs.
 
     Args:
         text: the answer.
-        around: signs that may stand around a cell.
+        around: signs that may surround a cell.
     """
     rows = []
     for row in table_rows(text):
         cells = re.split(r'[\s,;|&│┃║]+', row.strip(' \t\n,;|&│┃║'))
         rows.append([cell.strip(around) for cell in cells])
-    # In a list without quotes, 12 is no 1 and 2.
+    # In a list without quotes, 12 is one cell.
     listed = re.search(r'[\[({]', text) and not re.search('["\']', text)
     if not listed and all(len(row) == 1 for row in rows):
         rows = [list(row[0]) for row in rows]
@@ -349,11 +349,11 @@ def cell_rows(text: str, *, around: str) -> list[list[str]]:
 
 
 def integer_grid(text: str, *, cell: re.Pattern[str] = _INTEGER) -> str:
-    """A grid of integers: parted by blanks, commas or bars, in lists or a table.
+    r"""Rewrites a grid of integers: with blanks, commas or bars, in lists or a table.
 
-    Digits may stand side by side, and rules or bars part boxes.
+    Digits need no separator, and rules or bars may separate boxes.
 
-    >>> integer_grid('| 1 | 2 |\\n|---|---|\\n| 3 | 4 |') == integer_grid('12\\n34')
+    >>> integer_grid('| 1 | 2 |\n|---|---|\n| 3 | 4 |') == integer_grid('12\n34')
     True
     """
     rows = cell_rows(text, around='"\'`*_.')
@@ -370,9 +370,9 @@ _SYMBOLS: dict[str, str] = {
 
 
 def board(text: str) -> str:
-    """A board of ``.``, ``X`` and ``*``, in the spellings of a grid.
+    """Rewrites a board of ``.``, ``X`` and ``*``, in the spellings of a grid.
 
-    ``x``, ``★``, ``·`` and the like stand for them.
+    ``x``, ``★``, ``·`` and similar signs stand for them.
     """
     rows = cell_rows(text.replace('\\*', '*'), around='"\'`')
     cells = [[_SYMBOLS.get(cell, cell) for cell in row] for row in rows]
