@@ -198,7 +198,7 @@ def test_a_row_of_a_table_says_what_the_row_of_the_estimator_says():
     cells = [cell.strip() for cell in row.strip('|').split('|')]
     assert cells[1] == '`correct`, `key`'
     assert cells[2] == '`k`, `num_groups`, `aggregation`'
-    assert cells[3].startswith('Pass@k by bootstrap sampling')
+    assert cells[3].startswith('Draws random groups: bootstrap sampling')
     (row,) = [line for line in lines if line.startswith('| `k`')]
     assert row.startswith('| `k` | `4` | a whole number in [1, N] | size of a group')
 

@@ -15,11 +15,7 @@ from passk_jax.errors import prefixed
 def configured_estimator(
     advantage: AdvantageConfig, *, num_rollouts: int
 ) -> AdvantageFn:
-    """Makes the estimator of the section ``advantage``; only a scale uses a device.
-
-    Args:
-        advantage: the section.
-        num_rollouts: N.
+    """Makes the estimator of a section; only a scale uses a device.
 
     Raises:
         ValueError: the estimator is unknown, a parameter is bad, or the weight cannot
@@ -35,7 +31,7 @@ def configured_estimator(
             advantage.name,
             num_rollouts=num_rollouts,
             p=advantage.match_weight_at,
-            **_own_parameters(advantage),
+            **make.own_parameters(advantage.name, _parameters(advantage)),
         )
     return dataclasses.replace(estimator, scale=scale)
 
@@ -47,7 +43,7 @@ def unscaled_estimator(advantage: AdvantageConfig, *, num_rollouts: int) -> Adva
         ValueError: the estimator is unknown, or a parameter is bad.
     """
     return make.estimator_of_config(
-        advantage.name, _all_parameters(advantage), num_rollouts=num_rollouts
+        advantage.name, _parameters(advantage), num_rollouts=num_rollouts
     )
 
 
@@ -58,16 +54,11 @@ def check_signal(advantage: AdvantageConfig, *, num_rollouts: int) -> None:
         ValueError: every advantage would be 0, or ``advantage.match_weight_at`` cannot
             be matched.
     """
-    parameters = _own_parameters(advantage)
+    parameters = make.own_parameters(advantage.name, _parameters(advantage))
     tabulation.check_signal(advantage.name, num_rollouts=num_rollouts, **parameters)
     configured_estimator(advantage, num_rollouts=num_rollouts)
 
 
-def _own_parameters(advantage: AdvantageConfig) -> dict[str, Any]:
-    """Selects the parameters that the estimator reads."""
-    return make.own_parameters(advantage.name, _all_parameters(advantage))
-
-
-def _all_parameters(advantage: AdvantageConfig) -> dict[str, Any]:
-    """Returns every parameter of the section."""
+def _parameters(advantage: AdvantageConfig) -> dict[str, Any]:
+    """Returns the parameters of all estimators."""
     return {'k': advantage.k, **advantage.parameters}

@@ -47,10 +47,6 @@ def group_odds(*, num_rollouts: int, k: int) -> tuple[np.ndarray, np.ndarray]:
     j``. Both keep their relative precision; 1 - q would cancel, and log-gamma binomials
     lose digits. N and k are static, so the float64 table is a constant to the compiler.
 
-    Args:
-        num_rollouts: N.
-        k: group size, ``1 <= k <= N``.
-
     Returns:
         ``inside`` and ``outside``, ``[N + 1]`` float64 each, indexed by j.
 
@@ -222,13 +218,8 @@ def sum_abs_advantage(
 
         eta = c |positive| + w |negative|
 
-    Args:
-        num_correct: c.
-        positive, negative: the advantages of a correct and of a wrong response.
-        num_rollouts: N.
-
-    Returns:
-        eta, float32: how strongly a problem with c correct responses pulls.
+    It says how strongly a problem with c correct responses pulls. Arguments and result
+    are those of a curve.
 
     >>> c = jnp.array(16)
     >>> float(sum_abs_advantage(c, *pass_at_1(c, num_rollouts=32), num_rollouts=32))

@@ -61,7 +61,6 @@ class Parameter:
         """Checks a value of any type.
 
         Args:
-            value: the value.
             num_rollouts: N; ``None``: any.
             section: a prefix of the name in the message, such as ``'advantage.'``.
 

@@ -172,11 +172,8 @@ def maximum_gains(
     """Computes the two sums of :func:`pass_at_k_real` for every rank.
 
     Their difference is the mean maximum of the k-groups with a response, less that of
-    all k-groups; the two means themselves would cancel.
-
-    Args:
-        gaps: between neighbours of the sorted rewards.
-        k: size of a group.
+    all k-groups; the two means themselves would cancel. ``gaps`` are those between
+    neighbours of the sorted rewards.
     """
     num_rollouts = gaps.shape[-1] + 1
     inside, _ = curves.group_odds(num_rollouts=num_rollouts, k=k)

@@ -72,14 +72,11 @@ def _mean_distinct(
 
         k^2 f(S) = sum_j sum_a R_j [j in S] [a in S]
 
-    The *camp* of a is all responses that gave it; a set lacks a if it draws from beyond
-    the camp. So the chance of a pair is the chance of j (1 for j = i; for others
-    ``(k - 1) / (N - 1)`` with i and ``k / (N - 1)`` without), less the chance that a is
-    lacking. Differences are taken of each chance, so that little cancels.
-
-    Args:
-        rewards, answers, k: as for :func:`set_level`.
-        camps: the size of each response's camp.
+    The *camp* of a is all responses that gave it, ``camps`` the size of each response's
+    camp. A set lacks a if it draws from beyond the camp. So the chance of a pair is the
+    chance of j (1 for j = i; for others ``(k - 1) / (N - 1)`` with i and ``k / (N -
+    1)`` without), less the chance that a is lacking. Differences are taken of each
+    chance, so that little cancels.
     """
     num_others = rewards.shape[-1] - 1
     table = jnp.asarray(_lacking(num_others + 1, k), jnp.float32)

@@ -90,10 +90,8 @@ def effective_weight(
     for MaxRL and 0.8 for Pass@8.
 
     Args:
-        name: a name of ``ESTIMATORS``, of a curve.
-        num_rollouts: N.
+        name, num_rollouts, **params: as for :func:`tabulated_curve`.
         p: success probabilities in ``[0, 1]``, a number or an array.
-        **params: as for ``make_estimator``.
 
     Returns:
         omega, in the shape of ``p``: float64 in NumPy; for a traced ``p``, its dtype or
@@ -171,14 +169,8 @@ def check_signal(name: str, *, num_rollouts: int, **params: Any) -> None:
     """Checks that advantages are finite, and not all of them 0.
 
     The estimator gets problems with every number of correct responses, and with various
-    lengths, entropies and log-probabilities.
-
-    Args:
-        name, num_rollouts, **params: as for :func:`tabulated_curve`.
-
-    Raises:
-        ValueError: every advantage is 0, so nothing would be learned, or one is not
-            finite.
+    lengths, entropies and log-probabilities. Raises ValueError if all advantages are 0,
+    so that nothing would be learned, or if one is not finite.
     """
     estimate = make_estimator(name, num_rollouts=num_rollouts, **params)
     by_count = _estimate_by_count(estimate, spread=1.0)

@@ -225,8 +225,16 @@ def total_loss(
     clips = {'clip_low': config.clip_low, 'clip_high': config.clip_high}
     surrogate = policy_loss(log_probs, old_log_probs, advantages, mask, **clips)
     entropies = entropies.astype(jnp.float32)
-    metrics = _ratio_metrics(surrogate, mask)
-    metrics['entropy'] = jnp.where(mask, entropies, 0.0).sum()
+    log_ratio = surrogate.log_ratio
+    largest = jnp.minimum(masked_max(log_ratio, mask), _LARGEST_EXPONENT)
+    metrics = {
+        # k3 with d = -log_ratio, because the old policy drew the tokens.
+        'old_kl': (jnp.expm1(log_ratio) - log_ratio).sum(),
+        'clip_fraction_low': surrogate.low.sum().astype(jnp.float32),
+        'clip_fraction_high': surrogate.high.sum().astype(jnp.float32),
+        'ratio_max': jnp.exp(largest),
+        'entropy': jnp.where(mask, entropies, 0.0).sum(),
+    }
     values = surrogate.values
     if cap := config.sampler_weight_cap:
         weights, capped = sampler_weights(
@@ -249,24 +257,8 @@ def total_loss(
     return metrics['loss'], metrics
 
 
-def _ratio_metrics(surrogate: PolicyLoss, mask: Mask) -> Metrics:
-    log_ratio = surrogate.log_ratio
-    largest = jnp.minimum(masked_max(log_ratio, mask), _LARGEST_EXPONENT)
-    return {
-        # k3 with d = -log_ratio, because the old policy drew the tokens.
-        'old_kl': (jnp.expm1(log_ratio) - log_ratio).sum(),
-        'clip_fraction_low': surrogate.low.sum().astype(jnp.float32),
-        'clip_fraction_high': surrogate.high.sum().astype(jnp.float32),
-        'ratio_max': jnp.exp(largest),
-    }
-
-
 def join_metrics(metrics: Mapping[str, Float[Array, 'parts']]) -> Metrics:
-    """Reduces the metrics of an update's micro-batches to metrics of the update.
-
-    Args:
-        metrics: from :func:`total_loss`, without ``problem_loss``.
-    """
+    """Reduces metrics of micro-batches, except ``problem_loss``, to an update's."""
     return {
         name: x.max(axis=0) if name == 'ratio_max' else x.sum(axis=0)
         for name, x in metrics.items()

@@ -19,7 +19,6 @@ would be the same. All rounds have one shape, so nothing compiles twice.
 """
 
 import dataclasses
-import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -105,27 +104,23 @@ class Select:
         return Selection(self, step, memory)
 
 
+@dataclasses.dataclass
 class Selection:
     """The choice of the problems to train on, as the draws of a step come in.
 
-    Args:
+    Attributes:
         settings: of the run.
         step: the training step.
         memory: the run's memory before the step.
-
-    Attributes:
         rollouts: the learner's batch; absent before the first draw.
         draws: the host's record of the draws; absent before the first draw.
     """
 
-    rollouts: Rollouts
-    draws: Draws
-
-    def __init__(self, settings: Select, step: int, memory: RunMemory):
-        self._settings, self._step, self._memory = settings, step, memory
-        truncated = settings.mask_truncated
-        self._signal = functools.partial(with_signal, mask_truncated=truncated)
-        self._begun = False
+    settings: Select
+    step: int
+    memory: RunMemory
+    rollouts: Rollouts = dataclasses.field(init=False)
+    draws: Draws = dataclasses.field(init=False)
 
     @property
     def advantages(self) -> jax.Array:
@@ -138,10 +133,10 @@ class Selection:
         Yields:
             A batch, and ``[P]`` bool, False where a problem only fills it up.
         """
-        step_batch = batches[self._step]
+        step_batch = batches[self.step]
         yield step_batch, np.ones(len(step_batch.problems), bool)
-        extra_batches = batches.draw_others(self._step, seed=self._settings.seed)
-        for _ in range(self._settings.rounds):
+        extra_batches = batches.draw_others(self.step, seed=self.settings.seed)
+        for _ in range(self.settings.rounds):
             full = self._signal(self.draws.trained).all()
             batch = None if full else next(extra_batches, None)
             if batch is None:
@@ -156,9 +151,9 @@ class Selection:
             draw: its problems, responses and advantages.
             is_new: ``[P]`` bool, from :meth:`batches`.
         """
-        selects = self._settings.rounds > 0
-        if not self._begun:
-            self._begun, self.rollouts = True, rollouts
+        if not hasattr(self, 'draws'):
+            selects = self.settings.rounds > 0
+            self.rollouts = rollouts
             self.draws = Draws(draw, draw, selects, (draw.responses,))
             return
         trained = self.draws.trained
@@ -166,13 +161,13 @@ class Selection:
         rows = np.flatnonzero(self._signal(draw) & is_new)
         source = np.full(len(draw.problems), -1, np.int32)
         source[places[: len(rows)]] = rows[: len(places)]
-        mesh = self._settings.mesh
+        mesh = self.settings.mesh
         self.rollouts = merge_rollouts(mesh, self.rollouts, rollouts, source)
         problems = merge_on_host(trained.problems, draw.problems, source)
         responses = merge_on_host(trained.responses, draw.responses, source)
         # Estimate the whole batch: an estimator may compare problems.
-        estimated = self._settings.estimate(
-            self.rollouts, responses, memory=self._memory, step=self._step
+        estimated = self.settings.estimate(
+            self.rollouts, responses, memory=self.memory, step=self.step
         )
         self.draws = dataclasses.replace(
             self.draws,
@@ -180,14 +175,12 @@ class Selection:
             drawn=(*self.draws.drawn, draw.responses),
         )
 
+    def _signal(self, draw: Draw) -> np.ndarray:
+        return with_signal(draw, mask_truncated=self.settings.mask_truncated)
+
 
 def with_signal(draw: Draw, *, mask_truncated: bool) -> np.ndarray:
-    """Marks the problems that have a signal, as ``[P]`` bool.
-
-    Args:
-        draw: the problems, with ``[P, N]`` advantages.
-        mask_truncated: whether responses that the limit cut off are not trained.
-    """
+    """Marks problems that have a signal, ``[P]`` bool; see :class:`Select`."""
     weighted = hosts.fetch(draw.advantages) != 0
     if mask_truncated:
         weighted = weighted & draw.responses.stopped

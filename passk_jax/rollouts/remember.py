@@ -49,7 +49,7 @@ class Remember:
         return estimator_memory | estimates
 
     def begin_stage(self, memory: RunMemory) -> RunMemory:
-        """The memory of a later stage: its estimator begins without any."""
+        """Returns the memory of a later stage, whose estimator starts without any."""
         return self.begin() | difficulty.select_difficulty(memory)
 
     def batches_after(self, memory: RunMemory) -> Batches:

@@ -18,7 +18,6 @@ class Sample:
     """The verb ``sample(params, batch, key=key)``.
 
     Attributes:
-        policy: the policy.
         mesh: the devices to sample on.
         verify: verifies responses as they end.
         num_rollouts: N.

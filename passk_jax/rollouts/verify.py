@@ -33,13 +33,8 @@ from passk_jax.types import Problem, Rollouts, Verdicts
 class Verification:
     """The verdicts on N responses to each of P problems, as they come in.
 
-    As a context manager, it calls :meth:`close` at its end.
-
-    Args:
-        task: gives the verdicts.
-        tokenizer: turns responses into text.
-        problems: P problems.
-        num_rollouts: N.
+    As a context manager, it calls :meth:`close` at its end. The task need not be
+    thread-safe: a single thread uses it.
     """
 
     def __init__(
@@ -55,7 +50,6 @@ class Verification:
         self._correct = np.zeros(shape, bool)
         self._parsed, self._texts = (np.full(shape, '', object) for _ in range(2))
         self._failures: dict[str, np.ndarray] = {}
-        # A single thread: tasks need not be thread-safe.
         self._thread = concurrent.futures.ThreadPoolExecutor(1, 'verification')
         self._jobs: list[concurrent.futures.Future[None]] = []
 

@@ -272,7 +272,7 @@ def _factorial(number: Value) -> Value:
 
 
 def _bounded(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
-    """The function where reducing its argument takes no long computation."""
+    """Returns the function, undefined where reducing its argument takes long."""
 
     @functools.wraps(function)
     def call(number: Value) -> Value:
