@@ -63,7 +63,7 @@ def objective_of_curve(
 
 
 def as_float64(p: Any) -> np.ndarray:
-    """Converts to float64; what is no number becomes NaN, which lies in no range."""
+    """Converts to float64; anything but numbers becomes NaN, which is in no range."""
     try:
         # NumPy would parse a number in a text.
         is_text = np.asarray(p).dtype.kind in 'US'

@@ -81,8 +81,8 @@ def _mean_distinct(
     num_others = rewards.shape[-1] - 1
     table = jnp.asarray(_lacking(num_others + 1, k), jnp.float32)
     same = answers[:, :, None] == answers[:, None, :]
-    # Chances that a set has i and lacks a; that it has j and lacks a, with i less
-    # without i; and that of j and the camp of i itself, without i.
+    # Chances that a set with i lacks a; that it has j and lacks a, with i less without
+    # i; and that, without i, it has j and lacks the answer of i.
     alone, change, _ = table[:, camps]
     joined = table[2][camps - 1]
 

@@ -47,8 +47,8 @@ _SCATTER = (
     'means.'
 )
 _POOLED = (
-    'Sigma covers all responses of a step; here, of one in which all shares of right '
-    'responses are equally frequent.'
+    'Sigma is that of all responses of a step; here, all shares of right responses are '
+    'equally frequent.'
 )
 
 
@@ -65,10 +65,9 @@ _ARCSIN_OF_K = Objective(
 
 # Names that users may try -> what to choose instead.
 OTHER_NAMES = {
-    'grpo': 'that of GRPO is pass_at_1',
-    'dapo': 'that of DAPO and of GRPO is pass_at_1',
-    'ppo': 'every one has the clipped loss of PPO, and none a critic: that of GRPO is '
-    'pass_at_1',
+    'grpo': 'GRPO is pass_at_1',
+    'dapo': 'the estimator of DAPO, as of GRPO, is pass_at_1',
+    'ppo': 'all have the clipped loss of PPO, and none has a critic; GRPO is pass_at_1',
     'reinforce': 'with the mean of the other responses as its baseline it is rloo',
     'reinforce++': 'it is reinforce_plus_plus',
     'drgrpo': 'it is dr_grpo',
@@ -189,7 +188,7 @@ ESTIMATORS: dict[str, Estimator] = {
         Parameter(
             'pass_weights',
             (0.5, 0.5),
-            'weights of pass@1, pass@2, ... in the objective, fewer than N; of our own',
+            'weights of pass@1, pass@2, ... in the objective, fewer than N',
         ),
         fits=objective_curves.check_mixture,
         objective=Objective(
@@ -241,7 +240,7 @@ ESTIMATORS: dict[str, Estimator] = {
         Parameter(
             'order',
             4,
-            'terms of the series of log p; 4 beside the default k, for no other reason',
+            'terms of the series of log p; 4 only because that is the default k',
             low=1,
             high='N',
         ),
@@ -255,7 +254,7 @@ ESTIMATORS: dict[str, Estimator] = {
         Parameter(
             'beta',
             2.0,
-            'how much risk is sought; 2 is what the code of RS-GRPO recommends',
+            'risk seeking; the code of RS-GRPO recommends 2',
             above=0,
         ),
         objective=Objective(
@@ -311,14 +310,14 @@ ESTIMATORS: dict[str, Estimator] = {
             Parameter(
                 'smoothing_correct',
                 0.05,
-                'what right responses gain for each nat by which their mean token is '
-                "unlikelier; 0: nothing; 0.05 in MaxRL's code",
+                'advantage that right responses gain per nat of their mean token; 0.05 '
+                "in MaxRL's code",
                 low=0,
             ),
             Parameter(
                 'smoothing_wrong',
                 0.05,
-                'what wrong responses lose for each such nat; 0.05 in the same code',
+                'advantage that wrong responses lose per nat; 0.05 in the same code',
                 low=0,
             ),
         ),

@@ -211,7 +211,7 @@ def _exact_curve(estimate: AdvantageFn) -> tuple[np.ndarray, np.ndarray]:
         raise InputError(
             f'{estimate.name} has no weight of its own: it divides by a sigma of all '
             'problems of a step; tabulated_curve has the weight in a step in which '
-            'every share of right responses is as frequent'
+            'all shares of right responses are equally frequent'
         )
     # The curve is a constant, even where a caller traces p.
     with jax.ensure_compile_time_eval():
@@ -226,7 +226,7 @@ def _exact_curve(estimate: AdvantageFn) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _refuse_memory(estimate: AdvantageFn) -> None:
-    """Refuses an estimator whose weight would be that of one moment of a run."""
+    """Refuses an estimator whose weight changes in a run."""
     if estimate.estimator.has_memory:
         raise InputError(
             f'{estimate.name} has no weight of its own: it weighs a problem by the '

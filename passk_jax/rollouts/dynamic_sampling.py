@@ -192,7 +192,7 @@ def merge_rollouts(
 ) -> Rollouts:
     """Replaces row p of ``old`` by row ``source[p]`` of ``new``, unless that is -1."""
     merged = _merge_on_devices(old, new, sharding.place(mesh, source))
-    # The learner would compile again for another layout than that of sampling.
+    # With another layout, the learner would compile again.
     return jax.tree.map(lambda x, y: jax.device_put(x, y.sharding), merged, old)
 
 
