@@ -22,7 +22,7 @@ NO_BUCKET = (
 )
 """The message about a path that is the address of a bucket."""
 
-# Of values in values, and of all values.
+# The deepest nesting and the most values of a JSON file.
 _MOST_DEEP, _MOST_VALUES = 100, 10**7
 
 
@@ -120,11 +120,11 @@ def _replaceable(path: pathlib.Path) -> bool:
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """What a JSON file holds, which a person may have changed.
+    """Reads a JSON file that a person may have changed.
 
     Raises:
-        ValueError: it is not JSON in UTF-8, nested too deep, or no regular file: at a
-            pipe, a reader would wait.
+        ValueError: it is not JSON in UTF-8, is nested too deep, or is no regular file;
+            a pipe could block.
         OSError: it cannot be read.
     """
     path = pathlib.Path(path)
@@ -136,7 +136,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """What JSON text holds; ValueError for text that is none or is nested too deep."""
+    """Parses JSON; raises ValueError if it is invalid or nested too deep."""
     try:
         return json.loads(text)
     except RecursionError:

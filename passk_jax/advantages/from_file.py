@@ -1,15 +1,15 @@
-"""Estimators of a user's own: a function of a Python file as a row of the table.
+"""Estimators from a user's Python file: a function as a row of the table.
 
-The names of the function's parameters say what it is:
+The names of its parameters decide its kind:
 
-* **A curve** has ``num_correct``. It gets that and ``num_rollouts`` as whole numbers
-  and returns the advantages of a right and of a wrong response. It is called for each
+* **A curve** has ``num_correct``. It gets this and ``num_rollouts`` as whole numbers,
+  and returns the advantages of a right and of a wrong response. It is called for every
   number of correct responses before a run begins, so it may be any Python.
 * **Any other estimator** has some of :data:`~passk_jax.advantages.INPUTS`, arrays that
   JAX traces, and returns ``[P, N]`` advantages.
 
-Every further parameter is a key of ``config.advantage``: ``k`` and others of the table,
-or one with a default of its own.
+Every other parameter is a key of ``config.advantage``: one of the table, such as ``k``,
+or one with its own default.
 """
 
 import contextlib
@@ -34,14 +34,14 @@ _SIZES = ('num_correct', 'num_rollouts')
 
 
 def estimator_of_file(place: str, table: Mapping[str, Parameter]) -> Estimator:
-    """The row of the function that a place names.
+    """Makes the row of a user's function.
 
     Args:
         place: ``file.py:name``.
-        table: every parameter that an estimator of the table has, by name.
+        table: the parameters of the table, by name.
 
     Raises:
-        InputError: it cannot be loaded or is no such function.
+        InputError: it cannot be loaded, or is no such function.
     """
     return _row(plugins.load(place), place, tuple(table.values()))
 
@@ -82,7 +82,7 @@ def _row(
 def _parameter(
     parameter: inspect.Parameter, declared: Parameter | None, where: str
 ) -> Parameter:
-    """The parameter of the table, or one that the function's default declares."""
+    """Returns the parameter of the table, or makes one from the function's default."""
     name, default = parameter.name, parameter.default
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise InputError(f'{where}: name each parameter instead of *{name}')
@@ -99,7 +99,7 @@ def _parameter(
 
 @dataclasses.dataclass(frozen=True)
 class _Curve:
-    """A user's curve as those of ``curves.py``: it may be given traced numbers."""
+    """A user's curve in the form of ``curves.py``; it accepts traced numbers."""
 
     function: Callable[..., Any]
     where: str
@@ -108,15 +108,15 @@ class _Curve:
     def __call__(
         self, num_correct: Array, *, num_rollouts: int, **params: Any
     ) -> curves.Curve:
-        """Looks the values up."""
+        """Looks up the values."""
         values = self.table(num_rollouts=num_rollouts, **params)
         positive, negative = jnp.asarray(values)
         return positive[num_correct], negative[num_correct]
 
     def table(self, *, num_rollouts: int, **params: Any) -> np.ndarray:
-        """``[2, N + 1]`` float64: of right and of wrong responses, by number correct.
+        """Returns advantages of right and of wrong responses, ``[2, N + 1]`` float64.
 
-        Raises InputError if the function raises, or returns no two numbers.
+        Raises InputError if the function raises, or does not return two numbers.
         """
         return _table(self, num_rollouts, tuple(params.items()))
 
@@ -147,14 +147,14 @@ def _table(
 
 @dataclasses.dataclass(frozen=True)
 class _Compute:
-    """A user's estimator, whose errors and results have its file and line."""
+    """A user's estimator, whose errors name its file and line."""
 
     function: Callable[..., Any]
     where: str
     reads: tuple[str, ...]
 
     def __call__(self, inputs: Inputs, **params: Any) -> Float[Array, 'P N']:
-        """Computes the advantages; InputError if they are none."""
+        """Computes the advantages; raises InputError if the result is no such array."""
         arrays = {name: getattr(inputs, name) for name in self.reads}
         with _errors_of(self.function):
             result = self.function(**arrays, **params)

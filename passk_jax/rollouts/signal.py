@@ -1,7 +1,7 @@
-"""Whether responses can teach anything, and if not, the likely cause in words.
+"""Checks whether responses have a signal, and explains the likely cause if not.
 
-Advantages compare the responses to a problem. Where all of them get the same reward,
-they have no signal, whatever the estimator.
+Advantages compare the responses to a problem. If all have the same reward, there is no
+signal, whatever the estimator.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from passk_jax.types import Verdicts
 
 _SHOWN = 300
-# From this share on, answers are so few that a person should know.
+# Below this share of answers, or of stopped responses, a run warns.
 _FEW_ANSWERS = 0.5
 
 _FORM = (
@@ -27,12 +27,12 @@ _UNIFORM = 'no problem has right and wrong responses: take more rollouts or prob
 
 
 def has_answer(parsed: list[list[str]]) -> np.ndarray:
-    """``[P, N]`` bool: whether an answer was read from each of ``[P][N]`` responses."""
+    """Marks responses with an answer: ``[P][N]`` answers to ``[P, N]`` bool."""
     return np.array([[bool(answer) for answer in row] for row in parsed], bool)
 
 
 def is_uniform(verdicts: Verdicts) -> bool:
-    """Whether all responses to each problem have one reward."""
+    """Returns whether all responses to each problem have one reward."""
     return bool((verdicts.rewards == verdicts.rewards[:, :1]).all())
 
 

@@ -1,7 +1,7 @@
-"""What a worker process calls in place of a reward of a user's own.
+"""Calls a user's reward function in a worker process.
 
-:mod:`passk_jax.verifiers.rewards` is the other end. It imports little, for each worker
-does.
+:mod:`passk_jax.verifiers.rewards` is the other end. It imports little, because every
+worker does.
 """
 
 import contextlib
@@ -17,17 +17,17 @@ _SHOWN, _LONGEST = 60, 1000
 
 
 def load(function: str) -> Callable[[str, str], list[Any]]:
-    """Makes what a worker process calls: record as JSON and response -> JSON.
+    """Makes the function that a worker calls: record as JSON and response -> JSON.
 
     Args:
         function: ``file.py:function@digest``.
 
     Returns:
         A function that returns ``[value, null]`` or ``[null, [place, error]]``. A value
-        that is no reward comes as a text that shows it.
+        that is no reward is returned as a text.
 
     Raises:
-        InputError: the file cannot be run, or changed since the run began.
+        InputError: the file cannot be run, or has changed since the run began.
     """
     place, _, digest = function.rpartition('@')
     called = plugins.load(place)
@@ -42,7 +42,7 @@ def load(function: str) -> Callable[[str, str], list[Any]]:
         except MemoryError:
             raise
         except (Exception, SystemExit) as error:
-            # Without a line if it cannot even be called with the two.
+            # There is no line if it cannot be called with two arguments.
             alone = f'{plugins.where(called)}: {plugins.describe(error)}'
             place, _, text = (plugins.explain(error) or alone).partition(': ')
             # Replies are short, whatever it says.
@@ -53,7 +53,7 @@ def load(function: str) -> Callable[[str, str], list[Any]]:
 
 
 def _plain(value: Any) -> bool | int | float | str:
-    """The bool or finite number, as Python has it; of anything else a text."""
+    """Returns a bool or finite number as Python's, and anything else as a text."""
     # A number of NumPy, or an array of one.
     if callable(getattr(value, 'item', None)):
         with contextlib.suppress(TypeError, ValueError, RuntimeError):

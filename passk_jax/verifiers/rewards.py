@@ -1,18 +1,18 @@
-"""Rewards by a function of a user's own, which runs in worker processes.
+"""Rewards by a user's function, which runs in worker processes.
 
     def reward(response, record):
         return response.strip() == record['answer']
 
 The function gets the text of a response and the record of its problem. It returns a
-bool, which is the verdict and the reward; or a finite number, the reward: then a
-response is correct from ``threshold`` on. Equal responses to equal records are judged
-once, so it must be a function of the two alone.
+bool, which is both verdict and reward, or a finite number, the reward; then a response
+is correct if it is at least ``threshold``. Equal responses to equal records are judged
+once, so the result may depend on nothing else.
 
-A response on which it raises, takes longer than the deadline, ends its process or takes
-too much memory is wrong and has the reward 0; the log says why, once for each line. If
-that happens to more than half of the last responses, or if it returns anything else, it
-is broken, and an InputError names its file and line. :meth:`Rewards.check` finds most
-of that before a run begins.
+A response is wrong, with the reward 0, if the function raises on it, exceeds the
+deadline, ends its process or takes too much memory. The log says why, once per line. If
+that happens to more than half of the last responses, or if the function returns
+anything else, an InputError names its file and line. :meth:`Rewards.check` finds most
+of these errors before a run begins.
 """
 
 import ast
@@ -35,9 +35,9 @@ from passk_jax.verifiers.pool import CRASH, PARSE_FAILURE, TIMEOUT, Judgement, P
 
 FAILURES = (TIMEOUT, CRASH, PARSE_FAILURE)
 _MAX_WORKERS = 16
-# The share of failures is that of so many responses, and must not be larger.
+# The last responses, and the largest share of failures among them.
 _RECENT, _MAX_FAILURE_SHARE = 256, 0.5
-# Records and responses are long, and few come twice.
+# Records and responses are long, and few repeat.
 _MEMO_SIZE = 2**12
 _SHOWN = 60
 
@@ -48,7 +48,7 @@ class RewardParams:
 
     Attributes:
         reward: ``file.py:function``.
-        threshold: the least number that makes a response correct.
+        threshold: the least reward of a correct response.
         deadline_s: seconds for one response.
         memory_mib: address space of a worker process.
     """
@@ -69,7 +69,7 @@ class Reward:
     Attributes:
         value: the reward.
         correct: whether the response is correct.
-        failure: ``None``, or which of ``FAILURES`` makes it wrong.
+        failure: ``None``, or the one of ``FAILURES`` that makes it wrong.
         error: ``None``, or why it is not correct.
     """
 
@@ -80,13 +80,13 @@ class Reward:
 
 
 class Rewards:
-    """Calls a reward function in worker processes that end with this one.
+    """A reward function in worker processes, which end with this process.
 
     Args:
         params: the function and its limits.
 
     Raises:
-        InputError: there is no such file, its syntax is wrong or it defines no such
+        InputError: the file does not exist, has a syntax error, or does not define the
             function. The file does not run here.
     """
 
@@ -154,7 +154,7 @@ class Rewards:
             return self._pool.judge(pairs)
 
     def _reward(self, judged: Judgement, response: str) -> tuple[Reward, str, str]:
-        """The reward; if the function failed, a message and what failures it is of."""
+        """Returns the reward and, if the function failed, a message and its kind."""
         params = self._params
         about = f'on {response[:_SHOWN]!r}'
         if judged.failure:
@@ -183,19 +183,19 @@ class Rewards:
 
 @functools.cache
 def shared_rewards(params: RewardParams) -> Rewards:
-    """The rewards of this process by a function, made on first use."""
+    """Returns the process's rewards by a function, made on first use."""
     return Rewards(params)
 
 
 def _find(place: str) -> tuple[str, str]:
-    """``file, line N (name)`` of a function and its file's digest, without running it.
+    """Finds a function's ``file, line N (name)`` and its file's digest; runs nothing.
 
-    Raises InputError if that cannot be.
+    Raises InputError if that fails.
     """
     file, name = plugins.split_place(place)
     content = plugins.read(file)
     with plugins.errors_of(file):
-        # It gives a syntax error the path, and runs nothing.
+        # compile puts the path into a syntax error, and runs nothing.
         compile(content, os.path.abspath(file), 'exec')
         tree = ast.parse(content)
     functions = {
@@ -203,7 +203,7 @@ def _find(place: str) -> tuple[str, str]:
         for node in tree.body
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
     }
-    # It may also be imported, or made by a call.
+    # The function may also be imported, or made by a call.
     if not re.search(rf'\b{name}\b', content.decode(errors='replace')):
         raise InputError(f'{file} defines no {name}; it has {list(functions)}')
     line = f', line {functions[name]}' if name in functions else ''
