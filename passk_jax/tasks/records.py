@@ -39,15 +39,15 @@ _MARKS = {
 
 
 def located(path: str, data_dir: str) -> pathlib.Path:
-    """A path of a task's parameters, which starts at ``data_dir`` if it is relative."""
+    """Resolves a path of a task's parameters; a relative one starts at ``data_dir``."""
     return pathlib.Path(data_dir).expanduser() / pathlib.Path(path).expanduser()
 
 
 def read_lines(file: pathlib.Path) -> list[tuple[int, Any]]:
     """Reads the values of JSON lines with the numbers of their lines, from 1.
 
-    Empty lines do not count. Raises ValueError if the file cannot be read or a line is
-    not JSON.
+    Skips empty lines. Raises ValueError if the file cannot be read or a line is not
+    JSON.
     """
     return parse_lines(read_text(file), file)
 
@@ -107,22 +107,22 @@ def read_bytes(file: pathlib.Path) -> bytes:
 
 
 def content_hash(*texts: str) -> str:
-    """Equal for problems that differ in blanks and capitals only.
+    """Hashes texts, ignoring white space and case.
 
     Args:
-        texts: what makes the problem, part by part.
+        texts: the parts of the problem.
 
     >>> content_hash('Find $x$.') == content_hash('find  $X$. ')
     True
     """
     parts = [' '.join(text.split()).casefold() for text in texts]
-    # No part has a line break, so it cannot be mistaken for two.
+    # No part contains a line break, so joining keeps the parts distinct.
     words = '\n'.join(parts)
     return hashlib.sha256(words.encode('utf-8', 'surrogatepass')).hexdigest()
 
 
 def place_of(digest: str) -> int:
-    """The place of a content hash among a hundred, which decides a problem's split.
+    """Maps a content hash to 0..99, which decides a problem's split.
 
     >>> place_of('ff')
     55
@@ -131,7 +131,7 @@ def place_of(digest: str) -> int:
 
 
 def check_shares(*, train_percent: int, validation_percent: int) -> None:
-    """Raises ValueError if the shares of two splits are more than all problems."""
+    """Raises ValueError if the shares of two splits exceed 100 %."""
     if train_percent + validation_percent > 100:
         raise InputError(
             f'{train_percent=} and {validation_percent=} are more than 100 together'
@@ -139,7 +139,7 @@ def check_shares(*, train_percent: int, validation_percent: int) -> None:
 
 
 def split_of(digest: str, *, train_percent: int, validation_percent: int) -> str:
-    """The split of a problem with this content hash; what is left over is test.
+    """Returns the split of a problem with this content hash; the remainder is test.
 
     >>> split_of('ff', train_percent=50, validation_percent=10)
     'validation'

@@ -1,4 +1,4 @@
-"""What every task offers; :mod:`passk_jax.tasks.abilities` lists what is optional."""
+"""The interface of every task; :mod:`passk_jax.tasks.abilities` has optional ones."""
 
 import abc
 import dataclasses
@@ -16,22 +16,22 @@ from passk_jax.types import Problem, Verdict, Verdicts
 
 @dataclasses.dataclass(frozen=True)
 class NoParams:
-    """The parameters of a task without parameters."""
+    """Empty parameters, for a task without any."""
 
 
 @dataclasses.dataclass(frozen=True)
 class About:
-    """What to know of a task's problems before choosing it.
+    """A description of a task's problems, for choosing a task.
 
     Attributes:
         summary: what they are.
         size: how many there are.
         licence: the terms of their use.
         source: how to get them.
-        example: parameters with which ``python -m passk_jax.tasks`` shows some; files
-            lie where ``source`` puts them.
-        benchmark: parameters that replace those of ``example`` where the published
-            benchmark is evaluated, ``python -m passk_jax.evaluate --task=NAME``.
+        example: parameters with which ``python -m passk_jax.tasks`` shows problems;
+            paths are those where ``source`` puts the files.
+        benchmark: parameters that replace those of ``example`` in
+            ``python -m passk_jax.evaluate --task=NAME``, for the published benchmark.
     """
 
     summary: str
@@ -46,10 +46,10 @@ UNDESCRIBED = About('your task', 'those of its source', 'yours', 'your file', {}
 
 
 class EmptySplitError(InputError):
-    """A split of a task has no problems, by the parameters of the task."""
+    """A split that has no problems under the task's parameters."""
 
 
-# What a tokenizer of characters needs for texts in English.
+# The alphabet of a character tokenizer for English texts.
 ASCII = '\n' + ''.join(chr(i) for i in range(32, 127))
 GENERATED = 'nothing to get: this program generates them'
 OURS = 'that of this program'
@@ -62,9 +62,9 @@ class Task(abc.ABC):
     Attributes:
         name: the task's key in ``TASKS``, or ``file.py:Class``.
         splits: the names that :meth:`source` accepts.
-        about: what ``python -m passk_jax.tasks`` says of the task.
-        Params: the dataclass of the parameters, which checks their values. Its fields
-            have types that ``config.checks.build`` accepts.
+        about: the description that ``python -m passk_jax.tasks`` prints.
+        Params: the dataclass of the parameters, which checks their values. Its field
+            types are those that ``config.checks.build`` accepts.
         params: the parameters, an instance of ``Params``.
         instructions: the words in its prompts that say how to answer, of which each
             prompt has one or none; ``data.instruction`` replaces them.
@@ -80,18 +80,18 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def source(self, split: str, *, data_dir: str) -> Sequence[Problem]:
-        """The problems of a split.
+        """Returns the problems of a split.
 
         Raises EmptySplitError if it has none, and ValueError if it is unknown.
 
         Args:
             split: one of ``splits``.
-            data_dir: where the task keeps the files it makes; ``''``: the task chooses.
+            data_dir: the directory of the task's files; ``''``: the task chooses.
         """
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
-        """Reads a problem given as text or as a benchmark's record, for its verdicts.
+        """Reads a problem from text or from a benchmark's record, for its verdicts.
 
         Raises ValueError if the task cannot read the record; by default always.
         """
@@ -100,16 +100,15 @@ class Task(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def verdict(problem: Problem, response: str) -> Verdict:
-        """The verdict on one response; must not raise, whatever the response is."""
+        """Judges one response; must not raise, whatever the response is."""
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """Equal for equal problems, whatever their ids, splits and tasks.
+        """Hashes a problem; equal problems get equal hashes in all splits and tasks.
 
-        A mixture has such problems in one split, and an evaluation leaves out those
-        that the run was trained on. By default they have the same prompt. A task that
-        puts one problem in several ways, or shares problems with another task,
-        overrides this.
+        A mixture puts equal problems into one split. An evaluation leaves out problems
+        that the run was trained on. By default, equal prompts make equal problems.
+        Override this if prompts of one problem vary, or if two tasks share problems.
         """
         return records.content_hash(problem.prompt)
 
@@ -132,8 +131,8 @@ class Task(abc.ABC):
     ) -> Verdicts:
         """Judges ``[P][N]`` responses to P problems, by default one at a time.
 
-        The reward is 1 for a correct response, else 0. A task that can judge a whole
-        batch faster, or gives other rewards, overrides this.
+        The reward is 1 for a correct response, else 0. Override this to judge a batch
+        faster or to give other rewards.
         """
         rows = [
             [checked(self.verdict(problem, response), self.verdict) for response in row]
@@ -208,13 +207,13 @@ def check_problems(task: Task, problems: Any) -> None:
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    """Raises ValueError if the value is none of the choices."""
+    """Raises ValueError unless the value is one of the choices."""
     if value not in choices:
         raise InputError(f'{name} {value!r} is none of {list(choices)}')
 
 
 def check_several(name: str, values: Sequence[str], choices: Collection[str]) -> None:
-    """Raises ValueError unless the values are some of the choices, each once."""
+    """Raises ValueError unless the values are distinct choices, at least one."""
     if unknown := [value for value in values if value not in choices]:
         raise InputError(f'{name}: {unknown[0]!r} is none of {list(choices)}')
     if not values or len(set(values)) != len(values):
@@ -224,7 +223,7 @@ def check_several(name: str, values: Sequence[str], choices: Collection[str]) ->
 def shape_of(
     problems: Sequence[Problem], responses: Sequence[Sequence[str]]
 ) -> tuple[int, int]:
-    """(P, N); ValueError unless the ``[P][N]`` responses are N to each problem."""
+    """Returns (P, N); ValueError unless each of P problems has N responses."""
     shape = len(problems), len(responses[0]) if len(responses) else 0
     if [len(row) for row in responses] != [shape[1]] * shape[0]:
         raise InputError(f'{shape[0]} problems need as many rows of equal length')
@@ -238,12 +237,12 @@ def judge_together(
     judge: Callable[[list[Problem], list[str]], list[Verdict]],
     failures: Mapping[str, str],
 ) -> Verdicts:
-    """Judges ``[P][N]`` responses to P problems by one call, with rewards 0 and 1.
+    """Judges ``[P][N]`` responses to P problems in one call, with rewards 0 and 1.
 
     Args:
         problems, responses: as for :meth:`Task.verify`.
-        judge: the verdicts on ``P * N`` responses, each with its problem.
-        failures: for each kind of failure of the verifier, the verdict's error.
+        judge: returns the verdicts on ``P * N`` responses, each with its problem.
+        failures: kind of failure of the verifier -> the error of its verdicts.
 
     Raises:
         ValueError: the problems have different numbers of responses, or ``judge``
