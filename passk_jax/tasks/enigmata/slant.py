@@ -28,11 +28,11 @@ _QUOTED = re.compile(r'"([/\\])"')
 
 
 class Slant(Puzzle):
-    """Any valid grid is right; data: ``corners``, with -1 for one without a number.
+    """Slant; data: ``corners``, with -1 for a corner without a number.
 
-    The strict rule also reads / and \\ themselves, and the spellings of
-    ``spellings.integer_grid``: commas, bars, tables and lists, cells without
-    separators.
+    Any valid grid is right. The strict rule also reads / and \\ themselves, and the
+    spellings of ``spellings.integer_grid``: commas, bars, tables and lists, cells
+    without separators.
     """
 
     name = 'slant'
