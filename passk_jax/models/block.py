@@ -31,7 +31,7 @@ class Block(nnx.Module):
 
     @staticmethod
     def parameters(arch: Arch, layer: Layer) -> Table:
-        """Lists the block's parameters, their tensors named as after a layer's number."""
+        """Lists the block's parameters; tensor names follow the layer's number."""
         return {
             'attention_norm.scale': vector('input_layernorm.weight', None),
             **nested('attention', Attention.parameters(arch)),
