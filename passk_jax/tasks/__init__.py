@@ -103,7 +103,7 @@ def require(
 
 
 def right_response(task: Task, problem: Problem) -> str:
-    """A response that must be right; ``''`` if the task knows none."""
+    """Returns a response that must be right; ``''`` if the task has none."""
     if isinstance(task, RightResponse):
         return task.right_response(problem)
     if isinstance(task, Demonstrations):

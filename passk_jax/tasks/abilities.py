@@ -65,7 +65,7 @@ class RightResponse(Protocol):
     """
 
     def right_response(self, problem: Problem) -> str:
-        """The stored answer in the form that the prompt asks for; ``''``: none."""
+        """Returns the stored answer in the prompt's form; ``''`` if there is none."""
 
 
 @runtime_checkable

@@ -116,7 +116,7 @@ class MixtureTask(Task):
         summary='several tasks with weights, as task.params.parts names them',
         size='those of its parts',
         licence=OURS,
-        source=f'as its parts have it; of the example {GENERATED}',
+        source=f'that of its parts; the example is {GENERATED}',
         example={
             'parts': {
                 'mazes': {
@@ -260,12 +260,12 @@ class MixtureTask(Task):
         return part.demonstration(_unwrapped(problem), kind=kind, rng=rng)
 
     def replace_instruction(self, problem: Problem, instruction: str) -> str:
-        """What the problem's part makes of it."""
+        """Replaces the instruction as the problem's task does."""
         part = self.parts[part_of(problem.category)]
         return part.replace_instruction(_unwrapped(problem), instruction)
 
     def right_response(self, problem: Problem) -> str:
-        """What the problem's part knows."""
+        """Returns a right response as the problem's task does."""
         part = self.parts[part_of(problem.category)]
         return tasks.right_response(part, _unwrapped(problem))
 

@@ -99,7 +99,7 @@ class PicturedTask(Task):
         return problems
 
     def right_response(self, problem: Problem) -> str:
-        """The stored answer in a box."""
+        """Returns the stored answer in a box."""
         return rf'\boxed{{{problem.data["answer"]}}}'
 
     @staticmethod

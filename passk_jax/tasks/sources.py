@@ -10,7 +10,7 @@ A name has one of these forms:
   ``file_format='array_record'``. ``tfds://gsm8k/1.0.0/train`` is the split ``train`` of
   the directory ``gsm8k/1.0.0`` below the data directory. It needs no TensorFlow.
 
-:mod:`passk_jax.tasks.rows` says which forms a file may have.
+:mod:`passk_jax.tasks.rows` lists the forms of files.
 """
 
 import dataclasses

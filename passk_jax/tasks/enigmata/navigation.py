@@ -68,7 +68,7 @@ class Navigation(Puzzle):
         )
 
     def usual(self, data, answer):
-        """Also reads a landmark's kind before its letter, and "to" between letters."""
+        """Reads also a landmark's kind before its letter, and "to" between letters."""
         kinds = '|'.join(map(re.escape, set(data['kinds'].values())))
         words = rf'\b(?:(?i:{kinds})(?=\s+[A-Z]\b)|to|then)\b'
         return spellings.letters(re.sub(words, '', answer))

@@ -68,7 +68,7 @@ class Slant(Puzzle):
         )
 
     def usual(self, data, answer):
-        """Also reads / and \\ themselves."""
+        """Reads also / and \\ themselves."""
         signs = answer.translate(_DIAGONALS)
         if '"' in signs:
             # JSON writes two backslashes for one.

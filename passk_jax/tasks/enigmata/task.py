@@ -86,7 +86,7 @@ class EnigmataTask(Task):
         summary=f'Enigmata, {len(ALL_PUZZLES)} puzzles: {", ".join(ALL_PUZZLES)}',
         size='any number of most puzzles, in three levels',
         licence=OURS,
-        source=f'{GENERATED}, but for the files of {", ".join(FILE_PUZZLES)}',
+        source=f'{GENERATED}, except {", ".join(FILE_PUZZLES)}',
         example={
             'puzzles': tuple(PUZZLES),
             'levels': LEVELS[:1],

@@ -74,7 +74,7 @@ class TicTacToe(Puzzle):
         return f'You are {MARKS[data["player"]]}.\n{_text(data["board"])}'
 
     def usual(self, data, answer):
-        """Also reads ``.``, ``_``, ``-`` and nothing between bars as empty cells."""
+        """Reads ``.``, ``_``, ``-`` and nothing between bars as empty cells too."""
         return _text([_usual_cell(cell) for cell in _cells(answer)])
 
     def check(self, data, answer):

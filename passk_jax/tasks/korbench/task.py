@@ -127,7 +127,7 @@ class KorbenchTask(Task):
         return judge_together(problems, responses, judge=verdicts, failures=FAILURES)
 
     def right_response(self, problem: Problem) -> str:
-        """The stored answer in its brackets."""
+        """Returns the stored answer in its brackets."""
         return f'[[{problem.data["answer"]}]]'
 
     @staticmethod

@@ -128,7 +128,7 @@ class MathTask(Task):
         return {place: golds[place] for place in mathematics.unparsed(golds)}
 
     def right_response(self, problem: Problem) -> str:
-        """The gold in a box."""
+        """Returns the gold in a box."""
         return rf'\boxed{{{gold_of(problem.data["answer"])}}}'
 
     @staticmethod
