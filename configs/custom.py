@@ -1,6 +1,6 @@
-"""Problems of your own: a task, or records with a reward function (docs/plugins.md).
+"""Your own problems: a task, or records with a reward function (docs/plugins.md).
 
-A task of your own, ``my_puzzle.py:MyTask``, whose ``Params`` have no fields:
+Your own task, ``my_puzzle.py:MyTask``, whose ``Params`` have no fields:
 
     passk train --config=custom:task=my_puzzle.py:MyTask
 
@@ -10,9 +10,9 @@ Records of a file, with a reward function:
 
 ``test=…`` names a file to evaluate on; without one there is no evaluation.
 
-``size=tiny``, the default, is the policy of configs/maze_tiny.py without warm start:
-it knows nothing, and suits prompts of up to 64 ASCII characters and rewards that some
-random answers earn. ``size=paper`` is that of the paper, Qwen2.5-7B-Instruct, with its
+``size=tiny``, the default, is the policy of configs/maze_tiny.py without warm start. It
+knows nothing; use it for prompts of up to 64 ASCII characters and rewards that some
+random answers earn. ``size=paper`` is the paper's policy, Qwen2.5-7B-Instruct, with its
 settings (configs/base.py).
 
 Time: that of configs/maze_tiny.py, or of configs/maze.py.
@@ -56,7 +56,7 @@ def _records(values: dict[str, str]) -> ConfigDict:
             # A text, or the turns of a chat.
             'prompt_field': 'prompt',
             'reward': values['reward'],
-            # Of a reward that is a number, the least that makes a response correct.
+            # The least reward that makes a response correct, if rewards are numbers.
             'threshold': 1.0,
             'deadline_s': 5.0,
             'memory_mib': 4096,

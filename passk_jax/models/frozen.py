@@ -1,8 +1,8 @@
-"""The weights of a policy in two parts: what training leaves alone and what it trains.
+"""Splits the weights of a policy into frozen and trained ones.
 
-``Policy.frozen`` names the first part. Gradients, optimizer, checkpoints and digests
-follow the second. Whatever runs the network merges both; that copies nothing. No
-configuration freezes anything yet: full fine-tuning is the case of nothing frozen.
+``Policy.frozen`` names the frozen ones. Gradients, optimizer, checkpoints and digests
+have only the trained ones. Code that runs the network merges both, without a copy. No
+config freezes anything yet: in full fine-tuning nothing is frozen.
 """
 
 import dataclasses
@@ -29,12 +29,12 @@ class Weights(Generic[Leaf]):
 
     @property
     def merged(self) -> dict[str, Leaf]:
-        """All parameters, for the functions of policy.py."""
+        """Merges all parameters, for the functions of policy.py."""
         return self.frozen | self.trained
 
 
 def split_weights(policy: Policy, params: dict[str, Leaf]) -> Weights[Leaf]:
-    """Splits parameters, or their shapes, as the policy says."""
+    """Splits parameters, or their shapes, by ``policy.frozen``."""
     frozen = {name: x for name, x in params.items() if name in policy.frozen}
     trained = {name: x for name, x in params.items() if name not in frozen}
     return Weights(frozen, trained)

@@ -3,15 +3,15 @@
 A :class:`Policy` describes the network. Its static graph is made once; its parameters
 are a pytree that crosses ``jax.jit``.
 
-1. :func:`decoding_weights` turns the master weights into those that sampling reads;
-2. :func:`prefill` runs the prompts, once a problem, whatever N is;
-3. :func:`empty_cache` and :func:`decode` continue from there, a token a call;
-4. :func:`token_log_probs` returns log-probabilities and entropies of whole responses,
-   which the learner differentiates.
+1. :func:`decoding_weights` converts the master weights to those that sampling reads.
+2. :func:`prefill` runs each problem's prompt once, for any N.
+3. :func:`empty_cache` and :func:`decode` continue from there, one token per call.
+4. :func:`token_log_probs` returns log-probabilities and entropies of responses, which
+   the learner differentiates.
 
-Logits of all tokens never exist at one time: prefill computes them at one position a
-prompt, decoding at one a rollout, and the learner at a chunk of positions. Attention
-does not hold those of all pairs of many tokens either (see attention.py).
+The logits of all tokens never exist at one time. Prefill computes them at one position
+per prompt, decoding at one per rollout, the learner at a chunk of positions. Attention
+computes its logits in chunks too (see attention.py).
 """
 
 import dataclasses
@@ -56,9 +56,9 @@ class Policy:
         arch: the architecture.
         head_chunk_tokens: positions whose logits a device holds at one time in
             :func:`token_log_probs`.
-        num_tokens: ids of the tokenizer; ``None``: as many as the token table has
-            rows. The rows beyond only pad the table: their probability is 0.
-        frozen: names of the parameters that training leaves alone (see frozen.py).
+        num_tokens: number of the tokenizer's ids; ``None``: all rows of the token
+            table. Further rows only pad the table and have probability 0.
+        frozen: names of the parameters that are not trained (see frozen.py).
     """
 
     arch: Arch
@@ -72,7 +72,7 @@ class Policy:
             raise InputError(f'frozen={unknown} are none of {list(names)}')
 
     def bind(self, params: Params) -> Transformer:
-        """The network with these parameters."""
+        """Makes the network with these parameters."""
         stacked = params.keys() <= Transformer.parameters(self.arch).keys()
         flat: dict[Any, Any] = {
             _split_name(name): nnx.Param(x) for name, x in params.items()
@@ -83,7 +83,7 @@ class Policy:
 
 @functools.cache
 def _graphdef(arch: Arch, *, stacked: bool) -> nnx.GraphDef:
-    """The static graph of the network, without making a parameter."""
+    """Makes the static graph of the network, without parameters."""
 
     def network() -> Transformer:
         return Transformer(arch, stacked=stacked, rngs=nnx.Rngs(params=0))
@@ -92,7 +92,7 @@ def _graphdef(arch: Arch, *, stacked: bool) -> nnx.GraphDef:
 
 
 def param_shapes(policy: Policy, mesh: AnyMesh) -> dict[str, jax.ShapeDtypeStruct]:
-    """Name, shape, dtype and sharding of every parameter."""
+    """Returns shape, dtype and sharding of every parameter, by name."""
     shapes = _shapes(policy.arch)
     axes_of = functools.partial(param_axes, policy)
     shardings = sharding.tree_sharding(mesh, shapes, axes_of)
@@ -108,10 +108,10 @@ def _shapes(arch: Arch) -> dict[str, jax.ShapeDtypeStruct]:
 
 
 def init_params(policy: Policy, key: jax.Array, mesh: Mesh) -> Params:
-    """Random parameters, made sharded, so that no device ever holds them all.
+    """Draws random parameters, already sharded, so that no device holds them all.
 
-    A large parameter is made alone, the largest first: XLA:CPU holds the random bits of
-    all that one program makes, which is more than the parameters.
+    Each large parameter has its own program, the largest first, because XLA:CPU holds
+    all random bits of a program at once, and they are larger than the parameters.
     """
     shapes = param_shapes(policy, mesh)
     large = sorted(
@@ -138,7 +138,7 @@ def _init_program(
 
 
 def param_axes(policy: Policy, name: str) -> Axes:
-    """Logical axes of a parameter, by its name or by a path that ends in its name.
+    """Returns the logical axes of a parameter, by its name or a path ending in it.
 
     Raises:
         InputError: the network has no such parameter.
@@ -152,9 +152,9 @@ def _axes(arch: Arch) -> dict[str, Axes]:
 
 
 def decoding_weights(policy: Policy, params: Params) -> Params:
-    """The weights that sampling reads; a copy only if they must be cast or moved.
+    """Returns the weights that sampling reads; copies only to cast or move them.
 
-    A single CPU device reads the layers where they lie. While they are in use, donating
+    A single CPU device reads the layers in place. While they are in use, donating
     ``params`` copies them.
     """
     dtype = jnp.dtype(policy.arch.dtype)
@@ -173,10 +173,10 @@ def decoding_weights(policy: Policy, params: Params) -> Params:
 
 
 def prepare_decoding(policy: Policy, params: Params) -> Params:
-    """The weights that a decode step reads: cast, gathered, and apart by layer.
+    """Casts, gathers and unstacks the weights for decode steps.
 
-    Weights that are sharded over 'fsdp' would cross the network again for every token.
-    So while sampling only 'tensor' splits them. Each layer has its own arrays, which a
+    Weights that are sharded over 'fsdp' would cross the network for every token, so
+    only 'tensor' splits them while sampling. Each layer has its own arrays, which a
     step reads in place.
     """
     dtype = jnp.dtype(policy.arch.dtype)
@@ -195,7 +195,7 @@ _prepare_decoding = jax.jit(prepare_decoding, static_argnums=0)
 def prefill(
     policy: Policy, params: Params, prompts: Prompts
 ) -> tuple[Float[Array, 'P D'], Prefix]:
-    """Runs the prompts, each once.
+    """Runs each prompt once.
 
     Returns:
         The hidden state at the last token of each prompt, which predicts the first
@@ -213,9 +213,10 @@ def prefill(
 
 
 def cache_slots(num_tokens: int) -> int:
-    """Slots of a cache for so many tokens, at least 1: a multiple of 16.
+    """Rounds a number of tokens, at least 1, up to a multiple of 16.
 
-    An odd row costs a CPU 1.5 times the next multiple, and an accelerator pads it.
+    On a CPU a row of odd length costs 1.5 times the next multiple; an accelerator pads
+    it.
     """
     return -(-max(num_tokens, 1) // 16) * 16
 
@@ -223,7 +224,7 @@ def cache_slots(num_tokens: int) -> int:
 def empty_cache(
     policy: Policy, *, num_prompts: int, num_rollouts: int, num_tokens: int
 ) -> Cache:
-    """A decode cache for the newest ``num_tokens`` tokens of each rollout, or more."""
+    """Makes a decode cache for at least the last ``num_tokens`` tokens of a rollout."""
     arch = policy.arch
     T, H = cache_slots(num_tokens), arch.head_dim
     lead = (num_prompts, arch.num_kv_heads, num_rollouts)
@@ -251,7 +252,7 @@ def decode(
         params: from :func:`decoding_weights`.
         tokens: the next token of every rollout.
         prefix: from :func:`prefill`.
-        cache: of the tokens before.
+        cache: of the previous tokens.
 
     Returns:
         The hidden states, for :func:`logits`, and the cache with these tokens.
@@ -263,20 +264,21 @@ def decode(
 def logits(
     policy: Policy, params: Params, hidden: Float[Array, '*B D']
 ) -> Float[Array, '*B V']:
-    """Next-token logits of hidden states, float32; ``-inf`` where no token is."""
+    """Computes next-token logits, float32; ``-inf`` for ids without a token."""
     model = policy.bind(params)
     scores = model.logits(hidden[None, None], model.head_weights((1, 1)))[0, 0]
     return _without_padding(policy, scores, -jnp.inf)
 
 
 class TokenScores(NamedTuple):
-    """What :func:`token_log_probs` returns of each response token.
+    """The results of :func:`token_log_probs` for each response token.
 
     Attributes:
         log_probs: ``log softmax(logits / temperature)``, float32, over the tokenizer's
             ids.
         entropies: nats, float32, of the same distribution.
-        statistics: of the feed-forward parts where it is predicted, means over layers.
+        statistics: of the feed-forward parts at the position that predicts the token,
+            means over layers.
     """
 
     log_probs: Float[Array, 'P N T']
@@ -293,7 +295,7 @@ def token_log_probs(
     *,
     temperature: float | jax.Array,
 ) -> TokenScores:
-    """Log-probability of each response token and the entropy it was drawn under.
+    """Computes each response token's log-probability and its distribution's entropy.
 
     A prompt runs once for its N responses, forward and backward. The head runs on
     chunks of positions under ``jax.checkpoint``, so no array of ``P * N * T * V``
@@ -303,8 +305,8 @@ def token_log_probs(
         policy, params: the policy and its parameters.
         prompts: the prompts.
         tokens: responses, right-padded; values at pads are finite and unused.
-        starts: the slot where each token's response starts, if a row holds several
-            (see packing.py); ``None``: one response a row, from slot 0.
+        starts: the slot where each token's response starts, if a row has several (see
+            packing.py); ``None``: one response per row, from slot 0.
         temperature: of the distribution, above 0.
     """
     P, N, _ = tokens.shape
@@ -339,7 +341,7 @@ def token_log_probs(
 def _without_padding(
     policy: Policy, scores: Float[Array, '*B V'], absent: float | np.floating
 ) -> Float[Array, '*B V']:
-    """The scores, with ``absent`` in the rows that only pad the token table."""
+    """Replaces the scores of ids without a token by ``absent``."""
     if policy.num_tokens is None or policy.num_tokens == policy.arch.vocab_size:
         return scores
     ids = jax.lax.broadcasted_iota(jnp.int32, scores.shape, scores.ndim - 1)
@@ -352,10 +354,10 @@ def _responses(
     tokens: Int[Array, 'P N T'],
     starts: Int[Array, 'P N T'] | None,
 ) -> tuple[Float[Array, 'P N T D'], Statistics]:
-    """The hidden state that predicts each response token, and all statistics.
+    """Computes the hidden state that predicts each response token, and statistics.
 
-    The first input of a response is the last token of its prompt, which it therefore
-    does not see in the prompt's stream: T tokens in, T out.
+    The first input of a response is the last token of its prompt. So the response does
+    not see that token in the prompt's stream: T tokens in, T out.
     """
     (P, S), (_, N, T) = prompts.tokens.shape, tokens.shape
     seen = prompts.lengths - 1
@@ -378,7 +380,7 @@ def _responses(
 
 
 def _init(arch: Arch, key: jax.Array, names: Sequence[str] | None = None) -> Params:
-    """Initial parameters; those of these names, or all."""
+    """Draws initial parameters, all or those of these names."""
     network = Transformer(arch, stacked=True, rngs=nnx.Rngs(params=key))
     state = nnx.to_flat_state(nnx.state(network))
     params = {'.'.join(map(str, path)): x[...] for path, x in state}

@@ -1,4 +1,4 @@
-"""Log-probability and entropy of tokens under logits, with the gradient written out.
+"""Log-probabilities and entropies of tokens under logits, with explicit gradients.
 
 Both gradients are elementwise in the probabilities. So the backward pass reads the
 logits once, with one softmax and no scatter.
@@ -14,7 +14,7 @@ Pair = tuple[Float[Array, '*B'], Float[Array, '*B']]
 def log_probs_and_entropies(
     logits: Float[Array, '*B V'], tokens: Int[Array, '*B']
 ) -> Pair:
-    """``log softmax(logits)`` at the tokens, and the entropies in nats.
+    """Computes ``log softmax(logits)`` at the tokens, and the entropies in nats.
 
     Args:
         logits: float32, finite.

@@ -1,12 +1,12 @@
-"""Tokenizers: one of characters, built offline, or any of Hugging Face.
+"""Makes and loads tokenizers: a character tokenizer, or any of Hugging Face.
 
-All are fast transformers tokenizers, so ``tokenizer.save_pretrained(directory)`` saves
-one and :func:`load_tokenizer` reads it back. Nothing here needs torch. Only a tokenizer
-of the hub needs a network.
+All are fast transformers tokenizers: ``tokenizer.save_pretrained(directory)`` saves one
+and :func:`load_tokenizer` reads it back. Nothing here needs torch. Only a tokenizer of
+the hub needs a network.
 
-A chat template is used as in the model's tuning: it writes every special token of a
-prompt, so the tokenizer adds none, and what it writes after an assistant's turn ends a
-response.
+A chat template works as in the model's tuning. It writes every special token of a
+prompt, so the tokenizer adds none. The token that it writes after an assistant's turn
+ends a response.
 """
 
 import datetime
@@ -49,16 +49,16 @@ _PLAIN_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfo
 
 
 def character_tokenizer(alphabet: str) -> Tokenizer:
-    """A tokenizer with one token for each character, after ``<pad>`` 0 and ``<eos>`` 1.
+    """Makes a tokenizer of characters, after ``<pad>`` 0 and ``<eos>`` 1.
 
-    Decoding returns text over the alphabet exactly. Any other character is an error,
-    because a policy cannot learn from what it cannot read.
+    Decoding restores texts over the alphabet exactly. Any other character is an error,
+    because a policy cannot learn from text that it cannot read.
 
     Args:
         alphabet: characters in the order of their ids, from 2.
 
     Raises:
-        InputError: an empty alphabet, or a character twice.
+        InputError: an empty alphabet, or a repeated character.
     """
     if not alphabet or len(set(alphabet)) != len(alphabet):
         raise InputError(f'{alphabet=} must hold characters, and each only once')
@@ -78,15 +78,15 @@ def character_tokenizer(alphabet: str) -> Tokenizer:
 
 
 def load_tokenizer(source: str) -> Tokenizer:
-    """The tokenizer in a Hugging Face directory, or of a hub name.
+    """Loads the tokenizer of a Hugging Face directory or hub name.
 
-    It is the one in ``tokenizer.json``. ``AutoTokenizer`` of transformers 5 goes by the
-    names of classes and may replace the file's pre-tokenizer. DeepSeek's models then
-    lose the spaces of their prompts (huggingface/transformers, issue 45488), and a
-    tokenizer of characters loses its line breaks.
+    It reads ``tokenizer.json``. ``AutoTokenizer`` of transformers 5 goes by class names
+    and may replace the file's pre-tokenizer. Then DeepSeek's models lose the spaces of
+    their prompts (huggingface/transformers, issue 45488), and a character tokenizer
+    loses its line breaks.
 
     Raises:
-        InputError: there is none, or it cannot be reached.
+        InputError: there is no tokenizer, or it cannot be reached.
     """
     try:
         directory = config.source_directory(source, TOKENIZER_FILES)
@@ -104,7 +104,7 @@ def load_tokenizer(source: str) -> Tokenizer:
 
 
 def load_generation_config(source: str) -> transformers.GenerationConfig | None:
-    """The generation config of a directory or hub name; ``None`` if it has none.
+    """Loads the generation config of a directory or hub name; ``None`` without one.
 
     Raises:
         InputError: no such source, or a file that cannot be read.
@@ -135,8 +135,8 @@ def check_chat(
     """Checks that the chat template honors the arguments of :func:`encode_prompt`.
 
     Raises:
-        InputError: there is no template, it has no such switch, or it leaves the
-            system prompt out or refuses it.
+        InputError: there is no template, it does not read a switch, or it drops or
+            rejects the system prompt.
     """
     # Of several templates under names, this is all of their text.
     template = str(tokenizer.chat_template or '')
@@ -173,24 +173,24 @@ def encode_prompt(
     template_kwargs: Mapping[str, Any] | None = None,
     date: str = CHAT_DATE,
 ) -> list[int]:
-    """Tokens of a prompt from a user's text.
+    """Encodes a user's text as the tokens of a prompt.
 
-    With a chat template they are the system's turn, those before the user's, the user's
-    and the opening of the answer; without one, the texts of the turns, a blank line
-    between them, with the tokenizer's special tokens.
+    With a chat template the prompt has the system's turn, earlier turns, the user's
+    turn and the start of the answer. Without one it has the texts of the turns, with
+    blank lines between them, and the tokenizer's special tokens.
 
     Args:
         tokenizer: the policy's.
-        text: what the user says.
-        turns: the turns before.
-        system_prompt: what the system says, in the place of its turns; ``''``: those,
-            or the template's own.
-        template_kwargs: what the template reads besides the turns.
-        date: what the template takes for today, as 2024-07-26.
+        text: the user's turn.
+        turns: earlier turns.
+        system_prompt: replaces the system's turns; ``''``: keeps them, or the
+            template's default.
+        template_kwargs: further variables of the template.
+        date: today's date for the template, as in 2024-07-26.
 
     Raises:
         InputError: the tokenizer has no token for a part of the text, or its chat
-            template refuses a turn.
+            template rejects a turn.
     """
     chat = bool(tokenizer.chat_template)
     every = (*turns, Turn('user', text))
@@ -225,7 +225,7 @@ def _encode(tokenizer: Tokenizer, text: str, *, add_special_tokens: bool) -> lis
 def decode_responses(
     tokenizer: Tokenizer, tokens: np.ndarray, lengths: np.ndarray
 ) -> list[list[str]]:
-    """Responses as text, without special tokens.
+    """Decodes responses to texts, without special tokens.
 
     Args:
         tokenizer: the policy's.
@@ -246,14 +246,14 @@ def decode_responses(
 def stop_token_ids(
     tokenizer: Tokenizer, generation_config: Any | None = None
 ) -> tuple[int, ...]:
-    """Tokens that end a response, each once.
+    """Returns the distinct tokens that end a response.
 
     Args:
         tokenizer: the token that its chat template writes after an assistant's turn
             comes first, because demonstrations end with it. Its end-of-sequence token
-            is next; it differs if the tuning changed only the template.
-        generation_config: anything with ``eos_token_id``, one id or several; instruct
-            models name more tokens there than their tokenizer does.
+            is next; the two differ if the tuning changed only the template.
+        generation_config: anything with ``eos_token_id``, one id or several; for
+            instruct models it has more tokens than the tokenizer.
 
     Raises:
         InputError: there is no such token.
@@ -277,7 +277,7 @@ def _chat(
     template_kwargs: Mapping[str, Any],
     date: str = CHAT_DATE,
 ) -> str:
-    """The text that the chat template writes for the turns."""
+    """Writes the turns by the chat template."""
     today = datetime.date.fromisoformat(date)
     dated = {
         # Of Llama 3's templates; others call strftime_now.
@@ -299,7 +299,7 @@ def _chat(
 
 
 def _end_of_turn(tokenizer: Tokenizer) -> list[int]:
-    """The special token that the chat template writes after an answer, if any."""
+    """Returns the special token that the chat template writes after an answer."""
     if not tokenizer.chat_template:
         return []
     answer = 'ANSWER'

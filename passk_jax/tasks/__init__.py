@@ -43,7 +43,7 @@ Ability = TypeVar('Ability')
 
 
 def task_class(name: str) -> type[Task]:
-    """The class of a task, which parses and judges without an instance.
+    """Returns the class of a task; it can parse and judge without an instance.
 
     Args:
         name: a key of ``TASKS``, or ``file.py:Class`` of a user's own.
@@ -80,7 +80,7 @@ def make_task(
 def require(
     task: Task | type[Task], ability: type[Ability], *, needed_by: str
 ) -> Ability:
-    """Returns the task if it has an optional ability.
+    """Returns the task if it has an ability, an optional interface.
 
     Args:
         task: any task, or the class of one for an ability that takes no instance.
@@ -103,7 +103,7 @@ def require(
 
 
 def right_response(task: Task, problem: Problem) -> str:
-    """A response that must be right; ``''`` if the task knows none."""
+    """Returns a response that must be right; ``''`` if the task has none."""
     if isinstance(task, RightResponse):
         return task.right_response(problem)
     if isinstance(task, Demonstrations):
@@ -113,12 +113,12 @@ def right_response(task: Task, problem: Problem) -> str:
 
 
 def weights_of(task: Task) -> Mapping[str, int] | None:
-    """The weights by which training draws parts; ``None`` for a task without parts."""
+    """Returns the weights by which training draws parts; ``None`` without parts."""
     return task.weights if isinstance(task, Parts) else None
 
 
 def drawing_of(name: str) -> Callable[..., str] | None:
-    """A task's ``draw``; ``None`` for an unknown task or one without drawings."""
+    """Returns a task's ``draw``; ``None`` if the task is unknown or has none."""
     task = None
     # A report may be of another version, or of a task whose file is gone.
     with contextlib.suppress(InputError):

@@ -1,8 +1,8 @@
-"""Prompts of records: a text, the turns of a chat, or such turns written as text.
+"""Reads prompts of records: a text, the turns of a chat, or such turns as JSON text.
 
-Turns have ``role`` and ``content``, as in the data sets of verl and TRL, or ``from``
-and ``value``, as in those of ShareGPT. The last is the user's and becomes the prompt of
-a problem; those before it are what the policy reads first.
+Turns have ``role`` and ``content``, as in data sets of verl and TRL, or ``from`` and
+``value``, as in ShareGPT. The last turn is the user's and becomes the prompt of a
+problem; the policy reads the earlier turns before it.
 """
 
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ class Chat(NamedTuple):
     """A prompt.
 
     Attributes:
-        text: what the user asks last.
-        turns: the turns before it.
+        text: the user's last turn.
+        turns: the earlier turns.
     """
 
     text: str
@@ -41,11 +41,12 @@ def read_field(record: Mapping[str, Any], field: str) -> Chat:
 
     Args:
         record: a row of a data set.
-        field: the name of a text or a chat, or the way to a part, ``prompt.1.content``.
+        field: the name of a text or a chat, or the path to a part,
+            ``prompt.1.content``.
 
     Raises:
-        ValueError: there is none, or it is the system's turn; the message says which
-            field to name.
+        ValueError: the field is missing, or it is the system's turn; the message says
+            which field to name.
     """
     value = field_value(record, field)
     above, _, last = field.rpartition('.')
@@ -68,8 +69,8 @@ def read_prompt(value: Any, *, field: str = 'prompt') -> Chat:
         field: its name, for messages.
 
     Raises:
-        ValueError: it is something else, is empty, has a picture, or does not end with
-            the user's turn.
+        ValueError: the value has another form, is empty, has a picture, or does not end
+            with the user's turn.
     """
     parsed = unwritten(value)
     items = parsed if isinstance(parsed, list) else [parsed]
@@ -96,7 +97,7 @@ def read_prompt(value: Any, *, field: str = 'prompt') -> Chat:
 
 
 def _turn(value: Any) -> Turn | None:
-    """A turn of a chat; ``None`` if the value has not the form of one."""
+    """Reads a turn of a chat; ``None`` if the value is not a turn."""
     for role_key, content_key in _KEYS:
         if not isinstance(value, Mapping) or not {role_key, content_key} <= set(value):
             continue
@@ -110,7 +111,7 @@ def _turn(value: Any) -> Turn | None:
 
 
 def _content(content: Any) -> str:
-    """The text of a turn, which may be a list of parts."""
+    """Returns the text of a turn, which may be a list of parts."""
     texts: list[str] = []
     for part in content if isinstance(content, list) else [content]:
         text = part.get('text') if isinstance(part, Mapping) else part

@@ -1,6 +1,6 @@
-"""Files of problems as text and JSON lines, and when two problems are equal.
+"""For tasks with files: reads text and JSON lines, hashes problems and splits them.
 
-:mod:`passk_jax.tasks.rows` reads the other forms of files.
+:mod:`passk_jax.tasks.rows` reads other forms of files.
 """
 
 import bz2
@@ -15,9 +15,9 @@ from typing import Any
 
 from passk_jax.errors import InputError
 
-# How a compressed file begins.
+# The first bytes of compressed files.
 _UNPACK = {b'\x1f\x8b': gzip, b'BZh': bz2, b'\xfd7zXZ\x00': lzma}
-# How a file begins that stands in the place of problems: what it is, the way out.
+# The first bytes of files that are not the data -> what they are, and the remedy.
 _NO_DATA = {
     b'version https://git-lfs': 'a pointer of Git LFS: fetch the file by git lfs pull',
     b'# xet version': 'a pointer of Xet: fetch the file by git xet, or from the hub',
@@ -28,7 +28,7 @@ _NO_DATA = {
     b'(\xb5/\xfd': 'compressed by Zstandard: unpack it (zstd -d)',
     b'PK\x03\x04': 'a ZIP archive: unpack it',
 }
-# Longer marks first: that of UTF-32 begins with that of UTF-16.
+# Longer marks first: the mark of UTF-32 begins with that of UTF-16.
 _MARKS = {
     codecs.BOM_UTF32_LE: 'utf-32',
     codecs.BOM_UTF32_BE: 'utf-32',
@@ -39,24 +39,24 @@ _MARKS = {
 
 
 def located(path: str, data_dir: str) -> pathlib.Path:
-    """A path of a task's parameters, which starts at ``data_dir`` if it is relative."""
+    """Resolves a path of a task's parameters; a relative one starts at ``data_dir``."""
     return pathlib.Path(data_dir).expanduser() / pathlib.Path(path).expanduser()
 
 
 def read_lines(file: pathlib.Path) -> list[tuple[int, Any]]:
-    """Reads the values of JSON lines with the numbers of their lines, from 1.
+    """Reads the values of JSON lines with their line numbers, from 1.
 
-    Empty lines do not count. Raises ValueError if the file cannot be read or a line is
-    not JSON.
+    Skips empty lines. Raises ValueError if the file cannot be read or a line is not
+    JSON.
     """
     return parse_lines(read_text(file), file)
 
 
 def parse_lines(text: str, file: pathlib.Path) -> list[tuple[int, Any]]:
-    """Reads the values of JSON lines as :func:`read_lines` does, from their text."""
+    """Parses JSON lines from a text, like :func:`read_lines`."""
     values = []
     for number, line in enumerate(text.split('\n'), start=1):
-        # Files with a mark that were joined have one within.
+        # Concatenated files with marks have marks inside.
         line = line.strip().lstrip('\ufeff')
         if not line:
             continue
@@ -68,9 +68,9 @@ def parse_lines(text: str, file: pathlib.Path) -> list[tuple[int, Any]]:
 
 
 def read_text(file: pathlib.Path) -> str:
-    """Reads the text of a file: UTF-8, or what its byte-order mark says.
+    """Reads the text of a file, in UTF-8 or the encoding of its byte-order mark.
 
-    Raises ValueError as :func:`read_bytes` does, or if it is no such text.
+    Raises ValueError like :func:`read_bytes`, or if the file cannot be decoded.
     """
     return decode(read_bytes(file), file)
 
@@ -85,10 +85,10 @@ def decode(content: bytes, file: pathlib.Path) -> str:
 
 
 def read_bytes(file: pathlib.Path) -> bytes:
-    """Reads a file, unpacked if gzip, bzip2 or xz packed it.
+    """Reads a file; decompresses gzip, bzip2 and xz.
 
     Raises:
-        ValueError: it cannot be read, or something else stands in its place, such as a
+        ValueError: the file cannot be read, or is not the data but, for example, a
             pointer to a large file or a web page.
     """
     try:
@@ -107,22 +107,22 @@ def read_bytes(file: pathlib.Path) -> bytes:
 
 
 def content_hash(*texts: str) -> str:
-    """Equal for problems that differ in blanks and capitals only.
+    """Hashes texts, ignoring white space and case.
 
     Args:
-        texts: what makes the problem, part by part.
+        texts: the parts of the problem.
 
     >>> content_hash('Find $x$.') == content_hash('find  $X$. ')
     True
     """
     parts = [' '.join(text.split()).casefold() for text in texts]
-    # No part has a line break, so it cannot be mistaken for two.
+    # No part contains a line break, so joining keeps the parts distinct.
     words = '\n'.join(parts)
     return hashlib.sha256(words.encode('utf-8', 'surrogatepass')).hexdigest()
 
 
 def place_of(digest: str) -> int:
-    """The place of a content hash among a hundred, which decides a problem's split.
+    """Maps a content hash to 0..99, which decides a problem's split.
 
     >>> place_of('ff')
     55
@@ -131,7 +131,7 @@ def place_of(digest: str) -> int:
 
 
 def check_shares(*, train_percent: int, validation_percent: int) -> None:
-    """Raises ValueError if the shares of two splits are more than all problems."""
+    """Raises ValueError if the shares of two splits exceed 100 %."""
     if train_percent + validation_percent > 100:
         raise InputError(
             f'{train_percent=} and {validation_percent=} are more than 100 together'
@@ -139,7 +139,7 @@ def check_shares(*, train_percent: int, validation_percent: int) -> None:
 
 
 def split_of(digest: str, *, train_percent: int, validation_percent: int) -> str:
-    """The split of a problem with this content hash; what is left over is test.
+    """Returns the split of a problem with this content hash; the remainder is test.
 
     >>> split_of('ff', train_percent=50, validation_percent=10)
     'validation'

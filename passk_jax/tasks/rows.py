@@ -1,11 +1,11 @@
-"""Rows of a file of problems, and what their fields mean.
+"""Reads the rows of a file of problems, and their fields.
 
-A file holds JSON lines, a JSON list, CSV (``.csv``, ``.tsv``), Parquet or Arrow, or is
-a directory of Hugging Face ``save_to_disk``. Its content decides, not the end of its
-name; only CSV goes by its name. Files may be packed by gzip, bzip2 or xz.
+A file has JSON lines, a JSON list, CSV (``.csv``, ``.tsv``), Parquet or Arrow, or is a
+directory of Hugging Face ``save_to_disk``. The content decides, except for CSV, where
+the name does. Files may be compressed by gzip, bzip2 or xz.
 
-:func:`field_value` finds a field of a row, :func:`gold_text` reads a right answer, and
-:mod:`passk_jax.tasks.chats` a prompt.
+:func:`field_value` finds a field of a row and :func:`gold_text` reads a right answer.
+:mod:`passk_jax.tasks.chats` reads a prompt.
 """
 
 import ast
@@ -30,7 +30,7 @@ _SHOWN = 60
 
 
 def stem(name: str) -> str:
-    """The last part of a name without its endings.
+    """Returns the last part of a name without its extensions.
 
     >>> stem('aime/aime_2024.jsonl'), stem('train.jsonl.gz')
     ('aime_2024', 'train')
@@ -44,14 +44,14 @@ def read(file: pathlib.Path, *, name: str = '') -> tuple[str, Records]:
 
     Args:
         file: the file, or a directory of ``save_to_disk``.
-        name: its name, if that of ``file`` is another, as in the cache of the hub.
+        name: its original name, if ``file`` has another, as in the hub's cache.
 
     Returns:
         What the numbers count (line, row or record), and the rows with their numbers,
         from 1.
 
     Raises:
-        ValueError: it cannot be read; the message says what it is, if that is known.
+        ValueError: the file cannot be read; if possible, the message says what it is.
     """
     if file.is_dir():
         return 'row', _number(_saved_to_disk(file))
@@ -69,9 +69,9 @@ def read(file: pathlib.Path, *, name: str = '') -> tuple[str, Records]:
 
 
 def field_value(record: Mapping[str, Any], field: str) -> Any:
-    """What a row has at ``field`` or, part by part, at ``outer.0.inner``.
+    """Returns the value at ``field`` or, part by part, at ``outer.0.inner``.
 
-    A list or an object on the way may be written as text.
+    A list or an object on the path may be text.
 
     Raises ValueError if the row has no such field.
     """
@@ -89,9 +89,9 @@ def field_value(record: Mapping[str, Any], field: str) -> Any:
 
 
 def unwritten(value: Any) -> Any:
-    """The list or object that a text writes, in JSON or as Python prints it.
+    """Parses a text that has a list or an object, in JSON or as Python prints it.
 
-    Any other value stays as it is.
+    Returns any other value unchanged.
 
     >>> unwritten('["7"]'), unwritten("{'a': 'b'}"), unwritten('[1, 2)')
     (['7'], {'a': 'b'}, '[1, 2)')
@@ -111,9 +111,9 @@ def unwritten(value: Any) -> Any:
 def gold_text(value: Any, *, field: str) -> str:
     """Reads a right answer: text, a number, or a list with one of them.
 
-    A list may be written as text, as in ``["7"]``. Null and an empty list are ``''``.
+    A list may be text, as in ``["7"]``. Null and an empty list are ``''``.
 
-    Raises ValueError if it is anything else; the message says ``field``.
+    Raises ValueError, which names ``field``, for anything else.
     """
     written = unwritten(value)
     # As text, [1, 2] is an interval or a vector, and [] the empty list.
@@ -143,13 +143,13 @@ def check_varied(
 
     Args:
         field: its name.
-        texts: of each row.
-        beside: of each row, another field; if it is the same in all rows too, the rows
-            are copies, which say nothing.
+        texts: the field in each row.
+        beside: another field in each row; if it is constant too, the rows are copies
+            and nothing is checked.
         source: the name of the source.
 
     Raises:
-        ValueError: it is, in more than two rows.
+        ValueError: the field is constant in more than two rows.
     """
     if len(texts) > 2 and len(set(texts)) == 1 < len(set(beside)):
         raise InputError(
@@ -172,7 +172,7 @@ def _number(values: Sequence[Any]) -> Records:
 
 
 def _json(text: str, file: pathlib.Path) -> tuple[str, Records]:
-    """JSON lines, a list or one object."""
+    """Reads JSON lines, a list or one object."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as e:
@@ -187,7 +187,7 @@ def _json(text: str, file: pathlib.Path) -> tuple[str, Records]:
 
 
 def _check_record(value: Mapping[str, Any], file: pathlib.Path) -> None:
-    """Raises ValueError if an object holds the rows in one of its fields."""
+    """Raises ValueError if an object has the rows in one of its fields."""
     for name, rows in value.items():
         has_rows = isinstance(rows, list) and rows and isinstance(rows[0], Mapping)
         if has_rows and 'role' not in rows[0] and 'from' not in rows[0]:
@@ -215,7 +215,7 @@ def _csv(text: str, file: pathlib.Path, *, delimiter: str) -> list[dict[str, str
 
 
 def _table(content: bytes, file: pathlib.Path) -> list[dict[str, Any]]:
-    """The rows of Parquet, of an Arrow file or of an Arrow stream."""
+    """Reads the rows of Parquet, of an Arrow file or of an Arrow stream."""
     import pyarrow
     from pyarrow import ipc, parquet
 
@@ -232,7 +232,7 @@ def _table(content: bytes, file: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def _saved_to_disk(directory: pathlib.Path) -> list[dict[str, Any]]:
-    """The rows of a data set that Hugging Face ``save_to_disk`` wrote."""
+    """Reads the rows of a data set that Hugging Face ``save_to_disk`` wrote."""
     files = sorted(directory.glob('data-*.arrow')) or sorted(directory.glob('*.arrow'))
     if not files or not (directory / 'state.json').is_file():
         inside = sorted(path.name for path in directory.iterdir())

@@ -1,16 +1,16 @@
-"""Where records of problems lie: local files, files of the hub, TFDS directories.
+"""Reads records of problems from local files, files of the hub and TFDS directories.
 
-A name is one of these:
+A name has one of these forms:
 
-* ``train/problems.jsonl``: a file below the directory of the data.
+* ``train/problems.jsonl``: a file below the data directory.
 * ``hf://datasets/OWNER/NAME@REVISION/PATH``: a file of a data set on the Hugging Face
   hub. It is fetched once and then read from the hub's cache, also without a network
-  (``HF_HUB_OFFLINE=1``). A commit as the revision never changes; a branch may.
+  (``HF_HUB_OFFLINE=1``). A revision that is a commit never changes; a branch may.
 * ``tfds://DIRECTORY/SPLIT``: a split of a data set that TFDS has prepared with
-  ``file_format='array_record'``, as in ``tfds://gsm8k/1.0.0/train`` for a directory
-  ``gsm8k/1.0.0`` below that of the data. It takes no TensorFlow.
+  ``file_format='array_record'``. ``tfds://gsm8k/1.0.0/train`` is the split ``train`` of
+  the directory ``gsm8k/1.0.0`` below the data directory. It needs no TensorFlow.
 
-:mod:`passk_jax.tasks.rows` says which forms a file may have.
+:mod:`passk_jax.tasks.rows` lists the forms of files.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ class Source:
         name: as in the parameters of the task.
         label: the category of its problems.
         unit: what the numbers count, for messages.
-        records: record and number, from 1.
+        records: pairs of a record and its number, from 1.
     """
 
     name: str
@@ -51,14 +51,14 @@ class Source:
 
 
 def read(name: str, *, data_dir: str) -> Source:
-    """Reads what a name stands for.
+    """Reads the source of a name.
 
     Args:
-        name: see above.
-        data_dir: where local names start; ``''``: at the working directory.
+        name: one of the forms above.
+        data_dir: where local names start; ``''``: the working directory.
 
     Raises:
-        ValueError: it cannot be found, fetched or read.
+        ValueError: the source cannot be found, fetched or read.
     """
     if name.startswith(_TFDS):
         path, _, split = name.removeprefix(_TFDS).rpartition('/')
@@ -72,13 +72,13 @@ def read(name: str, *, data_dir: str) -> Source:
             f'problems {str(file)!r} are absent: {HOW_TO_GET}; --data_dir '
             '(data.dir of a config) says where such a path starts'
         )
-    # Links of the cache lead to files whose names are digests.
+    # The cache links to files whose names are digests.
     unit, records_read = rows.read(file, name=name)
     return Source(name, rows.stem(name), unit, records_read)
 
 
 def fetched(name: str) -> pathlib.Path:
-    """The file in the hub's cache, which is asked for if it is not there.
+    """Returns the file in the hub's cache, after fetching it if necessary.
 
     Raises ValueError if the name has another form, or the file cannot be fetched.
     """
@@ -128,7 +128,7 @@ def _tfds_records(directory: str, split: str) -> tuple[dict[str, Any], ...]:
 
 
 def _plain(value: Any) -> Any:
-    """Texts and numbers in place of arrays and bytes."""
+    """Converts arrays and bytes to numbers and texts."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):

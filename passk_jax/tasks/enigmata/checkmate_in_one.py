@@ -1,4 +1,4 @@
-"""Chess: the move that gives mate, after the moves of a game (``checkmate_in_one``)."""
+"""Chess (``checkmate_in_one``): after the moves of a game, the move that gives mate."""
 
 import json
 import re
@@ -11,12 +11,13 @@ from passk_jax.verifiers.answers import Wrong
 
 
 class CheckmateInOne(OneAnswer, FilePuzzle):
-    """One move gives mate in each position, says BIG-bench; all levels are medium.
+    """Checkmate in one; all problems have the level medium.
 
-    The file asks not to be trained on: it has the canary of BIG-bench.
+    According to BIG-bench, one move gives mate in each position. The file has
+    BIG-bench's canary, which asks not to train on it.
 
     The strict rule also reads the move after its number, without ``#`` or ``x``, with
-    other marks of mate, and castling in zeros.
+    other marks of mate, and castling with zeros.
     """
 
     name = 'checkmate_in_one'
@@ -33,13 +34,13 @@ class CheckmateInOne(OneAnswer, FilePuzzle):
     )
 
     def usual(self, data, answer):
-        """The stored move, whatever marks stand around it."""
+        """Returns the stored move if the answer differs only in marks around it."""
         if _squeezed(spellings.bare(answer)) != _squeezed(data['answer']):
             raise Wrong('another move')
         return data['answer']
 
     def check(self, data, answer):
-        """Equality with the stored move, capitals included; also the official rule."""
+        """Compares with the stored move, including case; also the official rule."""
         if answer != data['answer']:
             raise Wrong('another move')
 
@@ -50,14 +51,14 @@ class CheckmateInOne(OneAnswer, FilePuzzle):
             yield Found(data['question'], 'medium', data)
 
 
-# The number of a move, a capture, check and mate, promotion, praise.
+# A move's number, and marks of capture, check, mate, promotion and praise.
 _MARKS = re.compile(
     r"""^\s*[0-9]{1,3}\s*\.+|[\s"'x×:=+#†‡!?.-]|e\.p\.|\(?\b(?:check)?mate\b\)?"""
 )
 
 
 def _squeezed(move: str) -> str:
-    """What tells a move from others; castling may be written in zeros."""
+    """Reduces a move to what distinguishes it; castling may be written with zeros."""
     return _MARKS.sub('', re.sub(r'0-0', 'O-O', move.replace('0-0-0', 'O-O-O')))
 
 

@@ -16,10 +16,10 @@ _LABELS = {
 
 
 class Folio(OneAnswer, FilePuzzle):
-    """Levels are Enigmata's: at most five premises, six, or more.
+    """FOLIO, with Enigmata's levels: at most five premises, six, or more.
 
-    Enigmata's own 1,208 problems are both files, so a policy trained on this has seen
-    most of them.
+    Enigmata's 1,208 problems come from both files, so a policy trained on this puzzle
+    has seen most of them.
 
     The strict rule also reads a label in any case, in quotes, bold or a box, and
     ``Uncertain``, FOLIO's word for Unknown.
@@ -44,13 +44,13 @@ class Folio(OneAnswer, FilePuzzle):
         return _LABELS[spellings.word(answer, _LABELS)]
 
     def check_official(self, data, answer):
-        """Equality with the stored answer."""
+        """Compares with the stored answer."""
         if answer != data['answer']:
             raise Wrong('not the stored answer')
 
     def problems(self, file):
         for _, record in records.read_lines(file):
-            # Some are empty, but count for the level.
+            # Some premises are empty, but count for the level.
             stripped = [premise.strip() for premise in record['premises']]
             premises = [premise for premise in stripped if premise]
             lines = [f'{i}. {premise}' for i, premise in enumerate(premises, start=1)]

@@ -13,10 +13,10 @@ _OFFICIAL_LIST = re.compile(r'\[([\d\s,]+)\]')
 
 
 class ListFunctions(OneAnswer, FilePuzzle):
-    """Eight examples are easy and four are hard; Enigmata tells no levels.
+    """List functions; eight examples are easy, four are hard.
 
-    The four examples of a problem are among the eight of another one, so such problems
-    are a group.
+    Enigmata states no levels. The four examples of a problem are among the eight of
+    another one, so such problems form a group.
 
     The strict rule also reads the spellings of ``spellings.integers``: without
     brackets, without commas.
@@ -43,10 +43,10 @@ class ListFunctions(OneAnswer, FilePuzzle):
             raise Wrong('another list')
 
     def check_official(self, data, answer):
-        """The first list of numbers in the answer counts; ``[]`` is not a list.
+        """Compares the first list of numbers; ``[]`` is not a list.
 
-        Unlike the official verifier this rejects digits that are not ASCII, and numbers
-        of more than nine of them.
+        Unlike the official verifier, this rejects non-ASCII digits and numbers of more
+        than nine digits.
         """
         match = _OFFICIAL_LIST.search(answer)
         if not match:

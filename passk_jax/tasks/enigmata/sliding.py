@@ -1,6 +1,6 @@
 """The 8 puzzle and the 15 puzzle; a letter moves the blank, as in Enigmata's verifier.
 
-Enigmata's prompt speaks of tiles that move, which would turn every letter around.
+Enigmata's prompt says that tiles move, which would reverse every letter.
 """
 
 import re
@@ -20,10 +20,10 @@ _SPACES = re.compile(r'[ \t\r\n]')
 
 
 class SlidingPuzzle(Puzzle):
-    """Any path to the goal is right; data: ``board``, with 0 for the blank.
+    """The 8 or the 15 puzzle; data: ``board``, with 0 for the blank.
 
-    The strict rule also reads the spellings of ``spellings.moves``: small letters,
-    words, arrows, lists.
+    Any path to the goal is right. The strict rule also reads the spellings of
+    ``spellings.moves``: lower case, words, arrows, lists.
     """
 
     category = 'Sequential'
@@ -32,7 +32,7 @@ class SlidingPuzzle(Puzzle):
     def __init__(self, name: str, side: int, moves: Sequence[tuple[int, int]]):
         self.name = name
         self._side = side
-        # For each level, the least and the most moves of the scramble.
+        # For each level, minimum and maximum of moves of the scramble.
         self._moves = moves
         self.rules = (
             f'The board has {side} rows of {side} cells, the tiles 1 to '
@@ -45,7 +45,7 @@ class SlidingPuzzle(Puzzle):
         )
 
     def generate(self, draws, level):
-        """A scramble by random moves; one in six boards is impossible."""
+        """Scrambles by random moves; one in six boards is impossible."""
         board = _goal(self._side)
         blank, last, moves = (self._side - 1, self._side - 1), '', []
         wanted = draws.between(*self._moves[level])
@@ -59,7 +59,7 @@ class SlidingPuzzle(Puzzle):
             moves.append(move)
         answer = ''.join(_BACK[move] for move in reversed(moves))
         if draws.chance(1, 6):
-            # Swapping two tiles changes the parity, which moves never do.
+            # Swapping two tiles changes the parity, which moves preserve.
             where = {
                 cell: divmod(i, self._side) for i, cell in enumerate(cells_of(board))
             }
@@ -84,7 +84,7 @@ class SlidingPuzzle(Puzzle):
         self._check_moves(data, read_moves(answer))
 
     def check_official(self, data, answer):
-        """As ``check``, but characters that are not moves do not count."""
+        """Checks like ``check``, but ignores characters that are not moves."""
         if claims(answer, _NONE):
             return self.check(data, answer)
         moves = _FOREIGN.sub('', answer)
@@ -113,7 +113,7 @@ class SlidingPuzzle(Puzzle):
 
 
 def read_moves(answer: str) -> str:
-    """The moves of an answer, which may stand apart."""
+    """Reads the moves of an answer, which may be separated."""
     moves = _SPACES.sub('', answer)
     if foreign := _FOREIGN.search(moves):
         raise Wrong(f'{foreign[0]!r} is not a move')
@@ -121,10 +121,10 @@ def read_moves(answer: str) -> str:
 
 
 def solvable(board: Sequence[Sequence[int]]) -> bool:
-    """Whether moves of the blank lead to the goal.
+    """Tells whether moves of the blank lead to the goal.
 
-    Each move swaps two cells and moves the blank by one, so the parity of the
-    permutation and that of the blank's way to its corner are equal or never will be.
+    Each move swaps two cells and moves the blank by one. So whether the parity of the
+    permutation equals that of the blank's distance to its corner never changes.
     """
     side = len(board)
     cells = [cell or side * side for cell in cells_of(board)]
@@ -134,7 +134,7 @@ def solvable(board: Sequence[Sequence[int]]) -> bool:
 
 
 def odd(cells: Sequence[int]) -> bool:
-    """Whether an odd number of swaps sorts the cells, which differ.
+    """Tells whether an odd number of swaps sorts the cells, which differ.
 
     >>> odd([2, 1, 3]), odd([2, 3, 1])
     (True, False)
@@ -146,7 +146,7 @@ def odd(cells: Sequence[int]) -> bool:
 
 
 def _reached(start: Sequence[Sequence[int]], moves: str) -> tuple[Grid, str]:
-    """The board after the moves, up to one that fails, and what fails if one does."""
+    """Returns the board after the moves up to a failing one, and that failure."""
     board = [list(row) for row in start]
     side = len(board)
     row, column = divmod(cells_of(board).index(0), side)
@@ -169,7 +169,7 @@ def _goal(side: int) -> Grid:
 def _move(
     board: Grid, blank: tuple[int, int], move: str
 ) -> tuple[Grid, tuple[int, int]] | None:
-    """The board and the blank's cell after a move; ``None`` outside the board."""
+    """Returns the board and the blank's cell after a move; ``None`` if outside."""
     row, column = (a + b for a, b in zip(blank, _STEPS[move], strict=True))
     if not (0 <= row < len(board) and 0 <= column < len(board)):
         return None

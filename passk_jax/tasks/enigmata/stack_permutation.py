@@ -19,10 +19,10 @@ POP = -1
 
 
 class StackPermutation(Puzzle):
-    """There is one solution or none; data: ``input`` and ``output``.
+    """Stack permutation; data: ``input`` and ``output``. It has one solution or none.
 
-    The strict rule also reads the spellings of ``spellings.items``, as lines, arrows
-    and no quotes, small letters, ``Push 1`` and ``Pop``.
+    The strict rule also reads the spellings of ``spellings.items``, such as lines,
+    arrows and no quotes, lower case, ``Push 1`` and ``Pop``.
     """
 
     name = 'stack_permutation'
@@ -38,7 +38,7 @@ class StackPermutation(Puzzle):
     )
 
     def generate(self, draws, level):
-        """Half of the outputs are random, and most of these are impossible."""
+        """Draws a problem; half the outputs are random, mostly impossible."""
         length = draws.between(*_LENGTHS[level])
         numbers = [place + 1 for place in draws.permutation(length)]
         if draws.chance(1, 2):
@@ -100,7 +100,7 @@ class StackPermutation(Puzzle):
 
 
 def read_operations(answer: str) -> list[int]:
-    """The operations of an answer: the number that is pushed, or ``POP``."""
+    """Reads the operations of an answer: the number to push, or ``POP``."""
     operations = []
     for count, operation in enumerate(text_list(answer), start=1):
         push = _PUSH.fullmatch(operation)
@@ -111,7 +111,7 @@ def read_operations(answer: str) -> list[int]:
 
 
 def _operations(numbers: list[int], output: list[int]) -> list[str] | None:
-    """The only operations that make the output; ``None`` if it is impossible."""
+    """Finds the only operations that make the output; ``None`` if impossible."""
     operations: list[str] = []
     stack: list[int] = []
     wanted = iter(output)

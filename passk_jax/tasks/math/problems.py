@@ -1,7 +1,7 @@
-"""Problems of mathematics: records with problem and answer, from several sources.
+"""Reads problems of mathematics: records with problem and answer.
 
-:mod:`passk_jax.tasks.sources` says which; ``passk_jax/tasks/math/task.py`` says
-which benchmarks are read as they are.
+:mod:`passk_jax.tasks.sources` lists the kinds of sources,
+``passk_jax/tasks/math/task.py`` the benchmarks that need no conversion.
 """
 
 import dataclasses
@@ -26,17 +26,17 @@ def read_split(
     ids: Sequence[str],
     data_dir: str = '',
 ) -> list[Problem]:
-    """The problems of a split, in the order of its names.
+    """Reads the problems of a split, in the order of its names.
 
-    A record whose gold stands for none (empty, null, NaN, ``proof``, ``notfound``), and
-    a repeat of an earlier problem, is left out; the log says how many. The category of
-    a problem is the label of its source.
+    Leaves out records without a gold (empty, null, NaN, ``proof``, ``notfound``) and
+    repeats of earlier problems; the log counts both. The category of a problem is the
+    label of its source.
 
     Args:
         names: names of sources (sources.py); the last part of each is its label.
-        problem, answer: fields of a record, which it must have; ``prompt.0.content``
-            is the field of an item of a list. Neither is the same text in all records.
-        ids: of these fields, the first that a record has names it in ``Problem.data``.
+        problem, answer: required fields of a record, with texts that are not the same
+            in all records; ``prompt.0.content`` is a field of an item of a list.
+        ids: fields; the first one that a record has is its id in ``Problem.data``.
         data_dir: where relative names start.
 
     Raises:
@@ -103,5 +103,5 @@ def parse(
 
 
 def content_hash(problem: Problem) -> str:
-    """Equal for problems that differ in blanks and capitals only."""
+    """Hashes a problem, ignoring white space and case."""
     return records.content_hash(problem.data['problem'])

@@ -1,8 +1,8 @@
 r"""The maze task: find a path from S to E; the answer is a string over U, D, L, R.
 
-The paper's mazes (appendix, Implementation Details), the code that made them and its
-prompt are not public, so this package has its own. Walls are ``*``, as in the paper's
-released verifier.
+The paper's mazes (appendix, Implementation Details), their generator and its prompt are
+not public, so this package has its own. Walls are ``*``, as in the paper's released
+verifier.
 """
 
 import collections
@@ -48,18 +48,18 @@ PROMPTS = {
 
 @section
 class MazeParams:
-    """What decides the problems.
+    """The mazes to generate, and the prompt.
 
     Attributes:
         generator: ``'wilson'`` (uniform perfect mazes of odd side, S and E in opposite
             corners) or ``'percolation'`` (cells are walls at random, S and E anywhere).
-        wall_probability: the chance that a cell is a wall; only for percolation.
+        wall_probability: the probability that a cell is a wall; only for percolation.
         min_path: the least length, in moves, of the shortest path from S to E.
         max_path: the greatest length of that path; 0: any.
         train_sizes, validation_sizes, test_sizes: sides of the split's mazes.
         train_counts, validation_counts, test_counts: number of mazes of each size.
         seed: decides which mazes are generated.
-        prompt: ``'bare'`` (the maze and a line break) or ``'instruct'`` (English).
+        prompt: ``'bare'`` (just the maze and a line break) or ``'instruct'`` (English).
     """
 
     generator: str = one_of(*maze_generator.GENERATORS)
@@ -92,7 +92,7 @@ class MazeParams:
                 )
 
     def get_by_split(self, field: str) -> dict[str, tuple[int, ...]]:
-        """``'sizes'`` or ``'counts'`` of each split."""
+        """Returns the ``'sizes'`` or ``'counts'`` of each split."""
         return {s: getattr(self, f'{s}_{field}') for s in maze_generator.SPLITS}
 
     def _checked_split(self, split: str) -> dict[int, int]:
@@ -120,7 +120,7 @@ class MazeParams:
 
 
 class MazeTask(Task):
-    """Mazes as a :class:`passk_jax.tasks.task.Task`, with every optional ability."""
+    """Mazes as a :class:`passk_jax.tasks.task.Task`, with most optional abilities."""
 
     name = 'maze'
     splits = ('train', 'validation', 'test')
@@ -156,14 +156,14 @@ class MazeTask(Task):
 
     @property
     def alphabet(self) -> str:
-        """Symbols and moves, then every other character of prompts and answers."""
+        """Returns symbols, moves, then other characters of prompts and answers."""
         first = rule.SYMBOLS + '\n' + rule.MOVES
         prompt, answer = PROMPTS[self.params.prompt]
         characters = set(prompt.format(maze='') + answer.format(moves='')) - set(first)
         return first + ''.join(sorted(characters))
 
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
-        """The problems of a split; the first call generates and stores them.
+        """Returns the problems of a split; the first call generates and stores them.
 
         ``data_dir=''`` means ``~/.cache/passk_jax``. Raises ValueError if the split is
         unknown or empty, or if its mazes cannot be generated or stored.
@@ -193,7 +193,7 @@ class MazeTask(Task):
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
     ) -> Verdicts:
-        """Judges N responses to each of P problems, all at once.
+        """Judges N responses to each of P problems in one call.
 
         Raises ValueError if the problems have different numbers of responses.
         """
@@ -204,9 +204,9 @@ class MazeTask(Task):
     def demonstration(
         self, problem: Problem, *, kind: str, rng: np.random.Generator
     ) -> str:
-        """A response in the form that the prompt asks for.
+        """Returns a right response, or a walk, in the form that the prompt asks for.
 
-        ``kind`` is one of ``demonstrations``; any other raises ValueError.
+        Raises ValueError unless ``kind`` is one of ``demonstrations``.
         """
         check_choice('kind', kind, self.demonstrations)
         maze = rule.parse_maze(problem.data['maze'])
@@ -233,12 +233,12 @@ class MazeTask(Task):
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """Equal for equal mazes, whatever the prompt says besides."""
+        """Hashes the maze, without the rest of the prompt."""
         return records.content_hash(problem.data['maze'])
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
-        """A maze given as text; its prompt is bare, because verdicts ignore the prompt.
+        """Reads a maze from text; its prompt is bare, because verdicts ignore it.
 
         Raises ValueError for a record or a malformed maze.
         """
@@ -249,7 +249,7 @@ class MazeTask(Task):
 
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
-        """The verdict on one response, with the reason if it is wrong."""
+        """Judges one response; a wrong one gets a reason."""
         return rule.verdict(problem.data['maze'], response)
 
     # The paper's released verifier is the rule.
