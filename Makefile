@@ -5,7 +5,7 @@
 #     make check    the same in less than a minute, with the tests of layers and tables
 #     make types    types alone
 #
-# Variables: PYTHON (an interpreter, 3.11 to 3.13; found if not given), VENV, CONFIG,
+# Variables: PYTHON (an interpreter, 3.11 to 3.14; found if not given), VENV, CONFIG,
 # WORKDIR, ARGS (of the main job, as in ARGS=--config.advantage.k=8), PYTEST_ARGS.
 
 SHELL := /bin/bash
@@ -24,16 +24,20 @@ ARGS ?=
 PYTEST_ARGS ?= -n 3 --dist loadfile
 PYTHON ?=
 # Tests that need no training: of layers, fields and tables.
-CHECKS := $(addprefix tests/,layers_test.py fields_test.py annotations_test.py \
+CHECKS := $(addprefix tests/,layers_test.py path_test.py fields_test.py annotations_test.py \
     mutations_test.py tasks_test.py advantages/table_test.py cli/flags_test.py \
     models/families/table_test.py)
 
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# The tested versions; requirements.txt has the floors.
+CONSTRAINTS = constraints/python$(shell $(BIN)/python -c \
+    'import sys; print("%d.%d" % sys.version_info[:2])').txt
+PIP_INSTALL = $(BIN)/python -m pip --quiet --disable-pip-version-check install \
+    -c $(CONSTRAINTS)
 
 # What an interpreter must be: of the right version, and able to make a full
 # environment (Debian's python3 has no ensurepip without python3-venv).
-USABLE := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
+USABLE := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))
 
 .PHONY: help train test check lint types
 .DELETE_ON_ERROR:
@@ -58,9 +62,9 @@ types: $(VENV)/installed-test
 	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python
 
 # A stamp is written last, so an installation that failed is tried again.
-$(VENV)/installed: requirements.txt | $(BIN)/pip
-	@echo 'Installing requirements.txt into $(VENV) (once; minutes)'
-	@$(PIP) install -r requirements.txt
+$(VENV)/installed: requirements.txt $(wildcard constraints/*.txt) | $(BIN)/pip
+	@echo 'Installing requirements.txt at the tested versions into $(VENV) (once; minutes)'
+	@$(PIP_INSTALL) -r requirements.txt
 	@touch $@
 
 $(VENV)/installed-test: pyproject.toml $(VENV)/installed
@@ -68,17 +72,17 @@ $(VENV)/installed-test: pyproject.toml $(VENV)/installed
 	@$(BIN)/python -c "import tomllib; \
 	extras = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; \
 	print(*extras['test'], *extras['reasoning_gym'], sep='\n')" > $(VENV)/test.txt
-	@$(PIP) install -r requirements.txt -r $(VENV)/test.txt
+	@$(PIP_INSTALL) -r requirements.txt -r $(VENV)/test.txt
 	@touch $@
 
 # pip comes last, so it says that the environment was made to the end.
 $(BIN)/pip:
-	@for python in $(or $(PYTHON),python3.12 python3.11 python3 python3.13); do \
+	@for python in $(or $(PYTHON),python3.12 python3.11 python3 python3.13 python3.14); do \
 	    if $$python -c '$(USABLE)' > /dev/null 2>&1; then found=$$python; break; fi; \
 	done; \
 	if [ -z "$$found" ]; then \
-	    echo 'No Python 3.11 to 3.13 with venv among:' \
-	        '$(or $(PYTHON),python3.12 python3.11 python3 python3.13).' \
+	    echo 'No Python 3.11 to 3.14 with venv among:' \
+	        '$(or $(PYTHON),python3.12 python3.11 python3 python3.13 python3.14).' \
 	        'Install one (on Debian with python3-venv), or name it: PYTHON=...' >&2; \
 	    exit 1; \
 	fi; \

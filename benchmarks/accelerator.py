@@ -1,13 +1,13 @@
-"""What a device can do, and how long our programs take on it.
+"""Measures the peaks of a device, and how long our programs take on it.
 
-1. :func:`matmul_flops` and :func:`copy_bandwidth`: the ceilings, measured in the same
-   call as what is divided by them;
-2. :func:`timed`: compilation apart, then the median of repetitions that are waited for;
-3. :class:`Model` and its measurements: decoding, prefill, log-probabilities, the
-   gradient, the whole train step and the whole step of RL.
+1. :func:`matmul_flops` and :func:`copy_bandwidth` measure the ceilings, in the same
+   call as the figures that are divided by them.
+2. :func:`timed` compiles, then returns the median of repetitions, each waited for.
+3. :class:`Model` measures decoding, prefill, log-probabilities, the gradient, the train
+   step and the sampler.
 
-Bytes and FLOPs are those that the mathematics needs, no more: the weights once a step,
-the keys and values of a prompt once for its rollouts, causal attention by its pairs,
+Bytes and FLOPs are the least that the mathematics needs: the weights once a step, the
+keys and values of a prompt once for its rollouts, causal attention by its pairs,
 nothing for recomputation.
 """
 
@@ -47,8 +47,8 @@ class Timing:
 
     Attributes:
         seconds: the median.
-        compile_seconds: of its program.
-        result: what the last call returned.
+        compile_seconds: seconds to compile its program.
+        result: the result of the last call.
     """
 
     seconds: float
@@ -65,11 +65,11 @@ def timed(
     """Compiles ``fn``, runs it once, then times it.
 
     Args:
-        fn: to be jitted.
+        fn: a function that is not jitted.
         args: its arguments.
-        repetitions: that are timed.
-        donate: numbers of arguments that are given away, each of which is replaced by
-            the result before the next call; the result is a tuple of them, in order.
+        repetitions: how often it is timed.
+        donate: positions of donated arguments. The function returns a tuple of as many
+            results, which replace them in the next call.
     """
     start = time.perf_counter()
     compiled = jax.jit(fn, donate_argnums=donate).lower(*args).compile()
@@ -85,22 +85,22 @@ def timed(
 
 
 def matmul_flops(size: int, *, repetitions: int) -> float:
-    """FLOP/s of the product of two bfloat16 matrices of this size."""
-    # Of spectral norm near 1: products of it stay finite, and nothing else is done.
+    """Measures the FLOP/s of the product of two bfloat16 matrices of this size."""
+    # The spectral norm is near 1, so that products stay finite.
     x = jax.random.normal(jax.random.key(0), (size, size)) / (2 * size**0.5)
     x = x.astype(jnp.bfloat16)
 
     def many(x: jax.Array) -> jax.Array:
-        # The next product needs the last one, so that none is left out.
+        # Each product needs the one before, so that XLA removes none.
         return jax.lax.fori_loop(0, 8, lambda _, y: x @ y, x)
 
     return 8 * 2 * size**3 / timed(many, x, repetitions=repetitions).seconds
 
 
 def copy_bandwidth(size: int, *, repetitions: int) -> float:
-    """Bytes a second, read and written, of a copy of so many bytes."""
+    """Measures the bytes/s, read and written, of a copy of so many bytes."""
     x = jnp.zeros(size // 4, jnp.uint32)
-    # Given away and returned: a copy in place, of which each call does eight.
+    # Each call makes eight copies in place, in the donated argument.
     many = functools.partial(
         jax.lax.fori_loop, 0, 8, lambda _, y: jax.lax.optimization_barrier(y + 1)
     )
@@ -110,7 +110,7 @@ def copy_bandwidth(size: int, *, repetitions: int) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Sizes of what is measured: P, N, S and T."""
+    """The sizes of a batch: P, N, S and T."""
 
     prompts: int
     rollouts: int
@@ -119,23 +119,23 @@ class Batch:
 
     @property
     def sequences(self) -> int:
-        """Responses."""
+        """The number of responses."""
         return self.prompts * self.rollouts
 
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """A policy with random weights, and how often its programs are timed."""
+    """A policy with random weights, whose programs are timed ``repetitions`` times."""
 
     policy: Policy
     params: Params
     repetitions: int
 
     def decode(self, batch: Batch) -> tuple[Timing, float, float]:
-        """``DECODE_STEPS`` tokens of every rollout, sampled, after ``T`` own tokens.
+        """Times ``DECODE_STEPS`` sampled tokens of every rollout, after T tokens.
 
         Returns:
-            The time of all steps, and bytes and FLOPs that one step needs.
+            The time of all steps, and the bytes and FLOPs that one step needs.
         """
         policy, arch = self.policy, self.policy.arch
         prepare = functools.partial(policies.prepare_decoding, policy)
@@ -196,7 +196,7 @@ class Model:
         return timing, bytes_read, needed
 
     def prefill(self, batch: Batch) -> tuple[Timing, float]:
-        """The prompts and the logits at their ends; the FLOPs that needs."""
+        """Times the prompts and the logits at their ends; returns needed FLOPs too."""
         policy = self.policy
 
         def run(params: Params, prompts: Prompts) -> Any:
@@ -207,7 +207,7 @@ class Model:
         return timing, self._flops(batch, response_tokens=0)
 
     def log_probs(self, batch: Batch) -> tuple[Timing, float]:
-        """Log-probabilities and entropies of given responses; the FLOPs that needs."""
+        """Times log-probabilities and entropies of responses; returns FLOPs too."""
         timing = timed(
             self._log_probs,
             *(self.params, _rollouts(batch)),
@@ -216,7 +216,7 @@ class Model:
         return timing, self._flops(batch)
 
     def gradient(self, batch: Batch) -> tuple[Timing, float]:
-        """Forward and backward, no optimizer; the FLOPs that needs."""
+        """Times forward and backward passes, no optimizer; returns FLOPs too."""
 
         def loss(params: Params, rollouts: Rollouts) -> jax.Array:
             return self._log_probs(params, rollouts)[0].mean()
@@ -229,11 +229,11 @@ class Model:
         return timing, 3 * self._flops(batch)
 
     def train_step(self, batch: Batch) -> tuple[Timing, float]:
-        """The learner's step with AdamW, in a micro-batch a prompt; FLOPs."""
+        """Times the learner's step with AdamW, a prompt a pass; returns FLOPs too."""
         mesh = sharding.one_device_mesh(jax.devices()[0])
         optimizer = optimizers.make_optimizer(OPTIMIZER)
         update = Update(
-            BatchLoss(self.policy, LOSS, 1.0),
+            BatchLoss(self.policy, 1.0, LOSS),
             optimizer,
             mesh,
             num_updates=1,
@@ -257,10 +257,10 @@ class Model:
         return timing, 3 * self._flops(batch)
 
     def generate(self, batch: Batch) -> tuple[Timing, dict[str, float]]:
-        """The whole sampler; and how far its log-probabilities are from the learner's.
+        """Times the sampler, and compares its log-probabilities with the learner's.
 
         Returns:
-            The time, and the mean and the largest difference a token.
+            The time, and the mean and the largest difference of a token.
         """
         prompts = _prompts(batch)
         seconds = []
@@ -324,7 +324,7 @@ def _rollouts(batch: Batch) -> Rollouts:
 
 
 def _prefix(policy: Policy, batch: Batch) -> Prefix:
-    """Keys and values of prompts that nothing has computed: their size is all."""
+    """Makes keys and values of zeros, as only their size matters."""
     arch = policy.arch
     lead = (batch.prompts, arch.num_kv_heads)
     dtype = jnp.dtype(arch.dtype)

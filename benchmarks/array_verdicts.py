@@ -1,14 +1,14 @@
-"""Verdicts on arrays beside the host's: 32 responses to each of 128 problems a puzzle.
+"""Compares verdicts on arrays with the host's, puzzle by puzzle.
 
     python -m benchmarks.array_verdicts
 
-Of the responses to a problem half are its solution, a quarter have two of its items
-swapped, an eighth is the solution of another problem, and the rest ends too early. The
-problems are of three levels. Both sides judge the same batch, in turns. Printed are
-medians of CPU seconds of the process, all threads, without the first call, whose
-seconds are the ``first`` column: it compiles. ``reading`` is the share of the host's
-seconds that finds and reads answers, which both sides must do. The run ends at the
-first verdict on which the sides differ.
+A puzzle has 128 problems of three levels with 32 responses each: half are the solution,
+a quarter the solution with two items swapped, an eighth the solution of another
+problem, an eighth half of the solution. Both sides judge the same batch, in turns. The
+table has medians of the process's CPU seconds over all threads. The first call, which
+compiles, is not in them but in the column ``first``. ``reading`` is the share of the
+host's seconds for finding and reading answers, which both sides must do. The run fails
+if a verdict differs.
 """
 
 import argparse
@@ -33,7 +33,7 @@ _ITEM = re.compile(r'"[^"]*"|-?[0-9]+|[UDLR.*]')
 
 
 def make_batch(puzzle: Puzzle, count: int) -> tuple[list[dict], list[str]]:
-    """The problem of each response, and the responses."""
+    """Makes the responses; returns the problem of each, and the responses."""
     rng = random.Random(0)
     problems = [
         puzzle.generate(Draws(i), i % len(LEVELS)) for i in range(count // RESPONSES)
@@ -53,7 +53,7 @@ def make_batch(puzzle: Puzzle, count: int) -> tuple[list[dict], list[str]]:
 
 
 def swapped(answer: str, rng: random.Random) -> str:
-    """An answer with two of its numbers, moves or symbols in each other's place."""
+    """Swaps two of an answer's numbers, moves or symbols."""
     items = list(_ITEM.finditer(answer))
     if len(items) < 2:
         return answer
@@ -63,7 +63,7 @@ def swapped(answer: str, rng: random.Random) -> str:
 
 
 def measure(name: str, *, count: int, repetitions: int) -> str:
-    """Judges one batch on both sides; a row of the table."""
+    """Judges one batch on both sides; returns a row of the table."""
     puzzle, rule = PUZZLES[name], RULES[name]
     problems, responses = make_batch(puzzle, count)
     pairs = list(zip(problems, responses, strict=True))
@@ -87,7 +87,9 @@ def measure(name: str, *, count: int, repetitions: int) -> str:
     )
     first, found = zip(*(timed(side) for side in sides), strict=True)
     if not np.array_equal(found[0], found[1]):
-        raise SystemExit(f'{name}: the sides differ')
+        raise SystemExit(
+            f'{name}: the verdicts on arrays differ from those of the host'
+        )
     rounds = [[timed(side)[0] for side in sides] for _ in range(repetitions)]
     host, arrays, reading = (
         statistics.median(each) for each in zip(*rounds, strict=True)
@@ -99,7 +101,7 @@ def measure(name: str, *, count: int, repetitions: int) -> str:
 
 
 def timed(run: Callable[[], np.ndarray]) -> tuple[float, np.ndarray]:
-    """CPU seconds, and what was returned."""
+    """Runs a function; returns its CPU seconds and its result."""
     start = time.process_time()
     result = run()
     return time.process_time() - start, result

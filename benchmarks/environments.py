@@ -1,7 +1,7 @@
-"""Virtual environments of the peers, made once from the package registry.
+"""Makes virtual environments of the peers, once, from the package registry.
 
-A peer's requirements are its own, and pinned: a figure beside it names what it is of.
-The user's pip settings say where packages come from.
+Each peer has its own pinned requirements, so that a figure is of known versions. The
+user's pip settings say where packages come from.
 """
 
 import os
@@ -12,24 +12,26 @@ import sys
 from collections.abc import Mapping, Sequence
 
 REQUIREMENTS: Mapping[str, Sequence[str]] = {
-    # jax is the one of our own measurements; tunix takes any since 0.8.
+    # The jax of our measurements; tunix takes any since 0.8.
     'tunix': ('google-tunix==0.1.7', 'jax==0.10.2', 'flax==0.12.8'),
     'trl': ('trl==1.16.0', 'transformers==5.23.0', 'torch==2.13.0'),
 }
 
 
 def directory() -> pathlib.Path:
-    """Where they are made."""
+    """Returns the folder of the environments."""
     cache = os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache'
     return pathlib.Path(cache) / 'passk_jax' / 'benchmarks'
 
 
 def python_of(peer: str, given: str = '') -> str:
-    """The python of a peer, made on the first call: minutes, and 1.5 GB.
+    """Returns the python of a peer.
+
+    The first call makes its environment, in minutes and 1.5 GB.
 
     Args:
         peer: a name of :data:`REQUIREMENTS`.
-        given: a python that has what the peer needs; ``''``: the environment's own.
+        given: a python that has what the peer needs; ``''``: the environment's.
 
     Raises:
         ValueError: there is no such python.

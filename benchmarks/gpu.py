@@ -1,18 +1,20 @@
-"""Our programs on an accelerator, as fractions of what it was measured to do.
+"""Measures our programs on an accelerator, as fractions of its measured peaks.
 
     python -m benchmarks.gpu
     python -m benchmarks.gpu --models Qwen/Qwen2.5-0.5B-Instruct --json out.json
     JAX_PLATFORMS=cpu python -m benchmarks.gpu --small
 
-In one call: a large bfloat16 product and a large copy, which are the ceilings; then, of
-each model with random weights in bfloat16, decoding (a fraction of the time that the
-bytes and FLOPs of a step need at the ceilings, and of the copy's bandwidth), prefill,
-log-probabilities, the gradient and the learner's step (fractions of the product's
-FLOP/s), a group with its prompt shared and repeated, and the whole sampler with its
-distance to the learner's log-probabilities.
+First it measures the ceilings: a large bfloat16 product and a large copy. Then, for
+each model with random weights in bfloat16:
 
-The learner's step keeps float32 masters and AdamW's moments, of the smallest model
-alone: those of 7B do not fit one device. The last line is everything as JSON.
+* decoding: the time that the bytes and FLOPs of a step need at the ceilings over its
+  time, and its bandwidth over that of the copy;
+* prefill, log-probabilities and the gradient: their FLOP/s over those of the product,
+  for a group with its prompt shared and repeated too;
+* the sampler, with the distance of its log-probabilities to the learner's.
+
+The learner's step has float32 parameters and AdamW's moments, which fit one device only
+for the smallest model. The last line is everything as JSON.
 """
 
 import argparse
@@ -48,7 +50,7 @@ Fields = dict[str, Any]
 MODELS = ('Qwen/Qwen2.5-0.5B-Instruct', 'Qwen/Qwen2.5-7B-Instruct')
 TRAINED = MODELS[0]
 
-# Context: the prompt and a hundred or so tokens of the rollout's own.
+# The context is the prompt and about a hundred tokens of the response.
 DECODING = (
     Batch(1, 1, 448, 32),
     Batch(32, 1, 896, 96),
@@ -61,7 +63,7 @@ DECODING = (
 PREFILL = Batch(8, 1, 1024, 1)
 TRAINING = (
     Batch(8, 1, 128, 896),
-    # A group of 16, and its repetition: ideally 1.88 times as long.
+    # A group of 16, and the same with repeated prompts: ideally 1.88 times as long.
     Batch(1, 16, 512, 512),
     Batch(16, 1, 512, 512),
 )
@@ -72,14 +74,14 @@ SMALL = Batch(2, 2, 6, 4)
 
 @dataclasses.dataclass(frozen=True)
 class Ceilings:
-    """What the device was measured to do: FLOP/s, and bytes/s read and written."""
+    """The measured peaks of the device: FLOP/s, and bytes/s read and written."""
 
     flops: float
     bandwidth: float
 
 
 def tiny_fields() -> Fields:
-    """A ``config.json`` for ``--small``."""
+    """Returns a ``config.json`` for ``--small``."""
     sizes = {
         'hidden_size': 32,
         'intermediate_size': 48,
@@ -92,7 +94,7 @@ def tiny_fields() -> Fields:
 
 
 def make_model(fields: Any, *, masters: str, remat: str, repetitions: int) -> Model:
-    """Random weights of the model that a ``config.json`` describes."""
+    """Draws random weights of the model that a ``config.json`` describes."""
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / 'config.json'
         path.write_text(json.dumps(dict(fields)))
@@ -117,7 +119,7 @@ def make_model(fields: Any, *, masters: str, remat: str, repetitions: int) -> Mo
 
 
 def decode_row(model: Model, batch: Batch, ceilings: Ceilings) -> Fields:
-    """A row of decoding."""
+    """Makes a row of decoding."""
     timing, bytes_read, needed = model.decode(batch)
     seconds = timing.seconds / DECODE_STEPS
     floor = max(bytes_read / ceilings.bandwidth, needed / ceilings.flops)
@@ -136,7 +138,7 @@ def decode_row(model: Model, batch: Batch, ceilings: Ceilings) -> Fields:
 def compute_row(
     what: str, batch: Batch, found: tuple[Timing, float], ceilings: Ceilings
 ) -> Fields:
-    """A row of what is bound by FLOPs."""
+    """Makes a row of a program that FLOPs bound."""
     timing, needed = found
     tokens = batch.prompts * batch.prompt_tokens
     if what != 'prefill':
@@ -153,7 +155,7 @@ def compute_row(
 
 
 def sampler_row(model: Model, batch: Batch) -> Fields:
-    """The whole sampler."""
+    """Makes the row of the sampler."""
     timing, gaps = model.generate(batch)
     return {
         'what': 'generate',
@@ -174,7 +176,7 @@ def _rest(timing: Timing) -> Fields:
 def rows_of(
     name: str, fields: Any, ceilings: Ceilings, args: argparse.Namespace
 ) -> Iterator[Fields]:
-    """All rows of a model."""
+    """Yields all rows of a model."""
     decoding, prefill, training, step = DECODING, PREFILL, TRAINING, STEP
     if args.small:
         decoding, prefill, training, step = (SMALL,), SMALL, (SMALL,), SMALL
@@ -200,13 +202,13 @@ def rows_of(
 
 
 def published_peaks() -> dict[str, float]:
-    """What the maker says of the device, where we know: FLOP/s and bytes/s."""
+    """Returns the published FLOP/s and bytes/s of the device, if known."""
     chip = chip_of(jax.devices()[0].device_kind)
     return {'flops': chip.flops, 'bandwidth': chip.memory_bandwidth} if chip else {}
 
 
 def measure(args: argparse.Namespace) -> Fields:
-    """Everything, row by row as it is measured."""
+    """Measures everything and prints each row; returns all as JSON values."""
     size, copied = (256, 1 << 20) if args.small else (8192, 1 << 30)
     ceilings = Ceilings(
         matmul_flops(size, repetitions=args.repetitions),
@@ -240,7 +242,7 @@ def measure(args: argparse.Namespace) -> Fields:
 
 
 def table(rows: Sequence[Fields]) -> str:
-    """The rows for people."""
+    """Formats the rows as a table."""
     head = ['model', 'what', 'P x N', 'S + T', 'ms', 'tokens/s', 'of matmul', 'of copy']
     lines = [[*head, 'of floor']]
     for row in rows:
@@ -267,7 +269,7 @@ def main() -> None:
     parser.add_argument('--models', nargs='+', choices=PUBLISHED, default=MODELS)
     parser.add_argument('--repetitions', type=int, default=5, help='of each program')
     parser.add_argument('--json', default='', help='file for the last line too')
-    parser.add_argument('--small', action='store_true', help='to see that it runs')
+    parser.add_argument('--small', action='store_true', help='only see that it runs')
     args = parser.parse_args()
     found = measure(args)
     print(table(found['rows']))

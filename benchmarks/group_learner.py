@@ -1,11 +1,11 @@
-"""The update with a prompt run once for its rollouts, beside one that repeats it.
+"""Compares an update that runs a prompt once with one that repeats it for each rollout.
 
     python -m benchmarks.group_learner
 
 Both are our train step, on the model and the work of ``work.GROUPS`` (100 + 64 tokens,
-32 rollouts a prompt), then with real vocabularies: one gets P groups of N, the other
-P * N groups of one, which is what a trainer does that treats responses apart. The
-gradients are compared parameter by parameter: the norm of the difference over the norm.
+32 rollouts a prompt), then with real vocabularies. One gets P groups of N rollouts, the
+other P * N groups of one, as in a trainer without shared prompts. The gradients are
+compared parameter by parameter: the norm of the difference over the norm.
 """
 
 import argparse
@@ -20,14 +20,14 @@ from benchmarks.sides import Side
 from benchmarks.work import Work
 
 TARGET = 2.0
-"""CPU seconds, the repeated form's over the group's, at least."""
+"""Least CPU seconds of the repeated form over those of the group."""
 
 TARGET_GRADIENT = 1e-5
 """Largest difference of a parameter's gradient, relative to its norm."""
 
 
 def gradient_gap(group: pathlib.Path, repeated: pathlib.Path) -> tuple[float, str]:
-    """The largest relative difference of a parameter's gradient, and its name."""
+    """Returns the largest relative difference of a gradient, and its parameter."""
     with np.load(group) as a, np.load(repeated) as b:
         gaps = {
             name: float(np.linalg.norm(a[name] - b[name]) / np.linalg.norm(b[name]))
@@ -38,7 +38,7 @@ def gradient_gap(group: pathlib.Path, repeated: pathlib.Path) -> tuple[float, st
 
 
 def measure(name: str, work: Work, args: argparse.Namespace) -> list[list[str]]:
-    """Alternates both forms; rows of the table."""
+    """Alternates both forms; returns rows of the table."""
     with tempfile.TemporaryDirectory() as directory:
         model = sides.write_model(work, directory)
         of_both = ['--work', work.to_json(), '--model', model]

@@ -1,12 +1,12 @@
-"""Speed and memory of our sampler and learner as one size after the other grows.
+"""Measures speed and memory of our sampler and learner as one size grows.
 
     python -m benchmarks.growth
 
-From ``work.GROUPS`` at a quarter of its rollouts (4 prompts x 8 rollouts, 100 + 64
-tokens, 4 layers), one of: rollouts a prompt, tokens of a response, tokens of a prompt,
-prompts, layers, vocabulary. Each row is a process of its own on one core: response
-tokens a CPU second, and how much larger its peak resident memory was than that of the
-smallest work there is (which is what Python, JAX and the compiler take).
+The start is ``work.GROUPS`` at a quarter of its rollouts (4 prompts x 8 rollouts, 100 +
+64 tokens, 4 layers). One of these grows: rollouts a prompt, tokens of a response,
+tokens of a prompt, prompts, layers, vocabulary. Each row is a process on one core:
+response tokens a CPU second, and its peak resident memory minus that of the smallest
+work (which Python, JAX and the compiler take).
 """
 
 import argparse
@@ -37,7 +37,7 @@ JOBS = ('generate', 'learn')
 def works_to_measure(
     start: Work, axes: Sequence[str], *, sizes: int
 ) -> Iterator[tuple[str, Work]]:
-    """What grows, and the work, of every row; the first ``sizes`` of each axis."""
+    """Yields the name and the work of every row; an axis has ``sizes`` rows."""
     yield 'nothing', start
     for axis in axes:
         for size in GROWTH[axis][:sizes]:
@@ -45,12 +45,12 @@ def works_to_measure(
 
 
 def measure(work: Work, args: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
-    """What each job answers for a work."""
+    """Runs each job on a work; returns its answers by job."""
     answers = {}
     with tempfile.TemporaryDirectory() as directory:
         model = sides.write_model(work, directory)
         for job in JOBS:
-            # A micro-batch a prompt, as one would where memory is short.
+            # A micro-batch is one prompt, as where memory is short.
             options = ['--work', work.to_json(), '--model', model]
             options += ['--micro_batches', str(work.prompts)]
             side = Side(job, 'benchmarks.ours', job, *options)
@@ -65,7 +65,7 @@ def row(
     answers: Mapping[str, Sequence[Mapping[str, float]]],
     least: Mapping[str, float],
 ) -> list[str]:
-    """A row of the table."""
+    """Makes a row of the table."""
     cells = [name, f'{work.new_tokens:,}']
     for job in JOBS:
         rate = work.new_tokens / sides.median(answers[job])

@@ -1,7 +1,7 @@
-"""Responses of given lengths, whatever the policy: for tests and benchmarks.
+"""Forces the lengths of responses, whatever the policy, for tests and benchmarks.
 
 A rollout's length is drawn from its random key, so that it is the same under every
-schedule; the chooser is replaced by one that stops there and nowhere else.
+schedule. A response stops at this length and nowhere else.
 """
 
 import contextlib
@@ -18,33 +18,34 @@ STOP, OTHER = 0, 1
 
 
 def log_normal(uniform: jax.Array) -> jax.Array:
-    """Mean 57 and median 39 before a limit of 256 cuts the tail."""
+    """Returns log-normal lengths: mean 57 and median 39, cut by a limit of 256."""
     normal = jax.scipy.special.ndtri(jnp.clip(uniform, 1e-6, 1 - 1e-6))
     return jnp.round(39 * jnp.exp(0.9 * normal))
 
 
 def geometric(uniform: jax.Array) -> jax.Array:
-    """5 % are longer than 256."""
+    """Returns geometric lengths, of which 5 % are longer than 256."""
     rate = -jnp.log(0.05) / 256
     return jnp.ceil(-jnp.log(1 - uniform) / rate)
 
 
 def from_20_to_48(uniform: jax.Array) -> jax.Array:
-    """Of 20 to 48 tokens, each as often."""
+    """Returns uniform lengths of 20 to 48 tokens."""
     return jnp.floor(20 + 29 * uniform)
 
 
 def never(uniform: jax.Array) -> jax.Array:
-    """All go on to the limit."""
+    """Returns infinite lengths, so that all responses reach the limit."""
     return jnp.full_like(uniform, jnp.inf)
 
 
 @contextlib.contextmanager
 def forced(*quantiles: Callable[[jax.Array], jax.Array]) -> Iterator[None]:
-    """Responses whose lengths have this quantile function, ended by ``STOP``.
+    """Ends responses by ``STOP`` at lengths with these quantile functions.
 
-    What is compiled inside stays compiled: use a policy of your own. The same programs
-    serve several functions: a temperature of 1 takes the first, of 2 the second.
+    Programs that compile inside stay compiled, so use a policy that nothing else uses.
+    The same programs serve several functions: a temperature of 1 takes the first, of 2
+    the second.
     """
     uniforms_of = keys.position_uniforms
 

@@ -1,22 +1,22 @@
-"""Sampling of responses with a long tail: the schedule beside waiting for the longest.
+"""Compares the scheduled sampler with the plain loop on responses with a long tail.
 
     python -m benchmarks.long_tail
 
 The model is that of ``work.GROUPS`` (3.2 M parameters, prompts of 100 tokens). The
-shapes differ in prompts x rollouts, limit, vocabulary and lengths, which are forced and
-the same for both sides. So are the tokens, which is checked:
+shapes differ in prompts x rollouts, limit, vocabulary and lengths. Lengths are forced;
+both sides have the same lengths and tokens, and the run fails if they differ:
 
 * ``log-normal``: mean 57, median 39;
 * ``geometric``: 5 % are longer than 256;
-* ``20 to 48``: each as often;
-* ``equal``: all reach the limit, where there is nothing to gain.
+* ``20 to 48``: uniform;
+* ``equal``: all reach the limit, so there is nothing to gain.
 
-Both sides are our library: ``plain`` is the readable loop of plain_loop.py, in which
-every row goes on until the last has ended; ``schedule`` is what training uses. Both
-hand over as in training: a thread reads what has ended as text and verifies it, and the
-measurement ends with the last verdict. *Rows a token* are the rows that were run, live
-or not, over the tokens that were asked for: 1 is the least there can be. The schedule
-may take 3 % more CPU seconds than the plain loop, at no shape more.
+Both sides are this library: ``plain`` is the readable loop of plain_loop.py, which runs
+every row until the last one ends; ``schedule`` is the sampler of training. Both hand
+over as in training: a thread decodes ended responses to text and verifies them, and the
+measurement ends with the last verdict. *Rows a token* are the rows that ran, live or
+not, over the response tokens; 1 is the minimum. At every shape the schedule may take
+3 % more CPU seconds than the plain loop.
 """
 
 import argparse
@@ -36,17 +36,19 @@ from benchmarks import work as works
 from benchmarks.sides import Side
 from benchmarks.work import Work
 from passk_jax.config import sampling_options
+from passk_jax.models import policy as policies
 from passk_jax.models.hf import weights
+from passk_jax.models.policy import Params, Policy
 from passk_jax.sampling import Ended, Purpose, plain_loop, sampler, step_key
 from passk_jax.sampling.scheduled import host
 from passk_jax.sampling.scheduled.hand_over import gather
-from passk_jax.types import Rollouts
+from passk_jax.types import Prompts, Rollouts
 
 TARGET = 1.25
-"""Rows a token of log-normal lengths, at most."""
+"""Most rows a token at log-normal lengths."""
 
 TARGET_RATIO = 0.97
-"""Tokens a CPU second over those of the plain loop, at least, at every shape."""
+"""Least tokens a CPU second over those of the plain loop, at every shape."""
 
 LENGTHS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
     'log-normal': lengths.log_normal,
@@ -58,7 +60,7 @@ LENGTHS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
 
 
 def shape(prompts: int, rollouts: int, limit: int, vocab: int = 64) -> Work:
-    """The work of a shape."""
+    """Makes the work of a shape."""
     return dataclasses.replace(
         works.GROUPS,
         prompts=prompts,
@@ -86,7 +88,7 @@ SHAPES: Sequence[tuple[str, Work]] = (
 
 
 class Verdicts:
-    """Hears of responses, and verifies them in a thread, as training does."""
+    """Receives ended responses and verifies them in a thread, as training does."""
 
     def __init__(self):
         self._thread = concurrent.futures.ThreadPoolExecutor(1)
@@ -107,9 +109,19 @@ class Verdicts:
         return [works.reward(works.to_text(row[:end])) for row, end in rows]
 
 
-def plain(*args: Any, on_ended: Callable[[Ended], None], **settings: Any) -> Rollouts:
-    """The plain loop, which hands over at its end."""
-    found = plain_loop.sample(*args, **settings)
+def plain(
+    policy: Policy,
+    params: Params,
+    prompts: Prompts,
+    *,
+    key: jax.Array,
+    on_ended: Callable[[Ended], None],
+    **settings: Any,
+) -> Rollouts:
+    """Samples in the plain loop and hands all responses over at its end."""
+    request = plain_loop.checked_request(policy, **settings)
+    decoding_weights = policies.decoding_weights(policy, params)
+    found = plain_loop.sample(policy, decoding_weights, prompts, key, request)
     on_ended(gather(found, np.ones(found.lengths.shape, bool)))
     return found
 
@@ -121,7 +133,7 @@ SAMPLERS: Mapping[str, Callable[..., Rollouts]] = {
 
 
 def act(args: argparse.Namespace) -> None:
-    """One side: samples the same responses once for each request."""
+    """Runs one side, which samples the same responses once for each request."""
     work = Work.from_json(args.work)
     policy = ours.make_policy(work)
     params = weights.load_params(policy, args.model, ours.mesh())
@@ -151,7 +163,7 @@ def act(args: argparse.Namespace) -> None:
             )
             verdicts.wait()
             tokens, ends = jax.device_get((found.tokens, found.lengths))
-            # Without a schedule all rows wait for the longest.
+            # Without a schedule all rows wait for the longest response.
             waited = work.sequences * int(ends.max())
             report['rows'] = rows.pop() if rows else waited
             report['tokens'] = int(ends.sum())
@@ -159,7 +171,7 @@ def act(args: argparse.Namespace) -> None:
 
 
 def compare(name: str, work: Work, args: argparse.Namespace) -> list[list[str]]:
-    """Rows of the table."""
+    """Alternates both sides; returns the rows of the table."""
     with tempfile.TemporaryDirectory() as directory:
         options = ['--work', work.to_json(), '--lengths', name]
         options += ['--model', sides.write_model(work, directory)]
@@ -180,7 +192,7 @@ def compare(name: str, work: Work, args: argparse.Namespace) -> list[list[str]]:
 
 
 def main() -> None:
-    """Reads the command line; compares, or is a side of the comparison."""
+    """Reads the command line; compares both sides, or runs one of them."""
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     sides.add_arguments(parser)
     numbers = range(len(SHAPES))
@@ -190,7 +202,7 @@ def main() -> None:
     parser.add_argument(
         '--max_cache_bytes', type=int, default=0, help="the schedule's; 0: no limit"
     )
-    parser.add_argument('--side', choices=SAMPLERS, help='be this side, with:')
+    parser.add_argument('--side', choices=SAMPLERS, help='run this side alone, with:')
     parser.add_argument('--lengths', choices=LENGTHS, help='of the responses')
     parser.add_argument('--work', help='JSON of a work')
     parser.add_argument('--model', help='directory of the weights')
@@ -207,8 +219,8 @@ def main() -> None:
         print(' '.join(rows[-1]), flush=True)
     print(sides.table([[*sides.HEAD, 'rows a token'], *rows]))
     print(
-        f'targets: at most {TARGET} rows a token of log-normal lengths, 8 x 32; at '
-        f'least {TARGET_RATIO} x the tokens a CPU second at every shape'
+        f'targets: at most {TARGET} rows a token for log-normal lengths, 8 x 32; at '
+        f'least {TARGET_RATIO} x the tokens a CPU second of plain at every shape'
     )
 
 

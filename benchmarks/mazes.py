@@ -1,9 +1,9 @@
-"""How long verdicts on mazes take: 32 responses to each of 128 mazes of 10 x 10.
+"""Measures verdicts on mazes: 32 responses to each of 128 mazes of 10 x 10.
 
     python -m benchmarks.mazes
 
 About half of the responses are the shortest path; the others have its moves in another
-order. Printed are CPU and wall milliseconds of each batch; the first one compiles.
+order. It prints CPU and wall milliseconds of each batch; the first one compiles.
 """
 
 import argparse

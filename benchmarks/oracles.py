@@ -1,17 +1,16 @@
-r"""Three oracles of the verdicts on mathematics.
+r"""Tests the verdicts on mathematics against three oracles.
 
     python -m benchmarks.oracles --data=../shared/data
 
-``--data`` has ``math_train/``, ``aime/`` and ``olymmath/``, as configs/math.py reads
-them, and perhaps more files of JSON lines with the field ``answer``.
+``--data`` has ``math_train/``, ``aime/`` and ``olymmath/`` with files of JSON lines, as
+configs/math.py reads them.
 
 1. Right stays right: every gold in forty spellings (spellings.py).
-2. Wrong stays wrong: every gold with fifty changes of its value (perturbations.py).
-3. math-verify alone, on its own reading of the same golds and answers: where it and the
-   verdicts here differ, by rewriting and by change.
+2. Wrong stays wrong: every gold with 54 changes of its value (perturbations.py).
+3. With ``--alone``, math-verify alone judges the same golds and answers.
 
-A table has a line for each rewriting and each change: how many answers, how many with
-the right verdict, how many that math-verify alone judges rightly, and one failure.
+A table has a line for each spelling and each change: the answers, how many have the
+right verdict here, and how many by math-verify alone. Failures follow, six of a kind.
 """
 
 import argparse
@@ -31,7 +30,7 @@ _FILES = 'math_train/*.jsonl', 'aime/*.jsonl', 'olymmath/*.jsonl'
 
 
 def read_golds(data: pathlib.Path, *, every: int = 1) -> list[str]:
-    """The different golds of the files, in order."""
+    """Reads the different golds of the files, in order."""
     golds: dict[str, None] = {}
     for pattern in _FILES:
         for path in sorted(data.glob(pattern)):
@@ -45,7 +44,7 @@ def read_golds(data: pathlib.Path, *, every: int = 1) -> list[str]:
 def changed(
     golds: Iterable[str], changes: Mapping[str, object]
 ) -> Iterator[tuple[str, str, str]]:
-    """The names of changes, the golds to which they apply, and the answers."""
+    """Yields the name of each change, each gold to which it applies, and the answer."""
     for gold in golds:
         for name, change in changes.items():
             answer = change(gold)
@@ -54,7 +53,7 @@ def changed(
 
 
 def math_verify_alone(gold: str, answer: str) -> bool:
-    """What math-verify says of a gold and an answer in a box, with its defaults."""
+    """Asks math-verify, with its defaults, about a gold and an answer in a box."""
     import math_verify
 
     parsed = [
@@ -67,7 +66,7 @@ def math_verify_alone(gold: str, answer: str) -> bool:
 def report(
     golds: list[str], changes: Mapping[str, object], *, right: bool, pools: list[Pool]
 ) -> str:
-    """The table of one oracle, with a line for all together."""
+    """Writes the table of one oracle, with a line for all together."""
     rows = list(changed(golds, changes))
     pairs = [(gold, answer) for _, gold, answer in rows]
     ours = [verdict.correct for verdict in mathematics.compare(pairs, pool=pools[0])]
@@ -94,7 +93,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--data', required=True, type=pathlib.Path)
     parser.add_argument('--workers', type=int, default=2)
-    parser.add_argument('--every', type=int, default=1, help='of so many golds, one')
+    parser.add_argument(
+        '--every', type=int, default=1, help='take one of so many golds'
+    )
     parser.add_argument('--alone', action='store_true', help='math-verify alone, too')
     flags = parser.parse_args()
     golds = read_golds(flags.data, every=flags.every)

@@ -1,17 +1,15 @@
-"""Our side of a comparison: ``python -m benchmarks.ours JOB --work=...``.
+"""Runs our side of a comparison: ``python -m benchmarks.ours JOB --work=...``.
 
-The library's own functions, called as the training loop calls them:
+It calls the library's functions as the training loop does:
 
-* ``model`` writes the weights that all sides read, and ends;
-* ``generate`` samples the responses to the prompts;
+* ``model`` writes the weights that all sides read, and ends.
+* ``generate`` samples the responses to the prompts.
 * ``step`` is one step of RL: sample, bring the tokens to the host as text, verify,
-  estimate, update;
-* ``learn`` is its update alone, on responses that are given; ``repeated`` is the same
-  with each prompt repeated for each of its rollouts, as trainers do that do not share
+  estimate, update.
+* ``learn`` is the update of a step alone, on random responses. ``repeated`` is the same
+  with each prompt repeated for each of its rollouts, as in a trainer without shared
   prompts.
-* ``matmul`` is one large product of matrices: what the core can do.
-
-Everything the benchmarks need of the library is here.
+* ``matmul`` is one large product of matrices, the ceiling of the core.
 """
 
 import argparse
@@ -69,14 +67,14 @@ OPTIMIZER = OptimizerConfig(
     weight_decay=0.0,
     max_grad_norm=0.0,
 )
-"""Of every side."""
+"""The optimizer of every side."""
 
 MATMUL = 2048
 """Rows and columns of the matrices whose product is the ceiling."""
 
 
 def make_policy(work: Work) -> Policy:
-    """The policy of a work."""
+    """Makes the policy of a work."""
     arch = Arch(
         vocab_size=work.vocab,
         num_layers=work.layers,
@@ -99,7 +97,7 @@ def make_policy(work: Work) -> Policy:
 
 
 def make_prompts(work: Work) -> Prompts:
-    """The prompts of a work."""
+    """Makes the prompts of a work."""
     return Prompts(
         tokens=jnp.asarray(works.prompt_tokens(work)),
         lengths=jnp.full(work.prompts, work.prompt_tokens, jnp.int32),
@@ -119,7 +117,7 @@ def write_model(work: Work, directory: pathlib.Path) -> None:
         policy.arch,
         FAMILY,
         dtype='float32',
-        # transformers says something where a batch just fits.
+        # transformers warns if a batch only just fits.
         max_positions=2 * (work.prompt_tokens + work.response_tokens),
         eos_token_ids=[],
         pad_token_id=None,
@@ -128,7 +126,7 @@ def write_model(work: Work, directory: pathlib.Path) -> None:
 
 
 def check(policy: Policy, params: Params, work: Work) -> list[float]:
-    """Log-probabilities of :func:`works.check_tokens`, summed over each response."""
+    """Computes log-probabilities of ``works.check_tokens``, summed over a response."""
     tokens = jnp.asarray(works.check_tokens(work))[:, None]
     found, *_ = policies.token_log_probs(
         policy, params, make_prompts(work), tokens, temperature=1.0
@@ -138,7 +136,7 @@ def check(policy: Policy, params: Params, work: Work) -> list[float]:
 
 @dataclasses.dataclass
 class Ours:
-    """The policy, its weights and what the jobs share."""
+    """The policy, its weights and the settings of the jobs."""
 
     work: Work
     policy: Policy
@@ -147,7 +145,7 @@ class Ours:
     gradient: str
 
     def sample(self, params: Params, step: int) -> Rollouts:
-        """Responses to the prompts."""
+        """Samples the responses to the prompts."""
         return sample(
             self.policy,
             params,
@@ -160,9 +158,9 @@ class Ours:
         )
 
     def update(self, optimizer: Optimizer) -> Update:
-        """The verb *update*: one a step, in so many micro-batches."""
+        """Makes the verb *update*, with one update a step."""
         return Update(
-            BatchLoss(self.policy, LOSS, 1.0),
+            BatchLoss(self.policy, 1.0, LOSS),
             optimizer,
             mesh(),
             num_updates=1,
@@ -170,7 +168,7 @@ class Ours:
         )
 
     def verify(self, rollouts: Rollouts) -> np.ndarray:
-        """Rewards ``[P, N]`` of the responses, which the host reads as text."""
+        """Computes rewards ``[P, N]`` of the responses, from their text on the host."""
         tokens, lengths = jax.device_get((rollouts.tokens, rollouts.lengths))
         texts = [
             [works.to_text(row[:length]) for row, length in zip(*pair, strict=True)]
@@ -180,14 +178,14 @@ class Ours:
 
 
 def generate(ours: Ours, ready: dict[str, Any]) -> None:
-    """Samples."""
+    """Samples once a repetition."""
     for step, report in enumerate(worker.repetitions(ready)):
         rollouts = jax.block_until_ready(ours.sample(ours.params, step))
         report['tokens'] = int(rollouts.lengths.sum())
 
 
 def rl_step(ours: Ours, ready: dict[str, Any]) -> None:
-    """A step of RL with the group-normalized advantage of GRPO."""
+    """Makes a step of RL with the group-normalized advantage of GRPO a repetition."""
     optimizer = optimizers.make_optimizer(OPTIMIZER)
     update = ours.update(optimizer)
     state = states.init_state(ours.policy, optimizer, ours.params, mesh())
@@ -204,7 +202,7 @@ def rl_step(ours: Ours, ready: dict[str, Any]) -> None:
 
 
 def repeat_prompts(rollouts: Rollouts) -> Rollouts:
-    """The same responses, each with a prompt of its own: ``P * N`` groups of one."""
+    """Repeats the prompt for each response: ``P * N`` groups of one."""
     rows = rollouts.tokens.shape[0] * rollouts.tokens.shape[1]
     prompts = jax.tree.map(
         lambda x: jnp.repeat(x, rollouts.tokens.shape[1], axis=0), rollouts.prompts
@@ -215,7 +213,7 @@ def repeat_prompts(rollouts: Rollouts) -> Rollouts:
 
 
 def learn(ours: Ours, ready: dict[str, Any], *, repeated: bool) -> None:
-    """The update alone; where asked for, its gradient is written first."""
+    """Makes an update a repetition; first writes the gradient to ``ours.gradient``."""
     rollouts, advantages = given(ours.work)
     if repeated:
         rollouts = repeat_prompts(rollouts)
@@ -231,7 +229,7 @@ def learn(ours: Ours, ready: dict[str, Any], *, repeated: bool) -> None:
 
 
 def given(work: Work) -> tuple[Rollouts, jax.Array]:
-    """Responses and advantages that no policy has made."""
+    """Draws random responses and advantages."""
     draw = np.random.default_rng(2)
     shape = (work.prompts, work.rollouts, work.response_tokens)
     zeros = jnp.zeros(shape, jnp.float32)
@@ -250,8 +248,8 @@ def given(work: Work) -> tuple[Rollouts, jax.Array]:
 def _gradient(
     ours: Ours, rollouts: Rollouts, advantages: jax.Array
 ) -> dict[str, np.ndarray]:
-    """The gradient of the train step, from the step itself."""
-    # A trace without decay is the gradient, and stands in the optimizer's state.
+    """Reads the gradient of the train step from the step itself."""
+    # A trace without decay, which the optimizer's state has, is the gradient.
     keep = optax.chain(optax.trace(decay=0.0), optax.scale(0.0))
     params = jax.tree.map(jnp.copy, ours.params)
     state = states.init_state(ours.policy, keep, params, mesh())
@@ -260,7 +258,7 @@ def _gradient(
 
 
 def matmul(ready: dict[str, Any]) -> None:
-    """GFLOPs of one float32 product; ``report['gflop']`` says how many."""
+    """Multiplies two float32 matrices four times; reports the GFLOPs as ``gflop``."""
     x = jax.random.normal(jax.random.key(0), (MATMUL, MATMUL))
     multiply = jax.jit(jnp.matmul)
     for report in worker.repetitions(ready):
@@ -271,7 +269,7 @@ def matmul(ready: dict[str, Any]) -> None:
 
 @functools.cache
 def mesh() -> jax.sharding.Mesh:
-    """The one device."""
+    """Makes the mesh of one device."""
     return sharding.one_device_mesh(jax.devices()[0])
 
 
@@ -290,7 +288,7 @@ def main() -> None:
     parser.add_argument('--work', help='JSON of a work')
     parser.add_argument('--model', help='directory of the weights')
     parser.add_argument('--micro_batches', type=int, default=1, help='of an update')
-    parser.add_argument('--gradient', default='', help='file for that of an update')
+    parser.add_argument('--gradient', default='', help='file for the gradient')
     args = parser.parse_args()
     ready = {'jax': jax.__version__}
     if args.job == 'matmul':

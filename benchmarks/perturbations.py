@@ -1,8 +1,7 @@
-r"""Forty changes of an answer that change its value.
+r"""Changes of an answer that change its value.
 
-Each takes a gold in LaTeX and returns another answer, or ``None`` where it has nothing
-to change, or might leave the value as it was. None of them uses what the verifier
-knows.
+Each takes a gold in LaTeX and returns another answer. It returns ``None`` where it has
+nothing to change or might keep the value. None of them uses the verifier's code.
 """
 
 import itertools
@@ -16,14 +15,14 @@ _FRACTION = re.compile(r'(\\[dt]?frac)\{([0-9]+)\}\{([0-9]+)\}')
 _NUMBER = re.compile(r'-?[0-9]+(?:\.[0-9]+)?|-?\\[dt]?frac\{[0-9]+\}\{[0-9]+\}')
 _TUPLE = re.compile(r'(?:\\left)?\s*\(([^()]*)\)')
 _ITEMS = re.compile(r'[^()\[\]{}\\=]+')
-# Where a sign may go over to another value of the same answer.
+# Answers in which another sign may be another of the answer's values.
 _PLURAL = re.compile(r'\\pm|\\cup|\\{|,|\\text|=')
 
 
 def _nth_number(
     index: int, change: Callable[[str], str], *, decimals: bool = True
 ) -> Perturbation:
-    """Changes one number; none of a text, an order of a root or a sum of several."""
+    """Changes one number of an answer, except in a text or a symmetric relation."""
 
     def perturb(gold: str) -> str | None:
         if r'\text{' in gold and not gold.strip()[0].isdigit():
@@ -41,7 +40,7 @@ def _nth_number(
 
 
 def _symmetric(gold: str) -> bool:
-    """Whether two sides of an answer mean the same, so that one may be anything."""
+    """Returns whether two sides of an answer mean the same, so that one may be any."""
     return bool(re.search(r'=|\\approx|0\s*\\|\^0|\^\{0|\\cdot 0|times 0', gold)) and (
         gold.strip()[:1] == '0' or '%' in gold or r'\approx' in gold
     )
@@ -62,7 +61,7 @@ def _not_zero(change: Callable[[str], str]) -> Perturbation:
 
 
 def _swapped(text: str) -> str:
-    """The first two different neighbours among the digits, in the other order."""
+    """Swaps the first two neighbouring digits that differ."""
     for first, second in itertools.pairwise(text):
         if first != second and second != '0':
             return text.replace(first + second, second + first, 1)
@@ -192,7 +191,7 @@ def _colon(gold: str) -> str | None:
 
 
 def _entry(gold: str) -> str | None:
-    """Another first entry of a matrix."""
+    """Changes the first entry of a matrix."""
     match = re.search(r'(\\begin\{pmatrix\}\s*)(-?)([0-9]+)', gold)
     if not match:
         return None
@@ -232,7 +231,7 @@ def _unit(gold: str) -> str | None:
 
 
 def _variable(gold: str) -> str | None:
-    """Another letter for the only variable of an answer without a name."""
+    """Renames the only variable of an answer that names none."""
     letters = set(re.findall(r'(?<![a-zA-Z\\])[a-z](?![a-zA-Z])', gold)) - {
         'e',
         'i',
@@ -262,7 +261,7 @@ def _exponent(gold: str) -> str | None:
 
 
 def _sign_between(gold: str) -> str | None:
-    """Minus for plus where both sides stay, and nothing else mirrors them."""
+    """Replaces the only plus by minus, where no list, text or matrix is around it."""
     if (
         _PLURAL.search(gold)
         or r'\begin' in gold

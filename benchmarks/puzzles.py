@@ -1,10 +1,10 @@
-"""How long a problem of each puzzle takes to make, by level.
+"""Measures how long a problem of each puzzle takes to make, by level.
 
     python -m benchmarks.puzzles --count=20
 
-Printed is a table in Markdown with CPU milliseconds a problem: the mean over ``count``
-problems, the first of a stream, after one that is not counted. Draws that are given up
-within a problem count; problems that a split leaves out as repeats do not.
+It prints a Markdown table with CPU milliseconds a problem: the mean over the first
+``count`` problems of a stream, after one that does not count. Discarded draws within a
+problem count; problems that a split leaves out as repeats do not.
 """
 
 import argparse
@@ -16,8 +16,8 @@ from passk_jax.tasks.enigmata.table import PUZZLES
 
 
 def milliseconds(puzzle: Puzzle, level: int, *, count: int) -> float:
-    """CPU milliseconds of this process a problem."""
-    # What is computed once, such as a table of positions, is no part of a problem.
+    """Measures the CPU milliseconds of this process a problem."""
+    # The warm-up computes what problems share, such as a table of positions.
     puzzle.generate(Draws('warm-up', level, 0), level)
     start = time.process_time()
     for index in range(count):
@@ -26,7 +26,7 @@ def milliseconds(puzzle: Puzzle, level: int, *, count: int) -> float:
 
 
 def table(*, count: int) -> str:
-    """A row for each puzzle, slowest at its hardest first."""
+    """Writes a row for each puzzle, the slowest at the hardest level first."""
     rows = {
         name: [milliseconds(puzzle, i, count=count) for i in range(len(LEVELS))]
         for name, puzzle in PUZZLES.items()

@@ -1,13 +1,13 @@
-"""Sides of a comparison, alternated: processes that are warm and wait for their turn.
+"""Alternates the sides of a comparison: warm processes that wait for their turn.
 
 1. :class:`Side` starts a side under its own python, pinned to one core, with one thread
-   a library, the same for all;
-2. :func:`alternate` asks the sides in turns, first to warm up (compilation is reported
-   apart), then as often as asked;
-3. :func:`median` and :func:`ratio` of their answers, and :func:`table` to print them.
+   a library, as all sides.
+2. :func:`alternate` asks the sides in turns, first to warm up (which the tables show
+   apart), then ``repetitions`` times.
+3. :func:`rows` makes rows of medians and ratios, and :func:`table` formats them.
 
-A machine that does other work too makes wall seconds lie, and CPU seconds by a few
-per cent: ratios are those of CPU seconds, in one run.
+Other work on the machine falsifies wall seconds, and CPU seconds by a few per cent. So
+ratios are of CPU seconds, in one run.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from typing import Any
 from benchmarks.work import Work
 
 WARM_UPS = 2
-"""Repetitions that do not count; tunix compiles something in its second too."""
+"""Repetitions that do not count; tunix compiles in its second repetition too."""
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -45,11 +45,11 @@ ONE_THREAD = {
 }
 
 LARGE_PAGES = ONE_THREAD | {'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1'}
-"""For sides on JAX, whose arrays are new at every call; torch is slower with them."""
+"""For sides on JAX, which allocates arrays at every call; torch is slower with it."""
 
 
 class Side:
-    """A process that answers; a context manager."""
+    """A process that repeats a piece of work on request; see worker.py."""
 
     def __init__(
         self,
@@ -65,10 +65,10 @@ class Side:
         self._stack = contextlib.ExitStack()
 
     def start(self, *, core: int) -> dict[str, Any]:
-        """Starts it, pinned to a core, or to none if that is -1.
+        """Starts the process, pinned to a core; -1: to none.
 
         Returns:
-            What it says when it is ready.
+            Its first answer, ``ready`` of ``worker.repetitions``.
         """
         errors = tempfile.TemporaryFile('w+')  # noqa: SIM115 - the stack closes it.
         self._errors = self._stack.enter_context(errors)
@@ -84,7 +84,7 @@ class Side:
         return self._answer()
 
     def run(self) -> dict[str, Any]:
-        """Asks for one repetition."""
+        """Asks for one repetition; returns its report."""
         self._process.stdin.write('run\n')
         self._process.stdin.flush()
         return self._answer()
@@ -106,14 +106,14 @@ class Side:
         if not line:
             self._errors.seek(0)
             raise RuntimeError(
-                f'{self.name} has ended: {" ".join(self._args)}\n'
+                f'{self.name} has ended without an answer: {" ".join(self._args)}\n'
                 f'{self._errors.read()[-4000:]}'
             )
         return json.loads(line)
 
 
 def pinned(core: int) -> list[str]:
-    """The front of a command line that is to run on one core.
+    """Returns the front of a command line that runs on one core; -1: on any.
 
     Raises:
         ValueError: there is no ``taskset`` here.
@@ -127,7 +127,7 @@ def pinned(core: int) -> list[str]:
 
 @contextlib.contextmanager
 def started(sides: Sequence[Side], *, core: int) -> Iterator[dict[str, Any]]:
-    """Starts all sides, gives what they say when ready by name, and ends them."""
+    """Starts all sides, yields their first answers by name, and ends them."""
     running = []
     try:
         ready = {}
@@ -143,7 +143,7 @@ def started(sides: Sequence[Side], *, core: int) -> Iterator[dict[str, Any]]:
 def alternate(
     sides: Sequence[Side], *, repetitions: int
 ) -> dict[str, list[dict[str, Any]]]:
-    """Asks all sides in turns; the first two answers of each are the warm-up's."""
+    """Asks all sides in turns; the first ``WARM_UPS`` answers of each do not count."""
     answers: dict[str, list[dict[str, Any]]] = {side.name: [] for side in sides}
     for count in range(WARM_UPS + repetitions):
         for side in sides:
@@ -154,29 +154,29 @@ def alternate(
 
 
 def median(answers: Sequence[Mapping[str, float]], field: str = 'cpu') -> float:
-    """Of a field, without the warm-up's."""
+    """Computes the median of a field, without the warm-up."""
     return statistics.median(answer[field] for answer in answers[WARM_UPS:])
 
 
 def spread(answers: Sequence[Mapping[str, float]], field: str = 'cpu') -> float:
-    """Half of the range over the median: how far single repetitions are from it."""
+    """Computes half of a field's range over its median, without the warm-up."""
     values = [answer[field] for answer in answers[WARM_UPS:]]
     return (max(values) - min(values)) / 2 / statistics.median(values)
 
 
 def warm_up(answers: Sequence[Mapping[str, float]]) -> float:
-    """CPU seconds that the first repetitions took longer: compilation, mostly."""
+    """Computes the extra CPU seconds of the warm-up: compilation, mostly."""
     first = sum(answer['cpu'] for answer in answers[:WARM_UPS])
     return first - WARM_UPS * median(answers)
 
 
 def gap(a: Sequence[float], b: Sequence[float]) -> float:
-    """The largest difference of two sides' log-probabilities of the same tokens."""
+    """Computes the largest difference of two sides' log-probabilities."""
     return max(abs(x - y) for x, y in zip(a, b, strict=True))
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows, the first of which is the head, as a table that Markdown reads too."""
+    """Formats rows, the first of which is the head, as a Markdown table."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         '| ' + ' | '.join(map(str.ljust, row, widths)) + ' |' for row in map(list, rows)
@@ -186,7 +186,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def machine() -> str:
-    """The processor, by its own name, and how many of its cores there are."""
+    """Names the processor and counts its cores."""
     name = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
         for line in pathlib.Path('/proc/cpuinfo').read_text().splitlines():
@@ -200,13 +200,13 @@ HEAD = [
     *('work', 'side', 'CPU s', '+-', 'wall s', 'tokens / CPU s', 'ratio', 'warm-up'),
     'peak MB',
 ]
-"""Of the rows of :func:`rows`."""
+"""The head of :func:`rows`."""
 
 
 def rows(
     work: str, answers: Mapping[str, Sequence[Mapping[str, float]]], *, base: str
 ) -> list[list[str]]:
-    """A row a side: medians, and how many times the tokens a CPU second of ``base``.
+    """Makes a row a side: medians, and tokens a CPU second over those of ``base``.
 
     The peak is of the process's resident memory, libraries and compiler included.
     """
@@ -231,7 +231,7 @@ def rows(
 
 
 def write_model(work: Work, directory: str) -> str:
-    """Has our side write the weights of a work; the directory they are in."""
+    """Lets our side write the weights of a work; returns their directory."""
     model = str(pathlib.Path(directory) / 'model')
     subprocess.run(
         [
@@ -259,17 +259,14 @@ def beside(
     """Alternates our side and a peer's on one job.
 
     Args:
-        peer: the peer's name.
-        module: its side.
-        job: of both.
-        work: of both.
-        python: the peer's.
-        args: of :func:`add_peer_arguments`.
-        name: of the job in the table.
-        environment: the peer's.
+        peer, module: the peer's name, and the module of its side.
+        job, work: those of both sides.
+        python, environment: the peer's interpreter and environment variables.
+        args: the options of :func:`add_peer_arguments`.
+        name: the job's name in the table; ``''``: ``job``.
 
     Returns:
-        Rows of the table, ours first, and what both say of the same responses.
+        Rows of the table, ours first, and a sentence about the check.
     """
     # A micro-batch has whole prompts.
     ours, peers = (
@@ -292,16 +289,16 @@ def beside(
 
 
 def add_peer_arguments(parser: argparse.ArgumentParser, *, packages: str) -> None:
-    """The options of comparisons with a peer that needs these packages."""
+    """Adds the options of comparisons with a peer that needs these packages."""
     add_arguments(parser)
-    parser.add_argument('--python', default='', help=f'one that has {packages}')
+    parser.add_argument('--python', default='', help=f'interpreter with {packages}')
     parser.add_argument('--micro_batches', type=int, default=8, help='ours')
     parser.add_argument('--peer_micro_batches', type=int, default=4, help="the peer's")
-    parser.add_argument('--jobs', default='', help='regular expression of their names')
+    parser.add_argument('--jobs', default='', help='regular expression of job names')
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options that comparisons share."""
-    parser.add_argument('--core', type=int, default=0, help='pinned to it; -1: to none')
+    """Adds the options that comparisons share."""
+    parser.add_argument('--core', type=int, default=0, help='to run on; -1: any')
     parser.add_argument('--repetitions', type=int, default=5, help='of each side')
-    parser.add_argument('--small', action='store_true', help='to see that it runs')
+    parser.add_argument('--small', action='store_true', help='only see that it runs')

@@ -1,7 +1,7 @@
-r"""Thirty-odd rewritings of an answer that change its spelling and not its value.
+r"""Rewritings of an answer that change its spelling but not its value.
 
-Each takes a gold in LaTeX and returns it written otherwise, or ``None`` where it has
-nothing to rewrite. None of them uses what the verifier knows.
+Each takes a gold in LaTeX and returns another spelling, or ``None`` where it has
+nothing to rewrite. None of them uses the verifier's code.
 """
 
 import re
@@ -25,7 +25,7 @@ def _changed(text: str, other: str) -> str | None:
 
 
 def _formula(gold: str) -> bool:
-    """Whether a gold is a number or a formula without anything around it."""
+    """Returns whether a gold is a number or a formula with nothing around it."""
     text = gold.strip()
     return bool(_PLAIN.fullmatch(text)) and not _NO_FORMULA.search(text)
 
@@ -50,7 +50,7 @@ def _around(before: str, after: str, *, formulas: bool = False) -> Rewriting:
 
 
 def _grouped(separator: str) -> Rewriting:
-    """Thousands apart, where a number stands alone."""
+    """Separates the thousands of an answer that is an integer."""
 
     def rewrite(gold: str) -> str | None:
         text = gold.strip()
@@ -62,7 +62,7 @@ def _grouped(separator: str) -> Rewriting:
 
 
 def _decimal(gold: str) -> str | None:
-    """The finite decimal of a fraction, to six places at most."""
+    """Writes a fraction as its finite decimal, of at most six places."""
     match = re.fullmatch(r'(-?)\\[dt]?frac\{([0-9]+)\}\{([0-9]+)\}', gold.strip())
     if not match or 10**6 * int(match[2]) % int(match[3]):
         return None
@@ -75,7 +75,7 @@ def _point_zero(gold: str) -> str | None:
 
 
 def _as_code(gold: str) -> str | None:
-    """As a programming language has it."""
+    """Writes a formula as in a programming language."""
     if not _formula(gold) or re.search(r'\\(?!frac|sqrt|pi|cdot)[a-zA-Z]', gold):
         return None
     if (
@@ -146,7 +146,7 @@ def _slashed(gold: str) -> str | None:
 
 
 def _doubled_fraction(gold: str) -> str | None:
-    """The same fraction, not in lowest terms."""
+    """Writes a fraction with twice its numerator and denominator."""
     match = re.fullmatch(r'(-?)\\[dt]?frac\{([0-9]+)\}\{([0-9]+)\}', gold.strip())
     if not match:
         return None

@@ -1,11 +1,10 @@
-"""torch's side of a comparison: ``python -m benchmarks.torch_peer JOB --work=...``.
+"""Runs torch's side of a comparison: ``python -m benchmarks.torch_peer JOB --work=``.
 
-Runs under a python that has torch, transformers and TRL, and neither needs nor finds
-our library:
+It runs under a python that has torch, transformers and TRL but not our library:
 
 * ``generate`` is transformers' ``generate`` with ``num_return_sequences``: its dynamic
-  cache, scaled dot-product attention;
-* ``step`` is one step of TRL's GRPOTrainer, which generates the same way;
+  cache, scaled dot-product attention.
+* ``step`` is one step of TRL's GRPOTrainer, which generates the same way.
 * ``matmul`` is one large product of matrices.
 """
 
@@ -24,14 +23,14 @@ MATMUL = 2048
 
 
 def load(source: str) -> Any:
-    """transformers' model of a directory."""
+    """Loads transformers' model of a directory."""
     return transformers.AutoModelForCausalLM.from_pretrained(
         source, dtype=torch.float32, attn_implementation='sdpa'
     )
 
 
 def check(model: Any, work: Work) -> list[float]:
-    """Log-probabilities of ``work.check_tokens``, summed over each response."""
+    """Computes log-probabilities of ``work.check_tokens``, summed over a response."""
     prompts = torch.from_numpy(works.prompt_tokens(work)).long()
     responses = torch.from_numpy(works.check_tokens(work)).long()
     with torch.no_grad():
@@ -41,7 +40,7 @@ def check(model: Any, work: Work) -> list[float]:
 
 
 def generate(model: Any, work: Work, ready: dict[str, Any]) -> None:
-    """Samples."""
+    """Samples once a repetition."""
     prompts = torch.from_numpy(works.prompt_tokens(work)).long()
     mask = torch.ones_like(prompts)
     torch.manual_seed(0)
@@ -63,20 +62,20 @@ def generate(model: Any, work: Work, ready: dict[str, Any]) -> None:
 
 
 def tokenizer(work: Work) -> Any:
-    """A tokenizer of tokens that are numbers."""
+    """Makes a tokenizer whose tokens are numbers."""
     import tokenizers
 
     vocab = {str(i): i for i in range(work.vocab)} | {'<end>': work.end}
     inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, '0'))
     inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    # No pad is needed, and one that is a number would be missing from the text.
+    # Nothing is padded, and a pad that is a number would be missing from the text.
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=inner, pad_token='<end>', eos_token='<end>'
     )
 
 
 class Measured(transformers.TrainerCallback):
-    """Answers after each step of a trainer, and lets it go on when asked."""
+    """Reports each step of a trainer, which waits for the request of the next."""
 
     def __init__(self, ready: dict[str, Any], written: list[int]):
         self._repetitions = worker.repetitions(ready)
@@ -95,7 +94,7 @@ class Measured(transformers.TrainerCallback):
 
 
 def rl_step(model: Any, work: Work, micro_batches: int, ready: dict[str, Any]) -> None:
-    """Steps of TRL's GRPOTrainer, without a reference model."""
+    """Runs steps of TRL's GRPOTrainer, without a reference model."""
     import datasets
     import trl
 
@@ -143,7 +142,7 @@ def rl_step(model: Any, work: Work, micro_batches: int, ready: dict[str, Any]) -
 
 
 def matmul(ready: dict[str, Any]) -> None:
-    """One float32 product, four times; ``report['gflop']`` says how much it is."""
+    """Multiplies two float32 matrices four times; reports the GFLOPs as ``gflop``."""
     x = torch.randn(MATMUL, MATMUL)
     y = torch.empty_like(x)
     for report in worker.repetitions(ready):

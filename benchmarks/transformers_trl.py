@@ -1,19 +1,19 @@
-"""Generation beside transformers' ``generate``, and a step of RL beside TRL's.
+"""Compares generation with transformers' ``generate``, and a step of RL with TRL's.
 
     python -m benchmarks.transformers_trl
 
 Generation has the model and the work of ``work.GROUPS`` (3.2 M parameters, 100 + 64
-tokens, 4 prompts x 32 rollouts) and of ``work.QWEN``, a step those of ``work.STEP``
-and, for what prompts that are shared do, of ``work.GROUPS``; the small ones with real
-vocabularies too; float32 on the CPU. The peers run in an environment of their own. Both
-sides read the same weights, give the same log-probabilities of the same responses (the
-check), run on one core with one thread, use AdamW and one update a step, and the
-verifier is in the step.
+tokens, 4 prompts x 32 rollouts) and of ``work.QWEN``. A step has those of ``work.STEP``
+and of ``work.GROUPS``, where sharing prompts counts. The small works run with real
+vocabularies too. All is float32 on the CPU.
 
-In the same run each side multiplies two large matrices, as fast as its library can: the
-ceiling. Our share of ours is the FLOPs that generation needs (the prompt once a
-problem, every token but the last through all layers) over CPU seconds, over the
-ceiling's.
+The peers run in their own environment. Both sides read the same weights, use one core,
+one thread, AdamW and one update a step, and verify within the step. The run prints how
+far their log-probabilities of the same responses differ.
+
+In the same run each side multiplies two large matrices: the ceiling of its library. The
+share of the ceiling is the FLOP/s that generation needs (the prompt once a problem,
+every token but the last through all layers) over those of the product.
 """
 
 import argparse
@@ -26,21 +26,21 @@ from benchmarks.sides import Side
 from benchmarks.work import Work
 
 TARGET_GENERATION = 3.5
-"""Tokens a CPU second, ours over transformers', at least."""
+"""Least tokens a CPU second, ours over transformers'."""
 
 TARGET_QWEN = 1.8
-"""The same at Qwen2.5-0.5B's shape and vocabulary."""
+"""The same at the shape and vocabulary of Qwen2.5-0.5B."""
 
 TARGET_SHARE = 0.55
-"""Of the ceiling, at least."""
+"""Least share of the ceiling."""
 
 TARGET_STEP = 0.4
-"""CPU seconds a step, ours over TRL's, at most."""
+"""Most CPU seconds a step, ours over TRL's."""
 
 
 def needed_gflop(work: Work) -> float:
-    """What generation needs: see the top of this file."""
-    # Here, and not at the top: --help is for those without our requirements too.
+    """Counts the GFLOPs that generation needs; see the module's docstring."""
+    # Imported here, so that --help works without our requirements.
     from benchmarks.ours import make_policy
     from passk_jax.planning import flops
 
@@ -64,7 +64,7 @@ def needed_gflop(work: Work) -> float:
 def generation(
     work: Work, *, name: str, python: str, args: argparse.Namespace
 ) -> tuple[list[list[str]], list[str]]:
-    """Alternates generation and the ceilings; rows, and a sentence a side."""
+    """Alternates generation and the ceilings; returns rows, and sentences."""
     with tempfile.TemporaryDirectory() as directory:
         model = sides.write_model(work, directory)
         of_job = ['generate', '--work', work.to_json(), '--model', model]
@@ -97,7 +97,7 @@ def generation(
 def step(
     work: Work, *, name: str, python: str, args: argparse.Namespace
 ) -> tuple[list[list[str]], list[str]]:
-    """Alternates a step of RL; rows, and the check."""
+    """Alternates a step of RL; returns rows, and a sentence about the check."""
     return sides.beside(
         'TRL',
         'benchmarks.torch_peer',

@@ -1,15 +1,15 @@
-"""Generation and a step of RL beside google-tunix, on two cores' worth of work.
+"""Compares generation and a step of RL with google-tunix.
 
     python -m benchmarks.tunix
 
 The model and the work are those of ``work.GENERATION`` and ``work.STEP``: 4.33 M
 parameters, 32 + 64 tokens, 8 rollouts a prompt, float32; then with real vocabularies.
-tunix runs in an environment of its own, with a cache of exactly the tokens that it
-needs. Both sides read the same weights, give the same log-probabilities of the same
-responses (the check), run on one core with one thread, use AdamW and one update a step,
-and the verifier is in the step.
+tunix runs in its own environment, with a cache of exactly the tokens that it needs.
+Both sides read the same weights, use one core, one thread, AdamW and one update a step,
+and verify within the step. The run prints how far their log-probabilities of the same
+responses differ.
 
-Each side is given the number of micro-batches an update that serves it best here.
+Each side has the number of micro-batches with which it is fastest here.
 """
 
 import argparse
@@ -19,10 +19,10 @@ from benchmarks import environments, sides
 from benchmarks import work as works
 
 TARGET_GENERATION = 3.0
-"""Tokens a CPU second, ours over tunix's, at least."""
+"""Least tokens a CPU second, ours over tunix's."""
 
 TARGET_STEP = 0.40
-"""CPU seconds a step, ours over tunix's, at most."""
+"""Most CPU seconds a step, ours over tunix's."""
 
 
 def main() -> None:

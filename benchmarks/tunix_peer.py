@@ -1,13 +1,13 @@
-"""tunix's side of a comparison: ``python -m benchmarks.tunix_peer JOB --work=...``.
+"""Runs tunix's side of a comparison: ``python -m benchmarks.tunix_peer JOB --work=``.
 
-Runs under a python that has google-tunix, and neither needs nor finds our library. It
-does what tunix's own examples do: its Qwen2 from a Hugging Face directory, its sampler,
-its cluster and its GRPO learner, on one device, with a cache of exactly the tokens that
-are needed (its default is 1,024 slots: five times slower here).
+It runs under a python that has google-tunix but not our library. As tunix's examples
+do, it uses tunix's Qwen2 from a Hugging Face directory, its sampler, its cluster and
+its GRPO learner, on one device. The cache has exactly the tokens that it needs (the
+default of 1,024 slots is five times slower here).
 
-* ``generate`` samples the responses to the prompts, repeated as its learner repeats
-  them;
-* ``step`` is one step of its learner, with nothing left in flight.
+* ``generate`` samples the responses to the prompts, which it repeats as tunix's learner
+  does.
+* ``step`` is one step of the learner, and waits for its end.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from benchmarks.work import Work
 
 
 class Tokenizer:
-    """What tunix asks of a tokenizer, of tokens that are numbers."""
+    """The methods of a tokenizer that tunix calls; tokens are numbers."""
 
     def __init__(self, work: Work):
         self._end = work.end
@@ -44,7 +44,7 @@ class Tokenizer:
         return works.to_text(ids)
 
     def bos_id(self) -> int:
-        # It puts one in front of a prompt unless this is 0.
+        # tunix puts one in front of a prompt unless this is 0.
         return 0
 
     def eos_id(self) -> int:
@@ -55,7 +55,7 @@ class Tokenizer:
 
 
 def load(work: Work, source: str) -> qwen2.Qwen2:
-    """tunix's Qwen2 with the weights of a directory."""
+    """Loads tunix's Qwen2 with the weights of a directory."""
     config = qwen2.ModelConfig(
         num_layers=work.layers,
         vocab_size=work.vocab,
@@ -74,7 +74,7 @@ def load(work: Work, source: str) -> qwen2.Qwen2:
 
 
 def check(model: qwen2.Qwen2, work: Work) -> list[float]:
-    """Log-probabilities of ``work.check_tokens``, summed over each response."""
+    """Computes log-probabilities of ``work.check_tokens``, summed over a response."""
     graph, state = nnx.split(model)
     found = common.compute_per_token_logps(
         graph,
@@ -89,12 +89,12 @@ def check(model: qwen2.Qwen2, work: Work) -> list[float]:
 
 
 def prompts(work: Work) -> list[str]:
-    """The prompts as text."""
+    """Returns the prompts as text."""
     return [works.to_text(row) for row in works.prompt_tokens(work)]
 
 
 def generate(model: qwen2.Qwen2, work: Work, ready: dict[str, Any]) -> None:
-    """Samples."""
+    """Samples once a repetition."""
     cache = samplers.CacheConfig(
         cache_size=work.prompt_tokens + work.response_tokens,
         num_layers=work.layers,
@@ -118,7 +118,7 @@ def generate(model: qwen2.Qwen2, work: Work, ready: dict[str, Any]) -> None:
 def rl_step(
     model: qwen2.Qwen2, work: Work, micro_batches: int, ready: dict[str, Any]
 ) -> None:
-    """Steps of its GRPO learner, without a reference model."""
+    """Runs steps of tunix's GRPO learner, without a reference model."""
     written = []
 
     def rewards(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
@@ -157,7 +157,7 @@ def rl_step(
     )
 
     def batches() -> Iterator[dict[str, np.ndarray]]:
-        # It asks for the next batch when it has done with the one before.
+        # The learner asks for the next batch when it has finished the one before.
         for report in worker.repetitions(ready):
             yield {'prompts': np.array(prompts(work))}
             report['tokens'] = written.pop()
@@ -179,7 +179,7 @@ def main() -> None:
     parser.add_argument('--model', required=True, help='directory of the weights')
     parser.add_argument('--micro_batches', type=int, default=1, help='of an update')
     args = parser.parse_args()
-    # What is dispatched is done when the call returns: a step's seconds are its own.
+    # A call returns when its work is done, so a step's seconds are of that step alone.
     jax.config.update('jax_cpu_enable_async_dispatch', False)
     work = Work.from_json(args.work)
     model = load(work, args.model)

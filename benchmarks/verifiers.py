@@ -1,12 +1,12 @@
-"""How long verdicts take: 32 responses to each of 128 problems of mathematics.
+"""Measures verdicts: 32 responses to each of 128 problems of mathematics.
 
     python -m benchmarks.verifiers --problems=math_train.jsonl
 
-Of the responses to a problem half are right, in three wordings; most of the others have
-one of ten answers like the right one but for their digits, and some have none. Printed
-are CPU seconds of this process and its workers, which the load of a machine changes
-little, wall seconds, and how many answers went to math-verify. Workers are started
-before, which is printed apart.
+Half of the responses to a problem are right, in three wordings. Most of the others have
+one of ten answers that differ from the right one in digits, and some have none. It
+prints CPU seconds of this process and its workers, which depend little on the
+machine's load, wall seconds, and how many answers went to math-verify. Workers start
+before; the seconds for it are printed too.
 """
 
 import argparse
@@ -25,7 +25,7 @@ PROBLEMS, RESPONSES = 128, 32
 
 
 def make_batch(golds: list[str]) -> tuple[list[str], list[str]]:
-    """The right answer of each response, and the responses."""
+    """Makes the responses; returns the right answer of each, and the responses."""
     rng = random.Random(0)
     pairs = []
     for gold in rng.sample(golds, PROBLEMS) if len(golds) > PROBLEMS else golds:
@@ -39,13 +39,13 @@ def make_batch(golds: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _other_digits(gold: str, rng: random.Random) -> str:
-    """An answer of the same form; that of an answer without digits is a sum."""
+    """Changes the digits of an answer; adds a number to one without digits."""
     other = re.sub('[0-9]', lambda _: str(rng.randint(1, 9)), gold)
     return other if other != gold else f'{gold}+{rng.randint(1, 9)}'
 
 
 def cpu_seconds() -> float:
-    """CPU seconds of this process and of its children that live."""
+    """Counts CPU seconds of this process and of its live children."""
     me = psutil.Process()
     times = [each.cpu_times() for each in (me, *me.children())]
     return sum(each.user + each.system for each in times)
@@ -62,7 +62,7 @@ def measure(golds: list[str], *, workers: int) -> str:
         memory_bytes=mathematics.MEMORY_BYTES,
         tasks_per_worker=10**6,
     ) as pool:
-        # Two for each worker, so that all of them start.
+        # Two pairs a worker, so that all workers start.
         pool.judge([('x', f'y+{i}') for i in range(2 * workers)])
         calls, wall, cpu = pool.calls, time.perf_counter(), cpu_seconds()
         verdicts = mathematics.judge(*batch, pool=pool)

@@ -1,12 +1,12 @@
-"""What is measured: a model, prompts of one length, responses of one length.
+"""The work of a benchmark: a model, prompts of one length, responses of one length.
 
-Every side of a comparison gets the same: the weights (as a Hugging Face directory),
-the prompts, the number of rollouts, no stop token, and a verifier that reads text. This
-file is read under the peers' own pythons, so it needs numpy and no more.
+Every side of a comparison gets the same weights (a Hugging Face directory), prompts,
+number of rollouts and verifier, which reads text. There is no stop token. The peers'
+pythons import this module too, so it needs numpy alone.
 
-1. :class:`Work`, the works of the benchmarks, and :func:`with_vocabularies`;
-2. :func:`prompt_tokens` and :func:`check_tokens`, drawn by a fixed seed;
-3. :func:`to_text`, :func:`to_tokens` and :func:`reward`: a token is its number.
+1. :class:`Work`, the works of the benchmarks, and :func:`with_vocabularies`.
+2. :func:`prompt_tokens` and :func:`check_tokens` draw with a fixed seed.
+3. :func:`to_text`, :func:`to_tokens` and :func:`reward`: the text of a token is its id.
 """
 
 import dataclasses
@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 PAD = 0
-"""Never in a prompt: peers tell pads by their id."""
+"""Never in a prompt, as peers recognise pads by their id."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """A model of Qwen2's kind, float32 and tied, and the batch it is given.
+    """A model like Qwen2, float32 and with tied embeddings, and its batch.
 
     Attributes:
         layers, embed, heads, kv_heads, head_dim, mlp, vocab: sizes of the model.
@@ -55,16 +55,16 @@ class Work:
 
     @property
     def end(self) -> int:
-        """A stop token that no model of this vocabulary can write."""
+        """A stop token outside the vocabulary, which no model can write."""
         return self.vocab
 
     def to_json(self) -> str:
-        """For a command line."""
+        """Writes the work as JSON, for a command line."""
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> 'Work':
-        """The inverse of :meth:`to_json`."""
+        """Reads what :meth:`to_json` wrote."""
         return cls(**json.loads(text))
 
 
@@ -81,10 +81,10 @@ GENERATION = Work(
     prompt_tokens=32,
     response_tokens=64,
 )
-"""4.33 M parameters, 256 sequences: generation beside tunix."""
+"""4.33 M parameters, 256 sequences: generation compared with tunix."""
 
 STEP = dataclasses.replace(GENERATION, prompts=16)
-"""The same with half of the prompts: an RL step beside tunix and TRL."""
+"""The same with half of the prompts: a step of RL compared with tunix and TRL."""
 
 GROUPS = Work(
     layers=4,
@@ -99,9 +99,8 @@ GROUPS = Work(
     prompt_tokens=100,
     response_tokens=64,
 )
-"""3.2 M parameters, 32 rollouts of long prompts: generation beside transformers, and
-the group-aware learner beside the repeated prompt."""
-
+"""3.2 M parameters, 32 rollouts of long prompts: generation compared with transformers,
+and the learner with shared prompts compared with repeated ones."""
 
 QWEN = Work(
     layers=24,
@@ -116,17 +115,16 @@ QWEN = Work(
     prompt_tokens=32,
     response_tokens=12,
 )
-"""Qwen2.5-0.5B's shape and vocabulary, 8 sequences: generation beside transformers."""
+"""Qwen2.5-0.5B's shape and vocabulary, 8 sequences: compared with transformers."""
 
 VOCABULARIES: Mapping[str, int] = {'32k': 32_768, '152k': 151_936}
 """Sizes of real vocabularies, whose head is a large part of a small model."""
 
 
 def with_vocabularies(work: Work) -> Iterator[tuple[str, Work]]:
-    """The work, then 4 prompts x 8 rollouts of it with each real vocabulary.
+    """Yields the work, then 4 prompts x 8 rollouts of it with each real vocabulary.
 
-    Yields:
-        What to add to the name of the work, and the work.
+    Each comes with a suffix for its name.
     """
     yield '', work
     fewer = dataclasses.replace(work, prompts=4, rollouts=8)
@@ -135,7 +133,7 @@ def with_vocabularies(work: Work) -> Iterator[tuple[str, Work]]:
 
 
 def small(work: Work) -> Work:
-    """The same kind of work in a moment, to see that a command runs."""
+    """Shrinks a work to a moment, to see that a command runs."""
     return dataclasses.replace(
         work,
         layers=2,
@@ -153,29 +151,29 @@ def small(work: Work) -> Work:
 
 
 def prompt_tokens(work: Work) -> np.ndarray:
-    """``[P, S]`` int32 tokens, none of which is a pad."""
+    """Draws ``[P, S]`` int32 tokens, none of which is a pad."""
     shape = (work.prompts, work.prompt_tokens)
     draw = np.random.default_rng(0)
     return draw.integers(PAD + 1, work.vocab, shape, dtype=np.int32)
 
 
 def check_tokens(work: Work) -> np.ndarray:
-    """``[P, T]`` int32: one response to each prompt, for all sides to score."""
+    """Draws ``[P, T]`` int32: a response to each prompt, which all sides score."""
     shape = (work.prompts, work.response_tokens)
     draw = np.random.default_rng(1)
     return draw.integers(PAD + 1, work.vocab, shape, dtype=np.int32)
 
 
 def to_text(tokens: np.ndarray) -> str:
-    """``[12, 7]`` -> ``'12 7'``."""
+    """Writes tokens as text: ``[12, 7]`` as ``'12 7'``."""
     return ' '.join(map(str, np.asarray(tokens).tolist()))
 
 
 def to_tokens(text: str) -> list[int]:
-    """The inverse of :func:`to_text`."""
+    """Reads what :func:`to_text` wrote."""
     return [int(word) for word in text.split()]
 
 
 def reward(text: str) -> float:
-    """The verifier: half of all responses are right, by the sum of their tokens."""
+    """Verifies a response: half of all are right, those with an odd sum of tokens."""
     return float(sum(to_tokens(text)) % 2)

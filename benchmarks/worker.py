@@ -1,10 +1,10 @@
-"""One side of a comparison: a process of its own that repeats a piece of work.
+"""The process of a side of a comparison, which repeats a piece of work on request.
 
-A side prepares itself, then iterates over :func:`repetitions`; the body of its loop is
-what is measured, once for each line on the standard input. What it prints goes to the
-standard error, so that a library's chatter is never taken for an answer.
+A side prepares itself, then iterates over :func:`repetitions`. The body of its loop is
+measured, once for each line on the standard input. Whatever a library prints goes to
+the standard error, so that it cannot be taken for an answer.
 
-This file is read under the peers' own pythons: standard library alone.
+The peers' pythons import this module too, so it needs the standard library alone.
 """
 
 import gc
@@ -18,33 +18,33 @@ from typing import Any
 
 
 def cpu_seconds() -> float:
-    """CPU seconds of this process and its children, all threads, user and system."""
+    """Counts CPU seconds of this process and its children: user and system."""
     own = time.process_time()
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return own + children.ru_utime + children.ru_stime
 
 
 def peak_megabytes() -> float:
-    """The largest resident size this process has had."""
+    """Returns the largest resident size that this process has had."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == 'darwin' else 2**10)
 
 
 def repetitions(ready: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields once a request, and answers it when asked for the next.
+    """Yields a report for each request, and answers with it at the next iteration.
 
     Args:
-        ready: what the asking side wants to know before the first, as JSON values.
+        ready: the first answer, before any request, as JSON values.
 
     Yields:
-        A dict to put more into; ``cpu`` and ``wall`` seconds are added.
+        A dict for more figures; ``cpu`` and ``wall`` seconds and the peak are added.
     """
     answers = os.fdopen(os.dup(1), 'w', buffering=1)
     os.dup2(2, 1)
     print(json.dumps(ready), file=answers)
     for _ in sys.stdin:
         report: dict[str, Any] = {}
-        # A collection takes a quarter of a second after a program was compiled.
+        # After a compilation a collection takes a quarter of a second.
         gc.collect()
         cpu, wall = cpu_seconds(), time.perf_counter()
         yield report

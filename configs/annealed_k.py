@@ -1,8 +1,8 @@
-"""Pass@k Training whose k is halved from stage to stage, until it is Pass@1 Training.
+"""Pass@k Training whose k halves from stage to stage, down to Pass@1 Training.
 
-Each value of k is a stage (``config.stages``), beginning with k = ``first``. Not in the
-paper: its runs have two parts at most (section ``sec:passk_to_pass1``), and its values
-of k stay (section ``sec:robustness``).
+Each value of k is a stage (``config.stages``), starting with k = ``first``. It is not
+in the paper, whose runs have at most two parts (section ``sec:passk_to_pass1``) and a
+constant k (section ``sec:robustness``).
 
     python -m passk_jax.train --config=configs/annealed_k.py --workdir=runs/annealed_k
     python -m passk_jax.train --config=configs/annealed_k.py:first=4 \\
@@ -10,12 +10,12 @@ of k stay (section ``sec:robustness``).
     python -m passk_jax.train --config=configs/annealed_k.py:size=full \\
         --workdir=/shared/annealed_k
 
-The sizes are those of configs/ablations, but ``tiny`` is the default. Each stage draws
-its problems anew, and all are equally long. The optimizer goes on.
+The sizes are those of configs/ablations, but ``tiny`` is the default. All stages have
+the same length and draw new problems. The optimizer's state continues.
 
-Expected was a higher Pass@32 at the end than under Pass@1 Training, and no lower
-Pass@1. On easy mazes Pass@32 is, by .033 [.018, .049]; on hard ones that is unclear,
-+.018 [-.026, +.061], and so is Pass@1 on both (five seeds, experiments/README.md).
+We expected a higher Pass@32 at the end than with Pass@1 Training, and no lower Pass@1.
+On easy mazes Pass@32 is higher, +.033 [+.018, +.049]; on hard ones that is unclear,
++.018 [-.026, +.061], as is Pass@1 on both (five seeds, experiments/README.md).
 """
 
 from ml_collections import ConfigDict

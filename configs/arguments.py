@@ -1,7 +1,7 @@
 """Arguments of a config file, as in ``--config=configs/enigmata.py:model=…``.
 
-The text after the colon is ``key=value,key=value``. A config file decides which keys it
-takes and reads them with :func:`parse`.
+The text after the colon is ``key=value,key=value``. A config file defines its keys and
+reads them with :func:`parse`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,10 +25,9 @@ def parse(
 
     Args:
         text: the arguments; ``''`` for none.
-        defaults: key -> value to use if the text gives none. Its type (bool, int, float
-            or str) is the type of the argument.
-        choices: key -> the values it may have. A key without a default is a required
-            string.
+        defaults: key -> default. Its type (bool, int, float or str) is the type of the
+            argument.
+        choices: key -> allowed values. A key without a default is a required string.
 
     Returns:
         The value of every key of ``defaults`` and ``choices``.

@@ -4,8 +4,8 @@ Paper: Pass@k Training, appendix ``sec:implementation_details`` (training and
 evaluation) and ``sec:app_exp`` (limits). "Silent" below means that the paper does not
 give a value. DAPO is arXiv:2503.14476, whose recipe the paper follows.
 
-This file is not an experiment: it leaves ``name`` and ``task`` empty, which the program
-refuses. An experiment imports it and states what differs:
+This file is not an experiment: ``name`` and ``task`` are empty, which the program
+refuses. An experiment imports it and changes values:
 
     from configs import base
 
@@ -28,12 +28,12 @@ def get_config() -> ConfigDict:
     """Returns every key with its default; locked, so a new key is an error."""
     config = ConfigDict()
     config.name, config.seed = '', 0
-    # One more than the run that init.checkpoint names, if it goes on from one.
+    # One more than that of the run of init.checkpoint, if there is one.
     config.stage = -1
     # One stage. The paper's two are Pass@k Training, then Pass@1 Training.
     config.stages = ConfigDict()
     config.model = _model()
-    # This works on a single device too; several devices hold shards of everything.
+    # This works on a single device too; several devices share everything.
     config.mesh = ConfigDict({'data': 1, 'fsdp': -1, 'rollout': 1, 'tensor': 1})
     config.init = _init()
     config.task = ConfigDict({'name': '', 'params': ConfigDict()})
@@ -52,7 +52,7 @@ def get_config() -> ConfigDict:
         }
     )
     config.advantage = _advantage()
-    # Not in the paper. Of what is left no response could be right.
+    # Not in the paper. No response to the other problems could be right.
     config.verifier = ConfigDict({'max_unparsed_golds': 0.01})
     config.reward = ConfigDict({'flip_wrong': 0.0})
     config.loss = _loss()
@@ -67,7 +67,7 @@ def get_config() -> ConfigDict:
             'epochs': 1,
             # Affects memory only: 4 prompts are 128 responses per pass.
             'micro_batch_prompts': 4,
-            # All of them. Fewer fit where one prompt a device is too much.
+            # All of them. Choose fewer if one prompt per device does not fit.
             'micro_batch_rollouts': 0,
             # Affects time only; splash attention cannot read packed rows. With
             # log-normal lengths (mean 57, limit 256, 4 prompts per pass), pads fill
@@ -158,15 +158,20 @@ def _data() -> ConfigDict:
             # Of the appendix's Enigmata runs; the paper gives none for Qwen2.5.
             'max_prompt_tokens': 4096,
             'overlong': 'drop',
-            # Silent. Qwen2.5's chat template then writes a system prompt of its own.
+            # Silent. Qwen2.5's chat template then writes its default system prompt.
             'system_prompt': '',
             'chat_template_kwargs': ConfigDict(),
+            # The default of Llama 3's own templates.
+            'chat_date': '2024-07-26',
+            # Silent. The paper's policies are instruction-tuned.
+            'few_shot': (),
+            'instruction': 'task',
         }
     )
 
 
 def _advantage() -> ConfigDict:
-    """The analytical derivation, the paper's final method.
+    """Returns the analytical derivation, the paper's final method.
 
     The rows of ESTIMATORS declare the parameters, their defaults and their sources.
     """
@@ -248,9 +253,9 @@ def _checkpoint() -> ConfigDict:
             'every': 20,
             # The newest, and the one before in case it is damaged.
             'keep': 2,
-            # Multiples of this stay too, for example to evaluate them later; 0: none.
+            # Also keep multiples of this, for example for later evaluations; 0: none.
             'keep_every': 0,
-            # So does the best by an evaluation, for example 'test/pass_at_1'.
+            # Also keep the best by an evaluation, for example 'test/pass_at_1'.
             'keep_best': '',
         }
     )
@@ -260,10 +265,10 @@ def _log() -> ConfigDict:
     return ConfigDict(
         {
             'rollouts_every': 20,
-            # Not in the paper. A diagnosis takes the gradients of up to four
-            # estimators: three times as long as all else in a step of maze_tiny.
+            # Not in the paper. A diagnosis computes the gradients of up to four
+            # estimators: three times as long as the rest of a step of maze_tiny.
             'diagnostics_every': 0,
-            # Each costs as much as two more.
+            # Each bin costs as much as two more estimators.
             'difficulty_bins': 0,
             'tensorboard': True,
             'wandb_project': '',

@@ -13,9 +13,9 @@ share:
     python -m passk_jax.train --config=configs/enigmata.py:model=qwen25_7b \\
         --workdir=/shared/enigmata_qwen25_7b
 
-The problems of 31 of Enigmata's 36 puzzles come from our own generators. The other five
+The problems of 31 of Enigmata's 36 puzzles come from our generators. The other five
 read local files; ``task.params.puzzles`` may name them too. The problems are not
-Enigmata's, so a result is not comparable with the paper's to the last digit.
+Enigmata's, so results are only roughly comparable with the paper's.
 
 Time and result: see experiments/README.md, which says what was run and on which
 hardware.
@@ -48,7 +48,7 @@ def get_config(argument: str = '') -> ConfigDict:
 
 
 def _params() -> ConfigDict:
-    """Every puzzle and level; the paper gives no numbers of training problems."""
+    """Returns every puzzle and level; the paper gives no number of problems."""
     return ConfigDict(
         {
             'puzzles': tuple(PUZZLES),

@@ -27,14 +27,14 @@ Pass@k Training (section ``sec:passk_to_pass1``), also add
 
 What the paper does differently:
 
-* It trains on the data of arXiv 2503.04548, which are on a hub; these are 8,158
-  problems that anyone can read from a repository. The paper's are a name such as
-  ``hf://datasets/RUC-AIBOX/STILL-3-RL-90K@COMMIT/PATH`` in
-  ``--config.task.params.train_files``, with their fields in ``problem_field`` and
-  ``answer_field``. Data sets in verl's form, such as DAPO-Math-17k, have
-  ``prompt.0.content`` and ``reward_model.ground_truth``; the first brings instructions
-  of its own, to which ours are added.
-* Its prompt is not known to us; this is the one of OlymMATH's own evaluation.
+* It trains on the data of arXiv 2503.04548, which are on a hub; here they are 8,158
+  problems from a public repository. To use the paper's, set
+  ``--config.task.params.train_files`` to a name such as
+  ``hf://datasets/RUC-AIBOX/STILL-3-RL-90K@COMMIT/PATH``, and ``problem_field`` and
+  ``answer_field`` to its fields. Data sets in verl's form, such as DAPO-Math-17k, have
+  ``prompt`` and ``reward_model.ground_truth``. Their prompts have instructions, to
+  which ours are added unless ``--config.data.instruction=''``.
+* We do not know its prompt; this is the one of OlymMATH's own evaluation.
 
 The paper gives both limits for the Llama models. For the R1-Distill models it extends
 the response to 10240 tokens; their prompt limit is 2048 here, as for the Llama models.

@@ -19,10 +19,10 @@ hardware. The laptop-size twin is configs/maze9.py.
 
 What differs from the testbed:
 
-* Its tokens are words (UP, WALL); here a character is a token. Its mazes are not
-  ours; these are uniform perfect mazes by Wilson's algorithm, with S and E in corners.
-* It starts from a checkpoint of its own supervised training. Here that is a warm start
-  in the same program, of as many steps as its name says (1,500).
+* Its tokens are words (UP, WALL); here a character is a token. Its mazes differ; here
+  they are uniform perfect mazes by Wilson's algorithm, with S and E in corners.
+* It starts from a checkpoint of supervised training. Here a warm start in the same
+  program replaces it, of as many steps as the checkpoint's name says (1,500).
 * It computes in float16. Here matrix products are bfloat16, and master weights float32.
 * Its loss clips as verl does by default; here the ratio is clipped as in the paper.
 * It evaluates 2,048 responses to a problem. Here it is 128, and

@@ -18,6 +18,12 @@ Pass@1 Training, for comparison, in its own workdir:
 Time: minutes on two cores. Result: see experiments/README.md, where a table compares
 both over paired seeds.
 
+A published model in the place of that policy needs one flag, and an hour of a core:
+
+    python -m passk_jax.train --config=configs/maze_tiny.py \\
+        --config.model.source=HuggingFaceTB/SmolLM2-135M-Instruct \\
+        --workdir=runs/maze_tiny_smollm2
+
 The warm start ends early on purpose: it leaves a low Pass@1 and a high Pass@32, as
 pre-training leaves a language model on hard problems.
 """
@@ -118,3 +124,25 @@ def _policy(config: ConfigDict) -> None:
     config.init.warm_start.optimizer.learning_rate = 2e-3
     config.init.warm_start.num_problems = 0
     config.init.warm_start.demonstrations = 'shortest_path'
+
+
+def use_source(config: ConfigDict) -> None:
+    """Adapts the run to the language model that ``--config.model.source`` names."""
+    # In words, in which the moves are a few tokens in a box. Chat templates differ.
+    config.task.params.prompt = 'instruct'
+    config.data.max_prompt_tokens = 512
+    config.sampling.max_response_tokens = 32
+    # Values of configs/smollm2.py: a rate of 2e-3 would wreck such a model.
+    config.init.warm_start.steps = 16
+    config.init.warm_start.batch_size = 8
+    config.init.warm_start.optimizer.learning_rate = 5e-5
+    config.init.warm_start.optimizer.warmup_updates = 4
+    config.optimizer.learning_rate = 3e-5
+    config.train.steps = 100
+    config.train.num_prompts = config.train.mini_batch_prompts = 8
+    config.train.micro_batch_prompts = 1
+    config.train.pack_sizes = 16
+    config.model.head_chunk_tokens = 256
+    config.eval.num_problems = 64
+    config.eval.batch_size = 8
+    config.checkpoint.keep = 1

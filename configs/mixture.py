@@ -6,14 +6,13 @@ two are mazes, one is an easy puzzle, three are medium and two are hard ones.
 
     python -m passk_jax.train --config=configs/mixture.py --workdir=/shared/mixture
 
-A flag changes a weight, and another draws the problems of each part by how much the
-verdicts on them vary:
+One flag changes a weight. Another one draws more of the problems whose verdicts vary:
 
     --config.task.params.parts.mazes.weight=4 --config.train.follow_difficulty=0.9
 
-A further part is a task of ``python -m passk_jax.tasks`` with its parameters; all parts
-share the limits of prompt and response. The metrics of each begin with its name, as in
-``mazes/pass_at_1``. What one part tests on, no part trains on.
+To add a part, give a task of ``python -m passk_jax.tasks`` and its parameters. All
+parts share the limits of prompt and response. A part's metrics begin with its name, as
+in ``mazes/pass_at_1``. No part trains on a problem that another part tests on.
 
 Time and result: see experiments/README.md, which says what was run and on which
 hardware. The same at the size of a laptop: configs/mixture_tiny.py.

@@ -2,8 +2,8 @@
 
 Paper: Pass@k Training, section ``sec:passk_to_pass1`` (Enigmata), at the size of a
 laptop: five puzzles whose answers are short, at the easiest level, and a warm start in
-place of a language model's pre-training. It asks whether what configs/maze_tiny.py
-shows on mazes holds elsewhere.
+place of a language model's pre-training. It tests whether the results of
+configs/maze_tiny.py hold beyond mazes.
 
     python -m passk_jax.train --config=configs/puzzles_tiny.py \\
         --workdir=runs/puzzles_tiny

@@ -3,7 +3,7 @@
 Paper: Pass@k Training, sections ``sec:passk_w_analytical_derivation`` and
 ``sec:passk_to_pass1``, with a published language model at the size of a laptop: five
 sets of reasoning-gym with short answers, of which the model knows some by chance. One
-run is a warm start that teaches the form of an answer and nothing else (16 steps of 8
+run is a warm start that teaches only the form of an answer (16 steps of 8
 demonstrations), and then RL.
 
 With the hub, the published weights:
@@ -15,10 +15,10 @@ Without it, those of experiments/smollm2.py, which were quantized to four bits:
     python -m passk_jax.train --config=configs/smollm2.py:source=models/smollm2 \\
         --workdir=runs/smollm2_one
 
-Both need the package reasoning-gym: ``pip install 'passk_jax[reasoning_gym]'``. For
+Both need the package reasoning-gym: ``pip install -e '.[reasoning_gym]'``. For
 Pass@1 Training add ``--config.advantage.name=pass_at_1``.
 
-A policy is evaluated on sets that it was never trained on by
+To evaluate a policy on sets that it was never trained on:
 
     python -m passk_jax.evaluate --workdir=runs/smollm2_one --split=test \\
         --task=configs/smollm2.py:sets=out_of_domain
@@ -27,10 +27,10 @@ Time and result: see experiments/README.md; one run takes about an hour of a cor
 
 The sets differ in how far guessing goes. ``simple_equations`` has 10 answers,
 ``count_primes`` 16 and ``chain_sum`` 45; ``lcm`` has 231 and ``prime_factorization``
-499. All training problems are different, 100 steps see half of them once, and the other
-splits have others. Of the sets that are never trained on, ``products`` has many
-answers, ``calendar_arithmetic`` and ``gcd`` dozens, and a third of those of ``gcd`` are
-1. Few answers, so that guessing tempts, have ``family_relationships`` (12),
+499. Training problems do not repeat, 100 steps see half of them once, and the other
+splits have different ones. Of the sets that are never trained on, ``products`` has many
+answers; ``calendar_arithmetic`` and ``gcd`` have dozens, of which a third of ``gcd``'s
+are 1. Guessing pays where answers are few: ``family_relationships`` (12),
 ``count_bits`` (9), ``letter_counting`` (8, more than half of them 1) and ``aiw`` (6).
 """
 
@@ -69,7 +69,7 @@ OUT_OF_DOMAIN: Mapping[str, Mapping[str, Any]] = {
 def get_config(argument: str = '') -> ConfigDict:
     """Returns the configuration of ``source=<directory or hub name>``.
 
-    ``sets=out_of_domain`` is for evaluation: it has a test split and no other.
+    ``sets=out_of_domain`` is for evaluation: it has only a test split.
     """
     values = arguments.parse(
         argument,
@@ -91,8 +91,8 @@ def get_config(argument: str = '') -> ConfigDict:
     config.train.micro_batch_prompts = 1
     # Each number of rows has a program of its own: compiled once, then kept.
     config.train.pack_sizes = 16
-    # As experiments/sweeps/smollm2_rates.py chooses between this and a third of it.
-    config.optimizer.learning_rate = 3e-5
+    # As experiments/sweeps/smollm2_rates.py chose for both trainings.
+    config.optimizer.learning_rate = 1e-5
 
     config.eval.every = 50
     config.eval.split = 'validation'

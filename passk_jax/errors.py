@@ -1,4 +1,4 @@
-"""The errors that a command explains in one line, without a traceback."""
+"""Errors that a command explains in one line, without a traceback."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from absl import logging
 
 
 class InputError(ValueError):
-    """The program cannot do what was asked; the message says what and why.
+    """The request is impossible; the message says what is wrong and why.
 
     Raise it for a value, a file or a combination of options that the user can change. A
     command prints only its message; other exceptions are bugs and show a traceback.
@@ -21,7 +21,7 @@ class ElsewhereError(InputError):
 class NonFiniteError(FloatingPointError):
     """A loss is not finite; the message says at which step.
 
-    It has its own class, because numpy and JAX raise ``FloatingPointError`` too.
+    numpy and JAX also raise ``FloatingPointError``, so this has its own class.
     """
 
 
@@ -29,9 +29,9 @@ class NonFiniteError(FloatingPointError):
 def prefixed(
     where: object, kinds: type[Exception] | tuple[type[Exception], ...] = ValueError
 ) -> Iterator[None]:
-    """Turns errors of these kinds into InputErrors that begin with ``where: ``.
+    """Converts errors of these kinds to InputErrors that begin with ``where: ``.
 
-    With ``where=''`` errors stay as they are.
+    If ``where`` is empty, errors stay as they are.
     """
     try:
         yield
@@ -42,7 +42,7 @@ def prefixed(
 
 
 def with_class(error: BaseException) -> str:
-    """The message of an error after the name of its class.
+    """Returns the message of an error after the name of its class.
 
     >>> with_class(KeyError(3)), with_class(KeyboardInterrupt())
     ('KeyError: 3', 'KeyboardInterrupt')
@@ -56,7 +56,7 @@ def leave(cause: object, *steps: Callable[[], object]) -> None:
     Args:
         cause: the error that ends the block, or its class; ``None``: it ended well.
         *steps: called in order, all of them. The first error is raised unless there is
-            a cause. Later ones usually follow from it, and are only logged.
+            a cause. Later errors usually follow from it, and are only logged.
     """
     first = None
     for step in steps:

@@ -1,4 +1,4 @@
-"""Evaluates the policy of an existing run.
+"""Evaluates the policy of an existing run, or a published model.
 
     python -m passk_jax.evaluate --workdir=runs/maze_tiny --split=test
 
@@ -16,10 +16,18 @@ set ``task``, ``data.dir`` and the limit of the prompt. It prints Pass@1 and Pas
 category and overall, and writes that table as Markdown beside the records of each task.
 Problems that the run was trained on are left out and counted. A task that has results
 is not sampled again, so an interrupted command goes on where it stopped.
+
+    python -m passk_jax.evaluate --model=HuggingFaceTB/SmolLM2-135M-Instruct \\
+        --task=configs/smollm2.py:sets=out_of_domain --workdir=runs/published
+
+A published model needs no run. The first config file of ``--task`` says how it is
+prompted and sampled, and without one ``configs/base.py``. The results are in
+``--workdir``, by default ``runs/published_<model>``.
 """
 
 import dataclasses
 import pathlib
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -32,9 +40,11 @@ from passk_jax.config import DataConfig, ExperimentConfig, TaskConfig
 from passk_jax.data.batches import EvaluationBatches
 from passk_jax.errors import InputError
 from passk_jax.evaluation import other_tasks, saved
-from passk_jax.evaluation.evaluate import Record
+from passk_jax.evaluation.evaluate import Record, warn_of_missing_signal
 from passk_jax.files import atomic_write_text
 from passk_jax.models import policy as policies
+from passk_jax.models.hf import weights
+from passk_jax.models.hf.config import read_json, source_directory
 from passk_jax.report.category_table import LeftOut, category_table
 from passk_jax.runs import commits, saved_config
 from passk_jax.runs.checkpoints import newest_step, restore_params
@@ -42,6 +52,12 @@ from passk_jax.runs.sources import check_sources
 from passk_jax.runtime.compile_cache import keep_programs
 from passk_jax.runtime.hosts import broadcast, join_hosts
 from passk_jax.setup.checks import check_evaluation
+from passk_jax.setup.first_problem import show_first_problem
+from passk_jax.setup.published import (
+    digest_weights,
+    fit_to_devices,
+    published_config,
+)
 from passk_jax.setup.setup import Setup, make_setup
 from passk_jax.tasks import Task
 from passk_jax.tasks.abilities import Groups
@@ -71,50 +87,53 @@ class _Plan:
 
 def main(
     *,
-    workdir: str,
+    workdir: str | None = None,
+    model: str | None = None,
     split: str = 'test',
     task: str | None = None,
     data_dir: str | None = None,
     step: int | None = None,
     num_responses: int | None = None,
     num_problems: int | None = None,
+    max_response_tokens: int | None = None,
     overwrite: bool = False,
     mesh: str | None = None,
     hosts: str = '',
     **options: float | None,
 ) -> None:
-    """Evaluates the run in ``workdir``; prints a table, keeps the records."""
-    path = pathlib.Path(workdir)
+    """Evaluates a run or a published model; prints a table, keeps the records."""
+    path, config = _opened(workdir, model, task=task, step=step, mesh=mesh)
     options |= {'num_responses': num_responses, 'num_problems': num_problems}
-    config, changes = _changed(saved_config.run_config(path, mesh), options)
+    config, changes = _changed(config, options, max_response_tokens)
     more_tasks = other_tasks.read_tasks(task, config.data, data_dir)
     check_evaluation(config)
-    check_sources(path, config.model)
+    # Verdicts, and no advantages.
+    check_sources(path, config.model, dataclasses.asdict(config.task))
     directory = path / 'evaluation' / 'by_command'
     # Now, so that an error comes before an hour of sampling.
     directory.mkdir(parents=True, exist_ok=True)
     join_hosts(hosts)
     keep_programs(path)
-    setup = make_setup(config)
-    step = newest_step(path) if step is None else step
-    checkpoint = path / 'checkpoints' / str(step)
-    about = {
-        'split': split,
-        'step': step,
-        'checkpoint': broadcast(lambda: commits.identity(checkpoint)),
-        'eval': dataclasses.asdict(config.eval),
-    }
-    seen = other_tasks.training_problems(_trained_on(config) if more_tasks else ())
-    plans = {}
+    setup = make_setup(config if model is None else fit_to_devices(config))
+    about, seen = _about(path, config, model, step=step, more_tasks=bool(more_tasks))
+    about |= {'split': split}
+    if max_response_tokens is not None:
+        about['max_response_tokens'] = max_response_tokens
+    plans, step = {}, about['step']
     for name, other in (more_tasks or {'': None}).items():
         flags = {'task': name} | changes if name else changes
         file = directory / saved.name_of(split, step, flags)
         # All are checked before the first one samples for an hour.
         with other_tasks.errors_of(name):
-            plans[name] = _plan(setup, other, split, file, about, seen)
+            plans[name] = plan = _plan(setup, other, split, file, about, seen)
+        if model is not None:
+            show_first_problem(
+                plan.setup.task, plan.batches.tokenized, setup.tokenizer, split=split
+            )
     # Process 0 alone has the files.
     there = [] if overwrite else broadcast(lambda: _there(plans))
-    _evaluate(path, {k: v for k, v in plans.items() if k not in there}, split, step)
+    missing = {name: plan for name, plan in plans.items() if name not in there}
+    _evaluate(missing, split, step, model=model, workdir=path)
     if jax.process_index() > 0:
         return
     evaluations = {name: saved.read(plan.path) for name, plan in plans.items()}
@@ -127,6 +146,62 @@ def main(
     name = saved.name_of(split, step, flags)
     atomic_write_text(directory / f'{name}.md', table)
     print(table, end='')
+
+
+def _opened(
+    workdir: str | None,
+    model: str | None,
+    *,
+    task: str | None,
+    step: int | None,
+    mesh: str | None,
+) -> tuple[pathlib.Path, ExperimentConfig]:
+    """The directory of the results, and the configuration of the run or the model.
+
+    Raises:
+        InputError: neither is given, or flags that do not go together.
+    """
+    if model is None:
+        if workdir is None:
+            raise InputError(
+                '--workdir is required, or --model for a published one, for example:\n'
+                '    python -m passk_jax.evaluate --workdir=runs/maze_tiny --split=test'
+            )
+        path = pathlib.Path(workdir)
+        return path, saved_config.run_config(path, mesh)
+    if task is None:
+        raise InputError(f'--model={model} has no task of its own: name --task')
+    if step is not None:
+        raise InputError(f'--model={model} has no checkpoints: leave out --step={step}')
+    name = re.sub(r'[^\w.@-]+', '_', model.strip('/'))
+    path = pathlib.Path(workdir or f'runs/published_{name}')
+    if (path / 'config.json').exists():
+        raise InputError(f'{path} is a run: give --model another --workdir')
+    # What is no model leaves no directory behind.
+    read_json(source_directory(model, ['config.json']) / 'config.json')
+    return path, published_config(model, task, mesh)
+
+
+def _about(
+    workdir: pathlib.Path,
+    config: ExperimentConfig,
+    model: str | None,
+    *,
+    step: int | None,
+    more_tasks: bool,
+) -> tuple[dict[str, Any], tuple[Collection[str], bool]]:
+    """What decides the results of all tasks, and what the policy was trained on."""
+    if model is None:
+        step = newest_step(workdir) if step is None else step
+        checkpoint = workdir / 'checkpoints' / str(step)
+        identity = broadcast(lambda: commits.identity(checkpoint))
+        seen = other_tasks.training_problems(_trained_on(config) if more_tasks else ())
+    else:
+        # Nobody knows what it was trained on.
+        step, seen = 0, (frozenset(), False)
+        identity = broadcast(lambda: digest_weights(model))
+    about = {'step': step, 'checkpoint': identity}
+    return about | {'eval': dataclasses.asdict(config.eval)}, seen
 
 
 def _plan(
@@ -188,19 +263,28 @@ def _there(plans: Mapping[str, _Plan]) -> list[str]:
 
 
 def _evaluate(
-    workdir: pathlib.Path, plans: Mapping[str, _Plan], split: str, step: int
+    plans: Mapping[str, _Plan],
+    split: str,
+    step: int,
+    *,
+    model: str | None,
+    workdir: pathlib.Path,
 ) -> None:
-    """Makes and keeps evaluations of a checkpoint."""
+    """Makes and keeps evaluations of a checkpoint, or of a published model."""
     if not plans:
         return
     # Tasks share policy and mesh.
     setup = next(iter(plans.values())).setup
     shapes = policies.param_shapes(setup.policy, setup.mesh)
     with jax.set_mesh(setup.mesh):
-        params, _ = restore_params(workdir, shapes, step=step)
+        if model is None:
+            params = restore_params(workdir, shapes, step=step)[0]
+        else:
+            params = weights.load_params(setup.policy, model, setup.mesh)
         for plan in plans.values():
             evaluate = plan.setup.at(step).evaluate()
             values, rows = evaluate(params, plan.batches, split=split, step=step)
+            warn_of_missing_signal(f'{plan.setup.task.name} {split}', rows)
             if jax.process_index() == 0:
                 summary = {
                     **plan.settings,
@@ -229,14 +313,25 @@ def _table(
 
 
 def _changed(
-    config: ExperimentConfig, options: Mapping[str, float | None]
+    config: ExperimentConfig,
+    options: Mapping[str, float | None],
+    max_response_tokens: int | None,
 ) -> tuple[ExperimentConfig, dict[str, Any]]:
-    """Sets fields of ``eval``, except to ``None``; also returns those that changed."""
+    """Sets fields of ``eval`` and the limit of a response, except to ``None``.
+
+    It also returns those that changed.
+    """
     before, values = dataclasses.asdict(config.eval), configs.to_dict(config)
     values['eval'] |= {k: v for k, v in options.items() if v is not None}
-    config = configs.from_json_dict(values)
-    after = dataclasses.asdict(config.eval)
-    return config, {k: after[k] for k in sorted(after) if after[k] != before[k]}
+    limit = config.sampling.max_response_tokens
+    if max_response_tokens is not None:
+        values['sampling']['max_response_tokens'] = max_response_tokens
+    changed = configs.from_json_dict(values)
+    after = dataclasses.asdict(changed.eval)
+    changes = {k: after[k] for k in sorted(after) if after[k] != before[k]}
+    if (other_limit := changed.sampling.max_response_tokens) != limit:
+        changes['max_response_tokens'] = other_limit
+    return changed, changes
 
 
 if __name__ == '__main__':

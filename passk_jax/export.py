@@ -74,7 +74,9 @@ def main(
             # Process 0 alone has one.
             if directory is not None:
                 for name, fields in files.items():
-                    (directory / name).write_text(json.dumps(fields, indent=2) + '\n')
+                    (directory / name).write_text(
+                        json.dumps(fields, indent=2) + '\n', encoding='utf-8'
+                    )
                 save_tokenizer(setup.tokenizer, directory)
     barrier('export')
     logging.info('wrote step %d of %s to %s', step, workdir, out)

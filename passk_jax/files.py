@@ -1,26 +1,36 @@
-"""Atomic writes: a file is always whole, the old one or the new one."""
+"""Atomic writes, after which readers see the old file or the new one; and JSON."""
 
 import contextlib
 import errno
+import json
 import os
 import pathlib
 import re
 import stat
 import tempfile
 from collections.abc import Collection
+from typing import Any
 
 from absl import logging
 
-# The end of the name of a file while it is written; tempfile makes what precedes it.
+# The end of a file's name while it is written; tempfile chooses the start.
 _UNFINISHED = '.unfinished'
 _TEMPORARY = re.compile(r'\.(.+)\.[a-z0-9_]{8}' + re.escape(_UNFINISHED))
+NO_BUCKET = (
+    'must be a path of this machine: a run locks, renames and syncs its files, which '
+    'no bucket can do; mount the bucket first, for example with gcsfuse'
+)
+"""The message about a path that is the address of a bucket."""
+
+# The deepest nesting and the most values of a JSON file.
+_MOST_DEEP, _MOST_VALUES = 100, 10**7
 
 
 def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes a file so that no reader ever sees half of it, even after a crash.
+    """Writes a file atomically, even if the process crashes.
 
-    A link stays, and the file that it names is replaced. A device or a pipe is written
-    to, as a shell would.
+    The target of a link is replaced, and the link stays. Devices and pipes are written
+    to directly, as by a shell.
 
     Args:
         path: replaced if it exists; its directory must exist.
@@ -45,10 +55,10 @@ def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
         let_others_read(temporary, 0o666)
         os.replace(temporary, path)
     except BaseException as error:
-        # The first error is the cause, also where this one fails.
+        # An error here must not hide the first one.
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        # The error of a full disk does not name the file.
+        # The error of a full disk names no file.
         if isinstance(error, OSError) and error.filename is None:
             error.filename = os.fspath(path)
         raise
@@ -62,16 +72,16 @@ def let_others_read(path: str | os.PathLike[str], mode: int) -> None:
 
 
 def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Writes text as UTF-8; see :func:`atomic_write_bytes`."""
+    """Writes text as UTF-8 by :func:`atomic_write_bytes`."""
     atomic_write_bytes(path, text.encode('utf-8'))
 
 
 def remove_unfinished(
     directory: str | os.PathLike[str], names: Collection[str] | None = None
 ) -> None:
-    """Removes what killed processes left of their writes to files of this directory.
+    """Removes unfinished files of killed processes from a directory.
 
-    The caller knows that no process is writing there now. An absent directory is empty.
+    No process may be writing there. An absent directory counts as empty.
 
     Args:
         directory: it may have other files.
@@ -93,7 +103,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         try:
             tempfile.TemporaryFile(dir=above).close()
         except OSError as error:
-            # Not the temporary file, of which nobody knows.
+            # Name the file that the caller knows, not the temporary one.
             error.filename = os.fspath(path)
             raise
     elif path.is_dir() or not os.access(path, os.W_OK):
@@ -102,8 +112,56 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def _replaceable(path: pathlib.Path) -> bool:
-    """Whether a file may take this name: a regular file has it, or nothing has."""
+    """Returns whether a file can take this name: it is free, or a regular file's."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
         return True
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Reads a JSON file that a person may have changed.
+
+    Raises:
+        ValueError: it is not JSON in UTF-8, is nested too deep, or is no regular file;
+            a pipe could block.
+        OSError: it cannot be read.
+    """
+    path = pathlib.Path(path)
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError('it is no regular file')
+    value = parse_json(path.read_text(encoding='utf-8'))
+    check_nesting(value)
+    return value
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parses JSON; raises ValueError if it is invalid or nested too deep."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError('it is nested too deep') from None
+
+
+def check_nesting(value: Any) -> None:
+    """Raises ValueError for a value that contains itself, or is nested too deep.
+
+    Args:
+        value: mappings (whatever has ``values()``), lists and tuples of anything.
+    """
+    level, count = [value], 0
+    for _ in range(_MOST_DEEP):
+        sections = [
+            x if isinstance(x, list | tuple) else list(x.values())
+            for x in level
+            if isinstance(x, list | tuple) or hasattr(x, 'values')
+        ]
+        count += sum(map(len, sections))
+        if count > _MOST_VALUES:
+            break
+        if not (level := [value for section in sections for value in section]):
+            return
+    raise ValueError(
+        f'it contains itself, is nested more than {_MOST_DEEP} deep, or has more than '
+        f'{_MOST_VALUES} values'
+    )

@@ -2,8 +2,8 @@
 
 Values under ``mask == False`` cannot change a result or a gradient: they are replaced
 before the reduction, so a NaN or an infinity in padding is harmless. (If the
-*derivative* of a masked value is infinite, mask the value where it is computed.) The
-functions reduce half-precision values in float32 and share these arguments:
+*derivative* of a masked value is infinite, mask the value where it is computed.)
+Half-precision values are reduced in float32. The functions share these arguments:
 
 * values: any shape.
 * mask: bool, broadcasts to ``values``; any other dtype raises ``ValueError``.

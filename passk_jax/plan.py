@@ -325,7 +325,7 @@ def _readable(config: ExperimentConfig, directory: pathlib.Path) -> ExperimentCo
     source = config.model.source
     if source not in PUBLISHED or pathlib.Path(source).expanduser().is_dir():
         return config
-    (directory / 'config.json').write_text(json.dumps(PUBLISHED[source]))
+    (directory / 'config.json').write_text(json.dumps(PUBLISHED[source]), 'utf-8')
     model = dataclasses.replace(config.model, source=str(directory))
     return dataclasses.replace(config, model=model)
 

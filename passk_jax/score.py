@@ -101,7 +101,7 @@ def _parse(line: bytes) -> dict[str, Any]:
         record = json.loads(
             line.decode('utf-8'), parse_float=_finite, parse_constant=_finite
         )
-    except json.JSONDecodeError as e:
+    except (json.JSONDecodeError, RecursionError) as e:
         raise InputError(f'not JSON: {e}') from e
     if not isinstance(record, dict):
         raise InputError(f'a JSON {type(record).__name__}, not an object')

@@ -1,10 +1,10 @@
 """The device mesh, and the logical axes that hide it from other modules.
 
 Arrays name their axes by meaning (``'embed'``, ``'heads'``, ``'batch'``), and
-:data:`RULES` says over which mesh axes each is split. Model code calls :func:`shard` on
-activations and names the axes of parameters; only this module knows the mesh. The mesh
-has Auto axes, so XLA propagates what the constraints leave open. (Explicit axes reject
-embedding gathers and ``[P * N] -> [P, N]``.)
+:data:`RULES` maps these to mesh axes. Model code calls :func:`shard` on activations and
+names the axes of parameters; only this module knows the mesh. The mesh has Auto axes,
+so XLA propagates the rest. (Explicit axes reject embedding gathers and
+``[P * N] -> [P, N]``.)
 """
 
 import functools
@@ -30,14 +30,13 @@ RULES: Mapping[str, tuple[str, ...]] = {
     # The P problems, and the N rollouts of each.
     'batch': ('data', 'fsdp'),
     'rollouts': ('rollout',),
-    # A prompt has no rollouts, so its tokens are split over their mesh axis.
+    # Prompts have no rollouts, so their tokens use the mesh axis of the rollouts.
     'prompt_tokens': ('rollout',),
-    # Tokens of prompts and responses between two layers, where nothing mixes tokens and
-    # 'tensor' is free.
+    # Tokens between two layers, where nothing mixes tokens and 'tensor' is free.
     'prompt_residual': ('rollout', 'tensor'),
     'response_residual': ('tensor',),
-    # Parameters: masters are split over 'fsdp' and 'tensor', the working copy that a
-    # step makes of them (see :func:`gathered`) over 'tensor' alone.
+    # Master parameters are split over 'fsdp' and 'tensor'; a step's working copy (see
+    # :func:`gathered`) over 'tensor' alone.
     'embed': ('fsdp',),
     'vocab': ('tensor',),
     'heads': ('tensor',),
@@ -52,8 +51,8 @@ def make_mesh(
 ) -> Mesh:
     """Makes the mesh ``(data, fsdp, rollout, tensor)``.
 
-    One of the sizes may be -1, which makes it use all remaining devices. Several slices
-    of a TPU share 'data' alone, because it needs the network least.
+    One size may be -1: it uses all remaining devices. Several slices of a TPU share
+    only 'data', which needs the network least.
 
     Args:
         data: replicas that each take a share of the prompts.
@@ -63,7 +62,7 @@ def make_mesh(
         devices: the devices; ``None``: all.
 
     Raises:
-        ValueError: a size is invalid, they do not multiply to the number of devices, or
+        ValueError: a size is invalid, their product is not the number of devices, or
             'data' is not a multiple of the slices.
     """
     devices = jax.devices() if devices is None else devices
@@ -82,8 +81,8 @@ def make_mesh(
 
 
 def _grid(sizes: tuple[int, ...], devices: list[Any]) -> np.ndarray:
-    """Makes neighbours in the physical torus neighbours in the mesh, slice by slice."""
-    # A GPU's hosts may call themselves slices.
+    """Places neighbours of the physical torus next to each other, slice by slice."""
+    # On GPUs, slice_index may be a host.
     tpus = [x for x in devices if x.platform == 'tpu']
     slices = len({getattr(x, 'slice_index', 0) for x in tpus}) or 1
     split = {'allow_split_physical_axes': True}
@@ -98,7 +97,7 @@ def _grid(sizes: tuple[int, ...], devices: list[Any]) -> np.ndarray:
 
 
 def warn_of_repeated_work(mesh: Mesh, **batches: Mapping[str, int]) -> None:
-    """Names the batches that do not divide evenly: every device computes all of one.
+    """Warns of batches that the mesh does not divide: every device computes all of one.
 
     Args:
         mesh: the devices.
@@ -123,14 +122,14 @@ def warn_of_repeated_work(mesh: Mesh, **batches: Mapping[str, int]) -> None:
 
 @functools.cache
 def one_device_mesh(device: jax.Device) -> Mesh:
-    """Makes a mesh for what one process computes alone, beside any shared mesh."""
+    """Makes a mesh for work of one process alone, beside any shared mesh."""
     return make_mesh(data=1, fsdp=1, rollout=1, tensor=1, devices=[device])
 
 
 def partition_spec(
     axes: tuple[str | None, ...], shape: tuple[int, ...], mesh_shape: Mapping[str, int]
 ) -> PartitionSpec:
-    """Turns logical axes into a PartitionSpec for an array of this shape.
+    """Converts logical axes to a PartitionSpec for an array of this shape.
 
     Args:
         axes: the logical name of each dimension; ``None``: never split.
@@ -178,7 +177,7 @@ def num_shards(axis: str, size: int) -> int:
 
 
 def divides(axis: str, size: int) -> bool:
-    """Whether the mesh divides a logical axis of this size as :data:`RULES` says."""
+    """Returns whether the mesh divides a logical axis of this size."""
     return size % num_shards(axis, 0) == 0
 
 
@@ -193,13 +192,13 @@ def on_each_device(
     axes: tuple[tuple[str | None, ...], ...],
     out_axes: tuple[str | None, ...],
 ) -> jax.Array:
-    """Runs ``fn`` on each device's part of the arrays; kernels need this.
+    """Runs ``fn``, such as a kernel, on each device's part of the arrays.
 
     Args:
         fn: takes the parts, and communicates with no other device.
-        arrays: the whole arrays.
+        arrays: the global arrays.
         axes: the logical axes of each array.
-        out_axes: those of the result, which is as long as the first array in each.
+        out_axes: those of the result, whose shape is that of the first array.
     """
     pairs = zip(axes, arrays, strict=True)
     specs = tuple(spec_of(names, x.shape) for names, x in pairs)
@@ -241,10 +240,10 @@ def num_devices(mesh_axes: tuple[str, ...]) -> int:
 
 
 def sum_over_shards(parts: jax.Array, axes: tuple[str | None, ...]) -> jax.Array:
-    """Sums the arrays of all shards; the result is split like a master parameter.
+    """Sums the arrays of all shards; splits the result like a master parameter.
 
-    Asks for a reduce-scatter explicitly. XLA would sum the whole arrays on every device
-    and keep a part of the result, which doubles the traffic.
+    It uses an explicit reduce-scatter. XLA would sum the global arrays on every device
+    and keep a part, with twice the traffic.
 
     Args:
         parts: ``[G, K, ...]``, one array per shard of the batch and of the rollouts.
@@ -260,8 +259,7 @@ def sum_over_shards(parts: jax.Array, axes: tuple[str | None, ...]) -> jax.Array
     embed = axes.index('embed')
     scattered = axes_of(out[embed])
     if not set(scattered) <= set(summed):
-        # The batch is not split over these devices: all hold the same sum, and each
-        # keeps its part.
+        # The batch is not split over these devices, so all hold the same sum.
         scattered, out = (), partition_spec(gathered(axes), parts.shape[2:], mesh.shape)
 
     def local(part: jax.Array) -> jax.Array:
@@ -283,7 +281,7 @@ def axes_of(part: Any) -> tuple[str, ...]:
 
 
 def replicated(mesh: AnyMesh) -> NamedSharding:
-    """Returns the sharding of an array that every device holds whole."""
+    """Returns the sharding of an array that every device holds in full."""
     return NamedSharding(mesh, PartitionSpec())
 
 
@@ -298,7 +296,7 @@ def batch_sharding(mesh: AnyMesh, tree: Any) -> Any:
 
 
 def place(mesh: Mesh, tree: Any) -> Any:
-    """Puts host arrays on the mesh, as :func:`batch_sharding` says, on any hosts."""
+    """Puts host arrays on the mesh of any hosts, with :func:`batch_sharding`."""
     return jax.tree.map(
         lambda x, s: jax.make_array_from_callback(x.shape, s, lambda i: x[i]),
         tree,

@@ -6,12 +6,13 @@ The file lists arms and seeds (see ``sweeps/declarations.py``). A run is
 ``python -m passk_jax.train`` in a directory of its own, on cores of its own; on a
 machine with an accelerator give ``--jobs=1``. Kill the sweep or its runs anywhere and
 repeat the command: it goes on where they stopped. A run that fails is not tried again
-before that. ``<results>/<name>.jsonl`` and ``.csv`` have a row for each evaluation of
-the runs that are done; when all are, ``.md`` has paired differences and ``.png`` is the
-figure. A run whose rows are there is not run again. So the same command rebuilds table
-and figure on a machine that has the results alone, or adds a seed to them. ``--seeds``
-says which seeds to run; table and figure have these and every other seed whose runs are
-all done, whether the file lists it or the results alone have it.
+before that. ``<results>/<name>.jsonl.gz`` has a row for each evaluation of the runs
+that are done (``--csv`` writes ``.csv`` too); when all are, ``.md`` has paired
+differences and ``.png`` is the figure. A run whose rows are there is not run again. So
+the same command rebuilds table and figure on a machine that has the results alone, or
+adds a seed to them. ``--seeds`` says which seeds to run; table and figure have these
+and every other seed whose runs are all done, whether the file lists it or the results
+alone have it.
 
 For a cluster, ``--dry_run`` prints the command of each run that is missing, one a line;
 a later stage follows the run that it goes on from. Each line makes its own warm start,
@@ -56,6 +57,7 @@ def main(
     results: str = 'experiments/results',
     dry_run: bool = False,
     list: bool = False,
+    csv: bool = False,
 ) -> int:
     """Runs what is missing; writes the results once nothing is."""
     sweep = config_file.call(config, 'get_sweep', returns=Sweep)
@@ -101,7 +103,9 @@ def main(
     with store.writing((*store.paths, *_table_and_figure(sweep, out))):
         opened = store.attach(opened)
         every = opened + _open_other_seeds(sweep, root, store, opened)
-        table = _write_table(sweep, every, store, out, wanted=wanted)
+        table = _write_table(sweep, every, out, wanted=wanted)
+        if csv:
+            store.write_csv()
     print(table, end='')
     return _exit_status(states)
 
@@ -208,13 +212,11 @@ def _is_done_by_rows(job: Job) -> bool:
 def _write_table(
     sweep: Sweep,
     jobs: Sequence[Job],
-    store: KeptResults,
     out: pathlib.Path,
     *,
     wanted: Sequence[int],
 ) -> str:
     """Writes table and figure if every wanted seed is done; returns what to print."""
-    store.rewrite_csv()
     undone = [job for job in jobs if not directories.is_done(job)]
     incomplete = {job.run.seed for job in undone}
     complete = [job for job in jobs if job.run.seed not in incomplete]

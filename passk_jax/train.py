@@ -12,12 +12,13 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import jax
 import numpy as np
 from absl import logging
 from jax import numpy as jnp
+from jax.sharding import Mesh
 
 from passk_jax import cli, sharding
 from passk_jax import config as configs
@@ -31,8 +32,8 @@ from passk_jax.learning.optimizer import Optimizer, make_optimizer
 from passk_jax.learning.state import TrainState
 from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
-from passk_jax.models.policy import Params
-from passk_jax.models.weights import Weights, split_weights
+from passk_jax.models.frozen import Weights, split_weights
+from passk_jax.models.policy import Params, Policy
 from passk_jax.planning.utilization import Rates, make_rates
 from passk_jax.report.run_log import RunLog
 from passk_jax.rollouts.dynamic_sampling import Draw, Select, Selection
@@ -40,12 +41,7 @@ from passk_jax.rollouts.estimate import Estimate
 from passk_jax.rollouts.remember import Remember
 from passk_jax.rollouts.sample import Sample
 from passk_jax.rollouts.verify import Verify
-from passk_jax.runs.checkpoints import (
-    Checkpoints,
-    from_intact,
-    keep_frozen,
-    restore_frozen,
-)
+from passk_jax.runs.checkpoints import Checkpoints, from_intact, keep_frozen
 from passk_jax.runs.directory import has_begun
 from passk_jax.runs.phases import Phases
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
@@ -63,6 +59,8 @@ from passk_jax.setup.checks import (
     splits_due,
     warn_of_settings,
 )
+from passk_jax.setup.first_problem import check_first_problem
+from passk_jax.setup.memory import warn_of_memory
 from passk_jax.setup.setup import Setup, make_setup
 
 
@@ -95,17 +93,21 @@ def train(
     # Problems are read before the first policy is made, which may take long.
     stage = configs.stage_at(stages, checkpoints.latest_step() or 0)
     verbs = make_verbs(setup, stage)
+    problems = setup.read_training()
+    parts = config, setup.policy, setup.mesh
+    warn_of_memory(*parts, prompt_tokens=problems.width)
+    if checkpoints.latest_step() is None:
+        check_first_problem(setup.task, problems, setup.tokenizer)
     # Every split that is evaluated at all is due at step 0.
     splits = {s: setup.evaluation_batches(s) for s in splits_due(config, 0)}
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.set_mesh(setup.mesh))
         guard = stack.enter_context(PreemptionGuard())
-        parts = setup, verbs.remember.begin(), stages, checkpoints, workdir
         with Phases.of(config.log) as phases:
-            first = first_state(*parts, guard=guard, phases=phases)
-        if first is None:
+            beginning = begin_run(setup, verbs, checkpoints, workdir, guard, phases)
+        if beginning is None:
             return False
-        state, memory, ref_params, frozen = first
+        state, memory, frozen = beginning.state, beginning.memory, beginning.frozen
         start, last = int(state.step), config.train.steps
         log = stack.enter_context(make_log(config, workdir, start))
         stack.enter_context(checkpoints)
@@ -127,13 +129,13 @@ def train(
             )
             if preempted or step == last or step % config.checkpoint.every == 0:
                 log.begin('checkpoint', step)
-                log.flush()
+                meta |= {'step': step, 'digests': log.digests(step)}
                 checkpoints.save(
                     step,
                     params=state.params,
                     opt_state=state.opt_state,
                     memory=memory,
-                    meta=meta | {'step': step, 'metrics': log.evaluated(step)},
+                    meta=meta | {'metrics': log.evaluated(step)},
                 )
             if preempted or step == last:
                 return not preempted
@@ -141,7 +143,7 @@ def train(
                 state = states.reset_optimizer(
                     setup.policy, verbs.optimizer, state, setup.mesh
                 )
-                # The arrays of before were donated.
+                # The reset has donated the old arrays.
                 weights = dataclasses.replace(weights, trained=state.params)
             selection = verbs.select(step, memory)
             key = verbs.setup.keys.key(Purpose.ROLLOUTS, step)
@@ -150,19 +152,16 @@ def train(
                 for batch, is_new in selection.batches(batches):
                     log.begin('decode', step)
                     sampled = verbs.sample(weights.merged, batch, key=key)
-                    rollouts = jax.block_until_ready(sampled.rollouts)
-                    log.begin('verify', step)
-                    gathers = functools.partial(log.begin, 'gather', step)
-                    responses = verbs.verify(sampled, step=step, on_judged=gathers)
+                    responses = verbs.verify(sampled, step=step, begin_phase=log.begin)
                     log.begin('estimate', step)
                     estimated = verbs.estimate(
-                        rollouts, responses, memory=memory, step=step
+                        sampled.rollouts, responses, memory=memory, step=step
                     )
                     draw = Draw(batch.problems, responses, *estimated)
-                    selection.add(rollouts, draw, is_new)
+                    selection.add(sampled.rollouts, draw, is_new)
                 log.begin('update', step)
                 diagnosis = diagnose_due(verbs, weights, selection, step)
-                reference = ref_params if stage.config.loss.kl_coef else None
+                reference = beginning.reference if stage.config.loss.kl_coef else None
                 state, figures = verbs.update(
                     state, selection.rollouts, selection.advantages, reference, frozen
                 )
@@ -267,25 +266,38 @@ def diagnose_due(
     return verbs.diagnose(weights.trained, *batch, weights.frozen)
 
 
-def first_state(
+@dataclasses.dataclass(frozen=True)
+class Beginning:
+    """What the loop begins with, in a new run or a resumed one.
+
+    Attributes:
+        state, memory: of the newest checkpoint; without one, before step 0.
+        reference: the trained parameters before step 0, for the KL penalty; ``None`` if
+            no stage has one.
+        frozen: the parameters that no step changes.
+    """
+
+    state: TrainState
+    memory: RunMemory
+    reference: Params | None
+    frozen: Params
+
+
+def begin_run(
     setup: Setup,
-    memory: RunMemory,
-    stages: Sequence[configs.Stage],
+    verbs: Verbs,
     checkpoints: Checkpoints,
     workdir: pathlib.Path,
-    *,
     guard: PreemptionGuard,
     phases: Phases,
-) -> tuple[TrainState, RunMemory, Params | None, Params] | None:
-    """The state and memory to start from, the reference, if any, and what is frozen.
+) -> Beginning | None:
+    """Makes the first policy, or restores a checkpoint; ``None`` if interrupted.
 
-    The first two come from the newest checkpoint, else from the initial policy and
-    ``memory``. The others are of the initial policy; what is frozen is kept beside the
-    checkpoints. The result is ``None`` if the process is told to stop while it makes
-    that policy. Each step of a warm start is a phase.
+    Each step of a warm start is a phase.
     """
     policy, mesh = setup.policy, setup.mesh
-    optimizer = stage_optimizer(stages[0])
+    stages = configs.stages_of(setup.config)
+    optimizer, memory = stage_optimizer(stages[0]), verbs.remember.begin()
     resumes = checkpoints.latest_step() is not None
     has_reference = any(stage.config.loss.kl_coef for stage in stages)
     weights = Weights({}, {})
@@ -296,17 +308,28 @@ def first_state(
             return None
         weights = split_weights(policy, params)
     trained, frozen = weights.trained, weights.frozen
-    if policy.frozen and resumes:
-        frozen = restore_frozen(workdir, policies.param_shapes(policy, mesh))
-    elif policy.frozen:
-        keep_frozen(workdir, frozen)
-    ref_params = trained if has_reference else None
-    if not resumes:
+    if policy.frozen:
+        shapes = split_weights(policy, policies.param_shapes(policy, mesh))
+        frozen = keep_frozen(workdir, frozen, shapes.frozen)
+    reference = trained if has_reference else None
+    if resumes:
+        state, memory = restore(checkpoints, policy, optimizer, memory, mesh)
+    else:
         if has_reference:
             # Updates overwrite the state's parameters, so the reference needs its own.
             trained = jax.tree.map(jnp.copy, trained)
         state = states.init_state(policy, optimizer, trained, mesh)
-        return state, memory, ref_params, frozen
+    return Beginning(state, memory, reference, frozen)
+
+
+def restore(
+    checkpoints: Checkpoints,
+    policy: Policy,
+    optimizer: Optimizer,
+    memory: RunMemory,
+    mesh: Mesh,
+) -> tuple[TrainState, RunMemory]:
+    """The state and the memory of the newest checkpoint; ``memory`` has its shapes."""
     shapes = states.state_shapes(policy, optimizer, mesh)
     # What the host remembers has no sharding of its own.
     replicated = sharding.replicated(mesh)
@@ -318,8 +341,7 @@ def first_state(
     )
     logging.info('resuming at step %d', saved.step)
     step = jax.device_put(np.int32(saved.step), shapes.step.sharding)
-    state = TrainState(saved.params, saved.opt_state, step)
-    return state, saved.memory, ref_params, frozen
+    return TrainState(saved.params, saved.opt_state, step), saved.memory
 
 
 def make_log(config: ExperimentConfig, workdir: pathlib.Path, start: int) -> RunLog:
@@ -356,8 +378,14 @@ def main(
         check_signal(stage)
     stage = broadcast(lambda: stage_of(config.stage, config.init, directory))
     config = dataclasses.replace(config, stage=stage)
+    logging.info(
+        '%s in %s: task %s, advantage %s, %d steps of %d problems with %d responses',
+        *(config.name, directory, config.task.name, config.advantage.name),
+        *(config.train.steps, config.train.num_prompts, config.sampling.num_rollouts),
+    )
     with open_workdir(config, directory, accept_loss=accept_loss) as path:
-        remember_sources(path, config.model, begun=has_begun(path))
+        settings = configs.to_dict(config)
+        remember_sources(path, config.model, settings, begun=has_begun(path))
         finished = from_intact(
             lambda: train(config, path, traced=traced), path / 'checkpoints'
         )

@@ -8,21 +8,23 @@ These letters name the axes of shapes everywhere in this package:
     H  head dimension    F  MLP width    L  layers    k  size of a group
     B  sequences, P * N    R  rows that a prompt's responses are packed into
 
-Of a problem, ``c`` of its N responses are correct and ``w`` wrong; ``p`` is the chance
-that one is correct, and ``omega`` the weight of an advantage on the gradient of p.
+Of the N responses to a problem, ``c`` are correct and ``w`` wrong. ``p`` is the chance
+that a response is correct, and ``omega`` the weight of an advantage on the gradient of
+p.
 
 Groups are an axis, never an id: arrays stay ``[P, N, ...]`` as long as possible. A
-*problem* is a host object, a *prompt* its tokens, a *response* what the policy wrote, a
+*problem* is a host object, a *prompt* its tokens, a *response* the policy's text, a
 *rollout* a response with its log-probabilities, a *group* a k-subset of the responses
-to one problem, a *step* one rollout batch, an *update* one optimizer step. The pytrees
-here hold only arrays, and this module has no functions. ``Prompts`` are arrays on the
-devices; ``Prompts[np.ndarray]`` are on the host, ``Prompts[jax.ShapeDtypeStruct]`` are
-shapes without values, and so for the other pytrees.
+to a problem, a *step* one rollout batch, an *update* one optimizer step.
+
+The pytrees here hold only arrays. ``Prompts`` has arrays on the devices,
+``Prompts[np.ndarray]`` on the host, and ``Prompts[jax.ShapeDtypeStruct]`` shapes
+without values; so do the others. This module has no functions.
 """
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 import jax
 import numpy as np
@@ -53,10 +55,10 @@ class Prompts(Generic[Leaf]):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Rollouts(Generic[Leaf]):
-    """N responses to each prompt, as they were sampled.
+    """N sampled responses to each prompt.
 
-    Masks come from ``lengths``, never from token ids. The length includes the stop
-    token that ended a response, so that the token is trained.
+    Masks come from ``lengths``, never from token ids. A length includes the stop token
+    that ended the response, so that this token is trained.
 
     Attributes:
         prompts: the prompts answered.
@@ -64,10 +66,10 @@ class Rollouts(Generic[Leaf]):
         lengths: ``[P, N]`` int32, response tokens including the stop token.
         stopped: ``[P, N]`` bool, whether a stop token, not the limit, ended it.
         sampler_log_probs: ``[P, N, T]`` float32, log-probability of each token under
-            the distribution it was drawn from, with all sampling options applied; 0
-            for a greedy choice, which is a draw from a point mass.
+            the distribution it was drawn from, with all sampling options; 0 for a
+            greedy choice, a draw from a point mass.
         untruncated_log_probs: ``[P, N, T]`` float32, the same with the temperature but
-            without truncation (top-k, top-p, min-p), for comparison with the learner.
+            without truncation (top-k, top-p, min-p), to compare with the learner.
             Greedy: at temperature 1.
         entropies: ``[P, N, T]`` float32, nats, of the untruncated distribution.
         routing: ``[P, N, T, L, k]``, the experts that ran the token before each one,
@@ -84,22 +86,31 @@ class Rollouts(Generic[Leaf]):
     routing: Leaf | None = None
 
 
+class Turn(NamedTuple):
+    """A turn of a chat: ``'system'``, ``'user'`` or ``'assistant'``, and its text."""
+
+    role: str
+    content: str
+
+
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """One problem of a task, on the host.
+    """A problem of a task, on the host.
 
     Attributes:
         id: unique in its split, ``0 <= id < 2**31``.
         prompt: the user's text, before any chat template.
         data: what the task's verifier reads (for a maze: ``{'maze': text}``).
         category: the key by which results are broken down (for a maze: ``'9x9'``). In
-            a mixture it begins with the name of the part and a slash.
+            a mixture it begins with the part's name and a slash.
+        turns: the earlier turns of the chat, before the user's text.
     """
 
     id: int
     prompt: str
     data: Mapping[str, Any]
     category: str
+    turns: tuple[Turn, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +120,7 @@ class Verdict:
     Attributes:
         correct: whether the response solves the problem.
         parsed: the answer read from the response; ``''`` if there is none.
-        error: ``None``, or in a few words why the response is not correct.
+        error: why the response is not correct, in a few words; else ``None``.
     """
 
     correct: bool
@@ -125,9 +136,9 @@ class Verdicts:
         rewards: ``[P, N]`` float32, the verifier's own values; 0 or 1 in most tasks.
         correct: ``[P, N]`` bool, decided by the verifier, never by ``rewards == 1``.
         parsed: ``[P][N]`` the answers read; ``''`` where there is none.
-        failures: kind -> ``[P, N]`` bool, the responses that are wrong because the
-            verifier failed on them. It also names the kinds that did not occur, so that
-            a share of 0 is recorded; hosts and batches may have different kinds.
+        failures: kind -> ``[P, N]`` bool, responses that are wrong because the verifier
+            failed. A kind that did not occur may be present, so that its share of 0 is
+            recorded; hosts and batches may have different kinds.
     """
 
     rewards: np.ndarray

@@ -43,12 +43,12 @@ ESTIMATOR = Addition(
     rows={
         'passk_jax/advantages/estimators.py': (
             (
-                'from passk_jax.advantages import curves\n',
+                'from passk_jax.advantages.declarations import Inputs\n',
                 '''
 
-def clipped_grpo(rewards: Float[Array, 'P N'], *, bound: float) -> Float[Array, 'P N']:
+def clipped_grpo(inputs: Inputs, *, bound: float) -> Float[Array, 'P N']:
     """GRPO, whose advantages are at most a bound away from 0."""
-    return jnp.clip(pass_at_1(rewards), -bound, bound)
+    return jnp.clip(pass_at_1(inputs), -bound, bound)
 ''',
             ),
         ),

@@ -61,7 +61,8 @@ def experiments() -> dict[str, Experiment]:
     """The name that its config must have -> every experiment of ``configs/``."""
     found = {}
     for path in sorted((ROOT / 'configs').glob('*.py')):
-        if path.stem in ('__init__', 'base', 'arguments'):
+        # The last names files of a user; tests/examples_test.py trains with it.
+        if path.stem in ('__init__', 'base', 'arguments', 'custom'):
             continue
         module = importlib.import_module(f'configs.{path.stem}')
         if not hasattr(module, 'MODELS'):
@@ -76,8 +77,11 @@ def experiments() -> dict[str, Experiment]:
 
 
 EXPERIMENTS = experiments()
-# Those that README or the lab book names; others are somebody's own.
-PAGES = [(ROOT / path).read_text() for path in ('README.md', 'experiments/README.md')]
+# Those that a page names; others are somebody's own.
+PAGES = [
+    (ROOT / path).read_text()
+    for path in ('README.md', 'docs/paper.md', 'experiments/pages/costs.md')
+]
 NAMED = [
     name
     for name, each in EXPERIMENTS.items()

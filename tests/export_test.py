@@ -66,7 +66,7 @@ def assert_generates_as_the_run(directory, config, workdir, *, step):
     T = config.sampling.max_response_tokens
     source = setup.task.source('test', data_dir=config.data.dir)
     for problem in source[:4]:
-        ids = setup.encode(problem.prompt)
+        ids = setup.encode(problem)
         ours = sampling.sample(
             setup.policy,
             params,

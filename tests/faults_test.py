@@ -1,4 +1,4 @@
-"""``experiments/faults.py``: what it draws, what its comparison notices, its page."""
+"""``benchmarks/faults/``: what it draws, what its comparison notices, its page."""
 
 import json
 import random
@@ -6,7 +6,8 @@ import shutil
 
 import pytest
 
-from experiments import announced_train, faults, faults_page, striking
+from benchmarks.faults import announced_train, page, striking
+from benchmarks.faults import campaign as faults
 from passk_jax.runs import arrays
 
 LAST = 5
@@ -173,7 +174,7 @@ def test_the_page_counts_kills_and_names_what_differs():
         }
 
     rows = [row('run_a', [], 'kill', 'pause'), row('run_b', ['steps [1]'], 'flip')]
-    text = faults_page.page(rows)
+    text = page.page(rows)
     assert '**2 kills** (SIGKILL or SIGTERM) among 3 faults in 2 runs' in text
     assert '**1 of 2 runs ended equal**. 4 restarts; 8 steps' in text
     assert '| run_b | flip at 3 | 2 | 4 | abcdefg | no: steps [1] |' in text
@@ -183,13 +184,13 @@ def test_the_page_counts_kills_and_names_what_differs():
 
 
 def test_the_announced_verification_is_that_of_the_trainer(tmp_path, monkeypatch):
-    def verify(sampled, *, step, on_judged=None):
+    def verify(sampled, *, step, begin_phase=None):
         assert (tmp_path / 'verifying-0').exists()
-        return sampled, step, on_judged
+        return sampled, step, begin_phase
 
     monkeypatch.setenv('FAULTS_MARKS', str(tmp_path))
     monkeypatch.setattr(announced_train, '_verify', verify)
-    called = announced_train.announced('texts', step=3, on_judged=print)
+    called = announced_train.announced('texts', step=3, begin_phase=print)
     assert called == ('texts', 3, print)
     assert (tmp_path / 'steps-0').read_text() == '3\n'
     assert not (tmp_path / 'verifying-0').exists()
@@ -197,18 +198,18 @@ def test_the_announced_verification_is_that_of_the_trainer(tmp_path, monkeypatch
 
 @pytest.mark.slow
 def test_three_faults_change_nothing(tmp_path):
-    results = tmp_path / 'experiments' / 'results'
+    results = tmp_path / 'results'
     assert faults.main(faults=3, workdir=str(tmp_path), results=str(results)) == 0
     rows = faults.read(results / 'faults.jsonl')
     assert sum(len(row['struck']) for row in rows) == 3
     assert sum(row['restarts'] for row in rows) >= 2
-    assert (tmp_path / 'experiments' / 'faults.md').exists()
+    assert (results / 'README.md').exists()
     assert not [*tmp_path.glob('run_*')]
 
 
 def test_where_nothing_is_missing_only_the_page_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(faults, 'make_reference', lambda *_: pytest.fail('it runs'))
-    results = tmp_path / 'experiments' / 'results'
+    results = tmp_path / 'results'
     results.mkdir(parents=True)
     drawn = {p: faults.draw(3, 0, p) for p in (1, 2)}
     rows = [a_row(p, [*range(len(each))], []) for p, each in drawn.items()]
@@ -216,7 +217,7 @@ def test_where_nothing_is_missing_only_the_page_is_written(tmp_path, monkeypatch
     (results / 'faults.jsonl').write_text(lines)
     options = {'workdir': str(tmp_path / 'runs'), 'results': str(results)}
     assert faults.main(faults=3, **options) == 0
-    assert (tmp_path / 'experiments' / 'faults.md').exists()
+    assert (results / 'README.md').exists()
 
 
 def test_nonsense_is_refused(tmp_path):

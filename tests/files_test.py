@@ -1,7 +1,9 @@
 """A file is as it was or as it should be, whatever goes wrong in between."""
 
+import json
 import os
 import pathlib
+import threading
 
 import pytest
 
@@ -143,3 +145,58 @@ def test_a_place_that_cannot_be_written_is_an_os_error(tmp_path):
         files.atomic_write_text(tmp_path / 'absent' / 'a.txt', '')
     with pytest.raises(NotADirectoryError, match='file'):
         files.atomic_write_text(tmp_path / 'file' / 'a.txt', '')
+
+
+def test_json_is_read_as_utf_8(tmp_path):
+    path = tmp_path / 'a.json'
+    path.write_bytes('{"a": ["Â", 1.5]}'.encode())
+    assert files.read_json(path) == {'a': ['Â', 1.5]}
+    path.write_bytes(b'"\xff"')
+    with pytest.raises(ValueError, match='utf-8'):
+        files.read_json(path)
+
+
+@pytest.mark.parametrize('deep', [150, 5000, 100_000])
+@pytest.mark.parametrize('ends', ['[]', '{}'])
+def test_json_that_is_nested_too_deep_is_no_json(tmp_path, deep, ends):
+    text = (
+        '[' * deep + ']' * deep if ends == '[]' else '{"a":' * deep + '1' + '}' * deep
+    )
+    path = tmp_path / 'a.json'
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r'nested'):
+        files.read_json(path)
+
+
+def test_nobody_waits_at_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / 'a.json')
+    failed = []
+
+    def read():
+        try:
+            files.read_json(tmp_path / 'a.json')
+        except ValueError as error:
+            failed.append(str(error))
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert failed == ['it is no regular file']
+    for other in (tmp_path, '/dev/zero'):
+        with pytest.raises(ValueError, match='no regular file'):
+            files.read_json(other)
+
+
+def test_values_that_contain_themselves_or_are_too_many_are_found():
+    circle: list = [1]
+    circle.append({'a': (circle,)})
+    doubled: tuple = (1,)
+    for _ in range(60):
+        doubled = (doubled, doubled)
+    deep: tuple = ()
+    for _ in range(10_000):
+        deep = (deep,)
+    for value in (circle, doubled, deep):
+        with pytest.raises(ValueError, match='contains itself, is nested more than'):
+            files.check_nesting(value)
+    files.check_nesting(json.loads('[' * 100 + ']' * 100))

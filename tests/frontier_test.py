@@ -1,7 +1,5 @@
 """``experiments/frontier.py`` on results whose answer is known."""
 
-import json
-
 import pytest
 from absl import flags
 
@@ -9,7 +7,7 @@ from experiments import frontier
 from passk_jax.cli import config_file
 from passk_jax.cli.flags import parse
 from passk_jax.report import scatter
-from passk_jax.sweeps import Sweep
+from passk_jax.sweeps import Sweep, results
 from tests import legible, tiny
 
 NAMES = ('estimators', 'estimators_medium', 'estimators_easy', 'puzzles_estimators')
@@ -49,8 +47,9 @@ def written(tmp_path_factory):
         patch.setattr(frontier, 'draw_points', draw_points)
         for size, config in enumerate(frontier._SWEEPS.values()):
             sweep = config_file.call(config, 'get_sweep', returns=Sweep)
-            lines = [json.dumps(row) + '\n' for row in rows_of(sweep, size)]
-            (directory / f'{sweep.name}.jsonl').write_text(''.join(lines[::-1]))
+            rows = [*rows_of(sweep, size)][::-1]
+            path = directory / f'{sweep.name}.jsonl.gz'
+            path.write_bytes(results.compress_rows(rows))
         frontier.main(results=str(directory))
     return directory, drawn, texts
 
@@ -62,7 +61,9 @@ def test_the_command_takes_its_flags(tmp_path):
 
 def test_it_reads_the_results_of_four_sweeps(written):
     directory, drawn, _ = written
-    assert sorted(path.stem for path in directory.glob('*.jsonl')) == sorted(NAMES)
+    assert sorted(path.name for path in directory.glob('*.gz')) == sorted(
+        f'{name}.jsonl.gz' for name in NAMES
+    )
     titles = [ax.get_title(loc='left') for _, ax in drawn]
     assert titles == [f'{setting}, 3 seeds' for setting in frontier._SWEEPS]
 

@@ -1,12 +1,11 @@
 """``experiments/interval.py``: differences by hand, and what cannot be read."""
 
-import json
-
 import numpy as np
 import pytest
 
 from experiments import interval
 from passk_jax.errors import InputError
+from passk_jax.sweeps.results import compress_rows
 
 # Arm -> step -> values of the seeds.
 PASSED = {
@@ -28,8 +27,7 @@ def results(tmp_path):
     for row in rows:
         if row['split'] == 'validation':
             row['pass_at_1'] += 10
-    lines = ''.join(json.dumps(row) + '\n' for row in rows)
-    (tmp_path / 'mazes.jsonl').write_text(lines)
+    (tmp_path / 'mazes.jsonl.gz').write_bytes(compress_rows(rows))
     (tmp_path / 'mazes.configs.json').write_text('{}')
     return tmp_path
 
@@ -77,7 +75,10 @@ def test_only_the_zero_before_the_point_is_left_out():
     [
         ('one - two', 'must be MEASURE of TERMS'),
         ('pass_at_1 of one two in mazes', "' two' of 'one two' must begin with a term"),
-        ('pass_at_1 of one in puzzles', r"puzzles.jsonl is not there; .* \['mazes'\]"),
+        (
+            'pass_at_1 of one in puzzles',
+            r"puzzles.jsonl.gz is not there.* \['mazes'\]",
+        ),
         ('pass_at_1 of three in mazes', 'has no pass_at_1 of three at step=0'),
         (
             'pass_at_1 of one@7 in mazes',

@@ -31,7 +31,7 @@ RANKS = (
     ('initial', 'rollouts'),
     ('learning', 'runs', 'sampling', 'tasks'),
     ('advantages', 'cli', 'models', 'verifiers'),
-    ('config', 'data', 'masked', 'runtime', 'sharding'),
+    ('config', 'data', 'masked', 'plugins', 'runtime', 'sharding'),
     ('errors', 'files', 'types'),
 )
 RANK = {name: len(RANKS) - i for i, names in enumerate(RANKS) for name in names}
@@ -47,8 +47,8 @@ ONLY_IN = {
     'tokenizers': ('models.tokenizer',),
     'safetensors': ('models.hf.weights', 'models.hf.save'),
     'tensorflow_datasets': ('tasks',),
-    'huggingface_hub': ('models.hf.config', 'tasks.math.sources'),
-    'pyarrow': ('tasks.math.sources',),
+    'huggingface_hub': ('models.hf.config', 'tasks.sources'),
+    'pyarrow': ('tasks.rows',),
     'orbax': ('runs.arrays',),
     'tensorboardX': ('runs.metric_writer',),
     'wandb': ('runs.metric_writer',),
@@ -56,6 +56,7 @@ ONLY_IN = {
     'tensorflow': (),
     'torch': (),
     'configs': (),
+    'examples': (),
     'experiments': (),
     'benchmarks': (),
     'tests': (),
@@ -87,8 +88,10 @@ TESTED_IN = {
 } | {
     'config.experiment': 'config.conversion_test',
     'config.learning_config': 'config.conversion_test',
+    'config.model_config': 'config.conversion_test',
     'tasks.__main__': 'tasks.main_test',
     'verifiers.forms': 'verifiers.reading_test',
+    'verifiers.reward_worker': 'verifiers.rewards_test',
     'verifiers.vocabulary': 'verifiers.units_test',
 }
 # Tests that mirror no module, and what they are about.
@@ -102,7 +105,7 @@ OTHER_TESTS = {
     'fields_test': 'what the package reads of the configuration',
     **{
         f'launch.{name}_test': 'launch_tpu.sh'
-        for name in ('command_line', 'gke', 'local', 'readme', 'slices')
+        for name in ('command_line', 'gke', 'local', 'pods', 'slices')
     },
     'launch.two_processes_test': 'launch_tpu.sh with the real trainer',
     'layers_test': 'the package as a whole',
@@ -115,10 +118,13 @@ OTHER_TESTS = {
     'names_test': 'the names in the package',
     'one_place_test': 'the additions of somebody who is new here',
     'notebook_test': 'the notebooks in experiments/',
-    'faults_test': 'experiments/faults.py',
+    'faults_test': 'benchmarks/faults/',
+    'break_even_test': 'experiments/break_even.py',
     'frontier_test': 'experiments/frontier.py',
+    'path_test': 'the way of the rewards through the package',
     'pods_test': 'meshes over several processes',
     'docs_test': 'the pages of docs/',
+    'install_test': 'the wheel and the tested versions',
     'interval_test': 'experiments/interval.py',
     'larger_k_test': 'experiments/larger_k.py',
     'safe_answers_test': 'experiments/safe_answers.py',
@@ -126,6 +132,8 @@ OTHER_TESTS = {
     'steepness_test': 'experiments/steepness.py',
     'pages_test': 'links and intervals of the pages',
     'readme_test': 'the README',
+    'examples_test': 'the files of examples/ and the page that shows them',
+    'tasks.custom_class_test': 'tasks in files of a user',
     'tasks.mutated_responses_test': 'the verdicts of all tasks',
     'verifiers.kinds_test': 'verdicts on mathematics, kind by kind',
     'verifiers.oracles_test': 'benchmarks/oracles.py',
@@ -294,7 +302,10 @@ def test_tests_mirror_the_package():
 
 
 def python_files() -> list[pathlib.Path]:
-    folders = ('passk_jax', 'configs', 'experiments', 'benchmarks', 'tests')
+    folders = (
+        *('passk_jax', 'configs', 'experiments', 'examples'),
+        *('benchmarks', 'tests'),
+    )
     return sorted(path for name in folders for path in (ROOT / name).rglob('*.py'))
 
 
@@ -352,3 +363,22 @@ def test_only_commands_take_the_whole_configuration():
     }
     wrong = sorted(m for m in takers if not lies_in(m, OPENS_THE_CONFIG))
     assert not wrong, f'{wrong} take the whole configuration: give them what they read'
+
+
+def test_every_text_file_is_read_and_written_in_an_encoding_that_is_stated():
+    """Not in that of the locale, which may lack what a template or a name has."""
+    reads = {'read_text': 0, 'write_text': 1, 'open': 1}
+    places = []
+    for name, tree in SOURCES.items():
+        for node in ast.walk(tree):
+            # os.open() gives a number, whose bytes are bytes.
+            if not isinstance(node, ast.Call) or ast.unparse(node.func) == 'os.open':
+                continue
+            called = getattr(node.func, 'attr', getattr(node.func, 'id', ''))
+            texts = [x.value for x in node.args if isinstance(x, ast.Constant)]
+            binary = any('b' in str(x) for x in texts)
+            stated = len(node.args) > reads.get(called, 0) and called != 'open'
+            stated |= any(x.arg == 'encoding' for x in node.keywords)
+            if called in reads and not (stated or (called == 'open' and binary)):
+                places.append(f'{name}:{node.lineno}')
+    assert not places, f'state encoding= in {places}'

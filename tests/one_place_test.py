@@ -31,7 +31,12 @@ QUICK = (
 # Of these, the cases of an addition, and some tests that look at a whole table.
 SLOWER = (
     *('advantages/configured', 'advantages/estimators', 'advantages/make'),
-    *('advantages/tabulation', 'advantages/weight', 'configs', 'evaluation/evaluate'),
+    *(
+        'advantages/tabulation',
+        'advantages/curve_weight',
+        'configs',
+        'evaluation/evaluate',
+    ),
     *('models/hf/config', 'models/hf/parity', 'models/hf/save_tokenizer'),
     *('rollouts/estimate', 'tasks', 'train'),
 )

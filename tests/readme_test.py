@@ -45,9 +45,9 @@ def test_the_example_prints_what_its_comments_say():
 
 
 def test_the_costs_of_the_papers_runs_follow_from_their_plans():
-    page = (ROOT / 'experiments' / 'README.md').read_text()
+    page = (ROOT / 'experiments' / 'pages' / 'costs.md').read_text()
     costs = re.findall(
-        r'\| (\d+) v5[ep] \| \[\w+\]\((plans/\w+\.md)\) \| (.*) \| (.*) \| (.*) \|$',
+        r'\| (\d+) v5[ep] \| \[\w+\]\(\.\./(\S+\.md)\) \| (.*) \| (.*) \| (.*) \|$',
         page,
         re.MULTILINE,
     )
@@ -111,7 +111,7 @@ def test_the_estimators_are_named_that_move_the_policy_where_all_are_right_or_wr
     }
     (text,) = re.findall(
         r'\*\*Not all are centered:\*\*(.*?)\n- ',
-        (ROOT / 'README.md').read_text(),
+        (ROOT / 'docs' / 'results.md').read_text(),
         re.DOTALL,
     )
     moving = set()
@@ -182,7 +182,7 @@ def test_every_estimator_that_the_papers_explain_is_in_the_table_of_experiments(
 
 
 def test_the_weights_are_those_that_the_page_says():
-    page = (ROOT / 'README.md').read_text()
+    page = (ROOT / 'docs' / 'results.md').read_text()
     said = re.search(r'At N = 32 and p = 0.1, ω is ([^:]*?)\. A', page, re.DOTALL)
     numbers = [float(x) for x in re.findall(r'\d+\.\d+', said[1])]
     groups = ('pass_at_1', None), ('pass_at_k', 4), ('pass_at_k', 8), ('canonical_k', 8)
@@ -198,7 +198,7 @@ def test_a_row_of_a_table_says_what_the_row_of_the_estimator_says():
     cells = [cell.strip() for cell in row.strip('|').split('|')]
     assert cells[1] == '`correct`, `key`'
     assert cells[2] == '`k`, `num_groups`, `aggregation`'
-    assert cells[3].startswith('Pass@k by bootstrap sampling')
+    assert cells[3].startswith('Draws random groups: bootstrap sampling')
     (row,) = [line for line in lines if line.startswith('| `k`')]
     assert row.startswith('| `k` | `4` | a whole number in [1, N] | size of a group')
 
@@ -226,7 +226,7 @@ def estimators(*names: str) -> list[dict[str, Any]]:
     return [{'advantage.name': name} for name in names]
 
 
-# What each row of "The paper, item by item" is, in the keys that make it so. A setting
+# What each row of docs/paper.md is, in the keys that make it so. A setting
 # that its config has anyway is named where the row stands or falls with it.
 PASS_AT_1 = {'advantage.name': 'pass_at_1'}
 GROUPS = {'advantage.name': 'pass_at_k', 'reward.flip_wrong': 0.0}
@@ -298,7 +298,7 @@ MEANING = {
 
 def ablations() -> dict[str, tuple[str, str]]:
     """The config and the changes of every row, by what it is called."""
-    page = (ROOT / 'README.md').read_text().partition('## The paper, item by item')[2]
+    page = (ROOT / 'docs' / 'paper.md').read_text().partition('## Item by item')[2]
     lines = [line for line in page.splitlines() if line.startswith('| ')][1:]
     cells = [[cell.strip() for cell in line.strip('|').split('|')] for line in lines]
     return {row[0].partition(' (')[0]: (row[1], row[2]) for row in cells}

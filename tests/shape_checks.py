@@ -4,6 +4,7 @@ typeguard 4 rewrites the source and parses the shape strings as Python, which fa
 ``'*P'``; jaxtyping's own isinstance is all that is needed.
 """
 
+import dataclasses
 import inspect
 import typing
 from collections.abc import Callable
@@ -28,5 +29,10 @@ def _check(name: str, value: Any, annotation: Any) -> None:
     if typing.get_origin(annotation) is tuple:
         for item, of_item in zip(value, typing.get_args(annotation), strict=True):
             _check(name, item, of_item)
+    elif dataclasses.is_dataclass(annotation):
+        assert isinstance(value, annotation)
+        for field in dataclasses.fields(annotation):
+            if (item := getattr(value, field.name)) is not None:
+                _check(f'{name}.{field.name}', item, field.type)
     else:
         assert isinstance(value, annotation), f'{name}: {value!r} is no {annotation}'

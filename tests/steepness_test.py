@@ -16,6 +16,7 @@ from passk_jax.report import scatter
 from passk_jax.sweeps import Sweep
 from passk_jax.sweeps.commands import runs_of
 from passk_jax.sweeps.opening import open_runs
+from passk_jax.sweeps.results import compress_rows, read_rows
 from tests import legible, tiny
 
 SWEEP = 'experiments/sweeps/estimators.py'
@@ -50,8 +51,8 @@ def written(tmp_path_factory):
                 ):
                     values = {name: factor * value for name, value in row.items()}
                     lines.append(whose | {'split': split, 'step': step} | values)
-        text = ''.join(json.dumps(line) + '\n' for line in reversed(lines))
-        (directory / 'estimators.jsonl').write_text(text)
+        rows = compress_rows(lines[::-1])
+        (directory / 'estimators.jsonl.gz').write_bytes(rows)
         steepness.main(results=str(directory))
     return directory
 
@@ -68,15 +69,14 @@ def test_the_command_takes_its_flags(tmp_path):
 
 def _without(written, tmp_path, lost):
     """Copies the results into another directory, without those of (arm, seed)."""
-    lines = (written / 'estimators.jsonl').read_text().splitlines(keepends=True)
-    rows = [json.loads(line) for line in lines]
+    rows = read_rows(written / 'estimators.jsonl.gz')
     kept = [
-        line
-        for line, row in zip(lines, rows, strict=True)
+        row
+        for row in rows
         if (row['arm'], row['seed']) not in lost or row['split'] != 'test'
     ]
-    assert len(lines) - len(kept) == 2 * len(lost)
-    (tmp_path / 'estimators.jsonl').write_text(''.join(kept))
+    assert len(rows) - len(kept) == 2 * len(lost)
+    (tmp_path / 'estimators.jsonl.gz').write_bytes(compress_rows(kept))
     configs = (written / 'estimators.configs.json').read_text()
     (tmp_path / 'estimators.configs.json').write_text(configs)
 
@@ -261,11 +261,11 @@ def test_a_row_compares_the_order_with_that_of_another_sweep(
     cells = ['+1.00 [+1.00, +1.00]', '+1.00 +1.00 +1.00', '+1.00 |']
     assert row.split(' | ')[1:] == cells
     medium = 'experiments/sweeps/estimators.py:variant=medium'
-    for end in ('jsonl', 'configs.json'):
-        text = (tmp_path / f'estimators.{end}').read_text()
-        if end == 'jsonl':
-            text = ''.join(x for x in text.splitlines(True) if '"seed": 2' not in x)
-        (tmp_path / f'estimators_medium.{end}').write_text(text)
+    rows = read_rows(tmp_path / 'estimators.jsonl.gz')
+    fewer = compress_rows([row for row in rows if row['seed'] != 2])
+    (tmp_path / 'estimators_medium.jsonl.gz').write_bytes(fewer)
+    configs = (tmp_path / 'estimators.configs.json').read_text()
+    (tmp_path / 'estimators_medium.configs.json').write_text(configs)
     words = r'beside=.*medium. has the seeds \[0, 1\], not \[0, 1, 2\]'
     with pytest.raises(InputError, match=words):
         steepness.main(results=str(tmp_path), beside=medium)

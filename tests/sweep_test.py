@@ -17,6 +17,7 @@ import pytest
 from passk_jax import sweep
 from passk_jax.errors import InputError
 from passk_jax.runs.preemption import EXIT_PREEMPTED
+from passk_jax.sweeps import results
 from tests import tiny
 from tests.sweeps import fakes
 from tests.sweeps.processes import is_running, kill, until_done, wait_for_children
@@ -31,7 +32,7 @@ def finished(tmp_path_factory) -> pathlib.Path:
 
 
 def test_it_ends_with_a_row_for_each_evaluation(finished):
-    rows = tiny.read_lines(finished / 'results' / 'fake.jsonl')
+    rows = results.read_rows(finished / 'results' / 'fake.jsonl.gz')
     whose = [(row['run'], row['split'], row['step']) for row in rows]
     assert whose == [
         (name.format(seed), split, step)
@@ -40,11 +41,20 @@ def test_it_ends_with_a_row_for_each_evaluation(finished):
         for step in (0, 4)
         for split in ('validation', 'test')
     ]
-    lines = (finished / 'results' / 'fake.csv').read_text().splitlines()
-    assert lines[0] == 'run,arm,seed,stage,split,step,pass_at_1,pass_at_4,reward'
-    assert len(lines) == 1 + len(rows)
     assert fakes.results(finished)['fake.png'].startswith(b'\x89PNG')
     assert fakes.results(finished)['fake.md'].decode() in fakes.said(finished)
+
+
+def test_it_writes_a_csv_if_asked(finished, tmp_path, monkeypatch):
+    monkeypatch.chdir(tiny.ROOT)
+    directory = shutil.copytree(finished / 'results', tmp_path / 'results')
+    paths = {'workdir': str(finished / 'runs'), 'results': str(directory)}
+    sweep.main(config=str(finished / 'sweep.py'), **paths)
+    assert not (directory / 'fake.csv').exists()
+    sweep.main(config=str(finished / 'sweep.py'), **paths, csv=True)
+    lines = (directory / 'fake.csv').read_text().splitlines()
+    assert lines[0] == 'run,arm,seed,stage,split,step,pass_at_1,pass_at_4,reward'
+    assert len(lines) == 1 + len(results.read_rows(directory / 'fake.jsonl.gz'))
 
 
 def test_runs_of_a_seed_share_a_warm_start(finished):
@@ -78,7 +88,7 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(finished, tmp_path):
     assert said.count('pass_at_k_seed0  started') == 1
     assert "these are not done: ['pass_at_k_seed0', 'pass_at_k_seed0_then']" in said
     # What is done is kept: all stages of an arm, or none.
-    rows = tiny.read_lines(tmp_path / 'results' / 'fake.jsonl')
+    rows = results.read_rows(tmp_path / 'results' / 'fake.jsonl.gz')
     assert {row['run'] for row in rows} == {RUNS[0].format(0)} | {
         name.format(1) for name in RUNS
     }
@@ -99,7 +109,7 @@ def test_only_some_runs(finished, tmp_path):
     assert not (tmp_path / 'results' / 'fake.md').exists()
     # The table is of the seeds that are there.
     assert fakes.run(tmp_path, seeds='1') == 0
-    assert len(tiny.read_lines(tmp_path / 'results' / 'fake.jsonl')) == 12
+    assert len(results.read_rows(tmp_path / 'results' / 'fake.jsonl.gz')) == 12
     assert (tmp_path / 'results' / 'fake.md').exists()
     # A later stage alone has nothing to go on from.
     assert fakes.run(tmp_path, only='pass_at_k_seed0_then') == 1
@@ -162,7 +172,7 @@ def test_runs_that_are_done_by_their_rows_alone_say_so(
     assert sweep.main(**arguments, dry_run=True) == 0
     out, err = capsys.readouterr()
     assert out == ''
-    rows = finished / 'results' / 'fake.jsonl'
+    rows = finished / 'results' / 'fake.jsonl.gz'
     assert f'all 6 runs are done, 6 by their rows in {rows}; --results=DIR' in err
     assert sweep.main(**arguments, list=True) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -278,10 +288,9 @@ def test_results_of_other_seeds_that_are_not_whole_are_refused_before_any_run(
     monkeypatch.chdir(tiny.ROOT)
     monkeypatch.setattr(sweep.Runner, 'run', lambda self: pytest.fail('it runs'))
     shutil.copytree(finished / 'results', tmp_path / 'results')
-    rows = tmp_path / 'results' / 'fake.jsonl'
-    lines = rows.read_text().splitlines(keepends=True)
+    rows = tmp_path / 'results' / 'fake.jsonl.gz'
     # The last evaluation of seed 1, which this sweep does not list.
-    rows.write_text(''.join(lines[:-1]))
+    rows.write_bytes(results.compress_rows(results.read_rows(rows)[:-1]))
     with pytest.raises(InputError, match='mend them, or take its rows out'):
         sweep.main(
             config=str(fakes.write_sweep(tmp_path, seeds=(0, 2))),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from passk_jax import tasks
-from tests.tasks import pictured_toy
+from tests.tasks import pictured_toy, records_toy
 from tests.tasks.arc import toy as arc_toy
 from tests.tasks.korbench import toy as korbench_toy
 from tests.tasks.math import toy as math_toy
@@ -44,6 +44,7 @@ SMALL = {
     },
     'arc': arc_toy.PARAMS | {'validation_percent': 30},
     'math': math_toy.PARAMS,
+    'records': records_toy.PARAMS,
     **dict.fromkeys(
         ('mathvision', 'mmmu'),
         pictured_toy.PARAMS | {'train_percent': 40, 'validation_percent': 30},
@@ -62,6 +63,7 @@ FILES = {
     'arc': arc_toy.write,
     'korbench': functools.partial(korbench_toy.write, copies=5),
     'math': math_toy.write,
+    'records': records_toy.write,
     **dict.fromkeys(
         ('mathvision', 'mmmu'), functools.partial(pictured_toy.write, copies=10)
     ),
@@ -95,7 +97,12 @@ def splits(task, tmp_path):
 
 
 @pytest.mark.parametrize('name', tasks.TASKS)
-def test_the_example_and_the_benchmark_are_parameters_of_the_task(name):
+def test_the_example_and_the_benchmark_are_parameters_of_the_task(
+    name, tmp_path, monkeypatch
+):
+    if name == 'records':
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / 'my_reward.py').write_text('def reward(response, record): ...')
     about = tasks.task_class(name).about
     assert tasks.make_task(name, about.example).params
     assert about.benchmark.keys() <= about.example.keys()
@@ -118,6 +125,32 @@ def test_problems_are_complete(task, splits, tmp_path):
             assert problem.category.strip()
         again = task.source(split, data_dir=str(tmp_path))
         assert list(again[: len(problems)]) == list(problems)
+
+
+def test_the_words_on_how_to_answer_may_be_others(task, splits):
+    problem = splits['train'][0]
+    others = task.replace_instruction(problem, 'Say it.')
+    assert others.count('Say it.') == 1
+    assert not any(words in others for words in task.instructions)
+    nothing = task.replace_instruction(problem, '')
+    assert 'Say it.' not in nothing
+    assert len(nothing) <= len(problem.prompt)
+
+
+@pytest.mark.parametrize('name', ['arc', 'maze', 'enigmata', 'math', 'reasoning_gym'])
+def test_a_prompt_that_says_how_to_answer_lets_that_be_replaced(
+    name, tmp_path, monkeypatch
+):
+    if name == 'reasoning_gym':
+        gym_toy.install(monkeypatch)
+    FILES.get(name, lambda directory: None)(tmp_path)
+    style = {'prompt': 'instruct'} if 'prompt' in SMALL[name] else {}
+    task = tasks.make_task(name, SMALL[name] | style)
+    for problem in task.source('train', data_dir=str(tmp_path)):
+        (own_words,) = [words for words in task.instructions if words in problem.prompt]
+        others = task.replace_instruction(problem, 'Say it.')
+        assert others == problem.prompt.replace(own_words, 'Say it.')
+        assert task.replace_instruction(problem, own_words) == problem.prompt
 
 
 def test_splits_do_not_overlap(splits):
@@ -158,7 +191,7 @@ def test_a_record_that_cannot_be_read_is_a_value_error(task):
 
 
 def test_an_unknown_task_names_the_choices():
-    message = f"'mazes' is none of {sorted(tasks.TASKS)}"
+    message = f"'mazes' is none of {sorted(tasks.TASKS)}, nor one of your own"
     with pytest.raises(ValueError, match=re.escape(message)):
         tasks.make_task('mazes', {})
 

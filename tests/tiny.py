@@ -35,6 +35,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 SAME_BYTES = (
     'metrics.jsonl',
     'diagnostics.jsonl',
+    'digests.jsonl',
     'rollouts/*',
     'evaluation/*',
     'tokenizer/*',
@@ -119,15 +120,17 @@ def run(
     """What the command does after it has read its flags, without drawing pictures."""
     # Here: the command itself imports this file, and defines its flags only once.
     from passk_jax.runs.checkpoints import from_intact
+    from passk_jax.runs.directory import has_begun
+    from passk_jax.runs.sources import remember_sources
     from passk_jax.setup.checks import open_workdir
     from passk_jax.train import train
 
-    drawing = dict.fromkeys(('write_curves', 'write_report'), lambda workdir: None)
     with (
         devices(num_devices),
-        mock.patch.multiple('passk_jax.report.run_log', **drawing),
+        mock.patch('passk_jax.report.run_log.Reporter'),
         open_workdir(config, workdir, accept_loss=accept_loss) as path,
     ):
+        remember_sources(path, config.model, begun=has_begun(path))
         return from_intact(lambda: train(config, path), path / 'checkpoints')
 
 

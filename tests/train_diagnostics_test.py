@@ -119,7 +119,7 @@ def test_a_diagnosis_gets_its_settings():
     settings = {'log__diagnostics_every': 2, 'log__difficulty_bins': 3}
     setup = tiny.make_setup(changed.make_config(**settings))
     assert train.make_diagnose(setup) == Diagnose(
-        BatchLoss(setup.policy, setup.config.loss, 0.7),
+        BatchLoss(setup.policy, 0.7, setup.config.loss),
         setup.mesh,
         name='pass_at_k',
         num_rollouts=6,

@@ -1,6 +1,7 @@
 """A run of a policy with experts, whose router may be frozen, through every command."""
 
 import json
+import shutil
 
 import jax
 import numpy as np
@@ -272,7 +273,16 @@ def test_a_kept_part_that_is_another_is_refused(frozen):
         'layers.mlp.up.kernel': jax.numpy.zeros(shapes['layers.mlp.up.kernel'].shape)
     }
     with pytest.raises(ValueError, match='made with another frozen'):
-        checkpoints.keep_frozen(frozen, other)
+        checkpoints.keep_frozen(frozen, other, other)
+
+
+def test_a_run_that_lost_what_it_leaves_alone_says_so(frozen, tmp_path):
+    for name in ('checkpoints', 'config.json', 'warm_start'):
+        source = frozen / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(source, tmp_path / name)
+    with pytest.raises(ValueError, match='frozen is gone, which has what the run'):
+        tiny.run(tiny.make_config(**FROZEN | {'train__steps': 4}), tmp_path)
 
 
 def test_a_prefix_is_one_of_whole_names():

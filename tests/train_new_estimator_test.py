@@ -24,10 +24,11 @@ from tests import tiny
 from tests.readme_test import estimator_tables
 
 
-def terse(correct, key, lengths, log_probs, *, penalty):
+def terse(inputs, *, penalty):
     """Pays what is right and short, and a coin for each problem."""
-    coins = jax.vmap(jax.random.bernoulli)(key)
-    return 1.0 * coins[:, None] + correct - penalty * lengths + log_probs
+    coins = jax.vmap(jax.random.bernoulli)(inputs.key)
+    paid = 1.0 * coins[:, None] + inputs.correct
+    return paid - penalty * inputs.lengths + inputs.log_probs
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from passk_jax import train
 from passk_jax.advantages import ESTIMATORS
 from passk_jax.initial import warm_start
 from passk_jax.report.run_log import RunLog
-from passk_jax.rollouts.verification import Verification
+from passk_jax.rollouts.verify import Verification
 from passk_jax.runs import checkpoints, commits, saving
 from passk_jax.runs.checkpoints import Checkpoints
 from passk_jax.runs.metric_writer import MetricWriter

@@ -12,7 +12,7 @@ from jax import numpy as jnp
 from passk_jax import config as configs
 from passk_jax import sampling, sharding, train
 from passk_jax.advantages import ESTIMATORS, make_estimator, rewards
-from passk_jax.advantages.configured import begin_configured_memory
+from passk_jax.advantages.configured import unscaled_estimator
 from passk_jax.errors import NonFiniteError
 from passk_jax.learning import optimizer as optimizers
 from passk_jax.learning import state as states
@@ -155,7 +155,8 @@ def estimate(*, order=tuple(range(8)), step=0, **overrides):
 
 def first_memory(config):
     num_rollouts = config.sampling.num_rollouts
-    return begin_configured_memory(config.advantage, num_rollouts=num_rollouts)
+    estimator = unscaled_estimator(config.advantage, num_rollouts=num_rollouts)
+    return estimator.begin_memory()
 
 
 @pytest.fixture(scope='module')

@@ -40,7 +40,7 @@ def same_key(a, b):
 def test_the_update_gets_its_settings(setup):
     optimizer = make_optimizer(setup.config.optimizer, num_updates=30)
     assert setup.update(optimizer) == Update(
-        BatchLoss(setup.policy, setup.config.loss, 0.7),
+        BatchLoss(setup.policy, 0.7, setup.config.loss),
         optimizer,
         setup.mesh,
         # 24 prompts, of which 12 an update and 4 a pass; 2 of 6 rollouts a pass.
@@ -75,8 +75,8 @@ def test_a_step_samples_with_a_key_of_its_own(tmp_path):
     """In the loop itself, which is entered at a step that is not evaluated."""
     config = changed.make_config(eval__every=0, eval__final_split='')
     state = types.SimpleNamespace(step=STEP, params={})
-    first = state, {}, None, {}
-    with mock.patch.object(train, 'first_state', return_value=first):
+    beginning = train.Beginning(state, {}, None, {})
+    with mock.patch.object(train, 'begin_run', return_value=beginning):
         got = sampled_with(lambda: tiny.run(config, tmp_path))
     purpose = Purpose.ROLLOUTS
     wanted = sampling.step_key(seed=17, stage=3, purpose=purpose, step=STEP)

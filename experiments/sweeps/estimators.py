@@ -25,7 +25,7 @@ Its variants, ``estimators.py:variant=...``:
   ``set_level``, whose weights depend on earlier steps and on the answers given, and
   ``annealed_k``, which has several.
 
-Expected, written before the first run and judged in experiments/README.md:
+Expected, written before the first run and judged in experiments/pages/:
 
 1. The steeper the weight, omega(.01) / omega(.3), the higher are Pass@32 and the
    entropy at the end (rank correlation over the arms).

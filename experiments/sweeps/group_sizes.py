@@ -6,7 +6,7 @@ The paper's ``fig:sec3.4`` at the size of a laptop, with its 32 rollouts: of the
 other sweeps have, a group of 16 has no advantage. All arms have one learning rate. A
 seed decides the warm start, the batches and the draws of every arm.
 
-Expected, written before the first run and judged in experiments/README.md:
+Expected, written before the first run and judged in experiments/pages/group_sizes.md:
 
 1. k changes little, as the paper says: k = 8 and 16 end within .03 of k = 4 in Pass@8.
 2. The larger k, the lower is Pass@1 at the end and the higher is Pass@32.

@@ -7,10 +7,10 @@ Pass@1 and Pass@8 Training on the mazes of configs/maze_tiny.py, with every chec
 kept at which there is an evaluation. The seeds are those of
 ``estimators.py:variant=medium``, which has no Pass@8 Training.
 
-Expected, written before the first run and judged in experiments/README.md: after 50
-steps Pass@8 Training is behind in Pass@1 and not in Pass@8 (validation split), as with
-the seeds 0 to 4 of paper_ablations.py. What is expected of the gradients stands in
-``experiments/larger_k.py``.
+Expected, written before the first run and judged in experiments/pages/larger_k.md:
+after 50 steps Pass@8 Training is behind in Pass@1 and not in Pass@8 (validation split),
+as with the seeds 0 to 4 of paper_ablations.py. What is expected of the gradients stands
+in ``experiments/larger_k.py``.
 """
 
 from passk_jax.sweeps import DIVERSITY, MEASURES, Arm, Sweep

@@ -10,7 +10,7 @@ configs/maze_tiny.py is warm-started and trained on mazes of 5x5 and 6x6, and te
 start has 400 steps, twice those of configs/maze_tiny.py, for there are two sizes. A
 seed decides the warm start, the batches and the draws of every arm.
 
-Expected, written before the first run and judged in experiments/README.md:
+Expected, written before the first run and judged in experiments/pages/maze_table.md:
 
 1. As in the paper, AD ends above BS, and BS above FS, in Pass@32 on average.
 2. Unlike in the paper, AD does not end above Pass@1 Training in Pass@1 on average, and

@@ -7,9 +7,9 @@ Training beside 200 of Pass@1, 200 of Pass@4 and 200 of Pass@1 Training, on the 
 configs/maze_tiny.py. Both arms are the same run until step 200. A seed decides the warm
 start, the batches and the draws of every arm.
 
-Expected, written before the first run and judged in experiments/README.md: in the last
-part Pass@1 rises again, above where the first one left it, and ends at least where
-Pass@1 Training alone does; Pass@32 ends higher.
+Expected, written before the first run and judged in experiments/pages/overview.md: in
+the last part Pass@1 rises again, above where the first one left it, and ends at least
+where Pass@1 Training alone does; Pass@32 ends higher.
 """
 
 from passk_jax.sweeps import MEASURES, Arm, Sweep

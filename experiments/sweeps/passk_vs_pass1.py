@@ -7,7 +7,7 @@ differ in the estimator alone.
 
 Seeds 0 to 7 ran without expectations of this file's own. Those of 8 to 15, written when
 the first eight had been seen and before the first run of these, are judged on these
-eight alone, in experiments/README.md:
+eight alone, in experiments/pages/passk_vs_pass1.md:
 
 1. Pass@32 ends higher under Pass@4 Training, by at least .05, and so do entropy and the
    diversity of wrong answers.

@@ -9,7 +9,7 @@ the batches and the draws of both of its runs. The first policy of seed 0 has a 
 of .60 and a Pass@32 of .93 on the validation split, with an entropy of .09 nats a
 token.
 
-Expected, written before the first run and judged in experiments/README.md:
+Expected, written before the first run and judged in experiments/pages/perfect_mazes.md:
 
 1. Pass@32 ends higher under Pass@4 Training, as on mazes with several solutions.
 2. Pass@1 ends lower under Pass@4 Training, for most problems are easy here and the

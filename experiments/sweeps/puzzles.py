@@ -13,7 +13,8 @@ configs/puzzles_tiny.py), paired over seeds. Written down before the first run:
 Later came the seeds 5 to 9, and for them three arms more, which
 ``puzzles.py:variant=estimators`` compares. On mazes MaxRL seemed to keep most of Pass@1
 and most of the gain in Pass@32, and RS-GRPO all of Pass@1 that shows
-(experiments/README.md). Written down before the first run of what they are about:
+(experiments/pages/puzzles.md). Written down before the first run of what they are
+about:
 
 4. Over all puzzles ``maxrl`` ends less than .01 below Pass@4 Training in Pass@32, and
    above it in Pass@1.

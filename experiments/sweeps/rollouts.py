@@ -7,7 +7,7 @@ of four: full sampling makes 4 groups of 16 rollouts, and 16 groups of 64; boots
 sampling makes 16 groups of 16. A seed decides the warm start and the problems of every
 arm, and the draws of those with 16 rollouts.
 
-Expected, written before the first run and judged in experiments/README.md:
+Expected, written before the first run and judged in experiments/pages/rollouts.md:
 
 1. Four times the rollouts help full sampling: 64 end above 16 in Pass@4.
 2. At the same number of groups bootstrap sampling (16 rollouts) ends less than .02

@@ -8,11 +8,11 @@ undoes that: one curve, times 5.0. The mazes are those of configs/maze_tiny.py w
 paths of 5 to 10 moves. A seed decides the warm start, the batches and the draws of
 every arm.
 
-Expected, written before the first run and judged in experiments/README.md: under AdamW
-the two scales end alike; under SGD the larger one learns faster, and the rest of the
-difference to Pass@1 Training is what the shape does.
+Expected, written before the first run and judged in experiments/pages/scale.md: under
+AdamW the two scales end alike; under SGD the larger one learns faster, and the rest of
+the difference to Pass@1 Training is what the shape does.
 
-At the rate of SGD, .3, Pass@1 fell within 50 steps (experiments/README.md).
+At the rate of SGD, .3, Pass@1 fell within 50 steps (experiments/pages/scale.md).
 ``scale.py:variant=slow`` has the arms of SGD again, at the rate of
 ``estimators.py:variant=matched``, .01, which was chosen with ``pass_at_1`` and another
 seed. Expected, written before its first run:

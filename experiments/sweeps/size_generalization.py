@@ -7,9 +7,10 @@ The policy of configs/maze_tiny.py, its warm start and its training see mazes of
 The paper's question (``tab:generalization``) asked of sizes in place of tasks. A seed
 decides the warm start, the batches and the draws of every arm.
 
-Expected, written before the first run and judged in experiments/README.md: both kinds
-of training lose with size; Pass@4 Training keeps its lead in Pass@32 at every size, and
-the difference in Pass@1 shrinks with size or turns in its favour.
+Expected, written before the first run and judged in
+experiments/pages/size_generalization.md: both kinds of training lose with size; Pass@4
+Training keeps its lead in Pass@32 at every size, and the difference in Pass@1 shrinks
+with size or turns in its favour.
 """
 
 from passk_jax.sweeps import Arm, Sweep

@@ -43,7 +43,7 @@ from configs.smollm2 import SETS
 from passk_jax.sweeps import DIVERSITY, MEASURES, Arm, Sweep
 
 SOURCE = 'models/smollm2'
-_RATES = {'rate_1': 3e-5, 'rate_k': 3e-5}
+_RATES = {'rate_1': 1e-5, 'rate_k': 1e-5}
 
 _TWO = (('pass_at_1', 'Pass@1 Training'), ('pass_at_k', 'Pass@4 Training'))
 _ESTIMATORS = (

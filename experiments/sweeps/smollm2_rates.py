@@ -11,7 +11,6 @@ highest Pass@4. This prints them as experiments/sweeps/smollm2.py takes them:
     python -m experiments.sweeps.smollm2_rates experiments/results
 """
 
-import json
 import pathlib
 import sys
 from collections.abc import Iterable, Mapping
@@ -20,6 +19,7 @@ from typing import Any
 from configs import arguments
 from experiments.sweeps.smollm2 import SOURCE
 from passk_jax.sweeps import MEASURES, Arm, Sweep
+from passk_jax.sweeps.results import read_rows
 
 RATES = (1e-5, 3e-5)
 # Estimator -> what decides between its rates.
@@ -73,6 +73,5 @@ def chosen(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 
 
 if __name__ == '__main__':
-    lines = pathlib.Path(sys.argv[1], 'smollm2_rates.jsonl').read_text().splitlines()
-    rates = chosen(map(json.loads, lines))
+    rates = chosen(read_rows(pathlib.Path(sys.argv[1], 'smollm2_rates.jsonl.gz')))
     print(f'rate_1={rates["pass_at_1"]:g},rate_k={rates["pass_at_k"]:g}')

@@ -11,9 +11,9 @@ problems in each stage, on the mazes of configs/maze_tiny.py at three difficulti
 
 A seed decides the warm start, the batches and the draws of every arm.
 
-Expected, written before the first run and judged in experiments/README.md: Pass@1 after
-both stages is at least that of Pass@1 Training alone where problems are hard, and equal
-where they are easy; Pass@32 is higher at every difficulty.
+Expected, written before the first run and judged in experiments/pages/transfer.md:
+Pass@1 after both stages is at least that of Pass@1 Training alone where problems are
+hard, and equal where they are easy; Pass@32 is higher at every difficulty.
 """
 
 from configs import arguments

@@ -1,14 +1,19 @@
 """Advantage estimation: curves, estimators, and the table of their names."""
 
 from passk_jax.advantages.curves import sum_abs_advantage
-from passk_jax.advantages.declarations import INPUTS, Estimator, Parameter
+from passk_jax.advantages.declarations import (
+    INPUTS,
+    AdvantageFn,
+    Estimator,
+    Inputs,
+    Parameter,
+)
 from passk_jax.advantages.history import Memory, remember
 from passk_jax.advantages.make import (
-    AdvantageFn,
     all_parameters,
-    begin_memory,
     estimator_of_config,
     estimator_parameters,
+    estimator_row,
     make_estimator,
     own_parameters,
 )
@@ -19,24 +24,3 @@ from passk_jax.advantages.tabulation import (
     matching_scale,
     tabulated_curve,
 )
-
-__all__ = [
-    'ESTIMATORS',
-    'INPUTS',
-    'AdvantageFn',
-    'Estimator',
-    'Memory',
-    'Parameter',
-    'all_parameters',
-    'begin_memory',
-    'effective_weight',
-    'estimator_of_config',
-    'estimator_parameters',
-    'implied_objective',
-    'make_estimator',
-    'matching_scale',
-    'own_parameters',
-    'remember',
-    'sum_abs_advantage',
-    'tabulated_curve',
-]

@@ -1,98 +1,64 @@
-"""The estimator of a run: the one that its configuration names, scaled as it says."""
+"""The estimator of a run, with the scale that its config asks for."""
 
 import dataclasses
 from typing import Any
 
 import jax
-from jaxtyping import Array, Bool, Float
 
 from passk_jax import sharding
 from passk_jax.advantages import make, tabulation
-from passk_jax.advantages.history import Memory
-from passk_jax.advantages.make import AdvantageFn
+from passk_jax.advantages.declarations import AdvantageFn
 from passk_jax.config import AdvantageConfig
 from passk_jax.errors import prefixed
-
-
-@dataclasses.dataclass(frozen=True)
-class ScaledEstimator:
-    """An estimator whose advantages are multiplied; equal if both parts are."""
-
-    estimator: AdvantageFn
-    scale: float
-
-    def __call__(
-        self, rewards: Float[Array, 'P N'], correct: Bool[Array, 'P N'], **inputs: Array
-    ) -> Float[Array, 'P N']:
-        """Estimates as ``estimator`` does, and scales."""
-        return self.scale * self.estimator(rewards, correct, **inputs)
 
 
 def configured_estimator(
     advantage: AdvantageConfig, *, num_rollouts: int
 ) -> AdvantageFn:
-    """Makes the estimator of a section ``advantage``; only a scale uses a device.
-
-    Args:
-        advantage: the section, whose parameters are checked.
-        num_rollouts: N.
+    """Makes the estimator of a section; only a scale uses a device.
 
     Raises:
-        ValueError: an unknown estimator, a parameter that it does not accept, or a
-            weight that cannot be matched.
+        ValueError: the estimator is unknown, a parameter is bad, or the weight cannot
+            be matched.
     """
     estimator = unscaled_estimator(advantage, num_rollouts=num_rollouts)
     if not advantage.match_weight_at:
         return estimator
-    return ScaledEstimator(estimator, _matching_scale(advantage, num_rollouts))
+    # Each process computes the scale on its own device.
+    mesh = sharding.one_device_mesh(jax.local_devices()[0])
+    with jax.set_mesh(mesh), prefixed('advantage.match_weight_at'):
+        scale = tabulation.matching_scale(
+            advantage.name,
+            num_rollouts=num_rollouts,
+            p=advantage.match_weight_at,
+            **make.own_parameters(advantage.name, _parameters(advantage)),
+        )
+    return dataclasses.replace(estimator, scale=scale)
 
 
 def unscaled_estimator(advantage: AdvantageConfig, *, num_rollouts: int) -> AdvantageFn:
-    """The estimator of a section ``advantage`` without its scale; uses no device.
+    """Makes the estimator without its scale, and without a device.
 
     Raises:
-        ValueError: an unknown estimator, or a parameter that it does not accept.
+        ValueError: the estimator is unknown, or a parameter is bad.
     """
     return make.estimator_of_config(
-        advantage.name, _all_parameters(advantage), num_rollouts=num_rollouts
+        advantage.name, _parameters(advantage), num_rollouts=num_rollouts
     )
 
 
-def begin_configured_memory(advantage: AdvantageConfig, *, num_rollouts: int) -> Memory:
-    """What the configured estimator remembers before its first step."""
-    parameters = _own_parameters(advantage)
-    return make.begin_memory(advantage.name, num_rollouts=num_rollouts, **parameters)
-
-
 def check_signal(advantage: AdvantageConfig, *, num_rollouts: int) -> None:
-    """Checks that the advantages are not always 0 and can be scaled; uses a device.
+    """Checks that advantages can differ from 0 and can be scaled; uses a device.
 
     Raises:
-        ValueError: no response could ever get another advantage, or
-            ``advantage.match_weight_at`` cannot be matched.
+        ValueError: every advantage would be 0, or ``advantage.match_weight_at`` cannot
+            be matched.
     """
-    parameters = _own_parameters(advantage)
+    parameters = make.own_parameters(advantage.name, _parameters(advantage))
     tabulation.check_signal(advantage.name, num_rollouts=num_rollouts, **parameters)
     configured_estimator(advantage, num_rollouts=num_rollouts)
 
 
-def _matching_scale(advantage: AdvantageConfig, num_rollouts: int) -> float:
-    # Every process computes it alone, whatever mesh it shares.
-    mesh = sharding.one_device_mesh(jax.local_devices()[0])
-    with jax.set_mesh(mesh), prefixed('advantage.match_weight_at'):
-        return tabulation.matching_scale(
-            advantage.name,
-            num_rollouts=num_rollouts,
-            p=advantage.match_weight_at,
-            **_own_parameters(advantage),
-        )
-
-
-def _own_parameters(advantage: AdvantageConfig) -> dict[str, Any]:
-    """The parameters that the estimator reads."""
-    return make.own_parameters(advantage.name, _all_parameters(advantage))
-
-
-def _all_parameters(advantage: AdvantageConfig) -> dict[str, Any]:
-    """Every parameter in the section, whichever estimator reads it."""
+def _parameters(advantage: AdvantageConfig) -> dict[str, Any]:
+    """Returns the parameters of all estimators."""
     return {'k': advantage.k, **advantage.parameters}

@@ -1,17 +1,15 @@
 """Advantages as curves: ``num_correct -> (positive, negative)`` for a fixed N.
 
-With two-valued rewards the advantage of a response depends on two integers only:
-how many of its problem's N responses are correct, and whether it is one of them. Each
-function here maps the first to the advantage of a correct and of a wrong response.
-In order: the odds of a group, Pass@1, Pass@k, the designs made from those two, eta.
+With two-valued rewards, the advantage of a response depends on two things: how many of
+its problem's N responses are correct, and whether it is. Each function maps that number
+to the advantages of a correct and of a wrong response.
 
-**Every curve** takes ``num_correct`` (c, in ``[0, N]``; it alone may be traced) and
-``num_rollouts`` (N), and most take the group size ``k``. It returns the advantage of a
-correct and of a wrong response, float32, and raises ValueError unless ``1 <= k <= N``.
-Other parameters are checked by ``make_estimator`` alone.
+**Every curve** takes ``num_correct`` (c, in ``[0, N]``; only this may be traced) and
+``num_rollouts`` (N); most take the group size ``k``. It returns two float32 arrays, and
+raises ValueError unless ``1 <= k <= N``. ``make_estimator`` checks other parameters.
 
-``estimators.py`` has the rest: which response gets which value, sampled groups, and
-rewards that are not two-valued.
+``estimators.py`` assigns the values to responses, and has sampled groups and
+real-valued rewards.
 """
 
 import jax.numpy as jnp
@@ -24,9 +22,9 @@ Curve = tuple[Float[Array, '*P'], Float[Array, '*P']]
 
 
 def check_group_size(*, num_rollouts: int, k: int) -> None:
-    """Raises ValueError unless ``1 <= k <= num_rollouts``, both whole numbers."""
+    """Checks that ``1 <= k <= num_rollouts``, both whole numbers."""
     for name, value in (('num_rollouts', num_rollouts), ('k', k)):
-        # bool is an int to Python; k=True is a mistake, not a group of one.
+        # Python counts True as 1, but k=True is a mistake.
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
             raise InputError(f'{name}={value!r} must be a whole number')
     if not 1 <= k <= num_rollouts:
@@ -34,25 +32,20 @@ def check_group_size(*, num_rollouts: int, k: int) -> None:
 
 
 def group_odds(*, num_rollouts: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Odds that a k-group lies inside a fixed set of j responses, for every j.
+    """Computes the odds that a k-group lies inside a fixed set of j responses.
 
         inside[j] = C(j, k) / C(N, k)        outside[j] = 1 - inside[j]
 
-    With j wrong responses ``inside[j]`` is the probability q of an all-wrong group
-    (Eq. n_group_neg over Eq. n_group_total) and ``outside[j]`` the mean group reward
-    (Eq. group_avg); with sorted rewards ``inside[j]`` is the probability that a
-    group's maximum is at most the j-th smallest. This one table is behind every
-    analytical advantage.
+    With j wrong responses, ``inside[j]`` is the probability q of an all-wrong group
+    (Eq. n_group_neg over Eq. n_group_total), and ``outside[j]`` the mean group reward
+    (Eq. group_avg). With sorted rewards, ``inside[j]`` is the probability that a
+    group's maximum is at most the j-th smallest. Every analytical advantage uses this
+    table.
 
-    The falling factorials are multiplied out, ``C(j-1, k) / C(j, k) = (j-k) / j``,
-    and the complement is summed from positive terms, ``inside[j] - inside[j-1] =
-    inside[j] k / j``: both keep their relative precision where 1 - q would cancel
-    and where log-gamma binomials lose digits. N and k are static, so this is float64
-    on the host and a constant to the compiler.
-
-    Args:
-        num_rollouts: N.
-        k: group size, ``1 <= k <= N``.
+    The falling factorials are multiplied out, ``C(j-1, k) / C(j, k) = (j-k) / j``, and
+    the complement is a sum of positive terms, ``inside[j] - inside[j-1] = inside[j] k /
+    j``. Both keep their relative precision; 1 - q would cancel, and log-gamma binomials
+    lose digits. N and k are static, so the float64 table is a constant to the compiler.
 
     Returns:
         ``inside`` and ``outside``, ``[N + 1]`` float64 each, indexed by j.
@@ -74,14 +67,15 @@ def group_odds(*, num_rollouts: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pass_at_1(num_correct: Int[Array, '*P'], *, num_rollouts: int) -> Curve:
-    """GRPO's advantage (Eq. grpo_adv) of rewards 0 and 1.
+    """Computes GRPO's advantages (Eq. grpo_adv) of rewards 0 and 1.
 
         positive = sqrt(w / c)        negative = -sqrt(c / w)
 
-    for c correct and w wrong responses, and 0 when either is absent. It follows
-    ``2 arcsin sqrt(p)`` as N grows, p the probability of success. The sigma is the
-    population's. Eq. grpo_std prints 1/N outside the root, a misprint: the paper's
-    own figure (fig:sec4-adv-vanilla) peaks at eta = N, which is the population sigma.
+    for c correct and w wrong responses; both 0 if either is absent. It follows ``2
+    arcsin sqrt(p)`` as N grows, p the probability of success. Sigma is the
+    population's: Eq. grpo_std prints 1/N outside the root, a misprint, for the paper's
+    own figure (fig:sec4-adv-vanilla) peaks at eta = N, as it does with the population
+    sigma.
 
     >>> positive, negative = pass_at_1(jnp.array([0, 1, 5]), num_rollouts=5)
     >>> positive.tolist(), negative.tolist()
@@ -99,15 +93,15 @@ def pass_at_1(num_correct: Int[Array, '*P'], *, num_rollouts: int) -> Curve:
 
 
 def pass_at_k(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Curve:
-    """The analytical Pass@k advantage (Eq. response_pos and Eq. response_neg).
+    """Computes the analytical Pass@k advantages (Eq. response_pos, Eq. response_neg).
 
         q = C(w, k) / C(N, k)
         positive = sqrt(q / (1 - q))        negative = -(c / w) positive
 
-    The second is Eq. response_neg with ``C(w-1, k-1) / C(N-1, k-1) = q N / w`` put
-    in, which leaves no difference to cancel. Both are 0 when no response is correct
-    or ``w < k``, where every group has the same reward. ``k = 1`` is ``pass_at_1``.
-    It follows ``(2 / k) arcsin sqrt(pass@k)`` as N grows.
+    The second is Eq. response_neg with ``C(w-1, k-1) / C(N-1, k-1) = q N / w``
+    inserted, which leaves no difference to cancel. Both are 0 if no response is correct
+    or ``w < k``: then all groups have one reward. ``k = 1`` is ``pass_at_1``. It
+    follows ``(2 / k) arcsin sqrt(pass@k)`` as N grows.
 
     >>> positive, negative = pass_at_k(jnp.array([0, 1, 3]), num_rollouts=4, k=2)
     >>> positive.tolist()
@@ -133,19 +127,19 @@ def without_easy(
     k: int,
     easy_threshold: float,
 ) -> Curve:
-    """Pass@k Training without easy problems (fig:adv-wo_easy).
+    """Applies ``pass_at_k`` to problems that are not easy (fig:adv-wo_easy).
 
-    ``pass_at_k`` where ``c / N <= easy_threshold``, and 0 above. As N grows it follows
-    the objective of ``pass_at_k`` up to that p, which is flat above.
+    The values are those of ``pass_at_k`` where ``c / N <= easy_threshold``, and 0
+    above. As N grows it follows the objective of ``pass_at_k`` up to that p, and is
+    flat above.
 
-    The paper leaves two things open. The threshold: it calls a problem above an
-    accuracy of 0.6 relatively easy when it reads the eta curves. The curve that is
-    cut: the caption says Pass@k, which is what we do, while the text compares with
-    the Pass@1 baseline; ``k=1`` gives Pass@1 without easy problems.
+    The paper leaves two things open. One is the threshold: the paper calls problems
+    above an accuracy of 0.6 relatively easy where it reads the eta curves. The other is
+    the curve: the caption says Pass@k, as here, while the text compares with Pass@1;
+    ``k=1`` gives Pass@1 without easy problems.
 
     Args:
-        num_correct, num_rollouts, k: as for every curve.
-        easy_threshold: largest accuracy that is still trained on, in ``[0, 1]``.
+        easy_threshold: the largest accuracy that is trained on, in ``[0, 1]``.
     """
     positive, negative = pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)
     easy = _accuracy_above(num_correct, easy_threshold, num_rollouts=num_rollouts)
@@ -159,20 +153,19 @@ def piecewise(
     k: int,
     switch_threshold: float,
 ) -> Curve:
-    """Pass@1 on hard problems, Pass@k on easy ones (fig:adv-segment).
+    """Applies Pass@1 to hard problems and Pass@k to easy ones (fig:adv-segment).
 
-    ``pass_at_1`` where ``c / N <= switch_threshold``, and ``pass_at_k`` above. As N
-    grows it follows the objective of the one, and from there that of the other.
+    The values are those of ``pass_at_1`` where ``c / N <= switch_threshold``, and of
+    ``pass_at_k`` above; so is the slope of the objective as N grows.
 
-    The paper says no more than that the two are combined by the accuracy of the
-    prompt. The order follows from its reading of the runs (sec. Analysis Based on
-    Model Performance): this design falls gradually to zero where accuracy is high, as
-    Pass@k does, and its eta peaks later than that of Pass@k, as Pass@1 does. The
-    place of the switch is open; 0.5 is where the eta of Pass@1 peaks.
+    The paper says only that accuracy decides between the two. The order follows from
+    its reading of the runs (sec. Analysis Based on Model Performance): the design falls
+    gradually to zero at high accuracy, as Pass@k does, and its eta peaks later than
+    that of Pass@k, as that of Pass@1 does. The switch is open; 0.5 is the peak of
+    Pass@1.
 
     Args:
-        num_correct, num_rollouts, k: as for every curve.
-        switch_threshold: largest accuracy at which Pass@1 is used, in ``[0, 1]``.
+        switch_threshold: the largest accuracy at which Pass@1 is used, in ``[0, 1]``.
     """
     easy = _accuracy_above(num_correct, switch_threshold, num_rollouts=num_rollouts)
     hard_curve = pass_at_1(num_correct, num_rollouts=num_rollouts)
@@ -184,13 +177,13 @@ def piecewise(
 
 
 def exceeding(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Curve:
-    """Exceeding Pass@k Training: Pass@k with its peak moved to the hardest problems.
+    """Moves the peak of Pass@k to the hardest problems: Exceeding Pass@k Training.
 
         A' = f(c) A,    f(c) = 4 / (10 log(c + 0.5))
 
-    (sec. Exceeding Pass@k Training). The logarithm is natural: with it the peak of
-    eta lies at c = 1, as the paper says. f is negative at c = 0, where A is 0 anyway.
-    The objective that it follows has no closed form: ``implied_objective`` has it.
+    (sec. Exceeding Pass@k Training). With the natural logarithm the peak of eta is at c
+    = 1, as the paper says. f is negative at c = 0, where A is 0. The objective that it
+    follows has no closed form; ``implied_objective`` computes it.
     """
     positive, negative = pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)
     factor = 4.0 / (10.0 * jnp.log(jnp.maximum(num_correct, 1) + 0.5))
@@ -198,12 +191,12 @@ def exceeding(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Cu
 
 
 def combination(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Curve:
-    """Combination Training (sec. Combination of Pass@1 and Pass@k Training).
+    """Mixes Pass@1 and Pass@k by accuracy: Combination Training.
 
         A = (c / N) A_pass@k + (1 - c / N) A_pass@1
 
-    The higher the accuracy c / N, the more Pass@k counts. The objective that it follows
-    has the slope ``p omega_pass@k + (1 - p) omega_pass@1`` as N grows.
+    (sec. Combination of Pass@1 and Pass@k Training). The objective that it follows has
+    the slope ``p omega_pass@k + (1 - p) omega_pass@1`` as N grows.
     """
     accuracy = jnp.asarray(num_correct) / num_rollouts
     of_k = pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)
@@ -221,18 +214,12 @@ def sum_abs_advantage(
     *,
     num_rollouts: int,
 ) -> Float[Array | np.ndarray, '*P']:
-    """The sum of absolute advantages eta (sec. Analysis Based on Advantage Value).
+    """Sums absolute advantages to eta (sec. Analysis Based on Advantage Value).
 
         eta = c |positive| + w |negative|
 
-    Args:
-        num_correct: c.
-        positive: the advantage of a correct response.
-        negative: the advantage of a wrong response.
-        num_rollouts: N.
-
-    Returns:
-        eta, float32: how strongly a problem with c correct responses pulls.
+    It says how strongly a problem with c correct responses pulls. Arguments and result
+    are those of a curve.
 
     >>> c = jnp.array(16)
     >>> float(sum_abs_advantage(c, *pass_at_1(c, num_rollouts=32), num_rollouts=32))
@@ -245,10 +232,10 @@ def sum_abs_advantage(
 def _accuracy_above(
     num_correct: Int[Array, '*P'], threshold: float, *, num_rollouts: int
 ) -> Bool[Array, '*P']:
-    """Whether ``num_correct / num_rollouts > threshold``, as a test of integers.
+    """Returns whether ``num_correct / num_rollouts > threshold``, by integers.
 
-    The division is done on the host in float64: compiled, it may become a product
-    with a rounded reciprocal, and 3 of 5 would or would not exceed 0.6 by device.
+    The host divides in float64. A compiled division may become a product with a rounded
+    reciprocal, and the device would decide whether 3 of 5 exceeds 0.6.
     """
     accuracies = np.arange(num_rollouts + 1) / num_rollouts
     most = int(np.count_nonzero(accuracies <= threshold)) - 1

@@ -1,52 +1,50 @@
-"""CurveRL, the estimator that reads the pass rates of earlier steps, and its memory.
+"""CurveRL, which reads the pass rates of earlier steps, and its memory.
 
-**The memory** of an estimator is what its run remembers from step to step: the inputs
-of ``INPUTS`` that are ``remembered``, by name. Most estimators have none: ``{}``.
-``begin_memory`` (``make.py``) makes it, an estimator reads it, and after each step
-:func:`remember` adds that step's problems. A run keeps it in its checkpoints, beside
-what :mod:`passk_jax.data.difficulty` knows of the problems.
+The **memory** of an estimator maps the names of its ``remembered`` inputs to arrays;
+most have none: ``{}``. ``AdvantageFn.begin_memory`` makes it, and :func:`remember` adds
+each step's problems. Checkpoints store it, beside the estimates of
+:mod:`passk_jax.data.difficulty`.
 """
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from passk_jax.advantages.declarations import Inputs
+
 Memory = dict[str, Array]
 
 
-def curverl(
-    correct: Bool[Array, 'P N'], *, history: Int[Array, 'W C'], window: int
-) -> Float[Array, 'P N']:
-    """CurveRL (arXiv:2605.24331): weighs a problem by its rank in recent pass rates.
+def curverl(inputs: Inputs, *, window: int) -> Float[Array, 'P N']:
+    """Weighs a problem by its rank in recent pass rates: CurveRL (arXiv:2605.24331).
 
         A_i = w(c) (R_i - c / N),    w(c) = n_c / (n_1 + ... + n_c)
 
-    where c responses to the problem are correct, R_i is 1 for those and else 0, and n_c
-    problems of the last ``window`` steps had c correct ones. With f the density and F
-    the distribution of those problems' pass rates, in a histogram as fine as N allows,
-    w is f / F over N, and follows log F(p) over N: the harder a problem is beside them,
-    the more it weighs. If all pass rates are equally frequent, this is ``maxrl`` / N.
+    c responses to the problem are correct; R_i is 1 for those and else 0. n_c problems
+    of the last ``window`` steps had c correct responses. With the density f and the
+    distribution F of pass rates, in a histogram as fine as N allows, w is f / F over N.
+    It follows log F(p) over N: problems that are harder than recent ones weigh more. If
+    all pass rates are equally frequent, this is ``maxrl`` / N.
 
     As in the authors' code, problems whose responses are all correct or all wrong are
-    not counted and get 0. So does a problem with a c that the history lacks. A history
-    without counts, as at the first step, is replaced by the batch: call this on a whole
-    step and not on micro-batches.
+    not counted and get 0. So does a problem whose c is not in the history. An empty
+    history, as at the first step, is replaced by the batch. So call this on a whole
+    step, not on micro-batches.
 
     Args:
-        correct: as for every estimator.
-        history: the last row is the previous step's.
-        window: how many steps to look back; fewer if ``history`` has fewer.
+        inputs: the last row of ``history`` is the previous step's.
+        window: how many steps to look back, at most.
 
     >>> history = jnp.array([[5, 3, 1, 0, 5]])
     >>> correct = jnp.arange(4) < jnp.array([[1], [2]])
-    >>> print(curverl(correct, history=history, window=1))
+    >>> print(curverl(Inputs(correct=correct, history=history), window=1))
     [[ 0.75  -0.25  -0.25  -0.25 ]
      [ 0.125  0.125 -0.125 -0.125]]
     """
-    num_rollouts = correct.shape[-1]
+    correct, num_rollouts = inputs.correct, inputs.correct.shape[-1]
     counts = np.arange(num_rollouts + 1)
     mixed = (counts > 0) & (counts < num_rollouts)
-    late = jnp.where(mixed, history[-window:].sum(axis=0), 0)
+    late = jnp.where(mixed, inputs.history[-window:].sum(axis=0), 0)
     current = jnp.where(mixed, count_problems(correct), 0)
     density = jnp.where(late.any(), late, current)
     weights = density / jnp.maximum(jnp.cumsum(density), 1)
@@ -55,18 +53,18 @@ def curverl(
 
 
 def count_problems(correct: Bool[Array, 'P N']) -> Int[Array, 'C']:
-    """How many problems have 0, 1, ... N correct responses."""
+    """Counts the problems with 0, 1, ... N correct responses."""
     return jnp.bincount(jnp.sum(correct, axis=-1), length=correct.shape[-1] + 1)
 
 
 def remember(memory: Memory, correct: Bool[Array, 'P N']) -> Memory:
-    """The memory after a step.
+    """Returns the memory after a step.
 
     Args:
-        memory: the memory before the step, from ``begin_memory`` or this function.
-        correct: of the step's own problems; under dynamic sampling, of those before
-            the selection. The selection drops problems without an advantage, so a pass
-            rate that is new would never be remembered.
+        memory: before the step.
+        correct: verdicts on the step's own problems, before dynamic sampling selects:
+            the selection drops problems without an advantage, and the memory would
+            never see a new pass rate.
 
     >>> remember({'history': jnp.array([[1, 0, 1]])}, jnp.array([[True, False]]))
     {'history': Array([[0, 1, 0]], dtype=int32)}

@@ -1,17 +1,17 @@
-"""Curves with a known objective: each follows a function of the success probability.
+"""Curves with a known objective, a function of the success probability p.
 
-A curve follows the objective F(p) of a problem's success probability p if the expected
-policy gradient is the gradient of F, on policy. The derivative of F is the weight of
-the curve (``weight.py``). It holds at every N, unless the docstring says "as N grows".
+A curve *follows* the objective F(p) if, on policy, the expected policy gradient is the
+gradient of F. The derivative of F is the curve's weight (``curve_weight.py``). This
+holds at every N unless a docstring says "as N grows".
 
-Arguments and result are those of **every curve** (``curves.py``). c responses are
-correct and w = N - c wrong. A value that no response can get is 0: that of a correct
-response where c = 0, and of a wrong one where w = 0.
+Arguments and results are those of **every curve** (``curves.py``). c responses are
+correct and w = N - c wrong. Values that no response can get are 0: that of a correct
+response at c = 0, and of a wrong one at w = 0.
 
-**Not every curve is centered.** ``c positive + w negative`` is 0 for ``canonical_k``,
-``mixture``, ``maxrl``, ``rs_grpo`` and ``f_grpo`` alone, and so are the advantages of a
-problem whose responses are all correct or all wrong. Most others move the policy on
-such problems too, as their docstrings say, and dynamic sampling keeps those problems.
+**Centered** curves have ``c positive + w negative = 0``: ``canonical_k``, ``mixture``,
+``maxrl``, ``rs_grpo`` and ``f_grpo``. The others say that they are not. Most of those
+also move the policy on problems whose responses are all correct or all wrong, and
+dynamic sampling retains such problems.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from passk_jax.errors import InputError
 
 
 def check_canonical(*, num_rollouts: int, k: int) -> None:
-    """Raises ValueError unless ``1 <= k < num_rollouts``."""
+    """Checks that ``1 <= k < num_rollouts``."""
     check_group_size(num_rollouts=num_rollouts, k=k)
     if k == num_rollouts:
         raise InputError(
@@ -35,14 +35,14 @@ def check_canonical(*, num_rollouts: int, k: int) -> None:
 
 
 def canonical_k(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Curve:
-    """The centered curve that follows pass@k exactly, at any N (arXiv:2606.06080).
+    """Computes the centered curve that follows pass@k, at any N (arXiv:2606.06080).
 
         q = C(w, k) / C(N, k)
         positive = k N / (N - k) q        negative = -(c / w) positive
 
-    k times the mean maximum of the groups with the response less that of the groups
-    without it. It is the only centered curve that follows pass@k; ``k = 1`` is RLOO.
-    Without its sigma, ``pass_at_k`` is ``(N - k) / (k N)`` of this one.
+    This is k times the mean maximum of the groups with the response, less that of the
+    groups without it. No other centered curve follows pass@k; ``k = 1`` is RLOO.
+    Without its sigma, ``pass_at_k`` is ``(N - k) / (k N)`` of this curve.
 
     Raises ValueError unless ``1 <= k < N``.
 
@@ -55,7 +55,7 @@ def canonical_k(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> 
 
 
 def check_mixture(*, num_rollouts: int, pass_weights: Sequence[float]) -> None:
-    """Raises ValueError unless there are from 1 to ``num_rollouts - 1`` weights."""
+    """Checks that there are 1 to ``num_rollouts - 1`` weights."""
     if num_rollouts == 1:
         raise InputError('num_rollouts=1 leaves no response for a baseline: take 2')
     if not 1 <= len(pass_weights) < num_rollouts:
@@ -68,18 +68,15 @@ def check_mixture(*, num_rollouts: int, pass_weights: Sequence[float]) -> None:
 def mixture(
     num_correct: Int[Array, '*P'], *, num_rollouts: int, pass_weights: Sequence[float]
 ) -> Curve:
-    """The centered curve that follows any sum of pass@k, exactly and at any N.
+    """Computes the centered curve that follows a weighted sum of pass@k, at any N.
 
         F(p) = sum_k a_k pass@k        A = sum_k a_k A_canonical_k
 
-    Pass@k of k = 1, ..., N - 1 span the polynomials of a degree below N without a
-    constant, so this is every objective that a centered curve can follow.
+    Pass@k for k = 1, ..., N - 1 spans the polynomials of degree below N without a
+    constant, so these are all objectives that a centered curve can follow.
 
     Args:
-        num_correct, num_rollouts: as for every curve.
-        pass_weights: a_1, a_2, ...: fewer than N.
-
-    Raises ValueError for no weight, or for N or more of them.
+        pass_weights: a_1, a_2, ...: at least one and fewer than N; else ValueError.
     """
     check_mixture(num_rollouts=num_rollouts, pass_weights=pass_weights)
     first, *more = [
@@ -91,13 +88,12 @@ def mixture(
 
 
 def pkpo(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Curve:
-    """PKPO without a baseline (arXiv:2505.15201): N times the credit s; follows pass@k.
+    """Computes N times PKPO without a baseline (arXiv:2505.15201); follows pass@k.
 
         positive = k        negative = k (1 - C(w-1, k-1) / C(N-1, k-1))
 
-    N times the mean over all k-groups of [the response is in the group] times the
-    group's maximum. It is not centered: it discourages no response, and where all are
-    correct each gets k.
+    This is N times the mean, over all k-groups, of the group's maximum if the response
+    is in the group, and else 0. Not centered: it discourages no response.
     """
     _, others_right = partners(num_rollouts, k)
     positive = np.full(num_rollouts + 1, float(k))
@@ -106,14 +102,14 @@ def pkpo(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Curve:
 
 
 def pkpo_loo(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Curve:
-    """PKPO with its loo-1 baseline (arXiv:2505.15201): N times it; follows pass@k.
+    """Computes N times PKPO with its loo-1 baseline (arXiv:2505.15201); follows pass@k.
 
         positive = k C(w, k-1) / C(N-1, k-1)        negative = 0
 
-    N times the mean over all k-groups of what the response adds to the group's maximum.
-    The maximum of an empty group counts as 0, so at ``k = 1`` every correct response
-    gets 1. It is not centered: wrong responses are not discouraged. It is 0 where all
-    responses are wrong and, unless ``k = 1``, where all are correct.
+    This is N times the mean, over all k-groups, of what the response adds to the
+    maximum. An empty group's maximum counts as 0, so at ``k = 1`` every correct
+    response gets 1. Not centered: it discourages no wrong response. Advantages are 0 if
+    all responses are wrong and, unless ``k = 1``, if all are correct.
     """
     others_wrong, _ = partners(num_rollouts, k)
     # Correct responses have w wrong ones beside them, for w up to N - 1.
@@ -122,45 +118,39 @@ def pkpo_loo(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Cur
 
 
 def leave_one_out_max(num_correct: Int[Array, '*P'], *, num_rollouts: int) -> Curve:
-    """What a response adds to the best of N (arXiv:2503.19595); follows pass@N / N.
+    """Pays for raising the best of N (arXiv:2503.19595); follows pass@N / N.
 
         positive = 1 if c = 1, else 0        negative = 0
 
-    verl's ``grpo_passk`` is the square root of N times this, but for its epsilon. It is
-    not centered, and all advantages are 0 unless exactly one response is correct.
+    verl's ``grpo_passk`` is sqrt(N) times this, apart from its epsilon. Not centered.
     """
-    check_group_size(num_rollouts=num_rollouts, k=1)
-    positive = np.arange(num_rollouts + 1) == 1
-    return _indexed(num_correct, positive, np.zeros(num_rollouts + 1))
+    correct, _ = _counts(num_rollouts)
+    return _indexed(num_correct, correct == 1, np.zeros(num_rollouts + 1))
 
 
 def maxrl(num_correct: Int[Array, '*P'], *, num_rollouts: int) -> Curve:
-    """MaxRL (arXiv:2602.02710): follows the sum of pass@j / j over j < N.
+    """Divides centered rewards by their mean: MaxRL (arXiv:2602.02710).
 
         positive = w / c        negative = -1        both 0 where c = 0
 
-    That is ``(reward - mean) / mean``; the sum tends to log p, the likelihood, as N
-    grows. It is also the sum of ``canonical_k / k`` over k < N.
+    It follows the sum of pass@j / j over j < N, which tends to log p, the likelihood,
+    as N grows. It is also the sum of ``canonical_k / k`` over k < N.
     """
-    check_group_size(num_rollouts=num_rollouts, k=1)
-    correct = np.arange(num_rollouts + 1)
-    wrong = num_rollouts - correct
+    correct, wrong = _counts(num_rollouts)
     positive = wrong / np.maximum(correct, 1)
     return _indexed(num_correct, positive, np.where(correct > 0, -1.0, 0.0))
 
 
 def maclaurin(num_correct: Int[Array, '*P'], *, num_rollouts: int, order: int) -> Curve:
-    """The Maclaurin series of log p (MaxRL's code): the sum of pass@j / j, j <= order.
+    """Follows the Maclaurin series of log p: sum of pass@j / j, j <= order.
 
         positive = 1        negative = -sum_{j=2}^{order} C(w-1, j-1) / C(N-1, j-1)
 
-    That sum is what it follows. It is not centered: where all responses are correct
-    each gets 1, and where all are wrong each gets ``1 - order``. ``order = 1`` is
-    REINFORCE without a baseline.
+    It is from MaxRL's code. Not centered: if all responses are wrong, each gets ``1 -
+    order``. ``order = 1`` is REINFORCE without a baseline.
 
     Args:
-        num_correct, num_rollouts: as for every curve.
-        order: terms of the series, in ``[1, N]``; a ValueError otherwise.
+        order: terms of the series, in ``[1, N]``; else ValueError.
     """
     check_group_size(num_rollouts=num_rollouts, k=order)
     negative = np.zeros(num_rollouts + 1)
@@ -170,55 +160,50 @@ def maclaurin(num_correct: Int[Array, '*P'], *, num_rollouts: int, order: int) -
 
 
 def rs_grpo(num_correct: Int[Array, '*P'], *, num_rollouts: int, beta: float) -> Curve:
-    """RS-GRPO (arXiv:2509.24261): exp(beta reward) over its mean, less 1, over beta.
+    """Weighs rewards exponentially: RS-GRPO (arXiv:2509.24261).
 
         E = exp(beta) - 1,    p = c / N
         positive = E (1 - p) / (1 + p E) / beta
         negative = -p E / (1 + p E) / beta
 
-    It follows ``log(1 + E p) / beta`` as N grows: p for a small beta, and the reward of
-    the best response for a large one.
+    This is exp(beta reward) over its mean, less 1, over beta. It follows ``log(1 + E p)
+    / beta`` as N grows: p for a small beta, and the best response's reward for a large
+    one.
 
     Args:
-        num_correct, num_rollouts: as for every curve.
-        beta: how much risk is sought, above 0.
+        beta: risk seeking, above 0.
     """
-    check_group_size(num_rollouts=num_rollouts, k=1)
-    correct = np.arange(num_rollouts + 1)
+    correct, _ = _counts(num_rollouts)
     accuracy = correct / num_rollouts
-    # Numerator and denominator are divided by exp(beta), which may overflow.
+    # Both sides of the fraction are divided by exp(beta), which may overflow.
     mean = np.where(correct > 0, accuracy + (1 - accuracy) * np.exp(-beta), 1.0)
     scale = -np.expm1(-beta) / beta / mean
     return _indexed(num_correct, scale * (1 - accuracy), -scale * accuracy)
 
 
 def f_grpo(num_correct: Int[Array, '*P'], *, num_rollouts: int, gamma: float) -> Curve:
-    """F-GRPO (arXiv:2602.06717): GRPO with a focal weight against easy problems.
+    """Gives GRPO a focal weight against easy problems: F-GRPO (arXiv:2602.06717).
 
         positive = (w / N)^gamma sqrt(w / c)        negative = -(c / w) positive
 
-    Both are 0 where one kind is absent. As N grows, ``gamma = 0`` (GRPO) follows
-    ``2 arcsin sqrt(p)`` and ``gamma = 1/2`` follows ``2 sqrt(p)``.
+    Both are 0 if either kind is absent. As N grows, ``gamma = 0`` (GRPO) follows ``2
+    arcsin sqrt(p)`` and ``gamma = 1/2`` follows ``2 sqrt(p)``.
 
     Args:
-        num_correct, num_rollouts: as for every curve.
         gamma: strength of the focal weight, 0 or more.
     """
-    check_group_size(num_rollouts=num_rollouts, k=1)
-    correct = np.arange(num_rollouts + 1)
-    wrong = num_rollouts - correct
+    correct, wrong = _counts(num_rollouts)
     positive = np.where(correct > 0, np.sqrt(wrong / np.maximum(correct, 1)), 0.0)
     positive = (wrong / num_rollouts) ** gamma * positive
     return _indexed(num_correct, positive, -correct / np.maximum(wrong, 1) * positive)
 
 
 def nsr(num_correct: Int[Array, '*P'], *, num_rollouts: int) -> Curve:
-    """Negative sample reinforcement (arXiv:2506.01347): follows p by its failures.
+    """Penalizes failures: negative sample reinforcement (arXiv:2506.01347); follows p.
 
         positive = 0        negative = -1
 
-    It is not centered: a problem whose responses are all wrong gives each of them -1,
-    and one whose responses are all correct gives 0.
+    Not centered: if all responses are wrong, each gets -1.
     """
     return w_reinforce(num_correct, num_rollouts=num_rollouts, weight=0.0)
 
@@ -226,15 +211,13 @@ def nsr(num_correct: Int[Array, '*P'], *, num_rollouts: int) -> Curve:
 def w_reinforce(
     num_correct: Int[Array, '*P'], *, num_rollouts: int, weight: float
 ) -> Curve:
-    """W-REINFORCE (arXiv:2506.01347): successes count less; follows (1 + weight) p.
+    """Weighs successes less: W-REINFORCE (arXiv:2506.01347); follows (1 + weight) p.
 
         positive = weight        negative = -1
 
-    It is not centered: responses that are all wrong get -1 each, and responses that are
-    all correct get ``weight``.
+    Not centered: equal verdicts get -1 or ``weight`` each.
 
     Args:
-        num_correct, num_rollouts: as for every curve.
         weight: the advantage of a correct response, 0 or more.
     """
     check_group_size(num_rollouts=num_rollouts, k=1)
@@ -242,21 +225,27 @@ def w_reinforce(
     return _indexed(num_correct, weight * ones, -ones)
 
 
-def _canonical(num_rollouts: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """``[N + 1]`` positive and negative of :func:`canonical_k`, float64."""
-    inside, _ = group_odds(num_rollouts=num_rollouts, k=k)
+def _counts(num_rollouts: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns ``[N + 1]`` numbers of correct and of wrong responses; checks N."""
+    check_group_size(num_rollouts=num_rollouts, k=1)
     correct = np.arange(num_rollouts + 1)
-    wrong = num_rollouts - correct
+    return correct, num_rollouts - correct
+
+
+def _canonical(num_rollouts: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Computes ``[N + 1]`` positive and negative of :func:`canonical_k`, float64."""
+    inside, _ = group_odds(num_rollouts=num_rollouts, k=k)
+    correct, wrong = _counts(num_rollouts)
     positive = k * num_rollouts / (num_rollouts - k) * inside[wrong]
     return positive, -correct / np.maximum(wrong, 1) * positive
 
 
 def partners(num_rollouts: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Odds that the k - 1 others in a response's group are all wrong, or are not.
+    """Computes the odds that the other members of a response's group are all wrong.
 
     Returns:
-        ``C(j, k-1) / C(N-1, k-1)`` and 1 less that, ``[N]`` float64, for j wrong ones
-        among the other N - 1.
+        ``C(j, k-1) / C(N-1, k-1)``, and 1 less that, for j wrong ones among the other
+        N - 1: ``[N]`` float64 each.
     """
     check_group_size(num_rollouts=num_rollouts, k=k)
     if k == 1:
@@ -267,11 +256,11 @@ def partners(num_rollouts: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 def _indexed(
     num_correct: Int[Array, '*P'], positive: np.ndarray, negative: np.ndarray
 ) -> Curve:
-    """Looks up c in ``[N + 1]`` tables; values that no response can get become 0.
+    """Looks up c in ``[N + 1]`` tables, whose impossible entries become 0.
 
-    They are float64 where JAX has it: ``tabulation.py`` takes the gap of the two.
+    They are float64 if JAX allows it, because ``tabulation.py`` takes their difference.
     """
-    # Adding 0 leaves no -0.
+    # Adding 0 turns -0 into 0.
     table = np.stack([positive, negative]).astype(np.float64) + 0.0
     table[0, 0] = table[1, -1] = 0.0
     advantages = jnp.asarray(table)[:, jnp.asarray(num_correct)]

@@ -1,16 +1,12 @@
-"""Reward transforms on ``[P, N]``: what the policy is paid, not what is right.
+"""Reward transforms on ``[P, N]``: they change what is paid, not what is correct.
 
-Metrics are always computed from the verifier's ``correct``. A transform that changes
-who is paid returns a second boolean channel, ``rewarded``, and the advantage is
-estimated from that one: the binary Pass@k estimators read the channel they are given
-as ``correct`` and never look at ``rewards``.
+Metrics always use the verifier's ``correct``. A transform returns a second boolean
+array, ``rewarded``, from which advantages are estimated.
 """
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
-
-from passk_jax.errors import InputError
 
 
 def flip_wrong(
@@ -20,40 +16,23 @@ def flip_wrong(
     fraction: float,
     keys: Key[Array, 'P'],
 ) -> tuple[Float[Array, 'P N'], Bool[Array, 'P N']]:
-    """Noise Rewards: pays some of the wrong responses as if they were correct.
+    """Pays some wrong responses like correct ones: Noise Rewards (sec:noise_entropy).
 
-    (sec:noise_entropy; the paper flips 10 %, 30 % and 50 % of the rewards of negative
-    responses.) Each wrong response is flipped on its own with probability
-    ``fraction``. The paper does not say whether its proportion is exact; an exact one
-    could not be 10 % of three wrong responses, and would make a response's reward
-    depend on how the rest of its batch went.
+    The paper flips 10 %, 30 % or 50 % of the rewards of wrong responses. Here each
+    wrong response is flipped independently with probability ``fraction``. The paper
+    does not say whether its share is exact. An exact share could not be 10 % of three
+    responses, and would tie a response's reward to the verdicts on others.
 
     Args:
         rewards: rewards of the verifier.
         correct: whether each response is correct.
-        fraction: probability of a flip, in ``[0, 1]``; 0 changes nothing.
-        keys: one key for each problem, made from its id and consumed here: the flips
-            do not depend on where in the batch a problem stands.
+        fraction: probability of a flip, in ``[0, 1]``.
+        keys: one per problem, made from its id and consumed here, so that the flips do
+            not depend on the problem's place in the batch.
 
     Returns:
-        The rewards after the flips, and ``rewarded``: ``correct`` or flipped, the
-        channel to estimate advantages from. ``correct`` itself stays the one for
-        metrics.
-
-    Raises:
-        ValueError: ``fraction`` is not in ``[0, 1]``, or shapes or dtypes disagree.
+        The rewards after the flips, and ``rewarded``: correct or flipped.
     """
-    if isinstance(fraction, bool) or not 0.0 <= fraction <= 1.0:
-        raise InputError(f'{fraction=} must be a number in [0, 1]')
-    rewards = jnp.asarray(rewards, jnp.float32)
-    correct = jnp.asarray(correct)
-    if correct.dtype != jnp.bool or correct.shape != rewards.shape:
-        raise InputError(
-            f'correct is {correct.dtype}{list(correct.shape)};'
-            f' it must be bool{list(rewards.shape)}, as the rewards'
-        )
-    if keys.shape != rewards.shape[:1]:
-        raise InputError(f'{keys.shape=} must be one key for each of [P, N] rewards')
     num_rollouts = rewards.shape[1]
     draws = jax.vmap(lambda key: jax.random.uniform(key, (num_rollouts,)))(keys)
     flipped = ~correct & (draws < fraction)

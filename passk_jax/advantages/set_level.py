@@ -4,9 +4,9 @@
     A_i = k (mean of f over the k-subsets with i - mean over those without i)
 
 On policy, ``E[(1/N) sum_i A_i grad log pi(y_i)]`` is the gradient of F for any f and
-any k < N: the mean over the sets without i is a baseline independent of i. With f
-the highest reward, 0 or 1, this is ``canonical_k``. No set is formed: the difference of
-the two means has a closed form.
+any k < N, because the mean over the sets without i is a baseline that does not depend
+on i. With the highest of rewards 0 and 1 as f, this is ``canonical_k``. The difference
+of the means has a closed form, so no set is formed.
 """
 
 import jax.numpy as jnp
@@ -14,48 +14,43 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from passk_jax.advantages import estimators
+from passk_jax.advantages.declarations import Inputs
 from passk_jax.advantages.objective_curves import check_canonical, partners
 
 
 def check_set_level(*, num_rollouts: int, k: int, set_value: str) -> None:
-    """Raises ValueError unless ``1 <= k < num_rollouts``, whatever the value."""
+    """Checks that ``1 <= k < num_rollouts``, whatever the value of a set."""
     del set_value
     check_canonical(num_rollouts=num_rollouts, k=k)
 
 
-def set_level(
-    rewards: Float[Array, 'P N'],
-    *,
-    answers: Int[Array, 'P N'],
-    k: int,
-    set_value: str,
-) -> Float[Array, 'P N']:
+def set_level(inputs: Inputs, *, k: int, set_value: str) -> Float[Array, 'P N']:
     """Follows the expected value of k responses together, such as their diversity.
 
-        max              the highest reward (arXiv:2606.06080); of rewards of 0 and 1,
+        max              the highest reward (arXiv:2606.06080); for rewards of 0 and 1,
                          pass@k: ``canonical_k``
         mean_distinct    the mean reward times the share of distinct answers: the
                          polychromic objective (arXiv:2509.25424), over all
                          k-subsets where its authors draw some
 
-    The advantages are exactly 0 if every k-subset has the highest reward, and, for
+    All advantages are exactly 0 if every k-subset has the highest reward; with
     ``mean_distinct``, if rewards are equal and every answer is equally frequent. A
-    wrong answer is an answer too, and so is a missing one. ``mean_distinct`` is meant
-    for rewards from 0 up: it makes a negative mean lower, the more answers differ. It
-    also loses digits to what all rewards share: of 1000 and 1001, errors are 1e-3.
+    wrong answer counts as an answer, and so does a missing one. ``mean_distinct`` is
+    meant for rewards of 0 or more: more distinct answers make a negative mean lower. It
+    also loses digits to a large common offset: for rewards of 1000 and 1001, errors are
+    1e-3.
 
     Args:
-        rewards: as for every estimator.
-        answers: equal numbers for equal answers to a problem.
         k: size of a set, below N.
         set_value: ``'max'`` or ``'mean_distinct'``.
     """
+    rewards, answers = inputs.rewards, inputs.answers
     num_rollouts = rewards.shape[-1]
     if set_value == 'max':
         ordered = jnp.sort(rewards, axis=-1)
         gain, loss = estimators.maximum_gains(jnp.diff(ordered, axis=-1), k=k)
         flat = estimators.all_reach_maximum(ordered, k=k)
-        # From the mean over all subsets to that over those without the response.
+        # The baseline is the mean over the subsets without i, not over all.
         scale = k * num_rollouts / (num_rollouts - k)
         by_rank = jnp.where(flat, 0.0, scale * (gain - loss))
         return estimators.undo_sort(by_rank, ordered, rewards)
@@ -71,26 +66,23 @@ def _mean_distinct(
     *,
     k: int,
 ) -> Float[Array, 'P N']:
-    """k times the mean of ``mean_distinct`` with a response, minus that without it.
+    """Computes k times the mean of ``mean_distinct`` with i, less that without i.
 
-    The product is a sum over pairs of a member j and an answer a that the set has:
+    It is a sum over pairs of a member j and an answer a of the set:
 
         k^2 f(S) = sum_j sum_a R_j [j in S] [a in S]
 
-    A set has j and not a if it draws the others from beyond the camp of a, those that
-    gave it. So the chance of a pair is that of j, which is 1 for i and otherwise
-    ``(k - 1) / (N - 1)`` with i and ``k / (N - 1)`` without it, minus the chance that a
-    is lacking. Of both chances the differences are taken, so that little cancels.
-
-    Args:
-        rewards, answers, k: as for :func:`set_level`.
-        camps: how many responses gave each response's answer.
+    The *camp* of a is all responses that gave it, ``camps`` the size of each response's
+    camp. A set lacks a if it draws from beyond the camp. So the chance of a pair is the
+    chance of j (1 for j = i; for others ``(k - 1) / (N - 1)`` with i and ``k / (N -
+    1)`` without), less the chance that a is lacking. Differences are taken of each
+    chance, so that little cancels.
     """
     num_others = rewards.shape[-1] - 1
     table = jnp.asarray(_lacking(num_others + 1, k), jnp.float32)
     same = answers[:, :, None] == answers[:, None, :]
-    # Of the camp of each response: a is lacking given i; j is there and a is not, with
-    # i minus without it; the same without i, of the camp that i would be in.
+    # Chances that a set with i lacks a; that it has j and lacks a, with i less without
+    # i; and that, without i, it has j and lacks the answer of i.
     alone, change, _ = table[:, camps]
     joined = table[2][camps - 1]
 
@@ -98,7 +90,7 @@ def _mean_distinct(
         return jnp.sum(of_each / camps, axis=-1, keepdims=True)
 
     def elsewhere(of_each: Float[Array, 'P N']) -> Float[Array, 'P N']:
-        """The sum over the responses with other answers."""
+        """Sums over the responses with other answers."""
         return jnp.sum(jnp.where(same, 0.0, of_each[:, None, :]), axis=-1)
 
     other_rewards = jnp.sum(rewards, axis=-1, keepdims=True) - rewards
@@ -112,11 +104,12 @@ def _mean_distinct(
 
 
 def _lacking(num_rollouts: int, k: int) -> np.ndarray:
-    """Chances that a set lacks a camp of 0, 1, ... N others, ``[3, N + 1]`` float64.
+    """Computes chances that a set lacks a camp, for each size 0, 1, ... N of it.
 
-    Of a set with i, that it lacks the camp; of one with i, that it has j and lacks the
-    camp, minus that of one without i; and that of one without i alone. ``k < N``, so
-    there are two responses at least.
+    Returns:
+        ``[3, N + 1]`` float64: that a set with i lacks it; that a set with i has j and
+        lacks it, less the same without i; and that a set without i has j and lacks it.
+        ``k < N``, so there are at least two responses.
     """
     N = num_rollouts
     table = np.zeros((3, N + 1))

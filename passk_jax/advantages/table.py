@@ -1,9 +1,9 @@
 """The table of estimators: :data:`ESTIMATORS`.
 
-**A new estimator** is a function, in ``estimators.py`` or, if it is a curve, in one of
-the modules of curves, and a row here that declares its inputs and parameters. Config,
-checks, tables and report follow from the row. A new kind of memory needs its beginning
-in ``make.py`` and its update in ``history.py`` besides.
+To add one, write a function in ``estimators.py``, or in a module of curves, and a row
+here that declares its inputs and parameters. Config, checks, tables and report follow
+from the row. A new kind of memory also needs a start in ``AdvantageFn.begin_memory``
+and an update in ``history.py``.
 """
 
 import functools
@@ -43,12 +43,12 @@ _K = Parameter(
     required=True,
 )
 _SCATTER = (
-    'Chance puts responses into groups, so the advantages of a step scatter around '
-    'these means.'
+    'Groups are drawn at random, so the advantages of a step scatter around these '
+    'means.'
 )
 _POOLED = (
-    'Sigma is that of all responses of a step, here of one in which every share is as '
-    'frequent.'
+    'Sigma is that of all responses of a step; here, all shares of right responses are '
+    'equally frequent.'
 )
 
 
@@ -63,12 +63,11 @@ _ARCSIN_OF_K = Objective(
     lambda p, N, *, k: 2 / k * np.arcsin(np.sqrt(_pass_at(k, p))), at_infinity=True
 )
 
-# Well-known names that no row has -> what to take.
+# Names that users may try -> what to choose instead.
 OTHER_NAMES = {
-    'grpo': 'that of GRPO is pass_at_1',
-    'dapo': 'that of DAPO and of GRPO is pass_at_1',
-    'ppo': 'every one has the clipped loss of PPO, and none a critic: that of GRPO is '
-    'pass_at_1',
+    'grpo': 'GRPO is pass_at_1',
+    'dapo': 'the estimator of DAPO, as of GRPO, is pass_at_1',
+    'ppo': 'all have the clipped loss of PPO, and none has a critic; GRPO is pass_at_1',
     'reinforce': 'with the mean of the other responses as its baseline it is rloo',
     'reinforce++': 'it is reinforce_plus_plus',
     'drgrpo': 'it is dr_grpo',
@@ -155,8 +154,8 @@ ESTIMATORS: dict[str, Estimator] = {
                 high=1,
             ),
         ),
-        'Problems of high entropy follow the curve of pass_at_1 and the others that '
-        'of pass_at_k; shown is their mean.',
+        'Problems of high entropy follow the curve of pass_at_1, the others that of '
+        'pass_at_k. The figure shows the mean of both.',
     ),
     'rloo': Estimator(baselines.rloo, ('rewards',), objective=_OF_P),
     'dr_grpo': Estimator(
@@ -189,7 +188,7 @@ ESTIMATORS: dict[str, Estimator] = {
         Parameter(
             'pass_weights',
             (0.5, 0.5),
-            'weights of pass@1, pass@2, ... in the objective, fewer than N; of our own',
+            'weights of pass@1, pass@2, ... in the objective, fewer than N',
         ),
         fits=objective_curves.check_mixture,
         objective=Objective(
@@ -213,7 +212,7 @@ ESTIMATORS: dict[str, Estimator] = {
         ),
         fits=set_level.check_set_level,
     ),
-    # Without a baseline it encourages whatever was there beside a right response.
+    # Without a baseline, wrong responses beside a right one are encouraged too.
     'pkpo': _from_curve(
         objective_curves.pkpo,
         _K,
@@ -241,7 +240,7 @@ ESTIMATORS: dict[str, Estimator] = {
         Parameter(
             'order',
             4,
-            'terms of the series of log p; 4 beside the default k, for no other reason',
+            'terms of the series of log p; 4 only because that is the default k',
             low=1,
             high='N',
         ),
@@ -255,7 +254,7 @@ ESTIMATORS: dict[str, Estimator] = {
         Parameter(
             'beta',
             2.0,
-            'how much risk is sought; 2 is what the code of RS-GRPO recommends',
+            'risk seeking; the code of RS-GRPO recommends 2',
             above=0,
         ),
         objective=Objective(
@@ -302,7 +301,7 @@ ESTIMATORS: dict[str, Estimator] = {
                 high=1,
             ),
         ),
-        'Right responses get advantages too where all are, if some are likelier.',
+        'Where all responses are right, they get advantages if some are likelier.',
     ),
     'differential_smoothing': Estimator(
         estimators.differential_smoothing,
@@ -311,14 +310,14 @@ ESTIMATORS: dict[str, Estimator] = {
             Parameter(
                 'smoothing_correct',
                 0.05,
-                'what right responses gain for each nat by which their mean token is '
-                "unlikelier; 0: nothing; 0.05 in MaxRL's code",
+                'advantage that right responses gain per nat of their mean token; 0.05 '
+                "in MaxRL's code",
                 low=0,
             ),
             Parameter(
                 'smoothing_wrong',
                 0.05,
-                'what wrong responses lose for each such nat; 0.05 in the same code',
+                'advantage that wrong responses lose per nat; 0.05 in the same code',
                 low=0,
             ),
         ),
@@ -336,7 +335,7 @@ ESTIMATORS: dict[str, Estimator] = {
                 high=10_000,
             ),
         ),
-        'In a run it changes with the pass rates of the steps before; here all of them '
-        'are as frequent, and it is that of maxrl over N.',
+        'In a run it changes with the pass rates of earlier steps. Here all pass rates '
+        'are equally frequent, which gives the curve of maxrl over N.',
     ),
 }

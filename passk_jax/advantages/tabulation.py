@@ -1,60 +1,58 @@
-"""The curve of any estimator: its own values for each number of correct responses.
+"""The curve of any estimator, and what follows from it: weight, objective and scale.
 
-``weight.py`` derives from the curve what it optimizes, so a new row of the table has a
-curve, a weight and an objective without more code.
+It is computed from the estimator's own values for each number of correct responses, so
+a new row of the table needs no more code.
 """
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import numpy as np
 
-from passk_jax.advantages.curves import sum_abs_advantage
-from passk_jax.advantages.declarations import INPUTS, Estimator
-from passk_jax.advantages.make import AdvantageFn, begin_memory, make_estimator
-from passk_jax.advantages.table import ESTIMATORS
-from passk_jax.advantages.weight import (
+from passk_jax.advantages.curve_weight import (
     Numbers,
     as_float64,
     objective_of_curve,
     weight_of_curve,
 )
+from passk_jax.advantages.curves import sum_abs_advantage
+from passk_jax.advantages.declarations import INPUTS, AdvantageFn
+from passk_jax.advantages.make import make_estimator
 from passk_jax.errors import InputError
 
-# Batches large enough for a smooth curve where groups are drawn, and no larger.
+# Enough responses for a smooth curve where groups are drawn.
 _MIN_PROBLEMS, _MAX_PROBLEMS, _MAX_RESPONSES = 4, 64, 1024
 
 
 def tabulated_curve(name: str, *, num_rollouts: int, **params: Any) -> dict[str, Any]:
     """Evaluates an estimator for every number of correct responses.
 
-    For each number c from 0 to N, the estimator gets a batch of problems that all have
-    c correct responses, in random places, with rewards of 0 and 1; one that pools
-    problems gets all of these as a single batch. Lengths, entropies
-    and log-probabilities are equal; each problem has its own random key. The curve is
-    the mean over the batch. Every call uses the same places and keys.
+    For each number c from 0 to N, the estimator gets a batch of problems with c correct
+    responses in random places and rewards of 0 and 1; an estimator that pools problems
+    gets all of them in one batch. Lengths, entropies and log-probabilities are equal;
+    each problem has its own random key. The curve is the mean over the batch. Every
+    call uses the same places and keys.
 
     Args:
         name: a name of ``ESTIMATORS``.
         num_rollouts: N.
-        **params: as ``make_estimator`` takes them.
+        **params: as for ``make_estimator``.
 
     Returns:
-        ``name``, with the parameters; ``note``, which says how the curve was made;
-        and lists over c: ``accuracy``, ``positive`` and ``negative`` (the mean
-        advantage of correct and of wrong responses, 0 if there are none), ``eta``
-        (the sum of absolute advantages, of these two) and ``weight`` (that of the
-        curve, at a success probability of that accuracy).
+        ``name`` with the parameters; ``note``, how the curve was made; and lists over
+        c: ``accuracy``, ``positive`` and ``negative`` (the mean advantages of correct
+        and wrong responses, 0 if there are none), ``eta`` (the sum of absolute
+        advantages) and ``weight`` (of the curve, at this accuracy as success
+        probability).
 
     Raises:
         ValueError: as ``make_estimator``.
     """
-    make_estimator(name, num_rollouts=num_rollouts, **params)
-    row = ESTIMATORS[name]
-    num_problems, _ = _batch_shape(row, num_rollouts)
-    positive, negative = _mean_curve(name, num_rollouts, params)
+    estimate = make_estimator(name, num_rollouts=num_rollouts, **params)
+    row = estimate.estimator
+    positive, negative = _mean_curve(estimate)
     counts = np.arange(num_rollouts + 1)
     eta = sum_abs_advantage(counts, positive, negative, num_rollouts=num_rollouts)
     inputs = {input_name: INPUTS[input_name] for input_name in row.reads}
@@ -62,8 +60,8 @@ def tabulated_curve(name: str, *, num_rollouts: int, **params: Any) -> dict[str,
         input_name for input_name, x in inputs.items() if x.typical and not x.remembered
     ]
     how = (
-        f'Each point is the mean over {num_problems} problems with that share of right '
-        f'responses, in random places{", with equal " if equal else ""}'
+        f'Each point is the mean over {_batch_size(estimate)} problems with that share '
+        f'of right responses, in random places{", with equal " if equal else ""}'
         f'{" and ".join(equal)}.'
     )
     if not row.centered:
@@ -83,68 +81,66 @@ def tabulated_curve(name: str, *, num_rollouts: int, **params: Any) -> dict[str,
 def effective_weight(
     name: str, *, num_rollouts: int, p: Numbers | float, **params: Any
 ) -> Numbers:
-    """The weight of an estimator's curve on the gradient of the success probability.
+    """Computes the weight of a curve on the gradient of the success probability.
 
         omega(p) = E[ positive(c' + 1) - negative(c') ],    c' ~ Bin(N - 1, p)
 
-    It is exact: ``weight.py`` has the theorem. What rounding remains is that of the
-    advantages, float32 at worst.
-    Learning rates differ by it: at N = 32 and p = 0.1 it is 3.1 for GRPO, 9.6 for MaxRL
-    and 0.8 for Pass@8.
+    It is exact up to the rounding of the advantages (``curve_weight.py`` has the
+    theorem). Learning rates differ by it: at N = 32 and p = 0.1 it is 3.1 for GRPO, 9.6
+    for MaxRL and 0.8 for Pass@8.
 
     Args:
-        name: a name of ``ESTIMATORS``, of a curve.
-        num_rollouts: N.
+        name, num_rollouts, **params: as for :func:`tabulated_curve`.
         p: success probabilities in ``[0, 1]``, a number or an array.
-        **params: as ``make_estimator`` takes them.
 
     Returns:
-        omega, in the shape of ``p``: float64 in NumPy; of a traced ``p``, its dtype or
-        float32, whose errors of 1e-7 a step add up to 4e-5 at N = 1024.
+        omega, in the shape of ``p``: float64 in NumPy; for a traced ``p``, its dtype or
+        float32, with errors of 4e-5 at N = 1024.
 
     Raises:
-        ValueError: as ``make_estimator``; a probability, unless it is traced, is not in
-            ``[0, 1]``; or the estimator is not a curve: equally correct responses to
-            problems with equally many correct ones get different advantages, by chance,
-            by their place, by another input, by other problems or by a memory of
-            earlier steps. :func:`tabulated_curve` has the weight of the mean.
+        ValueError: as ``make_estimator``; a probability that is not traced is outside
+            ``[0, 1]``; or the estimator is not a curve: advantages also depend on
+            chance, order, other inputs, other problems or earlier steps.
+            :func:`tabulated_curve` has the weight of the mean.
 
     >>> round(float(effective_weight('maxrl', num_rollouts=32, p=0.1)), 1)
     9.6
     """
-    return weight_of_curve(*_exact_curve(name, num_rollouts, params), p)
+    estimate = make_estimator(name, num_rollouts=num_rollouts, **params)
+    return weight_of_curve(*_exact_curve(estimate), p)
 
 
 def implied_objective(
     name: str, *, num_rollouts: int, p: Numbers | float, **params: Any
 ) -> Numbers:
-    """The objective that an estimator climbs on a problem: F' = omega and F(0) = 0.
+    """Computes the objective that a curve climbs: F' = omega and F(0) = 0.
 
     Arguments, result and errors are those of :func:`effective_weight`.
 
     >>> round(float(implied_objective('canonical_k', num_rollouts=8, k=2, p=0.5)), 6)
     0.75
     """
-    return objective_of_curve(*_exact_curve(name, num_rollouts, params), p)
+    estimate = make_estimator(name, num_rollouts=num_rollouts, **params)
+    return objective_of_curve(*_exact_curve(estimate), p)
 
 
 def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> float:
-    """The factor that gives an estimator's advantages the weight of GRPO's at p.
+    """Computes the factor that gives advantages the weight of GRPO's at p.
 
-    Steps of the two then have equal size on problems of that success probability;
-    elsewhere they differ by the shape of the weight alone. An optimizer that rescales
-    gradients, such as AdamW, undoes a part of it.
+    Steps of the two then have equal size on problems of that success probability. At
+    other p they differ by the shape of the weight. Optimizers that rescale gradients,
+    such as AdamW, undo a part of it.
 
     Args:
-        name, num_rollouts, **params: as in :func:`tabulated_curve`; of an estimator
-            that is not a curve, the mean is scaled.
+        name, num_rollouts, **params: as for :func:`tabulated_curve`. If the estimator
+            is not a curve, its mean is scaled.
         p: a success probability in (0, 1).
 
     Raises:
         ValueError: as ``make_estimator``; ``p`` is not in (0, 1); the weight at p is
-            not above 0, or so small that float32 cannot hold the factor; GRPO's is 0,
-            as with one response; or the weight depends on earlier steps or on which
-            answers are equal.
+            not positive, or too small for a float32 factor; GRPO's is 0, as with one
+            response; or the weight depends on earlier steps or on which answers are
+            equal.
 
     >>> matching_scale('pass_at_1', num_rollouts=8, p=0.1)
     1.0
@@ -152,12 +148,13 @@ def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> 
     probability = as_float64(p)
     if probability.ndim or not 0 < probability < 1:
         raise InputError(f'{p=} must be a number in (0, 1)')
-    make_estimator(name, num_rollouts=num_rollouts, **params)
-    _refuse_memory(name)
-    # No answers are typical, so they must not matter.
-    curve_of = _exact_curve if 'answers' in ESTIMATORS[name].reads else _mean_curve
-    own_weight = float(weight_of_curve(*curve_of(name, num_rollouts, params), p))
-    grpo_weight = float(weight_of_curve(*_mean_curve('pass_at_1', num_rollouts, {}), p))
+    estimate = make_estimator(name, num_rollouts=num_rollouts, **params)
+    _refuse_memory(estimate)
+    # There are no typical answers, so the weight must not depend on them.
+    curve_of = _exact_curve if 'answers' in estimate.estimator.reads else _mean_curve
+    own_weight = float(weight_of_curve(*curve_of(estimate), p))
+    grpo = make_estimator('pass_at_1', num_rollouts=num_rollouts)
+    grpo_weight = float(weight_of_curve(*_mean_curve(grpo), p))
     scale = grpo_weight / own_weight if own_weight > 0 else 0.0
     # Advantages are float32.
     if not 0 < scale <= float(np.finfo(np.float32).max):
@@ -169,107 +166,87 @@ def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> 
 
 
 def check_signal(name: str, *, num_rollouts: int, **params: Any) -> None:
-    """Checks that some response can get an advantage other than 0.
+    """Checks that advantages are finite, and not all of them 0.
 
-    The estimator gets problems with every number of correct responses, and with
-    different lengths, entropies and log-probabilities.
-
-    Args:
-        name, num_rollouts, **params: as in :func:`tabulated_curve`.
-
-    Raises:
-        ValueError: every advantage is 0, so nothing would be learned.
+    The estimator gets problems with every number of correct responses, and with various
+    lengths, entropies and log-probabilities. Raises ValueError if all advantages are 0,
+    so that nothing would be learned, or if one is not finite.
     """
-    make_estimator(name, num_rollouts=num_rollouts, **params)
-    row = ESTIMATORS[name]
-    shape = _batch_shape(row, num_rollouts)
-    if not any(
-        a.any() for _, a in _estimate_by_count(row, name, shape, params, spread=1.0)
-    ):
-        described = ''.join(f', advantage.{key}={params[key]!r}' for key in params)
+    estimate = make_estimator(name, num_rollouts=num_rollouts, **params)
+    by_count = _estimate_by_count(estimate, spread=1.0)
+    advantages = np.concatenate([estimated for _, estimated in by_count])
+    described = ''.join(f', advantage.{key}={params[key]!r}' for key in params)
+    if not np.isfinite(advantages).all():
+        raise InputError(
+            f'advantage.name={name!r}{described} with sampling.{num_rollouts=} gives '
+            'some responses advantages that are not finite'
+        )
+    if not advantages.any():
         raise InputError(
             f'advantage.name={name!r}{described} with sampling.{num_rollouts=} gives '
             'every response the advantage 0, however many are right: it learns nothing'
         )
 
 
-def _batch_shape(row: Estimator, num_rollouts: int) -> tuple[int, int]:
-    if any(INPUTS[name].shape == 'P' and name != 'key' for name in row.reads):
-        # A share of the problems may be chosen by it.
-        return _MAX_PROBLEMS, num_rollouts
-    # A single problem would not show what else its advantages depend on.
-    num_problems = _MAX_RESPONSES // num_rollouts
-    return min(_MAX_PROBLEMS, max(_MIN_PROBLEMS, num_problems)), num_rollouts
+def _batch_size(estimate: AdvantageFn) -> int:
+    reads = estimate.estimator.reads
+    if any(INPUTS[name].shape == 'P' and name != 'key' for name in reads):
+        # The estimator may choose a share of the problems.
+        return _MAX_PROBLEMS
+    # Several problems show whether advantages depend on more than c.
+    num_problems = _MAX_RESPONSES // estimate.num_rollouts
+    return min(_MAX_PROBLEMS, max(_MIN_PROBLEMS, num_problems))
 
 
-def _mean_curve(
-    name: str, num_rollouts: int, params: Mapping[str, Any]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Positive and negative ``[N + 1]``, means over a batch of typical inputs."""
-    row = ESTIMATORS[name]
-    shape = _batch_shape(row, num_rollouts)
-    means, _ = _means(row, name, shape, tuple(params.items()))
+def _mean_curve(estimate: AdvantageFn) -> tuple[np.ndarray, np.ndarray]:
+    """Computes positive and negative ``[N + 1]``, means over typical inputs."""
+    means, _ = _means(estimate)
     return means[0], means[1]
 
 
-def _exact_curve(
-    name: str, num_rollouts: int, params: Mapping[str, Any]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Positive and negative ``[N + 1]`` of an estimator that is a curve."""
-    make_estimator(name, num_rollouts=num_rollouts, **params)
-    _refuse_memory(name)
-    _refuse_pooled(name)
-    row = ESTIMATORS[name]
-    shape = _batch_shape(row, num_rollouts)
-    # Also where a caller traces p: the curve is a constant.
+def _exact_curve(estimate: AdvantageFn) -> tuple[np.ndarray, np.ndarray]:
+    """Computes positive and negative ``[N + 1]`` of an estimator that is a curve."""
+    _refuse_memory(estimate)
+    if estimate.estimator.pools_problems:
+        raise InputError(
+            f'{estimate.name} has no weight of its own: it divides by a sigma of all '
+            'problems of a step; tabulated_curve has the weight in a step in which '
+            'all shares of right responses are equally frequent'
+        )
+    # The curve is a constant, even where a caller traces p.
     with jax.ensure_compile_time_eval():
-        means, scatter = _means(row, name, shape, tuple(params.items()), spread=1.0)
+        means, scatter = _means(estimate, spread=1.0)
     if np.any(scatter > 1e-5 * np.maximum(np.abs(means), 1e-3)):
         raise InputError(
-            f'{name} is not a curve: equally correct responses, of problems with '
-            f'equally many right ones, get different advantages; tabulated_curve has '
-            f'the weight of their mean'
+            f'{estimate.name} is not a curve: equally correct responses, of problems '
+            f'with equally many right ones, get different advantages; tabulated_curve '
+            f'has the weight of their mean'
         )
     return means[0], means[1]
 
 
-def _refuse_pooled(name: str) -> None:
-    """Raises InputError if a weight would be that of one step."""
-    if ESTIMATORS[name].pools_problems:
+def _refuse_memory(estimate: AdvantageFn) -> None:
+    """Refuses an estimator whose weight changes in a run."""
+    if estimate.estimator.has_memory:
         raise InputError(
-            f'{name} has no weight of its own: it divides by a sigma of all problems '
-            'of a step; tabulated_curve has the weight in a step in which every share '
-            'of right responses is as frequent'
-        )
-
-
-def _refuse_memory(name: str) -> None:
-    """Raises InputError if a weight would be that of one moment of a run."""
-    if ESTIMATORS[name].has_memory:
-        raise InputError(
-            f'{name} has no weight of its own: it weighs a problem by the pass rates '
-            'of the steps before, which change in a run'
+            f'{estimate.name} has no weight of its own: it weighs a problem by the '
+            'pass rates of the steps before, which change in a run'
         )
 
 
 @functools.lru_cache(maxsize=16)
 def _means(
-    row: Estimator,
-    name: str,
-    shape: tuple[int, int],
-    params: tuple[tuple[str, Any]],
-    *,
-    spread: float = 0.0,
+    estimate: AdvantageFn, *, spread: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Positive and negative ``[2, N + 1]``, and the range of each in the batch.
+    """Computes positive and negative ``[2, N + 1]``, and the range of each.
 
-    Cached, because each report draws those of all stages.
+    Cached, because each report draws the curves of all stages.
     """
-    means = np.zeros((2, shape[1] + 1))
+    means = np.zeros((2, estimate.num_rollouts + 1))
     scatter = np.zeros_like(means)
-    by_count = _estimate_by_count(row, name, shape, dict(params), spread=spread)
-    # The gap of a curve may be far smaller than its two advantages are.
-    with jax.enable_x64(row.reads == ('correct',)):
+    by_count = _estimate_by_count(estimate, spread=spread)
+    # The gap of a curve may be far smaller than its two advantages.
+    with jax.enable_x64(estimate.estimator.reads == ('correct',)):
         for c, (correct, advantages) in enumerate(by_count):
             for i, of in enumerate((correct, ~correct)):
                 if of.any():
@@ -279,20 +256,15 @@ def _means(
 
 
 def _estimate_by_count(
-    row: Estimator,
-    name: str,
-    shape: tuple[int, int],
-    params: Mapping[str, Any],
-    *,
-    spread: float = 0.0,
+    estimate: AdvantageFn, *, spread: float = 0.0
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """``correct`` and advantages ``[P, N]`` for 0, 1, ... N correct responses.
+    """Yields ``correct`` and advantages ``[P, N]`` for 0, 1, ... N correct responses.
 
-    Other inputs are their typical value, plus up to ``spread`` times that.
+    Other inputs have their typical value, plus up to ``spread`` times that.
     """
-    num_problems, num_rollouts = shape
-    estimator = make_estimator(name, num_rollouts=num_rollouts, **params)
-    memory = begin_memory(name, num_rollouts=num_rollouts, **params)
+    row, num_rollouts = estimate.estimator, estimate.num_rollouts
+    num_problems = _batch_size(estimate)
+    memory = estimate.begin_memory()
     inputs: dict[str, jax.Array | np.ndarray] = {
         k: np.full(x.shape, INPUTS[k].typical) for k, x in memory.items()
     }
@@ -303,18 +275,18 @@ def _estimate_by_count(
     if row.pools_problems:
         batches, num_problems = [np.concatenate(batches)], len(batches) * num_problems
     shape = num_problems, num_rollouts
-    for input_name in row.reads:
-        if input_name in ('rewards', 'correct', 'key', *memory):
+    for name in row.reads:
+        if name in ('rewards', 'correct', 'key', *memory):
             continue
-        size = shape[: len(INPUTS[input_name].shape.split())]
-        values = INPUTS[input_name].typical * (1 + spread * rng.random(size))
-        inputs[input_name] = values.astype(INPUTS[input_name].dtype)
+        size = shape[: len(INPUTS[name].shape.split())]
+        values = INPUTS[name].typical * (1 + spread * rng.random(size))
+        inputs[name] = values.astype(INPUTS[name].dtype)
     if 'key' in row.reads:
         inputs['key'] = jax.random.split(jax.random.key(0), num_problems)
     for correct in batches:
-        advantages = _estimate(estimator, correct * 1.0, correct, **inputs)
+        advantages = _estimate(estimate, correct * 1.0, correct, **inputs)
         advantages = np.asarray(advantages, np.float64)
-        # One count in each part.
+        # Each part has one count.
         num_counts = len(correct) // len(places)
         yield from zip(
             np.split(correct, num_counts), np.split(advantages, num_counts), strict=True

@@ -9,6 +9,7 @@ status; see ``peers.py``.
 
 import functools
 import gc
+import io
 import logging as python_logging
 import os
 import sys
@@ -18,6 +19,7 @@ from typing import Any
 
 from absl import app, flags, logging
 
+from passk_jax import plugins
 from passk_jax.cli.flags import parse
 from passk_jax.errors import (
     ElsewhereError,
@@ -33,6 +35,8 @@ os.environ.setdefault('TRANSFORMERS_NO_ADVISORY_WARNINGS', '1')
 EXIT_ERROR = 2
 """Exit status after an error that a retry would only repeat."""
 
+_MOST_LINES, _LONGEST_LINE = 20, 2000
+
 
 def run(main: Callable[..., int | None]) -> None:
     """Parses the flags that ``main`` takes, calls it and exits.
@@ -41,17 +45,40 @@ def run(main: Callable[..., int | None]) -> None:
         main: each parameter is a flag, a row of :data:`passk_jax.cli.flags.TABLE`; a
             parameter without a default is required. ``main`` returns the exit status.
     """
+    for stream in (sys.stdout, sys.stderr):
+        # A locale without UTF-8 has no bytes for some of what a command prints.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors='backslashreplace')
     try:
         parser = functools.partial(parse, main)
         app.run(functools.partial(_call, main), flags_parser=parser)
     except (Exception, KeyboardInterrupt) as error:
         message = _explanation(error)
+        message = None if message is None else shorten(message)
         explained = message is not None and '--debug' not in sys.argv
         _leave_with_others(error, message if explained else None)
         if not explained:
             raise
         sys.stderr.write(f'error: {message}\n')
         sys.exit(EXIT_ERROR)
+
+
+def shorten(message: str) -> str:
+    """A message of at most 20 lines, each of at most 2,000 characters.
+
+    >>> shorten('a\\nb')
+    'a\\nb'
+    """
+    lines = message.splitlines()
+    if len(lines) > _MOST_LINES:
+        more = f'... and {len(lines) - _MOST_LINES + 1:,} lines more'
+        lines = [*lines[: _MOST_LINES - 1], more]
+    return '\n'.join(
+        line
+        if len(line) <= _LONGEST_LINE
+        else f'{line[:_LONGEST_LINE]} ... and {len(line) - _LONGEST_LINE:,} more'
+        for line in lines
+    )
 
 
 def _leave_with_others(error: BaseException, message: str | None) -> None:
@@ -71,7 +98,8 @@ def _call(main: Callable[..., int | None], arguments: dict[str, Any]) -> int:
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
     if flags.FLAGS['verbosity'].using_default_value:
-        logging.set_verbosity(logging.INFO)
+        debug = '--debug' in sys.argv
+        logging.set_verbosity(logging.DEBUG if debug else logging.INFO)
     for library in ('jax', 'matplotlib', 'orbax', 'grain'):
         python_logging.getLogger(library).setLevel(python_logging.WARNING)
     return main(**arguments) or 0
@@ -81,6 +109,8 @@ def _explanation(error: BaseException) -> str | None:
     """What to print instead of a traceback; ``None`` if only a traceback would help."""
     if isinstance(error, InputError | NonFiniteError | flags.Error):
         return str(error)
+    if message := plugins.explain(error):
+        return message
     # XLA has this error in a class of many.
     if isinstance(error, MemoryError) or str(error).startswith('RESOURCE_EXHAUSTED'):
         message = str(error).partition('\n')[0]

@@ -3,15 +3,17 @@
 import os
 import re
 import runpy
-import traceback
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from passk_jax import config as configs
-from passk_jax.errors import InputError
+from passk_jax import plugins
+from passk_jax.cli import config_folder
+from passk_jax.errors import InputError, prefixed
+from passk_jax.files import check_nesting
 
 T = TypeVar('T')
 
@@ -19,26 +21,57 @@ T = TypeVar('T')
 def load(path: str) -> ConfigDict:
     """The configuration that a config file's ``get_config()`` returns.
 
-    Args, errors: as in :func:`call`.
+    Args, errors: as in :func:`call`. A configuration that contains itself is one too.
     """
-    return call(path, 'get_config', returns=ConfigDict)
+    config = call(path, 'get_config', returns=ConfigDict)
+    with prefixed(path, (ValueError, RecursionError)):
+        check_nesting(config)
+    return config
+
+
+def use_source(config: ConfigDict, path: str, source: str) -> None:
+    """Changes a configuration to a published model, before other overrides.
+
+    ``use_source(config)`` of the file, if it defines that, changes what else such a
+    model needs. A file whose model has sizes of its own gives up these, its family and
+    its tokenizer.
+
+    Args:
+        config: of the file.
+        path: the config file, as for :func:`load`.
+        source: a Hugging Face directory or a hub name.
+
+    Raises:
+        InputError: an error in the file.
+    """
+    model = config.model
+    if not model.source:
+        sizes = {name: type(size)() for name, size in model.arch.items()}
+        model.update(family='', tokenizer='source', arch=sizes)
+    model.source = source
+    file = config_folder.find(_split(path)[0])
+    with plugins.errors_of(file, path), config_folder.importable(file):
+        adapt = runpy.run_path(file).get('use_source', lambda config: None)
+        adapt(config)
 
 
 def call(path: str, function: str, *, returns: type[T]) -> T:
     """Calls a function of a Python file and returns the result.
 
     Args:
-        path: a Python file, or ``file.py:argument`` to pass the argument.
+        path: a Python file or the name of a config of the package (config_folder.py);
+            ``file.py:argument`` passes the argument.
         function: the function's name.
         returns: the type of its result.
 
     Raises:
         InputError: no such file, an error in the file, with its line, or another type.
     """
-    file, colon, argument = path.partition(':')
-    try:
-        if not os.path.isfile(file):
-            raise InputError('no such file')
+    file, colon, argument = _split(path)
+    with prefixed(path, InputError):
+        file = config_folder.find(file)
+    with plugins.errors_of(file, path), config_folder.importable(file):
+        plugins.add_neighbours(file)
         called = runpy.run_path(file).get(function)
         if called is None:
             raise InputError(f'it defines no {function}()')
@@ -46,11 +79,6 @@ def call(path: str, function: str, *, returns: type[T]) -> T:
         if not isinstance(result, returns):
             wanted, kind = returns.__name__, type(result).__name__
             raise InputError(f'{function}() must return a {wanted}, not a {kind}')
-    except InputError as error:
-        raise InputError(f'{path}: {error}') from error
-    # Such a file is a program, which can raise anything.
-    except Exception as error:
-        raise InputError(f'{path}{_what_happened(error, file)}') from error
     return result
 
 
@@ -72,18 +100,29 @@ def override_flags(config: ConfigDict, arguments: Sequence[str]) -> flags.FlagVa
             raise InputError(f'{argument}: {configs.unknown_key(option[1], keys)}')
     values, argv = flags.FlagValues(), list(arguments)
     config_flags.DEFINE_config_dict('config', config, flag_values=values, sys_argv=argv)
+    for name in values:
+        flag = values[name]
+        if isinstance(flag, flags.MultiFlag):
+            _replace_when_repeated(flag)
     return values
 
 
-def _what_happened(error: Exception, file: str) -> str:
-    """The error and the file's line that raised it or led to it, if any."""
-    frames = traceback.extract_tb(error.__traceback__)
-    places: list[tuple[str | None, int | None]] = [
-        (frame.filename, frame.lineno) for frame in frames
-    ]
-    if isinstance(error, SyntaxError):
-        places.append((error.filename, error.lineno))
-    path = os.path.abspath(file)
-    lines = [line for name, line in places if name and os.path.abspath(name) == path]
-    where = f', line {lines[-1]}' if lines else ''
-    return f'{where}: {type(error).__name__}: {error}'
+def _replace_when_repeated(flag: flags.MultiFlag[Any]) -> None:
+    """Makes the last of several values count, as of every other flag."""
+    parse = flag.parse
+
+    def replace(arguments: Any) -> None:
+        # A flag that is present would add to its value.
+        flag.present = 0
+        parse(arguments)
+
+    flag.parse = replace
+
+
+def _split(path: str) -> tuple[str, str, str]:
+    """The file, a colon and the argument; a colon may be part of the file's path."""
+    ends = [match.start() for match in re.finditer(':', path)]
+    for end in (len(path), *reversed(ends)):
+        if os.path.isfile(path[:end]):
+            return path[:end], path[end : end + 1], path[end + 1 :]
+    return path.partition(':')

@@ -6,6 +6,7 @@ command, write its file, and a row of :data:`TABLE` for each flag that is new.
 
 import dataclasses
 import inspect
+import itertools
 import os
 import re
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 from absl import flags
 
 from passk_jax import config as configs
+from passk_jax import files
 from passk_jax.cli import config_file
 from passk_jax.errors import InputError
 
@@ -27,6 +29,13 @@ class _PathParser(flags.ArgumentParser):
     """A file or directory; the shell leaves ``--flag=~/name`` to the command."""
 
     def parse(self, argument: str) -> str:
+        if '://' in argument:
+            raise ValueError(files.NO_BUCKET)
+        if re.search('[\ud800-\udfff]', argument):
+            raise ValueError(
+                'is no text in the encoding of this locale, and libraries cannot open '
+                'it: set PYTHONUTF8=1, or rename it'
+            )
         return os.path.expanduser(argument)
 
 
@@ -62,6 +71,14 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
         'profile/ of the run directory.',
     ),
     'mesh': (_TEXT, "data,fsdp,rollout,tensor; one may be -1. Default: the run's."),
+    'model': (
+        _TEXT,
+        'Published model in the place of a run: a Hugging Face directory or hub name.',
+    ),
+    'max_response_tokens': (
+        _INT,
+        "Limit of a response; the run's by default.",
+    ),
     'step': (_INT, 'Step of the checkpoint; the newest by default.'),
     'split': (_TEXT, 'Split of the task.'),
     'num_responses': (_INT, "Responses to each problem; the run's by default."),
@@ -103,6 +120,7 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'without': (_TEXT, 'Arms that a further column leaves out, separated by commas.'),
     'beside': (_PATH, 'Another sweep file, whose order of the arms is compared.'),
     'dry_run': (_BOOL, 'Print the commands of the runs that are missing; run none.'),
+    'csv': (_BOOL, 'Write the rows of the results as <name>.csv too.'),
     'list': (_BOOL, 'Print the runs and how far each is; run none.'),
 }
 """Name -> parser and help; the default is that of the parameter of ``main``."""
@@ -164,7 +182,10 @@ def parse(
     opens = inspect.signature(main).parameters.get('config')
     path = parsed.get('config') if opens and opens.annotation is not str else None
     config = config_file.load(path) if path else None
-    if config is not None:
+    if config is not None and path:
+        flag = '--config.model.source'
+        if source := _last_value(unparsed, flag):
+            config_file.use_source(config, path, source)
         choices += [f'config.{key}' for key in configs.flatten(config.to_dict())]
         overrides = config_file.override_flags(config, unparsed)
         unparsed = _parse_known(overrides, [program, *unparsed])
@@ -205,6 +226,16 @@ def _define(
         else:
             flags.DEFINE(parser, name, default, text, values, serializer, program)
     flags.DEFINE_bool('debug', False, 'Show tracebacks of errors.', values, program)
+
+
+def _last_value(arguments: Sequence[str], flag: str) -> str:
+    """The value that the command line gives to a flag; ``''``: none."""
+    value = ''
+    for argument, following in itertools.zip_longest(arguments, arguments[1:]):
+        name, equals, text = argument.partition('=')
+        if name == flag:
+            value = text if equals else following or ''
+    return value
 
 
 def _with_underscores(argument: str) -> str:

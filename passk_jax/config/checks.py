@@ -215,7 +215,7 @@ def _check_mesh(values: Mapping[str, Any]) -> None:
 
 
 def _check_packing(values: Mapping[str, Any]) -> None:
-    """Checks what depends on no device; ``setup/setup.py`` checks the rest."""
+    """Checks what depends on no device; the learner and the setup check the rest."""
     sizes = values['train.pack_sizes']
     if sizes == 1:
         raise InputError(

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from passk_jax.config.learning_config import LossConfig, OptimizerConfig
+from passk_jax.config.model_config import ModelConfig
 from passk_jax.config.ranges import (
     count,
     fraction,
+    iso_date,
     not_empty,
     not_negative,
     one_of,
@@ -20,75 +22,6 @@ from passk_jax.config.ranges import (
     section,
 )
 from passk_jax.config.sampling_options import SamplingOptions
-
-DTYPES = ('float32', 'bfloat16')
-
-
-@section
-class ArchConfig:
-    """Sizes of a policy made from scratch; all 0 if ``model.source`` sets them.
-
-    Attributes:
-        mlp_dim: width of the MLP, or of each expert.
-        num_experts: in each layer, of a family with experts; otherwise 0.
-        experts_per_token: how many of them run a token.
-        norm_topk_prob: whether the weights of a token's experts add up to 1.
-    """
-
-    num_layers: int
-    embed_dim: int
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    mlp_dim: int
-    rope_theta: float
-    norm_eps: float
-    tie_embeddings: bool
-    num_experts: int = not_negative(off=0)
-    experts_per_token: int = not_negative(off=0)
-    norm_topk_prob: bool = dataclasses.field(metadata={'off': False})
-
-
-@section
-class ModelConfig:
-    """The policy network.
-
-    Attributes:
-        family: a key of ``models.families.FAMILIES``, which must agree with the
-            ``config.json`` of ``source``; ``''``: the family which that file names.
-        source: Hugging Face directory or hub name that gives sizes, weights (if
-            ``init.kind == 'hf'``) and tokenizer; ``''``: ``arch`` gives the sizes. A
-            hub name may have a revision: ``name@revision``.
-        tokenizer: ``'characters'`` (built from the task's alphabet), ``'source'``
-            (that of ``model.source``), or a Hugging Face directory or hub name.
-        arch: sizes when ``source == ''``.
-        param_dtype: dtype of the master weights and the optimizer.
-        compute_dtype: dtype of the matrix products.
-        remat: what the backward pass recomputes: ``'none'`` (no matrix product),
-            ``'full'`` (each layer) or ``'attention'`` (each layer but its attention).
-        attention: the kernel for whole sequences: ``'plain'``, ``'splash'`` (TPU),
-            ``'cudnn'`` (GPU) or ``'auto'`` (the platform's kernel where it works).
-        head_chunk_tokens: tokens whose logits a device holds at a time when it learns.
-        experts: how the products of experts are made: ``'blocks'``, ``'ragged'`` (TPU)
-            or ``'auto'`` (the fastest of the platform).
-        frozen: parameters that training leaves alone: their names, or how these begin,
-            as ``'layers.mlp.router'``.
-        replay_routing: whether the learner runs each token through the experts that ran
-            it in sampling, instead of those that its own router chooses.
-    """
-
-    family: str
-    source: str
-    tokenizer: str = not_empty()
-    arch: ArchConfig
-    param_dtype: str = one_of(*DTYPES)
-    compute_dtype: str = one_of(*DTYPES)
-    remat: str = one_of('none', 'full', 'attention')
-    attention: str = one_of('auto', 'plain', 'splash', 'cudnn')
-    head_chunk_tokens: int = positive()
-    experts: str = one_of('auto', 'blocks', 'ragged', off='auto')
-    frozen: tuple[str, ...] = dataclasses.field(metadata={'off': ()})
-    replay_routing: bool = dataclasses.field(metadata={'off': False})
 
 
 @section
@@ -145,7 +78,12 @@ class InitConfig:
 
 @section
 class TaskConfig:
-    """The task by name, and its parameters, which the task itself checks."""
+    """The task by name, and its parameters, which the task itself checks.
+
+    Attributes:
+        name: a key of ``tasks.TASKS``, or ``file.py:Class``.
+        params: a value for every field of the task's ``Params``.
+    """
 
     name: str = not_empty()
     params: Mapping[str, Any]
@@ -163,6 +101,11 @@ class DataConfig:
             that the chat template writes by itself.
         chat_template_kwargs: the chat template's own switches, such as
             ``{'enable_thinking': False}``.
+        chat_date: what a chat template takes for today, in every prompt of the run.
+        few_shot: examples before every problem, as turns of its chat: what the user
+            says and the answer, by turns.
+        instruction: what the prompt says of the form of the answer; ``'task'``: the
+            task's own words; ``''``: nothing.
     """
 
     dir: str
@@ -170,6 +113,13 @@ class DataConfig:
     overlong: Literal['drop', 'error'] = one_of('drop', 'error')
     system_prompt: str = dataclasses.field(metadata={'off': ''})
     chat_template_kwargs: Mapping[str, Any] = dataclasses.field(metadata={'off': {}})
+    chat_date: str = iso_date(off='2024-07-26')
+    few_shot: tuple[str, ...] = ranged(
+        'be pairs of texts that are not empty',
+        lambda texts: len(texts) % 2 == 0 and all(texts),
+        off=(),
+    )
+    instruction: str = dataclasses.field(metadata={'off': 'task'})
 
 
 @section
@@ -194,7 +144,7 @@ class AdvantageConfig:
     """The estimator by name, and the parameters of all estimators.
 
     Attributes:
-        name: a key of ``advantages.ESTIMATORS``.
+        name: a key of ``advantages.ESTIMATORS``, or ``file.py:function``.
         k: group size; also the k of the training metric ``pass_at_<k>``.
         match_weight_at: success probability at which the advantages are scaled to
             weigh as much as those of ``pass_at_1``; 0: they are not scaled.
@@ -254,10 +204,10 @@ class TrainConfig:
     steps: int = count(1)
     num_prompts: int = positive()
     mini_batch_prompts: int = positive()
-    epochs: int = positive(off=1)
+    epochs: int = ranged('lie in [1, 1000]', lambda x: 1 <= x <= 1000, off=1)
     micro_batch_prompts: int = positive()
     micro_batch_rollouts: int = not_negative(off=0)
-    pack_sizes: int = not_negative()
+    pack_sizes: int = ranged('lie in [0, 100]', lambda x: 0 <= x <= 100)
     dynamic_sampling_rounds: int = not_negative()
     follow_difficulty: float = ranged('lie in [0, 1)', lambda x: 0 <= x < 1, off=0.0)
 
@@ -346,7 +296,7 @@ class LogConfig:
 
     rollouts_every: int = not_negative()
     diagnostics_every: int = not_negative(off=0)
-    difficulty_bins: int = not_negative(off=0)
+    difficulty_bins: int = ranged('lie in [0, 1000]', lambda x: 0 <= x <= 1000, off=0)
     tensorboard: bool
     wandb_project: str
     watchdog_seconds: int = not_negative(off=0)

@@ -10,6 +10,9 @@ from passk_jax.config.ranges import (
     section,
 )
 
+AGGREGATIONS = ('token', 'sequence')
+KL_ESTIMATORS = ('k1', 'k2', 'k3')
+
 
 @section
 class LossConfig:
@@ -32,10 +35,10 @@ class LossConfig:
 
     clip_low: float = ranged('lie in (0, 1]', lambda x: 0 < x <= 1)
     clip_high: float = positive()
-    aggregation: str = one_of('token', 'sequence')
+    aggregation: str = one_of(*AGGREGATIONS)
     entropy_coef: float = not_negative()
     kl_coef: float = not_negative()
-    kl_estimator: str = one_of('k1', 'k2', 'k3')
+    kl_estimator: str = one_of(*KL_ESTIMATORS)
     mask_truncated: bool
     sampler_weight_cap: float = ranged(
         # A cap below 1 would shrink correct weights.

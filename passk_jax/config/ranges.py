@@ -1,6 +1,7 @@
 """Sections of the configuration, whose fields declare the ranges of their values."""
 
 import dataclasses
+import datetime
 from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform
 
@@ -60,11 +61,23 @@ def not_empty() -> Any:
     return ranged('not be empty', lambda x: x != '')
 
 
+def iso_date(**metadata: Any) -> Any:
+    """A field of dates as text, year first."""
+    return ranged('be a date as 2024-07-26', _is_date, **metadata)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return str(datetime.date.fromisoformat(text)) == text
+    except ValueError:
+        return False
+
+
 @dataclass_transform(
     frozen_default=True,
     field_specifiers=(
         *(ranged, positive, not_negative, count, fraction, percent, decay),
-        *(one_of, not_empty, dataclasses.field),
+        *(one_of, not_empty, iso_date, dataclasses.field),
     ),
 )
 def section(cls: type[Section]) -> type[Section]:

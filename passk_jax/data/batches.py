@@ -23,7 +23,7 @@ from passk_jax.data.orders import Order, part_of
 from passk_jax.errors import InputError
 from passk_jax.types import Problem, Prompts
 
-Encode = Callable[[str], list[int]]
+Encode = Callable[[Problem], list[int]]
 Overlong = Literal['drop', 'error']
 
 # Prompts are padded to a multiple of the first number or, if longer than the second, to
@@ -78,13 +78,14 @@ class _Counted:
     """Counts of the problems that batches are made of.
 
     Attributes:
+        tokenized: the problems.
         num_problems: problems in an epoch or an evaluation, without too long ones.
         num_dropped: problems that were too long.
         prompt_width: S, the same in every batch.
     """
 
     def __init__(self, tokenized: TokenizedProblems):
-        self._tokenized = tokenized
+        self.tokenized = tokenized
         self.num_problems = len(tokenized.indices)
         self.num_dropped = tokenized.num_dropped
         self.prompt_width = tokenized.width
@@ -108,7 +109,7 @@ class Batches(_Counted):
         if step < 0:
             raise IndexError(f'{step=} is negative')
         rows = self._order.rows(int(step), self._chances)
-        return self._tokenized.batch(rows[self._host_rows])
+        return self.tokenized.batch(rows[self._host_rows])
 
     def draw_others(
         self, step: int, *, seed: Sequence[int]
@@ -133,7 +134,7 @@ class Batches(_Counted):
         while rows := list(itertools.islice(other_rows, len(of_step))):
             is_other = np.arange(len(of_step)) < len(rows)
             filled = np.array([*rows, *of_step[: len(of_step) - len(rows)]])
-            batch = self._tokenized.batch(filled[self._host_rows])
+            batch = self.tokenized.batch(filled[self._host_rows])
             yield batch, is_other[self._host_rows]
 
     def draw_by_chance(self, chances: np.ndarray) -> 'Batches':
@@ -144,7 +145,7 @@ class Batches(_Counted):
                 part's problems are drawn in proportion to them.
         """
         return Batches(
-            self._tokenized,
+            self.tokenized,
             order=self._order,
             host_rows=self._host_rows,
             chances=chances,
@@ -152,7 +153,7 @@ class Batches(_Counted):
 
     def numbers(self, problems: Sequence[Problem]) -> np.ndarray:
         """``[P]`` the numbers of problems among the ``num_problems`` of an epoch."""
-        return np.array([self._tokenized.row_of_id[p.id] for p in problems])
+        return np.array([self.tokenized.row_of_id[p.id] for p in problems])
 
 
 def make_batches(
@@ -239,7 +240,7 @@ class EvaluationBatches(_Counted):
             stop = min(start + self._batch_size, self.num_problems)
             # Repeats of the last problem fill the last batch.
             rows = np.minimum(np.arange(start, start + self._batch_size), stop - 1)
-            yield self._tokenized.batch(rows), stop - start
+            yield self.tokenized.batch(rows), stop - start
 
 
 def evaluation_batches(
@@ -322,19 +323,20 @@ def read_problems(
 
     Args:
         source: the problems, by index.
-        encode: turns prompt text into tokens.
+        encode: turns the prompt of a problem into tokens.
         max_prompt_tokens: the most tokens in a prompt.
         overlong: ``'drop'`` drops and counts longer prompts; ``'error'`` rejects them.
 
     Raises:
-        ValueError: there are no problems, or a prompt is empty or too long.
+        ValueError: there are no problems, two have one id, or a prompt is empty or too
+            long.
     """
     if not len(source):
         raise InputError('there are no problems: the split is empty')
     indices, prompts, row_of_id, shortest = [], [], {}, None
     for index in range(len(source)):
         problem = source[index]
-        tokens = np.array(encode(problem.prompt), np.int32)
+        tokens = np.array(encode(problem), np.int32)
         if not len(tokens):
             raise InputError(f'the prompt of problem {problem.id} has no tokens')
         shortest = min(shortest or len(tokens), len(tokens))
@@ -345,6 +347,8 @@ def read_problems(
                     f'more than {max_prompt_tokens=}'
                 )
             continue
+        if problem.id in row_of_id:
+            raise InputError(f'two problems of the split have the id {problem.id}')
         row_of_id[problem.id] = len(indices)
         indices.append(index)
         prompts.append(tokens)

@@ -1,4 +1,4 @@
-"""Problems that go from solved to unsolved between two evaluations, and back."""
+"""Finds problems that turn from solved to unsolved between two evaluations, or back."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -9,12 +9,7 @@ from passk_jax.evaluation.comparison import check_same_problems
 
 @dataclasses.dataclass(frozen=True)
 class Flips:
-    """Ids of the problems whose status changed, ascending.
-
-    Attributes:
-        solved: unsolved before, solved after.
-        unsolved: solved before, unsolved after.
-    """
+    """Ids of the problems that are newly solved, and no longer solved, ascending."""
 
     solved: tuple[int, ...]
     unsolved: tuple[int, ...]
@@ -23,9 +18,9 @@ class Flips:
 def flips(before: Mapping[int, int], after: Mapping[int, int]) -> Flips:
     """Compares two evaluations of the same problems.
 
-    A problem is solved if at least one of its n responses is correct (c > 0): pass@n,
-    without any threshold. Responses are drawn, so a problem at the edge flips even if
-    the policy stays the same; the fewer responses, the more often.
+    A problem is solved if at least one of its n responses is correct (c > 0), as in
+    pass@n. Responses are random, so a problem that is rarely solved may flip although
+    the policy stays the same. With fewer responses this happens more often.
 
     Args:
         before, after: problem id -> c, its number of correct responses.
@@ -48,9 +43,6 @@ def flips(before: Mapping[int, int], after: Mapping[int, int]) -> Flips:
 
 
 def common_flips(before: Mapping[int, int], after: Mapping[int, int]) -> Flips:
-    """The flips of the problems that both evaluations have: a file may be cut short.
-
-    Args, errors: as in :func:`flips`.
-    """
+    """Computes :func:`flips` of the common problems, as a file may be cut short."""
     both = before.keys() & after.keys()
     return flips(*({i: counts[i] for i in both} for counts in (before, after)))

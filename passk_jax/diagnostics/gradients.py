@@ -1,22 +1,23 @@
-"""Signal and noise of the policy gradient, of several estimators on the same rollouts.
+"""Estimates signal and noise of the policy gradient of several advantage estimators.
 
 The gradient G of a step is a sum over chunks of problems, the learner's micro-batches.
-Each chunk's share h_i is a draw: of its problems and of the responses to them. Of M
-independent chunks, products of different ones tell what G is on average:
+The share h_i of a chunk is random, as its problems and their responses are. With M
+independent chunks, products of different chunks estimate the square of the mean of G:
 
     signal_ef = M / (M - 1) sum_{i != j} <h_i of e, h_j of f>     for <E G_e, E G_f>
     noise_e   = |G_e|^2 - signal_ee                               for E |G_e - E G_e|^2
 
-Both are unbiased but for the normalizer, which counts the tokens of all chunks, and for
-estimators whose advantages depend on other problems of the step (``adaptive``, both
-forms of ``reinforce_plus_plus``, ``curverl`` at its first step). They estimate values
-of the whole step, whatever the size of its chunks. If noise prevails, the signal's
-estimate has a variance proportional to M / (M - 1): more chunks than eight gain little.
+Both are values of the whole step, whatever the size of its chunks. They are unbiased,
+with two exceptions: the normalizer counts the tokens of all chunks, and the advantages
+of some estimators depend on other problems of the step (``adaptive``, both forms of
+``reinforce_plus_plus``, ``curverl`` at its first step). If noise prevails, the variance
+of the signal's estimate is proportional to M / (M - 1), so more than eight chunks gain
+little.
 
 On policy the loss is linear in the advantages. So one forward pass of a chunk serves
-all estimators, and each has a backward pass of its own. Advantages that are parts of e,
-and 0 elsewhere, have parts of its gradient. Then <E G_part, E G_e> / |E G_e|^2 is the
-share of a part: all add up to 1, and one that pulls against the whole is negative.
+all estimators; each needs its own backward pass. Cutting the advantages of e into parts
+cuts its gradient into parts. The share of a part is <E G_part, E G_e> / |E G_e|^2.
+Shares add up to 1; that of a part that pulls against the sum is negative.
 """
 
 import dataclasses
@@ -31,8 +32,8 @@ from passk_jax.errors import InputError
 from passk_jax.learning.batch_loss import Batch, BatchLoss
 from passk_jax.learning.packing import interleave
 from passk_jax.learning.rollout_parts import split
+from passk_jax.models.frozen import Weights
 from passk_jax.models.policy import Params
-from passk_jax.models.weights import Weights
 from passk_jax.types import Rollouts
 
 
@@ -42,8 +43,8 @@ class Products:
     """Inner products of gradients under E estimators.
 
     Attributes:
-        total: ``[E, E]`` float32, of the gradients of the batch.
-        chunks: ``[E, E]`` float32, of the shares of a chunk, summed over the chunks.
+        total: ``[E, E]`` float32, products of the batch's gradients.
+        chunks: ``[E, E]`` float32, products of each chunk's shares, summed over chunks.
     """
 
     total: jax.Array
@@ -66,55 +67,61 @@ def gradient_products(
     3 E gradients in float32 besides those of one chunk's passes.
 
     Args:
-        loss: what the learner differentiates. Its KL penalty and entropy bonus, which
-            depend on no advantage, are left out.
-        params: what is trained of the policy that sampled the rollouts.
-        rollouts: of P problems.
-        advantages: under each estimator.
+        loss: the learner's loss. Its KL penalty and entropy bonus do not depend on the
+            advantages and are left out.
+        params: the trained parameters of the policy that sampled the rollouts.
+        rollouts: P prompts with N responses each.
+        advantages: those of each estimator.
         num_chunks: M; divides P as ``train.micro_batch_prompts`` must.
         rollout_parts: parts of a prompt's rollouts, one for each pass.
-        frozen: the policy's other parameters; ``None``: nothing.
+        frozen: the policy's other parameters; ``None``: none.
     """
     config = dataclasses.replace(loss.config, kl_coef=0.0, entropy_coef=0.0)
     loss = dataclasses.replace(loss, config=config)
-    normalizer = loss.normalizer(rollouts)
+    normalizer, weights = loss.normalizer(rollouts), Weights(frozen or {}, params)
+    E = len(advantages)
+    zeros = jax.tree.map(lambda x: jnp.zeros((E, *x.shape), jnp.float32), params)
+
+    def add_part(total: Params, part: Batch) -> tuple[Params, None]:
+        grads = _gradients(loss, weights, part, normalizer)
+        return jax.tree.map(jnp.add, total, grads), None
 
     def add_chunk(
         total: tuple[Params, jax.Array], chunk: Batch
     ) -> tuple[tuple[Params, jax.Array], None]:
-        parts = interleave(split(chunk, parts=rollout_parts), rollout_parts)
         if rollout_parts == 1:
-            grads = compute_grads(jax.tree.map(lambda x: x[0], parts))
+            grads = _gradients(loss, weights, chunk, normalizer)
         else:
+            parts = interleave(split(chunk, parts=rollout_parts), rollout_parts)
             grads, _ = jax.lax.scan(add_part, zeros, parts)
         sums, products = total
         return (jax.tree.map(jnp.add, sums, grads), products + _products(grads)), None
 
-    def add_part(total: Params, part: Batch) -> tuple[Params, None]:
-        return jax.tree.map(jnp.add, total, compute_grads(part)), None
-
-    def compute_grads(part: Batch) -> Params:
-        def compute_losses(params: Params) -> Float[Array, 'E']:
-            merged = Weights(frozen or {}, params).merged
-
-            def compute_loss(advantages: jax.Array) -> jax.Array:
-                batch = dataclasses.replace(part, advantages=advantages)
-                return loss(merged, batch, jnp.bool_(True), normalizer, None)[0]
-
-            # Only the advantages have this axis, so the policy runs once.
-            return jax.vmap(compute_loss, in_axes=2)(part.advantages)
-
-        losses, pull_back = jax.vjp(compute_losses, params)
-        # One after another, which takes the memory of one backward pass.
-        grads = jax.lax.map(lambda one: pull_back(one)[0], jnp.eye(len(losses)))
-        return jax.tree.map(lambda x: x.astype(jnp.float32), grads)
-
-    E = len(advantages)
-    zeros = jax.tree.map(lambda x: jnp.zeros((E, *x.shape), jnp.float32), params)
     batch = Batch(rollouts, jnp.moveaxis(advantages, 0, 2))
     start = zeros, jnp.zeros((E, E), jnp.float32)
     (sums, products), _ = jax.lax.scan(add_chunk, start, interleave(batch, num_chunks))
     return Products(total=_products(sums), chunks=products)
+
+
+def _gradients(
+    loss: BatchLoss, weights: Weights, part: Batch, normalizer: Float[Array, '']
+) -> Params:
+    """Computes the gradients ``[E, ...]`` under advantages ``[P, N, E]``."""
+
+    def compute_losses(params: Params) -> Float[Array, 'E']:
+        merged = dataclasses.replace(weights, trained=params).merged
+
+        def compute_loss(advantages: jax.Array) -> jax.Array:
+            batch = dataclasses.replace(part, advantages=advantages)
+            return loss(merged, batch, jnp.bool_(True), normalizer, None)[0]
+
+        # Only the advantages have this axis, so the policy runs once.
+        return jax.vmap(compute_loss, in_axes=2)(part.advantages)
+
+    losses, pull_back = jax.vjp(compute_losses, weights.trained)
+    # One after another, which takes the memory of one backward pass.
+    grads = jax.lax.map(lambda one: pull_back(one)[0], jnp.eye(len(losses)))
+    return jax.tree.map(lambda x: x.astype(jnp.float32), grads)
 
 
 def _products(gradients: Any) -> Float[Array, 'E E']:
@@ -128,11 +135,11 @@ def _products(gradients: Any) -> Float[Array, 'E E']:
 
 @dataclasses.dataclass(frozen=True)
 class Signal:
-    """What the gradients of a step say of E estimators at this policy.
+    """Signal and noise of the gradients of a step under E estimators.
 
     Attributes:
-        products: ``[E, E]`` float64, of the expected gradients; each one's signal is on
-            the diagonal. An estimate, so a weak signal may come out negative.
+        products: ``[E, E]`` float64, estimated inner products of expected gradients,
+            with the signals on the diagonal. A weak signal may come out negative.
         noise: ``[E]`` float64, the variance of each gradient, summed over parameters.
         cosines: ``[E, E]`` float64, between expected gradients; NaN where one of the
             two signals is not positive. A ratio of estimates, so it may exceed 1.
@@ -149,11 +156,7 @@ def signal_and_noise(
     *,
     num_chunks: int,
 ) -> Signal:
-    """Splits the gradients of a step into signal and noise; see the module's docstring.
-
-    Args:
-        total, chunks: the fields of :class:`Products`.
-        num_chunks: M.
+    """Splits the :class:`Products` of M chunks into signal and noise.
 
     Raises:
         ValueError: fewer than two chunks.
@@ -165,14 +168,14 @@ def signal_and_noise(
     ([[32.0]], [4.0])
     """
     if num_chunks < 2:
-        raise InputError(f'{num_chunks=} must be at least 2: one has no other')
+        raise InputError(f'{num_chunks=} must be at least 2, to tell noise from signal')
     total, chunks = np.asarray(total, np.float64), np.asarray(chunks, np.float64)
     products = (total - chunks) * num_chunks / (num_chunks - 1)
     return Signal(products, np.diag(total - products), cosines(products))
 
 
 def cosines(products: Float[np.ndarray, '*S E E']) -> Float[np.ndarray, '*S E E']:
-    """The cosines of vectors with these products; NaN if a square is not positive.
+    """Computes cosines of vectors from their products; NaN if a square is not positive.
 
     Products of several steps may be added first, which weighs steps by their signal.
     """

@@ -1,6 +1,6 @@
-"""What the responses of a step look like: entropy, partings, mass of the advantages.
+"""Measures the responses of a step: entropy, partings, mass of the advantages.
 
-Pure functions of arrays that a step has anyway, cheap beside sampling.
+Pure functions of arrays that a step has anyway, cheap compared with sampling.
 """
 
 import dataclasses
@@ -15,11 +15,9 @@ from passk_jax.masked import masked_mean
 def entropy_by_position(
     entropies: Float[Array, 'P N T'], lengths: Int[Array, 'P N']
 ) -> tuple[Float[Array, 'T'], Int[Array, 'T']]:
-    """The mean entropy at each position over the responses that reach it.
+    """Averages the entropy at each position over the responses that reach it.
 
-    Args:
-        entropies: of the distribution of each token, nats.
-        lengths: tokens of the responses, the stop token included.
+    The lengths include the stop token.
 
     Returns:
         The means, 0 where no response is so long, and the number of responses.
@@ -39,10 +37,10 @@ class Partings:
     """Where two wrong responses to one problem part from each other.
 
     Attributes:
-        by_position: ``[T]`` float32. Of the pairs that differ, the share whose first
-            difference is at each position, counted from 0: a mean over problems. The
-            shares add up to 1, or are all 0 if there is no such pair.
-        identical: the share of pairs with the same tokens, a mean over problems; 0 if
+        by_position: ``[T]`` float32, the share of different pairs that differ first at
+            a position, averaged over problems. The shares add up to 1, or are all 0 if
+            there is no such pair.
+        identical: the share of pairs with the same tokens, averaged over problems; 0 if
             there is no pair.
         num_parting: the number of problems with two different wrong responses.
         num_pairs: the number of problems with two wrong responses.
@@ -60,11 +58,7 @@ def wrong_partings(
     """Finds the first difference of every pair of wrong responses to a problem.
 
     Its position is also the length of the common prefix. Every problem weighs the same,
-    however many of its responses are wrong.
-
-    Args:
-        tokens, lengths: of the responses; what is past a length is ignored.
-        wrong: which responses are wrong.
+    however many of its responses are wrong. Tokens past a length are ignored.
     """
     P, N, T = tokens.shape
     positions = jnp.arange(T)
@@ -107,8 +101,7 @@ class Mass:
     """Sums of absolute advantages; entry c is of problems with c right responses.
 
     Attributes:
-        right: ``[N + 1]`` float32, of right responses.
-        wrong: ``[N + 1]`` float32, of wrong responses.
+        right, wrong: ``[N + 1]`` float32, of right and of wrong responses.
         num_problems: ``[N + 1]`` int32.
     """
 
@@ -122,13 +115,11 @@ def advantage_mass(
 ) -> Mass:
     """Sums absolute advantages by the difficulty of the problem.
 
-    That is how much weight the gradients of a problem's log-probabilities get, and no
-    size of gradients, which may cancel; for parts of the gradient itself see
-    :func:`split_by_difficulty`. The paper's eta is the same sum for one problem.
-
-    Args:
-        advantages: of each response; 0 where the learner ignores it.
-        correct: which responses the advantages take to be correct.
+    The sum is the weight that the gradients of a problem's log-probabilities get, not
+    the size of their sum, as gradients may cancel. For parts of the gradient itself see
+    :func:`split_by_difficulty`. The paper's eta is this sum for one problem. The
+    advantage of a response that the learner ignores must be 0. ``correct`` marks the
+    responses that the advantages take to be correct.
 
     >>> mass = advantage_mass(jnp.array([[3.0, -1.0]]), jnp.array([[True, False]]))
     >>> mass.right.tolist(), mass.wrong.tolist(), mass.num_problems.tolist()
@@ -150,13 +141,9 @@ def split_by_difficulty(
 ) -> Float[Array, 'E P N']:
     """Cuts advantages into E = 2 ``bins`` parts that add up to them.
 
-    First come those of right responses, in ``bins`` parts: part b has the problems of
-    which a share in [b / bins, (b + 1) / bins) of the responses is right, and the last
-    those that are all right too. Those of wrong responses follow in the same way.
-
-    Args:
-        advantages, correct: as in :func:`advantage_mass`.
-        bins: the number of equal intervals, at least 1.
+    The first ``bins`` parts are of right responses: part b has the problems of which a
+    share in [b / bins, (b + 1) / bins) of the responses is right, and the last part
+    those with right responses only, too. The parts of wrong responses follow.
 
     >>> correct = jnp.array([[True, False], [False, False]])
     >>> advantages = jnp.array([[3.0, -1.0], [0.0, -2.0]])

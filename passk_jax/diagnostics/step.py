@@ -1,8 +1,8 @@
-"""The diagnostics of a step: one program on the devices, one line of a file.
+"""Diagnoses a step in one program on the devices, which makes one line of a file.
 
-They read the batch that the learner trains on and the policy that sampled it, before
-any update, and change nothing. If dynamic sampling selected that batch, they describe
-problems with a signal only, and are biased for problems of all kinds.
+The program reads the batch of the learner and the policy that sampled it, before any
+update, and changes nothing. If dynamic sampling selected that batch, the figures
+describe problems with a signal only, and are biased for all problems.
 """
 
 import dataclasses
@@ -16,28 +16,9 @@ import numpy as np
 from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from passk_jax import sharding
-from passk_jax.advantages import AdvantageFn, make_estimator
-from passk_jax.config import (
-    AdvantageConfig,
-    LogConfig,
-    LossConfig,
-    SamplingConfig,
-    TrainConfig,
-)
-from passk_jax.diagnostics.gradients import (
-    Products,
-    gradient_products,
-    signal_and_noise,
-)
-from passk_jax.diagnostics.responses import (
-    Mass,
-    Partings,
-    advantage_mass,
-    entropy_by_position,
-    split_by_difficulty,
-    wrong_partings,
-)
+from passk_jax import config, sharding
+from passk_jax.advantages import make_estimator
+from passk_jax.diagnostics import gradients, responses
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.models.policy import Params, Policy
 from passk_jax.sharding import AnyMesh
@@ -54,20 +35,18 @@ class Diagnosis:
     """What the devices compute of a step; :func:`record` makes a line of it.
 
     Attributes:
-        entropies, reaching: ``[T]``, see :func:`entropy_by_position`.
-        partings: of wrong responses.
-        mass: of the advantages that are trained.
+        entropies, reaching: ``[T]``, see :func:`responses.entropy_by_position`.
+        partings, mass: of wrong responses, and of the trained advantages.
         products: of the gradients under ``estimators``, and of the parts of the first,
             if any; see :func:`split_by_difficulty`.
-        estimators: names of E estimators, the run's own first.
-        num_chunks: into how many parts the problems were cut.
+        estimators, num_chunks: the E estimators, the run's first, and M.
     """
 
     entropies: jax.Array
     reaching: jax.Array
-    partings: Partings
-    mass: Mass
-    products: Products
+    partings: responses.Partings
+    mass: responses.Mass
+    products: gradients.Products
     estimators: tuple[str, ...]
     num_chunks: int
 
@@ -79,10 +58,10 @@ DiagnosisProgram = Callable[
 
 
 def compared_estimators(name: str, *, num_rollouts: int, k: int) -> tuple[str, ...]:
-    """The estimators whose gradients are compared, the run's own first.
+    """Returns the estimators whose gradients are compared, the run's first.
 
-    The others are Pass@1 Training, and the two that follow pass@1 and pass@k exactly.
-    If k is N, the last is left out.
+    The references are Pass@1 Training, and the two estimators that follow pass@1 and
+    pass@k exactly; the last is left out if k is N.
 
     >>> compared_estimators('pass_at_k', num_rollouts=8, k=4)
     ('pass_at_k', 'pass_at_1', 'rloo', 'canonical_k')
@@ -95,19 +74,17 @@ def compared_estimators(name: str, *, num_rollouts: int, k: int) -> tuple[str, .
 class Diagnose:
     """The verb ``diagnose(params, rollouts, advantages, rewarded, frozen)``.
 
-    Equal ones share one compiled program.
+    Equal verbs share one compiled program.
 
     Attributes:
-        loss: what the learner differentiates.
-        mesh: of the rollouts.
-        name: the estimator of the advantages.
-        num_rollouts: N.
-        k: group size of ``canonical_k``, one of the estimators to compare with.
-        num_chunks: how many parts to cut the problems into, at least 2; see
+        loss, mesh: the learner's loss, and the devices of the rollouts.
+        name, num_rollouts: the estimator of the advantages, and N.
+        k: group size of the reference ``canonical_k``.
+        num_chunks: the number of parts to cut the problems into, at least 2; see
             :func:`gradient_products`.
         rollout_parts: parts of a prompt's rollouts, one for each pass.
-        difficulty_bins: into how many bins of difficulty to cut the gradient under the
-            advantages; 0: not at all.
+        difficulty_bins: the number of bins of difficulty to cut the run's gradient
+            into; 0: it is not cut.
     """
 
     loss: BatchLoss
@@ -125,15 +102,15 @@ class Diagnose:
         policy: Policy,
         mesh: AnyMesh,
         *,
-        advantage: AdvantageConfig,
-        loss: LossConfig,
-        train: TrainConfig,
-        sampling: SamplingConfig,
-        log: LogConfig,
+        advantage: config.AdvantageConfig,
+        loss: config.LossConfig,
+        train: config.TrainConfig,
+        sampling: config.SamplingConfig,
+        log: config.LogConfig,
     ) -> 'Diagnose':
         """Makes the verb from sections of the configuration."""
         return cls(
-            loss=BatchLoss(policy, loss, sampling.temperature),
+            loss=BatchLoss(policy, sampling.temperature, loss),
             mesh=mesh,
             name=advantage.name,
             num_rollouts=sampling.num_rollouts,
@@ -145,13 +122,12 @@ class Diagnose:
 
     @property
     def estimators(self) -> tuple[str, ...]:
-        """The estimators whose gradients are compared, the run's own first."""
-        sizes = {'num_rollouts': self.num_rollouts, 'k': self.k}
-        return compared_estimators(self.name, **sizes)
+        """The estimators whose gradients are compared, the run's first."""
+        return compared_estimators(self.name, num_rollouts=self.num_rollouts, k=self.k)
 
     @property
     def num_gradients(self) -> int:
-        """How many gradients it takes: of estimators, and of parts of one."""
+        """The number of gradients: of estimators, and of parts of one."""
         return len(self.estimators) + 2 * self.difficulty_bins
 
     def __call__(
@@ -165,14 +141,13 @@ class Diagnose:
         """Diagnoses a batch.
 
         Args:
-            params: what is trained of the policy that sampled the rollouts.
+            params: the trained parameters of the policy that sampled the rollouts.
             rollouts: P prompts with N responses each.
             advantages: of the responses.
-            rewarded: which responses the advantages take to be correct. The other
-                estimators take these as rewards of 0 and 1. What a diagnosis calls
-                right and wrong is so too: under Noise Rewards a wrong response that is
-                paid counts as right.
-            frozen: the policy's other parameters; ``None``: nothing.
+            rewarded: which responses the advantages take to be correct. They are the
+                rewards, 0 or 1, of the other estimators, and the diagnosis calls them
+                right: under Noise Rewards also a wrong response with a reward.
+            frozen: the policy's other parameters; ``None``: none.
         """
         return self.program(params, rollouts, advantages, rewarded, frozen)
 
@@ -191,18 +166,26 @@ class Diagnose:
     ) -> Diagnosis:
         """Computes what :meth:`__call__` returns, inside a program."""
         rewards = rewarded.astype(jnp.float32)
-        estimates = [self._estimator(name) for name in self.estimators[1:]]
-        compared = [advantages, *(other(rewards, rewarded) for other in estimates)]
+        compared = [advantages]
+        for name in self.estimators[1:]:
+            parameters = {'k': self.k} if name == 'canonical_k' else {}
+            estimate = make_estimator(
+                name, num_rollouts=self.num_rollouts, **parameters
+            )
+            compared.append(estimate(rewards, rewarded))
         if bins := self.difficulty_bins:
-            compared += [*split_by_difficulty(advantages, rewarded, bins=bins)]
-        trained = self.loss.mask(rollouts).any(axis=-1)
-        means, reaching = entropy_by_position(rollouts.entropies, rollouts.lengths)
+            parts = responses.split_by_difficulty(advantages, rewarded, bins=bins)
+            compared += [*parts]
+        tokens, lengths = rollouts.tokens, rollouts.lengths
+        means, reaching = responses.entropy_by_position(rollouts.entropies, lengths)
+        mask = self.loss.mask(rollouts).any(axis=-1)
+        trained = jnp.where(mask, advantages, 0.0)
         return Diagnosis(
             entropies=means,
             reaching=reaching,
-            partings=wrong_partings(rollouts.tokens, rollouts.lengths, ~rewarded),
-            mass=advantage_mass(jnp.where(trained, advantages, 0.0), rewarded),
-            products=gradient_products(
+            partings=responses.wrong_partings(tokens, lengths, ~rewarded),
+            mass=responses.advantage_mass(trained, rewarded),
+            products=gradients.gradient_products(
                 *(self.loss, params, rollouts, jnp.stack(compared)),
                 num_chunks=self.num_chunks,
                 rollout_parts=self.rollout_parts,
@@ -212,12 +195,8 @@ class Diagnose:
             num_chunks=self.num_chunks,
         )
 
-    def _estimator(self, name: str) -> AdvantageFn:
-        parameters = {'k': self.k} if name == 'canonical_k' else {}
-        return make_estimator(name, num_rollouts=self.num_rollouts, **parameters)
 
-
-# As with updates, equal settings share one program in a process.
+# Equal verbs share one program in a process, as equal updates do.
 @functools.lru_cache(maxsize=16)
 def _program(diagnose: Diagnose) -> DiagnosisProgram:
     replicated = sharding.replicated(diagnose.mesh)
@@ -225,16 +204,13 @@ def _program(diagnose: Diagnose) -> DiagnosisProgram:
 
 
 def record(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The line of ``diagnostics.jsonl`` that a diagnosis makes.
-
-    Args:
-        diagnosis: with arrays of the host.
+    """Makes the line of ``diagnostics.jsonl`` of a diagnosis with arrays on the host.
 
     Returns:
         Numbers and lists of numbers by name. Lists ``*_by_position`` end with the
         longest response; entry c of ``*_by_right`` is of problems with c right
-        responses, and ``*_by_difficulty`` has the parts of the run's own gradient. NaN
-        is undefined: no two wrong responses, or no signal.
+        responses; ``*_by_difficulty`` has the parts of the run's gradient. NaN means
+        undefined: no two wrong responses, or no signal.
     """
     mass, partings, names = diagnosis.mass, diagnosis.partings, diagnosis.estimators
     longest = int(np.count_nonzero(diagnosis.reaching))
@@ -250,9 +226,8 @@ def record(diagnosis: Diagnosis) -> dict[str, Any]:
         'mass_wrong_by_right': mass.wrong,
         'problems_by_right': mass.num_problems,
     }
-    products = diagnosis.products
-    signal = signal_and_noise(
-        products.total, products.chunks, num_chunks=diagnosis.num_chunks
+    signal = gradients.signal_and_noise(
+        **vars(diagnosis.products), num_chunks=diagnosis.num_chunks
     )
     for e, name in enumerate(names):
         values[f'gradient_signal/{name}'] = signal.products[e, e]
@@ -261,17 +236,10 @@ def record(diagnosis: Diagnosis) -> dict[str, Any]:
             pair = f'{name}/{names[f]}'
             values[f'gradient_product/{pair}'] = signal.products[e, f]
             values[f'gradient_cosine/{pair}'] = signal.cosines[e, f]
-    own_product, parts = (
-        signal.products[0, 0],
-        signal.products[0, len(names) :].reshape(2, -1),
-    )
-    for side, of_side in zip(('right', 'wrong'), parts, strict=True):
-        if of_side.size:
-            shares = (
-                of_side / own_product
-                if own_product > 0
-                else np.full_like(of_side, np.nan)
-            )
-            values[f'gradient_product_{side}_by_difficulty'] = of_side
-            values[f'gradient_share_{side}_by_difficulty'] = shares
+    square = signal.products[0, 0] if signal.products[0, 0] > 0 else math.nan
+    parts = signal.products[0, len(names) :].reshape(2, -1)
+    for side, products in zip(('right', 'wrong'), parts, strict=True):
+        if products.size:
+            values[f'gradient_product_{side}_by_difficulty'] = products
+            values[f'gradient_share_{side}_by_difficulty'] = products / square
     return values

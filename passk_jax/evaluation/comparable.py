@@ -2,7 +2,6 @@
 
 import dataclasses
 import glob
-import json
 import os
 import pathlib
 import re
@@ -10,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from passk_jax.errors import InputError
-from passk_jax.runs.metric_writer import evaluation_name
+from passk_jax.files import parse_json, read_json
+from passk_jax.runs.records import evaluation_name
 from passk_jax.runs.saved_config import config_file
 
 _STEP = re.compile(r'_step_(\d+)\.jsonl$')
@@ -168,7 +168,7 @@ def _seed_of(file: pathlib.Path) -> int | None:
     for path in (home / 'config.json' for home in homes):
         if path.is_file():
             try:
-                seed = json.loads(path.read_text()).get('seed')
+                seed = read_json(path).get('seed')
             except (ValueError, AttributeError) as error:
                 raise InputError(f'{path} cannot be read: {error}') from None
             if type(seed) not in (int, type(None)):
@@ -183,10 +183,11 @@ def _read(
     counts: dict[int, tuple[int, int]] = {}
     problems = {}
     # splitlines() would also split at characters of a response, such as U+2028.
-    lines = [line for line in file.read_text(errors='replace').split('\n') if line]
+    text = file.read_text(encoding='utf-8', errors='replace')
+    lines = [line for line in text.split('\n') if line]
     for number, line in enumerate(lines, 1):
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             problem, *pair = (row.get(name) for name in ('problem_id', 'n', 'c'))
         except (ValueError, AttributeError):
             raise InputError(f'{file}: record {number} cannot be read') from None

@@ -14,12 +14,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, overload
 
 import numpy as np
+from absl import logging
 
 from passk_jax.config import EvalConfig
 from passk_jax.data.batches import EvaluationBatches
 from passk_jax.evaluation import majority, metrics
 from passk_jax.models.policy import Params
 from passk_jax.rollouts.sample import Sample
+from passk_jax.rollouts.signal import explain_missing_signal, has_answer
 from passk_jax.rollouts.verify import Responses
 from passk_jax.sampling import Purpose, RunKeys
 from passk_jax.types import Problem
@@ -177,6 +179,10 @@ PROBLEM_METRICS: dict[str, ProblemMetric] = {
     'response_length_wrong': ProblemMetric(
         lambda responses: _mean_lengths(responses, ~responses.verdicts.correct)
     ),
+    # The share without an answer: what a verifier fails on has one.
+    'no_answer': ProblemMetric(
+        lambda responses: 1.0 - has_answer(responses.verdicts.parsed).mean(axis=1)
+    ),
     # The share that a stop token ended, not the limit.
     'stopped': ProblemMetric(lambda responses: responses.stopped.mean(axis=1)),
 }
@@ -221,6 +227,24 @@ def metric_names(num_responses: int) -> set[str]:
     names = summarize([one], seed=0, bootstrap_samples=1).keys() | {'num_dropped'}
     names |= {f'verifier_{kind}' for kind in (TIMEOUT, CRASH, PARSE_FAILURE)}
     return {name for name in names if '/' not in name}
+
+
+def warn_of_missing_signal(name: str, records: Sequence[Record]) -> None:
+    """Warns if the responses of an evaluation are all wrong, or mostly without answers.
+
+    Args:
+        name: of the evaluation, for the message.
+        records: of its problems.
+    """
+    texts = [text for row in records for text in row.get('responses', {}).values()]
+    message = explain_missing_signal(
+        np.array([row['correct'] for row in records], bool),
+        [row['parsed'] for row in records],
+        stopped=float(np.mean([row.get('stopped', 1.0) for row in records])),
+        example=texts[0] if texts else records[0]['parsed'][0],
+    )
+    if message:
+        logging.warning('%s: %s', name, message)
 
 
 def _records(

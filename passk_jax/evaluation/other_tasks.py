@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from absl import logging
 
+from passk_jax import plugins
 from passk_jax.cli import config_file
 from passk_jax.config import DataConfig, TaskConfig, checks
 from passk_jax.data.batches import count_categories
@@ -25,7 +26,8 @@ def read_tasks(
     That is the name of a task, or of a config file with its argument.
 
     Args:
-        which: names and config files, separated by commas; ``None``: no other task.
+        which: names, config files and classes of files, separated by commas; ``None``:
+            no other task.
         data: of the run; a config file has its own.
         data_dir: replaces the directory of both; ``None``: does not.
 
@@ -36,20 +38,25 @@ def read_tasks(
         if data_dir is not None:
             raise InputError(f'{data_dir=} is the place of other tasks: name --task')
         return {}
-    # A comma may also separate the arguments of a file.
-    parts = re.split(r',(?=[^,=]*(?:\.py|$|,))', which)
     tasks = {}
-    for part in parts:
+    for part in split_names(which):
         file, colon, argument = part.partition(':')
         name = pathlib.Path(file).stem + colon + argument
         if name in tasks:
             raise InputError(f'task={which!r} names {name!r} twice')
-        task, task_data = _from_file(part) if '.py' in part else _from_name(part, data)
+        is_config = '.py' in part and not _is_task(part)
+        task, task_data = _from_file(part) if is_config else _from_name(part, data)
         tasks[name] = (
             task,
             dataclasses.replace(task_data, dir=data_dir or task_data.dir),
         )
     return tasks
+
+
+def split_names(which: str) -> list[str]:
+    """The names of tasks and config files, which commas separate."""
+    # A comma may also separate the arguments of a file.
+    return re.split(r',(?=[^,=]*(?:\.py|$|,))', which)
 
 
 def training_problems(
@@ -113,6 +120,14 @@ def errors_of(name: str) -> contextlib.AbstractContextManager[None]:
     return prefixed(f'task {name!r}' if name else '')
 
 
+def _is_task(part: str) -> bool:
+    """Whether it is a task of a user's own, and not a config file with an argument."""
+    if not plugins.is_place(part):
+        return False
+    file = pathlib.Path(plugins.split_place(part)[0])
+    return file.is_file() and b'def get_config(' not in file.read_bytes()
+
+
 def _from_file(path: str) -> tuple[TaskConfig, DataConfig]:
     config = config_file.load(path).to_dict()
     if absent := {'task', 'data'} - config.keys():
@@ -126,4 +141,6 @@ def _from_file(path: str) -> tuple[TaskConfig, DataConfig]:
 
 def _from_name(name: str, data: DataConfig) -> tuple[TaskConfig, DataConfig]:
     about = task_class(name).about
+    # Examples and words of the run's task say nothing of another one's answers.
+    data = dataclasses.replace(data, few_shot=(), instruction='task')
     return TaskConfig(name, {**about.example, **about.benchmark}), data

@@ -14,7 +14,7 @@ from typing import Any
 
 from passk_jax.errors import InputError
 from passk_jax.evaluation.evaluate import Record
-from passk_jax.files import atomic_write_text
+from passk_jax.files import atomic_write_text, parse_json, read_json
 from passk_jax.runs.directory import config_differences
 from passk_jax.types import Problem
 
@@ -32,7 +32,11 @@ def name_of(split: str, step: int, flags: Mapping[str, Any]) -> str:
 
 def digest_of(problems: Iterable[Problem]) -> str:
     """SHA-256 of the problems and their prompts, in order."""
-    rows = [[p.id, p.prompt, dict(p.data), p.category] for p in problems]
+    # Turns only where there are some, as in evaluations that are older than turns.
+    rows = [
+        [p.id, p.prompt, dict(p.data), p.category, *([p.turns] if p.turns else [])]
+        for p in problems
+    ]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
@@ -52,7 +56,7 @@ def is_there(path: str | os.PathLike[str], settings: Mapping[str, Any]) -> bool:
     what = f'{file} is of an evaluation'
     remedy = 'remove or rename it, or replace it by --overwrite'
     try:
-        saved = json.loads(file.read_text())
+        saved = read_json(file)
         saved = {key: saved[key] for key in settings if key in saved}
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f'{what} and cannot be read ({error}): {remedy}') from error
@@ -82,7 +86,7 @@ def read(path: str | os.PathLike[str]) -> tuple[list[Record], dict[str, Any]]:
     try:
         # splitlines() would also split at characters of a response, such as U+2028.
         lines = pathlib.Path(f'{path}.jsonl').read_text('utf-8').split('\n')
-        summary = json.loads(pathlib.Path(f'{path}.json').read_text())
-        return [json.loads(line) for line in lines if line], summary
+        summary = read_json(f'{path}.json')
+        return [parse_json(line) for line in lines if line], summary
     except (OSError, ValueError) as error:
         raise InputError(f'{path}.jsonl or .json cannot be read: {error}') from error

@@ -1,7 +1,7 @@
 """The first policy of a run: warm start, Hugging Face weights, another run, scratch.
 
-A warm start is made once and kept in ``<workdir>/warm_start``. The reference policy of
-a KL penalty is the initial policy, so a resumed run asks for it again; if it came from
+The result of a warm start is stored in ``<workdir>/warm_start``. The reference policy
+of a KL penalty is the initial policy, so a resumed run reads it again; for one from
 another run, ``<workdir>/initial.json`` records the step.
 """
 
@@ -15,14 +15,15 @@ import jax
 from absl import logging
 from jax.sharding import Mesh
 
-from passk_jax import sampling
+from passk_jax import plugins, sampling
 from passk_jax.config import InitConfig, ModelConfig, TaskConfig
 from passk_jax.errors import InputError
-from passk_jax.files import atomic_write_text
+from passk_jax.files import atomic_write_text, read_json
 from passk_jax.initial.warm_start import WarmStartData, warm_start
 from passk_jax.models import policy as policies
 from passk_jax.models.hf import weights
 from passk_jax.models.policy import Params, Policy
+from passk_jax.models.tokenizer import CHAT_DATE
 from passk_jax.runs import checkpoints
 from passk_jax.runtime import hosts
 
@@ -35,8 +36,10 @@ ONLY_ROUNDING = (
     'train.micro_batch_rollouts',
     'train.pack_sizes',
 )
-"""Keys that change how devices compute the policy and its update. As with the mesh,
-another value changes nothing but rounding."""
+"""Keys whose values change only rounding, as the mesh does."""
+
+EXAMPLES_NAME, EXAMPLES = 'examples.jsonl', 3
+"""Where a run keeps the first demonstrations of its warm start, and how many."""
 
 
 def initial_params(
@@ -51,20 +54,20 @@ def initial_params(
     stop: Callable[[], bool],
     on_step: Callable[[int], None],
 ) -> Params | None:
-    """Parameters before step 0, on the mesh, as ``init`` says.
+    """Makes or reads the parameters before step 0, on the mesh.
 
     Args:
         policy, mesh: the policy, and the mesh that holds its parameters.
         workdir: the run directory.
         init: where the parameters come from.
-        model, task: sections of the configuration; ``model`` names published weights,
-            and both identify a kept warm start.
-        demonstrations: for a warm start; their seed also gives random parameters.
-        stop: asked during a warm start whether to stop.
-        on_step: is told of each step of a warm start before it begins.
+        model, task: sections of the configuration. ``model`` names published weights,
+            and both identify a stored warm start.
+        demonstrations: for a warm start; their seed is also that of random parameters.
+        stop: returns whether to stop; called at every step of a warm start.
+        on_step: called with each step of a warm start before it begins.
 
     Returns:
-        The parameters; ``None`` if ``stop`` said so.
+        The parameters; ``None`` if ``stop`` returned true.
 
     Raises:
         ValueError: the source does not fit the model.
@@ -80,6 +83,10 @@ def initial_params(
     if init.kind != 'warm_start':
         return published_or_random()
     cache = workdir / 'warm_start'
+    if jax.process_index() == 0:
+        lines = map(json.dumps, demonstrations.examples(EXAMPLES))
+        cache.mkdir(parents=True, exist_ok=True)
+        atomic_write_text(cache / EXAMPLES_NAME, ''.join(f'{x}\n' for x in lines))
     made_of = _fingerprint(policy, model, task, demonstrations)
     shapes = policies.param_shapes(policy, mesh)
     params = checkpoints.restore_cached_params(cache, shapes, fingerprint=made_of)
@@ -94,23 +101,25 @@ def initial_params(
 
 
 def random_params(policy: Policy, mesh: Mesh, *, seed: int) -> Params:
-    """Random parameters, determined by the seed."""
+    """Draws random parameters, which the seed determines."""
     key = sampling.step_key(seed=seed, purpose=sampling.Purpose.PARAMETERS, step=0)
     return policies.init_params(policy, key, mesh)
 
 
 def _fingerprint(
-    policy: Policy,
-    model: ModelConfig,
-    task: TaskConfig,
-    demonstrations: WarmStartData,
+    policy: Policy, model: ModelConfig, task: TaskConfig, demonstrations: WarmStartData
 ) -> Mapping[str, Any]:
-    """Everything that determines the result of a warm start."""
+    """Returns everything that determines the result of a warm start."""
     fields, data = _options(model), demonstrations.data
     options = {
         'system_prompt': data.system_prompt,
         'chat_template_kwargs': dict(data.chat_template_kwargs),
+        'chat_date': data.chat_date if data.chat_date != CHAT_DATE else '',
         'frozen': sorted(policy.frozen),
+        'few_shot': list(data.few_shot),
+        # In a list, because no words are other ones than the task's.
+        'instruction': [data.instruction] if data.instruction != 'task' else [],
+        'plugins': plugins.digests_in(dataclasses.asdict(task)),
     }
     # No sampler chose the experts of a demonstration.
     without = (*ONLY_ROUNDING, 'model.replay_routing')
@@ -121,7 +130,7 @@ def _fingerprint(
         'warm_start': dataclasses.asdict(demonstrations.warm_start),
         'max_prompt_tokens': data.max_prompt_tokens,
         'max_response_tokens': demonstrations.max_response_tokens,
-        # Left out if off, as in the warm starts that are older than these options.
+        # Left out if off, as in warm starts from before these options.
         **{name: value for name, value in options.items() if value},
     }
 
@@ -141,9 +150,9 @@ def _options(section: Any) -> dict[str, Any]:
 
 
 def _from_run(policy: Policy, mesh: Mesh, source: str, note: pathlib.Path) -> Params:
-    """The newest parameters of another run; once resumed, those of the same step.
+    """Reads the newest parameters of another run, and after a resume the same ones.
 
-    The other run may go on meanwhile, so ``note`` records the step first read.
+    The other run may go on, so the file ``note`` records the step that was read.
     """
     shapes = policies.param_shapes(policy, mesh)
     noted_source, path, step = hosts.broadcast(lambda: _noted(note))
@@ -160,11 +169,14 @@ def _from_run(policy: Policy, mesh: Mesh, source: str, note: pathlib.Path) -> Pa
 
 
 def _noted(note: pathlib.Path) -> tuple[str, str, int]:
-    """The source that the run began with, its directory and its step."""
+    """Reads the source that the run began with, its directory and its step."""
     if not note.exists():
         return '', '', 0
     try:
-        noted = json.loads(note.read_text())
+        noted = read_json(note)
         return noted['checkpoint'], noted['path'], noted['step']
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f'{note} is damaged ({error!r}): repair it') from error
+        raise InputError(
+            f'{note} is damaged ({error!r}): it must have "checkpoint", "path" and '
+            '"step", the initial parameters of this run; repair it'
+        ) from error

@@ -1,7 +1,7 @@
-"""Supervised training on a task's demonstrations, before the RL.
+"""Trains on a task's demonstrations before the RL.
 
-A policy that never succeeds gets no signal from any advantage, so this stage gives it a
-base to explore from. It is the verb *update* with another loss: the mean negative
+A policy that never succeeds gets no signal from any advantage, so a warm start gives it
+a base to explore from. It is the verb *update* with another loss: the mean negative
 log-likelihood of one demonstration per problem, the stop token included. (seed, step)
 determines a batch and (seed, problem) a demonstration, so the result is a pure function
 of the configuration and can be cached.
@@ -21,19 +21,14 @@ from passk_jax import sharding
 from passk_jax.config import DataConfig, WarmStartConfig
 from passk_jax.data.batches import Batches, TokenizedProblems, make_batches
 from passk_jax.errors import InputError, NonFiniteError
-from passk_jax.learning import losses, packing
 from passk_jax.learning import optimizer as optimizers
 from passk_jax.learning import state as states
-from passk_jax.learning.batch_loss import (
-    Batch,
-    response_log_probs,
-    response_mask,
-)
-from passk_jax.learning.losses import Mask, Metrics, Tokens
+from passk_jax.learning.batch_loss import Batch, Loss
+from passk_jax.learning.losses import Metrics
 from passk_jax.learning.update import Update
-from passk_jax.models.policy import Params, Policy
+from passk_jax.models.frozen import split_weights
+from passk_jax.models.policy import Params, Policy, TokenScores
 from passk_jax.models.tokenizer import Tokenizer
-from passk_jax.models.weights import split_weights
 from passk_jax.runs.progress import Progress
 from passk_jax.sampling import Purpose
 from passk_jax.tasks import Task, require, weights_of
@@ -48,12 +43,10 @@ class WarmStartData:
     Attributes:
         task: offers :class:`Demonstrations` of its problems.
         read: reads this many training problems; 0: all.
-        tokenizer: the policy's tokenizer.
-        stop_token: ends every demonstration.
-        warm_start: how many problems and steps, and which kind of demonstration.
-        data: what decided the prompts; it identifies a kept warm start.
-        max_response_tokens: of the longest demonstration, the stop token included.
-        seed: the experiment's seed.
+        tokenizer, stop_token: the policy's; the token ends every demonstration.
+        warm_start: the number of problems and steps, and the kind of demonstration.
+        data: determines the prompts; part of a stored warm start's fingerprint.
+        max_response_tokens: tokens of the longest demonstration, with the stop token.
     """
 
     task: Task
@@ -66,7 +59,7 @@ class WarmStartData:
     seed: int
 
     def batches(self) -> Batches:
-        """The demonstrated problems, by step.
+        """Makes the batches of demonstrated problems, one a step.
 
         Raises:
             ValueError: there are fewer problems than ``warm_start.num_problems``, or
@@ -75,17 +68,15 @@ class WarmStartData:
         return make_batches(
             self.read(self.warm_start.num_problems),
             num_prompts=self.warm_start.batch_size,
-            # The RL's order would show the policy the same problems again.
+            # In the RL's order the policy would see the same problems again.
             seed=(self.seed, Purpose.WARM_START),
             weights=weights_of(self.task),
         )
 
     def tokens(self, problems: Sequence[Problem]) -> tuple[np.ndarray, np.ndarray]:
-        """Demonstrations for these problems.
+        """Encodes demonstrations: tokens ``[P, 1, T]``, and lengths ``[P, 1]``.
 
-        Returns:
-            Tokens ``[P, 1, T]``, and lengths ``[P, 1]`` that count the stop token: 0
-            where a demonstration is longer than a response may be.
+        A length counts the stop token. It is 0 if a demonstration is longer than T.
         """
         limit = self.max_response_tokens
         task = require(self.task, Demonstrations, needed_by="init.kind='warm_start'")
@@ -102,82 +93,53 @@ class WarmStartData:
                 lengths[row, 0] = len(ids)
         return tokens, lengths
 
+    def examples(self, count: int) -> list[dict[str, str]]:
+        """The first prompts and demonstrations as text, special tokens included.
+
+        A demonstration that is longer than a response may be is empty.
+        """
+        problems, prompts = self.batches()[0]
+        tokens, lengths = self.tokens(problems[:count])
+        rows = range(len(tokens))
+        prompt_ids = [prompts.tokens[i, : prompts.lengths[i]] for i in rows]
+        answers = [tokens[i, 0, : lengths[i, 0]] for i in rows]
+        decode = self.tokenizer.decode
+        return [
+            {'prompt': str(decode(prompt)), 'demonstration': str(decode(answer))}
+            for prompt, answer in zip(prompt_ids, answers, strict=True)
+        ]
+
     def rollouts(
         self, problems: Sequence[Problem], prompts: Prompts[np.ndarray]
     ) -> Rollouts[np.ndarray]:
-        """Demonstrations in the place of responses: one for each problem."""
+        """Makes rollouts whose responses are demonstrations, one for each problem."""
         tokens, lengths = self.tokens(problems)
         zeros = np.zeros(tokens.shape, np.float32)
-        return Rollouts(
-            prompts=prompts,
-            tokens=tokens,
-            lengths=lengths,
-            stopped=lengths > 0,
-            sampler_log_probs=zeros,
-            untruncated_log_probs=zeros,
-            entropies=zeros,
-        )
+        return Rollouts(prompts, tokens, lengths, lengths > 0, zeros, zeros, zeros)
 
 
 @dataclasses.dataclass(frozen=True)
-class DemonstrationLoss:
-    """The mean negative log-likelihood of the tokens of demonstrations.
+class DemonstrationLoss(Loss):
+    """The mean negative log-likelihood of the tokens of demonstrations."""
 
-    Attributes:
-        policy: the policy.
-    """
+    temperature: float = 1.0
 
-    policy: Policy
-
-    @property
-    def vanishes_without_advantages(self) -> bool:
-        """It has no advantages."""
-        return False
-
-    def log_probs(
-        self, params: Params, batch: Batch, rows: int | None
-    ) -> tuple[Tokens, Tokens, dict[str, Tokens]]:
-        """Computes ``policies.token_log_probs`` of the demonstrations."""
-        return response_log_probs(self.policy, params, batch, rows, temperature=1.0)
-
-    def __call__(
+    def share(
         self,
-        params: Params,
+        scores: TokenScores,
         batch: Batch,
         is_first: Bool[Array, ''],
-        normalizer: jax.Array,
-        rows: int | None,
-    ) -> tuple[jax.Array, tuple[Metrics, Tokens]]:
-        """Computes a micro-batch's share of the mean, for the learner."""
+        normalizer: Float[Array, ''],
+    ) -> tuple[Float[Array, ''], Metrics]:
+        """Computes a micro-batch's share of the mean."""
         del is_first
-        log_probs, *_ = self.log_probs(params, batch, rows)
-        masked = jnp.where(self.mask(batch.rollouts), log_probs, 0.0)
+        masked = jnp.where(self.mask(batch.rollouts), scores.log_probs, 0.0)
         loss = -masked.sum() / normalizer
-        problem_loss = -masked.sum(axis=(1, 2)) / normalizer
-        positions = packing.num_positions(batch.rollouts.tokens, rows)
-        metrics = {
-            'loss': loss,
-            'problem_loss': problem_loss,
-            'positions': jnp.float32(positions),
-        }
-        return loss, jax.lax.stop_gradient((metrics, log_probs))
-
-    def mask(self, rollouts: Rollouts) -> Mask:
-        """Marks the tokens of the demonstrations."""
-        return response_mask(rollouts)
-
-    def normalizer(self, rollouts: Rollouts) -> Float[Array, '']:
-        """Counts them."""
-        return losses.normalizer(self.mask(rollouts), aggregation='token')
-
-    def compare(self, rollouts: Rollouts, log_probs: Tokens) -> Metrics:
-        """Nothing: no sampler drew the demonstrations."""
-        del rollouts, log_probs
-        return {}
+        return loss, {'loss': loss, 'problem_loss': -masked.sum((1, 2)) / normalizer}
 
 
 def make_update(policy: Policy, mesh: Mesh, config: WarmStartConfig) -> Update:
-    """The learner of demonstrations: a step is one update on one batch."""
+    """Makes the learner of demonstrations, whose step is one update on one batch."""
     optimizer = optimizers.make_optimizer(config.optimizer, num_updates=config.steps)
     loss = DemonstrationLoss(policy)
     return Update(loss, optimizer, mesh, num_updates=1, num_micro_batches=1)
@@ -196,17 +158,15 @@ def warm_start(
 
     Args:
         policy, mesh: the policy, and the mesh that holds its parameters.
-        params: where to start; do not use them afterwards.
-        demonstrations: what to learn from.
-        stop: asked at every step whether to stop; nothing is kept then.
-        on_step: is told of each step before it begins.
+        params: the parameters to start from; do not use them afterwards.
+        demonstrations, stop, on_step: as in ``params.initial_params``.
 
     Returns:
-        The trained parameters; ``None`` if ``stop`` said so.
+        The trained parameters; ``None`` if ``stop`` returned true.
 
     Raises:
         ValueError: no demonstration of a batch fits in a response.
-        NonFiniteError: the loss is not finite; the message names the step.
+        NonFiniteError: the loss of a step is not finite.
     """
     config = demonstrations.warm_start
     batches = demonstrations.batches()
@@ -226,10 +186,11 @@ def warm_start(
                 raise InputError(
                     f'no demonstration of warm-start step {step} fits in '
                     f'sampling.max_response_tokens={demonstrations.max_response_tokens}'
+                    ': raise it'
                 )
             batch = sharding.place(mesh, (rollouts, np.ones_like(rollouts.lengths)))
             state, metrics = update(state, *batch, frozen=weights.frozen)
-            # This step is still running, so read the loss of the step before.
+            # The devices still run this step, so read the loss of the step before.
             if pending is not None:
                 progress.update(step, loss=_finite(pending, step - 1))
             pending = metrics['loss']
@@ -237,7 +198,8 @@ def warm_start(
             progress.update(config.steps, loss=_finite(pending, config.steps - 1))
     if num_dropped:
         logging.warning(
-            'left out %d of %d demonstrations, longer than a response may be',
+            'left out %d of %d demonstrations, as they are longer than '
+            'sampling.max_response_tokens',
             num_dropped,
             config.steps * config.batch_size,
         )

@@ -1,11 +1,8 @@
-"""The loss of rollouts under the parameters that are trained.
+"""The loss of rollouts; the update and the diagnostics differentiate it."""
 
-The train step differentiates it, and so do the diagnostics of its gradient.
-"""
-
+import abc
 import dataclasses
 import functools
-from typing import Protocol
 
 import jax
 from jax import numpy as jnp
@@ -19,17 +16,17 @@ from passk_jax.learning.packing import Packing
 from passk_jax.masked import masked_max, masked_mean
 from passk_jax.models import policy as policies
 from passk_jax.models.experts import ROUTING
-from passk_jax.models.policy import Params, Policy
+from passk_jax.models.policy import Params, Policy, TokenScores
 from passk_jax.types import Rollouts
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """What an update learns from; prompts are the first axis of every leaf.
+    """The data of an update; the first axis of every leaf is prompts.
 
-    ``old_log_probs`` is ``None`` if the step makes one update, which computes them.
-    ``packing`` is ``None`` if each response has a row of its own.
+    ``old_log_probs`` is ``None`` if a step makes one update, which computes them.
+    ``packing`` is ``None`` if each response has its own row.
     """
 
     rollouts: Rollouts
@@ -39,131 +36,142 @@ class Batch:
     ref_log_probs: Tokens | None = None
 
 
-class Loss(Protocol):
-    """What an update minimizes: a hashable function of parameters and a batch.
+@dataclasses.dataclass(frozen=True)
+class Loss(abc.ABC):
+    """A loss: a hashable function of parameters and a batch.
 
-    ``policy`` is the policy whose parameters these are, and ``mask`` marks the tokens
-    that are trained. ``vanishes_without_advantages`` says whether the gradient is 0
-    where all advantages are.
+    Attributes:
+        policy: the policy of the parameters.
+        temperature: of the distribution whose log-probabilities it reads.
     """
 
-    @property
-    def policy(self) -> Policy: ...
-
-    @property
-    def vanishes_without_advantages(self) -> bool: ...
-
-    def log_probs(
-        self, params: Params, batch: Batch, rows: int | None
-    ) -> tuple[Tokens, Tokens, dict[str, Tokens]]:
-        """Computes what :func:`response_log_probs` does."""
+    policy: Policy
+    temperature: float
 
     def __call__(
         self,
         params: Params,
         batch: Batch,
         is_first: Bool[Array, ''],
-        normalizer: jax.Array,
+        normalizer: Float[Array, ''],
         rows: int | None,
-    ) -> tuple[jax.Array, tuple[Metrics, Tokens]]:
+    ) -> tuple[Float[Array, ''], tuple[Metrics, Tokens]]:
         """Computes a micro-batch's share of its mini-batch's loss.
 
         Args:
             params: the parameters.
             batch: the micro-batch.
-            is_first: whether these are still the parameters before the step.
+            is_first: whether the parameters are those before the step.
             normalizer: :meth:`normalizer` of the mini-batch.
             rows: rows per device, from :func:`packing.switch_on_rows`.
 
         Returns:
             The loss; metrics for :func:`losses.join_metrics`, with ``loss``,
-            ``problem_loss [P]`` and ``positions``, the number of them computed; the
-            log-probabilities ``[P, N, T]``.
+            ``problem_loss [P]`` and the number of computed ``positions``; the
+            log-probabilities.
         """
+        scores = self.score(params, batch, rows)
+        loss, metrics = self.share(scores, batch, is_first, normalizer)
+        positions = packing.num_positions(batch.rollouts.tokens, rows)
+        metrics['positions'] = jnp.float32(positions)
+        return loss, jax.lax.stop_gradient((metrics, scores.log_probs))
 
-    def mask(self, rollouts: Rollouts) -> Mask: ...
+    def score(self, params: Params, batch: Batch, rows: int | None) -> TokenScores:
+        """Computes ``policies.token_log_probs`` of the responses, packed or not."""
+        rollouts = batch.rollouts
+        of_tokens = functools.partial(
+            policies.token_log_probs,
+            *(self.policy, params, rollouts.prompts),
+            temperature=self.temperature,
+        )
+        arrays = rollouts.tokens, rollouts.routing
+        return packing.apply_in_rows(
+            of_tokens, arrays, rollouts.lengths, batch.packing, rows=rows
+        )
+
+    @abc.abstractmethod
+    def share(
+        self,
+        scores: TokenScores,
+        batch: Batch,
+        is_first: Bool[Array, ''],
+        normalizer: Float[Array, ''],
+    ) -> tuple[Float[Array, ''], Metrics]:
+        """Computes loss and metrics from the scores of a micro-batch's tokens."""
+
+    @property
+    def vanishes_without_advantages(self) -> bool:
+        """Returns whether responses whose advantages are all 0 have no gradient."""
+        return False
+
+    def mask(self, rollouts: Rollouts) -> Mask:
+        """Marks the tokens to train."""
+        return response_mask(rollouts)
 
     def normalizer(self, rollouts: Rollouts) -> Float[Array, '']:
-        """Counts what the loss of a mini-batch is divided by."""
+        """Counts what divides the loss of a mini-batch."""
+        return losses.normalizer(self.mask(rollouts), aggregation='token')
 
     def compare(self, rollouts: Rollouts, log_probs: Tokens) -> Metrics:
         """Compares the rollouts with their log-probabilities before the step."""
+        del rollouts, log_probs
+        return {}
 
 
 @dataclasses.dataclass(frozen=True)
-class BatchLoss:
+class BatchLoss(Loss):
     """The loss of rollouts under their advantages.
 
     Attributes:
-        policy: the policy.
+        policy, temperature: those that sampled the rollouts.
         config: the loss settings.
-        temperature: the sampling temperature of the rollouts.
     """
 
-    policy: Policy
     config: LossConfig
-    temperature: float
 
-    def log_probs(
-        self, params: Params, batch: Batch, rows: int | None
-    ) -> tuple[Tokens, Tokens, dict[str, Tokens]]:
-        """Computes ``policies.token_log_probs`` of the responses, packed or not."""
-        return response_log_probs(
-            self.policy, params, batch, rows, temperature=self.temperature
-        )
-
-    def __call__(
+    def share(
         self,
-        params: Params,
+        scores: TokenScores,
         batch: Batch,
         is_first: Bool[Array, ''],
-        normalizer: jax.Array,
-        rows: int | None,
-    ) -> tuple[jax.Array, tuple[Metrics, jax.Array]]:
-        """Computes a micro-batch's share; see :class:`Loss`.
-
-        The metrics are those of :func:`losses.total_loss`, ``positions``, and the sums
-        over tokens of the layers' statistics, of experts their tokens.
-        """
-        rollouts = batch.rollouts
-        log_probs, entropies, statistics = self.log_probs(params, batch, rows)
-        current = old = jax.lax.stop_gradient(log_probs)
+        normalizer: Float[Array, ''],
+    ) -> tuple[Float[Array, ''], Metrics]:
+        """Computes :func:`losses.total_loss`, and sums of the layers' statistics."""
+        rollouts, mask = batch.rollouts, self.mask(batch.rollouts)
+        old = jax.lax.stop_gradient(scores.log_probs)
         if batch.old_log_probs is not None:
-            # The first update's ratio must be exactly 1, but log-probabilities from
-            # the score program would differ from these in the last bit.
-            old = jnp.where(is_first, current, batch.old_log_probs)
+            # The first ratio must be exactly 1, and log-probabilities of another
+            # program differ in the last bit.
+            old = jnp.where(is_first, old, batch.old_log_probs)
         loss, metrics = losses.total_loss(
-            log_probs,
-            entropies,
+            scores.log_probs,
+            scores.entropies,
             old,
             batch.ref_log_probs,
+            rollouts.sampler_log_probs,
             batch.advantages,
-            self.mask(rollouts),
-            rollouts.sampler_log_probs if self.config.sampler_weight_cap else None,
+            mask,
             normalizer=normalizer,
             config=self.config,
         )
-        positions = packing.num_positions(rollouts.tokens, rows)
-        metrics['positions'] = jnp.float32(positions)
-        mask = self.mask(rollouts)
-        statistics = jax.lax.stop_gradient(statistics)
+        statistics = dict(scores.statistics)
         if (routing := statistics.pop(ROUTING, None)) is not None:
             count = {'num_experts': self.policy.arch.num_experts}
             metrics[EXPERT_TOKENS] = count_tokens(routing, mask, **count)
         for name, x in statistics.items():
             metrics[losses.LAYERS + name] = jnp.where(mask, x, 0.0).sum()
-        return loss, (metrics, current)
+        return loss, metrics
 
     @property
     def vanishes_without_advantages(self) -> bool:
-        """Whether responses whose advantages are all 0 have no gradient."""
+        """Returns whether only the term of the advantages has a gradient."""
         return not (self.config.kl_coef or self.config.entropy_coef)
 
     def mask(self, rollouts: Rollouts) -> Mask:
         """Marks the tokens to train; DAPO's overlong filtering drops some.
 
-        It drops responses that the limit cut off, as their verdicts say little about
-        their tokens. They still count in advantages, but in no sum or normalizer.
+        It drops responses that the limit cut off, because their verdicts say little
+        about their tokens. They count in advantages, but in no sum and no normalizer.
         """
         mask = response_mask(rollouts)
         if self.config.mask_truncated:
@@ -171,18 +179,18 @@ class BatchLoss:
         return mask
 
     def normalizer(self, rollouts: Rollouts) -> Float[Array, '']:
-        """Counts what the loss of a mini-batch is divided by."""
+        """Counts the trained tokens, or the trained responses."""
         mask = self.mask(rollouts)
         return losses.normalizer(mask, aggregation=self.config.aggregation)
 
     def compare(self, rollouts: Rollouts, log_probs: Tokens) -> Metrics:
-        """Measures how far the sampler's log-probabilities are from the learner's.
+        """Measures the gap between the log-probabilities of sampler and learner.
 
-        Covers all response tokens, including those that are not trained.
+        It covers all response tokens, including untrained ones.
         """
         mask = response_mask(rollouts)
         gap = jnp.where(mask, rollouts.untruncated_log_probs - log_probs, 0.0)
-        # The sampler drew the tokens, so k3 is unbiased for KL(sampler || learner).
+        # k3 is unbiased for KL(sampler || learner), as the sampler drew the tokens.
         return {
             'sampler_gap_mean': masked_mean(jnp.abs(gap), mask),
             'sampler_gap_max': masked_max(jnp.abs(gap), mask),
@@ -190,33 +198,12 @@ class BatchLoss:
         }
 
 
-def response_log_probs(
-    policy: Policy,
-    params: Params,
-    batch: Batch,
-    rows: int | None,
-    *,
-    temperature: float,
-) -> tuple[Tokens, Tokens, dict[str, Tokens]]:
-    """Computes ``policies.token_log_probs`` of the responses, packed or not."""
-    rollouts = batch.rollouts
-    of_tokens = functools.partial(
-        policies.token_log_probs,
-        *(policy, params, rollouts.prompts),
-        temperature=temperature,
-    )
-    arrays = rollouts.tokens, rollouts.routing
-    return packing.apply_in_rows(
-        of_tokens, arrays, rollouts.lengths, batch.packing, rows=rows
-    )
-
-
 def without_routing(batch: Batch) -> Batch:
-    """The batch for a policy that did not sample it, and chooses its own experts."""
+    """Makes the batch of a policy that did not sample it: it chooses its experts."""
     rollouts = dataclasses.replace(batch.rollouts, routing=None)
     return dataclasses.replace(batch, rollouts=rollouts)
 
 
 def response_mask(rollouts: Rollouts) -> Mask:
-    """Marks the positions of response tokens, by lengths and never by token ids."""
+    """Marks response tokens, by lengths and never by token ids."""
     return jnp.arange(rollouts.tokens.shape[-1]) < rollouts.lengths[..., None]

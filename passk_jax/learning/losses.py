@@ -3,30 +3,31 @@
     loss = aggregate(policy_loss) + kl_coef * aggregate(kl_penalty)
                                   - entropy_coef * aggregate(entropies)
 
-The terms are values of each token, ``[P, N, T]``, which :func:`aggregate` sums. It
-divides by a :func:`normalizer` counted once over the whole mini-batch. So the losses of
-micro-batches add up to the loss of their mini-batch, and neither padding nor the mesh
-changes it. Positions outside the mask are replaced before any arithmetic, so nothing
-there (not even a NaN) reaches a value or a gradient. Everything is float32.
+Each term has a value per token, ``[P, N, T]``. :func:`aggregate` sums them and divides
+by a :func:`normalizer`, counted once over the whole mini-batch. So the losses of
+micro-batches add up to that of their mini-batch, and neither padding nor the mesh
+changes it. Positions outside the mask are replaced before any arithmetic: not even a
+NaN reaches a value or a gradient. Everything is float32.
 
-Functions share these arguments: ``log_probs`` are those of the response tokens under
-the policy being trained, ``old_log_probs`` those before the step's first update (a
-constant), and ``mask`` marks the response tokens that are trained.
+Functions share these arguments: ``log_probs`` of the response tokens under the policy
+being trained, ``old_log_probs`` under the policy before the step's first update (a
+constant), and ``mask``, which marks the trained tokens.
 
-Of DAPO, this module has clip-higher and the token-level mean, like the paper (section
-``sec:formulation_pass1``). It has no overlong penalty, and no dual clip, which is not
-part of DAPO. Two parts of DAPO are off by default and live elsewhere: dynamic sampling
-(dynamic_sampling.py) and overlong filtering (the learner's mask).
+Of DAPO, this has clip-higher and the token-level mean, like the paper (section
+``sec:formulation_pass1``), and no overlong penalty. Two parts are off by default and
+elsewhere: dynamic sampling (dynamic_sampling.py) and overlong filtering
+(batch_loss.py).
 """
 
 import functools
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import jax
 from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from passk_jax.config import LossConfig
+from passk_jax.config import AGGREGATIONS, KL_ESTIMATORS, LossConfig
 from passk_jax.errors import InputError
 from passk_jax.masked import masked_max
 
@@ -34,10 +35,7 @@ Metrics = dict[str, jax.Array]
 Tokens = Float[Array, 'P N T']
 Mask = Bool[Array, 'P N T']
 
-AGGREGATIONS = ('token', 'sequence')
-KL_ESTIMATORS = ('k1', 'k2', 'k3')
-
-# finish_metrics divides these sums by the number of trained tokens.
+# Sums over tokens, which finish_metrics divides by the number of trained tokens.
 _TOKEN_SUMS = (
     'entropy',
     'old_kl',
@@ -46,11 +44,26 @@ _TOKEN_SUMS = (
     'sampler_weight_capped',
 )
 LAYERS = 'layers_'
-"""How the names of sums over tokens begin that layers return as statistics."""
-# These too, without the first update of a step, whose ratios are all 1.
+"""The prefix of the statistics of layers, which are sums over tokens."""
+# Sums without the first update of a step, whose ratios are all 1.
 _CLIP_FRACTIONS = ('clip_fraction_low', 'clip_fraction_high')
-# A number above this has no exponential in float32.
+# The exponential of a larger number overflows float32.
 _LARGEST_EXPONENT = 88.0
+
+
+class PolicyLoss(NamedTuple):
+    """The clipped surrogate of each token, and its parts.
+
+    Attributes:
+        values: the loss, exactly 0 outside the mask and where the advantage is 0.
+        log_ratio: of the policy to the old policy, 0 outside the mask.
+        low, high: where the lower and the upper clip bind.
+    """
+
+    values: Tokens
+    log_ratio: Tokens
+    low: Mask
+    high: Mask
 
 
 def policy_loss(
@@ -61,31 +74,28 @@ def policy_loss(
     *,
     clip_low: float,
     clip_high: float,
-) -> Tokens:
+) -> PolicyLoss:
     """Computes the negated clipped surrogate of each token, with clip-higher.
 
-    ``-min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)``, with ``r = exp(log_probs -
+    ``-min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)`` with ``r = exp(log_probs -
     old_log_probs)``: the objective after ``eq:grpo_adv`` with DAPO's two epsilons
-    (arXiv:2503.14476). The sign of A alone decides which side binds: ``r`` is capped at
-    ``1 + clip_high`` where A > 0 and floored at ``1 - clip_low`` where A < 0. The code
-    uses this form because ``min`` would send ``0 * inf`` into the gradient of a capped
-    ``exp``.
+    (arXiv:2503.14476). ``r`` is capped at ``1 + clip_high`` where A > 0, and has the
+    floor ``1 - clip_low`` where A < 0. The code has this form because ``min`` would
+    send ``0 * inf`` into the gradient of a capped ``exp``.
 
     Args:
-        log_probs, old_log_probs, mask: see the module's docstring.
         advantages: of each response, the same at all of its tokens; a constant.
         clip_low, clip_high: epsilon_low and epsilon_high.
-
-    Returns:
-        The loss of each token, exactly 0 outside the mask and where the advantage is 0.
     """
     log_ratio = _log_ratio(log_probs, old_log_probs, mask)
     advantages = jax.lax.stop_gradient(advantages.astype(jnp.float32))[..., None]
-    low, high = _clipped(log_ratio, advantages, clip_low=clip_low, clip_high=clip_high)
+    low = (advantages < 0) & (log_ratio < jnp.log1p(-clip_low))
+    high = (advantages > 0) & (log_ratio > jnp.log1p(clip_high))
     inside = mask & (advantages != 0) & ~low & ~high
     ratio = jnp.exp(jnp.where(inside, log_ratio, 0.0))
     ratio = jnp.where(low, 1 - clip_low, jnp.where(high, 1 + clip_high, ratio))
-    return jnp.where(mask, -ratio * advantages, 0.0)
+    values = jnp.where(mask, -ratio * advantages, 0.0)
+    return PolicyLoss(values, log_ratio, low, high)
 
 
 def sampler_weights(
@@ -93,28 +103,23 @@ def sampler_weights(
 ) -> tuple[Tokens, Mask]:
     """Computes truncated importance weights for tokens that another program drew.
 
-    ``min(exp(old_log_probs - sampler_log_probs), cap)``. The sampler rounds differently
-    from the learner, so its draws are not exactly from the old policy (F. Yao et al.,
-    "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training", 2025;
-    verl's token-level ``rollout_is``). Each weight is a constant factor of its token's
-    loss.
-
-    Under top-k or top-p, tokens are drawn from the renormalised tokens that were kept.
-    The weight then has the kept probability mass as a factor, and with an exact sampler
-    it equals that mass.
+    ``min(exp(old_log_probs - sampler_log_probs), cap)``, a constant factor of each
+    token's loss. The sampler rounds differently from the learner, so its draws are not
+    exactly from the old policy (F. Yao et al., "Your Efficient RL Framework Secretly
+    Brings You Off-Policy RL Training", 2025; verl's token-level ``rollout_is``). Under
+    top-k or top-p the weight also has the retained probability mass as a factor.
 
     Args:
-        old_log_probs, mask: see the module's docstring.
         sampler_log_probs: under the distribution that the tokens were drawn from.
         cap: the largest weight, at least 1.
 
     Returns:
-        The weights, 1 outside the mask, and a mask of those that are capped.
+        The weights, 1 outside the mask, and a mask of the capped ones.
     """
     old = jax.lax.stop_gradient(old_log_probs)
     log_weights = _log_ratio(old, sampler_log_probs, mask)
     capped = log_weights > jnp.log(cap)
-    # The exponential of a capped weight might be infinite, so it is never computed.
+    # The exponential of a capped weight might overflow, so it is never computed.
     weights = jnp.exp(jnp.where(capped, 0.0, log_weights))
     return jnp.where(capped, cap, weights), capped
 
@@ -126,13 +131,12 @@ def kl_penalty(
 
     With ``d = log_probs - ref_log_probs`` (J. Schulman, "Approximating KL divergence",
     2020): ``k1 = d``, ``k2 = d^2 / 2``, ``k3 = exp(-d) - 1 + d``. The values of k1 and
-    k3 are unbiased; k3 is never negative, and GRPO uses it. In a loss, only the
-    gradient matters. Its expectation over the policy's own draws is zero for k1 (which
-    only adds noise), the gradient of ``KL(policy || reference)`` for k2, and that of
+    k3 are unbiased; k3 is never negative, and GRPO uses it. In a loss only the gradient
+    matters. Its expectation over the policy's own draws is zero for k1 (which only adds
+    noise), the gradient of ``KL(policy || reference)`` for k2, and that of
     ``KL(reference || policy)`` for k3.
 
     Args:
-        log_probs, mask: see the module's docstring.
         ref_log_probs: of the same tokens under the reference; a constant.
         estimator: one of :data:`KL_ESTIMATORS`.
 
@@ -154,15 +158,12 @@ def kl_penalty(
 
 
 def normalizer(mask: Mask, *, aggregation: str) -> Float[Array, '']:
-    """Counts what :func:`aggregate` divides by.
+    """Counts what :func:`aggregate` divides by, at least 1.
 
     Args:
         mask: of the whole mini-batch.
         aggregation: ``'token'`` counts the tokens, ``'sequence'`` the responses that
             have any.
-
-    Returns:
-        The count, at least 1.
 
     Raises:
         ValueError: unknown aggregation.
@@ -184,10 +185,9 @@ def aggregate(
 
     Args:
         values: one per token; those outside the mask are ignored.
-        mask: see the module's docstring.
         aggregation: one of :data:`AGGREGATIONS`.
-        normalizer: :func:`normalizer` of the whole mini-batch; ``values`` may be a part
-            of it.
+        normalizer: :func:`normalizer` of the whole mini-batch, of which ``values`` may
+            be a part.
 
     Raises:
         ValueError: unknown aggregation.
@@ -205,64 +205,46 @@ def total_loss(
     entropies: Tokens,
     old_log_probs: Tokens,
     ref_log_probs: Tokens | None,
+    sampler_log_probs: Tokens,
     advantages: Float[Array, 'P N'],
     mask: Mask,
-    sampler_log_probs: Tokens | None = None,
     *,
     normalizer: Float[Array, ''],
     config: LossConfig,
 ) -> tuple[Float[Array, ''], Metrics]:
     """Computes a micro-batch's share of its mini-batch's loss, and its metrics.
 
-    Args:
-        log_probs, old_log_probs, mask: see the module's docstring.
-        entropies: of the policy's distribution at each token, nats.
-        ref_log_probs: under the reference; ``None`` if ``config.kl_coef == 0``.
-        advantages: of each response.
-        sampler_log_probs: under the distribution that the tokens were drawn from;
-            ``None`` if ``config.sampler_weight_cap == 0``.
-        normalizer: :func:`normalizer` of the whole mini-batch.
-        config: the loss settings.
-
-    Returns:
-        The loss, and metrics for :func:`join_metrics`: the shares ``loss`` and
-        ``policy_loss``, sums over tokens, the largest ratio ``ratio_max``, and
-        ``problem_loss [P]``, each prompt's part of the loss.
-
-    Raises:
-        ValueError: a KL term lacks ``ref_log_probs``, a sampler correction lacks
-            ``sampler_log_probs``, or an estimator or aggregation is unknown.
+    Takes the arguments of its terms; ``ref_log_probs`` may be ``None`` if
+    ``config.kl_coef`` is 0. The metrics, for :func:`join_metrics`, are the shares
+    ``loss`` and ``policy_loss``, ``problem_loss [P]``, sums over tokens, and the
+    largest ratio, ``ratio_max``.
     """
     share = functools.partial(
         aggregate, mask=mask, aggregation=config.aggregation, normalizer=normalizer
     )
     clips = {'clip_low': config.clip_low, 'clip_high': config.clip_high}
+    surrogate = policy_loss(log_probs, old_log_probs, advantages, mask, **clips)
     entropies = entropies.astype(jnp.float32)
-    log_ratio = _log_ratio(log_probs, old_log_probs, mask)
-    low, high = _clipped(log_ratio, advantages[..., None], **clips)
+    log_ratio = surrogate.log_ratio
+    largest = jnp.minimum(masked_max(log_ratio, mask), _LARGEST_EXPONENT)
     metrics = {
-        'entropy': jnp.where(mask, entropies, 0.0).sum(),
-        # The old policy drew the tokens, so -log_ratio plays the part of d in k3.
+        # k3 with d = -log_ratio, because the old policy drew the tokens.
         'old_kl': (jnp.expm1(log_ratio) - log_ratio).sum(),
-        'clip_fraction_low': low.sum().astype(jnp.float32),
-        'clip_fraction_high': high.sum().astype(jnp.float32),
-        'ratio_max': jnp.exp(
-            jnp.minimum(masked_max(log_ratio, mask), _LARGEST_EXPONENT)
-        ),
+        'clip_fraction_low': surrogate.low.sum().astype(jnp.float32),
+        'clip_fraction_high': surrogate.high.sum().astype(jnp.float32),
+        'ratio_max': jnp.exp(largest),
+        'entropy': jnp.where(mask, entropies, 0.0).sum(),
     }
-    values = policy_loss(log_probs, old_log_probs, advantages, mask, **clips)
-    if config.sampler_weight_cap:
-        if sampler_log_probs is None:
-            raise InputError(
-                f'{config.sampler_weight_cap=} needs sampler_log_probs, which are None'
-            )
+    values = surrogate.values
+    if cap := config.sampler_weight_cap:
         weights, capped = sampler_weights(
-            old_log_probs, sampler_log_probs, mask, cap=config.sampler_weight_cap
+            old_log_probs, sampler_log_probs, mask, cap=cap
         )
         values = weights * values
         metrics['sampler_weight'] = jnp.where(mask, weights, 0.0).sum()
         metrics['sampler_weight_capped'] = capped.sum().astype(jnp.float32)
-    problem_loss = surrogate = share(values)
+    problem_loss = share(values)
+    metrics['policy_loss'] = problem_loss.sum()
     if config.kl_coef:
         if ref_log_probs is None:
             raise InputError(f'{config.kl_coef=} needs ref_log_probs, which are None')
@@ -271,21 +253,12 @@ def total_loss(
         metrics[f'ref_kl_{config.kl_estimator}'] = kl.sum()
     if config.entropy_coef:
         problem_loss = problem_loss - config.entropy_coef * share(entropies)
-    loss = problem_loss.sum()
-    metrics |= {
-        'loss': loss,
-        'policy_loss': surrogate.sum(),
-        'problem_loss': problem_loss,
-    }
-    return loss, jax.lax.stop_gradient(metrics)
+    metrics |= {'loss': problem_loss.sum(), 'problem_loss': problem_loss}
+    return metrics['loss'], metrics
 
 
 def join_metrics(metrics: Mapping[str, Float[Array, 'parts']]) -> Metrics:
-    """Reduces the metrics of an update's micro-batches to metrics of the update.
-
-    Args:
-        metrics: from :func:`total_loss`, without ``problem_loss``.
-    """
+    """Reduces metrics of micro-batches, except ``problem_loss``, to an update's."""
     return {
         name: x.max(axis=0) if name == 'ratio_max' else x.sum(axis=0)
         for name, x in metrics.items()
@@ -302,10 +275,10 @@ def finish_metrics(
         tokens: trained tokens in each update's mini-batch.
 
     Returns:
-        Scalars. Sums over tokens become means over all trained tokens of the step, or 0
-        if there are none. ``ratio_max`` remains the largest, and others become means
-        over the updates. Clip fractions are of all updates but the first, which clips
-        nothing, and as ``<name>_update_<u>`` of each of them, counted from 1.
+        Scalars. Sums over tokens become means over the trained tokens of the step, or 0
+        if there are none; ``ratio_max`` stays the largest; others become means over the
+        updates. Clip fractions skip the first update, which clips nothing; the u-th
+        update's is also ``<name>_update_<u>``, counted from 1.
     """
     finished = {}
     for name, x in metrics.items():
@@ -325,12 +298,3 @@ def _log_ratio(log_probs: Tokens, other_log_probs: Tokens, mask: Mask) -> Tokens
     """Subtracts the constant ``other_log_probs``; 0 outside the mask."""
     other = jax.lax.stop_gradient(other_log_probs.astype(jnp.float32))
     return jnp.where(mask, log_probs.astype(jnp.float32) - other, 0.0)
-
-
-def _clipped(
-    log_ratio: Tokens, advantages: Array, *, clip_low: float, clip_high: float
-) -> tuple[Mask, Mask]:
-    """Marks where the lower and the upper clip bind; ``advantages [P, N, 1]``."""
-    low = (advantages < 0) & (log_ratio < jnp.log1p(-clip_low))
-    high = (advantages > 0) & (log_ratio > jnp.log1p(clip_high))
-    return low, high

@@ -1,4 +1,4 @@
-"""The optimizer: AdamW or SGD, the clip of its gradient, and its learning rate."""
+"""The optimizer: AdamW or SGD, gradient clipping and the learning-rate schedule."""
 
 import functools
 from collections.abc import Callable
@@ -18,8 +18,8 @@ class Optimizer(NamedTuple):
     """An ``optax.GradientTransformation`` with its learning rate.
 
     Attributes:
-        init, update: as optax has them.
-        learning_rate: from the number of updates before an update to its rate.
+        init, update: as in optax.
+        learning_rate: maps the number of earlier updates to an update's rate.
     """
 
     init: optax.TransformInitFn
@@ -28,13 +28,12 @@ class Optimizer(NamedTuple):
 
 
 def make_optimizer(config: OptimizerConfig, *, num_updates: int = 0) -> Optimizer:
-    """Makes the optimizer: the gradient's global norm is clipped, the rate warms up.
+    """Makes the optimizer: it clips the gradient's global norm and warms up the rate.
 
     Update u, counted from 1, has the rate ``learning_rate * min(1, u / w)`` with ``w =
-    warmup_updates``, so that the first update is not wasted on a rate of zero. After
-    the warm-up the schedule multiplies it by ``1 - x`` (linear) or ``(1 + cos(pi x)) /
-    2`` (cosine), where ``x = (u - w) / (num_updates + 1 - w)``, so that the last update
-    is not wasted either.
+    warmup_updates``. After the warm-up the schedule multiplies it by ``1 - x`` (linear)
+    or ``(1 + cos(pi x)) / 2`` (cosine), where ``x = (u - w) / (num_updates + 1 - w)``.
+    So neither the first nor the last update has a rate of zero.
 
     Args:
         config: the settings.
@@ -52,12 +51,12 @@ def make_optimizer(config: OptimizerConfig, *, num_updates: int = 0) -> Optimize
 
 
 def updates_made(opt_state: optax.OptState) -> jax.Array:
-    """How many updates an optimizer's state has seen, int32."""
+    """Returns how many updates an optimizer's state has seen, int32."""
     # Adam and the schedule count alike.
     return optax.tree_utils.tree_get_all_with_path(opt_state, 'count')[0][1]
 
 
-# Programs are cached by their optimizer, so equal settings must give one object.
+# Programs are cached by optimizer, so equal settings must return the same object.
 @functools.lru_cache(maxsize=16)
 def _optimizer(config: OptimizerConfig, num_updates: int) -> Optimizer:
     schedule, warmup = config.schedule, max(1, config.warmup_updates)
@@ -84,5 +83,5 @@ def _optimizer(config: OptimizerConfig, num_updates: int) -> Optimizer:
 
 
 def _decayed(params: Params) -> dict[str, bool]:
-    """Marks the matrices: weight decay leaves norms and biases alone."""
+    """Marks the matrices: norms and biases have no weight decay."""
     return {name: name.endswith(('kernel', 'embedding')) for name in params}

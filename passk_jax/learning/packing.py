@@ -1,19 +1,18 @@
-"""Packs each prompt's responses into fewer rows, so that the learner runs few pads.
+"""Packs each prompt's responses into fewer rows: the learner computes fewer pads.
 
-A few responses are long, so a batch as wide as its longest one is mostly padding. Here
-short responses of a prompt lie one after another in rows of that width. ``[P, N, T]``
+A batch is as wide as its longest response, so most of it may be padding. Packing puts
+short responses of a prompt one after another into rows of that width. ``[P, N, T]``
 becomes ``[P, R, T]`` with R < N, and each prompt still runs once:
 
-1. :func:`pack` finds a row and an offset for each response.
+1. :func:`pack` assigns a row and an offset to each response.
 2. :func:`row_counts` lists the few R to compile. :func:`switch_on_rows` runs the
-   smallest one that holds a micro-batch (all in one program, with ``lax.switch``).
-3. :func:`apply_in_rows` moves the tokens into rows and the results back to
-   ``[P, N, T]``.
+   smallest that holds a micro-batch, in one program with ``lax.switch``.
+3. :func:`apply_in_rows` moves tokens into rows, and results back to ``[P, N, T]``.
 4. :func:`cut` makes micro-batches of prompts that need similar numbers of rows.
 
 Everything runs inside jit with static shapes. On a mesh, each device packs its own
-rollouts and sorts its own prompts; all devices take the branch that suits the device
-with the most rows. The policy handles attention, using where each response starts.
+rollouts and sorts its own prompts; all take the branch that the fullest device needs.
+The policy's attention uses where each response starts.
 """
 
 import dataclasses
@@ -29,13 +28,13 @@ from jaxtyping import Array, Float, Int
 from passk_jax import sharding
 
 Rows = TypeVar('Rows')
-"""A tree of arrays ``[P, R, T]``; it comes back as one of ``[P, N, T]``."""
+"""A tree of arrays ``[P, R, T]``, returned as ``[P, N, T]``."""
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Packing:
-    """Where each response lies.
+    """The place of each response.
 
     Attributes:
         rows: ``[P, N]`` int32, its row, counted on the device that has the rollout.
@@ -85,9 +84,9 @@ def pack(lengths: Int[Array, 'P N'], *, width: int) -> Packing:
 def row_counts(num_rollouts: int, *, sizes: int) -> tuple[int, ...]:
     """Lists at most ``sizes`` numbers of rows to compile, spaced geometrically.
 
-    The largest is the number of rollouts, one row each, which always suffices. Each is
-    at least half of the next, for a batch that just misses one pays for the next. None
-    is below an eighth of the largest, which already saves seven eighths of the work.
+    The largest is one row per rollout, which always suffices. Each is at least half of
+    the next, which a batch that just misses it has to use. None is below an eighth of
+    the largest, which already saves seven eighths of the work.
 
     >>> row_counts(32, sizes=6)
     (4, 6, 9, 14, 21, 32)
@@ -106,13 +105,12 @@ def switch_on_rows(
 ) -> Any:
     """Calls ``fn`` with the smallest compiled number of rows that holds these prompts.
 
-    Differentiate inside ``fn``. The gradient of a switch would keep what the backward
+    Differentiate inside ``fn``: the gradient of a switch would store what the backward
     passes of all branches need.
 
     Args:
-        fn: takes the static number of rows per device; ``None``: each response has a
-            row of its own.
-        packing: where the responses lie; ``None``: each has a row of its own.
+        fn: takes the static number of rows per device; ``None``: one row per response.
+        packing: where the responses lie; ``None``: one row per response.
         sizes: as in :func:`row_counts`.
     """
     if packing is None:
@@ -151,7 +149,7 @@ def apply_in_rows(
         rows: rows per device, from :func:`switch_on_rows`; ``None``: do not pack.
 
     Returns:
-        The results at the tokens' original places; 0 at pads if they were packed.
+        The results at the tokens' original places; if packed, 0 at pads.
     """
     tokens, routing = arrays
     if rows is None or packing is None:
@@ -174,7 +172,7 @@ def pack_tokens(
 ) -> tuple[Int[Array, 'P R T'], Int[Array, 'P R T']]:
     """Packs tokens into rows; also returns where each token's response starts.
 
-    A pad is token 0 and a response of its own, so no other token attends to it.
+    A pad is token 0 and its own response, so no other token attends to it.
     """
     T = tokens.shape[-1]
     slots = _slots(lengths, packing, width=T, rows=rows)
@@ -223,7 +221,7 @@ def unpack(
 def _slots(
     lengths: Int[Array, 'P N'], packing: Packing, *, width: int, rows: int
 ) -> Int[Array, 'P shards slots']:
-    """Gives each token a slot on its device, and each pad its own one past the end."""
+    """Gives each token a slot on its device, and each pad its own slot past the end."""
     P, N = lengths.shape
     shards = sharding.num_shards('rollouts', N)
     steps = jnp.arange(width)
@@ -263,7 +261,7 @@ def order_by_size(
 ) -> Int[Array, 'devices prompts']:
     """Orders prompts so that :func:`interleave` groups those of similar ``num_rows``.
 
-    The order is for :func:`reorder`, and keeps prompts on their devices.
+    The order, for :func:`reorder`, leaves prompts on their devices.
     """
     P = len(num_rows)
     shards = sharding.num_shards('batch', P // parts)
@@ -284,12 +282,12 @@ def reorder(tree: Any, order: Int[Array, 'devices prompts']) -> Any:
 
 
 def interleave(tree: Any, parts: int) -> Any:
-    """``[P, ...] -> [parts, P / parts, ...]``; part i gets prompts i, i + parts, ..."""
+    """Reshapes to ``[parts, P / parts, ...]``; part i gets prompts i, i + parts, ..."""
     return jax.tree.map(
         lambda x: x.reshape(-1, parts, *x.shape[1:]).swapaxes(0, 1), tree
     )
 
 
 def deinterleave(tree: Any) -> Any:
-    """The inverse of :func:`interleave`."""
+    """Undoes :func:`interleave`."""
     return jax.tree.map(lambda x: x.swapaxes(0, 1).reshape(-1, *x.shape[2:]), tree)

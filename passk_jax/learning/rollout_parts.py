@@ -1,11 +1,11 @@
-"""Cuts the rollouts of each prompt into parts, so that a pass may hold fewer of them.
+"""Cuts the rollouts of each prompt into parts, so that a pass needs less memory.
 
-A pass of the learner has at least one prompt a device, with all its rollouts. Where
-those do not fit, each prompt becomes several rows with a part of its rollouts each:
-``[P, N, ...]`` becomes ``[P parts, N / parts, ...]``, and the prompt runs once a row.
-Losses are sums over responses, so the gradient of the rows is that of the prompts.
+A pass of the learner has at least one prompt per device, with all its rollouts. If
+those do not fit, each prompt becomes several rows with a part of its rollouts:
+``[P, N, ...]`` becomes ``[P parts, N / parts, ...]``, and the prompt runs once per row.
+Losses are sums over responses, so the rows' gradient is that of the prompts.
 
-Rows of a prompt belong to one mini-batch, and every device keeps its own.
+Rows of a prompt belong to one mini-batch, and stay on the prompt's device.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""The state that training changes: its shapes, its first value, a new optimizer."""
+"""The state of training: parameters, optimizer and step counter."""
 
 import dataclasses
 import functools
@@ -13,8 +13,8 @@ from jax.sharding import NamedSharding
 from passk_jax import sharding
 from passk_jax.learning.optimizer import Optimizer
 from passk_jax.models import policy as policies
+from passk_jax.models.frozen import split_weights
 from passk_jax.models.policy import Params, Policy
-from passk_jax.models.weights import split_weights
 from passk_jax.sharding import AnyMesh
 from passk_jax.types import Leaf
 
@@ -22,12 +22,12 @@ from passk_jax.types import Leaf
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TrainState(Generic[Leaf]):
-    """Everything that training changes.
+    """The state that training changes; in a checkpoint, the state before step ``step``.
 
     Attributes:
-        params: the master parameters, without those that the policy has frozen.
+        params: the trained parameters in their master dtype; ``Weights.trained``.
         opt_state: optax's state.
-        step: int32, steps done; this is the state before step number ``step``.
+        step: int32, the number of steps done.
     """
 
     params: dict[str, Leaf]
@@ -38,10 +38,10 @@ class TrainState(Generic[Leaf]):
 def state_shapes(
     policy: Policy, optimizer: Optimizer, mesh: AnyMesh
 ) -> TrainState[jax.ShapeDtypeStruct]:
-    """Shapes and shardings of the state; the optimizer's follow the parameters'."""
+    """Computes shapes and shardings; moments have the layout of their parameters."""
     params = split_weights(policy, policies.param_shapes(policy, mesh)).trained
     opt_state = jax.eval_shape(optimizer.init, params)
-    # Paths in optax's trees end with the parameters' names.
+    # Paths in optax's trees end with the names of parameters.
     axes_of = functools.partial(policies.param_axes, policy)
     shardings = sharding.tree_sharding(mesh, opt_state, axes_of)
     opt_state = jax.tree.map(
@@ -56,7 +56,7 @@ def state_shapes(
 def state_shardings(
     policy: Policy, optimizer: Optimizer, mesh: AnyMesh
 ) -> TrainState[NamedSharding]:
-    """The sharding of each array of the state."""
+    """Returns the sharding of each array of the state."""
     shapes = state_shapes(policy, optimizer, mesh)
     return jax.tree.map(lambda x: x.sharding, shapes)
 
@@ -64,12 +64,7 @@ def state_shardings(
 def init_state(
     policy: Policy, optimizer: Optimizer, params: Params, mesh: AnyMesh
 ) -> TrainState:
-    """Makes the state before step 0 on the mesh.
-
-    Args:
-        policy, optimizer, mesh: of the run.
-        params: ``Weights.trained``; they are donated.
-    """
+    """Makes the state before step 0; ``params``, on the mesh, are donated."""
     return _init_program(policy, optimizer, mesh)(params)
 
 
@@ -79,12 +74,12 @@ def reset_optimizer(
     state: TrainState,
     mesh: AnyMesh,
 ) -> TrainState:
-    """The state with a new state of the optimizer; ``state`` is donated."""
+    """Restarts the optimizer and retains the rest; ``state`` is donated."""
     begun = init_state(policy, optimizer, state.params, mesh)
     return dataclasses.replace(begun, step=state.step)
 
 
-# The runs of a process share one program if their settings are equal.
+# Runs of a process share a program if their settings are equal.
 @functools.lru_cache(maxsize=16)
 def _init_program(
     policy: Policy, optimizer: Optimizer, mesh: AnyMesh

@@ -1,15 +1,15 @@
 """The verb *update*: trains the policy on one rollout batch.
 
-1. *score* computes ``old_log_probs``, the learner's own log-probabilities of the
-   responses before any update. (The sampler's are never used in the ratio.) The first
-   update computes those of its mini-batch itself, so one epoch does not score them.
-2. *update* sums the gradients of each mini-batch of prompts over its micro-batches, and
-   takes one optimizer step. Every epoch has the same mini-batches in the same order. A
-   micro-batch without any advantage is only measured: its gradient is exactly 0.
+1. *score* computes ``old_log_probs``, the learner's log-probabilities of the responses
+   before any update. (The ratio never uses the sampler's.) The first update computes
+   those of its own mini-batch, so with one epoch these are not scored.
+2. *update* sums the gradients of each mini-batch over its micro-batches, and makes one
+   optimizer step. Every epoch has the same mini-batches in the same order. If a
+   micro-batch has no advantage, its gradient is exactly 0 and is not computed.
 
 The loss divides by the tokens (or responses) of the whole mini-batch, counted before it
-is cut, so micro-batches, padding, packing (packing.py) and the mesh cannot change it.
-Mini-batch u of U has the prompts ``u, u + U, u + 2U ...``: each device keeps its own.
+is cut. So micro-batches, padding, packing (packing.py) and the mesh cannot change it.
+Mini-batch u of U has the prompts ``u, u + U, u + 2U ...``, which stay on their devices.
 """
 
 import dataclasses
@@ -32,8 +32,8 @@ from passk_jax.learning.optimizer import Optimizer, updates_made
 from passk_jax.learning.packing import deinterleave, interleave
 from passk_jax.learning.state import TrainState, state_shardings
 from passk_jax.models.attention_kernels import PACKING
+from passk_jax.models.frozen import Weights
 from passk_jax.models.policy import Params, Policy
-from passk_jax.models.weights import Weights
 from passk_jax.sharding import AnyMesh
 from passk_jax.types import Rollouts
 
@@ -50,16 +50,16 @@ class Update:
     Equal updates share one compiled program.
 
     Attributes:
-        loss: what is minimized.
+        loss: the loss to minimize.
         optimizer: from :func:`~passk_jax.learning.optimizer.make_optimizer`.
         mesh: pins the state's shardings, so that nothing compiles twice.
-        num_updates: mini-batches per step, and updates in each epoch.
-        num_micro_batches: parts of a mini-batch's prompts, one for each pass.
-        rollout_parts: parts of a prompt's rollouts, one for each pass; divides N. The
-            prompt runs again for each.
-        pack_sizes: how many sizes of a packed micro-batch to compile (see packing.py);
-            0: each response has a row of its own.
-        epochs: how often a step goes over its mini-batches.
+        num_updates: mini-batches per step, and updates per epoch.
+        num_micro_batches: parts of a mini-batch's prompts, one per pass.
+        rollout_parts: parts of a prompt's rollouts, one per pass; divides N. The prompt
+            runs again for each.
+        pack_sizes: how many sizes of a packed micro-batch to compile (packing.py); 0:
+            one row per response.
+        epochs: how often a step repeats its mini-batches.
 
     Raises:
         ValueError: the policy's attention cannot read packed rows.
@@ -78,8 +78,9 @@ class Update:
         attention = self.loss.policy.arch.attention
         if self.pack_sizes and attention not in PACKING:
             raise InputError(
-                f'train.pack_sizes={self.pack_sizes} packs responses, which attention '
-                f'{attention!r} cannot read; {PACKING} can'
+                f'train.pack_sizes={self.pack_sizes} packs responses, which the '
+                f'attention of these devices, {attention!r}, cannot read; set '
+                f'train.pack_sizes=0 or model.attention to one of {PACKING}'
             )
 
     @classmethod
@@ -93,9 +94,9 @@ class Update:
         loss: LossConfig,
         sampling: SamplingConfig,
     ) -> 'Update':
-        """Makes the update of a run from sections of its configuration."""
+        """Makes the update of a run from sections of its config."""
         return cls(
-            loss=BatchLoss(policy, loss, sampling.temperature),
+            loss=BatchLoss(policy, sampling.temperature, loss),
             optimizer=optimizer,
             mesh=mesh,
             num_updates=train.num_prompts // train.mini_batch_prompts,
@@ -119,25 +120,25 @@ class Update:
             state: the state before the step; it is donated.
             rollouts: P prompts with N responses each.
             advantages: of the responses.
-            ref_params: what the reference policy has instead of ``state.params``;
-                ``None`` if ``loss.kl_coef`` is 0.
+            ref_params: the reference policy's ``state.params``; ``None`` if
+                ``loss.kl_coef`` is 0.
             frozen: ``Weights.frozen`` of both policies; ``None``: nothing.
 
         Returns:
             The next state and the metrics. ``loss``, ``policy_loss`` and ``grad_norm``
-            are means over the step's updates, ``learning_rate`` that of the last, and
-            ``ratio_max`` the largest ratio of all. Clip fractions leave out the first
-            update (:func:`losses.finish_metrics`). ``padding`` and the sampler's gaps
-            (``BatchLoss.compare``) cover all responses. The others, as ``entropy``, are
-            means over all tokens trained in the step, or 0 if there were none. Two
-            locate the cause of a loss that is not finite: ``problem_loss [epochs, P]``,
-            and ``finite_updates [epochs, U]`` (mini-batch u has the problems u::U).
+            are means over the step's updates, ``learning_rate`` is that of the last,
+            ``ratio_max`` the largest. Clip fractions skip the first update
+            (:func:`losses.finish_metrics`). ``padding`` and the sampler's gaps
+            (``BatchLoss.compare``) cover all responses. Others, such as ``entropy``,
+            are means over the trained tokens, or 0 if there are none. ``problem_loss
+            [epochs, P]`` and ``finite_updates [epochs, U]`` locate a loss that is not
+            finite (mini-batch u has the problems u::U).
         """
         return self.program(state, rollouts, advantages, ref_params, frozen)
 
     @property
     def program(self) -> StepProgram:
-        """The jitted :meth:`train_step`, for callers that lower it on shapes."""
+        """Returns the jitted :meth:`train_step`; callers may lower it on shapes."""
         return _program(self)
 
     def train_step(
@@ -160,22 +161,13 @@ class Update:
         updates = jnp.arange(self.epochs * self.num_updates)
         is_first = updates.reshape(self.epochs, self.num_updates) == 0
         with jax.named_scope('score'):
-            old = ref = None
-            # Only later epochs read the scores of the first mini-batch.
-            skipped = 1 if self.epochs == 1 else 0
-            if self.num_updates > skipped:
-                later = jax.tree.map(lambda x: x[skipped:], batches)
-                later = self.score(Weights(frozen, state.params), later)
-                old = jnp.concatenate([jnp.zeros_like(later[:skipped]), later])
-            if ref_params is not None:
-                ref = self.score(Weights(frozen, ref_params), without_routing(batches))
-        batches = dataclasses.replace(batches, old_log_probs=old, ref_log_probs=ref)
+            batches = self.add_scores(batches, state.params, ref_params, frozen)
 
         def epoch(carry: Any, is_first: jax.Array) -> tuple[Any, Any]:
             take_step = functools.partial(self.take_step, frozen)
             return jax.lax.scan(take_step, carry, (is_first, batches))
 
-        # A single epoch needs no loop.
+        # Unrolled, a single epoch needs no loop.
         (params, opt_state), (metrics, by_prompt) = jax.lax.scan(
             epoch,
             (state.params, state.opt_state),
@@ -190,17 +182,32 @@ class Update:
         needed = self.epochs * rollouts.lengths.sum()
         metrics['padding'] = 1 - needed / positions.sum()
         problem_loss, log_probs = by_prompt
-        log_probs = log_probs[0]
-        if old is not None:
-            log_probs = jnp.where(is_first[0, :, None, None, None], log_probs, old)
+        before = log_probs[0]
+        if (old := batches.old_log_probs) is not None:
+            before = jnp.where(is_first[0, :, None, None, None], before, old)
         add = functools.partial(rollout_parts.add, **rows)
         problem_loss = jax.vmap(add)(jax.vmap(deinterleave)(problem_loss))
-        old = rollout_parts.join(deinterleave(log_probs), **rows)
-        metrics |= self.loss.compare(rollouts, old) | expert_load
+        before = rollout_parts.join(deinterleave(before), **rows)
+        metrics |= self.loss.compare(rollouts, before) | expert_load
         last = updates_made(opt_state) - 1
         metrics['learning_rate'] = self.optimizer.learning_rate(last)
         metrics |= {'problem_loss': problem_loss, 'finite_updates': finite}
         return TrainState(params, opt_state, state.step + 1), metrics
+
+    def add_scores(
+        self, batches: Batch, params: Params, ref_params: Params | None, frozen: Params
+    ) -> Batch:
+        """Adds the log-probabilities of the old policy and of the reference."""
+        old = ref = None
+        # Only later epochs read the scores of the first mini-batch.
+        skipped = 1 if self.epochs == 1 else 0
+        if self.num_updates > skipped:
+            later = jax.tree.map(lambda x: x[skipped:], batches)
+            later = self.score(Weights(frozen, params), later)
+            old = jnp.concatenate([jnp.zeros_like(later[:skipped]), later])
+        if ref_params is not None:
+            ref = self.score(Weights(frozen, ref_params), without_routing(batches))
+        return dataclasses.replace(batches, old_log_probs=old, ref_log_probs=ref)
 
     def score(self, weights: Weights, batches: Batch) -> Float[Array, 'updates P N T']:
         """Computes log-probabilities of mini-batches, one micro-batch at a time."""
@@ -208,7 +215,7 @@ class Update:
 
         def score_part(part: Batch) -> Tokens:
             return packing.switch_on_rows(
-                lambda rows: self.loss.log_probs(params, part, rows)[0],
+                lambda rows: self.loss.score(params, part, rows).log_probs,
                 part.packing,
                 sizes=self.pack_sizes,
             )
@@ -264,7 +271,7 @@ class Update:
             grads, (metrics, log_probs) = jax.lax.scan(accumulate, zeros, parts)
         with jax.named_scope('optimizer'):
             steps, opt_state = self.optimizer.update(grads, opt_state, params)
-            # Optax's type of it is any tree, whatever it takes.
+            # Optax returns the type of any tree.
             params = cast(Params, optax.apply_updates(params, steps))
         by_prompt = join((metrics.pop('problem_loss'), log_probs))
         metrics = losses.join_metrics(metrics)
@@ -273,7 +280,7 @@ class Update:
         return (params, opt_state), (metrics, by_prompt)
 
 
-# The runs of a process share one program if their settings are equal.
+# Runs of a process share a program if their settings are equal.
 @functools.lru_cache(maxsize=16)
 def _program(update: Update) -> StepProgram:
     policy, optimizer = update.loss.policy, update.optimizer

@@ -1,4 +1,4 @@
-"""The architecture of a transformer: its sizes, and the layers that it repeats."""
+"""The architecture of a transformer: its sizes and its repeated layers."""
 
 import dataclasses
 from typing import Any
@@ -13,31 +13,24 @@ from passk_jax.models.rope import Rope
 REMAT = ('none', 'full', 'attention')
 """What of a layer the backward pass recomputes: nothing, all, or all but attention."""
 
-ADDED = ('',)
-"""What may be added to the streams after a layer; ``''``: nothing."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
-    """What one layer may have that another has not.
+    """The settings in which layers may differ.
 
     Attributes:
-        rope: rotary positions; ``None``: the layer rotates nothing.
-        window: how many tokens a query sees, itself included; 0: all before it.
+        rope: rotary positions; ``None``: no rotation.
+        window: how many tokens a query sees, including itself; 0: all before it.
         feed_forward: a kind of ``feed_forward.FEED_FORWARDS``.
-        added: one of :data:`ADDED`.
     """
 
     rope: Rope | None
     window: int = 0
     feed_forward: str = 'swiglu'
-    added: str = ''
 
     def __post_init__(self):
         if self.window < 0:
             raise InputError(f'window={self.window} must be 0 or positive')
-        if self.added not in ADDED:
-            raise InputError(f'added={self.added!r} is none of {ADDED}')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +45,7 @@ class Arch:
         num_kv_heads: C, key/value heads.
         head_dim: H, even.
         mlp_dim: F, of the MLP or of each expert.
-        layers: the pattern that repeats through the stack. All have one kind of
+        layers: the pattern that repeats through the stack. All layers have one kind of
             feed-forward part, so that the parameters of all L can be stacked.
         norm_eps: added to the mean square in the norms.
         tie_embeddings: the token table is also the head.
@@ -140,15 +133,15 @@ class Arch:
 
     @property
     def all_layers(self) -> tuple[Layer, ...]:
-        """Every layer, the first one first."""
+        """Lists all layers, the first one first."""
         return self.layers * (self.num_layers // len(self.layers))
 
 
 def arch_from_scratch(config: ModelConfig, *, vocab_size: int, attention: str) -> Arch:
-    """The architecture of a policy from scratch: sizes and family from the config.
+    """Makes the architecture of a fresh policy, with the config's sizes and family.
 
     Raises:
-        InputError: an unknown family, or sizes that do not fit together.
+        InputError: an unknown family, or sizes that do not match.
     """
     family = family_of(config.family)
     sizes: dict[str, Any] = dataclasses.asdict(config.arch)

@@ -1,10 +1,10 @@
-"""Attention of many sequences to a prefix they share and to themselves.
+"""Attention of many sequences to a shared prefix and to themselves.
 
-Memory grows with the length of a sequence, not with its square: many queries go a
-chunk at a time, forward and backward.
+Memory grows with the length of a sequence, not with its square: many queries run in
+chunks, forward and backward.
 
 This module is the plain form: one softmax over both parts. The transformer decides what
-is cached. Kernels of accelerators for whole sequences are in attention_kernels.py.
+is cached. attention_kernels.py has the accelerators' kernels for entire sequences.
 """
 
 import dataclasses
@@ -48,28 +48,27 @@ def attend(
     window: int = 0,
     max_logits: int = MAX_LOGITS,
 ) -> Float[Array, 'P N T J H']:
-    """Attention of N sequences a problem to a shared prefix and to themselves.
+    """Attends from each problem's N sequences to their prefix and to themselves.
 
-    One softmax over both parts: each gives unnormalised sums under the common
-    maximum, so the prefix is multiplied once as a matrix for all N sequences and
-    never repeated.
+    Both parts share one softmax: each gives unnormalised sums under the common maximum.
+    So one matrix product with the prefix serves all N sequences, without a copy.
 
-    If the queries have more than ``max_logits`` logits, they go in chunks, each
+    If the queries have more than ``max_logits`` logits, they run in chunks, each
     recomputed in the backward pass. The result is the same.
 
     Args:
         query: rotated queries, scaled by ``H ** -0.5``.
         suffix: keys ``[P, C, N, H, R]`` and values ``[P, C, N, R, H]``.
-        last: the slot of each query's own token, the last one it sees.
+        last: the slot of each query's token, the last one that it sees.
         prefix: the problem's prompt, or ``None``.
         prefix_lengths: how many slots of the prefix are real.
-        starts: the slot where each query's response starts, if a sequence holds
-            several responses one after another; ``None``: 0.
-        window: tokens that a query sees, itself included; 0: all before it.
-        max_logits: on a device at one time, but at least those of one query.
+        starts: the slot where each query's response starts, if a sequence has several
+            responses one after another; ``None``: 0.
+        window: tokens that a query sees, including itself; 0: all before it.
+        max_logits: limit for a device at one time; those of one query always fit.
 
     Returns:
-        The mixed values, in the dtype of the queries.
+        The weighted sums of values, in the dtype of the queries.
     """
     P, N, T, J, _ = query.shape
     own_slots = jnp.arange(suffix.values.shape[3])
@@ -84,7 +83,7 @@ def attend(
             seen &= own_slots >= starts[0]
         if window:
             seen &= own_slots > last - window
-        if prefix is not None:
+        if prefix_lengths is not None:
             seen_prefix = (prefix_slots < prefix_lengths[:, None])[:, None, None]
             if window:
                 # The position of each query, if the prefix begins at 0.
@@ -106,12 +105,12 @@ def attend_masked(
     prefix: KeyValues | None,
     seen_prefix: Bool[Array, 'P #N #T S'] | None,
 ) -> Float[Array, 'P N T J H']:
-    """:func:`attend` under any masks, with all logits at one time.
+    """Attends like :func:`attend` under any masks, with all logits at one time.
 
     Args:
-        query, suffix, prefix: as there.
-        seen: which own slots each query sees; at least one.
-        seen_prefix: which slots of the prefix each query sees; maybe none.
+        query, suffix, prefix: as for :func:`attend`.
+        seen: which slots of the suffix each query sees; at least one.
+        seen_prefix: which slots of the prefix each query sees; perhaps none.
     """
     P, N, T, J, H = query.shape
     C = suffix.keys.shape[1]
@@ -127,7 +126,8 @@ def attend_masked(
     logits = logits.reshape(P, C, N, G, T, -1)
     logits = jnp.where(seen[:, None, :, None], logits, lowest)
     top = logits.max(axis=-1, keepdims=True)
-    if prefix is not None:
+    before = None
+    if prefix is not None and seen_prefix is not None:
         before = product(query.reshape(P, C, N * G * T, H), prefix.keys)
         before = before.reshape(P, C, N, G, T, -1)
         before = jnp.where(seen_prefix[:, None, :, None], before, lowest)
@@ -137,7 +137,7 @@ def attend_masked(
     total = weights.sum(axis=-1, keepdims=True)
     mixed = product(weights.astype(dtype).reshape(P, C, N, G * T, -1), suffix.values)
     mixed = mixed.reshape(P, C, N, G, T, H)
-    if prefix is not None:
+    if prefix is not None and before is not None:
         weights = jnp.exp(before - top)
         total = total + weights.sum(axis=-1, keepdims=True)
         shared = product(

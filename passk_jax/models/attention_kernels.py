@@ -1,21 +1,22 @@
-"""Attention of whole sequences: the plain form, or the platform's own kernel.
+"""Attention of entire sequences, in plain JAX or by a platform's kernel.
 
-Sequences are causal, and each may continue a prefix that all sequences of its problem
+Sequences are causal. A sequence may continue a prefix that all sequences of its problem
 share. :func:`attend_whole` has three implementations:
 
-* ``'plain'``: attention.py, on any platform; the oracle of the others;
+* ``'plain'``: attention.py, on any platform; the tests' reference for the others;
 * ``'splash'``: JAX's block-sparse Pallas kernel for TPUs;
 * ``'cudnn'``: ``jax.nn.dot_product_attention`` by cuDNN, for GPUs.
 
-The kernels see the keys of each sequence after a copy of its prefix's. With few
-key/value heads that copy is small beside the activations, and the gradient of the one
-softmax is exact (cuDNN's rule does not differentiate two softmaxes merged by their
-log-sums). A kernel counts distances in slots, so under a window the prefix is shifted
-to end where the sequence begins. Decoding never calls this module: it has one query a
-sequence.
+For the kernels, each sequence's keys follow a copy of its prefix's keys. With few
+key/value heads the copy is small compared with the activations, and the gradient of the
+single softmax is exact (cuDNN's rule does not differentiate two softmaxes merged by
+their log-sums). A kernel counts distances in slots, so with a window the prefix is
+shifted to end where the sequence begins. Decoding, with one query per sequence, does
+not use this module.
 """
 
 import functools
+from typing import Any
 
 import jax
 import numpy as np
@@ -56,11 +57,11 @@ Pair = tuple[Float[Array, 'P N S C H'], Float[Array, 'P N S C H']]
 def choose_implementation(
     name: str, *, platform: str, dtype: str, head_dim: int
 ) -> str:
-    """The implementation that ``name`` means on a platform.
+    """Chooses the implementation for a platform.
 
     Args:
-        name: one of :data:`IMPLEMENTATIONS`, or ``'auto'``: the platform's own kernel
-            if it supports the dtype and the head, else the plain one.
+        name: one of :data:`IMPLEMENTATIONS`, or ``'auto'``: the platform's kernel if
+            it supports dtype and head size, else the plain one.
         platform: of the devices: ``'cpu'``, ``'gpu'``, ``'tpu'``.
         dtype: of the activations.
         head_dim: H.
@@ -96,23 +97,24 @@ def attend_whole(
     *,
     window: int = 0,
 ) -> Float[Array, 'P N T J H']:
-    """Causal attention of whole sequences, after a prefix they share or none.
+    """Computes causal attention of sequences, perhaps after a shared prefix.
 
     Args:
         implementation: one of :data:`IMPLEMENTATIONS`.
         query: rotated queries, scaled by ``H ** -0.5``.
         suffix: the sequences' keys and values, ``[P, N, T, C, H]``.
-        prefix: those of the prompts, ``[P, 1, S, C, H]``, right-padded.
+        prefix: the prompts' keys and values, ``[P, 1, S, C, H]``, right-padded.
         prefix_lengths: how many of the S are real.
-        starts: the slot where each query's response starts, if a sequence holds several
+        starts: the slot where each query's response starts, if a sequence has several
             (each continues the same prefix); ``None``: 0.
-        window: tokens that a query sees, itself included; 0: all before it.
+        window: tokens that a query sees, including itself; 0: all before it.
 
     Returns:
-        The mixed values, in the dtype of the queries.
+        The weighted sums of values, in the dtype of the queries.
 
     Raises:
-        InputError: several responses a sequence, and a kernel that cannot read them.
+        InputError: several responses per sequence, for a kernel that does not support
+            them.
     """
     if implementation == 'plain':
         return _plain(query, suffix, prefix, prefix_lengths, starts, window)
@@ -129,24 +131,25 @@ def attend_whole(
 
 
 def after_prefix(suffix: Pair, prefix: Pair, lengths: jax.Array | None = None) -> Pair:
-    """Keys and values of each sequence after a copy of its prefix's.
+    """Appends each sequence's keys and values to a copy of its prefix's.
 
-    With ``lengths`` the pads of the prefix come first, and its last token is next to
-    the sequence.
+    With ``lengths`` the pads of the prefix come first, so that its last token is next
+    to the sequence.
     """
     N = suffix[0].shape[1]
     if lengths is not None:
         shifts = prefix[0].shape[2] - lengths
         shift = jax.vmap(functools.partial(jnp.roll, axis=1))
-        prefix = tuple(shift(x, shifts) for x in prefix)
-    return tuple(
-        jnp.concatenate([jnp.repeat(before, N, axis=1), x], axis=2)
-        for before, x in zip(prefix, suffix, strict=True)
-    )
+        prefix = shift(prefix[0], shifts), shift(prefix[1], shifts)
+
+    def after(before: jax.Array, x: jax.Array) -> jax.Array:
+        return jnp.concatenate([jnp.repeat(before, N, axis=1), x], axis=2)
+
+    return after(prefix[0], suffix[0]), after(prefix[1], suffix[1])
 
 
 def key_values(pair: Pair) -> KeyValues:
-    """Keys and values in the layout of the plain form and of the decode cache."""
+    """Converts keys and values to the layout of the plain form and the decode cache."""
     key, value = pair
     return KeyValues(
         keys=key.transpose(0, 3, 1, 4, 2), values=value.transpose(0, 3, 1, 2, 4)
@@ -154,7 +157,7 @@ def key_values(pair: Pair) -> KeyValues:
 
 
 def take_first_sequences(cache: KeyValues) -> KeyValues:
-    """Keys and values of each problem's first sequence: its prompt, as a prefix."""
+    """Takes each problem's first sequence, its prompt, as a prefix."""
     return KeyValues(keys=cache.keys[:, :, 0], values=cache.values[:, :, 0])
 
 
@@ -168,7 +171,7 @@ def _plain(query, suffix, prefix, prefix_lengths, starts, window):
 
 
 def _real(num_slots: int, T: int, lengths: jax.Array, window: int) -> jax.Array:
-    """``[P, num_slots]``: slots that are not pads of the prefix."""
+    """Masks the slots that are not pads of the prefix: ``[P, num_slots]``."""
     slots, S, lengths = jnp.arange(num_slots), num_slots - T, lengths[:, None]
     return slots >= S - lengths if window else (slots < lengths) | (slots >= S)
 
@@ -217,7 +220,7 @@ def _dense(query, pair, prefix_lengths, implementation, starts=None, window=0):
 
 
 def _keys_of_heads(query, pair):
-    """Keys and values that are split over devices as the queries are, head by head."""
+    """Splits keys and values over devices by head, as the queries are."""
     J, C = query.shape[3], pair[0].shape[3]
     if sharding.local_size('heads', J) * C == sharding.local_size('kv_heads', C) * J:
         return pair
@@ -235,7 +238,7 @@ def _splash(query, pair, prefix_lengths, window=0, *, interpret: bool = False):
         seen = _real(S, T, prefix_lengths, window).astype(jnp.int32)
     head_major = tuple(x.transpose(0, 1, 3, 2, 4) for x in (query, *pair))
 
-    def local(query, key, value, seen):
+    def local(query, key, value, seen) -> Any:
         kernel = _splash_kernel(query.shape[2], T, S, window, interpret)
         ids = splash_kernel.SegmentIds(
             q=jnp.ones(query.shape[3], jnp.int32), kv=jnp.zeros(0)
@@ -257,7 +260,7 @@ def _splash(query, pair, prefix_lengths, window=0, *, interpret: bool = False):
 
 @functools.lru_cache
 def _splash_kernel(num_heads: int, T: int, S: int, window: int, interpret: bool):
-    """The kernel for one sequence of T queries at the end of S keys."""
+    """Makes the kernel for one sequence of T queries at the end of S keys."""
     queries, keys = (-(-size // _LANES) * _LANES for size in (T, S))
     mask = splash_mask.CausalMask((queries, keys), offset=S - T)
     if window:
@@ -285,7 +288,7 @@ def _splash_kernel(num_heads: int, T: int, S: int, window: int, interpret: bool)
 
 
 def _pad(x: jax.Array, axis: int, *, multiple: int = _LANES) -> jax.Array:
-    """Zeros at the end of an axis, up to a multiple."""
+    """Pads an axis with zeros at its end, up to a multiple."""
     widths = np.zeros((x.ndim, 2), int)
     widths[axis, 1] = -x.shape[axis] % multiple
     return jnp.pad(x, widths)

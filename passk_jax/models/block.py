@@ -1,4 +1,4 @@
-"""The block that the transformer repeats."""
+"""The repeated block of the transformer."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from passk_jax.models.parameters import Table, nested, vector
 
 
 class Block(nnx.Module):
-    """Attention and a feed-forward part, each after a norm and added to its input."""
+    """Attention and a feed-forward part, both with a norm before and a residual."""
 
     def __init__(
         self, arch: Arch, layer: Layer, *, stack: tuple[int, ...] = (), rngs: nnx.Rngs
@@ -32,7 +32,7 @@ class Block(nnx.Module):
 
     @staticmethod
     def parameters(arch: Arch, layer: Layer) -> Table:
-        """Its parameters; their tensors as they are called behind a layer's number."""
+        """Lists the block's parameters; tensor names follow the layer's number."""
         return {
             'attention_norm.scale': vector('input_layernorm.weight', None),
             **nested('attention', Attention.parameters(arch)),
@@ -43,9 +43,9 @@ class Block(nnx.Module):
     def forward(
         self, xs: Streams, *args: Any, routing: Streams | None = None, **options: Any
     ) -> tuple[Streams, KeyValues, Statistics]:
-        """Runs whole streams; the arguments are those of ``Attention.forward``.
+        """Runs entire streams; the arguments are those of ``Attention.forward``.
 
-        ``routing`` is what a feed-forward part with experts takes.
+        A feed-forward part with experts takes ``routing``.
         """
         mixed, key_values = self.attention.forward(
             self.attention_norm(*xs), *args, **options
@@ -57,7 +57,8 @@ class Block(nnx.Module):
         self, x: Float[Array, 'P N 1 D'], *args: Any
     ) -> tuple[Float[Array, 'P N 1 D'], KeyValues, Statistics]:
         """Runs the next token; the arguments are those of ``Attention.step``."""
-        mixed, cache = self.attention.step(*self.attention_norm(x), *args)
+        (normed,) = self.attention_norm(x)
+        mixed, cache = self.attention.step(normed, *args)
         (x,), statistics = self._finish((x,), (mixed,))
         return x, cache, statistics
 

@@ -1,4 +1,4 @@
-"""Runs a function of positions on a few of them at a time."""
+"""Maps a function over chunks of positions."""
 
 import math
 from collections.abc import Callable
@@ -15,15 +15,16 @@ def map_chunks(
     max_width: int,
     axis: int = 2,
 ) -> Any:
-    """``fn`` on chunks of one axis; the sharded batch axes stay whole.
+    """Applies ``fn`` to chunks of one axis; does not split the sharded batch axes.
 
     Args:
-        fn: a function of a chunk of each array that keeps this axis. The last chunk may
-            end in zeros, whose results are dropped. Wrap it in ``jax.checkpoint`` so
-            that the backward pass holds one chunk at a time.
-        arrays: equally long in the axis.
-        max_width: positions a chunk; if one chunk has room for all, ``fn(arrays)``.
-        axis: of the positions.
+        fn: a function of one chunk of each array that keeps this axis. The last chunk
+            may end in zeros, whose results are dropped. Wrap it in ``jax.checkpoint``
+            so that the backward pass holds one chunk at a time.
+        arrays: arrays of equal length in the axis.
+        max_width: maximum positions per chunk; if all fit, the result is
+            ``fn(arrays)``.
+        axis: the axis of the positions.
     """
     count, split, join = _chunks(arrays[0].shape[axis], max_width, axis)
     if count == 1:

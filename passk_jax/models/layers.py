@@ -1,13 +1,13 @@
 """The layers of the transformer, on streams.
 
-A *stream* is an array ``[P, N, T, ...]`` of activations. A layer takes one (the
+A *stream* is an array ``[P, N, T, ...]`` of activations. A layer takes one stream (the
 prompts, or the next token of every rollout) or two: the prompts ``[P, 1, S]`` and the
 responses ``[P, N, T]`` that continue them. Two streams share one read of each weight.
 
-A class declares its ``parameters(arch)`` (parameters.py). A ``stack`` gives them
-leading axes, which a scan takes apart before it calls the layer. Master weights are
-kept in ``param_dtype`` and cast to ``dtype`` at use (master_weights.py has their
-gradients); norms and softmax are float32.
+A class declares its ``parameters(arch)`` (parameters.py). A ``stack`` adds leading
+axes, which a scan splits before it calls the layer. Master weights have ``param_dtype``
+and are cast to ``dtype`` at use (master_weights.py has their gradients). Norms and
+softmax are float32.
 """
 
 import functools
@@ -51,7 +51,7 @@ def shard_streams(
 
 
 def stream_axes(xs: Streams, axes: tuple[Axes, ...]) -> tuple[Axes, ...]:
-    """The axes of each stream; a single stream that has rollouts is the responses."""
+    """Picks the axes of each stream; one stream with rollouts has the responses."""
     first = len(xs) == 1 and xs[0].shape[1] > 1
     return axes[first : first + len(xs)]
 
@@ -111,7 +111,7 @@ class RMSNorm(nnx.Module):
 
 
 class Attention(nnx.Module):
-    """Grouped-query attention to a shared prefix and to the own sequence."""
+    """Grouped-query attention to a shared prefix and to the query's own sequence."""
 
     def __init__(self, arch: Arch, *, stack: tuple[int, ...] = (), rngs: nnx.Rngs):
         embed = (arch.embed_dim,)
@@ -135,7 +135,7 @@ class Attention(nnx.Module):
 
     @staticmethod
     def parameters(arch: Arch) -> Table:
-        """Its parameters."""
+        """Lists the attention's parameters."""
         table = {}
         letters = {'query': 'q', 'key': 'k', 'value': 'v'}
         for name, letter in letters.items():
@@ -160,7 +160,7 @@ class Attention(nnx.Module):
         *,
         window: int = 0,
     ) -> tuple[Streams, KeyValues]:
-        """Mixes whole streams; also returns keys and values of the first one."""
+        """Attends in entire streams; also returns keys and values of the first one."""
         queries, keys, values = self._project(xs, turns)
         prompt = (keys[0], values[0])
         attend_to = functools.partial(
@@ -182,7 +182,7 @@ class Attention(nnx.Module):
         seen: Bool[Array, 'P N 1 T'],
         slot: Int[Array, ''],
     ) -> tuple[Float[Array, 'P N 1 D'], KeyValues]:
-        """Mixes the next token of every rollout; also returns the cache with it."""
+        """Attends with the next token of each rollout; also returns the new cache."""
         (query,), keys, values = self._project((x,), (turn,))
         new = attention_kernels.key_values((keys[0], values[0]))
         # All sequences write one slot: a slice, never a scatter.
@@ -194,10 +194,12 @@ class Attention(nnx.Module):
         mixed = attend_masked(query, updated, seen, prefix, seen_prefix)
         return self.out(mixed)[0], updated
 
-    def _project(self, xs: Streams, turns: tuple[Turn, ...]) -> tuple[Streams, ...]:
-        """Scaled and rotated queries, rotated keys, and values of every stream."""
+    def _project(
+        self, xs: Streams, turns: tuple[Turn | None, ...]
+    ) -> tuple[Streams, ...]:
+        """Computes scaled, rotated queries, rotated keys and values of every stream."""
         queries, keys, values = self.query(*xs), self.key(*xs), self.value(*xs)
-        if self.query_norm is not None:
+        if self.query_norm is not None and self.key_norm is not None:
             queries, keys = self.query_norm(*queries), self.key_norm(*keys)
         pairs = zip(queries, turns, strict=True)
         queries = tuple(rotate(x, turn, scale=self.scale) for x, turn in pairs)

@@ -1,13 +1,13 @@
-"""The operations of a network on master weights, each with its gradient written out.
+"""Operations of a network on master weights, with explicit gradients.
 
-Values are computed in the working dtype, as transformers computes them. Where autodiff
-would sum a gradient in that dtype too, the sum here is float32 and has the dtype of the
-weight: bfloat16 has 8 bits, so a sum stops growing once it is a few hundred times its
-terms. A matrix product sums in float32 anyway; it only must not round the result.
+Values are computed in the working dtype, as in transformers. Autodiff would sum some
+gradients in that dtype too. Here they are summed in float32 and get the weight's dtype:
+bfloat16 has 8 bits, so a sum stops growing once it is a few hundred times its terms. A
+matrix product sums in float32 anyway; only its result must not be rounded.
 
 A product reads a *working copy* of a master weight: cast first and then gathered (half
-the bytes), once for all its streams. Each shard of the batch sums its gradients of all
-streams. One sum then crosses the network, and is split as the master weight is.
+the bytes), once for all its streams. Each shard of the batch sums the gradients of all
+its streams. Only this sum crosses the network, and it is split like the master weight.
 """
 
 import functools
@@ -31,7 +31,7 @@ _FEW_ROWS, _LARGE_TABLE = 32, 1 << 22
 
 
 def working_copy(weight: jax.Array, axes: Axes, dtype: Any) -> jax.Array:
-    """A master weight as a matrix product reads it."""
+    """Casts and gathers a master weight for a matrix product."""
     return shard(weight.astype(dtype), *gathered(axes))
 
 
@@ -39,17 +39,17 @@ def working_copy(weight: jax.Array, axes: Axes, dtype: Any) -> jax.Array:
 def project(xs: Streams, kernel: jax.Array, rank_in: int, axes: Axes) -> Streams:
     """Contracts the last ``rank_in`` axes of every stream with the first of ``kernel``.
 
-    The products have the dtype of the streams, the kernel's gradient that of the
-    kernel: the gradient of a float32 master weight is never rounded to bfloat16.
+    The products have the dtype of the streams, and the kernel's gradient has the dtype
+    of the kernel: that of a float32 master weight is never rounded to bfloat16.
 
-    It is written out for speed too. JAX computes the kernel's cotangent as
+    The gradient is explicit for speed too. JAX computes the kernel's cotangent as
     ``(g.T @ x).T``, and XLA:CPU then repeats the elementwise work behind ``g`` in
     transposed order: a third of a small policy's update.
 
     Args:
         xs: streams ``[P, N, T, ...]`` of one dtype.
         kernel: the master weight.
-        rank_in: axes that are contracted.
+        rank_in: number of contracted axes.
         axes: logical axes of the kernel.
     """
     copy = working_copy(kernel, axes, xs[0].dtype)
@@ -92,9 +92,9 @@ def _outer(
     *,
     dtype: Any,
 ) -> jax.Array:
-    """``x.T @ g`` over the rows, for each shard: ``[*shards, *x's rest, *g's rest]``.
+    """Computes ``x.T @ g`` by shard, over the rows: ``[*shards, *x rest, *g rest]``.
 
-    XLA:CPU transposes the first factor, slowly. So the one with fewer features is the
+    XLA:CPU transposes the first factor, slowly. So the factor with fewer features comes
     first, and the product is transposed back if that is ``g``.
     """
     apart = len(rows) + len(shards)
@@ -114,14 +114,14 @@ def _outer(
 
 
 def _split_shards(x: jax.Array) -> tuple[jax.Array, tuple[int, ...], tuple[int, int]]:
-    """Splits each axis that devices share in two: the shards, and what each holds.
+    """Splits each sharded axis in two: the shards, and the items of a shard.
 
-    Given whole arrays, XLA may gather the activations instead of adding up the products
+    Given unsplit arrays, XLA may gather the activations instead of summing the products
     of the shards.
 
     Returns:
-        The stream with five leading axes; which of them are within a device; and which
-        are shards: of the batch, and of a problem's rollouts (or a prompt's tokens).
+        The stream with five leading axes; the axes within a device; and the axes of
+        shards: of the batch, and of a problem's rollouts (or a prompt's tokens).
     """
     P, N, T, *feature_shape = x.shape
     G = num_shards('batch', P)
@@ -136,10 +136,10 @@ def _split_shards(x: jax.Array) -> tuple[jax.Array, tuple[int, ...], tuple[int, 
 def repeat_for_shards(
     weight: jax.Array, axes: Axes, shards: tuple[int, int]
 ) -> jax.Array:
-    """A weight repeated for each shard of the batch and of the rollouts.
+    """Repeats a weight for each shard of the batch and of the rollouts.
 
-    No device holds more than one of the copies. Through them each shard sums its own
-    gradient over all chunks, and the gradient crosses the network once.
+    No device holds more than one copy. Each shard sums its copy's gradient over all
+    chunks, so the gradient crosses the network only once.
     """
     copies = jnp.broadcast_to(weight, (*shards, *weight.shape))
     return shard(copies, 'batch', 'rollouts', *gathered(axes))
@@ -164,14 +164,14 @@ repeat_for_shards.defvjp(_repeat_forward, _repeat_backward)
 def score_tokens(
     x: Float[Array, 'G K *B D'], weight: jax.Array, copy: jax.Array, axes: Axes
 ) -> Float[Array, 'G K *B V']:
-    """Logits, float32, of hidden states; the head may be the token table.
+    """Computes float32 logits of hidden states; the head may be the token table.
 
-    It runs chunk by chunk, with a head that was gathered once for all chunks.
+    It runs by chunks, with a head that is gathered once for all chunks.
 
     Args:
         x: hidden states by shards: G of the batch, K of the rollouts.
-        weight: the master weight :func:`repeat_for_shards`, which gets the gradient.
-        copy: its :func:`working_copy`, also for each shard.
+        weight: the master weight of :func:`repeat_for_shards`, which gets the gradient.
+        copy: its :func:`working_copy`, also by shard.
         axes: logical axes of the master weight.
     """
     contracted = (x.ndim - 1,), (2 + axes.index('embed'),)
@@ -186,7 +186,7 @@ def score_tokens(
 def _score_few(
     x: Float[Array, '1 1 *B D'], table: Float[Array, '1 1 V D']
 ) -> Float[Array, '1 1 *B V']:
-    """Logits, twice as fast on a CPU: XLA packs the second factor, here the rows."""
+    """Computes logits twice as fast on a CPU: XLA packs the second factor, the rows."""
     rows = x.reshape(-1, x.shape[-1])
     if len(rows) == 1:
         # For one row it packs neither of two plain matrices.
@@ -234,9 +234,9 @@ def _dot_by_shard(
 ) -> Float[Array, 'G K ...']:
     """Contracts axes of ``x`` with axes of ``y``, shard by shard.
 
-    XLA:CPU multiplies by a transposed matrix as it lies, but copies it first if the
-    product has batch axes, even of size 1. One shard is therefore no batch: the copy
-    would be of the token table, for every token.
+    XLA:CPU multiplies by a transposed matrix in place, but copies it first if the
+    product has batch axes, even of size 1. So a single shard gets no batch axis:
+    otherwise the token table would be copied for every token.
     """
     if x.shape[:2] != (1, 1):
         shards = ((0, 1), (0, 1))
@@ -252,7 +252,7 @@ def _dot_by_shard(
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
 def spread(weight: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
-    """A bias or a scale, cast to ``dtype`` and repeated over leading axes."""
+    """Casts a bias or a scale to ``dtype`` and repeats it over leading axes."""
     return jnp.broadcast_to(weight.astype(dtype), shape)
 
 
@@ -279,10 +279,10 @@ def look_up(
     axes: Axes,
     dtype: Any,
 ) -> Streams:
-    """The tokens' rows of the table, in ``dtype``, for every stream of tokens.
+    """Looks up the tokens' rows of the table, in ``dtype``, for every stream.
 
-    The table is gathered first. Otherwise XLA would replicate the rows, which the
-    devices that share the batch split.
+    The table is gathered first. Otherwise XLA would replicate the rows, although
+    devices share the batch.
     """
     copy = working_copy(table, axes, dtype)
     return tuple(copy[x] for x in tokens)

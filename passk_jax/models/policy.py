@@ -3,20 +3,21 @@
 A :class:`Policy` describes the network. Its static graph is made once; its parameters
 are a pytree that crosses ``jax.jit``.
 
-1. :func:`decoding_weights` turns the master weights into those that sampling reads;
-2. :func:`prefill` runs the prompts, once a problem, whatever N is;
-3. :func:`empty_cache` and :func:`decode` continue from there, a token a call;
-4. :func:`token_log_probs` returns log-probabilities and entropies of whole responses,
-   which the learner differentiates.
+1. :func:`decoding_weights` converts the master weights to those that sampling reads.
+2. :func:`prefill` runs each problem's prompt once, for any N.
+3. :func:`empty_cache` and :func:`decode` continue from there, one token per call.
+4. :func:`token_log_probs` returns log-probabilities and entropies of responses, which
+   the learner differentiates.
 
-Logits of all tokens never exist at one time: prefill computes them at one position a
-prompt, decoding at one a rollout, and the learner at a chunk of positions. Attention
-does not hold those of all pairs of many tokens either (see attention.py).
+The logits of all tokens never exist at one time. Prefill computes them at one position
+per prompt, decoding at one per rollout, the learner at a chunk of positions. Attention
+computes its logits in chunks too (see attention.py).
 """
 
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -35,7 +36,7 @@ from passk_jax.models.experts import ROUTING, empty_routing
 from passk_jax.models.layers import Statistics
 from passk_jax.models.master_weights import Axes
 from passk_jax.models.parameters import axes_at, axes_of_names, layers_apart
-from passk_jax.models.token_distribution import log_probs_and_entropies
+from passk_jax.models.token_distribution import TokenScores, log_probs_and_entropies
 from passk_jax.models.transformer import Cache, Prefix, Transformer, cache_slots
 from passk_jax.sharding import AnyMesh, shard
 from passk_jax.types import Prompts
@@ -56,10 +57,10 @@ class Policy:
         arch: the architecture.
         head_chunk_tokens: positions whose logits a device holds at one time in
             :func:`token_log_probs`.
-        num_tokens: ids of the tokenizer; ``None``: as many as the token table has
-            rows. The rows beyond only pad the table: their probability is 0.
-        frozen: names of the parameters that training leaves alone (see weights.py).
-        replay_routing: sampling keeps the experts of each token, for the learner to run
+        num_tokens: number of the tokenizer's ids; ``None``: all rows of the token
+            table. Further rows only pad the table and have probability 0.
+        frozen: names of the parameters that are not trained (see frozen.py).
+        replay_routing: sampling keeps the experts of each token, and the learner runs
             the same ones.
     """
 
@@ -77,16 +78,18 @@ class Policy:
             raise InputError(f'frozen={unknown} are none of {list(names)}')
 
     def bind(self, params: Params) -> Transformer:
-        """The network with these parameters."""
+        """Makes the network with these parameters."""
         stacked = params.keys() <= Transformer.parameters(self.arch).keys()
-        flat = {_split_name(name): nnx.Param(x) for name, x in params.items()}
+        flat: dict[Any, Any] = {
+            _split_name(name): nnx.Param(x) for name, x in params.items()
+        }
         graphdef = _graphdef(self.arch, stacked=stacked)
         return nnx.merge(graphdef, nnx.from_flat_state(flat))
 
 
 @functools.cache
 def _graphdef(arch: Arch, *, stacked: bool) -> nnx.GraphDef:
-    """The static graph of the network, without making a parameter."""
+    """Makes the static graph of the network, without parameters."""
 
     def network() -> Transformer:
         return Transformer(arch, stacked=stacked, rngs=nnx.Rngs(params=0))
@@ -95,7 +98,7 @@ def _graphdef(arch: Arch, *, stacked: bool) -> nnx.GraphDef:
 
 
 def param_shapes(policy: Policy, mesh: AnyMesh) -> dict[str, jax.ShapeDtypeStruct]:
-    """Name, shape, dtype and sharding of every parameter."""
+    """Returns shape, dtype and sharding of every parameter, by name."""
     shapes = _shapes(policy.arch)
     axes_of = functools.partial(param_axes, policy)
     shardings = sharding.tree_sharding(mesh, shapes, axes_of)
@@ -111,10 +114,10 @@ def _shapes(arch: Arch) -> dict[str, jax.ShapeDtypeStruct]:
 
 
 def init_params(policy: Policy, key: jax.Array, mesh: Mesh) -> Params:
-    """Random parameters, made sharded, so that no device ever holds them all.
+    """Draws random parameters, already sharded, so that no device holds them all.
 
-    A large parameter is made alone, the largest first: XLA:CPU holds the random bits of
-    all that one program makes, which is more than the parameters.
+    Each large parameter has its own program, the largest first, because XLA:CPU holds
+    all random bits of a program at once, and they are larger than the parameters.
     """
     shapes = param_shapes(policy, mesh)
     large = sorted(
@@ -141,7 +144,7 @@ def _init_program(
 
 
 def param_axes(policy: Policy, name: str) -> Axes:
-    """Logical axes of a parameter, by its name or by a path that ends in its name.
+    """Returns the logical axes of a parameter, by its name or a path ending in it.
 
     Raises:
         InputError: the network has no such parameter.
@@ -155,9 +158,9 @@ def _axes(arch: Arch) -> dict[str, Axes]:
 
 
 def decoding_weights(policy: Policy, params: Params) -> Params:
-    """The weights that sampling reads; a copy only if they must be cast or moved.
+    """Returns the weights that sampling reads; copies only to cast or move them.
 
-    A single CPU device reads the layers where they lie. While they are in use, donating
+    A single CPU device reads the layers in place. While they are in use, donating
     ``params`` copies them.
     """
     table, dtype = Transformer.parameters(policy.arch), policy.arch.dtype
@@ -178,10 +181,10 @@ def decoding_weights(policy: Policy, params: Params) -> Params:
 
 
 def prepare_decoding(policy: Policy, params: Params) -> Params:
-    """The weights that a decode step reads: cast, gathered, and apart by layer.
+    """Casts, gathers and unstacks the weights for decode steps.
 
-    Weights that are sharded over 'fsdp' would cross the network again for every token.
-    So while sampling only 'tensor' splits them. Each layer has its own arrays, which a
+    Weights that are sharded over 'fsdp' would cross the network for every token, so
+    only 'tensor' splits them while sampling. Each layer has its own arrays, which a
     step reads in place.
     """
     table, weights = Transformer.parameters(policy.arch), {}
@@ -199,7 +202,7 @@ _prepare_decoding = jax.jit(prepare_decoding, static_argnums=0)
 def prefill(
     policy: Policy, params: Params, prompts: Prompts
 ) -> tuple[Float[Array, 'P D'], Prefix]:
-    """Runs the prompts, each once.
+    """Runs each prompt once.
 
     Returns:
         The hidden state at the last token of each prompt, which predicts the first
@@ -211,6 +214,7 @@ def prefill(
     tokens = (prompts.tokens[:, None],)
     (hidden,), layers, figures = model.forward(tokens, (positions,), keep=True)
     last = jnp.take_along_axis(hidden[:, 0], prompts.lengths[:, None, None] - 1, axis=1)
+    assert layers is not None  # They are kept.
     shared = tuple(map(take_first_sequences, layers))
     routing = None
     if policy.replay_routing:
@@ -221,7 +225,7 @@ def prefill(
 def empty_cache(
     policy: Policy, *, num_prompts: int, num_rollouts: int, num_tokens: int
 ) -> Cache:
-    """A decode cache for the newest ``num_tokens`` tokens of each rollout, or more."""
+    """Makes a decode cache for at least the last ``num_tokens`` tokens of a rollout."""
     arch = policy.arch
     T, H = cache_slots(num_tokens), arch.head_dim
     lead = (num_prompts, arch.num_kv_heads, num_rollouts)
@@ -251,7 +255,7 @@ def decode(
         params: from :func:`decoding_weights`.
         tokens: the next token of every rollout.
         prefix: from :func:`prefill`.
-        cache: of the tokens before.
+        cache: of the previous tokens.
 
     Returns:
         The hidden states, for :func:`logits`, and the cache with these tokens.
@@ -266,7 +270,7 @@ def decode(
 def logits(
     policy: Policy, params: Params, hidden: Float[Array, '*B D']
 ) -> Float[Array, '*B V']:
-    """Next-token logits of hidden states, float32; ``-inf`` where no token is."""
+    """Computes next-token logits, float32; ``-inf`` for ids without a token."""
     model = policy.bind(params)
     scores = model.logits(hidden[None, None], model.head_weights((1, 1)))[0, 0]
     return _without_padding(policy, scores, -jnp.inf)
@@ -281,31 +285,22 @@ def token_log_probs(
     routing: Int[Array, 'P N T L k'] | None = None,
     *,
     temperature: float | jax.Array,
-) -> tuple[
-    Float[Array, 'P N T'], Float[Array, 'P N T'], dict[str, Float[Array, 'P N T']]
-]:
-    """Log-probability of each response token and the entropy it was drawn under.
+) -> TokenScores:
+    """Computes each response token's log-probability and its distribution's entropy.
 
     A prompt runs once for its N responses, forward and backward. The head runs on
     chunks of positions under ``jax.checkpoint``, so no array of ``P * N * T * V``
     logits exists, even in the backward pass.
 
     Args:
-        policy: the policy.
-        params: its parameters.
+        policy, params: the policy and its parameters.
         prompts: the prompts.
         tokens: responses, right-padded; values at pads are finite and unused.
-        starts: the slot where each token's response starts, if a row holds several
-            (see packing.py); ``None``: one response a row, from slot 0.
+        starts: the slot where each token's response starts, if a row has several (see
+            packing.py); ``None``: one response per row, from slot 0.
         routing: ``Rollouts.routing``, which the experts replay with that of the
-            prompts; ``None``: they are chosen anew.
+            prompts; ``None``: the router chooses them.
         temperature: of the distribution, above 0.
-
-    Returns:
-        ``log softmax(logits / temperature)`` at the tokens, and the entropies in nats,
-        both float32 and over the tokenizer's ids; and the statistics of the
-        feed-forward parts where each token is predicted: means over the layers, and
-        ``[P, N, T, L, ...]`` of those that have more axes.
     """
     P, N, _ = tokens.shape
     model = policy.bind(params)
@@ -333,19 +328,19 @@ def token_log_probs(
     outputs = map_chunks(head, (apart(hidden), apart(tokens)), max_width=width, axis=4)
     log_probs, entropies = (x.swapaxes(1, 2).reshape(tokens.shape) for x in outputs)
     figures = {name: _reduce_layers(xs[-1]) for name, xs in statistics.items()}
-    return log_probs, entropies, figures
+    return TokenScores(log_probs, entropies, figures)
 
 
 def _reduce_layers(x: Float[Array, 'L P N T ...']) -> Float[Array, 'P N T ...']:
-    """The mean over the layers, or, of a figure with more axes, that of each layer."""
+    """Averages a figure over the layers; moves them back if it has more axes."""
     return x.mean(axis=0) if x.ndim == 4 else jnp.moveaxis(x, 0, 3)
 
 
 def _without_padding(
-    policy: Policy, scores: Float[Array, '*B V'], absent: float
+    policy: Policy, scores: Float[Array, '*B V'], absent: float | np.floating
 ) -> Float[Array, '*B V']:
-    """The scores, with ``absent`` in the rows that only pad the token table."""
-    if policy.num_tokens in (None, policy.arch.vocab_size):
+    """Replaces the scores of ids without a token by ``absent``."""
+    if policy.num_tokens is None or policy.num_tokens == policy.arch.vocab_size:
         return scores
     ids = jax.lax.broadcasted_iota(jnp.int32, scores.shape, scores.ndim - 1)
     return jnp.where(ids < policy.num_tokens, scores, absent)
@@ -358,10 +353,10 @@ def _responses(
     starts: Int[Array, 'P N T'] | None,
     routing: Int[Array, 'P N T L k'] | None,
 ) -> tuple[Float[Array, 'P N T D'], Statistics]:
-    """The hidden state that predicts each response token, and all statistics.
+    """Computes the hidden state that predicts each response token, and statistics.
 
-    The first input of a response is the last token of its prompt, which it therefore
-    does not see in the prompt's stream: T tokens in, T out.
+    The first input of a response is the last token of its prompt. So the response does
+    not see that token in the prompt's stream: T tokens in, T out.
     """
     (P, S), (_, N, T) = prompts.tokens.shape, tokens.shape
     seen = prompts.lengths - 1
@@ -388,7 +383,7 @@ def _responses(
 
 
 def _init(arch: Arch, key: jax.Array, names: Sequence[str] | None = None) -> Params:
-    """Initial parameters; those of these names, or all."""
+    """Draws initial parameters, all or those of these names."""
     network = Transformer(arch, stacked=True, rngs=nnx.Rngs(params=key))
     state = nnx.to_flat_state(nnx.state(network))
     params = {'.'.join(map(str, path)): x[...] for path, x in state}

@@ -1,8 +1,8 @@
 """Rotary positions: the frequencies by which a model rotates its queries and keys.
 
-1. :class:`Rope` is the setting, one of four kinds that transformers has
-   (``modeling_rope_utils.py``); a model is only right under its own;
-2. :func:`frequencies` computes the angle per position of each pair of dimensions;
+1. :class:`Rope` has the settings, of one of four kinds as in transformers
+   (``modeling_rope_utils.py``). A model needs the kind that it was trained with.
+2. :func:`frequencies` computes the angle per position of each pair of dimensions.
 3. :func:`rotary` and :func:`rotate` apply them.
 """
 
@@ -20,13 +20,13 @@ KINDS = ('default', 'linear', 'llama3', 'yarn')
 
 @dataclasses.dataclass(frozen=True)
 class Rope:
-    """The setting of rotary positions; what a kind does not use keeps its default.
+    """The settings of rotary positions; a kind's unused settings keep their default.
 
     Attributes:
         kind: one of :data:`KINDS`.
         theta: base of the frequencies.
-        factor: how many times the context was stretched.
-        original_max_positions: context before it was stretched (llama3, yarn).
+        factor: how many times the context was extended.
+        original_max_positions: context before it was extended (llama3, yarn).
         low_freq_factor: llama3 stretches waves longer than ``original / low``.
         high_freq_factor: llama3 keeps waves shorter than ``original / high``.
         beta_fast: yarn keeps pairs that turn more often in the original context.
@@ -60,7 +60,7 @@ class Rope:
 
 
 def frequencies(rope: Rope, *, head_dim: int) -> Float[np.ndarray, 'H/2']:
-    """Radians per position for each pair of dimensions; float32."""
+    """Computes the radians per position of each pair of dimensions; float32."""
     powers = np.arange(0, head_dim, 2, dtype=np.float32) / np.float32(head_dim)
     # In float64: an error in the last bit is 6e-3 radians at position 100,000.
     waves = (rope.theta ** powers.astype(np.float64)).astype(np.float32)
@@ -72,24 +72,24 @@ def frequencies(rope: Rope, *, head_dim: int) -> Float[np.ndarray, 'H/2']:
             return (plain / np.float32(rope.factor)).astype(np.float32)
         case 'llama3':
             stretch = _llama3_share(rope, plain)
-        case 'yarn':
+        case _:
             stretch = _yarn_share(rope, head_dim)
     stretched = plain / np.float32(rope.factor)
     return (stretched * stretch + plain * (1 - stretch)).astype(np.float32)
 
 
 def _llama3_share(rope: Rope, plain: np.ndarray) -> np.ndarray:
-    """How far each frequency is stretched, 0 to 1, by its wavelength."""
+    """Computes how far each frequency is stretched, 0 to 1, by its wavelength."""
     turns = rope.original_max_positions * plain / np.float32(2 * math.pi)
     low, high = rope.low_freq_factor, rope.high_freq_factor
     return 1 - np.clip((turns - low) / (high - low), 0, 1)
 
 
 def _yarn_share(rope: Rope, head_dim: int) -> np.ndarray:
-    """How far each frequency is stretched, 0 to 1, by its place among the pairs."""
+    """Computes how far each frequency is stretched, 0 to 1, by its pair's index."""
 
     def place(turns: float) -> float:
-        """The dimension that makes so many turns in the original context."""
+        """Returns the dimension with so many turns in the original context."""
         wave = rope.original_max_positions / (turns * 2 * math.pi)
         return head_dim * math.log(wave) / (2 * math.log(rope.theta))
 
@@ -108,7 +108,7 @@ Turn = tuple[Float[Array, 'P N T 1 H/2'], Float[Array, 'P N T 1 H/2']]
 
 
 def rotary(positions: Int[Array, 'P N T'], rope: Rope, *, head_dim: int) -> Turn:
-    """Cosines and sines of ``position * frequency``, float32."""
+    """Computes cosines and sines of ``position * frequency``, float32."""
     angles = positions[..., None, None].astype(jnp.float32)
     angles = angles * frequencies(rope, head_dim=head_dim)
     factor = rope.attention_factor

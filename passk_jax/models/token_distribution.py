@@ -1,8 +1,10 @@
-"""Log-probability and entropy of tokens under logits, with the gradient written out.
+"""Log-probabilities and entropies of tokens under logits, with explicit gradients.
 
 Both gradients are elementwise in the probabilities. So the backward pass reads the
 logits once, with one softmax and no scatter.
 """
+
+from typing import NamedTuple
 
 import jax
 from jax import numpy as jnp
@@ -11,10 +13,26 @@ from jaxtyping import Array, Float, Int
 Pair = tuple[Float[Array, '*B'], Float[Array, '*B']]
 
 
+class TokenScores(NamedTuple):
+    """What ``policies.token_log_probs`` returns of each response token.
+
+    Attributes:
+        log_probs: ``log softmax(logits / temperature)``, float32, over the tokenizer's
+            ids.
+        entropies: nats, float32, of the same distribution.
+        statistics: of the feed-forward parts at the position that predicts the token:
+            means over layers, and ``[P, N, T, L, ...]`` of figures with more axes.
+    """
+
+    log_probs: Float[Array, 'P N T']
+    entropies: Float[Array, 'P N T']
+    statistics: dict[str, Float[Array, 'P N T ...']]
+
+
 def log_probs_and_entropies(
     logits: Float[Array, '*B V'], tokens: Int[Array, '*B']
 ) -> Pair:
-    """``log softmax(logits)`` at the tokens, and the entropies in nats.
+    """Computes ``log softmax(logits)`` at the tokens, and the entropies in nats.
 
     Args:
         logits: float32, finite.
@@ -22,8 +40,9 @@ def log_probs_and_entropies(
     """
     # Under an axis of size 1, the sums take XLA's CPU code twenty times as long.
     axes = [axis for axis, size in enumerate(tokens.shape) if size == 1]
-    outputs = _score_rows(jnp.squeeze(logits, axes), jnp.squeeze(tokens, axes))
-    return tuple(x.reshape(tokens.shape) for x in outputs)
+    rows = jnp.squeeze(logits, axes), jnp.squeeze(tokens, axes)
+    log_probs, entropies = _score_rows(*rows)
+    return log_probs.reshape(tokens.shape), entropies.reshape(tokens.shape)
 
 
 @jax.custom_vjp

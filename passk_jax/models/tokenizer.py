@@ -1,14 +1,15 @@
-"""Tokenizers: one of characters, built offline, or any of Hugging Face.
+"""Makes and loads tokenizers: a character tokenizer, or any of Hugging Face.
 
-All are fast transformers tokenizers, so ``tokenizer.save_pretrained(directory)`` saves
-one and :func:`load_tokenizer` reads it back. Nothing here needs torch. Only a tokenizer
-of the hub needs a network.
+All are fast transformers tokenizers: ``tokenizer.save_pretrained(directory)`` saves one
+and :func:`load_tokenizer` reads it back. Nothing here needs torch. Only a tokenizer of
+the hub needs a network.
 
-A chat template is used as in the model's tuning: it writes every special token of a
-prompt, so the tokenizer adds none, and what it writes after an assistant's turn ends a
-response.
+A chat template works as in the model's tuning. It writes every special token of a
+prompt, so the tokenizer adds none. The token that it writes after an assistant's turn
+ends a response.
 """
 
+import datetime
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from tokenizers import decoders, models, pre_tokenizers
 
 from passk_jax.errors import InputError
 from passk_jax.models.hf import config
+from passk_jax.types import Turn
 
 Tokenizer = transformers.PreTrainedTokenizerFast
 
@@ -30,25 +32,33 @@ TOKENIZER_FILES = (
     *('special_tokens_map.json', 'added_tokens.json', '*.jinja'),
 )
 
-# Llama 3's templates write a date: by default this one (Llama 3.1) or today's (3.2).
-# But a run that resumes tomorrow must have the same prompts.
-_DATE = '26 Jul 2024'
+# Templates write a date: Llama 3.1's this one, Llama 3.2's, SmolLM3's and Mistral's
+# today's. But a run that resumes tomorrow must have the same prompts.
+CHAT_DATE = '2024-07-26'
+_DATE_PARTS = [f'%{flag}{letter}' for flag in ('', '-') for letter in 'aAbBdejmyYHIMSp']
+# Before a template, it takes the place of transformers' clock.
+_TODAY = (
+    '{% macro strftime_now(format) %}{% set text = namespace(now=format) %}'
+    '{% for part, value in parts_of_today.items() %}'
+    '{% set text.now = text.now.replace(part, value) %}{% endfor %}'
+    '{{ text.now }}{% endmacro %}\n'
+)
 
 # The prompt is the user's text, unchanged; the response follows it.
 _PLAIN_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 
 
 def character_tokenizer(alphabet: str) -> Tokenizer:
-    """A tokenizer with one token for each character, after ``<pad>`` 0 and ``<eos>`` 1.
+    """Makes a tokenizer of characters, after ``<pad>`` 0 and ``<eos>`` 1.
 
-    Decoding returns text over the alphabet exactly. Any other character is an error,
-    because a policy cannot learn from what it cannot read.
+    Decoding restores texts over the alphabet exactly. Any other character is an error,
+    because a policy cannot learn from text that it cannot read.
 
     Args:
         alphabet: characters in the order of their ids, from 2.
 
     Raises:
-        InputError: an empty alphabet, or a character twice.
+        InputError: an empty alphabet, or a repeated character.
     """
     if not alphabet or len(set(alphabet)) != len(alphabet):
         raise InputError(f'{alphabet=} must hold characters, and each only once')
@@ -68,15 +78,15 @@ def character_tokenizer(alphabet: str) -> Tokenizer:
 
 
 def load_tokenizer(source: str) -> Tokenizer:
-    """The tokenizer in a Hugging Face directory, or of a hub name.
+    """Loads the tokenizer of a Hugging Face directory or hub name.
 
-    It is the one in ``tokenizer.json``. ``AutoTokenizer`` of transformers 5 goes by the
-    names of classes and may replace the file's pre-tokenizer. DeepSeek's models then
-    lose the spaces of their prompts (huggingface/transformers, issue 45488), and a
-    tokenizer of characters loses its line breaks.
+    It reads ``tokenizer.json``. ``AutoTokenizer`` of transformers 5 goes by class names
+    and may replace the file's pre-tokenizer. Then DeepSeek's models lose the spaces of
+    their prompts (huggingface/transformers, issue 45488), and a character tokenizer
+    loses its line breaks.
 
     Raises:
-        InputError: there is none, or it cannot be reached.
+        InputError: there is no tokenizer, or it cannot be reached.
     """
     try:
         directory = config.source_directory(source, TOKENIZER_FILES)
@@ -94,7 +104,7 @@ def load_tokenizer(source: str) -> Tokenizer:
 
 
 def load_generation_config(source: str) -> transformers.GenerationConfig | None:
-    """The generation config of a directory or hub name; ``None`` if it has none.
+    """Loads the generation config of a directory or hub name; ``None`` without one.
 
     Raises:
         InputError: no such source, or a file that cannot be read.
@@ -111,7 +121,12 @@ def load_generation_config(source: str) -> transformers.GenerationConfig | None:
         raise InputError(
             f'{path}: eos_token_id={stated!r} must be the id of a token or a list'
         )
-    return transformers.GenerationConfig.from_dict(fields)
+    # The cache of a run is its own, so an unknown one is no matter.
+    fields.pop('cache_implementation', None)
+    try:
+        return transformers.GenerationConfig.from_dict(fields)
+    except (TypeError, ValueError) as error:
+        raise InputError(f'{path}: transformers refuses it: {error}') from error
 
 
 def check_chat(
@@ -120,8 +135,8 @@ def check_chat(
     """Checks that the chat template honors the arguments of :func:`encode_prompt`.
 
     Raises:
-        InputError: there is no template, it has no such switch, or it leaves the
-            system prompt out or refuses it.
+        InputError: there is no template, it does not read a switch, or it drops or
+            rejects the system prompt.
     """
     # Of several templates under names, this is all of their text.
     template = str(tokenizer.chat_template or '')
@@ -138,7 +153,10 @@ def check_chat(
             'tokenizer (model.tokenizer) never reads'
         )
     if system_prompt:
-        written = _prompt(tokenizer, '', system_prompt, template_kwargs)
+        turns = Turn('system', system_prompt), Turn('user', '')
+        written = _chat(
+            tokenizer, turns, opens_answer=True, template_kwargs=template_kwargs
+        )
         if system_prompt.strip() not in written:
             raise InputError(
                 f'the chat template leaves out data.{system_prompt=}: {written!r}'
@@ -150,40 +168,48 @@ def encode_prompt(
     tokenizer: Tokenizer,
     text: str,
     *,
+    turns: Sequence[Turn] = (),
     system_prompt: str = '',
     template_kwargs: Mapping[str, Any] | None = None,
+    date: str = CHAT_DATE,
 ) -> list[int]:
-    """Tokens of a prompt from a user's text.
+    """Encodes a user's text as the tokens of a prompt.
 
-    With a chat template they are the system's turn, the user's and the opening of the
-    answer; without one, the plain text with the tokenizer's special tokens.
+    With a chat template the prompt has the system's turn, earlier turns, the user's
+    turn and the start of the answer. Without one it has the texts of the turns, with
+    blank lines between them, and the tokenizer's special tokens.
 
     Args:
         tokenizer: the policy's.
-        text: what the user says.
-        system_prompt: what the system says; ``''``: nothing, or the template's own.
-        template_kwargs: what the template reads besides the turns.
+        text: the user's turn.
+        turns: earlier turns.
+        system_prompt: replaces the system's turns; ``''``: keeps them, or the
+            template's default.
+        template_kwargs: further variables of the template.
+        date: today's date for the template, as in 2024-07-26.
 
     Raises:
         InputError: the tokenizer has no token for a part of the text, or its chat
-            template refuses a turn.
+            template rejects a turn.
     """
     chat = bool(tokenizer.chat_template)
-    if chat:
-        text = _prompt(tokenizer, text, system_prompt, template_kwargs or {})
-    return _encode(tokenizer, text, add_special_tokens=not chat)
-
-
-def _prompt(
-    tokenizer: Tokenizer,
-    text: str,
-    system_prompt: str,
-    template_kwargs: Mapping[str, Any],
-) -> str:
-    turns = [{'role': 'user', 'content': text}]
+    every = (*turns, Turn('user', text))
     if system_prompt:
-        turns.insert(0, {'role': 'system', 'content': system_prompt})
-    return _chat(tokenizer, turns, opens_answer=True, template_kwargs=template_kwargs)
+        every = (
+            Turn('system', system_prompt),
+            *(t for t in every if t.role != 'system'),
+        )
+    if chat:
+        text = _chat(
+            tokenizer,
+            every,
+            opens_answer=True,
+            template_kwargs=template_kwargs or {},
+            date=date,
+        )
+    else:
+        text = '\n\n'.join(turn.content for turn in every)
+    return _encode(tokenizer, text, add_special_tokens=not chat)
 
 
 def _encode(tokenizer: Tokenizer, text: str, *, add_special_tokens: bool) -> list[int]:
@@ -199,7 +225,7 @@ def _encode(tokenizer: Tokenizer, text: str, *, add_special_tokens: bool) -> lis
 def decode_responses(
     tokenizer: Tokenizer, tokens: np.ndarray, lengths: np.ndarray
 ) -> list[list[str]]:
-    """Responses as text, without special tokens.
+    """Decodes responses to texts, without special tokens.
 
     Args:
         tokenizer: the policy's.
@@ -220,14 +246,14 @@ def decode_responses(
 def stop_token_ids(
     tokenizer: Tokenizer, generation_config: Any | None = None
 ) -> tuple[int, ...]:
-    """Tokens that end a response, each once.
+    """Returns the distinct tokens that end a response.
 
     Args:
         tokenizer: the token that its chat template writes after an assistant's turn
             comes first, because demonstrations end with it. Its end-of-sequence token
-            is next; it differs if the tuning changed only the template.
-        generation_config: anything with ``eos_token_id``, one id or several; instruct
-            models name more tokens there than their tokenizer does.
+            is next; the two differ if the tuning changed only the template.
+        generation_config: anything with ``eos_token_id``, one id or several; for
+            instruct models it has more tokens than the tokenizer.
 
     Raises:
         InputError: there is no such token.
@@ -245,33 +271,39 @@ def stop_token_ids(
 
 def _chat(
     tokenizer: Tokenizer,
-    turns: list[Mapping[str, str]],
+    turns: Sequence[Turn],
     *,
     opens_answer: bool,
     template_kwargs: Mapping[str, Any],
+    date: str = CHAT_DATE,
 ) -> str:
-    """The text that the chat template writes for the turns."""
+    """Writes the turns by the chat template."""
+    today = datetime.date.fromisoformat(date)
+    dated = {
+        # Of Llama 3's templates; others call strftime_now.
+        'date_string': today.strftime('%d %b %Y'),
+        'parts_of_today': {part: today.strftime(part) for part in _DATE_PARTS},
+    }
     try:
         return tokenizer.apply_chat_template(
-            turns,
+            [turn._asdict() for turn in turns],
+            chat_template=_TODAY + tokenizer.get_chat_template(),
             add_generation_prompt=opens_answer,
             tokenize=False,
-            **{'date_string': _DATE, **template_kwargs},
+            **{**dated, **template_kwargs},
         )
     except Exception as e:
         # A template is a program, which may raise anything.
-        raise InputError(f'the chat template cannot write {turns}: {e}') from e
+        turns_text = [tuple(turn) for turn in turns]
+        raise InputError(f'the chat template cannot write {turns_text}: {e}') from e
 
 
 def _end_of_turn(tokenizer: Tokenizer) -> list[int]:
-    """The special token that the chat template writes after an answer, if any."""
+    """Returns the special token that the chat template writes after an answer."""
     if not tokenizer.chat_template:
         return []
     answer = 'ANSWER'
-    turns = [
-        {'role': 'user', 'content': 'QUESTION'},
-        {'role': 'assistant', 'content': answer},
-    ]
+    turns = Turn('user', 'QUESTION'), Turn('assistant', answer)
     text = _chat(tokenizer, turns, opens_answer=False, template_kwargs={})
     _, separator, after = text.rpartition(answer)
     if not separator:

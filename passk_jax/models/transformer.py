@@ -2,17 +2,16 @@
 
 It runs the same blocks (block.py) in two ways:
 
-* :meth:`Transformer.forward` runs whole sequences: the prompts ``[P, 1, S]`` and,
-  beside them in each layer, the responses ``[P, N, T]`` that continue them. A prompt
-  runs once for its N rollouts, in sampling and in training, and its gradient is exact.
-* :meth:`Transformer.step` runs the next token of every rollout. It reads the keys and
-  values of the prompts and a cache of the rollouts' own.
+* :meth:`Transformer.forward` runs entire sequences: in each layer the prompts
+  ``[P, 1, S]`` and the responses ``[P, N, T]`` that continue them. A prompt runs once
+  for its N rollouts, in sampling and in training, and its gradient is exact.
+* :meth:`Transformer.step` runs the next token of every rollout. It reads the prompts'
+  keys and values and a cache of the rollouts'.
 
 Sequences are right-padded. Causality keeps pads out of real tokens; only the prefix
-needs a mask. Training scans over layers whose parameters are stacked on a leading axis:
-over one layer at a time, or over as many as ``Arch.layers`` has before it repeats. A
-network for decoding has a list of layers instead, because a scan would copy its cache
-for every token.
+needs a mask. Training scans over layers whose parameters are stacked on a leading axis,
+one period of ``Arch.layers`` at a time. A network for decoding has a list of layers
+instead, because a scan would copy its cache for every token.
 """
 
 import dataclasses
@@ -59,7 +58,7 @@ HEAD = kernel('lm_head.weight', 'embed', 'vocab')
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Prefix(Generic[Leaf]):
-    """The prompts: one :class:`KeyValues` a layer, and their lengths ``[P]``.
+    """The prompts: one :class:`KeyValues` per layer, and their lengths ``[P]``.
 
     ``routing`` is that of :class:`~passk_jax.types.Prompts`.
     """
@@ -75,13 +74,13 @@ class Cache:
     """Keys and values of the responses while decoding: a ring of slots.
 
     At each token all rollouts write the same slot. The ring has room for the longest
-    rollout. A rollout that began later than others has a smaller length, and does not
-    see what its row held before.
+    rollout. A rollout that began later has a smaller length, so it does not see the
+    earlier content of its row.
 
     Attributes:
-        layers: one :class:`KeyValues` a layer.
+        layers: one :class:`KeyValues` per layer.
         index: int32 scalar, slots written so far; modulo the ring, the next slot.
-        lengths: ``[P, N]`` int32, how many of the newest slots are the rollout's own.
+        lengths: ``[P, N]`` int32, how many of the newest slots belong to the rollout.
         routing: ``[P, N, L, k]``, the experts that ran the newest token; ``None``: no
             learner replays them.
     """
@@ -115,9 +114,9 @@ class Transformer(nnx.Module):
 
     Args:
         arch: the architecture.
-        stacked: make one block whose parameters have the layers as their leading axis,
-            for a scan; otherwise a list of blocks.
-        rngs: draw the initial parameters.
+        stacked: make one block whose parameters have a leading axis of layers, for a
+            scan; otherwise a list of blocks.
+        rngs: draws the initial parameters.
     """
 
     def __init__(self, arch: Arch, *, stacked: bool, rngs: nnx.Rngs):
@@ -139,7 +138,7 @@ class Transformer(nnx.Module):
     @staticmethod
     @functools.cache
     def parameters(arch: Arch) -> Table:
-        """Every parameter of a network whose layers are stacked, in its order."""
+        """Lists the parameters of a network with stacked layers, in its order."""
         block = Block.parameters(arch, arch.layers[0])
         return {
             'embed.embedding': EMBEDDING,
@@ -158,14 +157,14 @@ class Transformer(nnx.Module):
         *,
         keep: bool,
     ) -> tuple[Streams, tuple[KeyValues, ...] | None, Statistics]:
-        """Runs whole sequences.
+        """Runs entire sequences.
 
         Args:
             tokens: the prompts, ``[P, 1, S]``, and possibly their responses.
             positions: absolute position of each token.
             lengths: tokens of each prompt that responses see.
-            starts: the slot where each token's response starts, if a row holds several;
-                ``None``: one response a row, from slot 0.
+            starts: the slot where each token's response starts, if a row has several;
+                ``None``: one response per row, from slot 0.
             routing: experts that run each token, ``[L, P, N, T, k]`` of every stream;
                 ``None``: those that the router chooses.
             keep: also return the keys and values of the prompts.
@@ -201,7 +200,7 @@ class Transformer(nnx.Module):
     def _scan(
         self, run: Any, xs: Streams, routing: Streams | None
     ) -> tuple[Streams, list[Any]]:
-        """Scans the stack, a whole pattern of layers at a time."""
+        """Scans the stack, one pattern of layers at a time."""
         period, num_layers = len(self.arch.layers), self.arch.num_layers
         graphdef, params = nnx.split(self.layers)
         params = params, routing
@@ -266,10 +265,10 @@ class Transformer(nnx.Module):
         return x[:, :, 0], tuple(caches), statistics
 
     def head_weights(self, shards: tuple[int, int]) -> tuple[jax.Array, jax.Array]:
-        """The head for :meth:`logits`, gathered once for all chunks.
+        """Gathers the head for :meth:`logits`, once for all chunks.
 
         Args:
-            shards: how many the batch and the rollouts have.
+            shards: numbers of shards of the batch and of the rollouts.
         """
         weight, axes = self._head()
         copy = working_copy(weight, axes, jnp.dtype(self.arch.dtype))
@@ -281,9 +280,9 @@ class Transformer(nnx.Module):
         hidden: Float[Array, 'G K *B D'],
         head_weights: tuple[jax.Array, jax.Array],
     ) -> Float[Array, 'G K *B V']:
-        """Next-token logits, float32 whatever the working dtype.
+        """Computes next-token logits, float32 in any working dtype.
 
-        It applies the final norm, so only to the tokens that the caller picked.
+        It applies the final norm too, so only to the tokens that the caller selected.
 
         Args:
             hidden: from :meth:`forward` or :meth:`step`, by shards.
@@ -309,7 +308,7 @@ class Transformer(nnx.Module):
     def _turns(
         self, *positions: Int[Array, 'P N T']
     ) -> dict[Rope | None, tuple[Turn | None, ...]]:
-        """The turns of every stream under each rope that a layer has."""
+        """Computes the rotations of every stream for each rope of the layers."""
         ropes = dict.fromkeys(layer.rope for layer in self.arch.layers)
         return {rope: tuple(self._turn(x, rope) for x in positions) for rope in ropes}
 

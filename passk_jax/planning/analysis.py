@@ -1,10 +1,10 @@
-"""One program on one topology: memory, work, and the time that no run can beat.
+"""Analyses one program on one topology: memory, work, and a lower bound on its time.
 
 :func:`analyse` traces, compiles and counts. Memory is what the compiler allocates on a
-device, plus what stays there while the program runs. The lower bound on the time is the
-roofline: the longest of matrix products at the chip's peak, memory traffic at its
-bandwidth, and bytes received at the bandwidth of its links, as if the three
-overlapped perfectly and nothing else took time.
+device, plus what stays there while the program runs. The bound is the roofline: the
+longest of matrix products at the chip's peak, memory traffic at its bandwidth, and
+bytes received at the bandwidth of its links, as if the three overlapped perfectly and
+nothing else took time.
 """
 
 import dataclasses
@@ -29,12 +29,12 @@ class Memory:
     """Bytes on a device.
 
     Attributes:
-        arguments: of the program's arguments, used or not.
-        outputs: of its results, except those that overwrite an argument.
-        temporaries: that it allocates while it runs. This and ``outputs`` are ``None``
+        arguments: the program's arguments, used or not.
+        outputs: its results, except those that overwrite an argument.
+        temporaries: what it allocates while it runs. This and ``outputs`` are ``None``
             if nothing was compiled.
-        resident: of everything else on the device while it runs.
-        limit: available to a program; 0: unknown.
+        resident: everything else on the device while it runs.
+        limit: what a program may use; 0: unknown.
     """
 
     arguments: float
@@ -57,15 +57,15 @@ class Memory:
 
 @dataclasses.dataclass(frozen=True)
 class Analysis:
-    """What is known about a program.
+    """The figures of a program.
 
     Attributes:
         program, topology: the program, and the devices it was compiled for.
         memory: bytes on a device.
         traced: FLOPs of the program as written, over all devices.
-        places: of the devices on a torus; see links.py.
         costs: costs of the compiled program on a device; ``None`` without a compiler,
             or if the compiler ran out of device memory.
+        places: where the devices lie on a torus; see links.py.
     """
 
     program: Program
@@ -78,10 +78,9 @@ class Analysis:
     @property
     def flops(self) -> float:
         """FLOPs on a device: as compiled, else its share of the program as written."""
-        count = self.topology.num_devices
-        if self.costs is None:
-            return self.traced.total / count
-        return self.costs.flops + self.traced.kernels / count
+        traced = self.traced.total if self.costs is None else self.traced.kernels
+        compiled = 0.0 if self.costs is None else self.costs.flops
+        return compiled + traced / self.topology.num_devices
 
     @property
     def useful_share(self) -> float | None:
@@ -92,17 +91,15 @@ class Analysis:
     @property
     def seconds(self) -> dict[str, float]:
         """Lower bounds from compute, memory and network, where figures are known."""
-        chip = self.topology.chip
-        # Without a compiler, it is only known that the program reads its arguments.
-        traffic = self.memory.arguments if self.costs is None else self.costs.memory
-        amounts = {
-            'compute': (self.flops, chip.flops),
-            'memory': (traffic, chip.memory_bandwidth),
-        }
-        seconds = {name: n / peak for name, (n, peak) in amounts.items() if peak}
-        if self.costs is not None and chip.link_bandwidth:
-            by_groups = self.costs.by_groups
-            seconds['network'] = links.seconds(by_groups, self.places, chip)
+        chip, costs, seconds = self.topology.chip, self.costs, {}
+        if chip.flops:
+            seconds['compute'] = self.flops / chip.flops
+        if chip.memory_bandwidth:
+            # A program at least reads its arguments.
+            traffic = self.memory.arguments if costs is None else costs.memory
+            seconds['memory'] = traffic / chip.memory_bandwidth
+        if chip.link_bandwidth and costs is not None:
+            seconds['network'] = links.seconds(costs.by_groups, self.places, chip)
         return seconds
 
     @property
@@ -122,17 +119,12 @@ class Analysis:
 def analyse(
     program: Program, topology: Topology, *, compiling: bool = True
 ) -> Analysis:
-    """Traces a program, compiles it if there is a compiler, and counts.
-
-    Args:
-        program, topology: the program, and the devices to compile it for.
-        compiling: false: only traces, as if there were no compiler.
-    """
+    """Traces a program, compiles it if asked to and there is a compiler, and counts."""
     arguments = shard_bytes(program.arguments)
     limit, outputs, temporaries, costs = topology.chip.memory, None, None, None
     places = ()
-    # The mesh without its devices, so that what tracing creates, such as a kernel's
-    # tables, is created on this host.
+    # With an abstract mesh, tracing creates arrays, such as a kernel's tables, on this
+    # host.
     with jax.sharding.use_abstract_mesh(program.mesh.abstract_mesh):
         traced = program.function.trace(*program.arguments)
         if compiling and topology.has_compiler:
@@ -149,9 +141,8 @@ def analyse(
                 arguments = max(arguments, float(sizes.argument_size_in_bytes))
                 outputs = float(sizes.output_size_in_bytes - sizes.alias_size_in_bytes)
                 temporaries = float(sizes.temp_size_in_bytes)
-                text = compiled.as_text()
                 costs = hlo_costs.count(
-                    text,
+                    compiled.as_text(),
                     num_devices=topology.num_devices,
                     num_slices=topology.slices,
                     loop_steps=program.loop_steps,
@@ -175,13 +166,11 @@ def overflow(message: str, *, arguments: float) -> tuple[float, float] | None:
     """
     if 'RESOURCE_EXHAUSTED' not in message:
         return None
-    if apart := re.search(rf'temporaries \({_AMOUNT}\) exc.*?\({_AMOUNT}\)', message):
-        return _bytes(*apart.groups()[:2]), _bytes(*apart.groups()[2:])
-    if match := re.search(rf'Used {_AMOUNT} of {_AMOUNT} hbm', message):
-        used, limit = _bytes(*match.groups()[:2]), _bytes(*match.groups()[2:])
-        return used - arguments, limit
+    for pattern, included in (
+        (rf'temporaries \({_AMOUNT}\) exc.*?\({_AMOUNT}\)', 0.0),
+        (rf'Used {_AMOUNT} of {_AMOUNT} hbm', arguments),
+    ):
+        if match := re.search(pattern, message):
+            used, limit = (float(match[i]) * _UNITS[match[i + 1]] for i in (1, 3))
+            return used - included, limit
     return None
-
-
-def _bytes(number: str, unit: str) -> float:
-    return float(number) * _UNITS[unit]

@@ -1,8 +1,8 @@
-"""What a configuration will ask of each device, as shapes with shardings.
+"""The arrays of a run, as shapes with shardings.
 
-A :class:`Builder` has the shapes of the training state, the rollouts and what sampling
-keeps: :class:`jax.ShapeDtypeStruct` instead of arrays. The programs that take them are
-made in programs.py. Every prompt and response is as long as the configuration allows.
+A :class:`Builder` makes :class:`jax.ShapeDtypeStruct` of the training state, the
+rollouts and what sampling keeps. programs.py makes the programs that take them. Every
+prompt and response is as long as the configuration allows.
 """
 
 import dataclasses
@@ -20,14 +20,14 @@ from passk_jax.learning import state as states
 from passk_jax.models import policy as policies
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.experts import routing_dtype
+from passk_jax.models.frozen import Weights, split_weights
 from passk_jax.models.policy import Cache, Policy
 from passk_jax.models.transformer import Prefix
-from passk_jax.models.weights import Weights, split_weights
 from passk_jax.planning.flops import model_flops
 from passk_jax.sampling import sampler
-from passk_jax.sampling.plain_loop import Record
+from passk_jax.sampling.plain_loop import Record, empty_record
 from passk_jax.sampling.scheduled.grid import Size, Work
-from passk_jax.sampling.scheduled.state import PREFIX_AXES, ROW_AXES
+from passk_jax.sampling.scheduled.state import PREFIX_AXES
 from passk_jax.sharding import AnyMesh
 from passk_jax.types import Prompts, Rollouts
 
@@ -35,18 +35,18 @@ Shapes = dict[str, jax.ShapeDtypeStruct]
 
 
 def abstract_mesh(sizes: Mapping[str, int]) -> AbstractMesh:
-    """A mesh without devices, enough for shapes and shardings."""
+    """Makes a mesh without devices, which is enough for shapes and shardings."""
     types = (AxisType.Auto,) * len(sizes)
     return AbstractMesh(tuple(sizes.values()), tuple(sizes), axis_types=types)
 
 
 def tree_bytes(tree: Any) -> float:
-    """Bytes of a tree of shapes, over all devices."""
+    """Counts the bytes of a tree of shapes, over all devices."""
     return float(sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree)))
 
 
 def shard_bytes(tree: Any) -> float:
-    """Bytes that one device holds of a tree of shapes with shardings."""
+    """Counts the bytes that one device holds of a tree of shapes with shardings."""
     shards = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.sharding.shard_shape(x.shape), x.dtype), tree
     )
@@ -55,14 +55,9 @@ def shard_bytes(tree: Any) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Builder:
-    """The shapes of a run, from the sections of its configuration.
+    """The shapes of a run, from sections of its configuration.
 
-    Attributes:
-        policy: the policy.
-        mesh: the devices; an abstract mesh is enough for shapes.
-        platform: of the devices: ``'tpu'``, ``'gpu'`` or ``'cpu'``.
-        data, sampling, train, loss, optimizer, advantage, log: sections of the
-            configuration.
+    An abstract mesh is enough. The platform is ``'tpu'``, ``'gpu'`` or ``'cpu'``.
     """
 
     policy: Policy
@@ -77,11 +72,7 @@ class Builder:
     log: config.LogConfig
 
     def changed(self, overrides: Mapping[str, Any]) -> 'Builder':
-        """The same run with other values, on an abstract mesh.
-
-        Args:
-            overrides: dotted key (``'mesh.fsdp'``) -> value, unchecked.
-        """
+        """Replaces values by dotted key (``'mesh.fsdp'``); makes the mesh abstract."""
         policy, sizes, parts = self.policy, dict(self.mesh.shape), {}
         for key, value in overrides.items():
             section, _, name = key.partition('.')
@@ -98,17 +89,22 @@ class Builder:
         mesh = abstract_mesh(sizes)
         return dataclasses.replace(self, policy=policy, mesh=mesh, **parts)
 
+    @property
+    def pass_rollouts(self) -> int:
+        """Rollouts of each prompt in a pass of the learner."""
+        return self.train.micro_batch_rollouts or self.sampling.num_rollouts
+
     def state(self) -> states.TrainState[jax.ShapeDtypeStruct]:
-        """The training state."""
+        """Makes the shapes of the training state."""
         return states.state_shapes(self.policy, self.make_optimizer(), self.mesh)
 
     def make_optimizer(self) -> optimizers.Optimizer:
-        """The optimizer, with the learning rate of the whole run."""
+        """Makes the optimizer, with the learning rates of all updates."""
         updates = self.train.num_updates
         return optimizers.make_optimizer(self.optimizer, num_updates=updates)
 
     def weights(self) -> Weights[jax.ShapeDtypeStruct]:
-        """The parameters: what is frozen, and what is trained."""
+        """Makes the shapes of the parameters, frozen and trained."""
         shapes = policies.param_shapes(self.policy, self.mesh)
         return split_weights(self.policy, shapes)
 
@@ -119,61 +115,44 @@ class Builder:
     def array(
         self, axes: tuple[str | None, ...], shape: tuple[int, ...], dtype: Any
     ) -> jax.ShapeDtypeStruct:
-        """The shape of an array with logical axes, split by the sharding rules."""
+        """Makes the shape of an array that the sharding rules split by its axes."""
         spec = sharding.partition_spec(axes, shape, self.mesh.shape)
         placed = NamedSharding(self.mesh, spec)
         return jax.ShapeDtypeStruct(shape, dtype, sharding=placed)
 
     def prompts(self) -> Prompts[jax.ShapeDtypeStruct]:
-        """A step's prompts."""
+        """Makes the shapes of a step's prompts."""
         P, S = self.train.num_prompts, self.data.max_prompt_tokens
         by_prompt = self.array(('batch',), (P,), jnp.int32)
         tokens = self.array(('batch', None), (P, S), jnp.int32)
         return Prompts(tokens, lengths=by_prompt, problem_ids=by_prompt)
 
-    def shape_by_rollout(self, dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
-        """An array with the axes ``[P, N]`` of a step's rollouts in front."""
-        shape = (self.train.num_prompts, self.sampling.num_rollouts, *shape)
-        axes = ('batch', 'rollouts', *(None,) * (len(shape) - 2))
-        return self.array(axes, shape, dtype)
+    def shape_by_rollout(self, dtype: Any) -> jax.ShapeDtypeStruct:
+        """Makes the shape ``[P, N]`` of a number for each of a step's rollouts."""
+        shape = (self.train.num_prompts, self.sampling.num_rollouts)
+        return self.array(('batch', 'rollouts'), shape, dtype)
 
     def rollouts(self) -> Rollouts[jax.ShapeDtypeStruct]:
-        """A step's rollouts."""
+        """Makes the shapes of a step's rollouts."""
         P = self.train.num_prompts
         return self.record().rollouts(self.prompts(), self.prompt_routing(P))
 
     def prompt_routing(self, num_prompts: int) -> jax.ShapeDtypeStruct | None:
-        """The experts of so many prompts, if sampling keeps them."""
-        shape = num_prompts, self.data.max_prompt_tokens
-        return self._routing(PREFIX_AXES[:2], shape)
-
-    def _routing(
-        self, axes: tuple[str, ...], shape: tuple[int, ...]
-    ) -> jax.ShapeDtypeStruct | None:
-        arch = self.policy.arch
+        """Makes the shape of the experts of so many prompts; ``None``: not kept."""
+        arch, S = self.policy.arch, self.data.max_prompt_tokens
         if not self.policy.replay_routing:
             return None
-        shape = (*shape, arch.num_layers, arch.experts_per_token)
-        axes = (*axes, *(None,) * (len(shape) - len(axes)))
-        return self.array(axes, shape, routing_dtype(arch))
+        shape = num_prompts, S, arch.num_layers, arch.experts_per_token
+        return self.array(PREFIX_AXES, shape, routing_dtype(arch))
 
     def record(self) -> Record[jax.ShapeDtypeStruct]:
-        """What sampling writes of a step's rollouts."""
+        """Makes the shapes of what decoding writes of a step's rollouts."""
+        P, N = self.train.num_prompts, self.sampling.num_rollouts
         T = self.sampling.max_response_tokens
-        return Record(
-            tokens=self.shape_by_rollout(jnp.int32, T),
-            lengths=self.shape_by_rollout(jnp.int32),
-            stopped=self.shape_by_rollout(jnp.bool_),
-            sampler_log_probs=self.shape_by_rollout(jnp.float32, T),
-            untruncated_log_probs=self.shape_by_rollout(jnp.float32, T),
-            entropies=self.shape_by_rollout(jnp.float32, T),
-            routing=self._routing(
-                ROW_AXES, (self.train.num_prompts, self.sampling.num_rollouts, T)
-            ),
-        )
+        return self.constrained(lambda: empty_record(self.policy, P, N, T))
 
     def constrained(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The shapes that a function returns, sharded by its last constraints.
+        """Makes the shapes that a function returns, sharded by its last constraints.
 
         Raises:
             ValueError: an array has no constraint; scalars need none.
@@ -196,13 +175,13 @@ class Builder:
         return jax.tree.unflatten(tree, placed)
 
     def decoding_weights(self) -> Shapes:
-        """The weights that sampling reads."""
+        """Makes the shapes of the weights that sampling reads."""
         params = policies.param_shapes(self.policy, self.mesh)
         cast = functools.partial(policies.prepare_decoding, self.policy)
         return self.constrained(cast, params)
 
     def fit_grid(self) -> tuple[Work, Size]:
-        """A device's work of sampling, and the grid that it starts with.
+        """Returns a device's work of sampling, and the grid that it starts with.
 
         Raises:
             ValueError: ``sampling.max_cache_bytes`` is too small.
@@ -218,17 +197,13 @@ class Builder:
             )
 
     def rows(self) -> tuple[int, int]:
-        """How many problems, and rollouts of each, sampling decodes together at first.
-
-        Raises:
-            ValueError: ``sampling.max_cache_bytes`` is too small.
-        """
+        """Returns the problems, and rollouts of each, that decode together at first."""
         P, N = self.train.num_prompts, self.sampling.num_rollouts
         work, first = self.fit_grid()
         return P // work.problems * first.slots, N // work.rollouts * first.rows
 
     def cache(self) -> Cache:
-        """The keys and values of the responses that sampling decodes together."""
+        """Makes the shapes of the keys and values of responses that decode together."""
         G, K = self.rows()
         return self.constrained(
             lambda: policies.empty_cache(
@@ -241,7 +216,7 @@ class Builder:
         )
 
     def prefix(self, num_prompts: int) -> Prefix[jax.ShapeDtypeStruct]:
-        """The keys and values of ``num_prompts`` prompts."""
+        """Makes the shapes of the keys and values of ``num_prompts`` prompts."""
         arch, S = self.policy.arch, self.data.max_prompt_tokens
         lead = (num_prompts, arch.num_kv_heads)
         keys, values = (
@@ -253,7 +228,7 @@ class Builder:
         return Prefix(layers, lengths, self.prompt_routing(num_prompts))
 
     def forward_flops(self, *, responses: bool = True) -> float:
-        """FLOPs of one pass over a step's prompts, and over their responses or not."""
+        """Counts the FLOPs of a pass over a step's prompts, and over its responses."""
         return model_flops(
             self.policy.arch,
             num_prompts=self.train.num_prompts,

@@ -1,7 +1,7 @@
 """Published figures of chips: peaks that no program can exceed.
 
-Rates are for one device and dense bfloat16. A device is a chip; a TPU7x has two, which
-share it evenly. Link bandwidths are in one direction: half of the "bidirectional"
+Rates are for one device and dense bfloat16. A device is a chip, or one of the two
+halves of a TPU7x. Link bandwidths are in one direction: half of the "bidirectional"
 figure.
 """
 
@@ -22,8 +22,8 @@ class Chip:
         memory_bandwidth: bytes/s.
         link_bandwidth: bytes/s into a device from its neighbours, over all links.
         slice_bandwidth: bytes/s into a device from other slices.
-        dimensions: of the torus in the names of its topologies; 0: no torus.
-        devices: in a chip.
+        dimensions: dimensions of the torus; 0: no torus.
+        devices: the devices of a chip.
     """
 
     name: str
@@ -48,7 +48,7 @@ _TPUS = (
     Chip('v5p', 459e12, 95.74 * GIB, 2765e9, 600e9, 6.25e9, 3),
     Chip('v5e', 197e12, 15.75 * GIB, 819e9, 200e9, 3.125e9, 2),
     Chip('v6e', 918e12, 31.25 * GIB, 1638e9, 400e9, 12.5e9, 2),
-    # Two TensorCores, each a device with half of the chip.
+    # A device is one of two TensorCores, with half of the chip.
     Chip('tpu7x', 1153.5e12, 94.75 * GIB, 3690e9, 300e9, 6.25e9, 3, devices=2),
 )
 
@@ -64,14 +64,14 @@ _GPUS = (
 )
 
 CPU = Chip('cpu', 0, 0, 0, 0, 0, 0)
-"""The host's processor: a plan for it has counts and no bounds."""
+"""The host's processor: a plan for it has counts but no bounds."""
 
 TPUS: Mapping[str, Chip] = {chip.name: chip for chip in _TPUS}
 GPUS: Mapping[str, Chip] = {chip.name: chip for chip in _GPUS}
 
-# What JAX calls a device -> its chip. Of TPUs: chip_version_from_device_kind of JAX
-# 0.10 (jax/_src/pallas/mosaic/tpu_info.py). Of GPUs: the name that NVIDIA's driver
-# gives; modules for PCIe and those named NVL have other peaks, and are none of these.
+# JAX's name of a device -> its chip. TPUs: chip_version_from_device_kind of JAX 0.10
+# (jax/_src/pallas/mosaic/tpu_info.py). GPUs: the name that NVIDIA's driver gives;
+# modules for PCIe and those named NVL have other peaks and are not listed.
 _KINDS = {
     'TPU v4': 'v4',
     'TPU v5': 'v5p',
@@ -89,7 +89,7 @@ _KINDS = {
 
 
 def chip_of(device_kind: str) -> Chip | None:
-    """The chip of a ``jax.Device`` by its ``device_kind``; ``None``: none with figures.
+    """Returns the chip of a ``device_kind`` of JAX; ``None``: no figures are known.
 
     >>> chip_of('TPU v5 lite').name, chip_of('cpu')
     ('v5e', None)

@@ -1,16 +1,16 @@
-"""Collectives in the text of a compiled program: kind, bytes received, devices.
+"""Reads collectives from the text of a compiled program: kind, bytes, devices.
 
-A collective counts once, however the compiler spreads it over instructions:
+A collective counts once, although the compiler may spread it over instructions:
 
-* of a pair of ``-start`` and ``-done`` only the start counts;
-* a TPU may fuse one collective into several products, so that they overlap. The first
+* Of a pair of ``-start`` and ``-done`` only the start counts.
+* A TPU may fuse one collective into several products, so that they overlap. The first
   of these fusions ends in the custom call ``AsyncCollectiveStart``, the last in
-  ``AsyncCollectiveDone``, and each repeats the collective. They may span a loop. Only
-  the first counts;
-* on TPU a reduce-scatter is a fusion of an all-reduce and a slice;
-* between slices of TPUs it is a ``send`` to and a ``recv`` from the host, whose
-  attributes name it. Only the latter counts. The devices that the text numbers are then
-  those of one slice.
+  ``AsyncCollectiveDone``, and all of them repeat the collective. They may span a loop.
+  Only the first counts.
+* On TPU a reduce-scatter is a fusion of an all-reduce and a slice.
+* Between slices of TPUs a collective is a ``send`` to and a ``recv`` from the host,
+  whose attributes name it. Only the ``recv`` counts. Such a text numbers the devices of
+  one slice.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ import numpy as np
 from passk_jax.planning.hlo import Computation, Instruction, Module, Shape, find
 
 Groups = tuple[tuple[int, ...], ...]
-"""The devices, numbered as in the mesh, that exchange data; one tuple a group."""
+"""The groups of devices that exchange data, numbered as in the mesh."""
 
 KINDS = re.compile(
     'all-gather|all-reduce|reduce-scatter|(ragged-)?all-to-all'
@@ -37,13 +37,7 @@ _BETWEEN = 'async_collective_fusion'
 
 @dataclasses.dataclass(frozen=True)
 class Collective:
-    """One collective.
-
-    Attributes:
-        kind: its opcode, without ``-start``.
-        size: bytes that a device receives, on average.
-        groups: the devices that take part.
-    """
+    """A collective: opcode without ``-start``, mean bytes that a device receives."""
 
     kind: str
     size: float
@@ -58,59 +52,57 @@ def collectives(
     devices: int,
     slices: int = 1,
 ) -> Iterator[Collective]:
-    """The collectives that begin in an instruction, or in what is fused into it.
+    """Yields the collectives that begin in an instruction, or in what is fused into it.
 
-    Args:
-        module, computation, instruction: the instruction and where it is.
-        devices, slices: how many run the module.
+    ``devices`` in ``slices`` run the module.
     """
     if instruction.opcode == 'recv':
         if transfer := _BETWEEN_SLICES.search(instruction.attributes):
+            kind = transfer[1].lower().replace('_', '-')
+            kind = 'collective-permute' if kind == 'one-to-one' else kind
             # The same place in each slice.
             group = tuple(range(0, devices, devices // slices))
-            yield _between_slices(transfer[1], instruction.shapes[0], group)
+            size = _received(kind, instruction.shapes[0].size, slices)
+            yield Collective(f'{kind} between slices', size, (group,))
         return
     if instruction.opcode == 'fusion':
         inner = module.computations[instruction.called('calls')]
         if not goes_on(inner):
             scattered = 'all-reduce-scatter' in f'{instruction.name} {inner.name}'
             for fused in inner.instructions.values():
-                collectives_found = collectives(
+                for collective in collectives(
                     module, inner, fused, devices=devices, slices=slices
-                )
-                for collective in collectives_found:
-                    yield _scattered(collective) if scattered else collective
+                ):
+                    if scattered and collective.kind == 'all-reduce':
+                        size = collective.size / 2
+                        collective = Collective(
+                            'reduce-scatter', size, collective.groups
+                        )
+                    yield collective
     elif is_collective(instruction):
         yield _collective(computation, instruction, devices // slices)
 
 
 def is_collective(instruction: Instruction) -> bool:
-    """Whether an instruction is a collective or starts one."""
+    """Returns whether an instruction is a collective or starts one."""
     return bool(KINDS.fullmatch(instruction.opcode.removesuffix('-start')))
 
 
 def starts(fused: Computation) -> bool:
-    """Whether a fused computation starts a collective that others go on with."""
+    """Returns whether a fused computation starts a collective that others continue."""
     return _START in fused.instructions[fused.root].attributes
 
 
 def goes_on(fused: Computation) -> bool:
-    """Whether a fused computation goes on with a collective, or ends it."""
+    """Returns whether a fused computation continues or ends a collective."""
     ends = _DONE in fused.instructions[fused.root].attributes
     return ends or (fused.name.startswith(_BETWEEN) and not starts(fused))
-
-
-def _scattered(collective: Collective) -> Collective:
-    """The reduce-scatter whose all-reduce this is: a chip keeps its own share."""
-    if collective.kind != 'all-reduce':
-        return collective
-    return Collective('reduce-scatter', collective.size / 2, collective.groups)
 
 
 def operand_shapes(
     computation: Computation, instruction: Instruction
 ) -> list[tuple[Shape, ...]]:
-    """The shapes of each operand; ``()`` for one that is not in the computation."""
+    """Returns the shapes of each operand; ``()`` for one outside the computation."""
     operands = (computation.instructions.get(name) for name in instruction.operands)
     return [() if operand is None else operand.shapes for operand in operands]
 
@@ -118,16 +110,10 @@ def operand_shapes(
 def _collective(
     computation: Computation, instruction: Instruction, devices: int
 ) -> Collective:
-    """Reads a collective.
-
-    In a group of g devices each receives what the others hold: (g - 1) / g of a
-    gathered result. A reduction needs as much to sum the device's own share; an
-    all-reduce needs as much again for the shares of the others.
-    """
     kind = instruction.opcode.removesuffix('-start')
     shapes = instruction.shapes
     if instruction.opcode.endswith('-start') and kind != 'all-reduce':
-        # Operands, then results, then flags on TPU.
+        # The shapes of the operands, then of the results, then of flags on TPU.
         operands = sum(map(len, operand_shapes(computation, instruction)))
         shapes = shapes[operands : 2 * operands]
     result = sum(shape.size for shape in shapes)
@@ -135,16 +121,13 @@ def _collective(
     return Collective(kind, _received(kind, result, len(groups[0])), groups)
 
 
-def _between_slices(transfer: str, result: Shape, group: tuple[int, ...]) -> Collective:
-    """A collective that the attributes of a ``recv`` name, ``'ALL_REDUCE'``."""
-    kind = transfer.lower().replace('_', '-')
-    kind = 'collective-permute' if kind == 'one-to-one' else kind
-    size = _received(kind, result.size, len(group))
-    return Collective(f'{kind} between slices', size, (group,))
-
-
 def _received(kind: str, result: float, group: int) -> float:
-    """Bytes that each device of a group receives for a result of so many bytes."""
+    """Counts the bytes that a device receives for a result of so many bytes.
+
+    In a group of g devices it receives what the other devices hold: (g - 1) / g of a
+    gathered result. A reduction needs as much to sum the device's share; an all-reduce
+    needs as much again for the shares of the other devices.
+    """
     if kind in ('collective-permute', 'collective-broadcast'):
         return result
     share_of_others = (group - 1) / group
@@ -153,7 +136,7 @@ def _received(kind: str, result: float, group: int) -> float:
 
 
 def device_groups(attributes: str, devices: int) -> Groups:
-    """The groups of a collective, or the pairs of a permutation, in any notation.
+    """Reads the groups of a collective, or the pairs of a permutation.
 
     Raises:
         ValueError: the notation is unknown.
@@ -181,7 +164,7 @@ def _lists(text: str) -> Groups:
 
 
 def _iota(text: str) -> np.ndarray:
-    """The numbers 0, 1 ... as ``[2,4]T(1,0)`` orders them."""
+    """Returns the numbers 0, 1 ... as ``[2,4]T(1,0)`` orders them."""
     match = find(r'^\[([\d,]+)\](?:T\(([\d,]+)\))?', text)
     sizes = [int(size) for size in match[1].split(',')]
     numbers = np.arange(math.prod(sizes)).reshape(sizes)

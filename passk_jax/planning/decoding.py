@@ -1,19 +1,19 @@
 """The program that sampling decodes with, as a call with shapes.
 
 :func:`passk_jax.sampling.sample` decodes in one of two programs: the schedule's
-``advance`` or the plain loop. :func:`call` asks the sampler which, and makes the
-arguments that it would have. Both run in a loop that ends with the responses, so what a
-step costs is read from the body of that loop.
+``advance`` or the plain loop. :func:`call` asks the sampler which, and makes its
+arguments. Both loop until the responses end, so a step's cost is that of the loop's
+body.
 """
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
 from jax import numpy as jnp
 
 from passk_jax import sharding
-from passk_jax.models.policy import Params
 from passk_jax.planning.builder import Builder, Shapes
 from passk_jax.sampling import Purpose, plain_loop, sampler, step_key
 from passk_jax.sampling.plain_loop import Request
@@ -21,17 +21,14 @@ from passk_jax.sampling.scheduled import device
 from passk_jax.sampling.scheduled.cost import Account, open_account
 from passk_jax.sampling.scheduled.device import Decoder, StopWhen
 from passk_jax.sampling.scheduled.state import ROW_AXES, Slots, State
-from passk_jax.types import Prompts
 
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A jitted function, its arguments as shapes, and the steps of a loop's iteration.
+    """The call of a jitted function, with shapes for arguments.
 
-    Attributes:
-        function, arguments: the call.
-        steps: tokens of every row in one iteration of the loop.
-        resident: shapes of what sampling keeps on the devices besides the arguments.
+    An iteration of its loop makes ``steps`` tokens of every row. ``resident`` has the
+    shapes of what sampling keeps on the devices besides the arguments.
     """
 
     function: Any
@@ -41,29 +38,22 @@ class Call:
 
 
 def call(builder: Builder) -> Call:
-    """The call that decodes the rollouts of a step."""
+    """Makes the call that decodes the rollouts of a step."""
     weights, request = builder.decoding_weights(), _request(builder)
     if is_scheduled(builder):
         return _scheduled(builder, weights, request)
-
-    def decode(weights: Params, prompts: Prompts, key: jax.Array, request: Request):
-        policy = builder.policy
-        return plain_loop.sample_batch(policy, weights, prompts, key, request)
-
+    decode = jax.jit(functools.partial(plain_loop.sample, builder.policy))
     arguments = (weights, builder.prompts(), key_shape(builder), request)
-    return Call(jax.jit(decode), arguments, 1, ())
+    return Call(decode, arguments, 1, ())
 
 
 def is_scheduled(builder: Builder) -> bool:
-    """Whether sampling runs the schedule, which takes its cache as an argument."""
+    """Returns whether sampling runs the schedule, whose cache is an argument."""
     work, first = builder.fit_grid()
+    account, request = _account(builder), _request(builder)
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
         return sampler.schedules(
-            _account(builder),
-            work,
-            first,
-            num_prompts=builder.train.num_prompts,
-            request=_request(builder),
+            account, work, first, num_prompts=builder.train.num_prompts, request=request
         )
 
 
@@ -73,13 +63,12 @@ def _account(builder: Builder) -> Account:
 
 
 def key_shape(builder: Builder, *axes: str, size: int = 1) -> jax.ShapeDtypeStruct:
-    """The shape of a random key, or of ``size`` keys along a logical axis."""
+    """Makes the shape of a random key, or of ``size`` keys along a logical axis."""
     key = jax.eval_shape(lambda: step_key(seed=0, purpose=Purpose.ROLLOUTS, step=0))
     return builder.array(axes, (size,) * len(axes), key.dtype)
 
 
 def _request(builder: Builder) -> Request:
-    """The settings of a call, with shapes instead of values."""
     request = plain_loop.checked_request(
         builder.policy,
         num_rollouts=builder.sampling.num_rollouts,
@@ -91,7 +80,7 @@ def _request(builder: Builder) -> Request:
 
 
 def _replicated(builder: Builder, tree: Any) -> Any:
-    """The shapes of what the host hands over, whole on every device."""
+    """Makes the shapes of what the host hands over, replicated on every device."""
     where = sharding.replicated(builder.mesh)
     return jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), tree
@@ -106,14 +95,14 @@ def _scheduled(builder: Builder, weights: Shapes, request: Request) -> Call:
     scalar = jnp.zeros((), jnp.int32)
     unstarted = jnp.zeros(P // work.problems, bool)
     stop = _replicated(builder, jax.eval_shape(lambda: (scalar, unstarted, scalar)))
-    # Problems that wait keep the keys and values of their prompts.
+    # Without a slot for each, all problems stay in memory too.
     waiting = slots(builder, P) if G < P else ()
     arguments = (decoder, slots(builder, G), state(builder), StopWhen(*stop))
     return Call(device.advance, arguments, stride, waiting)
 
 
 def slots(builder: Builder, num_slots: int) -> Slots[jax.ShapeDtypeStruct]:
-    """Shapes of the problems in so many slots."""
+    """Makes the shapes of the problems in so many slots."""
     arch = builder.policy.arch
     return Slots(
         problem=builder.array(('batch',), (num_slots,), jnp.int32),
@@ -126,7 +115,7 @@ def slots(builder: Builder, num_slots: int) -> Slots[jax.ShapeDtypeStruct]:
 
 
 def state(builder: Builder) -> State[jax.ShapeDtypeStruct]:
-    """Shapes of what decoding carries, with a ring for the longest response."""
+    """Makes the shapes of what decoding carries, with the longest ring."""
     G, K = builder.rows()
     work, _ = builder.fit_grid()
     shards = builder.sampling.num_rollouts // work.rollouts

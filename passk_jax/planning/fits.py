@@ -1,17 +1,17 @@
-"""The largest sizes that fit in memory, estimated from shapes.
+"""Estimates the largest sizes that fit in memory from shapes.
 
-:func:`estimate` says what a program needs after its configuration changes, without
-compiling it again. What a device holds follows from shapes. What the program allocates
-besides has two parts:
+:func:`estimate` estimates what a program needs after its configuration changes, without
+compiling it again. What a device holds before the program runs follows from shapes.
+What the program allocates has two parts:
 
-* the known part follows from shapes too: the gradients, what the backward pass keeps
-  and the logits; for ``weights`` themselves; for ``prefill`` keys and values; for
-  ``decode`` a copy of keys and values;
-* the rest, such as what a backward pass recomputes, may grow with the hidden states
-  that a pass has on a device, but is assumed never to shrink. So an estimate promises
-  less than a change saves.
+* The *known* bytes follow from shapes too. ``train`` allocates gradients, activations
+  for the backward pass and logits; ``weights`` the weights; ``prefill`` keys and
+  values; ``decode`` a copy of keys and values.
+* The *other* bytes, such as what a backward pass recomputes, may grow with the hidden
+  states that a pass has on a device. The estimate assumes that they never shrink, so it
+  promises less than a change saves.
 
-:func:`fit` finds where the estimate meets the limit.
+:func:`fit` solves for the sizes at which the estimate meets the limit.
 """
 
 import dataclasses
@@ -26,12 +26,7 @@ from passk_jax.models import policy as policies
 from passk_jax.models.layers import BETWEEN_LAYERS
 from passk_jax.models.policy import Policy
 from passk_jax.planning.analysis import Analysis
-from passk_jax.planning.builder import (
-    Builder,
-    abstract_mesh,
-    shard_bytes,
-    tree_bytes,
-)
+from passk_jax.planning.builder import Builder, abstract_mesh, shard_bytes, tree_bytes
 from passk_jax.planning.decoding import is_scheduled
 from passk_jax.planning.programs import Program, build, make_diagnose
 from passk_jax.types import Prompts
@@ -42,15 +37,16 @@ _TILE = 128
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """The largest sizes that fit a device; ``None``: no limit, or none known.
+    """The largest sizes that fit a device.
 
-    The making of the weights has neither size.
+    A size is ``None`` if there is no limit or it is not known, and 0 if nothing fits.
+    ``weights`` has neither size.
 
     Attributes:
-        longest_response: response tokens that fit, a multiple of 128; 0: none do.
-        largest_batch: prompts that fit and divide evenly among the devices. For
-            ``train`` and ``score`` it is ``train.micro_batch_prompts``, else
-            ``train.num_prompts``; 0: none do.
+        longest_response: response tokens that fit, a multiple of 128.
+        largest_batch: prompts that fit and divide evenly among the devices: of
+            ``train.micro_batch_prompts`` if :func:`works_by_pass`, else of
+            ``train.num_prompts``.
     """
 
     longest_response: int | None
@@ -58,122 +54,111 @@ class Fit:
 
 
 def works_by_pass(name: str) -> bool:
-    """Whether a program takes one micro-batch at a time, not the whole batch."""
+    """Returns whether a program takes one micro-batch at a time, not a whole batch."""
     return name in ('train', 'score', 'diagnose')
 
 
 def estimate(
     analysis: Analysis, builder: Builder, other: Builder, *, hopeful: bool = False
 ) -> float:
-    """Bytes that a device needs for the same program of a changed configuration.
+    """Estimates a device's bytes for the same program of a changed builder, ``other``.
 
-    Args:
-        analysis, builder: the program now, and the builder that made it.
-        other: the changed builder.
-        hopeful: whether the rest may also shrink with the hidden states.
+    If ``hopeful``, the other bytes may also shrink with the hidden states.
     """
     name, memory = analysis.program.name, analysis.memory
     new_bytes = (memory.outputs or 0.0) + (memory.temporaries or 0.0)
-    known_bytes, now_known = (
-        _count_known_bytes(builder, name),
-        _count_known_bytes(other, name),
-    )
+    known_bytes, changed_bytes = (_count_known_bytes(x, name) for x in (builder, other))
     if name == 'decode' and is_scheduled(other) and not is_scheduled(builder):
         # What the plain loop allocates is an argument of the schedule.
-        now_known = 0.0
+        changed_bytes = 0.0
     # The compiler may allocate less than the shapes say; scale no more than it made.
-    of_known = min(new_bytes, known_bytes)
+    scaled_bytes = min(new_bytes, known_bytes)
     total = memory.total - held(analysis.program) + held(build(other, name))
     if known_bytes:
-        total += of_known * (now_known / known_bytes - 1)
+        total += scaled_bytes * (changed_bytes / known_bytes - 1)
     if name in ('train', 'diagnose'):
         total += max(0.0, _backward(other)[1] - _backward(builder)[1])
-    growth = _passed(other, name)[0] / _passed(builder, name)[0]
+    growth = _hidden_bytes(other, name)[0] / _hidden_bytes(builder, name)[0]
     if not hopeful:
         growth = max(1.0, growth)
-    return total + (new_bytes - of_known) * (growth - 1)
+    return total + (new_bytes - scaled_bytes) * (growth - 1)
 
 
 def with_temporaries(analysis: Analysis, builder: Builder) -> Analysis:
-    """The analysis of a program that was not compiled, with temporaries from shapes.
-
-    Args:
-        analysis, builder: the program, and the builder that made it.
-    """
+    """Adds temporaries from shapes to an analysis without compilation."""
     if analysis.memory.temporaries is not None:
         return analysis
-    compiled_bytes = count_bytes(builder, analysis.program.name) - held(
-        analysis.program
-    )
-    memory = dataclasses.replace(analysis.memory, temporaries=compiled_bytes)
+    program = analysis.program
+    temporaries = count_bytes(builder, program.name) - held(program)
+    memory = dataclasses.replace(analysis.memory, temporaries=temporaries)
     return dataclasses.replace(analysis, memory=memory)
 
 
 def count_bytes(builder: Builder, name: str) -> float:
-    """Bytes that a device needs for a program, as far as shapes tell."""
+    """Counts the bytes that a device needs for a program, as far as shapes tell."""
     # The schedule has its cache from the start.
     scheduled = name == 'decode' and is_scheduled(builder)
-    compiled_bytes = 0.0 if scheduled else _count_known_bytes(builder, name)
-    return count_held_bytes(builder, name) + compiled_bytes
+    new_bytes = 0.0 if scheduled else _count_known_bytes(builder, name)
+    return count_held_bytes(builder, name) + new_bytes
 
 
 def count_held_bytes(builder: Builder, name: str) -> float:
-    """Bytes that a device holds before a builder's program allocates any."""
+    """Counts what a device holds before a builder's program allocates anything."""
     return held(build(builder, name))
 
 
 def held(program: Program) -> float:
-    """Bytes that a device holds before a program allocates any."""
+    """Counts the bytes that a device holds before a program allocates anything."""
     return shard_bytes(program.arguments) + program.resident
 
 
 def _count_known_bytes(builder: Builder, name: str) -> float:
-    """Bytes that a program allocates on a device, as far as shapes tell."""
+    """Counts the bytes that a program allocates on a device, as far as shapes tell."""
     if name == 'prefill':
         return shard_bytes(builder.prefix(builder.train.num_prompts))
     if name == 'weights':
         return shard_bytes(builder.decoding_weights())
+    V = builder.policy.arch.vocab_size
     if name == 'decode':
-        vocab_size = builder.policy.arch.vocab_size
         G, K = builder.rows()
         axes = ('batch', 'rollouts', 'vocab')
-        logits = builder.array(axes, (G, K, vocab_size), jnp.float32)
+        logits = builder.array(axes, (G, K, V), jnp.float32)
         return shard_bytes((builder.prefix(G), builder.cache(), logits))
-    shape = (builder.policy.head_chunk_tokens, builder.policy.arch.vocab_size)
+    shape = (builder.policy.head_chunk_tokens, V)
     logits = shard_bytes(builder.array((None, 'vocab'), shape, jnp.float32))
     if name == 'score':
         return logits
     gradients = shard_bytes(builder.state().params)
     if name == 'diagnose':
-        # Each is of a pass, and of the batch.
+        # Those of a pass, and their sums over the batch.
         gradients *= 2 * make_diagnose(builder).num_gradients
     return gradients + _backward(builder)[0] + logits
 
 
 def _backward(builder: Builder) -> tuple[float, float]:
-    """Bytes that a device keeps for the backward pass, and that it recomputes."""
+    """Counts what a device keeps for the backward pass, and what it recomputes."""
     arch = builder.policy.arch
-    saved_arrays, everything = (
-        _kept_for_backward(
+    saved_bytes, all_bytes = (
+        _activation_bytes(
             Policy(dataclasses.replace(arch, remat=remat), head_chunk_tokens=1),
             (builder.train.micro_batch_prompts, builder.data.max_prompt_tokens),
-            _rollouts_of_a_pass(builder),
+            builder.pass_rollouts,
             builder.sampling.max_response_tokens,
         )
         for remat in (arch.remat, 'none')
     )
-    on_device, everywhere = _passed(builder, 'train')
+    on_device, everywhere = _hidden_bytes(builder, 'train')
     share = on_device / everywhere
     # One layer is recomputed at a time.
-    return share * saved_arrays, share * (everything - saved_arrays) / arch.num_layers
+    return share * saved_bytes, share * (all_bytes - saved_bytes) / arch.num_layers
 
 
-def _passed(builder: Builder, name: str) -> tuple[float, float]:
-    """Bytes of the hidden states of a pass: on one device, and on all of them."""
+def _hidden_bytes(builder: Builder, name: str) -> tuple[float, float]:
+    """Counts the hidden states of a pass: on one device, and on all of them."""
     train, arch = builder.train, builder.policy.arch
     P, N = train.num_prompts, builder.sampling.num_rollouts
     if works_by_pass(name):
-        P, N = train.micro_batch_prompts, _rollouts_of_a_pass(builder)
+        P, N = train.micro_batch_prompts, builder.pass_rollouts
     S = builder.data.max_prompt_tokens
     T = 1 if name == 'decode' else builder.sampling.max_response_tokens
     prompts, responses = (
@@ -185,17 +170,11 @@ def _passed(builder: Builder, name: str) -> tuple[float, float]:
     return shard_bytes(arrays), tree_bytes(arrays)
 
 
-def _rollouts_of_a_pass(builder: Builder) -> int:
-    """Rollouts of each prompt in a pass of the learner."""
-    num_rollouts = builder.sampling.num_rollouts
-    return num_rollouts // builder.train.rollout_parts(num_rollouts)
-
-
 @functools.lru_cache(maxsize=1024)
-def _kept_for_backward(
+def _activation_bytes(
     policy: Policy, prompts_shape: tuple[int, int], num_rollouts: int, num_tokens: int
 ) -> float:
-    """Bytes of activations between forward and backward pass, on all devices."""
+    """Counts activations between forward and backward pass, on all devices."""
     P, _ = prompts_shape
     log_probs = functools.partial(policies.token_log_probs, policy, temperature=1.0)
 
@@ -240,9 +219,10 @@ def fit(analysis: Analysis, builder: Builder) -> Fit:
 
 
 def _edge(analysis: Analysis, builder: Builder, key: str, step: int) -> int | None:
-    """The largest multiple of ``step`` that fits as a key's value; ``None``: any fits.
+    """Returns the largest multiple of ``step`` that fits as a key's value.
 
-    Memory is affine in multiples of ``step``, so two points determine it.
+    Memory is affine in multiples of ``step``, so two points determine it. ``None``: any
+    multiple fits.
     """
 
     def needed(steps: int) -> float:

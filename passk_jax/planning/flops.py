@@ -1,15 +1,14 @@
-"""FLOPs of matrix products: those a program has, and those it needs.
+"""Counts FLOPs of matrix products: those a program has, and those it needs.
 
 :func:`program_flops` walks a traced program and counts every ``dot_general`` times the
 length of the scans around it, recomputation included, over all devices. hlo_costs.py
-counts what the compiler made of it. A hand-written kernel counts by its grid and its
-products, a causal attention kernel by the pairs that causality leaves: an upper bound
-under a window. A grouped product counts by its rows, evenly shared among the devices
-that share the experts.
+counts the compiled program. A hand-written kernel counts by its grid and its products;
+a causal attention kernel by the pairs under its mask, an upper bound with a window.
+A grouped product counts by its rows, which the devices of the experts share evenly.
 
-:func:`model_flops` is what the mathematics needs, by the usual convention: two FLOPs
-per weight and token forward, four backward, and causal attention by its pairs. The
-ratio of the two is the cost of recomputation, padding and masks.
+:func:`model_flops` counts what the mathematics needs, by the usual convention: two
+FLOPs per weight and token forward, four backward, and causal attention by its pairs.
+The ratio of the two is the cost of recomputation, padding and masks.
 """
 
 import dataclasses
@@ -29,10 +28,8 @@ from passk_jax.sharding import RULES, axes_of
 class Flops:
     """FLOPs over all devices.
 
-    Attributes:
-        products: of matrix products that the compiler sees.
-        kernels: inside kernels, which the compiler does not see.
-        unknown_loops: loops of unknown length, each counted once.
+    The compiler sees ``products`` but not ``kernels``. The body of a loop of unknown
+    length counts once.
     """
 
     products: float = 0.0
@@ -41,11 +38,11 @@ class Flops:
 
     @property
     def total(self) -> float:
-        """FLOPs of both kinds."""
+        """FLOPs of products and kernels."""
         return self.products + self.kernels
 
     def plus(self, other: 'Flops', *, times: int = 1) -> 'Flops':
-        """This plus ``times`` times another."""
+        """Adds ``times`` times another."""
         return Flops(
             self.products + times * other.products,
             self.kernels + times * other.kernels,
@@ -54,13 +51,13 @@ class Flops:
 
 
 def program_flops(jaxpr: Any, *, loop_steps: int = 0, row_share: float = 1.0) -> Flops:
-    """FLOPs of a jaxpr, closed or open, over all devices.
+    """Counts the FLOPs of a jaxpr, closed or open, over all devices.
 
     Args:
         jaxpr: the traced program.
-        loop_steps: 0, or the steps in one iteration of the loop of unknown length with
-            the most FLOPs; then those of one step.
-        row_share: of the rows of a grouped product, those of a device's own experts.
+        loop_steps: 0, or the steps in an iteration of the loop of unknown length that
+            has the most FLOPs. Then only one such step counts.
+        row_share: share of the rows of a grouped product that a device multiplies.
     """
     if loop_steps:
         largest = max(_loops(jaxpr), key=lambda flops: flops.total, default=Flops())
@@ -75,7 +72,9 @@ def program_flops(jaxpr: Any, *, loop_steps: int = 0, row_share: float = 1.0) ->
 def _equation_flops(equation: Any, row_share: float) -> Flops:
     name, params = equation.primitive.name, equation.params
     if name == 'dot_general':
-        return Flops(products=_product_flops(equation))
+        (contracted, _), _ = params['dimension_numbers']
+        length = math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
+        return Flops(products=2.0 * math.prod(equation.outvars[0].aval.shape) * length)
     if name == 'ragged_dot_general':
         return Flops(kernels=row_share * _grouped_flops(equation))
     if name == 'pallas_call':
@@ -97,7 +96,7 @@ def _equation_flops(equation: Any, row_share: float) -> Flops:
 
 
 def _loops(jaxpr: Any) -> Iterator[Flops]:
-    """FLOPs of one iteration of each loop of unknown length."""
+    """Yields the FLOPs of an iteration of each loop of unknown length."""
     for equation in getattr(jaxpr, 'jaxpr', jaxpr).eqns:
         if equation.primitive.name == 'while':
             yield program_flops(equation.params['body_jaxpr'])
@@ -106,28 +105,20 @@ def _loops(jaxpr: Any) -> Iterator[Flops]:
 
 
 def _jaxprs(params: Any) -> Iterator[Any]:
-    """The jaxprs among an equation's parameters."""
     for value in params.values():
         for item in value if isinstance(value, tuple | list) else (value,):
             if hasattr(getattr(item, 'jaxpr', item), 'eqns'):
                 yield item
 
 
-def _product_flops(equation: Any) -> float:
-    (contracted, _), _ = equation.params['dimension_numbers']
-    left_shape = equation.invars[0].aval.shape
-    length = math.prod(left_shape[axis] for axis in contracted)
-    return 2.0 * math.prod(equation.outvars[0].aval.shape) * length
-
-
 def _grouped_flops(equation: Any) -> float:
-    """FLOPs of a grouped product ``[R, A] x [E, A, B]``, with one matrix a row."""
+    """Counts a grouped product ``[R, A] x [E, A, B]``, with one matrix a row."""
     rows, kernels = (x.aval.shape for x in equation.invars[:2])
     return 2.0 * rows[0] * math.prod(kernels[1:])
 
 
 def _expert_shards(equation: Any) -> int:
-    """Over how many devices a shard_map splits kernels ``[E, D, F]`` of experts.
+    """Counts the devices over which a shard_map splits kernels ``[E, D, F]``.
 
     Each of them has the rows of all experts and multiplies those of its own: under an
     even load, so large a part.
@@ -142,7 +133,7 @@ def _expert_shards(equation: Any) -> int:
 
 
 def _kernel_flops(equation: Any, row_share: float) -> float:
-    """FLOPs of a Pallas kernel: its body at every point of its grid.
+    """Counts a Pallas kernel: its body at every point of its grid.
 
     A grid that depends on data is that of a grouped product, which states its own.
     """
@@ -169,33 +160,29 @@ def model_flops(
     prompt_tokens: int,
     response_tokens: int,
 ) -> float:
-    """FLOPs of :func:`forward_flops` over prompts and responses of one length each.
+    """Counts :func:`forward_flops` of prompts of S and responses of T tokens each.
 
-    Args:
-        arch: the architecture.
-        num_prompts, num_rollouts: P and N.
-        prompt_tokens: S, all of them counted.
-        response_tokens: T, all of them counted; 0: the prompts alone.
+    With ``response_tokens=0`` the prompts run alone.
     """
-    prompts, responses = np.full(1, prompt_tokens), (1, num_rollouts)
-    per_prompt = forward_flops(arch, prompts, np.full(responses, response_tokens))
+    responses = np.full((1, num_rollouts), response_tokens)
+    per_prompt = forward_flops(arch, np.full(1, prompt_tokens), responses)
     return num_prompts * float(per_prompt[0])
 
 
 def forward_flops(
     arch: Arch, prompt_tokens: np.ndarray, response_tokens: np.ndarray
 ) -> np.ndarray:
-    """FLOPs of one forward pass over each prompt and its responses.
+    """Counts the FLOPs of one forward pass over each prompt and its responses.
 
-    A prompt runs once for all its rollouts, which need only its keys and values in the
+    A prompt runs once for all its rollouts, which read only its keys and values in the
     last layer. The head is a product for each response token; a token look-up costs
     nothing.
 
     Args:
         arch: the architecture.
-        prompt_tokens: ``[P]`` tokens of each prompt.
-        response_tokens: ``[P, N]`` tokens of its responses. Without any, the prompt
-            runs alone, with the head at its last token.
+        prompt_tokens: ``[P]``.
+        response_tokens: ``[P, N]``. If all of a prompt are 0, the prompt runs alone,
+            with the head at its last token.
 
     Returns:
         ``[P]``; training needs three times as many.
@@ -220,20 +207,13 @@ def forward_flops(
 def train_passes(
     num_prompts: int, *, num_updates: int, epochs: int, reference: bool
 ) -> np.ndarray:
-    """The cost of a train step in forward passes over each prompt.
+    """Counts the forward passes over each prompt that a train step costs: ``[P]``.
 
     The forward and backward pass of an epoch cost three. The old log-probabilities cost
     one, but none in the first mini-batch of a single epoch. Those of a reference policy
     cost another. Recomputation does not count.
 
-    Args:
-        num_prompts: P.
-        num_updates: U, mini-batches; the first has the prompts 0, U, 2U ...
-        epochs: how often the step goes over them.
-        reference: whether there is a reference policy.
-
-    Returns:
-        ``[P]``.
+    The first of U mini-batches, one for each update, has the prompts 0, U, 2U ...
     """
     is_first = np.arange(num_prompts) % num_updates == 0
     scored = ~is_first if epochs == 1 else np.ones(num_prompts, bool)
@@ -241,7 +221,7 @@ def train_passes(
 
 
 def decode_flops(arch: Arch, *, sequences: int, context_tokens: int) -> float:
-    """FLOPs of one more token of each sequence, after ``context_tokens`` others."""
+    """Counts the FLOPs of a new token of each sequence, after ``context_tokens``."""
     head = arch.vocab_size * arch.embed_dim
     pairs = _pairs(arch, 1, before=context_tokens - 1)
     attention = 4.0 * arch.num_heads * arch.head_dim * pairs
@@ -249,16 +229,13 @@ def decode_flops(arch: Arch, *, sequences: int, context_tokens: int) -> float:
 
 
 def _pairs(arch: Arch, tokens: Any, *, before: Any = 0) -> Any:
-    """Pairs of a token and one that it sees, under the windows of all layers.
+    """Counts pairs of a token and one that it sees, under the windows of all layers.
 
-    Args:
-        arch: the architecture.
-        tokens, before: how many, and how many before them; numbers, or arrays that
-            broadcast.
+    ``before`` tokens come before ``tokens``: numbers, or arrays that broadcast.
     """
 
     def pairs(tokens: Any, window: int) -> Any:
-        """Of the first tokens of a sequence: 1 + 2 + ... + window + window + ..."""
+        # Of the first tokens of a sequence: 1 + 2 + ... + window + window + ...
         rising = np.minimum(tokens, window) if window else tokens
         return rising * (rising + 1.0) / 2 + (tokens - rising) * float(window)
 
@@ -268,7 +245,7 @@ def _pairs(arch: Arch, tokens: Any, *, before: Any = 0) -> Any:
 
 
 def token_flops(arch: Arch) -> int:
-    """FLOPs of a token's products with the matrices of all layers."""
+    """Counts the FLOPs of a token's products with the matrices of all layers."""
     heads = 2 * arch.num_heads + 2 * arch.num_kv_heads
     attention = 2 * arch.embed_dim * heads * arch.head_dim
     return sum(

@@ -1,7 +1,7 @@
 """Parses the text of compiled programs, as far as hlo_costs.py needs it.
 
 :func:`parse` splits a compiled module into computations and their instructions.
-:func:`executions` says how often each computation runs. On CPU and GPU the compiler
+:func:`executions` counts how often each computation runs. On CPU and GPU the compiler
 notes the length of a loop; on TPU the length follows from the loop's counter.
 """
 
@@ -19,25 +19,16 @@ _COMPUTATION = re.compile(r'^(ENTRY )?%?([\w.-]+) (\(.*\) -> .*)?\{$')
 
 
 def find(pattern: str, text: str) -> re.Match[str]:
-    """The first match of a pattern that the text must have."""
+    """Returns the first match of a pattern that the text must have."""
     match = re.search(pattern, text)
     if match is None:
         raise ValueError(f'not the text of a compiled module: no {pattern} in {text!r}')
     return match
 
 
-def _calls(attribute: str) -> str:
-    return rf'\b{attribute}=%?([\w.-]+)'
-
-
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """One array.
-
-    Attributes:
-        dtype, dims: its type, as the text spells it, and its dimensions.
-        in_memory: whether it lies in the device's main memory, not on the chip.
-    """
+    """The shape of an array; ``in_memory``: it lies in main memory, not on the chip."""
 
     dtype: str
     dims: tuple[int, ...]
@@ -55,7 +46,7 @@ class Shape:
 
 @dataclasses.dataclass(frozen=True)
 class Instruction:
-    """One instruction: result, opcode, operands, and the rest as text."""
+    """An instruction: result, opcode, operands, and the remaining text."""
 
     name: str
     shapes: tuple[Shape, ...]
@@ -65,24 +56,20 @@ class Instruction:
     attributes: str
 
     def called(self, attribute: str) -> str:
-        """The computation that an attribute (``'body'``) names."""
-        return find(_calls(attribute), self.attributes)[1]
-
-    def may_call(self, attribute: str) -> bool:
-        """Whether an attribute names a computation."""
-        return re.search(_calls(attribute), self.attributes) is not None
+        """Returns the computation that an attribute (``'body'``) names."""
+        return find(rf'\b{attribute}=%?([\w.-]+)', self.attributes)[1]
 
 
 @dataclasses.dataclass(frozen=True)
 class Computation:
-    """A computation's instructions by name, in order, and the one it returns."""
+    """A computation: its instructions by name, in order, and the one it returns."""
 
     name: str
     instructions: Mapping[str, Instruction]
     root: str
 
     def operand(self, instruction: Instruction, index: int) -> Instruction | None:
-        """The instruction behind an operand; ``None`` if it is not here."""
+        """Returns an operand's instruction; ``None`` outside this computation."""
         if index >= len(instruction.operands):
             return None
         return self.instructions.get(instruction.operands[index])
@@ -90,7 +77,7 @@ class Computation:
 
 @dataclasses.dataclass(frozen=True)
 class Module:
-    """A compiled module."""
+    """A compiled module: its computations by name, and the name of the entry."""
 
     computations: Mapping[str, Computation]
     entry: str
@@ -109,7 +96,7 @@ def parse(text: str) -> Module:
                 name, body, root = match[2], {}, ''
                 entry = name if match[1] else entry
         elif line.startswith('}'):
-            # A kernel's metadata, after its instruction, may have such a line too.
+            # The metadata after a kernel's instruction may have such a line too.
             if line.strip() == '}' or line.startswith('}, execution_thread='):
                 computations[name] = Computation(name, body, root)
                 name = None
@@ -135,7 +122,7 @@ def _instruction(name: str, text: str) -> Instruction:
 
 
 def _closing(text: str, start: int) -> int:
-    """The position after the bracket that closes the one at ``start``."""
+    """Returns the position after the bracket that closes the one at ``start``."""
     depth = 0
     for match in re.compile(r'[()]').finditer(text, start):
         depth += 1 if match[0] == '(' else -1
@@ -163,20 +150,20 @@ _Frames = tuple[tuple[Computation, Instruction], ...]
 def executions(
     module: Module, *, work: Callable[[Computation], float], in_loop: bool = False
 ) -> tuple[dict[str, int], int]:
-    """How often each computation of the control flow runs, from the entry on.
+    """Counts how often each computation of the control flow runs, from the entry on.
 
     It leaves out computations inside fusions and reductions. A conditional runs its
     branch with the most work.
 
     Args:
         module: the module.
-        work: the work of one run of a computation, without those that it calls.
-        in_loop: count one iteration of the loop of unknown length, not the module; of
-            several such loops, the one with the most work.
+        work: returns the work of one run of a computation, without those that it calls.
+        in_loop: whether to count one iteration of the loop of unknown length with the
+            most work, not the module.
 
     Returns:
-        How often each runs, and the number of loops of unknown length, each taken to
-        have one iteration.
+        The counts, and the number of loops of unknown length, which count as one
+        iteration.
 
     Raises:
         ValueError: the module has no loop of unknown length to count.
@@ -192,14 +179,14 @@ def executions(
             if instruction.opcode == 'while':
                 length = _loop_length(module, inside)
                 if length is None:
-                    unknown += 1
+                    length, unknown = 1, unknown + 1
                     unknown_bodies.append((instruction.called('body'), inside))
             branches = [runs(called, inside) for called in _called(instruction)]
             if instruction.opcode == 'conditional':
                 branches = [max(branches, key=work_of)]
-            for of_called, loops in branches:
-                for body, times in of_called.items():
-                    counts[body] += times * (1 if length is None else length)
+            for branch, loops in branches:
+                for body, times in branch.items():
+                    counts[body] += times * length
                 unknown += loops
         return counts, unknown
 
@@ -217,7 +204,7 @@ def executions(
 
 
 def _called(instruction: Instruction) -> Iterator[str]:
-    """Computations that an instruction may call: all branches of a conditional."""
+    """Yields the computations that an instruction may call, all branches included."""
     if instruction.opcode == 'while':
         yield instruction.called('body')
     elif instruction.opcode == 'call':
@@ -230,12 +217,11 @@ def _called(instruction: Instruction) -> Iterator[str]:
             yield instruction.called('true_computation')
             yield instruction.called('false_computation')
     elif instruction.opcode in ('async-start', 'call-start'):
-        calls = 'calls' if instruction.may_call('calls') else 'to_apply'
-        yield instruction.called(calls)
+        yield instruction.called('(?:calls|to_apply)')
 
 
 def _loop_length(module: Module, frames: _Frames) -> int | None:
-    """Iterations of a ``while``; ``None`` if they do not follow from its text.
+    """Counts the iterations of a ``while``; ``None`` if its text does not tell.
 
     Without the compiler's note, the loop must have a counter: a tuple element whose
     start, limit and increment are constants.
@@ -269,7 +255,7 @@ def _loop_length(module: Module, frames: _Frames) -> int | None:
 
 
 def _source(computation: Computation, name: str) -> Instruction | None:
-    """The instruction whose value ``name`` copies; ``None`` if it is not here."""
+    """Returns the instruction whose value ``name`` copies; ``None`` if not here."""
     instruction = computation.instructions.get(name)
     while instruction is not None and instruction.opcode in ('copy', 'bitcast'):
         instruction = computation.operand(instruction, 0)
@@ -277,7 +263,7 @@ def _source(computation: Computation, name: str) -> Instruction | None:
 
 
 def _element_index(computation: Computation, name: str) -> int | None:
-    """The index of the element of its parameter that a computation calls ``name``."""
+    """Returns which element of the computation's parameter ``name`` is, if any."""
     instruction = _source(computation, name)
     if instruction is None or instruction.opcode != 'get-tuple-element':
         return None
@@ -288,7 +274,7 @@ def _element_index(computation: Computation, name: str) -> int | None:
 
 
 def _constant(computation: Computation, name: str, frames: _Frames) -> int | None:
-    """The constant integer of a value, looked up through the loops around it."""
+    """Returns the constant integer of a value, also from the loops around it."""
     instruction = _source(computation, name)
     if instruction is not None and instruction.opcode == 'constant':
         match = re.fullmatch(r'-?\d+', instruction.literal)

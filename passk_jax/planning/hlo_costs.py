@@ -1,4 +1,4 @@
-"""Costs of a compiled program on one chip: products, memory traffic, collectives.
+"""Counts the costs of a compiled program on one chip: products, traffic, collectives.
 
 XLA's own ``cost_analysis`` counts the body of a loop once. Here each instruction counts
 as often as it runs (hlo.py), at XLA's cost: a product has two FLOPs per multiplication,
@@ -14,23 +14,8 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from passk_jax.planning.collectives import (
-    Groups,
-    collectives,
-    goes_on,
-    is_collective,
-    operand_shapes,
-    starts,
-)
-from passk_jax.planning.hlo import (
-    Computation,
-    Instruction,
-    Module,
-    Shape,
-    executions,
-    find,
-    parse,
-)
+from passk_jax.planning import collectives, hlo
+from passk_jax.planning.collectives import Groups
 
 # These opcodes move no data themselves.
 _FREE = re.compile(
@@ -56,9 +41,9 @@ class Costs:
     Attributes:
         flops: of matrix products and convolutions outside kernels.
         memory: bytes read from and written to main memory.
-        collectives: by kind.
-        unknown_loops: loops whose length is unknown, each counted once.
-        by_groups: bytes of the collectives, by the devices that take part.
+        collectives: kind -> traffic.
+        unknown_loops: the number of loops of unknown length, which count once.
+        by_groups: the groups of devices of a collective -> bytes received.
     """
 
     flops: float
@@ -69,7 +54,7 @@ class Costs:
 
     @property
     def network(self) -> float:
-        """Bytes that a chip receives from others."""
+        """Bytes that a chip receives."""
         return sum(traffic.size for traffic in self.collectives.values())
 
 
@@ -78,38 +63,32 @@ def count(
 ) -> Costs:
     """Counts a compiled program of ``num_devices`` devices from its text.
 
-    Args:
-        text: of the compiled module.
-        num_devices, num_slices: that run it.
-        loop_steps: 0, or the steps in one iteration of the loop of unknown length;
-            then what is counted is one step.
+    If an iteration of its loop of unknown length has ``loop_steps`` steps, not 0, only
+    one such step counts.
     """
-    module = parse(text)
+    module = hlo.parse(text)
 
-    def products(computation: Computation) -> float:
+    def products(computation: hlo.Computation) -> float:
         return sum(
             _flops(inner, collective)
             for instruction in computation.instructions.values()
             for inner, collective in _with_fused(module, computation, instruction)
         )
 
-    runs, unknown_loops = executions(module, work=products, in_loop=bool(loop_steps))
+    runs, unknown_loops = hlo.executions(
+        module, work=products, in_loop=bool(loop_steps)
+    )
     flops = memory = 0.0
-    counts: dict[str, float] = collections.defaultdict(float)
-    sizes: dict[str, float] = collections.defaultdict(float)
-    by_groups: dict[Groups, float] = collections.defaultdict(float)
-    for name, runs_of_it in runs.items():
+    counts, sizes = (collections.defaultdict[str, float](float) for _ in range(2))
+    by_groups = collections.defaultdict[Groups, float](float)
+    for name, num_runs in runs.items():
         computation = module.computations[name]
-        times = runs_of_it / max(loop_steps, 1)
+        times = num_runs / max(loop_steps, 1)
         flops += times * products(computation)
         for instruction in computation.instructions.values():
             memory += times * _memory(module, computation, instruction)
-            for collective in collectives(
-                module,
-                computation,
-                instruction,
-                devices=num_devices,
-                slices=num_slices,
+            for collective in collectives.collectives(
+                module, computation, instruction, devices=num_devices, slices=num_slices
             ):
                 counts[collective.kind] += times
                 sizes[collective.kind] += times * collective.size
@@ -119,24 +98,23 @@ def count(
 
 
 def _with_fused(
-    module: Module, computation: Computation, instruction: Instruction
-) -> Iterator[tuple[Computation, Instruction]]:
-    """An instruction and those fused into it."""
+    module: hlo.Module, computation: hlo.Computation, instruction: hlo.Instruction
+) -> Iterator[tuple[hlo.Computation, hlo.Instruction]]:
     yield computation, instruction
     if instruction.opcode == 'fusion':
         inner = module.computations[instruction.called('calls')]
-        for inner_instruction in inner.instructions.values():
-            yield from _with_fused(module, inner, inner_instruction)
+        for fused in inner.instructions.values():
+            yield from _with_fused(module, inner, fused)
 
 
 def _memory(
-    module: Module, computation: Computation, instruction: Instruction
+    module: hlo.Module, computation: hlo.Computation, instruction: hlo.Instruction
 ) -> float:
-    """Bytes that an instruction reads from and writes to main memory."""
+    """Counts the bytes that an instruction reads from and writes to main memory."""
     opcode = instruction.opcode
     if _FREE.fullmatch(opcode):
         return 0.0
-    operands = operand_shapes(computation, instruction)
+    operands = collectives.operand_shapes(computation, instruction)
     results = instruction.shapes
     if opcode.endswith('-start'):
         # Its result is a tuple: operands, results and internal state.
@@ -145,31 +123,33 @@ def _memory(
     written = sum(map(_traffic, results))
     if opcode == 'fusion':
         inner = module.computations[instruction.called('calls')]
-        if starts(inner):
+        if collectives.starts(inner):
             # Its result is like that of an instruction that starts a collective.
             return sum(map(_traffic, results[1:2])) + sum(map(_traffic, operands[0]))
         return _fusion_memory(inner, instruction, operands)
     if opcode in _SLICES:
         # It reads as many bytes as it returns.
-        num_results = sum(shape.size for shape in results)
-        return written + (num_results if any(x.in_memory for x in operands[0]) else 0.0)
+        size = sum(shape.size for shape in results)
+        return written + (size if any(x.in_memory for x in operands[0]) else 0.0)
     if opcode == 'dynamic-update-slice':
         return 2 * sum(map(_traffic, operands[1]))
     return written + sum(_traffic(shape) for shapes in operands for shape in shapes)
 
 
-def _traffic(shape: Shape) -> float:
+def _traffic(shape: hlo.Shape) -> float:
     return shape.size if shape.in_memory else 0.0
 
 
 def _fusion_memory(
-    inner: Computation, fusion: Instruction, operands: list[tuple[Shape, ...]]
+    inner: hlo.Computation,
+    fusion: hlo.Instruction,
+    operands: list[tuple[hlo.Shape, ...]],
 ) -> float:
-    """Traffic of a fusion; slices and updates in place count by their own size."""
-    # A collective that goes on here was counted where it started. Its arrays, and the
+    """Counts the traffic of a fusion; a slice or an update in place by its own size."""
+    # A collective that goes on here counts where it started. Its arrays, and the
     # parameters that the root only passes on, are neither read nor written.
-    passes = goes_on(inner)
-    users: dict[str, list[Instruction]] = {}
+    passes = collectives.goes_on(inner)
+    users: dict[str, list[hlo.Instruction]] = {}
     for inner_instruction in inner.instructions.values():
         for name in inner_instruction.operands:
             users.setdefault(name, []).append(inner_instruction)
@@ -183,57 +163,57 @@ def _fusion_memory(
                 parts += sum(shape.size for shape in user.shapes)
             elif not (
                 (user.opcode == 'dynamic-update-slice' and user.operands[0] == name)
-                or (passes and (is_collective(user) or user.name == inner.root))
+                or (
+                    passes
+                    and (collectives.is_collective(user) or user.name == inner.root)
+                )
             ):
                 return full_bytes
         return min(parts, full_bytes)
 
     total = 0.0
-    for inner_instruction in inner.instructions.values():
-        if inner_instruction.opcode == 'parameter':
-            total += read(
-                inner_instruction.name,
-                sum(map(_traffic, operands[int(inner_instruction.literal)])),
-            )
+    for parameter in inner.instructions.values():
+        if parameter.opcode == 'parameter':
+            full_bytes = sum(map(_traffic, operands[int(parameter.literal)]))
+            total += read(parameter.name, full_bytes)
     root = inner.instructions[inner.root]
-    roots = [root.name] if root.opcode != 'tuple' else list(root.operands)
-    for name, shape in zip(roots, fusion.shapes, strict=False):
+    results = root.operands if root.opcode == 'tuple' else (root.name,)
+    for name, shape in zip(results, fusion.shapes, strict=False):
         producer = inner.instructions[name]
         if passes and (
-            is_collective(producer) or producer.opcode in ('parameter', 'custom-call')
+            collectives.is_collective(producer)
+            or producer.opcode in ('parameter', 'custom-call')
         ):
             continue
         while producer.opcode in ('bitcast', 'copy') and (
             copied := inner.operand(producer, 0)
         ):
             producer = copied
-        updates = producer.opcode == 'dynamic-update-slice'
-        update = inner.operand(producer, 1) if updates else None
-        written = update.shapes[0] if update else shape
-        total += written.size if shape.in_memory else 0.0
+        if shape.in_memory:
+            updates = producer.opcode == 'dynamic-update-slice'
+            update = inner.operand(producer, 1) if updates else None
+            total += update.shapes[0].size if update else shape.size
     return total
 
 
-def _flops(computation: Computation, instruction: Instruction) -> float:
-    """Two FLOPs for each multiplication of a matrix product, dot or convolution.
+def _flops(computation: hlo.Computation, instruction: hlo.Instruction) -> float:
+    """Counts two FLOPs for each multiplication of a product, dot or convolution.
 
     Every axis of a product is in two of left, right and result, and every batch axis in
     all three. So the number of multiplications is the root of the product of all sizes,
-    with each batch axis divided out once. It leaves out padding, which is most of the
+    with each batch axis divided out once. This leaves out padding, which is most of the
     window where a TPU turns a batched product into a convolution. No other convolution
     occurs.
     """
     if instruction.opcode not in ('dot', 'convolution'):
         return 0.0
-    left, right = (
-        shapes[0].dims for shapes in operand_shapes(computation, instruction)
-    )
-    sizes = left, right, instruction.shapes[0].dims
+    shapes = *collectives.operand_shapes(computation, instruction), instruction.shapes
+    sizes = [shape[0].dims for shape in shapes]
     if instruction.opcode == 'dot':
         axes = re.search(r'lhs_batch_dims=\{([\d,]*)\}', instruction.attributes)
-        shared = [left[int(axis)] for axis in axes[1].split(',')] if axes else []
+        shared = [sizes[0][int(axis)] for axis in axes[1].split(',')] if axes else []
     else:
-        labels = find(r'dim_labels=(\w+)_(\w+)->(\w+)', instruction.attributes)
+        labels = hlo.find(r'dim_labels=(\w+)_(\w+)->(\w+)', instruction.attributes)
         first, *other_sizes = map(dict, map(zip, labels.groups(), sizes))
         shared = [
             size

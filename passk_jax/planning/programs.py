@@ -1,15 +1,17 @@
-"""The programs of a run as shapes: what a configuration will ask of each device.
+"""The programs of a run, with shapes for arguments.
 
-``train`` is the learner's whole step, ``score`` its pass for log-probabilities alone.
-Sampling has three: ``weights`` casts and gathers, ``prefill`` runs the prompts
-and ``decode`` one more token of every rollout, again and again (decoding.py).
-``diagnose`` compares gradients where ``log.diagnostics_every`` asks for it. They call
-the functions that a run calls, on :class:`jax.ShapeDtypeStruct` with shardings instead
-of arrays, so planning makes and reads no weight. Every prompt and response is as long
-as the configuration allows.
+* ``train`` is the learner's step; ``score`` is its pass for log-probabilities alone.
+* Sampling has three: ``weights`` casts and gathers the weights, ``prefill`` runs the
+  prompts, and ``decode`` generates tokens in a loop (decoding.py).
+* ``diagnose`` compares gradients, if ``log.diagnostics_every`` is set.
+
+They call the functions that a run calls, on :class:`jax.ShapeDtypeStruct` with
+shardings instead of arrays, so planning makes and reads no weight. Every prompt and
+response is as long as the configuration allows.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,7 +29,7 @@ from passk_jax.planning import decoding
 from passk_jax.planning.builder import Builder, shard_bytes
 from passk_jax.planning.flops import decode_flops, train_passes
 from passk_jax.sampling.scheduled import device
-from passk_jax.types import Prompts, Rollouts
+from passk_jax.types import Rollouts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,12 +41,11 @@ class Program:
         function: jitted, with the donations of a run.
         arguments, mesh: ``ShapeDtypeStruct`` with shardings on this mesh.
         resident: bytes that a device holds besides the arguments while the program
-            runs, such as the parts of the training state that it does not take.
+            runs, such as the parts of the training state that are no arguments.
         useful_flops: FLOPs that its mathematics needs, over all devices.
-        num_tokens: response tokens it works on; for ``prefill``, prompt tokens; 0:
-            none.
-        loop_steps: 0, or the steps in an iteration of the program's loop that ends with
-            the data. Then FLOPs, tokens and costs are those of one step.
+        num_tokens: response tokens it works on; for ``prefill``, prompt tokens.
+        loop_steps: 0, or the steps in an iteration of the program's loop of unknown
+            length. Then FLOPs, tokens and costs are those of one step.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Program:
 
 
 def build(builder: Builder, name: str) -> Program:
-    """Makes the program of this name in :data:`PROGRAMS`."""
+    """Makes the program of a name in :data:`PROGRAMS`."""
     return PROGRAMS[name](builder)
 
 
@@ -118,13 +119,10 @@ def _score(builder: Builder) -> Program:
 
 
 def _weights(builder: Builder) -> Program:
-    def weights(params: Any) -> Any:
-        return policies.prepare_decoding(builder.policy, params)
-
     state = builder.state()
     return Program(
         'weights',
-        jax.jit(weights),
+        jax.jit(functools.partial(policies.prepare_decoding, builder.policy)),
         (builder.weights().merged,),
         builder.mesh,
         shard_bytes((state.opt_state, builder.reference(), builder.prompts())),
@@ -134,13 +132,10 @@ def _weights(builder: Builder) -> Program:
 
 
 def _prefill(builder: Builder) -> Program:
-    def prefill(params: Any, prompts: Prompts, key: jax.Array) -> Any:
-        return device.prefill(builder.policy, params, prompts, key)
-
     prompts = builder.prompts()
     return Program(
         'prefill',
-        jax.jit(prefill),
+        jax.jit(functools.partial(device.prefill, builder.policy)),
         (builder.decoding_weights(), prompts, decoding.key_shape(builder)),
         builder.mesh,
         shard_bytes((builder.state(), builder.reference(), builder.weights().frozen)),
@@ -170,7 +165,7 @@ def _decode(builder: Builder) -> Program:
 
 
 def make_diagnose(builder: Builder) -> Diagnose:
-    """The verb that diagnoses a step."""
+    """Makes the verb *diagnose*."""
     return Diagnose.configured(
         builder.policy,
         builder.mesh,

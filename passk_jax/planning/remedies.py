@@ -1,8 +1,8 @@
-"""Ways to make a program fit: other values of the configuration.
+"""Proposes changes of the configuration that make a program fit.
 
-:func:`ways_out` tries a list of changes, the cheapest first, each in several degrees,
-from shapes alone (fits.py). It drops those that the configuration refuses and those
-that save nothing. Each way changes one value, or a pair of mesh axes.
+:func:`ways_out` tries kinds of changes, the cheapest first, each in several degrees,
+from shapes alone (fits.py). It drops changes that the configuration refuses and those
+that save nothing. A change is of one value, or of a pair of mesh axes.
 """
 
 import dataclasses
@@ -21,18 +21,18 @@ Check = Callable[[Overrides], object]
 """Raises ValueError for overrides that the configuration refuses."""
 
 _MOST = 3
-# The smallest share of the memory that a change must save.
-_LEAST_SAVING = 0.01
+LEAST_SAVING = 0.01
+"""The smallest share of the memory that a change must save."""
 # The smallest share of the responses' length that is worth proposing.
 _LEAST_RESPONSE = 0.25
 _FACTORS = (2, 4, 8, 16)
 # Tokens of the head at a time: with fewer, its products leave a chip idle.
 _LEAST_CHUNK = 64
-# Of the keys and values that are held without a limit, or with the present one.
+# Shares of the present keys and values.
 _CACHE_SHARES = (0.75, 0.5, 0.375, 0.25, 0.125, 0.0625)
 # From the least recomputation to the most.
 _REMAT = ('none', 'attention', 'full')
-# What more devices along an axis cost, the cheapest first.
+# The cost of more devices along an axis, the cheapest first.
 _AXES = {
     'fsdp': 'gathering weights from more chips',
     'rollout': 'parameters that more chips hold alike',
@@ -48,7 +48,7 @@ class Way:
         overrides: the values to change.
         cost: its cost, in words.
         num_devices: devices that it needs.
-        saved: estimate of the bytes saved on a device.
+        saved: estimated bytes that it saves on a device.
         enough: whether the program then fits.
     """
 
@@ -62,12 +62,9 @@ class Way:
 def ways_out(
     analysis: Analysis, builder: Builder, edge: Fit, *, check: Check
 ) -> list[Way]:
-    """At most three changes: those that suffice first, then the cheapest.
+    """Returns at most three changes: sufficient ones first, then the cheapest.
 
-    Args:
-        analysis, builder: a program that does not fit, and the builder that made it.
-        edge: what :func:`passk_jax.planning.fits.fit` found.
-        check: raises ValueError for overrides that the configuration refuses.
+    ``edge`` is from :func:`passk_jax.planning.fits.fit`.
     """
     ways = []
     for cost, degrees in _changes(builder, analysis.program.name, edge):
@@ -85,7 +82,7 @@ def _mildest(
     degrees: Iterable[Overrides],
     check: Check,
 ) -> Way | None:
-    """The first degree that suffices, else the one that saves most."""
+    """Returns the first degree that suffices, else the one that saves most."""
     memory, best = analysis.memory, None
     for overrides in degrees:
         other = builder.changed(overrides)
@@ -96,7 +93,7 @@ def _mildest(
             # For example, the batch does not divide the next larger one.
             continue
         saved = memory.total - needed
-        if saved > (best.saved if best else _LEAST_SAVING * memory.total):
+        if saved > (best.saved if best else LEAST_SAVING * memory.total):
             devices = math.prod(other.mesh.shape.values())
             best = Way(overrides, cost, devices, saved, needed <= memory.limit)
             if best.enough:
@@ -107,7 +104,7 @@ def _mildest(
 def _changes(
     builder: Builder, name: str, edge: Fit
 ) -> Iterator[tuple[str, list[Overrides]]]:
-    """Cost and degrees of each change that could help, the cheapest first."""
+    """Yields cost and degrees of each change that could help, the cheapest first."""
     yield from on_the_same_mesh(builder, name)
     yield from _layouts(builder)
     mesh = builder.mesh.shape
@@ -123,17 +120,13 @@ def _changes(
 def on_the_same_mesh(
     builder: Builder, name: str
 ) -> Iterator[tuple[str, list[Overrides]]]:
-    """Cost and degrees of each change of neither mesh nor results, the cheapest first.
-
-    Args:
-        builder, name: what made the program, and the program's name.
-    """
+    """Yields cost and degrees of changes that keep mesh and results, cheapest first."""
     train, policy = builder.train, builder.policy
     if works_by_pass(name):
         batches = range(train.micro_batch_prompts - 1, 0, -1)
         yield 'smaller products', _vary('train.micro_batch_prompts', batches)
-        rollouts = train.micro_batch_rollouts or builder.sampling.num_rollouts
-        sizes = _vary('train.micro_batch_rollouts', range(rollouts - 1, 0, -1))
+        counts = range(builder.pass_rollouts - 1, 0, -1)
+        sizes = _vary('train.micro_batch_rollouts', counts)
         yield 'running each prompt again for every part of its rollouts', sizes
         chunks = [policy.head_chunk_tokens // factor for factor in _FACTORS]
         chunks = [size for size in chunks if size >= _LEAST_CHUNK]
@@ -143,13 +136,13 @@ def on_the_same_mesh(
     if name == 'decode':
         slots, _ = builder.rows()
         held = shard_bytes((builder.prefix(slots), builder.cache()))
-        limits = [_rounded(held * share) for share in _CACHE_SHARES]
+        limits = [_round_down(held * share) for share in _CACHE_SHARES]
         cost = 'rollouts that wait for others to end'
         yield cost, _vary('sampling.max_cache_bytes', limits)
 
 
-def _rounded(size: float) -> int:
-    """The size, rounded down to two significant digits."""
+def _round_down(size: float) -> int:
+    """Rounds down to two significant digits."""
     unit = 10 ** max(0, int(math.log10(size)) - 1)
     return int(size // unit * unit)
 
@@ -159,7 +152,7 @@ def _vary(key: str, values: Sequence[Any]) -> list[Overrides]:
 
 
 def _layouts(builder: Builder) -> Iterator[tuple[str, list[Overrides]]]:
-    """More devices along one axis and fewer along another, on the same chips."""
+    """Yields changes to more devices along one axis and fewer along another."""
     shape = builder.mesh.shape
     for axis, cost in _AXES.items():
         for giver in ('data', 'rollout', 'tensor', 'fsdp'):

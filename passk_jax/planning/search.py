@@ -1,13 +1,13 @@
-"""Settings under which every program fits and nothing that is trained changes.
+"""Searches for settings under which every program fits and training is the same.
 
-:func:`search` compiles the programs in turn. Of one that does not fit the compiler says
-how much it needs, and the estimates of fits.py say which settings may suffice: the
-mildest of the cheapest kind, else of several kinds together, else on another mesh of
-the same devices (meshes.py). With these it compiles again, and so on.
+:func:`search` compiles the programs in turn. If one does not fit, the compiler says how
+much it needs, and the estimates of fits.py say which settings may suffice: the mildest
+of the cheapest kind, else of several kinds together, else on another mesh of the same
+devices (meshes.py). :func:`search` compiles with these, and so on.
 
 The estimates are cautious at first. If no setting of one kind is enough by them, they
-become hopeful, and the next attempt may be too mild. If what a device holds before a
-program runs is too much, that program is not compiled at all.
+become hopeful, and the next attempt may be too mild. plan.py does not compile a program
+if what a device holds before it runs is already too much.
 """
 
 import dataclasses
@@ -19,22 +19,16 @@ from passk_jax.planning import fits, remedies, summary
 from passk_jax.planning.analysis import Analysis
 from passk_jax.planning.builder import Builder
 from passk_jax.planning.meshes import other_meshes
-from passk_jax.planning.remedies import Check, Overrides
+from passk_jax.planning.remedies import LEAST_SAVING, Check, Overrides
 
 _MOST_CHANGES = 20
-# The smallest share of the memory that a change must save if it is not enough.
-_LEAST_SAVING = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """The settings that a search ended with.
+    """The settings that a search ended with, as changes of the configuration.
 
-    Attributes:
-        overrides: dotted key -> value, where they differ from the configuration.
-        builder: of these settings.
-        analyses: of the programs under them, up to one that does not fit.
-        over: the program that does not fit; ``None``: all do.
+    ``analyses`` are of the programs, up to one that does not fit, ``over``.
     """
 
     overrides: Overrides
@@ -52,15 +46,9 @@ def search(
     tell: Callable[[str], object],
     first: Overrides,
 ) -> Found:
-    """Searches for settings under which programs fit.
+    """Searches for settings under which the programs with these names fit.
 
-    Args:
-        builder: of the configuration.
-        names: of the programs.
-        analyse: analyses a builder's program of a name.
-        check: raises ValueError for overrides that the configuration refuses.
-        tell: takes a line for each change.
-        first: the settings to begin with.
+    It begins with the settings ``first``, and tells a line for each change.
     """
     settings, analyzed = first, {}
     sizes = {name: _Sizes(name, builder, check) for name in names}
@@ -87,12 +75,12 @@ def search(
 
 
 def flags(overrides: Overrides) -> list[str]:
-    """The overrides as flags of a command."""
+    """Formats overrides as flags of a command."""
     return [f'--config.{key}={value}' for key, value in overrides.items()]
 
 
 def _touched(name: str, keys: set[str]) -> bool:
-    """Whether other values of these dotted keys change a program."""
+    """Returns whether other values of these dotted keys change a program."""
     if any(key.startswith('mesh.') for key in keys):
         return True
     if name == 'decode':
@@ -101,42 +89,38 @@ def _touched(name: str, keys: set[str]) -> bool:
 
 
 class _Sizes:
-    """What a program needs under some settings, and may need under others.
+    """The bytes that a program needs under settings, analysed or estimated.
 
-    Attributes:
-        name: of the program.
-        builder: of the configuration.
-        hopeful: whether estimates are; see :func:`passk_jax.planning.fits.estimate`.
+    ``builder`` has the configuration's settings; for ``hopeful`` see
+    :func:`passk_jax.planning.fits.estimate`.
     """
 
     def __init__(self, name: str, builder: Builder, check: Check):
         self.name, self.builder, self._check = name, builder, check
         self._limit = 0.0
-        # By the sizes of the mesh.
+        # Sizes of a mesh -> the last analysis on it; the last of all is the last item.
         self._last: dict[tuple[int, ...], tuple[Analysis, Builder]] = {}
         self._needed: dict[tuple, float] = {}
         self.hopeful = False
-        self._answered: set[tuple] = set()
+        self._analysed: set[tuple] = set()
 
     def add(self, analysis: Analysis, settings: Overrides) -> None:
-        """Takes the program's analysis under these settings."""
+        """Adds the program's analysis under these settings."""
         now = self.builder.changed(settings)
         analysis = fits.with_temporaries(analysis, now)
         mesh = tuple(now.mesh.shape.values())
-        # The latest analysis comes first.
-        self._last = {mesh: (analysis, now)} | {
-            x: answer for x, answer in self._last.items() if x != mesh
-        }
-        self._answered.add(_key(settings))
+        self._last.pop(mesh, None)
+        self._last[mesh] = analysis, now
+        self._analysed.add(_key(settings))
         self._limit = analysis.memory.limit
         self._needed = {}
 
     def is_known(self, settings: Overrides) -> bool:
-        """Whether the program was analysed under these settings."""
-        return _key(settings) in self._answered
+        """Returns whether the program was analysed under these settings."""
+        return _key(settings) in self._analysed
 
     def needed(self, settings: Overrides) -> float:
-        """Bytes on a device; infinite if the configuration refuses the settings."""
+        """Returns a device's bytes; infinite for settings that are refused."""
         key = (self.hopeful, *_key(settings))
         if key not in self._needed:
             self._needed[key] = self._estimate(settings)
@@ -147,18 +131,18 @@ class _Sizes:
             self._check(settings)
             other = self.builder.changed(settings)
             mesh = tuple(other.mesh.shape.values())
-            last = next(iter(self._last.values()))
-            analysis, now = self._last.get(mesh, last)
+            latest = next(reversed(self._last.values()))
+            analysis, now = self._last.get(mesh, latest)
             return fits.estimate(analysis, now, other, hopeful=self.hopeful)
         except ValueError:
             return math.inf
 
     def enough(self, settings: Overrides) -> bool:
-        """Whether the program may fit."""
+        """Returns whether the program may fit."""
         return self.needed(settings) <= self._limit
 
     def kinds(self, start: Overrides) -> list[list[Overrides]]:
-        """Degrees of each kind of change on the same mesh, the cheapest first."""
+        """Returns degrees of each kind of change on the same mesh, cheapest first."""
         changes = remedies.on_the_same_mesh(self.builder.changed(start), self.name)
         return [degrees for _, degrees in changes]
 
@@ -168,7 +152,7 @@ def _key(settings: Overrides) -> tuple:
 
 
 def _next(sizes: _Sizes, first: Overrides, now: Overrides) -> Overrides:
-    """The settings to try next: enough by estimate, else those that save most."""
+    """Returns the next settings: enough by estimate, else those that save most."""
     shape = sizes.builder.changed(now).mesh.shape
     meshes = ({}, *other_meshes(sizes.builder.changed(first)))
     other_settings = [
@@ -193,11 +177,11 @@ def _next(sizes: _Sizes, first: Overrides, now: Overrides) -> Overrides:
             return settings
         best = min(best, settings, key=sizes.needed)
     saved = 1 - sizes.needed(best) / sizes.needed(now)
-    return best if saved >= _LEAST_SAVING else now
+    return best if saved >= LEAST_SAVING else now
 
 
 def _choose_one_kind(sizes: _Sizes, start: Overrides) -> Overrides:
-    """``start``, with a change of the first kind that is enough if it is not."""
+    """Adds a change of the first kind that is enough, if ``start`` is not."""
     if sizes.enough(start) or sizes.needed(start) == math.inf:
         return start
     options = ({**start, **x} for x in itertools.chain(*sizes.kinds(start)))
@@ -205,7 +189,7 @@ def _choose_one_kind(sizes: _Sizes, start: Overrides) -> Overrides:
 
 
 def _choose_several_kinds(sizes: _Sizes, start: Overrides) -> Overrides:
-    """``start`` with as many kinds of changes as are enough, else with all."""
+    """Adds as many kinds of changes to ``start`` as are enough, else all."""
     if sizes.needed(start) == math.inf:
         return start
     kinds, chosen = sizes.kinds(start), start
@@ -218,12 +202,9 @@ def _choose_several_kinds(sizes: _Sizes, start: Overrides) -> Overrides:
 
 
 def _milder(
-    sizes: _Sizes,
-    chosen: Overrides,
-    start: Overrides,
-    kinds: Sequence[Sequence[Overrides]],
+    sizes: _Sizes, chosen: Overrides, start: Overrides, kinds: list[list[Overrides]]
 ) -> Overrides:
-    """Takes back the needless changes of ``taken``, the costliest kind first."""
+    """Takes back the needless changes of ``chosen``, the costliest kind first."""
     for degrees in reversed(kinds):
         keys = {key for degree in degrees for key in degree}
         other_keys = {key: x for key, x in chosen.items() if key not in keys}

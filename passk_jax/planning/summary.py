@@ -1,4 +1,4 @@
-"""The text of a plan around its table: what it plans, and what does not fit."""
+"""Writes the text of a plan around its table: what it plans, and what does not fit."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,10 @@ def introduction(
     name: str,
     source: str,
 ) -> list[str]:
-    """What the plan is about, one sentence a line.
+    """Describes what the plan is of, one sentence a line.
 
-    Args:
-        builder, topology: the programs and the devices.
-        lines_of_axes: from :func:`passk_jax.planning.links.axis_lines`; may be empty.
-        name, source: names of the experiment and of the model; a policy from scratch
-            has the ``source`` ``''``.
+    ``lines_of_axes`` is from :func:`passk_jax.planning.links.axis_lines`; ``name`` and
+    ``source`` are the experiment's and the model's, ``''`` for one from scratch.
     """
     arch, train, sampling = builder.policy.arch, builder.train, builder.sampling
     shapes = policies.param_shapes(builder.policy, builder.mesh)
@@ -37,9 +34,8 @@ def introduction(
         chips += f' in {topology.slices} slices'
     if topology.num_devices > topology.num_chips:
         chips += f', {topology.num_devices} devices'
-    part = ''
-    if train.micro_batch_rollouts:
-        part = f' with {train.micro_batch_rollouts} responses of each'
+    count_in_pass = train.micro_batch_rollouts
+    part = f' with {count_in_pass} responses of each' if count_in_pass else ''
     lines = [
         f'{name}: {source or "a policy from scratch"}, {count:,} parameters in '
         f'{arch.param_dtype}, products in {arch.dtype}, remat={arch.remat}, '
@@ -65,44 +61,34 @@ def introduction(
 def notes(
     analyses: Sequence[Analysis], builder: Builder, *, max_positions: int
 ) -> list[str]:
-    """What the table does not say, one sentence a line.
+    """Says what the table does not, one sentence a line.
 
-    Args:
-        analyses, builder: the analyses of the programs, and the builder that made them.
-        max_positions: tokens that the model has positions for; 0: no limit.
+    The model has positions for ``max_positions`` tokens; 0: no limit.
     """
     lines = ['Longest response and largest batch are estimates from shapes.']
     if max_positions:
         most = max_positions - builder.data.max_prompt_tokens
         lines.append(f'The model has positions for responses of {most:,} tokens.')
     for analysis in analyses:
-        loops = (
-            analysis.costs.unknown_loops
-            if analysis.costs
-            else analysis.traced.unknown_loops
-        )
+        loops = (analysis.costs or analysis.traced).unknown_loops
         name = analysis.program.name
         if loops:
             lines.append(f'{name}: {loops} loops of unknown length, counted once.')
         if name == 'decode':
-            parts = {
-                'weights': _weights_read(builder),
-                "prompts' keys and values": shard_bytes(
-                    builder.prefix(builder.rows()[0])
-                ),
-                "responses'": shard_bytes(builder.cache()),
-            }
-            parts_text = (f'{key} {decimal(size)}B' for key, size in parts.items())
+            prefix = builder.prefix(builder.rows()[0])
             lines.append(
-                f'A decode step reads, at least: {", ".join(parts_text)} a chip.'
+                'A decode step reads, at least: '
+                f'weights {decimal(_count_read_weights(builder))}B, '
+                f"prompts' keys and values {decimal(shard_bytes(prefix))}B, "
+                f"responses' {decimal(shard_bytes(builder.cache()))}B a chip."
             )
     return lines
 
 
-def _weights_read(builder: Builder) -> float:
-    """Bytes of the weights that a device reads at least in a decode step.
+def _count_read_weights(builder: Builder) -> float:
+    """Counts the bytes of weights that a device reads at least in a decode step.
 
-    Of a token table that is not also the head, these are the rows of the tokens; a
+    A token table that is not also the head is read only at the rows of the tokens; a
     device holds its share of them.
     """
     weights, arch = builder.decoding_weights(), builder.policy.arch
@@ -115,7 +101,7 @@ def _weights_read(builder: Builder) -> float:
 
 
 def overflow(analysis: Analysis, ways: Sequence[Way]) -> list[str]:
-    """A sentence about a program that does not fit, and a line for each way out."""
+    """Says that a program does not fit, with a line for each way out."""
     memory, num_devices = analysis.memory, analysis.topology.num_devices
     return [
         '',
@@ -129,8 +115,8 @@ def overflow(analysis: Analysis, ways: Sequence[Way]) -> list[str]:
 
 def _line(way: Way, num_devices: int) -> str:
     options = ' '.join(f'--config.{key}={x}' for key, x in way.overrides.items())
-    there = way.num_devices == num_devices
-    where = '' if there else f'on {way.num_devices:,} devices, '
+    same = way.num_devices == num_devices
+    where = '' if same else f'on {way.num_devices:,} devices, '
     alone = '' if way.enough else ', which alone is not enough'
     return (
         f'{where}{options}: at least {way.saved / GIB:.2f} GiB less{alone} '
@@ -139,7 +125,7 @@ def _line(way: Way, num_devices: int) -> str:
 
 
 def too_much(analysis: Analysis) -> str:
-    """How much memory a program needs, and how much of it a device lacks."""
+    """Says how much memory a program needs, and how much of it a device lacks."""
     memory = analysis.memory
     return (
         f'{analysis.program.name} needs {memory.total / GIB:.2f} GiB, '
@@ -148,11 +134,9 @@ def too_much(analysis: Analysis) -> str:
 
 
 def settings(over: Analysis | None, flags: Sequence[str]) -> list[str]:
-    """The end of a search: its flags in one line, and whether everything fits.
+    """Writes the end of a search: whether everything fits, and its flags in one line.
 
-    Args:
-        over: the program that does not fit; ``None``: all do.
-        flags: of the configuration, as arguments of a shell.
+    ``over`` is the program that does not fit; ``flags`` are arguments of a shell.
     """
     sentence = 'These settings fit, and train the same:'
     if over:

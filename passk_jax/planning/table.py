@@ -1,46 +1,22 @@
-"""The figures of a plan as a Markdown table with a column for each program.
+"""Writes the figures of a plan as a Markdown table with a column for each program.
 
 Padded columns make the table legible in a terminal. Amounts are for one device; memory
 is in binary units and traffic in decimal ones, as chip makers state them.
-:func:`progress` is a line of the most important figures.
 experiments/plans/README.md explains each row.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from passk_jax.planning.analysis import Analysis
+from passk_jax.planning.analysis import Analysis, Memory
 from passk_jax.planning.fits import Fit
+from passk_jax.planning.hlo_costs import Costs
 
 _NONE = '-'
 _PREFIXES = ('', 'k', 'M', 'G', 'T', 'P')
 
-_MEMORY: dict[str, Callable[[Analysis], float | None]] = {
-    'arguments': lambda analysis: analysis.memory.arguments,
-    'new outputs': lambda analysis: analysis.memory.outputs,
-    'temporaries': lambda analysis: analysis.memory.temporaries,
-    'resident besides': lambda analysis: analysis.memory.resident,
-    'total': lambda analysis: analysis.memory.total,
-    'limit': lambda analysis: analysis.memory.limit or None,
-}
-_WORK: dict[str, Callable[[Analysis], str]] = {
-    'FLOP': lambda analysis: decimal(analysis.flops),
-    'of them useful': lambda analysis: _percent(analysis.useful_share or None),
-    'memory traffic': lambda analysis: _traffic(
-        analysis.costs.memory if analysis.costs else None
-    ),
-}
-_BOUNDS: dict[str, Callable[[Analysis], str]] = {
-    'compute alone': lambda analysis: _time(analysis.seconds.get('compute')),
-    'memory alone': lambda analysis: _time(analysis.seconds.get('memory')),
-    'network alone': lambda analysis: _time(analysis.seconds.get('network')),
-    'time, at least': lambda analysis: _time(analysis.bound),
-    'MFU, at most': lambda analysis: _percent(analysis.utilization_bound),
-    'tokens/s, at most': lambda analysis: _format_whole(_rate(analysis)),
-}
-
 
 def render(rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; the first row is the heading, all rows are of equal length."""
+    """Formats rows of equal length as a Markdown table; the first is the heading."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rule = [widths[0] * '-', *((width - 1) * '-' + ':' for width in widths[1:])]
     lines = []
@@ -51,38 +27,47 @@ def render(rows: Sequence[Sequence[str]]) -> str:
 
 
 def plan_rows(analyses: Sequence[Analysis], edges: Sequence[Fit]) -> list[list[str]]:
-    """The rows of the table, except those without a figure."""
-    rows = [
-        [label, *(_binary(size(analysis)) for analysis in analyses)]
-        for label, size in _MEMORY.items()
+    """Makes the rows of the table, except those without a figure."""
+    kinds = {kind for x in analyses if x.costs for kind in x.costs.collectives}
+    columns = [
+        _column(analysis, edge, sorted(kinds))
+        for analysis, edge in zip(analyses, edges, strict=True)
     ]
-    rows.append(['fits', *map(_fits, analyses)])
-    rows.append(
-        ['longest response', *(_format_whole(e.longest_response) for e in edges)]
-    )
-    rows.append(['largest batch', *(_format_whole(e.largest_batch) for e in edges)])
-    rows += [[label, *map(cell, analyses)] for label, cell in _WORK.items()]
-    kinds = {
-        kind
-        for analysis in analyses
-        if analysis.costs
-        for kind in analysis.costs.collectives
-    }
-    for kind in sorted(kinds):
-        rows.append(
-            [
-                kind,
-                *(_collective(analysis, kind) for analysis in analyses),
-            ]
-        )
-    rows += [[label, *map(cell, analyses)] for label, cell in _BOUNDS.items()]
+    rows = [[label, *(column[label] for column in columns)] for label in columns[0]]
     unit = 'a chip' if analyses[0].topology.chip.devices == 1 else 'a device'
     heading = [unit, *(analysis.program.name for analysis in analyses)]
     return [heading, *(row for row in rows if set(row[1:]) != {_NONE})]
 
 
+def _column(analysis: Analysis, edge: Fit, kinds: Sequence[str]) -> dict[str, str]:
+    memory, costs, bound = analysis.memory, analysis.costs, analysis.bound
+    tokens = analysis.program.num_tokens
+    return {
+        'arguments': _binary(memory.arguments),
+        'new outputs': _binary(memory.outputs),
+        'temporaries': _binary(memory.temporaries),
+        'resident besides': _binary(memory.resident),
+        'total': _binary(memory.total),
+        'limit': _binary(memory.limit or None),
+        'fits': _fits(memory),
+        'longest response': _whole(edge.longest_response),
+        'largest batch': _whole(edge.largest_batch),
+        'FLOP': decimal(analysis.flops),
+        'of them useful': _percent(analysis.useful_share or None),
+        'memory traffic': f'{decimal(costs.memory)}B' if costs else _NONE,
+        **{kind: _collective(costs, kind) for kind in kinds},
+        **{
+            f'{name} alone': _time(analysis.seconds.get(name))
+            for name in ('compute', 'memory', 'network')
+        },
+        'time, at least': _time(bound),
+        'MFU, at most': _percent(analysis.utilization_bound),
+        'tokens/s, at most': _whole(tokens / bound if bound and tokens else None),
+    }
+
+
 def progress(analysis: Analysis) -> str:
-    """The most important figures of a program, in a line."""
+    """Writes the most important figures of a program in a line."""
     memory, name = analysis.memory, analysis.program.name
     limit = f' of {_binary(memory.limit)}' if memory.limit else ''
     words = [f'{name}: {_binary(memory.total)}{limit}, {decimal(analysis.flops)}FLOP']
@@ -95,7 +80,7 @@ def progress(analysis: Analysis) -> str:
 
 
 def decimal(value: float) -> str:
-    """A number of three figures with a decimal prefix: ``'15.2 G'``."""
+    """Formats a number with three digits and a decimal prefix: ``'15.2 G'``."""
     power = 0
     while abs(value) >= 999.5 and power < len(_PREFIXES) - 1:
         value, power = value / 1000, power + 1
@@ -112,15 +97,14 @@ def _binary(size: float | None) -> str:
     return f'{size:.2f} GiB'
 
 
-def _collective(analysis: Analysis, kind: str) -> str:
-    if analysis.costs is None or kind not in analysis.costs.collectives:
+def _collective(costs: Costs | None, kind: str) -> str:
+    if costs is None or kind not in costs.collectives:
         return _NONE
-    traffic = analysis.costs.collectives[kind]
+    traffic = costs.collectives[kind]
     return f'{traffic.count:,.0f} x, {decimal(traffic.size)}B'
 
 
-def _fits(analysis: Analysis) -> str:
-    memory = analysis.memory
+def _fits(memory: Memory) -> str:
     if not memory.limit:
         return _NONE
     if memory.fits and memory.temporaries is None:
@@ -128,17 +112,7 @@ def _fits(analysis: Analysis) -> str:
     return 'yes' if memory.fits else 'NO'
 
 
-def _rate(analysis: Analysis) -> float | None:
-    if not analysis.bound or not analysis.program.num_tokens:
-        return None
-    return analysis.program.num_tokens / analysis.bound
-
-
-def _traffic(size: float | None) -> str:
-    return _NONE if size is None else f'{decimal(size)}B'
-
-
-def _format_whole(number: float | None) -> str:
+def _whole(number: float | None) -> str:
     return _NONE if number is None else f'{number:,.0f}'
 
 

@@ -2,10 +2,9 @@
 
 :func:`parse` reads a name (``'v5p:4x4x4'``, two slices ``'2xv5p:4x4x4'``, ``'cpu:8'``,
 ``'gpu:h100x8'``) and starts no backend. :func:`connect` returns the devices and must be
-the first use of a device in the process. The TPU compiler gives those of a TPU
-topology; it needs no TPU. Those of ``cpu`` are virtual devices of this host. Those of
-``gpu`` are stand-ins for shapes and shardings only, because the GPU compiler needs a
-GPU.
+the first use of a device in the process. TPUs are those of the TPU compiler, which
+needs no TPU. ``cpu`` devices are virtual devices of this host. ``gpu`` devices are
+stand-ins for shapes and shardings only, because the GPU compiler needs a GPU.
 """
 
 import contextlib
@@ -22,7 +21,7 @@ from jax.experimental import topologies
 from passk_jax.errors import InputError
 from passk_jax.planning.chips import CPU, GPUS, TPUS, Chip
 
-# libtpu would ask a metadata server for the host's identity; only TPU hosts have one.
+# Otherwise libtpu asks a metadata server who the host is; only TPU hosts have one.
 _NO_TPU_HOST = {
     'TPU_SKIP_MDS_QUERY': '1',
     'TPU_WORKER_ID': '0',
@@ -40,7 +39,7 @@ class Topology:
     Attributes:
         name, platform: the name, and ``'tpu'``, ``'gpu'`` or ``'cpu'``.
         chip: the kind of its chips.
-        shape: of the torus, in chips; the count alone for ``cpu`` and ``gpu``.
+        shape: the torus in chips; for ``cpu`` and ``gpu`` the number of devices.
         slices: how many tori the data centre network connects.
     """
 
@@ -62,7 +61,7 @@ class Topology:
 
     @property
     def has_compiler(self) -> bool:
-        """Whether programs can be compiled for the devices of :func:`connect`."""
+        """Whether programs can be compiled for the devices."""
         return self.platform != 'gpu'
 
 
@@ -93,7 +92,7 @@ def parse(name: str) -> Topology:
 
 
 def connect(topology: Topology) -> list[Any]:
-    """The devices of a topology.
+    """Returns the devices of a topology.
 
     Raises:
         InputError: the TPU compiler is not installed or refuses the topology, or the
@@ -111,7 +110,7 @@ def connect(topology: Topology) -> list[Any]:
     if len(devices) < count:
         raise InputError(
             f'{topology.name} asks for {count} devices, but this process started '
-            f'with {len(devices)}'
+            f'with {len(devices)}: plan in a new process'
         )
     return devices[:count]
 
@@ -119,14 +118,14 @@ def connect(topology: Topology) -> list[Any]:
 def _tpu_devices(topology: Topology) -> list[Any]:
     if importlib.util.find_spec('libtpu') is None:
         raise InputError(
-            f'{topology.name}: the TPU compiler is not installed here; it is libtpu, '
-            "of the extra 'tpu' (pip install -e '.[tpu]'), and needs no TPU"
+            f'{topology.name}: the TPU compiler is not installed here. It needs no '
+            "TPU; install it with: pip install -e '.[tpu]'"
         )
     for variable, value in _NO_TPU_HOST.items():
         os.environ.setdefault(variable, value)
     options: dict[str, Any] = {}
     if topology.chip.name == 'v4':
-        # One device for two cores, the default on a v4 host.
+        # A device has two cores, the default on a v4 host.
         options['chip_config_name'] = 'megacore'
     if math.prod(topology.shape) < 4:
         options['chips_per_host_bounds'] = [1, 1, 1]

@@ -1,11 +1,11 @@
-"""How much of its chips a step of a run uses, from figures that the host has.
+"""Computes how much of its chips a step of a run uses (MFU), without a device.
 
-The model FLOPs of a step are what its mathematics needs at the lengths that were drawn:
-one forward pass over all prompts and responses, which decoding makes token by token,
-and the passes of the train step over the batch that it gets. Recomputation, padding,
+The model FLOPs of a step are what its mathematics needs at the lengths of the drawn
+responses: one forward pass over all prompts and responses, which decoding makes token
+by token, and the passes of the train step over its batch. Recomputation, padding,
 evaluations and diagnostics do not count, as in the useful FLOPs of a plan. Their rate
-over the peak of the chips is the model FLOPs utilization (MFU), for which a plan has an
-upper bound, program by program.
+over the peak of the chips is the model FLOPs utilization (MFU). A plan has an upper
+bound of it for each program.
 """
 
 from collections.abc import Callable
@@ -23,19 +23,11 @@ Rates = Callable[[Draws, float], dict[str, float]]
 
 
 def make_rates(arch: Arch, mesh: Mesh, train: TrainConfig, loss: LossConfig) -> Rates:
-    """Makes ``rates(draws, seconds)``, which asks no device.
+    """Makes ``rates(draws, seconds)``, a function of a step's draws and its duration.
 
-    Args:
-        arch: the architecture.
-        mesh: all devices of the run.
-        train: the train step.
-        loss: its loss, which may compare with a reference policy.
-
-    Returns:
-        A function of what a step drew and the seconds that it took. It returns
-        ``tokens_per_second_per_chip`` and, for a chip whose peak is known, ``mfu``, a
-        share of it. Two devices of a TPU7x are one chip; of an unknown chip each device
-        counts as one.
+    It returns ``tokens_per_second_per_chip`` and, for a chip whose peak is known,
+    ``mfu``, a share of the peak. Two devices of a TPU7x are one chip; a device of
+    another kind counts as one. ``mesh`` has all devices of the run.
     """
     chip, num_devices = chip_of(mesh.devices.flat[0].device_kind), mesh.size
     passes = train_passes(
@@ -49,23 +41,12 @@ def make_rates(arch: Arch, mesh: Mesh, train: TrainConfig, loss: LossConfig) -> 
         num_chips = num_devices / (chip.devices if chip else 1)
         figures = {'tokens_per_second_per_chip': draws.num_tokens / seconds / num_chips}
         if chip:
-            peak = num_devices * chip.flops
-            figures['mfu'] = step_flops(arch, draws, passes) / (seconds * peak)
+            *decoded, trained = (
+                forward_flops(arch, x.prompt_lengths, x.lengths)
+                for x in (*draws.drawn, draws.trained.responses)
+            )
+            flops = float(np.sum(decoded) + (passes * trained).sum())
+            figures['mfu'] = flops / (seconds * num_devices * chip.flops)
         return figures
 
     return rates
-
-
-def step_flops(arch: Arch, draws: Draws, passes: np.ndarray) -> float:
-    """Model FLOPs of a step, over all devices.
-
-    Args:
-        arch: the architecture.
-        draws: what the step drew and trained on.
-        passes: ``[P]``, from :func:`train_passes`.
-    """
-    decoded, trained = (
-        [forward_flops(arch, x.prompt_lengths, x.lengths) for x in responses]
-        for responses in (draws.drawn, (draws.trained.responses,))
-    )
-    return float(np.sum(decoded) + (passes * trained[0]).sum())

@@ -4,6 +4,7 @@ The same code draws both and needs no display. In an SVG the colours of text and
 are variables of the page's style sheet, so that it is legible in dark mode.
 """
 
+import contextlib
 import io
 import itertools
 import math
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _TEXT, _GRID = '#667085', '#e3e7ee'
 _VARIABLES = {_TEXT: 'var(--soft)', _GRID: 'var(--edge)'}
 _MOST_POINTS = 400
+# Characters of a text in a chart.
+_MOST_TEXT = 120
 # Between two ticks: others, such as .025, have longer labels.
 TICKS = (1, 2, 5, 10)
 
@@ -57,6 +60,31 @@ NOTEBOOK_STYLE: Mapping[str, object] = {
 """What ``plt.rcParams`` takes for the figures of notebooks."""
 
 
+def drawing(**style: object) -> contextlib.AbstractContextManager[None]:
+    """Settings of matplotlib under which a text is drawn as it is.
+
+    Otherwise what stands between two dollars, say in the name of a category, would be
+    mathematics, and an error if it is none.
+    """
+    from matplotlib import rc_context
+
+    return rc_context({'text.parse_math': False, 'text.usetex': False, **style})
+
+
+def plain(text: str) -> str:
+    """A text as matplotlib can draw it, in one line that is not too long.
+
+    >>> plain('a\\nb \\0'), plain('_hidden')
+    ('a b \N{REPLACEMENT CHARACTER}', ' _hidden')
+    """
+    text = ' '.join(text.split())
+    if len(text) > _MOST_TEXT:
+        text = text[: _MOST_TEXT - 1] + '…'
+    text = ''.join(x if x.isprintable() else '\N{REPLACEMENT CHARACTER}' for x in text)
+    # A legend leaves out what begins so.
+    return f' {text}' if text.startswith('_') else text
+
+
 def draw_figure(panels: Sequence[Panel], *, title: str, below: str = '') -> bytes:
     """All panels, two or three in a row, as a PNG.
 
@@ -67,8 +95,6 @@ def draw_figure(panels: Sequence[Panel], *, title: str, below: str = '') -> byte
         title: above them.
         below: lines below them, which are broken if they are long; ``''``: none.
     """
-    from matplotlib import rc_context
-
     shared = len({_legend(panel) for panel in panels}) == 1 and _legend(panels[0])
     below = '\n'.join(textwrap.fill(line, 110) for line in below.splitlines())
     columns = columns_for(len(panels))
@@ -81,9 +107,9 @@ def draw_figure(panels: Sequence[Panel], *, title: str, below: str = '') -> byte
     bottom = 0.5 + (0.1 + 0.17 * len(below.splitlines()) if below else 0.0)
     wide = (FIGURE_WIDTH - 0.15) / columns - beside
     height = top + rows * tall + (rows - 1) * between + bottom
-    with rc_context({'font.size': 9}):
+    with drawing(**{'font.size': 9}):
         figure = new_figure(FIGURE_WIDTH, height)
-        figure.suptitle(title, y=1 - 0.08 / height, va='top', **TITLE)
+        figure.suptitle(plain(title), y=1 - 0.08 / height, va='top', **TITLE)
         figure.supxlabel(below, y=0.08 / height, va='bottom', fontsize=9)
         figure.subplots_adjust(
             left=beside / FIGURE_WIDTH,
@@ -97,7 +123,7 @@ def draw_figure(panels: Sequence[Panel], *, title: str, below: str = '') -> byte
         for ax in axes[len(panels) :]:
             ax.remove()
         for panel, ax in zip(panels, axes, strict=False):
-            ax.set_title(panel.title, **PANEL_TITLE)
+            ax.set_title(plain(panel.title), **PANEL_TITLE)
             draw_panel(panel, ax)
             # A panel without a value has none.
             if shared and (legend := ax.get_legend()):
@@ -145,18 +171,16 @@ def svg_chart(panel: Panel) -> str:
     Equal panels give equal text. The title seeds the SVG's ids, so charts with
     different titles can share a page.
     """
-    import matplotlib
-
-    figure = new_figure(5.0, 2.9)
+    stream, title = io.StringIO(), plain(panel.title)
     # The legend of bars stands above them.
     height = 0.69 if panel.stacked else 0.83
-    draw_panel(panel, figure.add_axes((0.11, 0.15, 0.88, height)))
-    stream = io.StringIO()
     nothing = dict.fromkeys(('Creator', 'Date', 'Format', 'Type'))
     # Text remains text, in the font of the page.
-    with matplotlib.rc_context({'svg.fonttype': 'none', 'svg.hashsalt': panel.title}):
+    with drawing(**{'svg.fonttype': 'none', 'svg.hashsalt': title}):
+        figure = new_figure(5.0, 2.9)
+        draw_panel(panel, figure.add_axes((0.11, 0.15, 0.88, height)))
         figure.savefig(stream, format='svg', transparent=True, metadata=nothing)
-    title = escape(panel.title)
+    title = escape(title)
     svg = _inlined(stream.getvalue(), label=title)
     return f'<figure class="chart"><figcaption>{title}</figcaption>{svg}</figure>'
 
@@ -187,8 +211,8 @@ def draw_panel(panel: Panel, ax: 'Axes') -> None:
     """Draws a panel without its title into axes of any figure."""
     from matplotlib.font_manager import FontProperties
 
-    ax.set_xlabel(panel.x_label, color=_TEXT)
-    ax.set_ylabel(panel.y_label, color=_TEXT)
+    ax.set_xlabel(plain(panel.x_label), color=_TEXT)
+    ax.set_ylabel(plain(panel.y_label), color=_TEXT)
     ax.spines[['top', 'right']].set_visible(False)
     ax.spines[['left', 'bottom']].set_color(_TEXT)
     ax.tick_params(color=_TEXT, labelcolor=_TEXT)
@@ -254,7 +278,7 @@ def _draw_lines(lines: Sequence[Series], ax: 'Axes') -> None:
             marker=series.marker or None,
             markersize=4,
             markevery=_marked(series.x[subset], ax),
-            label=series.label or None,
+            label=plain(series.label) or None,
             transform=place,
         )
         if series.low is not None and series.high is not None:
@@ -285,7 +309,11 @@ def _draw_bars(layers: Sequence[Series], ax: 'Axes') -> None:
     below = [0.0] * len(x)
     for series in layers:
         above = [a + b for a, b in zip(below, series.y, strict=True)]
-        style = {'color': series.color, 'label': series.label or None, 'linewidth': 0}
+        style = {
+            'color': series.color,
+            'label': plain(series.label) or None,
+            'linewidth': 0,
+        }
         ax.stairs(above, edges, baseline=below, fill=True, **style)
         below = above
 

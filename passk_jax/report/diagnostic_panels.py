@@ -1,5 +1,6 @@
 """Panels of the diagnostics: ``diagnostics.jsonl``, and flips between evaluations."""
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
@@ -7,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from passk_jax.diagnostics.flips import common_flips
 from passk_jax.diagnostics.gradients import cosines
 from passk_jax.report.panels import (
     NEGATIVE,
@@ -18,7 +18,7 @@ from passk_jax.report.panels import (
     color_of,
     most_evaluated,
 )
-from passk_jax.report.run_data import Row, Run, correct_counts
+from passk_jax.report.run_data import Row, Run
 
 _MOST_STEPS = 5
 # A mean over fewer of the step's responses is mostly noise.
@@ -53,7 +53,7 @@ def step_panels(run: Run) -> list[Panel]:
     """
     if not (rows := run.diagnostics):
         return []
-    measured = [row for row in rows if 'gradient_product_right_by_difficulty' in row]
+    measured = _with(rows, *_names('gradient_product_{}_by_difficulty'))
     return [
         _entropy_by_position(rows),
         _partings(rows),
@@ -62,6 +62,16 @@ def step_panels(run: Run) -> list[Panel]:
         _signal(run),
         _cosines(run),
     ]
+
+
+def _with(rows: list[Row], *names: str) -> list[Row]:
+    """The rows that have all of these."""
+    return [row for row in rows if all(name in row for name in names)]
+
+
+def _names(lists: str) -> tuple[str, str]:
+    """The lists of right and of wrong responses."""
+    return lists.format('right'), lists.format('wrong')
 
 
 def _over_steps(
@@ -79,10 +89,12 @@ def _over_steps(
 
 def _entropy_by_position(rows: list[Row]) -> Panel:
     def line(row: Row) -> tuple[Sequence[float], Sequence[float]]:
-        reaching = np.array(row['responses_by_position'])
+        reaching = row['responses_by_position']
         length = int((reaching >= _LEAST_SHARE * reaching.max(initial=0)).sum())
-        return range(length), row['entropy_by_position'][:length]
+        entropy = row['entropy_by_position'][:length].tolist()
+        return range(len(entropy)), entropy
 
+    rows = _with(rows, 'responses_by_position', 'entropy_by_position')
     title, label = 'Entropy by position (nats)', 'position in the response (tokens)'
     return Panel(title, label, _over_steps(rows, line), floor=0.0)
 
@@ -91,7 +103,7 @@ def _partings(rows: list[Row]) -> Panel:
     def line(row: Row) -> tuple[Sequence[float], Sequence[float]]:
         return _cumulated(row['parting_by_position'])
 
-    rows = [row for row in rows if row.get('parting_position') is not None]
+    rows = _with(rows, 'parting_position', 'parting_by_position')
     title = 'Wrong responses that have parted'
     label = 'position of the first difference (tokens), or before'
     return Panel(title, label, _over_steps(rows, line), floor=0.0, ceiling=1.0)
@@ -103,9 +115,10 @@ def _cumulated(shares: Sequence[float]) -> tuple[Sequence[float], Sequence[float
 
 
 def _mass(rows: list[Row]) -> Panel:
-    bins = len(rows[-1]['mass_right_by_right'])
-    accuracy = np.linspace(0, 1, bins).tolist()
-    series = _shares(rows, 'mass_{}_by_right', accuracy)
+    lists = 'mass_{}_by_right'
+    rows = _with(rows, *_names(lists))
+    bins = len(rows[-1][lists.format('right')]) if rows else 0
+    series = _shares(rows, lists, np.linspace(0, 1, bins).tolist())
     return Panel('Share of the sum of |Â|', _ACCURACY, series, floor=0.0)
 
 
@@ -121,12 +134,16 @@ def _shares(
 ) -> tuple[Series, ...]:
     """Shares of two lists' sum, of the first and of the second half of the steps."""
     # A run that went on with other bins has lines of both.
-    rows = [row for row in rows if len(row[lists.format('right')]) == len(accuracy)]
+    rows = [
+        row
+        for row in rows
+        if all(len(row[name]) == len(accuracy) for name in _names(lists))
+    ]
     half, series = len(rows) // 2, []
     for part, early in ((rows[:half], True), (rows[half:], False)):
         masses = {
             side: sum(
-                (np.array(row[lists.format(side)]) for row in part),
+                (row[lists.format(side)] for row in part),
                 start=np.zeros(len(accuracy)),
             )
             for side in ('right', 'wrong')
@@ -228,7 +245,7 @@ def _gradients(run: Run) -> list[_Gradients]:
         rows = [row for row in run.diagnostics if start <= row['step'] < end]
         if rows:
             gradients.append(_gradients_of(rows, estimator=section.get('name')))
-    return gradients
+    return [stage for stage in gradients if stage.names and stage.steps]
 
 
 def _gradients_of(rows: list[Row], *, estimator: str | None) -> _Gradients:
@@ -244,9 +261,14 @@ def _gradients_of(rows: list[Row], *, estimator: str | None) -> _Gradients:
         pair = f'gradient_product/{e}/{f}'
         return row[pair if pair in row else f'gradient_product/{f}/{e}']
 
-    products = [[[product(row, e, f) for f in names] for e in names] for row in rows]
-    noise = [[row[f'gradient_noise/{e}'] for e in names] for row in rows]
-    steps = [row['step'] for row in rows]
+    steps, products, noise = [], [], []
+    for row in rows:
+        # A damaged line may lack some.
+        with contextlib.suppress(KeyError):
+            of_row = [[product(row, e, f) for f in names] for e in names]
+            noise.append([row[f'gradient_noise/{e}'] for e in names])
+            products.append(of_row)
+            steps.append(row['step'])
     return _Gradients(names, steps, np.array(products), np.array(noise))
 
 
@@ -257,20 +279,18 @@ def _windows(steps: Sequence[int]) -> list[slice]:
 
 
 def flip_panels(run: Run) -> list[Panel]:
-    """Flips from one evaluation to the next; none without the files of two."""
+    """Flips from one evaluation to the next, of the split with the most evaluations.
+
+    Runs older than these metrics have no panel of them.
+    """
     split = most_evaluated(run)
-    steps = [row['step'] for row in run.evaluations.get(split, [])]
-    counts = {step: correct_counts(run, split, step) for step in steps}
-    steps = [step for step in steps if counts[step]]
-    changes = {
-        after: common_flips(counts[before], counts[after])
-        for before, after in itertools.pairwise(steps)
-    }
-    if not changes:
+    rows = _with(run.evaluations.get(split, []), 'flips_solved', 'flips_unsolved')
+    if not rows:
         return []
-    solved = [len(change.solved) for change in changes.values()]
-    unsolved = [len(change.unsolved) for change in changes.values()]
-    x = list(changes)
+    x = [row['step'] for row in rows]
+    solved, unsolved = (
+        [row[name] for row in rows] for name in ('flips_solved', 'flips_unsolved')
+    )
     series = (
         Series('newly solved', x, solved, POSITIVE, marker='o'),
         Series('no longer solved', x, unsolved, NEGATIVE, marker='o'),

@@ -15,7 +15,9 @@ from passk_jax.report.charts import (
     TICKS,
     TITLE,
     as_png,
+    drawing,
     new_figure,
+    plain,
 )
 
 if TYPE_CHECKING:
@@ -75,12 +77,24 @@ def draw_forests(
         len(first.rows) * (_ROW + _FURTHER * (len(first.dots) - 1)) + _AROUND
         for first in firsts
     ]
+    with drawing():
+        return _drawn(forests, heights, columns=columns, title=title, below=below)
+
+
+def _drawn(
+    forests: Sequence[Forest],
+    heights: Sequence[float],
+    *,
+    columns: int,
+    title: str,
+    below: str,
+) -> bytes:
     figure = new_figure(FIGURE_WIDTH, sum(heights) + 0.8)
     figure.set_layout_engine('constrained', h_pad=0.07, wspace=0.04, hspace=0.03)
-    figure.suptitle(title, **TITLE)
+    figure.suptitle(plain(title), **TITLE)
     figure.supxlabel(below, fontsize=9)
     axes = figure.subplots(
-        *(len(firsts), columns), squeeze=False, gridspec_kw={'height_ratios': heights}
+        *(len(heights), columns), squeeze=False, gridspec_kw={'height_ratios': heights}
     )
     for i, (forest, ax) in enumerate(itertools.zip_longest(forests, axes.flat)):
         if forest is None:
@@ -97,10 +111,10 @@ def draw_forests(
 
 
 def _draw(forest: Forest, ax: 'Axes', *, num_ticks: int) -> None:
-    ax.set_title(forest.title, **PANEL_TITLE)
+    ax.set_title(plain(forest.title), **PANEL_TITLE)
     ax.set_xlabel(forest.x_label, fontsize=9)
     ax.tick_params(labelsize=9)
-    ax.set_yticks(range(len(forest.rows)), forest.rows)
+    ax.set_yticks(range(len(forest.rows)), map(plain, forest.rows))
     # The first row is the highest.
     ax.set_ylim(len(forest.rows) - 0.5, -0.5)
     ax.locator_params(axis='x', nbins=num_ticks, steps=TICKS)
@@ -117,5 +131,9 @@ def _draw(forest: Forest, ax: 'Axes', *, num_ticks: int) -> None:
         style = {'color': dots.color, 'linewidth': 1.5}
         ax.hlines(y, lows, highs, **style)
         ax.plot(
-            *(means, y), dots.marker, color=dots.color, markersize=4.5, label=dots.label
+            *(means, y),
+            dots.marker,
+            color=dots.color,
+            markersize=4.5,
+            label=plain(dots.label),
         )

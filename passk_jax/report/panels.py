@@ -15,13 +15,15 @@ import numpy as np
 
 from passk_jax import sharding
 from passk_jax.advantages import (
-    ESTIMATORS,
+    estimator_row,
     matching_scale,
     own_parameters,
     tabulated_curve,
 )
 from passk_jax.data.orders import part_of
+from passk_jax.errors import InputError
 from passk_jax.report.run_data import Row, Run, ks_of
+from passk_jax.report.thinning import MEAN_OF
 
 _TRAIN = '#5c7cfa'
 SPLITS = ('#f08c00', '#0ca678', '#ae3ec9', '#e03131')
@@ -133,6 +135,7 @@ def plot_every_step(rows: list[Row], name: str, label: str = '') -> tuple[Series
     if len(x) < _SMOOTHED_FROM:
         return (Series(label, x, y, _TRAIN),)
     means, window = _moving_mean(y)
+    window *= max(row.get(MEAN_OF, 1) for row in rows)
     legend = ', '.join(filter(None, (label, f'mean of {window} steps')))
     return Series('', x, y, _TRAIN, faint=True), Series(legend, x, means, _TRAIN)
 
@@ -154,7 +157,7 @@ def color_of(i: int, count: int) -> str:
 def _make_part_panels(run: Run) -> list[Panel]:
     """The parts of a mixture, or the categories of a task, if they fit in a chart."""
     matches = (
-        re.fullmatch(r'(.+)/problems', name) for row in run.train for name in row
+        re.fullmatch(r'(.+)/problems', name, re.S) for row in run.train for name in row
     )
     parts = sorted({part_of(match[1]) for match in matches if match})
     if not 1 < len(parts) <= len(_BY_K):
@@ -260,12 +263,18 @@ def curve_in_use(
         section: the ``advantage`` of one of its stages; ``None``: of the first.
 
     Returns:
-        What ``advantages.tabulated_curve`` returns; ``None`` without a config.
+        What ``advantages.tabulated_curve`` returns; ``None`` without a config, or of an
+        estimator that is not known here.
     """
     num_rollouts = run.option('sampling.num_rollouts')
-    section = run.option('advantage', {}) if section is None else section
-    name = section.get('name')
-    if name not in ESTIMATORS or not num_rollouts:
+    section = run.advantages()[0][1] if section is None else section
+    name = section.get('name', '')
+    try:
+        estimator_row(name)
+    except InputError:
+        # Of another version, or in a file that is gone.
+        return None
+    if not num_rollouts:
         return None
     parameters = own_parameters(name, section)
     # Process 0 draws alone: a mesh that the caller has set would want the others.

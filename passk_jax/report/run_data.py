@@ -1,27 +1,32 @@
 """Reads a run directory, the report's only input.
 
-A run may be young, still writing, or cut short, so any part may be missing. Reading
-skips lines that are not whole JSON objects.
+A run may be young, still writing, cut short or damaged, so any part may be missing.
+Reading skips lines that are not whole JSON objects, and values that no run writes: what
+is left can be drawn. Of a long run it keeps means (see :mod:`.thinning`).
 """
 
 import dataclasses
 import itertools
-import json
 import os
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from passk_jax.errors import InputError
 from passk_jax.evaluation import metrics
-from passk_jax.runs.metric_writer import evaluation_name
+from passk_jax.files import parse_json, read_json
+from passk_jax.report.thinning import Row, Thinned
+from passk_jax.runs.records import evaluation_name
 
-_STEP = re.compile(r'step_(\d+)\.jsonl$')
-
-Row = dict[str, Any]
+_STEP = re.compile(r'step_([0-9]{1,15})\.jsonl')
+_PASS = r'pass_at_([1-9][0-9]{0,8})'
+# Of what a report draws: training steps, evaluations of a split, diagnosed steps.
+_MOST_STEPS, _MOST_EVALUATIONS, _MOST_DIAGNOSED = 1000, 250, 100
+# No step is later, and no device makes a larger number.
+_LAST_STEP, _LARGEST = 2**31, float(np.finfo(np.float32).max)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,10 +37,10 @@ class Run:
         path: the run directory.
         config: the resolved configuration, ``{}`` if absent.
         git: the revision of the code, ``{}`` if absent.
-        train: metrics of the training steps, in order.
-        evaluations: split -> its evaluations, in order of their steps.
-        timing: timings of the training steps.
-        diagnostics: lines of the diagnosed steps, in order.
+        train: metrics of the training steps, in order; of many, most rows are means.
+        evaluations: split -> its evaluations, in order of their steps, as ``train``.
+        timing: timings of the training steps, as ``train``.
+        diagnostics: lines of the diagnosed steps, as ``train``; lists are arrays.
         dumps: step -> the file of its rollouts, ascending.
     """
 
@@ -59,11 +64,12 @@ class Run:
 
     def advantages(self) -> list[tuple[int, Row]]:
         """The first step of each stage, with its section ``advantage``; in order."""
-        first = self.option('advantage', {})
-        later = self.option('stages', {}).values()
+        first = _mapping(self.option('advantage'))
+        later = map(_mapping, _mapping(self.option('stages')).values())
         stages = [
-            (section['start'], first | section.get('advantage', {}))
+            (section['start'], first | _mapping(section.get('advantage')))
             for section in later
+            if _is_number(section.get('start'))
         ]
         return [(0, first), *sorted(stages, key=lambda stage: stage[0])]
 
@@ -77,45 +83,138 @@ class Run:
 
 
 def read_run(workdir: str | os.PathLike[str]) -> Run:
-    """Reads everything except the rollouts.
+    """Reads everything except the rollouts; see :meth:`RunReader.read`."""
+    return RunReader(workdir).read()
 
-    Raises:
-        InputError: the directory does not exist.
+
+class RunReader:
+    """Reads a run that goes on, again and again, and each of its lines once.
+
+    Args:
+        workdir: the run directory.
     """
-    path = pathlib.Path(workdir)
-    if not path.is_dir():
-        raise InputError(f'no run directory at {path}')
-    rows = [row for row in read_lines(path / 'metrics.jsonl') if 'step' in row]
-    by_split: dict[str, list[Row]] = {'train': []}
-    for row in sorted(rows, key=lambda row: row['step']):
-        by_split.setdefault(str(row.get('split')), []).append(row)
-    files = (path / 'rollouts').glob('*.jsonl')
-    dumps = {int(m[1]): file for file in files if (m := _STEP.search(file.name))}
-    return Run(
-        path=path,
-        config=_read_object(path / 'config.json'),
-        git=_read_object(path / 'git.json'),
-        train=by_split.pop('train'),
-        evaluations=by_split,
-        timing=read_lines(path / 'timing.jsonl'),
-        diagnostics=[r for r in read_lines(path / 'diagnostics.jsonl') if 'step' in r],
-        dumps=dict(sorted(dumps.items())),
-    )
+
+    def __init__(self, workdir: str | os.PathLike[str]):
+        self._path = pathlib.Path(workdir)
+        self._metrics = _Lines(self._path / 'metrics.jsonl')
+        self._timing = _Lines(self._path / 'timing.jsonl')
+        self._diagnostics = _Lines(self._path / 'diagnostics.jsonl')
+        self._of_splits = {'train': Thinned(_MOST_STEPS)}
+        self._of_timing = Thinned(_MOST_STEPS, merged=_without_start)
+        self._of_diagnostics = Thinned(_MOST_DIAGNOSED)
+
+    def read(self) -> Run:
+        """What the run has written so far, except the rollouts.
+
+        Raises:
+            InputError: the directory does not exist.
+        """
+        if not self._path.is_dir():
+            raise InputError(f'no run directory at {self._path}')
+        for line in self._metrics.new():
+            if row := _numbers(line):
+                split = row['split'] = str(line.get('split'))
+                if split not in self._of_splits:
+                    self._of_splits[split] = Thinned(_MOST_EVALUATIONS)
+                self._of_splits[split].add(row)
+        for line in self._timing.new():
+            if row := _numbers(line):
+                self._of_timing.add(row)
+        for line in self._diagnostics.new():
+            if row := _numbers(line):
+                self._of_diagnostics.add(row | _lists(line))
+        by_split = {split: _sort_rows(rows) for split, rows in self._of_splits.items()}
+        files = (self._path / 'rollouts').glob('*.jsonl')
+        dumps = {int(m[1]): file for file in files if (m := _STEP.fullmatch(file.name))}
+        return Run(
+            path=self._path,
+            config=_read_object(self._path / 'config.json'),
+            git=_read_object(self._path / 'git.json'),
+            train=by_split.pop('train'),
+            evaluations=by_split,
+            timing=_sort_rows(self._of_timing),
+            diagnostics=_sort_rows(self._of_diagnostics),
+            dumps=dict(sorted(dumps.items())),
+        )
+
+
+class _Lines:
+    """The lines of a file that grows."""
+
+    def __init__(self, path: pathlib.Path):
+        self._path, self._place = path, 0
+
+    def new(self) -> Iterator[Row]:
+        """The objects of the whole lines that came since the last call."""
+        if not self._path.is_file():
+            return
+        with self._path.open('rb') as stream:
+            stream.seek(self._place)
+            for line in stream:
+                if not line.endswith(b'\n'):
+                    return
+                self._place += len(line)
+                if (row := _object(line)) is not None:
+                    yield row
+
+
+def _mapping(value: Any) -> Row:
+    return value if isinstance(value, dict) else {}
+
+
+def _sort_rows(rows: Thinned) -> list[Row]:
+    return sorted(rows.rows(), key=lambda row: row['step'])
+
+
+def _numbers(line: Row) -> Row:
+    """The step and the numbers of a line; nothing of a line without a step."""
+    step = line.get('step')
+    if type(step) is not int or not 0 <= step < _LAST_STEP:
+        return {}
+    # As _is_number() says, without a call for each.
+    return {
+        name: value
+        for name, value in line.items()
+        if type(value) in (int, float) and -_LARGEST <= value <= _LARGEST
+    }
+
+
+def _lists(line: Row) -> dict[str, np.ndarray]:
+    """The lists of numbers of a line."""
+    return {
+        name: np.array(value, float)
+        for name, value in line.items()
+        if isinstance(value, list) and value and all(map(_is_number, value))
+    }
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= _LARGEST
+
+
+def _without_start(row: Row) -> Row:
+    """A process's first step, which compiles, counts in no mean but the seconds."""
+    if 'start_seconds' not in row:
+        return row
+    return {name: row[name] for name in ('step', 'seconds') if name in row}
 
 
 def read_lines(path: pathlib.Path) -> list[Row]:
     """The JSON objects of a file of lines; none if it is absent."""
-    rows = []
-    if path.exists():
-        # splitlines() would also split at characters of a response, such as U+2028.
-        for line in path.read_text(errors='replace').split('\n'):
-            try:
-                row = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(row, dict):
-                rows.append(row)
-    return rows
+    # It says no of a name that no file can have, too.
+    if not os.path.isfile(path):
+        return []
+    # Text mode would also split at characters of a response, such as U+2028.
+    with path.open('rb') as stream:
+        return [row for line in stream if (row := _object(line)) is not None]
+
+
+def _object(line: bytes) -> Row | None:
+    try:
+        row = parse_json(line.decode(errors='replace'))
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
 
 
 def measure_categories(run: Run, split: str, step: int) -> Row:
@@ -125,7 +224,7 @@ def measure_categories(run: Run, split: str, step: int) -> Row:
     """
     rows, result = evaluation_records(run, split, step), {}
     n, c = (np.array([row[x] for row in rows], int) for x in ('n', 'c'))
-    masks = metrics.mask_by_category([row.get('category', '') for row in rows])
+    masks = metrics.mask_by_category([str(row.get('category', '')) for row in rows])
     for name, mask in masks.items():
         for k, values in metrics.pass_at_powers(n[mask], c[mask]).items():
             result[f'{name}/pass_at_{k}'] = float(values.mean())
@@ -140,7 +239,11 @@ def correct_counts(run: Run, split: str, step: int) -> dict[int, int]:
 def counts_in(file: pathlib.Path) -> dict[int, int]:
     """Those of an evaluation's file; empty without it."""
     rows = _records_in(file)
-    return {row['problem_id']: row['c'] for row in rows if 'problem_id' in row}
+    return {
+        row['problem_id']: row['c']
+        for row in rows
+        if isinstance(row.get('problem_id'), int)
+    }
 
 
 def evaluation_records(run: Run, split: str, step: int) -> list[Row]:
@@ -153,13 +256,17 @@ def evaluation_records(run: Run, split: str, step: int) -> list[Row]:
 
 
 def _records_in(file: pathlib.Path) -> list[Row]:
-    rows = read_lines(file)
-    return [r for r in rows if all(isinstance(r.get(x), int) for x in ('n', 'c'))]
+    rows, counts = read_lines(file), []
+    for row in rows:
+        n, c = row.get('n'), row.get('c')
+        if type(n) is int and type(c) is int and 0 <= c <= n < _LAST_STEP and n:
+            counts.append(row)
+    return counts
 
 
 def ks_of(rows: list[Row]) -> list[int]:
     """Every k with a ``pass_at_<k>`` in any of the rows, ascending."""
-    matches = (re.fullmatch(r'pass_at_(\d+)', name) for row in rows for name in row)
+    matches = (re.fullmatch(_PASS, name) for row in rows for name in row)
     return sorted({int(match[1]) for match in matches if match})
 
 
@@ -167,16 +274,20 @@ def categories_of(rows: list[Row]) -> list[str]:
     """Every category with a ``<category>/pass_at_<k>``, numbers in numeric order."""
 
     def parts(name: str) -> list[tuple[int, int, str]]:
-        split = filter(None, re.split(r'(\d+)', name))
-        return [(0, int(x), '') if x.isdigit() else (1, 0, x) for x in split]
+        # Python reads no number of thousands of digits.
+        split = filter(None, re.split(r'([0-9]{1,18})', name))
+        digits = re.compile('[0-9]+')
+        return [(0, int(x), '') if digits.fullmatch(x) else (1, 0, x) for x in split]
 
-    matches = (re.fullmatch(r'(.+)/pass_at_\d+', name) for row in rows for name in row)
+    matches = (
+        re.fullmatch(f'(.+)/{_PASS}', name, re.S) for row in rows for name in row
+    )
     return sorted({match[1] for match in matches if match}, key=parts)
 
 
 def _read_object(path: pathlib.Path) -> Row:
     try:
-        content = json.loads(path.read_text())
+        content = read_json(path)
     except (OSError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}
+    return _mapping(content)

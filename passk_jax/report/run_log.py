@@ -26,24 +26,38 @@ from typing import Any
 
 import jax
 import numpy as np
+from absl import logging
 
 from passk_jax.config import LogConfig
 from passk_jax.diagnostics.flips import common_flips
 from passk_jax.diagnostics.step import Diagnosis, record
 from passk_jax.errors import NonFiniteError, leave
 from passk_jax.evaluation import metrics
+from passk_jax.evaluation.evaluate import warn_of_missing_signal
 from passk_jax.learning.losses import Metrics
 from passk_jax.planning.utilization import Rates
+from passk_jax.report.reporter import Reporter
 from passk_jax.report.run_data import counts_in
-from passk_jax.report.write import write_curves, write_report
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
+from passk_jax.rollouts.signal import explain_missing_signal, has_answer, is_uniform
 from passk_jax.rollouts.verify import records
 from passk_jax.runs import first_evaluations
-from passk_jax.runs.metric_writer import MetricWriter, evaluation_name
+from passk_jax.runs.metric_writer import MetricWriter
 from passk_jax.runs.phases import Phases
 from passk_jax.runs.progress import Progress
+from passk_jax.runs.records import evaluation_name
 from passk_jax.runtime import hosts
 from passk_jax.types import Problem
+
+UNIFORM_STEPS = 20
+"""So many steps in a row without a signal are worth a warning."""
+
+# The share of pads among the learner's positions from which packing pays.
+MANY_PADS = 0.4
+_ADVICE = (
+    '%.0f %% of the positions that the learner computes are pads: train.pack_sizes=16 '
+    "lets short responses share rows (any model.attention but 'splash' can read them)"
+)
 
 
 class RunLog:
@@ -91,8 +105,11 @@ class RunLog:
         self._rates: Rates = lambda draws, seconds: {}
         self._progress_metrics: dict[str, float] = {}
         self._evaluated: tuple[int, dict[str, float]] = (start, {})
-        self._report_is_old = False
+        self._report_is_old, self._reporter = False, Reporter(workdir)
         self._phases = Phases.of(config)
+        # In a row, up to the last one written.
+        self._uniform_steps = 0
+        self._advises_packing = settings['train']['pack_sizes'] == 0
 
     def __enter__(self) -> 'RunLog':
         self._progress.__enter__()
@@ -102,7 +119,8 @@ class RunLog:
     def __exit__(self, kind: object, *exception: object) -> None:
         end_progress = functools.partial(self._progress.__exit__, kind, *exception)
         end_phases = functools.partial(self._phases.__exit__, kind, *exception)
-        leave(kind, end_progress, self.report, self._writer.close, end_phases)
+        reports = (self.report, self._reporter.finish)
+        leave(kind, end_progress, *reports, self._writer.close, end_phases)
 
     def begin(self, phase: str, step: int) -> None:
         """Says what the loop does from now on, for its timings and the watchdog."""
@@ -136,9 +154,9 @@ class RunLog:
             NonFiniteError: the loss of the step before is not finite.
         """
         self.flush()
-        spent = self._phases.take()
+        spent, cpu_seconds = self._phases.take(), self._phases.take_cpu()
         self._pending = functools.partial(
-            self._write_step, step, draws, step_metrics, diagnosis, spent
+            self._write_step, step, draws, step_metrics, diagnosis, spent, cpu_seconds
         )
 
     def first_evaluation(
@@ -158,6 +176,8 @@ class RunLog:
         # The others have no files, and write none.
         if jax.process_index() == 0:
             line = values | flip_metrics(directory, split, step, rows)
+        if step == 0 and jax.process_index() == 0:
+            warn_of_missing_signal(f'{split} before step 0', rows)
         self._writer.write(step, line, split=split)
         self._writer.write_evaluation(split, step, rows)
         powers = [k for k in values if re.fullmatch(r'pass_at_\d+', k)]
@@ -173,11 +193,15 @@ class RunLog:
         last, values = self._evaluated
         return values if last == step else {}
 
+    def digests(self, step: int) -> dict[str, str]:
+        """Writes the pending step; returns the digests of all lines before ``step``."""
+        self.flush()
+        return self._writer.digests(step)
+
     def report(self) -> None:
-        """Writes the curves and the report so far, if there is anything new."""
+        """Begins to write curves and report so far, if there is anything new."""
         if self._report_is_old and jax.process_index() == 0:
-            write_curves(self._workdir)
-            write_report(self._workdir)
+            self._reporter.write()
         self._report_is_old = False
         # A step's time has neither evaluations nor reports in it.
         self._phases.drop('evaluate')
@@ -189,8 +213,10 @@ class RunLog:
         figures: Metrics,
         diagnosis: Diagnosis | None,
         spent: Mapping[str, float],
+        cpu_seconds: float,
     ) -> None:
-        trained, values = draws.trained, hosts.fetch(figures)
+        trained = draws.trained
+        values: dict[str, Any] = {**hosts.fetch(figures)}
         check_finite(values, trained.problems, step)
         del values['problem_loss'], values['finite_updates']
         values |= self._batch_metrics(draws.first) | self._by_category(draws.first)
@@ -199,6 +225,11 @@ class RunLog:
             values |= {f'trained_{name}': value for name, value in of_trained.items()}
             values['sampling_draws'] = float(draws.count)
         self._writer.write(step, values, split='train')
+        self._warn_of_missing_signal(step, draws.first)
+        padding = float(values.get('padding', 0.0))
+        if self._advises_packing and padding > MANY_PADS and jax.process_index() == 0:
+            logging.info(_ADVICE, 100 * padding)
+            self._advises_packing = False
         if diagnosis is not None:
             self._writer.write_diagnostics(step, record(hosts.fetch(diagnosis)))
         self._report_is_old = True
@@ -209,7 +240,8 @@ class RunLog:
             self._writer.write_rollouts(step, rows)
         seconds = sum(spent.values())
         rate = draws.num_tokens / seconds
-        timing = {'seconds': seconds, 'tokens_per_second': rate}
+        timing = {'seconds': seconds, 'cpu_seconds': cpu_seconds}
+        timing['tokens_per_second'] = rate
         timing |= self._rates(draws, seconds)
         timing |= {f'{phase}_seconds': part for phase, part in spent.items()}
         if slowest := self._phases.slowest(step):
@@ -222,6 +254,24 @@ class RunLog:
             'entropy': entropy,
         }
         self._progress.update(step + 1, **summary, tokens_per_second=rate)
+
+    def _warn_of_missing_signal(self, step: int, draw: Draw) -> None:
+        """Warns after the first step, and after 20 steps in a row without a signal."""
+        responses, verdicts = draw.responses, draw.responses.verdicts
+        steps = self._uniform_steps + 1 if is_uniform(verdicts) else 0
+        self._uniform_steps = steps
+        is_long = steps and steps % UNIFORM_STEPS == 0
+        if jax.process_index() > 0 or not (is_long or step == 0):
+            return
+        message = explain_missing_signal(
+            verdicts.correct,
+            verdicts.parsed,
+            stopped=float(responses.stopped.mean()),
+            example=responses.texts[0][0],
+        )
+        if message:
+            when = f'no signal in {steps} steps up to' if is_long else 'after'
+            logging.warning('%s step %d: %s', when, step, message)
 
 
 def flip_metrics(
@@ -307,6 +357,7 @@ def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, floa
         'response_length_right': _mean(responses.lengths[correct]),
         'response_length_wrong': _mean(responses.lengths[~correct]),
         'stopped': float(responses.stopped.mean()),
+        'no_answer': float(1 - has_answer(responses.verdicts.parsed).mean()),
         'mean_abs_advantage': float(np.abs(advantages).mean()),
         # All wrong, some of both, all right.
         'unsolved_problems': float((c == 0).mean()),

@@ -9,6 +9,7 @@ import numpy as np
 
 from passk_jax.report.panels import Panel, Series, plot_every_step
 from passk_jax.report.run_data import Row, Run
+from passk_jax.report.thinning import MEAN_OF
 
 LEAST_SHARE = 0.005
 """The smallest share of the time of all steps that is shown."""
@@ -64,7 +65,9 @@ def _seconds(row: Row) -> dict[str, float]:
     return {
         name.removesuffix('_seconds'): spent
         for name, spent in row.items()
-        if name.endswith('_seconds') and isinstance(spent, float)
+        if name.endswith('_seconds')
+        and name != 'cpu_seconds'
+        and isinstance(spent, float)
     }
 
 
@@ -94,6 +97,7 @@ def _phases(rows: list[Row]) -> Panel:
         bars = np.sum([layer.y for layer in series], axis=0)
         most = _FAR_HIGHER * np.quantile(bars, 0.9)
         top = float(most) if bars.max() > most else None
+    size *= max((row.get(MEAN_OF, 1) for row in rows), default=1)
     title = 'Seconds of a step' + (f', means of {size}' if size > 1 else '')
     return Panel(title, 'step', series, stacked=True, top=top)
 

@@ -7,20 +7,25 @@ time, during the run or after it, and replaces each as a whole.
 
 import itertools
 import json
+import math
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
 
-from passk_jax.advantages import ESTIMATORS, estimator_parameters
-from passk_jax.errors import prefixed
-from passk_jax.files import atomic_write_bytes, atomic_write_text
+from absl import logging
+
+from passk_jax.advantages import estimator_parameters
+from passk_jax.errors import InputError, prefixed, with_class
+from passk_jax.files import atomic_write_bytes
+from passk_jax.initial.params import EXAMPLES_NAME
 from passk_jax.report import charts as report_charts
 from passk_jax.report import page as report_page
 from passk_jax.report import panels as report_panels
 from passk_jax.report.diagnostic_panels import flip_panels, step_panels
 from passk_jax.report.run_data import Row, Run, measure_categories, read_lines, read_run
+from passk_jax.report.thinning import MEAN_OF
 from passk_jax.report.timing_panels import (
     LEAST_SHARE,
     phase_shares,
@@ -60,45 +65,63 @@ _OF_MFU = (
 )
 
 
-def write_curves(workdir: str | os.PathLike[str]) -> pathlib.Path:
+def write_curves(workdir: str | os.PathLike[str] | Run) -> pathlib.Path:
     """Writes ``curves.png``, the panels of the run's metrics, and returns its path.
 
+    Args:
+        workdir: the run directory, or what was read of it.
+
     Raises:
         InputError: the directory does not exist or cannot be written.
     """
-    run = read_run(workdir)
+    run = workdir if isinstance(workdir, Run) else read_run(workdir)
     panels = report_panels.metric_panels(run)
     image = report_charts.draw_figure(panels, title=_title(run))
-    return _written(atomic_write_bytes, run.path / 'curves.png', image)
+    return _written(run.path / 'curves.png', image)
 
 
-def write_report(workdir: str | os.PathLike[str]) -> pathlib.Path:
+def write_report(workdir: str | os.PathLike[str] | Run) -> pathlib.Path:
     """Writes ``report.html``, which needs no other file, and returns its path.
 
+    A part that a damaged file keeps from being drawn says so, and is a warning.
+
     Args:
-        workdir: the run directory.
+        workdir: the run directory, or what was read of it.
 
     Raises:
         InputError: the directory does not exist or cannot be written.
     """
-    run = read_run(workdir)
-    sections = (
-        _head(run),
-        _results(run),
-        _curves(run),
-        _diagnostics(run),
-        _advantages(run),
-        _time(run),
-        _responses(run),
-        _config(run),
-    )
+    run = workdir if isinstance(workdir, Run) else read_run(workdir)
+    parts = {
+        'head': _head,
+        'results': _results,
+        'curves': _curves,
+        'diagnostics': _diagnostics,
+        'advantage': _advantages,
+        'time': _time,
+        'demonstrations': _demonstrations,
+        'responses': _responses,
+        'config': _config,
+    }
+    sections = [_section(run, name, make) for name, make in parts.items()]
     html = report_page.page(_title(run), '\n'.join(s for s in sections if s))
-    return _written(atomic_write_text, run.path / 'report.html', html)
+    # A response may have half of a surrogate pair.
+    content = html.encode('utf-8', 'replace')
+    return _written(run.path / 'report.html', content)
 
 
-def _written(write: Any, path: pathlib.Path, content: Any) -> pathlib.Path:
+def _section(run: Run, name: str, make: Callable[[Run], str]) -> str:
+    try:
+        return make(run)
+    except Exception as error:
+        what = f'no {name}: {with_class(error)}'
+        logging.warning('%s: %s', run.path / 'report.html', what)
+        return f'<div class="card empty">{escape(what)}</div>'
+
+
+def _written(path: pathlib.Path, content: bytes) -> pathlib.Path:
     with prefixed(f'cannot write {path}', OSError):
-        write(path, content)
+        atomic_write_bytes(path, content)
     return path
 
 
@@ -126,9 +149,12 @@ def _describe_estimator(advantage: Mapping[str, Any]) -> str:
     >>> _describe_estimator({'name': 'rloo', 'k': 8})
     'rloo'
     """
-    name, k = advantage['name'], advantage.get('k')
-    has_k = name not in ESTIMATORS or 'k' in estimator_parameters(name)
-    return f'{name} (k = {k})' if k and has_k else str(name)
+    name, k = str(advantage['name']), advantage.get('k')
+    try:
+        has_k = 'k' in estimator_parameters(name)
+    except InputError:
+        has_k = True
+    return f'{name} (k = {k})' if k and has_k else name
 
 
 def _name(run: Run) -> str:
@@ -165,10 +191,11 @@ def _since(estimators: list[tuple[int, str]]) -> str | None:
 
 
 def _training_time(run: Run) -> str | None:
-    seconds = [x for row in run.timing if isinstance(x := row.get('seconds'), float)]
-    if not seconds:
+    rows = [row for row in run.timing if 'seconds' in row]
+    if not rows:
         return None
-    words = [f'{sum(seconds) / 60:.1f} min']
+    seconds = math.fsum(row['seconds'] * row.get(MEAN_OF, 1) for row in rows)
+    words = [f'{seconds / 60:.1f} min']
     formats = (
         ('tokens_per_second', 1, ',.0f', 'tokens/s'),
         ('mfu', 100, '.1f', '% MFU'),
@@ -277,6 +304,17 @@ def _advantage(curve: Mapping[str, Any], since: str) -> str:
         f'<h2>Advantage in use{since}</h2><div class="grid">{charts}'
         f'<div class="card">{texts}</div></div>'
     )
+
+
+def _demonstrations(run: Run) -> str:
+    """The first examples of the warm start."""
+    rows = read_lines(run.path / 'warm_start' / EXAMPLES_NAME)
+    cards = ''.join(
+        f'<div class="card problem"><pre>{escape(str(row.get("prompt", "")))}'
+        f'<b>{escape(str(row.get("demonstration", "")))}</b></pre></div>'
+        for row in rows
+    )
+    return f'<h2>What the warm start showed</h2>{cards}' if cards else ''
 
 
 def _responses(run: Run) -> str:

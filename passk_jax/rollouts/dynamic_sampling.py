@@ -1,27 +1,24 @@
-"""Dynamic sampling (DAPO, arXiv:2503.14476) replaces problems without a signal.
+"""Dynamic sampling (DAPO, arXiv:2503.14476): replaces problems without a signal.
 
-A problem has a signal if a response that is trained has a nonzero advantage. Under most
-estimators it has none if all its rewards are equal (under ``nsr``, responses that are
-all wrong are a signal). It has none either if its estimator gives it no weight (Pass@k
-with fewer than k wrong responses), or if, under ``loss.mask_truncated``, only responses
-cut off by the limit have an advantage. The test reads advantages, not the standard
-deviation of rewards, whose rounding could look like a signal. In a step:
+A problem has a signal if a trained response has a nonzero advantage. It has none, for
+example, if all its rewards are equal (under most estimators), if Pass@k has fewer than
+k wrong responses, or if, under ``loss.mask_truncated``, only responses that the limit
+cut off have an advantage. The test reads advantages: the standard deviation of equal
+rewards may round to more than 0. In a step:
 
-1. The step's own problems, ``batches[step]``, are sampled as without dynamic sampling.
-2. Each round samples the next P of all other problems (``Batches.draw_others`` gives
-   each once, in an order of this step). Those with a signal take the places of those
-   without, both in batch order.
+1. The step's own problems, ``batches[step]``, are sampled as usual.
+2. Each round samples the next P of all other problems (``Batches.draw_others`` has the
+   step's order). Those with a signal replace those without, both in batch order.
 3. Rounds end when every place has a signal, after ``train.dynamic_sampling_rounds``, or
-   when no other problems are left. A problem still without a signal adds nothing to the
-   policy gradient but counts in the normalizer, as in any other step.
+   when no other problems remain. A problem without a signal then stays: it adds nothing
+   to the policy gradient, but counts in the normalizer.
 
 So the problems are a function of (seed, step, policy), and a resumed run draws the same
-ones. No problem is sampled twice in a step, because its random keys and thus its
-responses would be the same. All rounds have one shape, so nothing compiles twice.
+ones. No problem is sampled twice in a step: its random keys, and so its responses,
+would be the same. All rounds have one shape, so nothing compiles twice.
 """
 
 import dataclasses
-import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -47,8 +44,8 @@ class Draw:
         problems: P problems.
         responses: to each problem, with the verifier's verdicts.
         advantages: ``[P, N]`` float32.
-        rewarded: ``[P, N]`` bool, the responses that the advantages take to be correct:
-            those that are, and those that Noise Rewards flipped.
+        rewarded: ``[P, N]`` bool, as in
+            :class:`~passk_jax.rollouts.estimate.Estimated`.
     """
 
     problems: list[Problem]
@@ -59,11 +56,11 @@ class Draw:
 
 @dataclasses.dataclass(frozen=True)
 class Draws:
-    """What a step drew.
+    """The draws of a step.
 
     Attributes:
         first: the step's own problems, without any selection.
-        trained: what the learner gets; ``first`` itself if nothing was replaced.
+        trained: the learner's batch; ``first`` itself if nothing was replaced.
         selected: whether dynamic sampling is on.
         drawn: the responses of every draw, the step's own first.
     """
@@ -75,25 +72,25 @@ class Draws:
 
     @property
     def count(self) -> int:
-        """The number of draws, including the step's own."""
+        """Counts the draws, including the step's own."""
         return len(self.drawn)
 
     @property
     def num_tokens(self) -> int:
-        """Response tokens in all draws."""
+        """Counts the response tokens of all draws."""
         return sum(int(responses.lengths.sum()) for responses in self.drawn)
 
 
 @dataclasses.dataclass(frozen=True)
 class Select:
-    """Begins the selection of a step: ``select(step, memory)``.
+    """The settings of dynamic sampling; ``select(step, memory)`` begins a selection.
 
     Attributes:
-        estimate: estimates a merged batch anew.
-        mesh: the mesh of the rollouts.
-        rounds: the most draws besides the step's own; 0 turns dynamic sampling off.
-        mask_truncated: whether responses cut off by the limit are left untrained.
-        seed: determines the order of other problems; use it for nothing else.
+        estimate: estimates a merged batch again.
+        mesh: of the rollouts.
+        rounds: the most draws besides the step's own; 0: no dynamic sampling.
+        mask_truncated: whether responses that the limit cut off are not trained.
+        seed: determines the order of other problems, and nothing else.
     """
 
     estimate: Estimate
@@ -103,35 +100,31 @@ class Select:
     seed: tuple[int, ...]
 
     def __call__(self, step: int, memory: RunMemory) -> 'Selection':
-        """The selection of a step before its first draw."""
+        """Returns the selection of a step before its first draw."""
         return Selection(self, step, memory)
 
 
+@dataclasses.dataclass
 class Selection:
-    """Chooses the problems that a step trains on as its draws come in.
-
-    Args:
-        settings: of the run.
-        step: the training step.
-        memory: what the run remembers before it.
+    """The choice of the problems to train on, as the draws of a step come in.
 
     Attributes:
-        rollouts: what the learner gets; there is none before the first draw.
-        draws: the host's record of them; there is none before the first draw.
+        settings: of the run.
+        step: the training step.
+        memory: the run's memory before the step.
+        rollouts: the learner's batch; absent before the first draw.
+        draws: the host's record of the draws; absent before the first draw.
     """
 
-    rollouts: Rollouts
-    draws: Draws
-
-    def __init__(self, settings: Select, step: int, memory: RunMemory):
-        self._settings, self._step, self._memory = settings, step, memory
-        truncated = settings.mask_truncated
-        self._signal = functools.partial(with_signal, mask_truncated=truncated)
-        self._begun = False
+    settings: Select
+    step: int
+    memory: RunMemory
+    rollouts: Rollouts = dataclasses.field(init=False)
+    draws: Draws = dataclasses.field(init=False)
 
     @property
     def advantages(self) -> jax.Array:
-        """``[P, N]`` the advantages of ``rollouts``."""
+        """Returns the advantages ``[P, N]`` of ``rollouts``."""
         return self.draws.trained.advantages
 
     def batches(self, batches: Batches) -> Iterator[tuple[PromptBatch, np.ndarray]]:
@@ -140,10 +133,10 @@ class Selection:
         Yields:
             A batch, and ``[P]`` bool, False where a problem only fills it up.
         """
-        step_batch = batches[self._step]
+        step_batch = batches[self.step]
         yield step_batch, np.ones(len(step_batch.problems), bool)
-        extra_batches = batches.draw_others(self._step, seed=self._settings.seed)
-        for _ in range(self._settings.rounds):
+        extra_batches = batches.draw_others(self.step, seed=self.settings.seed)
+        for _ in range(self.settings.rounds):
             full = self._signal(self.draws.trained).all()
             batch = None if full else next(extra_batches, None)
             if batch is None:
@@ -151,16 +144,16 @@ class Selection:
             yield batch
 
     def add(self, rollouts: Rollouts, draw: Draw, is_new: np.ndarray) -> None:
-        """Takes the whole first draw; from later draws, the problems with a signal.
+        """Takes the first draw as it is; from later draws, the problems with a signal.
 
         Args:
             rollouts: the draw's rollouts.
-            draw: the rest of the draw.
+            draw: its problems, responses and advantages.
             is_new: ``[P]`` bool, from :meth:`batches`.
         """
-        selects = self._settings.rounds > 0
-        if not self._begun:
-            self._begun, self.rollouts = True, rollouts
+        if not hasattr(self, 'draws'):
+            selects = self.settings.rounds > 0
+            self.rollouts = rollouts
             self.draws = Draws(draw, draw, selects, (draw.responses,))
             return
         trained = self.draws.trained
@@ -168,13 +161,13 @@ class Selection:
         rows = np.flatnonzero(self._signal(draw) & is_new)
         source = np.full(len(draw.problems), -1, np.int32)
         source[places[: len(rows)]] = rows[: len(places)]
-        mesh = self._settings.mesh
+        mesh = self.settings.mesh
         self.rollouts = merge_rollouts(mesh, self.rollouts, rollouts, source)
         problems = merge_on_host(trained.problems, draw.problems, source)
         responses = merge_on_host(trained.responses, draw.responses, source)
-        # Estimate for the whole batch: an estimator may compare problems.
-        estimated = self._settings.estimate(
-            self.rollouts, responses, memory=self._memory, step=self._step
+        # Estimate the whole batch: an estimator may compare problems.
+        estimated = self.settings.estimate(
+            self.rollouts, responses, memory=self.memory, step=self.step
         )
         self.draws = dataclasses.replace(
             self.draws,
@@ -182,14 +175,12 @@ class Selection:
             drawn=(*self.draws.drawn, draw.responses),
         )
 
+    def _signal(self, draw: Draw) -> np.ndarray:
+        return with_signal(draw, mask_truncated=self.settings.mask_truncated)
+
 
 def with_signal(draw: Draw, *, mask_truncated: bool) -> np.ndarray:
-    """Marks the problems that have a signal, as ``[P]`` bool.
-
-    Args:
-        draw: the problems, with ``[P, N]`` advantages.
-        mask_truncated: whether responses cut off by the limit are left untrained.
-    """
+    """Marks problems that have a signal, ``[P]`` bool; see :class:`Select`."""
     weighted = hosts.fetch(draw.advantages) != 0
     if mask_truncated:
         weighted = weighted & draw.responses.stopped
@@ -201,7 +192,7 @@ def merge_rollouts(
 ) -> Rollouts:
     """Replaces row p of ``old`` by row ``source[p]`` of ``new``, unless that is -1."""
     merged = _merge_on_devices(old, new, sharding.place(mesh, source))
-    # Keep the layout of sampling; another one would compile the learner again.
+    # With another layout, the learner would compile again.
     return jax.tree.map(lambda x, y: jax.device_put(x, y.sharding), merged, old)
 
 
@@ -215,15 +206,9 @@ def _merge_on_devices(old: Any, new: Any, source: jax.Array) -> Any:
 
 
 def merge_on_host(old: Any, new: Any, source: np.ndarray) -> Any:
-    """Merges lists, arrays, or each field of a dataclass and value of a mapping.
-
-    See :func:`merge_rollouts`.
-    """
+    """Merges, like :func:`merge_rollouts`, lists, arrays, mappings and dataclasses."""
     if dataclasses.is_dataclass(old):
-        names = [field.name for field in dataclasses.fields(old)]
-        pairs = {name: (getattr(old, name), getattr(new, name)) for name in names}
-        merged = {name: merge_on_host(*pair, source) for name, pair in pairs.items()}
-        return dataclasses.replace(old, **merged)
+        return dataclasses.replace(old, **merge_on_host(vars(old), vars(new), source))
     if isinstance(old, Mapping):
         return {name: merge_on_host(old[name], new[name], source) for name in old}
     if isinstance(old, list):

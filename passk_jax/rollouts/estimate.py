@@ -1,4 +1,4 @@
-"""The verb *estimate*: gives the responses of a step their advantages."""
+"""The verb *estimate*: computes the advantages of a step's responses."""
 
 import dataclasses
 import functools
@@ -10,10 +10,8 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float
 
 from passk_jax import sharding
-from passk_jax.advantages import ESTIMATORS, AdvantageFn, Memory
+from passk_jax.advantages import ESTIMATORS, AdvantageFn, Memory, estimator_row
 from passk_jax.advantages import rewards as transforms
-from passk_jax.advantages.configured import configured_estimator
-from passk_jax.config import AdvantageConfig, RewardConfig
 from passk_jax.data import difficulty
 from passk_jax.data.difficulty import RunMemory
 from passk_jax.errors import InputError
@@ -27,8 +25,8 @@ class Estimated(NamedTuple):
 
     Attributes:
         advantages: float32.
-        rewarded: the responses that the advantages take to be correct: those that are,
-            and those that Noise Rewards flipped.
+        rewarded: the responses that are paid as correct: the correct ones, and those
+            that Noise Rewards flipped.
     """
 
     advantages: Float[Array, 'P N']
@@ -40,32 +38,16 @@ class Estimate:
     """The verb ``estimate(rollouts, responses, memory=memory, step=step)``.
 
     Attributes:
-        name: of the estimator.
         estimator: with its parameters and scale.
         flip_wrong: the fraction of wrong responses that Noise Rewards pay.
         mesh: of the rollouts.
-        keys: of the run, for groups that are drawn and for noise.
+        keys: of the run, for random groups and for noise.
     """
 
-    name: str
     estimator: AdvantageFn
     flip_wrong: float
     mesh: Mesh
     keys: RunKeys
-
-    @classmethod
-    def configured(
-        cls,
-        mesh: Mesh,
-        keys: RunKeys,
-        *,
-        advantage: AdvantageConfig,
-        reward: RewardConfig,
-        num_rollouts: int,
-    ) -> 'Estimate':
-        """Makes the verb from sections of the configuration."""
-        estimator = configured_estimator(advantage, num_rollouts=num_rollouts)
-        return cls(advantage.name, estimator, reward.flip_wrong, mesh, keys)
 
     def __call__(
         self, rollouts: Rollouts, responses: Responses, *, memory: RunMemory, step: int
@@ -74,17 +56,17 @@ class Estimate:
 
         Args:
             rollouts: on the devices.
-            responses: what the host knows of them.
-            memory: what the run remembers of earlier steps.
+            responses: their verdicts and lengths, on the host.
+            memory: the run's memory of earlier steps.
             step: addresses the random keys.
 
         Raises:
-            ValueError: the estimator would ignore what the rewards say: see
+            ValueError: the estimator would ignore a part of the rewards: see
                 :func:`check_rewards`.
         """
         verdicts, flip_wrong = responses.verdicts, self.flip_wrong
         rewards, correct = verdicts.rewards, verdicts.correct
-        check_rewards(self.name, rewards, correct, flip_wrong=flip_wrong)
+        check_rewards(self.estimator.name, rewards, correct, flip_wrong=flip_wrong)
         arrays = rewards, correct, answer_ids(verdicts.parsed)
         return _compute(
             self.estimator,
@@ -104,11 +86,11 @@ def check_rewards(
     *,
     flip_wrong: float = 0.0,
 ) -> None:
-    """Checks that nothing is lost of the rewards of a step.
+    """Checks that the estimator can use the rewards of a step.
 
-    An estimator that reads only which responses are right takes rewards of two values,
-    the higher for all that are right. Noise Rewards take 0 and 1, for they pay a wrong
-    response as if it were right.
+    An estimator that reads only ``correct`` needs rewards of two values, the higher for
+    all correct responses. Noise Rewards need 1 and 0, as they pay a wrong response like
+    a correct one.
 
     Args:
         name: of the estimator.
@@ -116,7 +98,7 @@ def check_rewards(
         flip_wrong: the fraction of Noise Rewards.
 
     Raises:
-        ValueError: the rewards are others.
+        ValueError: the rewards have other values.
 
     >>> correct = np.array([[True, False]])
     >>> check_rewards('maxrl', np.array([[1.0, -1.0]]), correct)
@@ -131,7 +113,7 @@ def check_rewards(
         )
     two_valued = len(right) <= 1 and len(wrong) <= 1
     in_line = not len(right) or not len(wrong) or right.min() > wrong.max()
-    if 'rewards' not in ESTIMATORS[name].reads and not (two_valued and in_line):
+    if 'rewards' not in estimator_row(name).reads and not (two_valued and in_line):
         choices = [other for other, row in ESTIMATORS.items() if 'rewards' in row.reads]
         raise InputError(
             f'{description}, but advantage.name={name!r} reads only which are right; '
@@ -140,12 +122,12 @@ def check_rewards(
 
 
 def _some(values: np.ndarray) -> str:
-    """The first few of them, for a message."""
+    """Formats the first three values for a message."""
     more = ', ...' if len(values) > 3 else ''
     return f'[{", ".join(f"{value:.7g}" for value in values[:3])}{more}]'
 
 
-# The runs of a process share one program if their settings are equal.
+# Runs of a process share a program if their settings are equal.
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _compute(
     estimator: AdvantageFn,
@@ -158,7 +140,7 @@ def _compute(
     noise_key: jax.Array,
     memory: Memory,
 ) -> Estimated:
-    """Flips this fraction of wrong rewards, and estimates."""
+    """Flips this fraction of wrong rewards, and estimates advantages."""
     ids = rollouts.prompts.problem_ids
     if flip_wrong:
         keys = problem_keys(noise_key, ids)

@@ -1,7 +1,7 @@
-"""The verb *remember*: what a run carries from one step to the next, besides its state.
+"""The verb *remember*: carries memory from one step to the next, besides the state.
 
-Some estimators remember earlier steps, and the estimates of how difficult problems are
-do too. Both are a part of each checkpoint.
+The memory has what some estimators read of earlier steps, and estimates of the
+difficulty of problems. Checkpoints include it.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool
 
 from passk_jax import sharding
 from passk_jax.advantages import Memory, remember
-from passk_jax.advantages.configured import begin_configured_memory
+from passk_jax.advantages.configured import unscaled_estimator
 from passk_jax.config import AdvantageConfig
 from passk_jax.data import difficulty
 from passk_jax.data.batches import Batches
@@ -30,7 +30,7 @@ class Remember:
         advantage: the section that names the estimator.
         num_rollouts: N.
         batches: the training problems, in epochs.
-        follow_difficulty: how far steps draw problems by their difficulty; 0: not.
+        follow_difficulty: how strongly draws follow difficulty; 0: not at all.
         mesh: of the run.
     """
 
@@ -41,26 +41,24 @@ class Remember:
     mesh: Mesh
 
     def begin(self) -> RunMemory:
-        """The memory of a run before its first step, the same on every host."""
-        begin = functools.partial(
-            begin_configured_memory, self.advantage, num_rollouts=self.num_rollouts
-        )
+        """Returns the memory before the first step, the same on every host."""
+        estimator = unscaled_estimator(self.advantage, num_rollouts=self.num_rollouts)
         replicated = sharding.replicated(self.mesh)
-        estimator_memory = jax.jit(begin, out_shardings=replicated)()
+        estimator_memory = jax.jit(estimator.begin_memory, out_shardings=replicated)()
         estimates = difficulty.begin(self.batches, follow=self.follow_difficulty)
         return estimator_memory | estimates
 
     def begin_stage(self, memory: RunMemory) -> RunMemory:
-        """The memory of a later stage: its estimator begins without any."""
+        """Returns the memory of a later stage, whose estimator starts without any."""
         return self.begin() | difficulty.select_difficulty(memory)
 
     def batches_after(self, memory: RunMemory) -> Batches:
-        """The problems of the next step, drawn by what is remembered of them."""
+        """Returns the batches from which the next step draws, by difficulty."""
         follow = self.follow_difficulty
         return difficulty.following(self.batches, memory, follow=follow)
 
     def __call__(self, memory: RunMemory, draw: Draw) -> RunMemory:
-        """The memory after a step whose own problems were this draw."""
+        """Returns the memory after a step that drew these problems of its own."""
         estimator_memory = difficulty.without_difficulty(memory)
         correct = draw.responses.verdicts.correct
         return _program(self.mesh)(

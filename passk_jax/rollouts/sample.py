@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
@@ -17,13 +18,12 @@ class Sample:
     """The verb ``sample(params, batch, key=key)``.
 
     Attributes:
-        policy: the policy.
         mesh: the devices to sample on.
         verify: verifies responses as they end.
         num_rollouts: N.
         options: the distribution that tokens are drawn from.
-        max_response_tokens, stop_tokens, max_cache_bytes: as
-            :func:`passk_jax.sampling.sample` takes them.
+        max_response_tokens, stop_tokens, max_cache_bytes: as for
+            :func:`passk_jax.sampling.sample`.
     """
 
     policy: Policy
@@ -65,6 +65,8 @@ class Sample:
                 max_cache_bytes=self.max_cache_bytes,
                 on_ended=verification.submit,
             )
+            # Errors of the devices surface here, and close the verification.
+            jax.block_until_ready(rollouts)
         except BaseException:
             verification.close()
             raise

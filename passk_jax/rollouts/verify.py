@@ -1,24 +1,179 @@
-"""The verb *verify*: what the host knows of rollouts, with the task's verdicts.
+"""The verb *verify*: judges responses, and fetches what the host needs of rollouts.
 
-Verification begins while responses are still being decoded: the sampler hands each
-response that ends to a verifier thread (verification.py). :class:`Verify` waits for the
-verdicts and fetches what the host needs, in training and in evaluation.
-:func:`records` makes a batch of training readable for people.
+Verification begins while other responses are still being decoded. The sampler hands
+over each ended response (:class:`passk_jax.sampling.Ended`) and continues. A thread of
+:class:`Verification` copies it to the host, decodes its text and asks the task for a
+verdict. So devices wait only for verdicts that remain after the last response.
+
+Each of H hosts judges every H-th problem, and :meth:`Verification.finish` gathers the
+verdicts. So an answer that times out on one host is wrong on all, and hosts stay in
+step. Every host decodes all texts.
 """
 
+import concurrent.futures
 import dataclasses
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax import numpy as jnp
 
+from passk_jax import plugins
+from passk_jax.errors import InputError
+from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.tokenizer import Tokenizer
-from passk_jax.rollouts.verification import Verification
 from passk_jax.runtime import hosts
+from passk_jax.sampling import Ended
 from passk_jax.tasks import Task
 from passk_jax.types import Problem, Rollouts, Verdicts
+
+
+class Verification:
+    """The verdicts on N responses to each of P problems, as they come in.
+
+    As a context manager, it calls :meth:`close` at its end. The task need not be
+    thread-safe: a single thread uses it.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        tokenizer: Tokenizer,
+        problems: Sequence[Problem],
+        num_rollouts: int,
+    ):
+        self._task, self._tokenizer, self._problems = task, tokenizer, problems
+        shape = (len(problems), num_rollouts)
+        self._rewards = np.full(shape, np.nan, np.float32)
+        self._correct = np.zeros(shape, bool)
+        self._parsed, self._texts = (np.full(shape, '', object) for _ in range(2))
+        self._failures: dict[str, np.ndarray] = {}
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, 'verification')
+        self._jobs: list[concurrent.futures.Future[None]] = []
+
+    def __enter__(self) -> 'Verification':
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drops the jobs that have not started and waits for the current one."""
+        self._thread.shutdown(cancel_futures=True)
+
+    def submit(self, ended: Ended) -> None:
+        """Queues responses for verification and returns at once."""
+        self._jobs.append(self._thread.submit(self._verify, ended))
+
+    def finish(
+        self, *, step: int, on_judged: Callable[[], None] = lambda: None
+    ) -> tuple[list[list[str]], Verdicts]:
+        """Waits for the verdicts of all hosts; every host must call it.
+
+        Args:
+            step: the training step, for messages.
+            on_judged: called once this host has judged its share.
+
+        Returns:
+            ``[P][N]`` the texts of the responses, and the verdicts on them.
+
+        Raises:
+            ValueError: a reward is not finite; the message names step and problem.
+            Exception: an error of the task; ElsewhereError if it was on another host.
+        """
+
+        def collect_share() -> dict[str, Any]:
+            verdicts = self._collect_verdicts()
+            on_judged()
+            return verdicts
+
+        for host, verdicts in enumerate(hosts.gather(collect_share)):
+            # With fewer problems than hosts, some hosts judge none.
+            if verdicts['rewards']:
+                self._keep(_share(host), **verdicts)
+        bad = np.argwhere(~np.isfinite(self._rewards))
+        if len(bad):
+            p, n = bad[0]
+            raise InputError(
+                f'the verifier of task {self._task.name!r} gave the reward '
+                f'{self._rewards[p, n]} to rollout {n} of problem '
+                f'{self._problems[p].id} at step {step}'
+            )
+        parsed = self._parsed.tolist()
+        verdicts = Verdicts(self._rewards, self._correct, parsed, self._failures)
+        return self._texts.tolist(), verdicts
+
+    def _collect_verdicts(self) -> dict[str, Any]:
+        """Waits for this host's verdicts and returns them."""
+        for job in self._jobs:
+            job.result()
+        arrays = {
+            'rewards': self._rewards,
+            'correct': self._correct,
+            'parsed': self._parsed,
+            'failures': self._failures,
+        }
+        rows = _share(jax.process_index())
+        return jax.tree.map(lambda array: array[rows].tolist(), arrays)
+
+    def _keep(
+        self,
+        places: Any,
+        *,
+        rewards: Any,
+        correct: Any,
+        parsed: Any,
+        failures: Mapping[str, Any],
+    ) -> None:
+        """Writes verdicts to an index of ``[P, N]``."""
+        self._rewards[places] = rewards
+        self._correct[places] = correct
+        self._parsed[places] = parsed
+        for kind, failed in failures.items():
+            self._failures.setdefault(kind, np.zeros_like(self._correct))
+            self._failures[kind][places] = failed
+
+    def _verify(self, ended: Ended) -> None:
+        # This waits for these responses, but not for later decoding.
+        tokens, lengths = jax.device_get((ended.tokens, ended.lengths))
+        count = len(ended.problems)
+        texts = tokenizers.decode_responses(
+            self._tokenizer, tokens[:count, None], lengths[:count, None]
+        )
+        self._texts[ended.problems, ended.rollouts] = [row[0] for row in texts]
+        own_problems = np.arange(len(self._problems))[_share(jax.process_index())]
+        rows = np.flatnonzero(np.isin(ended.problems, own_problems))
+        if not rows.size:
+            return
+        places = ended.problems[rows], ended.rollouts[rows]
+        verdicts = self._task.verify(
+            [self._problems[p] for p in places[0]], [texts[row] for row in rows]
+        )
+        _check(verdicts, self._task, len(rows))
+        self._keep(
+            places,
+            rewards=verdicts.rewards[:, 0],
+            correct=verdicts.correct[:, 0],
+            parsed=[row[0] for row in verdicts.parsed],
+            failures={kind: failed[:, 0] for kind, failed in verdicts.failures.items()},
+        )
+
+
+def _check(verdicts: Any, task: Task, count: int) -> None:
+    """Raises InputError unless they are the verdicts on ``[count, 1]`` responses."""
+    shapes = [np.shape(getattr(verdicts, x, ())) for x in ('rewards', 'correct')]
+    if shapes != [(count, 1)] * 2 or len(verdicts.parsed) != count:
+        raise InputError(
+            f'{plugins.where(type(task).verify)} must return the Verdicts on all '
+            f'responses, of shape {(count, 1)}'
+        )
+
+
+def _share(host: int) -> slice:
+    """Returns the problems of a batch that a host judges."""
+    return slice(host, None, jax.process_count())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +186,7 @@ class Sampled:
 
 @dataclasses.dataclass(frozen=True)
 class Responses:
-    """What the host knows of a batch of rollouts.
+    """The host's view of a batch of rollouts.
 
     Attributes:
         prompt_lengths: ``[P]`` int32, tokens of each prompt.
@@ -73,29 +228,38 @@ class Verify:
         sampled: Sampled,
         *,
         step: int,
-        on_judged: Callable[[], None] = lambda: None,
+        begin_phase: Callable[[str, int], None] = lambda phase, step: None,
     ) -> Responses:
         """Waits for the verdicts on a batch.
 
         Args:
-            sampled: from :class:`~passk_jax.rollouts.sample.Sample`; this ends its
-                verification.
+            sampled: from :class:`~passk_jax.rollouts.sample.Sample`; its verification
+                ends.
             step: the training step, for messages.
-            on_judged: is called once this host has judged its share.
+            begin_phase: called with the step and ``'verify'``, then ``'gather'`` once
+                this host has judged its share.
 
         Raises:
-            ValueError: a reward is not finite; the message names step and problem.
-            Exception: whatever the task raised; ElsewhereError if it did so on another
-                host.
+            ValueError, Exception: as :meth:`Verification.finish`.
         """
+        gathers = functools.partial(begin_phase, 'gather', step)
         with sampled.verification as verification:
+            begin_phase('verify', step)
             figures = hosts.fetch(_figures(sampled.rollouts))
-            texts, verdicts = verification.finish(step=step, on_judged=on_judged)
-        return Responses(texts=texts, verdicts=verdicts, **figures)
+            texts, verdicts = verification.finish(step=step, on_judged=gathers)
+        return Responses(
+            prompt_lengths=figures['prompt_lengths'],
+            lengths=figures['lengths'],
+            stopped=figures['stopped'],
+            mean_entropies=figures['mean_entropies'],
+            mean_log_probs=figures['mean_log_probs'],
+            texts=texts,
+            verdicts=verdicts,
+        )
 
 
 def answer_ids(parsed: Sequence[Sequence[str]]) -> np.ndarray:
-    """Numbers that are equal where the answers to a problem are.
+    """Numbers the answers to each problem; equal answers get equal numbers.
 
     Args:
         parsed: ``[P][N]`` answers.
@@ -133,10 +297,10 @@ def records(
     advantages: np.ndarray,
     rewarded: np.ndarray,
 ) -> list[dict[str, Any]]:
-    """Makes one JSON record per rollout, for people to read.
+    """Makes one readable JSON record per rollout.
 
-    Noise Rewards flipped the reward where ``rewarded`` is not ``correct``; ``reward``
-    is the verifier's.
+    ``reward`` is the verifier's; Noise Rewards flipped those whose ``rewarded`` differs
+    from ``correct``.
     """
     return [
         {

@@ -265,16 +265,32 @@ def restore_params(
 
 
 def keep_frozen(
-    workdir: str | os.PathLike[str], frozen: Mapping[str, jax.Array]
-) -> None:
+    workdir: str | os.PathLike[str],
+    frozen: Mapping[str, Any],
+    target: Mapping[str, Any],
+) -> dict[str, Any]:
     """Keeps the parameters that a run leaves alone, once, for :func:`restore_params`.
 
-    Raises ValueError if the run keeps others already.
+    Args:
+        workdir: the run directory.
+        frozen: the parameters, of a run that begins.
+        target: their shapes, as in :meth:`Checkpoints.restore`.
+
+    Returns:
+        What is kept.
+
+    Raises:
+        ValueError: the run keeps others, or goes on and has lost them.
     """
     directory = pathlib.Path(workdir) / _FROZEN
-    names = {'frozen': sorted(frozen)}
-    if restore_cached_params(directory, dict(frozen), fingerprint=names) is None:
-        save_cached_params(directory, dict(frozen), fingerprint=names)
+    names = {'frozen': sorted(target)}
+    kept = restore_cached_params(directory, dict(target), fingerprint=names)
+    if kept is not None:
+        return kept
+    if not frozen:
+        raise InputError(f'{directory} is gone, which has what the run leaves alone')
+    save_cached_params(directory, dict(frozen), fingerprint=names)
+    return dict(frozen)
 
 
 def restore_frozen(

@@ -8,6 +8,7 @@ Format 2 was written under another name and renamed at the end: there ``meta.jso
 the caller's JSON, and ``digests/`` the SHA-256 of each file. It can still be read.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -19,7 +20,7 @@ from typing import Any
 import jax
 
 from passk_jax.errors import InputError
-from passk_jax.files import atomic_write_text
+from passk_jax.files import atomic_write_text, read_json
 from passk_jax.runs import digests
 
 COMMIT = 'commit.json'
@@ -95,7 +96,7 @@ def read_commit(path: pathlib.Path) -> Commit:
     """
     if (path / COMMIT).is_file():
         try:
-            content = json.loads((path / COMMIT).read_text())
+            content = read_json(path / COMMIT)
             recorded = content.pop('sha256')
         except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
             raise CorruptionError(path, f'{COMMIT}: {error}') from error
@@ -108,9 +109,21 @@ def read_commit(path: pathlib.Path) -> Commit:
     )
     if damage is not None:
         raise CorruptionError(path, damage)
-    content = json.loads((path / _COMMIT_OF_FORMAT_2).read_text())
+    content = read_json(path / _COMMIT_OF_FORMAT_2)
     _check_format(path, content['format'], {2})
     return Commit(content['meta'], None)
+
+
+def newest_meta(directory: pathlib.Path) -> tuple[int, dict[str, Any]]:
+    """The step and the caller's JSON of the newest checkpoint that has a sound commit.
+
+    One of format 2 has an empty object, and so has a directory without a checkpoint.
+    """
+    for step in reversed(saved_steps(directory)):
+        path = directory / str(step)
+        with contextlib.suppress(CorruptionError):
+            return step, read_commit(path).meta if (path / COMMIT).is_file() else {}
+    return 0, {}
 
 
 def identity(path: pathlib.Path) -> str:

@@ -8,6 +8,8 @@ import hashlib
 import json
 import pathlib
 
+from passk_jax.files import read_json
+
 _NAME = 'digests'
 
 
@@ -22,7 +24,7 @@ def find_damage(path: pathlib.Path, *, process: int, num_processes: int) -> str 
     try:
         expected = {}
         for file in sorted((path / _NAME).iterdir()):
-            expected |= json.loads(file.read_text())
+            expected |= read_json(file)
         files = {file.relative_to(path).as_posix(): file for file in _files(path)}
         if missing := sorted(expected.keys() - files.keys()):
             return f'{missing[0]} is missing'
@@ -40,7 +42,7 @@ def combined(path: pathlib.Path) -> str:
     """One digest of all files below ``path``; of none if nothing was written."""
     digests = {}
     for file in (path / _NAME).glob('*.json'):
-        digests |= json.loads(file.read_text())
+        digests |= read_json(file)
     return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
 
 

@@ -5,6 +5,7 @@ Call :func:`prepare_workdir` before using a device. A run directory contains:
     config.json, git.json      the resolved config and the code's revision at the start
     sources.json               digests of the model's configuration and tokenizer
     git.diff                   the uncommitted changes to that revision, if any
+    digests.jsonl              SHA-256 of each file of rollouts/ and evaluation/
     metrics.jsonl              values only; every repeat of a run writes the same bytes
     timing.jsonl               seconds and tokens per second
     profile/                   the profiler's trace, if one was asked for
@@ -13,8 +14,10 @@ Call :func:`prepare_workdir` before using a device. A run directory contains:
 """
 
 import contextlib
+import functools
 import hashlib
 import json
+import operator
 import os
 import pathlib
 import shutil
@@ -31,14 +34,21 @@ from absl import logging
 from passk_jax.config import flatten, with_new_options
 from passk_jax.errors import InputError, prefixed
 from passk_jax.files import (
+    NO_BUCKET,
     atomic_write_bytes,
     atomic_write_text,
+    read_json,
     remove_unfinished,
 )
 
 _MIN_FREE_BYTES = 64 << 20
 _MAX_DIFF_BYTES = 1 << 20
 _SHOWN_DIFFERENCES = 20
+NOTHING_GROWS: Mapping[str, str] = {}
+_FILES = (
+    *('config.json', 'git.json', 'git.diff', 'sources.json', 'initial.json'),
+    *('metrics.jsonl', 'timing.jsonl', 'diagnostics.jsonl', 'digests.jsonl'),
+)
 _FOLDERS = ('checkpoints', 'evaluation', 'rollouts', 'tensorboard', 'warm_start')
 
 
@@ -48,6 +58,7 @@ def prepare_workdir(
     config_json: str,
     *,
     may_differ: Sequence[str] = (),
+    may_grow: Mapping[str, str] = NOTHING_GROWS,
     missing: Callable[[pathlib.Path], Sequence[str]] = lambda path: (),
     accept_loss: bool = False,
     min_free_bytes: int = _MIN_FREE_BYTES,
@@ -59,6 +70,8 @@ def prepare_workdir(
         config_json: the resolved config, a JSON object.
         may_differ: dotted keys, or prefixes that end in ``'.'``, whose values a resumed
             run may change (they decide where it runs, not what it does).
+        may_grow: dotted keys of numbers that a resumed run may make larger, each with
+            ``''`` or what forbids it here.
         missing: names what a run that resumes needs besides the files named above, and
             does not find in the directory.
         accept_loss: whether to resume, with a warning, although something is missing.
@@ -69,20 +82,18 @@ def prepare_workdir(
 
     Raises:
         ValueError: the directory cannot be created or written, the disk is full,
-            another process uses it, or it holds a run with another config, or one
-            that has lost files.
+            another process uses it, it lies in another run's, or it holds a run with
+            another config, or one that has lost files.
     """
     if '://' in os.fspath(workdir):
-        raise InputError(f'{workdir=} must be a directory; mount the bucket first')
+        raise InputError(f'{workdir=} {NO_BUCKET}')
     path = pathlib.Path(workdir).expanduser().absolute()
     with prefixed(f'workdir {path} cannot be created or written', OSError):
+        _check_place(path)
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path) as probe:
             probe.write(b'?')
         free = shutil.disk_usage(path).free
-    for folder in (path / name for name in _FOLDERS):
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f'{folder} is in the way: a run makes a directory of it')
     if free < min_free_bytes:
         raise InputError(
             f'workdir {path} has {free / 2**20:.0f} MiB left on its disk, less than '
@@ -90,7 +101,8 @@ def prepare_workdir(
         )
     with _locked(path) if jax.process_index() == 0 else contextlib.nullcontext():
         if has_begun(path):
-            check_config(path / 'config.json', json.loads(config_json), may_differ)
+            config = json.loads(config_json)
+            check_config(path / 'config.json', config, may_differ, may_grow)
             # Another process may not see yet what was written last.
             if jax.process_index() == 0:
                 _check_whole(path, missing(path), accept_loss=accept_loss)
@@ -99,7 +111,26 @@ def prepare_workdir(
                 for directory in (path, path / 'rollouts', path / 'evaluation'):
                     remove_unfinished(directory)
                 _write_once(path, config_json)
+                _grow(path / 'config.json', json.loads(config_json), may_grow)
         yield path
+
+
+def _check_place(path: pathlib.Path) -> None:
+    """Raises InputError if something is in the way of a run, or around it."""
+    for folder in (path / name for name in _FOLDERS):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f'{folder} is in the way: a run makes a directory of it')
+    for file in (path / name for name in _FILES):
+        # A reader would wait at a pipe.
+        if file.exists() and not file.is_file():
+            raise InputError(f'{file} is in the way: a run makes a file of it')
+    for above in {*path.parents, *path.resolve().parents}:
+        if (above / 'config.json').is_file() and (
+            (above / 'git.json').is_file() or has_begun(above)
+        ):
+            raise InputError(
+                f'workdir {path} lies inside the run in {above}: choose another workdir'
+            )
 
 
 def git_state(directory: str | os.PathLike[str]) -> dict[str, Any]:
@@ -116,7 +147,7 @@ def git_state(directory: str | os.PathLike[str]) -> dict[str, Any]:
     if revision is None or not _git(directory, 'ls-files', '.'):
         nothing = {'revision': None, 'dirty': None, 'diff_sha256': None}
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            sent = json.loads(_beside(directory, 'git.json').read_text())
+            sent = read_json(_beside(directory, 'git.json'))
             return {name: sent.get(name) for name in nothing}
         return nothing
     status = _git(directory, 'status', '--porcelain')
@@ -164,7 +195,7 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
         except filelock.Timeout as error:
             who = 'another process'
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                holder_info = json.loads(holder.read_text())
+                holder_info = read_json(holder)
                 who = f'process {holder_info["pid"]} on {holder_info["host"]}'
             raise InputError(
                 f'workdir {path} is in use by {who}: stop it or choose another workdir'
@@ -192,14 +223,17 @@ def has_begun(path: pathlib.Path) -> bool:
 
 
 def check_config(
-    path: pathlib.Path, config: Mapping[str, Any], may_differ: Sequence[str]
+    path: pathlib.Path,
+    config: Mapping[str, Any],
+    may_differ: Sequence[str],
+    may_grow: Mapping[str, str] = NOTHING_GROWS,
 ) -> None:
     """Compares a config with the one that the directory's run started with.
 
     Args:
         path: the saved config; the function accepts an absent one.
         config: the resolved config.
-        may_differ: as in :func:`prepare_workdir`.
+        may_differ, may_grow: as in :func:`prepare_workdir`.
 
     Raises:
         ValueError: the saved config is damaged, or other keys differ.
@@ -207,18 +241,52 @@ def check_config(
     if not path.exists():
         return
     try:
-        saved = json.loads(path.read_text())
+        saved = read_json(path)
         if not isinstance(saved, dict):
             raise ValueError(f'it is a {type(saved).__name__}')
-        differences = config_differences(saved, config, may_differ)
+        grown = _grown(saved, config, may_grow)
+        differences = config_differences(saved, config, (*may_differ, *grown))
     except ValueError as error:
         message = f'{path} is not a config ({error}): choose another workdir'
         raise InputError(message) from error
+    for key, (old, new) in grown.items():
+        if may_grow[key] and not differences:
+            raise InputError(
+                f'{key}={new} would make the run in {path.parent} longer than its '
+                f'{old}, but {may_grow[key]}: choose another workdir'
+            )
     if differences:
         raise InputError(
             f'workdir {path.parent} belongs to a run with another config; choose '
             f'another workdir. These keys differ:{differences}'
         )
+
+
+def _grown(
+    saved: Mapping[str, Any], config: Mapping[str, Any], may_grow: Mapping[str, str]
+) -> dict[str, tuple[int, int]]:
+    """The keys of ``may_grow`` whose number is larger now, with the old and the new."""
+    before, now = flatten(saved), flatten(config)
+    pairs = {key: (before.get(key), now.get(key)) for key in may_grow}
+    return {
+        key: (old, new)
+        for key, (old, new) in pairs.items()
+        if type(old) is int and type(new) is int and old < new
+    }
+
+
+def _grow(
+    path: pathlib.Path, config: Mapping[str, Any], may_grow: Mapping[str, str]
+) -> None:
+    """Notes in a saved config which numbers are larger from now on."""
+    saved = json.loads(path.read_text(encoding='utf-8'))
+    for key, (old, new) in (grown := _grown(saved, config, may_grow)).items():
+        section, _, name = key.rpartition('.')
+        values = functools.reduce(operator.getitem, section.split('.'), saved)
+        values[name] = new
+        logging.info('%s was %d and is %d from now on', key, old, new)
+    if grown:
+        atomic_write_text(path, json.dumps(saved, indent=2) + '\n')
 
 
 def config_differences(
@@ -265,7 +333,7 @@ def _check_whole(
 def _began_with(path: pathlib.Path) -> dict[str, Any] | None:
     """What git.json says of the code at the start; ``None`` if nothing readable."""
     try:
-        recorded = json.loads((path / 'git.json').read_text())
+        recorded = read_json(path / 'git.json')
     except (OSError, ValueError):
         return None
     return recorded if isinstance(recorded, dict) else None

@@ -10,8 +10,8 @@ import json
 import pathlib
 from typing import Any
 
-from passk_jax.files import atomic_write_text
-from passk_jax.runs.metric_writer import evaluation_name
+from passk_jax.files import atomic_write_text, parse_json, read_json
+from passk_jax.runs.records import evaluation_name
 
 Evaluation = tuple[dict[str, float], list[dict[str, Any]]]
 """Metrics by name, and a record of each problem."""
@@ -36,7 +36,8 @@ def copy(source: pathlib.Path, target: pathlib.Path, split: str) -> bool:
     if not (records.exists() and lines.exists()):
         return False
     values = _values(lines, split)
-    rows = [json.loads(line) for line in records.read_text().split('\n') if line]
+    text = records.read_text(encoding='utf-8')
+    rows = [parse_json(line) for line in text.split('\n') if line]
     path = _path(target, split)
     path.parent.mkdir(parents=True, exist_ok=True)
     atomic_write_text(path, json.dumps([values, rows]) + '\n')
@@ -48,7 +49,7 @@ def read(workdir: pathlib.Path, split: str) -> Evaluation | None:
     path = _path(workdir, split)
     if not path.exists():
         return None
-    values, rows = json.loads(path.read_text())
+    values, rows = read_json(path)
     return values, rows
 
 
@@ -57,8 +58,8 @@ def _path(workdir: pathlib.Path, split: str) -> pathlib.Path:
 
 
 def _values(lines: pathlib.Path, split: str) -> dict[str, float]:
-    for line in lines.read_text().split('\n'):
-        row = json.loads(line) if line else {}
+    for line in lines.read_text(encoding='utf-8').split('\n'):
+        row = parse_json(line) if line else {}
         if (row.get('split'), row.get('step')) == (split, 0):
             return {name: row[name] for name in row if name not in _OF_A_LINE}
     raise ValueError(f'{lines} has no evaluation of {split!r} before step 0')

@@ -4,35 +4,36 @@
 So an interrupted run and an uninterrupted one write the same bytes. A resumed run
 repeats ``resume_step`` and all later steps, so opening the writer removes their lines
 of metrics, diagnostics and timings, and their rollout and evaluation files. It also
-removes a last line that a kill cut short. :func:`missing_records` says what is gone of
-the steps before. TensorBoard and Weights & Biases get copies of the values. Only
-process 0 writes; on other processes the methods do nothing.
+removes a last line that a kill cut short. :mod:`passk_jax.runs.records` says what is
+gone of the steps before, or is not what was written: ``digests.jsonl`` has the SHA-256
+of each file of rollouts or of an evaluation, and a checkpoint those of the lines before
+its step. TensorBoard and Weights & Biases get copies of the values. Only process 0
+writes; on other processes the methods do nothing.
 """
 
 import contextlib
+import hashlib
 import json
 import math
 import os
 import pathlib
-import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from collections.abc import Iterable, Mapping
+from typing import Any, BinaryIO
 
 import jax
 import numpy as np
 
 from passk_jax.errors import InputError, leave, prefixed
 from passk_jax.files import atomic_write_bytes, atomic_write_text
-
-_STEP_OF_FILE = re.compile(r'step_(\d+)\.jsonl$')
-_ROLLOUTS = 'step_{:08d}.jsonl'
-_SHOWN_STEPS = 5
-
-
-def evaluation_name(split: str, step: int) -> str:
-    """The name of an evaluation's file of records, in ``evaluation/``."""
-    return f'{split}_step_{step:08d}.jsonl'
+from passk_jax.runs.records import (
+    LINES,
+    LinesDigest,
+    drop_files,
+    drop_lines,
+    evaluation_name,
+    rollouts_name,
+)
 
 
 class MetricWriter(contextlib.AbstractContextManager):
@@ -64,18 +65,20 @@ class MetricWriter(contextlib.AbstractContextManager):
     ):
         self.stage = 0
         self._workdir = pathlib.Path(workdir)
-        self._streams = {}
+        self._streams: dict[str, BinaryIO] = {}
+        self._digests: dict[str, LinesDigest] = {}
         self._tensorboard = None
         self._wandb = None
         if jax.process_index() != 0:
             return
         wandb = import_wandb(wandb_project) if wandb_project else None
         with prefixed(f'cannot write in {self._workdir}', OSError):
-            for name in ('metrics', 'timing', 'diagnostics'):
-                _drop_lines(self._path(name), resume_step)
+            for name in LINES:
+                retained = drop_lines(self._path(name), resume_step)
+                self._digests[name] = LinesDigest(retained, resume_step)
             for name in ('metrics', 'timing'):
                 self._opened(name)
-            _drop_files(self._workdir, resume_step)
+            drop_files(self._workdir, resume_step)
             if tensorboard:
                 self._tensorboard = _open_tensorboard(self._workdir, resume_step)
             if wandb is not None:
@@ -84,11 +87,11 @@ class MetricWriter(contextlib.AbstractContextManager):
     def _path(self, name: str) -> pathlib.Path:
         return self._workdir / f'{name}.jsonl'
 
-    def _opened(self, name: str) -> TextIO:
-        """Opens a file for :meth:`close` to close; diagnostics at their first line."""
+    def _opened(self, name: str) -> BinaryIO:
+        """Opens a file for :meth:`close` to close; some only at their first line."""
         path = self._path(name)
         with prefixed(f'cannot write in {path.parent}', OSError):
-            self._streams[name] = path.open('a')
+            self._streams[name] = path.open('ab')
         return self._streams[name]
 
     def __exit__(self, kind: object, *exception: object) -> None:
@@ -122,13 +125,21 @@ class MetricWriter(contextlib.AbstractContextManager):
 
     def write_rollouts(self, step: int, records: Iterable[Mapping[str, Any]]) -> None:
         """Writes or replaces ``rollouts/step_<step>.jsonl``, a line per response."""
-        self._write_records('rollouts', _ROLLOUTS.format(step), records)
+        self._write_records('rollouts', rollouts_name(step), step, records)
 
     def write_evaluation(
         self, split: str, step: int, records: Iterable[Mapping[str, Any]]
     ) -> None:
         """Writes ``evaluation/<split>_step_<step>.jsonl``, a line per problem."""
-        self._write_records('evaluation', evaluation_name(split, step), records)
+        self._write_records('evaluation', evaluation_name(split, step), step, records)
+
+    def digests(self, step: int) -> dict[str, str]:
+        """The SHA-256 of each file's lines before a step, which began no earlier.
+
+        Args:
+            step: the newest step of which a line was written, or the one after it.
+        """
+        return {name: x.before(step) for name, x in self._digests.items()}
 
     def close(self) -> None:
         """Flushes and closes everything; ValueError if the disk is full."""
@@ -150,11 +161,7 @@ class MetricWriter(contextlib.AbstractContextManager):
         where = f'of step {head["step"]}'
         plain = {key: _plain(values[key], f'{key} {where}') for key in sorted(values)}
         plain = {key: value for key, value in plain.items() if value is not None}
-        stream = self._streams.get(name) or self._opened(name)
-        with prefixed(f'cannot write {stream.name}', OSError):
-            stream.write(json.dumps(head | plain) + '\n')
-            stream.flush()
-            os.fsync(stream.fileno())
+        self._append(name, head | plain)
         written = {
             f'{group}/{key}': value
             for key, value in plain.items()
@@ -166,8 +173,17 @@ class MetricWriter(contextlib.AbstractContextManager):
         if self._wandb is not None:
             self._wandb.log(written, step=head['step'])
 
+    def _append(self, name: str, row: Mapping[str, Any]) -> None:
+        """Appends a line; it is on disk when this returns."""
+        stream, line = self._streams.get(name) or self._opened(name), json.dumps(row)
+        with prefixed(f'cannot write {stream.name}', OSError):
+            stream.write(line.encode() + b'\n')
+            stream.flush()
+            os.fsync(stream.fileno())
+        self._digests[name].add(row['step'], line.encode() + b'\n')
+
     def _write_records(
-        self, folder: str, name: str, records: Iterable[Mapping[str, Any]]
+        self, folder: str, name: str, step: int, records: Iterable[Mapping[str, Any]]
     ) -> None:
         if jax.process_index() != 0:
             return
@@ -176,61 +192,10 @@ class MetricWriter(contextlib.AbstractContextManager):
         text = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in plain)
         with prefixed(f'cannot write {path}', OSError):
             path.parent.mkdir(exist_ok=True)
-            atomic_write_text(path, text)
-
-
-def missing_records(
-    workdir: pathlib.Path,
-    *,
-    resume_step: int | None,
-    splits_due: Callable[[int], Sequence[str]],
-    rollouts_every: int,
-    diagnostics_every: int,
-) -> list[str]:
-    """Names the records from before the step that a run resumes at which are gone.
-
-    Args:
-        workdir: the run directory.
-        resume_step: the step of the newest checkpoint; ``None``: there is none.
-        splits_due: step -> the splits that were evaluated before it.
-        rollouts_every: steps between dumps of a step's rollouts; 0: never.
-        diagnostics_every: steps between diagnoses of a step; 0: never.
-
-    Raises:
-        ValueError: a file of lines is damaged before its last line.
-    """
-    rows = [row for _, row in _read_rows(workdir / 'metrics.jsonl')]
-    lines = {(row.get('split'), row['step']) for row in rows}
-    if resume_step is None:
-        # The first step is taken from a checkpoint.
-        began = any(split == 'train' for split, _ in lines)
-        return ['every checkpoint in checkpoints/'] if began else []
-    files = {
-        folder: {path.name for path in (workdir / folder).glob('*.jsonl')}
-        for folder in ('rollouts', 'evaluation')
-    }
-    diagnoses = {row['step'] for _, row in _read_rows(workdir / 'diagnostics.jsonl')}
-    gone: dict[str, list[int]] = {}
-    for step in range(resume_step):
-        there, splits = {}, splits_due(step)
-        for split in ('train', *splits):
-            there[f'metrics.jsonl: {split!r} of'] = (split, step) in lines
-        if diagnostics_every and step % diagnostics_every == 0:
-            there['diagnostics.jsonl: of'] = step in diagnoses
-        if rollouts_every and step % rollouts_every == 0:
-            there['rollouts/: of'] = _ROLLOUTS.format(step) in files['rollouts']
-        for split in splits:
-            name = evaluation_name(split, step)
-            there[f'evaluation/: {split!r} of'] = name in files['evaluation']
-        for what in (what for what, is_there in there.items() if not is_there):
-            gone.setdefault(what, []).append(step)
-    return [f'{what} {_format_steps(steps)}' for what, steps in gone.items()]
-
-
-def _format_steps(steps: Sequence[int]) -> str:
-    first = ', '.join(map(str, steps[:_SHOWN_STEPS]))
-    more = len(steps) - _SHOWN_STEPS
-    return f'step {first}' + (f' and {more} more' if more > 0 else '')
+            atomic_write_bytes(path, content := text.encode())
+        digest = hashlib.sha256(content).hexdigest()
+        record = {'step': step, 'file': f'{folder}/{name}', 'sha256': digest}
+        self._append('digests', record)
 
 
 def _plain(value: Any, name: str) -> Any:
@@ -253,47 +218,6 @@ def _plain(value: Any, name: str) -> Any:
             raise InputError(f'{name} is {value}: JSON has no infinity')
         return None if math.isnan(value) else value
     return value
-
-
-def _read_rows(path: pathlib.Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """The lines of a file of steps, each with its content; none if it is absent.
-
-    Leaves out a last line that a kill cut short, if only by its line feed.
-    """
-    if not path.exists():
-        return
-    with path.open('rb') as stream:
-        lines = list(stream)
-    for number, line in enumerate(lines, start=1):
-        try:
-            row = json.loads(line.decode('utf-8'))
-            kinds = {'step': int, 'split': str}
-            for name, value in ({'step': None} | row).items():
-                if not isinstance(value, kinds.get(name, int | float | list)):
-                    raise TypeError(f'{name} is {value!r}')
-        except (ValueError, TypeError) as error:
-            if number == len(lines):
-                return
-            message = f'{path}, line {number} is damaged ({error}): repair or remove it'
-            raise InputError(message) from error
-        if line.endswith(b'\n'):
-            yield line, row
-
-
-def _drop_lines(path: pathlib.Path, resume_step: int) -> None:
-    """Removes the lines of ``resume_step`` and later."""
-    rows = _read_rows(path)
-    retained = b''.join(line for line, row in rows if row['step'] < resume_step)
-    if path.exists() and len(retained) < path.stat().st_size:
-        atomic_write_bytes(path, retained)
-
-
-def _drop_files(workdir: pathlib.Path, resume_step: int) -> None:
-    for folder in ('rollouts', 'evaluation'):
-        for path in sorted((workdir / folder).glob('*.jsonl')):
-            match = _STEP_OF_FILE.search(path.name)
-            if match and int(match.group(1)) >= resume_step:
-                path.unlink()
 
 
 def _open_tensorboard(workdir: pathlib.Path, resume_step: int) -> Any:
@@ -332,7 +256,7 @@ def _open_wandb(
     return wandb.init(
         project=project,
         # The service refuses an id that is damaged.
-        id=path.read_text(errors='replace').strip(),
+        id=path.read_text(encoding='utf-8', errors='replace').strip(),
         resume='allow',
         name=workdir.name,
         dir=str(workdir),

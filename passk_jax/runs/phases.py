@@ -47,6 +47,7 @@ class Phases(contextlib.AbstractContextManager):
             and all leave with :data:`EXIT_HUNG`. Native code that keeps the lock of the
             interpreter holds up the watchdog too.
         clock: returns seconds.
+        cpu_clock: returns the seconds that all threads of this process have computed.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Phases(contextlib.AbstractContextManager):
         longest_seconds: float,
         heartbeat_seconds: float = 0,
         clock: Callable[[], float] = time.monotonic,
+        cpu_clock: Callable[[], float] = time.process_time,
     ):
         self._longest, self._heartbeat = longest_seconds, heartbeat_seconds
         self._clock, self._host = clock, socket.gethostname()
@@ -62,6 +64,8 @@ class Phases(contextlib.AbstractContextManager):
         self._name, self._step = 'start', 0
         self._began = self._counted = clock()
         self._seconds: dict[str, float] = {}
+        self._cpu_clock, self._cpu_counted = cpu_clock, cpu_clock()
+        self._cpu_seconds: dict[str, float] = {}
         self._lock, self._is_over = threading.Lock(), threading.Event()
 
     @classmethod
@@ -90,16 +94,27 @@ class Phases(contextlib.AbstractContextManager):
             seconds, self._seconds = self._seconds, {}
         return seconds
 
+    def take_cpu(self) -> float:
+        """CPU seconds of this process since this was last called, of all phases."""
+        with self._lock:
+            self._count()
+            seconds, self._cpu_seconds = self._cpu_seconds, {}
+        return sum(seconds.values())
+
     def drop(self, name: str) -> None:
         """Forgets the seconds of a phase so far."""
         with self._lock:
             self._count()
             self._seconds.pop(name, None)
+            self._cpu_seconds.pop(name, None)
 
     def _count(self) -> None:
         now = self._clock()
         spent = self._seconds.get(self._name, 0.0) + now - self._counted
         self._seconds[self._name], self._counted = spent, now
+        cpu = self._cpu_clock()
+        spent = self._cpu_seconds.get(self._name, 0.0) + cpu - self._cpu_counted
+        self._cpu_seconds[self._name], self._cpu_counted = spent, cpu
 
     def __enter__(self) -> Self:
         peers.listen_to(lambda process, news: self._whereabouts.note(process, *news))

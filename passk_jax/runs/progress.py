@@ -72,8 +72,7 @@ class Progress:
         if jax.process_index() != 0:
             return
         self._values = ', '.join(
-            f'{name.replace("_", " ")} {format_value(value)}'
-            for name, value in values.items()
+            f'{_title(name)} {format_value(value)}' for name, value in values.items()
         )
         done, self._step = step - self._step, step
         if self._bar is not None:
@@ -99,6 +98,11 @@ class Progress:
             remaining = round((self._total - self._step) * seconds / steps)
             parts.append(f'ETA {datetime.timedelta(seconds=remaining)}')
         logging.info('%s', ', '.join(parts))
+
+
+def _title(name: str) -> str:
+    """Writes a metric's name for people: ``pass_at_8`` is ``pass@8``."""
+    return name.replace('pass_at_', 'pass@').replace('_', ' ')
 
 
 def format_value(value: float) -> str:

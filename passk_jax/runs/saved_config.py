@@ -5,7 +5,6 @@ another mesh and another attention kernel.
 """
 
 import dataclasses
-import json
 import pathlib
 import re
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from typing import Any
 from passk_jax import config as configs
 from passk_jax.config import ExperimentConfig, InitConfig, MeshConfig, checks
 from passk_jax.errors import InputError
+from passk_jax.files import read_json
 
 _AXES = tuple(field.name for field in dataclasses.fields(MeshConfig))
 
@@ -41,12 +41,16 @@ def run_config(workdir: pathlib.Path, mesh: str | None = None) -> ExperimentConf
     config = dataclasses.replace(config, train=train, model=model)
     if mesh is None:
         return config
+    values = configs.to_dict(config) | {'mesh': parse_mesh(mesh)}
+    return configs.from_json_dict(values)
+
+
+def parse_mesh(mesh: str) -> dict[str, int]:
+    """The size of each axis of a mesh, from the flag; ValueError if malformed."""
     sizes = mesh.split(',')
     if len(sizes) != len(_AXES) or not all(re.fullmatch(r'-?\d+', x) for x in sizes):
         raise InputError(f'{mesh=} must be {",".join(_AXES)}, for example -1,1,1,1')
-    values = configs.to_dict(config)
-    values['mesh'] = dict(zip(_AXES, map(int, sizes), strict=True))
-    return configs.from_json_dict(values)
+    return dict(zip(_AXES, map(int, sizes), strict=True))
 
 
 def config_file(workdir: pathlib.Path) -> pathlib.Path:
@@ -88,7 +92,7 @@ def _read(path: pathlib.Path) -> ExperimentConfig:
     """Reads the file, which this version of the program must have written."""
     which = 'git.json beside it says which version of passk_jax wrote it'
     try:
-        values = configs.with_new_options(json.loads(path.read_text()))
+        values = configs.with_new_options(read_json(path))
         differing = values and sorted(_differing_keys(ExperimentConfig, values))
         if not differing:
             return configs.from_json_dict(values)

@@ -60,7 +60,7 @@ def keep_programs(workdir: pathlib.Path) -> None:
 def _machine() -> str:
     """Names this kind of CPU: a program for another one might not run on it."""
     try:
-        lines = pathlib.Path('/proc/cpuinfo').read_text().splitlines()
+        lines = pathlib.Path('/proc/cpuinfo').read_text('utf-8').splitlines()
     except OSError:
         lines = [platform.processor()]
     features = {x for x in lines if x.startswith(('flags', 'Features', 'model name'))}

@@ -7,10 +7,12 @@ before anything asks JAX for devices.
 import json
 import os
 import re
+import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 import jax
 import numpy as np
@@ -19,7 +21,7 @@ from jax._src import distributed
 from jax._src.clusters import GceTpuCluster, GkeTpuCluster
 from jax.experimental import multihost_utils
 
-from passk_jax.errors import ElsewhereError, InputError, with_class
+from passk_jax.errors import ElsewhereError, InputError, prefixed, with_class
 from passk_jax.runtime import peers
 
 Value = TypeVar('Value')
@@ -27,6 +29,9 @@ Value = TypeVar('Value')
 # How long a process waits for the others, and after how long it says so.
 _JOIN_SECONDS = 300
 _SILENT_SECONDS = 15
+
+# How long another process waits for the name of process 0 to be known.
+_NAME_SECONDS = 10
 
 # Where process 0 says at which port it listens to the others.
 _PORT = 'passk_jax/port'
@@ -43,15 +48,47 @@ def join_hosts(hosts: str) -> None:
             five minutes, the process says so and ends.
 
     Raises:
-        ValueError: ``hosts`` has none of these forms, or JAX finds no other process.
+        ValueError: ``hosts`` has none of these forms, its address leads nowhere, its
+            port is in use, or JAX finds no other process.
     """
-    match = re.fullmatch(r'([^,]+:\d+),(\d+),(\d+)', hosts)
-    if match and int(match[3]) < int(match[2]):
-        _join(match[1], int(match[2]), int(match[3]))
-    elif hosts not in ('', 'auto'):
-        raise InputError(f"{hosts=} must be 'auto' or 'address:port,count,index'")
-    elif hosts or _on_a_pod():
-        _join()
+    if hosts in ('', 'auto'):
+        if hosts or _on_a_pod():
+            _join()
+        return
+    address, number = r'(\[[^\]\s,]+\]|[^\[\]:\s,]+)', '([0-9]{1,6})'
+    match = re.fullmatch(f'{address}:{number},{number},{number}', hosts)
+    if not match or int(match[4]) >= int(match[3]):
+        raise InputError(
+            f"{hosts=} must be 'auto' or 'address:port,count,index', with an index "
+            'below the count'
+        )
+    host, (port, count, index) = match[1], map(int, match.groups()[1:])
+    _check_address(host, port, listens=index == 0)
+    _join(f'{host}:{port}', count, index)
+
+
+def _check_address(host: str, port: int, *, listens: bool) -> None:
+    """Raises InputError where JAX would end by a signal, or wait for minutes.
+
+    Args:
+        host, port: of process 0.
+        listens: whether this is process 0, which listens there.
+    """
+    if not 0 < port < 2**16:
+        raise InputError(f'--hosts: {port=} must lie in [1, 65535]')
+    until = time.monotonic() + (0 if listens else _NAME_SECONDS)
+    while True:
+        try:
+            socket.getaddrinfo(host.strip('[]'), port, type=socket.SOCK_STREAM)
+            break
+        except (OSError, UnicodeError) as error:
+            # The name of a process that starts may come to be known a little later.
+            if time.monotonic() >= until:
+                raise InputError(f'--hosts: there is no {host=} ({error})') from error
+        time.sleep(1)
+    if listens:
+        with prefixed(f'--hosts: {port=} cannot be listened at', OSError):
+            peers.listen(port).close()
 
 
 def _on_a_pod() -> bool:
@@ -85,8 +122,10 @@ def _join(
             process_id=index,
             initialization_timeout=2 * _JOIN_SECONDS,
         )
-    except ValueError as e:
-        raise InputError(f'--hosts=auto: JAX finds no other process here ({e})') from e
+    # What its environment says of others may be anything.
+    except (ValueError, RuntimeError, LookupError, OSError) as e:
+        what = f'--hosts=auto: JAX finds no other process here ({e})'
+        raise InputError(what if address is None else f'--hosts: {e}') from e
     finally:
         came.set()
     _watch_peers()
@@ -162,6 +201,18 @@ def barrier(name: str) -> None:
     """Waits until every process has called this with the same name."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(name)
+
+
+@overload
+def fetch(tree: jax.Array) -> np.ndarray: ...
+
+
+@overload
+def fetch(tree: dict[str, jax.Array]) -> dict[str, np.ndarray]: ...
+
+
+@overload
+def fetch(tree: Any) -> Any: ...
 
 
 def fetch(tree: Any) -> Any:

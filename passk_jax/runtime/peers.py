@@ -36,11 +36,12 @@ _news: dict[int, Any] = {}
 _hearing = threading.Lock()
 
 
-def listen() -> socket.socket:
-    """Opens the socket at which process 0 listens to the others, on a free port."""
-    family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+def listen(port: int = 0) -> socket.socket:
+    """Opens a socket at which process 0 listens to the others; 0: on a free port."""
+    both = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both else socket.AF_INET
     return socket.create_server(
-        ('', 0), family=family, dualstack_ipv6=family == socket.AF_INET6, backlog=1024
+        ('', port), family=family, dualstack_ipv6=both, backlog=1024
     )
 
 

@@ -1,8 +1,8 @@
 """The distribution that each token is drawn from, and the draw itself.
 
 The options apply in Hugging Face's order: temperature; top-k; top-p on the tokens that
-top-k kept, renormalised; min-p. All values are float32. They are finite if the logits
-are, or are ``-inf``, which is never drawn.
+top-k kept, renormalised; min-p. All values are float32. A token whose logit is ``-inf``
+is never drawn; finite logits give finite values.
 """
 
 import dataclasses
@@ -18,15 +18,15 @@ from passk_jax.config.ranges import check_fields
 # draw() sums each row in pieces of this many tokens. Published vocabularies are
 # multiples of it; copying a row to pad it would take ten times as long.
 _PIECE = 128
-# The most blocks of whole pieces in a row. More blocks are less probable each, and a
-# 23-bit uniform may never draw a block whose probability is below 1e-7.
+# The most blocks of whole pieces in a row. With more blocks, each is less probable, and
+# a 23-bit uniform may never draw a block whose probability is below 1e-7.
 _MAX_BLOCKS = 300
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TracedOptions:
-    """``SamplingOptions`` as scalars: traced, so a new value recompiles nothing."""
+    """``SamplingOptions`` as traced scalars: a new value recompiles nothing."""
 
     temperature: jax.Array | np.float32
     top_p: jax.Array | np.float32
@@ -52,7 +52,7 @@ def traced_options(options: SamplingOptions, *, vocab_size: int) -> TracedOption
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """The token chosen in each row; the fields are described in ``Rollouts``."""
+    """The token chosen in each row, with the fields of ``Rollouts``."""
 
     tokens: jax.Array
     sampler_log_probs: jax.Array
@@ -74,11 +74,12 @@ def choose(
     Its untruncated log-probability and its entropy are those at temperature 1.
 
     Args:
-        logits: float32; finite, or ``-inf`` for what is not a token.
+        logits: float32; finite, or ``-inf`` where an id is no token.
         uniforms: independent, in [0, 1).
         options: from :func:`traced_options`.
-        greedy: take the most probable token, the lowest id among equals (static).
-        truncate: apply top-k, top-p and min-p (static, so that False skips the search).
+        greedy: whether to take the most probable token, the lowest id among equals
+            (static).
+        truncate: whether to apply top-k, top-p and min-p (static).
     """
     # Subtract the maximum before dividing: a small temperature would overflow.
     scores = logits - logits.max(axis=-1, keepdims=True)
@@ -112,12 +113,9 @@ def kept_by_truncation(
 
     Among equally probable tokens, top-k and top-p take the lower ids first. Top-p keeps
     the smallest set of most probable tokens whose share of the probability that top-k
-    left is at least ``top_p``. Min-p compares each token with the most probable one,
-    which all three always keep.
-
-    Args:
-        scores: log-probabilities, shifted so that each row's maximum is 0.
-        options: from :func:`traced_options`.
+    left is at least ``top_p``. Min-p compares each token with the most probable one.
+    All three keep the most probable token. Scores are log-probabilities, shifted so
+    that each row's maximum is 0.
     """
 
     def keep_top_k(allowed: jax.Array) -> jax.Array:
@@ -142,7 +140,7 @@ def _keep_below(
 ) -> Bool[Array, '*B V']:
     """Keeps tokens, best first, while the amounts before them sum to less than a limit.
 
-    Bisects for the score of the last token kept, which takes 31 sums over the row.
+    Bisects for the score of the last such token, which takes 31 sums over the row.
     Sorting a vocabulary of 150,000 takes many times as long.
     """
     # The bits of non-negative floats sort as the floats do; rank 0 is the best token.
@@ -171,9 +169,9 @@ def draw(
     """Draws an index in proportion to the weights, never one whose weight is 0.
 
     Inverting the running sum takes one or two uniforms per row; Gumbel noise would take
-    V. In a long row, the first uniform draws a block of tokens and the second a token
-    of that block. A single float32 running sum over a vocabulary of 150,000 would round
-    away the tokens of the tail, and costs more than summing each block.
+    V. In a long row, the first uniform draws a block and the second a token of that
+    block. A single float32 running sum over a vocabulary of 150,000 would round away
+    the tokens of the tail, and costs more than summing each block.
     """
     *lead, vocab_size = weights.shape
     if vocab_size <= _PIECE:

@@ -1,8 +1,8 @@
 """Random keys by address: a draw depends on its purpose, not on earlier draws.
 
 A key is ``fold_in`` of (seed, purpose and stage, split, step), then of (problem,
-rollout, position). No state passes from one draw to the next, so resuming, re-sharding,
-and changing the batch order or the micro-batch change no draw. Draws at different
+rollout, position). No state passes from one draw to the next. So a run that resumes, or
+has another mesh, batch order or micro-batch, makes the same draws. Draws at different
 addresses share no noise.
 """
 
@@ -23,9 +23,9 @@ _GENERATOR = 'threefry2x32'
 
 
 class Purpose(enum.IntEnum):
-    """What a draw is for. Only append members: renumbering one changes past runs.
+    """What a draw is for, at most 256 members.
 
-    There is room for 256.
+    Only append members: a new number for an old one changes past runs.
     """
 
     PARAMETERS = 0
@@ -38,7 +38,7 @@ class Purpose(enum.IntEnum):
 
 
 def address_purpose(purpose: Purpose, stage: int) -> int:
-    """The part of an address that says what a draw is for, and in which stage.
+    """Packs a purpose and a stage into one part of an address.
 
     In the first stage, 0, it is the purpose alone.
 
@@ -56,12 +56,11 @@ def step_key(
     """Returns the key of every draw that one purpose makes in one step.
 
     Args:
-        seed: the experiment's seed, ``0 <= seed < 2**32``.
+        seed, step: the experiment's seed and the step, each in [0, 2**32).
         purpose: what the draws are for.
-        stage: how many stages of training came before, ``0 <= stage < 2**24``.
-        step: the step, ``0 <= step < 2**32``.
-        split: the problems' split; needed where one purpose draws for several splits,
-            whose problem ids may coincide.
+        stage: the number of training stages before this one, in [0, 2**24).
+        split: the problems' split, where one purpose draws for several splits. Their
+            problem ids may coincide.
 
     Raises:
         ValueError: a number is out of range, or the purpose is unknown.
@@ -70,32 +69,26 @@ def step_key(
         if not 0 <= value < 2**32:
             raise InputError(f'{name}={value} must be in [0, 2**32)')
     parts = [seed, address_purpose(purpose, stage), zlib.crc32(split.encode()), step]
-    address = np.asarray(parts, np.uint32)
     # Allow these four numbers to reach the device from a guarded training loop.
     with jax.transfer_guard_host_to_device('allow'):
-        return _fold_address(address)
+        return _fold_address(np.asarray(parts, np.uint32))
 
 
 @dataclasses.dataclass(frozen=True)
 class RunKeys:
-    """The random keys of a run, or of one stage of it.
-
-    Attributes:
-        seed: the experiment's seed.
-        stage: how many stages of training came before.
-    """
+    """The random keys of a training stage, the first of which has the number 0."""
 
     seed: int
     stage: int
 
     def key(self, purpose: Purpose, step: int, *, split: str = '') -> Key[Array, '']:
-        """The key of all draws for one purpose at a step; see :func:`step_key`."""
+        """Returns :func:`step_key` with this seed and stage."""
         return step_key(
             seed=self.seed, stage=self.stage, purpose=purpose, step=step, split=split
         )
 
     def order(self, purpose: Purpose) -> tuple[int, int]:
-        """What determines in which order problems are taken for a purpose."""
+        """Returns the seed of the order in which a purpose takes its problems."""
         return self.seed, address_purpose(purpose, self.stage)
 
 
@@ -110,7 +103,7 @@ def _fold_address(address: jax.Array) -> jax.Array:
 def problem_keys(
     key: Key[Array, ''], problem_ids: Int[Array, ' P']
 ) -> Key[Array, ' P']:
-    """Returns one key per problem, whatever else is in the batch."""
+    """Returns one key per problem, which does not depend on the rest of the batch."""
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, problem_ids)
 
 

@@ -5,8 +5,7 @@
 3. A ``while_loop`` runs the newest tokens and chooses the next ones, until every
    rollout has stopped or reached the limit.
 
-A stopped row stays in the loop as token 0 and records nothing. This module knows
-nothing of rewards, text or steps; the caller's key identifies the draw.
+A stopped row stays in the loop as token 0 and records nothing.
 """
 
 import dataclasses
@@ -36,16 +35,12 @@ from passk_jax.types import Leaf, Prompts, Rollouts
 
 # Stop tokens are padded to a multiple of this, so a new number rarely recompiles.
 _STOP_TOKENS_MULTIPLE = 8
-_NO_TOKEN = -1
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Record(Generic[Leaf]):
-    """What is written of rollouts while they are decoded: all but their prompts.
-
-    The fields are those of :class:`~passk_jax.types.Rollouts`.
-    """
+    """The fields of :class:`~passk_jax.types.Rollouts` that decoding writes."""
 
     tokens: Leaf
     lengths: Leaf
@@ -58,17 +53,9 @@ class Record(Generic[Leaf]):
     def rollouts(
         self, prompts: Prompts[Leaf], routing: Leaf | None = None
     ) -> Rollouts[Leaf]:
-        """The record with its prompts, and the experts that ran them."""
-        return Rollouts(
-            prompts=dataclasses.replace(prompts, routing=routing),
-            tokens=self.tokens,
-            lengths=self.lengths,
-            stopped=self.stopped,
-            sampler_log_probs=self.sampler_log_probs,
-            untruncated_log_probs=self.untruncated_log_probs,
-            entropies=self.entropies,
-            routing=self.routing,
-        )
+        """Adds the prompts, and the experts that ran them."""
+        prompts = dataclasses.replace(prompts, routing=routing)
+        return Rollouts(prompts=prompts, **vars(self))
 
 
 @jax.tree_util.register_dataclass
@@ -77,7 +64,7 @@ class _State:
     """What the decode loop carries.
 
     Every response has ``position`` tokens so far (int32 scalar). The newest, ``last [P,
-    N]``, have not run through the policy yet; ``cache`` holds those before them.
+    N]``, have not run through the policy yet; ``cache`` holds the tokens before them.
     """
 
     position: jax.Array
@@ -95,12 +82,8 @@ class _State:
 class Request:
     """The checked settings of a call; all but the last two are static.
 
-    Attributes:
-        num_rollouts: responses to each prompt.
-        limit: the most tokens in a response.
-        greedy, truncate: see :func:`passk_jax.sampling.distribution.choose`.
-        options: scalars, from ``traced_options``.
-        stop_tokens: int32, padded by :func:`stop_array`.
+    ``limit`` is T, the most tokens in a response. For ``greedy`` and ``truncate`` see
+    :func:`passk_jax.sampling.distribution.choose`. -1 pads the stop tokens, int32.
     """
 
     num_rollouts: int
@@ -124,7 +107,8 @@ def checked_request(
     Raises:
         ValueError: a setting is out of range.
     """
-    check_counts(num_rollouts, max_response_tokens)
+    if num_rollouts < 1 or max_response_tokens < 1:
+        raise InputError(f'{num_rollouts=}, {max_response_tokens=} must be at least 1')
     vocab_size = policy.arch.vocab_size
     return Request(
         num_rollouts=num_rollouts,
@@ -136,42 +120,14 @@ def checked_request(
     )
 
 
-def sample(
-    policy: Policy,
-    params: Params,
-    prompts: Prompts,
-    *,
-    key: jax.Array,
-    num_rollouts: int,
-    max_response_tokens: int,
-    options: SamplingOptions,
-    stop_tokens: Sequence[int],
-) -> Rollouts:
-    """Samples like :func:`passk_jax.sampling.sample`, but always in the plain loop."""
-    request = checked_request(
-        policy,
-        num_rollouts=num_rollouts,
-        max_response_tokens=max_response_tokens,
-        options=options,
-        stop_tokens=stop_tokens,
-    )
-    weights = policies.decoding_weights(policy, params)
-    return run(policy, weights, prompts, key, request)
-
-
-def run(
-    policy: Policy, params: Params, prompts: Prompts, key: jax.Array, request: Request
-) -> Rollouts:
-    """Runs :func:`sample` with checked settings and weights for decoding."""
-    # Allow the request's few numbers to reach the device from a guarded training loop.
-    with jax.transfer_guard_host_to_device('allow'):
-        return sample_batch(policy, params, prompts, key, request)
-
-
 @functools.partial(jax.jit, static_argnames='policy')
-def sample_batch(
+def sample(
     policy: Policy, params: Params, prompts: Prompts, key: jax.Array, request: Request
 ) -> Rollouts:
+    """Samples like :func:`passk_jax.sampling.sample`, but always in the plain loop.
+
+    ``params`` are the weights for decoding; ``request`` is a :func:`checked_request`.
+    """
     P, N, T = prompts.tokens.shape[0], request.num_rollouts, request.limit
     row_keys = keys.rollout_keys(key, prompts.problem_ids, num_rollouts=N)
 
@@ -191,7 +147,7 @@ def sample_batch(
     state = _State(
         position=jnp.int32(0),
         last=jnp.zeros((P, N), jnp.int32),
-        # A response's last token is never run, so it needs no slot.
+        # A response's last token never runs, so it needs no slot.
         cache=policies.empty_cache(
             policy, num_prompts=P, num_rollouts=N, num_tokens=max(T - 1, 1)
         ),
@@ -228,7 +184,7 @@ def next_tokens(
     """Chooses the token after each hidden state, and marks the stop tokens."""
     with jax.named_scope('choose'):
         logits = policies.logits(policy, params, hidden)
-        # The product is split as the head is. Otherwise XLA would gather the head.
+        # Split the product as the head is split, or XLA would gather the head.
         logits = shard(logits, 'batch', 'rollouts', 'vocab')
         choice = choose(
             # Keep each row whole: choosing reads the full vocabulary.
@@ -244,7 +200,7 @@ def next_tokens(
 def empty_record(
     policy: Policy, num_prompts: int, num_rollouts: int, num_tokens: int
 ) -> Record:
-    """Makes the record of rollouts of length 0."""
+    """Makes the record of ``[P, N]`` rollouts without a token, with room for T."""
 
     def zeros(dtype: type, *shape: int) -> jax.Array:
         x = jnp.zeros((num_prompts, num_rollouts, *shape), dtype)
@@ -266,7 +222,7 @@ def empty_record(
 def _record(
     state: _State, choice: Choice, stops: jax.Array, routing: jax.Array | None
 ) -> _State:
-    """Writes the chosen tokens at ``state.position`` of rollouts that go on."""
+    """Writes the chosen tokens of unfinished rollouts at ``state.position``."""
     before = state.record
     live = ~before.stopped
 
@@ -275,9 +231,7 @@ def _record(
         values = jnp.expand_dims(jnp.where(rows, values, 0), 2)
         return jax.lax.dynamic_update_slice_in_dim(buffer, values, state.position, 2)
 
-    chosen = {f.name: getattr(choice, f.name) for f in dataclasses.fields(choice)}
-    if routing is not None:
-        chosen['routing'] = routing
+    chosen = vars(choice) | ({} if routing is None else {'routing': routing})
     record = dataclasses.replace(
         before,
         lengths=before.lengths + live,
@@ -292,12 +246,6 @@ def _record(
     )
 
 
-def check_counts(num_rollouts: int, max_response_tokens: int) -> None:
-    """Raises ``ValueError`` if a number is below 1."""
-    if num_rollouts < 1 or max_response_tokens < 1:
-        raise InputError(f'{num_rollouts=}, {max_response_tokens=} must be at least 1')
-
-
 def stop_array(stop_tokens: Sequence[int], *, vocab_size: int) -> np.ndarray:
     """Pads the stop tokens with -1, which matches no token.
 
@@ -308,7 +256,5 @@ def stop_array(stop_tokens: Sequence[int], *, vocab_size: int) -> np.ndarray:
         if not 0 <= token < vocab_size:
             raise InputError(f'stop token {token} is not in [0, {vocab_size})')
     multiple = _STOP_TOKENS_MULTIPLE
-    width = max(1, -(-len(stop_tokens) // multiple)) * multiple
-    padded = np.full(width, _NO_TOKEN, np.int32)
-    padded[: len(stop_tokens)] = stop_tokens
-    return padded
+    padding = -len(stop_tokens) % multiple if stop_tokens else multiple
+    return np.array([*stop_tokens, *[-1] * padding], np.int32)

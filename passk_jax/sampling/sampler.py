@@ -1,14 +1,22 @@
 """Samples responses to prompts without waiting for the longest one.
 
-Each prompt is run once. Then as many rollouts decode together as fit in memory. When
-one ends, a waiting rollout takes its row; when none waits, the remaining rows move into
+Each prompt runs once. Then as many rollouts decode together as fit in memory. When one
+ends, a waiting rollout takes its row; when none waits, the remaining rows move into
 smaller and smaller grids. The device decodes (device.py) until there is a decision to
 make. Every host makes the same decision (host.py, with the arithmetic of grid.py), and
 state.py moves the rows.
 
-None of this changes a rollout's tokens, because its random keys are addressed. The
-plain loop (plain_loop.py) defines the tokens, and runs where a schedule would cost more
-than it can gain (cost.py).
+The schedule changes no token of a rollout, because its random keys are addressed: a
+rollout depends only on (params, prompt, key, problem id, rollout index, settings). The
+rest of the batch, its order, the padding, the mesh, the memory and the number of
+rollouts do not change it. A larger token limit only extends it. This is exact in
+float32. Products of other shapes round differently, which may change a token: in
+bfloat16, and on a CPU where a head of a real vocabulary is the token table (see
+``score_tokens``).
+
+The plain loop (plain_loop.py) defines the tokens, and runs where a schedule would cost
+more than it can gain (cost.py). New values of the options or the stop tokens do not
+recompile, except at the first greedy or truncated call.
 """
 
 from collections.abc import Sequence
@@ -45,78 +53,55 @@ def sample(
     max_cache_bytes: int = 0,
     on_ended: OnEnded | None = None,
 ) -> Rollouts:
-    """Samples ``num_rollouts`` responses to each prompt.
-
-    A rollout depends only on (params, prompt, key, problem id, rollout index,
-    settings). The rest of the batch, its order, the padding, the mesh, the memory and
-    the number of rollouts do not change it, and a larger token limit only extends it.
-    This holds exactly in float32. Products of other shapes round differently, which may
-    change a token, in bfloat16, and on a CPU where a head of a real vocabulary is the
-    token table (see ``score_tokens``). Changing the options' values or the stop tokens
-    does not recompile, except at the first greedy or truncated call.
+    """Samples responses to each prompt, split over devices as ``prompts`` are.
 
     Args:
-        policy, params: the policy and its parameters.
+        policy, params, options: the distribution that tokens are drawn from.
         prompts: placed on the mesh by the caller.
         key: from :func:`passk_jax.sampling.keys.step_key`.
-        num_rollouts: responses to each prompt.
-        max_response_tokens: the most tokens in a response, including the stop token.
-        options: the distribution that tokens are drawn from.
+        num_rollouts, max_response_tokens: responses to a prompt, and the most tokens in
+            each, its stop token included.
         stop_tokens: ids of the tokens that end a response; may be empty.
         max_cache_bytes: memory on each device for the keys and values of prompts and
-            responses; rollouts that do not fit wait for others to end. 0: no limit.
-        on_ended: receives every response once. If decoding is long enough, it receives
-            the first ones while the others are still being decoded.
-
-    Returns:
-        The rollouts, split over prompts in the same way as ``prompts``.
+            responses. Rollouts that do not fit wait until others end. 0: no limit.
+        on_ended: receives every response once, the first ones while others decode if
+            decoding is long enough.
 
     Raises:
         ValueError: a setting is out of range, or not even one response fits.
     """
+    (P, S), N = prompts.tokens.shape, num_rollouts
+    counts = {'num_rollouts': N, 'max_response_tokens': max_response_tokens}
     request = plain_loop.checked_request(
-        policy,
-        num_rollouts=num_rollouts,
-        max_response_tokens=max_response_tokens,
-        options=options,
-        stop_tokens=stop_tokens,
+        policy, options=options, stop_tokens=stop_tokens, **counts
     )
-    P, S = prompts.tokens.shape
-    work, first = fit_grid(
-        policy.arch,
-        num_prompts=P,
-        num_rollouts=num_rollouts,
-        prompt_tokens=S,
-        max_response_tokens=max_response_tokens,
-        max_cache_bytes=max_cache_bytes,
-    )
+    sizes = counts | {'num_prompts': P, 'prompt_tokens': S}
+    work, first = fit_grid(policy.arch, max_cache_bytes=max_cache_bytes, **sizes)
     params = policies.decoding_weights(policy, params)
     account = open_account(params)
     inputs = (policy, params, prompts, key, request)
-    if schedules(account, work, first, num_prompts=P, request=request):
-        return host.decode(*inputs, account, work, first, on_ended)
-    rollouts = plain_loop.run(*inputs)
-    if on_ended:
-        on_ended(gather(rollouts, np.full((P, num_rollouts), True)))
-    return rollouts
+    # Allow a few numbers to reach the device from a guarded training loop.
+    with jax.transfer_guard_host_to_device('allow'):
+        if schedules(account, work, first, num_prompts=P, request=request):
+            return host.decode(*inputs, account, work, first, on_ended)
+        rollouts = plain_loop.sample(*inputs)
+        if on_ended:
+            on_ended(gather(rollouts, np.full((P, N), True)))
+        return rollouts
 
 
 def schedules(
     account: Account, work: Work, first: Size, *, num_prompts: int, request: Request
 ) -> bool:
-    """Whether :func:`sample` runs the schedule; otherwise it runs the plain loop.
+    """Returns whether :func:`sample` runs the schedule instead of the plain loop.
 
-    Args:
-        account: from ``open_account``.
-        work, first: from :func:`fit_grid`.
-        num_prompts: P.
-        request: the checked settings.
+    ``work`` and ``first`` are from :func:`fit_grid`.
     """
-    if first != work.everything:
-        return True
-    # Rows that the mesh does not divide cannot move.
-    divided = _divided(num_prompts, request.num_rollouts)
-    return divided and host.gains(account, work, first, request.limit)
+    # Rows can move only if the mesh divides them.
+    return first != work.everything or (
+        _is_divided(num_prompts, request.num_rollouts)
+        and host.gains(account, work, first, request.limit)
+    )
 
 
 def fit_grid(
@@ -130,16 +115,12 @@ def fit_grid(
 ) -> tuple[Work, Size]:
     """Returns a cell's work, and the size of the grid that it starts with.
 
-    A cell is one device's part of the batch; see scheduled/grid.py.
-
-    Args:
-        arch: the policy's architecture.
-        num_prompts, num_rollouts, prompt_tokens: P, N and S.
-        max_response_tokens, max_cache_bytes: as in :func:`sample`.
+    A cell is one device's part of the batch; see scheduled/grid.py. The numbers are P,
+    N and S, and those of :func:`sample`.
 
     Raises:
-        ValueError: not even one response fits; or rollouts would have to wait although
-            the mesh does not divide the batch, which gives every device all of it.
+        ValueError: not even one response fits. Or rollouts would have to wait, but the
+            mesh does not divide the batch, so every device holds all of it.
     """
     heads = sharding.local_size('kv_heads', arch.num_kv_heads)
     token_bytes = 2 * heads * arch.head_dim * jnp.dtype(arch.dtype).itemsize
@@ -152,16 +133,16 @@ def fit_grid(
         num_layers=arch.num_layers,
     )
     first = grid.first_size(work, max_bytes=max_cache_bytes)
-    if first != work.everything and not _divided(num_prompts, num_rollouts):
+    if first != work.everything and not _is_divided(num_prompts, num_rollouts):
         raise InputError(
             f'{max_cache_bytes=} is too small for {num_prompts} prompts with '
-            f'{num_rollouts} rollouts on every device, and rollouts can only wait if '
-            f'the mesh divides them'
+            f'{num_rollouts} rollouts on every device, and rollouts can wait only on a '
+            f'mesh that divides both numbers: raise it, or change the mesh'
         )
     return work, first
 
 
-def _divided(num_prompts: int, num_rollouts: int) -> bool:
+def _is_divided(num_prompts: int, num_rollouts: int) -> bool:
     return sharding.divides('batch', num_prompts) and sharding.divides(
         'rollouts', num_rollouts
     )

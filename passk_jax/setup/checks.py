@@ -6,6 +6,7 @@ run directory.
 """
 
 import contextlib
+import dataclasses
 import functools
 import pathlib
 
@@ -16,15 +17,24 @@ from passk_jax.advantages.configured import unscaled_estimator
 from passk_jax.config import ExperimentConfig, Stage, errors_of, stages_of, to_json
 from passk_jax.errors import InputError
 from passk_jax.evaluation.evaluate import metric_names
+from passk_jax.files import NO_BUCKET
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.models.families.table import FAMILIES
 from passk_jax.runs.checkpoints import saved_steps
+from passk_jax.runs.commits import newest_meta
 from passk_jax.runs.directory import prepare_workdir
-from passk_jax.runs.metric_writer import import_wandb, missing_records
+from passk_jax.runs.metric_writer import import_wandb
+from passk_jax.runs.records import changed_records, missing_records
+from passk_jax.runs.sources import missing_sources
 from passk_jax.setup import capacity
 from passk_jax.setup.model import from_scratch
 from passk_jax.tasks import make_task, require
 from passk_jax.tasks.abilities import Demonstrations
+
+LARGE_RATE = 3e-4
+"""A rate of a warm start above this is for a policy from scratch."""
+# Of a directory; some systems and services allow no longer one.
+_LONGEST_NAME = 200
 
 
 def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
@@ -50,6 +60,23 @@ def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
     return (*free, *ONLY_ROUNDING, *unread)
 
 
+def may_grow(config: ExperimentConfig) -> dict[str, str]:
+    """The number of steps, which a resumed run may make larger, or why it may not.
+
+    The longer run is the one that would have had so many steps from the start. So it
+    does not keep the evaluations that only the old end was a reason for.
+    """
+    longer = dataclasses.replace(
+        config, train=dataclasses.replace(config.train, steps=config.train.steps + 1)
+    )
+    for now, then in zip(stages_of(config), stages_of(longer), strict=True):
+        schedule = now.config.optimizer.schedule
+        if schedule != 'constant' and now.num_updates != then.num_updates:
+            reason = f'optimizer.schedule={schedule!r} spans the updates of all steps'
+            return {'train.steps': reason}
+    return {'train.steps': ''}
+
+
 def open_workdir(
     config: ExperimentConfig, workdir: str | pathlib.Path, *, accept_loss: bool = False
 ) -> contextlib.AbstractContextManager[pathlib.Path]:
@@ -58,18 +85,25 @@ def open_workdir(
     def missing(path: pathlib.Path) -> list[str]:
         # It records the step at which the other run gave this run its first policy.
         noted = config.init.kind != 'checkpoint' or (path / 'initial.json').exists()
-        return ([] if noted else ['initial.json']) + missing_records(
+        absent = [] if noted else ['initial.json']
+        absent += missing_sources(path, config.model) + missing_records(
             path,
             resume_step=max(saved_steps(path / 'checkpoints'), default=None),
             splits_due=functools.partial(splits_due, config),
             rollouts_every=config.log.rollouts_every,
             diagnostics_every=config.log.diagnostics_every,
         )
+        step, meta = newest_meta(path / 'checkpoints')
+        changed = changed_records(path, step=step, digests=meta.get('digests', {}))
+        # Lines that are gone are named above.
+        named = {entry.partition(':')[0] for entry in absent}
+        return absent + [x for x in changed if x.partition(' ')[0] not in named]
 
     return prepare_workdir(
         workdir,
         to_json(config),
         may_differ=may_differ(config),
+        may_grow=may_grow(config),
         missing=missing,
         accept_loss=accept_loss,
     )
@@ -79,11 +113,16 @@ def check_names(config: ExperimentConfig) -> None:
     """Checks names and sizes of the configuration, before any directory or device.
 
     Raises:
-        ValueError: an unknown task, split, kind of demonstration, model family,
-            estimator or metric, a parameter that the estimator does not accept, sizes
-            of a model that do not fit together, a missing package, or more responses
-            than this host can hold.
+        ValueError: a name that is a path, an unknown task, split, demonstration,
+            family, estimator or metric, a parameter that the estimator does not accept,
+            sizes of a model that do not fit together, a missing package, or more
+            responses than this host can hold.
     """
+    check_run_name(config.name)
+    for name in ('data.dir', 'init.checkpoint'):
+        section, _, key = name.partition('.')
+        if '://' in (value := getattr(getattr(config, section), key)):
+            raise InputError(f'{name}={value!r} {NO_BUCKET}')
     for stage in stages_of(config):
         with errors_of(stage.name):
             num_rollouts = stage.config.sampling.num_rollouts
@@ -115,6 +154,21 @@ def check_names(config: ExperimentConfig) -> None:
     capacity.check_responses(sizes, max_response_tokens=tokens)
     check_evaluation(config)
     _check_best(config)
+
+
+def check_run_name(name: str) -> None:
+    """Raises InputError unless a directory, a chart and a log can have the name."""
+    if (
+        not name.isprintable()
+        or name != name.strip()
+        or set(name) & {'/', '\\'}
+        or name in ('.', '..')
+        or not 1 <= len(name.encode(errors='replace')) <= _LONGEST_NAME
+    ):
+        raise InputError(
+            f'{name=} must be a name and no path: at most {_LONGEST_NAME} bytes that '
+            'can be printed, without slashes and without blanks at its ends'
+        )
 
 
 def _check_best(config: ExperimentConfig) -> None:
@@ -168,6 +222,14 @@ def warn_of_settings(config: ExperimentConfig) -> None:
             'stages begin at %s of train.steps=%d, which moves none of them',
             ', '.join(f'{start} ({name})' for name, start in borders.items()),
             config.train.steps,
+        )
+    rate = config.init.warm_start.optimizer.learning_rate
+    if config.init.kind == 'warm_start' and config.model.source and rate > LARGE_RATE:
+        logging.warning(
+            'init.warm_start.optimizer.learning_rate=%g is for a policy from scratch, '
+            'and would make a published model forget what it knows: 5e-5 over 16 steps '
+            'of 8 demonstrations teaches the form of an answer',
+            rate,
         )
     stages = [stage.config for stage in stages_of(config)]
     if any(s.sampling.truncates and not s.loss.sampler_weight_cap for s in stages):

@@ -6,6 +6,7 @@ outside of them and of this room no function takes it, or the whole configuratio
 """
 
 import dataclasses
+import itertools
 import pathlib
 from collections.abc import Callable, Sequence
 
@@ -14,6 +15,7 @@ from absl import logging
 from jax.sharding import Mesh
 
 from passk_jax import sharding
+from passk_jax.advantages.configured import configured_estimator
 from passk_jax.config import (
     DataConfig,
     ExperimentConfig,
@@ -33,16 +35,13 @@ from passk_jax.data.batches import (
     read_problems,
     subset,
 )
-from passk_jax.errors import InputError
 from passk_jax.evaluation.evaluate import Evaluate
 from passk_jax.initial.params import initial_params
 from passk_jax.initial.warm_start import WarmStartData
 from passk_jax.learning.optimizer import Optimizer
 from passk_jax.learning.update import Update
-from passk_jax.models import attention_kernels
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
-from passk_jax.models.arch import Arch
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.rollouts.dynamic_sampling import Select
@@ -50,12 +49,13 @@ from passk_jax.rollouts.estimate import Estimate
 from passk_jax.rollouts.remember import Remember
 from passk_jax.rollouts.sample import Sample
 from passk_jax.rollouts.verify import Verify
-from passk_jax.sampling import Purpose, RunKeys, sampler
-from passk_jax.setup import capacity, model
+from passk_jax.sampling import Purpose, RunKeys
+from passk_jax.setup import capacity, memory, model
 from passk_jax.setup.golds import check_golds
 from passk_jax.tasks import Task, make_task, weights_of
 from passk_jax.tasks.abilities import LengthCheck
-from passk_jax.types import Problem
+from passk_jax.tasks.task import check_problems
+from passk_jax.types import Problem, Turn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Setup:
         stop_tokens: ids that end a response; the first also ends a demonstration.
         policy: the static half of the policy.
         mesh: the device mesh.
-        training: the training problems that have been read, by what decided them.
+        training: the training problems read so far, by the settings that choose them.
     """
 
     config: ExperimentConfig
@@ -101,20 +101,29 @@ class Setup:
             dir=data.dir or self.config.data.dir,
             max_prompt_tokens=data.max_prompt_tokens,
             overlong=data.overlong,
+            few_shot=data.few_shot,
+            instruction=data.instruction,
         )
         config = dataclasses.replace(self.config, task=task, data=data)
         model.check_positions(config.model, config.data, config.sampling)
-        _check_cache(config, self.policy.arch, self.mesh)
+        memory.check_cache(config, self.policy.arch, self.mesh)
         return dataclasses.replace(self, config=config, task=_task(config))
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, problem: Problem) -> list[int]:
         """Tokens of a problem's prompt."""
-        data = self.config.data
+        data, text = self.config.data, problem.prompt
+        if data.instruction != 'task':
+            text = self.task.replace_instruction(problem, data.instruction)
+        examples = zip(itertools.cycle(('user', 'assistant')), data.few_shot)
+        by_system = [turn for turn in problem.turns if turn.role == 'system']
+        spoken = [turn for turn in problem.turns if turn.role != 'system']
         return tokenizers.encode_prompt(
             self.tokenizer,
             text,
+            turns=(*by_system, *itertools.starmap(Turn, examples), *spoken),
             system_prompt=data.system_prompt,
             template_kwargs=data.chat_template_kwargs,
+            date=data.chat_date,
         )
 
     @property
@@ -132,17 +141,17 @@ class Setup:
         )
 
     def read_training(self, num_problems: int = 0) -> TokenizedProblems:
-        """Reads the training problems, or a subset; all stages share what was read."""
+        """Reads the training problems, or a subset, once for all stages."""
         data, name = self.config.data, 'init.warm_start.num_problems'
-        decided = repr((self.config.task, data, num_problems))
-        if decided not in self.training:
-            self.training[decided] = read_problems(
+        settings = repr((self.config.task, data, num_problems))
+        if settings not in self.training:
+            self.training[settings] = read_problems(
                 subset(self.problems('train'), num_problems, name=name),
                 self.encode,
                 max_prompt_tokens=data.max_prompt_tokens,
                 overlong=data.overlong,
             )
-        return self.training[decided]
+        return self.training[settings]
 
     def problems(self, split: str) -> Sequence[Problem]:
         """The problems of a split.
@@ -150,6 +159,7 @@ class Setup:
         Raises ValueError if it is unknown or empty, or has golds that are none.
         """
         problems = self.task.source(split, data_dir=self.config.data.dir)
+        check_problems(self.task, problems)
         max_share = self.config.verifier.max_unparsed_golds
         check_golds(self.task, problems, split=split, max_share=max_share)
         return problems
@@ -234,12 +244,12 @@ class Setup:
 
     def estimate(self) -> Estimate:
         """Makes the verb that gives responses their advantages."""
-        return Estimate.configured(
-            self.mesh,
-            self.keys,
-            advantage=self.config.advantage,
-            reward=self.config.reward,
-            num_rollouts=self.config.sampling.num_rollouts,
+        num_rollouts = self.config.sampling.num_rollouts
+        return Estimate(
+            configured_estimator(self.config.advantage, num_rollouts=num_rollouts),
+            flip_wrong=self.config.reward.flip_wrong,
+            mesh=self.mesh,
+            keys=self.keys,
         )
 
     def select(self, estimate: Estimate) -> Select:
@@ -293,8 +303,8 @@ def make_setup(config: ExperimentConfig) -> Setup:
     arch = model.architecture(
         config.model, vocab_size=len(tokenizer), platform=platform
     )
-    _check_packing(config, arch, mesh)
-    _check_cache(config, arch, mesh)
+    _check_packing(config, mesh)
+    memory.check_cache(config, arch, mesh)
     policy = Policy(
         arch,
         head_chunk_tokens=config.model.head_chunk_tokens,
@@ -303,9 +313,19 @@ def make_setup(config: ExperimentConfig) -> Setup:
         replay_routing=config.model.replay_routing,
     )
     sizes = config.model.source or config.model.arch
-    capacity.check_params(policies.param_shapes(policy, mesh), mesh, sizes=sizes)
-    logging.info('devices: %d x %s', mesh.size, mesh.devices.flat[0].device_kind)
+    shapes = policies.param_shapes(policy, mesh)
+    capacity.check_params(shapes, mesh, sizes=sizes)
+    logging.info(
+        'a policy of %s parameters on %d x %s',
+        f'{sum(x.size for x in jax.tree.leaves(shapes)):,}',
+        mesh.size,
+        mesh.devices.flat[0].device_kind,
+    )
     _warn_of_repeated_work(config, mesh)
+    if platform == 'cpu' and config.model.compute_dtype == 'bfloat16':
+        logging.warning(
+            'model.compute_dtype=bfloat16 is slower than float32 on a CPU, and rounds'
+        )
     if config.eval.greedy and config.eval.num_responses > 1:
         logging.warning(
             'eval.temperature=0 is greedy: all eval.num_responses=%d responses to a '
@@ -339,45 +359,16 @@ def _warn_of_repeated_work(config: ExperimentConfig, mesh: Mesh) -> None:
     sharding.warn_of_repeated_work(mesh, batch=prompts, rollouts=rollouts)
 
 
-def _check_packing(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
-    """Raises ValueError if responses cannot be packed on these devices.
+def _check_packing(config: ExperimentConfig, mesh: Mesh) -> None:
+    """Raises ValueError if a device has too few responses to a problem to pack them.
 
-    The configuration may leave the attention to the platform and the size of an axis to
-    the number of devices, so its own checks come too early.
+    The configuration may leave the size of an axis to the number of devices, so its own
+    check comes too early.
     """
-    if not (sizes := config.train.pack_sizes):
-        return
-    if arch.attention not in attention_kernels.PACKING:
-        raise InputError(
-            f'train.pack_sizes={sizes} packs responses, which the attention of these '
-            f'devices, {arch.attention!r}, cannot read; set train.pack_sizes=0 or '
-            f'model.attention to one of {attention_kernels.PACKING}'
+    if sizes := config.train.pack_sizes:
+        num_rollouts = config.sampling.num_rollouts
+        checks.check_several_rollouts(
+            sizes,
+            num_rollouts=config.train.micro_batch_rollouts or num_rollouts,
+            shares=mesh.shape['rollout'],
         )
-    num_rollouts = config.sampling.num_rollouts
-    checks.check_several_rollouts(
-        sizes,
-        num_rollouts=config.train.micro_batch_rollouts or num_rollouts,
-        shares=mesh.shape['rollout'],
-    )
-
-
-def _check_cache(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> None:
-    """Raises ValueError if ``sampling.max_cache_bytes`` is too small to sample with."""
-    sampling = config.sampling
-    batches = {
-        'training': (config.train.num_prompts, sampling.num_rollouts),
-        'evaluation': (config.eval.batch_size, config.eval.num_responses),
-    }
-    for name, (num_prompts, num_rollouts) in batches.items():
-        try:
-            with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-                sampler.fit_grid(
-                    arch,
-                    num_prompts=num_prompts,
-                    num_rollouts=num_rollouts,
-                    prompt_tokens=config.data.max_prompt_tokens,
-                    max_response_tokens=sampling.max_response_tokens,
-                    max_cache_bytes=sampling.max_cache_bytes,
-                )
-        except ValueError as error:
-            raise InputError(f'{name}: sampling.{error}') from error

@@ -15,6 +15,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
+from passk_jax.files import parse_json, read_json
 from passk_jax.report.run_data import Row, read_lines
 from passk_jax.runs import first_evaluations
 from passk_jax.runs.checkpoints import saved_steps
@@ -58,7 +59,7 @@ def last_row(job: Job) -> Row:
         for line in reversed(stream.read().split(b'\n')):
             # The first and the last line may be parts of one.
             with contextlib.suppress(ValueError):
-                row = json.loads(line)
+                row = parse_json(line)
                 if isinstance(row, dict) and row.get('split') == 'train':
                     return row
     return {}
@@ -183,7 +184,7 @@ class Lock:
             self.release()
             return None
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            record: dict[str, Any] = json.loads(self._path.read_text())
+            record: dict[str, Any] = read_json(self._path)
             return Holder(record['host'], tuple(record['cores']))
         return Holder('', ())
 

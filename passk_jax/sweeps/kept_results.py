@@ -1,8 +1,8 @@
 """The results of a sweep's runs, in files that outlive the run directories.
 
-``<name>.jsonl`` and ``<name>.csv`` have a row for each evaluation of each run that is
-done, and ``<name>.configs.json`` has what the runs of each setting have in common. A
-run whose rows are there is done; its configuration must be the one they came from.
+``<name>.jsonl.gz`` has a row for each evaluation of each run that is done, and
+``<name>.configs.json`` has what the runs of each setting have in common. A run whose
+rows are there is done; its configuration must be the one they came from.
 """
 
 import collections
@@ -16,7 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from passk_jax.errors import InputError
-from passk_jax.files import atomic_write_text, remove_unfinished
+from passk_jax.files import (
+    atomic_write_bytes,
+    atomic_write_text,
+    read_json,
+    remove_unfinished,
+)
 from passk_jax.report.run_data import Row
 from passk_jax.runs.directory import config_differences
 from passk_jax.sweeps import results
@@ -43,10 +48,9 @@ class KeptResults:
     def __init__(self, directory: pathlib.Path, name: str):
         self._lock = directory / f'.{name}.lock'
         self.paths = tuple(
-            directory / f'{name}{suffix}'
-            for suffix in ('.jsonl', '.csv', '.configs.json')
+            directory / f'{name}{suffix}' for suffix in ('.jsonl.gz', '.configs.json')
         )
-        self._rows, self._table, self._configs = self.paths
+        self._rows, self._configs = self.paths
 
     def attach(self, jobs: Sequence[Job]) -> list[Job]:
         """The jobs, with their evaluations where their results are kept.
@@ -106,15 +110,15 @@ class KeptResults:
             text = json.dumps(_select_configs(configs, tidy), indent=1) + '\n'
             # The rows last: without them the rest says nothing.
             atomic_write_text(self._configs, text)
-            atomic_write_text(self._table, results.as_csv(tidy))
-            atomic_write_text(self._rows, results.as_json_lines(tidy))
+            atomic_write_bytes(self._rows, results.compress_rows(tidy))
 
-    def rewrite_csv(self) -> None:
-        """Makes the CSV again of the rows, if there are any."""
+    def write_csv(self) -> None:
+        """Writes the rows as ``<name>.csv``, if there are any."""
         _, rows = self._read()
         if rows:
             tidy = [row for of_run in rows.values() for row in of_run]
-            atomic_write_text(self._table, results.as_csv(tidy))
+            path = self._rows.with_name(self._rows.name.replace('.jsonl.gz', '.csv'))
+            atomic_write_text(path, results.as_csv(tidy))
 
     def seeds(self) -> set[int]:
         """The seeds that have results; InputError if those cannot be read."""
@@ -127,13 +131,12 @@ class KeptResults:
         try:
             if not self._rows.exists():
                 return {}, {}
-            for line in self._rows.read_text().splitlines():
-                row = json.loads(line)
+            for row in results.read_rows(self._rows):
                 rows[row['run']].append(row)
-            configs = json.loads(self._configs.read_text())
+            configs = read_json(self._configs)
             firsts = [of_run[0] for of_run in rows.values()]
             return _select_configs(configs, firsts), dict(rows)
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, EOFError, ValueError, TypeError, KeyError) as error:
             raise InputError(
                 f'the results {self._rows} and {self._configs.name} cannot be read '
                 f'({error!r}): mend them or choose other results'

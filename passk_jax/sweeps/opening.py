@@ -21,7 +21,7 @@ from passk_jax.evaluation.evaluate import metric_names
 from passk_jax.report.run_data import Row
 from passk_jax.runs.directory import check_config, has_begun
 from passk_jax.runs.saved_config import stage_of
-from passk_jax.setup.checks import check_names, may_differ, splits_due
+from passk_jax.setup.checks import check_names, may_differ, may_grow, splits_due
 from passk_jax.sweeps.commands import Run
 from passk_jax.sweeps.declarations import Sweep
 
@@ -90,7 +90,8 @@ def _open(run: Run, sweep: Sweep) -> Job:
 def _check_same(run: Run, config: ExperimentConfig) -> None:
     stage = stage_of(config.stage, config.init, run.directory)
     config = dataclasses.replace(config, stage=stage)
-    check_config(run.directory / 'config.json', _as_json(config), may_differ(config))
+    path, free = run.directory / 'config.json', (may_differ(config), may_grow(config))
+    check_config(path, _as_json(config), *free)
 
 
 def _as_json(config: ExperimentConfig) -> Mapping[str, Any]:

@@ -4,13 +4,17 @@ Equal runs give equal bytes: nothing here depends on how the runs came about.
 """
 
 import csv
+import gzip
 import io
 import json
+import pathlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from passk_jax.errors import InputError
+from passk_jax.files import parse_json
 from passk_jax.report.arms import difference, format_difference, markdown_table
 from passk_jax.report.run_data import Row
 from passk_jax.sweeps.declarations import Arm, Sweep
@@ -25,20 +29,38 @@ Values = Mapping[str, Mapping[str, np.ndarray]]
 
 
 def tidy_rows(jobs: Sequence[Job]) -> list[Row]:
-    """A row for each evaluation of each run: whose it is, and its metrics."""
+    """Returns a row for each evaluation of each run: its run, and its metrics.
+
+    Metrics have six digits, so that the files stay small.
+    """
     rows = []
     for job in jobs:
         whose = {'run': job.name, 'arm': job.run.arm, 'seed': job.run.seed}
         for row in evaluations(job):
-            record = whose | row
+            record = whose | {name: _six_digits(x) for name, x in row.items()}
             head = {name: record.pop(name) for name in _HEAD if name in record}
             rows.append(head | record)
     return rows
 
 
-def as_json_lines(rows: Sequence[Row]) -> str:
-    """One JSON object a line."""
-    return ''.join(json.dumps(row) + '\n' for row in rows)
+def _six_digits(value: Any) -> Any:
+    return float(f'{value:.6g}') if isinstance(value, float) else value
+
+
+def compress_rows(rows: Sequence[Row]) -> bytes:
+    """Writes one JSON object a line, compressed; equal rows give equal bytes."""
+    text = ''.join(json.dumps(row) + '\n' for row in rows)
+    return gzip.compress(text.encode(), mtime=0)
+
+
+def read_rows(path: pathlib.Path) -> list[Row]:
+    """Reads rows that :func:`compress_rows` wrote.
+
+    Raises:
+        OSError, EOFError, ValueError: the file is absent or damaged.
+    """
+    with gzip.open(path, 'rt', encoding='utf-8') as lines:
+        return [parse_json(line) for line in lines]
 
 
 def as_csv(rows: Sequence[Row]) -> str:

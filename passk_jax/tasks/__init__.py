@@ -6,14 +6,24 @@ beyond that. A task's module loads on first use. No import here starts a JAX bac
 because worker processes import tasks.
 """
 
+import contextlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import numpy as np
+
+from passk_jax import plugins
 from passk_jax.config import checks
 from passk_jax.errors import InputError
-from passk_jax.tasks.abilities import Drawing, Parts
-from passk_jax.tasks.task import Task
+from passk_jax.tasks.abilities import (
+    Demonstrations,
+    Drawing,
+    Parts,
+    RightResponse,
+)
+from passk_jax.tasks.task import Task, class_of_file
+from passk_jax.types import Problem, Verdict, Verdicts
 
 # Name of the task -> module:class.
 TASKS: dict[str, str] = {
@@ -26,18 +36,27 @@ TASKS: dict[str, str] = {
     'mixture': 'passk_jax.tasks.mixture:MixtureTask',
     'mmmu': 'passk_jax.tasks.mmmu.task:MmmuTask',
     'reasoning_gym': 'passk_jax.tasks.reasoning_gym.task:ReasoningGymTask',
+    'records': 'passk_jax.tasks.rewarded_records:RecordsTask',
 }
 
 Ability = TypeVar('Ability')
 
 
 def task_class(name: str) -> type[Task]:
-    """The class of a task, which parses and judges without an instance.
+    """Returns the class of a task; it can parse and judge without an instance.
 
-    Raises ValueError for an unknown name.
+    Args:
+        name: a key of ``TASKS``, or ``file.py:Class`` of a user's own.
+
+    Raises ValueError for an unknown name, and for a class that is no task.
     """
+    if plugins.is_place(name):
+        return class_of_file(name)
     if name not in TASKS:
-        raise InputError(f'task {name!r} is none of {sorted(TASKS)}')
+        raise InputError(
+            f'task {name!r} is none of {sorted(TASKS)}, nor one of your own, '
+            f'{plugins.FORM}'
+        )
     return pkgutil.resolve_name(TASKS[name])
 
 
@@ -47,7 +66,7 @@ def make_task(
     """Makes a task.
 
     Args:
-        name: a key of ``TASKS``.
+        name: as in :func:`task_class`.
         params: a value for every field of the task's ``Params``; lists count as tuples.
         path: the dotted key of the parameters in the configuration, for messages.
 
@@ -61,7 +80,7 @@ def make_task(
 def require(
     task: Task | type[Task], ability: type[Ability], *, needed_by: str
 ) -> Ability:
-    """Returns the task if it has an optional ability.
+    """Returns the task if it has an ability, an optional interface.
 
     Args:
         task: any task, or the class of one for an ability that takes no instance.
@@ -83,12 +102,25 @@ def require(
     )
 
 
+def right_response(task: Task, problem: Problem) -> str:
+    """Returns a response that must be right; ``''`` if the task has none."""
+    if isinstance(task, RightResponse):
+        return task.right_response(problem)
+    if isinstance(task, Demonstrations):
+        kind = task.demonstrations[0]
+        return task.demonstration(problem, kind=kind, rng=np.random.default_rng(0))
+    return ''
+
+
 def weights_of(task: Task) -> Mapping[str, int] | None:
-    """The weights by which training draws parts; ``None`` for a task without parts."""
+    """Returns the weights by which training draws parts; ``None`` without parts."""
     return task.weights if isinstance(task, Parts) else None
 
 
 def drawing_of(name: str) -> Callable[..., str] | None:
-    """A task's ``draw``; ``None`` for an unknown task or one without drawings."""
-    task = task_class(name) if name in TASKS else None
+    """Returns a task's ``draw``; ``None`` if the task is unknown or has none."""
+    task = None
+    # A report may be of another version, or of a task whose file is gone.
+    with contextlib.suppress(InputError):
+        task = task_class(name)
     return task.draw if isinstance(task, Drawing) else None

@@ -3,24 +3,21 @@
     python -m passk_jax.tasks
     python -m passk_jax.tasks --task=maze --split=train --index=3
 
-The first prints each task with the number of its problems, their licence and how to get
-them. The second prints a problem, its prompt and, where the task can, a right answer.
-``--data_dir`` is where the files of the task lie; the parameters are the task's example
-(``Task.about``). A configuration may choose others for a run. It uses no device.
+The first prints each task with its number of problems, their licence and how to get
+them. The second prints a problem, its prompt and, if the task can make one, a right
+answer. ``--data_dir`` is the directory of the task's files. The parameters are those of
+the task's example (``Task.about``); a run's config may set others. No device is used.
 """
 
 import json
 
-import numpy as np
-
 from passk_jax import cli, tasks
 from passk_jax.errors import InputError
-from passk_jax.tasks.abilities import Demonstrations
 from passk_jax.types import Problem
 
 
 def listing() -> str:
-    """Every task of ``TASKS``, four lines each."""
+    """Lists every task of ``TASKS``, four lines each."""
     parts = []
     for name in tasks.TASKS:
         about = tasks.task_class(name).about
@@ -33,10 +30,10 @@ def listing() -> str:
 
 
 def show_problem(name: str, *, split: str, index: int, data_dir: str) -> str:
-    """A problem of a task's example, its prompt and a right answer.
+    """Formats a problem of a task's example, its prompt and a right answer.
 
-    Raises ValueError for an unknown task or split, an absent file, and an index that
-    the split does not have.
+    Raises ValueError for an unknown task or split, a missing file, and an index outside
+    the split.
     """
     task = tasks.make_task(name, tasks.task_class(name).about.example)
     problems = task.source(split, data_dir=data_dir)
@@ -57,11 +54,8 @@ def show_problem(name: str, *, split: str, index: int, data_dir: str) -> str:
 
 
 def right_answer(task: tasks.Task, problem: Problem) -> str:
-    """A response that is right, or the stored answer; ``''``: none is known."""
-    if isinstance(task, Demonstrations):
-        kind = task.demonstrations[0]
-        return task.demonstration(problem, kind=kind, rng=np.random.default_rng(0))
-    return str(problem.data.get('answer', ''))
+    """Returns a right response or the stored answer; ``''`` if there is neither."""
+    return tasks.right_response(task, problem) or str(problem.data.get('answer', ''))
 
 
 def main(

@@ -1,9 +1,9 @@
-"""What a task may offer beyond :class:`passk_jax.tasks.task.Task`.
+"""Optional interfaces of a task, beyond :class:`passk_jax.tasks.task.Task`.
 
-A task has an ability if it has the protocol's methods and attributes; it declares
-nothing. Code that uses an ability looks for it, or demands it with
-:func:`passk_jax.tasks.require`. To judge a whole batch at once, a task needs no
-protocol: it overrides ``Task.verify``.
+A task has an ability if it has the protocol's methods and attributes; it need not
+inherit from the protocol. Callers test for an ability, or require it with
+:func:`passk_jax.tasks.require`. To judge a batch in one call, a task overrides
+``Task.verify`` instead.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from passk_jax.types import Problem, Verdict
 
 @runtime_checkable
 class Alphabet(Protocol):
-    """``model.tokenizer='characters'`` makes one token of each of these characters.
+    """Characters, each one token of ``model.tokenizer='characters'``.
 
     Attributes:
         alphabet: every character of the task's prompts and answers, each once.
@@ -27,10 +27,10 @@ class Alphabet(Protocol):
 
 @runtime_checkable
 class Demonstrations(Protocol):
-    """``init.kind='warm_start'`` trains on these responses before the RL.
+    """Responses on which ``init.kind='warm_start'`` trains before the RL.
 
     Attributes:
-        demonstrations: the kinds that :meth:`demonstration` knows.
+        demonstrations: the kinds that :meth:`demonstration` accepts.
     """
 
     demonstrations: tuple[str, ...]
@@ -38,31 +38,42 @@ class Demonstrations(Protocol):
     def demonstration(
         self, problem: Problem, *, kind: str, rng: np.random.Generator
     ) -> str:
-        """A response to learn from; ValueError for an unknown kind."""
+        """Returns a response to learn from; ValueError for an unknown kind."""
 
 
 @runtime_checkable
 class LengthCheck(Protocol):
-    """Lets commands check, before they use a device, that responses can be right."""
+    """A check, before any device work, that a right answer fits in a response."""
 
     def check_answerable(self, max_response_tokens: int) -> None:
-        """Raises ValueError if the limit is too short for the answer to a problem."""
+        """Raises ValueError if an answer is longer than the limit."""
 
 
 @runtime_checkable
 class Golds(Protocol):
-    """Lets a run refuse problems whose gold no response could equal."""
+    """Golds that a run checks first, because no response can equal an unparsed one."""
 
     def unparsed_golds(self, problems: Sequence[Problem]) -> Mapping[int, str]:
-        """The golds that cannot be parsed, by the places of their problems."""
+        """Returns the golds that cannot be parsed, by the indices of their problems."""
+
+
+@runtime_checkable
+class RightResponse(Protocol):
+    """Lets a run judge the gold of its first problem before it begins.
+
+    A task with :class:`Demonstrations` needs no other method.
+    """
+
+    def right_response(self, problem: Problem) -> str:
+        """Returns the stored answer in the prompt's form; ``''`` if there is none."""
 
 
 @runtime_checkable
 class Groups(Protocol):
-    """``evaluate --task`` has a row for each group of categories.
+    """Groups of categories, each a row of ``evaluate --task``.
 
     Attributes:
-        groups: category of a problem -> its group.
+        groups: a problem's category -> its group.
     """
 
     groups: Mapping[str, str]
@@ -70,13 +81,13 @@ class Groups(Protocol):
 
 @runtime_checkable
 class Parts(Protocol):
-    """Training draws problems by the weights of their parts.
+    """Parts by whose weights training draws problems.
 
-    The category of each training problem begins with the name of its part, as
-    :func:`passk_jax.data.orders.part_of` finds it.
+    The category of a training problem begins with the name of its part, which
+    :func:`passk_jax.data.orders.part_of` reads.
 
     Attributes:
-        weights: name of a part -> how many of any ``sum(weights)`` problems it has.
+        weights: a part's name -> its share of every ``sum(weights)`` problems.
     """
 
     weights: Mapping[str, int]
@@ -84,25 +95,25 @@ class Parts(Protocol):
 
 @runtime_checkable
 class Drawing(Protocol):
-    """Lets the report draw responses; without this ability it shows their text."""
+    """A drawing of a response for the report, which otherwise shows the text."""
 
     @staticmethod
     def draw(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
-        """An SVG of an answer, from ``Problem.data`` and the recorded verdict.
+        """Draws an answer as SVG, from ``Problem.data`` and the recorded verdict.
 
-        The drawing shows that verdict and makes none of its own. It must escape what
-        it copies from ``data`` and ``parsed``.
+        The drawing shows that verdict and does not judge again. It must escape text
+        that it copies from ``data`` and ``parsed``.
         """
 
 
 @runtime_checkable
 class OfficialVerdict(Protocol):
-    """``score --official`` judges by the rule of the benchmark's own verifier.
+    """The rule of the benchmark's own verifier, for ``score --official``.
 
-    That is for numbers that must be comparable. A task whose ``verdict`` follows the
+    Its results compare with published ones. A task whose ``verdict`` follows the
     official rule has this ability too.
     """
 
     @staticmethod
     def official_verdict(problem: Problem, response: str) -> Verdict:
-        """What the official verifier says; evaluates no text of the response."""
+        """Judges as the official verifier does, but never runs text as code."""

@@ -1,7 +1,7 @@
-"""Problems of ARC-AGI-1 from a copy of its files; nothing is downloaded.
+"""Reads problems of ARC-AGI-1 from a local copy of its files.
 
 A task has examples, pairs of an input and an output grid, and one or more tests. Each
-test is a problem: 416 of the 400 training tasks and 419 of the 400 evaluation tasks.
+test is a problem: the 400 training tasks have 416, the 400 evaluation tasks 419.
 """
 
 import dataclasses
@@ -46,21 +46,21 @@ class ArcItem:
 
     @property
     def content_hash(self) -> str:
-        """Equal for tasks with the same examples, whatever their tests and names."""
+        """Hashes the examples; tests and name do not count."""
         return _hash_of_pairs([(pair.input, pair.output) for pair in self.train])
 
     @property
     def examples(self) -> str:
-        """The examples as text."""
+        """Returns the examples as text."""
         return '\n\n'.join(map(pair_text, self.train))
 
 
 def hash_of_text(question: str) -> str | None:
-    """The content hash of a task that a text shows; ``None`` if it shows none.
+    """Computes the content hash of a task from its text; ``None`` without grids.
 
     Args:
-        question: examples, input and output by turns, then the input of a test; what
-            stands between the grids does not count.
+        question: examples, input and output by turns, then the input of a test; text
+            between the grids does not count.
     """
     try:
         grids = grids_in(question)
@@ -72,23 +72,24 @@ def hash_of_text(question: str) -> str | None:
 
 
 def _hash_of_pairs(grids: list[tuple[Grid, Grid]]) -> str:
-    # Brackets, because blanks do not count.
+    # Brackets separate the rows, because the hash ignores white space.
     return records.content_hash(json.dumps(grids))
 
 
 def pair_text(pair: Pair) -> str:
-    """A pair as the prompts show it."""
+    """Formats a pair as the prompts show it."""
     return f'Input:\n{grid_text(pair.input)}\nOutput:\n{grid_text(pair.output)}'
 
 
 def read_tasks(path: pathlib.Path) -> list[ArcItem]:
-    """The tasks of a set, sorted by name.
+    """Reads the tasks of a set, sorted by name.
 
     Args:
-        path: a JSON file, an object of tasks by name, or a folder with a file for each.
+        path: a JSON file with an object of tasks by name, or a folder with one file per
+            task.
 
     Raises:
-        ValueError: it is absent, which says how to get it, or malformed.
+        ValueError: the path is missing (the message says how to get it) or malformed.
     """
     if not path.exists():
         raise InputError(f'{str(path)!r} of ARC-AGI-1 is absent: {HOW_TO_GET}')
@@ -104,7 +105,7 @@ def read_tasks(path: pathlib.Path) -> list[ArcItem]:
 
 
 def parse_task(value: Any, *, name: str) -> ArcItem:
-    """Reads the benchmark's own record of a task; ValueError if it is malformed."""
+    """Reads the benchmark's record of a task; ValueError if it is malformed."""
     try:
         train, test = (
             tuple(
@@ -121,7 +122,7 @@ def parse_task(value: Any, *, name: str) -> ArcItem:
 
 
 def _values(path: pathlib.Path) -> Iterator[tuple[str, pathlib.Path, Any]]:
-    """Name, file and record of each task."""
+    """Yields name, file and record of each task."""
     if path.is_dir():
         for file in path.glob('*.json'):
             yield file.stem, file, _json(file)

@@ -1,4 +1,4 @@
-"""SVG drawings that several tasks share: the grids of ARC-AGI, a path through cells."""
+"""SVG drawings that several tasks share: grids of ARC-AGI and paths through cells."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,11 +17,11 @@ CELL = 16
 
 
 def draw_grid(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
-    """Draws the grid of an answer; a dot marks a cell that differs from the right one.
+    """Draws the grid of an answer; a dot marks each wrong cell.
 
     Args:
         data: holds ``output``, the right grid.
-        parsed: the answer; anything but a grid is drawn as ``''``.
+        parsed: the answer; for anything but a grid the result is ``''``.
         correct: the recorded verdict.
     """
     try:
@@ -54,11 +54,11 @@ def draw_grid(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
 
 
 def draw_way(path: Sequence[tuple[int, int]], blocked: tuple[int, int] | None) -> str:
-    """A line through cells, with a tip, or a cross where the next cell blocks it.
+    """Draws a line through cells that ends in a tip, or in a cross if it is blocked.
 
     Args:
         path: cells as (row, column), at least one.
-        blocked: the cell that stops it, beside the last one; ``None``: none does.
+        blocked: the cell after the last one that stops the path; ``None`` if none does.
     """
     centres = [((c + 0.5) * CELL, (r + 0.5) * CELL) for r, c in path]
     points = ' '.join(f'{x},{y}' for x, y in centres)

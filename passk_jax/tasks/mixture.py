@@ -6,13 +6,13 @@
         'sudoku': {'weight': 1, 'task': 'enigmata', 'params': {...}},
     }
 
-Here two of every three training problems from a multiple of three on are mazes. To give
-a puzzle or a level its own weight, make it a part. Prompts, verdicts and splits are
-those of the parts' own tasks, and results are broken down by part and by the parts' own
-categories. An evaluation has all problems of the parts.
+Here each block of three training problems has two mazes. To give a puzzle or a level
+its own weight, make it a part. Prompts, verdicts and splits come from the parts' tasks.
+Results are broken down by part and by the parts' categories. An evaluation has all
+problems of the parts.
 
-A problem lies in one split and in one part: what another part tests on is left out of
-validation and training, and of two parts with a problem the first by name has it.
+A problem lies in one split and in one part. A test problem of any part is excluded from
+validation and training. A problem of two parts belongs to the first part by name.
 """
 
 import collections
@@ -49,7 +49,7 @@ from passk_jax.tasks.task import (
 )
 from passk_jax.types import Problem, Verdict, Verdicts
 
-# A problem of two splits belongs to the one that comes first here.
+# A problem of two splits belongs to the split that comes first here.
 _SPLITS = ('test', 'validation', 'train')
 
 
@@ -58,9 +58,9 @@ class Part:
     """A part of a mixture.
 
     Attributes:
-        weight: how many of every ``sum(weights)`` training problems the part has.
+        weight: the part's share of every ``sum(weights)`` training problems.
         task: the name of its task, any but ``'mixture'``.
-        params: the parameters of the task.
+        params: the parameters of its task.
     """
 
     weight: int = ranged('lie in [1, 1000]', lambda x: 1 <= x <= 1000)
@@ -73,7 +73,7 @@ class MixtureParams:
     """The parts of a mixture.
 
     Attributes:
-        parts: name of a part -> a :class:`Part`. Results have these names.
+        parts: a part's name, also in results -> its :class:`Part`.
     """
 
     parts: Mapping[str, Any]
@@ -105,8 +105,8 @@ def _same(one: Part, other: Part) -> bool:
 class MixtureTask(Task):
     """Several tasks as one :class:`passk_jax.tasks.task.Task`.
 
-    A category is ``part/category``, or the part's name alone if the part's own category
-    has that name too. Raises ValueError if a part's task cannot be made.
+    A category is ``part/category``, or just the part's name if both names are equal.
+    Raises ValueError if a part's task cannot be made.
     """
 
     name = 'mixture'
@@ -116,7 +116,7 @@ class MixtureTask(Task):
         summary='several tasks with weights, as task.params.parts names them',
         size='those of its parts',
         licence=OURS,
-        source=f'as its parts have it; of the example {GENERATED}',
+        source=f'that of its parts; the example is {GENERATED}',
         example={
             'parts': {
                 'mazes': {
@@ -148,12 +148,12 @@ class MixtureTask(Task):
 
     @property
     def weights(self) -> dict[str, int]:
-        """Name of each part -> its weight."""
+        """Returns the weight of each part, by name."""
         return {name: part['weight'] for name, part in self.params.parts.items()}
 
     @property
     def alphabet(self) -> str:
-        """Every character of the parts' alphabets; ValueError if one has none."""
+        """Returns the union of the parts' alphabets; ValueError if one has none."""
         needed_by = "model.tokenizer='characters'"
         alphabets = (
             tasks.require(task, Alphabet, needed_by=needed_by).alphabet
@@ -163,14 +163,14 @@ class MixtureTask(Task):
 
     @property
     def demonstrations(self) -> tuple[str, ...]:
-        """One kind, for each part's first one; ValueError if a part has none."""
+        """Returns one kind, the first of each part; ValueError if a part has none."""
         for task in self.parts.values():
             tasks.require(task, Demonstrations, needed_by="init.kind='warm_start'")
         return ('solution',)
 
     @property
     def groups(self) -> dict[str, str]:
-        """The groups of the parts that have some, each with its part."""
+        """Returns the groups of the parts that have groups, each below its part."""
         return {
             _label(name, category): _label(name, group)
             for name, task in self.parts.items()
@@ -179,10 +179,10 @@ class MixtureTask(Task):
         }
 
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
-        """The problems of a split, part after part.
+        """Returns the problems of a split, part after part.
 
-        The log says how many a part leaves out because another one has them. Raises
-        ValueError as the parts do; one may have no problems in a split.
+        A part may have none in a split. The log counts the problems that a part leaves
+        out because another part has them. Raises ValueError as the parts do.
         """
         check_choice('split', split, self.splits)
         owners: dict[str, tuple[str, str]] = {}
@@ -202,7 +202,7 @@ class MixtureTask(Task):
     def _read_part(
         self, split: str, data_dir: str, owners: dict[str, tuple[str, str]]
     ) -> list[Problem]:
-        """The split's problems that have no owner yet; adds them to ``owners``."""
+        """Reads the split's problems without an owner and adds them to ``owners``."""
         problems_found = []
         for name, task in self.parts.items():
             problems = _problems(task, split, data_dir)
@@ -220,7 +220,7 @@ class MixtureTask(Task):
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
     ) -> Verdicts:
-        """Judges N responses to each of P problems, those of a part all at once.
+        """Judges N responses to each of P problems, one call per part.
 
         Raises ValueError if the problems have different numbers of responses.
         """
@@ -246,9 +246,9 @@ class MixtureTask(Task):
     def demonstration(
         self, problem: Problem, *, kind: str, rng: np.random.Generator
     ) -> str:
-        """A demonstration of the first kind that the problem's part has.
+        """Returns a demonstration of the first kind of the problem's part.
 
-        ``kind`` is one of ``demonstrations``; any other raises ValueError.
+        Raises ValueError unless ``kind`` is one of ``demonstrations``.
         """
         check_choice('kind', kind, self.demonstrations)
         part = tasks.require(
@@ -259,15 +259,25 @@ class MixtureTask(Task):
         kind = part.demonstrations[0]
         return part.demonstration(_unwrapped(problem), kind=kind, rng=rng)
 
+    def replace_instruction(self, problem: Problem, instruction: str) -> str:
+        """Replaces the instruction as the problem's task does."""
+        part = self.parts[part_of(problem.category)]
+        return part.replace_instruction(_unwrapped(problem), instruction)
+
+    def right_response(self, problem: Problem) -> str:
+        """Returns a right response as the problem's task does."""
+        part = self.parts[part_of(problem.category)]
+        return tasks.right_response(part, _unwrapped(problem))
+
     def check_answerable(self, max_response_tokens: int) -> None:
-        """Raises ValueError if an answer of a part does not fit."""
+        """Raises ValueError if a part's answer is longer than the limit."""
         for name, task in self.parts.items():
             if isinstance(task, LengthCheck):
                 with prefixed(f'part {name!r}'):
                     task.check_answerable(max_response_tokens)
 
     def unparsed_golds(self, problems: Sequence[Problem]) -> dict[int, str]:
-        """Those of the parts that have golds."""
+        """Returns the unparsed golds of all parts, by the indices of their problems."""
         unparsed = {}
         for name, task in self.parts.items():
             places = [
@@ -282,7 +292,7 @@ class MixtureTask(Task):
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
-        """Reads ``{"task": NAME, "problem": RECORD}``, RECORD as that task has it.
+        """Reads ``{"task": NAME, "problem": RECORD}``, with a record of that task.
 
         Raises ValueError for anything else.
         """
@@ -296,19 +306,19 @@ class MixtureTask(Task):
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """The content hash of the problem's own task."""
+        """Hashes the problem as its task does."""
         task = tasks.task_class(problem.data['task'])
         return task.content_hash(_unwrapped(problem))
 
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
-        """The verdict of the problem's own task."""
+        """Judges the response as the problem's task does."""
         task = tasks.task_class(problem.data['task'])
         return task.verdict(_unwrapped(problem), response)
 
     @staticmethod
     def draw(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
-        """The drawing of the problem's own task; ValueError if that has none."""
+        """Draws as the problem's task does; ValueError if that task cannot draw."""
         task = tasks.task_class(data['task'])
         if not isinstance(task, Drawing):
             raise InputError(f'task {task.name!r} draws nothing')
@@ -316,7 +326,7 @@ class MixtureTask(Task):
 
 
 def _problems(task: Task, split: str, data_dir: str) -> Sequence[Problem]:
-    """The problems of a split, none if the task has none in it."""
+    """Returns the problems of a split; none if the split is empty."""
     if split not in task.splits:
         return ()
     try:
@@ -330,13 +340,13 @@ def _label(part: str, category: str) -> str:
 
 
 def _wrapped(part: str, task: str, problem: Problem) -> Problem:
-    """The problem of a part as one of the mixture."""
+    """Wraps the problem of a part as one of the mixture."""
     data = {'task': task, 'category': problem.category, 'data': dict(problem.data)}
     category = _label(part, problem.category)
     return dataclasses.replace(problem, data=data, category=category)
 
 
 def _unwrapped(problem: Problem) -> Problem:
-    """The problem of a mixture as its part has it, but for its id."""
+    """Restores the problem of the part, except its id."""
     data = problem.data
     return dataclasses.replace(problem, data=data['data'], category=data['category'])

@@ -1,4 +1,4 @@
-"""The first new items of an endless stream, as problems for the splits of a task."""
+"""Takes new items from an endless stream, for the splits of a task."""
 
 from collections.abc import Callable, Hashable, Iterator
 from typing import TypeVar
@@ -18,19 +18,19 @@ def take_new(
     patience: tuple[int, int],
     wanted: str,
 ) -> list[Item]:
-    """The first ``count`` items of a stream whose keys are not in ``seen``.
+    """Takes the first ``count`` items of a stream whose keys are not in ``seen``.
 
     Args:
-        stream: of items, and ``None`` for each draw that does not qualify.
+        stream: items, and ``None`` for each draw that does not qualify.
         count: number of items.
-        seen: keys of items that count as old; those that are found join them.
-        key: what makes two items the same.
-        patience: draws without a new item after which the stream counts as exhausted:
-            at least this many, or this many times the items found, if that is more.
-        wanted: what they are, for the message.
+        seen: keys of earlier items; the keys of the new ones are added.
+        key: items with the same key are equal.
+        patience: (a, b): the stream counts as exhausted after ``max(a, b * found)``
+            draws without a new item.
+        wanted: a name of the items, for the message.
 
     Raises:
-        ValueError: the stream is exhausted; the message says how many items there were.
+        ValueError: the stream is exhausted; the message says how many items were found.
     """
     items: list[Item] = []
     fruitless = 0

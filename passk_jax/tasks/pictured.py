@@ -1,7 +1,7 @@
-r"""What MathVision and MMMU share: records with pictures, and letters of choices.
+r"""Shared by MathVision and MMMU: records with pictures, and letters of choices.
 
-Pictures are not read yet. So a split with a problem that has one is refused, and
-responses that were made elsewhere can be judged with ``python -m passk_jax.score``.
+Pictures are not read yet, so a split that has a problem with a picture is refused.
+``python -m passk_jax.score`` judges responses from elsewhere.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ _INSTRUCTIONS = r"""Solve the problem step by step, and end with the answer alon
 _PLACE = re.compile(r'<image ?[0-9]+>')
 _MARKER = re.compile(r'\banswer(?:\s+is\b|:):?', re.IGNORECASE)
 _SENTENCE_END = re.compile(r'(?<=[.!?])\s+|\n+')
-# (B), B., B: and such, perhaps with the text of the choice behind.
+# (B), B., B: and the like, perhaps followed by the text of the choice.
 _LETTER = re.compile(
     r'(?:\\(?:text|math)(?:bf|rm)?\{)?\(?([A-Z])(?:[).:]|\s|\}|$)[).:}]*(.*)', re.DOTALL
 )
@@ -32,16 +32,15 @@ _BRACKETED = re.compile(r'\(([A-Z])\)')
 _MENTION = re.compile(r'^([A-Z])[).:]|\(([A-Z])\)|\b[Oo]ption ([A-Z])\b')
 _STANDING = re.compile(r'(?<![\w\\])[A-Z](?!\w)')
 _NEGATION = re.compile(r"\bnot\b|n't\b", re.IGNORECASE)
-# Shorter texts of options, such as No and 12, are words of other sentences.
+# Shorter texts of options, such as No and 12, occur as words in other sentences.
 _LEAST_TEXT = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class PicturedParams:
-    """Where the problems are, and which of them make a split.
+    """Files of problems, and the shares of the splits.
 
-    A problem goes to the split that the hash of its content names, so equal problems go
-    to the same one.
+    The hash of a problem's content decides its split, so equal problems share one.
 
     Attributes:
         file: JSON lines; a relative path starts at ``data.dir``, or without that at the
@@ -67,9 +66,10 @@ class PicturedTask(Task):
 
     splits: ClassVar = ('train', 'validation', 'test')
     Params = PicturedParams
+    instructions: ClassVar = (_INSTRUCTIONS,)
 
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
-        """The problems of a split.
+        """Reads the problems of a split.
 
         Raises ValueError if the file cannot be read or is malformed, if the split is
         unknown or empty, or if one of its problems has a picture.
@@ -98,9 +98,13 @@ class PicturedTask(Task):
             raise EmptySplitError(f'split {split!r} of {file} is empty: {self.params}')
         return problems
 
+    def right_response(self, problem: Problem) -> str:
+        """Returns the stored answer in a box."""
+        return rf'\boxed{{{problem.data["answer"]}}}'
+
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """Equal for problems that differ in blanks and capitals only."""
+        """Hashes a problem, ignoring white space and case."""
         return records.content_hash(problem.data['question'], *problem.data['options'])
 
     def _split_of(self, problem: Problem) -> str:
@@ -112,7 +116,7 @@ class PicturedTask(Task):
 
 
 def has_picture(record: Mapping[str, Any]) -> bool:
-    """Whether a record has a picture, or the place of one in its text."""
+    """Tells whether a record has a picture, or its text a placeholder of one."""
     for name, value in record.items():
         # "img_type" says what a picture shows; the others are pictures.
         if name.startswith('image') and value:
@@ -125,14 +129,14 @@ def has_picture(record: Mapping[str, Any]) -> bool:
 def make_problem(
     question: Any, options: Any, answer: Any, *, category: Any, **data: Any
 ) -> Problem:
-    """A problem with its prompt; ValueError if a part is malformed.
+    """Makes a problem with its prompt; ValueError if an argument is malformed.
 
     Args:
-        question, answer: texts that are not empty; the answer to a question with
-            options is the letter of one.
+        question, answer: non-empty texts; the answer to a question with options is the
+            letter of one.
         options: texts, none for an open question.
-        category: as for the problem.
-        data: what else ``Problem.data`` has.
+        category: the problem's category.
+        data: further entries of ``Problem.data``.
     """
     for name, text in {'question': question, 'answer': answer}.items():
         if not isinstance(text, str) or not text.strip():
@@ -155,15 +159,15 @@ def make_problem(
 
 
 def letters(options: Sequence[str]) -> list[str]:
-    """The letters of options: A, B and so on."""
+    """Returns the letters of options: A, B and so on."""
     return [chr(ord('A') + i) for i in range(len(options))]
 
 
 def final_answer(response: str) -> str:
-    r"""The answer that a response ends with; ``''``: none.
+    r"""Returns the answer at the end of a response; ``''`` if there is none.
 
-    That is the last box. Without one it is the sentence after the last "answer is", or
-    the last sentence.
+    It is the last box. Without a box it is the sentence after the last "answer is", or
+    else the last sentence.
 
     >>> final_answer(r'A or \boxed{\text{B}}'), final_answer('The answer is (C). Ok?')
     ('\\text{B}', '(C)')
@@ -182,16 +186,17 @@ def final_answer(response: str) -> str:
 
 
 def chosen(answer: str, options: Sequence[str]) -> set[str]:
-    """The letters of the options that an answer names.
+    """Returns the letters of the options that an answer names.
 
-    An answer names an option by its letter, alone or before its text, or every option
-    that has its text. A longer answer names the letter that it begins with, such as
-    (A); else a letter that it has as (A), option A or a last word A, or the option
-    whose text it contains. An answer that names several options, such as (A) before
-    the text of B, names none, nor does one that says "not" without a letter before.
+    A short answer names an option by its letter, alone or before its text, or by its
+    text, which several options may share. A longer answer names the letter that it
+    begins with, such as (A); else a letter written as (A), option A or a last word A,
+    or the option whose text it contains. Two answers name nothing: one that names
+    several options, such as (A) before the text of B, and one that has "not" without a
+    letter before it.
     """
     answer = answer.strip('$* ')
-    # A letter alone may be small.
+    # A letter alone may be lower-case.
     match = _LETTER.fullmatch(answer if len(answer) > 3 else answer.upper())
     texts = dict(zip(letters(options), map(plain, options), strict=True))
     if match and match[1] in texts and plain(match[2]) in ('', texts[match[1]]):
@@ -222,7 +227,7 @@ def _words(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    r"""A text without its typesetting: blanks, dollars, capitals and a full stop.
+    r"""Normalizes a text: no white space, dollars, capitals or final full stop.
 
     >>> plain(' $2 \\pi$.') == plain('2\\pi')
     True

@@ -1,16 +1,16 @@
-"""Reads answers out of responses, without ever evaluating their text.
+"""Finds and parses answers in responses, without ever evaluating their text.
 
-Finders look for the answer in a whole response and return ``''`` if there is none.
-Parsers turn an answer into numbers and raise :class:`Wrong`, which says what is wrong,
-for anything that is not exactly in the documented format. All take time that is linear
-in the length of the text.
+Finders look for the answer in a response and return ``''`` if there is none. Parsers
+turn an answer into numbers, and raise :class:`Wrong` for anything that is not exactly
+in the documented format. All take time that is linear in the length of the text.
 """
 
 import re
+from collections.abc import Callable, Iterator
 
-# Longer answers are wrong: no puzzle has a solution near this length.
+# Characters. Longer answers are wrong: solutions of puzzles are far shorter.
 MAX_ANSWER = 10_000
-# Longer integers are wrong: no puzzle has a number near this size.
+# Longer integers are wrong: numbers of puzzles are far smaller.
 _INTEGER = r'[+-]?[0-9]{1,9}'
 _SPACES = r'[ \t\r\n]*'
 
@@ -27,28 +27,32 @@ _COMMA = re.compile(rf'{_SPACES},{_SPACES}')
 
 
 class Wrong(Exception):  # noqa: N818 - a verdict, not a failure of the program
-    """An answer is wrong; the message says in a few words why."""
+    """An answer is wrong; the message says why in a few words."""
 
 
-def last_block(response: str, *, inline: bool = True) -> str:
-    r"""The text of the last fenced block, by the rule of all official verifiers.
+def last_block(
+    response: str, *, inline: bool = True, like: Callable[[str], bool] | None = None
+) -> str:
+    r"""Returns the text of the last fenced block, as all official verifiers do.
 
-    A block begins on the line after three backticks and ends at the next three. If
-    there is none, text between two fences on one line counts if ``inline``.
+    A block begins on the line after three backticks and ends at the next three. Without
+    such a block, and if ``inline``, text between two fences on one line counts. If
+    ``like`` accepts a block, the last accepted one is taken.
 
     >>> last_block('```\n1 2\n```\nno:\n```text\n2 1\n```')
     '2 1'
     """
-    block = _last_between(response, own_line=True)
-    if block is None and inline:
-        block = _last_between(response, own_line=False)
-    return (block or '').strip()
+    blocks = list(_between(response, own_line=True))
+    if not blocks and inline:
+        blocks = list(_between(response, own_line=False))
+    liked = [block for block in blocks if like(block)] if like else blocks
+    return (liked or blocks or [''])[-1].strip()
 
 
-def _last_between(text: str, *, own_line: bool) -> str | None:
-    # The same blocks as those of re.findall(r'```.*?\n(.*?)```', text, re.DOTALL), or
-    # without the line break, which takes quadratic time on a text of many backticks.
-    block, start = None, text.find(_FENCE)
+def _between(text: str, *, own_line: bool) -> Iterator[str]:
+    # The blocks of re.findall(r'```.*?\n(.*?)```', text, re.DOTALL), or the same
+    # without the line break. The pattern takes quadratic time on many backticks.
+    start = text.find(_FENCE)
     while start >= 0:
         begin = start + len(_FENCE)
         if own_line:
@@ -59,13 +63,12 @@ def _last_between(text: str, *, own_line: bool) -> str | None:
         end = text.find(_FENCE, begin)
         if end < 0:
             break
-        block = text[begin:end]
+        yield text[begin:end]
         start = text.find(_FENCE, end + len(_FENCE))
-    return block
 
 
 def last_board(response: str) -> str:
-    r"""The text between the last ``<begin_board>`` and the ``<end_board>`` after it.
+    r"""Returns the text between the last ``<begin_board>`` and its ``<end_board>``.
 
     >>> last_board('<begin_board>\n. *\n<end_board>')
     '. *'
@@ -80,7 +83,7 @@ def last_board(response: str) -> str:
 
 
 def last_table(response: str) -> str:
-    r"""The last markdown table, by the rule of the official verifier.
+    r"""Returns the last markdown table, as the official verifier does.
 
     Its lines begin and end with a bar; blanks after the last bar end the table.
 
@@ -94,7 +97,7 @@ def last_table(response: str) -> str:
 
 
 def table_rows(table: str) -> list[list[str]]:
-    """The cells between the bars of each line, in lower case; blanks do not count."""
+    """Splits each line at its bars into cells, in lower case with single blanks."""
     lines = [line for line in table.lower().split('\n') if line.strip()]
     return [
         [' '.join(cell.split()) for cell in line.split('|')[1:-1]] for line in lines
@@ -102,17 +105,17 @@ def table_rows(table: str) -> list[list[str]]:
 
 
 def as_block(answer: str) -> str:
-    """The response whose only fenced block is this answer."""
+    """Returns the response whose only fenced block is this answer."""
     return f'{_FENCE}\n{answer}\n{_FENCE}'
 
 
 def as_board(answer: str) -> str:
-    """The response whose board is this answer."""
+    """Returns the response whose board is this answer."""
     return f'{_BEGIN}\n{answer}\n{_END}'
 
 
 def claims(answer: str, claim: str) -> bool:
-    """Whether an answer is this sentence; quotes, case and the last point do not count.
+    """Returns whether an answer is this sentence; quotes, case and stop do not count.
 
     >>> claims('"cannot form 24"', 'Cannot form 24.')
     True
@@ -126,12 +129,12 @@ def _plain(sentence: str) -> str:
 
 
 def symbol_rows(answer: str) -> list[list[str]]:
-    """The lines of an answer, each split at white space; empty lines do not count."""
+    """Splits the lines of an answer at white space; skips empty lines."""
     return [line.split() for line in answer.split('\n') if line.strip()]
 
 
 def integer_grid(answer: str, *, side: int) -> list[list[int]]:
-    """``side`` lines of ``side`` integers, separated by spaces."""
+    """Parses ``side`` lines of ``side`` integers, separated by spaces."""
     rows = symbol_rows(answer)
     if len(rows) != side:
         raise Wrong(f'{len(rows)} rows, not {side}')
@@ -145,12 +148,12 @@ def integer_grid(answer: str, *, side: int) -> list[list[int]]:
 
 
 def pair_list(answer: str) -> list[tuple[int, int]]:
-    """A list of pairs of integers: ``[(1, 2), (3, 4)]``."""
+    """Parses a list of pairs of integers: ``[(1, 2), (3, 4)]``."""
     return [(int(m[1]), int(m[2])) for m in _items(answer, _PAIR)]
 
 
 def pair_chain(answer: str) -> list[tuple[int, int]]:
-    """Pairs of integers joined by arrows: ``(0,1)->(1,1)``."""
+    """Parses pairs of integers joined by arrows: ``(0,1)->(1,1)``."""
     pairs = [_PAIR.fullmatch(part.strip()) for part in answer.split('->')]
     if not all(pairs):
         raise Wrong('no pairs joined by ->')
@@ -158,12 +161,12 @@ def pair_chain(answer: str) -> list[tuple[int, int]]:
 
 
 def integer_list(answer: str) -> list[int]:
-    """A list of integers: ``[0, 2, 1]``."""
+    """Parses a list of integers: ``[0, 2, 1]``."""
     return [int(m[0]) for m in _items(answer, _NUMBER)]
 
 
 def text_list(answer: str) -> list[str]:
-    """A list of texts without escapes, in double or single quotes: ``["a", "b"]``."""
+    """Parses a list of texts without escapes, in any quotes: ``["a", 'b']``."""
     matches = _items(answer, _QUOTED)
     return [m[2] if m[1] is None else m[1] for m in matches]
 

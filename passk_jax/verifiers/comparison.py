@@ -1,8 +1,8 @@
-r"""Whether two forms are equal: the gold's form decides what counts.
+"""Compares two forms: the gold's form decides what counts.
 
-Answers are three: yes, no, and ``None`` for what the judge of expressions left open.
-The judge is exact arithmetic in the parent (:class:`Exact`), and numbers to 40 digits
-with math-verify in a worker (equality.py).
+A comparison returns True, False, or ``None`` where the judge of expressions cannot
+decide. The judge is exact arithmetic in the parent (:class:`Exact`), and numbers to 40
+digits with math-verify in a worker (equality.py).
 """
 
 import dataclasses
@@ -59,19 +59,19 @@ from passk_jax.verifiers.trees import Node, names
 from passk_jax.verifiers.units import DEGREE, MONEY, PERCENT
 from passk_jax.verifiers.vocabulary import NO_SOLUTION
 
-# Two numbers side by side are not one.
+# Blanks, except between two numbers.
 _BLANK = re.compile(r'(?<![0-9])\s+|\s+(?![0-9])')
 _LETTER_BEHIND = re.compile(r'(?<=[0-9.])\s*([a-zA-Z])$')
 _UNIT_BEHIND = re.compile(r'^-?[0-9.,]+\s*[msgL]$')
-# A difference, or a number that a program wrote.
+# 2e-7: 2e less 7, or a number as programs write it.
 _EITHER = re.compile(r'(-?)([0-9]+e-[1-9][0-9]*)')
 
 
 class Exact:
-    """The judge of the parent: exact numbers and equal trees."""
+    """The judge of the parent, which compares exact numbers and equal trees."""
 
     def same(self, gold: Expression, answer: Expression) -> bool | None:
-        """See :class:`Judge`."""
+        """Compares two expressions; see :class:`Judge`."""
         if gold == answer or _squeezed(gold.source) == _squeezed(answer.source):
             return True
         if gold.tree is None or answer.tree is None:
@@ -81,11 +81,11 @@ class Exact:
         return exact.same(gold.tree, answer.tree)
 
     def proportional(self, gold: Node, answer: Node) -> bool | None:
-        """See :class:`Judge`."""
+        """Compares two trees up to a factor; see :class:`Judge`."""
         return True if gold == answer else None
 
     def near(self, first: Node, second: Node) -> bool | None:
-        """See :class:`Judge`."""
+        """Compares two numbers roughly; see :class:`Judge`."""
         try:
             value, other = exact.value(first), exact.value(second)
         except exact.TooLargeError:
@@ -100,10 +100,17 @@ def _squeezed(text: str) -> str:
 
 
 def equal(gold: Form, answer: Form, judge: Judge) -> bool | None:
-    """Whether an answer equals the gold; not symmetric."""
+    """Returns whether an answer equals the gold; not symmetric."""
     if gold == answer:
         return True
     compare = functools.partial(equal, judge=judge)
+    match gold, answer:
+        case (Bracketed() | Matrix(), Bracketed()) | (Bracketed(), Matrix()):
+            pass
+        case (Bracketed('[', (item,)), _):
+            return compare(item, answer)
+        case (_, Bracketed('[', (item,))):
+            return compare(gold, item)
     if isinstance(gold, Unread) or isinstance(answer, Unread):
         return None
     if not isinstance(gold, Equation) and isinstance(answer, Equation):
@@ -119,7 +126,7 @@ def _expression(
     match answer:
         case Expression(source, _):
             if gold.tree and not names(gold.tree) and _UNIT_BEHIND.search(source):
-                # Beside a number, 5m is no product.
+                # Beside a number, 5m has a unit.
                 return compare(gold, _with_unit(answer))
             pairs = [(g, a) for g in _readings(gold) for a in _readings(answer)]
             return any_of(judge.same(*pair) for pair in pairs)
@@ -134,13 +141,13 @@ def _expression(
         case Words(text) | Option(text, ''):
             return _letters(gold.source) == text.casefold()
         case Bracketed() | Inequality() | Collection() | Union():
-            # What only math-verify reads may be a set: \mathbb{R}.
+            # A gold that only math-verify reads may be a set: \mathbb{R}.
             return None if gold.tree is None else False
     return False
 
 
 def _readings(form: Expression) -> list[Expression]:
-    """The expression, and as a number ``2e-7``, which may be ``2e`` less 7."""
+    """Returns the readings of an expression; ``2e-7`` is a difference or a number."""
     match = _EITHER.fullmatch(form.source)
     if not match:
         return [form]
@@ -153,7 +160,7 @@ def _readings(form: Expression) -> list[Expression]:
 def _number_and_quantity(
     number: Expression, quantity: Quantity, compare: Compare
 ) -> bool | None:
-    """Whether a number without a unit equals one with it, whichever is the gold."""
+    """Compares a number without a unit and one with it; either may be the gold."""
     value, unit = quantity.value, quantity.unit
     if unit.dimension == PERCENT:
         return any_of(
@@ -179,7 +186,7 @@ def _quantity(
         case Quantity():
             return _same_unit(gold, answer, compare)
         case Expression(source, _):
-            # Beside 7 hours, 7 h is no product.
+            # Beside 7 hours, 7 h has a unit.
             if gold.unit.dimension and _LETTER_BEHIND.search(source):
                 quantity = _with_unit(answer)
                 return isinstance(quantity, Quantity) and compare(gold, quantity)
@@ -188,18 +195,18 @@ def _quantity(
 
 
 def _with_unit(form: Expression) -> Form:
-    """The last letter as a unit, if it is one."""
+    """Reads the last letter as a unit, if it is one."""
     return read(_LETTER_BEHIND.sub(r'\\text{ \1}', form.source))
 
 
 def _same_unit(gold: Quantity, answer: Quantity, compare: Compare) -> bool | None:
-    """Whether the values are equal where both have a unit, perhaps of other sizes."""
+    """Compares two values with units, perhaps of different sizes."""
     units = gold.unit, answer.unit
     dimensions = {unit.dimension for unit in units}
     if units[0] != units[1] and len(dimensions) > 1 and '' not in dimensions:
         return False
     bare = [unit for unit in units if not unit.dimension]
-    # Things, as in 12 ways, have no size; 5 million has.
+    # 12 ways are things without a size; 5 million has a size.
     if units[0] == units[1] or (bare and all(unit.factor == 1 for unit in bare)):
         return compare(gold.value, answer.value)
     return compare(*(times(form.value, form.unit.factor) for form in (gold, answer)))
@@ -244,11 +251,10 @@ def _hours(numbers: tuple[int, ...], half: str) -> tuple[int, ...]:
 def _compare_chain(
     gold: Form, answer: Equation, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Whether what an answer of several sides says equals the gold.
+    """Compares the gold with an answer of several sides.
 
-    Of numbers any side counts, as all are said to be equal: where they are not, as in
-    ``203=204``, the answer is wrong. Else the last side counts, and what stands before
-    an approximation.
+    If all sides are numbers, any may equal the gold, but all must be equal: ``203=204``
+    is wrong. Otherwise the last side counts, or the one before an approximation.
     """
     if numeric_sides(answer):
         equal_to_gold = any_of(compare(gold, side) for side in answer.items)
@@ -262,7 +268,7 @@ def _compare_chain(
 
 
 def _consistent(answer: Equation, compare: Compare, judge: Judge) -> bool | None:
-    """Whether neighbours are equal, or near where the sign says so."""
+    """Returns whether neighbours are equal, or near if the sign says so."""
     pairs = itertools.pairwise(answer.items)
     return all_of(
         compare(*pair) if sign == '=' else _near(*pair, judge)

@@ -1,16 +1,16 @@
-r"""Whether an answer equals the gold, in a worker: values, then math-verify.
+r"""Compares an answer with the gold in a worker: by values, then by math-verify.
 
-Expressions are compared by their values to 40 digits (numeric.py). What has a part that
-no reader here knows, such as an integral or ``\mathbb{R}``, is for math-verify 0.9.0,
-which also sees pairs whose forms leave a question open. Where it finds two numbers
-equal, they have to agree to a millionth, relative: it rounds to six decimals, so that
-:math:`10^{-18}` would be :math:`10^{-19}`.
+Expressions are compared by their values to 40 digits (numeric.py). math-verify 0.9.0
+judges pairs with a part that no reader here knows, such as an integral or
+``\mathbb{R}``, and pairs whose forms leave the question open. Two numbers that it finds
+equal must also agree to a relative millionth: it rounds to six decimals, so that
+:math:`10^{-18}` would equal :math:`10^{-19}`.
 
-Nothing here is bounded in time or memory: the pool of :mod:`passk_jax.verifiers.pool`
-is. Sympy is imported on import.
+The pool of :mod:`passk_jax.verifiers.pool` bounds time and memory. This module imports
+sympy.
 
-math-verify is given LaTeX alone. Its other reader, for plain text, passes text to
-``eval`` by way of sympy.
+math-verify gets LaTeX only: its reader of plain text passes text to ``eval``, by way of
+sympy.
 """
 
 import functools
@@ -35,7 +35,7 @@ class ParseError(ValueError):
 
 
 class _Values:
-    """The judge of expressions that computes their values."""
+    """The judge of the worker, which computes the values of expressions."""
 
     _exact = comparison.Exact()
 
@@ -53,16 +53,16 @@ class _Values:
 
 
 def equal(gold: str, answer: str) -> bool:
-    """Whether an answer equals the gold; not symmetric.
+    """Returns whether an answer equals the gold; not symmetric.
 
-    Two texts that are the same are equal if math-verify can parse them.
+    Equal texts are equal answers only if math-verify can parse them.
 
     Args:
         gold: the right answer, in normal form (normal_form.py).
-        answer: the one to judge, likewise.
+        answer: the answer to judge, in normal form.
 
     Raises:
-        ParseError: one of them is no LaTeX that math-verify knows, and it takes that.
+        ParseError: math-verify is needed, and cannot parse one of them.
     """
     if gold == answer:
         return _compare_by_math_verify(gold, answer)
@@ -71,17 +71,17 @@ def equal(gold: str, answer: str) -> bool:
 
 
 def _compare_by_math_verify(gold: str, answer: str) -> bool:
-    # math-verify drops words, such as those of "14 or more", and joins numbers.
+    # math-verify would drop words ("14 or more") and join separate numbers.
     if _words_of(answer) != _words_of(gold) or _APART.search(answer):
         raise ParseError(answer)
     golds, answers = list(_parse_gold(gold)), list(_parse(answer))
-    # Without math-verify's time limits, which use SIGALRM: the pool has its own.
+    # math-verify's own time limits use SIGALRM, as the pool's do.
     if not math_verify.verify(golds, answers, timeout_seconds=None):
         return False
     values = [_number(parsed) for parsed in (golds, answers)]
     if None in values:
         return True
-    # A truth of sympy's is no JSON.
+    # sympy's booleans cannot be written as JSON.
     return bool(abs(values[0] - values[1]) <= _TOLERANCE * abs(values[0]))
 
 
@@ -92,7 +92,7 @@ def _words_of(text: str) -> list[str]:
 
 
 def _number(parsed: list[Any]) -> Any:
-    """The value of what was parsed if it is a number."""
+    """Returns the value of the parsed expression if it is a number."""
     expression = parsed[0]
     if not isinstance(expression, sympy.Expr) or expression.free_symbols:
         return None
@@ -102,7 +102,7 @@ def _number(parsed: list[Any]) -> Any:
 
 def _parse(text: str) -> tuple[Any, ...]:
     parsed = math_verify.parse(f'${text}$', _LATEX, parsing_timeout=None)
-    # Beside what was parsed, the list has the text; alone, the text was not parsed.
+    # The list also has the text; a list of text alone means that nothing was parsed.
     if not any(not isinstance(part, str) for part in parsed):
         raise ParseError(text)
     return tuple(parsed)

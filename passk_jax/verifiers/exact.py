@@ -1,17 +1,16 @@
-r"""Exact numbers: what an expression without variables is worth, as a fraction.
+r"""Evaluates expressions without variables exactly, as fractions.
 
 Sums, products, quotients, powers, roots of perfect powers, factorials and binomials of
-numbers are evaluated exactly, so that ``3^{3^3}`` equals 7625597484987 and
-:math:`1/3^{2023}` differs from :math:`1/3^{2024}`. Numbers and the work on them are
-bounded; beyond that :func:`value` raises. Everything else, such as ``\sqrt{2}``, is for
-:mod:`passk_jax.verifiers.numeric`.
+numbers are exact: ``3^{3^3}`` equals 7625597484987, and :math:`1/3^{2023}` differs from
+:math:`1/3^{2024}`. Numbers and the work on them are bounded; beyond the bounds
+:func:`value` raises. :mod:`passk_jax.verifiers.numeric` handles everything else, such
+as ``\sqrt{2}``.
 
-The tolerance is relative: a decimal of at least six places and six significant digits
-may stand for a number that has no finite decimal, if it is that number rounded or cut
-at its last digit and differs by at most a millionth of it (0.333333 for 1/3; not
-0.3333, not 0.333334). One of at least 15 digits may differ from any number by what
-doubles do, 1e-14 of it (0.30000000000000004 for 0.3). Two numbers that are given
-exactly are compared exactly.
+The tolerance is relative. A decimal of at least six places and six significant digits
+may stand for a number without a finite decimal: it must be that number rounded or cut
+at its last digit, within a millionth (0.333333 for 1/3; not 0.3333, not 0.333334). A
+decimal of at least 15 digits may differ from any number by the error of a double, a
+relative 1e-14 (0.30000000000000004 for 0.3). Exact numbers are compared exactly.
 """
 
 import functools
@@ -23,9 +22,9 @@ from fractions import Fraction
 
 from passk_jax.verifiers.trees import Apply, Node, Number
 
-# Of a numerator or denominator: 9,800 digits.
+# Of numerator and denominator together: 9,800 digits.
 _MOST_BITS = 2**15
-# Of all intermediate numbers together; a tenth of a second.
+# Bits of all intermediate numbers; a tenth of a second.
 _MOST_WORK = 2**20
 _MOST_FACTORIAL = 3000
 _ROUNDED_DIGITS, _DOUBLE_DIGITS = 6, 15
@@ -41,11 +40,11 @@ _FRACTION = re.compile(
 
 
 class TooLargeError(ValueError):
-    """A number is larger than what is computed exactly."""
+    """A number is too large to be computed exactly."""
 
 
 def same(gold: Node, answer: Node) -> bool | None:
-    """Whether two trees are one number; ``None`` if one is not rational or too large.
+    """Returns whether two trees are one number; ``None`` if either is not exact.
 
     >>> from passk_jax.verifiers.syntax import parse
     >>> same(parse('1/3'), parse('0.333333')), same(parse('1/20!'), parse('1/19!'))
@@ -64,7 +63,7 @@ def same(gold: Node, answer: Node) -> bool | None:
 
 
 def stands_for(decimal: Number, exact: Fraction) -> bool:
-    """Whether a decimal is a number rounded, or a double of it; see above."""
+    """Returns whether a decimal is this number rounded, or its double."""
     error = abs(decimal.value - exact)
     if _digits(decimal) >= _DOUBLE_DIGITS and error <= _DOUBLE_TOLERANCE * abs(exact):
         return True
@@ -76,7 +75,9 @@ def stands_for(decimal: Number, exact: Fraction) -> bool:
 
 
 def tolerance(decimal: Number) -> Fraction:
-    """How far a decimal may be from the number that it stands for; 0 for a short one.
+    """Computes how far a decimal may be from the number that it stands for.
+
+    A short decimal has no tolerance.
 
     >>> tolerance(Number(Fraction(333333, 10**6), places=6))
     Fraction(166667, 500000000000)
@@ -89,14 +90,14 @@ def tolerance(decimal: Number) -> Fraction:
 
 
 def _digits(decimal: Number) -> int:
-    """The significant digits of a literal with a decimal point; 0 for another."""
+    """Counts the significant digits of a decimal; 0 of other literals."""
     if decimal.places is None:
         return 0
     return len(str(int(abs(decimal.value) * 10**decimal.places)))
 
 
 def value(tree: Node) -> Fraction | None:
-    """The rational number that a tree is; ``None``: it is none that is found here.
+    """Evaluates a tree to a rational number; ``None`` if that is not possible here.
 
     Raises:
         TooLargeError: a number in it is beyond the bounds.
@@ -105,7 +106,7 @@ def value(tree: Node) -> Fraction | None:
 
 
 class _Evaluation:
-    """One evaluation and the work it may still do."""
+    """An evaluation with a budget of work."""
 
     def __init__(self):
         self._work = _MOST_WORK
@@ -122,7 +123,7 @@ class _Evaluation:
                 return None
             arguments.append(number)
         if tree.operation in '+*':
-            # One after the other, so that each step is bounded.
+            # Step by step, so that each intermediate number is bounded.
             step = operator.add if tree.operation == '+' else operator.mul
             return functools.reduce(lambda a, b: self._bounded(step(a, b)), arguments)
         result = _OPERATIONS[tree.operation](*arguments)
@@ -155,7 +156,7 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction | None:
 
 
 def _root(number: Fraction, degree: Fraction) -> Fraction | None:
-    """The real root if it is rational; no root of a negative number."""
+    """Computes the real root if it is rational; none of a negative number."""
     n = degree.numerator
     if degree.denominator > 1 or not 1 <= n <= 64 or number < 0:
         return None
@@ -166,7 +167,7 @@ def _root(number: Fraction, degree: Fraction) -> Fraction | None:
 def _integer_root(number: int, n: int) -> int | None:
     if number < 2:
         return number
-    # Newton's iteration from above; it falls until it has the floor of the root.
+    # Newton's iteration from above falls until it reaches the floor of the root.
     root = 1 << -(-number.bit_length() // n)
     while (step := ((n - 1) * root + number // root ** (n - 1)) // n) < root:
         root = step
@@ -207,10 +208,10 @@ _OPERATIONS: dict[str, Callable[..., Fraction | None]] = {
 
 
 def rational(text: str) -> Fraction | None:
-    r"""The number that a text alone is: integer, decimal or fraction of integers.
+    r"""Reads a text that is an integer, a decimal or a fraction of integers.
 
-    ``-3``, ``033``, ``0.5``, ``.5``, ``204.``, ``3/4``, ``\frac{3}{4}``, ``\dfrac34``;
-    digits are ASCII. ``None`` for anything else, such as ``1+1``.
+    ``-3``, ``033``, ``0.5``, ``.5``, ``204.``, ``3/4``, ``\frac{3}{4}``, ``\dfrac34``,
+    in ASCII digits. Returns ``None`` for anything else, such as ``1+1``.
 
     >>> rational('033'), rational('1+1')
     (Fraction(33, 1), None)

@@ -1,7 +1,7 @@
-"""Reads and evaluates arithmetic exactly, and finds expressions for a target.
+"""Evaluates arithmetic exactly, and finds expressions for a target.
 
-Only the numbers and operators of the puzzles exist here: there are no names, powers,
-signs or calls, and a text can neither run code nor make numbers that grow large.
+The grammar has only the numbers and operators of the puzzles: no names, powers, signs
+or calls. So no text can run code or make numbers that grow large.
 """
 
 import dataclasses
@@ -23,12 +23,12 @@ _RANK = {'+': 1, '-': 1, '*': 2, '/': 2}
 
 @dataclasses.dataclass(frozen=True)
 class Value:
-    """What an expression comes to.
+    """The value of an expression.
 
     Attributes:
         result: its exact value.
-        numbers: the numbers in it, in their order.
-        steps: the value of each operation, in the order of evaluation.
+        numbers: the numbers in it, in order.
+        steps: the result of each operation, in the order of evaluation.
     """
 
     result: Fraction
@@ -37,15 +37,15 @@ class Value:
 
 
 def evaluate(text: str, *, number: Callable[[int], Any] = Fraction) -> Value:
-    """Evaluates integers joined by ``+ - * /`` and parentheses, as in mathematics.
+    """Evaluates integers joined by ``+ - * /`` and parentheses.
 
     Args:
         text: the expression.
-        number: what integers become; ``int`` gives results as Python rounds them.
+        number: converts integers; ``int`` gives results as Python rounds them.
 
     Raises:
-        Wrong: anything else, or a division by zero.
-        OverflowError: a number too large for Python's division; never of fractions.
+        Wrong: the text is anything else, or divides by zero.
+        OverflowError: a number too large for Python's division; never with fractions.
 
     >>> evaluate('8 / (3 - 1)').result
     Fraction(4, 1)
@@ -118,7 +118,7 @@ def _apply(sign: str, values: list[Fraction], steps: list[Fraction]) -> None:
 
 @functools.lru_cache(maxsize=4096)
 def find(numbers: tuple[int, ...], target: int) -> str | None:
-    """An expression with every number once and this value, or ``None``.
+    """Finds an expression with every number once and this value, or ``None``.
 
     It tries all, in about 10 ms for four numbers and a second for five.
     """
@@ -127,7 +127,7 @@ def find(numbers: tuple[int, ...], target: int) -> str | None:
 
 
 def _find(terms: list[tuple[int, int, str]], target: int) -> str | None:
-    """``find`` for terms: numerator, denominator, expression."""
+    """Does the work of :func:`find` on terms: numerator, denominator, expression."""
     if len(terms) == 1:
         numerator, denominator, text = terms[0]
         return text if numerator == target * denominator else None
@@ -158,5 +158,5 @@ def _combinations(
 
 
 def without_outer(text: str) -> str:
-    """The expression of ``find`` without the parentheses around all of it."""
+    """Removes the parentheses around a whole expression of :func:`find`."""
     return text[1:-1] if text.startswith('(') else text

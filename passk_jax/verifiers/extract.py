@@ -1,22 +1,22 @@
-"""Finds the answer in a response: the last box, read leniently or strictly."""
+"""Extracts the answer from a response: the last box, leniently or strictly."""
 
 import re
 
 _OPEN_TAG, _CLOSE_TAG = '<answer>', '</answer>'
-# An escaped character is taken whole, so that an escaped brace is none.
+# An escaped brace does not count; the first branch skips it.
 _BRACES = re.compile(r'\\.|[{}]', re.DOTALL)
 
 
 def extract_boxed(text: str) -> str:
-    r"""The answer in a response, by the rule of the released verifiers.
+    r"""Extracts the answer as the released verifiers do.
 
     1. If both ``<answer>`` and ``</answer>`` occur, only the text from the last
        ``<answer>`` to the next ``</answer>`` (or the end) counts.
     2. If that text lacks the word ``boxed``, with or without a backslash, all of it is
        the answer.
-    3. Otherwise the answer follows the last ``boxed``. If ``{`` comes next, it is the
-       brace-balanced content, and an unclosed brace reaches to the end. If not, it is
-       the text before the next ``$``.
+    3. Otherwise the answer follows the last ``boxed``. After ``{``, it is the
+       brace-balanced content; an unclosed brace reaches to the end. Else it is the text
+       before the next ``$``.
 
     Args:
         text: a whole response.
@@ -40,14 +40,13 @@ def extract_boxed(text: str) -> str:
 
 
 def last_box(text: str) -> str | None:
-    r"""The content of the last ``\boxed{...}``, and nothing else.
+    r"""Extracts the content of the last ``\boxed{...}``, and nothing else.
 
-    Unlike :func:`extract_boxed`, it wants the backslash and both braces, takes no text
-    outside a box, and knows that LaTeX does not count escaped braces. Of nested boxes
-    the innermost is the last.
+    Unlike :func:`extract_boxed`, it needs the backslash and both braces, and skips
+    escaped braces, as LaTeX does. The last of nested boxes is the innermost.
 
     Returns:
-        The content; ``None`` if there is no box or its brace is not closed, as where a
+        The content; ``None`` if there is no box, or its brace is not closed because the
         response was cut off.
 
     >>> last_box(r'\boxed{1}, no: \boxed{\left\{ \frac{1}{2} \right.}.')
@@ -67,7 +66,7 @@ def last_box(text: str) -> str | None:
 
 
 def _balanced(text: str) -> str:
-    """``text`` up to the brace that closes one opened before it, or all of ``text``."""
+    """Returns ``text`` up to the brace that closes an earlier one, or all of it."""
     depth = 1
     for i, character in enumerate(text):
         depth += (character == '{') - (character == '}')

@@ -1,7 +1,6 @@
-r"""What an answer is by its form: a number with a unit, a pair, a set, a word.
+r"""Forms of answers: a number with a unit, a pair, a set, a word, and so on.
 
-reading.py turns an answer in any spelling into one of these; comparison.py compares
-them, the gold's form deciding what counts.
+reading.py turns an answer in any spelling into a form; comparison.py compares forms.
 
 ============================  ==================  ===================================
 spelling                      form                what counts
@@ -19,15 +18,16 @@ spelling                      form                what counts
 ``4:30``, ``4:30 p.m.``       Clock               hours, minutes and half of the day
 ``x=5``, ``a+b=5``            Equation            up to a factor; ``x=5`` is 5 too
 ``x>3``, ``1\le x<2``         Inequality          the interval of a variable
-``\begin{pmatrix}...``        Matrix              entries in their places
+``\begin{pmatrix}...``        Matrix              entries in their places; rows may be
+                                                  lists: ``[[1],[2]]``
 ``A``, ``\text{(C)}``,        Option              the letter, in any case
 ``C) 5``, ``E: a text``
 ``\text{even}``, ``LQSX``     Words               letters in order, in any case
 ============================  ==================  ===================================
 
-Letters are a product (``gh``, ``xyz``) if they are two small ones or neighbours in the
-alphabet, and else a word. ``1,500`` is a number alone and a pair in brackets;
-``\$1,500, 2,000`` separates where a blank follows the comma.
+Two small letters (``gh``) and neighbours in the alphabet (``xyz``) are a product; other
+letters are a word. ``1,500`` is one number, or a pair if in brackets. In ``\$1,500,
+2,000`` only the comma before a blank separates.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ from passk_jax.verifiers.units import Unit
 
 @dataclasses.dataclass(frozen=True)
 class Expression:
-    """A number or a formula; ``tree`` is ``None`` if only math-verify may read it."""
+    """A number or a formula; without a ``tree`` only math-verify may read it."""
 
     source: str
     tree: Node | None
@@ -46,7 +46,7 @@ class Expression:
 
 @dataclasses.dataclass(frozen=True)
 class Quantity:
-    """A value and what it is counted in."""
+    """A value and its unit."""
 
     value: 'Form'
     unit: Unit
@@ -54,7 +54,7 @@ class Quantity:
 
 @dataclasses.dataclass(frozen=True)
 class Based:
-    """Digits in a base that is not ten."""
+    """Digits in a base other than ten."""
 
     digits: str
     base: int
@@ -85,21 +85,21 @@ class Collection:
 
 @dataclasses.dataclass(frozen=True)
 class Union:
-    """Intervals and sets together."""
+    """A union of intervals and sets."""
 
     items: tuple['Form', ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-    """Parts with colons between."""
+    """Parts separated by colons."""
 
     items: tuple['Form', ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Clock:
-    """A time of day, which may be a ratio: hours, minutes, perhaps seconds."""
+    """A time of day: hours, minutes, perhaps seconds; it may also be a ratio."""
 
     numbers: tuple[int, ...]
     half: str
@@ -125,14 +125,14 @@ class Inequality:
 
 @dataclasses.dataclass(frozen=True)
 class Matrix:
-    """Rows of entries; a determinant is none."""
+    """Rows of entries; a determinant is no matrix."""
 
     items: tuple[tuple['Form', ...], ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """The letter of a choice, and its text if that stands behind."""
+    """The letter of a choice, and its text if that follows."""
 
     letter: str
     text: str
@@ -140,14 +140,14 @@ class Option:
 
 @dataclasses.dataclass(frozen=True)
 class Words:
-    """A text in small letters, with single blanks."""
+    """A text in lower case, with single blanks."""
 
     text: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Unread:
-    """A text that is none of these; math-verify may know more."""
+    """A text of no known form; math-verify may read it."""
 
     source: str
 
@@ -159,7 +159,7 @@ Form = (
 
 
 def is_read(form: Form) -> bool:
-    """Whether all parts of a form are read, so that math-verify is not needed."""
+    """Returns whether all parts of a form are read, without math-verify."""
     match form:
         case Unread() | Expression(_, None):
             return False

@@ -1,18 +1,18 @@
-r"""The right answers of problems: what stands for them in files, and what is none.
+"""Golds: the right answers of problems, as data files have them.
 
-Files keep them alone, at the end of a worked solution (``#### 72``, as gsm8k does), or
-in a box. Some mark problems without one by a word.
+Files have them alone, at the end of a worked solution (``#### 72``, as in gsm8k), or in
+a box. Some files mark problems without a gold by a word.
 """
 
 from passk_jax.verifiers.extract import last_box
 
-# What stands where a problem has no right answer, in small letters.
+# What files have in place of a gold, in lower case.
 SENTINELS = frozenset(('', 'proof', 'notfound', 'not found', 'nan', 'null', 'n/a'))
 _MARK = '####'
 
 
 def gold_of(text: str) -> str:
-    r"""The gold in the text of a file.
+    r"""Extracts the gold from the text of a file.
 
     >>> gold_of('30+42=72, so\n#### 72'), gold_of(r'Hence $x=\boxed{5}$.'), gold_of('7')
     ('72', '5', '7')
@@ -25,5 +25,5 @@ def gold_of(text: str) -> str:
 
 
 def is_sentinel(gold: str) -> bool:
-    """Whether a gold stands for none: ``proof``, ``notfound``, ``nan``, ``null``."""
+    """Returns whether a text marks a missing gold: ``proof``, ``notfound``, ``nan``."""
     return gold.strip().strip('$ ').casefold() in SENTINELS

@@ -4,12 +4,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, symbol_rows
 
 Grid = list[list[int]]
 
 MAX_SIDE = 30
-# A grid of that side as a nested list has 2,761 characters, and may be indented.
+# Characters: the largest grid has 2,761 as a nested list, and may be indented.
 MAX_TEXT = 10_000
 
 _CELL = re.compile('[0-9]')
@@ -22,15 +23,15 @@ _LINES = re.compile(rf'^{_LINE}(?:\n{_LINE})*$', re.MULTILINE)
 
 
 def read_grid(text: str) -> Grid:
-    """Reads a grid in time that is linear in the length of the text.
+    r"""Reads a grid, in time that is linear in the length of the text.
 
     Args:
         text: rows as lines, cells separated by blanks or commas; or a list of lists.
 
     Raises:
-        Wrong: anything else, or a side of more than 30.
+        Wrong: the text is anything else, or a side is longer than 30.
 
-    >>> read_grid('[[1, 2], [3, 4]]') == read_grid('1 2\\n3,4')
+    >>> read_grid('[[1, 2], [3, 4]]') == read_grid('1 2\n3,4')
     True
     """
     if len(text) > MAX_TEXT:
@@ -52,13 +53,34 @@ def read_grid(text: str) -> Grid:
     return [[int(cell) for cell in row] for row in rows]
 
 
+def usual_grid(text: str) -> str:
+    """Rewrites a grid in a usual spelling as lines of cells separated by blanks.
+
+    Usual spellings are digits without blanks, one list a line, a table, and numpy's.
+
+    Raises:
+        Wrong: the text is anything else.
+    """
+    return spellings.integer_grid(text, cell=_CELL)
+
+
+def may_be_grid(text: str) -> bool:
+    """Returns whether a text is or resembles a grid, unlike a program or a sentence."""
+    if not re.search(r'[^\W0-9_]', text):
+        return True
+    try:
+        return bool(usual_grid(text[:MAX_TEXT]))
+    except Wrong:
+        return False
+
+
 def grids_in(text: str) -> list[Grid]:
-    """The grids that stand in a text, in order: lists of lists, or else lines of cells.
+    r"""Reads the grids in a text, in order: lists of lists, or else lines of cells.
 
     Raises:
         Wrong: one of them is not a grid.
 
-    >>> grids_in('From\\n1 2\\n3 4\\nto\\n5')
+    >>> grids_in('From\n1 2\n3 4\nto\n5')
     [[[1, 2], [3, 4]], [[5]]]
     """
     blocks = _LISTS.findall(text) or _LINES.findall(text)
@@ -76,12 +98,12 @@ def _rows_of_list(text: str) -> list[list[str]]:
 
 
 def grid_text(grid: Sequence[Sequence[int]]) -> str:
-    """A grid as lines, cells separated by spaces."""
+    """Writes a grid as lines of cells separated by spaces."""
     return '\n'.join(' '.join(map(str, row)) for row in grid)
 
 
 def check_grid(value: Any) -> Grid:
-    """A grid of a record; raises ValueError for anything else."""
+    """Returns the grid of a record; raises ValueError if it is not a grid."""
     if not isinstance(value, list) or not 1 <= len(value) <= MAX_SIDE:
         raise ValueError(f'a grid must be a list of 1 to {MAX_SIDE} rows')
     for row in value:

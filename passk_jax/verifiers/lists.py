@@ -1,4 +1,4 @@
-r"""When lists, tuples, intervals, sets, unions and matrices are equal to a gold."""
+"""Rules for golds that are lists, tuples, intervals, sets, unions or matrices."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ from passk_jax.verifiers.vocabulary import NO_SOLUTION
 def bracketed_rule(
     gold: Bracketed, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """A tuple or an interval: items in order, and the brackets."""
+    """Compares with a tuple or an interval: items in order, and the brackets."""
     match answer:
         case Bracketed():
             if (gold.opening, gold.closing) != (answer.opening, answer.closing):
@@ -44,26 +44,29 @@ def bracketed_rule(
             )
         case Union((item,)):
             return compare(gold, item)
+        case Matrix():
+            rows = _rows_of_lists(gold)
+            return bool(rows) and compare(Matrix(rows), answer)
         case Expression(_, None):
             return None
     return False
 
 
 def _is_interval(gold: Bracketed) -> bool:
-    """Whether brackets or an end at infinity tell an interval from a point."""
+    """Returns whether brackets or an infinite end mark an interval, not a point."""
     ends = [form.source for form in gold.items if isinstance(form, Expression)]
     return '[' in gold.opening or ']' in gold.closing or any('infty' in e for e in ends)
 
 
 def _sort_by_name(items: Sequence[Form]) -> Sequence[Form]:
-    """The items, in the order of their names if they are ``x=1``, ``y=2`` and so on."""
+    """Sorts items such as ``x=1``, ``y=2`` by name; leaves others as they are."""
     by_name: dict[str, Form] = {}
     for form in items:
         name = assigned(form) if isinstance(form, Equation) else None
         if name is None or len(name) > 1:
             return items
         by_name[name] = form
-    # A name that comes twice is none of a coordinate.
+    # Coordinates have different names.
     return (
         [by_name[name] for name in sorted(by_name)]
         if len(by_name) == len(items)
@@ -74,7 +77,7 @@ def _sort_by_name(items: Sequence[Form]) -> Sequence[Form]:
 def several_rule(
     gold: Several, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """A list: items and repeats, in order beside a tuple."""
+    """Compares with a list: items and repeats; in order beside a tuple."""
     match answer:
         case Several(items) | Collection(items):
             return match_in_any_order(gold.items, items, compare)
@@ -88,7 +91,7 @@ def several_rule(
 def collection_rule(
     gold: Collection, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """A set: items in any order, repeats as one."""
+    """Compares with a set: items in any order, repeats as one."""
     match answer:
         case Collection(items) | Several(items):
             return as_sets(gold.items, items, compare)
@@ -102,7 +105,7 @@ def collection_rule(
 def union_rule(
     gold: Union, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Parts in any order."""
+    """Compares with a union: parts in any order."""
     match answer:
         case Union(items):
             return match_in_any_order(gold.items, items, compare)
@@ -127,22 +130,24 @@ def union_rule(
 def matrix_rule(
     gold: Matrix, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Entries in their places; rows may be lists in brackets."""
-    rows: Sequence[Sequence[Form]]
-    match answer:
-        case Matrix(rows):
-            pass
-        case Bracketed('[', items, ']') if all(
-            isinstance(form, Bracketed) for form in items
-        ):
-            rows = [form.items for form in items if isinstance(form, Bracketed)]
-        case Expression(_, None):
-            return None
-        case _:
-            return False
+    """Compares with a matrix: entries in their places; rows may be lists."""
+    if isinstance(answer, Expression) and answer.tree is None:
+        return None
+    rows: Sequence[Sequence[Form]] = ()
+    if isinstance(answer, Matrix):
+        rows = answer.items
+    elif isinstance(answer, Bracketed) and answer.opening == '[':
+        # [1,2] and [[1,2]] are a row.
+        rows = _rows_of_lists(answer) or [answer.items]
     if len(rows) != len(gold.items):
         return False
     return all_of(
         match_in_order(row, other, compare)
         for row, other in zip(gold.items, rows, strict=True)
     )
+
+
+def _rows_of_lists(form: Bracketed) -> tuple[tuple[Form, ...], ...]:
+    """Returns the rows of ``[[1,2],[3,4]]``; none of another form."""
+    rows = tuple(item.items for item in form.items if isinstance(item, Bracketed))
+    return rows if len(rows) == len(form.items) and form.opening == '[' else ()

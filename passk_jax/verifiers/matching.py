@@ -1,4 +1,4 @@
-"""Three answers (yes, no, open), and items compared as lists and as sets."""
+"""Three-valued logic (yes, no, open), and items compared as lists and as sets."""
 
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
@@ -7,7 +7,7 @@ from typing import Protocol
 from passk_jax.verifiers.forms import Expression, Form
 from passk_jax.verifiers.trees import Node
 
-# More items are compared in their order alone.
+# Longer lists are compared in order only.
 _MOST_ITEMS = 40
 NEAR = Fraction(1, 20)
 
@@ -15,20 +15,20 @@ Compare = Callable[[Form, Form], bool | None]
 
 
 class Judge(Protocol):
-    """Decides what takes the values of expressions; ``None``: it cannot."""
+    """A judge of expressions by value; it returns ``None`` if it cannot decide."""
 
     def same(self, gold: Expression, answer: Expression) -> bool | None:
-        """Whether two expressions are equal."""
+        """Returns whether two expressions are equal."""
 
     def proportional(self, gold: Node, answer: Node) -> bool | None:
-        """Whether one tree is the other times a number."""
+        """Returns whether one tree is a number times the other."""
 
     def near(self, first: Node, second: Node) -> bool | None:
-        """Whether a number may be called about another: within :data:`NEAR` of it."""
+        """Returns whether a number is within :data:`NEAR` of another."""
 
 
 def all_of(results: Iterable[bool | None]) -> bool | None:
-    """No if one is no, else open if one is open, else yes."""
+    """Returns False if any is False, else ``None`` if any is ``None``, else True."""
     open_one = False
     for result in results:
         if result is False:
@@ -38,7 +38,7 @@ def all_of(results: Iterable[bool | None]) -> bool | None:
 
 
 def any_of(results: Iterable[bool | None]) -> bool | None:
-    """Yes if one is yes, else open if one is open, else no."""
+    """Returns True if any is True, else ``None`` if any is ``None``, else False."""
     open_one = False
     for result in results:
         if result:
@@ -50,6 +50,7 @@ def any_of(results: Iterable[bool | None]) -> bool | None:
 def match_in_order(
     golds: Sequence[Form], answers: Sequence[Form], compare: Compare
 ) -> bool | None:
+    """Returns whether each answer equals the gold at its place."""
     if len(golds) != len(answers):
         return False
     return all_of(map(compare, golds, answers))
@@ -58,7 +59,7 @@ def match_in_order(
 def match_in_any_order(
     golds: Sequence[Form], answers: Sequence[Form], compare: Compare
 ) -> bool | None:
-    """Whether the answers can be put so that each is equal to its gold."""
+    """Returns whether some order of the answers matches the golds."""
     if len(golds) != len(answers):
         return False
     if len(golds) > _MOST_ITEMS:
@@ -72,7 +73,7 @@ def match_in_any_order(
 
 
 def _matched(table: Sequence[Sequence[bool | None]], *, certain: bool) -> bool:
-    """Whether rows and columns pair up where a cell is yes, or may be."""
+    """Returns whether rows and columns can be paired at cells that are yes, or open."""
     partner: dict[int, int] = {}
 
     def find(row: int, seen: set[int]) -> bool:
@@ -91,7 +92,7 @@ def _matched(table: Sequence[Sequence[bool | None]], *, certain: bool) -> bool:
 def as_sets(
     golds: Sequence[Form], answers: Sequence[Form], compare: Compare
 ) -> bool | None:
-    """Whether each has an equal among the others, repeats as one."""
+    """Returns whether each item has an equal on the other side; repeats count once."""
     if not golds or not answers:
         return not golds and not answers
     if max(len(golds), len(answers)) > _MOST_ITEMS:

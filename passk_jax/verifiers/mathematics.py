@@ -2,26 +2,29 @@ r"""Verdicts on mathematics: the last box, its form, exact numbers, then the poo
 
 1. Only the content of the last ``\boxed{...}`` counts. On a whole response math-verify
    would read ``\boxed{1} then \boxed{204}`` as 1204.
-2. The gold and the answer are brought to one spelling (normal_form.py) and read by form
+2. Gold and answer are rewritten in one spelling (normal_form.py) and read by form
    (forms.py). The gold's form decides what counts (comparison.py); numbers are compared
    exactly (exact.py).
-3. What takes more than exact numbers is decided in worker processes: by values to 40
-   digits (numeric.py), and by math-verify 0.9.0 where no reader here knows a part
-   (equality.py).
+3. Worker processes decide the rest: by values to 40 digits (numeric.py), and by
+   math-verify 0.9.0 where no reader here knows a part (equality.py).
 4. An answer of more than 512 characters, or with a number too large, is wrong.
 
-The choices, strict and lenient; docs/tasks.md argues for them:
+Strict and lenient choices; docs/tasks.md gives reasons:
 
 ==========================================  ==========================================
 right                                       wrong
 ==========================================  ==========================================
 ``5 cm``, ``5\text{ cm}``, ``\$5`` for 5     5 m for 5 cm, ``2t`` or ``2s`` for 2
+``6\text{ m s}^{-1}`` for 6 m/s and for 6   6 m for 6 m/s
 50, ``50\%``, 0.5, ``\frac12`` for ``50\%``  0.5 for 50
 ``x=5``, ``a+b=5``, ``2+3=5`` for 5          ``203=204`` for 204; 5 for ``a+b=5``
 0.333333 for 1/3 (rounded, six digits)      0.3333; 203.9999999 for 204
+``7.5\mathrm{e}{-5}`` for ``7.5e-5``
 ``2,1`` and ``\{1,2\}`` for ``1,2``          ``(2,1)`` for ``1,2``; 1,2 for 1,1,2
 ``1,2`` for ``(1,2)``                        ``\{1,2\}`` for ``(1,2)`` and the reverse
 ``\{204\}``, ``[204]`` for 204
+``[[1],[2]]`` for a column, ``[1,2]`` for    ``[1,2]`` for a column
+a row
 ``1\le x\le2`` for ``[1,2]``                ``-1<x<1`` for ``(-1,1)``, a point perhaps
 ``66_{8}`` for ``66_8``                      66 for ``66_8``, ``52_8`` for 52
 ``6:8`` and 3/4 for ``3:4``                  2:15 for 4:30, a time
@@ -31,6 +34,7 @@ difference elsewhere
 ==========================================  ==========================================
 """
 
+import dataclasses
 import functools
 import importlib.util
 import re
@@ -52,21 +56,23 @@ from passk_jax.verifiers.splitting import depths
 # An answer of a benchmark takes 1.2 ms at the median and 80 ms at the 99th percentile.
 DEADLINE_S = 5.0
 MEMORY_BYTES = 2**31
-# More would wait for the parent, which feeds them all.
+# The parent feeds them all; more would wait for it.
 MAX_WORKERS = 16
 EQUALITY = 'passk_jax.verifiers.equality:equal'
 
 _PACKAGES = ('math_verify', 'latex2sympy2_extended', 'antlr4', 'sympy')
 _UNEQUAL = 'not equal to the right answer'
 _TOO_LONG = f'longer than {MOST_CHARACTERS} characters'
-# Of an answer before it is brought to normal form.
+# Characters of an answer before it is rewritten in normal form.
 _MOST_READ = 4096
 _MOST_DEPTH = 40
-# Of a gold in words; others have none that is not in \text.
+# Characters of a gold in a message.
+_SHOWN = 60
+# In a gold that is words; other golds have words in \text only.
 _MOST_WORDS = 6
 _WORD = re.compile('[A-Za-z]{3,}')
 _COMMAND = re.compile(r'\\text\{[^{}]*\}|\\[A-Za-z]+(?:\{[a-z]+\})?')
-# What failed -> what the verdict says.
+# Kind of failure -> the verdict's error.
 FAILURES = {
     TIMEOUT: 'the comparison took too long',
     CRASH: 'the comparison crashed or took too much memory',
@@ -76,7 +82,7 @@ FAILURES = {
 
 @functools.cache
 def shared_pool() -> Pool:
-    """The pool of this process, made on first use."""
+    """Returns the pool of this process, made on first use."""
     workers = min(len(usable_cores()), MAX_WORKERS)
     return Pool(
         EQUALITY, workers=workers, deadline_s=DEADLINE_S, memory_bytes=MEMORY_BYTES
@@ -96,7 +102,7 @@ def check_packages() -> None:
 def judge(
     golds: Sequence[str], responses: Sequence[str], *, pool: Pool | None = None
 ) -> list[Verdict]:
-    """The verdicts on responses.
+    """Judges responses.
 
     Args:
         golds: the right answer to each response's problem.
@@ -104,7 +110,7 @@ def judge(
         pool: where math-verify runs; ``None``: :func:`shared_pool`.
 
     Raises:
-        ValueError: the pool does not work; never for what a response is.
+        ValueError: the pool does not work; responses never raise.
     """
     answers = [last_box(response) for response in responses]
     boxed = [(g, a) for g, a in zip(golds, answers, strict=True) if a is not None]
@@ -113,17 +119,30 @@ def judge(
     return [unboxed if answer is None else next(verdicts) for answer in answers]
 
 
+def judge_one(gold: str, response: str, *, pool: Pool | None = None) -> Verdict:
+    """Judges one response; the error names the gold where the gold is at fault.
+
+    Arguments and errors are those of :func:`judge`.
+    """
+    (verdict,) = judge([gold], [response], pool=pool)
+    suspect = verdict.error in (FAILURES[PARSE_FAILURE], _UNEQUAL)
+    if not suspect or not unparsed([gold], pool=pool):
+        return verdict
+    error = f'the gold {gold[:_SHOWN]!r} cannot be parsed'
+    return dataclasses.replace(verdict, error=error)
+
+
 def compare(
     pairs: Sequence[tuple[str, str]], *, pool: Pool | None = None
 ) -> list[Verdict]:
-    """The verdicts on answers that were read already.
+    """Judges answers that are already extracted.
 
     Args:
-        pairs: a right answer and the one to judge, LaTeX without dollars.
+        pairs: a gold and the answer to judge, LaTeX without dollars.
         pool: as for :func:`judge`, and so are the errors.
     """
     decided = {pair: _verdict(*pair) for pair in dict.fromkeys(pairs)}
-    # Repeats are left in: failures are counted by response.
+    # With repeats, because the pool counts failures by response.
     open_pairs = [pair for pair in pairs if decided[pair] is None]
     if open_pairs:
         texts = [
@@ -138,14 +157,17 @@ def compare(
 
 
 def unparsed(golds: Sequence[str], *, pool: Pool | None = None) -> list[int]:
-    """The places of golds that no answer could equal but their text itself.
+    """Finds golds that no answer but their own text could equal.
 
-    A gold must be read by form and be equal to itself in brackets; what no reader here
-    knows is for math-verify. Sentences are no golds.
+    A gold must be read by form and be equal to itself in brackets. If no reader here
+    knows it, math-verify must parse it. Sentences are no golds.
 
     Args:
-        golds: right answers as files have them.
+        golds: right answers.
         pool: as for :func:`judge`, and so are the errors.
+
+    Returns:
+        Their places, in order.
     """
     places: dict[str, list[int]] = {}
     for place, gold in enumerate(golds):
@@ -157,11 +179,11 @@ def unparsed(golds: Sequence[str], *, pool: Pool | None = None) -> list[int]:
             failed.append(gold)
         elif not is_read(form):
             open_golds.append(gold)
-        # In brackets 1,500 is a pair.
+        # A number such as 1,500 would be a pair in brackets.
         elif ',' not in gold and equal(form, read(f'({gold})'), Exact()) is False:
             failed.append(gold)
     if open_golds:
-        # A worker that is given one text twice says whether it can be parsed.
+        # For two equal texts, a worker says whether it can parse them.
         pairs = [(gold, gold) for gold in open_golds]
         judgements = (pool or shared_pool()).judge(pairs)
         failed += [
@@ -173,7 +195,7 @@ def unparsed(golds: Sequence[str], *, pool: Pool | None = None) -> list[int]:
 
 
 def _is_prose(gold: str, form: Form) -> bool:
-    """Whether a gold is sentences, or longer than answers that are read."""
+    """Returns whether a gold is sentences, or longer than any answer that is read."""
     most_words = _MOST_WORDS if is_read(form) else 1
     words = _WORD.findall(_COMMAND.sub(' ', gold))
     return len(gold) > MOST_CHARACTERS or len(words) > most_words
@@ -185,7 +207,7 @@ def _normal_gold(gold: str) -> str:
 
 
 def _verdict(gold: str, answer: str) -> Verdict | None:
-    """The verdict without a worker; ``None`` if it takes one."""
+    """Judges without a worker; returns ``None`` if a worker must decide."""
     parsed = answer.strip()
     if is_sentinel(gold):
         return Verdict(
@@ -214,7 +236,7 @@ def _verdict(gold: str, answer: str) -> Verdict | None:
 
 
 def refusal(answer: str) -> str | None:
-    """Why an answer in normal form is not read; ``None``: it is."""
+    """Returns why an answer in normal form is not read; ``None`` if it is."""
     if len(answer) > MOST_CHARACTERS:
         return _TOO_LONG
     if '$' in answer.replace(r'\$', '').removeprefix('$'):
@@ -225,7 +247,7 @@ def refusal(answer: str) -> str | None:
 
 
 def _too_large(form: Form) -> bool:
-    """Whether a number has a part beyond the bounds of exact arithmetic."""
+    """Returns whether a number is beyond the bounds of exact arithmetic."""
     if not isinstance(form, Expression) or form.tree is None:
         return False
     try:

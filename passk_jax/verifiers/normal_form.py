@@ -1,21 +1,19 @@
-r"""One spelling for what people and models write in many: the normal form of an answer.
+r"""Rewrites the many spellings of an answer as one: its normal form.
 
-:func:`normal_form` is applied once, to the right answer and to the one to judge, before
-anything is parsed. In this order:
+:func:`normal_form` runs once on the gold and once on the answer, before parsing:
 
-1. Signs of unicode become LaTeX or ASCII (``SIGNS``), full-width forms their ASCII
-   twins, raised and lowered digits powers and subscripts; invisible signs go.
-2. What surrounds mathematics goes: dollars, ``\(...\)``, bold and code of markdown,
+1. Unicode becomes LaTeX or ASCII (``SIGNS``), and full-width signs ASCII. Raised and
+   lowered digits become powers and subscripts. Invisible signs go.
+2. Delimiters of mathematics go: dollars, ``\(...\)``, bold and code of markdown,
    quotation marks.
-3. Commands that change the look go (``COMMANDS``), synonyms become one: ``\dfrac`` is
-   ``\frac``, ``\mathrm{cm}`` is ``\text{cm}``, ``\leqslant`` is ``\le``.
-4. Digits in groups are joined: ``1{,}500``, ``1,\!500``, ``1\,500``, ``1 500``. A comma
-   alone is for forms.py, because it may separate.
-5. What ends a sentence goes: ``.``, ``,``, ``;``, ``:`` at the end, and braces around
-   everything.
+3. Commands of layout go, with colours and frames (``COMMANDS``). Synonyms become one:
+   ``\dfrac`` is ``\frac``, ``\mathrm{cm}`` is ``\text{cm}``, ``\leqslant`` is ``\le``.
+4. Groups of digits are joined: ``1{,}500``, ``1,\!500``, ``1\,500``, ``1 500``. A plain
+   comma may separate, so forms.py decides.
+5. ``.``, ``,``, ``;`` and ``:`` at the end go, and braces around everything.
 
-Nothing here knows what an answer means. All patterns take time that is linear in the
-text.
+Nothing here depends on the meaning of an answer. All patterns take time that is linear
+in the text.
 """
 
 import functools
@@ -24,7 +22,7 @@ import unicodedata
 
 from passk_jax.verifiers.vocabulary import GREEK_CAPITALS, GREEK_LETTERS
 
-# Sign -> what stands for it; a command ends with a blank.
+# Sign -> its replacement; a command ends with a blank.
 SIGNS = {
     **dict.fromkeys('−–—‐‑‒―﹣－', '-'),
     **dict.fromkeys('×✕✖⨯', r'\times '),
@@ -75,21 +73,31 @@ _INVISIBLE = re.compile(
 _ENCLOSED = re.compile(r'\\\((.*)\\\)|\\\[(.*)\\\]|"(.*)"|``(.*)\'\'', re.DOTALL)
 _BOLD = re.compile(r'(?<![\w)\]}*])(\*\*|__)((?:(?!\1)[^*]){1,300})\1(?![\w({*])')
 
-# Pattern -> replacement, in order. A name of a command ends where no letter follows.
+# Pattern -> replacement, in order.
 COMMANDS = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        # Digits in groups, before the blanks of LaTeX go.
+        # Groups of digits, before the blanks of LaTeX go.
         (r'(?<=[0-9])(?:\{,\}|,\s*\\!\s*|\\!\s*,|\{\\,\})(?=[0-9]{3}(?![0-9]))', ''),
         (r'(?<=[0-9])\{,\}(?=[0-9])', '.'),
         (r'(?<=[0-9])\{\.\}(?=[0-9])', '.'),
         (r'\{\s*([:=,])\s*\}', r'\1'),
-        # Look.
+        # Layout.
         (r'\\(?:left|right|[bB]ig{1,2}[lrm]?)(?![a-zA-Z])\s*(?:\.(?!\d))?', ''),
         (r'\\(?:display|text|script|scriptscript)style(?![a-zA-Z])', ' '),
         (r'\\(?:no)?limits(?![a-zA-Z])', ''),
-        (r'\\(?:bf|it|sf|tt|cal|large|Large|small)(?![a-zA-Z])', ' '),
-        (r'\\(?:text)?color\s*(?:\[[A-Za-z]*\])?\{[^{}]*\}', ''),
+        (r'\\(?:bf|it|sf|tt|cal|large|Large|LARGE|huge|Huge|small|tiny|normalsize'
+         r'|footnotesize|scriptsize)(?![a-zA-Z])', ' '),
+        # Colours and frames go with their options; their content stays.
+        (r'\\fcolorbox\s*(?:\[[^\[\]{}]*\]\s*)?\{[^{}]*\}\s*(?:\[[^\[\]{}]*\]\s*)?'
+         r'\{[^{}]*\}', ''),
+        (r'\\(?:(?:text|math)?color|colorbox|parbox|raisebox|scalebox|rotatebox|enclose)'
+         r'\s*(?:\[[^\[\]{}]*\]\s*)*\{[^{}]*\}', ''),
+        (r'\\resizebox\s*\{[^{}]*\}\s*\{[^{}]*\}', ''),
+        (r'\\(?:framebox|makebox|bbox|tcbox|tcboxmath|shadowbox|ovalbox|Ovalbox'
+         r'|doublebox|Aboxed)\s*(?:\[[^\[\]{}]*\]\s*)*(?=\{)', ''),
+        (r'(?:\\(?:text|mbox|fbox|boxed)\s*)?'
+         r'\{\s*\$((?:[^${}]|\{(?:[^${}]|\{[^${}]*\})*\})*)\$\s*\}', r'{\1}'),
         (r'\\[hv]space\*?\s*\{[^{}]*\}', ' '),
         (r'\\[hv]?phantom\s*(?:\{[^{}]*\}|.)', ' '),
         (r'\\(?:label|tag)\*?\{[^{}]*\}', ' '),
@@ -100,7 +108,7 @@ COMMANDS = tuple(
         (r'(?<!\\)\\[,;:> \n]|~', ' '),
         (r'\\(?:quad|qquad|thinspace|enspace|medspace)(?![a-zA-Z])', ' '),
         (r'\s+', ' '),
-        # Fonts: of a text they make a text, of mathematics a group.
+        # Fonts of text become \text; fonts of mathematics go.
         (r'\\(?:mbox|hbox|textbf|textrm|textit|textnormal|textsf|texttt|emph'
          r'|operatorname\*?|mathrm|textup|textmd|textsc)\s*(?=\{)', r'\\text'),
         (r'\{\s*\\rm\s+([^{}]*)\}', r'\\text{\1}'),
@@ -109,7 +117,18 @@ COMMANDS = tuple(
         (r'\\mathbb +([A-Z])', r'\\mathbb{\1}'),
         (r'\\text\s+\{', r'\\text{'),
         (r'\\text\{\s*([0-9.]+|\\?[%$])\s*\}', r'\1'),
-        (r'\\text\{([^{}]*)\^(?:([23])|\{([23])\})\}', r'\\text{\1}^\2\3'),
+        (r'\\text\{(?:[^{}]|\^\s*\{[^{}]*\})*\}',
+         lambda match: re.sub(r'\^\s*\{\s*(-?[1-9])\s*\}(?![0-9])', r'^\1', match[0])),
+        (r'\\text\{([^{}]*)\^([23])\}', r'\\text{\1}^\2'),
+        (r'\\frac\s*\{\s*(\\text\{[^{}]*\})\s*\}\s*'
+         r'\{\s*(\\text\{[^{}]*\}(?:\^\{?[1-9]\}?)?)\s*\}', r'\1/\2'),
+        # An upright e before an exponent; 2\mathrm{e}-5 may be a difference.
+        (r'(?<=[0-9.])(?: ?\\text\{[eE]\}|[eE]) ?\{([+-]?[0-9]{1,4})\}(?![0-9.^!])',
+         r'E\1'),
+        (r'(?<=[0-9.])\\text\{[eE]([+-]?[0-9]{1,4})\}', r'E\1'),
+        (r'(?<=[0-9.])\\text\{(E)\}(?=[+-]?[0-9])', r'\1'),
+        (r'(?<=[0-9.])\\text\{(e)\}(?=-?[0-9])', r'\1'),
+        (r'(?<=\.[0-9])([0-9]*)\\text\{e\}(?=\+[0-9])', r'\1e'),
         (r'(?<=[0-9 ])\{\s*(\\text\{[^{}]*\})\s*\}', r'\1'),
         (r'\\math(?:it|sf|tt|bf|normal)\{\s*([A-Za-z]{2,})\s*\}', r'\\text{\1}'),
         (r'\\(?:mathbf|mathit|mathsf|mathtt|mathnormal|boldsymbol|bm|pmb|underline'
@@ -163,14 +182,14 @@ COMMANDS = tuple(
         (r' +', ' '),
     )
 )  # fmt: skip
-# Of braces and delimiters around everything.
+# Braces and delimiters around everything.
 _MOST_LAYERS = 8
 _BEGIN = re.compile(r'^(?:[\s,;:=]|&|\\\\)+')
 
 
 @functools.lru_cache(maxsize=2**14)
 def normal_form(text: str) -> str:
-    r"""An answer in the one spelling that the readers know.
+    r"""Rewrites an answer in the one spelling that the readers know.
 
     >>> normal_form('$１２．$'), normal_form(r'\left( x²,\ \dfrac{1}{2}\right).')
     ('12', '( x^{2}, \\frac{1}{2})')
@@ -187,7 +206,7 @@ def normal_form(text: str) -> str:
 
 
 def _without_ends(text: str) -> str:
-    """The text without what ends a sentence, and without what stands before one."""
+    """Removes punctuation at both ends of the text."""
     text = _BEGIN.sub('', text)
     while text and (text[-1] in ' ,;:.' or text.endswith('\\\\')):
         if text.endswith('..'):
@@ -223,13 +242,13 @@ def _plain_sign(sign: str) -> str:
 
 
 def _without_delimiters(text: str) -> str:
-    """The text without what surrounds mathematics; twice, for bold around dollars."""
+    """Removes delimiters of mathematics; twice, for bold around dollars."""
     for _ in range(2):
         text = _BOLD.sub(r'\2', text.strip())
         while len(text) > 1 and text[0] == text[-1] == '$' and text[-2:] != r'\$':
             text = text[1:-1].strip()
         for sign in '`*':
-            # Code and italics of markdown.
+            # Markdown's code and italics.
             if text.startswith(sign) and text.endswith(sign):
                 text = text.strip(sign).strip()
         if match := _ENCLOSED.fullmatch(text):
@@ -240,14 +259,14 @@ def _without_delimiters(text: str) -> str:
 
 
 def _without_braces(text: str) -> str:
-    """The text without a pair of braces around all of it."""
+    """Removes a pair of braces around the whole text."""
     if text.startswith('{') and closing_brace(text) == len(text) - 1:
         return text[1:-1].strip()
     return text
 
 
 def closing_brace(text: str) -> int:
-    """Where the brace at the start of a text is closed; -1: nowhere."""
+    """Finds where the brace at the start of a text is closed; -1: nowhere."""
     depth = 0
     for match in re.finditer(r'\\.|[{}]', text):
         depth += {'{': 1, '}': -1}.get(match[0], 0)

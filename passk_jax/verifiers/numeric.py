@@ -1,12 +1,12 @@
-r"""Whether two expressions are equal, by their values to 40 digits at several points.
+r"""Compares two expressions by their values to 40 digits, at several points.
 
-Two polynomials that agree at random points are the same but for a chance that is nil
-here; so are the elementary functions of answers. Constants are compared alike, at no
-point. What is exact is compared to 30 digits, relative. A decimal may stand for the
-other number as exact.py says; as part of an expression it is good to a millionth.
+Two polynomials that agree at random points are equal, with a negligible chance of
+error; so are the elementary functions of answers. Constants need no point. Exact
+expressions are compared to a relative 1e-30. A decimal may stand for the other number
+as in exact.py; inside an expression it is accurate to a relative millionth.
 
-Points have positive and negative coordinates. Only those count at which both sides are
-defined and, without ``i``, real: so ``\sqrt{ab}`` equals ``\sqrt a\sqrt b``, and
+Points have positive and negative coordinates. Only points count at which both sides are
+defined and, without ``i``, real. So ``\sqrt{ab}`` equals ``\sqrt a\sqrt b``, and
 ``\sqrt{x^2}`` differs from ``x``. ``\log`` without a base is natural or of base ten,
 whichever makes the two equal.
 
@@ -25,12 +25,12 @@ from passk_jax.verifiers.trees import Apply, Constant, Name, Node, Number, names
 
 _DIGITS = 40
 _TOLERANCE = mpmath.mpf(10) ** -30
-# Where a decimal is a part of an expression.
+# If a decimal is a part of an expression.
 _DECIMAL_TOLERANCE = mpmath.mpf(10) ** -6
-# Smaller values are looked at with more digits: they may be what rounding left of 0.
+# Smaller values may be rounding errors of 0, and are computed with more digits.
 _SMALL = mpmath.mpf(10) ** -25
 _LEAST_POINTS = 4
-# Of the result of a power, and of a factorial's argument.
+# Bounds of a power's result and of a factorial's argument.
 _MOST_BITS = 2**24
 _MOST_FACTORIAL = 10**4
 
@@ -39,14 +39,14 @@ Value = mpmath.mpf | mpmath.mpc
 
 
 class UndefinedError(ArithmeticError):
-    """The expression has no value at a point, or one that is out of bounds."""
+    """The expression has no value at a point, or one out of bounds."""
 
 
 def same(gold: Node, answer: Node) -> bool | None:
-    """Whether two expressions are equal; ``None`` if they have too few values.
+    r"""Returns whether two expressions are equal; ``None`` with too few values.
 
     >>> from passk_jax.verifiers.syntax import parse
-    >>> same(parse(r'\\sqrt{8}'), parse(r'2\\sqrt2'))
+    >>> same(parse(r'\sqrt{8}'), parse(r'2\sqrt2'))
     True
     """
     logarithms = [_uses_log(tree) for tree in (gold, answer)]
@@ -59,7 +59,7 @@ def same(gold: Node, answer: Node) -> bool | None:
 
 
 def proportional(gold: Node, answer: Node) -> bool | None:
-    """Whether one expression is the other times a number other than 0."""
+    """Returns whether one expression is a nonzero number times the other."""
     ratios = []
     for first, second in _values(gold, answer, None):
         if not first or not second:
@@ -73,7 +73,7 @@ def proportional(gold: Node, answer: Node) -> bool | None:
 
 
 def near(first: Node, second: Node) -> bool | None:
-    """Whether a number may be called about another; ``None`` for no numbers."""
+    """Returns whether one number is near another; ``None`` if they are no numbers."""
     for one, other in _values(first, second, None):
         return bool(abs(one - other) <= _number(NEAR) * abs(one))
     return None
@@ -123,7 +123,7 @@ def _uses_log(tree: Node) -> bool:
 
 
 def _values(gold: Node, answer: Node, base: int | None) -> list[tuple[Value, Value]]:
-    """The values of both sides at the points that count."""
+    """Computes the values of both sides at the points that count."""
     rename = _same_case(names(gold), names(answer))
     variables = sorted({rename(name) for name in names(gold) | names(answer)})
     real = bool(variables) and not any(
@@ -143,7 +143,7 @@ def _values(gold: Node, answer: Node, base: int | None) -> list[tuple[Value, Val
 
 
 def _same_case(*sets: frozenset[str]) -> Callable[[str], str]:
-    """Small letters for capitals, where no side has a letter in both."""
+    """Returns a function that folds case, if no side has a letter in both cases."""
     folded = all(len({name.lower() for name in side}) == len(side) for side in sets)
     return str.lower if folded else str
 
@@ -161,9 +161,10 @@ def _points(variables: Sequence[str]) -> list[Point]:
 
 
 def _coordinate(number: int, place: int) -> int:
-    """A number like a random one, in the thousands; of the first six points positive.
+    """Returns a pseudo-random coordinate; at the first six points it is positive.
 
-    The others mix the signs; some are below 1, for functions that want it.
+    Other points mix the signs. Some coordinates are below 1009, the denominator, for
+    functions that need arguments below 1.
     """
     size = pow(7, 13 * number + 29 * place + 5, 10007) % (
         900 if number % 3 == 1 else 4100
@@ -180,9 +181,10 @@ def _value_at(
     base: int | None,
     real: bool,
 ) -> Value:
-    """The value to 40 digits.
+    """Computes the value to 40 digits.
 
-    A small one is computed again to more: what rounding left of 0 differs then.
+    A small value is computed again with more digits, which exposes rounding errors of
+    0.
     """
     values = []
     for digits in (_DIGITS, 3 * _DIGITS):
@@ -198,7 +200,7 @@ def _value_at(
 
 
 class _Evaluation:
-    """Evaluates a tree at a point, at the working precision of mpmath."""
+    """An evaluation at a point, at mpmath's working precision."""
 
     def __init__(
         self,
@@ -270,7 +272,7 @@ def _factorial(number: Value) -> Value:
 
 
 def _bounded(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
-    """The function where reducing its argument takes no long computation."""
+    """Returns the function, undefined where reducing its argument takes long."""
 
     @functools.wraps(function)
     def call(number: Value) -> Value:

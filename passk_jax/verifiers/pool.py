@@ -17,7 +17,7 @@ again, and so JAX. The hash seed is fixed and gmpy2 off, so workers agree.
 A verdict depends on the problem and the answer alone, whatever the memo, the order of a
 batch and the number of workers; but a deadline is a matter of load, and an answer that
 needs nearly as long as it may time out on one host only. So a host judges only its own
-share of a batch, and :mod:`passk_jax.rollouts.verification` gathers the verdicts.
+share of a batch, and :mod:`passk_jax.rollouts.verify` gathers the verdicts.
 """
 
 import collections
@@ -27,6 +27,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from passk_jax.errors import InputError
 from passk_jax.verifiers.worker_process import WorkerProcess
@@ -47,10 +48,12 @@ class Judgement:
     Attributes:
         correct: whether the function returned ``True``.
         failure: ``None``, or the key of ``Pool.failures`` that counts it.
+        value: what the function returned, as JSON has it.
     """
 
     correct: bool
     failure: str | None
+    value: Any = dataclasses.field(default=None, compare=False)
 
 
 class Pool:
@@ -61,7 +64,8 @@ class Pool:
 
     Args:
         function: ``'module:name'`` of a function of problem and answer, two texts, that
-            returns whether the answer is right, and raises if it cannot parse one.
+            returns whether the answer is right, and raises if it cannot parse one; or
+            ``'file.py:name@digest'``, a reward of a user's own (``rewards.py``).
         workers: the most processes at a time.
         deadline_s: seconds for one answer, without the start of its worker.
         memory_bytes: address space of a worker.
@@ -159,8 +163,9 @@ class Pool:
         """Ends workers that are worn or dead; starts as many as have work."""
         for worker in list(self._workers):
             worn = worker.num_tasks >= self._tasks_per_worker
-            # A worker that died idle would fail an answer that it never saw.
-            if worker.idle and (worn or worker.has_ended):
+            # A worker that died idle would fail an answer that it never saw, and what
+            # an earlier answer left behind might speak for a later one.
+            if worker.idle and (worn or worker.has_ended or worker.has_spoken):
                 self._workers.remove(worker)
                 worker.kill()
         busy = sum(worker.task is not None for worker in self._workers)
@@ -209,7 +214,7 @@ class Pool:
         if outcome == 'failed to start':
             raise InputError(f'a verifier process cannot import its function: {value}')
         failure = {'raised': PARSE_FAILURE, 'memory': CRASH}.get(outcome)
-        return Judgement(value is True and not failure, failure)
+        return Judgement(value is True and not failure, failure, value)
 
     def _end(self, worker: WorkerProcess, what: str) -> None:
         """Kills a worker; raises ValueError if it had not even started."""

@@ -1,7 +1,7 @@
-r"""Reads what an answer is by its form; forms.py has the table.
+"""Reads an answer into a form; forms.py has the table.
 
-A text in normal form goes to one reader after the other; the first that knows its form
-makes it. Parts are read in the same way, to a small depth.
+Readers try a text in normal form one after another; the first that knows its form reads
+it. Parts are read in the same way, to a small depth.
 """
 
 import functools
@@ -79,13 +79,13 @@ _TO = re.compile(r':|\\text\{\s*(?:to|:)\s*\}|(?<=[\s\d])to(?=[\s\d])')
 
 
 def read(text: str) -> Form:
-    """The form of an answer in any spelling; reading takes linear time."""
+    """Reads an answer in any spelling, in linear time."""
     return read_normal(normal_form(text))
 
 
 @functools.lru_cache(maxsize=2**14)
 def read_normal(text: str, depth: int = 0) -> Form:
-    """The form of a text in normal form."""
+    """Reads a text in normal form."""
     if len(text) > MOST_CHARACTERS or depth > _MOST_DEPTH:
         return Unread(text)
     text = (
@@ -115,7 +115,7 @@ def _option(text: str, depth: int) -> Form | None:
         behind = r'\text{' + behind
     if _ORS.match(behind):
         return None
-    # E: and C) stand before a text; (A) may be a factor.
+    # E: and C) precede a text; (A) may be a factor.
     if match[1] and not re.match(r'\s|\}|\\text', text[match.start(1) + 2 :]):
         return None
     return Option(letter, normal_form(behind))
@@ -139,7 +139,7 @@ def _words(text: str, depth: int) -> Form | None:
     ):
         return form
     if not _WORDS.fullmatch(bare):
-        # October 30, and texts with other signs in them.
+        # October 30, and texts with other signs.
         return _as_words(bare) if match and len(bare) > 1 else None
     if match and (len(bare) > 1 or not bare.isascii()):
         return _as_words(bare)
@@ -156,7 +156,7 @@ def _as_words(text: str) -> Words:
 
 
 def _is_word(text: str) -> bool:
-    """Whether letters without ``\\text`` are a word, and no product."""
+    r"""Returns whether letters without ``\text`` are a word, not a product."""
     if not text.isascii():
         return True
     if ' ' in text or '-' in text or "'" in text:
@@ -168,12 +168,12 @@ def _is_word(text: str) -> bool:
         return False
     if text.islower() and (len(text) == 2 or _neighbours(text)):
         return False
-    # A capital before a small letter, such as Bh, is a product.
+    # Two letters such as Bh are a product.
     return len(text) > 2 or text.isupper()
 
 
 def _neighbours(text: str) -> bool:
-    """Whether letters follow each other in the alphabet, in any order."""
+    """Returns whether letters are neighbours in the alphabet, in order once sorted."""
     return len(text) < 5 and ''.join(sorted(text)) in 'abcdefghijklmnopqrstuvwxyz'
 
 
@@ -191,7 +191,7 @@ def _matrix(text: str, depth: int) -> Form | None:
 
 
 def _brackets(text: str, depth: int) -> Form | None:
-    """A set, a tuple, an interval, or what stands in brackets alone."""
+    """Reads a set, a tuple, an interval, or an answer in brackets."""
     outer = outer_brackets(text)
     if outer is None:
         return None
@@ -200,6 +200,12 @@ def _brackets(text: str, depth: int) -> Form | None:
         return _collection(content, depth)
     parts = split_commas(content, bracketed=True)
     if len(parts) > 1:
+        rows = [outer_brackets(part.strip()) for part in parts]
+        if all(row and row[::2] == ('[', ']') for row in [outer, *rows]):
+            # In a list of lists, [1] is a row.
+            contents = [split_commas(row[1], bracketed=True) for row in rows if row]
+            lists = [Bracketed('[', _items(row, depth), ']') for row in contents]
+            return Bracketed('[', tuple(lists), ']')
         if opening == ']' or closing == '[':
             # French: ]1,2[ is (1,2).
             opening = {']': '(', '[': '['}.get(opening, opening)
@@ -236,7 +242,7 @@ def _several(text: str, depth: int) -> Form | None:
 
 
 def _several_signs(text: str, depth: int) -> Form | None:
-    r"""Both values of an answer with ``\pm``."""
+    r"""Reads both values of an answer with ``\pm``."""
     if r'\pm' not in text:
         return None
     values = (

@@ -1,4 +1,4 @@
-r"""What equations and inequalities say: the name they give a value, their interval."""
+"""Equations and inequalities: the value of a name, the interval of a variable."""
 
 import re
 
@@ -28,7 +28,7 @@ _INFINITY = Expression(r'\infty', Constant('infinity'))
 
 
 def is_name(form: Form) -> str | None:
-    """The name that a side is; ``None``: it is more."""
+    """Returns the name if a side is one, else ``None``."""
     if isinstance(form, Expression):
         if isinstance(form.tree, Name):
             return form.tree.name
@@ -46,7 +46,7 @@ def is_name(form: Form) -> str | None:
 
 
 def assigned(equation: Equation) -> str | None:
-    """What name ``x = ...`` gives its last side; ``None``: the left side is no name.
+    """Returns the name to which an equation assigns its last side, else ``None``.
 
     >>> from passk_jax.verifiers.reading import read
     >>> assigned(read('x=5')), assigned(read('a+b=5'))
@@ -59,14 +59,14 @@ def assigned(equation: Equation) -> str | None:
 
 
 def value_of(equation: Equation) -> Form:
-    """The value of a chain: its last side, or the first of ``5 = x``."""
+    """Returns the value of a chain: its last side, or the first of ``5 = x``."""
     first, last = equation.items[0], equation.items[-1]
     turned = len(equation.items) == 2 and is_number(first) and is_name(last)
     return first if turned else last
 
 
 def is_number(form: Form) -> bool:
-    """Whether a side has a tree and no variable in it."""
+    """Returns whether a side has a tree without variables."""
     form = form.value if isinstance(form, Quantity) else form
     return (
         isinstance(form, Expression) and form.tree is not None and not names(form.tree)
@@ -74,12 +74,12 @@ def is_number(form: Form) -> bool:
 
 
 def numeric_sides(equation: Equation) -> bool:
-    """Whether all sides are numbers, as in ``0.56 = 56\\%``."""
+    r"""Returns whether all sides are numbers, as in ``0.56 = 56\%``."""
     return all(map(is_number, equation.items))
 
 
 def difference(equation: Equation) -> Node | None:
-    """The first side less the last; ``None`` if one has no tree."""
+    """Subtracts the last side from the first; ``None`` if either has no tree."""
     trees: list[Node] = []
     for form in (equation.items[0], equation.items[-1]):
         if not isinstance(form, Expression) or form.tree is None:
@@ -92,7 +92,7 @@ def difference(equation: Equation) -> Node | None:
 
 
 def interval(inequality: Inequality) -> tuple[str, Form] | None:
-    r"""The variable and its interval; ``None`` if sides or signs are other ones.
+    r"""Returns the variable and its interval; ``None`` for other sides or signs.
 
     >>> from passk_jax.verifiers.reading import read
     >>> name, values = interval(read(r'1 \le x < 2'))
@@ -142,7 +142,7 @@ _TURNED = {'<': '>', '>': '<', r'\le': r'\ge', r'\ge': r'\le', r'\ne': r'\ne'}
 def equation_rule(
     gold: Equation, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Up to a factor; the value where the left side is a name."""
+    """Compares with an equation: up to a factor, or by value if it assigns a name."""
     name = assigned(gold)
     if not isinstance(answer, Equation):
         if name is not None:
@@ -166,7 +166,7 @@ def equation_rule(
 def inequality_rule(
     gold: Inequality, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """The interval of a variable, or the same sides."""
+    """Compares with an inequality: by the variable's interval, or by equal sides."""
     gold_interval = interval(gold)
     match answer:
         case Inequality():
@@ -182,7 +182,7 @@ def inequality_rule(
 
 
 def _same_order(gold: Inequality, answer: Inequality, compare: Compare) -> bool | None:
-    """Side by side, read from either end; open if that does not decide."""
+    """Compares side by side, from either end; open if that does not decide."""
     turned = tuple(_TURNED[sign] for sign in reversed(answer.signs))
     results = []
     if gold.signs == answer.signs:

@@ -1,4 +1,4 @@
-"""Arithmetic of forms: a value times a factor, in radians, over another."""
+"""Arithmetic on forms: products, quotients, and degrees in radians."""
 
 from fractions import Fraction
 
@@ -7,22 +7,22 @@ from passk_jax.verifiers.trees import Apply, Constant, Node, Number, nodes
 
 
 def times(form: Form, factor: Fraction) -> Form:
-    """A value times a factor."""
+    """Multiplies a value by a factor."""
     return combined('*', form, number(factor))
 
 
 def convert_to_radians(form: Form) -> Form:
-    """A value of degrees in radians."""
+    """Converts a value in degrees to radians."""
     return combined('*', times(form, Fraction(1, 180)), Expression('', Constant('pi')))
 
 
 def quotient(above: Form, below: Form) -> Form:
-    """A value over another."""
+    """Divides a value by another."""
     return combined('/', above, below)
 
 
 def combined(operation: str, first: Form, second: Form) -> Form:
-    """An operation on two values; unread unless both have trees."""
+    """Applies an operation to two values; unread unless both have trees."""
     if not isinstance(first, Expression) or not isinstance(second, Expression):
         return Unread('')
     if first.tree is None or second.tree is None:
@@ -32,15 +32,15 @@ def combined(operation: str, first: Form, second: Form) -> Form:
 
 
 def number(value: Fraction) -> Expression:
-    """A fraction as a form."""
+    """Returns a fraction as a form."""
     return Expression(str(value), Number(value))
 
 
 def integer(value: int) -> Expression:
-    """A whole number as a form."""
+    """Returns a whole number as a form."""
     return number(Fraction(value))
 
 
 def has_pi(tree: Node) -> bool:
-    """Whether the constant is in a tree."""
+    """Returns whether a tree contains pi."""
     return Constant('pi') in nodes(tree)

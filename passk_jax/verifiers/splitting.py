@@ -1,4 +1,4 @@
-r"""Cuts a text in normal form at signs that stand outside of all brackets."""
+"""Splits a text in normal form at signs outside of all brackets."""
 
 import re
 
@@ -19,7 +19,7 @@ _WIDE_COMMA = re.compile(r',(?=\s)')
 
 
 def depths(text: str) -> list[int]:
-    """How many brackets of any kind are open at each character."""
+    """Counts the open brackets of any kind at each character."""
     levels, depth, position = [], 0, 0
     for match in _BRACKET.finditer(text):
         levels += [depth] * (match.start() - position)
@@ -31,14 +31,14 @@ def depths(text: str) -> list[int]:
 
 
 def split_top(text: str, pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
-    """The parts between the matches outside of brackets, and the matches."""
+    """Returns the parts between matches outside of brackets, and these matches."""
     matches = list(pattern.finditer(text))
     if not matches:
         return [text], []
     levels = depths(text)
     parts, signs, start = [], [], 0
     for match in matches:
-        # A match may itself have braces, as \text{ or } has.
+        # A match may itself have braces: \text{ or }.
         if levels[match.start()] == 0:
             parts.append(text[start : match.start()])
             signs.append(match[0])
@@ -47,9 +47,9 @@ def split_top(text: str, pattern: re.Pattern[str]) -> tuple[list[str], list[str]
 
 
 def split_commas(text: str, *, bracketed: bool = False) -> list[str]:
-    """The items of a list; a comma between digits in threes is part of a number.
+    """Splits a list; a comma between digits in threes belongs to a number.
 
-    In brackets it is so only before zeros or where other commas have blanks.
+    In brackets it does so only before zeros, or if other commas have blanks.
 
     >>> split_commas('1,500'), split_commas('1,500', bracketed=True)
     (['1,500'], ['1', '500'])
@@ -66,10 +66,10 @@ def split_commas(text: str, *, bracketed: bool = False) -> list[str]:
 
 
 def outer_brackets(text: str) -> tuple[str, str, str] | None:
-    r"""The bracket that opens a text, its content, and what closes it at the end.
+    r"""Returns the opening bracket, the content and the closing bracket of a text.
 
-    Round and square ones may close each other, ``\{`` wants ``\}``; ``None`` if the
-    text is not in brackets.
+    Round and square brackets may close each other; ``\{`` needs ``\}``. Returns
+    ``None`` if the text is not in brackets.
     """
     opening = next(
         (sign for sign in (r'\{', '(', '[', ']') if text.startswith(sign)), ''
@@ -81,7 +81,7 @@ def outer_brackets(text: str) -> tuple[str, str, str] | None:
         return None
     content = text[len(opening) : len(text) - len(closing)]
     levels = depths(content)
-    # Never closed within, and closed by nothing else.
+    # The content must neither close the opening bracket nor leave one open.
     if levels and (min(levels) < 0 or _unbalanced(content)):
         return None
     return opening, content, closing

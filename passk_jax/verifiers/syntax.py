@@ -1,19 +1,19 @@
-r"""Reads an expression into a tree: LaTeX as people write it, and code style.
+r"""Parses an expression into a tree: LaTeX as people write it, and code style.
 
-The text is in normal form (normal_form.py). What is ambiguous is read as follows:
+The text is in normal form (normal_form.py). Ambiguous spellings are read as follows:
 
 * ``2^10`` and ``\sqrt12`` take the number that follows, ``\frac12`` single digits;
 * ``1/2x`` from left to right, ``3\frac12`` and ``3 1/2`` as mixed numbers;
 * ``\log 3/\log 2`` as a quotient of logarithms, ``\sin 2x`` as the sine of ``2x``,
   ``\sin(x)y`` as a product, ``\sin^{-1}`` as the inverse;
-* ``2ab`` as a product of letters, but no run of four letters and none that has a name
-  such as ``pi`` or ``sin`` in it: those are refused, and so is ``2 3``;
+* ``2ab`` as a product of letters; four letters in a row, a name such as ``pi`` or
+  ``sin`` inside other letters, and ``2 3`` are refused;
 * ``e`` and ``i`` as constants, ``1e6``, ``1.5e-7`` and ``1e-7`` as numbers, but
   ``2e-2`` as a difference;
 * ``0.\overline{36}``, ``0.\dot{3}6\dot{4}``, ``0.(36)`` and ``0.3636...`` as
   repeating decimals.
 
-Reading takes time that is linear in the text; its depth is bounded.
+Parsing takes time that is linear in the text; its depth is bounded.
 """
 
 import re
@@ -33,7 +33,7 @@ from passk_jax.verifiers.trees import Apply, Constant, Name, Node, Number, negat
 from passk_jax.verifiers.vocabulary import GREEK
 
 _MOST_DEPTH = 40
-# Of ! and % behind each other.
+# Consecutive ! and %.
 _MOST_POSTFIXES = 3
 _PRODUCTS = ('*', r'\cdot', r'\times')
 _QUOTIENTS = ('/', r'\div')
@@ -42,10 +42,10 @@ _SPECIAL = ('frac', 'sqrt', 'binom', 'lfloor', 'lceil')
 
 
 def parse(text: str) -> Node:
-    """The tree of an expression in normal form.
+    """Parses an expression in normal form.
 
     Raises:
-        UnreadableError: it is none, or is too deep.
+        UnreadableError: the text is no expression, or is too deep.
     """
     parser = _Parser(tokens_of(text))
     node = parser.sum()
@@ -54,7 +54,7 @@ def parse(text: str) -> Node:
 
 
 class _Parser:
-    """Recursive descent; each method reads what it is named after."""
+    """A recursive-descent parser; each method reads what its name says."""
 
     def __init__(self, tokens: list[Token]):
         self._tokens, self._position = tokens, 0
@@ -218,7 +218,7 @@ class _Parser:
         return Apply(rounded, (node,)) if rounded else node
 
     def _mixed(self, number: Number) -> Node:
-        """A number, or the mixed number that it begins."""
+        """Reads a number, or the mixed number that it begins."""
         start = self._position
         if number.places is not None or not self._take(r'\frac'):
             return number
@@ -297,9 +297,9 @@ class _Parser:
         return self._argument()
 
     def _argument(self) -> Node:
-        """What a command takes: a group in braces, or one sign; of a number, a digit.
+        """Reads a command's argument: a group in braces, or one sign.
 
-        Letters and numbers are single there: what follows stays for the product.
+        Letters and digits count singly; what follows stays for the product.
         """
         kind, token = self._kind, self._token
         if kind == 'number' and len(token) > 1:

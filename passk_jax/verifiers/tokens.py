@@ -1,7 +1,7 @@
-r"""The tokens of an expression in normal form, and the numbers that they are.
+"""Splits an expression in normal form into tokens, and reads their numbers.
 
-A run of letters is one token if it is the name of a function or a constant. Otherwise
-it is refused if it is long or has such a name in it, and else a product of letters.
+A run of letters is one token if it names a function or a constant. A run that is long,
+or has such a name inside, is refused. Other runs are products of letters.
 """
 
 import re
@@ -28,7 +28,7 @@ CONSTANTS = {
     **{'pi': 'pi', 'infty': 'infinity', 'infinity': 'infinity', 'inf': 'infinity'},
     **{'oo': 'infinity', 'e': 'e', 'i': 'i'},
 }
-# Inside a run of letters these would be read as a product.
+# Names that a run of letters must not hide.
 _HIDDEN = re.compile('pi|ln|lg|log|sin|cos|tan|sec|csc|exp|sqrt|inf')
 
 _TOKEN = re.compile(
@@ -51,7 +51,7 @@ _TOKEN = re.compile(
 
 
 def tokens_of(text: str) -> list[Token]:
-    """The tokens, of kinds ``'number'``, ``'letters'`` and so on, and an ``'end'``.
+    """Splits a text into (kind, text) pairs; the kinds are those of the pattern.
 
     Raises UnreadableError.
     """
@@ -85,20 +85,20 @@ def _parts(run: str) -> tuple[str, ...]:
 
 
 def literal(token: str) -> Number:
-    """The number that a token is: digits, perhaps with separators and an exponent."""
+    """Reads a number: digits, perhaps with separators and an exponent."""
     digits, _, exponent = token.lower().replace(',', '').partition('e')
     before, point, behind = digits.partition('.')
     value = Fraction(int(f'{before or 0}{behind}'), 10 ** len(behind))
     places = len(behind) if point and behind else None
     if exponent:
         value *= Fraction(10) ** int(exponent)
-        # 1e6 is exact; of 1.5e-3 the last digit is the fourth place.
+        # 1e6 is exact; the last digit of 1.5e-3 is the fourth place.
         places = max(0, len(behind) - int(exponent)) or None
     return Number(value, places)
 
 
 def repeating(token: str) -> Number:
-    """The number that a token of a repeating decimal is."""
+    """Reads a repeating decimal."""
     before, _, behind = token.partition('.')
     cut = re.fullmatch(r'([0-9]+)(?:\.\.\.|\s*\\ldots)', behind)
     if cut:
@@ -115,9 +115,9 @@ def _periodic(before: str, prefix: str, period: str) -> Number:
 
 
 def _continued(before: str, digits: str) -> Number:
-    """What ``0.3636...`` repeats: the shortest block that ends the digits twice.
+    """Reads ``0.3636...``: the shortest block that ends the digits twice repeats.
 
-    A single digit has to stand three times. Without one the decimal was cut off.
+    A single digit must occur three times. Without a block the decimal is cut off.
     """
     for length in range(1, len(digits) // 2 + 1):
         block = digits[-length:]

@@ -1,4 +1,4 @@
-"""Trees of expressions: numbers, constants, names and operations on them."""
+"""Trees of expressions: numbers, constants, names and operations."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from fractions import Fraction
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Number:
-    """A literal; ``places`` behind its decimal point, ``None``: without a point."""
+    """A literal; ``places`` after its decimal point, ``None`` without a point."""
 
     value: Fraction
     places: int | None = None
@@ -31,7 +31,7 @@ class Name:
 class Apply:
     """An operation, ``+ * / ^ - !`` or the name of a function, and its arguments.
 
-    Sums and products have two arguments or more, so that long ones are not deep.
+    Sums and products have two or more arguments, so that long ones are not deep.
     """
 
     operation: str
@@ -42,14 +42,14 @@ Node = Number | Constant | Name | Apply
 
 
 def negative(node: Node) -> Node:
-    """The negative of a tree; that of a number is a number."""
+    """Negates a tree; the negative of a number is a number."""
     if isinstance(node, Number):
         return Number(-node.value, node.places)
     return Apply('-', (node,))
 
 
 def nodes(tree: Node) -> Iterator[Node]:
-    """The tree and all trees below it."""
+    """Yields the tree and all its subtrees."""
     pending = [tree]
     while pending:
         node = pending.pop()
@@ -59,5 +59,5 @@ def nodes(tree: Node) -> Iterator[Node]:
 
 
 def names(tree: Node) -> frozenset[str]:
-    """The variables of a tree."""
+    """Returns the variables of a tree."""
     return frozenset(node.name for node in nodes(tree) if isinstance(node, Name))

@@ -1,13 +1,13 @@
-r"""Units behind and before numbers, from a list; and what may stand for one.
+r"""Reads units after numbers, from a list of units, and names of things.
 
-A unit is read only after a value: as ``\text{...}``, as a symbol of the list such as
-``cm`` or ``km/h``, or as a word. A single letter without ``\text`` is a variable
-(``2t``, ``6m``), but for ``5 m``, ``5 s``, ``5 g`` and ``5 L`` behind a number and a
-blank.
-Words that are in no list count things (``12 \text{ ways}``, ``12个``) and stand for any
-unit, unless they negate, compare or join (``\text{ or more}``).
+A unit follows a value: as ``\text{...}``, as a symbol of the list such as ``cm``,
+``km/h`` or ``kg\cdot m^{-3}``, or as a word. A single letter without ``\text`` is a
+variable (``2t``, ``6m``), except in ``5 m``, ``5 s``, ``5 g`` and ``5 L``, after a
+number and a blank. Other words name things (``12 \text{ ways}``, ``12个``), which match
+any unit, unless they negate, compare or join (``\text{ or more}``).
 """
 
+import collections
 import dataclasses
 import functools
 import re
@@ -29,11 +29,11 @@ MONEY = frozenset(('dollars', 'euros', 'sterling', 'yuan', 'yen', 'rupees'))
 
 @dataclasses.dataclass(frozen=True)
 class Unit:
-    """What a value is counted in.
+    """A unit.
 
     Attributes:
         dimension: such as ``'length^2'`` or ``'percent'``; ``''``: things of any kind.
-        factor: how many of the dimension's first unit it is.
+        factor: its size in the dimension's first unit.
     """
 
     dimension: str
@@ -53,22 +53,29 @@ def _table(text: str) -> dict[str, Unit]:
 _UNITS = _table(UNITS)
 _PIECE = re.compile(
     r'\\text\{[^{}]*\}|\\[A-Za-z]+|\\.|[A-Za-z]+\.?|[\u4e00-\u9fff]+'
-    r'|\^\s*(?:\{\s*-?[123]\s*\}|[123])|\s+|.',
+    r'|\^\s*(?:\{\s*-?[1-9]\s*\}|-?[1-9])|\s+|.',
     re.DOTALL,
 )
 _UNIT_PIECE = re.compile(
-    r'\\text\{[^{}]*\}|\\cdot|[A-Za-z]+\.?|[\u4e00-\u9fff]+|\^.*|\s+|/', re.DOTALL
+    r'\\text\{[^{}]*\}|\\cdot|\\times|[A-Za-z]+\.?|[\u4e00-\u9fff]+|\^.*|\s+|[/()]',
+    re.DOTALL,
 )
+# A factor or a divisor of a dimension.
+_FACTOR = re.compile(r'(/?)([a-z]+)(?:\^([0-9]))?')
 _MOST_PIECES = 12
-# Letters that are a unit together.
-_LETTER_RATE = re.compile(r'm\s*/\s*(?:s|min|sec|h)\b|g\s*/\s*(?:L|mL|cm|mol)\b')
+# Units that begin with a letter which alone is a variable.
+_LETTER_RATE = re.compile(
+    r'm\s*/\s*(?:s|min|sec|h)\b|g\s*/\s*(?:L|mL|cm|mol)\b'
+    r'|(?:m(?: |\s*\\cdot\s*)(?:s|min|h)|g(?: |\s*\\cdot\s*)(?:L|mL|cm|mol))'
+    r'\s*\^\s*\{?\s*-'
+)
 _VOWEL = re.compile('[aeiou]')
-# Beyond it are the signs of Chinese.
+# Chinese characters follow it.
 _LAST_LETTER = '\u4dff'
 
 
 def split_unit(text: str) -> tuple[str, Unit] | None:
-    r"""A value in normal form and the unit behind it; ``None``: there is none.
+    r"""Splits a value in normal form and its unit; ``None`` if there is no unit.
 
     >>> split_unit(r'5 \text{ cm}')
     ('5', Unit(dimension='length', factor=Fraction(1, 100)))
@@ -93,7 +100,7 @@ def split_unit(text: str) -> tuple[str, Unit] | None:
 def _unit_after(value: str, pieces: list[str]) -> Unit | None:
     while pieces and pieces[0].isspace():
         value, pieces = value + pieces[0], pieces[1:]
-    if not pieces or pieces[0].startswith(('^', '/', r'\cdot')):
+    if not pieces or pieces[0].startswith(('^', '/', '(', ')', r'\cdot', r'\times')):
         return None
     phrase, first = ''.join(pieces), pieces[0].rstrip('.')
     if first.startswith(r'\text') or first[0] > _LAST_LETTER:
@@ -102,27 +109,29 @@ def _unit_after(value: str, pieces: list[str]) -> Unit | None:
     if number not in '0123456789)}]%!' or (number == ')' and not blank):
         return None
     if len(first) == 1 and not _LETTER_RATE.match(phrase):
-        # A letter is a variable unless a number and a blank stand before it.
+        # A letter is a variable unless a number and a blank precede it.
         if not (blank and number.isdigit() and first in UNIT_LETTERS):
             return None
-        if re.search('[A-Za-z]', ''.join(pieces[1:])):
+        if re.search('[A-Za-z-]', ''.join(pieces[1:])):
             return None
     unit = read_unit(phrase, plain=True)
-    # 5 apples, 5cm and 5dollars, but neither 5apples nor 5in.
+    # Accepts 5 apples, 5cm and 5dollars, but neither 5apples nor 5in.
     listed = first in UNIT_SYMBOLS or (len(first) > 3 and unit and unit.dimension)
     return unit if blank or len(first) == 1 or listed else None
 
 
 @functools.lru_cache(maxsize=2**12)
 def read_unit(phrase: str, *, plain: bool = False) -> Unit | None:
-    """The unit that a phrase is; ``None``: none, nor the name of things.
+    r"""Reads a phrase as a unit or the name of things; ``None``: it is neither.
 
     Args:
         phrase: in normal form.
-        plain: whether it stands without ``\\text``, where short words are products.
+        plain: whether it has no ``\text``, so that short words are products.
     """
-    text = re.sub(r'\\text\{([^{}]*)\}', r'\1', phrase).replace(r'\%', '%')
-    text = re.sub(r'\s*\\cdot\s*', ' ', text)
+    text = re.sub(
+        r'\s*\\(?:cdot|times)(?![a-z])\s*|(?<=\})\s*(?=\\text\{)', ' ', phrase
+    )
+    text = re.sub(r'\\text\{([^{}]*)\}', r'\1', text).replace(r'\%', '%')
     text = re.sub(r'\bper cent\b', 'percent', text)
     text = re.sub(r'\bpounds? sterling\b', 'sterling', text)
     text = re.sub(r'(?<=[A-Za-z])\.|[()]', ' ', text)
@@ -143,25 +152,58 @@ def read_unit(phrase: str, *, plain: bool = False) -> Unit | None:
 
 
 def _compound(text: str) -> Unit | None:
-    """A unit of the list, its powers and quotients."""
+    """Reads units of the list, their powers, products and quotients."""
     above, *below = (part.strip() for part in re.split(r'/|\bper\b|每', text))
-    unit = _power(above)
+    unit = _product(above) if above else None
     if unit is None:
         return None
     for part in below:
-        divisor = _power(part)
+        divisor = _product(part)
         if divisor is None:
             # Percent per year, dollars per book.
             return unit if not unit.dimension.startswith('length') else None
-        dimension = f'{unit.dimension}/{divisor.dimension}'
-        unit = Unit(dimension, unit.factor / divisor.factor)
+        unit = _times(unit, divisor, -1)
     return unit
 
 
+def _product(text: str) -> Unit | None:
+    """Reads ``cm^2``, ``kg m^-3``."""
+    unit = _power(text)
+    factors = re.sub(r'\s*\^\s*', '^', text).split()
+    if unit or len(factors) < 2:
+        return unit
+    units = [unit for unit in map(_power, factors) if unit]
+    return functools.reduce(_times, units) if len(units) == len(factors) else None
+
+
+def _times(unit: Unit, other: Unit, power: int = 1) -> Unit:
+    """Multiplies a unit by a power of another.
+
+    >>> _times(Unit('length/time'), Unit('time'), -1).dimension
+    'length/time^2'
+    """
+    powers: collections.Counter[str] = collections.Counter()
+    for dimension, times in ((unit.dimension, 1), (other.dimension, power)):
+        for sign, name, exponent in _FACTOR.findall(dimension):
+            powers[name] += int(exponent or 1) * (-times if sign == '/' else times)
+    names = sorted(name for name in powers if powers[name])
+    above, below = (
+        [
+            name if abs(powers[name]) == 1 else f'{name}^{abs(powers[name])}'
+            for name in names
+            if powers[name] * sign > 0
+        ]
+        for sign in (1, -1)
+    )
+    # Metres per metre have no dimension, but are not things.
+    dimension = '/'.join(['*'.join(above), *below]) if names else 'share'
+    return Unit(dimension, unit.factor * other.factor**power)
+
+
 def _power(text: str) -> Unit | None:
-    """``cm``, ``cm^2``, ``square cm``, ``cm squared``."""
+    """Reads ``cm``, ``cm^2``, ``s^-1``, ``square cm``, ``cm squared``."""
     power = 1
-    match = re.fullmatch(r'(.*?)\s*(?:\^\s*([123])|\s(squared|cubed))', text)
+    match = re.fullmatch(r'(.*?)\s*(?:\^\s*(-?[1-9])|\s(squared|cubed))', text)
     if match:
         text = match[1]
         power = int(match[2] or {'squared': 2, 'cubed': 3}[match[3]])
@@ -175,11 +217,11 @@ def _power(text: str) -> Unit | None:
     unit = _UNITS.get(text) or _UNITS.get(text.lower())
     if unit is None or power == 1:
         return unit
-    return Unit(f'{unit.dimension}^{power}', unit.factor**power)
+    return _times(Unit(''), unit, power)
 
 
 def _is_name(words: list[str], *, plain: bool) -> bool:
-    """Whether words name what is counted."""
+    """Returns whether words name what is counted."""
     if len(words) > 4 or any(word.lower() in NO_NAMES for word in words):
         return False
     if any(any(sign in word for sign in NO_NAMES if sign > 'z') for word in words):

@@ -1,4 +1,4 @@
-"""Tables of words and signs that the readers of mathematics know."""
+"""Words and signs that the readers of mathematics know."""
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -10,7 +10,7 @@ GREEK = _words("""
     tau upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi
     Omega ell hbar
 """)
-# In the order of the alphabet, from its first letter.
+# In alphabetical order.
 GREEK_LETTERS = _words("""
     alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi
     rho varsigma sigma tau upsilon phi chi psi omega
@@ -24,13 +24,13 @@ _NUMBERS = _words("""
 NUMBERS = {name: str(number) for number, name in enumerate(_NUMBERS)}
 BASES = {'binary': '2', 'octal': '8', 'hex': '16', 'sixteen': '16'}
 
-# Without \\text these are words; other pairs of small letters are products.
+# Words even without \text; other pairs of small letters are products.
 SHORT_WORDS = frozenset(_words('no yes on up'))
-# Names of constants, which are no words.
+# Names of constants, which are not words.
 FORMULAS = frozenset(_words('pi infinity inf oo theta alpha beta gamma lambda'))
 NO_SOLUTION = frozenset(('no solution', 'no solutions', 'none', 'empty', 'empty set'))
 
-# Words that make a text more than the name of a thing.
+# Words that never belong to the name of a thing.
 NO_NAMES = frozenset(
     _words("""
     or and to not no nor than less more least most between about if when where mod is
@@ -39,11 +39,11 @@ NO_NAMES = frozenset(
     或 和 与 不 无 是 否 且 至 到 非 没有
 """)
 )
-# Names of things with three letters; longer ones need no list.
+# Names of things with three letters; longer names need no list.
 SHORT_NAMES = frozenset(
     _words('men day won cup bus pen box cat dog egg sec pie row way set')
 )
-# Units that need no \\text, and the longer ones no blank before them either.
+# Units that need no \text; the longer ones need no blank before them either.
 UNIT_LETTERS = frozenset('msgL')
 UNIT_SYMBOLS = frozenset(
     _words("""
@@ -88,10 +88,13 @@ radian: 1 rad rads radian radians 弧度
 celsius: 1 celsius
 fahrenheit: 1 fahrenheit
 percent: 1 percent pct %
-frequency: 1 hz hertz, 1000 khz
-energy: 1 j joule joules, 1000 kj
-power: 1 w watt watts, 1000 kw
-force: 1 n newton newtons
+/time: 1 hz hertz, 1000 khz
+length*mass/time^2: 1 n newton newtons
+length^2*mass/time^2: 1 j joule joules, 1000 kj,
+    3600000 kwh
+length^2*mass/time^3: 1 w watt watts, 1000 kw
+mass/length/time^2: 1 Pa pascal pascals, 1000 kPa
+kelvin: 1 K kelvin kelvins
 volt: 1 v volt volts
 ampere: 1 amp amps ampere amperes
 mole: 1 mol mole moles

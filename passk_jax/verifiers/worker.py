@@ -6,10 +6,11 @@ It limits its own memory, imports the function and writes a line to stdout; then
 reads a request a line and writes a reply a line, all JSON:
 
     -> null, or the error that keeps the function from being imported
-    <- [seconds, [argument, ...]]
-    -> ["returned", value], ["raised", text] or ["memory", ""]
+    <- [number, seconds, [argument, ...]]
+    -> [number, "returned", value], [number, "raised", text] or [number, "memory", ""]
 
-A closed stdin ends it, so it outlives its parent by no more than one request. The
+The number is the request's. A closed stdin ends it, and every process of its group, so
+it outlives its parent by no more than one request. The
 kernel ends a request that takes longer than ``seconds``, even where Python cannot: this
 is for workers whose parent is gone, and so later than the parent's own deadline.
 """
@@ -25,6 +26,10 @@ from typing import Any
 
 # The least that an answer may need beside the imported function.
 _ROOM_BYTES = 2**24
+# Characters of what it says of an error.
+_LONGEST_NAME, _LONGEST_REASON = 200, 4000
+# Of a value as JSON; the parent reads no longer line than twice as much.
+_LONGEST_VALUE = 2**15
 
 
 def main(function: str, memory_bytes: str) -> None:
@@ -36,19 +41,37 @@ def main(function: str, memory_bytes: str) -> None:
         os.dup2(nothing, standard)
     try:
         limit_memory(int(memory_bytes))
-        judge = pkgutil.resolve_name(function)
+        judge = resolve(function)
         _check_room(int(memory_bytes))
     except Exception as e:
-        _write(replies, f'{type(e).__name__}: {e}')
+        _write(replies, f'{type(e).__name__}: {e}'[:_LONGEST_REASON])
         return
     _write(replies, None)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     for line in requests:
-        seconds, arguments = json.loads(line)
+        number, seconds, arguments = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, seconds)
         reply = call(judge, arguments)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        _write(replies, reply)
+        _write(replies, [number, *reply])
+    if os.getpgrp() == os.getpid():
+        # It leads the group, in which there may be what an answer has started.
+        os.killpg(0, signal.SIGKILL)
+
+
+def resolve(function: str) -> Any:
+    """A function whose results are short JSON.
+
+    Of ``module:name`` it says whether that returned ``True``; of a user's own
+    ``file.py:name@digest`` it is that of ``reward_worker.py``.
+    """
+    if '@' in function:
+        # Only this needs it.
+        from passk_jax.verifiers import reward_worker
+
+        return reward_worker.load(function)
+    judge = pkgutil.resolve_name(function)
+    return lambda *texts: judge(*texts) is True
 
 
 def limit_memory(num_bytes: int) -> None:
@@ -75,11 +98,14 @@ def _check_room(limit: int) -> None:
 def call(judge: Any, arguments: list[str]) -> tuple[str, Any]:
     """Calls the function and says how it ended."""
     try:
-        return 'returned', judge(*arguments)
+        value = judge(*arguments)
+        if len(json.dumps(value)) > _LONGEST_VALUE:
+            return 'raised', 'what it returned is too long'
+        return 'returned', value
     except MemoryError:
         return 'memory', ''
     except Exception as e:
-        return 'raised', type(e).__name__
+        return 'raised', type(e).__name__[:_LONGEST_NAME]
 
 
 def _write(replies: Any, value: Any) -> None:

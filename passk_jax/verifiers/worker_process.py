@@ -1,15 +1,29 @@
 """The parent's end of one worker: its process, its pipes and what it is doing."""
 
+import contextlib
 import json
 import os
+import pathlib
+import secrets
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
+
+from passk_jax.files import parse_json
 
 # The kernel's own limit on a request lies this far beyond the parent's.
 _ORPHAN_S = 2.0
-_MODULE = 'passk_jax.verifiers.worker'
+# A reply has fewer bytes; a function that writes more has found the pipe.
+_MOST_BYTES = 2**16
+_MARK = 'PASSK_JAX_WORKER'
+# PYTHONPATH could not hold a directory with a colon in its name.
+_START = (
+    'import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); '
+    'from passk_jax.verifiers import worker; worker.main(*sys.argv[1:])'
+)
 
 
 class WorkerProcess:
@@ -29,14 +43,15 @@ class WorkerProcess:
     """
 
     def __init__(self, function: str, *, memory_bytes: int, start_deadline_s: float):
+        self._mark = secrets.token_hex(8)
         # No preexec_fn: it would fork a process that has threads. A session of its own
         # keeps the terminal's Ctrl-C, which a run survives, from its workers.
         self._process = subprocess.Popen(
-            [sys.executable, '-P', '-m', _MODULE, function, str(memory_bytes)],
+            [sys.executable, '-P', '-c', _START, _path(), function, str(memory_bytes)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=_environment(),
+            env=_environment(self._mark),
             start_new_session=True,
             bufsize=0,
         )
@@ -44,6 +59,7 @@ class WorkerProcess:
         os.set_blocking(self.replies.fileno(), False)
         self.task: Any = None
         self.started, self.num_tasks, self._buffer = False, 0, b''
+        self._number = ''
         self.deadline = time.monotonic() + start_deadline_s
 
     @property
@@ -58,12 +74,24 @@ class WorkerProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process is dead."""
-        return self._process.poll() is not None
+        """Whether the process is dead, which keeps its id until :meth:`kill`."""
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return (
+            self._process.returncode is not None
+            or os.waitid(os.P_PID, self.pid, options) is not None
+        )
+
+    @property
+    def has_spoken(self) -> bool:
+        """Whether an idle worker wrote what nobody asked for, or closed its pipe."""
+        return bool(self._buffer) or self.replies.read(1) is not None
 
     def send(self, task: tuple[str, ...], deadline_s: float) -> None:
         """Gives an idle worker a task; what it replies is for :meth:`receive`."""
-        request = json.dumps([deadline_s + _ORPHAN_S, task]).encode() + b'\n'
+        # Nothing that an earlier task left behind can know it.
+        self._number = secrets.token_hex(8)
+        request = [self._number, deadline_s + _ORPHAN_S, task]
+        request = json.dumps(request).encode() + b'\n'
         self.task, self.num_tasks = task, self.num_tasks + 1
         self.deadline = time.monotonic() + deadline_s
         try:
@@ -78,38 +106,69 @@ class WorkerProcess:
         Returns:
             How the task ended and what the function returned, or ``('failed to start',
             reason)``; ``None`` if there is no whole reply yet, or it was the first one.
+            A reply to another request counts for nothing.
 
         Raises:
-            EOFError: the process has ended.
+            EOFError: the process has ended, or writes a line that is far too long.
         """
-        read = self.replies.read(2**16)
+        read = self.replies.read(_MOST_BYTES)
         if read == b'':
             raise EOFError
-        self._buffer += read or b''
-        line, end, tail = self._buffer.partition(b'\n')
-        if not end:
-            return None
-        self._buffer = tail
-        reply = json.loads(line)
-        if not self.started:
-            self.started = reply is None
-            return None if self.started else ('failed to start', reply)
-        self.task = None
-        return tuple(reply)
+        *lines, self._buffer = (self._buffer + (read or b'')).split(b'\n')
+        if len(self._buffer) >= _MOST_BYTES:
+            raise EOFError
+        for reply in map(_parsed, lines):
+            if not self.started:
+                self.started = reply is None
+                return None if self.started else ('failed to start', reply)
+            if isinstance(reply, list) and len(reply) == 3 and reply[0] == self._number:
+                self.task, self._number = None, ''
+                return reply[1], reply[2]
+        return None
 
     def kill(self) -> None:
-        """Ends the process, waits for its end and closes the pipes."""
-        self._process.kill()
+        """Ends the process and all that it has started; waits and closes the pipes.
+
+        Only what left its process group and its environment too escapes.
+        """
+        # A process that was waited for has no id any more.
+        if self._process.returncode is None:
+            for kill, pid in (
+                *((os.kill, pid) for pid in _marked(self._mark)),
+                *((os.killpg, self.pid), (os.kill, self.pid)),
+            ):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    kill(pid, signal.SIGKILL)
         self._process.wait()
         self._process.stdin.close()
         self.replies.close()
 
 
-def _environment() -> dict[str, str]:
-    """This process's, with what lets workers find the function and agree."""
-    path = [os.path.abspath(entry) for entry in sys.path]
+def _parsed(line: bytes) -> Any:
+    """What a line of JSON holds; of another line that it is none."""
+    try:
+        return parse_json(line)
+    except ValueError as error:
+        return f'no reply: {error}'
+
+
+def _marked(mark: str) -> Iterator[int]:
+    """The processes that have a value in the environment with which they began."""
+    for file in pathlib.Path('/proc').glob('[0-9]*/environ'):
+        with contextlib.suppress(OSError):
+            if f'{_MARK}={mark}'.encode() in file.read_bytes().split(b'\0'):
+                yield int(file.parent.name)
+
+
+def _path() -> str:
+    """Where this process finds modules, in which a worker finds the function."""
+    return json.dumps([os.path.abspath(entry) for entry in sys.path])
+
+
+def _environment(mark: str) -> dict[str, str]:
+    """This process's, with what lets workers agree, and a mark for what they start."""
     return os.environ | {
-        'PYTHONPATH': os.pathsep.join(path),
+        _MARK: mark,
         # Sympy may take sets of symbols in the order of their hashes.
         'PYTHONHASHSEED': '0',
         # The loops of gmpy2 cannot be interrupted, and not every host has it.

@@ -9,10 +9,9 @@ import pytest
 
 from passk_jax.advantages import ESTIMATORS, make, matching_scale
 from passk_jax.advantages.configured import (
-    ScaledEstimator,
-    begin_configured_memory,
     check_signal,
     configured_estimator,
+    unscaled_estimator,
 )
 from tests import changed
 from tests.advantages.other_values import choose_other_values
@@ -40,9 +39,9 @@ def test_an_estimator_gets_its_own_parameters(name, monkeypatch):
         log_probs=np.ones((8, 6)),
         history=np.ones((3, 7), np.int32),
     )
-    got = compute.call_args.kwargs
-    assert {each: got[each] for each in got if each in values} == wanted
-    assert got.keys() == {*row.reads, *wanted}
+    assert compute.call_args.kwargs == wanted
+    (inputs,) = compute.call_args.args
+    assert {each for each, x in vars(inputs).items() if x is not None} == {*row.reads}
 
 
 @pytest.mark.parametrize('name', ['maxrl', 'bootstrap_sampling'])
@@ -67,7 +66,7 @@ def test_advantages_are_scaled_to_the_weight_of_pass_at_1(name):
 def test_equal_sections_give_one_estimator_so_that_runs_share_a_program():
     config = changed.make_config(advantage__match_weight_at=0.25).advantage
     one, other = (configured_estimator(config, num_rollouts=6) for _ in range(2))
-    assert isinstance(one, ScaledEstimator)
+    assert one.scale != 1
     assert one == other
     assert hash(one) == hash(other)
     assert one != configured_estimator(config, num_rollouts=7)
@@ -78,8 +77,8 @@ def test_only_an_estimator_that_remembers_begins_with_a_memory():
         changed.make_config(advantage__name=name).advantage
         for name in ('pass_at_k', 'curverl')
     )
-    assert begin_configured_memory(plain, num_rollouts=6) == {}
-    memory = begin_configured_memory(remembering, num_rollouts=6)
+    assert unscaled_estimator(plain, num_rollouts=6).begin_memory() == {}
+    memory = unscaled_estimator(remembering, num_rollouts=6).begin_memory()
     assert memory['history'].shape == (remembering.parameters['window'], 7)
 
 

@@ -15,10 +15,10 @@ import pytest
 from scipy import stats
 
 from passk_jax.advantages import make_estimator
-from passk_jax.advantages.weight import weight_of_curve
+from passk_jax.advantages.curve_weight import weight_of_curve
 from tests.advantages import oracles
+from tests.advantages.curve_weight_test import CORRECT, assert_follows
 from tests.advantages.estimators_test import as_rewards, run
-from tests.advantages.weight_test import CORRECT, assert_follows
 
 
 def full_sampling(correct, *, k):

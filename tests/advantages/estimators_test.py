@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from passk_jax import advantages
-from passk_jax.advantages import ESTIMATORS, curves, estimators
+from passk_jax.advantages import ESTIMATORS, Inputs, curves, estimators
 from passk_jax.advantages.make import make_estimator
 from tests.advantages import oracles
 from tests.shape_checks import call_checked
@@ -340,8 +340,8 @@ def test_annotated_shapes_hold(name):
             'answers': jnp.ones((3, 8), int),
             'history': jnp.ones((5, 9), int),
         }
-        given = {each: arrays[each] for each in row.reads} | defaults_of(name)
-        return call_checked(row.compute, **given)
+        read = Inputs(**{each: arrays[each] for each in row.reads})
+        return call_checked(row.compute, read, **defaults_of(name))
 
     row = ESTIMATORS[name]
     assert jax.eval_shape(checked).shape == (3, 8)

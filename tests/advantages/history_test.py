@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from passk_jax.advantages import (
-    begin_memory,
+    Inputs,
     effective_weight,
     history,
     implied_objective,
@@ -55,7 +55,7 @@ def batches_of(num_steps, num_problems, num_rollouts, seed=0):
 def test_each_step_is_weighed_by_the_steps_before(window, num_rollouts):
     params = {'num_rollouts': num_rollouts, 'window': window}
     estimate = jax.jit(make_estimator('curverl', **params))
-    memory = begin_memory('curverl', **params)
+    memory = make_estimator('curverl', **params).begin_memory()
     batches = batches_of(8, 6, num_rollouts)
     for correct, want in zip(batches, by_lists(batches, window), strict=True):
         got = estimate(1.0 * correct, correct, **memory)
@@ -74,7 +74,7 @@ def test_of_equally_frequent_pass_rates_it_is_maxrl_over_n():
 
 def test_a_pass_rate_that_is_new_gets_nothing_in_its_first_step():
     correct = np.arange(4) < np.array([[1], [2]])
-    memory = begin_memory('curverl', num_rollouts=4, window=2)
+    memory = make_estimator('curverl', num_rollouts=4, window=2).begin_memory()
     memory = remember(memory, correct[1:])
     estimate = make_estimator('curverl', num_rollouts=4, window=2)
     got = np.asarray(estimate(1.0 * correct, correct, **memory))
@@ -98,21 +98,23 @@ def test_only_the_last_steps_of_a_longer_history_count():
 
 
 def test_the_memory_has_a_row_for_each_step_of_the_window():
-    memory = begin_memory('curverl', num_rollouts=4, window=3)
+    memory = make_estimator('curverl', num_rollouts=4, window=3).begin_memory()
     assert memory['history'].shape == (3, 5)
     for count in (1, 2, 3, 4):
         memory = remember(memory, np.arange(4) < np.array([[0], [count]]))
     np.testing.assert_array_equal(
         memory['history'], [[1, 0, 1, 0, 0], [1, 0, 0, 1, 0], [1, 0, 0, 0, 1]]
     )
-    assert begin_memory('curverl', num_rollouts=4)['history'].shape == (10, 5)
+    assert make_estimator('curverl', num_rollouts=4).begin_memory()[
+        'history'
+    ].shape == (10, 5)
 
 
 def test_most_estimators_have_none():
-    assert begin_memory('pass_at_k', num_rollouts=4, k=2) == {}
+    assert make_estimator('pass_at_k', num_rollouts=4, k=2).begin_memory() == {}
     assert remember({}, np.ones((2, 4), bool)) == {}
     with pytest.raises(InputError, match='k=5 must be'):
-        begin_memory('pass_at_k', num_rollouts=4, k=5)
+        make_estimator('pass_at_k', num_rollouts=4, k=5).begin_memory()
 
 
 def test_it_must_be_given():
@@ -140,8 +142,10 @@ def test_its_curve_is_of_equally_frequent_pass_rates_and_says_so():
 def test_annotated_shapes_hold():
     correct = np.ones((3, 8), bool)
     counts = np.ones((5, 9), np.int32)
-    args = {'correct': jax.numpy.asarray(correct), 'history': jax.numpy.asarray(counts)}
-    assert call_checked(history.curverl, **args, window=5).shape == (3, 8)
+    inputs = Inputs(
+        correct=jax.numpy.asarray(correct), history=jax.numpy.asarray(counts)
+    )
+    assert call_checked(history.curverl, inputs, window=5).shape == (3, 8)
 
 
 def test_the_examples_in_the_docstrings_hold():

@@ -166,9 +166,9 @@ def test_an_input_that_would_lose_something_is_refused(name, bad, message):
 def test_every_input_reaches_an_estimator_in_its_shape_and_dtype(monkeypatch):
     got = {}
 
-    def everything(**inputs):
-        got.update(inputs)
-        return inputs['rewards']
+    def everything(inputs):
+        got.update(vars(inputs))
+        return inputs.rewards
 
     monkeypatch.setitem(ESTIMATORS, 'everything', Estimator(everything, tuple(INPUTS)))
     shape = (3, NUM_ROLLOUTS)

@@ -1,10 +1,13 @@
 """What each row of the table must hold."""
 
 import inspect
+import itertools
 
+import jax
+import numpy as np
 import pytest
 
-from passk_jax.advantages import ESTIMATORS, INPUTS, all_parameters
+from passk_jax.advantages import ESTIMATORS, INPUTS, Inputs, all_parameters
 
 
 @pytest.mark.parametrize('name', ESTIMATORS)
@@ -29,9 +32,42 @@ def test_a_row_is_what_its_function_takes_and_the_only_place_of_defaults(name):
     for function in functions:
         taken |= inspect.signature(function).parameters
     names = {parameter.name for parameter in row.parameters}
-    own = {each for each in taken if each not in ('params', 'num_rollouts', 'curve')}
-    assert own - {'num_correct'} == {*row.reads, *names}
+    shared = ('inputs', 'params', 'num_rollouts', 'curve', 'num_correct')
+    assert taken.keys() - {*shared} == names
     assert all(taken[each].default is inspect.Parameter.empty for each in names)
+
+
+class Recorded:
+    """Inputs that note which of them are read."""
+
+    def __init__(self, inputs: Inputs):
+        self._inputs, self.reads = inputs, set()
+
+    def __getattr__(self, name: str) -> jax.Array:
+        self.reads.add(name)
+        return getattr(self._inputs, name)
+
+
+@pytest.mark.parametrize('name', ESTIMATORS)
+def test_a_row_reads_what_it_declares(name):
+    row = ESTIMATORS[name]
+    sizes = {'P': 2, 'N': 8, 'W': 10, 'C': 9}
+    arrays = {
+        name: np.ones([sizes[letter] for letter in x.shape.split()], x.dtype)
+        for name, x in INPUTS.items()
+        if name != 'key'
+    }
+    key = jax.random.split(jax.random.key(0), sizes['P'])
+    choices = {
+        parameter.name: parameter.choices or (parameter.default,)
+        for parameter in row.parameters
+    }
+    reads = set()
+    for values in itertools.product(*choices.values()):
+        recorded = Recorded(Inputs(key=key, **arrays))
+        row.compute(recorded, **dict(zip(choices, values, strict=True)))
+        reads |= recorded.reads
+    assert reads == {*row.reads}
 
 
 def test_rows_that_share_a_name_share_the_parameter():

@@ -103,7 +103,7 @@ def test_a_curve_does_not_change_from_call_to_call_but_with_its_row(monkeypatch)
     tabulate('pass_at_1', num_rollouts=4)
     assert tabulate('bootstrap_sampling', num_rollouts=4) == curve
     for value in (1.0, 2.0):
-        compute = lambda correct, value=value: correct * value  # noqa: E731
+        compute = lambda inputs, value=value: inputs.correct * value  # noqa: E731
         monkeypatch.setitem(ESTIMATORS, 'new', Estimator(compute, ('correct',)))
         assert tabulate('new', num_rollouts=2)['positive'] == [0, value, value]
 
@@ -149,7 +149,7 @@ def test_a_single_response_is_a_signal_without_a_baseline(name):
 
 
 def test_a_signal_of_lengths_alone_is_one(monkeypatch):
-    compute = lambda lengths: lengths - lengths.mean(axis=1, keepdims=True)  # noqa: E731
+    compute = lambda x: x.lengths - x.lengths.mean(axis=1, keepdims=True)  # noqa: E731
     monkeypatch.setitem(ESTIMATORS, 'new', Estimator(compute, ('lengths',)))
     check_signal('new', num_rollouts=2)
     np.testing.assert_array_equal(tabulate('new', num_rollouts=2)['eta'], 0)

@@ -362,3 +362,35 @@ def test_the_status_of_a_command_is_what_its_main_returns(body, mains):
 def test_importing_it_does_not_import_jax():
     script = 'import sys, passk_jax.cli; sys.exit("jax" in sys.modules)'
     subprocess.run([sys.executable, '-c', script], cwd=tiny.ROOT, check=True)
+
+
+def test_no_error_is_longer_than_a_screen():
+    few = '\n'.join(map(str, range(20)))
+    assert cli.command.shorten(few) == few
+    said = cli.command.shorten('\n'.join(f'tensor {i}' for i in range(900_015)))
+    lines = said.splitlines()
+    assert len(lines) == 20
+    assert lines[0] == 'tensor 0'
+    assert lines[-1] == '... and 899,996 lines more'
+    assert len(cli.command.shorten('x' * 10**7)) < 2100
+
+
+def test_what_a_locale_has_no_bytes_for_is_printed_and_buckets_are_no_paths(tmp_path):
+    program = (
+        'import sys; from passk_jax import cli\n'
+        'def main(*, workdir=None):\n    print(f"Â {workdir}")\n'
+        'main.__module__ = "sys"; cli.run(main)'
+    )
+    environment = {'LC_ALL': 'C', 'PYTHONUTF8': '0', 'PYTHONCOERCECLOCALE': '0'}
+    programs = [
+        ('a', program, ['--workdir=b']),
+        ('a', program, ['--workdir=gs://bucket/run']),
+        ('a', program, ['--workdir=file:///tmp/x']),
+    ]
+    good, *bad = run_all('import passk_jax.cli', programs, **environment)
+    assert good[0] == 0
+    assert r'\xc2 b' in good[1]
+    for status, said in bad:
+        assert status == 2
+        assert 'must be a path of this machine' in said
+        assert len(said.splitlines()) == 1

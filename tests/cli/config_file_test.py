@@ -1,7 +1,7 @@
 import pytest
 from absl import flags
 
-from configs import maze_tiny
+from configs import math, maze_tiny
 from passk_jax import config as configs
 from passk_jax.cli import config_file
 from passk_jax.errors import InputError
@@ -17,6 +17,11 @@ FAULTY = {
     ),
     'from passk_jax.errors import InputError\n'
     'def get_config():\n    raise InputError("no such model")': ': no such model',
+    'import sys\ndef get_config():\n    sys.exit(0)': ', line 3: SystemExit: 0',
+    'import sys\nsys.exit()': ', line 2: SystemExit',
+    'def get_config():\n    raise SystemExit("over")': ', line 2: SystemExit: over',
+    'def get_config():\n    raise GeneratorExit': ', line 2: GeneratorExit',
+    'def get_config():\n    return get_config()': ', line 2: RecursionError: ',
     'print "mine"': ', line 1: SyntaxError: ',
     '': ': it defines no get_config()',
     'def get_config():\n    return {"seed": 1}': (
@@ -86,6 +91,26 @@ def test_a_whole_section_may_be_overridden():
     assert config.task.to_dict() == {'name': 'other', 'params': {}}
 
 
+@pytest.mark.parametrize(
+    ('values', 'wanted'),
+    [
+        (["('a.jsonl',)", "('b.jsonl',)"], ('b.jsonl',)),
+        (["('a', 'b')", "('c',)", "['d', 'e']"], ('d', 'e')),
+        (['a.jsonl', 'b.jsonl'], ('b.jsonl',)),
+        (["('a.jsonl',)", '()'], ()),
+        (["('a.jsonl', 'b.jsonl')"], ('a.jsonl', 'b.jsonl')),
+    ],
+)
+@pytest.mark.parametrize('joined', [True, False])
+def test_a_list_that_is_given_twice_is_replaced(values, wanted, joined):
+    config = math.get_config('model=llama32_3b')
+    name = '--config.task.params.train_files'
+    pairs = [[f'{name}={v}'] if joined else [name, v] for v in values]
+    rest = [argument for pair in pairs for argument in pair]
+    config_file.override_flags(config, rest)(['program', *rest])
+    assert config.task.params.train_files == wanted
+
+
 def test_the_switches_of_a_chat_template_are_one_flag():
     config = maze_tiny.get_config()
     rest = ["--config.data.chat_template_kwargs={'enable_thinking': False}"]
@@ -113,3 +138,42 @@ def test_an_unknown_key_is_named_with_the_nearest(argument, words):
         config_file.override_flags(maze_tiny.get_config(), [argument])
     assert str(error.value).startswith(f'{argument}: unknown key ')
     assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    'lines',
+    [
+        'c.a = ConfigDict(); c.a.b = c',
+        'c.a = [1]; c.a.append(c.a)',
+        'c.a = {}; c.b = (c.a,); c.a["x"] = c.b',
+        'c.a = ()\n    for _ in range(100_000): c.a = (c.a,)',
+        'a = (1,)\n    for _ in range(60): a = (a, a)\n    c.a = a',
+        'c.a = ConfigDict(); c.a.b = ConfigDict(); c.a.b.c = c.a',
+    ],
+)
+def test_a_configuration_that_contains_itself_is_one_line(lines, tmp_path):
+    path = tmp_path / 'mine.py'
+    path.write_text(
+        'from ml_collections import ConfigDict\n'
+        f'def get_config():\n    c = ConfigDict()\n    {lines}\n    return c'
+    )
+    with pytest.raises(InputError) as error:
+        config_file.load(str(path))
+    said = str(error.value)
+    assert said.startswith(f'{path}')
+    assert '\n' not in said
+    assert len(said) < 400
+
+
+def test_a_path_may_have_colons(tmp_path):
+    content = (
+        'from ml_collections import ConfigDict\n'
+        'def get_config(arg="none"):\n    return ConfigDict({"arg": arg})'
+    )
+    (tmp_path / '12:30').mkdir()
+    path = tmp_path / '12:30' / 'mine.py'
+    path.write_text(content)
+    assert config_file.load(str(path)).arg == 'none'
+    assert config_file.load(f'{path}:a:b').arg == 'a:b'
+    path.with_name('mine.py:a').write_text(content.replace('none', 'whole'))
+    assert config_file.load(f'{path}:a').arg == 'whole'

@@ -7,9 +7,10 @@ import re
 import pytest
 from absl import flags
 
+from benchmarks.faults import campaign as faults
 from configs import maze_tiny
-from experiments import faults, steepness
-from passk_jax import compare, evaluate, score, train
+from experiments import steepness
+from passk_jax import compare, evaluate, export, score, train
 from passk_jax import config as configs
 from passk_jax.cli.flags import TABLE, parameters_of, parse
 from passk_jax.errors import InputError
@@ -37,12 +38,14 @@ def refusal(main, *arguments):
 def test_a_command_gets_the_flags_that_its_main_names():
     assert read(evaluate.main, '--workdir=runs/x', '--step=3', '--top_p=0.5') == {
         'workdir': 'runs/x',
+        'model': None,
         'split': 'test',
         'task': None,
         'data_dir': None,
         'step': 3,
         'num_responses': None,
         'num_problems': None,
+        'max_response_tokens': None,
         'overwrite': False,
         'temperature': None,
         'top_p': 0.5,
@@ -125,7 +128,8 @@ def test_a_config_that_is_no_experiment_is_left_to_the_command():
 def test_what_is_required_is_named():
     assert refusal(score.main, '--input=i').startswith('--task, --output are required')
     # An empty value is one that a shell's unset variable gave.
-    assert refusal(evaluate.main, '--workdir=').startswith('--workdir is required')
+    empty = refusal(export.main, '--workdir=', '--out=o')
+    assert empty.startswith('--workdir is required')
     # Neither an override nor an argument without a flag hides it.
     assert refusal(train.main, '--config.seed=1').startswith('--config is required')
     assert refusal(train.main, 'configs/maze_tiny.py').startswith('--config is req')
@@ -224,3 +228,21 @@ def test_an_override_of_a_command_without_a_config_is_an_unknown_flag():
 
 def test_the_program_keeps_no_flag_of_a_command():
     assert not {'workdir', 'config', 'hosts'} & set(flags.FLAGS)
+
+
+def test_a_published_model_needs_one_flag_in_the_place_of_a_small_one():
+    maze_tiny = '--config=configs/maze_tiny.py'
+    config = read(train.main, maze_tiny, '--config.model.source=some/model')['config']
+    assert (config.model.source, config.model.tokenizer) == ('some/model', 'source')
+    assert (config.model.family, config.model.arch.embed_dim) == ('', 0)
+    assert config.task.params['prompt'] == 'instruct'
+    assert config.init.warm_start.optimizer.learning_rate == 5e-5
+    # Other flags still have the last word, wherever they stand.
+    flags = ('--config.train.steps=7', '--config.model.source', 'm', maze_tiny)
+    config = read(train.main, *flags)['config']
+    assert (config.train.steps, config.model.source) == (7, 'm')
+    # A file that says nothing of it gives up what only its own network has.
+    tests = f'--config={tiny.ROOT}/tests/tiny.py'
+    config = read(train.main, tests, '--config.model.source=m')['config']
+    assert (config.model.tokenizer, config.model.arch.num_layers) == ('source', 0)
+    assert config.task.params['prompt'] == 'bare'

@@ -21,8 +21,8 @@ def _source(count, longest=7):
     ]
 
 
-def _encode(text):
-    return [ord(c) for c in text]
+def _encode(problem):
+    return [ord(c) for c in problem.prompt]
 
 
 def _batches(source, **changes):
@@ -47,7 +47,7 @@ def test_a_batch_holds_the_tokens_of_its_problems():
     assert prompts.problem_ids.tolist() == [problem.id for problem in problems]
     for row, problem in enumerate(problems):
         length = prompts.lengths[row]
-        assert prompts.tokens[row, :length].tolist() == _encode(problem.prompt)
+        assert prompts.tokens[row, :length].tolist() == _encode(problem)
         assert not prompts.tokens[row, length:].any()
 
 

@@ -17,7 +17,7 @@ def make_batches(count=20, **options):
     problems = [Problem(3 * i, 'ab', {}, 'any') for i in range(count)]
     kept = batches.read_problems(
         problems,
-        lambda text: [*text.encode()],
+        lambda problem: [*problem.prompt.encode()],
         max_prompt_tokens=9,
         overlong='error',
     )

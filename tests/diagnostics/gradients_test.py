@@ -35,7 +35,7 @@ E = 3
 
 @functools.cache
 def make_program(config, num_chunks):
-    loss = BatchLoss(make_policy(), config, 1.0)
+    loss = BatchLoss(make_policy(), 1.0, config)
     return jax.jit(functools.partial(gradient_products, loss, num_chunks=num_chunks))
 
 
@@ -120,7 +120,7 @@ def test_gradients_are_of_what_is_trained_alone():
 
 def test_parts_of_the_rollouts_change_no_product():
     rollouts, advantages = make_rollouts(), make_advantages()
-    loss = BatchLoss(make_policy(), LOSS, 1.0)
+    loss = BatchLoss(make_policy(), 1.0, LOSS)
     parts = jax.jit(
         functools.partial(gradient_products, loss, num_chunks=2, rollout_parts=2)
     )(start().params, rollouts, advantages)

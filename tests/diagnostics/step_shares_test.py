@@ -59,7 +59,7 @@ def test_shares_are_those_of_gradients_taken_part_by_part(monkeypatch):
     rollouts = jax.tree.map(lambda x: np.stack([x[0]] * P), make_rollouts())
     advantages = make_advantages()[:1] + 0.3 * make_advantages()
     rewarded = np.random.default_rng(6).random((P, N)) < 0.5
-    loss, mesh = BatchLoss(make_policy(), LOSS, 1.0), make_mesh()
+    loss, mesh = BatchLoss(make_policy(), 1.0, LOSS), make_mesh()
     sizes = {'num_rollouts': N, 'k': 2, 'num_chunks': 4}
     diagnose = Diagnose(loss, mesh, name='maxrl', difficulty_bins=BINS, **sizes)
     with jax.set_mesh(mesh):

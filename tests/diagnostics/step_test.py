@@ -111,7 +111,7 @@ MASKED = dataclasses.replace(LOSS, mask_truncated=True)
 def diagnosed(mesh, num_chunks, **options):
     """The arrays of the learner's tests on a mesh, with some responses right."""
     diagnose = Diagnose(
-        BatchLoss(make_policy(), MASKED, 1.0),
+        BatchLoss(make_policy(), 1.0, MASKED),
         mesh,
         name='maxrl',
         num_rollouts=N,

@@ -30,6 +30,7 @@ def row(category, c, *, n=4, diversity=0.5, entropy=1.0, length=3.0, stopped=1.0
         'response_length_right': length + 1 if c else None,
         'response_length_wrong': length - 1 if c < n else None,
         'stopped': stopped,
+        'no_answer': 1 - stopped,
     }
 
 
@@ -72,6 +73,7 @@ def test_a_summary_is_what_a_hand_computes():
         'response_length_right': (6 + 4 + 4) / 3,
         'response_length_wrong': (2 + 4 + 2) / 3,
         'stopped': 0.875,
+        'no_answer': 0.125,
         # Of the three problems with a wrong response.
         'answer_diversity': 0.5,
         'rarefied_diversity': 2.0,

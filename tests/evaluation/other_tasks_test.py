@@ -57,6 +57,19 @@ def test_a_file_is_called_by_its_name_and_its_argument(tmp_path):
         named(f'{path}:n=arc,{tmp_path}/../{tmp_path.name}/one.py:n=arc')
 
 
+def test_a_class_of_a_file_is_a_task_of_ones_own(tmp_path):
+    path = tmp_path / 'two.py'
+    path.write_text('from tests.tasks.toy import LastDigit')
+    found = named(f'{path}:LastDigit,maze')
+    assert list(found) == ['two:LastDigit', 'maze']
+    assert found['two:LastDigit'][0] == TaskConfig(f'{path}:LastDigit', {})
+    # What has a get_config is a config file, whose argument this is.
+    path.write_text(CONFIG.replace('if argument:', 'if not argument:'))
+    assert named(f'{path}:argument')['two:argument'][0].name == 'maze'
+    with pytest.raises(InputError, match=r'absent\.py:LastDigit: no such file'):
+        named('absent.py:LastDigit')
+
+
 @pytest.mark.parametrize(
     ('name', 'said'), [('arc', "task 'arc': too small"), ('', 'too small')]
 )

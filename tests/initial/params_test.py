@@ -76,7 +76,7 @@ def test_what_does_not_decide_the_values_may_differ(finished_run):
 def test_a_warm_start_that_is_older_than_an_option_is_still_read(finished_run):
     meta = json.loads((finished_run / 'warm_start' / '0' / 'commit.json').read_text())
     assert (
-        not {'system_prompt', 'chat_template_kwargs'}
+        not {'system_prompt', 'chat_template_kwargs', 'chat_date'}
         & meta['meta']['fingerprint'].keys()
     )
 

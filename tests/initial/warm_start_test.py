@@ -72,6 +72,19 @@ def test_a_demonstration_is_a_right_answer_that_ends(setup):
         assert setup.task.verdict(problem, text).correct
 
 
+def test_its_examples_are_texts_of_the_first_batch(setup):
+    demonstrations = setup.demonstrations()
+    problems, _ = demonstrations.batches()[0]
+    examples = demonstrations.examples(2)
+    assert [x['prompt'] for x in examples] == [p.prompt for p in problems[:2]]
+    for example, problem in zip(examples, problems, strict=False):
+        answer = example['demonstration']
+        assert answer.endswith('<eos>')
+        assert setup.task.verdict(problem, answer.removesuffix('<eos>')).correct
+    too_long = short_of(setup, 1).demonstrations().examples(1)
+    assert too_long[0]['demonstration'] == ''
+
+
 def test_a_demonstration_is_a_function_of_seed_and_problem(setup):
     demonstrations = setup.demonstrations()
     problems, _ = demonstrations.batches()[0]

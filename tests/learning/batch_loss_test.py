@@ -40,7 +40,7 @@ from tests.models.feed_forward_test import Measured
 
 
 def make_loss(**changes):
-    return BatchLoss(make_policy(), dataclasses.replace(LOSS, **changes), 1.0)
+    return BatchLoss(make_policy(), 1.0, dataclasses.replace(LOSS, **changes))
 
 
 @pytest.mark.parametrize('aggregation', losses.AGGREGATIONS)
@@ -106,7 +106,7 @@ def test_what_layers_measure_is_a_metric_of_the_step_over_its_trained_tokens(
     assert not any(name.startswith(losses.LAYERS) for name in plain)
     for micro_batches, pack_sizes in ((2, 0), (1, 2)):
         update = Update(
-            BatchLoss(policy, loss, 1.0),
+            BatchLoss(policy, 1.0, loss),
             make_optimizer(OPTIMIZER),
             mesh,
             num_updates=1,

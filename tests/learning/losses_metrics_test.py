@@ -14,6 +14,7 @@ def test_clip_fractions_and_entropy_by_hand():
         'entropies': jnp.full((1, 2, 4), 0.5),
         'old_log_probs': jnp.zeros((1, 2, 4)),
         'ref_log_probs': None,
+        'sampler_log_probs': jnp.zeros((1, 2, 4)),
         'advantages': jnp.asarray([[1.0, -1.0]]),
         'mask': jnp.asarray([[[True, True, True, False], [True] * 4]]),
     }
@@ -36,7 +37,8 @@ def test_clip_fractions_and_entropy_by_hand():
 def test_the_largest_ratio_is_of_the_tokens_that_are_trained():
     def largest(log_ratios, mask):
         zeros, shape = jnp.zeros_like(log_ratios), log_ratios.shape
-        arrays = dict.fromkeys(('entropies', 'old_log_probs'), zeros)
+        names = ('entropies', 'old_log_probs', 'sampler_log_probs')
+        arrays = dict.fromkeys(names, zeros)
         arrays |= {'ref_log_probs': None, 'advantages': jnp.ones(shape[:2])}
         arrays |= {'log_probs': log_ratios, 'mask': mask}
         return loss_and_gradients(arrays, DEFAULT)[2]['ratio_max']

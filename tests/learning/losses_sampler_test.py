@@ -108,12 +108,3 @@ def test_without_a_cap_nothing_is_weighted_and_nothing_reported():
     assert plain == given
     assert metrics.keys() == others.keys()
     assert not {'sampler_weight', 'sampler_weight_capped'} & metrics.keys()
-
-
-def test_a_cap_without_the_samplers_log_probs_is_refused():
-    arrays = batch()
-    config = dataclasses.replace(DEFAULT, sampler_weight_cap=2.0)
-    with pytest.raises(
-        ValueError, match=r'sampler_weight_cap=2.0 needs sampler_log_probs'
-    ):
-        loss_of(arrays.pop('log_probs'), config, arrays)

@@ -34,6 +34,7 @@ def batch(seed: int = 0, shape: tuple[int, int, int] = (4, 3, 7)) -> dict:
         'entropies': rng.uniform(0, 2, size=shape),
         'old_log_probs': old,
         'ref_log_probs': old + rng.normal(scale=0.3, size=shape),
+        'sampler_log_probs': old,
         'advantages': rng.normal(size=shape[:2]),
         'mask': np.arange(shape[-1]) < lengths[..., None],
     }
@@ -117,7 +118,7 @@ def test_clip_by_hand(ratio, advantage, loss, slope):
             jnp.full((1, 1), advantage),
             jnp.ones((1, 1, 1), bool),
             **CLIPS,
-        ).sum()
+        ).values.sum()
 
     log_probs = jnp.full((1, 1, 1), np.log(ratio) - 1.0)
     value, gradient = jax.value_and_grad(token_loss)(log_probs)
@@ -147,7 +148,7 @@ def test_a_ratio_that_overflows_gives_no_nan(log_ratio, advantage):
             jnp.full((1, 1), advantage),
             jnp.ones((1, 1, 1), bool),
             **CLIPS,
-        ).sum()
+        ).values.sum()
 
     value, gradient = jax.value_and_grad(token_loss)(jnp.full((1, 1, 1), log_ratio))
     clipped = advantage * log_ratio > 0

@@ -12,7 +12,7 @@ from passk_jax.learning import state as states
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.learning.optimizer import make_optimizer
 from passk_jax.learning.update import Update
-from passk_jax.models.weights import split_weights
+from passk_jax.models.frozen import split_weights
 from passk_jax.planning import hlo_costs
 from tests.learning.update_test import (
     LOSS,
@@ -38,7 +38,7 @@ SGD = dataclasses.replace(OPTIMIZER, name='sgd', max_grad_norm=0.0, weight_decay
 def make_update(mesh, frozen, *, optimizer=SGD, loss=LOSS, num_updates=1):
     policy = dataclasses.replace(make_policy(), frozen=frozen)
     return Update(
-        BatchLoss(policy, loss, 1.0),
+        BatchLoss(policy, 1.0, loss),
         make_optimizer(optimizer),
         mesh,
         num_updates=num_updates,

@@ -178,7 +178,7 @@ def test_epochs_are_more_updates_against_the_same_old_policy():
     def surrogate(params):
         log_probs = log_probs_of(policy, params, rollouts)
         clips = {'clip_low': LOSS.clip_low, 'clip_high': LOSS.clip_high}
-        values = losses.policy_loss(log_probs, old, advantages, mask, **clips)
+        values = losses.policy_loss(log_probs, old, advantages, mask, **clips).values
         return values.sum() / mask.sum()
 
     transform = optimizers.make_optimizer(OPTIMIZER)

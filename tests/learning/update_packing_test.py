@@ -167,7 +167,7 @@ def test_attention_that_cannot_read_packed_rows_is_refused():
     mesh = sharding.one_device_mesh(jax.devices()[0])
     with pytest.raises(ValueError, match=r"pack_sizes=4 .*'splash'.*'plain', 'cudnn'"):
         Update(
-            BatchLoss(policy, LOSS, 1.0),
+            BatchLoss(policy, 1.0, LOSS),
             optimizers.make_optimizer(OPTIMIZER),
             mesh,
             num_updates=1,

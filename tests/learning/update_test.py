@@ -98,7 +98,7 @@ def make_step(
 ):
     """The update of these settings: one program for all tests that have them."""
     return Update(
-        BatchLoss(make_policy(), loss, 1.0),
+        BatchLoss(make_policy(), 1.0, loss),
         optimizers.make_optimizer(optimizer),
         mesh,
         num_updates=num_updates,

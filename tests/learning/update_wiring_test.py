@@ -27,7 +27,7 @@ def trace(*, loss=LOSS, num_updates=2):
     mesh, policy = make_mesh(), make_policy()
     optimizer = optimizers.make_optimizer(OPTIMIZER)
     update = Update(
-        BatchLoss(policy, loss, 0.7),
+        BatchLoss(policy, 0.7, loss),
         optimizer,
         mesh,
         num_updates=num_updates,
@@ -69,16 +69,13 @@ def test_the_loss_gets_its_section():
     _, normalizer, total_loss = trace(loss=loss)
     assert total_loss.call_args.kwargs['config'] == loss
     assert normalizer.call_args.kwargs['aggregation'] == 'sequence'
-    assert total_loss.call_args.args[6] is not None
-    _, _, without = trace()
-    assert without.call_args.args[6] is None
 
 
 def test_runs_of_equal_settings_share_a_program():
     """Of a rate that is constant, however long they are."""
     steps = [
         Update(
-            BatchLoss(make_policy(), LOSS, temperature),
+            BatchLoss(make_policy(), temperature, LOSS),
             optimizers.make_optimizer(OPTIMIZER, num_updates=num_updates),
             make_mesh(),
             num_updates=2,

@@ -30,8 +30,6 @@ def test_impossible_sizes_and_unknown_names_are_refused(change, words):
 
 def test_impossible_layers_are_refused():
     rope = Rope(kind='default', theta=1e4)
-    with pytest.raises(ValueError, match=r"added='image' is none of \(''"):
-        Layer(rope, added='image')
     kinds = Layer(rope), Layer(rope, feed_forward='experts')
     with pytest.raises(ValueError, match=r"parts \['experts', 'swiglu'\]; .* one kind"):
         dataclasses.replace(oracle.tiny_arch(), layers=kinds)

@@ -17,7 +17,7 @@ from tokenizers import decoders, models, pre_tokenizers, processors
 
 from passk_jax.data.batches import evaluation_batches, make_batches, read_problems
 from passk_jax.models import tokenizer as tokenizers
-from passk_jax.types import Problem
+from passk_jax.types import Problem, Turn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -268,6 +268,26 @@ def test_a_system_prompt_takes_the_place_of_the_templates_own(tmp_path):
     tokenizers.check_chat(tokenizer, system_prompt=' Be brief.', template_kwargs={})
 
 
+def test_the_turns_of_a_problem_stand_before_the_users_text(tmp_path):
+    write(QWEN, tmp_path)
+    tokenizer = tokenizers.load_tokenizer(str(tmp_path))
+    example = Turn('user', '1+1'), Turn('assistant', '2')
+    turns = Turn('system', 'Be brief.'), *example
+    ids = tokenizers.encode_prompt(tokenizer, 'Q', turns=turns)
+    expected = tokenizer.apply_chat_template(
+        [*(turn._asdict() for turn in turns), {'role': 'user', 'content': 'Q'}],
+        add_generation_prompt=True,
+        tokenize=False,
+    )
+    assert tokenizer.decode(ids) == expected
+    assert expected.index('Be brief.') < expected.index('1+1') < expected.index('Q')
+    ids = tokenizers.encode_prompt(tokenizer, 'Q', turns=turns, system_prompt='Think.')
+    assert tokenizer.decode(ids) == expected.replace('Be brief.', 'Think.')
+    tokenizer.chat_template = None
+    ids = tokenizers.encode_prompt(tokenizer, 'Q', turns=example)
+    assert tokenizer.decode(ids).endswith('1+1\n\n2\n\nQ')
+
+
 def test_a_template_has_the_switches_that_it_reads(tmp_path):
     """As Qwen3's does."""
     quiet = '{% if enable_thinking is defined and enable_thinking is false %}QUIET'
@@ -333,12 +353,12 @@ def test_an_unreadable_generation_config_is_refused(tmp_path):
 
 
 def test_a_limit_counts_the_tokens_of_the_template(kind, tokenizer):
-    def encode(text):
-        return tokenizers.encode_prompt(tokenizer, text)
+    def encode(problem):
+        return tokenizers.encode_prompt(tokenizer, problem.prompt)
 
     short, long = 'QQ', 'Q' * 9
     source = [Problem(i, text, {}, '') for i, text in enumerate((long, short, long))]
-    limit = len(encode(short))
+    limit = len(encode(source[1]))
     assert limit > len(short)
 
     def kept(overlong, limit):
@@ -360,7 +380,7 @@ def test_a_limit_counts_the_tokens_of_the_template(kind, tokenizer):
     assert (batches.num_problems, batches.num_dropped) == (1, 2)
     (problem,), prompts = batches[0]
     assert problem.prompt == short
-    assert prompts.tokens[0, : prompts.lengths[0]].tolist() == encode(short)
+    assert prompts.tokens[0, : prompts.lengths[0]].tolist() == encode(problem)
     with pytest.raises(ValueError, match=f'more than max_prompt_tokens={limit}'):
         kept('error', limit)
     with pytest.raises(ValueError, match='all 3 prompts are longer'):

@@ -113,7 +113,7 @@ def test_packing_that_the_attention_cannot_read_is_refused():
     builder = make_builder(tiny.make_config(train__pack_sizes=2))
     arch = dataclasses.replace(builder.policy.arch, attention='splash')
     policy = dataclasses.replace(builder.policy, arch=arch)
-    with pytest.raises(ValueError, match=r"pack_sizes=2 .*'splash' cannot read"):
+    with pytest.raises(ValueError, match=r"pack_sizes=2 .*'splash', cannot read"):
         build(dataclasses.replace(builder, policy=policy), 'train')
 
 

@@ -34,25 +34,24 @@ def row(step, scale=1.0, noise=4.0, **changes):
     return values | changes
 
 
-def write_run(path, rows=(), evaluations=None, **config):
+def write_run(path, rows=(), flips=None, **config):
     config = {'advantage': {'name': 'pass_at_k'}} | config
     (path / 'config.json').write_text(json.dumps(config))
     lines = ''.join(json.dumps(each) + '\n' for each in rows)
     (path / 'diagnostics.jsonl').write_text(lines)
-    (path / 'evaluation').mkdir()
     metrics = []
-    for step, counts in (evaluations or {}).items():
+    for step, counts in (flips or {}).items():
         metrics.append({'step': step, 'split': 'test', 'pass_at_1': 0.5})
-        file = path / 'evaluation' / f'test_step_{step:08d}.jsonl'
-        records = ({'problem_id': i, 'n': 4, 'c': c} for i, c in counts.items())
-        file.write_text(''.join(json.dumps(each) + '\n' for each in records))
+        if counts:
+            names = ('flips_solved', 'flips_unsolved')
+            metrics[-1] |= dict(zip(names, counts, strict=True))
     text = ''.join(json.dumps(each) + '\n' for each in metrics)
     (path / 'metrics.jsonl').write_text(text)
     return read_run(path)
 
 
 def test_without_diagnostics_and_evaluations_there_are_no_panels(tmp_path):
-    run = write_run(tmp_path, evaluations={0: {1: 2}})
+    run = write_run(tmp_path, flips={0: None})
     assert step_panels(run) + flip_panels(run) == []
     assert '<h2>Diagnostics' not in write_report(tmp_path).read_text()
 
@@ -230,9 +229,9 @@ def test_a_stage_without_a_diagnosed_step_has_no_lines(tmp_path):
     assert [list(s.x) for s in step_panels(run)[3].series] == [[3, 4]] * 4
 
 
-def test_flips_are_those_since_the_evaluation_before(tmp_path):
-    counts = {0: {1: 0, 2: 3, 3: 0}, 10: {1: 1, 2: 0, 3: 2}, 20: {1: 1, 2: 0, 3: 0}}
-    (flips,) = flip_panels(write_run(tmp_path, evaluations=counts))
+def test_flips_are_those_that_the_evaluations_have_measured(tmp_path):
+    run = write_run(tmp_path, flips={0: None, 10: (2, 1), 20: (0, 1)})
+    (flips,) = flip_panels(run)
     assert flips.title == 'Problems that flip, test'
     assert [(s.label, s.x, s.y) for s in flips.series] == [
         ('newly solved', [10, 20], [2, 0]),
@@ -241,12 +240,24 @@ def test_flips_are_those_since_the_evaluation_before(tmp_path):
     assert 'flips even if' in write_report(tmp_path).read_text()
 
 
-def test_an_evaluation_without_its_file_is_left_out(tmp_path):
-    counts = {0: {1: 0, 2: 3}, 10: {1: 1, 2: 1}, 20: {1: 1, 2: 0}}
-    run = write_run(tmp_path, evaluations=counts)
-    (tmp_path / 'evaluation' / 'test_step_00000010.jsonl').unlink()
-    (flips,) = flip_panels(run)
-    assert [(s.x, s.y) for s in flips.series] == [([20], [1]), ([20], [1])]
+@pytest.mark.parametrize('name', sorted(row(0)))
+@pytest.mark.parametrize('value', ['absent', 'text', 10**400, float('nan'), [], [[1]]])
+def test_a_damaged_value_of_one_step_leaves_the_other_steps(tmp_path, name, value):
+    damaged = row(1) | {name: value}
+    if value == 'absent':
+        del damaged[name]
+    rows = [row(0), damaged, row(2), row(3)]
+    write_run(tmp_path, rows)
+    html = write_report(tmp_path).read_text()
+    assert 'class="card empty">no diagnostics' not in html
+    assert 'step 3<' in html
+    assert html.count('class="chart"') >= 6
+
+
+def test_lines_of_one_step_that_are_all_damaged_leave_a_report(tmp_path):
+    rows = [{'step': 0, 'gradient_signal/rloo': 1.0}, {'step': 1, 'mass': 'x'}]
+    write_run(tmp_path, rows)
+    assert '<h2>Diagnostics' in write_report(tmp_path).read_text()
 
 
 def test_the_panels_over_steps_mark_where_a_stage_begins(tmp_path, monkeypatch):
@@ -268,7 +279,7 @@ def test_the_panels_over_steps_mark_where_a_stage_begins(tmp_path, monkeypatch):
 
 
 def test_a_report_has_the_panels_and_says_what_they_are(tmp_path):
-    write_run(tmp_path, [row(0)], {0: {1: 0}, 10: {1: 1}})
+    write_run(tmp_path, [row(0)], {0: None, 10: (1, 0)})
     html = write_report(tmp_path).read_text()
     for text in ('<h2>Diagnostics</h2>', 'Entropy by position', 'not a norm of grad'):
         assert text in html

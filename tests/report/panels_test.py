@@ -172,8 +172,9 @@ def test_the_curve_needs_no_other_process_of_a_mesh(monkeypatch):
     """Process 0 draws the report alone, under the mesh of all of them."""
     used = []
 
-    def watched(correct, key):
-        advantages = correct + 0.0 * jax.vmap(jax.random.uniform)(key)[:, None]
+    def watched(inputs):
+        nothing = 0.0 * jax.vmap(jax.random.uniform)(inputs.key)[:, None]
+        advantages = inputs.correct + nothing
         jax.debug.inspect_array_sharding(advantages, callback=used.append)
         return advantages
 
@@ -187,6 +188,9 @@ def test_the_curve_needs_no_other_process_of_a_mesh(monkeypatch):
 
 def test_without_a_config_there_is_no_curve():
     assert report_panels.curve_in_use(_run()) is None
+    # Of another version, or of a file that is not here.
+    for name in ('no_such_estimator', 'absent.py:f'):
+        assert report_panels.curve_in_use(_config(name)) is None
 
 
 def test_the_curve_makes_three_panels_over_accuracy():

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from passk_jax.report import run_data
+from passk_jax.report.write import write_curves, write_report
 
 
 def _write_lines(path, *rows):
@@ -41,6 +42,88 @@ def test_a_response_may_hold_any_character_that_ends_lines_elsewhere(tmp_path):
     text = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows)
     (tmp_path / 'metrics.jsonl').write_text(text)
     assert run_data.read_lines(tmp_path / 'metrics.jsonl') == rows
+
+
+def test_each_line_is_read_once_as_the_file_grows(tmp_path):
+    path = tmp_path / 'metrics.jsonl'
+    reader = run_data.RunReader(tmp_path)
+    assert reader.read().train == []
+    lines = [json.dumps({'step': s, 'split': 'train', 'x': s}) + '\n' for s in range(5)]
+    path.write_text(''.join(lines[:2]) + lines[2][:9])
+    assert [row['x'] for row in reader.read().train] == [0, 1]
+    # What was read is not read again: it may as well be something else.
+    path.write_text('#' * len(''.join(lines[:2])) + ''.join(lines[2:]))
+    assert [row['x'] for row in reader.read().train] == [0, 1, 2, 3, 4]
+    assert [row['x'] for row in reader.read().train] == [0, 1, 2, 3, 4]
+
+
+def test_a_long_run_has_a_bounded_number_of_rows_whose_means_are_its_own(tmp_path):
+    count = 40_000
+    _write_lines(
+        tmp_path / 'metrics.jsonl',
+        *({'step': s, 'split': 'train', 'reward': s % 4} for s in range(count)),
+        *({'step': s, 'split': 'test', 'pass_at_1': 0.5} for s in range(2000)),
+    )
+    first = {'step': 0, 'seconds': 9.0, 'start_seconds': 9.0, 'decode_seconds': 9.0}
+    later = {'seconds': 2.0, 'decode_seconds': 1.0}
+    # A process begins at each thousandth step.
+    _write_lines(
+        tmp_path / 'timing.jsonl',
+        *((first if s % 1000 == 0 else later) | {'step': s} for s in range(count)),
+    )
+    run = run_data.read_run(tmp_path)
+    for rows, most in ((run.train, 1002), (run.evaluations['test'], 252)):
+        assert most / 2 <= len(rows) <= most
+    assert (run.train[0]['step'], run.train[-1]['step']) == (0, count - 1)
+    assert {row['reward'] for row in run.train[1:-2]} == {1.5}
+    total = sum(row['seconds'] * row.get('mean_of', 1) for row in run.timing)
+    assert total == pytest.approx(2.0 * count + 7.0 * count / 1000)
+    assert {row['decode_seconds'] for row in run.timing[1:]} == {1.0}
+
+
+DAMAGE = [
+    b'{"step": 1, "split": "train", "reward": "text", "entropy": NaN}',
+    b'{"step": 1, "split": "train", "reward": Infinity, "entropy": -Infinity}',
+    b'{"step": 1, "split": "train", "reward": 1e999, "entropy": 1e39}',
+    b'{"step": 1, "split": "train", "reward": ' + b'9' * 400 + b'}',
+    b'{"step": 1, "split": "train", "reward": ' + b'9' * 5000 + b'}',
+    b'{"step": ' + b'9' * 400 + b', "split": "train", "reward": 0.5}',
+    b'{"step": "1", "split": "train", "reward": 0.5}',
+    b'{"step": true, "split": "train", "reward": 0.5}',
+    b'{"step": 1.5, "split": "train", "reward": 0.5}',
+    b'{"step": -1, "split": "train", "reward": 0.5}',
+    b'{"step": null, "split": ["train"], "reward": {"a": 1}}',
+    b'{"step": 1, "split": "train", "reward": [0.5], "entropy": false}',
+    b'[' * 100_000,
+    b'{"step": 1, "split": "train", "reward": ' + b'[' * 3000 + b']' * 3000 + b'}',
+    b'\xff\xfe\x00',
+    b'',
+    b'{"step": 0, "split": "test", "pass_at_0": 0.5, "pass_at_' + b'9' * 400 + b'": 1}',
+    b'{"step": 0, "split": "test", "\xc2\xb2/pass_at_1": 0.5, "pass_at_1": "x"}',
+    b'{"step": 0, "split": "test", "' + b'9' * 5000 + b'/pass_at_1": 0.5}',
+]
+
+
+@pytest.mark.parametrize('line', DAMAGE)
+def test_values_that_no_run_writes_are_left_out(tmp_path, line):
+    whole = [{'step': s, 'split': 'train', 'reward': 0.25} for s in (0, 2)]
+    texts = [json.dumps(row).encode() for row in whole]
+    content = b'\n'.join([texts[0], line, texts[1], b''])
+    for name in ('metrics', 'timing', 'diagnostics'):
+        (tmp_path / f'{name}.jsonl').write_bytes(content)
+    run = run_data.read_run(tmp_path)
+    assert [row['reward'] for row in run.train if 'reward' in row] == [0.25] * 2
+    html = write_report(tmp_path).read_text()
+    assert 'class="card empty">no r' not in html.replace('no rollouts yet', '')
+    assert write_curves(tmp_path).read_bytes().startswith(b'\x89PNG')
+
+
+def test_lines_that_are_there_twice_or_in_another_order_are_drawn(tmp_path):
+    rows = [{'step': s, 'split': 'train', 'reward': 0.5} for s in (3, 0, 1, 1, 2)]
+    for name in ('metrics', 'timing', 'diagnostics'):
+        _write_lines(tmp_path / f'{name}.jsonl', *rows)
+    assert [r['step'] for r in run_data.read_run(tmp_path).train] == [0, 1, 1, 2, 3]
+    assert 'aria-label="Training reward"' in write_report(tmp_path).read_text()
 
 
 def test_dumps_are_in_the_order_of_their_steps(tmp_path):

@@ -1,6 +1,7 @@
 """Problems that flip between two evaluations of a run, as metrics."""
 
 import itertools
+from unittest import mock
 
 import pytest
 
@@ -20,17 +21,28 @@ EVALUATIONS = {
 }
 
 
+def make_row(problem_id, c):
+    correct = [i < c for i in range(4)]
+    parsed = ['a'] * 4
+    return {
+        'problem_id': problem_id,
+        'n': 4,
+        'c': c,
+        'correct': correct,
+        'parsed': parsed,
+    }
+
+
 @pytest.fixture
 def evaluate(monkeypatch, tmp_path):
     """Writes the evaluations from one step on, as a run that begins there."""
-    for name in ('write_curves', 'write_report'):
-        monkeypatch.setattr(run_log, name, lambda workdir: None)
+    monkeypatch.setattr(run_log, 'Reporter', mock.Mock())
 
     def write(start, *, last=4):
         with make_log(tiny.make_config(), tmp_path, start) as log:
             for (step, split), counts in EVALUATIONS.items():
                 if start <= step <= last:
-                    rows = [{'problem_id': i, 'n': 4, 'c': counts[i]} for i in counts]
+                    rows = [make_row(i, c) for i, c in counts.items()]
                     log.evaluation(step, split, {'pass_at_1': 0.5}, rows)
         return (tmp_path / 'metrics.jsonl').read_text()
 

@@ -224,6 +224,68 @@ def test_the_same_run_gives_the_same_files(workdir):
     assert (_html(workdir), write_curves(workdir).read_bytes()) == first
 
 
+NAMES = [
+    '$', 'a$b$', '$\\frac{$', '$x^2$', '\\alpha', '_hidden', '%', '#667085', '<b>&amp;',
+    'a\nb', '\x00', '\x1b[31m', '\ud83d', '\u2028', '\u202egnp', '\u200b', '²', '{0}',
+    '数学', 'x' * 5000, ' ', "'\"", '-->', ']]>', '%d', '../..',
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings('ignore:Glyph')
+@pytest.mark.parametrize('name', NAMES)
+def test_a_name_is_drawn_as_a_text_whatever_it_is(workdir, name, caplog):
+    """Of the run, a category, a split and an estimator."""
+    changed = {
+        'name': name,
+        'advantage': {'name': name, 'k': 4},
+        'task': {'name': name, 'params': {name: name}},
+        'stages': {'later': {'start': 8, 'advantage': {'name': name + '2'}}},
+    }
+    (workdir / 'config.json').write_text(json.dumps(_CONFIG | changed))
+    rows = []
+    for step in range(3):
+        parts = {f'{part}/reward': 0.5 for part in (name, 'other')}
+        parts |= {f'{part}/problems': 1.0 for part in (name, 'other')}
+        rows.append({'step': step, 'split': 'train', 'reward': 0.5} | parts)
+        values = {'pass_at_1': 0.5, f'{name}/pass_at_1': 0.5, 'other/pass_at_1': 0.5}
+        values |= {'flips_solved': 1, 'flips_unsolved': 2}
+        rows.append({'step': step, 'split': name, **values})
+    _write_lines(workdir / 'metrics.jsonl', rows)
+    diagnosed = {f'gradient_{what}/{name}': 1.0 for what in ('signal', 'noise')}
+    diagnosed |= {'gradient_signal/rloo': 1.0, 'gradient_noise/rloo': 1.0}
+    diagnosed |= {f'gradient_product/{name}/rloo': 0.5}
+    lines = [{'step': step} | diagnosed for step in range(4)]
+    _write_lines(workdir / 'diagnostics.jsonl', lines)
+    html = _html(workdir)
+    assert not caplog.records
+    assert html.count('class="chart"') == 8 + 5 + 1
+    assert write_curves(workdir).read_bytes().startswith(b'\x89PNG')
+    if name.isalnum() and len(name) < 100:
+        assert f'>{name}</text>' in html
+
+
+@pytest.mark.parametrize(
+    'config',
+    [
+        {'stages': []},
+        {'stages': {'a': 1, 'b': {'start': 'x'}}},
+        {'advantage': 'rloo'},
+        {'advantage': {'name': ['x']}},
+        {'sampling': {'num_rollouts': 'eight'}},
+        {'sampling': {'num_rollouts': 10**400}},
+        {'train': 7},
+        {'task': []},
+    ],
+)
+def test_a_damaged_config_leaves_what_does_not_depend_on_it(workdir, config, caplog):
+    (workdir / 'config.json').write_text(json.dumps(_CONFIG | config))
+    html = _html(workdir)
+    assert '<h3>validation</h3>' in html
+    assert 'aria-label="Training reward"' in html
+    # What could not be drawn is said in both places.
+    assert ('class="card empty">no ' in html) == bool(caplog.records)
+
+
 def test_a_directory_that_is_not_there_or_takes_no_files_is_an_error(tmp_path):
     with pytest.raises(ValueError, match='no run directory'):
         write_report(tmp_path / 'nowhere')

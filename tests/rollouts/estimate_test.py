@@ -39,14 +39,18 @@ def off_its_batch():
 def test_an_estimator_gets_every_input(flip_wrong):
     """The arrays of the batch, and keys of seed, step, purpose and problem."""
 
-    def estimator(rewards, correct, **others):
-        return {'rewards': rewards, 'correct': correct, **others}
+    @dataclasses.dataclass(frozen=True)
+    class Estimator:
+        name: str = 'pass_at_1'
+
+        def __call__(self, rewards, correct, **others):
+            return {'rewards': rewards, 'correct': correct, **others}
 
     setup = tiny.make_setup(
         changed.make_config(sampling__num_rollouts=4, reward__flip_wrong=flip_wrong)
     )
     rollouts, responses = off_its_batch()
-    verb = dataclasses.replace(setup.estimate(), estimator=estimator)
+    verb = dataclasses.replace(setup.estimate(), estimator=Estimator())
     got, rewarded = verb(
         rollouts, responses, memory={'history': np.arange(3)}, step=STEP
     )

@@ -1,5 +1,6 @@
 """The verb *sample*: what it hands to the sampler, and what an error leaves behind."""
 
+import contextlib
 from unittest import mock
 
 import jax
@@ -7,7 +8,7 @@ import pytest
 
 from passk_jax import sampling
 from passk_jax.config import SamplingOptions
-from passk_jax.rollouts.verification import Verification
+from passk_jax.rollouts.verify import Verification
 from tests import changed, tiny
 from tests.train_wiring_test import sampled_with
 
@@ -30,11 +31,22 @@ def test_rollouts_are_sampled_with_the_settings_of_training(setup):
     }
 
 
-def test_an_error_of_the_sampler_ends_the_verification(setup, monkeypatch):
+def test_an_error_before_the_verdicts_ends_the_verification(setup, monkeypatch):
+    """Of the sampler, of devices that compute later, and of whoever hears of phases."""
     closed = []
     broken = mock.Mock(side_effect=RuntimeError('out of memory'))
-    monkeypatch.setattr(sampling, 'sample', broken)
     monkeypatch.setattr(Verification, 'close', lambda self: closed.append(self))
-    with pytest.raises(RuntimeError, match='out of memory'):
-        setup.sample()({}, setup.train_batches()[0], key=jax.random.key(0))
-    assert len(closed) == 1
+    sample, batch = setup.sample(), setup.train_batches()[0]
+
+    def run():
+        sampled = sample({}, batch, key=jax.random.key(0))
+        sample.verify(sampled, step=0, begin_phase=broken)
+
+    for module, name in ((sampling, 'sample'), (jax, 'block_until_ready'), (None, '')):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(mock.patch.object(sampling, 'sample', mock.Mock()))
+            if module:
+                stack.enter_context(mock.patch.object(module, name, broken))
+            with pytest.raises(RuntimeError, match='out of memory'):
+                run()
+    assert len(closed) == len({*closed}) == 3

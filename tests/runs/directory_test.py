@@ -66,7 +66,8 @@ def test_a_run_that_failed_before_it_began_does_not_keep_its_directory(tmp_path,
     _prepare(tmp_path)
     _prepare(tmp_path, other)
     assert json.loads((tmp_path / 'config.json').read_text()) == other
-    (tmp_path / begun).mkdir(parents=True)
+    (tmp_path / begun).parent.mkdir(exist_ok=True)
+    (tmp_path / begun).touch()
     with pytest.raises(ValueError, match='seed: 1 there, 0 now'):
         _prepare(tmp_path)
 
@@ -140,6 +141,37 @@ def test_a_config_file_that_is_damaged_is_named(tmp_path, content):
     (_begin(tmp_path) / 'config.json').write_bytes(content)
     with pytest.raises(ValueError, match=r'config.json is not a config'):
         _prepare(tmp_path)
+
+
+@pytest.mark.parametrize(
+    'name',
+    ['config.json', 'git.json', 'metrics.jsonl', 'sources.json', 'digests.jsonl'],
+)
+@pytest.mark.parametrize('make', [os.mkfifo, os.mkdir])
+def test_what_is_no_file_in_the_place_of_one_is_named(tmp_path, name, make):
+    _begin(tmp_path)
+    (tmp_path / name).unlink(missing_ok=True)
+    make(tmp_path / name)
+    with pytest.raises(ValueError, match=f'{name} is in the way: a run makes a file'):
+        _prepare(tmp_path)
+
+
+@pytest.mark.parametrize('where', ['inner', 'checkpoints/5', 'a/b/c', '../link/inner'])
+@pytest.mark.parametrize('begun', [True, False])
+def test_a_run_inside_another_is_refused_and_leaves_nothing(tmp_path, where, begun):
+    outer = tmp_path / 'outer'
+    _prepare(outer)
+    if begun:
+        _begin(outer)
+    (tmp_path / 'link').symlink_to(outer)
+    before = sorted(outer.rglob('*'))
+    with pytest.raises(ValueError, match=r'lies inside the run in .*(outer|link): '):
+        _prepare(outer / where)
+    assert sorted(outer.rglob('*')) == before
+    # Beside it there may be others, and a model's directory is no run.
+    _prepare(tmp_path / 'beside')
+    (tmp_path / 'config.json').write_text('{}')
+    _prepare(tmp_path / 'one_more')
 
 
 def test_a_directory_below_a_file_is_refused_with_its_path(tmp_path):

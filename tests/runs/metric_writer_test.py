@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from passk_jax.runs.metric_writer import MetricWriter, missing_records
+from passk_jax.runs.metric_writer import MetricWriter
+from passk_jax.runs.records import missing_records
 
 
 def _open(path, *, resume_step=0, tensorboard=False, wandb_project=''):
@@ -251,11 +252,11 @@ def test_a_directory_that_takes_no_files_is_an_error_with_its_path():
 def test_a_full_disk_is_an_error_with_the_file(tmp_path):
     with _open(tmp_path) as writer:
         writer._streams['metrics'].close()
-        writer._streams['metrics'] = open('/dev/full', 'w')  # noqa: SIM115
+        writer._streams['metrics'] = open('/dev/full', 'wb')  # noqa: SIM115
         with pytest.raises(ValueError, match=r'cannot write /dev/full: .*No space'):
             writer.write(0, {'a': 1}, split='train')
         # Nothing is left to flush at closing.
-        writer._streams['metrics'] = open('/dev/null', 'w')  # noqa: SIM115
+        writer._streams['metrics'] = open('/dev/null', 'wb')  # noqa: SIM115
 
 
 class _FullDisk:

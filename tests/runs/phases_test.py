@@ -25,6 +25,23 @@ def test_seconds_belong_to_the_phase_that_they_are_spent_in():
     assert phases.take() == {'decode': 3}
 
 
+def test_cpu_seconds_are_counted_beside_them():
+    now, computed = [10.0], [3.0]
+    phases = Phases(
+        longest_seconds=0, clock=lambda: now[0], cpu_clock=lambda: computed[0]
+    )
+    for name, seconds in [('decode', 2), ('evaluate', 5), ('verify', 1)]:
+        phases.begin(name, 0)
+        computed[0] += seconds
+    # An evaluation is no part of a step.
+    phases.drop('evaluate')
+    assert phases.take_cpu() == 3
+    assert phases.take_cpu() == 0
+    computed[0] += 0.5
+    assert phases.take_cpu() == 0.5
+    assert Phases(longest_seconds=0).take_cpu() >= 0
+
+
 # Two processes of a run, or one, of which the second hangs in a phase.
 _HANGS = r"""
 import sys, time

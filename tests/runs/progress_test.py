@@ -88,7 +88,7 @@ def test_on_a_terminal_it_is_a_bar_and_no_lines(lines):
     last = stream.getvalue().split('\r')[-1]
     assert 'training' in last
     assert '6/10' in last
-    assert 'reward 0.250, pass at 8 0.500' in last
+    assert 'reward 0.250, pass@8 0.500' in last
     assert lines == []
 
 

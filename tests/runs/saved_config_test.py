@@ -61,7 +61,7 @@ def test_a_run_older_than_an_option_has_it_off_and_resumes(workdir):
     path = workdir / 'config.json'
     values = json.loads(path.read_text())
     for section, names in {
-        'data': ['system_prompt', 'chat_template_kwargs'],
+        'data': ['system_prompt', 'chat_template_kwargs', 'chat_date'],
         'sampling': ['top_k', 'min_p'],
         'eval': ['top_k', 'min_p'],
     }.items():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 
 import pytest
 
@@ -130,3 +131,38 @@ def test_a_hub_name_may_have_a_revision(monkeypatch, tmp_path):
     for source in ('Qwen/Qwen2.5-7B@', 'a@b@c', '@main'):
         with pytest.raises(ValueError, match='neither a directory nor a hub name'):
             hf_config.source_directory(source, ['config.json'])
+
+
+def test_a_file_of_a_users_own_is_remembered_and_checked_where_it_is_read(tmp_path):
+    model = tiny.make_config().model
+    task, advantage = (str(tmp_path / f'{name}.py') for name in ('task', 'advantage'))
+    for file in (task, advantage):
+        pathlib.Path(file).write_text('X = 1')
+    config = {'task': {'name': f'{task}:X'}, 'advantage': {'name': f'{advantage}:X'}}
+    remember_sources(tmp_path, model, config, begun=False)
+    remember_sources(tmp_path, model, config, begun=True)
+    pathlib.Path(advantage).write_text('X = 2')
+    # An evaluation reads no advantage.
+    check_sources(tmp_path, model, config['task'])
+    with pytest.raises(ValueError, match=r"\['advantage.py'\] of .* changed since the"):
+        remember_sources(tmp_path, model, config, begun=True)
+    pathlib.Path(task).unlink()
+    with pytest.raises(ValueError, match=r'task\.py: no such file'):
+        check_sources(tmp_path, model, config['task'])
+
+
+def test_a_run_that_lost_its_digests_is_refused(source, tmp_path):
+    workdir = tmp_path / 'run'
+    changes = {key.replace('__', '.'): value for key, value in of_hf(source).items()}
+    assert begin(workdir, **changes) == 0
+    (workdir / 'metrics.jsonl').touch()
+    whole = (workdir / 'sources.json').read_text()
+    (workdir / 'sources.json').unlink()
+    with pytest.raises(ValueError, match=r'lacks what its run wrote: sources\.json\.'):
+        begin(workdir, **changes)
+    for damaged in ('{}', json.dumps({str(source): 3}), whole.replace('config', 'x')):
+        (workdir / 'sources.json').write_text(damaged)
+        with pytest.raises(ValueError, match=r'has no digests of|changed since'):
+            begin(workdir, **changes)
+    (workdir / 'sources.json').write_text(whole)
+    assert begin(workdir, **changes) == 0

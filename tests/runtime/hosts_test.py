@@ -17,7 +17,18 @@ from tests import tiny
 
 @pytest.mark.parametrize(
     'value',
-    ['many', 'host,2,0', 'host:1234', 'host:1234,2', 'host:1234,2,2', 'a,b:1,2,0'],
+    [
+        *('many', 'host,2,0', 'host:1234', 'host:1234,2', 'host:1234,2,2', 'a,b:1,2,0'),
+        *(
+            'host:\u0661\u0662,2,0',
+            'host:1,\u0662,0',
+            'a b:1,2,0',
+            ':1,2,0',
+            'a:b:1,2,0',
+        ),
+        *('host:1,0,0', 'host:1,2,-1', '[::1:1,2,0', 'host:1,2,0\n', 'host:,2,0'),
+        *(f'host:{"9" * 5000},2,0', f'host:1,{"9" * 5000},0', 'http://host:1,2,0'),
+    ],
 )
 def test_what_is_neither_alone_nor_a_place_is_refused(value):
     with pytest.raises(
@@ -207,3 +218,70 @@ def test_what_is_gathered_is_in_the_order_of_processes(monkeypatch):
     monkeypatch.setattr('jax.process_index', lambda: 1)
     with pytest.raises(AssertionError, match='1, 17'):
         hosts._gather_bytes(b'mine')
+
+
+@pytest.fixture
+def joined(monkeypatch):
+    """The addresses that JAX is told, which does nothing."""
+    monkeypatch.setattr(hosts, '_NAME_SECONDS', 0)
+    calls = []
+    monkeypatch.setattr(hosts, '_join', lambda *arguments: calls.append(arguments))
+    return calls
+
+
+@pytest.mark.parametrize('port', [0, 65536, 99999])
+@pytest.mark.parametrize('index', [0, 1])
+def test_a_port_that_there_cannot_be_is_refused(joined, port, index):
+    with pytest.raises(ValueError, match=rf'port={port} must lie in \[1, 65535\]'):
+        hosts.join_hosts(f'localhost:{port},2,{index}')
+    assert not joined
+
+
+@pytest.mark.parametrize('host', ['nowhere.invalid', 'a..b', 'x' * 64 + '.b', '[::g]'])
+@pytest.mark.parametrize('index', [0, 1])
+def test_a_host_that_does_not_exist_is_named_at_once(joined, host, index):
+    with pytest.raises(ValueError, match='there is no host='):
+        hosts.join_hosts(f'{host}:1234,2,{index}')
+    assert not joined
+
+
+def test_a_name_that_comes_to_be_known_is_waited_for(joined, monkeypatch):
+    monkeypatch.setattr(hosts, '_NAME_SECONDS', 60)
+    monkeypatch.setattr(hosts.time, 'sleep', lambda seconds: None)
+    answers = iter([OSError('not yet'), OSError('not yet'), None])
+
+    def look_up(*arguments, **settings):
+        if error := next(answers):
+            raise error
+
+    monkeypatch.setattr(hosts.socket, 'getaddrinfo', look_up)
+    hosts.join_hosts('late:1234,2,1')
+    assert joined == [('late:1234', 2, 1)]
+
+
+@pytest.mark.parametrize('address', ['localhost', '127.0.0.1', '[::1]'])
+def test_a_port_in_use_is_refused_where_process_0_would_listen(joined, address):
+    with hosts.peers.listen() as server:
+        port = server.getsockname()[1]
+        with pytest.raises(ValueError, match=f'port={port} cannot be listened at'):
+            hosts.join_hosts(f'{address}:{port},2,0')
+        assert not joined
+        # The others connect there.
+        hosts.join_hosts(f'{address}:{port},2,1')
+    hosts.join_hosts(f'{address}:{port},2,0')
+    assert joined == [(f'{address}:{port}', 2, 1), (f'{address}:{port}', 2, 0)]
+
+
+def test_bad_hosts_are_one_line_of_the_command(tmp_path):
+    with hosts.peers.listen() as server:
+        port = server.getsockname()[1]
+        process = tiny.start(
+            'train', '--config=tests/tiny.py', f'--workdir={tmp_path / "run"}',
+            f'--hosts=localhost:{port},2,0',
+        )  # fmt: skip
+        said = process.communicate(timeout=300)[1]
+    assert process.returncode == 2
+    (line,) = [line for line in said.splitlines() if line.startswith('error: ')]
+    assert f'{port=} cannot be listened at' in line
+    assert said.splitlines()[-1] == line
+    assert not (tmp_path / 'run').exists()

@@ -235,13 +235,13 @@ def test_a_limit_of_one_token_works(policy, params, prompts):
 def test_settings_and_stop_tokens_do_not_recompile(policy, params, prompts):
     run(policy, params, prompts)
     run(policy, params, prompts, **TRUNCATED)
-    compiled = sampler_module.sample_batch._cache_size()
+    compiled = sampler_module.sample._cache_size()
     for stops in ((1,), (2, 5, 6), ()):
         run(policy, params, prompts, stop_tokens=stops)
     run(policy, params, prompts, temperature=1.7, key=rollout_key(step=5))
     run(policy, params, prompts, temperature=0.3, top_p=0.5, top_k=0)
     run(policy, params, prompts, temperature=1.0, top_p=1.0, top_k=2)
-    assert sampler_module.sample_batch._cache_size() == compiled
+    assert sampler_module.sample._cache_size() == compiled
 
 
 def test_the_loop_ends_with_the_longest_response(policy, params, prompts, monkeypatch):
@@ -278,7 +278,7 @@ def compiled(policy, params, prompts, *, num_rollouts, max_response_tokens):
     )
     key = rollout_key()
     weights = policies.decoding_weights(policy, params)
-    program = sampler_module.sample_batch.lower(policy, weights, prompts, key, request)
+    program = sampler_module.sample.lower(policy, weights, prompts, key, request)
     return program.compile()
 
 

@@ -82,9 +82,11 @@ def run(policy, params, prompts, **changes):
 
 
 def plain(policy, params, prompts, **changes):
-    return plain_loop.sample(
-        policy, params, prompts, **keywords({'key': key(), **SETTINGS, **changes})
-    )
+    settings = keywords({'key': key(), **SETTINGS, **changes})
+    address = settings.pop('key')
+    request = plain_loop.checked_request(policy, **settings)
+    weights = policies.decoding_weights(policy, params)
+    return plain_loop.sample(policy, weights, prompts, address, request)
 
 
 def work_of(policy, prompts: Prompts, num_rollouts: int = N, tokens: int = T):
@@ -305,7 +307,7 @@ def test_other_lengths_compile_a_bounded_number_of_programs(
     sizes = (work.everything, *smaller)
     rings = [grid.first_ring(LIMIT)]
     while rings[-1] < LIMIT:
-        rings.append(grid.next_ring(rings[-1], LIMIT, times=pace.times))
+        rings.append(min(pace.times * rings[-1], LIMIT))
     assert len(rings) <= compiled <= len(sizes) * len(rings)
     # At most so many, whatever the lengths; those of an accelerator take long.
     assert len(sizes) * len(rings) <= (27 if pace.stride == 1 else 6)

@@ -43,6 +43,17 @@ def test_sizes_of_a_model_that_do_not_fit_are_found_before_any_work(
 KL = {'loss__kl_coef': 0.1}
 
 
+def published(**changes):
+    """Settings with a published model, whose sizes are its own."""
+    arch = tiny.make_config().model.arch
+    sizes = {
+        f'model__arch__{name}': type(size)()
+        for name, size in dataclasses.asdict(arch).items()
+    }
+    model = {'model__source': 'some/model', 'model__family': ''}
+    return sizes | model | {'model__tokenizer': 'source'} | changes
+
+
 @pytest.mark.parametrize(
     ('settings', 'words'),
     [
@@ -56,6 +67,13 @@ KL = {'loss__kl_coef': 0.1}
         ({'loss__kl_estimator': 'k1'} | KL, 'k1 has no gradient in expectation'),
         ({'loss__kl_estimator': 'k1'}, None),
         (KL, None),
+        ({'init__warm_start__optimizer__learning_rate': 2e-3}, None),
+        (
+            published(init__warm_start__optimizer__learning_rate=2e-3),
+            'learning_rate=0.002 is for a policy from scratch',
+        ),
+        (published(init__warm_start__optimizer__learning_rate=5e-5), None),
+        (published(init__kind='hf'), None),
     ],
 )
 def test_settings_that_are_not_what_one_thinks_are_named(settings, words, caplog):
@@ -133,3 +151,70 @@ def test_a_resumed_run_may_save_otherwise(tmp_path):
         checks.open_workdir(tiny.make_config(train__num_prompts=16), tmp_path),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    'name',
+    [
+        *(
+            '..',
+            '.',
+            'a/b',
+            '/a',
+            '../a',
+            'a/',
+            'a\\b',
+            'a\nb',
+            'a\rb',
+            '\n',
+            '\x00',
+            ' ',
+        ),
+        *(
+            ' a',
+            'a ',
+            '\t',
+            '\x1b[0m',
+            '\u2028',
+            '\ud83d',
+            'x' * 201,
+            'Â' * 101,
+            '\u202e',
+        ),
+    ],
+)
+def test_a_runs_name_is_a_name_and_no_path(name):
+    with pytest.raises(
+        ValueError, match=r'name=.* must be a name and no path'
+    ) as error:
+        checks.check_names(tiny.make_config(name=name))
+    assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    'name', ['a', 'maze_tiny', 'a b', 'k=8, ω', '$x$', '..a', '数']
+)
+def test_a_name_may_have_whatever_a_person_types(name):
+    checks.check_names(tiny.make_config(name=name))
+
+
+@pytest.mark.parametrize('key', ['data__dir', 'init__checkpoint'])
+def test_a_bucket_is_no_directory_of_the_configuration(key):
+    changes = {'init__kind': 'checkpoint'} if key == 'init__checkpoint' else {}
+    config = tiny.make_config(**changes, **{key: 'gs://bucket/a'})
+    with pytest.raises(ValueError, match=r"='gs://bucket/a' must be a path of this"):
+        checks.check_names(config)
+
+
+@pytest.mark.parametrize(
+    ('key', 'value'),
+    [
+        ('train__epochs', 10**9),
+        ('train__pack_sizes', 10**9),
+        ('log__difficulty_bins', 10**9),
+        ('model__arch__num_layers', 10**9),
+    ],
+)
+def test_a_size_without_a_bound_is_refused_at_once(key, value):
+    with pytest.raises(ValueError, match=rf'{key.replace("__", ".")}=\d+ must lie in'):
+        tiny.make_config(**{key: value})

@@ -4,8 +4,11 @@ from unittest import mock
 
 import pytest
 
+from passk_jax import config as configs
+from passk_jax.learning.optimizer import make_optimizer
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.setup import setup as setup_lib
+from passk_jax.types import Problem
 from tests import tiny
 
 
@@ -21,7 +24,7 @@ def test_the_parts_fit_each_other():
 def test_every_character_of_prompts_and_demonstrations_has_a_token():
     setup = tiny.make_setup(tiny.make_config())
     problem = setup.task.source('train', data_dir=setup.config.data.dir)[0]
-    ids = setup.encode(problem.prompt)
+    ids = setup.encode(problem)
     assert len(ids) == len(problem.prompt)
     assert setup.tokenizer.decode(ids) == problem.prompt
     assert setup.tokenizer.encode('UDLR', add_special_tokens=False)
@@ -31,7 +34,8 @@ def test_a_saved_tokenizer_serves_another_run(tmp_path):
     mine = tiny.make_setup(tiny.make_config())
     mine.tokenizer.save_pretrained(tmp_path)
     other = tiny.make_setup(tiny.make_config(model__tokenizer=str(tmp_path)))
-    assert other.encode('S.E\n') == mine.encode('S.E\n')
+    problem = Problem(0, 'S.E\n', {}, '')
+    assert other.encode(problem) == mine.encode(problem)
     assert other.stop_tokens == mine.stop_tokens
 
 
@@ -96,8 +100,9 @@ def test_packed_responses_that_the_chosen_attention_cannot_read_are_refused():
     choice = 'passk_jax.models.attention_kernels.choose_implementation'
     with mock.patch(choice, return_value='splash'):
         assert tiny.make_setup(tiny.make_config()).policy.arch.attention == 'splash'
+        setup = tiny.make_setup(tiny.make_config(train__pack_sizes=4))
         with pytest.raises(ValueError, match=r"pack_sizes=4 .*'splash', cannot read"):
-            tiny.make_setup(tiny.make_config(train__pack_sizes=4))
+            setup.update(make_optimizer(setup.config.optimizer))
 
 
 def test_a_device_that_has_one_response_to_a_problem_is_not_to_pack():
@@ -117,7 +122,28 @@ def test_prompts_are_written_with_the_templates_switches(tmp_path):
     config = tiny.make_config(
         model__tokenizer=str(tmp_path), data__chat_template_kwargs={'thinking': 'long'}
     )
-    assert tokenizer.decode(tiny.make_setup(config).encode('S.E')) == 'S.ELR'
+    problem = Problem(0, 'S.E', {}, '')
+    assert tokenizer.decode(tiny.make_setup(config).encode(problem)) == 'S.ELR'
+
+
+def test_a_run_has_one_date_which_its_configuration_records(tmp_path):
+    tokenizer = tokenizers.character_tokenizer('SE.*\nUDLR0123456789-')
+    tokenizer.chat_template += '{{ strftime_now("%Y-%m-%d") }}'
+    tokenizer.save_pretrained(tmp_path)
+    config = tiny.make_config(model__tokenizer=str(tmp_path))
+    assert configs.to_dict(config)['data']['chat_date'] == tokenizers.CHAT_DATE
+    problem = Problem(0, 'S.E', {}, '')
+    assert tokenizer.decode(tiny.make_setup(config).encode(problem)) == 'S.E2024-07-26'
+    config = tiny.make_config(
+        model__tokenizer=str(tmp_path), data__chat_date='2026-11-25'
+    )
+    assert tokenizer.decode(tiny.make_setup(config).encode(problem)) == 'S.E2026-11-25'
+
+
+@pytest.mark.parametrize('date', ['', 'today', '26 Jul 2024', '2024-13-01', '20240726'])
+def test_a_date_that_is_none_is_refused(date):
+    with pytest.raises(ValueError, match=r'data.chat_date=.* must be a date as 2024'):
+        tiny.make_config(data__chat_date=date)
 
 
 def test_a_model_that_no_memory_holds_is_an_error_at_once():

@@ -13,6 +13,7 @@ from passk_jax.initial import params as initial
 from passk_jax.initial import warm_start
 from passk_jax.sampling import Purpose
 from passk_jax.tasks import make_task
+from passk_jax.types import Problem, Turn
 from tests import changed, tiny
 
 
@@ -77,14 +78,14 @@ def test_training_problems_are_read_once_by_their_settings(setup):
     setup.training.clear()
     read = mock.Mock(wraps=read_problems)
     with mock.patch('passk_jax.setup.setup.read_problems', read):
-        tokenized = setup.train_batches()._tokenized
+        tokenized = setup.train_batches().tokenized
         assert setup.at(0).read_training() is setup.read_training() is tokenized
-        some = setup.demonstrations().batches()._tokenized
-        assert setup.demonstrations().batches()._tokenized is some
+        some = setup.demonstrations().batches().tokenized
+        assert setup.demonstrations().batches().tokenized is some
     whole, subset = read.call_args_list
     assert (len(whole.args[0]), len(subset.args[0])) == (48, 20)
     for call in (whole, subset):
-        assert call.kwargs == {'max_prompt_tokens': 28, 'overlong': 'drop'}
+        assert call.kwargs == {'max_prompt_tokens': 34, 'overlong': 'drop'}
     message = r'^init\.warm_start\.num_problems=49 of the 48 problems there are$'
     with pytest.raises(ValueError, match=message):
         setup.read_training(49)
@@ -102,7 +103,7 @@ def test_evaluation_batches_get_their_settings(setup):
     assert call.kwargs == {
         'batch_size': 2,
         'num_problems': 5,
-        'max_prompt_tokens': 28,
+        'max_prompt_tokens': 34,
         'overlong': 'drop',
     }
     assert len(call.args[0]) == 6
@@ -132,12 +133,15 @@ def test_the_weights_of_a_mixture_reach_training_and_the_warm_start(setup):
         assert call.kwargs['weights'] == {'mazes': 3}
 
 
-def test_prompts_and_demonstrations_open_with_the_system_prompt(setup):
-    assert setup.tokenizer.decode(setup.encode('S.E')) == 'UDS.E'
+def test_prompts_and_demonstrations_have_examples_and_the_instruction(setup):
+    problem = Problem(0, 'S.E', {}, '', (Turn('system', '**'), Turn('user', 'E')))
+    # The run's replaces that of the problem's data.
+    assert setup.tokenizer.decode(setup.encode(problem)) == 'UDSRES.E\n\nLL'
     for batches in (setup.train_batches(), setup.demonstrations().batches()):
         (problem, *_), prompts = batches[0]
         ids = prompts.tokens[0, : prompts.lengths[0]]
-        assert setup.tokenizer.decode(ids) == 'UD' + problem.prompt
+        expected = f'UDSR{problem.prompt.rstrip()}\n\nLL'
+        assert setup.tokenizer.decode(ids) == expected
 
 
 def test_a_demonstration_is_of_the_kind_and_the_seed(setup):

@@ -1,13 +1,14 @@
 """Whole evaluations, and runs of a seed that begin with one policy."""
 
-import json
 import shutil
 
 import pytest
 
 from passk_jax.errors import InputError
+from passk_jax.report.run_data import Row
 from passk_jax.sweep import main
 from passk_jax.sweeps import evaluated
+from passk_jax.sweeps.results import compress_rows, read_rows
 from tests import tiny
 from tests.sweeps import fakes
 from tests.sweeps.directories_test import make_job
@@ -55,23 +56,23 @@ def finished(tmp_path_factory):
 def test_an_arm_added_on_another_machine_is_not_kept(finished, tmp_path):
     path = fakes.write_sweep(tmp_path)
     shutil.copytree(finished / 'results', tmp_path / 'results')
-    before = (tmp_path / 'results' / 'fake.jsonl').read_bytes()
+    before = (tmp_path / 'results' / 'fake.jsonl.gz').read_bytes()
     arm = "arm('rloo'),\n            arm('pass_at_1')"
     path.write_text(path.read_text().replace("arm('pass_at_1')", arm, 1))
     assert fakes.run(tmp_path, {'FAKE_MACHINE': 'other'}) == 1
     said = fakes.said(tmp_path)
     assert 'rloo_seed0: its results could not be kept: run rloo_seed0 begins' in said
-    assert (tmp_path / 'results' / 'fake.jsonl').read_bytes() == before
+    assert (tmp_path / 'results' / 'fake.jsonl.gz').read_bytes() == before
     assert 'RLOO' not in (tmp_path / 'results' / 'fake.md').read_text()
     shutil.rmtree(tmp_path / 'runs')
     assert fakes.run(tmp_path) == 0
 
 
-def change(lines: list[str], case: str) -> list[str]:
-    """The last line lost, or twice, or the first of a test."""
-    first = next(i for i, x in enumerate(lines) if json.loads(x)['split'] == 'test')
-    changed = {'last lost': lines[:-1], 'last twice': [*lines, lines[-1]]}
-    return changed.get(case, lines[:first] + lines[first + 1 :])
+def change(rows: list[Row], case: str) -> list[Row]:
+    """The last row lost, or twice, or the first of a test."""
+    first = next(i for i, row in enumerate(rows) if row['split'] == 'test')
+    changed = {'last lost': rows[:-1], 'last twice': [*rows, rows[-1]]}
+    return changed.get(case, rows[:first] + rows[first + 1 :])
 
 
 @pytest.mark.parametrize('case', ['last lost', 'last twice', 'first lost'])
@@ -80,8 +81,8 @@ def test_results_that_lack_an_evaluation_are_refused_or_made_whole(
 ):
     config = fakes.write_sweep(tmp_path, seeds=(0, 1, 2))
     shutil.copytree(finished / 'results', tmp_path / 'results')
-    path = tmp_path / 'results' / 'fake.jsonl'
-    path.write_text(''.join(change(path.read_text().splitlines(True), case)))
+    path = tmp_path / 'results' / 'fake.jsonl.gz'
+    path.write_bytes(compress_rows(change(read_rows(path), case)))
     paths = {name: str(tmp_path / name) for name in ('results', 'runs')}
     monkeypatch.chdir(tiny.ROOT)
     with pytest.raises(InputError, match='mend them, or take its rows out'):

@@ -35,7 +35,7 @@ def get_sweep():
     )
 """
 
-FILES = ('fake.jsonl', 'fake.csv', 'fake.md', 'fake.png')
+FILES = ('fake.jsonl.gz', 'fake.md', 'fake.png')
 
 # Imports once what every sweep would import for seconds.
 _SERVER = multiprocessing.get_context('forkserver')

@@ -11,7 +11,7 @@ import pytest
 
 from passk_jax import sweep
 from passk_jax.errors import InputError
-from passk_jax.sweeps import progress
+from passk_jax.sweeps import progress, results
 from passk_jax.sweeps.kept_results import KeptResults
 from tests import tiny
 from tests.sweeps import fakes
@@ -27,7 +27,7 @@ def finished(tmp_path_factory) -> pathlib.Path:
 def test_the_results_alone_rebuild_table_and_figure(finished, tmp_path):
     fakes.write_sweep(tmp_path)
     shutil.copytree(finished / 'results', tmp_path / 'results')
-    for name in ('fake.md', 'fake.png', 'fake.csv'):
+    for name in ('fake.md', 'fake.png'):
         (tmp_path / 'results' / name).unlink()
     assert fakes.run(tmp_path) == 0
     assert '  started' not in fakes.said(tmp_path)
@@ -141,14 +141,14 @@ def test_a_stage_without_the_next_is_not_kept(tmp_path):
     assert not files_of(tmp_path)
     finish(then)
     kept.add([first, then])
-    assert files_of(tmp_path).keys() == {'x.jsonl', 'x.csv', 'x.configs.json'}
+    assert files_of(tmp_path).keys() == {'x.jsonl.gz', 'x.configs.json'}
 
 
 def files_of(directory: pathlib.Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.glob('x.*')}
 
 
-@pytest.mark.parametrize('suffix', ['.jsonl', '.csv', '.configs.json', '.md', '.png'])
+@pytest.mark.parametrize('suffix', ['.jsonl.gz', '.configs.json', '.md', '.png'])
 def test_results_that_cannot_be_written_are_refused_before_any_run(
     suffix, tmp_path, monkeypatch
 ):
@@ -173,7 +173,7 @@ def test_the_results_of_another_machine_count_at_the_end(
     monkeypatch.chdir(tiny.ROOT)
 
     def run(self) -> dict[str, str]:
-        for name in ('fake.jsonl', 'fake.configs.json'):
+        for name in ('fake.jsonl.gz', 'fake.configs.json'):
             shutil.copy(finished / 'results' / name, tmp_path / 'results')
         return {'pass_at_1_seed0': 'done'}
 
@@ -242,7 +242,7 @@ def test_results_that_cannot_be_kept_are_the_failure_of_their_run(
     assert 'pass_at_k_seed0: its results could not be kept: [Errno 28] No space' in err
     words = "the results of these could not be kept: ['pass_at_k_seed0']"
     assert (words in out) == (times > 1)
-    rows = tiny.read_lines(tmp_path / 'results' / 'fake.jsonl')
+    rows = results.read_rows(tmp_path / 'results' / 'fake.jsonl.gz')
     kept = {row['run'] for row in rows}
     assert {'pass_at_1_seed0', 'pass_at_1_seed1', 'pass_at_k_seed1'} <= kept
     assert ('pass_at_k_seed0' in kept) == (times == 1)
@@ -252,12 +252,12 @@ def test_results_that_cannot_be_kept_are_the_failure_of_their_run(
 
 def test_what_killed_sweeps_left_of_their_writes_is_removed(tmp_path, main):
     results = tmp_path / 'results'
-    names = ['fake.jsonl', 'fake.csv', 'fake.configs.json', 'fake.md', 'fake.png']
-    for name in [*names, 'other.jsonl']:
+    names = ['fake.jsonl.gz', 'fake.configs.json', 'fake.md', 'fake.png']
+    for name in [*names, 'other.jsonl.gz']:
         (results / f'.{name}.abcd_123.unfinished').touch()
     assert main() == 0
     left = [path.name for path in results.iterdir() if 'unfinished' in path.name]
-    assert left == ['.other.jsonl.abcd_123.unfinished']
+    assert left == ['.other.jsonl.gz.abcd_123.unfinished']
 
 
 def test_the_lock_is_one_that_a_network_file_system_has(tmp_path, monkeypatch):
@@ -296,7 +296,7 @@ def test_the_files_do_not_depend_on_who_wrote_last(tmp_path):
             KeptResults(directory, 'x').add(of_seed, of=job)
         written.append(files_of(directory))
     assert written[0] == written[1] == written[2]
-    rows = tiny.read_lines(tmp_path / '1' / 'x.jsonl')
+    rows = results.read_rows(tmp_path / '1' / 'x.jsonl.gz')
     assert list(dict.fromkeys(row['run'] for row in rows)) == [j.name for j in jobs]
 
 
@@ -317,6 +317,6 @@ def test_sweeps_of_other_seeds_write_to_one_file(tmp_path):
     ]
     assert progress.line(seen[0], 'done', width=0).endswith('4/4')
     kept.add(jobs)
-    names = [row['run'] for row in tiny.read_lines(tmp_path / 'x.jsonl')]
+    names = [row['run'] for row in results.read_rows(tmp_path / 'x.jsonl.gz')]
     assert names == sorted(names)
     assert len(names) == 3 * 4

@@ -1,6 +1,5 @@
 import csv
 import io
-import json
 import math
 
 import numpy as np
@@ -47,7 +46,9 @@ def test_a_row_for_each_run_and_evaluation(tmp_path):
         **{'run': 'a_seed0', 'arm': 'a', 'seed': 0},
         **{'stage': 0, 'split': 'test', 'step': 0, 'pass_at_1': 0.1},
     }
-    assert [json.loads(x) for x in results.as_json_lines(rows).splitlines()] == rows
+    path = tmp_path / 'rows.jsonl.gz'
+    path.write_bytes(results.compress_rows(rows))
+    assert results.read_rows(path) == rows
     table = list(csv.DictReader(io.StringIO(results.as_csv(rows))))
     assert [row['run'] for row in table] == [row['run'] for row in rows]
     head = ['run', 'arm', 'seed', 'stage', 'split', 'step', 'entropy', 'pass_at_1']

@@ -7,7 +7,7 @@ import pytest
 
 from passk_jax import tasks
 from passk_jax.tasks import __main__ as command
-from tests.tasks import pictured_toy
+from tests.tasks import pictured_toy, records_toy
 from tests.tasks.arc import toy as arc_toy
 from tests.tasks.korbench import toy as korbench_toy
 from tests.tasks.math import toy as math_toy
@@ -19,9 +19,8 @@ FILES = {
     'korbench': (korbench_toy, ('directory', 'prompt_file')),
     'math': (math_toy, ('train_files', 'test_files')),
     **dict.fromkeys(('mathvision', 'mmmu'), (pictured_toy, ('file',))),
+    'records': (records_toy, ('train_files', 'test_files', 'reward')),
 }
-# What stands around an answer that is no whole response.
-AROUND = {'korbench': '[[{}]]', 'math': r'\boxed{{{}}}'}
 
 
 def test_the_list_has_every_task_with_its_licence(capsys):
@@ -50,8 +49,7 @@ def test_the_example_of_a_task_has_a_problem_with_a_right_answer(
     text = command.show_problem(name, split='test', index=0, data_dir=str(tmp_path))
     assert text.startswith(f'--- {name}, test, problem 0 of ')
     assert f'\n\n--- prompt\n{problem.prompt.rstrip()}\n\n' in text
-    answer = text.partition('--- right answer\n')[2].strip()
-    response = AROUND.get(name, '{}').format(answer)
+    response = text.partition('--- right answer\n')[2].strip()
     assert made.verdict(problem, response).correct
 
 

@@ -184,7 +184,7 @@ def test_training_draws_by_the_weights_of_the_parts(splits):
     task = mixture(**PARTS)
     kept = read_problems(
         splits['train'],
-        lambda text: list(text.encode()),
+        lambda problem: list(problem.prompt.encode()),
         max_prompt_tokens=500,
         overlong='error',
     )

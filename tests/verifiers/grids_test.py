@@ -89,3 +89,34 @@ def test_it_takes_linear_time(text):
 def test_a_malformed_grid_of_a_record_is_an_error(value, message):
     with pytest.raises(ValueError, match=message):
         grids.check_grid(value)
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        *('1 2\n3 4', '1 2  \n3 4', '12\n34', '1,2\n3,4', '1|2\n3|4', '１ ２\n３ ４'),
+        *('[1, 2]\n[3, 4]', '[[1 2]\n [3 4]]', '[[1, 2], [3, 4]]', 'Output:\n1 2\n3 4'),
+        *('| 1 | 2 |\n|---|---|\n| 3 | 4 |', '(1, 2),\n(3, 4)', '{"a": [[1,2],[3,4]]}'),
+        *('grid = [[1, 2], [3, 4]]', 'np.array([[1, 2],\n       [3, 4]])'),
+        r'\begin{bmatrix}1 & 2 \\ 3 & 4\end{bmatrix}',
+    ],
+)
+def test_a_grid_in_a_usual_spelling_is_read(text):
+    assert grids.usual_grid(text) == '1 2\n3 4'
+    assert grids.may_be_grid(text)
+
+
+@pytest.mark.parametrize(
+    'text', ['', '1 x\n2 3', '[[1]] [[2]]', '[[12]]', '1 -2', '1.5']
+)
+def test_what_is_no_grid_is_not_read(text):
+    with pytest.raises(Wrong):
+        grids.usual_grid(text)
+
+
+def test_a_program_or_a_sentence_cannot_be_a_grid():
+    for text in ('print(1)', 'Done.', 'def f(x):\n    return x', 'nothing', 'x = 1'):
+        assert not grids.may_be_grid(text)
+    # These try to be one.
+    for text in ('1 2\n3', '[[1, 2], [3]]', '12 3\n4 5', ''):
+        assert grids.may_be_grid(text)

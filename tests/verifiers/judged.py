@@ -1,7 +1,9 @@
 """A function that workers of the tests judge with: the answer says what it does."""
 
+import contextlib
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -28,6 +30,28 @@ def judge(problem: str, answer: str) -> bool:
         return argument in sys.modules
     elif verb == 'environ':
         return os.environ.get(argument) == problem
+    elif verb == 'reply':
+        # As one that has found the pipe, and guesses the number.
+        for line in argument.split(';'):
+            for descriptor in range(3, 20):
+                with contextlib.suppress(OSError):
+                    os.write(descriptor, line.encode() + b'\n')
+    elif verb == 'later':
+        # It replies once more, when another question is being judged.
+        if not os.fork():
+            time.sleep(0.5)
+            judge(problem, 'reply:' + argument)
+            os._exit(0)
+        return False
+    elif verb == 'spawn':
+        where, _, how = argument.partition(';')
+        settings = {'start_new_session': True} if how else {}
+        child = subprocess.Popen(['sleep', '300'], **settings)
+        with open(where, 'a') as file:
+            file.write(f'{child.pid}\n')
+        if how == 'crash':
+            os.kill(os.getpid(), signal.SIGKILL)
+        return True
     elif verb == 'pid':
         with open(argument, 'a') as file:
             file.write(f'{os.getpid()}\n')

@@ -216,6 +216,21 @@ def test_golds_that_cannot_be_parsed_are_named(slow_pool):
     assert mathematics.unparsed(['x^', '1', 'x^'], pool=slow_pool) == [0, 2]
 
 
+@pytest.mark.parametrize(
+    'gold',
+    [r'\frac{', 'x^', '{', 'First we compute all sums, add them up and halve it.'],
+)
+def test_one_verdict_names_the_gold_where_it_is_at_fault(slow_pool, gold):
+    for answer in ('5', r'\frac12', 'x^2', r'\int'):
+        verdict = mathematics.judge_one(gold, boxed(answer), pool=slow_pool)
+        assert verdict.error == f'the gold {gold!r} cannot be parsed'
+    verdict = mathematics.judge_one('5', boxed(r'\int'), pool=slow_pool)
+    assert verdict.error == 'the answer cannot be parsed'
+    verdict = mathematics.judge_one('5', boxed('6'), pool=slow_pool)
+    assert verdict.error == 'not equal to the right answer'
+    assert mathematics.judge_one('5', boxed('5'), pool=slow_pool).error is None
+
+
 def test_a_missing_package_is_named(monkeypatch):
     mathematics.check_packages()
     find = importlib.util.find_spec

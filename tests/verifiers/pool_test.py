@@ -269,3 +269,55 @@ def test_workers_do_not_outlive_their_parent(tmp_path, answers, killed):
     parent.wait(60)
     parent.stdin.close()
     assert all(gone(pid) for pid in children)
+
+
+REPLY = '["0","returned",true];[0,"returned",true];["returned",true];true;{};nonsense'
+
+
+@pytest.mark.parametrize('verb', ['reply', 'later'])
+def test_what_an_answer_writes_is_no_verdict_on_it_nor_on_another(pool, verb):
+    pairs = [('a', f'{verb}:{REPLY}'), *(('a', f'wrong{i}') for i in range(20))]
+    assert pool.judge(pairs) == [WRONG] * 21
+    time.sleep(1.0)
+    # What came late fails nobody.
+    assert pool.judge([('a', 'a'), ('b', 'c')]) == [RIGHT, WRONG]
+    assert not any(pool.failures.values())
+
+
+def test_a_reply_without_an_end_is_a_crash_of_bounded_memory(pool):
+    flood = 'reply:' + 'x' * 2**18
+    before = psutil.Process().memory_info().rss
+    assert pool.judge([('a', flood), ('a', 'a')]) == [CRASH, RIGHT]
+    assert psutil.Process().memory_info().rss - before < 2**27
+
+
+@pytest.mark.parametrize('how', ['', ';own', ';crash'])
+def test_what_an_answer_starts_ends_with_the_pool(pool, tmp_path, how):
+    """In a session of its own too, and if its parent is gone."""
+    pids_file = tmp_path / 'pids'
+    assert len(pool.judge([('a', f'spawn:{pids_file}{how}'), ('a', 'a')])) == 2
+    pid = int(pids_file.read_text())
+    pool.close()
+    assert gone(pid)
+
+
+def test_what_an_answer_started_does_not_outlive_a_killed_parent(tmp_path):
+    parent = subprocess.Popen(
+        [
+            sys.executable,
+            '-c',
+            PARENT,
+            str(tmp_path / 'pids'),
+            '20',
+            f'spawn:{tmp_path}/x',
+        ],
+        cwd=pathlib.Path(__file__).resolve().parents[2],
+        stdin=subprocess.PIPE,
+    )
+    end = time.monotonic() + 60
+    while not (tmp_path / 'x').exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    parent.kill()
+    parent.wait(60)
+    parent.stdin.close()
+    assert gone(int((tmp_path / 'x').read_text()))

@@ -58,3 +58,19 @@ def test_the_end_of_a_process_is_seen(worker):
     with pytest.raises(EOFError):
         worker.receive()
     worker.kill()
+
+
+def test_a_worker_finds_its_function_below_a_directory_with_a_colon(
+    tmp_path, monkeypatch
+):
+    (tmp_path / '12:30').mkdir()
+    (tmp_path / '12:30' / 'judge_there.py').write_text('def judge(a, b): return a == b')
+    monkeypatch.syspath_prepend(str(tmp_path / '12:30'))
+    made = WorkerProcess('judge_there:judge', memory_bytes=2**29, start_deadline_s=60.0)
+    try:
+        assert wait_for(made) is None
+        assert made.started
+        made.send(('a', 'a'), 20.0)
+        assert wait_for(made) == ('returned', True)
+    finally:
+        made.kill()

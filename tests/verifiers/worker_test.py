@@ -19,7 +19,7 @@ def talk(*requests, function=JUDGE, memory_bytes=2**29):
             function,
             str(memory_bytes),
         ],
-        input=''.join(json.dumps(each) + '\n' for each in requests),
+        input=''.join(json.dumps([i, *each]) + '\n' for i, each in enumerate(requests)),
         capture_output=True,
         text=True,
         check=False,
@@ -33,15 +33,15 @@ def test_a_worker_replies_to_each_request_and_ends_with_its_input():
     )
     assert replies == [
         None,
-        ['returned', True],
-        ['raised', 'ValueError'],
-        ['memory', ''],
+        [0, 'returned', True],
+        [1, 'raised', 'ValueError'],
+        [2, 'memory', ''],
     ]
     assert code == 0
 
 
 def test_what_is_printed_is_no_reply():
-    assert talk([9.0, ['a', 'print:']])[0] == [None, ['returned', False]]
+    assert talk([9.0, ['a', 'print:']])[0] == [None, [0, 'returned', False]]
 
 
 def test_the_kernel_ends_an_orphan_inside_c():
@@ -59,5 +59,10 @@ def test_a_call_tells_how_it_ended():
         raise {'memory': MemoryError, 'bug': KeyError}[what]
 
     assert worker.call(lambda x: x + 1, [1]) == ('returned', 2)
+    # It would fill the pipe and the parent's memory.
+    too_long = ('raised', 'what it returned is too long')
+    assert worker.call(lambda x: 'x' * x, [10**6]) == too_long
+    # JSON has none.
+    assert worker.call(lambda x: {x}, [1]) == ('raised', 'TypeError')
     assert worker.call(judge, ['memory']) == ('memory', '')
     assert worker.call(judge, ['bug']) == ('raised', 'KeyError')

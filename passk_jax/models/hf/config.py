@@ -10,7 +10,6 @@ weights.py and save.py. Nothing here needs torch.
 """
 
 import copy
-import json
 import pathlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,11 +18,12 @@ from typing import Any
 import transformers
 from huggingface_hub import snapshot_download
 
+from passk_jax import files
 from passk_jax.errors import InputError, prefixed
 from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.families.family import Family
 from passk_jax.models.families.table import family_of
-from passk_jax.models.hf import other_formats
+from passk_jax.models.hf import inert_fields, other_formats
 from passk_jax.models.hf import rope as hf_rope
 from passk_jax.models.rope import Rope
 
@@ -52,34 +52,13 @@ _REQUIRED = (
     *('num_experts', 'experts_per_token'),
 )
 
-# Fields without influence on logits in any family, whatever their value.
-_INERT_FIELDS = frozenset().union(
-    # Notes of transformers, and what it returns besides logits.
-    {'_attn_implementation_autoset', '_name_or_path', 'transformers_version'},
-    {'id2label', 'label2id', 'output_attentions', 'output_hidden_states'},
-    {'return_dict', 'use_cache'},
-    # The tokenizer decides the ids, the configuration of the run the dtypes.
-    {'bos_token_id', 'eos_token_id', 'pad_token_id', 'dtype', 'torch_dtype'},
-    # Every weight is read.
-    {'initializer_range'},
-    # Notes of other programs: unsloth on its copies, nanotron and transformers.js on
-    # SmolLM2.
-    {'unsloth_fixed', 'is_llama_config', 'transformers.js_config'},
-)
-
-# Fields with the one value that every family implies.
-_INERT_VALUES = {
-    # The halves of a head are rotated together, not its neighbours (SmolLM2).
-    'rope_interleaved': False,
-    # All of a head is rotated.
-    'partial_rotary_factor': 1.0,
-}
-
 # Field -> spellings of one value: x * sigmoid(x); no layer.
 _SYNONYMS = {'hidden_act': ('silu', 'swish'), 'mlp_only_layers': ([], None)}
 
 # Whether a layer has a window -> its kind in layer_types.
 _KINDS = ('full_attention', 'sliding_attention')
+# transformers makes a list as long; the deepest published models have about a hundred.
+_MOST_LAYERS = 1000
 
 
 def arch_from_hf(
@@ -212,6 +191,11 @@ def source_directory(source: str, patterns: Iterable[str]) -> pathlib.Path:
     path = pathlib.Path(source).expanduser()
     if source and path.is_dir():
         return path
+    if source and path.is_file():
+        raise InputError(
+            f'model source {source!r} is a file, not a directory'
+            f'{other_formats.hint(path)}'
+        )
     name, _, revision = source.partition('@')
     if not re.fullmatch(r'[\w-][\w.-]*(/[\w-][\w.-]*)?(@[\w./-]+)?', source):
         raise InputError(
@@ -233,9 +217,10 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
         hint = other_formats.hint(path.parent)
         raise InputError(f'{path.parent} has no {path.name}{hint}')
     try:
-        value = json.loads(path.read_text())
+        value = files.read_json(path)
     except ValueError as error:
-        raise InputError(f'{path} is not JSON: {error}') from error
+        hint = other_formats.stand_in(path) or f'{path} is not JSON: {error}'
+        raise InputError(hint) from error
     if not isinstance(value, dict):
         raise InputError(f'{path} is not a JSON object')
     return value
@@ -298,8 +283,12 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
     """What transformers reads from the fields, if the network honors all of them."""
     family = family_of(fields.get('model_type'))
     fields, sizes = _published(fields, family), _sizes(family)
-    supported = _READ_FIELDS | _INERT_FIELDS | set(sizes.values()) | family.inert
-    supported |= family.fixed.keys() | family.window_fields | _INERT_VALUES.keys()
+    supported = _READ_FIELDS | inert_fields.FIELDS | set(sizes.values())
+    supported |= family.fixed.keys() | family.window_fields | family.inert
+    supported |= inert_fields.VALUES.keys()
+    layers = fields.get('num_hidden_layers')
+    if isinstance(layers, int) and not 0 < layers <= _MOST_LAYERS:
+        raise InputError(f'num_hidden_layers={layers} must lie in [1, {_MOST_LAYERS}]')
     kinds = set(fields.get('layer_types') or [_KINDS[False]])
     if kinds == {_KINDS[False]} and not fields.get('sliding_window'):
         # A file of any family may say that no layer has a window.
@@ -319,11 +308,12 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
     _check_rope_is_said_once(fields)
     try:
         # A copy, because transformers writes into the rope's fields.
-        config = transformers.AutoConfig.for_model(**copy.deepcopy(fields))
+        read = {k: v for k, v in fields.items() if k not in inert_fields.FIELDS}
+        config = transformers.AutoConfig.for_model(**copy.deepcopy(read))
     except Exception as error:  # Its validation raises several classes of its own.
         raise InputError(f'transformers refuses it: {error}') from error
     # Only now, because a field that the file leaves out has transformers' default.
-    for key, only in {**family.fixed, **_INERT_VALUES}.items():
+    for key, only in {**family.fixed, **inert_fields.VALUES}.items():
         value = fields.get(key, getattr(config, key, only))
         if value not in _SYNONYMS.get(key, (only,)):
             raise InputError(f'{key}={value!r}; only {only!r} is supported')

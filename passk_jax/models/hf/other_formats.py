@@ -1,39 +1,139 @@
-"""Models in formats that are not read, and how to convert them."""
+"""Models in formats that are not read, and how to have them in one that is."""
 
 import pathlib
 
-# Pattern of a file that only such a model has -> what it is, and what converts it.
+_TRANSFORMERS = (
+    "convert it with {model}.save_pretrained('<new directory>'), and save the "
+    'tokenizer there too'
+)
+
+
+def _transformers(call: str) -> str:
+    return _TRANSFORMERS.replace('{model}', call)
+
+
+_FROM_PRETRAINED = 'transformers.AutoModelForCausalLM.from_pretrained({directory!r}'
+_VERL = (
+    'merge the shards with python -m verl.model_merger merge --backend fsdp '
+    '--local_dir {directory} --target_dir <new directory>'
+)
+
+# Pattern of a file that only such a model has -> what it is, and the way out.
 _FORMATS = {
     'adapter_config.json': (
         'a LoRA adapter without its base',
-        'peft.AutoPeftModelForCausalLM.from_pretrained({directory!r})'
-        '.merge_and_unload()',
+        _transformers(
+            'peft.AutoPeftModelForCausalLM.from_pretrained({directory!r})'
+            '.merge_and_unload()'
+        ),
     ),
+    # What transformers reads of one refuses to be saved, and its tokenizer differs.
     '*.gguf': (
-        'a model of llama.cpp',
-        'transformers.AutoModelForCausalLM.from_pretrained({directory!r}, '
-        'gguf_file={name!r})',
+        'a quantized model of llama.cpp',
+        'download the safetensors of the model; or, of SmolLM2, in a checkout, '
+        "pip install '.[gguf]' and python -m experiments.smollm2 {directory}/{name} "
+        '--out=models/smollm2, which is the model.source then',
     ),
     'pytorch_model*.bin': (
         'pickled by PyTorch',
-        'transformers.AutoModelForCausalLM.from_pretrained({directory!r})',
+        _transformers(f'{_FROM_PRETRAINED})'),
     ),
+    'model_world_size_*_rank_*.pt': ("a shard of verl's FSDP checkpoint", _VERL),
+    'dist_ckpt': (
+        "verl's checkpoint of Megatron",
+        _VERL.replace('fsdp', 'megatron'),
+    ),
+    'pytorch_model_fsdp_*': (
+        "a checkpoint of accelerate's FSDP",
+        'merge its shards with accelerate merge-weights {directory}/{name} '
+        '<new directory>, and copy config.json and the tokenizer there',
+    ),
+    '*.distcp': (
+        "a shard of PyTorch's distributed checkpoint",
+        'merge the shards with python -m '
+        'torch.distributed.checkpoint.format_utils dcp_to_torch {directory} '
+        '<file.bin>, load that into the model of transformers and save it with '
+        'save_pretrained',
+    ),
+    'zero_to_fp32.py': (
+        "DeepSpeed's own, beside its shards",
+        'merge them with python {directory}/{name} {directory} <new directory> '
+        '--safe_serialization, and copy config.json and the tokenizer there',
+    ),
+    'consolidated*.pth': (
+        "in Meta's own format",
+        "take the model's repository with model.safetensors, or convert it with "
+        'convert_llama_weights_to_hf.py of transformers 4',
+    ),
+    'consolidated*.safetensors': (
+        "in Mistral's own format",
+        "take the model's repository with model.safetensors",
+    ),
+    '*.pth': ('pickled by PyTorch', ''),
+    '*.pt': ('pickled by PyTorch', ''),
+    '*.ckpt': ('a checkpoint of a trainer', ''),
+    'tf_model.h5': ("TensorFlow's", ''),
+    'flax_model.msgpack': ("Flax's", ''),
 }
+_SAVE = (
+    'load it into the model of transformers with the program that wrote it, and save '
+    "it with save_pretrained('<new directory>'), and the tokenizer too"
+)
+
+# Begins the names of files of PyTorch that hold no weights.
+_STATE = ('optimizer', 'rng_state', 'scaler', 'scheduler', 'training_args')
+
+# First bytes of a file that stands for another -> what it is.
+_STAND_INS = {
+    b'version https://git-lfs.github.com/spec/': 'a pointer of Git LFS',
+    b'# xet version': 'a pointer of Xet',
+}
+_MOST = 200
 
 
-def hint(directory: pathlib.Path) -> str:
-    """What the directory of a model holds instead of safetensors, to end a message.
+def hint(source: pathlib.Path) -> str:
+    """What a source has instead of safetensors and how to get those, to end a message.
 
-    It is empty if the directory has safetensors of a whole model, or nothing known.
+    Args:
+        source: the directory of a model, or a file.
+
+    Returns:
+        An empty text if there are safetensors of a whole model, or nothing known.
     """
-    if any(directory.glob('model*.safetensors')):
+    directory = source if source.is_dir() else source.parent
+    if source.is_dir() and any(source.glob('model*.safetensors')):
         return ''
-    for pattern, (what, convert) in _FORMATS.items():
-        for path in sorted(directory.glob(pattern))[:1]:
-            model = convert.format(directory=str(directory), name=path.name)
+    # verl keeps config and tokenizer in a folder below its shards.
+    above = directory.name == 'huggingface'
+    for place in (directory, directory.parent) if above else (directory,):
+        for pattern, (what, way) in _FORMATS.items():
+            paths = [x for x in place.glob(pattern) if not x.name.startswith(_STATE)]
+            if source.is_file():
+                paths = [x for x in paths if x.name == source.name]
+            for path in sorted(paths)[:1]:
+                way = (way or _SAVE).format(directory=str(place), name=path.name)
+                name = path.name if place == directory else str(path)
+                return f'; {name} is {what}: {way}'
+    return ''
+
+
+def stand_in(path: pathlib.Path) -> str:
+    """What a file is that stands where another should, to end a message.
+
+    ``''`` if it is the file itself, as far as its first bytes tell.
+    """
+    try:
+        with path.open('rb') as file:
+            start = file.read(_MOST).lstrip()
+    except OSError:
+        return ''
+    for first, what in _STAND_INS.items():
+        if start.startswith(first):
             return (
-                f'; {path.name} is {what}: convert it with '
-                f"{model}.save_pretrained('<new directory>'), and save the tokenizer "
-                'there too'
+                f'{path.name} is {what}, not the file: in that repository run git lfs '
+                'install && git lfs pull, or fetch it with hf download <name> '
+                '--local-dir <directory>'
             )
+    if start.lower().startswith((b'<!doctype html', b'<html')):
+        return f'{path.name} is a page of HTML, not the file: fetch it again'
     return ''

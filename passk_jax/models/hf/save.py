@@ -184,7 +184,7 @@ def write_params(
     if len(files) > 1 and jax.process_index() == 0:
         index = {'metadata': {'total_size': count * width}, 'weight_map': weight_map}
         text = json.dumps(index, indent=2) + '\n'
-        (directory / 'model.safetensors.index.json').write_text(text)
+        (directory / 'model.safetensors.index.json').write_text(text, 'utf-8')
     logging.info('wrote %d parameters as %s; files: %d', count, dtype, len(files))
 
 

@@ -14,6 +14,7 @@ Our layers are stacked, theirs are apart (parameters.py). config.py reads
 import contextlib
 import math
 import pathlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,6 +37,9 @@ Bounds = tuple[Bound, ...]
 
 _DTYPES = ('F32', 'F16', 'BF16')
 _HEAD, _TABLE = HEAD.tensor, EMBEDDING.tensor
+# Older programs stored what follows from config.json, which decides, as in
+# transformers.
+_DERIVED = re.compile(r'(.*\.)?rotary_emb\.((original_)?inv_freq|(cos|sin)_cached)')
 
 
 def load_params(policy: Policy, source: str, mesh: Mesh) -> Params:
@@ -53,7 +57,7 @@ def load_params(policy: Policy, source: str, mesh: Mesh) -> Params:
         InputError: no such source, an unreadable file, a value that is not finite, or,
             all in one message, every missing, unexpected, misshapen or mistyped tensor.
             With tied embeddings there may be an ``lm_head.weight`` that equals the
-            token table.
+            token table. Stored frequencies of a rope do not count.
     """
     directory = source_directory(
         source, ['config.json', '*.safetensors', '*.safetensors.index.json']
@@ -189,9 +193,10 @@ def _open_tensors(
         try:
             file = stack.enter_context(safe_open(path, framework='numpy'))
         except (OSError, SafetensorError) as error:
-            unreadable.append(f'cannot read {path.name}: {error}')
+            why = other_formats.stand_in(path) or f'cannot read {path.name}: {error}'
+            unreadable.append(why)
             continue
-        names = set(file.keys())
+        names = {x for x in set(file.keys()) if not _DERIVED.fullmatch(x)}
         twice += [f'{name} is stored twice' for name in sorted(names & set(stored))]
         stored.update({name: file.get_slice(name) for name in names})
     if unreadable:
@@ -215,8 +220,10 @@ def _files(directory: pathlib.Path) -> list[pathlib.Path]:
     if not (isinstance(files, dict) and files):
         raise InputError(f'{index} has no weight_map')
     for tensor, name in files.items():
-        if not isinstance(name, str):
-            raise InputError(f'{index} gives {tensor} the file {name!r}, not a name')
+        if not isinstance(name, str) or pathlib.PurePath(name).name != name:
+            raise InputError(
+                f'{index} gives {tensor} the file {name!r}, not a name of its directory'
+            )
     names = sorted(set(files.values()))
     if single.is_file() and names != [single.name]:
         raise InputError(

@@ -1,12 +1,12 @@
-"""The device's part of scheduled sampling: rows that are refilled while they decode.
+"""The device's part of scheduled sampling: it refills rows while they decode.
 
 1. :func:`prefill` runs each prompt once.
 2. :func:`begin` makes the state and chooses every row's first token.
 3. :func:`advance` decodes, and gives a row whose rollout has ended the next rollout of
    its slot, until the host (host.py) must decide something; see :func:`_goes_on`.
 
-Each step gives every live row one token. A row that has just been refilled takes its
-first token from its prompt's hidden state, and nothing uses what it decodes.
+Each step gives every live row one token. A refilled row takes its first token from its
+prompt's hidden state; what it decodes in that step is not used.
 """
 
 import dataclasses
@@ -47,11 +47,11 @@ class StopWhen:
     """When :func:`advance` returns before all rollouts have ended.
 
     Attributes:
-        outstanding: int32 scalar; returns when no rollout waits and no cell has more
+        outstanding: int32 scalar. It returns when no rollout waits and no cell has more
             live rows than this.
         unstarted: ``[shards]`` bool, which shards of the batch have problems that no
-            slot has held; returns when one of them has an empty slot.
-        steps: int32 scalar; returns after this many steps in all.
+            slot has held. It returns when one of them has an empty slot.
+        steps: int32 scalar. It returns after this many steps in all.
     """
 
     outstanding: jax.Array | np.int32
@@ -68,11 +68,8 @@ class StopWhen:
 class Decoder(Generic[Leaf]):
     """What decoding reads and never changes.
 
-    Attributes:
-        policy: the policy (static).
-        stride: steps between two checks whether to go on (static).
-        params: the parameters for decoding.
-        request: the settings of the call.
+    ``params`` are the weights for decoding. ``policy`` and ``stride``, the steps
+    between two checks whether to go on, are static.
     """
 
     policy: Policy
@@ -83,7 +80,7 @@ class Decoder(Generic[Leaf]):
 
 @functools.partial(jax.jit, static_argnums=0)
 def prefill(policy: Policy, params: Params, prompts: Prompts, key: jax.Array) -> Slots:
-    """Returns all problems, each in a slot."""
+    """Runs the prompts; returns all problems, each in a slot."""
     hidden, prefix = policies.prefill(policy, params, prompts)
     P = prompts.tokens.shape[0]
     shards = sharding.num_shards('batch', P)
@@ -107,13 +104,8 @@ def begin(
 ) -> State:
     """Makes the state after the first token of every row.
 
-    Args:
-        decoder: what decoding reads.
-        slots: the problems in the slots.
-        waiting: the rollouts that each slot starts with.
-        num_prompts: P of the batch.
-        rows: K.
-        ring: tokens that the cache has room for.
+    ``waiting`` has the rollouts that each slot starts with; ``rows`` is K; the cache
+    has room for ``ring`` tokens.
     """
     G, request = slots.problem.shape[0], decoder.request
     cache = policies.empty_cache(
@@ -143,7 +135,7 @@ def advance(
     """Decodes until there is something to decide.
 
     Returns:
-        The state, and what the host reads of it, whole on every device.
+        The state, and what the host reads of it, replicated on every device.
     """
 
     def step(_: int, state: State) -> State:
@@ -186,27 +178,26 @@ def _first_routing(slots: Slots, rows: int) -> Int[Array, 'G K L k'] | None:
 
 
 def _longest(state: State) -> jax.Array:
-    """Counts the tokens of the longest live response."""
     return jnp.where(state.rollout >= 0, state.position, 0).max()
 
 
 def _goes_on(decoder: Decoder, stop: StopWhen, state: State) -> jax.Array:
-    """Whether some rollout is live and the host has nothing to decide."""
+    """Returns whether some rollout is live and the host has nothing to decide."""
     G, K = state.rollout.shape
     shards, R = stop.unstarted.shape[0], state.waiting.shape[1]
     live = (state.rollout >= 0).reshape(shards, G // shards, R, K // R)
     waiting = (state.waiting[..., 1] - state.waiting[..., 0]).reshape(shards, -1, R)
-    # Otherwise the grid could shrink.
+    # With fewer rows the grid could shrink.
     many = (live.sum(axis=(1, 3)).max() > stop.outstanding) | (waiting > 0).any()
     many |= stop.unstarted.any()
-    # Otherwise an empty slot could get work.
+    # An empty slot could get work.
     free = ~live.any(axis=(2, 3)) & (waiting.sum(axis=2) == 0)
     useful = stop.unstarted | (waiting.sum(axis=(1, 2)) > 0)
     busy = ~(free.any(axis=1) & useful).any()
     goes_on = live.any() & many & busy & (state.steps < stop.steps)
     ring = state.layers[0].values.shape[3]
     if ring < decoder.request.limit - 1:
-        # Otherwise some row's next tokens would overwrite its first.
+        # In a full ring, a row's next tokens would overwrite its first.
         goes_on &= _longest(state) + decoder.stride - 1 <= ring
     return goes_on
 
@@ -227,12 +218,9 @@ def _extend(
         policy, params, request, hidden, row_keys, state.position
     )
     position = state.position + (state.rollout >= 0)
-    values = {
-        'lengths': position,
-        'stopped': stopped,
-        **{f.name: getattr(choice, f.name) for f in dataclasses.fields(choice)},
-        **({} if routing is None else {'routing': routing}),
-    }
+    values = {'lengths': position, 'stopped': stopped, **vars(choice)}
+    if routing is not None:
+        values['routing'] = routing
     ended = stopped | (position == request.limit)
     return refilled(
         dataclasses.replace(

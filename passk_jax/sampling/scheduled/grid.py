@@ -5,7 +5,7 @@ problem's prompt, its rows hold rollouts of that problem, and a range of further
 rollouts waits to take these rows. The rows' keys and values lie in a *ring* (see
 :class:`passk_jax.models.transformer.Cache`) that grows with the longest response. A
 *cell* is the part of the grid on one shard of the batch and one shard of the rollouts.
-All cells have the same size, and every number here describes one cell.
+All cells have the same size; every number here is of one cell.
 
 1. :func:`first_size` fits the most rows into memory, for as many problems as possible.
 2. :func:`smaller_sizes` lists the sizes that the grid shrinks to as rollouts end.
@@ -21,13 +21,14 @@ import numpy as np
 
 from passk_jax.errors import InputError
 
-# What a step of one row costs besides attention, in tokens attended to: about what was
-# seen for policies of 3 million to 7 billion parameters. It only chooses between
-# layouts of equally many rows, whose costs differ little near the best one.
+# The cost of a row's step without attention, in tokens attended to, as measured roughly
+# on policies of 3 million to 7 billion parameters. It only chooses between layouts of
+# equally many rows, whose costs differ little near the best one.
 _ROW_TOKENS = 1024
 # Fewer rows than this cost no less.
 _MIN_ROWS = 8
-# The first ring is one _FIRST_RING-th of the longest, but at least _LEAST_RING tokens.
+# The first ring has one _FIRST_RING-th of the longest one's tokens, but at least
+# _LEAST_RING.
 _FIRST_RING = 16
 _LEAST_RING = 32
 
@@ -41,7 +42,7 @@ class Size:
 
     @property
     def total(self) -> int:
-        """Rollouts decoded at the same time."""
+        """The number of rows."""
         return self.slots * self.rows
 
 
@@ -71,17 +72,17 @@ class Work:
         return Size(self.problems, self.rollouts)
 
     def cache_bytes(self, size: Size) -> int:
-        """Bytes of all keys and values: prompts, their copies in slots, responses.
+        """Counts the bytes of all keys and values: prompts, their copies, responses.
 
         Counts one layer's responses twice, because two copies exist while rows move.
         """
-        # If everything is decoded together, the prompts themselves are the slots.
+        # If all rollouts decode together, the prompts themselves are the slots.
         copies = 0 if size == self.everything else size.slots
         prompts = (self.problems + copies) * self.prompt_tokens * self.token_bytes
         return prompts + size.total * self.row_bytes
 
     def used_bytes(self, size: Size, ring: int) -> int:
-        """Bytes of what a grid of this size reads: its prompts and its rings."""
+        """Counts the bytes that a grid of this size reads: its prompts and rings."""
         tokens = size.slots * self.prompt_tokens + size.total * ring
         return tokens * self.token_bytes
 
@@ -93,11 +94,7 @@ class Work:
 
 
 def first_size(work: Work, *, max_bytes: int) -> Size:
-    """Returns the size to start with.
-
-    Args:
-        work: the cell's work.
-        max_bytes: memory for prompts and responses on each device; 0: no limit.
+    """Fits the most rows into ``max_bytes`` of a device; 0: no limit.
 
     Raises:
         ValueError: not even one row fits.
@@ -124,11 +121,11 @@ def first_size(work: Work, *, max_bytes: int) -> Size:
 
 
 def _shared_rows(work: Work, live: float) -> int:
-    """Rows per slot that make rereading prompts and leaving rows empty cheapest.
+    """Returns the rows K per slot that make rereading prompts and empty rows cheapest.
 
     With ``live`` rollouts of a problem in slots of K rows, a step costs
-    ``(1 + prompt / (own K)) (1 + K / (2 live))``, where ``own`` is a row's own cost.
-    Returns the K that minimizes this, rounded down to a power of two.
+    ``(1 + prompt / (row K)) (1 + K / (2 live))``, where ``row`` is a row's own cost.
+    The K that minimizes this is rounded down to a power of two.
     """
     row_bytes = work.response_tokens + _ROW_TOKENS
     best = math.sqrt(2 * live * work.prompt_tokens / row_bytes)
@@ -136,7 +133,7 @@ def _shared_rows(work: Work, live: float) -> int:
 
 
 def smaller_sizes(work: Work, first: Size, *, part: float) -> tuple[Size, ...]:
-    """Lists sizes to shrink to, each ``part`` of the last, all in no more memory."""
+    """Lists sizes to shrink to, each ``part`` of the one before, in no more memory."""
     sizes, last, rows = [], first, first.total
     while (rows := int(rows * part)) >= _MIN_ROWS:
         for size in _sizes_of(work, rows):
@@ -159,24 +156,19 @@ def _sizes_of(work: Work, rows: int) -> Iterator[Size]:
 
 
 def first_ring(response_tokens: int) -> int:
-    """Tokens that the first ring holds; it grows when a response needs more."""
+    """Returns how many tokens the first ring holds; a longer response makes it grow."""
     ring = max(_LEAST_RING, response_tokens // _FIRST_RING)
     return min(-(-ring // _LEAST_RING) * _LEAST_RING, response_tokens)
 
 
-def next_ring(ring: int, response_tokens: int, *, times: int) -> int:
-    """Tokens that the next ring holds after one of ``ring`` tokens is full."""
-    return min(times * ring, response_tokens)
-
-
 @dataclasses.dataclass
 class Shard:
-    """What one shard of the batch decodes where, with R shards of the rollouts.
+    """What each row of one shard of the batch decodes, with R shards of the rollouts.
 
     Attributes:
         problem: ``[G]`` the problem in each slot.
         rollout: ``[G, R, K]`` the rollout in each row; -1: none.
-        waiting: ``[G, R, 2]`` the range of rollouts that are next.
+        waiting: ``[G, R, 2]`` the range of rollouts that come next.
         unstarted: problems that no slot has held yet.
     """
 
@@ -216,7 +208,7 @@ def seat(work: Work, size: Size, *, rollout_shards: int) -> Shard:
 
 def give_work(shard: Shard, work: Work) -> bool:
     """Gives empty slots a problem or half of a queue; returns whether any got work."""
-    has_given = False
+    assigned = False
     empty = (shard.rollout < 0).all(axis=(1, 2)) & ~shard.num_waiting.any(axis=1)
     for slot in np.flatnonzero(empty):
         if shard.unstarted:
@@ -233,12 +225,12 @@ def give_work(shard: Shard, work: Work) -> bool:
             shard.waiting[slot, :, 0] = middle
             shard.waiting[slot, :, 1] = shard.waiting[donor, :, 1]
             shard.waiting[donor, :, 1] = middle
-        has_given = True
-    return has_given
+        assigned = True
+    return assigned
 
 
 def ended(shard: Shard, work: Work) -> np.ndarray:
-    """Returns which rollouts have ended, as ``[problems, R * rollouts]`` bool."""
+    """Marks the rollouts that have ended: ``[problems, R * rollouts]`` bool."""
     _, num_shards, _ = shard.rollout.shape
     unfinished = np.ones((work.problems, num_shards * work.rollouts), bool)
     unfinished[shard.unstarted] = False
@@ -254,8 +246,8 @@ def pack(shard: Shard, size: Size) -> tuple[Shard, np.ndarray] | None:
     """Moves the live rows to a grid of another size; no rollout may be waiting.
 
     Returns:
-        The new shard and ``[G, R, K]``, where each new row was before (its old slot
-        times the old K, plus its old row; -1: the row is empty). ``None`` if the live
+        The new shard, and ``[G, R, K]`` where each new row was before: its old slot
+        times the old K, plus its old row; -1: the row is empty. ``None`` if the live
         rows do not fit.
     """
     _, num_shards, old_rows = shard.rollout.shape

@@ -1,4 +1,4 @@
-"""Hands over responses that have ended while others are still being decoded."""
+"""Hands over the responses that have ended while others still decode."""
 
 import dataclasses
 from collections.abc import Callable
@@ -21,9 +21,9 @@ class Ended:
 
     Attributes:
         problems, rollouts: ``[B]`` on the host, their places in the batch.
-        tokens: ``[B', T]`` int32 with ``B' >= B``, whole on every device; rows from B
-            on are meaningless.
-        lengths: ``[B']`` int32.
+        tokens: ``[B', T]`` int32 with ``B' >= B``, replicated; rows from B on have no
+            meaning.
+        lengths: ``[B']`` int32, replicated.
     """
 
     problems: np.ndarray
@@ -37,11 +37,9 @@ OnEnded = Callable[[Ended], None]
 
 
 def gather(rollouts: Rollouts | Record, which: np.ndarray) -> Ended:
-    """Selects responses of a batch and starts copying them to the host.
+    """Selects responses, ``which [P, N]``, and starts copying them to the host.
 
-    Args:
-        rollouts: the batch, which may be donated after this call.
-        which: ``[P, N]`` bool, the responses to select.
+    The rollouts may be donated after this call.
     """
     problems, numbers = np.nonzero(which)
     rows = max(_MIN_ROWS, 1 << (max(len(problems), 1) - 1).bit_length())

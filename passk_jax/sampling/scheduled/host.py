@@ -1,9 +1,9 @@
 """The host's part of scheduled sampling: decisions between two device programs.
 
-:func:`decode` runs the prompts. Then, until all rollouts have ended, the device decodes
-(device.py), and the host hands over the responses that have ended. It may also give
-empty slots work, move the rows into a smaller grid, or lengthen the ring. It hands over
-and shrinks only as often as decoding has paid for (cost.py).
+:func:`decode` runs the prompts. Then the device decodes (device.py) and the host hands
+over the responses that have ended, until all have. The host may also give empty slots
+work, move the rows into a smaller grid, or lengthen the ring. It hands over and shrinks
+only as often as decoding has paid for (cost.py).
 """
 
 import dataclasses
@@ -27,9 +27,7 @@ from passk_jax.sampling.scheduled.state import Slots, State
 from passk_jax.types import Prompts, Rollouts
 
 _NO_LIMIT = 2**30
-
-
-# Responses are handed over at most this often in a batch while others go on.
+# Responses are handed over at most this often in a batch while others decode.
 _HAND_OVERS = 16
 # If the rows fit no smaller grid, try again when one _RETRY_PART-th of them has ended.
 _RETRY_PART = 16
@@ -46,44 +44,36 @@ def decode(
     size: Size,
     on_ended: OnEnded | None,
 ) -> Rollouts:
-    """Decodes all rollouts of a batch.
+    """Decodes all rollouts of a batch; see :func:`passk_jax.sampling.sample`.
 
-    Args:
-        policy, prompts, key, on_ended: see :func:`passk_jax.sampling.sample`.
-        params: the weights for decoding.
-        request: the checked settings.
-        account: pays for decisions.
-        work: a cell's work.
-        size: the cell's size to start with.
+    ``params`` are the weights for decoding; ``work`` and ``size`` are a cell's.
     """
-    # Allow a decision's few numbers to reach the device from a guarded training loop.
-    with jax.transfer_guard_host_to_device('allow'):
-        problems = device.prefill(policy, params, prompts, key)
-        decoder = Decoder(policy, account.pace.stride, params, request)
-        run = Decoding(decoder, account, problems, work, size)
-        run.finish(on_ended)
+    problems = device.prefill(policy, params, prompts, key)
+    decoder = Decoder(policy, account.pace.stride, params, request)
+    run = Decoding(decoder, account, problems, work, size)
+    run.finish(on_ended)
     return run.state.record.rollouts(prompts, problems.prefix.routing)
 
 
 def first_ring(account: Account, work: Work, size: Size) -> int:
-    """The shortest first ring that is full only when its growth has been paid for."""
+    """Returns the shortest first ring that pays for its growth before it is full."""
     ring = grid.first_ring(work.response_tokens)
     while ring < work.response_tokens:
-        longer = grid.next_ring(ring, work.response_tokens, times=account.pace.times)
-        cost = cost_to_grow(account, work, size, longer)
+        longer = min(account.pace.times * ring, work.response_tokens)
+        cost = cost_to_move(account, work, size, longer)
         if account.steps_until_paid(cost, size.total) <= ring:
             break
         ring = longer
     return ring
 
 
-def cost_to_grow(account: Account, work: Work, size: Size, ring: int) -> float:
-    """Seconds that it takes to make the ring this long."""
+def cost_to_move(account: Account, work: Work, size: Size, ring: int) -> float:
+    """Returns the seconds of a move to a grid of this size with rings this long."""
     return account.decision(2 * work.used_bytes(size, ring))
 
 
 def gains(account: Account, work: Work, size: Size, limit: int) -> bool:
-    """Whether rows may move or the ring grow before the longest response ends."""
+    """Returns whether rows may move or the ring grow before all responses end."""
     smaller = grid.smaller_sizes(work, size, part=account.pace.part)
     grows = first_ring(account, work, size) < work.response_tokens
     # The schedule itself costs about as much as a decision.
@@ -95,15 +85,12 @@ class Decoding:
     """The state of one call: what the host knows, and the device's arrays.
 
     Attributes:
-        account: what has been decoded, and what decisions took of it.
-        size: the cell's size now.
-        smaller: the sizes that it may shrink to.
+        size, smaller: the cell's size now, and the sizes that it may shrink to.
         look_below: the number of live rows at which to try smaller sizes.
         ring: tokens that the cache has room for now.
-        shards: what each shard of the batch decodes where.
+        shards: what the rows of each shard of the batch decode.
         row_steps: rows decoded so far in all cells, live or not.
-        slots: the prompts that the rows read.
-        state: the device's state.
+        slots, state: the prompts that the rows read, and the device's state.
     """
 
     def __init__(
@@ -120,13 +107,11 @@ class Decoding:
         self.problems, self.work, self.size = problems, work, size
         self.smaller = grid.smaller_sizes(work, size, part=self.pace.part)
         self.ring = first_ring(account, work, size)
-        batch_shards = P // work.problems
-        self.num_cells = batch_shards * R
+        shards = range(P // work.problems)
+        self.num_cells = len(shards) * R
         self.steps = self.row_steps = 0
         account.spent += account.decision()
-        self.shards = [
-            grid.seat(work, size, rollout_shards=R) for _ in range(batch_shards)
-        ]
+        self.shards = [grid.seat(work, size, rollout_shards=R) for _ in shards]
         self.look_below = self.largest_smaller()
         self.slots = problems
         if size.slots < work.problems:
@@ -158,7 +143,7 @@ class Decoding:
                 self.account.spent += cost
                 hand_over_at = self.step_after(cost, every)
             self.decide(longest)
-        logging.info('sampled in %d row-steps', self.row_steps)
+        logging.debug('sampled in %d row-steps', self.row_steps)
 
     def advance(self, until: int) -> int:
         """Decodes until there is a decision; returns the longest live length."""
@@ -169,26 +154,23 @@ class Decoding:
         stop = StopWhen(np.int32(look_below), self.unstarted, np.int32(until))
         self.state, report = device.advance(self.decoder, self.slots, self.state, stop)
         report = jax.device_get(report)
-        done = int(report['steps'])
-        self.row_steps += (done - self.steps) * self.size.total * self.num_cells
-        self.account.decoded += (done - self.steps) * self.account.step(self.size.total)
-        self.steps = done
-        parts = len(self.shards)
-        waiting = np.split(np.array(report['waiting']), parts)
-        G, R, _ = report['waiting'].shape
-        rollout = np.split(report['rollout'].reshape(G, R, -1), parts)
-        for shard, row_rollouts, row_waiting in zip(
-            self.shards, rollout, waiting, strict=True
-        ):
-            shard.rollout, shard.waiting = row_rollouts, row_waiting
+        new_steps = int(report['steps']) - self.steps
+        self.steps += new_steps
+        self.row_steps += new_steps * self.size.total * self.num_cells
+        self.account.decoded += new_steps * self.account.step(self.size.total)
+        waiting = np.array(report['waiting'])
+        rollout = report['rollout'].reshape(*waiting.shape[:2], -1)
+        parts = (np.split(x, len(self.shards)) for x in (rollout, waiting))
+        for shard, *arrays in zip(self.shards, *parts, strict=True):
+            shard.rollout, shard.waiting = arrays
         return int(report['longest'])
 
     def decide(self, longest: int) -> None:
-        """Gives empty slots work, shrinks the grid or lengthens the ring, if useful."""
+        """Gives empty slots work, else shrinks the grid and lengthens the ring."""
         assignments = [grid.give_work(shard, self.work) for shard in self.shards]
         if any(assignments):
             self.seat()
-            self.state = state.refill(self.state, self.joined('waiting'))
+            self.settle(waiting=self.joined('waiting'))
             return
         outstanding = self.outstanding
         all_started = all(shard.all_started for shard in self.shards)
@@ -205,16 +187,15 @@ class Decoding:
             self.grow()
 
     def step_after(self, cost: float, least: int = 0) -> int:
-        """The step, ``least`` from now or later, by which a cost is paid for."""
+        """Returns the first step from ``least`` on that has paid for a cost."""
         steps = self.account.steps_until_paid(cost, self.size.total)
         return self.steps + max(least, steps)
 
     def cost_to_shrink(self) -> float:
-        """Seconds that a move to the next smaller size takes; 0 if there is none."""
+        """Returns the seconds of a move to the next smaller size; 0 without one."""
         if not self.smaller:
             return 0.0
-        moved = self.work.used_bytes(self.smaller[0], self.ring)
-        return self.account.decision(2 * moved)
+        return cost_to_move(self.account, self.work, self.smaller[0], self.ring)
 
     @property
     def going_on(self) -> bool:
@@ -232,7 +213,7 @@ class Decoding:
         return np.array([bool(shard.unstarted) for shard in self.shards])
 
     def largest_smaller(self) -> int:
-        """Rows of the next smaller size; 0 if there is none."""
+        """Returns the rows of the next smaller size; 0 without one."""
         return self.smaller[0].total if self.smaller else 0
 
     def joined(self, name: str) -> np.ndarray:
@@ -262,9 +243,8 @@ class Decoding:
 
     def grow(self) -> None:
         """Lengthens the ring."""
-        longest = self.work.response_tokens
-        ring = grid.next_ring(self.ring, longest, times=self.pace.times)
-        self.account.spent += cost_to_grow(self.account, self.work, self.size, ring)
+        ring = min(self.pace.times * self.ring, self.work.response_tokens)
+        self.account.spent += cost_to_move(self.account, self.work, self.size, ring)
         # 0 if all rows began together.
         oldest = np.int32(jax.device_get(self.state.index) % self.ring) or None
         self.replace_layers(functools.partial(state.lengthen, oldest=oldest, ring=ring))
@@ -294,5 +274,5 @@ class Decoding:
         self.state = dataclasses.replace(self.state, layers=tuple(moved))
 
     def settle(self, **changes: Any) -> None:
-        """Replaces arrays of the state and places it on the devices."""
+        """Replaces arrays of the state and refills free rows."""
         self.state = state.settle(dataclasses.replace(self.state, **changes))

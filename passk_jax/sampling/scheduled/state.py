@@ -1,10 +1,10 @@
 """The grid of grid.py as arrays, and how its rows move.
 
 Here G counts the slots of all shards of the batch, K the rows of all shards of the
-rollouts, and R these last shards. Rows and slots never leave their devices, whatever
-the mesh: :func:`take_slots` copies a prompt to its slot, :func:`refilled` gives a free
-row the next rollout of its slot, :func:`move_rows` and :func:`move_cache` move rows
-together, and :func:`lengthen` extends a full ring. device.py decodes in between.
+rollouts, and R the shards of the rollouts. Rows and slots never leave their devices,
+whatever the mesh: :func:`take_slots` copies a prompt to its slot, :func:`refilled`
+gives a free row the next rollout of its slot, :func:`move_rows` and :func:`move_cache`
+move rows together, and :func:`lengthen` extends a full ring.
 """
 
 import dataclasses
@@ -53,12 +53,12 @@ class State(Generic[Leaf]):
 
     Attributes:
         rollout: ``[G, K]`` int32, the rollout in each row; -1: none.
-        position: ``[G, K]`` int32, the number of tokens it has so far.
+        position: ``[G, K]`` int32, its number of tokens so far.
         last: ``[G, K]`` int32, its newest token, not yet run through the policy.
-        waiting: ``[G, R, 2]`` int32, the range of rollouts that are next.
+        waiting: ``[G, R, 2]`` int32, the range of rollouts that come next.
         layers: each layer's keys and values of the tokens before the newest.
         index: where those lie; see :class:`passk_jax.models.transformer.Cache`.
-        record: of all rollouts so far.
+        record: all rollouts so far.
         steps: int32 scalar, decoding steps so far.
     """
 
@@ -74,7 +74,7 @@ class State(Generic[Leaf]):
 
 @jax.jit
 def take_slots(problems: Slots, problem: Int[Array, 'G']) -> Slots:
-    """Copies these of all problems to the slots."""
+    """Copies the problems with these indices into the slots."""
 
     def take(x: jax.Array) -> jax.Array:
         axes = PREFIX_AXES[: x.ndim] if x.ndim > 2 else ('batch', None)[: x.ndim]
@@ -86,15 +86,9 @@ def take_slots(problems: Slots, problem: Int[Array, 'G']) -> Slots:
 
 
 @functools.partial(jax.jit, donate_argnums=0)
-def refill(state: State, waiting: Int[Array, 'G R 2']) -> State:
-    """Sets the waiting ranges and gives free rows their next rollouts."""
-    return placed(refilled(dataclasses.replace(state, waiting=waiting)))
-
-
-@functools.partial(jax.jit, donate_argnums=0)
 def settle(state: State) -> State:
-    """Places a state on the devices after the host has replaced some of its arrays."""
-    return placed(state)
+    """Places a state of which the host has replaced arrays, and refills free rows."""
+    return placed(refilled(state))
 
 
 @jax.jit
@@ -111,13 +105,10 @@ def move_cache(layer: KeyValues, source: Int[Array, 'G K']) -> KeyValues:
 
 @functools.partial(jax.jit, static_argnames='ring')
 def lengthen(layer: KeyValues, oldest: np.int32 | None, *, ring: int) -> KeyValues:
-    """Copies a layer's cache into a longer ring, its oldest token first.
+    """Copies a layer's cache into a ring of ``ring`` tokens, its oldest token first.
 
-    Args:
-        layer: the layer's cache.
-        oldest: the oldest token's place in the old ring; ``None`` means the first place
-            and copies faster.
-        ring: tokens that the longer ring holds.
+    ``oldest`` is that token's place in the old ring; ``None``: the first place, which
+    copies faster.
     """
 
     def longer(x: jax.Array, axis: int) -> jax.Array:
@@ -131,7 +122,7 @@ def lengthen(layer: KeyValues, oldest: np.int32 | None, *, ring: int) -> KeyValu
 
 
 def refilled(state: State) -> State:
-    """Gives free rows the rollouts that wait for their slots."""
+    """Gives free rows the next rollouts of their slots."""
     G, K = state.rollout.shape
     R = state.waiting.shape[1]
     free = (state.rollout < 0).reshape(G, R, K // R)

@@ -1,13 +1,16 @@
 r"""The task ARC-AGI-1: find the rule of example grids and apply it (arXiv:1911.01547).
 
-The tasks are read from a copy of the benchmark; the prompt is ours. The answer stands
-in the last fenced block of a response or, without one, in its last ``\boxed{...}``, and
-is right if it is the whole grid. That is the benchmark's own rule; it allows three
-attempts, where each response here is one.
+It reads tasks from a local copy of the benchmark; the prompt is ours. The answer is the
+last fenced block of a response or, without one, its last ``\boxed{...}``. It is right
+if it is the complete grid. That is the benchmark's rule, which allows three attempts; a
+response here is one attempt. Blocks that cannot be a grid, such as a program, are
+skipped. ``grids.usual_grid`` reads usual spellings: tables, a list per line, numpy's
+print, digits without separators.
 
 Enigmata's ``symbolic_hard`` has the same problems.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -30,9 +33,15 @@ from passk_jax.tasks.task import (
 from passk_jax.types import Problem, Verdict
 from passk_jax.verifiers.answers import Wrong, as_block, last_block
 from passk_jax.verifiers.extract import last_box
-from passk_jax.verifiers.grids import grid_text, read_grid
+from passk_jax.verifiers.grids import (
+    MAX_TEXT,
+    grid_text,
+    may_be_grid,
+    read_grid,
+    usual_grid,
+)
 
-# Longer answers are wrong, and a report shows only so much of them.
+# Longer answers are wrong, and a report truncates them.
 _MAX_PARSED = 4096
 
 _INSTRUCTIONS = """One rule makes each output grid below from its input grid. Cells are colours, written as the digits 0 to 9.
@@ -42,27 +51,28 @@ _INSTRUCTIONS = """One rule makes each output grid below from its input grid. Ce
 Find the rule, and apply it to this input:
 {test}
 
-Reason step by step, and give the output grid alone in a code block (```) at the end: one row a line, cells separated by spaces."""  # noqa: E501
+"""  # noqa: E501
+_ANSWER = 'Reason step by step, and give the output grid alone in a code block (```) at the end: one row a line, cells separated by spaces.'  # noqa: E501
 
 PROMPTS = {
     'bare': '{examples}\n\nInput:\n{test}\nOutput:\n',
-    'instruct': _INSTRUCTIONS,
+    'instruct': _INSTRUCTIONS + _ANSWER,
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class ArcParams:
-    """Where the tasks are, and which problems are left out.
+    """Files of tasks, shares of the splits, and the prompt.
 
     Attributes:
-        training, evaluation: a JSON file of tasks by name, or a folder with a file for
-            each; a relative path starts at ``data.dir``, or without that at the working
-            directory. The evaluation tasks are the split test.
-        validation_percent: the share of the training tasks that make the split
-            validation, chosen by the hash of their examples; the others make train.
-        max_characters: a problem whose prompt is longer is left out of every split;
-            0: none is. The log says how many are.
-        prompt: ``'bare'`` (grids alone) or ``'instruct'`` (English).
+        training, evaluation: a JSON file of tasks by name, or a folder with one file
+            per task; a relative path starts at ``data.dir``, or without that at the
+            working directory. The evaluation tasks are the split test.
+        validation_percent: the share of training tasks in the split validation, chosen
+            by the hash of their examples; the rest is train.
+        max_characters: the longest prompt; longer problems are left out of every split,
+            and the log counts them. 0: no limit.
+        prompt: ``'bare'`` (just grids) or ``'instruct'`` (English).
     """
 
     training: str = not_empty()
@@ -94,18 +104,19 @@ class ArcTask(Task):
             'prompt': 'instruct',
         },
     )
+    instructions = (_ANSWER,)
     demonstrations = ('solution',)
     # Prompts and answers keep to ASCII.
     alphabet = ASCII
     draw = staticmethod(drawings.draw_grid)
 
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
-        """The problems of a split, sorted by task.
+        """Returns the problems of a split, sorted by task.
 
-        It leaves out training tasks that have the examples of an evaluation task, one
-        in the published sets. The log says how many, and how many problems are too
-        long. Raises ValueError if a set is absent or malformed, or if the split is
-        unknown or empty.
+        It leaves out training tasks that have the examples of an evaluation task (one
+        in the published sets) and problems that are too long. The log counts both.
+        Raises ValueError if a set is missing or malformed, or if the split is unknown
+        or empty.
         """
         check_choice('split', split, self.splits)
         evaluation = _read(self.params.evaluation, data_dir)
@@ -124,9 +135,9 @@ class ArcTask(Task):
     def demonstration(
         self, problem: Problem, *, kind: str, rng: np.random.Generator
     ) -> str:
-        """The right grid in the form that the prompt asks for, and nothing else.
+        """Returns just the right grid, in the form that the prompt asks for.
 
-        ``kind`` is one of ``demonstrations``; any other raises ValueError.
+        Raises ValueError unless ``kind`` is one of ``demonstrations``.
         """
         del rng
         check_choice('kind', kind, self.demonstrations)
@@ -134,7 +145,7 @@ class ArcTask(Task):
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """Equal for problems with the same examples, whatever their tests.
+        """Hashes the examples; tests do not count.
 
         The puzzle ``symbolic_hard`` has the same problems.
         """
@@ -142,9 +153,9 @@ class ArcTask(Task):
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
-        """The benchmark's record of a task with one test.
+        """Reads the benchmark's record of a task.
 
-        Of several tests, the record's further field ``test_index`` (from 0) names one.
+        If it has several tests, an added field ``test_index`` (from 0) chooses one.
         Raises ValueError for text or a malformed record.
         """
         if not isinstance(record, Mapping):
@@ -159,8 +170,11 @@ class ArcTask(Task):
 
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
-        """The verdict on one response, with the reason if it is wrong."""
-        answer = last_block(response) or (last_box(response) or '').strip()
+        """Judges one response; a wrong one gets a reason."""
+        answer = last_block(response, like=may_be_grid) or last_box(response) or ''
+        answer = answer.strip()
+        with contextlib.suppress(Wrong):
+            answer = usual_grid(answer[: MAX_TEXT + 1])
         try:
             error = _difference(answer, problem.data['output'])
         except Wrong as e:
@@ -173,7 +187,7 @@ class ArcTask(Task):
     def _training(
         self, tasks: Iterable[ArcItem], *, without: Iterable[ArcItem]
     ) -> dict[str, list[ArcItem]]:
-        """The tasks of train and validation."""
+        """Returns the tasks of train and validation."""
         hashes = {task.content_hash for task in without}
         chosen: dict[str, list[ArcItem]] = {'train': [], 'validation': [], 'taken': []}
         for task in tasks:
@@ -219,7 +233,7 @@ def _problem(task: ArcItem, index: int, *, category: str, prompt: str) -> Proble
 
 
 def _difference(answer: str, wanted: list[list[int]]) -> str | None:
-    """How an answer differs from the right grid; ``None``: it does not."""
+    """Says how an answer differs from the right grid; ``None`` if they are equal."""
     if not answer:
         raise Wrong('no grid in a code block or a box')
     grid = read_grid(answer)

@@ -1,10 +1,11 @@
-"""The 24 game and countdown: an expression with all given numbers and a target."""
+"""The 24 game and countdown: combine all given numbers to reach a target."""
 
+import contextlib
 from typing import Any
 
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Puzzle, read_int, read_ints
-from passk_jax.verifiers import expressions
+from passk_jax.verifiers import expressions, spellings
 from passk_jax.verifiers.answers import Wrong, claims
 
 _TARGET = 24
@@ -15,9 +16,22 @@ _MAX_STEP = 1000
 
 
 class _Arithmetic(Puzzle):
-    """Any right expression is right; data: ``numbers`` and ``target``."""
+    """Base of both puzzles; data: ``numbers`` and ``target``.
+
+    Any valid expression is right. The strict rule also reads the spellings of
+    ``spellings.expression``: ``= 24``, the signs × ÷ − · x, LaTeX, square brackets.
+    """
 
     category = 'Arithmetic'
+
+    def usual(self, data, answer):
+        claim = _claim(data['target'])
+        if spellings.claims(answer, claim):
+            return claim
+        with contextlib.suppress(Wrong):
+            expressions.evaluate(answer)
+            return answer
+        return spellings.expression(answer, data['target'])
 
     def check(self, data, answer):
         claim = _claim(data['target'])
@@ -42,7 +56,7 @@ class _Arithmetic(Puzzle):
 
 
 class Game24(_Arithmetic):
-    """Intermediate results may be fractions and negative."""
+    """The 24 game; intermediate results may be fractions and negative."""
 
     name = 'game24'
     rules = (
@@ -55,7 +69,7 @@ class Game24(_Arithmetic):
     )
 
     def generate(self, draws, level):
-        """Four numbers at random, of which a quarter cannot; more numbers can."""
+        """Draws random numbers; a quarter of the problems of four have no solution."""
         if level == 0:
             numbers = sorted(draws.between(1, 13) for _ in range(_GAME24_NUMBERS[0]))
             solution = expressions.find(tuple(numbers), _TARGET)
@@ -79,10 +93,10 @@ class Game24(_Arithmetic):
 
 
 class Countdown(_Arithmetic):
-    """Every intermediate result must be a positive integer.
+    """Countdown; every intermediate result must be a positive integer.
 
-    Every problem of ours has a solution. For a record, the claim that none exists is
-    right if its stored answer says so.
+    Every generated problem has a solution. For a record, the claim that none exists is
+    right if the stored answer claims so.
     """
 
     name = 'countdown'
@@ -107,7 +121,7 @@ class Countdown(_Arithmetic):
         return f'Numbers: {numbers}\nTarget: {data["target"]}'
 
     def check_official(self, data, answer):
-        """As ``check``, but any intermediate results will do."""
+        """Checks like ``check``, but allows any intermediate results."""
         super().check(data, answer)
 
     def check(self, data, answer):
@@ -127,10 +141,10 @@ def _claim(target: int) -> str:
 
 
 def _split(value: int, count: int, draws: Draws) -> str | None:
-    """A random expression of ``count`` numbers from 1 to 13 with this value.
+    """Draws an expression of ``count`` numbers from 1 to 13 with this value.
 
-    It splits the value into a number and another value again and again; ``None`` if
-    that ends at a value outside 1 to 13.
+    It repeatedly splits the value into a number and a remaining value; ``None`` if the
+    last value is outside 1 to 13.
     """
     if count == 1:
         return str(value) if 1 <= value <= 13 else None
@@ -153,7 +167,7 @@ def _split(value: int, count: int, draws: Draws) -> str | None:
 
 
 def _join(count: int, draws: Draws) -> tuple[int, str] | None:
-    """A target and its expression, from random numbers, or ``None``."""
+    """Draws a target and its expression, or ``None``."""
     numbers = [draws.between(1, 20) for _ in range(count)]
     terms = [(number, str(number)) for number in numbers]
     while len(terms) > 1:

@@ -6,18 +6,24 @@ from collections.abc import Sequence
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, columns, grid_text
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_grid, symbol_rows
 
 # Data holds this for an empty cell.
 EMPTY = -1
 
 _SIDES = ((4, 6), (4, 6), (6, 8))
-# For each level, the least and the most empty cells, in percent.
+# For each level, minimum and maximum of empty cells, in percent.
 _HOLES = ((12, 25), (18, 30), (20, 45))
 
 
 class Binario(Puzzle):
-    """Any valid grid is right; data: ``grid``, the clues, with -1 for an empty cell."""
+    """Binario; data: ``grid``, the clues, with -1 for an empty cell.
+
+    Any valid grid is right. The strict rule also reads the spellings of
+    ``spellings.integer_grid``: commas, bars, tables and lists, digits without
+    separators.
+    """
 
     name = 'binario'
     category = 'Grid'
@@ -44,6 +50,9 @@ class Binario(Puzzle):
         cells = [['_' if c == EMPTY else c for c in row] for row in data['grid']]
         return grid_text(cells)
 
+    def usual(self, data, answer):
+        return spellings.integer_grid(answer)
+
     def check(self, data, answer):
         grid = integer_grid(answer, side=len(data['grid']))
         if any(cell not in (0, 1) for row in grid for cell in row):
@@ -51,7 +60,7 @@ class Binario(Puzzle):
         self._check(data, grid)
 
     def check_official(self, data, answer):
-        """As ``check``, but any integers count as cells, not 0 and 1 only."""
+        """Checks like ``check``, but allows integers other than 0 and 1."""
         self._check(data, integer_grid(answer, side=len(data['grid'])))
 
     def picture(self, data, answer):
@@ -85,7 +94,7 @@ class Binario(Puzzle):
 
 
 def _random_grid(side: int, draws: Draws) -> Grid:
-    """A random grid that keeps the rules, row by row; it begins again at a dead end."""
+    """Draws a valid grid row by row; starts over at a dead end."""
     rows = [row for row in itertools.product((0, 1), repeat=side) if _balanced(row)]
     grid: Grid = []
     while len(grid) < side:
@@ -104,7 +113,7 @@ def _balanced(line: tuple[int, ...]) -> bool:
 
 
 def _can_continue(line: tuple[int, ...], side: int) -> bool:
-    """Whether the beginning of a line breaks no rule yet."""
+    """Tells whether the first cells of a line break no rule."""
     ones = sum(line)
     return 2 * max(ones, len(line) - ones) <= side and not _has_triple(line)
 
@@ -112,7 +121,7 @@ def _can_continue(line: tuple[int, ...], side: int) -> bool:
 def _out_of_line(
     line: Sequence[int], places: Sequence[boards.Place]
 ) -> set[boards.Place]:
-    """The places of three equal neighbours, and of a number that stands too often."""
+    """Returns the places of three equal neighbours, or of a number too many."""
     wrong = {
         place
         for number, place in zip(line, places, strict=True)

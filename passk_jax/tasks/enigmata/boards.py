@@ -1,7 +1,8 @@
-"""What a drawing of a puzzle shows: cells, clues around them, a way through them.
+"""Describes boards of puzzles: cells, clues around them, a way through them.
 
-A puzzle describes its board here; :mod:`passk_jax.tasks.enigmata.drawing` draws it.
-Places count from (0, 0), the upper left cell of the board; clues stand beside it.
+A puzzle describes its board with these types; :mod:`passk_jax.tasks.enigmata.drawing`
+draws it. A place is (row, column) from (0, 0), the upper left cell of the board; clues
+lie outside.
 """
 
 import collections
@@ -12,9 +13,9 @@ from typing import Any, NamedTuple
 Place = tuple[int, int]
 Rows = Sequence[Sequence[Any]]
 
-# The grounds of a cell.
+# The backgrounds of a cell.
 KINDS = ('free', 'given', 'wall', 'hidden', 'lit', 'picked', 'start', 'end')
-# Beside the board a cell has no ground: a clue, or the number of a row or a column.
+# A clue or a line number beside the board has no background.
 BESIDE = ('clue', 'index')
 
 
@@ -24,8 +25,8 @@ class Cell(NamedTuple):
     Attributes:
         text: a number or a few letters.
         kind: one of ``KINDS`` or ``BESIDE``.
-        shape: a key of ``drawing.SHAPES`` that is drawn in the cell; ``''``: none.
-        new: whether the answer put the text or the shape there.
+        shape: a key of ``drawing.SHAPES`` to draw in the cell; ``''``: none.
+        new: whether text or shape comes from the answer.
         wrong: whether the cell breaks a rule.
     """
 
@@ -37,21 +38,21 @@ class Cell(NamedTuple):
 
     @property
     def on_board(self) -> bool:
-        """Whether this is a cell and not a clue."""
+        """Tells whether this is a cell of the board, not a clue."""
         return self.kind not in BESIDE
 
 
 @dataclasses.dataclass(frozen=True)
 class Board:
-    """A problem, or a problem with an answer in it.
+    """A problem, perhaps with an answer in it.
 
     Attributes:
-        cells: by place; a place without a cell stays empty.
-        box: a thick line after so many rows and columns; 0: none.
-        corners: by the place of the cell to the lower right of the corner.
-        way: places that follow one another.
-        blocked: where the way would go on, but must not.
-        after: what the answer made of this board, if that is another one.
+        cells: cells by place; a place without a cell stays empty.
+        box: a thick line after every so many rows and columns; 0: none.
+        corners: corners by the place of the cell to their lower right.
+        way: successive places.
+        blocked: the place where the way fails to continue.
+        after: the board after the answer, if it is a different one.
         note: a few words below the board.
     """
 
@@ -65,19 +66,19 @@ class Board:
 
 
 def cells_by_place(rows: Rows) -> dict[Place, Any]:
-    """The items of a grid by place."""
+    """Maps places to the items of a grid."""
     return {(r, c): item for r, row in enumerate(rows) for c, item in enumerate(row)}
 
 
 def filled(
     clues: Rows, answer: Rows | None, *, wrong: Collection[Place] = ()
 ) -> dict[Place, Cell]:
-    """The cells of a grid of numbers.
+    """Makes the cells of a grid of numbers.
 
     Args:
         clues: the numbers of the problem, with ``None`` for an empty cell.
-        answer: the complete grid, or ``None``; a given number that it changes is wrong.
-        wrong: cells that break a rule; those with a given number are not at fault.
+        answer: the complete grid, or ``None``; a clue that it changes is wrong.
+        wrong: cells that break a rule; unchanged clues among them are not marked.
     """
     answered = cells_by_place(answer or clues)
     cells = {}
@@ -101,7 +102,7 @@ def clues(
     right: Iterable[tuple[Any, bool]] = (),
     bottom: Iterable[tuple[Any, bool]] = (),
 ) -> dict[Place, Cell]:
-    """Numbers on the sides of a board, each with whether the answer breaks it."""
+    """Makes the clues on the sides of a board, from pairs (number, is it broken)."""
     cells = {}
     for row, numbers in ((-1, top), (height, bottom)):
         for column, (number, wrong) in enumerate(numbers):
@@ -113,7 +114,7 @@ def clues(
 
 
 def compared(wanted: Sequence[Any], counted: Sequence[Any] | None) -> list:
-    """Clues as :func:`clues` wants them: those that differ from what was found."""
+    """Pairs clues for :func:`clues`; one is broken if the answer's count differs."""
     return [
         (clue, counted is not None and clue != counted[place])
         for place, clue in enumerate(wanted)
@@ -121,13 +122,13 @@ def compared(wanted: Sequence[Any], counted: Sequence[Any] | None) -> list:
 
 
 def lines_of(rows: Rows) -> list[list[Place]]:
-    """The places of each row and of each column of a grid."""
+    """Returns the places of each row and of each column of a grid."""
     across = [[(r, c) for c in range(len(row))] for r, row in enumerate(rows)]
     return across + [list(column) for column in zip(*across, strict=True)]
 
 
 def repeated(groups: Iterable[Sequence[Place]], rows: Rows) -> set[Place]:
-    """The places whose number stands twice in a group of places; 0 does not count."""
+    """Returns the places whose number repeats in a group; 0 does not count."""
     places: set[Place] = set()
     for group in groups:
         count = collections.Counter(rows[r][c] for r, c in group)
@@ -136,7 +137,7 @@ def repeated(groups: Iterable[Sequence[Place]], rows: Rows) -> set[Place]:
 
 
 def beyond(rows: Rows, low: int, high: int) -> set[Place]:
-    """The places whose number is not in ``[low, high]``."""
+    """Returns the places whose number is not in ``[low, high]``."""
     return {
         place
         for place, number in cells_by_place(rows).items()
@@ -145,12 +146,12 @@ def beyond(rows: Rows, low: int, high: int) -> set[Place]:
 
 
 def moved(start: Rows, end: Rows | None, goal: Rows, *, note: str = '') -> Board:
-    """A board of tiles, and what moves made of it; 0 is the blank.
+    """Makes a board of tiles, with the board after the moves; 0 is the blank.
 
     Args:
         start: the tiles of the problem.
-        end: those after the moves of an answer; ``None``: there are no moves.
-        goal: where each tile belongs; after the moves, one elsewhere is wrong.
+        end: the tiles after the answer's moves; ``None``: there are no moves.
+        goal: the right place of each tile; after the moves, any other place is wrong.
         note: a few words, for example on a move that fails.
     """
     first = filled([[tile or None for tile in row] for row in start], None)
@@ -163,6 +164,6 @@ def moved(start: Rows, end: Rows | None, goal: Rows, *, note: str = '') -> Board
 
 
 def outside(places: Iterable[Place], cells: Container[Place]) -> str:
-    """A note on the places that no cell has; ``''`` without any."""
+    """Notes the places outside the board; ``''`` if there are none."""
     count = sum(place not in cells for place in places)
     return f'{count} outside the board' if count else ''

@@ -1,4 +1,4 @@
-"""Campsites (tents and trees): each tree has a tent of its own beside it."""
+"""Campsites (tents and trees): each tree has its own tent beside it."""
 
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.draws import Draws
@@ -12,6 +12,7 @@ from passk_jax.tasks.enigmata.star_battle import (
     symbols_of,
     touching,
 )
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong
 
 _SIDES = (4, 5, 6)
@@ -22,7 +23,12 @@ Cell = tuple[int, int]
 
 
 class Campsite(Puzzle):
-    """Any valid board is right; data: ``trees``, ``row_tents``, ``column_tents``."""
+    """Campsites; data: ``trees``, ``row_tents``, ``column_tents``.
+
+    Any valid board is right. The strict rule also reads the spellings of
+    ``spellings.board``: commas, bars, tables and lists, cells without separators, lower
+    case and symbols such as ★.
+    """
 
     name = 'campsite'
     category = 'Grid'
@@ -61,6 +67,9 @@ class Campsite(Puzzle):
             f'{grid_text(symbols_of(data["trees"]))}'
         )
 
+    def usual(self, data, answer):
+        return spellings.board(answer)
+
     def check(self, data, answer):
         tents = self._check_counts(data, answer)
         if adjacent(tents):
@@ -69,7 +78,7 @@ class Campsite(Puzzle):
             raise Wrong('not every tree has a tent of its own and every tent a tree')
 
     def check_official(self, data, answer):
-        """The counts, and tents that do not touch side by side.
+        """Checks the counts, and that no two tents share a side.
 
         It checks neither diagonal neighbours nor which tent belongs to which tree.
         """
@@ -78,7 +87,7 @@ class Campsite(Puzzle):
             raise Wrong('two tents are neighbours')
 
     def picture(self, data, answer):
-        """A tent without a tree beside it is wrong, and so is a tree without a tent."""
+        """Marks tents without a tree beside them, and trees without a tent."""
         tents = stars_of(symbols_of(data['trees']), answer) if answer else []
         height, width = len(data['row_tents']), len(data['column_tents'])
         rows, columns = _counts(tents, height, width) if answer else (None, None)
@@ -133,7 +142,7 @@ class Campsite(Puzzle):
 
 
 def _pitch(side: int, count: int, draws: Draws) -> tuple[list[Cell], set[Cell]] | None:
-    """Tents and as many trees, each beside its tent; ``None`` if they find no room."""
+    """Places tents, each with its tree beside it; ``None`` if there is no room."""
     tents: list[Cell] = []
     trees: set[Cell] = set()
     for r, c in draws.shuffled((r, c) for r in range(side) for c in range(side)):
@@ -164,12 +173,12 @@ def _trees(data: Data) -> list[Cell]:
 
 
 def _beside(cell: Cell, cells: list[Cell]) -> bool:
-    """Whether one of the others is directly above, below, left or right of a cell."""
+    """Tells whether one of the cells shares a side with a cell."""
     return any((cell[0] + dr, cell[1] + dc) in cells for dr, dc in _BESIDE)
 
 
 def _matched(trees: list[Cell], tents: list[Cell]) -> bool:
-    """Whether trees and tents can be paired, each with one beside it."""
+    """Tells whether trees and tents can be paired, each with one beside it."""
     if len(trees) != len(tents):
         return False
     tree_of: dict[Cell, Cell] = {}

@@ -1,8 +1,8 @@
 """Car painting: an order of cars with the fewest switches of colour.
 
 Any optimal order is right; the optimum is exact. Enigmata's stored optimum comes from a
-heuristic, so the strict rule refuses some of its answers, and the official rule every
-better one.
+heuristic. So the strict rule rejects some stored answers, and the official rule rejects
+every better order.
 """
 
 import itertools
@@ -10,10 +10,11 @@ import re
 from collections.abc import Sequence
 
 from passk_jax.tasks.enigmata.puzzle import Puzzle, read_int
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_list
 
 _LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
-# For each level, the least and the most of cars, colours and places that a car moves.
+# For each level, minimum and maximum of of cars, colours and places that a car moves.
 _CARS = ((8, 15), (15, 25), (25, 40))
 _COLOURS = ((2, 4), (3, 6), (5, 9))
 _REACH = ((2, 4), (3, 5), (2, 4))
@@ -23,10 +24,14 @@ _LIST = re.compile(r'\[([0-9\s,]+)\]')
 
 
 class CarPainting(Puzzle):
-    """Any order with the fewest switches is right.
+    """Car painting.
 
-    Data: ``colours``, a letter a car; ``reach``, how far a car may move; ``switches``,
-    the optimum; ``stored_switches``, what the official verifier wants.
+    Data: ``colours``, one letter per car; ``reach``, how far a car may move;
+    ``switches``, the optimum; ``stored_switches``, which the official verifier expects.
+
+    Any order with the fewest switches is right. The strict rule also reads the
+    spellings of ``spellings.integers``: without brackets, without commas, joined by
+    arrows or dashes.
     """
 
     name = 'car_painting'
@@ -53,13 +58,16 @@ class CarPainting(Puzzle):
         colours = ' '.join(data['colours'])
         return f'Colours: {colours}\nMost places a car may move: {data["reach"]}'
 
+    def usual(self, data, answer):
+        return spellings.integers(answer, joined=True)
+
     def check(self, data, answer):
         switches = _switches_of(data, integer_list(answer))
         if switches > data['switches']:
             raise Wrong(f'{switches} switches, not {data["switches"]}')
 
     def check_official(self, data, answer):
-        """The first list in the answer has as many switches as the stored one."""
+        """Checks that the answer's first list has the stored number of switches."""
         match = _LIST.search(answer)
         if not match:
             raise Wrong('no list in brackets')
@@ -86,12 +94,12 @@ class CarPainting(Puzzle):
 
 
 def best_order(colours: Sequence[str], reach: int) -> list[int]:
-    """An order of the cars, from 0, with the fewest switches of colour.
+    """Finds an order of the cars, from 0, with the fewest switches of colour.
 
     Dynamic programming over the set of painted cars. Cars of one colour keep their
-    order, since swapping two back moves neither further than before. Of orders of the
-    same cars only those with the fewest switches matter: one switch makes up for any
-    last colour. A car and the order before it are kept as a linked list.
+    order, since restoring it moves no car further. Of the orders of the same cars, only
+    those with the fewest switches matter, since one more switch reaches any last
+    colour. An order is a linked list of a car and the order before it.
     """
     count = len(colours)
     # Set of painted cars -> switches, and an order for each last colour.
@@ -122,10 +130,10 @@ def best_order(colours: Sequence[str], reach: int) -> list[int]:
 def _next_cars(
     colours: Sequence[str], painted: int, place: int, reach: int
 ) -> list[int]:
-    """The first car of each colour that may be painted at a place."""
+    """Returns the first car of each colour that may be painted at a place."""
     late = place - reach
     if late >= 0 and not painted >> late & 1:
-        # This is the car's last chance.
+        # The car may not move any further back.
         return [late]
     cars: dict[str, int] = {}
     for car in range(max(late, 0), min(place + reach + 1, len(colours))):
@@ -135,13 +143,13 @@ def _next_cars(
 
 
 def switches_of(colours: Sequence[str], order: Sequence[int]) -> int:
-    """How many neighbours differ in colour."""
+    """Counts the neighbours that differ in colour."""
     painted = [colours[car] for car in order]
     return sum(a != b for a, b in itertools.pairwise(painted))
 
 
 def _switches_of(data, order: list[int]) -> int:
-    """The switches of an order of cars, from 1; raises ``Wrong`` for anything else."""
+    """Counts the switches of an order of cars from 1; ``Wrong`` if it is no order."""
     if sorted(order) != list(range(1, len(data['colours']) + 1)):
         raise Wrong('not every car exactly once')
     for place, car in enumerate(order, start=1):

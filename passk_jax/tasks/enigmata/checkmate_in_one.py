@@ -1,17 +1,23 @@
-"""Chess: the move that gives mate, after the moves of a game (``checkmate_in_one``)."""
+"""Chess (``checkmate_in_one``): after the moves of a game, the move that gives mate."""
 
 import json
+import re
 
 from passk_jax.tasks import records
 from passk_jax.tasks.enigmata.files import FilePuzzle, Found
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, read_text
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong
 
 
 class CheckmateInOne(OneAnswer, FilePuzzle):
-    """One move gives mate in each position, says BIG-bench; all levels are medium.
+    """Checkmate in one; all problems have the level medium.
 
-    The file asks not to be trained on: it has the canary of BIG-bench.
+    According to BIG-bench, one move gives mate in each position. The file has
+    BIG-bench's canary, which asks not to train on it.
+
+    The strict rule also reads the move after its number, without ``#`` or ``x``, with
+    other marks of mate, and castling with zeros.
     """
 
     name = 'checkmate_in_one'
@@ -27,8 +33,14 @@ class CheckmateInOne(OneAnswer, FilePuzzle):
         'google/BIG-bench (Apache-2.0)'
     )
 
+    def usual(self, data, answer):
+        """Returns the stored move if the answer differs only in marks around it."""
+        if _squeezed(spellings.bare(answer)) != _squeezed(data['answer']):
+            raise Wrong('another move')
+        return data['answer']
+
     def check(self, data, answer):
-        """Equality with the stored move, capitals included; also the official rule."""
+        """Compares with the stored move, including case; also the official rule."""
         if answer != data['answer']:
             raise Wrong('another move')
 
@@ -37,6 +49,17 @@ class CheckmateInOne(OneAnswer, FilePuzzle):
             moves, mate = read_text(example['input']), read_text(example['target'])
             data = {'question': moves.strip(), 'answer': mate.strip()}
             yield Found(data['question'], 'medium', data)
+
+
+# A move's number, and marks of capture, check, mate, promotion and praise.
+_MARKS = re.compile(
+    r"""^\s*[0-9]{1,3}\s*\.+|[\s"'x×:=+#†‡!?.-]|e\.p\.|\(?\b(?:check)?mate\b\)?"""
+)
+
+
+def _squeezed(move: str) -> str:
+    """Reduces a move to what distinguishes it; castling may be written with zeros."""
+    return _MARKS.sub('', re.sub(r'0-0', 'O-O', move.replace('0-0-0', 'O-O-O')))
 
 
 CHECKMATE_IN_ONE = CheckmateInOne()

@@ -7,22 +7,29 @@ from typing import Any, ClassVar
 
 from passk_jax.tasks.enigmata.boards import Board, outside
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle, read_ints
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, claims, pair_list
 
 Cell = tuple[int, int]
 
 
 class ChosenCells(Puzzle):
-    """Cells are pairs (row, column), numbered from ``first``.
+    """A puzzle whose answer is a list of cells (row, column).
 
     Attributes:
         first: the number of the first row and of the first column.
-        official_set: whether the official verifier lets a cell stand twice.
+        official_set: whether the official verifier allows repeated cells.
+
+    The strict rule also reads the spellings of ``spellings.pairs``: without the list,
+    in any brackets, one per line, as rows and columns.
     """
 
     category = 'Search'
     first: ClassVar[int] = 0
     official_set: ClassVar[bool] = True
+
+    def usual(self, data, answer):
+        return cells_text(spellings.pairs(answer))
 
     def check(self, data, answer):
         if claims(answer, self.none):
@@ -40,7 +47,7 @@ class ChosenCells(Puzzle):
         self.check_cells(data, cells)
 
     def check_official(self, data, answer):
-        """Equality with the stored answer."""
+        """Compares with the stored answer."""
         stored = data['answer']
         if claims(answer, self.none):
             same = claims(stored, self.none)
@@ -62,7 +69,7 @@ class ChosenCells(Puzzle):
 
     @abc.abstractmethod
     def shape(self, data: Data) -> tuple[int, int]:
-        """The number of rows and of columns."""
+        """Returns the number of rows and of columns."""
 
     def check_none(self, data: Data) -> None:
         """Raises ``Wrong`` if there is a solution; the stored answer decides."""
@@ -71,27 +78,27 @@ class ChosenCells(Puzzle):
 
     @abc.abstractmethod
     def check_cells(self, data: Data, cells: list[Cell]) -> None:
-        """Raises ``Wrong`` if these different cells of the grid break a rule."""
+        """Raises ``Wrong`` if these distinct cells of the grid break a rule."""
 
     @abc.abstractmethod
     def board_of(self, data: Data, chosen: set[Cell], *, answered: bool) -> Board:
-        """A drawing; cells count from 0, and not all need be in the grid."""
+        """Describes the board; cells count from 0 and may lie outside the grid."""
 
 
 def read_cells(answer: Any) -> str:
-    """The stored answer of a record as text; raises ValueError or TypeError."""
+    """Returns a record's stored answer as text; raises ValueError or TypeError."""
     if isinstance(answer, list):
         return cells_text(tuple(read_ints(cell)) for cell in answer)
     return str(answer)
 
 
 def cells_text(cells: Iterable[tuple[int, ...]]) -> str:
-    """A list of cells as an answer writes it."""
+    """Formats a list of cells as an answer."""
     return str(list(cells))
 
 
 def neighbours(cell: Cell, *, height: int, width: int) -> list[Cell]:
-    """The cells that share a side with a cell, numbered from 0."""
+    """Returns the cells that share a side with a cell, numbered from 0."""
     row, column = cell
     around = [
         (row - 1, column),

@@ -1,7 +1,7 @@
-"""Nine classical ciphers of capital letters, with the keys of Enigmata's levels.
+"""Nine classical ciphers of capital letters, with keys for Enigmata's levels.
 
-The lengths of keywords, the multipliers and the numbers of rails are those of
-Enigmata. A letter is also its number, A = 0 to Z = 25, and arithmetic is modulo 26.
+Keyword lengths, multipliers and numbers of rails are those of Enigmata. A letter is
+also its number, A = 0 to Z = 25, and arithmetic is modulo 26.
 """
 
 import dataclasses
@@ -28,14 +28,14 @@ Matrix = Sequence[Sequence[int]]
 
 @dataclasses.dataclass(frozen=True)
 class Cipher:
-    """A way to encrypt.
+    """A cipher.
 
     Attributes:
-        name: as it stands in problems.
-        rule: what it does, in English.
-        draw: a key of a level.
-        encrypt: the ciphertext of a plaintext, by a key.
-        describe: a key in English.
+        name: its name in problems.
+        rule: its description in English.
+        draw: draws a key of a level.
+        encrypt: encrypts a plaintext with a key.
+        describe: describes a key in English.
     """
 
     name: str
@@ -61,7 +61,7 @@ def caesar(text: str, shift: int) -> str:
 
 
 def vigenere(text: str, keyword: str) -> str:
-    """Adds the keyword's letters, again and again."""
+    """Adds the keyword's letters, cyclically."""
     return _shifted(text, itertools.cycle(_numbers(keyword)))
 
 
@@ -89,9 +89,9 @@ def rail_fence(text: str, rails: int) -> str:
 
 
 def playfair(text: str, keyword: str) -> str:
-    """Turns pairs of letters by a square of 5 x 5.
+    """Replaces pairs of letters by a square of 5 x 5.
 
-    Raises ValueError if :func:`has_pairs` does not hold: the cipher adds no letters.
+    Raises ValueError unless :func:`has_pairs`, because the cipher adds no letters.
     """
     if not has_pairs(text):
         raise ValueError(f'{text!r} is not made of pairs of two different letters')
@@ -115,7 +115,7 @@ def _turned(square: str, first: str, second: str) -> str:
 
 
 def has_pairs(text: str) -> bool:
-    """Whether a text is made of pairs of two different letters."""
+    """Tells whether a text consists of pairs of two different letters."""
     return len(text) % 2 == 0 and all(
         a != b for a, b in zip(text[::2], text[1::2], strict=True)
     )
@@ -133,7 +133,7 @@ def hill(text: str, matrix: Matrix) -> str:
 
 
 def _random_matrix(draws: Draws, level: int) -> list[list[int]]:
-    """A matrix that has an inverse modulo 26."""
+    """Draws a matrix that has an inverse modulo 26."""
     size = _MATRICES[level]
     while True:
         matrix = [[draws.below(26) for _ in range(size)] for _ in range(size)]
@@ -142,7 +142,7 @@ def _random_matrix(draws: Draws, level: int) -> list[list[int]]:
 
 
 def _determinant(matrix: Matrix) -> int:
-    """By the first row."""
+    """Computes the determinant by the first row."""
     if not matrix:
         return 1
     first, *remaining = matrix

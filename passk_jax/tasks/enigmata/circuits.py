@@ -1,4 +1,4 @@
-"""Decides whether a graph has a Hamiltonian cycle, with a budget.
+"""Decides within a budget whether a graph has a Hamiltonian cycle.
 
 A path exists if and only if a cycle exists after adding a vertex that is adjacent to
 all others, so this serves both puzzles.
@@ -6,18 +6,18 @@ all others, so this serves both puzzles.
 
 from collections.abc import Sequence
 
-# Vertices that a search may step on before it gives up.
+# Steps of a search before it gives up.
 _BUDGET = 20_000
 
 
 class Undecided(Exception):  # noqa: N818 - an answer, not a failure
-    """The budget was spent before the search ended."""
+    """The search budget ran out before the search ended."""
 
 
 def hamiltonian_cycle(
     num_vertices: int, edges: Sequence[Sequence[int]]
 ) -> list[int] | None:
-    """A cycle through all vertices, which ends where it began, or ``None``.
+    """Finds a cycle through all vertices that ends where it began, or ``None``.
 
     Graphs of less than three vertices have none. Raises ``Undecided`` if the search
     takes too long.
@@ -36,7 +36,7 @@ def hamiltonian_cycle(
 def hamiltonian_path(
     num_vertices: int, edges: Sequence[Sequence[int]]
 ) -> list[int] | None:
-    """A path through all vertices, or ``None``; ``Undecided`` as above."""
+    """Finds a path through all vertices, or ``None``; ``Undecided`` as above."""
     if num_vertices < 2:
         return list(range(num_vertices)) or None
     hub = num_vertices
@@ -49,7 +49,7 @@ def hamiltonian_path(
 
 
 class _Search:
-    """Depth-first, from the last vertex; sets of vertices are bits of an integer."""
+    """A depth-first search from the last vertex; sets of vertices are bit masks."""
 
     def __init__(self, near: list[int]):
         self._near = near
@@ -82,10 +82,10 @@ class _Search:
         return None
 
     def _promising(self, unvisited: int, last: int) -> bool:
-        """Whether what is left is connected and each vertex has a way in and out."""
+        """Tells whether the unvisited part is connected, each vertex with two ways."""
         ends = 1 << last | 1 << self._start
         near = self._near
-        # With a single vertex on the path, its way in and its way out end there.
+        # With a single vertex on the path, both ends of the cycle join it.
         if last != self._start:
             for vertex in _members(unvisited):
                 if (near[vertex] & (unvisited | ends)).bit_count() < 2:

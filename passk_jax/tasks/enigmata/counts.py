@@ -1,30 +1,30 @@
-"""Cells of 0 and 1 under counts, and which cells hold 1 whatever the solution.
+"""Finds the cells that hold 1 in every 0/1 solution of given counts.
 
-Cells that the same counts cover are alike, so they are one number: how many of them
-hold 1. Bounds of these numbers are narrowed as far as the counts allow; then a search
-tries values from the least, within a budget.
+Cells that the same counts cover are interchangeable. They form a group with one number:
+how many of them hold 1. The bounds of these numbers are narrowed as far as the counts
+allow. Then a search tries values in increasing order, within a budget.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-# Values that one search may try before it gives up.
+# Values that a search tries before it gives up.
 _BUDGET = 1000
 
 
 class Undecided(Exception):  # noqa: N818 - an answer, not a failure
-    """The budget was spent before the search ended."""
+    """The search budget ran out before the search ended."""
 
 
 class Count(NamedTuple):
-    """``total`` of the cells hold 1."""
+    """The condition that ``total`` of the cells hold 1."""
 
     cells: tuple[int, ...]
     total: int
 
 
 def forced_ones(counts: Sequence[Count]) -> set[int] | None:
-    """The cells that hold 1 in every solution; ``None`` if there is no solution.
+    """Finds the cells that hold 1 in every solution; ``None`` if there is no solution.
 
     Raises ``Undecided`` if a search takes too long.
     """
@@ -46,12 +46,12 @@ def forced_ones(counts: Sequence[Count]) -> set[int] | None:
 
 
 class _Search:
-    """Looks for numbers of groups that add up to the totals.
+    """A search for numbers of the groups that add up to the totals.
 
     Args:
-        sizes: of each group, the most of its number.
-        counts: of each group, the counts that it is part of.
-        totals: of each count.
+        sizes: the size of each group, the maximum of its number.
+        counts: the counts that each group is part of.
+        totals: the total of each count.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class _Search:
                 self._groups[place].append(group)
         self._low = [0] * len(sizes)
         self._high = list(sizes)
-        # Bounds before they were narrowed: (group, low, high).
+        # Earlier bounds, for undoing: (group, low, high).
         self._trail: list[tuple[int, int, int]] = []
 
     def always_full(self) -> list[int] | None:
-        """The groups whose number is its size in every solution; ``None`` if none."""
+        """Finds the groups that are full in every solution; ``None`` without one."""
         everywhere = range(len(self._totals))
         if not self._narrow(everywhere):
             return None
@@ -90,7 +90,7 @@ class _Search:
             mark = len(self._trail)
             other = None
             if self._bound(group, 0, sizes[group] - 1):
-                # What does not hang together with the group stays as it was.
+                # Counts that are not connected to the group keep their solution.
                 other = self._solution(near)
             self._take_back(mark)
             if other is None:
@@ -105,10 +105,10 @@ class _Search:
         return result
 
     def _near(self, group: int) -> list[int]:
-        """The counts that hang together with a group, the nearest first."""
+        """Returns the counts that are connected to a group, nearest first."""
         order = list(self._counts[group])
         seen = set(order)
-        # It grows while it is read.
+        # The loop appends to this list.
         for place in order:
             for other in self._groups[place]:
                 near = [
@@ -121,9 +121,9 @@ class _Search:
         return order
 
     def _solution(self, order: Sequence[int]) -> list[int] | None:
-        """Numbers for all groups of these counts, least bounds for the others."""
+        """Finds numbers for the groups of these counts; others get the lower bound."""
         mark = len(self._trail)
-        # The length of the trail before a number was tried, the group and the number.
+        # Length of the trail before a try, with its group and number.
         tried: list[tuple[int, int, int]] = []
         budget = _BUDGET
         while (group := self._open_group(order)) is not None:
@@ -151,7 +151,7 @@ class _Search:
         return None
 
     def _bound(self, group: int, low: int, high: int) -> bool:
-        """Narrows a group to these bounds and all that follows; False if impossible."""
+        """Narrows a group's bounds and propagates; returns False if impossible."""
         return self._set(group, low, high) and self._narrow(self._counts[group])
 
     def _set(self, group: int, low: int, high: int) -> bool:

@@ -1,6 +1,7 @@
-"""Ciphers to undo: with the key (``crypto_KKA``), or with a known plaintext (``_KPA``).
+"""Decrypt with the key (``crypto_KKA``) or with a known plaintext (``crypto_KPA``).
 
-KKA and KPA are Enigmata's names, of "known key attack" and "known plaintext attack".
+KKA and KPA are Enigmata's abbreviations of "known key attack" and "known plaintext
+attack".
 """
 
 from collections.abc import Sized
@@ -9,9 +10,10 @@ from passk_jax.tasks.enigmata import ciphers, sentences
 from passk_jax.tasks.enigmata.ciphers import HILL, PLAYFAIR, SUBSTITUTION, Cipher
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, Puzzle
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong
 
-# For each level, the letters to decode: Enigmata's for KKA, but for Playfair's middle.
+# For each level, the letters to decode; for KKA as in Enigmata except medium Playfair.
 _LENGTHS = {
     'Caesar': (10, 15, 20),
     'affine': (5, 10, 15),
@@ -25,7 +27,7 @@ _LENGTHS = {
 }
 _KPA_LENGTHS = (10, 10, 15)
 _KPA_BLOCKS = (4, 2, 3)
-# For each level, the least and the most letters of the known plaintext.
+# For each level, minimum and maximum of letters of the known plaintext.
 _KNOWN = ((120, 150), (80, 100), (80, 100))
 
 _CIPHERS = 'Letters have the numbers A = 0 to Z = 25, modulo 26. The ciphers:\n' + (
@@ -38,18 +40,25 @@ _FORMAT = (
 
 
 class _Crypto(OneAnswer, Puzzle):
-    """One of nine ciphers; the plaintext needs no padding."""
+    """A text in one of nine ciphers; the plaintext needs no padding.
+
+    The strict rule also reads the spellings of ``spellings.letters``: spaces, dashes,
+    quotes, lower case.
+    """
 
     category = 'Crypto'
 
+    def usual(self, data, answer):
+        return spellings.letters(answer)
+
     def check_official(self, data, answer):
-        """Equality with the stored answer; only white space does not count."""
+        """Compares with the stored answer, ignoring white space."""
         if answer.split() != data['answer'].split():
             raise Wrong('not the stored answer')
 
 
 class CryptoKKA(_Crypto):
-    """The cipher and its key are given."""
+    """A ciphertext with its cipher and key."""
 
     name = 'crypto_KKA'
     rules = f'Decrypt the ciphertext with the key that is given. {_CIPHERS}\n{_FORMAT}'
@@ -66,7 +75,7 @@ class CryptoKKA(_Crypto):
 
 
 class CryptoKPA(_Crypto):
-    """A long plaintext and its ciphertext are given; they settle what is asked for."""
+    """A ciphertext, and another with its plaintext that determines the answer."""
 
     name = 'crypto_KPA'
     rules = (
@@ -97,10 +106,10 @@ def _plaintext(draws: Draws, cipher: Cipher, length: int) -> str:
 def _known_and_plaintext(
     draws: Draws, cipher: Cipher, key: Sized, level: int
 ) -> tuple[str, str]:
-    """Two plaintexts, the first of which tells how to decrypt the second.
+    """Draws two plaintexts, of which the first tells how to decrypt the second.
 
-    By its pairs of letters for Playfair, by its letters for a substitution. For any
-    other cipher so many letters leave one key, or several that decrypt alike.
+    For Playfair it has all its pairs of letters, for a substitution all its letters.
+    For any other cipher its length determines the key, up to equivalent ones.
     """
     length, known_length = _KPA_LENGTHS[level], draws.between(*_KNOWN[level])
     if cipher is PLAYFAIR:

@@ -1,8 +1,8 @@
-"""An SVG drawing of a puzzle's board with an answer in it.
+"""Draws a puzzle's board with an answer in it as SVG.
 
-The frame has the colour of the recorded verdict, which the drawing never makes, and is
-dashed if that is wrong. Cells that break a rule have a corner and a border of their
-own, so that no colour alone says it. The report's style sheet has the colours.
+The frame has the colour of the recorded verdict and is dashed if the answer is wrong;
+the drawing does not judge again. Cells that break a rule have a marked corner and a
+border, so that colour is not the only sign. The report's style sheet has the colours.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,16 +38,16 @@ _DARK = ('wall', 'picked', 'hidden')
 _NOTE = 12
 _FONT, _SMALL_FONT, _ROOM = 9.5, 6.2, 24
 _MOST_TEXT = 6
-# Boards of fewer columns are not drawn larger; those of more want more room.
+# Boards of fewer columns are not enlarged; boards of more columns get more room.
 _NARROW, _WIDE = 5, 11
 
 
 def draw_board(board: Board, name: str, *, correct: bool) -> str:
-    """Draws a board, and the one that an answer made of it to its right.
+    """Draws a board, and to its right the board after the answer, if there is one.
 
     Args:
-        board: what to draw; its texts are escaped and cut.
-        name: of the puzzle.
+        board: the board; its texts are escaped and truncated.
+        name: the name of the puzzle.
         correct: the recorded verdict.
     """
     parts = [_draw(board)]
@@ -107,7 +107,7 @@ def _draw(board: Board) -> str:
 
 
 def _wrong(cells: Mapping[Place, Cell]) -> str:
-    """Marks the wrong cells; a dark ground stays, so that its text can be read."""
+    """Marks the wrong cells; a dark background stays, so that the text is readable."""
     parts = []
     wrong = {place: cell for place, cell in cells.items() if cell.wrong}
     for name, dark in (('bad', False), ('bad dark', True)):
@@ -141,7 +141,7 @@ def _text(cell: Cell, x: float, y: float, *, most: float = _FONT) -> str:
 
 
 def _clean(text: str) -> str:
-    # XML has no place for control characters and lone surrogates.
+    # XML does not allow control characters and lone surrogates.
     return ''.join(c if c.isprintable() else '\ufffd' for c in text)
 
 
@@ -158,7 +158,7 @@ def _flags(places: Iterable[Place]) -> str:
 
 
 def _box(cells: Mapping[Place, Cell]) -> tuple[int, int, int, int]:
-    """The left, upper, right and lower end of the cells."""
+    """Returns the left, upper, right and lower end of the cells."""
     rows, columns = ({place[axis] for place in cells} or {0} for axis in (0, 1))
     return (
         min(columns) * CELL,

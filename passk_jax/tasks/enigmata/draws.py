@@ -1,7 +1,7 @@
-"""Random choices that depend on their address only, on any host.
+"""Random choices that depend only on their address, on any host.
 
-Randomness comes from raw Philox words, never from a method of
-``numpy.random.Generator``, whose streams may change between versions of numpy.
+They use raw Philox words. The methods of ``numpy.random.Generator`` may give other
+numbers in another version of numpy.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,8 +18,8 @@ class Draws:
     """An endless stream of choices.
 
     Args:
-        address: integers that are at least 0, and texts; they name the stream. Streams
-            of different addresses of equal length differ.
+        address: non-negative integers and texts that identify the stream. Different
+            addresses of equal length give different streams.
 
     >>> Draws('example', 0).permutation(5) == Draws('example', 0).permutation(5)
     True
@@ -36,25 +36,25 @@ class Draws:
         self._words: list[int] = []
 
     def below(self, limit: int) -> int:
-        """An integer in ``[0, limit)``; its bias is below ``limit / 2**64``."""
+        """Draws an integer in ``[0, limit)``; its bias is below ``limit / 2**64``."""
         if not self._words:
             self._words = self._bits.random_raw(_WORDS).tolist()
         return (self._words.pop() * limit) >> 64
 
     def between(self, low: int, high: int) -> int:
-        """An integer from ``low`` to ``high``, both possible."""
+        """Draws an integer from ``low`` to ``high``, both included."""
         return low + self.below(high - low + 1)
 
     def chance(self, numerator: int, denominator: int) -> bool:
-        """True with this chance."""
+        """Returns True with probability ``numerator / denominator``."""
         return self.below(denominator) < numerator
 
     def choice(self, items: Sequence[Item]) -> Item:
-        """One of the items."""
+        """Draws one of the items."""
         return items[self.below(len(items))]
 
     def shuffled(self, items: Iterable[Item]) -> list[Item]:
-        """The items in a random order."""
+        """Returns the items in a random order."""
         result = list(items)
         for i in range(len(result) - 1, 0, -1):
             j = self.below(i + 1)
@@ -62,9 +62,9 @@ class Draws:
         return result
 
     def permutation(self, length: int) -> list[int]:
-        """The numbers below ``length`` in a random order."""
+        """Returns the numbers below ``length`` in a random order."""
         return self.shuffled(range(length))
 
     def sample(self, items: Iterable[Item], count: int) -> list[Item]:
-        """``count`` different items in a random order."""
+        """Draws ``count`` different items in a random order."""
         return self.shuffled(items)[:count]

@@ -1,9 +1,9 @@
-"""Puzzles whose problems stand in local files; nothing is downloaded.
+"""Puzzles whose problems come from local files.
 
-A problem's split depends on its content and on nothing else: not on the seed, not on
-the order of the records. Problems with a common group, such as conclusions from the
-same premises, are in one split, and a problem that occurs twice is there once. Files
-that a benchmark keeps for tests are the whole test split; else a share of all is.
+A problem's split depends only on its content, not on the seed or the order of the
+records. Problems of one group, such as conclusions from the same premises, are in one
+split; repeats are dropped. If a benchmark has files for tests, they are the test split;
+otherwise a share of all problems is.
 """
 
 import abc
@@ -16,7 +16,7 @@ from passk_jax.errors import InputError
 from passk_jax.tasks.enigmata.puzzle import MALFORMED, AnyPuzzle
 from passk_jax.tasks.enigmata.splits import SPLITS
 
-# Shares of the groups, in percent; the second only if no file is for tests.
+# Shares of the groups, in percent; the second only if there are no files for tests.
 _VALIDATION, _TEST = 10, 20
 
 
@@ -24,9 +24,9 @@ class Found(NamedTuple):
     """A problem of a file.
 
     Attributes:
-        group: problems with the same text here go to the same split.
+        group: problems with the same group go to the same split.
         level: one of ``LEVELS``.
-        data: as :class:`AnyPuzzle` wants it.
+        data: as :class:`AnyPuzzle` describes it.
     """
 
     group: str
@@ -35,12 +35,12 @@ class Found(NamedTuple):
 
 
 class FilePuzzle(AnyPuzzle):
-    """A kind of puzzle whose problems stand in local files.
+    """A kind of puzzle whose problems come from local files.
 
     Attributes:
-        files: paths below the directory of the data.
-        test_files: likewise, of files whose problems are for tests only; without any,
-            a share of the others is.
+        files: paths below the data directory.
+        test_files: paths of files whose problems are only for tests; if there are none,
+            a share of ``files`` is for tests.
         origin: where to get the files, in which form, and their licence.
     """
 
@@ -50,9 +50,9 @@ class FilePuzzle(AnyPuzzle):
 
     @abc.abstractmethod
     def problems(self, file: pathlib.Path) -> Iterable[Found]:
-        """The problems of one of the files.
+        """Reads the problems of a file.
 
-        Raises one of ``MALFORMED`` if the file is.
+        Raises one of ``MALFORMED`` if the file is malformed.
         """
 
 
@@ -63,16 +63,16 @@ def read_splits(
     counts: Mapping[str, int],
     data_dir: str,
 ) -> dict[str, list[dict[str, Any]]]:
-    """The data of the problems of a puzzle, level by level.
+    """Reads the data of a puzzle's problems, level by level.
 
     Args:
         puzzle: reads the files.
         levels: some of ``LEVELS``.
-        counts: split -> the most problems of each level.
-        data_dir: where the files are; ``''``: the working directory.
+        counts: split -> maximum number of problems of each level.
+        data_dir: the directory of the files; ``''``: the working directory.
 
     Returns:
-        Split -> data, which names its ``puzzle`` and ``level``.
+        Split -> data with its ``puzzle`` and ``level``.
 
     Raises:
         ValueError: a file is missing or malformed, or has no problem of these levels.
@@ -101,7 +101,7 @@ def read_splits(
 def _group_by_split(puzzle: FilePuzzle, home: pathlib.Path) -> dict[str, list[Found]]:
     by_split: dict[str, list[Found]] = {split: [] for split in SPLITS}
     seen: set[bytes] = set()
-    # The files for tests first: no other split has a group of theirs.
+    # Files for tests come first, so that no other split has one of their groups.
     for name in (*puzzle.test_files, *puzzle.files):
         tested = {problem.group for problem in by_split['test']}
         for problem in _read(puzzle, home / name):
@@ -116,7 +116,7 @@ def _group_by_split(puzzle: FilePuzzle, home: pathlib.Path) -> dict[str, list[Fo
 
 
 def _split(puzzle: FilePuzzle, group: str) -> str:
-    """The split of a group of ``files``."""
+    """Returns the split of a group of ``files``."""
     digest = hashlib.sha256(f'{puzzle.name}\n{group}'.encode('utf-8', 'surrogatepass'))
     place = int.from_bytes(digest.digest()[:8], 'big') % 100
     if place < _VALIDATION:

@@ -3,6 +3,7 @@
 from passk_jax.tasks import records
 from passk_jax.tasks.enigmata.files import FilePuzzle, Found
 from passk_jax.tasks.enigmata.puzzle import LEVELS, OneAnswer, read_text
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong
 
 # FOLIO's labels -> Enigmata's.
@@ -15,10 +16,13 @@ _LABELS = {
 
 
 class Folio(OneAnswer, FilePuzzle):
-    """Levels are Enigmata's: at most five premises, six, or more.
+    """FOLIO, with Enigmata's levels: at most five premises, six, or more.
 
-    Enigmata's own 1,208 problems are both files, so a policy trained on this has seen
-    most of them.
+    Enigmata's 1,208 problems come from both files, so a policy trained on this puzzle
+    has seen most of them.
+
+    The strict rule also reads a label in any case, in quotes, bold or a box, and
+    ``Uncertain``, FOLIO's word for Unknown.
     """
 
     name = 'FOLIO'
@@ -36,14 +40,17 @@ class Folio(OneAnswer, FilePuzzle):
         '(CC-BY-SA-4.0)'
     )
 
+    def usual(self, data, answer):
+        return _LABELS[spellings.word(answer, _LABELS)]
+
     def check_official(self, data, answer):
-        """Equality with the stored answer."""
+        """Compares with the stored answer."""
         if answer != data['answer']:
             raise Wrong('not the stored answer')
 
     def problems(self, file):
         for _, record in records.read_lines(file):
-            # Some are empty, but count for the level.
+            # Some premises are empty, but count for the level.
             stripped = [premise.strip() for premise in record['premises']]
             premises = [premise for premise in stripped if premise]
             lines = [f'{i}. {premise}' for i, premise in enumerate(premises, start=1)]

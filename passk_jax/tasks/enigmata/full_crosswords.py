@@ -1,6 +1,7 @@
 """Crosswords in small fixed grids (``full_crosswords``)."""
 
 import json
+import re
 
 from passk_jax.tasks import records
 from passk_jax.tasks.enigmata.boards import Board, Cell, Place, cells_by_place, lines_of
@@ -12,6 +13,7 @@ from passk_jax.tasks.enigmata.puzzle import (
     opened,
     read_text,
 )
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, symbol_rows
 
 _DIRECTIONS = ('across', 'down')
@@ -19,10 +21,19 @@ _NONE = 'No valid solution'
 _LETTER, _WALL = '_*'
 
 
-class FullCrosswords(OneAnswer, FilePuzzle):
-    """The stored words are right, in any case; other words may fit as well.
+# A direction and its colon, as a heading or a key of JSON.
+_DIRECTION = re.compile(r'\b(across|down)\b["\'*]{0,3} ?:', re.IGNORECASE)
+_HEADING = re.compile(r'^[A-Za-z ]*:|[{"\'*#-]')
+_NUMBER = re.compile(r'^\s*[-*]?\s*(?:[0-9]{1,2}[.):]?\s*)?')
 
-    Some problems have no solution, which is a sentence in double quotes.
+
+class FullCrosswords(OneAnswer, FilePuzzle):
+    """Crosswords; only the stored words are right, in any case, even if others fit.
+
+    The answer to a problem without a solution is a sentence in double quotes.
+
+    The strict rule also reads words in lists, JSON, one per line or numbered, and
+    directions as headings.
     """
 
     name = 'full_crosswords'
@@ -44,6 +55,29 @@ class FullCrosswords(OneAnswer, FilePuzzle):
         'are those of jeggers/full_crossword_puzzles, whose licence applies'
     )
 
+    def usual(self, data, answer):
+        answer = spellings.bare(answer, stop=False, named=False)
+        if _denies(answer):
+            return answer
+        before, *parts = _DIRECTION.split(answer)
+        words = {
+            direction.lower(): [
+                _NUMBER.sub('', word).strip(' \t"\'*`[]{}.')
+                for word in re.split('[,;\n]', text)
+            ]
+            for direction, text in zip(parts[::2], parts[1::2], strict=True)
+        }
+        if (
+            len(parts) != 4
+            or set(words) != set(_DIRECTIONS)
+            or _HEADING.sub('', before).strip()
+        ):
+            raise Wrong('not the words of both directions')
+        return '\n'.join(
+            f'{direction}: {", ".join(word for word in words[direction] if word)}'
+            for direction in _DIRECTIONS
+        )
+
     def check(self, data, answer):
         if _denies(answer) != _denies(data['answer']):
             raise Wrong('there is a solution' if _denies(answer) else 'no solution')
@@ -54,7 +88,7 @@ class FullCrosswords(OneAnswer, FilePuzzle):
         _check_words(data, answer)
 
     def check_official(self, data, answer):
-        """The last line of each kind counts; a sentence in quotes is a denial."""
+        """Reads the last line of each kind; a sentence in quotes denies a solution."""
         denies = answer.startswith('"') and answer.endswith('"')
         if denies != _denies(data['answer']):
             raise Wrong('there is a solution' if denies else 'no solution')
@@ -62,7 +96,7 @@ class FullCrosswords(OneAnswer, FilePuzzle):
             _check_words(data, answer)
 
     def picture(self, data, answer):
-        """A letter is wrong if the stored words, or two of the answer, have another."""
+        """Marks letters that differ from the stored words or from each other."""
         grid = _grid(data['question'])
         if not grid:
             return None
@@ -112,7 +146,7 @@ def _check_words(data: Data, answer: str) -> None:
 
 
 def _words(text: str) -> dict[str, list[str]]:
-    """The words of each direction; none if there is no such line."""
+    """Returns the words of each direction; none if there is no such line."""
     words: dict[str, list[str]] = {direction: [] for direction in _DIRECTIONS}
     for line in text.split('\n'):
         direction, colon, words_text = line.strip().partition(':')
@@ -123,13 +157,13 @@ def _words(text: str) -> dict[str, list[str]]:
 
 
 def _grid(question: str) -> list[list[str]]:
-    """The rows of the grid in a question, or none if they form no rectangle."""
+    """Returns the rows of a question's grid, or none if they form no rectangle."""
     rows = [row for row in symbol_rows(question) if set(row) <= {_LETTER, _WALL}]
     return rows if len({len(row) for row in rows}) == 1 else []
 
 
 def _letters(grid: list[list[str]], text: str) -> dict[Place, set[str]]:
-    """The letters that the words of both directions put into each cell."""
+    """Returns the letters that the words of both directions put into each cell."""
     lines = [
         line for line in lines_of(grid) if all(grid[r][c] != _WALL for r, c in line)
     ]
@@ -138,7 +172,7 @@ def _letters(grid: list[list[str]], text: str) -> dict[Place, set[str]]:
     words = _words(text)
     letters: dict[Place, set[str]] = {}
     for direction in _DIRECTIONS:
-        # There may be another number of words, or of letters in one.
+        # Numbers of words and letters may differ from the grid's.
         for line, word in zip(places[direction], words[direction], strict=False):
             for place, letter in zip(line, word, strict=False):
                 letters.setdefault(place, set()).add(letter)

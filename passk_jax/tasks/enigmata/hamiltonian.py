@@ -6,11 +6,12 @@ import itertools
 from passk_jax.tasks.enigmata import circuits
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, claims, integer_list
 
 _SIZES = ((10, 15), (15, 20), (20, 25))
 _NONE = 'NO'
-# A record with more vertices is refused.
+# A record with more vertices is rejected.
 _MOST_VERTICES = 64
 
 _GRAPH = (
@@ -20,15 +21,20 @@ _GRAPH = (
 
 
 class _Hamiltonian(Puzzle):
-    """Any such cycle or path is right; data: ``num_vertices`` and ``edges``."""
+    """Base of both puzzles; data: ``num_vertices`` and ``edges``.
+
+    Any such cycle or path is right. The strict rule also reads the spellings of
+    ``spellings.integers``: without brackets, without commas, joined by arrows or
+    dashes.
+    """
 
     category = 'Graph'
     none = _NONE
 
     def generate(self, draws, level):
-        """A cycle and more edges; half the graphs have some of its edges moved.
+        """Draws a cycle and more edges; in half the graphs some of its edges move.
 
-        A search then finds a solution or proves that there is none.
+        Then a search finds a solution or proves that there is none.
         """
         while True:
             num_vertices = draws.between(*_SIZES[level])
@@ -44,6 +50,9 @@ class _Hamiltonian(Puzzle):
         edges = [f'{a} {b}' for a, b in data['edges']]
         return '\n'.join([str(data['num_vertices']), *edges])
 
+    def usual(self, data, answer):
+        return spellings.integers(answer, joined=True)
+
     def check(self, data, answer):
         if claims(answer, _NONE):
             if not claims(data['answer'], _NONE):
@@ -52,7 +61,7 @@ class _Hamiltonian(Puzzle):
         self._check_walk(data, integer_list(answer))
 
     def check_official(self, data, answer):
-        """``NO`` is never right."""
+        """Checks like ``check``, but always rejects ``NO``."""
         if claims(answer, _NONE):
             raise Wrong('the official verifier accepts no NO')
         self._check_walk_official(data, integer_list(answer))
@@ -75,7 +84,7 @@ class _Hamiltonian(Puzzle):
 
     @abc.abstractmethod
     def _solve(self, num_vertices: int, edges: list[list[int]]) -> list[int] | None:
-        """A solution; ``None`` if there is none, ``Undecided`` if that is unknown."""
+        """Finds a solution, or ``None``; ``Undecided`` if that takes too long."""
 
     @abc.abstractmethod
     def _check_walk(self, data: Data, walk: list[int]) -> None:
@@ -86,7 +95,7 @@ class _Hamiltonian(Puzzle):
 
 
 class HamiltonianCycle(_Hamiltonian):
-    """The list ends with its first vertex."""
+    """Hamiltonian cycle; the list ends with its first vertex."""
 
     name = 'hamiltonian_cycle'
     rules = (
@@ -106,14 +115,14 @@ class HamiltonianCycle(_Hamiltonian):
         _check_edges(data, walk)
 
     def _check_walk_official(self, data, walk):
-        # The official verifier does not look at the last entry.
+        # The official verifier ignores the last entry.
         if len(walk) != data['num_vertices'] + 1:
             raise Wrong('not every vertex exactly once')
         self._check_walk(data, [*walk[:-1], walk[0]])
 
 
 class HamiltonianPath(_Hamiltonian):
-    """The list has every vertex once."""
+    """Hamiltonian path; the list has every vertex once."""
 
     name = 'hamiltonian_path'
     rules = (

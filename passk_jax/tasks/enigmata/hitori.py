@@ -17,14 +17,14 @@ from passk_jax.tasks.enigmata.skyscraper import latin_square
 from passk_jax.verifiers.answers import Wrong
 
 _SIDES = (4, 4, 5)
-# For each level, the least and the most black cells, if so many find a place.
+# For each level, minimum and maximum of black cells, if there is room for so many.
 _BLACK = ((2, 3), (4, 5), (5, 7))
 
 
 class Hitori(ChosenCells):
-    """Any valid set of black cells is right, in any order; data: ``grid``.
+    """Hitori; data: ``grid``. Any valid set of black cells is right, in any order.
 
-    Every problem of ours has a solution.
+    Every generated problem has a solution.
     """
 
     name = 'hitori'
@@ -40,7 +40,7 @@ class Hitori(ChosenCells):
     )
 
     def generate(self, draws, level):
-        """White cells of a Latin square; a black one repeats a white one in line."""
+        """Draws a Latin square; a black cell repeats a white one in its line."""
         side = _SIDES[level]
         grid = latin_square(side, draws)
         black = _random_black(side, draws.between(*_BLACK[level]), draws)
@@ -96,7 +96,7 @@ class Hitori(ChosenCells):
 
 
 def _random_black(side: int, count: int, draws: Draws) -> list[Cell]:
-    """Up to ``count`` cells that keep apart and leave the others connected."""
+    """Draws up to ``count`` cells that share no side and leave the rest connected."""
     black: list[Cell] = []
     for place in draws.permutation(side * side):
         if len(black) == count:
@@ -120,7 +120,7 @@ def _white_connected(black: set[Cell], side: int) -> bool:
         return False
     reached = [min(white)]
     white.remove(reached[0])
-    # It grows while it is read.
+    # The loop appends to this list.
     for cell in reached:
         near = white.intersection(neighbours(cell, height=side, width=side))
         white -= near

@@ -8,7 +8,7 @@ from passk_jax.tasks.enigmata.chosen_cells import ChosenCells, cells_text, read_
 from passk_jax.verifiers.answers import Wrong
 
 _SIDES = ((4, 5), (5, 6), (5, 6))
-# For each level, the least and the most of ten cells that are chosen.
+# For each level, minimum and maximum of of ten cells that are chosen.
 _BLACK = ((2, 5), (3, 6), (4, 7))
 _SUMS = re.compile(
     r'Board size: ([0-9]{1,2}) X ([0-9]{1,2})\s+Row sums: \[([0-9, ]*)\]\s+'
@@ -17,9 +17,9 @@ _SUMS = re.compile(
 
 
 class Kakurasu(ChosenCells):
-    """Any valid solution is right, in any order; data: ``row_sums``, ``column_sums``.
+    """Kakurasu; data: ``row_sums``, ``column_sums``. Any valid solution is right.
 
-    Every problem of ours has a solution.
+    Every generated problem has a solution.
     """
 
     name = 'kakurasu'

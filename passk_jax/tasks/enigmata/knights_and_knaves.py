@@ -10,23 +10,24 @@ from collections.abc import Callable, Sequence
 
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, Puzzle
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong
 
 LABELS = ('Entailment', 'Contradiction', 'Unknown')
 
-# For each level, the least and the most inhabitants. Enigmata's easy puzzles may have
+# For each level, minimum and maximum of inhabitants. Enigmata's easy puzzles may have
 # two.
 _SIZES = ((3, 5), (6, 7), (8, 10))
 # One of so many inhabitants is silent, on average.
 _SILENT = 5
-# Statements that are tried before the island is drawn anew.
+# Statements to try before the island is drawn again.
 _TRIES = 30
 
 _NAMES = (
     *('Ada', 'Ben', 'Clara', 'David', 'Emma', 'Felix', 'Greta', 'Hugo', 'Ida', 'Jonas'),
     *('Kira', 'Leo', 'Mona', 'Nils', 'Olga', 'Paul', 'Rosa', 'Sam', 'Tilda', 'Victor'),
 )
-# What can be said of two inhabitants, and its table from theirs.
+# Statements about two inhabitants, and their tables from those of the two.
 _FORMS: tuple[tuple[str, Callable[[int, int], int]], ...] = (
     ('{} is a knight', lambda a, b: a),
     ('{} is a knave', lambda a, b: ~a),
@@ -43,7 +44,10 @@ _FORMS: tuple[tuple[str, Callable[[int, int], int]], ...] = (
 
 
 class KnightsAndKnaves(OneAnswer, Puzzle):
-    """The three labels are equally frequent in our own problems."""
+    """Knights and knaves; the three labels are equally frequent in generated problems.
+
+    The strict rule also reads a label in any case, in quotes, bold or a box.
+    """
 
     name = 'knights_and_knaves'
     category = 'Logic'
@@ -69,14 +73,17 @@ class KnightsAndKnaves(OneAnswer, Puzzle):
                         'answer': wanted,
                     }
 
+    def usual(self, data, answer):
+        return spellings.word(answer, LABELS)
+
     def check_official(self, data, answer):
-        """Equality with the stored answer; double quotes do not count."""
+        """Compares with the stored answer, ignoring double quotes."""
         if answer.replace('"', '') != data['answer']:
             raise Wrong('not the stored answer')
 
 
 def _random_island(draws: Draws, names: Sequence[str]) -> tuple[list[str], int]:
-    """What is said, and the worlds in which it can be; these are at least one."""
+    """Draws what is said, and the worlds that allow it, at least one."""
     count = len(names)
     tables = _knight_tables(count)
     real = draws.below(1 << count)
@@ -107,7 +114,7 @@ def _random_sentence(
 
 @functools.cache
 def _knight_tables(count: int) -> tuple[int, ...]:
-    """Of each inhabitant, the table of "is a knight"."""
+    """Returns the table of "is a knight" for each inhabitant."""
     worlds = range(1 << count)
     return tuple(sum(1 << w for w in worlds if w >> i & 1) for i in range(count))
 

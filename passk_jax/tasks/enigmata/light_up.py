@@ -1,4 +1,4 @@
-"""Light Up: bulbs that light every empty cell and not each other.
+"""Light Up: bulbs light every empty cell and do not light each other.
 
 Any valid solution is right, and there may be several. Enigmata's prompt does not say
 that every empty cell must be lit; its description of the puzzle does.
@@ -17,7 +17,7 @@ from passk_jax.tasks.enigmata.chosen_cells import (
 from passk_jax.tasks.enigmata.puzzle import Grid
 from passk_jax.verifiers.answers import Wrong
 
-# Boards of data hold a number from 0 to 4, or one of these.
+# Boards of data have numbers from 0 to 4, or one of these.
 EMPTY, BLACK = -1, 5
 
 _SYMBOLS = '01234#.'
@@ -29,9 +29,9 @@ _MOST = 64
 
 
 class LightUp(ChosenCells):
-    """Any valid set of bulbs is right, in any order; data: ``board``.
+    """Light Up; data: ``board``. Any valid set of bulbs is right, in any order.
 
-    Every problem of ours has a solution.
+    Every generated problem has a solution.
     """
 
     name = 'light_up'
@@ -49,7 +49,7 @@ class LightUp(ChosenCells):
     )
 
     def generate(self, draws, level):
-        """A bulb on each cell that is not lit yet, in random order, then numbers."""
+        """Puts bulbs on unlit cells in random order, then numbers on black cells."""
         board = [[EMPTY] * _SIDE for _ in range(_SIDE)]
         share = draws.between(*_BLACK[level])
         places = draws.permutation(_SIDE * _SIDE)
@@ -131,7 +131,7 @@ class LightUp(ChosenCells):
 
 
 def _seen_from(board: Sequence[Sequence[int]], cell: Cell) -> Iterator[Cell]:
-    """The empty cells that a bulb lights, without its own."""
+    """Yields the empty cells that a bulb lights, except its own."""
     for down, right in ((-1, 0), (1, 0), (0, -1), (0, 1)):
         r, c = cell[0] + down, cell[1] + right
         while 0 <= r < len(board) and 0 <= c < len(board[0]) and board[r][c] == EMPTY:

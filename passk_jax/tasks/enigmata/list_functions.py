@@ -6,16 +6,20 @@ import re
 from passk_jax.tasks import records
 from passk_jax.tasks.enigmata.files import FilePuzzle, Found
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, read_ints, read_text
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_list
 
 _OFFICIAL_LIST = re.compile(r'\[([\d\s,]+)\]')
 
 
 class ListFunctions(OneAnswer, FilePuzzle):
-    """Eight examples are easy and four are hard; Enigmata tells no levels.
+    """List functions; eight examples are easy, four are hard.
 
-    The four examples of a problem are among the eight of another one, so such problems
-    are a group.
+    Enigmata states no levels. The four examples of a problem are among the eight of
+    another one, so such problems form a group.
+
+    The strict rule also reads the spellings of ``spellings.integers``: without
+    brackets, without commas.
     """
 
     name = 'big_bench_symbolic'
@@ -31,15 +35,18 @@ class ListFunctions(OneAnswer, FilePuzzle):
         'Strong-AI-Lab/Logical-and-abstract-reasoning (MIT)'
     )
 
+    def usual(self, data, answer):
+        return spellings.integers(answer)
+
     def check(self, data, answer):
         if integer_list(answer) != integer_list(data['answer']):
             raise Wrong('another list')
 
     def check_official(self, data, answer):
-        """The first list of numbers in the answer counts; ``[]`` is not a list.
+        """Compares the first list of numbers; ``[]`` is not a list.
 
-        Unlike the official verifier this rejects digits that are not ASCII, and numbers
-        of more than nine of them.
+        Unlike the official verifier, this rejects non-ASCII digits and numbers of more
+        than nine digits.
         """
         match = _OFFICIAL_LIST.search(answer)
         if not match:

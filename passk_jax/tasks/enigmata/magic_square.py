@@ -4,16 +4,21 @@ import collections
 
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, columns, grid_text, read_grid
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_grid
 
-# For each level, the least and the most blanks.
+# For each level, minimum and maximum of blanks.
 _BLANKS = ((2, 3), (4, 5), (6, 7))
 # A blank is None in records and in data.
 _BLANK = None
 
 
 class MagicSquare(Puzzle):
-    """Data: ``numbers``, with 0 for a blank, and ``given``, 1 where a number is."""
+    """Magic square; data: ``numbers``, 0 for a blank, and ``given``, 1 for a number.
+
+    The strict rule also reads the spellings of ``spellings.integer_grid``: commas,
+    bars, tables and lists, digits without separators.
+    """
 
     name = 'magic_square'
     category = 'Grid'
@@ -41,6 +46,9 @@ class MagicSquare(Puzzle):
             ]
         )
 
+    def usual(self, data, answer):
+        return spellings.integer_grid(answer)
+
     def check(self, data, answer):
         side = len(data['numbers'])
         grid = integer_grid(answer, side=side)
@@ -58,7 +66,7 @@ class MagicSquare(Puzzle):
             raise Wrong('the sums differ')
 
     def check_official(self, data, answer):
-        """Equality with the stored answer; a sign counts as malformed."""
+        """Compares with the stored answer; a sign is malformed."""
         grid = integer_grid(answer, side=len(data['numbers']))
         if '-' in answer or '+' in answer:
             raise Wrong('a sign, which the official verifier cannot read')
@@ -66,7 +74,7 @@ class MagicSquare(Puzzle):
             raise Wrong('not the stored answer')
 
     def picture(self, data, answer):
-        """With an answer, the sums stand beside the square; most of them are right."""
+        """Shows an answer's sums beside the square; the most frequent one is right."""
         pairs = zip(data['numbers'], data['given'], strict=True)
         clues = [
             [n if clue_numbers else None for n, clue_numbers in zip(*rows, strict=True)]
@@ -94,7 +102,7 @@ class MagicSquare(Puzzle):
 
 
 def _sums(grid: Grid) -> dict[boards.Place, int]:
-    """The sum of each line, by the place beside the square at its end."""
+    """Returns the sum of each line, by the place at its end beside the square."""
     side = len(grid)
     sums = {(place, side): sum(row) for place, row in enumerate(grid)}
     for place, column in enumerate(columns(grid)):
@@ -105,9 +113,10 @@ def _sums(grid: Grid) -> dict[boards.Place, int]:
 
 
 def _random_square(draws, level: int) -> Grid:
-    """A magic square of nine different numbers.
+    """Draws a magic square of nine different numbers.
 
-    Every one has the form [[c-a, c+a+b, c-b], [c+a-b, c, c-a+b], [c+b, c-a-b, c+a]].
+    Every magic square has the form [[c-a, c+a+b, c-b], [c+a-b, c, c-a+b], [c+b, c-a-b,
+    c+a]].
     """
     while True:
         c, a, b = (draws.between(-m, m) for m in (20 + 10 * level, 15, 15))

@@ -1,6 +1,6 @@
 """A maze of cells with obstacles; any way is right, or the claim that none exists.
 
-It is another puzzle than :mod:`passk_jax.tasks.maze`, whose walls and moves differ.
+The task :mod:`passk_jax.tasks.maze` is different: other walls and moves.
 """
 
 import itertools
@@ -10,19 +10,23 @@ from collections.abc import Sequence
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.chosen_cells import neighbours
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, grid_text, read_grid
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, claims, pair_chain
 
 _SIDE = 5
-# For each level, the least and the most percent of cells with an obstacle.
+# For each level, minimum and maximum of percent of cells with an obstacle.
 _OBSTACLES = ((15, 25), (26, 40), (41, 55))
 _NONE = 'not exist the path from start to end.'
 _PAIR = re.compile(r'\(([0-9]{1,9}),\s*([0-9]{1,9})\)')
 
 
 class ObstacleMaze(Puzzle):
-    """Any way is right; data: ``blocked``, 1 for an obstacle and 0 for a free cell.
+    """A maze with obstacles; data: ``blocked``, 1 for an obstacle, 0 for a free cell.
 
-    Half the problems of ours have no way.
+    Any way is right. Half the generated problems have none.
+
+    The strict rule also reads the spellings of ``spellings.pairs``: other arrows,
+    commas, spaces or lines between the pairs, a list of pairs.
     """
 
     name = 'maze'
@@ -40,7 +44,7 @@ class ObstacleMaze(Puzzle):
     )
 
     def generate(self, draws, level):
-        """Random obstacles until there is a way, or there is none and shall be none."""
+        """Draws obstacles until the maze has a way, or none if it should have none."""
         cells, wanted = _SIDE * _SIDE, draws.chance(1, 2)
         while True:
             count = draws.between(*_OBSTACLES[level]) * cells // 100
@@ -59,6 +63,9 @@ class ObstacleMaze(Puzzle):
         symbols[0][0], symbols[-1][-1] = 'S', 'E'
         return grid_text(symbols)
 
+    def usual(self, data, answer):
+        return '->'.join(f'({i},{j})' for i, j in spellings.pairs(answer))
+
     def check(self, data, answer):
         if claims(answer, _NONE):
             if data['answer'] != _NONE:
@@ -67,7 +74,7 @@ class ObstacleMaze(Puzzle):
         _check_way(data['blocked'], pair_chain(answer))
 
     def check_official(self, data, answer):
-        """All pairs in the answer are the way; two words say that there is none."""
+        """Reads all pairs in the answer as the way; two words claim there is none."""
         if data['answer'] == _NONE:
             if 'not exist' not in answer:
                 raise Wrong('there is no way')
@@ -90,7 +97,7 @@ class ObstacleMaze(Puzzle):
         return boards.Board(cells, way=way, blocked=blocked)
 
     def read(self, record):
-        """The answer is computed anew; it need not be the stored one."""
+        """Reads the maze; computes the answer, which may differ from the stored one."""
         rows = record['meta']['question']
         values = {'S': 0, 'E': 0, '.': 0, 'B': 1}
         blocked = read_grid([[values[cell] for cell in row] for row in rows])
@@ -111,7 +118,7 @@ def _check_way(blocked: Sequence[Sequence[int]], way: list[tuple[int, int]]) -> 
 def _step_error(
     blocked: Sequence[Sequence[int]], before: tuple[int, int], cell: tuple[int, int]
 ) -> str:
-    """Why a step cannot reach its cell; ``''``: it can."""
+    """Says why a step cannot reach its cell; ``''`` if it can."""
     (r, c), (i, j) = before, cell
     if abs(r - i) + abs(c - j) != 1:
         return f'no step from ({r},{c}) to ({i},{j})'
@@ -126,10 +133,10 @@ def _free(blocked: Sequence[Sequence[int]], cell: tuple[int, int]) -> bool:
 def _walk(
     blocked: Sequence[Sequence[int]], way: list[tuple[int, int]]
 ) -> tuple[list[boards.Place], boards.Place | None]:
-    """The cells of a way up to a step that fails, and where that leads, from 0.
+    """Returns the cells of a way up to a failing step, and where that leads, from 0.
 
-    A step far away leads to a neighbour in its direction. A way that begins at no free
-    cell fails at the start.
+    A step that is too long leads to the neighbour in its direction. A way that does not
+    begin at a free cell fails at the start.
     """
     path = [way[0] if _free(blocked, way[0]) else (1, 1)]
     beyond = None
@@ -144,13 +151,13 @@ def _walk(
 
 
 def _solution(blocked: Grid) -> str:
-    """A shortest way, or the claim that there is none."""
+    """Finds a shortest way, or returns the claim that there is none."""
     side = len(blocked)
     end = (side - 1, side - 1)
-    # Each cell and the one after it; from the end, so that the way starts at S.
+    # Each cell and its successor; the search starts at the end, so the way starts at S.
     after = {end: end}
     reached = [end]
-    # It grows while it is read.
+    # The loop appends to this list.
     for cell in reached:
         for r, c in neighbours(cell, height=side, width=side):
             if not blocked[r][c] and (r, c) not in after:

@@ -1,8 +1,8 @@
 """Minesweeper: the mines that the revealed numbers force.
 
 The answer is unique: the hidden cells that are mines in every assignment that fits the
-numbers. How many mines there are is not known. Enigmata's stored answers hold only the
-mines that a single number forces, so the strict rule refuses most of them.
+numbers. The number of mines is unknown. Enigmata's stored answers have only the mines
+that a single number forces, so the strict rule rejects most of them.
 """
 
 from typing import Any
@@ -17,22 +17,22 @@ from passk_jax.tasks.enigmata.chosen_cells import (
 from passk_jax.tasks.enigmata.puzzle import Grid, grid_text, read_grid
 from passk_jax.verifiers.answers import Wrong
 
-# Boards of data hold a number from 0 to 8 or this.
+# Boards of data have numbers from 0 to 8, or this.
 HIDDEN = -2
 
 _SIDES = (9, 12, 16)
-# For each level, the percent of mines, and the least percent of cells looked at.
+# For each level, the percent of mines, and the minimum percent of cells examined.
 _MINES = (10, 15, 20)
 _LOOKS = (30, 20, 15)
-# The most percent of cells looked at is this much higher.
+# The maximum percent of cells examined is so much higher.
 _MORE_LOOKS = 5
 _MOST_SIDE = 32
 
 
 class Minesweeper(ChosenCells):
-    """All forced mines are right, in any order; data: ``board`` and ``forced``.
+    """Minesweeper; data: ``board`` and ``forced``, the forced mines as pairs.
 
-    ``forced`` has the mines as pairs; a few problems of ours have none.
+    The answer lists all forced mines, in any order; a few generated problems have none.
     """
 
     name = 'minesweeper'
@@ -49,7 +49,7 @@ class Minesweeper(ChosenCells):
     )
 
     def generate(self, draws, level):
-        """Random boards; most of those without a forced mine are drawn again."""
+        """Draws a board; draws again for most boards without a forced mine."""
         side = _SIDES[level]
         while True:
             cells = draws.permutation(side * side)
@@ -91,7 +91,7 @@ class Minesweeper(ChosenCells):
             raise Wrong('a forced mine is missing')
 
     def board_of(self, data, chosen, *, answered):
-        """A forced mine that an answer lacks is a ring."""
+        """Describes the board; a ring marks a forced mine that the answer lacks."""
         forced = {tuple(cell) for cell in data['forced']} if answered else set()
         cells = {}
         for place, number in boards.cells_by_place(data['board']).items():
@@ -119,7 +119,7 @@ class Minesweeper(ChosenCells):
 
 
 def forced_mines(board: Grid) -> list[Cell]:
-    """The mines of every arrangement that fits the numbers of a board, in order.
+    """Finds the mines of every arrangement that fits a board's numbers, in order.
 
     Raises ValueError if no arrangement does, and ``counts.Undecided``.
     """
@@ -146,7 +146,7 @@ def _data(board: Grid, forced: list[Cell]) -> dict[str, Any]:
 
 
 def _around(cell: Cell, side: int) -> list[Cell]:
-    """The cells that touch a cell, diagonal ones too."""
+    """Returns the cells that touch a cell, also diagonally."""
     rows, columns = (range(max(n - 1, 0), min(n + 2, side)) for n in cell)
     return [(r, c) for r in rows for c in columns if (r, c) != cell]
 

@@ -1,16 +1,17 @@
-"""Navigation: the shortest way through a tree of landmarks to the nearest of a kind."""
+"""Navigation: the shortest way in a tree of landmarks to the nearest one of a kind."""
 
 import re
 from collections.abc import Mapping
 
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong
 
 KINDS = ('store', 'bank', 'house', 'cinema', 'garden', 'school')
 
 _SIZES = (7, 10)
-# For each level, the least and the most landmarks on the way, its ends included.
+# For each level, minimum and maximum of landmarks on the way, its ends included.
 _WAYS = ((2, 2), (3, 3), (4, 6))
 _METRES = (100, 200)
 
@@ -23,10 +24,14 @@ _TARGET = re.compile(r'how to reach the nearest ([a-z]+)\?')
 
 
 class Navigation(Puzzle):
-    """Data: ``start``, ``kinds`` (letter -> kind), ``roads`` and ``target`` (a kind).
+    """Navigation; data: ``start``, ``kinds``, ``roads`` and ``target``.
 
-    A road is its landmarks' letters, the upper one first, and its length in metres. The
-    way to any of the nearest landmarks is right; in our own problems there is one.
+    ``kinds`` maps a landmark's letter to its kind; ``target`` is a kind. A road has its
+    landmarks' letters, the upper one first, and its length in metres. A way to any of
+    the nearest landmarks is right; generated problems have only one.
+
+    The strict rule also reads the spellings of ``spellings.letters`` (arrows, commas,
+    spaces, lower case) and the kind of a landmark before its letter.
     """
 
     name = 'natural_language_navigation'
@@ -62,12 +67,18 @@ class Navigation(Puzzle):
             f'{data["target"]}?'
         )
 
+    def usual(self, data, answer):
+        """Reads also a landmark's kind before its letter, and "to" between letters."""
+        kinds = '|'.join(map(re.escape, set(data['kinds'].values())))
+        words = rf'\b(?:(?i:{kinds})(?=\s+[A-Z]\b)|to|then)\b'
+        return spellings.letters(re.sub(words, '', answer))
+
     def check(self, data, answer):
         if answer not in _nearest(data):
             raise Wrong('not a way to a nearest landmark of that kind')
 
     def check_official(self, data, answer):
-        """Equality with the stored answer."""
+        """Compares with the stored answer."""
         if answer != data['answer']:
             raise Wrong('not the stored answer')
 
@@ -78,7 +89,7 @@ class Navigation(Puzzle):
             raise ValueError('no start point or no question')
         kinds, roads = {start[2]: start[1]}, []
         for metres, kind_a, a, kind_b, b in _ROAD.findall(text):
-            # A tree: a road leads from a known landmark to a new one.
+            # In a tree, a road leads from a listed landmark to a new one.
             if kinds.get(a) != kind_a or b in kinds:
                 raise ValueError(f'the road from {a} to {b} does not continue a tree')
             kinds[b] = kind_b
@@ -93,7 +104,7 @@ class Navigation(Puzzle):
 
 
 def _random_tree(draws: Draws) -> dict[str, object]:
-    """A tree in which each landmark has at most two roads down, and a question."""
+    """Draws a tree with at most two roads down from each landmark, and a question."""
     letters = draws.sample('ABCDEFGHIJ', draws.between(*_SIZES))
     kinds = {letter: draws.choice(KINDS) for letter in letters}
     free = [letters[0]] * 2
@@ -109,7 +120,7 @@ def _random_tree(draws: Draws) -> dict[str, object]:
 
 
 def _nearest(data: Data) -> list[str]:
-    """The ways from the start to the nearest landmarks of the kind, as letters."""
+    """Returns the ways from the start to the nearest landmarks of the kind."""
     ways: dict[str, tuple[int, str]] = {data['start']: (0, data['start'])}
     for a, b, metres in data['roads']:
         length, way = ways[a]

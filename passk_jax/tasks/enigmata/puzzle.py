@@ -1,9 +1,9 @@
-"""What every puzzle offers.
+"""The interface of every puzzle.
 
 The data of a problem is a mapping of small integers, lists of them and short texts, so
-that it can be stored as JSON and become arrays. The key ``answer`` holds a solution as
-text in the documented format: for a problem of our own one that the strict rule
-accepts, for a benchmark's record what the benchmark stored. ``''``: none is known.
+that it fits in JSON and in arrays. Its ``answer`` is a solution as text in the
+documented format. A generated problem has one that the strict rule accepts; a
+benchmark's record has the stored one, ``''`` if there is none.
 """
 
 import abc
@@ -17,12 +17,12 @@ from passk_jax.tasks.enigmata.boards import Board
 from passk_jax.tasks.enigmata.drawing import draw_board
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.types import Verdict
-from passk_jax.verifiers import answers
+from passk_jax.verifiers import answers, spellings
 from passk_jax.verifiers.answers import Wrong
 
 LEVELS = ('easy', 'medium', 'hard')
 
-# What reading a record of another shape raises.
+# Exceptions that reading a malformed record raises.
 MALFORMED = (
     AttributeError,
     IndexError,
@@ -37,15 +37,15 @@ Grid = list[list[int]]
 
 
 class AnyPuzzle(abc.ABC):
-    """A kind of puzzle, wherever its problems come from.
+    """A kind of puzzle, with problems from a generator or from files.
 
     Attributes:
         name: Enigmata's name of the task.
         category: one of Enigmata's seven.
         rules: the rules and the format of the answer, in English.
-        board: whether the answer stands between board tags and not in a fenced block.
-        none: the claim that there is no solution; ``''`` if no answer may make it, or
-            if ``check`` knows it by other means.
+        board: whether the answer is between board tags instead of in a fenced block.
+        none: the claim that there is no solution; ``''`` if no answer may claim it, or
+            if ``check`` handles the claim.
     """
 
     name: str
@@ -56,17 +56,18 @@ class AnyPuzzle(abc.ABC):
 
     @abc.abstractmethod
     def question(self, data: Data) -> str:
-        """The problem as text; equal texts are equal problems."""
+        """Returns the problem as text; equal texts are equal problems."""
 
     def question_hash(self, data: Data) -> bytes:
-        """Equal for equal problems of this puzzle, whatever their split and level."""
+        """Hashes the question; splits and levels do not count."""
         question = self.question(data).encode('utf-8', 'surrogatepass')
         return hashlib.sha256(question).digest()
 
     def content_hash(self, data: Data) -> str:
-        """As for :class:`passk_jax.tasks.task.Task`; no other puzzle has the same.
+        """Hashes a problem as in :class:`passk_jax.tasks.task.Task`.
 
-        A puzzle that shares problems with another task overrides this.
+        Problems of different puzzles have different hashes. A puzzle that shares
+        problems with another task overrides this.
         """
         return records.content_hash(self.name, self.question_hash(data).hex())
 
@@ -74,29 +75,37 @@ class AnyPuzzle(abc.ABC):
     def check(self, data: Data, answer: str) -> None:
         """Raises ``Wrong`` if the answer breaks a rule; any valid solution is right."""
 
+    def usual(self, data: Data, answer: str) -> str:
+        """Converts an answer from a usual spelling to the documented format.
+        ``spellings`` has the usual ones. Raises ``Wrong`` for an unknown spelling.
+        """
+        del data
+        return spellings.bare(answer)
+
     def check_official(self, data: Data, answer: str) -> None:
         """Raises ``Wrong`` if the official verifier rejects the answer.
 
-        By default the official rule is the strict one.
+        By default the official rule is the strict rule.
         """
         self.check(data, answer)
 
     def picture(self, data: Data, answer: str) -> Board | None:
-        """The board with the answer in it, or ``None`` for a puzzle without a board.
+        """Describes the board with the answer in it; ``None`` without a board.
 
-        ``''`` gives the problem alone. Raises ``Wrong`` if the answer cannot be drawn.
+        The answer ``''`` gives just the problem. Raises ``Wrong`` if the answer cannot
+        be drawn.
         """
         del data, answer
         return None
 
     def draw(self, data: Data, answer: str, *, correct: bool) -> str:
-        """An SVG of the board, or ``''`` for a puzzle without one.
+        """Draws the board as SVG; ``''`` for a puzzle without one.
 
-        An answer that cannot be drawn leaves the problem alone.
+        If the answer cannot be drawn, only the problem is.
 
         Args:
             data: of the problem.
-            answer: as :meth:`find` gives it; no text of it makes this raise.
+            answer: as :meth:`find` returns it; no text makes this raise.
             correct: the recorded verdict, which the drawing shows.
         """
         try:
@@ -109,26 +118,47 @@ class AnyPuzzle(abc.ABC):
 
     @abc.abstractmethod
     def read(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """The data in Enigmata's own record, whose ``meta`` is a mapping.
+        """Reads the data from Enigmata's record, whose ``meta`` is a mapping.
 
         Raises ValueError, KeyError or TypeError if the record is malformed.
         """
 
     def response(self, answer: str) -> str:
-        """The shortest response with this answer."""
+        """Returns the shortest response with this answer."""
         return answers.as_board(answer) if self.board else answers.as_block(answer)
 
     def find(self, response: str) -> str:
-        """The answer in a response; ``''`` if there is none."""
+        """Returns the answer in a response; ``''`` if there is none."""
         find = answers.last_board if self.board else answers.last_block
         return find(response)
 
-    def verdict(self, data: Data, response: str, *, official: bool) -> Verdict:
-        """The verdict on a response, by the rules or as the official verifier judges.
+    def find_usual(self, response: str) -> str:
+        """Returns the answer by the strict rule; by default the one of :meth:`find`."""
+        return self.find(response)
 
-        Neither raises, and both take time linear in the length of the response.
+    def read_answer(self, data: Data, response: str) -> str:
+        """Returns the answer in a response, if possible in the documented format.
+
+        An answer that is too long, or in no usual spelling, stays as :meth:`find`
+        returns it.
         """
-        answer = self.find(response)
+        answer = self.find_usual(response)
+        if not answer or len(answer) > answers.MAX_ANSWER:
+            return answer
+        if self.none and spellings.claims(answer, self.none):
+            return answer if answers.claims(answer, self.none) else self.none
+        try:
+            return self.usual(data, answer)
+        except Wrong:
+            return answer
+
+    def verdict(self, data: Data, response: str, *, official: bool) -> Verdict:
+        """Judges a response by the strict or the official rule.
+
+        Neither raises, and both take time linear in the length of the response. Only
+        the strict rule reads spellings besides the documented format.
+        """
+        answer = self.find(response) if official else self.read_answer(data, response)
         try:
             if len(answer) > answers.MAX_ANSWER:
                 answer = answer[: answers.MAX_ANSWER]
@@ -142,15 +172,15 @@ class AnyPuzzle(abc.ABC):
 
 
 class Puzzle(AnyPuzzle):
-    """A kind of puzzle that makes its own problems."""
+    """A kind of puzzle with a generator."""
 
     @abc.abstractmethod
     def generate(self, draws: Draws, level: int) -> dict[str, Any]:
-        """The data of a problem; ``level`` counts ``LEVELS`` from 0."""
+        """Generates the data of a problem; ``level`` counts ``LEVELS`` from 0."""
 
 
 class OneAnswer(AnyPuzzle):
-    """The problem is a text with one right answer; data: ``question``."""
+    """A puzzle whose problem is a text with one right answer; data: ``question``."""
 
     def question(self, data):
         return data['question']
@@ -165,14 +195,14 @@ class OneAnswer(AnyPuzzle):
 
 
 def grid_text(grid: Sequence[Sequence[Any]]) -> str:
-    """Rows of a grid as lines, cells separated by spaces."""
+    """Formats the rows of a grid as lines, cells separated by spaces."""
     return '\n'.join(' '.join(map(str, row)) for row in grid)
 
 
 def read_grid(value: Any, *, side: int = 0, empty: Any = 0) -> Grid:
-    """A square of integers of a record; ``None`` in it becomes ``empty``.
+    """Reads a record's square of integers; ``None`` becomes ``empty``.
 
-    Raises ValueError for anything else, or if the side is not the wanted one.
+    Raises ValueError for anything else, or if the side is not ``side`` (0: any).
     """
     side = side or len(value)
     if not isinstance(value, list) or not 0 < side == len(value) <= 64:
@@ -186,10 +216,10 @@ def read_grid(value: Any, *, side: int = 0, empty: Any = 0) -> Grid:
 
 
 def opened(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of Enigmata whose ``meta`` is a mapping and whose answer has its type.
+    """Decodes a record of Enigmata: ``meta`` to a mapping, the answer to its type.
 
-    The published files keep ``meta`` as JSON text, and the answer of a record is text.
-    Raises ValueError, KeyError or TypeError if the record is malformed.
+    The published files store ``meta`` as JSON text and the answer as text. Raises
+    ValueError, KeyError or TypeError if the record is malformed.
     """
     meta = record['meta']
     meta = json.loads(meta) if isinstance(meta, str) else meta
@@ -199,31 +229,31 @@ def opened(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_text(value: Any) -> str:
-    """A text of a record; raises ValueError for anything else and for blanks."""
+    """Reads a record's text; raises ValueError for anything else or white space."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f'{str(value)[:80]!r} is not text')
     return value
 
 
 def read_int(value: Any) -> int:
-    """An integer of a record; raises ValueError for anything else."""
+    """Reads a record's integer; raises ValueError for anything else."""
     if type(value) is not int or abs(value) >= 10**9:
         raise ValueError(f'{value!r} is not an integer')
     return value
 
 
 def read_ints(value: Any) -> list[int]:
-    """A list of integers of a record; raises ValueError for anything else."""
+    """Reads a record's list of integers; raises ValueError for anything else."""
     if not isinstance(value, list) or len(value) > 4096:
         raise ValueError('not a list')
     return [read_int(item) for item in value]
 
 
 def cells_of(grid: Iterable[Iterable[Any]]) -> list[Any]:
-    """The cells of a grid, row by row."""
+    """Returns the cells of a grid, row by row."""
     return [cell for row in grid for cell in row]
 
 
 def columns(grid: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """The columns of a grid."""
+    """Returns the columns of a grid."""
     return list(zip(*grid, strict=True))

@@ -1,13 +1,13 @@
-"""English sentences from a small grammar, as capital letters without blanks.
+"""English sentences from a small grammar, as capital letters without spaces.
 
-No word has a J, which the square of Playfair lacks.
+No word has a J, because Playfair's square has none.
 """
 
 from collections.abc import Callable, Sequence
 
 from passk_jax.tasks.enigmata.draws import Draws
 
-# Parts of speech and their words, in the order of a sentence; a link leads to the next.
+# Parts of speech and their words, in the order of a sentence; a link starts the next.
 _DETERMINER = 'THE THE A ONE THAT THIS EVERY ANOTHER'
 _ADJECTIVE = (
     'OLD BRAVE QUIET CLEVER HUNGRY GOLDEN LITTLE TIRED BROKEN FAMOUS GENTLE STRANGE '
@@ -40,12 +40,12 @@ _SENTENCE = (
 def words(
     draws: Draws, length: int, *, accept: Callable[[str], bool] = lambda word: True
 ) -> list[str]:
-    """Consecutive words of linked sentences, from any word on.
+    """Draws consecutive words of linked sentences, starting at any word.
 
     Args:
-        draws: chooses them.
-        length: they have at least this many letters.
-        accept: which words to use; a part of speech without any is left out.
+        draws: the random choices.
+        length: the minimum number of letters.
+        accept: which words to use; a part of speech without any is skipped.
     """
     parts = [[word for word in part.split() if accept(word)] for part in _SENTENCE]
     parts = [part for part in parts if part]
@@ -58,10 +58,10 @@ def words(
 
 
 def letters(draws: Draws, length: int) -> str:
-    """The first ``length`` letters of :func:`words`."""
+    """Draws the first ``length`` letters of :func:`words`."""
     return ''.join(words(draws, length))[:length]
 
 
 def count_letters(several: Sequence[str]) -> int:
-    """The number of letters in words."""
+    """Counts the letters of the words."""
     return sum(map(len, several))

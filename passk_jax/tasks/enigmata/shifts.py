@@ -17,14 +17,23 @@ from passk_jax.tasks.enigmata.puzzle import (
     read_grid,
 )
 from passk_jax.tasks.enigmata.sliding import odd
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, claims, text_list
 
 _NONE = 'No valid sequence of moves exists.'
 _MOVE = re.compile(r'([RC])([1-9])([1-9])')
+_USUAL = re.compile(
+    r'\b([RC])[ _(-]?\{?([1-9])[ ,-]{0,2}([1-9])\b\}?\)?', re.IGNORECASE
+)
 
 
 class ShiftPuzzle(Puzzle):
-    """Any sequence of moves to the goal is right; data: ``board``."""
+    """The 9 or the 16 puzzle; data: ``board``.
+
+    Any sequence of moves to the goal is right. The strict rule also reads the spellings
+    of ``spellings.items``, such as lines, arrows and no quotes, lower case, ``R1,2``
+    and ``R(1,2)``.
+    """
 
     category = 'Sequential'
     none = _NONE
@@ -32,7 +41,7 @@ class ShiftPuzzle(Puzzle):
     def __init__(self, name: str, side: int, moves: Sequence[tuple[int, int]]):
         self.name = name
         self._side = side
-        # For each level, the least and the most moves of the scramble.
+        # For each level, minimum and maximum of moves of the scramble.
         self._moves = moves
         self.rules = (
             f'The board has {side} rows of {side} cells with the numbers 1 to '
@@ -46,7 +55,7 @@ class ShiftPuzzle(Puzzle):
         )
 
     def generate(self, draws, level):
-        """A scramble by random moves; of 3x3 boards, one in six is impossible."""
+        """Scrambles by random moves; one in six 3x3 boards is impossible."""
         side = self._side
         board, moves, last = _goal(side), [], ''
         wanted = draws.between(*self._moves[level])
@@ -71,6 +80,11 @@ class ShiftPuzzle(Puzzle):
     def question(self, data):
         return grid_text(data['board'])
 
+    def usual(self, data, answer):
+        return spellings.items(
+            answer, _USUAL, lambda move: ''.join(move.groups()).upper()
+        )
+
     def check(self, data, answer):
         if claims(answer, _NONE):
             if solvable(data['board']):
@@ -83,7 +97,7 @@ class ShiftPuzzle(Puzzle):
             raise Wrong('the numbers are not in order')
 
     def check_official(self, data, answer):
-        """As ``check``, but the claim that no sequence exists is always wrong."""
+        """Checks like ``check``, but always rejects the claim that there is no way."""
         if claims(answer, _NONE):
             raise Wrong('the official verifier accepts no such claim')
         self.check(data, answer)
@@ -102,7 +116,7 @@ class ShiftPuzzle(Puzzle):
 
 
 def read_moves(answer: str, *, side: int) -> list[tuple[str, int, int]]:
-    """The moves of an answer: R or C, the line from 1, and how far."""
+    """Reads the moves of an answer: R or C, the line from 1, and the distance."""
     moves = []
     for count, move in enumerate(text_list(answer), start=1):
         if (read := _read_move(move, side=side)) is None:
@@ -119,12 +133,12 @@ def _read_move(move: str, *, side: int) -> tuple[str, int, int] | None:
 
 
 def solvable(board: Sequence[Sequence[int]]) -> bool:
-    """Whether shifts sort the board."""
+    """Tells whether shifts sort the board."""
     return len(board) % 2 == 0 or not odd(cells_of(board))
 
 
 def _reached(board: Grid, moves: Sequence[str]) -> tuple[Grid, str]:
-    """The board after the moves, up to one that fails, and what fails if one does."""
+    """Returns the board after the moves up to a failing one, and that failure."""
     for count, move in enumerate(moves, start=1):
         if (read := _read_move(move, side=len(board))) is None:
             return board, f'move {count} is not a move'
@@ -137,7 +151,7 @@ def _goal(side: int) -> Grid:
 
 
 def shifted(board: Grid, kind: str, line: int, steps: int) -> Grid:
-    """The board after a move; lines count from 1."""
+    """Returns the board after a move; lines count from 1."""
     rows = [list(row) for row in (board if kind == 'R' else columns(board))]
     row = rows[line - 1]
     rows[line - 1] = row[steps:] + row[:steps]

@@ -1,4 +1,4 @@
-"""Skyscrapers: a Latin square with clues on what is seen from its four sides.
+"""Skyscrapers: a Latin square with clues about the view from its four sides.
 
 In ``skyscraper`` a clue counts the visible buildings; in ``sum_skyscraper`` it adds up
 their heights.
@@ -16,6 +16,7 @@ from passk_jax.tasks.enigmata.puzzle import (
     read_grid,
     read_ints,
 )
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_grid
 
 _SIDES = ((3, 4), (5, 6), (7, 8))
@@ -24,7 +25,12 @@ _EDGES = ('top', 'left', 'right', 'bottom')
 
 
 class Skyscraper(Puzzle):
-    """Any valid grid is right; data: ``clues``, four lines, see ``question``."""
+    """Skyscrapers; data: ``clues``, four lines in the order of ``question``.
+
+    Any valid grid is right. The strict rule also reads the spellings of
+    ``spellings.integer_grid``: commas, bars, tables and lists, digits without
+    separators.
+    """
 
     category = 'Grid'
 
@@ -50,6 +56,9 @@ class Skyscraper(Puzzle):
     def question(self, data):
         return grid_text(data['clues'])
 
+    def usual(self, data, answer):
+        return spellings.integer_grid(answer)
+
     def check(self, data, answer):
         side = len(data['clues'][0])
         grid = integer_grid(answer, side=side)
@@ -61,7 +70,7 @@ class Skyscraper(Puzzle):
         self._check_clues(data, grid)
 
     def check_official(self, data, answer):
-        """The clues only: the grid need not be a Latin square."""
+        """Checks only the clues: the grid need not be a Latin square."""
         self._check_clues(data, integer_grid(answer, side=len(data['clues'][0])))
 
     def picture(self, data, answer):
@@ -106,7 +115,7 @@ class Skyscraper(Puzzle):
 
 
 def visible(heights: Sequence[int]) -> list[int]:
-    """The heights seen from the first building's side.
+    """Returns the heights visible from the first building's side.
 
     >>> visible([2, 1, 4, 3])
     [2, 4]
@@ -119,9 +128,9 @@ def visible(heights: Sequence[int]) -> list[int]:
 
 
 def latin_square(side: int, draws: Draws) -> Grid:
-    """A random Latin square; every one is possible, not all equally likely.
+    """Draws a Latin square; every one is possible, not all are equally likely.
 
-    A row is a perfect matching of columns and the numbers that they lack, which exists
+    A row is a perfect matching of columns and the numbers that they lack. One exists
     for every Latin rectangle (Hall's theorem).
     """
     lacking = [set(range(1, side + 1)) for _ in range(side)]
@@ -142,7 +151,7 @@ def latin_square(side: int, draws: Draws) -> Grid:
 def _match(
     column: int, orders: list[list[int]], column_of: dict[int, int], tried: set[int]
 ) -> bool:
-    """Gives the column a number, and others another one if need be."""
+    """Gives the column a number, and gives others another one if necessary."""
     for number in orders[column]:
         if number in tried:
             continue

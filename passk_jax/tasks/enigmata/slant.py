@@ -2,27 +2,38 @@ r"""Slant: a diagonal in every cell, numbers at the corners, and no closed loop.
 
 Any valid solution is right, and there may be several. 1 is the diagonal / from the
 lower left to the upper right corner, as in Enigmata's stored answers; its prompt
-describes the other one. Most of these answers close a loop, against the prompt's own
-rule, so the strict rule refuses them.
+describes the other one. Most stored answers close a loop, against the prompt's rule, so
+the strict rule rejects them.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Data, Grid, Puzzle, grid_text, read_grid
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_grid, symbol_rows
 
-# Data holds this for a corner without a number.
+# The value of a corner without a number.
 UNKNOWN = -1
 
 _SIDE = 6
-# For each level, the least and the most corners with a number, in percent.
+# For each level, minimum and maximum of corners with a number, in percent.
 _NUMBERED = ((80, 90), (60, 70), (50, 50))
 
 
+_DIAGONALS = str.maketrans('╱╲⟋⟍∕', '/\\/\\/')
+_QUOTED = re.compile(r'"([/\\])"')
+
+
 class Slant(Puzzle):
-    """Any valid grid is right; data: ``corners``, with -1 for one without a number."""
+    """Slant; data: ``corners``, with -1 for a corner without a number.
+
+    Any valid grid is right. The strict rule also reads / and \\ themselves, and the
+    spellings of ``spellings.integer_grid``: commas, bars, tables and lists, cells
+    without separators.
+    """
 
     name = 'slant'
     category = 'Search'
@@ -56,6 +67,16 @@ class Slant(Puzzle):
             [['.' if n == UNKNOWN else n for n in row] for row in data['corners']]
         )
 
+    def usual(self, data, answer):
+        """Reads also / and \\ themselves."""
+        signs = answer.translate(_DIAGONALS)
+        if '"' in signs:
+            # JSON writes two backslashes for one.
+            signs = _QUOTED.sub(r'\1', signs.replace('\\\\', '\\'))
+        if not re.search('[0-9]', signs):
+            signs = signs.replace('/', ' 1 ').replace('\\', ' -1 ')
+        return spellings.integer_grid(signs)
+
     def check(self, data, answer):
         grid = _slants(data, answer)
         for numbers, touches in zip(data['corners'], _touches(grid), strict=True):
@@ -69,13 +90,13 @@ class Slant(Puzzle):
             raise Wrong('diagonals form a closed loop')
 
     def check_official(self, data, answer):
-        """Equality with the stored answer."""
+        """Compares with the stored answer."""
         side = len(data['corners']) - 1
         if integer_grid(answer, side=side) != integer_grid(data['answer'], side=side):
             raise Wrong('not the stored answer')
 
     def picture(self, data, answer):
-        """In a closed loop, the diagonal that comes last in reading order is wrong."""
+        """Marks the last diagonal, in reading order, of a closed loop as wrong."""
         side = len(data['corners']) - 1
         cells = {(r, c): boards.Cell() for r in range(side) for c in range(side)}
         touches = None
@@ -124,25 +145,25 @@ class _Joined:
         self._above = {(r, c): (r, c) for r in size for c in size}
 
     def join(self, ends: tuple[Corner, Corner]) -> bool:
-        """Joins two corners; False if they hang together already."""
+        """Joins two corners; False if they are already connected."""
         a, b = (self._root(end) for end in ends)
         self._above[a] = b
         return a != b
 
     def _root(self, corner: Corner) -> Corner:
         while (above := self._above[corner]) != corner:
-            # Each corner on the way moves up, which keeps ways short.
+            # Path halving keeps the ways short.
             self._above[corner] = self._above[above]
             corner = above
         return corner
 
 
 def _without_loops(side: int, draws: Draws) -> Grid:
-    """A random grid; if a diagonal closes a loop, the other one of its cell does not.
+    """Draws a grid; if one diagonal of a cell closes a loop, the other one does not.
 
-    The loop lies between the ends of the other diagonal, so a way that joins these
-    crosses it. They could only meet at a corner, but on one way the sum of row and
-    column is even at every corner, and on the other odd.
+    The loop separates the ends of the other diagonal, so a way that joins them would
+    cross it. Both could only meet at a corner. But the sum of row and column is even at
+    every corner of one of them and odd at every corner of the other.
     """
     grid = [[0] * side for _ in range(side)]
     joined = _Joined(side)
@@ -169,7 +190,7 @@ def _diagonals(grid: Sequence[Sequence[int]]) -> Iterator[tuple[Corner, Corner]]
 
 
 def _touches(grid: Sequence[Sequence[int]]) -> Grid:
-    """How many diagonals touch each corner."""
+    """Counts the diagonals that touch each corner."""
     touches = [[0] * (len(grid) + 1) for _ in range(len(grid) + 1)]
     for ends in _diagonals(grid):
         for r, c in ends:

@@ -1,6 +1,6 @@
 """The 8 puzzle and the 15 puzzle; a letter moves the blank, as in Enigmata's verifier.
 
-Enigmata's prompt speaks of tiles that move, which would turn every letter around.
+Enigmata's prompt says that tiles move, which would reverse every letter.
 """
 
 import re
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, cells_of, read_grid
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, claims
 
 _NONE = 'No feasible move path exists.'
@@ -19,7 +20,11 @@ _SPACES = re.compile(r'[ \t\r\n]')
 
 
 class SlidingPuzzle(Puzzle):
-    """Any path to the goal is right; data: ``board``, with 0 for the blank."""
+    """The 8 or the 15 puzzle; data: ``board``, with 0 for the blank.
+
+    Any path to the goal is right. The strict rule also reads the spellings of
+    ``spellings.moves``: lower case, words, arrows, lists.
+    """
 
     category = 'Sequential'
     none = _NONE
@@ -27,7 +32,7 @@ class SlidingPuzzle(Puzzle):
     def __init__(self, name: str, side: int, moves: Sequence[tuple[int, int]]):
         self.name = name
         self._side = side
-        # For each level, the least and the most moves of the scramble.
+        # For each level, minimum and maximum of moves of the scramble.
         self._moves = moves
         self.rules = (
             f'The board has {side} rows of {side} cells, the tiles 1 to '
@@ -40,7 +45,7 @@ class SlidingPuzzle(Puzzle):
         )
 
     def generate(self, draws, level):
-        """A scramble by random moves; one in six boards is impossible."""
+        """Scrambles by random moves; one in six boards is impossible."""
         board = _goal(self._side)
         blank, last, moves = (self._side - 1, self._side - 1), '', []
         wanted = draws.between(*self._moves[level])
@@ -54,7 +59,7 @@ class SlidingPuzzle(Puzzle):
             moves.append(move)
         answer = ''.join(_BACK[move] for move in reversed(moves))
         if draws.chance(1, 6):
-            # Swapping two tiles changes the parity, which moves never do.
+            # Swapping two tiles changes the parity, which moves preserve.
             where = {
                 cell: divmod(i, self._side) for i, cell in enumerate(cells_of(board))
             }
@@ -68,6 +73,9 @@ class SlidingPuzzle(Puzzle):
     def question(self, data):
         return _aligned(data['board'])
 
+    def usual(self, data, answer):
+        return spellings.moves(answer)
+
     def check(self, data, answer):
         if claims(answer, _NONE):
             if solvable(data['board']):
@@ -76,7 +84,7 @@ class SlidingPuzzle(Puzzle):
         self._check_moves(data, read_moves(answer))
 
     def check_official(self, data, answer):
-        """As ``check``, but characters that are not moves do not count."""
+        """Checks like ``check``, but ignores characters that are not moves."""
         if claims(answer, _NONE):
             return self.check(data, answer)
         moves = _FOREIGN.sub('', answer)
@@ -105,7 +113,7 @@ class SlidingPuzzle(Puzzle):
 
 
 def read_moves(answer: str) -> str:
-    """The moves of an answer, which may stand apart."""
+    """Reads the moves of an answer, which may be separated."""
     moves = _SPACES.sub('', answer)
     if foreign := _FOREIGN.search(moves):
         raise Wrong(f'{foreign[0]!r} is not a move')
@@ -113,10 +121,10 @@ def read_moves(answer: str) -> str:
 
 
 def solvable(board: Sequence[Sequence[int]]) -> bool:
-    """Whether moves of the blank lead to the goal.
+    """Tells whether moves of the blank lead to the goal.
 
-    Each move swaps two cells and moves the blank by one, so the parity of the
-    permutation and that of the blank's way to its corner are equal or never will be.
+    Each move swaps two cells and moves the blank by one. So whether the parity of the
+    permutation equals that of the blank's distance to its corner never changes.
     """
     side = len(board)
     cells = [cell or side * side for cell in cells_of(board)]
@@ -126,7 +134,7 @@ def solvable(board: Sequence[Sequence[int]]) -> bool:
 
 
 def odd(cells: Sequence[int]) -> bool:
-    """Whether an odd number of swaps sorts the cells, which differ.
+    """Tells whether an odd number of swaps sorts the cells, which differ.
 
     >>> odd([2, 1, 3]), odd([2, 3, 1])
     (True, False)
@@ -138,7 +146,7 @@ def odd(cells: Sequence[int]) -> bool:
 
 
 def _reached(start: Sequence[Sequence[int]], moves: str) -> tuple[Grid, str]:
-    """The board after the moves, up to one that fails, and what fails if one does."""
+    """Returns the board after the moves up to a failing one, and that failure."""
     board = [list(row) for row in start]
     side = len(board)
     row, column = divmod(cells_of(board).index(0), side)
@@ -161,7 +169,7 @@ def _goal(side: int) -> Grid:
 def _move(
     board: Grid, blank: tuple[int, int], move: str
 ) -> tuple[Grid, tuple[int, int]] | None:
-    """The board and the blank's cell after a move; ``None`` outside the board."""
+    """Returns the board and the blank's cell after a move; ``None`` if outside."""
     row, column = (a + b for a, b in zip(blank, _STEPS[move], strict=True))
     if not (0 <= row < len(board) and 0 <= column < len(board)):
         return None

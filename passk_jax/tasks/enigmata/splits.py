@@ -1,8 +1,8 @@
-"""Problems of every split; none occurs twice, whatever its split or level.
+"""Generates the problems of every split, without repeats within or between splits.
 
-Problem ``index`` of a split, puzzle and level is drawn from a stream that these and the
-seed name. A problem that came before is left out, so the draws of a later split or
-level replace it; test problems depend on no other split.
+Split, puzzle, level, index and seed identify the stream that a problem is drawn from. A
+repeat of an earlier problem is skipped and another one drawn. Test comes first, so its
+problems depend on no other split.
 """
 
 import itertools
@@ -16,8 +16,8 @@ from passk_jax.tasks.new_items import take_new
 # In the order of generation.
 SPLITS = ('test', 'validation', 'train')
 
-# Draws without a new problem after which a puzzle has no more: at least, and for each
-# problem found.
+# A puzzle counts as exhausted after so many draws without a new problem: at least, and
+# per problem found.
 _PATIENCE = (1000, 10)
 
 
@@ -29,20 +29,20 @@ def generate_splits(
     seed: int,
     upto: str = 'train',
 ) -> dict[str, list[dict[str, Any]]]:
-    """The data of the problems of a puzzle, level by level.
+    """Generates the data of a puzzle's problems, level by level.
 
     Args:
-        puzzle: makes them.
+        puzzle: generates the problems.
         levels: some of ``LEVELS``.
         counts: split -> number of problems of each level.
         seed: decides which problems are drawn.
         upto: the last split to make, in the order of ``SPLITS``.
 
     Returns:
-        Split -> data, which names its ``puzzle`` and ``level``.
+        Split -> data with its ``puzzle`` and ``level``.
 
     Raises:
-        ValueError: a level has fewer problems than its splits ask for.
+        ValueError: a level has fewer problems than requested.
     """
     seen: set[bytes] = set()
     splits = {}

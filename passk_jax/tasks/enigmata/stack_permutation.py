@@ -3,18 +3,27 @@
 import re
 
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle, read_ints
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, claims, text_list
 
 _LENGTHS = ((4, 5), (6, 7), (8, 9))
 _NONE = 'The output sequence is not a valid stack permutation.'
 _PUSH = re.compile(r'Push\(([0-9]{1,9})\)')
 _POP = 'Pop()'
+_USUAL = re.compile(
+    r'\bpush(?:\s*\(\s*([0-9]{1,9})\s*\)|[\s:]*([0-9]{1,9}))|\bpop\b(?:\s*\(\s*\))?',
+    re.IGNORECASE,
+)
 # What :func:`read_operations` returns for a Pop.
 POP = -1
 
 
 class StackPermutation(Puzzle):
-    """There is one solution or none; data: ``input`` and ``output``."""
+    """Stack permutation; data: ``input`` and ``output``. It has one solution or none.
+
+    The strict rule also reads the spellings of ``spellings.items``, such as lines,
+    arrows and no quotes, lower case, ``Push 1`` and ``Pop``.
+    """
 
     name = 'stack_permutation'
     category = 'Sequential'
@@ -29,7 +38,7 @@ class StackPermutation(Puzzle):
     )
 
     def generate(self, draws, level):
-        """Half of the outputs are random, and most of these are impossible."""
+        """Draws a problem; half the outputs are random, mostly impossible."""
         length = draws.between(*_LENGTHS[level])
         numbers = [place + 1 for place in draws.permutation(length)]
         if draws.chance(1, 2):
@@ -49,6 +58,11 @@ class StackPermutation(Puzzle):
         return (
             f'Input sequence: {list(data["input"])}\n'
             f'Output sequence: {list(data["output"])}'
+        )
+
+    def usual(self, data, answer):
+        return spellings.items(
+            answer, _USUAL, lambda m: f'Push({m[1] or m[2]})' if m[1] or m[2] else _POP
         )
 
     def check(self, data, answer):
@@ -86,7 +100,7 @@ class StackPermutation(Puzzle):
 
 
 def read_operations(answer: str) -> list[int]:
-    """The operations of an answer: the number that is pushed, or ``POP``."""
+    """Reads the operations of an answer: the number to push, or ``POP``."""
     operations = []
     for count, operation in enumerate(text_list(answer), start=1):
         push = _PUSH.fullmatch(operation)
@@ -97,7 +111,7 @@ def read_operations(answer: str) -> list[int]:
 
 
 def _operations(numbers: list[int], output: list[int]) -> list[str] | None:
-    """The only operations that make the output; ``None`` if it is impossible."""
+    """Finds the only operations that make the output; ``None`` if impossible."""
     operations: list[str] = []
     stack: list[int] = []
     wanted = iter(output)

@@ -1,23 +1,28 @@
-"""Star battle of Enigmata's kind: one star a row and column, blocked cells, no regions.
+"""Enigmata's star battle: one star per row and column, blocked cells, no regions.
 
-Boards of data hold 0 for an empty cell and 1 for a blocked one.
+Boards of data have 0 for an empty cell and 1 for a blocked one.
 """
 
 import itertools
 
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.puzzle import Puzzle, grid_text
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, symbol_rows
 
 EMPTY, BLOCKED, STAR = '.X*'
 
 _SIDES = (5, 6, 7)
-# For each level, the least and the most blocked cells, in percent.
+# For each level, minimum and maximum of blocked cells, in percent.
 _BLOCKED = ((16, 30), (20, 35), (25, 40))
 
 
 class StarBattle(Puzzle):
-    """Any valid board is right; data: ``blocked``."""
+    """Star battle; data: ``blocked``. Any valid board is right.
+
+    The strict rule also reads the spellings of ``spellings.board``: commas, bars,
+    tables and lists, cells without separators, lower case and symbols such as ★.
+    """
 
     name = 'star_battle'
     category = 'Grid'
@@ -48,6 +53,9 @@ class StarBattle(Puzzle):
     def question(self, data):
         return grid_text(symbols_of(data['blocked']))
 
+    def usual(self, data, answer):
+        return spellings.board(answer)
+
     def check(self, data, answer):
         stars = stars_of(symbols_of(data['blocked']), answer)
         side = len(data['blocked'])
@@ -59,7 +67,7 @@ class StarBattle(Puzzle):
             raise Wrong('two stars are neighbours')
 
     def check_official(self, data, answer):
-        """Equality with the stored answer."""
+        """Compares with the stored answer."""
         if symbol_rows(answer) != symbol_rows(data['answer']):
             raise Wrong('not the stored answer')
 
@@ -87,7 +95,7 @@ class StarBattle(Puzzle):
 
 
 def stars_of(board: list[list[str]], answer: str) -> list[tuple[int, int]]:
-    """Where an answer puts ``*`` on empty cells; it must change nothing else."""
+    """Returns the empty cells where an answer puts ``*``; it may change no others."""
     rows = symbol_rows(answer)
     if [len(row) for row in rows] != [len(row) for row in board]:
         raise Wrong('a board of another size')
@@ -102,12 +110,12 @@ def stars_of(board: list[list[str]], answer: str) -> list[tuple[int, int]]:
 
 
 def adjacent(stars: list[tuple[int, int]]) -> bool:
-    """Whether two cells touch, diagonally too."""
+    """Tells whether two cells touch, also diagonally."""
     return bool(touching(stars))
 
 
 def touching(stars: list[tuple[int, int]]) -> set[tuple[int, int]]:
-    """The cells that touch another one, diagonally too."""
+    """Returns the cells that touch another one, also diagonally."""
     cells = set(stars)
     near = [(dr, dc) for dr in (-1, 0, 1) for dc in (-1, 0, 1) if (dr, dc) != (0, 0)]
     return {
@@ -116,7 +124,7 @@ def touching(stars: list[tuple[int, int]]) -> set[tuple[int, int]]:
 
 
 def symbols_of(blocked: list[list[int]]) -> list[list[str]]:
-    """The board of a mask: ``X`` where it is set, ``.`` elsewhere."""
+    """Makes the board of a mask: ``X`` where it is set, ``.`` elsewhere."""
     return [[BLOCKED if cell else EMPTY for cell in row] for row in blocked]
 
 

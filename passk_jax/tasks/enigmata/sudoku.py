@@ -11,18 +11,23 @@ from passk_jax.tasks.enigmata.puzzle import (
     grid_text,
     read_grid,
 )
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_grid
 
 
 class Sudoku(Puzzle):
-    """A square of boxes; data: ``grid``, the clues, with 0 for an empty cell."""
+    """Sudoku; data: ``grid``, the clues, with 0 for an empty cell.
+
+    The strict rule also reads the spellings of ``spellings.integer_grid``: commas,
+    bars, tables and lists, digits without separators.
+    """
 
     category = 'Grid'
 
     def __init__(self, name: str, box: int, holes: Sequence[tuple[int, int]]):
         self.name = name
         self._box = box
-        # For each level, the least and the most empty cells.
+        # For each level, minimum and maximum of empty cells.
         self._holes = holes
         side = box * box
         self.rules = (
@@ -34,7 +39,7 @@ class Sudoku(Puzzle):
         )
 
     def generate(self, draws, level):
-        """A shuffled solution with holes; there may be other solutions."""
+        """Shuffles a solution and removes cells; there may be other solutions."""
         box = self._box
         side = box * box
         digits = draws.permutation(side)
@@ -55,6 +60,9 @@ class Sudoku(Puzzle):
 
     def question(self, data):
         return grid_text([[cell or '.' for cell in row] for row in data['grid']])
+
+    def usual(self, data, answer):
+        return spellings.integer_grid(answer)
 
     def check(self, data, answer):
         side = len(data['grid'])
@@ -89,7 +97,7 @@ class Sudoku(Puzzle):
         return {'grid': grid, 'answer': answer}
 
     def _lines(self, draws) -> list[int]:
-        """Rows or columns in an order that keeps boxes whole."""
+        """Draws an order of rows or columns that keeps the boxes together."""
         box = self._box
         bands = draws.permutation(box)
         return [band * box + line for band in bands for line in draws.permutation(box)]

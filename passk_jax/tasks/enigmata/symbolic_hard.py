@@ -7,16 +7,26 @@ from passk_jax.tasks.enigmata.files import FilePuzzle, Found
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, read_text
 from passk_jax.verifiers import answers
 from passk_jax.verifiers.answers import Wrong
-from passk_jax.verifiers.grids import check_grid, grid_text, read_grid
+from passk_jax.verifiers.grids import (
+    check_grid,
+    grid_text,
+    may_be_grid,
+    read_grid,
+    usual_grid,
+)
 
 # Zeros before another digit.
 _ZEROS = re.compile(r'\b0+(?=[0-9])')
 
 
 class SymbolicHard(OneAnswer, FilePuzzle):
-    """ARC's training tasks are easy, its evaluation tasks hard and for tests only.
+    """ARC; its training tasks are easy, its evaluation tasks hard and only for tests.
 
-    A task with several tests gives as many problems, in one split.
+    A task with several tests makes as many problems, in one split.
+
+    The strict rule also reads the spellings of ``grids.usual_grid``: tables, a list per
+    line, numpy's print, digits without separators. It skips blocks that cannot be a
+    grid.
     """
 
     name = 'symbolic_hard'
@@ -35,13 +45,20 @@ class SymbolicHard(OneAnswer, FilePuzzle):
     )
 
     def find(self, response):
-        """A block on lines of its own; the official verifier knows no other."""
+        """Returns the last block whose fences are on separate lines, as officially."""
         return answers.last_block(response, inline=False)
 
-    def content_hash(self, data):
-        """As for the task ``arc``, whose problems these are.
+    def find_usual(self, response):
+        """Finds like :meth:`find`, but skips blocks that cannot be a grid."""
+        return answers.last_block(response, inline=False, like=may_be_grid)
 
-        Of a record only the text is known; one without examples has a hash of its own.
+    def usual(self, data, answer):
+        return usual_grid(answer)
+
+    def content_hash(self, data):
+        """Hashes as the task ``arc``, which has the same problems.
+
+        A record has only the text; without examples, the text itself is hashed.
         """
         examples = data.get('examples') or arc_items.hash_of_text(data['question'])
         return examples or super().content_hash(data)
@@ -51,10 +68,10 @@ class SymbolicHard(OneAnswer, FilePuzzle):
             raise Wrong('another grid')
 
     def check_official(self, data, answer):
-        """As ``check``, but commas or blanks separate all cells, and 07 is 7.
+        """Checks like ``check``, but cells need commas or spaces, and 07 is 7.
 
-        Unlike the official verifier this rejects ``7.0`` in a list, a comma at the end
-        of a list, and digits that are not ASCII.
+        Unlike the official verifier, this rejects ``7.0`` in a list, a comma at the end
+        of a list, and non-ASCII digits.
         """
         if answer.startswith('['):
             self.check(data, answer)
@@ -67,7 +84,7 @@ class SymbolicHard(OneAnswer, FilePuzzle):
         self.check(data, _ZEROS.sub('', answer))
 
     def draw(self, data, answer, *, correct):
-        """The answer's grid as the task ``arc`` draws it; ``''`` for anything else."""
+        """Draws the answer's grid as the task ``arc`` does; ``''`` without a grid."""
         output = read_grid(data['answer'])
         return drawings.draw_grid({'output': output}, answer, correct=correct)
 

@@ -1,4 +1,4 @@
-"""The puzzles by name; a new one is a file and a row."""
+"""The puzzles by name; to add one, write a file and add a row."""
 
 from passk_jax.tasks.enigmata import (
     arithmetic,
@@ -76,8 +76,7 @@ _FILE_PUZZLES = (
     folio.FOLIO,
 )
 
-# Name of the puzzle -> the puzzle: those that make their problems, and those that read
-# them from local files.
+# Name of the puzzle -> the puzzle, for those with a generator and those with files.
 PUZZLES: dict[str, Puzzle] = {puzzle.name: puzzle for puzzle in _PUZZLES}
 FILE_PUZZLES: dict[str, FilePuzzle] = {puzzle.name: puzzle for puzzle in _FILE_PUZZLES}
 ALL_PUZZLES: dict[str, AnyPuzzle] = {**PUZZLES, **FILE_PUZZLES}

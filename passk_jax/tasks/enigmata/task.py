@@ -1,12 +1,11 @@
-"""The Enigmata task: puzzles with generators, prompts and verdicts of our own.
+"""The Enigmata task: all 36 puzzles of Enigmata (arXiv:2505.19914).
 
-All 36 of Enigmata (arXiv:2505.19914); :mod:`passk_jax.tasks.enigmata.table` lists
-them. Five have no generator and read their problems from local files
-(:mod:`passk_jax.tasks.enigmata.files`). The answer stands in the last fenced block of
-a response, between board tags or in the last table, as in the official verifiers. A
-verdict is strict: it holds an answer to the stated rules and accepts any valid
-solution. With ``official=True`` it is the official verifier's, for numbers that must be
-comparable.
+Generators, prompts and verdicts are ours; :mod:`passk_jax.tasks.enigmata.table` lists
+the puzzles. Five have no generator and read problems from local files
+(:mod:`passk_jax.tasks.enigmata.files`). The answer is in the last fenced block of a
+response, between board tags or in the last table, as in the official verifiers.
+Verdicts are strict: they apply the stated rules and accept any valid solution.
+``official=True`` gives the official verdict, which compares with published numbers.
 """
 
 import dataclasses
@@ -34,12 +33,12 @@ from passk_jax.tasks.task import (
 )
 from passk_jax.types import Problem, Verdict, Verdicts
 
-# Puzzles that judge ``MANY`` responses in at most half the time on arrays;
+# Puzzles that take at most half the time for ``MANY`` responses on arrays;
 # benchmarks/README.md has the times of every puzzle.
 FASTER_ON_ARRAYS = ('slant',)
 MANY = 1024
 
-# Whether the puzzle has board tags -> where the prompt asks for the answer.
+# Whether the puzzle has board tags -> the place that the prompt asks for.
 _PLACE = {
     False: 'Give your final answer alone in a code block (```) at the end.',
     True: 'Give your final answer alone between <begin_board> and <end_board>.',
@@ -52,16 +51,16 @@ PROMPTS = {
 
 @dataclasses.dataclass(frozen=True)
 class EnigmataParams:
-    """What decides the problems.
+    """The puzzles, how many problems to generate, and the prompt.
 
     Attributes:
-        puzzles: names of puzzles; each brings its problems in this order.
+        puzzles: names of puzzles; their problems come in this order.
         levels: some of ``'easy'``, ``'medium'`` and ``'hard'``.
         train_count, validation_count, test_count: number of problems of each puzzle
-            and level; of a puzzle from files, at most as many as there are.
+            and level; for a puzzle from files, fewer if the files have fewer.
         seed: decides which problems are generated.
-        prompt: ``'bare'`` (the puzzle's name and the problem) or ``'instruct'`` (the
-            rules and the format of the answer, in English).
+        prompt: ``'bare'`` (the puzzle's name and the problem) or ``'instruct'`` (with
+            the rules and the format of the answer, in English).
     """
 
     puzzles: tuple[str, ...]
@@ -78,7 +77,7 @@ class EnigmataParams:
 
 
 class EnigmataTask(Task):
-    """Puzzles as a :class:`~passk_jax.tasks.task.Task`; categories are their names."""
+    """Puzzles as a :class:`~passk_jax.tasks.task.Task`; the category is the puzzle."""
 
     name = 'enigmata'
     splits = ('train', 'validation', 'test')
@@ -87,7 +86,7 @@ class EnigmataTask(Task):
         summary=f'Enigmata, {len(ALL_PUZZLES)} puzzles: {", ".join(ALL_PUZZLES)}',
         size='any number of most puzzles, in three levels',
         licence=OURS,
-        source=f'{GENERATED}, but for the files of {", ".join(FILE_PUZZLES)}',
+        source=f'{GENERATED}, except {", ".join(FILE_PUZZLES)}',
         example={
             'puzzles': tuple(PUZZLES),
             'levels': LEVELS[:1],
@@ -100,14 +99,15 @@ class EnigmataTask(Task):
         # Enigmata-Eval has at most as many of each puzzle and level.
         benchmark={'levels': LEVELS, 'test_count': 50},
     )
+    instructions = tuple(_PLACE.values())
     demonstrations = ('solution',)
     # Results are broken down by puzzle, and tables by Enigmata's seven categories.
     groups: ClassVar = {name: puzzle.category for name, puzzle in ALL_PUZZLES.items()}
-    # Every puzzle with a generator keeps to ASCII; some files do not.
+    # Puzzles with a generator use only ASCII; some files do not.
     alphabet = ASCII
 
     def source(self, split: str, *, data_dir: str) -> Sequence[Problem]:
-        """The problems of a split, made or read at the first call of a process.
+        """Returns the problems of a split; makes or reads them at the first call.
 
         Puzzles without a generator read files below ``data_dir``, or below the working
         directory. Raises ValueError if the split is unknown or empty, if a puzzle has
@@ -128,7 +128,7 @@ class EnigmataTask(Task):
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
     ) -> Verdicts:
-        """Judges N responses to each of P problems, on arrays where that is faster.
+        """Judges N responses to each of P problems, on arrays if that is faster.
 
         Raises ValueError if the problems have different numbers of responses.
         """
@@ -137,9 +137,9 @@ class EnigmataTask(Task):
     def demonstration(
         self, problem: Problem, *, kind: str, rng: np.random.Generator
     ) -> str:
-        """A solution in the form that the prompt asks for; it is the same every time.
+        """Returns a solution in the form that the prompt asks for, always the same.
 
-        ``kind`` is one of ``demonstrations``; any other raises ValueError.
+        Raises ValueError unless ``kind`` is one of ``demonstrations``.
         """
         del rng
         check_choice('kind', kind, self.demonstrations)
@@ -147,14 +147,14 @@ class EnigmataTask(Task):
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """Equal for equal problems of a puzzle, whatever the style of the prompt."""
+        """Hashes the puzzle's problem; the style of the prompt does not count."""
         return ALL_PUZZLES[problem.data['puzzle']].content_hash(problem.data)
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
-        """Reads a record of Enigmata, whose own prompt the problem keeps.
+        """Reads a record of Enigmata; the problem has the record's prompt.
 
-        Raises ValueError for text, a malformed record and a puzzle that is not here.
+        Raises ValueError for text, a malformed record or an unknown puzzle.
         """
         if isinstance(record, str):
             raise InputError("give Enigmata's record as an object, not as text")
@@ -169,18 +169,18 @@ class EnigmataTask(Task):
 
     @staticmethod
     def verdict(problem: Problem, response: str, *, official: bool = False) -> Verdict:
-        """The verdict on one response, with the reason if it is wrong."""
+        """Judges one response; a wrong one gets a reason."""
         puzzle = ALL_PUZZLES[problem.data['puzzle']]
         return puzzle.verdict(problem.data, response, official=official)
 
     @staticmethod
     def draw(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
-        """An SVG of a puzzle with a board; ``''`` for another puzzle."""
+        """Draws a puzzle's board as SVG; ``''`` for a puzzle without one."""
         return ALL_PUZZLES[data['puzzle']].draw(data, parsed, correct=correct)
 
     @staticmethod
     def official_verdict(problem: Problem, response: str) -> Verdict:
-        """The official verifier's verdict, with the reason if it is wrong."""
+        """Judges one response by the official rule; a wrong one gets a reason."""
         return EnigmataTask.verdict(problem, response, official=True)
 
 
@@ -232,7 +232,7 @@ def _read(record: Mapping[str, Any]) -> tuple[AnyPuzzle, dict[str, Any]]:
 
 
 def prompt_of(puzzle: AnyPuzzle, data: Mapping[str, Any], *, style: str) -> str:
-    """The prompt of a problem in one of the styles of ``PROMPTS``."""
+    """Formats the prompt of a problem in one of the styles of ``PROMPTS``."""
     return PROMPTS[style].format(
         puzzle=puzzle.name,
         rules=puzzle.rules,

@@ -1,7 +1,7 @@
 """Tic-tac-toe: a move that keeps the best result that can be forced.
 
 Any such move is right. A win counts the same however many moves it takes, so a move
-that wins later is right beside one that wins at once; the official verifier refuses it.
+that wins later is as right as one that wins at once; the official verifier rejects it.
 """
 
 import contextlib
@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, symbol_rows
 
 MARKS = 'OX'
-# Data holds this for an empty cell, and the place in ``MARKS`` for a mark.
+# The value of an empty cell; a mark has its index in ``MARKS``.
 EMPTY = -1
 
 # For each level, the marks on the board.
@@ -30,14 +31,18 @@ _FULL = (1 << 9) - 1
 _CELLS = {'""': EMPTY, '"O"': 0, '"X"': 1}
 _PLAYER = re.compile(r'[OX]')
 
-# The cells of the player who moves and those of the other one, as bits.
+# The cells of the player to move and of the other player, as bits.
 State = tuple[int, int]
 
 
 class TicTacToe(Puzzle):
-    """Any best move is right; data: ``board``, nine cells, and ``player``.
+    """Tic-tac-toe; data: ``board``, nine cells, and ``player``.
 
-    Not every move of a problem of ours is a best one.
+    Any best move is right. In generated problems not every move is a best one.
+
+    The strict rule also reads marks without quotes, in lower case or as ❌ and ⭕;
+    empty cells as ``.``, ``_``, ``-``, ``null`` or nothing between bars; and rows as
+    lists, tables or without separators.
     """
 
     name = 'tic_tac_toe'
@@ -68,18 +73,22 @@ class TicTacToe(Puzzle):
     def question(self, data):
         return f'You are {MARKS[data["player"]]}.\n{_text(data["board"])}'
 
+    def usual(self, data, answer):
+        """Reads ``.``, ``_``, ``-`` and nothing between bars as empty cells too."""
+        return _text([_usual_cell(cell) for cell in _cells(answer)])
+
     def check(self, data, answer):
         if _move(data, answer) not in best_moves(state_of(data)):
             raise Wrong('a better move exists')
 
     def check_official(self, data, answer):
-        """A win at once comes first, then a cell where the other would win at once."""
+        """Accepts wins at once, else blocks of the other's win, else a best move."""
         state = state_of(data)
         if _move(data, answer) not in (_urgent_moves(state) or best_moves(state)):
             raise Wrong('a better move exists')
 
     def picture(self, data, answer):
-        """A new mark is wrong if a better move exists, as is any other change."""
+        """Marks the new mark as wrong if a better move exists, and any other change."""
         board, moves, good = data['board'], [], set()
         cells = board
         if answer:
@@ -113,7 +122,7 @@ class TicTacToe(Puzzle):
         if [len(row) for row in meta['current_board']] != [3, 3, 3] or len(answer) != 9:
             raise ValueError('no board of 3 by 3')
         mover, waiting = state = state_of({'board': board, 'player': player})
-        # Who begins has as many marks as the other one, or one more.
+        # The first player has as many marks as the other, or one more.
         turns = waiting.bit_count() - mover.bit_count()
         if (
             turns not in (0, 1)
@@ -126,13 +135,13 @@ class TicTacToe(Puzzle):
 
 
 def best_moves(state: State) -> set[int]:
-    """The cells whose marking keeps the best result that can be forced."""
+    """Returns the cells whose marking keeps the best result that can be forced."""
     results = {move: -_value(*_next(state, move)) for move in _moves(state)}
     return {move for move, result in results.items() if result == max(results.values())}
 
 
 def _urgent_moves(state: State) -> list[int]:
-    """Moves that win at once; if there are none, those that keep the other from it."""
+    """Returns the moves that win at once, or else those that block the other's win."""
     for marks in state:
         if urgent := [move for move in _moves(state) if _wins(marks | 1 << move)]:
             return urgent
@@ -141,7 +150,7 @@ def _urgent_moves(state: State) -> list[int]:
 
 @functools.cache
 def _value(mover: int, waiting: int) -> int:
-    """1 if the player who moves can force a win, 0 for a draw, -1 for a loss."""
+    """Returns 1 if the player to move can force a win, 0 for a draw, -1 for a loss."""
     if _wins(waiting):
         return -1
     state = mover, waiting
@@ -150,7 +159,7 @@ def _value(mover: int, waiting: int) -> int:
 
 @functools.cache
 def _states() -> list[list[State]]:
-    """By the number of marks, the states in which not every move is a best one."""
+    """Lists, by number of marks, the states in which not every move is a best one."""
     layers: list[list[State]] = [[(0, 0)]]
     while len(layers) < 9:
         ahead = {
@@ -167,7 +176,7 @@ def _states() -> list[list[State]]:
 
 
 def read_board(answer: str) -> list[int]:
-    """The nine cells of an answer, as ``board`` of data holds them."""
+    """Reads the nine cells of an answer, in the form of ``board``."""
     rows = symbol_rows(answer)
     if [len(row) for row in rows] != [3, 3, 3]:
         raise Wrong('no board of 3 by 3')
@@ -175,6 +184,45 @@ def read_board(answer: str) -> list[int]:
     if any(cell not in _CELLS for cell in cells):
         raise Wrong('a cell is not "X", "O" or ""')
     return [_CELLS[cell] for cell in cells]
+
+
+_BOX_BARS = str.maketrans('│┃║', '|||')
+
+
+def _cells(answer: str) -> list[str]:
+    """Splits an answer into nine cells, with any separators or none."""
+    cells: list[str] = []
+    for row in spellings.table_rows(answer.translate(_BOX_BARS)):
+        if '|' in row:
+            row_cells = row.split('|')
+            # Bars around a row make its first and last part empty.
+            if len(row_cells) == 5:
+                row_cells = row_cells[1:-1]
+            elif len(row_cells) == 4 and bool(row_cells[0]) != bool(row_cells[-1]):
+                row_cells = [row_cells[0], *row_cells[1:-1], row_cells[-1]]
+                row_cells.remove('')
+        elif ',' in row:
+            row_cells = row.split(',')
+            if len(row_cells) == 4 and not row_cells[-1].strip():
+                row_cells.pop()
+        else:
+            row_cells = row.split()
+        if len(row_cells) == 1:
+            row_cells = list(row_cells[0])
+        if len(row_cells) != 3:
+            raise Wrong('no row of three cells')
+        cells += row_cells
+    return cells
+
+
+def _usual_cell(cell: str) -> int:
+    cell = cell.strip().strip('"\'`*').strip().lower()
+    for symbols, value in (('o⭕○', 0), ('x❌✕×', 1), ('._-·□☐⬜', EMPTY)):
+        if cell and cell in symbols:
+            return value
+    if cell not in ('', 'null', 'none', 'empty'):
+        raise Wrong('a cell is not X, O or empty')
+    return EMPTY
 
 
 def _moves(state: State) -> Iterator[int]:
@@ -191,7 +239,7 @@ def _wins(marks: int) -> bool:
 
 
 def state_of(data: Data) -> State:
-    """The cells of the player who moves and those of the other one."""
+    """Returns the cells of the player to move and of the other player."""
     mover, waiting = (
         sum(1 << i for i, cell in enumerate(data['board']) if cell == player)
         for player in (data['player'], 1 - data['player'])
@@ -218,7 +266,7 @@ def _text(board: Sequence[int]) -> str:
 
 
 def _move(data, answer: str) -> int:
-    """The cell that an answer marks; it must change nothing else."""
+    """Returns the cell that an answer marks; it may change nothing else."""
     cells, board, player = read_board(answer), data['board'], data['player']
     moves = [i for i, cell in enumerate(cells) if cell != board[i]]
     if len(moves) != 1 or board[moves[0]] != EMPTY:

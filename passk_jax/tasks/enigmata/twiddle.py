@@ -4,17 +4,22 @@ from collections.abc import Sequence
 
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, grid_text, read_grid
+from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, pair_chain
 
 _GOAL = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
 CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))
 # For each level, the turns of the scramble. One or two, as in Enigmata's easy problems,
-# give 20 boards in all, too few for splits that do not overlap.
+# give only 20 boards, too few for disjoint splits.
 _TURNS = ((3, 4), (5, 5), (6, 6))
 
 
 class Twiddle(Puzzle):
-    """Any sequence of turns to the goal is right; data: ``board``."""
+    """Twiddle; data: ``board``. Any sequence of turns to the goal is right.
+
+    The strict rule also reads the spellings of ``spellings.pairs``: other arrows,
+    commas, spaces or lines between the pairs, a list of pairs.
+    """
 
     name = 'twiddle'
     category = 'Sequential'
@@ -31,7 +36,7 @@ class Twiddle(Puzzle):
         steps = []
         for _ in range(draws.between(*_TURNS[level])):
             corner = draws.choice(CORNERS)
-            # Three turns undo one.
+            # Three more turns undo one.
             for _ in range(3):
                 board = turned(board, *corner)
             steps.append(corner)
@@ -42,6 +47,9 @@ class Twiddle(Puzzle):
 
     def question(self, data):
         return grid_text(data['board'])
+
+    def usual(self, data, answer):
+        return '->'.join(f'({i},{j})' for i, j in spellings.pairs(answer))
 
     def check(self, data, answer):
         board, error = _reached(data['board'], pair_chain(answer))
@@ -66,7 +74,7 @@ class Twiddle(Puzzle):
 
 
 def _reached(board: Grid, steps: Sequence[tuple[int, int]]) -> tuple[Grid, str]:
-    """The board after the steps, up to one that fails, and what fails if one does."""
+    """Returns the board after the steps up to a failing one, and that failure."""
     for count, corner in enumerate(steps, start=1):
         if corner not in CORNERS:
             return board, f'step {count} is outside the board'
@@ -75,7 +83,7 @@ def _reached(board: Grid, steps: Sequence[tuple[int, int]]) -> tuple[Grid, str]:
 
 
 def turned(board: Grid, row: int, column: int) -> Grid:
-    """The board after a step."""
+    """Returns the board after a step."""
     result = [list(line) for line in board]
     result[row][column] = board[row][column + 1]
     result[row + 1][column] = board[row][column]

@@ -1,7 +1,7 @@
-"""Zebra puzzles: clues that leave one order of the values in each row of a table.
+"""Zebra puzzles: clues that determine the order of the values in each row of a table.
 
-The answer is the last markdown table of a response, as in the official verifier,
-whether it stands in a fenced block or not.
+The answer is the last markdown table of a response, inside a fenced block or not, as in
+the official verifier.
 """
 
 import functools
@@ -14,18 +14,25 @@ from typing import Any
 import numpy as np
 
 from passk_jax.tasks.enigmata.draws import Draws
-from passk_jax.tasks.enigmata.puzzle import Puzzle, columns, read_text
-from passk_jax.verifiers import answers
+from passk_jax.tasks.enigmata.puzzle import Data, Puzzle, columns, read_text
+from passk_jax.verifiers import answers, spellings
 from passk_jax.verifiers.answers import Wrong
 
 _ROWS = 4
-# For each level, the columns besides that of the row's name.
+# For each level, the columns except that of the row's name.
 _COLUMNS = (2, 3, 4)
-# A record with more of either is refused.
+# A record with more of either is rejected.
 _MOST = 8
 _BLANK = 'Fill the following table'
+# A line of a table.
+_LINE = re.compile(r'\s*\|.*\|')
+# Signs after the name of a row, and signs before it.
+_NAMED = re.compile(r'[*"]{0,3}(?:->|:?\s*\||:|,|\t)')
+_BULLET = re.compile(r'(?:[-*•]|[0-9]{1,2}[.)])\s+')
+# Signs that may surround a cell.
+_AROUND_CELLS = ' \t*`"\'[]{}.:'
 
-# Clue -> whether it holds. Arguments are the columns, from 0, of the values that it
+# Clue -> its condition. Arguments are the columns, from 0, of the values that the clue
 # names, and the last column; they may be arrays.
 _CLUES: dict[str, Callable[..., Any]] = {
     '{} == {}': lambda a, b, last: a == b,
@@ -60,9 +67,12 @@ _Clue = tuple[str, list[tuple[int, int]]]
 
 
 class ZebraLogic(Puzzle):
-    """Data: ``rows`` (name -> values, sorted) and ``clues`` (texts).
+    """Zebra puzzle; data: ``rows`` (name -> values, sorted) and ``clues`` (texts).
 
-    The clues of our own problems have one solution, and none of them can be left out.
+    The clues of generated problems have one solution, and each clue is necessary.
+
+    The strict rule also reads spaces at line ends, a ``|---|`` row and the header above
+    it, bold cells, rows without outer bars or as ``Name: a, b``, and JSON.
     """
 
     name = 'zebra_logic'
@@ -104,6 +114,29 @@ class ZebraLogic(Puzzle):
     def find(self, response):
         return answers.last_table(response)
 
+    def find_usual(self, response):
+        """Finds the last table, with spaces at line ends, or else the last block."""
+        response = response.translate(spellings.SIGNS).replace('│', '|')
+        lines = [line.rstrip() for line in response.split('\n')]
+        whole = [
+            line if not line or _LINE.fullmatch(line) else 'other' for line in lines
+        ]
+        if table := answers.last_table('\n'.join(whole)):
+            return table
+        block = answers.last_block(response)
+        written = [line for line in block.split('\n') if line.strip()]
+        if block[:1] in ('{', '[') or all(map(_NAMED.search, written)):
+            return block
+        return answers.last_table('\n'.join(lines))
+
+    def usual(self, data, answer):
+        rows = _usual_rows(data, answer)
+        if [row[:1] for row in rows] != [[name.lower()] for name in data['rows']]:
+            raise Wrong('not the rows of the puzzle in their order')
+        if rows == answers.table_rows(answer):
+            return answer
+        return '\n'.join(f'| {" | ".join(row)} |' for row in rows)
+
     def check(self, data, answer):
         rows = data['rows']
         table = answers.table_rows(answer)
@@ -122,7 +155,7 @@ class ZebraLogic(Puzzle):
                 raise Wrong(f'this clue does not hold: {clue}')
 
     def check_official(self, data, answer):
-        """Whether each row of the stored answer is a row of the table."""
+        """Checks that each row of the stored answer is a row of the table."""
         table = answers.table_rows(answer)
         if any(row not in table for row in answers.table_rows(data['answer'])):
             raise Wrong('a row of the stored answer is missing')
@@ -141,6 +174,29 @@ class ZebraLogic(Puzzle):
         return {'rows': rows, 'clues': clues, 'answer': read_text(record['answer'])}
 
 
+def _usual_rows(data: Data, answer: str) -> list[list[str]]:
+    """Reads the cells of a table or of lines ``Name: a, b``, in lower case.
+
+    Skips a line of dashes and the header above it, and ``**`` around a cell.
+    """
+    names = [name.lower() for name in data['rows']]
+    rows: list[list[str]] = []
+    text = spellings.bare(answer, stop=False, named=False).lower().replace('│', '|')
+    if text[:1] in ('{', '['):
+        text = ' '.join(text.split()).replace('],', ']\n')
+    for line in text.split('\n'):
+        if spellings.is_rule(line):
+            rows = [row for row in rows if row[0] in names]
+        elif line.strip(' {}'):
+            line = _BULLET.sub('', line.strip())
+            line = line.removeprefix('|').removesuffix('|')
+            name, *cells = _NAMED.split(line, maxsplit=1)
+            between = r'\|' if '|' in ''.join(cells) else '[,\t]'
+            parts = [name, *(part for x in cells for part in re.split(between, x))]
+            rows.append([' '.join(x.strip(_AROUND_CELLS).split()) for x in parts])
+    return rows
+
+
 def _check_record(rows: dict[str, list[str]], clues: list[str]) -> None:
     counts = {len(set(values)) for values in rows.values()}
     if len(rows) > _MOST or len(counts) != 1 or not 1 < min(counts) <= _MOST:
@@ -154,7 +210,7 @@ def _check_record(rows: dict[str, list[str]], clues: list[str]) -> None:
 
 
 def _parse(clue: str) -> tuple[Callable[..., Any], tuple[str, ...]]:
-    """Whether a clue holds, as a function of the columns of what it names."""
+    """Parses a clue: its condition as a function of columns, and what it names."""
     for form, pattern in _PATTERNS.items():
         if match := pattern.fullmatch(clue):
             return _CLUES[form], match.groups()
@@ -162,7 +218,7 @@ def _parse(clue: str) -> tuple[Callable[..., Any], tuple[str, ...]]:
 
 
 def _random_clues(draws: Draws, num_columns: int) -> list[_Clue]:
-    """Clues that one table meets; without any of them, other tables would too.
+    """Draws clues that only one table satisfies; each clue is necessary.
 
     A cell of a clue is a row and the value's column in that table.
     """
@@ -197,11 +253,12 @@ def _random_clue(draws: Draws, num_columns: int) -> _Clue:
 
 
 def _tables(clue: _Clue | None, num_columns: int) -> np.ndarray:
-    """Which tables meet a clue; ``None``: all do.
+    """Computes which tables satisfy a clue; ``None``: all do.
 
     Returns:
-        An axis a row, over the orders of its values. The axis of a row that the clue
-        does not name has length 1, but for the first axis, which is packed to bits.
+        Bits with one axis per row, over the orders of its values. The axis of a row
+        that the clue does not name has length 1. The first axis always has full length
+        and is packed to bits.
     """
     orders = _orders(num_columns)
     met = np.ones((1,) * _ROWS, bool)
@@ -217,19 +274,19 @@ def _tables(clue: _Clue | None, num_columns: int) -> np.ndarray:
 
 
 def _count(tables: np.ndarray, num_columns: int) -> int:
-    """The number of tables; those of an axis of length 1 count for every order."""
+    """Counts the tables; an axis of length 1 counts for every order."""
     repeats = len(_orders(num_columns)) ** (_ROWS - 1) // math.prod(tables.shape[1:])
     return int.from_bytes(tables.tobytes(), 'little').bit_count() * repeats
 
 
 @functools.cache
 def _orders(num_columns: int) -> np.ndarray:
-    """The orders of a row: ``orders[i, v]`` is the column of value ``v`` in order i."""
+    """Lists the orders of a row: ``orders[i, v]`` is value v's column in order i."""
     return np.array(list(itertools.permutations(range(num_columns))), np.int8)
 
 
 def _table_text(table: dict[str, list[str]]) -> str:
-    """A markdown table with cells of equal width in each column."""
+    """Formats a markdown table with cells of equal width in each column."""
     rows = [[name, *values] for name, values in table.items()]
     widths = [max(map(len, column)) for column in columns(rows)]
     return '\n'.join(f'| {" | ".join(map(str.ljust, row, widths))} |' for row in rows)

@@ -1,9 +1,8 @@
-r"""Reads KOR-Bench's answers out of responses, and what both rules make of them.
+r"""Finds KOR-Bench's answers in responses, for the official and the strict rule.
 
-The questions ask for an answer in double square brackets. The official verifier takes
-the first pair, or else what stands in ``$\boxed{...}$`` or in single brackets; the
-strict rule takes the last pair and nothing else. All take time that is linear in the
-length of the response.
+The questions ask for an answer in double square brackets. The official verifier reads
+the first pair, or else ``$\boxed{...}$`` or single brackets. The strict rule reads only
+the last pair. All functions take time linear in the length of the response.
 """
 
 import re
@@ -17,9 +16,9 @@ _UNMARKED = str.maketrans('', '', '"\n ')
 
 
 def last_answer(response: str) -> str | None:
-    r"""What stands in the last double square brackets; ``None`` without them.
+    r"""Returns the text in the last double square brackets; ``None`` without them.
 
-    The bracket of displayed mathematics before them is not part of the pair.
+    The bracket of displayed mathematics before a pair is not part of it.
 
     >>> last_answer('in the form [[A]], so [[B ]].'), last_answer(r'so \[[[5]]\]')
     ('B', '5')
@@ -36,7 +35,7 @@ def last_answer(response: str) -> str | None:
 
 
 def first_answer(response: str) -> str | None:
-    r"""What the official verifier reads; ``None`` if it finds nothing.
+    r"""Returns the answer that the official verifier reads; ``None`` if there is none.
 
     >>> first_answer(r'a list [1] or $\boxed{2}$')
     '2'
@@ -49,22 +48,22 @@ def first_answer(response: str) -> str | None:
 
 
 def first_in_double_brackets(response: str) -> str | None:
-    """What the official verifier reads for a puzzle, blanks included."""
+    """Returns the official verifier's answer to a puzzle, with its white space."""
     return _first_between(response, _OPEN, _CLOSE)
 
 
 def unmarked(text: str) -> str:
-    """A text without double quotes, line breaks and spaces."""
+    """Removes double quotes, line breaks and spaces."""
     return text.translate(_UNMARKED)
 
 
 def bare(text: str) -> str:
-    """The same, without square brackets too."""
+    """Removes square brackets as well as what :func:`unmarked` removes."""
     return unmarked(text).replace('[', '').replace(']', '')
 
 
 def words(text: str) -> list[str]:
-    """The runs of letters, digits and underscores."""
+    """Returns the runs of letters, digits and underscores."""
     return re.findall(r'\w+', text)
 
 

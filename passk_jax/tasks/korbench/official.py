@@ -1,13 +1,12 @@
-"""The official verdicts of KOR-Bench, without what evaluates code there.
+"""The official verdicts of KOR-Bench, without evaluating code.
 
 This restates the rules of ``eval/eval_utils.py`` of KOR-Bench at commit bb8194d. Most
-compare texts from which marks and blanks are removed. Two puzzles give expressions to
-``eval``; a reader of arithmetic takes its place here, so an expression with signs,
+compare texts without punctuation marks and white space. For two puzzles KOR-Bench calls
+``eval``; here a parser of arithmetic evaluates instead, so an expression with signs,
 decimals or powers counts as wrong.
 
-Fifteen ranges of operations are compared as LaTeX where sympy finds a working parser,
-and as texts where it does not. The published verdicts are those of texts, and so are
-these.
+KOR-Bench compares fifteen ranges of operations as LaTeX if sympy finds a working
+parser, else as texts. The published verdicts compare texts, and so do these.
 """
 
 import re
@@ -47,7 +46,7 @@ _LATEX_SIZES = re.compile(r'\\(?:left|right|displaystyle)')
 
 
 def verdict(data: Mapping[str, Any], response: str) -> Verdict:
-    """The official verdict, given the data of a problem (see problems.py)."""
+    """Judges one response officially, given a problem's data (see problems.py)."""
     kind = data['category']
     read = first_in_double_brackets if kind == 'puzzle' else first_answer
     answer = read(response)
@@ -178,7 +177,7 @@ def _arithmetic(text: str) -> str:
 
 
 def _value(text: str) -> Fraction | float | None:
-    """The value in Python's numbers, which round; ``None`` for other expressions."""
+    """Evaluates in Python's rounding numbers; ``None`` for other expressions."""
     try:
         return expressions.evaluate(text, number=int).result
     except (Wrong, OverflowError):

@@ -1,8 +1,8 @@
-"""Problems of KOR-Bench from a copy of its files; nothing is downloaded.
+"""Reads problems of KOR-Bench from a local copy of its files.
 
-The benchmark has 25 rules with 10 questions each in five categories: 1,250 problems.
-Of each category a folder holds ``rule.jsonl`` and ``sample.jsonl``, and
-``zero-shot.yaml`` the prompts.
+Each of five categories has 25 rules with 10 questions each: 1,250 problems. Each
+category has a folder with ``rule.jsonl`` and ``sample.jsonl``. ``zero-shot.yaml`` has
+the prompts.
 """
 
 import pathlib
@@ -27,15 +27,15 @@ _PLACE = '{}'
 def read_category(
     category: str, *, directory: pathlib.Path, prompt_file: pathlib.Path
 ) -> list[Problem]:
-    """The problems of a category, in their order; all have the id 0.
+    """Reads the problems of a category, in file order; all have the id 0.
 
     Args:
         category: one of ``CATEGORIES``.
-        directory: the folder with a folder for each category.
+        directory: has a folder for each category.
         prompt_file: the benchmark's ``zero-shot.yaml``.
 
     Raises:
-        ValueError: a file is absent, which says how to get it, or malformed.
+        ValueError: a file is missing (the message says how to get it) or malformed.
     """
     template = _template(category, prompt_file)
     rules: dict[str, str] = {}
@@ -63,10 +63,10 @@ def read_category(
 
 
 def parse(record: Any, *, category: str) -> Problem:
-    """Reads a record of ``sample.jsonl``; its prompt is the question alone.
+    """Reads a record of ``sample.jsonl``; the prompt is just the question.
 
-    The data of the problem are texts: ``category``, ``rule`` and ``idx`` (the numbers
-    of rule and problem), ``question``, and ``answer`` without its brackets.
+    ``Problem.data`` holds texts: ``category``, ``rule`` and ``idx`` (the numbers of
+    rule and problem), ``question``, and ``answer`` without its brackets.
 
     Raises ValueError if a field is missing or malformed.
     """
@@ -96,13 +96,13 @@ def parse(record: Any, *, category: str) -> Problem:
 
 
 def content_hash(problem: Problem) -> str:
-    """Equal for problems of one rule that differ in blanks and capitals only."""
+    """Hashes a problem and its rule, ignoring white space and case."""
     data = problem.data
     return records.content_hash(data['category'], data['rule'], data['question'])
 
 
 def _template(category: str, file: pathlib.Path) -> list[str]:
-    """The prompt of a category before, between and after rule and question."""
+    """Splits a category's prompt into the texts around rule and question."""
     try:
         templates = yaml.safe_load(records.read_text(_present(file)))
         (template,) = templates[f'{category}_prompt_format']

@@ -1,23 +1,22 @@
-r"""Verdicts on KOR-Bench by the rules as its questions state them.
+r"""Strict verdicts on KOR-Bench, by the rules that its questions state.
 
-The answer is what stands in the last double square brackets, and nothing else counts.
-Then, by category:
+Only the text in the last double square brackets counts as the answer. By category:
 
-* cipher and counterfactual: the stored answer; quotes and blanks do not count.
-* logic: the same without full stops; the rows of a circuit's table in any order.
-* operation: the values of the stored answer, in any order if they are several; numbers
+* cipher and counterfactual: the stored answer, ignoring quotes and white space.
+* logic: the same, ignoring full stops too; the rows of a circuit's table in any order.
+* operation: the values of the stored answer, in any order if there are several; numbers
   exactly, others equal as mathematics
   (:func:`passk_jax.verifiers.mathematics.compare`); sets by their elements, matrices
   row by row with their signs.
-* puzzle: where the question allows several solutions, any of them: a cryptarithm, an
-  equation of a path, an expression for 24, one of the stored words. Grids cell by cell,
-  other answers word by word, as stored.
+* puzzle: any solution if the question allows several: a cryptarithm, an equation of a
+  path, an expression for 24, one of the stored words. Otherwise the stored answer,
+  grids cell by cell and other answers word by word.
 
-The official verifier accepts what is wrong here: an empty answer to an anagram, which
-every word contains; matrices and grids whose numbers are split elsewhere or lack their
-signs; sets by their characters, such as {12} for {1,2}. Here right answers are accepted
-that it rejects, because it compares texts: ``\frac{13}{3}`` for 13/3, and the puzzles
-whose stored answer its own rule does not accept.
+The official verifier accepts some answers that are wrong here: an empty answer to an
+anagram, because every word contains it; matrices and grids whose numbers are split
+elsewhere or lack their signs; sets with the same characters, such as {12} for {1,2}. It
+compares texts and so rejects some answers that are right here: ``\frac{13}{3}`` for
+13/3, and the puzzles whose stored answer fails its own rule.
 """
 
 import dataclasses
@@ -36,7 +35,7 @@ from passk_jax.tasks.korbench.answers import (
 )
 from passk_jax.tasks.korbench.official import INEQUALITIES
 from passk_jax.types import Verdict
-from passk_jax.verifiers import exact, expressions
+from passk_jax.verifiers import exact, expressions, spellings
 from passk_jax.verifiers import mathematics as mathematics
 from passk_jax.verifiers.answers import Wrong
 from passk_jax.verifiers.pool import Pool
@@ -64,12 +63,12 @@ _GIVEN = re.compile(r':\s*((?:[0-9]{1,2}\s+){3}[0-9]{1,2})(?![0-9])')
 
 @dataclasses.dataclass(frozen=True)
 class Values:
-    """An answer that is right if its values are those of the stored one.
+    """An answer that is right if its values equal the stored ones.
 
     Attributes:
         golds: the stored values, LaTeX.
         answers: as many values to judge.
-        ordered: whether each is for the stored value in its place.
+        ordered: whether the values must come in the stored order.
     """
 
     golds: tuple[str, ...]
@@ -77,13 +76,13 @@ class Values:
     ordered: bool = False
 
     def pairs(self) -> list[tuple[str, str]]:
-        """The stored values with the values that may equal them."""
+        """Returns the pairs of a stored value and a value that may equal it."""
         if self.ordered:
             return list(zip(self.golds, self.answers, strict=True))
         return list(itertools.product(self.golds, self.answers))
 
     def error(self, judged: Mapping[tuple[str, str], Verdict]) -> str | None:
-        """Why the answer is wrong, given the verdicts on the pairs; ``None``: right."""
+        """Says why the answer is wrong by the pairs' verdicts; ``None`` if right."""
         pairs = self.pairs()
         if len(pairs) == 1:
             return judged[pairs[0]].error
@@ -106,15 +105,15 @@ class Values:
 def judge(
     problems: Sequence[Data], responses: Sequence[str], *, pool: Pool | None = None
 ) -> list[Verdict]:
-    """The verdicts on responses, all mathematics at once.
+    """Judges responses, all mathematics in one call.
 
     Args:
         problems: the data of each response's problem (see problems.py).
-        responses: whole texts.
-        pool: where mathematics is judged; ``None``: that of the task math.
+        responses: complete texts.
+        pool: judges mathematics; ``None``: the pool of the task math.
 
     Raises:
-        ValueError: the pool does not work; never for what a response is.
+        ValueError: the pool fails; never because of a response.
     """
     checked = [
         _check(data, text) for data, text in zip(problems, responses, strict=True)
@@ -138,7 +137,7 @@ def judge(
 
 
 def _check(data: Data, response: str) -> tuple[str, Values | str | None]:
-    """The answer, and its values to compare, what is wrong or ``None``: right."""
+    """Returns the answer, and values to compare, an error, or ``None`` if right."""
     answer = last_answer(response)
     if not answer:
         return '', 'no answer in double square brackets'
@@ -160,7 +159,7 @@ def _logic(data: Data, answer: str) -> None:
         unmarked(text).replace('.', '').split(';') for text in (answer, data['answer'])
     ]
     if data['rule'] == '5':
-        # Brackets stand between the rows, and not around all of them.
+        # Brackets separate the rows; none surround them all.
         parts = [sorted(part.strip('[]') for part in line) for line in parts]
     _same(*parts)
 
@@ -206,7 +205,7 @@ def _values(gold: str, answer: str) -> Values | None:
 
 
 def _rationals(texts: Sequence[str]) -> list[Fraction] | None:
-    """The texts as numbers; ``None`` if one is not a number."""
+    """Reads the texts as numbers; ``None`` if one is not a number."""
     numbers = [exact.rational(text) for text in texts]
     rationals = [number for number in numbers if number is not None]
     return rationals if len(rationals) == len(numbers) else None
@@ -218,14 +217,14 @@ def _after_name(value: str) -> str:
 
 
 def _sort_by_name(parts: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names and values of ``x=2`` and ``y=3``, sorted by name."""
+    """Splits ``y=3`` and ``x=2`` into names and values, sorted by name."""
     pairs = sorted(tuple(map(str.strip, part.partition('=')[::2])) for part in parts)
     names, values = zip(*pairs, strict=True)
     return names, values
 
 
 def _inequalities(text: str) -> list[str]:
-    """The alternatives of ``{x∣x≤0 or x≥1}``, which may stand without the braces."""
+    """Returns the alternatives of ``{x∣x≤0 or x≥1}``; the braces may be missing."""
     for sign, plain in _LATEX_SIGNS:
         text = sign.sub(plain, text)
     text = bare(text).replace('$', '').removeprefix('{').removesuffix('}')
@@ -233,7 +232,7 @@ def _inequalities(text: str) -> list[str]:
 
 
 def _elements(text: str) -> set[str]:
-    """The elements of ``{a,b}``, which LaTeX writes ``\\{a,b\\}``."""
+    """Returns the elements of ``{a,b}``, in LaTeX ``\\{a,b\\}``."""
     text = bare(text).replace('$', '').replace('\\', '')
     if not (text.startswith('{') and text.endswith('}')):
         raise Wrong('no set in braces')
@@ -241,7 +240,7 @@ def _elements(text: str) -> set[str]:
 
 
 def _matrix(text: str) -> list[list[int]]:
-    """The rows of ``((1,2),(3,4))``; brackets of another kind are as good."""
+    """Returns the rows of ``((1,2),(3,4))``, in brackets of any kind."""
     rows = [row.strip(', \n') for row in re.split(r'[()\[\]{};]', text)]
     return [_integers(row) for row in rows if row]
 
@@ -280,13 +279,13 @@ def _same_cells(data: Data, answer: str) -> None:
 
 
 def _rows_of_cells(text: str) -> list[str]:
-    """Rows of one character a cell; they may be lines, and cells stand close."""
+    """Returns rows with one character per cell; separators do not count."""
     rows = (''.join(bare(row).split()) for row in re.split(r'[,;\n]', text))
     return [row for row in rows if row]
 
 
 def _cryptarithm(data: Data, answer: str) -> None:
-    """Letters become digits so that the sum of the question holds."""
+    """Checks that the digits for the letters make the question's sum hold."""
     question = _SUM.match(data['question'])
     if not question:
         _same(*(sorted(bare(text).split(',')) for text in (answer, data['answer'])))
@@ -310,7 +309,7 @@ def _cryptarithm(data: Data, answer: str) -> None:
 
 
 def _path(data: Data, answer: str) -> None:
-    """Each ``?`` of the question becomes a digit so that the equation holds."""
+    """Checks that the digits for each ``?`` make the question's equation hold."""
     question = _PATH.match(data['question'])
     if not question:
         raise Wrong('the question is not an equation of ?')
@@ -323,11 +322,14 @@ def _path(data: Data, answer: str) -> None:
 
 
 def _twenty_four(data: Data, answer: str) -> None:
-    """An expression with each of the four given numbers once and the value 24."""
+    """Checks an expression for 24 that has each of the four given numbers once.
+
+    :func:`spellings.expression` reads its spellings.
+    """
     question = _GIVEN.search(data['question'])
     if not question:
         raise Wrong('the question has no four numbers')
-    value = expressions.evaluate(_arithmetic(answer).removesuffix('=24'))
+    value = expressions.evaluate(spellings.expression(answer, 24))
     if sorted(value.numbers) != sorted(map(int, question[1].split())):
         raise Wrong('not the given numbers, each exactly once')
     if value.result != 24:
@@ -335,8 +337,7 @@ def _twenty_four(data: Data, answer: str) -> None:
 
 
 def _arithmetic(text: str) -> str:
-    signs = str.maketrans({'×': '*', '÷': '/', '−': '-'})
-    return ''.join(text.split()).translate(signs)
+    return ''.join(spellings.operators(spellings.bare(text, named=False)).split())
 
 
 def _same(answer: object, gold: object) -> None:

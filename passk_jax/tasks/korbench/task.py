@@ -1,8 +1,8 @@
 """The task KOR-Bench: reasoning by a rule that the prompt states (arXiv:2410.06526).
 
-Its problems and prompts are read from a copy of the benchmark. The paper tests on all
-of them and trains on none; other shares may be set. A verdict is strict (strict.py);
-the official one (official.py) is what published numbers count.
+It reads problems and prompts from a local copy of the benchmark. The paper tests on all
+of them and trains on none; the parameters can set other shares. Verdicts are strict
+(strict.py); published numbers count official ones (official.py).
 """
 
 import dataclasses
@@ -27,15 +27,14 @@ from passk_jax.verifiers.mathematics import FAILURES, check_packages
 
 @section
 class KorbenchParams:
-    """Where the problems are, and which of them make a split.
+    """Files of problems, and the shares of the splits.
 
-    A problem goes to the split that the hash of its content names, so equal problems go
-    to the same one.
+    The hash of a problem's content decides its split, so equal problems share one.
 
     Attributes:
-        directory: the folder with a folder for each category; a relative path starts at
+        directory: has a folder for each category; a relative path starts at
             ``data.dir``, or without that at the working directory.
-        prompt_file: the benchmark's ``zero-shot.yaml``, likewise.
+        prompt_file: the benchmark's ``zero-shot.yaml``; relative as above.
         categories: some of ``problems.CATEGORIES``.
         train_percent, validation_percent: shares of the problems; the rest is test.
         report_by: ``'category'``, or ``'rule'`` for results by category and rule.
@@ -58,7 +57,7 @@ class KorbenchParams:
 class KorbenchTask(Task):
     """KOR-Bench as a :class:`passk_jax.tasks.task.Task`.
 
-    Raises ValueError if a package is missing that verdicts need.
+    Raises ValueError if a package that verdicts need is missing.
     """
 
     name = 'korbench'
@@ -84,9 +83,9 @@ class KorbenchTask(Task):
         check_packages()
 
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
-        """The problems of a split, category after category.
+        """Returns the problems of a split, category after category.
 
-        Raises ValueError if a file is absent or malformed, or if the split is unknown
+        Raises ValueError if a file is missing or malformed, or if the split is unknown
         or empty.
         """
         check_choice('split', split, self.splits)
@@ -116,10 +115,10 @@ class KorbenchTask(Task):
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
     ) -> Verdicts:
-        """Judges N responses to each of P problems, all at once.
+        """Judges N responses to each of P problems in one call.
 
         Raises ValueError if the problems have different numbers of responses, or if
-        verification itself does not work.
+        the verifier fails.
         """
 
         def verdicts(problems: list[Problem], texts: list[str]) -> list[Verdict]:
@@ -127,16 +126,20 @@ class KorbenchTask(Task):
 
         return judge_together(problems, responses, judge=verdicts, failures=FAILURES)
 
+    def right_response(self, problem: Problem) -> str:
+        """Returns the stored answer in its brackets."""
+        return f'[[{problem.data["answer"]}]]'
+
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """Equal for problems of one rule that differ in blanks and capitals only."""
+        """Hashes a problem and its rule, ignoring white space and case."""
         return problems.content_hash(problem)
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
-        """A record of ``sample.jsonl`` with the further field ``question_type``.
+        """Reads a record of ``sample.jsonl`` with an added field ``question_type``.
 
-        That is the category, which the benchmark's records do not name. Raises
+        That field is the category, which the benchmark's records do not have. Raises
         ValueError for text, or if a field is missing or malformed.
         """
         kind = record.get('question_type') if isinstance(record, Mapping) else ''
@@ -148,12 +151,12 @@ class KorbenchTask(Task):
 
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
-        """The verdict on one response, with the reason if it is wrong."""
+        """Judges one response; a wrong one gets a reason."""
         return strict.judge([problem.data], [response])[0]
 
     @staticmethod
     def official_verdict(problem: Problem, response: str) -> Verdict:
-        """The official verifier's verdict, with a reason if it is wrong."""
+        """Judges one response by the official rule; a wrong one gets a reason."""
         return official.verdict(problem.data, response)
 
 

@@ -1,9 +1,8 @@
 r"""The mathematics task: problems from files or the hub, an answer in ``\boxed{}``.
 
-The defaults of ``configs/math.py`` name the fields of AIME as
-MathArena has it, OlymMATH, and MATH and AIME 1983 to 2023 as DeepScaleR has them. The
-prompt is that of OlymMATH's own evaluation. :mod:`passk_jax.verifiers.mathematics` says
-how a response is judged.
+The defaults of ``configs/math.py`` fit MathArena's AIME, OlymMATH, and DeepScaleR's
+MATH and AIME 1983 to 2023. The prompt is that of OlymMATH's own evaluation.
+:mod:`passk_jax.verifiers.mathematics` says how a response is judged.
 """
 
 import dataclasses
@@ -12,31 +11,33 @@ from typing import Any
 
 from passk_jax.config.ranges import not_empty
 from passk_jax.errors import InputError
-from passk_jax.tasks.math import problems, sources
+from passk_jax.tasks import sources
+from passk_jax.tasks.math import problems
 from passk_jax.tasks.task import (
     About,
     EmptySplitError,
     Task,
     check_choice,
+    check_disjoint,
     judge_together,
 )
 from passk_jax.types import Problem, Verdict, Verdicts
 from passk_jax.verifiers import mathematics
-from passk_jax.verifiers.golds import is_sentinel
+from passk_jax.verifiers.golds import gold_of, is_sentinel
 
 
 @dataclasses.dataclass(frozen=True)
 class MathParams:
-    """Where the problems are.
+    """Files of problems, and the fields of their records.
 
     Attributes:
         train_files, validation_files, test_files: names of files, of files on the
             hub and of TFDS data sets (sources.py); a relative path starts at
             ``data.dir``, or without that at the working directory.
-        problem_field: the field of a record with the problem; ``prompt.0.content`` is
-            a field of an item of a list.
-        answer_field: the field with its answer, LaTeX without dollars.
-        id_fields: of these fields, the first that a record has names it, if any.
+        problem_field: a record's field with the problem, a text or a chat;
+            ``prompt.0.content`` is a field of an item of a list.
+        answer_field: the field with the answer, LaTeX without dollars.
+        id_fields: the first of these fields that a record has is its id.
     """
 
     train_files: tuple[str, ...]
@@ -55,12 +56,13 @@ class MathParams:
 class MathTask(Task):
     """Mathematics as a :class:`passk_jax.tasks.task.Task`.
 
-    Raises ValueError if a package is missing that verdicts need.
+    Raises ValueError if a package that verdicts need is missing.
     """
 
     name = 'math'
     splits = ('train', 'validation', 'test')
     Params = MathParams
+    instructions = (problems.INSTRUCTIONS,)
     about = About(
         summary='mathematics: AIME, OlymMATH, MATH, or other problems with answers',
         size='30 of each AIME, 100 of each OlymMATH, 7,471 of MATH',
@@ -91,9 +93,9 @@ class MathTask(Task):
         mathematics.check_packages()
 
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
-        """The problems of a split.
+        """Returns the problems of a split.
 
-        It reads the files of all splits, to see that no two share a problem. Raises
+        It reads the files of all splits to check that no two share a problem. Raises
         ValueError if they do, if a file cannot be read, or if the split is unknown or
         empty.
         """
@@ -107,10 +109,10 @@ class MathTask(Task):
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
     ) -> Verdicts:
-        """Judges N responses to each of P problems, all at once.
+        """Judges N responses to each of P problems in one call.
 
         Raises ValueError if the problems have different numbers of responses, or if
-        verification itself does not work.
+        the verifier fails.
         """
 
         def verdicts(problems: list[Problem], texts: list[str]) -> list[Verdict]:
@@ -121,17 +123,21 @@ class MathTask(Task):
         )
 
     def unparsed_golds(self, problems: Sequence[Problem]) -> dict[int, str]:
-        """The golds that the verifier cannot parse, by the places of their problems."""
+        """Returns the golds that the verifier cannot parse, by problem index."""
         golds = [problem.data['answer'] for problem in problems]
         return {place: golds[place] for place in mathematics.unparsed(golds)}
 
+    def right_response(self, problem: Problem) -> str:
+        """Returns the gold in a box."""
+        return rf'\boxed{{{gold_of(problem.data["answer"])}}}'
+
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """Equal for problems that differ in blanks and capitals only."""
+        """Hashes a problem, ignoring white space and case."""
         return problems.content_hash(problem)
 
     def _read(self, data_dir: str) -> dict[str, list[Problem]]:
-        """The problems of every split."""
+        """Reads the problems of every split."""
         params = self.params
         splits = {
             split: problems.read_split(
@@ -144,14 +150,14 @@ class MathTask(Task):
             for split in self.splits
             for files in [getattr(params, f'{split}_files')]
         }
-        problems.check_disjoint(splits)
+        check_disjoint(splits, digest=self.content_hash)
         return splits
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
-        """The record of a benchmark, with the fields ``problem`` and ``answer``.
+        """Reads a record with the fields ``problem`` and ``answer``.
 
-        Raises ValueError for text, a record without them, or a gold that stands for
+        Raises ValueError for text, a missing field, or a gold that means that there is
         none, such as ``proof``.
         """
         problem = problems.parse(record)
@@ -161,5 +167,5 @@ class MathTask(Task):
 
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
-        """The verdict on one response, with the reason if it is wrong."""
-        return mathematics.judge([problem.data['answer']], [response])[0]
+        """Judges one response; a wrong one gets a reason."""
+        return mathematics.judge_one(problem.data['answer'], response)

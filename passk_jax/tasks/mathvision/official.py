@@ -1,9 +1,9 @@
-r"""The official verdicts of MathVision, without what evaluates code there.
+r"""The official verdicts of MathVision, without evaluating code.
 
-This restates the rules of ``evaluation/`` of MATH-V at commit a1f5cc3: the answer is
-found and cleaned step by step, and is right if it is the stored text or, rounded to two
-decimals, its value. There ``eval`` computes values; here a LaTeX parser does so in
-worker processes, which are killed when they are late (values.py).
+This restates the rules of ``evaluation/`` of MATH-V at commit a1f5cc3. The answer is
+found and cleaned step by step. It is right if it is the stored text or, rounded to two
+decimals, the stored value. MATH-V computes values by ``eval``; here a LaTeX parser
+computes them in worker processes, which are killed after a deadline (values.py).
 """
 
 import functools
@@ -25,7 +25,7 @@ _PHRASES = (
     'the correct answer is',
     'the answer should be',
 )
-# What is replaced after the answer is found, in this order.
+# Replacements in the answer, in this order.
 _FIRST = (
     (' ', ''), ('\\,', ''), ('∞', '\\infty'), ('+\\infty', '\\infty'),
     ('\\\\', '\\'), ('\n', ''), ('\\text', ''), ('\\mbox', ''),
@@ -41,12 +41,12 @@ _RATIO = re.compile(r'(0|-?[1-9][0-9]*)/(0|-?[1-9][0-9]*)')
 
 @functools.cache
 def shared_pool() -> Pool:
-    """The pool that compares values, made on first use."""
+    """Returns the pool that compares values; makes it on first use."""
     return Pool(_VALUES, workers=1, deadline_s=_DEADLINE_S, memory_bytes=MEMORY_BYTES)
 
 
 def verdict(data: Mapping[str, Any], response: str) -> Verdict:
-    """The official verdict, given the data of a problem (see pictured.py)."""
+    """Judges one response officially, given a problem's data (see pictured.py)."""
     answer = found_answer(response)
     parsed = answer[:MAX_ANSWER]
     if len(answer) > MAX_ANSWER:
@@ -68,7 +68,7 @@ def verdict(data: Mapping[str, Any], response: str) -> Verdict:
 
 
 def found_answer(response: str) -> str:
-    r"""The answer as the official verifier cleans it, in small letters.
+    r"""Returns the answer as the official verifier cleans it, in lower case.
 
     >>> found_answer('So it must be (B).'), found_answer(r'x is \boxed{x = \frac12}.')
     ('b', '\\frac12')
@@ -112,7 +112,7 @@ def _after_phrases(text: str) -> str:
 
 
 def _content(text: str) -> str:
-    """What the box has, or the whole text, up to a brace that nothing opened."""
+    """Returns the content of the box or the text, up to an unmatched closing brace."""
     _, box, text_after = text.partition('oxed{')
     inside, closed, _ = text_after.rpartition('}')
     text = inside if box and closed else text

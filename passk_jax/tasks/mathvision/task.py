@@ -1,14 +1,13 @@
 r"""The task MathVision: mathematics with pictures (arXiv:2402.14804).
 
-Its records are read from a copy of the benchmark; pictures are not read yet (see
-pictured.py). A verdict is strict; the official one (official.py) is what published
-numbers count.
+It reads records from a local copy of the benchmark; pictures are not read yet (see
+pictured.py). Verdicts are strict; published numbers count official ones (official.py).
 
-Strictly, the answer is the last box, what follows the last "answer is" or the last
-sentence. Where there are options it is right if it names the right one, and no other,
-by letter or text, or has its value. An open answer is right if it is equal to the
+The strict rule takes the last box as the answer, or else the text after the last
+"answer is", or else the last sentence. With options, the answer is right if it names
+only the right one, by letter, text or value. An open answer is right if it equals the
 stored one as mathematics (:mod:`passk_jax.verifiers.mathematics`). The official
-verifier also accepts what differs in the third decimal.
+verifier also accepts answers that differ in the third decimal.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +26,7 @@ from passk_jax.verifiers.extract import last_box
 class MathVisionTask(PicturedTask):
     """MathVision as a :class:`passk_jax.tasks.task.Task`; categories are subjects.
 
-    Raises ValueError if a package is missing that verdicts need.
+    Raises ValueError if a package that verdicts need is missing.
     """
 
     name = 'mathvision'
@@ -50,10 +49,10 @@ class MathVisionTask(PicturedTask):
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
     ) -> Verdicts:
-        """Judges N responses to each of P problems, all at once.
+        """Judges N responses to each of P problems in one call.
 
         Raises ValueError if the problems have different numbers of responses, or if
-        verification itself does not work.
+        the verifier fails.
         """
         return judge_together(
             problems, responses, judge=judge, failures=mathematics.FAILURES
@@ -61,7 +60,7 @@ class MathVisionTask(PicturedTask):
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
-        """A record of ``test.jsonl``; ValueError for text or a malformed record."""
+        """Reads a record of ``test.jsonl``; ValueError if it is text or malformed."""
         if not isinstance(record, Mapping):
             raise InputError("give MathVision's record as an object, not as text")
         return pictured.make_problem(
@@ -71,17 +70,17 @@ class MathVisionTask(PicturedTask):
 
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
-        """The verdict on one response, with the reason if it is wrong."""
+        """Judges one response; a wrong one gets a reason."""
         return judge([problem], [response])[0]
 
     @staticmethod
     def official_verdict(problem: Problem, response: str) -> Verdict:
-        """The official verifier's verdict, with a reason if it is wrong."""
+        """Judges one response by the official rule; a wrong one gets a reason."""
         return official.verdict(problem.data, response)
 
 
 def judge(problems: Sequence[Problem], responses: Sequence[str]) -> list[Verdict]:
-    """The strict verdicts on responses; ValueError if the verifier does not work."""
+    """Judges responses strictly; ValueError if the verifier fails."""
     answers = [pictured.final_answer(text) for text in responses]
     checked = [
         _check(problem.data, answer)
@@ -105,14 +104,14 @@ def judge(problems: Sequence[Problem], responses: Sequence[str]) -> list[Verdict
 
 
 def _check(data: Mapping[str, Any], answer: str) -> tuple[str, str] | str | None:
-    """The stored value and the answer to compare, what is wrong, or ``None``: right."""
+    """Returns stored value and answer to compare, an error, or ``None`` if right."""
     if not answer:
         return 'no answer in a box or at the end'
     if len(answer) > MAX_ANSWER:
         return f'an answer of more than {MAX_ANSWER} characters'
     options, gold = data['options'], data['answer']
     if not options:
-        # A few stored answers stand in a box.
+        # A few stored answers are in a box.
         return last_box(gold) or gold, answer
     options_named = pictured.chosen(answer, options)
     if options_named:

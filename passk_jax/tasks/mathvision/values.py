@@ -1,6 +1,6 @@
-r"""Whether two LaTeX expressions have one value in two decimals; for worker processes.
+r"""Compares the values of two LaTeX expressions to two decimals, in worker processes.
 
-Like :mod:`passk_jax.verifiers.equality`, nothing here is bounded in time or memory.
+As in :mod:`passk_jax.verifiers.equality`, nothing here bounds time or memory.
 """
 
 import re
@@ -13,9 +13,9 @@ _DECIMALS = 2
 
 
 def equal(gold: str, answer: str) -> bool:
-    """Whether both are numbers, or lists of as many, that are equal when rounded.
+    """Tells whether two numbers, or lists of numbers, are equal when rounded.
 
-    Raises what the parser raises, if one is not a number.
+    Raises the parser's exception if one is not a number.
 
     >>> equal('(1,\\\\frac{1}{3})', '(1,0.333)'), equal('2018.0005', '2018')
     (True, True)
@@ -31,7 +31,7 @@ def equal(gold: str, answer: str) -> bool:
 
 
 def _parts(text: str) -> list[str] | None:
-    """The bracket and the parts of a list with more than one of them."""
+    """Returns the bracket and the parts of a list of several parts."""
     text = text.strip()
     if text[:1] + text[-1:] not in ('()', '[]') or ',' not in text:
         return None
@@ -39,7 +39,7 @@ def _parts(text: str) -> list[str] | None:
 
 
 def _rounded(text: str) -> float:
-    # The parser takes other letters for factors: times 0 they would be a number.
+    # The parser reads other letters as factors; times 0 they would be a number.
     if set(_LETTER.findall(_COMMAND.sub('', text))) - {'e'}:
         raise ValueError('a name')
     number = latex2sympy(text)

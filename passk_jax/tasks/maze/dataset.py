@@ -1,10 +1,10 @@
-"""Maze data sets on disk: a TFDS builder, array_record files, no TensorFlow.
+"""Stores maze data sets as array_record files, by a TFDS builder without TensorFlow.
 
-A data set's directory is named after a digest of its parameters and the version of the
-generator, so a change of either gives another directory. :func:`open_split` prepares a
-data set if needed: under a lock, in a directory that it renames when complete. So
-neither concurrent processes nor a killed one leave half a data set. Nothing here uses
-the network.
+A data set's directory is named after a digest of its parameters and the generator's
+version, so a change of either makes a new directory. :func:`open_split` prepares a
+missing data set under a lock, in a directory that it renames when complete. So neither
+concurrent nor killed processes leave an incomplete data set. Nothing here uses the
+network.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ from absl import logging
 from passk_jax.errors import prefixed
 from passk_jax.tasks.maze import generator as maze_generator
 
-# Raise this whenever the same parameters give other mazes. Otherwise TFDS would reuse a
-# directory that the old generator filled.
+# Increase this whenever the same parameters give other mazes. Otherwise TFDS would
+# reuse a directory of the old generator.
 GENERATOR_VERSION = '1.0.0'
 
 DEFAULT_DATA_DIR = '~/.cache/passk_jax'
@@ -38,13 +38,13 @@ _CHUNK = 4096
 
 @dataclasses.dataclass(kw_only=True)
 class MazeConfig(tfds.core.BuilderConfig):
-    """A data set; ``values`` are the arguments of ``generator.generate_splits``."""
+    """Config of a data set; ``values`` are the arguments of ``generate_splits``."""
 
     values: dict[str, Any]
 
     @classmethod
     def create(cls, **values: Any) -> 'MazeConfig':
-        """A config whose name is the digest of its values."""
+        """Makes a config whose name is the digest of its values."""
         text = json.dumps(values, sort_keys=True).encode('utf-8')
         digest = hashlib.sha256(text).hexdigest()[:16]
         name = f'{values["generator"]}_{digest}'
@@ -57,7 +57,7 @@ class MazeConfig(tfds.core.BuilderConfig):
 
 
 class PasskMaze(tfds.core.GeneratorBasedBuilder):
-    """Text mazes; the id of a maze is its place in its split."""
+    """Builder of text mazes; the id of a maze is its index in its split."""
 
     VERSION = tfds.core.Version(GENERATOR_VERSION)
 
@@ -87,7 +87,7 @@ class PasskMaze(tfds.core.GeneratorBasedBuilder):
 def open_split(
     config: MazeConfig, split: str, *, data_dir: str | os.PathLike[str]
 ) -> Sequence[str]:
-    """The texts of all mazes of a split; the first call generates the data set.
+    """Reads the texts of a split's mazes; the first call generates the data set.
 
     Args:
         config: the data set.
@@ -106,7 +106,7 @@ def open_split(
 
 
 def _prepared(config: MazeConfig, data_dir: pathlib.Path) -> pathlib.Path:
-    """The directory of a complete data set."""
+    """Returns the directory of the complete data set, after generating it if needed."""
     home = data_dir / PasskMaze.name / config.name
     directory = home / GENERATOR_VERSION
     # Only a rename creates this directory, so it is complete. It may be read-only.
@@ -116,7 +116,7 @@ def _prepared(config: MazeConfig, data_dir: pathlib.Path) -> pathlib.Path:
     with filelock.FileLock(home / 'prepare.lock'):
         if directory.is_dir():
             return directory
-        # Left by a killed process, because TFDS renames such a directory at the end.
+        # A killed process left it, because TFDS renames such a directory at the end.
         for half in home.glob('incomplete.*'):
             shutil.rmtree(half)
         logging.info('generating mazes in %s', directory)

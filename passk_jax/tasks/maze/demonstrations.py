@@ -1,6 +1,6 @@
-"""Paths to demonstrate: shortest paths, and walks that ignore the walls.
+"""Paths for demonstrations: shortest paths, and walks that ignore the walls.
 
-Each entry of ``DEMONSTRATIONS`` takes a maze and a numpy generator, and returns a
+Each function of ``DEMONSTRATIONS`` takes a maze and a numpy generator and returns a
 string over UDLR.
 """
 
@@ -20,7 +20,10 @@ Cell = tuple[int, int]
 
 
 def distances_to_end(maze: Maze) -> dict[Cell, int]:
-    """Moves from each cell that has a path to its nearest E, nearer cells first."""
+    """Counts the moves from each cell to the nearest E, for cells with a path.
+
+    Nearer cells come first.
+    """
     ends = _ends(maze)
     distances = dict.fromkeys(ends, 0)
     queue = collections.deque(ends)
@@ -34,7 +37,7 @@ def distances_to_end(maze: Maze) -> dict[Cell, int]:
 
 
 def shortest_path(maze: Maze, rng: np.random.Generator) -> str:
-    """A uniformly random shortest path from S to E; ValueError if there is no path."""
+    """Draws a shortest path from S to E uniformly; ValueError if there is no path."""
     distances = distances_to_end(maze)
     if maze.start not in distances:
         raise InputError('no path leads from S to E')
@@ -56,7 +59,7 @@ def shortest_path(maze: Maze, rng: np.random.Generator) -> str:
 
 
 def ignore_walls(maze: Maze, rng: np.random.Generator) -> str:
-    """A walk from S to E through walls; it teaches a weak policy that can explore.
+    """Draws a walk from S to E through walls, to teach a weak policy that explores.
 
     With probability 0.8 the walk is straight: all vertical and then all horizontal
     moves, or the reverse. Otherwise it is a random walk of at most ``height + width``
@@ -82,7 +85,7 @@ def _straight_walk(maze: Maze, rng: np.random.Generator) -> str:
 
 
 def _simple_walk(maze: Maze, rng: np.random.Generator) -> str | None:
-    """A random walk; ``None`` if its own cells block it."""
+    """Draws a random walk; ``None`` if it blocks itself."""
     end = _ends(maze)[0]
     steps_left = len(maze.rows) + len(maze.rows[0])
     cell, visited, moves = maze.start, {maze.start}, []
@@ -105,13 +108,13 @@ def _simple_walk(maze: Maze, rng: np.random.Generator) -> str | None:
 def _nearer(
     maze: Maze, cell: Cell, distances: dict[Cell, int]
 ) -> list[tuple[str, Cell]]:
-    """Moves and the cells they lead to, one move nearer to the end."""
+    """Returns the moves that lead one move nearer to the end, and their cells."""
     wanted = distances[cell] - 1
     return [s for s in _steps_inside(maze, cell) if distances.get(s[1]) == wanted]
 
 
 def _steps_inside(maze: Maze, cell: Cell) -> Iterator[tuple[str, Cell]]:
-    """Moves and the cells they lead to, walls included."""
+    """Yields the moves that stay inside the maze, and their cells, walls included."""
     for move, (down, right) in STEPS.items():
         row, column = cell[0] + down, cell[1] + right
         if 0 <= row < len(maze.rows) and 0 <= column < len(maze.rows[0]):

@@ -1,7 +1,7 @@
-"""An SVG drawing of the path that a response takes through its maze.
+"""Draws the path of a response through its maze as SVG.
 
 The path is green if the recorded verdict is correct and orange if not. The drawing
-shows that verdict and never makes its own.
+shows that verdict and does not judge again.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ def draw_maze(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
 def walk(
     cells: Mapping[tuple[int, int], str], start: tuple[int, int], parsed: str
 ) -> tuple[list[tuple[int, int]], tuple[int, int] | None]:
-    """The cells on an answer's path, and the wall or outside cell that stops it.
+    """Returns the cells on an answer's path, and the cell that stops it, if any.
 
     >>> walk({(0, 0): 'S', (0, 1): '.'}, (0, 0), 'RR')
     ([(0, 0), (0, 1)], (0, 2))

@@ -1,13 +1,12 @@
-"""Where mazes come from: uniform perfect mazes, percolation mazes, and their splits.
+"""Generates uniform perfect mazes, percolation mazes, and their splits.
 
 1. :func:`wilson` and :func:`percolation` are endless streams of maze texts, addressed
    by integers: the same integers give the same mazes on any host.
 2. :func:`unique_mazes` takes the first ``count`` new mazes of a stream.
-3. :func:`generate_splits` does so for every split and size; no maze text occurs twice
-   in its result.
+3. :func:`generate_splits` does so for every split and size, without repeats.
 
-Randomness comes from raw Philox words, never from a method of
-``numpy.random.Generator``, whose streams may change between versions of numpy.
+Random numbers are raw Philox words. The methods of ``numpy.random.Generator`` may give
+other numbers in another version of numpy.
 """
 
 import itertools
@@ -25,8 +24,8 @@ GENERATORS = ('wilson', 'percolation')
 # In the order of generation, so that test mazes depend on no other split.
 SPLITS = ('test', 'validation', 'train')
 
-# Draws without a new maze after which a stream has no more: at least, and for each maze
-# found. The chance of having missed a uniformly drawn maze is then e^-20.
+# A stream counts as exhausted after so many draws without a new maze: at least, and per
+# maze found. The chance of having missed a uniformly drawn maze is then e^-20.
 _PATIENCE = (50_000, 20)
 
 _PERCOLATION_CELLS = 1 << 18
@@ -52,7 +51,7 @@ def generate_splits(
 
     Args:
         generator: one of ``GENERATORS``.
-        wall_probability: the chance that a cell is a wall, for percolation.
+        wall_probability: the probability that a cell is a wall, for percolation.
         min_path: the least length, in moves, of the shortest path from S to E.
         max_path: the greatest length of that path; 0: any.
         sizes: split -> sides of its mazes.
@@ -61,11 +60,11 @@ def generate_splits(
 
     Returns:
         Split -> mazes in the order of its sizes. Each split and size has its own
-        stream, so its mazes do not change with other sizes or counts, unless an
-        earlier split takes one of them.
+        stream. So its mazes do not depend on other sizes or counts, unless an earlier
+        split has one of them.
 
     Raises:
-        ValueError: a split asks for more mazes of a size than exist or were found.
+        ValueError: a split needs more mazes of a size than exist or were found.
     """
     seen: set[str] = set()
     splits: dict[str, list[str]] = {}
@@ -92,10 +91,10 @@ def generate_splits(
 def unique_mazes(
     stream: Iterator[str | None], *, count: int, seen: set[str]
 ) -> list[str]:
-    """The first ``count`` mazes of a stream that are not in ``seen``; adds them to it.
+    """Takes the first ``count`` mazes that are not in ``seen`` and adds them to it.
 
     ``stream`` yields ``None`` for each draw that does not qualify. Raises ValueError,
-    which says how many mazes there were, if the stream gives no more new ones.
+    with the number found, if it has no more new mazes.
     """
     return take_new(
         stream,
@@ -108,7 +107,7 @@ def unique_mazes(
 
 
 def num_perfect_mazes(size: int) -> float:
-    """The number of perfect mazes with this side, the spanning trees of the cells.
+    """Counts the perfect mazes with this side, the spanning trees of the cells.
 
     Kirchhoff's theorem for the m x m grid, m = (size - 1) / 2, gives the product of
     ``4 - 2 cos(pi i / m) - 2 cos(pi j / m)`` over (i, j) != (0, 0), divided by m^2.
@@ -130,16 +129,16 @@ def num_perfect_mazes(size: int) -> float:
 
 
 def wilson(size: int, *, address: Sequence[int]) -> Iterator[str]:
-    """Uniformly random perfect mazes, by Wilson's algorithm.
+    """Draws uniformly random perfect mazes by Wilson's algorithm.
 
     Cells lie at odd rows and columns, S in the first and E in the last. A spanning tree
     of the cells decides which walls between them are open. From each cell outside the
-    tree a random walk leads to the tree. The algorithm keeps the last way out of every
-    cell, which is the walk with its loops erased.
+    tree a random walk leads to the tree. The algorithm keeps the last exit from every
+    cell, which erases the loops of the walk.
 
     Args:
         size: odd side of the text, at least 5.
-        address: integers that name the stream.
+        address: integers that identify the stream.
 
     Yields:
         ``size`` rows of ``size`` characters, joined by newlines.
@@ -158,7 +157,7 @@ def wilson(size: int, *, address: Sequence[int]) -> Iterator[str]:
         cells = template.copy()
         for cell, towards in enumerate(way_out):
             cells[(positions[cell] + positions[towards]) // 2] = ord(FREE)
-        # The root is its own way out, so the loop marked its cell as free.
+        # The root is its own parent, so the loop marked its cell as free.
         cells[positions[-1]] = ord(END)
         yield cells.decode('ascii')
 
@@ -166,7 +165,7 @@ def wilson(size: int, *, address: Sequence[int]) -> Iterator[str]:
 def _spanning_tree(
     neighbours: Sequence[Sequence[int]], draws: Iterator[int]
 ) -> list[int]:
-    """Cell -> its parent in a uniform spanning tree; the root, the last, is its own."""
+    """Draws a uniform spanning tree: cell -> parent; the last cell is the root."""
     root = len(neighbours) - 1
     in_tree = bytearray(len(neighbours))
     in_tree[root] = 1
@@ -183,7 +182,7 @@ def _spanning_tree(
 
 
 def _neighbours(side: int) -> list[tuple[int, ...]]:
-    """Cell -> 12 entries, in which each of its neighbours occurs equally often."""
+    """Lists 12 entries per cell, in which each neighbour occurs equally often."""
     result = []
     for row, column in itertools.product(range(side), repeat=2):
         near = [(row - 1, column), (row + 1, column), (row, column - 1),
@@ -201,13 +200,13 @@ def percolation(
     max_path: int,
     address: Sequence[int],
 ) -> Iterator[str | None]:
-    """Mazes whose cells are walls independently; S and E are two random open cells.
+    """Draws mazes of independent random walls; S and E are two random open cells.
 
     Args:
         size: side of the text, at least 2.
-        wall_probability: the chance that a cell is a wall.
+        wall_probability: the probability that a cell is a wall.
         min_path, max_path: limits, in moves, of the shortest path from S to E.
-        address: integers that name the stream.
+        address: integers that identify the stream.
 
     Yields:
         A maze, or ``None`` for a draw without such a path.
@@ -241,14 +240,14 @@ def percolation(
 def _path_lengths(
     is_open: np.ndarray, start: np.ndarray, end: np.ndarray, *, longest: int
 ) -> np.ndarray:
-    """Moves on each maze's shortest path; -1 if no path has at most ``longest``.
+    """Counts the moves on each shortest path; -1 if it has more than ``longest``.
 
     ``is_open`` is ``[B, size, size]`` bool; ``start`` and ``end`` are ``[B]`` flat
     indices of S and E.
     """
     batch, size, _ = is_open.shape
     every = np.arange(batch)
-    # A frame of cells that are never reached surrounds each maze.
+    # A frame of unreachable cells surrounds each maze.
     reached = np.zeros((batch, size + 2, size + 2), bool)
     inner = reached[:, 1:-1, 1:-1]
     inner[every, start // size, start % size] = True
@@ -267,7 +266,7 @@ def _path_lengths(
 def within(
     stream: Iterator[str], *, min_path: int, max_path: int
 ) -> Iterator[str | None]:
-    """The stream with ``None`` for mazes whose shortest path is outside the limits."""
+    """Replaces mazes whose shortest path is outside the limits by ``None``."""
     for maze in stream:
         cells = np.array([list(row) for row in maze.split('\n')])
         start, end = ((cells == c).ravel().argmax()[None] for c in (START, END))

@@ -1,10 +1,10 @@
-r"""The verdict on a path through a text maze, one response at a time, in plain Python.
+r"""Judges a path through a text maze, one response at a time, in plain Python.
 
 This restates the rule of the paper's released verifier. ``*`` is a wall and ``.`` is
 free, as in the released verifier and data; the paper's appendix says the opposite. A
 path need not be shortest and may cross ``E`` before it ends there. The verdict on a
-wrong path has a reason. :mod:`passk_jax.tasks.maze.rule_on_arrays` is the same rule on
-arrays.
+wrong path has a reason. :mod:`passk_jax.tasks.maze.rule_on_arrays` applies the same
+rule to arrays.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ def parse_maze(text: str) -> Maze:
     """Reads a maze, ignoring white space around it.
 
     A maze has exactly one ``S`` and at least one ``E``; a path may end on any ``E``.
-    Raises ValueError, which says what is wrong, for a malformed maze.
+    Raises ValueError that says what is wrong with a malformed maze.
     """
     rows = tuple(text.strip().split('\n'))
     if not rows[0]:
@@ -60,10 +60,10 @@ def parse_maze(text: str) -> Maze:
 
 
 def parse_moves(response: str) -> str:
-    r"""The moves in a response: the letters U, D, L, R of its answer, in either case.
+    r"""Reads the moves of a response: the letters U, D, L, R of its box, in any case.
 
     Other characters are skipped, so ``Right, Down`` reads as ``RD``. If the response
-    has no box, the letters of its whole text count.
+    has no box, the letters of its entire text count.
 
     >>> parse_moves(r'I go \boxed{R, R, d}')
     'RRD'
@@ -72,10 +72,10 @@ def parse_moves(response: str) -> str:
 
 
 def verdict(maze: str, response: str) -> Verdict:
-    """Whether a response leads from S to E, and if not, why.
+    """Judges whether a response leads from S to E, and if not, says why.
 
-    ``maze`` has its rows separated by newlines. If it is malformed, the response is
-    wrong, and the error says how.
+    The rows of ``maze`` are separated by newlines. If it is malformed, the response is
+    wrong and the error says how.
     """
     moves = parse_moves(response)
     try:

@@ -1,8 +1,8 @@
-"""The maze verdict on arrays, for every response of a batch at once.
+"""Judges all responses of a batch of mazes at once, on arrays.
 
-:func:`encode_grids` and :func:`encode_moves` (host, numpy) turn mazes and moves into
+:func:`encode_grids` and :func:`encode_moves` (host, numpy) convert mazes and moves to
 int8 arrays. :func:`verify_moves` (jitted) follows all paths in one ``lax.scan``.
-:func:`verify` joins the three and rounds shapes up, so that a run compiles only a few
+:func:`verify` calls the three and rounds shapes up, so that a run compiles only a few
 programs. It agrees with :mod:`passk_jax.tasks.maze.rule` on every well-formed maze, but
 does not say why a path fails.
 """
@@ -43,11 +43,11 @@ _MOVE_CODES = _codes({'U': UP, 'D': DOWN, 'L': LEFT, 'R': RIGHT}, STAY)
 def verify_moves(
     grids: Int8[Array, 'B h w'], moves: Int8[Array, 'B L']
 ) -> Bool[Array, 'B']:
-    """Whether each path ends on E without leaving the grid or entering a wall.
+    """Tells whether each path ends on E without leaving the grid or entering a wall.
 
     Args:
         grids: codes of cells (module constants), one START in each grid.
-        moves: codes of moves; STAY changes nothing anywhere.
+        moves: codes of moves; STAY is padding and does not move.
 
     Returns:
         The verdicts; False for a grid without START.
@@ -75,7 +75,7 @@ def verify_moves(
 
 
 def encode_grids(mazes: Sequence[str], *, multiple_of: int = 1) -> np.ndarray:
-    """Mazes as codes, padded with walls below and to the right.
+    """Encodes mazes, padded with walls below and to the right.
 
     Returns ``[len(mazes), side, side]`` int8; ``side`` is the least multiple of
     ``multiple_of`` that holds every maze. Raises ValueError for a malformed maze.
@@ -90,7 +90,7 @@ def encode_grids(mazes: Sequence[str], *, multiple_of: int = 1) -> np.ndarray:
 
 
 def encode_moves(moves: Sequence[str], *, length: int) -> np.ndarray:
-    """Strings over UDLR as ``[len(moves), length]`` int8 codes, padded with STAY.
+    """Encodes strings over UDLR as ``[len(moves), length]`` int8, padded with STAY.
 
     Raises ValueError if a string is longer than ``length``.
     """
@@ -130,7 +130,7 @@ def verify(mazes: Sequence[str], moves: Sequence[Sequence[str]]) -> np.ndarray:
     padded_grids = np.pad(grids, [*padding, (0, 0)])
     padded_moves = np.pad(encode_moves(flat, length=length), padding)
     device = jax.local_devices()[0]
-    # The caller may have set a larger mesh, but here each process uses one device.
+    # Each process uses one device here, even if the caller has set a larger mesh.
     with jax.set_mesh(sharding.one_device_mesh(device)):
         correct = verify_moves(*jax.device_put((padded_grids, padded_moves), device))
     return jax.device_get(correct)[: len(flat)].reshape(len(mazes), num_paths)

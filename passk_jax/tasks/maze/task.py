@@ -1,8 +1,8 @@
 r"""The maze task: find a path from S to E; the answer is a string over U, D, L, R.
 
-The paper's mazes (appendix, Implementation Details), the code that made them and its
-prompt are not public, so this package has its own. Walls are ``*``, as in the paper's
-released verifier.
+The paper's mazes (appendix, Implementation Details), their generator and its prompt are
+not public, so this package has its own. Walls are ``*``, as in the paper's released
+verifier.
 """
 
 import collections
@@ -33,29 +33,33 @@ _INSTRUCTIONS = r"""Find a path through this maze:
 
 Each line is a row of the maze and each character a cell: `*` is a wall, `.` is free, `S` is the start and `E` is the end. A move goes from a cell to the next one: `U` up, `D` down, `L` left, `R` right. The path begins at `S`, ends at `E`, and must neither enter a wall nor leave the maze; it need not be the shortest.
 
-Reason step by step, and put your final answer, the moves as one string of the letters U, D, L and R, within \boxed{{}}."""  # noqa: E501
+"""  # noqa: E501
+_ANSWER = r'Reason step by step, and put your final answer, the moves as one string of the letters U, D, L and R, within \boxed{}.'  # noqa: E501
 
 # Style of the prompt -> (prompt, form of a demonstrated answer).
 PROMPTS = {
     'bare': ('{maze}\n', '{moves}'),
-    'instruct': (_INSTRUCTIONS, r'\boxed{{{moves}}}'),
+    'instruct': (
+        _INSTRUCTIONS + _ANSWER.replace('{}', '{{}}'),
+        r'\boxed{{{moves}}}',
+    ),
 }
 
 
 @section
 class MazeParams:
-    """What decides the problems.
+    """The mazes to generate, and the prompt.
 
     Attributes:
         generator: ``'wilson'`` (uniform perfect mazes of odd side, S and E in opposite
             corners) or ``'percolation'`` (cells are walls at random, S and E anywhere).
-        wall_probability: the chance that a cell is a wall; only for percolation.
+        wall_probability: the probability that a cell is a wall; only for percolation.
         min_path: the least length, in moves, of the shortest path from S to E.
         max_path: the greatest length of that path; 0: any.
         train_sizes, validation_sizes, test_sizes: sides of the split's mazes.
         train_counts, validation_counts, test_counts: number of mazes of each size.
         seed: decides which mazes are generated.
-        prompt: ``'bare'`` (the maze and a line break) or ``'instruct'`` (English).
+        prompt: ``'bare'`` (just the maze and a line break) or ``'instruct'`` (English).
     """
 
     generator: str = one_of(*maze_generator.GENERATORS)
@@ -88,7 +92,7 @@ class MazeParams:
                 )
 
     def get_by_split(self, field: str) -> dict[str, tuple[int, ...]]:
-        """``'sizes'`` or ``'counts'`` of each split."""
+        """Returns the ``'sizes'`` or ``'counts'`` of each split."""
         return {s: getattr(self, f'{s}_{field}') for s in maze_generator.SPLITS}
 
     def _checked_split(self, split: str) -> dict[int, int]:
@@ -116,11 +120,12 @@ class MazeParams:
 
 
 class MazeTask(Task):
-    """Mazes as a :class:`passk_jax.tasks.task.Task`, with every optional ability."""
+    """Mazes as a :class:`passk_jax.tasks.task.Task`, with most optional abilities."""
 
     name = 'maze'
     splits = ('train', 'validation', 'test')
     Params = MazeParams
+    instructions = (_ANSWER,)
     about = About(
         summary='mazes as text: find a path from S to E',
         size='any number; of 7 x 7 cells 192 perfect ones, of 9 x 9 100,352',
@@ -151,14 +156,14 @@ class MazeTask(Task):
 
     @property
     def alphabet(self) -> str:
-        """Symbols and moves, then every other character of prompts and answers."""
+        """Returns symbols, moves, then other characters of prompts and answers."""
         first = rule.SYMBOLS + '\n' + rule.MOVES
         prompt, answer = PROMPTS[self.params.prompt]
         characters = set(prompt.format(maze='') + answer.format(moves='')) - set(first)
         return first + ''.join(sorted(characters))
 
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
-        """The problems of a split; the first call generates and stores them.
+        """Returns the problems of a split; the first call generates and stores them.
 
         ``data_dir=''`` means ``~/.cache/passk_jax``. Raises ValueError if the split is
         unknown or empty, or if its mazes cannot be generated or stored.
@@ -188,7 +193,7 @@ class MazeTask(Task):
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
     ) -> Verdicts:
-        """Judges N responses to each of P problems, all at once.
+        """Judges N responses to each of P problems in one call.
 
         Raises ValueError if the problems have different numbers of responses.
         """
@@ -199,9 +204,9 @@ class MazeTask(Task):
     def demonstration(
         self, problem: Problem, *, kind: str, rng: np.random.Generator
     ) -> str:
-        """A response in the form that the prompt asks for.
+        """Returns a right response, or a walk, in the form that the prompt asks for.
 
-        ``kind`` is one of ``demonstrations``; any other raises ValueError.
+        Raises ValueError unless ``kind`` is one of ``demonstrations``.
         """
         check_choice('kind', kind, self.demonstrations)
         maze = rule.parse_maze(problem.data['maze'])
@@ -228,12 +233,12 @@ class MazeTask(Task):
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """Equal for equal mazes, whatever the prompt says besides."""
+        """Hashes the maze, without the rest of the prompt."""
         return records.content_hash(problem.data['maze'])
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
-        """A maze given as text; its prompt is bare, because verdicts ignore the prompt.
+        """Reads a maze from text; its prompt is bare, because verdicts ignore it.
 
         Raises ValueError for a record or a malformed maze.
         """
@@ -244,7 +249,7 @@ class MazeTask(Task):
 
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
-        """The verdict on one response, with the reason if it is wrong."""
+        """Judges one response; a wrong one gets a reason."""
         return rule.verdict(problem.data['maze'], response)
 
     # The paper's released verifier is the rule.

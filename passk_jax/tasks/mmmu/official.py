@@ -1,10 +1,10 @@
 """The official verdicts of MMMU, without its random choices.
 
-This restates the rules of ``mmmu/utils/eval_utils.py`` of MMMU at commit bb0b95a. Of a
-question with choices the last choice that a response names is its answer; where it
-names none, the official verifier draws one, and here the response is wrong. An open
-answer is right if one of the numbers, or the text, that follow words such as "is" in a
-line has the stored one, numbers in two decimals.
+This restates the rules of ``mmmu/utils/eval_utils.py`` of MMMU at commit bb0b95a. If a
+question has choices, the last one that a response names is its answer. If the response
+names none, the official verifier draws one at random; here the response is wrong. An
+open answer is right if the text after words such as "is" in a line, or a number in it
+to two decimals, has the stored one.
 """
 
 import re
@@ -29,7 +29,7 @@ _NUMBERS = (
 
 
 def verdict(data: Mapping[str, Any], response: str) -> Verdict:
-    """The official verdict, given the data of a problem (see task.py)."""
+    """Judges one response officially, given a problem's data (see task.py)."""
     if data['options']:
         choice = last_choice(response, data['options'])
         error = None if choice == data['answer'] else f'chose {choice}'
@@ -40,7 +40,7 @@ def verdict(data: Mapping[str, Any], response: str) -> Verdict:
 
 
 def last_choice(response: str, options: Sequence[str]) -> str | None:
-    """The choice named last: a letter in brackets, else a letter, else a text.
+    """Returns the choice named last: a letter in brackets, else a letter, else a text.
 
     >>> last_choice('(A), B? (C), no, (A).', ['x', 'y', 'z']), last_choice('D', ['x'])
     ('A', None)
@@ -79,14 +79,14 @@ def _accepts(golds: Sequence[str], response: str) -> bool:
 
 
 def _parts(response: str) -> list[str]:
-    """What follows the last of the words in each line; without any, the response."""
+    """Returns the text after the last such word in each line, or else the response."""
     response = response.strip().strip('.').lower()
     lines = response.split('\n')
     parts = []
     for number, line in enumerate(lines, start=1):
         words = _WORDS if number < len(lines) else (*_WORDS, '=')
         tails = [line.rpartition(word)[2].strip() for word in words if word in line]
-        # An empty tail gives way to the next, whatever its length.
+        # Any tail replaces an empty one before it.
         shortest = ''
         for tail in tails:
             if not shortest or len(tail) < len(shortest):
@@ -102,7 +102,7 @@ def _numbers(text: str) -> Iterator[str]:
 
 
 def _values(text: str) -> list[str | float]:
-    """A number in two decimals, or a text in small letters."""
+    """Returns a number to two decimals, or a text in lower case."""
     text = text.strip()
     try:
         return [round(float(text.replace(',', '')), 2)]

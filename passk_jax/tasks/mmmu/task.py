@@ -1,18 +1,17 @@
 r"""The task MMMU: questions with pictures from thirty subjects (arXiv:2311.16502).
 
-Its records are read from JSON lines; pictures are not read yet (see pictured.py). A
-verdict is strict; the official one (official.py) is what published numbers count.
+It reads records from JSON lines; pictures are not read yet (see pictured.py). Verdicts
+are strict; published numbers count official ones (official.py).
 
-Strictly, the answer is the last box, what follows the last "answer is" or the last
-sentence. Where there are choices it is right if it names the right one, and no other,
-by letter or text. An open answer is right if it is the stored text or, in the decimals
-of the stored one, its number, perhaps with a unit. It may end a sentence after "is" or
-"=".
+The strict rule takes the last box as the answer, or else the text after the last
+"answer is", or else the last sentence. With choices, the answer is right if it names
+only the right one, by letter or text. An open answer is right if it is the stored text,
+or its number to the decimals of the stored one, perhaps with a unit. It may end a
+sentence after "is" or "=".
 
-The official verifier takes any letter in brackets and any choice's text inside a
-response, and of an open response every number after "is" and such. So it accepts a
-list of numbers, 1 for 0.9965, and a word that contains the answer; a strict verdict
-does not.
+The official verifier reads any letter in brackets and any choice's text in a response,
+and in an open response every number after words such as "is". So it accepts a list of
+numbers, 1 for 0.9965, and a word that contains the answer; the strict rule does not.
 """
 
 import ast
@@ -39,7 +38,7 @@ _NUMBER = re.compile(
 class MmmuTask(PicturedTask):
     """MMMU as a :class:`passk_jax.tasks.task.Task`; categories are subjects.
 
-    ``Problem.data`` also has ``answers``: any of these texts is right.
+    ``Problem.data`` also has ``answers``, texts that are all right.
     """
 
     name = 'mmmu'
@@ -60,10 +59,10 @@ class MmmuTask(PicturedTask):
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
-        """A record of the dataset, or one of the benchmark's outputs.
+        """Reads a record of the dataset or of the benchmark's outputs.
 
-        The first has ``options``, a list or the text of one; the second ``index2ans``
-        and no question. Raises ValueError for text or a malformed record.
+        The former has ``options``, a list or its text; the latter has ``index2ans`` and
+        no question. Raises ValueError for text or a malformed record.
         """
         if not isinstance(record, Mapping):
             raise InputError("give MMMU's record as an object, not as text")
@@ -83,7 +82,7 @@ class MmmuTask(PicturedTask):
 
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
-        """The verdict on one response, with the reason if it is wrong."""
+        """Judges one response; a wrong one gets a reason."""
         answer, data = pictured.final_answer(response), problem.data
         if not answer:
             error = 'no answer in a box or at the end'
@@ -95,7 +94,7 @@ class MmmuTask(PicturedTask):
 
     @staticmethod
     def official_verdict(problem: Problem, response: str) -> Verdict:
-        """The official verifier's verdict, with a reason if it is wrong."""
+        """Judges one response by the official rule; a wrong one gets a reason."""
         return official.verdict(problem.data, response)
 
 
@@ -139,7 +138,7 @@ def _open(data: Mapping[str, Any], answer: str) -> str | None:
 
 
 def _same_number(gold: str, answer: str) -> bool:
-    """Whether a number, with a unit or without, is the stored one in its decimals."""
+    """Tells whether a number, perhaps with a unit, equals the stored one as rounded."""
     match, wanted = _NUMBER.fullmatch(answer), exact.rational(gold)
     number = exact.rational(match[1].replace(',', '')) if match else None
     if wanted is None or number is None:

@@ -1,1 +1,1 @@
-"""Sets of reasoning-gym, a package of problem generators, behind an allow-list."""
+"""Allowed sets of reasoning-gym, a package of problem generators."""

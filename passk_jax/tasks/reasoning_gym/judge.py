@@ -1,10 +1,11 @@
-"""Verdicts: the text in the last tags, compared with the answer or given its scorer.
+"""Judges the text in the last tags, by the stored answer or by the package's scorer.
 
-An answer stands between the last ``<answer>`` and the ``</answer>`` after it, without
-blanks around it. In a set of ``table.BY_TEXT`` the stored answer is right and no other:
-the package's scorer gives 1 to that alone. In one of ``table.SCORED`` an answer is
-right if the scorer gives it exactly 1 (scorers.py), in a worker process that needs the
-package. What has partial credit, such as a right answer inside a longer text, is wrong.
+The answer is the text between the last ``<answer>`` and the ``</answer>`` after it,
+without surrounding white space. In a set of ``table.BY_TEXT`` only the stored answer is
+right, because the package's scorer gives 1 to no other. In a set of ``table.SCORED`` an
+answer is right if the scorer gives it exactly 1 (scorers.py); the scorer runs in a
+worker process that needs the package. An answer with partial credit, such as a right
+answer inside a longer text, is wrong.
 """
 
 import functools
@@ -22,14 +23,14 @@ OPEN, CLOSE = '<answer>', '</answer>'
 
 # A score takes less than 1 ms.
 _DEADLINE_S = 5.0
-# A board of Sokoban and a response to it take some kB.
+# A Sokoban board and a response to it take some kB.
 _MEMO_SIZE = 2**13
 _WRONG = 'not the right answer'
 
 
 @functools.cache
 def shared_pool() -> Pool:
-    """The pool of this process, made on first use."""
+    """Returns the pool of this process; makes it on first use."""
     return Pool(
         RIGHT,
         workers=1,
@@ -45,15 +46,15 @@ def judge(
     *,
     pool: Pool | None = None,
 ) -> list[Verdict]:
-    """The verdicts on responses.
+    """Judges responses.
 
     Args:
         items: the data of each response's problem.
-        responses: whole texts.
-        pool: where scorers run; ``None``: :func:`shared_pool`.
+        responses: complete texts.
+        pool: runs the scorers; ``None``: :func:`shared_pool`.
 
     Raises:
-        ValueError: the pool does not work; never for what a response is.
+        ValueError: the pool fails; never because of a response.
     """
     answers = [_answer(response) for response in responses]
     # Responses to one problem share its data.

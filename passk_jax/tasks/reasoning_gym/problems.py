@@ -1,8 +1,8 @@
-"""Problems of a set by split, from seeds that lie apart.
+"""Generates the problems of a set by split, from disjoint seeds.
 
 The package makes item i of seed s from the number s + i, so item i + 1 of seed s is
-item i of seed s + 1. Here each split of each seed has a range of numbers of its own. A
-problem that came before is left out, so the draws of a later split replace it; test
+item i of seed s + 1. Here each split of each seed has its own range of numbers. A
+repeat of an earlier problem is skipped and another one drawn. Test comes first, so its
 problems depend on no other split.
 """
 
@@ -23,10 +23,10 @@ from passk_jax.tasks.reasoning_gym.table import SCORED, VERSION
 
 # In the order of generation.
 SPLITS = ('test', 'validation', 'train')
-# How many numbers a split has: more than any split draws.
+# The size of a split's range, more than any split draws.
 RANGE = 2**32
 
-# Draws without a new problem after which a set has no more: at least, and for each
+# A set counts as exhausted after so many draws without a new problem: at least, and per
 # problem found.
 _PATIENCE = (1000, 10)
 
@@ -34,7 +34,7 @@ Item = dict[str, Any]
 
 
 def check_package() -> None:
-    """Raises ValueError if the package or this version is missing; imports none."""
+    """Raises ValueError unless this version is installed; does not import it."""
     try:
         version = metadata.version('reasoning-gym')
     except metadata.PackageNotFoundError:
@@ -42,21 +42,21 @@ def check_package() -> None:
     if version != VERSION:
         raise InputError(
             f'the task reasoning_gym needs reasoning-gym=={VERSION}, found {version}: '
-            "pip install 'passk_jax[reasoning_gym]'"
+            f'pip install reasoning-gym=={VERSION}'
         )
 
 
 def load_package() -> types.ModuleType:
-    """The package; ValueError if it or this version of it is not installed."""
+    """Imports the package; ValueError unless this version is installed."""
     check_package()
     with warnings.catch_warnings():
-        # Python warns of escapes in its strings.
+        # Python warns about escapes in its strings.
         warnings.simplefilter('ignore')
         return importlib.import_module('reasoning_gym')
 
 
 def first_number(seed: int, split: str) -> int:
-    """Where the numbers of a split start.
+    """Returns the first number of a split.
 
     >>> first_number(0, 'validation') == RANGE
     True
@@ -72,11 +72,12 @@ def generate_splits(
     seed: int,
     upto: str = 'train',
 ) -> dict[str, list[Item]]:
-    """The problems of a set.
+    """Generates the problems of a set.
 
     Args:
         name: one of ``table.ALLOWED``.
-        config: fields of the set's own configuration; the others keep their defaults.
+        config: fields of the set's configuration in the package; others keep their
+            defaults.
         counts: split -> number of problems.
         seed: decides which problems are drawn.
         upto: the last split to make, in the order of ``SPLITS``.
@@ -85,8 +86,8 @@ def generate_splits(
         Split -> items as :func:`item_of` makes them.
 
     Raises:
-        ValueError: the package is missing, refuses the configuration, or has fewer
-            problems than the splits ask for.
+        ValueError: the package is missing, rejects the configuration, or has fewer
+            problems than requested.
     """
     seen: set[str] = set()
     splits = {}
@@ -106,18 +107,18 @@ def generate_splits(
 
 
 def item_of(name: str, entry: Mapping[str, Any]) -> Item:
-    """What a verdict on a problem reads.
+    """Returns the data of a problem that its verdict needs.
 
     Args:
         name: the set.
-        entry: what the package makes, or a record of that.
+        entry: an item of the package, or a record of one.
 
     Returns:
-        ``set``, ``question`` and ``answer``; in a set of ``table.SCORED`` also
-        ``metadata``, what its scorer reads of that, as JSON gives it back.
+        ``set``, ``question`` and ``answer``; in a set of ``table.SCORED`` also the part
+        of ``metadata`` that its scorer reads, after a round trip through JSON.
 
     Raises:
-        ValueError: a field is missing, is not text, or has no JSON.
+        ValueError: a field is missing, is not text, or is not JSON.
     """
     item = {
         'set': name,
@@ -140,12 +141,12 @@ def item_of(name: str, entry: Mapping[str, Any]) -> Item:
 
 
 def _stream(name: str, config: Mapping[str, Any], start: int) -> Iterator[Item | None]:
-    """The problems from number ``start`` on; ``None`` for one whose answer is empty."""
+    """Yields the problems from number ``start`` on; ``None`` if the answer is empty."""
     package = load_package()
     with _refusals(config):
         dataset = package.create_dataset(name, **config, seed=start, size=RANGE)
     for index in itertools.count():
-        # Some values that the package does not check fail only here.
+        # The package does not check some values, which fail only here.
         with _refusals(config):
             item = dataset[index]
         yield item_of(name, item) if item['answer'].strip() else None
@@ -153,7 +154,7 @@ def _stream(name: str, config: Mapping[str, Any], start: int) -> Iterator[Item |
 
 @contextlib.contextmanager
 def _refusals(config: Mapping[str, Any]) -> Iterator[None]:
-    """Turns whatever the package raises into a ValueError that names the values."""
+    """Converts any exception of the package to a ValueError that names the values."""
     try:
         yield
     except Exception as e:

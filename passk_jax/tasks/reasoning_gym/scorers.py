@@ -1,7 +1,7 @@
-"""Whether the package's own scorer gives an answer 1; for worker processes only.
+"""Calls the package's scorer on an answer; for worker processes only.
 
-Nothing here is bounded in time or memory: the pool of :mod:`passk_jax.verifiers.pool`
-is. The package is imported on import, so that no answer's deadline pays for it.
+Nothing here bounds time or memory; the pool of :mod:`passk_jax.verifiers.pool` does.
+This module imports the package at once, so that no answer's deadline covers that.
 """
 
 import contextlib
@@ -11,17 +11,17 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-# It is optional, and missing before a worker starts: problems.check_package.
+# The package is optional; problems.check_package runs before a worker starts.
 with contextlib.suppress(ImportError):
     importlib.import_module('reasoning_gym')
 
 
 def right(item: str, answer: str) -> bool:
-    """Whether an answer has the full score; no partial credit counts.
+    """Tells whether an answer gets the full score; partial credit does not count.
 
     Args:
-        item: what ``problems`` makes, as JSON.
-        answer: the one to judge.
+        item: an item of ``problems.item_of``, as JSON.
+        answer: the answer to judge.
 
     Raises:
         Exception: of any kind, from a scorer that cannot read the answer.

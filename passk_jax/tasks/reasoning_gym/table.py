@@ -1,12 +1,13 @@
-"""Which sets of reasoning-gym 0.1.25 are used, and why each other is not.
+"""The sets of reasoning-gym 0.1.25 that are used, and why each other set is not.
 
 A set is used if two processes with different hash seeds make the same problems, and if
-the package's scorer gives 1 to right answers only and to each of them. The scorer of a
-set in ``BY_TEXT`` compares with the one stored answer. That of a set in
-``SCORED`` also takes other solutions, or the same one in other words.
+the package's scorer gives 1 to all right answers and to no others. The scorer of a set
+in ``BY_TEXT`` compares with the stored answer. The scorer of a set in ``SCORED`` also
+accepts other solutions, or other wordings of one.
 
-``knights_knaves``, ``kakurasu`` and ``sokoban`` also pass over words that are not part
-of a solution. They stay, because no such word makes a wrong solution right.
+The scorers of ``knights_knaves``, ``kakurasu`` and ``sokoban`` also ignore words that
+are not part of a solution. These sets are used, because no such word makes a wrong
+solution right.
 """
 
 VERSION = '0.1.25'
@@ -21,7 +22,7 @@ BY_TEXT: tuple[str, ...] = (
     *('string_splitting', 'string_synthesis', 'syllogism', 'word_sequence_reversal'),
 )
 
-# Name of the set -> what its scorer reads of an item's metadata.
+# Name of the set -> fields of an item's metadata that its scorer reads.
 SCORED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         (
@@ -56,7 +57,7 @@ _NO_ANSWER = 'it stores no answer'
 _TUPLES = 'its scorer compares with tuples, which are lists after JSON'
 _MORE_WORDS = 'its scorer takes more words after the right ones'
 
-# Name of the set -> why it is left out.
+# Name of the set -> why it is not used.
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(
         (

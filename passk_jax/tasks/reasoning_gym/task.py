@@ -1,6 +1,6 @@
-"""The task reasoning_gym: generated problems of the package of that name.
+"""The task reasoning_gym: problems that the package reasoning-gym generates.
 
-The package is an optional extra, needed to make problems and, in the sets of
+The package is an optional extra. It is needed to generate problems and, in the sets of
 ``table.SCORED``, to judge them. Only the sets of ``table.ALLOWED`` are used.
 :mod:`passk_jax.tasks.reasoning_gym.judge` says how a response is judged.
 """
@@ -36,11 +36,11 @@ _RESERVED = ('seed', 'size')
 
 @dataclasses.dataclass(frozen=True)
 class ReasoningGymParams:
-    """What decides the problems.
+    """The sets, and how many problems to generate.
 
     Attributes:
         sets: name of a set -> fields of its configuration in the package, ``{}`` for
-            its defaults. Each brings its problems in this order.
+            its defaults. The sets' problems come in this order.
         train_count, validation_count, test_count: number of problems of each set.
         seed: decides which problems are generated.
     """
@@ -65,19 +65,20 @@ class ReasoningGymParams:
 
 
 class ReasoningGymTask(Task):
-    """Sets as a :class:`~passk_jax.tasks.task.Task`; categories are their names.
+    """Sets as a :class:`~passk_jax.tasks.task.Task`; a category is a set's name.
 
-    Raises ValueError if the package is missing and verdicts need it.
+    Raises ValueError if verdicts need the package and it is missing.
     """
 
     name = 'reasoning_gym'
     splits = ('train', 'validation', 'test')
     Params = ReasoningGymParams
+    instructions = (_PLACE,)
     about = About(
         summary=f'reasoning-gym {VERSION}, {len(ALLOWED)} sets: {", ".join(ALLOWED)}',
         size='any number of most sets',
         licence='Apache-2.0',
-        source=f"pip install 'passk_jax[reasoning_gym]'; then {GENERATED}",
+        source=f'pip install reasoning-gym=={VERSION}; then {GENERATED}',
         example={
             'sets': {'gcd': {}, 'largest_island': {}},
             'train_count': 1,
@@ -94,10 +95,10 @@ class ReasoningGymTask(Task):
             problems.check_package()
 
     def source(self, split: str, *, data_dir: str) -> Sequence[Problem]:
-        """The problems of a split, made at the first call of a process.
+        """Returns the problems of a split; generates them at a process's first call.
 
         Raises ValueError if the split is unknown or empty, the package is missing or
-        refuses a configuration, or a set has too few problems.
+        rejects a configuration, or a set has too few problems.
         """
         del data_dir
         check_choice('split', split, self.splits)
@@ -106,15 +107,15 @@ class ReasoningGymTask(Task):
                 f'split {split!r} of the reasoning_gym task is empty: '
                 f'{split}_count={count}'
             )
-        # The order of the sets is part of the text.
+        # The text contains the order of the sets.
         return _problems(json.dumps(dataclasses.asdict(self.params)), split)
 
     def demonstration(
         self, problem: Problem, *, kind: str, rng: np.random.Generator
     ) -> str:
-        """The stored answer in its tags; it is the same every time.
+        """Returns the stored answer in its tags, always the same.
 
-        ``kind`` is one of ``demonstrations``; any other raises ValueError.
+        Raises ValueError unless ``kind`` is one of ``demonstrations``.
         """
         del rng
         check_choice('kind', kind, self.demonstrations)
@@ -123,10 +124,10 @@ class ReasoningGymTask(Task):
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
     ) -> Verdicts:
-        """Judges N responses to each of P problems, all at once.
+        """Judges N responses to each of P problems in one call.
 
         Raises ValueError if the problems have different numbers of responses, or if
-        verification itself does not work.
+        the verifier fails.
         """
 
         def verdicts(problems: list[Problem], texts: list[str]) -> list[Verdict]:
@@ -136,15 +137,15 @@ class ReasoningGymTask(Task):
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """Equal for equal questions, whatever surrounds them in the prompt."""
+        """Hashes the question, without the rest of the prompt."""
         return records.content_hash(problem.data['question'])
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
-        """Reads an item of the package, which names its set in ``metadata``.
+        """Reads an item of the package, whose ``metadata`` names its set.
 
-        Raises ValueError for text, a malformed record, a set that is not allowed, and
-        if the package is missing and verdicts need it.
+        Raises ValueError for text, a malformed record or a set that is not allowed, and
+        if verdicts need the package and it is missing.
         """
         if not isinstance(record, Mapping):
             raise InputError('give an item of reasoning-gym as an object, not as text')
@@ -159,7 +160,7 @@ class ReasoningGymTask(Task):
 
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
-        """The verdict on one response, with the reason if it is wrong."""
+        """Judges one response; a wrong one gets a reason."""
         return judge.judge([problem.data], [response])[0]
 
 

@@ -360,3 +360,15 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         (tmp_path / 'config.json').write_text(text)
         with pytest.raises(ValueError, match=words):
             read(str(tmp_path))
+
+
+@pytest.mark.parametrize('layers', [0, -1, 1001, 10**9, 10**300])
+def test_a_number_of_layers_that_no_model_has_is_refused_at_once(layers):
+    with pytest.raises(ValueError, match=r'num_hidden_layers=.* must lie in .1, 1000.'):
+        hf_config.arch_from_hf(
+            QWEN2 | {'num_hidden_layers': layers},
+            param_dtype='float32',
+            compute_dtype='float32',
+            remat='none',
+            attention='plain',
+        )

@@ -265,3 +265,33 @@ def test_a_hub_name_is_read_from_the_cache_and_refused_when_absent(
     params = oracle.random_params(policy)
     save(snapshot, stored_tensors(params))
     assert_same(load(policy, 'some/model'), params)
+
+
+@pytest.mark.parametrize(
+    'name',
+    [
+        'model.layers.0.self_attn.rotary_emb.inv_freq',
+        'model.rotary_emb.inv_freq',
+        'model.rotary_emb.original_inv_freq',
+        'model.layers.1.self_attn.rotary_emb.cos_cached',
+    ],
+)
+def test_stored_frequencies_of_a_rope_do_not_count(tmp_path, name):
+    policy = oracle.tiny_policy()
+    params = oracle.random_params(policy)
+    tensors = stored_tensors(params) | {name: np.ones(4, np.float64)}
+    save(tmp_path, tensors, shards=2)
+    assert_same(load(policy, tmp_path), params)
+    save(tmp_path, tensors | {f'{name}.weight': np.ones(4)}, shards=2)
+    with pytest.raises(ValueError, match=f'unexpected {name}.weight'):
+        load(policy, tmp_path)
+
+
+@pytest.mark.parametrize(
+    'name', ['../model.safetensors', '/etc/passwd', 'a/b.safetensors', '.', '..', '']
+)
+def test_an_index_names_files_of_its_own_directory_only(tmp_path, name):
+    index = tmp_path / 'model.safetensors.index.json'
+    index.write_text(json.dumps({'weight_map': {'model.norm.weight': name}}))
+    with pytest.raises(ValueError, match='not a name of its directory'):
+        weights._files(tmp_path)

@@ -104,7 +104,7 @@ def test_one_problem_with_a_long_prompt_shrinks():
 def test_rings_grow_to_the_limit_in_few_steps(tokens, times, most):
     rings = [grid.first_ring(tokens)]
     while rings[-1] < tokens:
-        rings.append(grid.next_ring(rings[-1], tokens, times=times))
+        rings.append(min(times * rings[-1], tokens))
     assert rings[-1] == tokens
     assert rings == sorted(set(rings))
     assert len(rings) <= most

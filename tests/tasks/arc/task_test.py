@@ -118,6 +118,16 @@ def test_impossible_parameters_are_refused(changes, message):
         ('```\n1\n```\nno:\n```text\n0,0\n1,1\n```.', None),
         ('```\n[[0, 0],\n [1, 1]]\n```', None),
         (r'\boxed{[[0,0],[1,1]]}', None),
+        # Usual spellings.
+        ('```\n[0, 0]\n[1, 1]\n```', None),
+        ('```\n[[0 0]\n [1 1]]\n```', None),
+        ('```\n00\n11\n```', None),
+        ('```\n| 0 | 0 |\n|---|---|\n| 1 | 1 |\n```', None),
+        # A program or a word is no grid, but a part of one is.
+        ('```\n0 0\n1 1\n```\n```python\nprint(1)\n```', None),
+        ('```\n0 0\n1 1\n```\nso\n```\nDone.\n```', None),
+        ('```\n0 0\n1 1\n```\nno:\n```\n0 0\n```', 'a grid of 1 x 2, not 2 x 2'),
+        ('```\nnothing\n```', "'nothing' is not a digit"),
         ('0 0\n1 1', 'no grid in a code block or a box'),
         ('```\n0 0\n1 1\n```\nno:\n```\n0 0\n1 2\n```', '1 cells differ'),
         ('```\n0 0 1 1\n```', 'a grid of 1 x 4, not 2 x 2'),

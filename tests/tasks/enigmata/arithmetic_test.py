@@ -20,7 +20,7 @@ _OTHER = 'not the given numbers, each exactly once'
         (_FOUR, '8*(2+2)-8+0', _OTHER),
         (_FOUR, '28-8/2', _OTHER),
         (_FOUR, 'cannot form 24', 'there is a solution'),
-        (_FOUR, '8*(2+2)-8 = 24', "'=' does not belong in an expression"),
+        (_FOUR, '8*(2+2)-8 = 25', "'=' does not belong in an expression"),
         (_FOUR, 'open("x","w") or 24', "'o' does not belong in an expression"),
         (_NONE, 'cannot form 24', None),
         (_NONE, 'Cannot form 24.', None),

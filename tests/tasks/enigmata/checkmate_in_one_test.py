@@ -28,7 +28,7 @@ def test_the_file_is_that_of_big_bench(tmp_path):
         ('Qxf7#', None),
         ('qxf7#', 'another move'),
         ('Bxf7+', 'another move'),
-        ('Qxf7', 'another move'),
+        ('Qf8', 'another move'),
         ('Qxf7# or Qxe5+', 'another move'),
     ],
 )

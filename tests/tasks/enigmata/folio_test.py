@@ -51,7 +51,7 @@ def test_uncertain_is_unknown_and_other_labels_are_malformed(tmp_path):
     [
         ('Unknown', None, None),
         ('"unknown"', None, 'not the stored answer'),
-        ('Uncertain', 'another answer', 'not the stored answer'),
+        ('Uncertain', None, 'not the stored answer'),
         ('True False Unknown', 'another answer', 'not the stored answer'),
     ],
 )

@@ -23,7 +23,7 @@ _NONE = {'question': '_ _ _', 'answer': 'No valid solution exists'}
         ('across: CAT, TEN\nacross: CAT, TEN', 'other words down', 'other words down'),
         # Officially the last line of each kind counts.
         ('across: DOG\nacross: CAT, TEN\ndown: CUT, TIN', 'not two lines', None),
-        ('So:\nacross: CAT, TEN\ndown: CUT, TIN', 'not two lines', None),
+        ('So:\nacross: CAT, TEN\ndown: CUT, TIN', None, None),
         ('"No valid solution"', 'there is a solution', 'there is a solution'),
         ('No valid solution', 'there is a solution', 'other words across'),
     ],

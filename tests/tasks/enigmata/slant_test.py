@@ -25,7 +25,7 @@ _OPEN = {'corners': [[UNKNOWN] * 3] * 3, 'answer': '1 1\n1 1'}
         (_OPEN, '1 -1\n-1 1', 'diagonals form a closed loop'),
         (_OPEN, '1 0\n-1 1', 'a number is neither 1 nor -1'),
         (_OPEN, '1 1', '1 rows, not 2'),
-        (_OPEN, '/ /\n/ /', "'/' is not an integer"),
+        (_OPEN, '/ o\n/ /', "'/' is not an integer"),
     ],
 )
 def test_any_valid_grid_is_right_and_nothing_else(data, answer, error):

@@ -26,7 +26,7 @@ _DATA = {'input': [1, 2, 3], 'output': [2, 1, 3], 'answer': ''}
             '["Push(1)", "Push(2)", "Push(3)", "Push(4)"]',
             'operation 4 pushes another number',
         ),
-        ('["Push(1)", "pop"]', 'operation 2 is neither Push(number) nor Pop()'),
+        ('["Push(1)", "put"]', 'operation 2 is neither Push(number) nor Pop()'),
         ('[]', 'another output'),
         (_NONE, 'it is possible'),
         ('open("/tmp/x", "w")', 'no list in brackets'),

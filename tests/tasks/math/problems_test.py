@@ -3,6 +3,7 @@ import json
 import pytest
 
 from passk_jax.tasks.math import problems
+from passk_jax.tasks.task import check_disjoint
 
 FIELDS = {'problem': 'problem', 'answer': 'answer', 'ids': ('id', 'unique_id')}
 
@@ -65,6 +66,28 @@ def test_a_field_may_lie_in_a_list_and_in_an_object(tmp_path):
             read(tmp_path, lines, **fields | {'problem': absent})
 
 
+def test_what_stands_before_the_problem_in_its_chat_stays_before_it(tmp_path):
+    system = {'role': 'system', 'content': 'Be brief.'}
+    chats = [[system, {'role': 'user', 'content': text}] for text in 'pqr']
+    lines = [record('', i, chat=chat) for i, chat in enumerate(chats)]
+    read_problems = read(tmp_path, lines, problem='chat')
+    assert [p.data['problem'] for p in read_problems] == list('pqr')
+    assert {p.turns for p in read_problems} == {(('system', 'Be brief.'),)}
+    assert all('Be brief.' not in p.prompt for p in read_problems)
+    with pytest.raises(ValueError, match="is the system's turn: name the chat, 'chat'"):
+        read(tmp_path, lines, problem='chat.0.content')
+
+
+def test_a_field_that_is_the_same_in_all_rows_is_refused(tmp_path):
+    lines = [record(text, i, style='rule') for i, text in enumerate('pqr')]
+    for field in ('problem', 'answer'):
+        with pytest.raises(ValueError, match=r"field 'style' is the same .*all 3 rows"):
+            read(tmp_path, lines, **{field: 'style'})
+    # Copies of one row are repeats, and two rows may agree by chance.
+    assert len(read(tmp_path, [record('p')] * 3)) == 1
+    assert len(read(tmp_path, [record('p'), record('q')])) == 2
+
+
 def test_repeats_and_problems_without_an_answer_are_left_out(tmp_path, caplog):
     found = read(
         tmp_path,
@@ -95,7 +118,8 @@ def test_golds_that_stand_for_none_are_left_out_and_counted(tmp_path, caplog):
         (record(' '), r"line 2: field 'problem' must be text"),
         (record(3), r"line 2: field 'problem' must be text"),
         (record('a', True), r"line 2: the gold, field 'answer', must be text or a num"),
-        (record('a', ['1']), r"line 2: the gold, field 'answer', must be text or a"),
+        (record('a', {'b': '1'}), r"line 2: the gold, field 'answer', must be text"),
+        (record('a', ['1', '2']), r"line 2: the gold, field 'answer', has 2 answers"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, line, message):
@@ -116,10 +140,13 @@ def test_a_problem_of_two_splits_is_named(tmp_path):
     a, b, again = (
         problems.parse(record(text)) for text in ('Find $a$.', 'find b', 'FIND  $a$.')
     )
-    problems.check_disjoint({'train': [a, a], 'test': [b]})
+    check_disjoint({'train': [a, a], 'test': [b]}, digest=problems.content_hash)
     message = r"1 problems lie .* problem 0 of 'train' .* problem 0 of 'test' .*'FIND  "
     with pytest.raises(ValueError, match=message):
-        problems.check_disjoint({'train': [a, b], 'validation': [], 'test': [again]})
+        check_disjoint(
+            {'train': [a, b], 'validation': [], 'test': [again]},
+            digest=problems.content_hash,
+        )
 
 
 def test_the_benchmarks_are_read_as_they_are(shared_dir):
@@ -142,3 +169,17 @@ def test_the_benchmarks_are_read_as_they_are(shared_dir):
         assert ('id' in found[0].data) == (
             name.partition('/')[2] not in ('aime_1983_2023', 'math_train')
         )
+
+
+def test_the_files_of_the_reported_cases_are_read(shared_dir, tmp_path):
+    if not (cases := shared_dir / 'cases' / 'data').is_dir():
+        pytest.skip('no ../shared/cases here')
+    names = [*cases.glob('*.jsonl*'), *cases.glob('*.json'), *cases.glob('*.parquet')]
+    assert names
+    for name in names:
+        fields = {}
+        if name.suffix == '.parquet':
+            fields = {'problem': 'prompt', 'answer': 'reward_model.ground_truth'}
+        problems_read = problems.read_split([str(name)], **FIELDS | fields)
+        texts = [p.data['problem'] for p in problems_read]
+        assert texts == [f'What is {i}+{i}?' for i in (1, 2, 3)]

@@ -1,8 +1,8 @@
-"""Verdicts on arrays, for every response of a batch to one puzzle at once.
+"""Judges all responses of a batch to one puzzle at once, on arrays.
 
-1. The host finds each answer, reads it with the parser of the puzzle's own ``check``,
-   and pads it and its problem to one of few shapes. An answer that cannot be read is
-   wrong, and the claim that there is no solution goes to ``check``.
+1. The host finds each answer, parses it as the puzzle's ``check`` does, and pads it and
+   its problem to one of a few shapes. An answer that cannot be parsed is wrong. The
+   claim that there is no solution goes to ``check``.
 2. The rule, a pure function of one problem and one answer, judges all rows of the same
    shape together.
 
@@ -23,21 +23,21 @@ from passk_jax.tasks.enigmata.puzzle import AnyPuzzle, Data
 from passk_jax.verifiers import answers
 from passk_jax.verifiers.answers import Wrong
 
-# Fills what lies outside of a problem or after an answer; no puzzle has this number.
+# Padding outside a problem or after an answer; no puzzle has this number.
 PAD = np.iinfo(np.int32).min
 
 _MIN_ROWS = 64
 
 
 class ArrayRule(NamedTuple):
-    """How to judge a puzzle on arrays.
+    """The rule of a puzzle on arrays.
 
     Attributes:
-        problem: the arrays of a problem, as nested sequences of integers.
-        answer: the array of an answer, likewise; raises ``Wrong`` if it cannot be
-            read, and may for any other reason.
-        judge: ``(*problem, answer)``, padded int32 arrays, to whether it is right.
-        room: the first axis of an answer is padded to this length at least.
+        problem: returns the arrays of a problem, as nested sequences of integers.
+        answer: returns the array of an answer, also nested; raises ``Wrong`` if it
+            cannot be parsed, and may for any other mistake.
+        judge: judges ``(*problem, answer)``, padded int32 arrays.
+        room: the minimum length to which the first axis of an answer is padded.
     """
 
     problem: Callable[[Data], tuple[Any, ...]]
@@ -57,13 +57,14 @@ def verify(
     Args:
         puzzle: the puzzle of all problems.
         rule: its rule.
-        problems: B problems; those that are the same object are encoded once.
-        responses: one to each.
+        problems: B problems; one that occurs several times as an object is encoded
+        once. responses: one to each.
 
     Returns:
-        ``[B]`` bool, and the answers found, cut to ``answers.MAX_ANSWER`` characters.
+        ``[B]`` bool, and the answers, truncated to ``answers.MAX_ANSWER`` characters.
     """
-    texts = [puzzle.find(response) for response in responses]
+    pairs = zip(problems, responses, strict=True)
+    texts = [puzzle.read_answer(data, response) for data, response in pairs]
     correct = np.zeros(len(texts), bool)
     encoded: dict[int, tuple[np.ndarray, ...]] = {}
     # Rows with arrays of the same shapes.
@@ -91,7 +92,7 @@ def verify(
 
 
 def padded(values: Any, *, room: int = 1) -> Int32[np.ndarray, '...']:
-    """Integers as an array, each axis filled up with ``PAD`` to a power of two.
+    """Makes an array of integers, each axis padded with ``PAD`` to a power of two.
 
     >>> padded([[1, 2, 3]], room=2)[:, 2:].tolist() == [[3, PAD], [PAD, PAD]]
     True
@@ -106,7 +107,7 @@ def padded(values: Any, *, room: int = 1) -> Int32[np.ndarray, '...']:
 
 
 def power_of_two(count: int) -> int:
-    """The least power of two that is not below a count."""
+    """Returns the least power of two that is at least ``count``."""
     return 1 << max(count - 1, 0).bit_length()
 
 
@@ -117,7 +118,7 @@ def _judge(
     spare = max(power_of_two(len(rows)), _MIN_ROWS) - len(rows)
     batch = [np.stack(column) for column in zip(*rows, *[rows[0]] * spare, strict=True)]
     device = jax.local_devices()[0]
-    # The caller may have set a larger mesh, but here each process uses one device.
+    # Each process uses one device here, even if the caller has set a larger mesh.
     with jax.set_mesh(sharding.one_device_mesh(device)):
         correct = _compiled(judge)(*jax.device_put(batch, device))
     return jax.device_get(correct)[: len(rows)]

@@ -1,7 +1,7 @@
 """Rules of puzzles whose answer is a set of cells, as a list or marked on a board.
 
-Each takes the arrays of one problem, which hold ``PAD`` outside of the grid. A list has
-a row and a column in each line, and ``PAD`` after its end.
+A rule takes the arrays of one problem, with ``PAD`` outside the grid. A list has a row
+and a column in each line, and ``PAD`` after its end.
 """
 
 from jax import lax
@@ -26,7 +26,7 @@ EMPTY, BLOCKED, STAR, FOREIGN = 0, 1, 2, 3
 
 
 def minesweeper(forced: Grid, cells: Cells) -> Bool[Array, '']:
-    """Whether the cells are the forced mines, each once."""
+    """Tells whether the cells are the forced mines, each once."""
     chosen, proper = _chosen(cells, forced != PAD)
     return proper & (chosen == (forced == 1)).all()
 
@@ -34,7 +34,7 @@ def minesweeper(forced: Grid, cells: Cells) -> Bool[Array, '']:
 def kakurasu(
     row_sums: Int32[Array, 'H'], column_sums: Int32[Array, 'W'], cells: Cells
 ) -> Bool[Array, '']:
-    """Whether the places of the cells, from 1, add up to the sums."""
+    """Tells whether the indices of the cells, from 1, add up to the sums."""
     inside = (row_sums != PAD)[:, None] & (column_sums != PAD)
     chosen, proper = _chosen(cells, inside, first=1)
     rows, columns = (1 + place for place in jnp.indices(inside.shape))
@@ -45,7 +45,7 @@ def kakurasu(
 
 
 def hitori(grid: Grid, cells: Cells) -> Bool[Array, '']:
-    """Whether black cells keep apart and leave white ones whole and different."""
+    """Tells whether no black cells touch, and white ones are connected and distinct."""
     inside = grid != PAD
     black, proper = _chosen(cells, inside)
     white = inside & ~black
@@ -56,7 +56,7 @@ def hitori(grid: Grid, cells: Cells) -> Bool[Array, '']:
 
 
 def light_up(board: Grid, cells: Cells) -> Bool[Array, '']:
-    """Whether bulbs light every empty cell, no other bulb, and fit the numbers."""
+    """Tells whether bulbs light every empty cell and no bulb, and fit the numbers."""
     inside, empty = board != PAD, board == light_ups.EMPTY
     bulbs, proper = _chosen(cells, inside)
     proper &= (empty | ~bulbs).all()
@@ -76,7 +76,7 @@ def light_up(board: Grid, cells: Cells) -> Bool[Array, '']:
 
 
 def star_battle(blocked: Grid, board: Grid) -> Bool[Array, '']:
-    """Whether each row and column has one star, and no two touch."""
+    """Tells whether each row and column has one star, and no two touch."""
     stars, is_valid = _stars(blocked, board)
     inside = blocked != PAD
     single = [(stars.sum(axis) == inside.any(axis)).all() for axis in (0, 1)]
@@ -89,7 +89,7 @@ def campsite(
     column_tents: Int32[Array, 'W'],
     board: Grid,
 ) -> Bool[Array, '']:
-    """Whether tents are counted right, do not touch, and pair with the trees."""
+    """Tells whether tents fit the counts, do not touch, and pair with the trees."""
     tents, is_valid = _stars(trees, board)
     rows = (tents.sum(1) == row_tents) | (row_tents == PAD)
     columns = (tents.sum(0) == column_tents) | (column_tents == PAD)
@@ -100,7 +100,7 @@ def campsite(
 def _chosen(
     cells: Cells, inside: Bool[Array, 'H W'], *, first: int = 0
 ) -> tuple[Bool[Array, 'H W'], Bool[Array, '']]:
-    """The cells of a list; and whether all lie inside, each once.
+    """Returns a list's cells as a mask, and whether all are inside and distinct.
 
     ``first`` is the number of the first row and column.
     """
@@ -115,12 +115,12 @@ def _chosen(
 
 
 def _stars(blocked: Grid, board: Grid) -> tuple[Bool[Array, 'H W'], Bool[Array, '']]:
-    """The stars of a board; and whether it changes nothing else."""
+    """Returns the stars of a board, and whether it changes nothing else."""
     stars = (board == STAR) & (blocked == EMPTY)
     return stars, (stars | (board == blocked)).all()
 
 
 def _repeats(lines: Grid) -> Bool[Array, '']:
-    """Whether a number other than ``PAD`` stands twice in a line."""
+    """Tells whether a number other than ``PAD`` repeats in a line."""
     equal = (lines[:, :, None] == lines[:, None, :]) & (lines[:, :, None] != PAD)
     return (equal.sum((1, 2)) > (lines != PAD).sum(1)).any()

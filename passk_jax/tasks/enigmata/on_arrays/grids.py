@@ -1,7 +1,7 @@
 """Rules of puzzles whose answer is a filled grid.
 
-Each takes the arrays of one problem and the grid of an answer. Beyond the problem's
-side all of them hold ``PAD``.
+A rule takes the arrays of one problem and the grid of an answer, padded with ``PAD``
+beyond the problem's side.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _LOW_BITS = 15
 
 
 def sudoku(clues: Grid, grid: Grid, *, box: int) -> Bool[Array, '']:
-    """Whether rows, columns and boxes hold each number once, and the clues stand."""
+    """Tells whether lines and boxes have each number once, and the clues are kept."""
     side = box * box
     clues, grid = clues[:side, :side], grid[:side, :side]
     boxes = grid.reshape(box, box, box, box).swapaxes(1, 2).reshape(side, side)
@@ -34,16 +34,16 @@ def sudoku(clues: Grid, grid: Grid, *, box: int) -> Bool[Array, '']:
 def skyscraper(
     clues: Int32[Array, '4 S'], grid: Grid, *, clue: Callable[[Array, Array], Array]
 ) -> Bool[Array, '']:
-    """Whether the grid is a Latin square that is seen as the clues say.
+    """Tells whether the grid is a Latin square that fits the clues.
 
-    ``clue`` turns the heights of lines and which of them are visible into clues.
+    ``clue`` computes clues from the heights of lines and a mask of the visible ones.
     """
     inside = clues[0] != PAD
     cells = inside[:, None] & inside
     latin = [(_holds(lines, len(clues[0])) | ~cells).all() for lines in (grid, grid.T)]
 
     def seen(lines):
-        # Where no building stands is PAD, which hides nothing.
+        # A place without a building is PAD, which hides nothing.
         before = jnp.pad(lax.cummax(lines, axis=1)[:, :-1], ((0, 0), (1, 0)))
         return clue(lines, lines > before)
 
@@ -54,18 +54,18 @@ def skyscraper(
 
 
 def number_visible(heights: Array, visible: Array) -> Array:
-    """The clue of ``skyscraper``."""
+    """Computes the clue of ``skyscraper``."""
     del heights
     return visible.sum(axis=1)
 
 
 def sum_visible(heights: Array, visible: Array) -> Array:
-    """The clue of ``sum_skyscraper``."""
+    """Computes the clue of ``sum_skyscraper``."""
     return jnp.where(visible, heights, 0).sum(axis=1)
 
 
 def binario(clues: Grid, grid: Grid) -> Bool[Array, '']:
-    """Whether lines are balanced and have no three equal neighbours."""
+    """Tells whether lines are balanced and have no three equal neighbours."""
     inside = clues != PAD
     right = ~inside | (grid == 0) | (grid == 1)
     right &= ~inside | (clues == binarios.EMPTY) | (clues == grid)
@@ -73,7 +73,7 @@ def binario(clues: Grid, grid: Grid) -> Bool[Array, '']:
     for axis in range(2):
         balanced = 2 * ones.sum(axis) == inside.sum(axis)
         near, far = (jnp.roll(grid, -step, axis) for step in (1, 2))
-        # A line of one or two cells rolls into itself or PAD.
+        # Rolling a line of one or two cells gives itself or PAD.
         within = inside & (shifted(inside, -2, axis))
         triple = within & (grid == near) & (near == far)
         right &= balanced & ~triple
@@ -81,7 +81,7 @@ def binario(clues: Grid, grid: Grid) -> Bool[Array, '']:
 
 
 def magic_square(numbers: Grid, is_clue: Grid, grid: Grid) -> Bool[Array, '']:
-    """Whether all lines have one sum, and given numbers stand and are not repeated."""
+    """Tells whether all lines have one sum, and given numbers are kept and unique."""
     clue, blank = is_clue == 1, is_clue == 0
     clues_stay = (~clue | (grid == numbers)).all()
     repeated = (blank & jnp.isin(grid, jnp.where(clue, numbers, PAD))).any()
@@ -106,15 +106,15 @@ def magic_square(numbers: Grid, is_clue: Grid, grid: Grid) -> Bool[Array, '']:
 
 
 def slant(corners: Grid, grid: Grid) -> Bool[Array, '']:
-    """Whether corners touch their number of diagonals, and these form no loop.
+    """Tells whether corners touch their number of diagonals, and these form no loop.
 
-    A diagonal that ends alone at a corner is not part of a loop, so it may go. Where
-    every other one stays, only loops are left.
+    A diagonal that ends alone at a corner is not part of a loop, so it is removed. When
+    none can be removed, only loops are left.
     """
     room = len(corners) - len(grid)
     grid = jnp.pad(grid, ((0, room), (0, room)), constant_values=PAD)
     inside = corners != PAD
-    # The grid has one row and one column less than its corners.
+    # The grid has one row and one column fewer than the corners.
     cells = shifted(shifted(inside, -1, 0), -1, 1)
     up, down = cells & (grid == 1), cells & (grid == -1)
     corners_match = (
@@ -135,7 +135,7 @@ def slant(corners: Grid, grid: Grid) -> Bool[Array, '']:
 
 
 def _touches(up: Bool[Array, 'S S'], down: Bool[Array, 'S S']) -> Grid:
-    """How many diagonals touch each corner; cells have the place of their first."""
+    """Counts the diagonals at each corner; a cell has the index of its first corner."""
     up, down = up.astype(jnp.int32), down.astype(jnp.int32)
     below = shifted(up, 1, 0) + shifted(shifted(down, 1, 0), 1, 1)
     return below + down + shifted(up, 1, 1)
@@ -147,12 +147,12 @@ def tic_tac_toe(
     player: Int32[Array, ''],
     answer: Int32[Array, '16'],
 ) -> Bool[Array, '']:
-    """Whether the answer differs by one mark of the player on a best cell."""
+    """Tells whether the answer differs by one mark of the player on a best cell."""
     changed = answer != board
     legal = (board == tic_tac_toes.EMPTY) & (answer == player) & (best == 1)
     return (changed.sum() == 1) & (legal | ~changed).all()
 
 
 def _holds(lines: Int32[Array, 'L S'], most: int) -> Bool[Array, 'L {most}']:
-    """Which of the numbers from 1 on stand in each line."""
+    """Tells which numbers, from 1, each line has."""
     return (lines[:, :, None] == jnp.arange(1, most + 1)).any(axis=1)

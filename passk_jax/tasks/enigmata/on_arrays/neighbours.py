@@ -1,4 +1,4 @@
-"""Cells of a grid and those beside them; outside of an array lies nothing."""
+"""Neighbours of cells on arrays; there are no cells outside the array."""
 
 from jax import lax
 from jax import numpy as jnp
@@ -6,7 +6,7 @@ from jaxtyping import Array, Bool, Int32, Shaped
 
 
 def shifted(grid: Shaped[Array, 'H W'], steps: int, axis: int) -> Shaped[Array, 'H W']:
-    """Moves cells along an axis, by one place or more; zeros come in.
+    """Moves cells along an axis by one or more places; zeros fill the gap.
 
     >>> shifted(jnp.array([[1, 2, 3]]), 1, 1).tolist()
     [[0, 1, 2]]
@@ -20,21 +20,21 @@ def shifted(grid: Shaped[Array, 'H W'], steps: int, axis: int) -> Shaped[Array, 
 
 
 def beside(cells: Bool[Array, 'H W']) -> Int32[Array, 'H W']:
-    """How many of the cells share a side with each cell."""
+    """Counts, for each cell, the cells of the mask that share a side with it."""
     ones = cells.astype(jnp.int32)
     parts = [shifted(ones, step, axis) for axis in (0, 1) for step in (-1, 1)]
     return sum(parts, start=jnp.zeros_like(ones))
 
 
 def any_touch(cells: Bool[Array, 'H W']) -> Bool[Array, '']:
-    """Whether two of the cells share a side or a corner."""
+    """Tells whether two of the cells share a side or a corner."""
     across = shifted(cells, 1, 1)
     below = shifted(cells | across | shifted(cells, -1, 1), 1, 0)
     return (cells & (across | below)).any()
 
 
 def connected(cells: Bool[Array, 'H W']) -> Bool[Array, '']:
-    """Whether there are cells, and ways over shared sides join them all."""
+    """Tells whether there are cells and shared sides connect them all."""
     first = jnp.arange(cells.size).reshape(cells.shape) == jnp.argmax(cells)
 
     def grow(state):
@@ -48,12 +48,12 @@ def connected(cells: Bool[Array, 'H W']) -> Bool[Array, '']:
 
 
 def pairable(first: Bool[Array, 'H W'], second: Bool[Array, 'H W']) -> Bool[Array, '']:
-    """Whether first and second cells can be paired, each with one beside it.
+    """Tells whether first and second cells can be paired, each with one beside it.
 
-    No two second cells may touch: then a first cell has at most two of them beside it,
-    which lie opposite. A cell with one choice takes it. If no such cell is left, and
-    none without a choice, every first cell has two choices and every second at least
-    two. So with equal counts all have two, and these circles can be paired.
+    No two second cells may touch. Then a first cell has at most two of them beside it,
+    on opposite sides. A cell with one choice takes it. If all cells left have at least
+    two choices, every first cell has exactly two. So with equal counts all have two,
+    and these cycles can be paired.
     """
 
     def take(takers, partners):

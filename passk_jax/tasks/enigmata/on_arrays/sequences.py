@@ -1,7 +1,6 @@
 """Rules of puzzles whose answer is a sequence: moves, a walk or an order.
 
-Each takes the arrays of one problem, filled up with ``PAD``, and a sequence, which has
-``PAD`` after its end.
+A rule takes the arrays of one problem and a sequence, all padded with ``PAD``.
 """
 
 import numpy as np
@@ -14,19 +13,19 @@ from passk_jax.tasks.enigmata.stack_permutation import POP
 
 Sequence = Int32[Array, 'L']
 
-# Codes of the moves of a blank: places in this string.
+# Codes of the blank's moves: indices in this string.
 BLANK_MOVES = 'UDLR'
 
 
 def permuted(
     board: Int32[Array, 'C'], moves: Sequence, *, sources: Int32[np.ndarray, 'M n']
 ) -> Bool[Array, '']:
-    """Whether moves that permute cells put 1 to n in order.
+    """Tells whether moves that permute cells put 1 to n in order.
 
-    ``sources`` has, for each move, the cell that each cell gets its number from.
+    ``sources[m, c]`` is the cell from which move m brings a number to cell c.
     """
     count = sources.shape[1]
-    # The end of a sequence moves nothing.
+    # Padding moves nothing.
     table = jnp.concatenate([jnp.arange(count)[None], jnp.asarray(sources)])
 
     def move(cells, code):
@@ -37,7 +36,7 @@ def permuted(
 
 
 def sliding(board: Int32[Array, 'S S'], moves: Sequence) -> Bool[Array, '']:
-    """Whether moves of the blank, 0, stay on the board and put the tiles in order."""
+    """Tells whether moves of the blank, 0, stay on the board and order the tiles."""
     # In a frame of PAD, a move that leaves the board ends on PAD.
     framed = jnp.pad(board, 1, constant_values=PAD)
     width = len(framed)
@@ -66,7 +65,7 @@ def sliding(board: Int32[Array, 'S S'], moves: Sequence) -> Bool[Array, '']:
 def stack_permutation(
     numbers: Sequence, output: Sequence, operations: Sequence
 ) -> Bool[Array, '']:
-    """Whether each number is pushed in turn and popped in the order of the output.
+    """Tells whether numbers are pushed in turn and popped in the output's order.
 
     There are two operations for each number.
     """
@@ -79,7 +78,7 @@ def stack_permutation(
         fits = numbers[jnp.minimum(pushed, room - 1)] == operation
         top = stack[jnp.maximum(depth - 1, 0)]
         wanted = output[jnp.minimum(popped, room - 1)]
-        # Numbers differ, so what an empty stack last held is not wanted again.
+        # Numbers differ, so the last number of an empty stack is not popped again.
         alive &= jnp.where(pop, top == wanted, ~push | fits)
         stack = jnp.where((jnp.arange(room) == depth) & push, operation, stack)
         depth += jnp.where(pop, -1, push)
@@ -94,7 +93,7 @@ def stack_permutation(
 def hamiltonian(
     adjacent: Int32[Array, 'V V'], walk: Sequence, *, closed: bool
 ) -> Bool[Array, '']:
-    """Whether edges join every vertex once; a closed walk ends where it began.
+    """Tells whether edges join every vertex once; a closed walk ends where it began.
 
     The walk has an entry for each vertex, and one more if it is closed.
     """
@@ -113,7 +112,7 @@ def hamiltonian(
 
 
 def maze(blocked: Int32[Array, 'S S'], way: Int32[Array, 'L 2']) -> Bool[Array, '']:
-    """Whether steps to free cells, from 1, lead from the first to the last corner."""
+    """Tells whether steps to free cells, from 1, join the first and the last corner."""
     listed = way[:, 0] != PAD
     side = (blocked[0] != PAD).sum()
     last = way[jnp.maximum(listed.sum() - 1, 0)]
@@ -131,7 +130,7 @@ def car_painting(
     switches: Int32[Array, ''],
     order: Sequence,
 ) -> Bool[Array, '']:
-    """Whether cars, from 1, move no farther than the reach with so few switches."""
+    """Tells whether cars, from 1, stay within the reach and have so few switches."""
     car, place = order - 1, jnp.arange(len(colours))
     painted = colours != PAD
     placed = (car[:, None] == place).any(0)

@@ -1,4 +1,4 @@
-"""The puzzles with verdicts on arrays: how each becomes arrays, and its rule."""
+"""The puzzles with verdicts on arrays: their conversion to arrays and their rules."""
 
 import functools
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from passk_jax.tasks.enigmata.puzzle import Data, cells_of
 from passk_jax.verifiers import answers
 from passk_jax.verifiers.answers import Wrong
 
-# Most answers of a puzzle share a shape with this much room.
+# Padding with which most answers of a puzzle share a shape.
 _CELLS, _STEPS, _MOVES = 32, 32, 64
 
 _CODES = {
@@ -41,7 +41,7 @@ def _fields(*names: str) -> Callable[[Data], tuple[Any, ...]]:
 
 
 def _grid(judge: Callable, *names: str, less: int = 0) -> ArrayRule:
-    """The answer is a square, smaller than the first array by ``less``."""
+    """Makes a rule for a square answer, smaller than the first array by ``less``."""
 
     def answer(data, text):
         return answers.integer_grid(text, side=len(data[names[0]][-1]) - less)
@@ -50,7 +50,7 @@ def _grid(judge: Callable, *names: str, less: int = 0) -> ArrayRule:
 
 
 def _board(judge: Callable, *names: str) -> ArrayRule:
-    """The answer is the first array, with symbols and stars."""
+    """Makes a rule for an answer that is the first array with symbols and stars."""
 
     def answer(data, text):
         rows = answers.symbol_rows(text)
@@ -62,7 +62,7 @@ def _board(judge: Callable, *names: str) -> ArrayRule:
 
 
 def _list(puzzle: ChosenCells, judge: Callable, problem: Callable) -> ArrayRule:
-    """The answer is a list of cells of the grid."""
+    """Makes a rule for an answer that is a list of cells of the grid."""
 
     def answer(data, text):
         pairs = answers.pair_list(text)
@@ -93,7 +93,7 @@ def _blank_moves(data: Data, text: str) -> np.ndarray:
 
 
 def _turns() -> ArrayRule:
-    """Twiddle; a turn has the place of its corner in ``CORNERS``."""
+    """Makes the rule of twiddle; a turn is the index of its corner in ``CORNERS``."""
     codes = {corner: code for code, corner in enumerate(twiddle.CORNERS)}
     sources = [
         cells_of(twiddle.turned(_places(3), *corner)) for corner in twiddle.CORNERS
@@ -109,7 +109,7 @@ def _turns() -> ArrayRule:
 
 
 def _shifts(side: int) -> ArrayRule:
-    """The 9 or the 16 puzzle."""
+    """Makes the rule of the 9 or the 16 puzzle."""
     moves = [
         (kind, line, steps)
         for kind in 'RC'

@@ -1,0 +1,60 @@
+"""The command ``passk``: ``passk train …`` is ``python -m passk_jax.train …``.
+
+It imports a command only to run it.
+"""
+
+import importlib.metadata
+import os
+import runpy
+import sys
+
+from passk_jax.cli.command import EXIT_ERROR
+from passk_jax.config import checks
+
+COMMANDS = {
+    'train': 'trains a policy into a run directory',
+    'evaluate': 'evaluates the policy of a run, also on other tasks',
+    'compare': 'compares runs, with intervals of the differences',
+    'score': 'judges responses that were made elsewhere',
+    'export': 'writes the policy of a run for transformers and vLLM',
+    'plan': 'says what a run needs of its devices, before it runs',
+    'sweep': 'runs arms side by side and compares them',
+    'tasks': 'lists the tasks, or shows a problem of one',
+}
+"""Command -> what it does; each is a module of :mod:`passk_jax`."""
+
+
+def main() -> None:
+    """Runs the command that the first argument names, and exits as it does."""
+    name, *arguments = [*sys.argv[1:], ''][: max(1, len(sys.argv) - 1)]
+    if name in ('', '--help', '-h', 'help'):
+        print(usage())
+        sys.exit(0 if name else EXIT_ERROR)
+    if name == '--version':
+        print(importlib.metadata.version('passk_jax'))
+        return
+    if name not in COMMANDS:
+        near = checks.nearest(name, COMMANDS) or list(COMMANDS)
+        sys.stderr.write(f'error: unknown command {name!r}; try {", ".join(near)}\n')
+        sys.exit(EXIT_ERROR)
+    # As python -m does, but last, so that no file there hides a package.
+    sys.path.append(os.getcwd())
+    sys.argv = [f'passk {name}', *arguments]
+    runpy.run_module(f'passk_jax.{name}', run_name='__main__', alter_sys=True)
+
+
+def usage() -> str:
+    """The commands, a line each."""
+    lines = [f'  {name:<10}{text}' for name, text in COMMANDS.items()]
+    return '\n'.join(
+        [
+            'usage: passk COMMAND --flag=value ...',
+            *lines,
+            'For example: passk train --config=maze_tiny --workdir=runs/maze_tiny',
+            'The flags of a command: passk COMMAND --help',
+        ]
+    )
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,40 @@
+"""Splits the weights of a policy into frozen and trained ones.
+
+``Policy.frozen`` names the frozen ones. Gradients, optimizer, checkpoints and digests
+have only the trained ones. Code that runs the network merges both, without a copy. In
+full fine-tuning nothing is frozen.
+"""
+
+import dataclasses
+from typing import Generic
+
+import jax
+
+from passk_jax.models.policy import Policy
+from passk_jax.types import Leaf
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Weights(Generic[Leaf]):
+    """The parameters of a policy.
+
+    Attributes:
+        frozen: never donated, never differentiated; empty in full fine-tuning.
+        trained: the others.
+    """
+
+    frozen: dict[str, Leaf]
+    trained: dict[str, Leaf]
+
+    @property
+    def merged(self) -> dict[str, Leaf]:
+        """Merges all parameters, for the functions of policy.py."""
+        return self.frozen | self.trained
+
+
+def split_weights(policy: Policy, params: dict[str, Leaf]) -> Weights[Leaf]:
+    """Splits parameters, or their shapes, by ``policy.frozen``."""
+    frozen = {name: x for name, x in params.items() if name in policy.frozen}
+    trained = {name: x for name, x in params.items() if name not in frozen}
+    return Weights(frozen, trained)

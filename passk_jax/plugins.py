@@ -1,0 +1,180 @@
+"""Python files of a user: they are run, and their errors have a file and a line.
+
+A *place* is ``file.py:name``. A configuration has places where it names a task, a
+reward or an advantage of a user's own; a relative file starts at the working directory.
+A process runs such a file once, so a run keeps the code that it began with. The file
+may import the modules that lie beside it.
+"""
+
+import contextlib
+import functools
+import hashlib
+import inspect
+import os
+import pathlib
+import re
+import sys
+import traceback
+import types
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from passk_jax.errors import InputError
+
+FORM = 'file.py:name'
+_PLACE = re.compile(r'(.+\.py):([^\W\d]\w*)', re.DOTALL)
+# Absolute path of each file that this process has run -> the digest of its content.
+_DIGESTS: dict[str, str] = {}
+
+
+def is_place(value: object) -> bool:
+    """Whether the value is ``file.py:name``."""
+    return isinstance(value, str) and _PLACE.fullmatch(value) is not None
+
+
+def split_place(place: str) -> tuple[str, str]:
+    """The file of a place and the name in it; InputError if it has another form."""
+    if not (match := _PLACE.fullmatch(place)):
+        raise InputError(f'{place!r} must be {FORM}')
+    return os.path.expanduser(match[1]), match[2]
+
+
+def digests_in(values: Any) -> dict[str, str]:
+    """The SHA-256 of the file of each place among nested values.
+
+    It is that of the content which this process has run, if it has run the file.
+    """
+    files = [split_place(value)[0] for value in _texts(values) if is_place(value)]
+    return {
+        file: _DIGESTS.get(os.path.abspath(file)) or digest(read(file))
+        for file in sorted(set(files))
+    }
+
+
+def digest(content: bytes) -> str:
+    """The SHA-256 of a file's content, in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _texts(values: Any) -> Iterator[str]:
+    if isinstance(values, str):
+        yield values
+    elif isinstance(values, Mapping | tuple | list):
+        items = values.values() if isinstance(values, Mapping) else values
+        for item in items:
+            yield from _texts(item)
+
+
+def load(place: str) -> Any:
+    """What a place names.
+
+    Raises:
+        InputError: there is no such file, it raises, or it has no such name.
+    """
+    file, name = split_place(place)
+    module = _module(file, os.path.abspath(file))
+    if not hasattr(module, name):
+        names = [key for key in vars(module) if not key.startswith('_')]
+        raise InputError(f'{file} defines no {name}; it has {names}')
+    return getattr(module, name)
+
+
+def read(file: str) -> bytes:
+    """The content of a Python file; InputError if it cannot be read."""
+    try:
+        return pathlib.Path(file).read_bytes()
+    except FileNotFoundError as error:
+        raise InputError(f'{file}: no such file') from error
+    except OSError as error:
+        raise InputError(f'{file}: {error.strerror}') from error
+
+
+@functools.cache
+def _module(file: str, path: str) -> types.ModuleType:
+    """Runs a file as a module; ``file`` is its path as the user wrote it."""
+    content = read(file)
+    # Not its own name, which may be that of a package.
+    name = f'passk_plugin_{digest(path.encode())[:16]}'
+    # Dataclasses and type hints look their module up.
+    module = sys.modules[name] = types.ModuleType(name)
+    module.__file__ = path
+    add_neighbours(path)
+    _DIGESTS[path] = digest(content)
+    with errors_of(file):
+        exec(compile(content, path, 'exec'), vars(module))
+    return module
+
+
+def add_neighbours(file: str) -> None:
+    """Lets a file import the modules beside it, unless others have their names."""
+    folder = os.path.dirname(os.path.abspath(file))
+    if folder not in sys.path:
+        sys.path.append(folder)
+
+
+@contextlib.contextmanager
+def errors_of(file: str, shown: str = '') -> Iterator[None]:
+    """Turns any error into an InputError with the file whose code runs, and its line.
+
+    Args:
+        file: the path of that file.
+        shown: what the message calls it; ``''``: by its path.
+    """
+    shown = shown or _shown(os.path.abspath(file))
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f'{shown}: {error}') from error
+    except KeyboardInterrupt:
+        raise
+    # Such a file is a program, which can raise anything, or end.
+    except BaseException as error:
+        line = _line(error, [os.path.abspath(file)])
+        where_raised = f', line {line[1]}' if line else ''
+        message = f'{shown}{where_raised}: {describe(error)}'
+        raise InputError(message) from error
+
+
+def explain(error: BaseException) -> str | None:
+    """Where and what it is, if a file that :func:`load` ran raised it or led to it."""
+    if line := _line(error, _DIGESTS):
+        return f'{_shown(line[0])}, line {line[1]}: {describe(error)}'
+    return None
+
+
+def where(definition: Any) -> str:
+    """``file, line N (name)`` of a function, method or class, for messages."""
+    definition = inspect.unwrap(definition)
+    name = getattr(definition, '__qualname__', repr(definition))
+    try:
+        path = inspect.getsourcefile(definition) or ''
+        _, line = inspect.findsource(definition)
+    except (TypeError, OSError):
+        return name
+    return f'{_shown(path)}, line {line + 1} ({name})'
+
+
+def describe(error: BaseException) -> str:
+    """Describes an error in one line: its class, and the first line of what it says."""
+    # A syntax error says its place too, which the message has.
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    first = text.strip().partition('\n')[0]
+    return ': '.join(filter(None, (type(error).__name__, first)))
+
+
+def _line(error: BaseException, paths: Collection[str]) -> tuple[str, int] | None:
+    """The last of the error's frames that lies in one of the files."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places: list[tuple[str | None, int | None]] = [
+        (frame.filename, frame.lineno) for frame in frames
+    ]
+    if isinstance(error, SyntaxError):
+        places.append((error.filename, error.lineno))
+    lines = [(os.path.abspath(name), line) for name, line in places if name and line]
+    return next((line for line in reversed(lines) if line[0] in paths), None)
+
+
+def _shown(path: str) -> str:
+    """The path from the working directory, if it lies there."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith(os.pardir) else relative

@@ -1,0 +1,76 @@
+"""Checks whether responses have a signal, and explains the likely cause if not.
+
+Advantages compare the responses to a problem. If all have the same reward, there is no
+signal, whatever the estimator.
+"""
+
+import numpy as np
+
+from passk_jax.types import Verdicts
+
+_SHOWN = 300
+# Below this share of answers, or of stopped responses, a run warns.
+_FEW_ANSWERS = 0.5
+
+_FORM = (
+    'the policy does not write answers in the form that the prompt asks for: a format '
+    "warm start teaches it (init.kind='warm_start'), or data.few_shot shows it"
+)
+_LIMIT = 'most responses are cut off: raise sampling.max_response_tokens'
+_HARD = (
+    'the problems are too hard for this policy, or their golds are not what the prompt '
+    'asks for: compare this response with its gold'
+)
+_SAME = 'the policy has collapsed, or the temperature is too low'
+_EASY = 'the problems are too easy for this policy'
+_UNIFORM = 'no problem has right and wrong responses: take more rollouts or problems'
+
+
+def has_answer(parsed: list[list[str]]) -> np.ndarray:
+    """Marks responses with an answer: ``[P][N]`` answers to ``[P, N]`` bool."""
+    return np.array([[bool(answer) for answer in row] for row in parsed], bool)
+
+
+def is_uniform(verdicts: Verdicts) -> bool:
+    """Returns whether all responses to each problem have one reward."""
+    return bool((verdicts.rewards == verdicts.rewards[:, :1]).all())
+
+
+def explain_missing_signal(
+    correct: np.ndarray, parsed: list[list[str]], *, stopped: float, example: str
+) -> str:
+    """Explains why responses have no signal or few answers.
+
+    Args:
+        correct: ``[P, N]`` bool.
+        parsed: ``[P][N]`` the answers read; ``''`` where there is none.
+        stopped: the share of responses that a stop token ended.
+        example: one of the responses.
+
+    Returns:
+        A text for a warning; ``''``: some problem has right and wrong responses, and
+        most responses have answers.
+    """
+    answered, total = has_answer(parsed), correct.size
+    no_form = _FORM if stopped > _FEW_ANSWERS else _LIMIT
+    several = correct.shape[1] > 1
+    if not answered.any():
+        what, cause = f'no response of {total:,} has an answer', no_form
+    elif answered.mean() < _FEW_ANSWERS:
+        what = f'only {answered.sum():,} of {total:,} responses have an answer'
+        cause = no_form
+    elif not correct.any():
+        what = f'all {total:,} responses are wrong'
+        cause = _HARD if stopped > _FEW_ANSWERS else _LIMIT
+        if several and all(len(set(row)) == 1 for row in parsed):
+            what, cause = f'{what}, and to each problem the same', _SAME
+    elif correct.all():
+        what, cause = f'all {total:,} responses are right', _EASY
+    elif several and (correct == correct[:, :1]).all():
+        same = all(len(set(row)) == 1 for row in parsed)
+        what = 'the responses to each problem are all right or all wrong'
+        cause = _SAME if same else _UNIFORM
+    else:
+        return ''
+    shown = example if len(example) <= _SHOWN else f'{example[:_SHOWN]}...'
+    return f'{what}. Likely, {cause}. One response: {shown!r}'

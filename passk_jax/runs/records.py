@@ -1,0 +1,203 @@
+"""What a run that resumes finds of the steps before: all of it, as it was written.
+
+Files of lines (:data:`LINES`) have a line or more for each step, in the order of the
+steps. The commit of a checkpoint has a digest of the lines before its step. One of
+these files, ``digests.jsonl``, has a digest of each file of rollouts and evaluations.
+Runs older than digests have none to compare.
+"""
+
+import hashlib
+import pathlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from passk_jax.errors import InputError
+from passk_jax.files import atomic_write_bytes, parse_json
+from passk_jax.runs.digests import digest
+
+LINES = ('metrics', 'timing', 'diagnostics', 'digests')
+"""Names of the files of lines, without ``.jsonl``."""
+
+_STEP_OF_FILE = re.compile(r'step_(\d+)\.jsonl$')
+_KINDS: Mapping[str, type] = {'step': int, 'split': str, 'file': str, 'sha256': str}
+_SHOWN_STEPS, _SHOWN_FILES = 5, 3
+
+
+def evaluation_name(split: str, step: int) -> str:
+    """The name of an evaluation's file of records, in ``evaluation/``."""
+    return f'{split}_step_{step:08d}.jsonl'
+
+
+def rollouts_name(step: int) -> str:
+    """The name of a step's file of rollouts, in ``rollouts/``."""
+    return f'step_{step:08d}.jsonl'
+
+
+class LinesDigest:
+    """A digest of the lines of a file that grows.
+
+    Args:
+        content: the lines so far, all of steps before ``step``.
+        step: the next step.
+    """
+
+    def __init__(self, content: bytes, step: int):
+        self._sha256, self._step = hashlib.sha256(content), step - 1
+        self._before = self._sha256.hexdigest()
+
+    def add(self, step: int, line: bytes) -> None:
+        """Adds a line of a step, which is no earlier than that of the line before."""
+        if step > self._step:
+            self._step, self._before = step, self._sha256.hexdigest()
+        self._sha256.update(line)
+
+    def before(self, step: int) -> str:
+        """The digest of the lines before a step, the newest or a later one."""
+        return self._before if step == self._step else self._sha256.hexdigest()
+
+
+def missing_records(
+    workdir: pathlib.Path,
+    *,
+    resume_step: int | None,
+    splits_due: Callable[[int], Sequence[str]],
+    rollouts_every: int,
+    diagnostics_every: int,
+) -> list[str]:
+    """Names the records from before the step that a run resumes at which are gone.
+
+    Args:
+        workdir: the run directory.
+        resume_step: the step of the newest checkpoint; ``None``: there is none.
+        splits_due: step -> the splits that were evaluated before it.
+        rollouts_every: steps between dumps of a step's rollouts; 0: never.
+        diagnostics_every: steps between diagnoses of a step; 0: never.
+
+    Raises:
+        ValueError: a file of lines is damaged before its last line.
+    """
+    rows = (row for _, row in _read_rows(workdir / 'metrics.jsonl'))
+    lines = {(row.get('split'), row['step']) for row in rows}
+    if resume_step is None:
+        # The first step is taken from a checkpoint.
+        began = any(split == 'train' for split, _ in lines)
+        return ['every checkpoint in checkpoints/'] if began else []
+    files = {
+        folder: {path.name for path in (workdir / folder).glob('*.jsonl')}
+        for folder in ('rollouts', 'evaluation')
+    }
+    diagnoses = {row['step'] for _, row in _read_rows(workdir / 'diagnostics.jsonl')}
+    gone: dict[str, list[int]] = {}
+    for step in range(resume_step):
+        there, splits = {}, splits_due(step)
+        for split in ('train', *splits):
+            there[f'metrics.jsonl: {split!r} of'] = (split, step) in lines
+        if diagnostics_every and step % diagnostics_every == 0:
+            there['diagnostics.jsonl: of'] = step in diagnoses
+        if rollouts_every and step % rollouts_every == 0:
+            there['rollouts/: of'] = rollouts_name(step) in files['rollouts']
+        for split in splits:
+            name = evaluation_name(split, step)
+            there[f'evaluation/: {split!r} of'] = name in files['evaluation']
+        for what in (what for what, is_there in there.items() if not is_there):
+            gone.setdefault(what, []).append(step)
+    return [f'{what} {_format_steps(steps)}' for what, steps in gone.items()]
+
+
+def changed_records(
+    workdir: pathlib.Path, *, step: int, digests: Mapping[str, str]
+) -> list[str]:
+    """Names the files whose records before a step are not what was written.
+
+    Args:
+        workdir: the run directory.
+        step: of a checkpoint.
+        digests: of the lines before that step, by name of :data:`LINES`. It may have
+            none. A file of rollouts or of an evaluation that is absent is not named.
+
+    Raises:
+        ValueError: a file of lines is damaged before its last line.
+    """
+    changed = [
+        f'{name}.jsonl'
+        for name in LINES
+        if name in digests and _digest_before(workdir, name, step) != digests[name]
+    ]
+    files: dict[str, str] = {}
+    if 'digests' in digests and 'digests.jsonl' not in changed:
+        for _, row in _read_rows(workdir / 'digests.jsonl'):
+            if row['step'] < step:
+                files[row['file']] = row['sha256']
+    changed += [
+        name
+        for name, recorded in files.items()
+        if (workdir / name).is_file() and digest(workdir / name) != recorded
+    ]
+    more = len(changed) - _SHOWN_FILES
+    shown = changed[:_SHOWN_FILES] + ([f'{more} more files'] if more > 0 else [])
+    return [f'{name} as it was before step {step}' for name in shown]
+
+
+def _digest_before(workdir: pathlib.Path, name: str, step: int) -> str:
+    sha256 = hashlib.sha256()
+    for line, row in _read_rows(workdir / f'{name}.jsonl'):
+        if row['step'] < step:
+            sha256.update(line)
+    return sha256.hexdigest()
+
+
+def _format_steps(steps: Sequence[int]) -> str:
+    first = ', '.join(map(str, steps[:_SHOWN_STEPS]))
+    more = len(steps) - _SHOWN_STEPS
+    return f'step {first}' + (f' and {more} more' if more > 0 else '')
+
+
+def _read_rows(path: pathlib.Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """The lines of a file of steps, each with its content; none if it is absent.
+
+    Leaves out a last line that a kill cut short, if only by its line feed.
+    """
+    if not path.exists():
+        return
+    with path.open('rb') as stream:
+        number, line = 1, stream.readline()
+        while line:
+            following = stream.readline()
+            try:
+                row = _read_row(line)
+            except (ValueError, TypeError) as error:
+                if not following:
+                    return
+                raise InputError(
+                    f'{path}, line {number} is damaged ({error}): repair or remove it'
+                ) from error
+            if line.endswith(b'\n'):
+                yield line, row
+            number, line = number + 1, following
+
+
+def _read_row(line: bytes) -> dict[str, Any]:
+    row = parse_json(line.decode('utf-8'))
+    for name, value in ({'step': None} | row).items():
+        if not isinstance(value, _KINDS.get(name, int | float | list)):
+            raise TypeError(f'{name} is {value!r}')
+    return row
+
+
+def drop_lines(path: pathlib.Path, resume_step: int) -> bytes:
+    """Removes the lines of ``resume_step`` and later; returns the others."""
+    rows = _read_rows(path)
+    retained = b''.join(line for line, row in rows if row['step'] < resume_step)
+    if path.exists() and len(retained) < path.stat().st_size:
+        atomic_write_bytes(path, retained)
+    return retained
+
+
+def drop_files(workdir: pathlib.Path, resume_step: int) -> None:
+    """Removes the rollouts and the evaluations of ``resume_step`` and later."""
+    for folder in ('rollouts', 'evaluation'):
+        for path in sorted((workdir / folder).glob('*.jsonl')):
+            match = _STEP_OF_FILE.search(path.name)
+            if match and int(match.group(1)) >= resume_step:
+                path.unlink()

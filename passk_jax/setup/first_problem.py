@@ -1,0 +1,77 @@
+"""The first training problem as the policy will read it, and what golds are worth.
+
+A wrong field, a chat template that hides the question or a verifier that refuses the
+right answer shows here, before a policy is made.
+"""
+
+from absl import logging
+
+from passk_jax.data.batches import TokenizedProblems
+from passk_jax.errors import InputError
+from passk_jax.models.tokenizer import Tokenizer
+from passk_jax.tasks import Task, right_response
+from passk_jax.types import Problem
+
+_NOTHING_TO_JUDGE = 'the task knows no right response that could be judged'
+
+
+def check_first_problem(
+    task: Task, problems: TokenizedProblems, tokenizer: Tokenizer
+) -> None:
+    """Shows the first training problem; see :func:`show_first_problem`.
+
+    Raises ValueError if the task judges a gold wrong that is written as a response.
+    """
+    if error := show_first_problem(task, problems, tokenizer, split='training'):
+        raise InputError(error)
+
+
+def show_first_problem(
+    task: Task, problems: TokenizedProblems, tokenizer: Tokenizer, *, split: str
+) -> str:
+    """Logs the prompt of the first problem and the verdict on its gold.
+
+    The first problem of every category is judged, because categories are files, sets or
+    sizes.
+
+    Args:
+        task: where the problems are from.
+        problems: those that are short enough.
+        tokenizer: the policy's.
+        split: of the problems, for the log.
+
+    Returns:
+        Which gold is judged wrong, and the way out; ``''``: none is.
+    """
+    firsts: dict[str, Problem] = {}
+    for index in problems.indices:
+        problem = problems.source[int(index)]
+        firsts.setdefault(problem.category, problem)
+    shown = next(iter(firsts.values()))
+    responses = {name: right_response(task, p) for name, p in firsts.items()}
+    judged = [name for name, response in responses.items() if response]
+    correct: dict[str, bool] = {}
+    if judged:
+        tried = [firsts[name] for name in judged]
+        verdicts = task.verify(tried, [[responses[name]] for name in judged])
+        correct = dict(zip(judged, verdicts.correct[:, 0].tolist(), strict=True))
+    word = 'right' if correct.get(shown.category) else 'wrong'
+    gold = f'judged {word}:\n{responses[shown.category]}'
+    logging.info(
+        'the first %s problem, of %s, as the policy reads it (%d tokens):\n%s\n'
+        '--- its gold as a response: %s\n---',
+        split,
+        shown.category,
+        len(problems.prompts[0]),
+        tokenizer.decode(problems.prompts[0]),
+        gold if shown.category in correct else _NOTHING_TO_JUDGE,
+    )
+    for name in judged:
+        if not correct[name]:
+            error = task.verdict(firsts[name], responses[name]).error
+            return (
+                f'problem {firsts[name].id} of {name}: its gold as a response, '
+                f'{responses[name][:80]!r}, is judged wrong ({error}): name the field '
+                'that has the answer, or leave the problem out'
+            )
+    return ''

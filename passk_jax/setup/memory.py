@@ -1,0 +1,118 @@
+"""The memory of a run: keys and values on any device, and all of it on a CPU.
+
+``python -m passk_jax.plan`` says what a run takes on chips, from compiled programs.
+"""
+
+import math
+import pathlib
+
+import jax
+from absl import logging
+from jax.sharding import Mesh
+
+from passk_jax.config import ExperimentConfig
+from passk_jax.errors import InputError
+from passk_jax.models import policy as policies
+from passk_jax.models.arch import Arch
+from passk_jax.models.policy import Policy
+from passk_jax.sampling import sampler
+from passk_jax.setup.capacity import host_bytes
+
+_LESS = (
+    ': smaller train.micro_batch_prompts, sampling.max_cache_bytes or '
+    "model.head_chunk_tokens, or model.remat='full', take less"
+)
+
+
+def warn_of_memory(
+    config: ExperimentConfig, policy: Policy, mesh: Mesh, *, prompt_tokens: int
+) -> None:
+    """Says what training will hold on a CPU, and warns if that is more than is free.
+
+    Nothing is said of other devices, or of processes that share the work.
+    ``prompt_tokens`` is the width of the training prompts.
+    """
+    if mesh.size > 1 or mesh.devices.flat[0].platform != 'cpu':
+        return
+    parts = estimate_memory(config, policy, mesh, prompt_tokens=prompt_tokens)
+    needed, free = sum(parts.values()), free_bytes()
+    text = ', '.join(f'{name} {part / 2**30:.1f}' for name, part in parts.items())
+    log, advice = (logging.warning, _LESS) if needed > free else (logging.info, '')
+    log(
+        'memory on this CPU: about %.1f GiB (%s); %.1f GiB are free%s',
+        needed / 2**30,
+        text,
+        free / 2**30,
+        advice,
+    )
+
+
+def estimate_memory(
+    config: ExperimentConfig, policy: Policy, mesh: Mesh, *, prompt_tokens: int
+) -> dict[str, int]:
+    """Bytes that training holds on one device that shares the memory of its host.
+
+    An estimate: all responses count with their limit.
+    """
+    arch, train, sampling = policy.arch, config.train, config.sampling
+    shapes = policies.param_shapes(policy, mesh)
+    num_params = sum(math.prod(x.shape) for x in shapes.values())
+    num_rollouts = train.micro_batch_rollouts or sampling.num_rollouts
+    limit = sampling.max_response_tokens
+    tokens = train.micro_batch_prompts * (prompt_tokens + num_rollouts * limit)
+    if config.init.kind == 'warm_start':
+        # It takes a batch in one pass.
+        batch = config.init.warm_start.batch_size * (prompt_tokens + limit)
+        tokens = max(tokens, batch)
+    # Of each position and layer: the streams and norms, queries, keys and values, and
+    # the feed-forward part.
+    layer = 6 * arch.embed_dim + 3 * arch.mlp_dim
+    layer += 2 * (arch.num_heads + arch.num_kv_heads) * arch.head_dim
+    layers = arch.num_layers if arch.remat == 'none' else 1
+    values = layers * layer + arch.num_layers * arch.embed_dim
+    chunk = min(config.model.head_chunk_tokens, tokens)
+    return {
+        # The weights, what AdamW averages, and the gradient.
+        'weights, optimizer and gradient': 4 * 4 * num_params,
+        'keys and values': check_cache(config, arch, mesh),
+        'activations': (2 if arch.dtype == 'bfloat16' else 4) * tokens * values,
+        'logits': 3 * 4 * chunk * arch.vocab_size,
+        'programs and libraries': 2**30,
+    }
+
+
+def free_bytes() -> int:
+    """The memory that a new program may take on this machine."""
+    try:
+        text = pathlib.Path('/proc/meminfo').read_text(encoding='utf-8')
+        fields = dict(line.split(':', 1) for line in text.splitlines())
+        return int(fields['MemAvailable'].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return host_bytes()
+
+
+def check_cache(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> int:
+    """The most bytes of keys and values on a device.
+
+    Raises ValueError if ``sampling.max_cache_bytes`` is too small to sample with.
+    """
+    sampling, largest = config.sampling, 0
+    batches = {
+        'training': (config.train.num_prompts, sampling.num_rollouts),
+        'evaluation': (config.eval.batch_size, config.eval.num_responses),
+    }
+    for name, (num_prompts, num_rollouts) in batches.items():
+        try:
+            with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+                work, size = sampler.fit_grid(
+                    arch,
+                    num_prompts=num_prompts,
+                    num_rollouts=num_rollouts,
+                    prompt_tokens=config.data.max_prompt_tokens,
+                    max_response_tokens=sampling.max_response_tokens,
+                    max_cache_bytes=sampling.max_cache_bytes,
+                )
+        except ValueError as error:
+            raise InputError(f'{name}: sampling.{error}') from error
+        largest = max(largest, work.cache_bytes(size))
+    return largest

@@ -1,0 +1,181 @@
+"""The task ``records``: prompts from files, and a reward function of a user's own.
+
+A record is a row of a file (sources.py): it has a prompt, a text or the turns of a
+chat, and any other fields. The function gets the response and the record;
+:mod:`passk_jax.verifiers.rewards` says what it returns, and where it runs.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from passk_jax.config import checks
+from passk_jax.config.ranges import not_empty
+from passk_jax.errors import InputError, prefixed
+from passk_jax.tasks import chats, records, sources
+from passk_jax.tasks.task import (
+    ASCII,
+    About,
+    EmptySplitError,
+    Task,
+    check_choice,
+    check_disjoint,
+    shape_of,
+)
+from passk_jax.types import Problem, Verdict, Verdicts
+from passk_jax.verifiers import rewards
+from passk_jax.verifiers.rewards import RewardParams, shared_rewards
+
+_LIMITS = tuple(field.name for field in dataclasses.fields(RewardParams))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordsParams(RewardParams):
+    """Where the prompts are, and the reward function with its limits.
+
+    Attributes:
+        train_files, validation_files, test_files: names of files, of files on the
+            hub and of TFDS data sets (sources.py); a relative path starts at
+            ``data.dir``, or without that at the working directory.
+        prompt_field: the field of a record with the prompt, a text or a chat;
+            ``prompt.0.content`` is a field of an item of a list.
+    """
+
+    train_files: tuple[str, ...]
+    validation_files: tuple[str, ...]
+    test_files: tuple[str, ...]
+    prompt_field: str = not_empty()
+
+
+class RecordsTask(Task):
+    """Records with a reward function as a :class:`passk_jax.tasks.task.Task`.
+
+    It reads no answer in a response, so a majority has nothing to vote on. Raises
+    ValueError if the function's file cannot be read, or lacks it.
+    """
+
+    name = 'records'
+    splits = ('train', 'validation', 'test')
+    Params = RecordsParams
+    alphabet = ASCII
+    about = About(
+        summary='prompts of your own, with a reward function of your own',
+        size='as many as the files have',
+        licence='yours',
+        source='files of your own and my_reward.py; docs/plugins.md has an example',
+        example={
+            'train_files': ('records/train.jsonl',),
+            'validation_files': (),
+            'test_files': ('records/test.jsonl',),
+            'prompt_field': 'prompt',
+            'reward': 'my_reward.py:reward',
+            'threshold': 1.0,
+            'deadline_s': 5.0,
+            'memory_mib': 4096,
+        },
+    )
+
+    def __init__(self, params: RecordsParams):
+        super().__init__(params)
+        self._rewards()
+
+    def source(self, split: str, *, data_dir: str) -> list[Problem]:
+        """The problems of a split.
+
+        It reads the files of all splits, to see that no two share a prompt, and calls
+        the reward function once. Raises ValueError if they do, if a file cannot be
+        read, if the split is unknown or empty, or if the function returns no reward.
+        """
+        check_choice('split', split, self.splits)
+        splits = {
+            name: self._read(getattr(self.params, f'{name}_files'), data_dir)
+            for name in self.splits
+        }
+        check_disjoint(splits, digest=self.content_hash)
+        if not (problems := splits[split]):
+            files = f'{split}_files={getattr(self.params, f"{split}_files")}'
+            raise EmptySplitError(f'split {split!r} of the task is empty: {files}')
+        self._rewards().check(problems[0].data['record'])
+        return problems
+
+    def _read(self, names: Sequence[str], data_dir: str) -> list[Problem]:
+        problems: list[Problem] = []
+        for name in names:
+            source = sources.read(name, data_dir=data_dir)
+            for number, record in source.records:
+                with prefixed(f'{source.name}: {source.unit} {number}'):
+                    problem = self._problem(record, source.label)
+                problems.append(dataclasses.replace(problem, id=len(problems)))
+        return problems
+
+    def _problem(self, record: Any, category: str) -> Problem:
+        if not isinstance(record, Mapping):
+            raise InputError(f'it is a {type(record).__name__}, not a record')
+        chat = chats.read_field(record, self.params.prompt_field)
+        # Dates and bytes of a table as text: the function gets JSON.
+        plain = json.loads(json.dumps(dict(record), default=str))
+        data = {
+            'record': plain,
+            **{name: getattr(self.params, name) for name in _LIMITS},
+        }
+        return Problem(0, chat.text, data, category, chat.turns)
+
+    def _rewards(self) -> rewards.Rewards:
+        return _rewards_of({name: getattr(self.params, name) for name in _LIMITS})
+
+    def verify(
+        self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
+    ) -> Verdicts:
+        """Judges N responses to each of P problems, all at once.
+
+        The rewards are those of the function. Raises ValueError if the problems have
+        different numbers of responses, or the function is broken.
+        """
+        shape = shape_of(problems, responses)
+        judged = self._rewards()(
+            [problem.data['record'] for problem in problems for _ in range(shape[1])],
+            [text for row in responses for text in row],
+        )
+        values = np.array([reward.value for reward in judged], np.float32)
+        correct = np.array([reward.correct for reward in judged], bool)
+        failures = np.array([reward.failure for reward in judged], object)
+        return Verdicts(
+            values.reshape(shape),
+            correct.reshape(shape),
+            [[''] * shape[1] for _ in problems],
+            {kind: (failures == kind).reshape(shape) for kind in rewards.FAILURES},
+        )
+
+    @staticmethod
+    def content_hash(problem: Problem) -> str:
+        """Equal for prompts, earlier turns included, that differ in blanks and case."""
+        turns = [turn.content for turn in problem.turns]
+        return records.content_hash(*turns, problem.prompt)
+
+    @staticmethod
+    def parse_problem(record: str | Mapping[str, Any]) -> Problem:
+        """Reads ``{"record": RECORD, "reward": PLACE, ...}``, as ``Problem.data`` is.
+
+        Raises ValueError for anything else.
+        """
+        wanted = ('record', *_LIMITS)
+        if not isinstance(record, Mapping) or record.keys() != set(wanted):
+            raise InputError(f'give an object with the fields {list(wanted)}')
+        if not isinstance(record['record'], Mapping):
+            raise InputError('field record must be an object')
+        _rewards_of({name: record[name] for name in _LIMITS})
+        return Problem(0, '', dict(record), 'records')
+
+    @staticmethod
+    def verdict(problem: Problem, response: str) -> Verdict:
+        """The verdict on one response, with the reason if it is wrong."""
+        limits = {name: problem.data[name] for name in _LIMITS}
+        (reward,) = _rewards_of(limits)([problem.data['record']], [response])
+        return Verdict(reward.correct, '', reward.error)
+
+
+def _rewards_of(limits: Mapping[str, Any]) -> rewards.Rewards:
+    return shared_rewards(checks.build(RewardParams, limits, path='task.params'))

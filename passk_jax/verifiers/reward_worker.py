@@ -1,0 +1,64 @@
+"""Calls a user's reward function in a worker process.
+
+:mod:`passk_jax.verifiers.rewards` is the other end. It imports little, because every
+worker does.
+"""
+
+import contextlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+from passk_jax import plugins
+from passk_jax.errors import InputError
+
+_MAX_FLOAT32 = 3.4028234e38
+_SHOWN, _LONGEST = 60, 1000
+
+
+def load(function: str) -> Callable[[str, str], list[Any]]:
+    """Makes the function that a worker calls: record as JSON and response -> JSON.
+
+    Args:
+        function: ``file.py:function@digest``.
+
+    Returns:
+        A function that returns ``[value, null]`` or ``[null, [place, error]]``. A value
+        that is no reward is returned as a text.
+
+    Raises:
+        InputError: the file cannot be run, or has changed since the run began.
+    """
+    place, _, digest = function.rpartition('@')
+    called = plugins.load(place)
+    if [*plugins.digests_in(place).values()] != [digest]:
+        raise InputError('the file changed while a run uses it: restore it')
+    if not callable(called):
+        raise InputError(f'{place} is of type {type(called).__name__}, not a function')
+
+    def judge(record: str, response: str) -> list[Any]:
+        try:
+            value = called(response, json.loads(record))
+        except MemoryError:
+            raise
+        except (Exception, SystemExit) as error:
+            # There is no line if it cannot be called with two arguments.
+            alone = f'{plugins.where(called)}: {plugins.describe(error)}'
+            place, _, text = (plugins.explain(error) or alone).partition(': ')
+            # Replies are short, whatever it says.
+            return [None, [place[-_LONGEST:], text[:_LONGEST]]]
+        return [_plain(value), None]
+
+    return judge
+
+
+def _plain(value: Any) -> bool | int | float | str:
+    """Returns a bool or finite number as Python's, and anything else as a text."""
+    # A number of NumPy, or an array of one.
+    if callable(getattr(value, 'item', None)):
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):
+            value = value.item()
+    # Rewards are float32.
+    if isinstance(value, bool | int | float) and abs(value) <= _MAX_FLOAT32:
+        return value
+    return repr(value)[:_SHOWN]

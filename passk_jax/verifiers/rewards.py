@@ -1,0 +1,210 @@
+"""Rewards by a user's function, which runs in worker processes.
+
+    def reward(response, record):
+        return response.strip() == record['answer']
+
+The function gets the text of a response and the record of its problem. It returns a
+bool, which is both verdict and reward, or a finite number, the reward; then a response
+is correct if it is at least ``threshold``. Equal responses to equal records are judged
+once, so the result may depend on nothing else.
+
+A response is wrong, with the reward 0, if the function raises on it, exceeds the
+deadline, ends its process or takes too much memory. The log says why, once per line. If
+that happens to more than half of the last responses, or if the function returns
+anything else, an InputError names its file and line. :meth:`Rewards.check` finds most
+of these errors before a run begins.
+"""
+
+import ast
+import collections
+import dataclasses
+import functools
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+from passk_jax import plugins
+from passk_jax.config.ranges import positive
+from passk_jax.errors import InputError, prefixed
+from passk_jax.runtime.cores import usable_cores
+from passk_jax.verifiers.pool import CRASH, PARSE_FAILURE, TIMEOUT, Judgement, Pool
+
+FAILURES = (TIMEOUT, CRASH, PARSE_FAILURE)
+_MAX_WORKERS = 16
+# The last responses, and the largest share of failures among them.
+_RECENT, _MAX_FAILURE_SHARE = 256, 0.5
+# Records and responses are long, and few repeat.
+_MEMO_SIZE = 2**12
+_SHOWN = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class RewardParams:
+    """A reward function and its limits.
+
+    Attributes:
+        reward: ``file.py:function``.
+        threshold: the least reward of a correct response.
+        deadline_s: seconds for one response.
+        memory_mib: address space of a worker process.
+    """
+
+    reward: str
+    threshold: float
+    deadline_s: float = positive()
+    memory_mib: int = positive()
+
+    def __post_init__(self):
+        plugins.split_place(self.reward)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reward:
+    """The reward of one response.
+
+    Attributes:
+        value: the reward.
+        correct: whether the response is correct.
+        failure: ``None``, or the one of ``FAILURES`` that makes it wrong.
+        error: ``None``, or why it is not correct.
+    """
+
+    value: float
+    correct: bool
+    failure: str | None = None
+    error: str | None = None
+
+
+class Rewards:
+    """A reward function in worker processes, which end with this process.
+
+    Args:
+        params: the function and its limits.
+
+    Raises:
+        InputError: the file does not exist, has a syntax error, or does not define the
+            function. The file does not run here.
+    """
+
+    def __init__(self, params: RewardParams):
+        self._params = params
+        self.where, digest = _find(params.reward)
+        file, name = plugins.split_place(params.reward)
+        self._pool = Pool(
+            f'{os.path.abspath(file)}:{name}@{digest}',
+            workers=min(len(usable_cores()), _MAX_WORKERS),
+            deadline_s=params.deadline_s,
+            memory_bytes=params.memory_mib * 2**20,
+            memo_size=_MEMO_SIZE,
+        )
+        self._logged: set[str] = set()
+        self._recent: collections.deque[bool] = collections.deque(maxlen=_RECENT)
+        self._checked = False
+
+    def check(self, record: Mapping[str, Any]) -> None:
+        """Calls the function once, on an empty response.
+
+        Raises:
+            InputError: it fails, or returns no reward.
+        """
+        if self._checked:
+            return
+        (judgement,) = self._judge([(json.dumps(dict(record)), '')])
+        _, message, _ = self._reward(judgement, '')
+        if message:
+            raise InputError(f'{message}, an empty response')
+        self._checked = True
+
+    def __call__(
+        self, records: Sequence[Mapping[str, Any]], responses: Sequence[str]
+    ) -> list[Reward]:
+        """Judges responses, each to the problem of its record.
+
+        Raises:
+            InputError: the function is broken; see above.
+        """
+        # Responses to one problem share its record.
+        texts = {id(record): json.dumps(dict(record)) for record in records}
+        pairs = [
+            (texts[id(record)], response)
+            for record, response in zip(records, responses, strict=True)
+        ]
+        rewards, last_message = [], ''
+        for judgement, response in zip(self._judge(pairs), responses, strict=True):
+            reward, message, kind = self._reward(judgement, response)
+            self._recent.append(reward.failure is not None)
+            rewards.append(reward)
+            last_message = message or last_message
+            if message and kind not in self._logged:
+                self._logged.add(kind)
+                logging.warning('%s: such responses are wrong', message)
+        if (number := sum(self._recent)) > _MAX_FAILURE_SHARE * _RECENT:
+            raise InputError(
+                f'{self.where} failed on {number} of the last {len(self._recent)} '
+                f'responses; the last time: {last_message}'
+            )
+        return rewards
+
+    def _judge(self, pairs: Sequence[tuple[str, str]]) -> list[Judgement]:
+        with prefixed(self.where):
+            return self._pool.judge(pairs)
+
+    def _reward(self, judged: Judgement, response: str) -> tuple[Reward, str, str]:
+        """Returns the reward and, if the function failed, a message and its kind."""
+        params = self._params
+        about = f'on {response[:_SHOWN]!r}'
+        if judged.failure:
+            what = {
+                TIMEOUT: f'took longer than {params.deadline_s:g} s',
+                CRASH: f'ended its process or took more than {params.memory_mib} MiB',
+            }.get(judged.failure, 'raised')
+            failed = Reward(0.0, False, judged.failure, f'the reward {what}')
+            return failed, f'{self.where} {what} {about}', what
+        value, error = judged.value
+        if error:
+            place, text = error
+            failed = Reward(0.0, False, PARSE_FAILURE, f'the reward raised {text}')
+            return failed, f'{place}: {text} {about}', place
+        if isinstance(value, str):
+            raise InputError(
+                f'{self.where} returned {value} {about}; it must return a bool or a '
+                'finite number'
+            )
+        correct = value if isinstance(value, bool) else value >= params.threshold
+        reward = Reward(
+            float(value), correct, error=None if correct else f'reward {value:g}'
+        )
+        return reward, '', ''
+
+
+@functools.cache
+def shared_rewards(params: RewardParams) -> Rewards:
+    """Returns the process's rewards by a function, made on first use."""
+    return Rewards(params)
+
+
+def _find(place: str) -> tuple[str, str]:
+    """Finds a function's ``file, line N (name)`` and its file's digest; runs nothing.
+
+    Raises InputError if that fails.
+    """
+    file, name = plugins.split_place(place)
+    content = plugins.read(file)
+    with plugins.errors_of(file):
+        # compile puts the path into a syntax error, and runs nothing.
+        compile(content, os.path.abspath(file), 'exec')
+        tree = ast.parse(content)
+    functions = {
+        node.name: node.lineno
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+    # The function may also be imported, or made by a call.
+    if not re.search(rf'\b{name}\b', content.decode(errors='replace')):
+        raise InputError(f'{file} defines no {name}; it has {list(functions)}')
+    line = f', line {functions[name]}' if name in functions else ''
+    return f'{file}{line} ({name})', plugins.digest(content)

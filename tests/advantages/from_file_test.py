@@ -1,0 +1,206 @@
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from passk_jax.advantages import (
+    effective_weight,
+    estimator_of_config,
+    estimator_parameters,
+    estimator_row,
+    make_estimator,
+    tabulated_curve,
+)
+from passk_jax.advantages.tabulation import check_signal
+from passk_jax.errors import InputError
+
+N = 4
+CORRECT = jnp.array([[True, False, False, False], [True, True, True, True]])
+IN_CONFIG = {'k': 2, 'easy_threshold': 0.6}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, 'path', [*sys.path])
+    return tmp_path
+
+
+def write(elsewhere, text: str) -> str:
+    (elsewhere / 'my.py').write_text(text)
+    return 'my.py:f'
+
+
+def estimate(name: str, correct=CORRECT, **params) -> np.ndarray:
+    fn = make_estimator(name, num_rollouts=N, **params)
+    return np.asarray(jax.jit(fn)(correct.astype(float), correct))
+
+
+def test_a_curve_may_be_any_python(elsewhere):
+    """It gets whole numbers, so it may ask and look up what JAX cannot trace."""
+    name = write(
+        elsewhere,
+        'import math\n'
+        'def f(num_correct, num_rollouts):\n'
+        '    if num_correct in (0, num_rollouts):\n        return 0, 0\n'
+        '    return {1: 3.0}[num_correct], -math.factorial(num_correct)',
+    )
+    with pytest.raises(InputError, match=r'^my\.py, line 5: KeyError: 2$'):
+        make_estimator(name, num_rollouts=N)
+
+
+def test_a_curve_gives_each_response_its_value(elsewhere):
+    name = write(
+        elsewhere,
+        'def f(num_correct, num_rollouts):\n'
+        '    if num_correct in (0, num_rollouts):\n        return 0, 0\n'
+        '    return num_rollouts - num_correct, -num_correct / 2',
+    )
+    expected = [[3, -0.5, -0.5, -0.5], [0, 0, 0, 0]]
+    np.testing.assert_array_equal(estimate(name), expected)
+    # What follows from the row follows for it too.
+    curve = tabulated_curve(name, num_rollouts=N)
+    assert curve['name'] == name
+    assert curve['positive'] == [0, 3, 2, 1, 0]
+    np.testing.assert_allclose(effective_weight(name, num_rollouts=N, p=0.0), 3.0)
+    check_signal(name, num_rollouts=N)
+    assert make_estimator(name, num_rollouts=N).begin_memory() == {}
+
+
+def test_a_curve_equals_that_of_the_table_which_it_repeats(elsewhere):
+    name = write(
+        elsewhere,
+        'from passk_jax.advantages import curves\n'
+        'def f(num_correct, num_rollouts, k):\n'
+        '    return curves.pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)',
+    )
+    assert estimator_parameters(name) == ('k',)
+    np.testing.assert_array_equal(estimate(name, k=2), estimate('pass_at_k', k=2))
+    of_config = estimator_of_config(name, IN_CONFIG, num_rollouts=N)
+    np.testing.assert_array_equal(
+        of_config(CORRECT * 1.0, CORRECT), estimate(name, k=2)
+    )
+
+
+def test_any_other_estimator_gets_the_arrays_that_it_names(elsewhere):
+    name = write(
+        elsewhere,
+        'def f(rewards, lengths):\n'
+        '    value = rewards - 0.5 * lengths\n'
+        '    return value - value.mean(axis=-1, keepdims=True)',
+    )
+    assert estimator_row(name).reads == ('rewards', 'lengths')
+    fn = make_estimator(name, num_rollouts=N)
+    lengths = jnp.array([[1, 2, 3, 4], [2, 2, 2, 2]])
+    advantages = jax.jit(fn)(CORRECT * 0.25, CORRECT, lengths=lengths)
+    expected = CORRECT * 0.25 - 0.5 * lengths
+    expected -= expected.mean(axis=-1, keepdims=True)
+    np.testing.assert_allclose(advantages, expected, rtol=1e-6)
+    with pytest.raises(InputError, match='needs lengths='):
+        fn(CORRECT * 1.0, CORRECT)
+    check_signal(name, num_rollouts=N)
+
+
+def test_random_keys_and_memory_arrive_too(elsewhere):
+    name = write(
+        elsewhere,
+        'import jax\n'
+        'def f(correct, key, history, window):\n'
+        '    noise = jax.vmap(lambda k: jax.random.normal(k, correct.shape[1:]))(key)\n'
+        '    return noise + history.sum() + window',
+    )
+    fn = make_estimator(name, num_rollouts=N, window=3)
+    memory = fn.begin_memory()
+    one, other = (
+        fn(CORRECT * 1.0, CORRECT, key=jax.random.key(i), **memory) for i in range(2)
+    )
+    assert one.shape == CORRECT.shape
+    assert (one != other).any()
+
+
+def test_a_parameter_with_a_default_is_a_key_that_need_not_be_there(elsewhere):
+    name = write(
+        elsewhere, 'def f(num_correct, num_rollouts, tilt=0.5):\n    return tilt, 0'
+    )
+    expected = CORRECT * 0.5
+    fn = estimator_of_config(name, IN_CONFIG, num_rollouts=N)
+    np.testing.assert_array_equal(fn(CORRECT * 1.0, CORRECT), expected)
+    fn = estimator_of_config(name, IN_CONFIG | {'tilt': 2}, num_rollouts=N)
+    np.testing.assert_array_equal(fn(CORRECT * 1.0, CORRECT), CORRECT * 2.0)
+    with pytest.raises(InputError, match=r"advantage\.tilt='x' must be a number"):
+        estimator_of_config(name, IN_CONFIG | {'tilt': 'x'}, num_rollouts=N)
+    # It is no key of another estimator.
+    with pytest.raises(InputError, match=r'unknown key advantage\.tilt'):
+        estimator_of_config('pass_at_1', IN_CONFIG | {'tilt': 2}, num_rollouts=N)
+
+
+def test_equal_settings_share_a_program(elsewhere):
+    name = write(elsewhere, 'def f(num_correct, num_rollouts):\n    return 1, 0')
+    one, other = (make_estimator(name, num_rollouts=N) for _ in range(2))
+    assert one == other
+    assert hash(one) == hash(other)
+
+
+# Content -> what the message says, before any device.
+WRONG = {
+    'f = 3': 'my.py:f is of type int, not a function',
+    'class f: pass': 'my.py:f is of type type, not a function',
+    'def f(): return 1': 'my.py, line 1 (f) must have a parameter num_correct, as',
+    'def f(n, k=2): return 1': 'my.py, line 1 (f) must have a parameter num_correct',
+    'def f(num_correct, *args): return 1': 'line 1 (f): name each parameter instead',
+    'def f(num_correct, **others): return 1': 'line 1 (f): name each parameter inst',
+    'def f(num_correct, tilt): return 1': 'line 1 (f): the parameter tilt is none of',
+    'def f(num_correct, on=True): return 1': 'line 1 (f): the parameter on is none',
+    'def f(num_correct, mode="a"): return 1': 'line 1 (f): the parameter mode is none',
+    'def f(num_correct): return None': 'line 1 (f) returned None for num_correct=0; i',
+    'def f(num_correct): pass': 'line 1 (f) returned None for num_correct=0',
+    'def f(num_correct): return "ab"': "line 1 (f) returned 'ab' for num_correct=0",
+    'def f(num_correct): return 1.0': 'line 1 (f) returned 1.0 for num_correct=0',
+    'def f(num_correct): return 1, 2, 3': 'line 1 (f) returned (1, 2, 3)',
+    'def f(num_correct): return 1, float("nan")': 'line 1 (f) returned (1, nan)',
+    'def f(num_correct): return 1, 1e300': 'line 1 (f) returned (1, 1e+300)',
+    'def f(num_correct):\n  return 1 / num_correct, 0': 'line 2: ZeroDivisionError: di',
+    'def f(num_correct):\n  raise SystemExit': 'line 2: SystemExit',
+    'def f(rewards): return None': 'line 1 (f) returned None; it must return an array',
+    'def f(rewards): return "x"': "line 1 (f) returned 'x'; it must return an array",
+    'def f(rewards): return 1.0': 'line 1 (f) returned 1.0',
+    'def f(rewards): return rewards.sum(-1)': 'line 1 (f) returned (3,); it must ret',
+    'def f(rewards): return rewards * 1j': 'line 1 (f) returned (3, 4); it must ret',
+    'def f(rewards):\n  if rewards.sum() > 0: return rewards': (
+        'line 2: TracerBoolConversionError: Attempted boolean conversion of traced arr'
+    ),
+    'import numpy as np\ndef f(rewards):\n  return np.sort(rewards)': (
+        'line 3: TracerArrayConversionError'
+    ),
+    'def f(rewards):\n  return rewards.abs()': 'line 2: AttributeError: ',
+    'def f(history): return history': 'line 1 (f) reads history, so it needs the para',
+}
+
+
+@pytest.mark.parametrize('content', WRONG)
+def test_what_is_wrong_is_one_line_with_its_place(content, elsewhere):
+    with pytest.raises(InputError) as error:
+        make_estimator(write(elsewhere, content), num_rollouts=N)
+    assert WRONG[content] in str(error.value)
+    assert str(error.value).startswith('my.py')
+    assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ('body', 'message'),
+    [
+        ('rewards * 0', 'gives every response the advantage 0'),
+        ('rewards / rewards.sum()', 'gives some responses advantages that are not fin'),
+    ],
+)
+def test_advantages_without_a_signal_are_refused(body, message, elsewhere):
+    name = write(elsewhere, f'def f(rewards): return {body}')
+    with pytest.raises(InputError, match=f"advantage.name='my.py:f' .*{message}"):
+        check_signal(name, num_rollouts=N)
+
+
+def test_a_name_that_is_neither_names_the_form():
+    with pytest.raises(InputError, match=r'or one of your own, file\.py:name'):
+        make_estimator('my.py', num_rollouts=N)

@@ -1,0 +1,99 @@
+"""A run says so when its responses cannot teach anything."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from passk_jax.report import reporter, run_log
+from passk_jax.rollouts.dynamic_sampling import Draw, Draws
+from passk_jax.train import make_log
+from passk_jax.types import Verdicts
+from tests import tiny
+from tests.report.run_log_test import (
+    make_draws,
+    make_problems,
+    make_responses,
+    take_step,
+)
+
+
+@pytest.fixture
+def log(tmp_path, monkeypatch):
+    """A log from step 0, without pictures."""
+    for name in ('write_curves', 'write_report'):
+        monkeypatch.setattr(reporter, name, lambda run: None)
+    return make_log(tiny.make_config(), tmp_path, 0)
+
+
+def test_the_first_evaluation_says_that_it_has_no_signal(log, caplog):
+    rows = [
+        {
+            'problem_id': i,
+            'n': 2,
+            'c': 0,
+            'correct': [False, False],
+            'parsed': ['', ''],
+            'stopped': 1.0,
+            'responses': {'1': 'I think so.'} if i else {},
+        }
+        for i in range(3)
+    ]
+    with log:
+        log.evaluation(0, 'test', {'pass_at_1': 0.0}, rows)
+        warning = 'test before step 0: no response of 6 has an answer'
+        assert warning in caplog.text
+        assert 'I think so.' in caplog.text
+        caplog.clear()
+        log.evaluation(10, 'test', {'pass_at_1': 0.0}, rows)
+    assert not caplog.text
+
+
+def silent_draws():
+    nothing = np.zeros((4, 4), np.float32)
+    wrong = Verdicts(nothing, nothing.astype(bool), [['L', 'R', '', '']] * 4)
+    responses = dataclasses.replace(make_responses(), verdicts=wrong)
+    return Draws(
+        first := Draw(make_problems(), responses, nothing, nothing),
+        first,
+        False,
+        (responses,),
+    )
+
+
+def test_the_first_step_and_twenty_in_a_row_say_that_they_have_no_signal(log, caplog):
+    steps = {}
+    with log:
+        for step in range(45):
+            # Step 3 has a signal.
+            take_step(log, step, make_draws() if step == 3 else silent_draws())
+            log.flush()
+            messages = [record.getMessage() for record in caplog.records]
+            steps |= dict.fromkeys(messages, step)
+            caplog.clear()
+    assert list(steps.values()) == [0, 23, 43]
+    first, later, latest = steps
+    assert first.startswith('after step 0: all 16 responses are wrong. Likely, ')
+    assert "One response: 'R'" in first
+    assert later.startswith('no signal in 20 steps up to step 23: all 16 ')
+    assert latest.startswith('no signal in 40 steps up to step 43')
+
+
+@pytest.mark.parametrize('pack_sizes', [0, 2])
+def test_many_pads_are_named_once_where_nothing_is_packed(
+    tmp_path, monkeypatch, pack_sizes
+):
+    texts = []
+    monkeypatch.setattr(
+        run_log.logging, 'info', lambda text, *values: texts.append(text % values)
+    )
+    for name in ('write_curves', 'write_report'):
+        monkeypatch.setattr(reporter, name, lambda run: None)
+    config = tiny.make_config(train__pack_sizes=pack_sizes)
+    with make_log(config, tmp_path, 0) as log:
+        for step in range(3):
+            take_step(log, step)
+        log.flush()
+    advice = [text for text in texts if 'train.pack_sizes=16' in text]
+    assert len(advice) == (pack_sizes == 0)
+    assert all(text.startswith('50 % of the positions') for text in advice)

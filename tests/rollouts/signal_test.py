@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+
+from passk_jax.rollouts.signal import explain_missing_signal, has_answer, is_uniform
+from passk_jax.types import Verdicts
+
+RIGHT, WRONG, NONE = ('5', True), ('6', False), ('', False)
+
+
+def explain(*rows, stopped=1.0, example='a response'):
+    return explain_missing_signal(
+        np.array([[correct for _, correct in row] for row in rows]),
+        [[answer for answer, _ in row] for row in rows],
+        stopped=stopped,
+        example=example,
+    )
+
+
+@pytest.mark.parametrize(
+    ('rows', 'stopped', 'what', 'cause'),
+    [
+        ([[NONE, NONE]], 1.0, 'no response of 2 has an answer', 'warm start'),
+        ([[NONE, NONE]], 0.2, 'no response of 2 has an answer', 'max_response_tokens'),
+        ([[NONE] * 3 + [RIGHT]], 1.0, 'only 1 of 4 responses', 'data.few_shot'),
+        ([[WRONG, NONE], [WRONG, WRONG]], 1.0, 'all 4 responses are wrong', 'too hard'),
+        ([[WRONG, NONE]], 0.2, 'all 2 responses are wrong', 'max_response_tokens'),
+        ([[WRONG, WRONG]], 1.0, 'wrong, and to each problem the same', 'collapsed'),
+        ([[RIGHT, RIGHT]], 1.0, 'all 2 responses are right', 'too easy'),
+        ([[RIGHT] * 2, [WRONG] * 2], 1.0, 'all right or all wrong', 'collapsed'),
+        ([[RIGHT] * 2, [WRONG, ('7', False)]], 1.0, 'all right or', 'more rollouts'),
+        # One response to each problem is the same as itself.
+        ([[WRONG], [WRONG]], 1.0, 'all 2 responses are wrong. ', 'too hard'),
+    ],
+)
+def test_what_cannot_teach_is_named_with_the_likely_cause(rows, stopped, what, cause):
+    text = explain(*rows, stopped=stopped)
+    assert what in text
+    assert cause in text
+    assert text.endswith("One response: 'a response'")
+
+
+@pytest.mark.parametrize('rows', [[[RIGHT, WRONG]], [[RIGHT], [WRONG]]])
+def test_a_batch_with_right_and_wrong_responses_is_not_warned_of(rows):
+    assert explain(*rows) == ''
+
+
+def test_a_long_response_is_cut():
+    assert explain([NONE], example='x' * 10_000).endswith("xxx...'")
+    assert len(explain([NONE], example='x' * 10_000)) < 600
+
+
+def test_rewards_decide_whether_a_batch_is_uniform():
+    wrong = np.zeros((2, 2), bool)
+    for rewards, uniform in (([[0, 0], [1, 1]], True), ([[0, 0], [0.2, 0.3]], False)):
+        parsed = [['', '1'], ['', '']]
+        verdicts = Verdicts(np.array(rewards, np.float32), wrong, parsed)
+        assert is_uniform(verdicts) == uniform
+    assert has_answer(parsed).tolist() == [[False, True], [False, False]]

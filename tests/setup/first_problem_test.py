@@ -1,0 +1,92 @@
+"""The first problem and its gold, before a run."""
+
+import pytest
+
+from passk_jax import tasks
+from passk_jax.data.batches import read_problems
+from passk_jax.models.tokenizer import character_tokenizer, encode_prompt
+from passk_jax.setup import first_problem
+from passk_jax.tasks.task import ASCII
+from passk_jax.types import Turn
+from tests.tasks.math import toy
+from tests.tasks.toy import LastDigit
+from tests.tasks_test import FILES, SMALL
+
+
+@pytest.fixture
+def messages(monkeypatch):
+    """What the run says; TFDS changes the level of the real log."""
+    texts = []
+
+    def say(message, *values):
+        texts.append(message % values)
+
+    monkeypatch.setattr(first_problem.logging, 'info', say)
+    return texts
+
+
+def tokenizer():
+    made = character_tokenizer(f'{ASCII}※')
+    made.chat_template = (
+        '{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}> '
+    )
+    return made
+
+
+def show(task, problems):
+    made = tokenizer()
+
+    def encode(problem):
+        return encode_prompt(made, problem.prompt, turns=problem.turns)
+
+    limits = {'max_prompt_tokens': 10_000, 'overlong': 'drop'}
+    read = read_problems(problems, encode, **limits)
+    first_problem.check_first_problem(task, read, made)
+
+
+def math_problems(tmp_path, *records):
+    toy.write(tmp_path, train=list(records))
+    params = toy.PARAMS | {'problem_field': 'problem'}
+    task = tasks.make_task('math', params)
+    return task, task.source('train', data_dir=str(tmp_path))
+
+
+def test_the_prompt_is_shown_as_the_policy_reads_it(tmp_path, messages):
+    chat = [Turn('system', 'Be brief.')._asdict(), Turn('user', '1+1?')._asdict()]
+    task, problems = math_problems(tmp_path, {'problem': chat, 'answer': 'so\n#### 2'})
+    show(task, problems)
+    assert '[system] Be brief.\n[user] Please reason step by step' in messages[-1]
+    assert '\n\n1+1?\n> \n' in messages[-1]
+    assert 'judged right:\n\\boxed{2}' in messages[-1]
+
+
+def test_a_gold_that_is_judged_wrong_stops_the_run(tmp_path):
+    # A brace too many, so that the box ends early.
+    task, problems = math_problems(tmp_path, {'problem': 'p', 'answer': '7}'})
+    with pytest.raises(ValueError, match=r'problem 0 of math_train: its gold .* wrong'):
+        show(task, problems)
+
+
+def test_the_first_problem_of_every_category_is_judged(monkeypatch, messages):
+    monkeypatch.setitem(tasks.TASKS, 'last_digit', 'tests.tasks.toy:LastDigit')
+    task = tasks.make_task('last_digit', {})
+    problems = task.source('train', data_dir='')
+    show(task, problems)
+    assert 'no right response that could be judged' in messages[-1]
+    answers = {'even': '0', 'odd': '2'}
+    monkeypatch.setattr(
+        LastDigit,
+        'right_response',
+        lambda self, problem: answers[problem.category],
+        raising=False,
+    )
+    with pytest.raises(ValueError, match=r'problem 1 of odd: .*another digit'):
+        show(task, problems)
+
+
+@pytest.mark.parametrize('name', ['math', 'korbench', 'maze', 'enigmata', 'mixture'])
+def test_the_golds_of_the_tasks_are_right(tmp_path, name, messages):
+    FILES.get(name, lambda directory: None)(tmp_path)
+    task = tasks.make_task(name, SMALL[name])
+    show(task, task.source('train', data_dir=str(tmp_path)))
+    assert 'judged right:' in messages[-1]

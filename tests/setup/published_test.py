@@ -1,0 +1,52 @@
+"""The configuration with which a published model is evaluated."""
+
+import pytest
+
+from passk_jax.setup import published
+from passk_jax.setup.published import published_config
+from tests import tiny
+
+
+def test_a_task_by_its_name_has_the_defaults_of_the_base_file():
+    config = published_config('a/b', 'maze,arc')
+    assert (config.task.name, config.task.params['test_sizes'][0]) == ('maze', 7)
+    assert (config.eval.top_p, config.sampling.max_response_tokens) == (0.95, 4096)
+    assert (config.model.source, config.model.tokenizer) == ('a/b', 'source')
+    assert config.init.kind == 'hf'
+
+
+def test_a_file_says_how_a_model_is_prompted():
+    path = str(tiny.ROOT / 'configs' / 'smollm2.py')
+    config = published_config('some/model', f'maze,{path}:sets=out_of_domain')
+    assert config.model.source == 'some/model'
+    assert config.sampling.max_response_tokens == 30
+    assert set(config.task.params['sets']) >= {'gcd'}
+
+
+def test_without_any_config_file_there_are_no_defaults(monkeypatch, tmp_path):
+    monkeypatch.setattr(published, '_BASE', tmp_path / 'base.py')
+    with pytest.raises(ValueError, match='name a config file in --task=maze'):
+        published_config('a/b', 'maze')
+
+
+def test_what_a_cpu_changes_is_no_more_than_rounding():
+    config = published_config('a/b', 'maze', mesh='1,1,1,-1')
+    assert config.mesh.tensor == -1
+    fitted = published.fit_to_devices(config)
+    assert fitted.model.compute_dtype == 'float32'
+    assert 0 < fitted.sampling.max_cache_bytes < published.host_bytes()
+    assert fitted.eval.num_responses == config.eval.num_responses
+
+
+def test_every_file_that_decides_a_model_is_digested(tmp_path):
+    for name in ('config.json', 'model.safetensors', 'README.md'):
+        (tmp_path / name).write_text(name)
+    before = published.digest_weights(str(tmp_path))
+    assert before.keys() == {'config.json', 'model.safetensors'}
+    (tmp_path / 'model.safetensors').write_text('other')
+    assert published.digest_weights(str(tmp_path)) != before
+
+
+def test_a_task_that_is_unknown_is_named():
+    with pytest.raises(ValueError, match="task 'mazes' is none of"):
+        published_config('a/b', 'mazes')
