@@ -105,6 +105,9 @@ def _model() -> ConfigDict:
                 'rope_theta': 0.0,
                 'norm_eps': 0.0,
                 'tie_embeddings': False,
+                'num_experts': 0,
+                'experts_per_token': 0,
+                'norm_topk_prob': False,
             },
             # Silent; at a learning rate of 1e-6 a bfloat16 weight would not change.
             'param_dtype': 'float32',
@@ -112,6 +115,11 @@ def _model() -> ConfigDict:
             'remat': 'full',
             'attention': 'auto',
             'head_chunk_tokens': 1024,
+            'experts': 'auto',
+            # Nothing: full fine-tuning.
+            'frozen': (),
+            # Not in the paper, whose policies here have no experts.
+            'replay_routing': False,
         }
     )
 

@@ -97,18 +97,20 @@ def _policy(config: ConfigDict) -> None:
     config.model.family = 'qwen2'
     config.model.source = ''
     config.model.tokenizer = 'characters'
-    config.model.arch = {
-        'num_layers': 3,
-        'embed_dim': 64,
-        'num_heads': 4,
-        'num_kv_heads': 2,
-        'head_dim': 16,
-        # SwiGLU's three matrices of 3 x width are about as large as two of 4 x width.
-        'mlp_dim': 192,
-        'rope_theta': 10_000.0,
-        'norm_eps': 1e-6,
-        'tie_embeddings': True,
-    }
+    config.model.arch.update(
+        {
+            'num_layers': 3,
+            'embed_dim': 64,
+            'num_heads': 4,
+            'num_kv_heads': 2,
+            'head_dim': 16,
+            # SwiGLU's three matrices of 3 x width have as much as two of 4 x width.
+            'mlp_dim': 192,
+            'rope_theta': 10_000.0,
+            'norm_eps': 1e-6,
+            'tie_embeddings': True,
+        }
+    )
     config.model.compute_dtype = 'float32'
     config.model.remat = 'none'
     # A kernel has nothing to gain on 42 tokens, and some cannot read packed rows.

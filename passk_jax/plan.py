@@ -339,7 +339,12 @@ def _builder(
     size = _vocab_size(config)
     arch = model.architecture(config.model, vocab_size=size, platform=platform)
     return Builder(
-        policies.Policy(arch, head_chunk_tokens=config.model.head_chunk_tokens),
+        policies.Policy(
+            arch,
+            head_chunk_tokens=config.model.head_chunk_tokens,
+            frozen=model.frozen_names(config.model, arch),
+            replay_routing=config.model.replay_routing,
+        ),
         mesh,
         topology.platform,
         data=config.data,

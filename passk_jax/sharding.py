@@ -200,15 +200,43 @@ def on_each_device(
         axes: the logical axes of each array.
         out_axes: those of the result, whose shape is that of the first array.
     """
+    pairs = zip(axes, arrays, strict=True)
+    specs = tuple(spec_of(names, x.shape) for names, x in pairs)
+    out = spec_of(out_axes, arrays[0].shape)
+    return on_devices(fn, specs, out)(*arrays)
+
+
+def on_devices(fn: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
+    """``fn`` on each device's parts of trees of arrays, with what it communicates.
+
+    Args:
+        fn: takes the parts. Without several devices it gets the whole arrays.
+        in_specs, out_specs: trees of PartitionSpecs, from :func:`spec_of`.
+    """
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or mesh.size == 1:
-        return fn(*arrays)
-    specs = tuple(
-        partition_spec(names, x.shape, mesh.shape)
-        for names, x in zip(axes, arrays, strict=True)
-    )
-    out = partition_spec(out_axes, arrays[0].shape, mesh.shape)
-    return jax.shard_map(fn, in_specs=specs, out_specs=out, check_vma=False)(*arrays)
+        return fn
+    specs = {'in_specs': in_specs, 'out_specs': out_specs}
+    return jax.shard_map(fn, **specs, check_vma=False)
+
+
+def spec_of(axes: tuple[str | None, ...], shape: tuple[int, ...]) -> PartitionSpec:
+    """Returns :func:`partition_spec` under ``jax.set_mesh``; split nowhere without."""
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty:
+        return PartitionSpec(*(None for _ in shape))
+    return partition_spec(axes, shape, mesh.shape)
+
+
+def mesh_axes(axis: str, size: int) -> tuple[str, ...]:
+    """Returns the mesh axes that split a logical axis of this size."""
+    return RULES[axis] if num_shards(axis, size) > 1 else ()
+
+
+def num_devices(mesh_axes: tuple[str, ...]) -> int:
+    """Counts the devices along these axes under ``jax.set_mesh``."""
+    shape = jax.sharding.get_abstract_mesh().shape
+    return math.prod(shape[axis] for axis in mesh_axes)
 
 
 def sum_over_shards(parts: jax.Array, axes: tuple[str | None, ...]) -> jax.Array:
@@ -227,9 +255,9 @@ def sum_over_shards(parts: jax.Array, axes: tuple[str | None, ...]) -> jax.Array
     names = ('batch', 'rollouts', *gathered(axes))
     spec = partition_spec(names, parts.shape, mesh.shape)
     out = partition_spec(axes, parts.shape[2:], mesh.shape)
-    summed = _mesh_axes(spec[0]) + _mesh_axes(spec[1])
+    summed = axes_of(spec[0]) + axes_of(spec[1])
     embed = axes.index('embed')
-    scattered = _mesh_axes(out[embed])
+    scattered = axes_of(out[embed])
     if not set(scattered) <= set(summed):
         # The batch is not split over these devices, so all hold the same sum.
         scattered, out = (), partition_spec(gathered(axes), parts.shape[2:], mesh.shape)
@@ -247,7 +275,7 @@ def sum_over_shards(parts: jax.Array, axes: tuple[str | None, ...]) -> jax.Array
     return shard(run(parts), *axes)
 
 
-def _mesh_axes(part: Any) -> tuple[str, ...]:
+def axes_of(part: Any) -> tuple[str, ...]:
     """Returns the mesh axes in one entry of a PartitionSpec."""
     return () if part is None else (part,) if isinstance(part, str) else tuple(part)
 

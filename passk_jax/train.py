@@ -31,6 +31,7 @@ from passk_jax.learning import state as states
 from passk_jax.learning.optimizer import Optimizer, make_optimizer
 from passk_jax.learning.state import TrainState
 from passk_jax.learning.update import Update
+from passk_jax.models import policy as policies
 from passk_jax.models.frozen import Weights, split_weights
 from passk_jax.models.policy import Params, Policy
 from passk_jax.planning.utilization import Rates, make_rates
@@ -40,7 +41,7 @@ from passk_jax.rollouts.estimate import Estimate
 from passk_jax.rollouts.remember import Remember
 from passk_jax.rollouts.sample import Sample
 from passk_jax.rollouts.verify import Verify
-from passk_jax.runs.checkpoints import Checkpoints, from_intact
+from passk_jax.runs.checkpoints import Checkpoints, from_intact, keep_frozen
 from passk_jax.runs.directory import has_begun
 from passk_jax.runs.phases import Phases
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
@@ -300,13 +301,16 @@ def begin_run(
     resumes = checkpoints.latest_step() is not None
     has_reference = any(stage.config.loss.kl_coef for stage in stages)
     weights = Weights({}, {})
-    if has_reference or policy.frozen or not resumes:
+    if has_reference or not resumes:
         on_step = functools.partial(phases.begin, 'warm start')
         params = setup.initial_params(workdir, stop=guard.interrupted, on_step=on_step)
         if params is None:
             return None
         weights = split_weights(policy, params)
-    trained = weights.trained
+    trained, frozen = weights.trained, weights.frozen
+    if policy.frozen:
+        shapes = split_weights(policy, policies.param_shapes(policy, mesh))
+        frozen = keep_frozen(workdir, frozen, shapes.frozen)
     reference = trained if has_reference else None
     if resumes:
         state, memory = restore(checkpoints, policy, optimizer, memory, mesh)
@@ -315,7 +319,7 @@ def begin_run(
             # Updates overwrite the state's parameters, so the reference needs its own.
             trained = jax.tree.map(jnp.copy, trained)
         state = states.init_state(policy, optimizer, trained, mesh)
-    return Beginning(state, memory, reference, weights.frozen)
+    return Beginning(state, memory, reference, frozen)
 
 
 def restore(

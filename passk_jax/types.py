@@ -42,11 +42,14 @@ class Prompts(Generic[Leaf]):
         tokens: ``[P, S]`` int32, right-padded; the pad id has no meaning.
         lengths: ``[P]`` int32, tokens in each prompt, at least 1.
         problem_ids: ``[P]`` int32, unique in a split; they address the random keys.
+        routing: ``[P, S, L, k]``, the experts that ran each token in sampling;
+            ``None``: the learner chooses its own.
     """
 
     tokens: Leaf
     lengths: Leaf
     problem_ids: Leaf
+    routing: Leaf | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -69,6 +72,8 @@ class Rollouts(Generic[Leaf]):
             without truncation (top-k, top-p, min-p), to compare with the learner.
             Greedy: at temperature 1.
         entropies: ``[P, N, T]`` float32, nats, of the untruncated distribution.
+        routing: ``[P, N, T, L, k]``, the experts that ran the token before each one,
+            the last of the prompt first; ``None``: the learner chooses its own.
     """
 
     prompts: Prompts[Leaf]
@@ -78,6 +83,7 @@ class Rollouts(Generic[Leaf]):
     sampler_log_probs: Leaf
     untruncated_log_probs: Leaf
     entropies: Leaf
+    routing: Leaf | None = None
 
 
 class Turn(NamedTuple):

@@ -377,6 +377,9 @@ def test_the_testbed_has_the_shape_of_its_source():
         'rope_theta': 1_000_000.0,
         'norm_eps': 1e-6,
         'tie_embeddings': True,
+        'num_experts': 0,
+        'experts_per_token': 0,
+        'norm_topk_prob': False,
     }
     assert config.model.family == 'qwen2'
     assert config.task.params['train_sizes'] == (17,)

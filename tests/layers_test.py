@@ -88,6 +88,7 @@ TESTED_IN = {
 } | {
     'config.experiment': 'config.conversion_test',
     'config.learning_config': 'config.conversion_test',
+    'config.model_config': 'config.conversion_test',
     'tasks.__main__': 'tasks.main_test',
     'verifiers.forms': 'verifiers.reading_test',
     'verifiers.reward_worker': 'verifiers.rewards_test',
@@ -108,6 +109,7 @@ OTHER_TESTS = {
     },
     'launch.two_processes_test': 'launch_tpu.sh with the real trainer',
     'layers_test': 'the package as a whole',
+    'models.hf.parity_gradient_test': 'the gradients of transformers',
     'models.hf.parity_test': 'the numbers of transformers',
     'models.hf.property_test': 'the same, of architectures drawn at random',
     'multihost_stop_test': 'several processes that are told to stop',

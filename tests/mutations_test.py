@@ -19,6 +19,7 @@ NO_MUTATION = {
     'model.source': 'a place; tests/models/hf has the numbers that are there',
     'model.tokenizer': 'a place; tests/setup/setup_test.py reads one from there',
     'model.attention': 'rounding only; tests/models/attention_kernels_test.py',
+    'model.experts': 'rounding only; tests/models/grouped_products_test.py',
     'mesh.': 'rounding only; tests/train_mesh_test.py',
     'task.name': 'there is one task, and another name is an error',
     'data.dir': 'a place',

@@ -1,20 +1,12 @@
-"""A run some of whose parameters are frozen, from its warm start to its checkpoints.
-
-No configuration freezes anything yet; here the policy says it.
-"""
-
-import dataclasses
-from unittest import mock
+"""A run some of whose parameters are frozen, from its warm start to its checkpoints."""
 
 import jax
 import numpy as np
 import pytest
 
-from passk_jax import train
 from passk_jax.initial import params as initial
 from passk_jax.report.run_log import RunLog
 from passk_jax.runs import restoring
-from passk_jax.setup import setup as setup_lib
 from tests import tiny
 from tests.train_resume_test import Killed, kill_at
 
@@ -24,17 +16,12 @@ LAST = 3
 
 @pytest.fixture(scope='module')
 def run():
-    """Runs a configuration with these parameters frozen."""
+    """Runs a configuration with these parameters frozen, and a reference."""
 
-    def make_setup(config):
-        setup = setup_lib.make_setup(config)
-        policy = dataclasses.replace(setup.policy, frozen=FROZEN)
-        return dataclasses.replace(setup, policy=policy)
-
-    def run(workdir, **overrides):
-        settings = {'train__steps': LAST, 'loss__kl_coef': 0.01} | overrides
-        with mock.patch.object(train, 'make_setup', make_setup):
-            return tiny.run(tiny.make_config(**settings), workdir)
+    def run(workdir):
+        settings = {'train__steps': LAST, 'loss__kl_coef': 0.01}
+        config = tiny.make_config(**settings, model__frozen=tuple(sorted(FROZEN)))
+        return tiny.run(config, workdir)
 
     return run
 

@@ -9,7 +9,6 @@ from passk_jax.config.conversion import (
 )
 from passk_jax.config.experiment import (
     AdvantageConfig,
-    ArchConfig,
     CheckpointConfig,
     DataConfig,
     EvalConfig,
@@ -17,7 +16,6 @@ from passk_jax.config.experiment import (
     InitConfig,
     LogConfig,
     MeshConfig,
-    ModelConfig,
     RewardConfig,
     SamplingConfig,
     TaskConfig,
@@ -32,5 +30,6 @@ from passk_jax.config.learning_config import (
     LossConfig,
     OptimizerConfig,
 )
+from passk_jax.config.model_config import ArchConfig, ModelConfig
 from passk_jax.config.sampling_options import SamplingOptions, sampling_options
 from passk_jax.config.stages import Stage, errors_of, stage_at, stages_of

@@ -177,7 +177,10 @@ def _check_model(values: Mapping[str, Any]) -> None:
                 f'sizes; set them to 0 (and tie_embeddings to False)'
             )
         return
-    del arch['tie_embeddings']
+    # The family says whether it has experts.
+    for name in ('tie_embeddings', 'num_experts', 'experts_per_token'):
+        del arch[name]
+    del arch['norm_topk_prob']
     if not values['model.family']:
         raise InputError("model.family='' needs a model.source, which sets the family")
     if values['model.tokenizer'] == 'source':

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from passk_jax.config.learning_config import LossConfig, OptimizerConfig
+from passk_jax.config.model_config import ModelConfig
 from passk_jax.config.ranges import (
     count,
     fraction,
@@ -21,57 +22,6 @@ from passk_jax.config.ranges import (
     section,
 )
 from passk_jax.config.sampling_options import SamplingOptions
-
-DTYPES = ('float32', 'bfloat16')
-
-
-@section
-class ArchConfig:
-    """Sizes of a policy made from scratch; all 0 if ``model.source`` sets them."""
-
-    # The deepest published models have about a hundred.
-    num_layers: int = ranged('lie in [0, 1000]', lambda x: 0 <= x <= 1000)
-    embed_dim: int
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    mlp_dim: int
-    rope_theta: float
-    norm_eps: float
-    tie_embeddings: bool
-
-
-@section
-class ModelConfig:
-    """The policy network.
-
-    Attributes:
-        family: a key of ``models.families.FAMILIES``, which must agree with the
-            ``config.json`` of ``source``; ``''``: the family which that file names.
-        source: Hugging Face directory or hub name that gives sizes, weights (if
-            ``init.kind == 'hf'``) and tokenizer; ``''``: ``arch`` gives the sizes. A
-            hub name may have a revision: ``name@revision``.
-        tokenizer: ``'characters'`` (built from the task's alphabet), ``'source'``
-            (that of ``model.source``), or a Hugging Face directory or hub name.
-        arch: sizes when ``source == ''``.
-        param_dtype: dtype of the master weights and the optimizer.
-        compute_dtype: dtype of the matrix products.
-        remat: what the backward pass recomputes: ``'none'`` (no matrix product),
-            ``'full'`` (each layer) or ``'attention'`` (each layer but its attention).
-        attention: the kernel for whole sequences: ``'plain'``, ``'splash'`` (TPU),
-            ``'cudnn'`` (GPU) or ``'auto'`` (the platform's kernel where it works).
-        head_chunk_tokens: tokens whose logits a device holds at a time when it learns.
-    """
-
-    family: str
-    source: str
-    tokenizer: str = not_empty()
-    arch: ArchConfig
-    param_dtype: str = one_of(*DTYPES)
-    compute_dtype: str = one_of(*DTYPES)
-    remat: str = one_of('none', 'full', 'attention')
-    attention: str = one_of('auto', 'plain', 'splash', 'cudnn')
-    head_chunk_tokens: int = positive()
 
 
 @section

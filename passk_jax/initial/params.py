@@ -29,6 +29,7 @@ from passk_jax.runtime import hosts
 
 ONLY_ROUNDING = (
     'model.attention',
+    'model.experts',
     'model.head_chunk_tokens',
     'model.remat',
     'train.micro_batch_prompts',
@@ -109,7 +110,7 @@ def _fingerprint(
     policy: Policy, model: ModelConfig, task: TaskConfig, demonstrations: WarmStartData
 ) -> Mapping[str, Any]:
     """Returns everything that determines the result of a warm start."""
-    fields, data = dataclasses.asdict(model), demonstrations.data
+    fields, data = _options(model), demonstrations.data
     options = {
         'system_prompt': data.system_prompt,
         'chat_template_kwargs': dict(data.chat_template_kwargs),
@@ -120,9 +121,11 @@ def _fingerprint(
         'instruction': [data.instruction] if data.instruction != 'task' else [],
         'plugins': plugins.digests_in(dataclasses.asdict(task)),
     }
+    # No sampler chose the experts of a demonstration.
+    without = (*ONLY_ROUNDING, 'model.replay_routing')
     return {
         'seed': demonstrations.seed,
-        'model': {k: v for k, v in fields.items() if f'model.{k}' not in ONLY_ROUNDING},
+        'model': {k: v for k, v in fields.items() if f'model.{k}' not in without},
         'task': {'name': task.name, 'params': dict(task.params)},
         'warm_start': dataclasses.asdict(demonstrations.warm_start),
         'max_prompt_tokens': data.max_prompt_tokens,
@@ -130,6 +133,20 @@ def _fingerprint(
         # Left out if off, as in warm starts from before these options.
         **{name: value for name, value in options.items() if value},
     }
+
+
+def _options(section: Any) -> dict[str, Any]:
+    """The fields of a section, without options that are off.
+
+    They are left out as in the warm starts that are older than these options.
+    """
+    values = {}
+    for field in dataclasses.fields(section):
+        value = getattr(section, field.name)
+        if field.metadata.get('off', ...) != value:
+            is_section = dataclasses.is_dataclass(value)
+            values[field.name] = _options(value) if is_section else value
+    return values
 
 
 def _from_run(policy: Policy, mesh: Mesh, source: str, note: pathlib.Path) -> Params:

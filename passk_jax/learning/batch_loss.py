@@ -10,10 +10,12 @@ from jaxtyping import Array, Bool, Float
 
 from passk_jax.config import LossConfig
 from passk_jax.learning import losses, packing
+from passk_jax.learning.expert_load import EXPERT_TOKENS, count_tokens
 from passk_jax.learning.losses import Mask, Metrics, Tokens
 from passk_jax.learning.packing import Packing
 from passk_jax.masked import masked_max, masked_mean
 from passk_jax.models import policy as policies
+from passk_jax.models.experts import ROUTING
 from passk_jax.models.policy import Params, Policy, TokenScores
 from passk_jax.types import Rollouts
 
@@ -82,8 +84,9 @@ class Loss(abc.ABC):
             *(self.policy, params, rollouts.prompts),
             temperature=self.temperature,
         )
+        arrays = rollouts.tokens, rollouts.routing
         return packing.apply_in_rows(
-            of_tokens, rollouts.tokens, rollouts.lengths, batch.packing, rows=rows
+            of_tokens, arrays, rollouts.lengths, batch.packing, rows=rows
         )
 
     @abc.abstractmethod
@@ -151,7 +154,11 @@ class BatchLoss(Loss):
             normalizer=normalizer,
             config=self.config,
         )
-        for name, x in scores.statistics.items():
+        statistics = dict(scores.statistics)
+        if (routing := statistics.pop(ROUTING, None)) is not None:
+            count = {'num_experts': self.policy.arch.num_experts}
+            metrics[EXPERT_TOKENS] = count_tokens(routing, mask, **count)
+        for name, x in statistics.items():
             metrics[losses.LAYERS + name] = jnp.where(mask, x, 0.0).sum()
         return loss, metrics
 
@@ -189,6 +196,12 @@ class BatchLoss(Loss):
             'sampler_gap_max': masked_max(jnp.abs(gap), mask),
             'sampler_k3': masked_mean(jnp.expm1(-gap) + gap, mask),
         }
+
+
+def without_routing(batch: Batch) -> Batch:
+    """Makes the batch of a policy that did not sample it: it chooses its experts."""
+    rollouts = dataclasses.replace(batch.rollouts, routing=None)
+    return dataclasses.replace(batch, rollouts=rollouts)
 
 
 def response_mask(rollouts: Rollouts) -> Mask:

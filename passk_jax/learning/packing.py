@@ -130,8 +130,8 @@ def num_positions(tokens: Int[Array, 'P N T'], rows: int | None) -> int:
 
 
 def apply_in_rows(
-    fn: Callable[[jax.Array, jax.Array | None], Rows],
-    tokens: Int[Array, 'P N T'],
+    fn: Callable[[jax.Array, jax.Array | None, jax.Array | None], Rows],
+    arrays: tuple[Int[Array, 'P N T'], Int[Array, 'P N T L k'] | None],
     lengths: Int[Array, 'P N'],
     packing: Packing | None,
     *,
@@ -140,18 +140,26 @@ def apply_in_rows(
     """Applies ``fn`` to the response tokens, packed into rows or not.
 
     Args:
-        fn: takes tokens ``[P, R, T]`` and where each token's response starts (``None``:
-            at 0); returns a tree of arrays of that shape.
-        tokens, lengths: of the responses.
+        fn: takes tokens ``[P, R, T]``, where each token's response starts (``None``: at
+            0) and the routing; returns a tree of arrays of the tokens' shape, with or
+            without more axes.
+        arrays: tokens and routing of the responses.
+        lengths: of the responses.
         packing: where the responses lie in the rows; ``None``: do not pack.
         rows: rows per device, from :func:`switch_on_rows`; ``None``: do not pack.
 
     Returns:
         The results at the tokens' original places; if packed, 0 at pads.
     """
+    tokens, routing = arrays
     if rows is None or packing is None:
-        return fn(tokens, None)
-    results = fn(*pack_tokens(tokens, lengths, packing, rows=rows))
+        return fn(tokens, None, routing)
+    if routing is not None:
+        T, *more = routing.shape[2:]
+        slots = _slots(lengths, packing, width=T, rows=rows)
+        empty = jnp.zeros((rows * T, *more), routing.dtype)
+        routing = _move(routing, slots, empty)
+    results = fn(*pack_tokens(tokens, lengths, packing, rows=rows), routing)
     return jax.tree.map(lambda x: unpack(x, lengths, packing, rows=rows), results)
 
 
@@ -166,41 +174,48 @@ def pack_tokens(
 
     A pad is token 0 and its own response, so no other token attends to it.
     """
-    P, N, T = tokens.shape
-    shards = sharding.num_shards('rollouts', N)
+    T = tokens.shape[-1]
     slots = _slots(lengths, packing, width=T, rows=rows)
+    starts = jnp.broadcast_to(packing.offsets[..., None], tokens.shape)
+    pads = jnp.tile(jnp.arange(T, dtype=jnp.int32), rows)
+    return _move(tokens, slots, jnp.zeros_like(pads)), _move(starts, slots, pads)
+
+
+def _move(
+    values: Int[Array, 'P N T ...'],
+    slots: Int[Array, 'P shards slots'],
+    empty: Int[Array, 'rows_T ...'],
+) -> Int[Array, 'P R T ...']:
+    """Moves values to slots of rows; the others have the values of ``empty``."""
+    P, _, T, *more = values.shape
+    shards = slots.shape[1]
 
     @functools.partial(jax.vmap, in_axes=(0, 0, None))
     @functools.partial(jax.vmap, in_axes=(0, 0, None))
     def scatter(slots: jax.Array, values: jax.Array, empty: jax.Array) -> jax.Array:
         return empty.at[slots].set(values, mode='drop', unique_indices=True)
 
-    starts = jnp.broadcast_to(packing.offsets[..., None], tokens.shape)
-    pads = jnp.tile(jnp.arange(T, dtype=jnp.int32), rows)
-
-    def move(values: jax.Array, empty: jax.Array) -> jax.Array:
-        moved = scatter(slots, values.reshape(P, shards, -1), empty)
-        moved = moved.reshape(P, shards * rows, T)
-        return sharding.shard(moved, 'batch', 'rollouts', None)
-
-    return move(tokens, jnp.zeros_like(pads)), move(starts, pads)
+    moved = scatter(slots, values.reshape(P, shards, -1, *more), empty)
+    moved = moved.reshape(P, shards * len(empty) // T, T, *more)
+    return sharding.shard(moved, 'batch', 'rollouts', None, *(None for _ in more))
 
 
 def unpack(
-    values: Float[Array, 'P R T'],
+    values: Float[Array, 'P R T ...'],
     lengths: Int[Array, 'P N'],
     packing: Packing,
     *,
     rows: int,
-) -> Float[Array, 'P N T']:
+) -> Float[Array, 'P N T ...']:
     """Undoes :func:`pack_tokens`; the result is 0 at pads."""
-    (P, N), T = lengths.shape, values.shape[-1]
+    (P, N), (T, *more) = lengths.shape, values.shape[2:]
     shards = sharding.num_shards('rollouts', N)
     slots = _slots(lengths, packing, width=T, rows=rows)
-    unpacked = jnp.take_along_axis(
-        values.reshape(P, shards, -1), slots, axis=-1, mode='fill', fill_value=0
-    )
-    return sharding.shard(unpacked.reshape(P, N, T), 'batch', 'rollouts', None)
+    slots = slots.reshape(*slots.shape, *(1 for _ in more))
+    values = values.reshape(P, shards, -1, *more)
+    unpacked = jnp.take_along_axis(values, slots, axis=2, mode='fill', fill_value=0)
+    unpacked = unpacked.reshape(P, N, T, *more)
+    return sharding.shard(unpacked, 'batch', 'rollouts', None, *(None for _ in more))
 
 
 def _slots(

@@ -25,7 +25,8 @@ from jaxtyping import Array, Bool, Float
 from passk_jax.config import LossConfig, SamplingConfig, TrainConfig
 from passk_jax.errors import InputError
 from passk_jax.learning import losses, packing, rollout_parts
-from passk_jax.learning.batch_loss import Batch, BatchLoss, Loss
+from passk_jax.learning.batch_loss import Batch, BatchLoss, Loss, without_routing
+from passk_jax.learning.expert_load import EXPERT_TOKENS, load_metrics
 from passk_jax.learning.losses import Metrics, Tokens
 from passk_jax.learning.optimizer import Optimizer, updates_made
 from passk_jax.learning.packing import deinterleave, interleave
@@ -174,6 +175,7 @@ class Update:
             unroll=self.epochs == 1,
         )
         finite = jnp.isfinite(metrics['loss']) & jnp.isfinite(metrics['grad_norm'])
+        expert_load = load_metrics(metrics.pop(EXPERT_TOKENS, None))
         metrics = {name: x.reshape(-1) for name, x in metrics.items()}
         tokens, positions = metrics.pop('tokens'), metrics.pop('positions')
         metrics = losses.finish_metrics(metrics, tokens)
@@ -186,7 +188,7 @@ class Update:
         add = functools.partial(rollout_parts.add, **rows)
         problem_loss = jax.vmap(add)(jax.vmap(deinterleave)(problem_loss))
         before = rollout_parts.join(deinterleave(before), **rows)
-        metrics |= self.loss.compare(rollouts, before)
+        metrics |= self.loss.compare(rollouts, before) | expert_load
         last = updates_made(opt_state) - 1
         metrics['learning_rate'] = self.optimizer.learning_rate(last)
         metrics |= {'problem_loss': problem_loss, 'finite_updates': finite}
@@ -204,7 +206,7 @@ class Update:
             later = self.score(Weights(frozen, params), later)
             old = jnp.concatenate([jnp.zeros_like(later[:skipped]), later])
         if ref_params is not None:
-            ref = self.score(Weights(frozen, ref_params), batches)
+            ref = self.score(Weights(frozen, ref_params), without_routing(batches))
         return dataclasses.replace(batches, old_log_probs=old, ref_log_probs=ref)
 
     def score(self, weights: Weights, batches: Batch) -> Float[Array, 'updates P N T']:

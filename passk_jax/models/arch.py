@@ -5,6 +5,7 @@ from typing import Any
 
 from passk_jax.config import ModelConfig
 from passk_jax.errors import InputError
+from passk_jax.models import grouped_products
 from passk_jax.models.attention_kernels import IMPLEMENTATIONS
 from passk_jax.models.families.table import family_of
 from passk_jax.models.rope import Rope
@@ -43,7 +44,7 @@ class Arch:
         num_heads: J, query heads; a multiple of ``num_kv_heads``.
         num_kv_heads: C, key/value heads.
         head_dim: H, even.
-        mlp_dim: F.
+        mlp_dim: F, of the MLP or of each expert.
         layers: the pattern that repeats through the stack. All layers have one kind of
             feed-forward part, so that the parameters of all L can be stacked.
         norm_eps: added to the mean square in the norms.
@@ -54,6 +55,10 @@ class Arch:
         dtype: dtype of activations and matrix products.
         remat: one of :data:`REMAT`.
         attention: one of ``attention_kernels.IMPLEMENTATIONS``.
+        num_experts: E, in the feed-forward part of each layer; 0: it has one MLP.
+        experts_per_token: k, how many of them run a token.
+        norm_topk_prob: the weights of a token's k experts add up to 1.
+        experts: one of ``grouped_products.IMPLEMENTATIONS``.
     """
 
     vocab_size: int
@@ -72,11 +77,16 @@ class Arch:
     dtype: str
     remat: str
     attention: str
+    num_experts: int = 0
+    experts_per_token: int = 0
+    norm_topk_prob: bool = False
+    experts: str = 'blocks'
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.type in (int, float) and not value > 0:
+            counts_experts = field.name in ('num_experts', 'experts_per_token')
+            if field.type in (int, float) and not (value > 0 or counts_experts):
                 raise InputError(f'{field.name}={value} must be positive')
         if self.num_heads % self.num_kv_heads:
             raise InputError(
@@ -103,6 +113,22 @@ class Arch:
         if self.attention not in IMPLEMENTATIONS:
             raise InputError(
                 f'attention={self.attention!r} is none of {IMPLEMENTATIONS}'
+            )
+        self._check_experts(kinds[0])
+
+    def _check_experts(self, kind: str) -> None:
+        counts = f'num_experts={self.num_experts}, {self.experts_per_token=}'
+        counts = counts.replace('self.', '')
+        if kind != 'moe' and (self.num_experts or self.experts_per_token):
+            raise InputError(f'{counts} must be 0: this family has no experts')
+        if kind == 'moe' and not 1 <= self.experts_per_token <= self.num_experts:
+            raise InputError(
+                f'{counts}: a token of this family runs 1 to num_experts experts'
+            )
+        if self.experts not in grouped_products.IMPLEMENTATIONS:
+            raise InputError(
+                f'experts={self.experts!r} is none of '
+                f'{list(grouped_products.IMPLEMENTATIONS)}'
             )
 
     @property

@@ -7,11 +7,12 @@ from jaxtyping import Array, Float
 
 from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.attention import KeyValues
-from passk_jax.models.feed_forward import FEED_FORWARDS, Statistics
+from passk_jax.models.feed_forward import FEED_FORWARDS
 from passk_jax.models.layers import (
     BETWEEN_LAYERS,
     Attention,
     RMSNorm,
+    Statistics,
     Streams,
     shard_streams,
 )
@@ -40,27 +41,33 @@ class Block(nnx.Module):
         }
 
     def forward(
-        self, xs: Streams, *args: Any, **options: Any
+        self, xs: Streams, *args: Any, routing: Streams | None = None, **options: Any
     ) -> tuple[Streams, KeyValues, Statistics]:
-        """Runs entire streams; the arguments are those of ``Attention.forward``."""
+        """Runs entire streams; the arguments are those of ``Attention.forward``.
+
+        A feed-forward part with experts takes ``routing``.
+        """
         mixed, key_values = self.attention.forward(
             self.attention_norm(*xs), *args, **options
         )
-        xs, statistics = self._finish(xs, mixed)
+        xs, statistics = self._finish(xs, mixed, routing)
         return xs, key_values, statistics
 
     def step(
         self, x: Float[Array, 'P N 1 D'], *args: Any
-    ) -> tuple[Float[Array, 'P N 1 D'], KeyValues]:
+    ) -> tuple[Float[Array, 'P N 1 D'], KeyValues, Statistics]:
         """Runs the next token; the arguments are those of ``Attention.step``."""
         (normed,) = self.attention_norm(x)
         mixed, cache = self.attention.step(normed, *args)
-        (x,), _ = self._finish((x,), (mixed,))
-        return x, cache
+        (x,), statistics = self._finish((x,), (mixed,))
+        return x, cache, statistics
 
-    def _finish(self, xs: Streams, mixed: Streams) -> tuple[Streams, Statistics]:
+    def _finish(
+        self, xs: Streams, mixed: Streams, routing: Streams | None = None
+    ) -> tuple[Streams, Statistics]:
         xs = tuple(x + y for x, y in zip(xs, mixed, strict=True))
         xs = shard_streams(xs, BETWEEN_LAYERS, None)
-        ys, statistics = self.mlp(*self.mlp_norm(*xs))
+        options = {} if routing is None else {'routing': routing}
+        ys, statistics = self.mlp(*self.mlp_norm(*xs), **options)
         xs = tuple(x + y for x, y in zip(xs, ys, strict=True))
         return shard_streams(xs, BETWEEN_LAYERS, None), statistics

@@ -11,19 +11,15 @@ import jax
 from flax import nnx
 
 from passk_jax.models.arch import Arch
+from passk_jax.models.experts import Experts
 from passk_jax.models.layers import (
     INSIDE_LAYERS,
     Linear,
+    Statistics,
     Streams,
     shard_streams,
 )
 from passk_jax.models.parameters import Table, kernel
-
-Statistics = Mapping[str, Streams]
-"""Figures of a layer by name: float32, one for each token of a stream, ``[P, N, T]``.
-
-Pads have figures too, so a mean must leave them out.
-"""
 
 
 class FeedForward(Protocol):
@@ -85,4 +81,4 @@ class SwiGLU(nnx.Module):
         return self.down(*shard_streams(hidden, INSIDE_LAYERS, 'mlp'))
 
 
-FEED_FORWARDS: Mapping[str, type[FeedForward]] = {'swiglu': SwiGLU}
+FEED_FORWARDS: Mapping[str, type[FeedForward]] = {'swiglu': SwiGLU, 'moe': Experts}

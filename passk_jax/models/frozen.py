@@ -1,8 +1,8 @@
 """Splits the weights of a policy into frozen and trained ones.
 
 ``Policy.frozen`` names the frozen ones. Gradients, optimizer, checkpoints and digests
-have only the trained ones. Code that runs the network merges both, without a copy. No
-config freezes anything yet: in full fine-tuning nothing is frozen.
+have only the trained ones. Code that runs the network merges both, without a copy. In
+full fine-tuning nothing is frozen.
 """
 
 import dataclasses

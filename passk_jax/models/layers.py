@@ -11,6 +11,7 @@ softmax are float32.
 """
 
 import functools
+from collections.abc import Mapping
 
 import jax
 from flax import nnx
@@ -25,6 +26,13 @@ from passk_jax.models.parameters import Parameter, Table, kernel, vector
 from passk_jax.models.rope import Turn, rotate
 from passk_jax.sharding import shard
 
+Statistics = Mapping[str, Streams]
+"""Figures of a layer by name, one for each token of a stream: ``[P, N, T]`` float32,
+for a mean over layers and tokens, or with more axes behind, for other uses.
+
+Pads have figures too, so a mean must leave them out.
+"""
+
 # Axes of the streams [P, N, T, ...], of prompts and of responses. 'tensor' splits heads
 # and MLP inside a layer, and the tokens between layers.
 INSIDE_LAYERS = (('batch', None, 'prompt_tokens'), ('batch', 'rollouts', None))
@@ -37,10 +45,15 @@ BETWEEN_LAYERS = (
 def shard_streams(
     xs: Streams, axes: tuple[Axes, ...], *feature_axes: str | None
 ) -> Streams:
-    """Constrains the sharding; a single stream with rollouts has the responses."""
-    if len(xs) == 1 and xs[0].shape[1] > 1:
-        axes = axes[1:]
-    return tuple(shard(x, *a, *feature_axes) for x, a in zip(xs, axes, strict=False))
+    """Constrains the sharding to axes of :func:`stream_axes`."""
+    pairs = zip(xs, stream_axes(xs, axes), strict=True)
+    return tuple(shard(x, *a, *feature_axes) for x, a in pairs)
+
+
+def stream_axes(xs: Streams, axes: tuple[Axes, ...]) -> tuple[Axes, ...]:
+    """Picks the axes of each stream; one stream with rollouts has the responses."""
+    first = len(xs) == 1 and xs[0].shape[1] > 1
+    return axes[first : first + len(xs)]
 
 
 class Linear(nnx.Module):

@@ -40,11 +40,13 @@ class Parameter:
         dims: for each dimension of a tensor, the dimensions behind the stack that it
             flattens, slowest first. ``((1, 2), (0,))``: ``[D, J, H]`` is stored as
             ``[J * H, D]``.
+        decoded_in: dtype in which sampling reads it; ``''``: the working dtype.
     """
 
     tensor: str
     axes: Axes
     dims: tuple[tuple[int, ...], ...]
+    decoded_in: str = ''
 
     def __post_init__(self):
         if unknown := [name for name in self.stack if name not in STACKS]:
@@ -62,6 +64,10 @@ class Parameter:
     def array_axes(self) -> Axes:
         """Logical axis of each dimension, those of the stack included."""
         return (*(STACKS[name] for name in self.stack), *self.axes)
+
+    def read_in(self, dtype: str) -> str:
+        """The dtype in which sampling reads it, if ``dtype`` is the working dtype."""
+        return self.decoded_in or dtype
 
     def within(self, prefix: str) -> 'Parameter':
         """The same, as a part of what tensors call ``prefix``."""

@@ -17,7 +17,7 @@ computes its logits in chunks too (see attention.py).
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -32,11 +32,12 @@ from passk_jax.models.arch import Arch
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.attention_kernels import take_first_sequences
 from passk_jax.models.chunks import map_chunks
-from passk_jax.models.feed_forward import Statistics
+from passk_jax.models.experts import ROUTING, empty_routing
+from passk_jax.models.layers import Statistics
 from passk_jax.models.master_weights import Axes
 from passk_jax.models.parameters import axes_at, axes_of_names, layers_apart
-from passk_jax.models.token_distribution import log_probs_and_entropies
-from passk_jax.models.transformer import Cache, Prefix, Transformer
+from passk_jax.models.token_distribution import TokenScores, log_probs_and_entropies
+from passk_jax.models.transformer import Cache, Prefix, Transformer, cache_slots
 from passk_jax.sharding import AnyMesh, shard
 from passk_jax.types import Prompts
 
@@ -59,14 +60,19 @@ class Policy:
         num_tokens: number of the tokenizer's ids; ``None``: all rows of the token
             table. Further rows only pad the table and have probability 0.
         frozen: names of the parameters that are not trained (see frozen.py).
+        replay_routing: sampling keeps the experts of each token, and the learner runs
+            the same ones.
     """
 
     arch: Arch
     head_chunk_tokens: int
     num_tokens: int | None = None
     frozen: frozenset[str] = frozenset()
+    replay_routing: bool = False
 
     def __post_init__(self):
+        if self.replay_routing and not self.arch.num_experts:
+            raise InputError('replay_routing=True needs a family with experts')
         names = Transformer.parameters(self.arch).keys()
         if unknown := sorted(self.frozen - names):
             raise InputError(f'frozen={unknown} are none of {list(names)}')
@@ -157,15 +163,17 @@ def decoding_weights(policy: Policy, params: Params) -> Params:
     A single CPU device reads the layers in place. While they are in use, donating
     ``params`` copies them.
     """
-    dtype = jnp.dtype(policy.arch.dtype)
+    table, dtype = Transformer.parameters(policy.arch), policy.arch.dtype
     params = jax.tree.map(jnp.asarray, params)
     traced = any(isinstance(x, jax.core.Tracer) for x in params.values())
-    if traced or any(x.dtype != dtype for x in params.values()):
+    if traced or any(
+        x.dtype != table[name].read_in(dtype) for name, x in params.items()
+    ):
         return _prepare_decoding(policy, params)
     devices = set().union(*(x.devices() for x in params.values()))
     if len(devices) > 1 or next(iter(devices)).platform != 'cpu':
         return _prepare_decoding(policy, params)
-    table, weights = Transformer.parameters(policy.arch), {}
+    weights = {}
     for name, x in params.items():
         for part, place in layers_apart(name, table[name], len(x)):
             weights[part] = np.asarray(x)[place] if place else x
@@ -179,11 +187,10 @@ def prepare_decoding(policy: Policy, params: Params) -> Params:
     only 'tensor' splits them while sampling. Each layer has its own arrays, which a
     step reads in place.
     """
-    dtype = jnp.dtype(policy.arch.dtype)
     table, weights = Transformer.parameters(policy.arch), {}
     for name, x in params.items():
         axes = sharding.gathered(table[name].array_axes)
-        x = x.astype(dtype)
+        x = x.astype(table[name].read_in(policy.arch.dtype))
         for part, place in layers_apart(name, table[name], len(x)):
             weights[part] = shard(x[place] if place else x, *axes[len(place) :])
     return weights
@@ -205,20 +212,14 @@ def prefill(
     model = policy.bind(params)
     positions = jnp.broadcast_to(jnp.arange(S), (P, 1, S))
     tokens = (prompts.tokens[:, None],)
-    (hidden,), layers, _ = model.forward(tokens, (positions,), keep=True)
+    (hidden,), layers, figures = model.forward(tokens, (positions,), keep=True)
     last = jnp.take_along_axis(hidden[:, 0], prompts.lengths[:, None, None] - 1, axis=1)
     assert layers is not None  # They are kept.
     shared = tuple(map(take_first_sequences, layers))
-    return last[:, 0], Prefix(layers=shared, lengths=prompts.lengths)
-
-
-def cache_slots(num_tokens: int) -> int:
-    """Rounds a number of tokens, at least 1, up to a multiple of 16.
-
-    On a CPU a row of odd length costs 1.5 times the next multiple; an accelerator pads
-    it.
-    """
-    return -(-max(num_tokens, 1) // 16) * 16
+    routing = None
+    if policy.replay_routing:
+        routing = jnp.moveaxis(figures[ROUTING][0][:, :, 0], 0, 2)
+    return last[:, 0], Prefix(shared, prompts.lengths, routing)
 
 
 def empty_cache(
@@ -234,8 +235,10 @@ def empty_cache(
         return shard(jnp.zeros((*lead, *shape), jnp.dtype(arch.dtype)), *axes)
 
     layers = tuple(KeyValues(zeros(H, T), zeros(T, H)) for _ in range(arch.num_layers))
-    lengths = jnp.zeros((num_prompts, num_rollouts), jnp.int32)
-    return Cache(layers, jnp.int32(0), shard(lengths, 'batch', 'rollouts'))
+    rows = num_prompts, num_rollouts
+    lengths = shard(jnp.zeros(rows, jnp.int32), 'batch', 'rollouts')
+    routing = empty_routing(arch, *rows) if policy.replay_routing else None
+    return Cache(layers, jnp.int32(0), lengths, routing)
 
 
 def decode(
@@ -257,8 +260,11 @@ def decode(
     Returns:
         The hidden states, for :func:`logits`, and the cache with these tokens.
     """
-    hidden, layers = policy.bind(params).step(tokens, prefix, cache)
-    return hidden, Cache(layers, cache.index + 1, cache.lengths + 1)
+    hidden, layers, figures = policy.bind(params).step(tokens, prefix, cache)
+    routing = None
+    if policy.replay_routing:
+        routing = jnp.moveaxis(figures[ROUTING][0][:, :, :, 0], 0, 2)
+    return hidden, Cache(layers, cache.index + 1, cache.lengths + 1, routing)
 
 
 def logits(
@@ -270,28 +276,13 @@ def logits(
     return _without_padding(policy, scores, -jnp.inf)
 
 
-class TokenScores(NamedTuple):
-    """The results of :func:`token_log_probs` for each response token.
-
-    Attributes:
-        log_probs: ``log softmax(logits / temperature)``, float32, over the tokenizer's
-            ids.
-        entropies: nats, float32, of the same distribution.
-        statistics: of the feed-forward parts at the position that predicts the token,
-            means over layers.
-    """
-
-    log_probs: Float[Array, 'P N T']
-    entropies: Float[Array, 'P N T']
-    statistics: dict[str, Float[Array, 'P N T']]
-
-
 def token_log_probs(
     policy: Policy,
     params: Params,
     prompts: Prompts,
     tokens: Int[Array, 'P N T'],
     starts: Int[Array, 'P N T'] | None = None,
+    routing: Int[Array, 'P N T L k'] | None = None,
     *,
     temperature: float | jax.Array,
 ) -> TokenScores:
@@ -307,11 +298,13 @@ def token_log_probs(
         tokens: responses, right-padded; values at pads are finite and unused.
         starts: the slot where each token's response starts, if a row has several (see
             packing.py); ``None``: one response per row, from slot 0.
+        routing: ``Rollouts.routing``, which the experts replay with that of the
+            prompts; ``None``: the router chooses them.
         temperature: of the distribution, above 0.
     """
     P, N, _ = tokens.shape
     model = policy.bind(params)
-    hidden, statistics = _responses(model, prompts, tokens, starts)
+    hidden, statistics = _responses(model, prompts, tokens, starts, routing)
     # 'tensor' splits the head by vocabulary, so from here it cannot split tokens.
     hidden = shard(hidden, 'batch', 'rollouts', None, None)
     G, K = sharding.num_shards('batch', P), sharding.num_shards('rollouts', N)
@@ -334,8 +327,13 @@ def token_log_probs(
     width = max(1, policy.head_chunk_tokens // ((P // G) * (N // K)))
     outputs = map_chunks(head, (apart(hidden), apart(tokens)), max_width=width, axis=4)
     log_probs, entropies = (x.swapaxes(1, 2).reshape(tokens.shape) for x in outputs)
-    means = {name: xs[-1].mean(axis=0) for name, xs in statistics.items()}
-    return TokenScores(log_probs, entropies, means)
+    figures = {name: _reduce_layers(xs[-1]) for name, xs in statistics.items()}
+    return TokenScores(log_probs, entropies, figures)
+
+
+def _reduce_layers(x: Float[Array, 'L P N T ...']) -> Float[Array, 'P N T ...']:
+    """Averages a figure over the layers; moves them back if it has more axes."""
+    return x.mean(axis=0) if x.ndim == 4 else jnp.moveaxis(x, 0, 3)
 
 
 def _without_padding(
@@ -353,6 +351,7 @@ def _responses(
     prompts: Prompts,
     tokens: Int[Array, 'P N T'],
     starts: Int[Array, 'P N T'] | None,
+    routing: Int[Array, 'P N T L k'] | None,
 ) -> tuple[Float[Array, 'P N T D'], Statistics]:
     """Computes the hidden state that predicts each response token, and statistics.
 
@@ -373,8 +372,12 @@ def _responses(
         seen[:, None, None] + steps,
     )
     streams = (prompts.tokens[:, None], inputs)
+    replayed = None
+    if routing is not None:
+        both = prompts.routing[:, None], routing
+        replayed = tuple(jnp.moveaxis(x, 3, 0) for x in both)
     (_, hidden), _, figures = model.forward(
-        streams, positions, seen, starts, keep=False
+        streams, positions, seen, starts, replayed, keep=False
     )
     return hidden, figures
 

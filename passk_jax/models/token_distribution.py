@@ -4,11 +4,29 @@ Both gradients are elementwise in the probabilities. So the backward pass reads 
 logits once, with one softmax and no scatter.
 """
 
+from typing import NamedTuple
+
 import jax
 from jax import numpy as jnp
 from jaxtyping import Array, Float, Int
 
 Pair = tuple[Float[Array, '*B'], Float[Array, '*B']]
+
+
+class TokenScores(NamedTuple):
+    """What ``policies.token_log_probs`` returns of each response token.
+
+    Attributes:
+        log_probs: ``log softmax(logits / temperature)``, float32, over the tokenizer's
+            ids.
+        entropies: nats, float32, of the same distribution.
+        statistics: of the feed-forward parts at the position that predicts the token:
+            means over layers, and ``[P, N, T, L, ...]`` of figures with more axes.
+    """
+
+    log_probs: Float[Array, 'P N T']
+    entropies: Float[Array, 'P N T']
+    statistics: dict[str, Float[Array, 'P N T ...']]
 
 
 def log_probs_and_entropies(

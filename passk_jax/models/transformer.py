@@ -27,12 +27,12 @@ from passk_jax.models import attention_kernels
 from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.block import Block
-from passk_jax.models.feed_forward import Statistics
 from passk_jax.models.layers import (
     BETWEEN_LAYERS,
     INSIDE_LAYERS,
     Linear,
     RMSNorm,
+    Statistics,
     shard_streams,
 )
 from passk_jax.models.master_weights import (
@@ -58,10 +58,14 @@ HEAD = kernel('lm_head.weight', 'embed', 'vocab')
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Prefix(Generic[Leaf]):
-    """The prompts: one :class:`KeyValues` per layer, and their lengths ``[P]``."""
+    """The prompts: one :class:`KeyValues` per layer, and their lengths ``[P]``.
+
+    ``routing`` is that of :class:`~passk_jax.types.Prompts`.
+    """
 
     layers: tuple[KeyValues[Leaf], ...]
     lengths: Leaf
+    routing: Leaf | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -77,11 +81,22 @@ class Cache:
         layers: one :class:`KeyValues` per layer.
         index: int32 scalar, slots written so far; modulo the ring, the next slot.
         lengths: ``[P, N]`` int32, how many of the newest slots belong to the rollout.
+        routing: ``[P, N, L, k]``, the experts that ran the newest token; ``None``: no
+            learner replays them.
     """
 
     layers: tuple[KeyValues, ...]
     index: jax.Array
     lengths: jax.Array
+    routing: jax.Array | None = None
+
+
+def cache_slots(num_tokens: int) -> int:
+    """Slots of a cache for so many tokens, at least 1: a multiple of 16.
+
+    An odd row costs a CPU 1.5 times the next multiple, and an accelerator pads it.
+    """
+    return -(-max(num_tokens, 1) // 16) * 16
 
 
 class Embed(nnx.Module):
@@ -138,6 +153,7 @@ class Transformer(nnx.Module):
         positions: tuple[Int[Array, 'P 1 T'], ...],
         lengths: Int[Array, 'P'] | None = None,
         starts: Int[Array, 'P N T'] | None = None,
+        routing: Streams | None = None,
         *,
         keep: bool,
     ) -> tuple[Streams, tuple[KeyValues, ...] | None, Statistics]:
@@ -149,6 +165,8 @@ class Transformer(nnx.Module):
             lengths: tokens of each prompt that responses see.
             starts: the slot where each token's response starts, if a row has several;
                 ``None``: one response per row, from slot 0.
+            routing: experts that run each token, ``[L, P, N, T, k]`` of every stream;
+                ``None``: those that the router chooses.
             keep: also return the keys and values of the prompts.
 
         Returns:
@@ -160,34 +178,40 @@ class Transformer(nnx.Module):
         turns = self._turns(*positions)
 
         def run(
-            block: Block, xs: Streams, layer: Layer
+            block: Block, xs: Streams, layer: Layer, routing: Streams | None
         ) -> tuple[Streams, tuple[KeyValues | None, Statistics]]:
             args = turns[layer.rope], lengths, starts
-            xs, key_values, statistics = block.forward(xs, *args, window=layer.window)
+            options = {'window': layer.window, 'routing': routing}
+            xs, key_values, statistics = block.forward(xs, *args, **options)
             return xs, (key_values if keep else None, statistics)
 
         if self.stacked:
-            xs, results = self._scan(run, xs)
+            xs, results = self._scan(run, xs, routing)
         else:
             results = []
-            for block, layer in zip(self.layers, self.arch.all_layers, strict=True):
-                xs, result = run(block, xs, layer)
+            for i, layer in enumerate(self.arch.all_layers):
+                of_layer = jax.tree.map(lambda x, i=i: x[i], routing)
+                xs, result = run(self.layers[i], xs, layer, of_layer)
                 results.append(result)
         key_values, statistics = zip(*results, strict=True)
         statistics = jax.tree.map(lambda *x: jnp.stack(x), *statistics)
         return xs, key_values if keep else None, statistics
 
-    def _scan(self, run: Any, xs: Streams) -> tuple[Streams, list[Any]]:
+    def _scan(
+        self, run: Any, xs: Streams, routing: Streams | None
+    ) -> tuple[Streams, list[Any]]:
         """Scans the stack, one pattern of layers at a time."""
         period, num_layers = len(self.arch.layers), self.arch.num_layers
         graphdef, params = nnx.split(self.layers)
+        params = params, routing
         if period > 1:
             params = jax.tree.map(
                 lambda x: x.reshape(num_layers // period, period, *x.shape[1:]), params
             )
 
         def one(layer: Layer, xs: Streams, params: Any) -> tuple[Streams, Any]:
-            return run(nnx.merge(graphdef, params), xs, layer)
+            params, routing = params
+            return run(nnx.merge(graphdef, params), xs, layer, routing)
 
         def pattern(xs: Streams, params: Any) -> tuple[Streams, list[Any]]:
             leaves, tree = jax.tree.flatten(params)
@@ -208,8 +232,13 @@ class Transformer(nnx.Module):
 
     def step(
         self, tokens: Int[Array, 'P N'], prefix: Prefix, cache: Cache
-    ) -> tuple[Float[Array, 'P N D'], tuple[KeyValues, ...]]:
-        """Runs the next token of every rollout; also returns the layers' caches."""
+    ) -> tuple[Float[Array, 'P N D'], tuple[KeyValues, ...], Statistics]:
+        """Runs the next token of every rollout.
+
+        Returns:
+            The hidden states; the layers' caches; and the statistics of the
+            feed-forward parts, ``[L, P, N, 1]`` for the one stream.
+        """
         (x,) = self._embed(tokens[..., None])
         positions = (prefix.lengths[:, None] + cache.lengths)[..., None]
         turns = self._turns(positions)
@@ -224,14 +253,16 @@ class Transformer(nnx.Module):
         for window in {layer.window for layer in self.arch.layers} - {0}:
             near = slots > positions[..., None] - window
             masks[window] = prompt & near, response & (ages < window)
-        caches = []
+        caches, figures = [], []
         for i, layer in enumerate(self.arch.all_layers):
             (turn,), (prompt, response) = turns[layer.rope], masks[layer.window]
-            x, new = self.layers[i].step(
+            x, new, statistics = self.layers[i].step(
                 x, turn, prefix.layers[i], prompt, cache.layers[i], response, slot
             )
             caches.append(new)
-        return x[:, :, 0], tuple(caches)
+            figures.append(statistics)
+        statistics = jax.tree.map(lambda *x: jnp.stack(x), *figures)
+        return x[:, :, 0], tuple(caches), statistics
 
     def head_weights(self, shards: tuple[int, int]) -> tuple[jax.Array, jax.Array]:
         """Gathers the head for :meth:`logits`, once for all chunks.

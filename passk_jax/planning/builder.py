@@ -19,6 +19,8 @@ from passk_jax.learning import optimizer as optimizers
 from passk_jax.learning import state as states
 from passk_jax.models import policy as policies
 from passk_jax.models.attention import KeyValues
+from passk_jax.models.experts import routing_dtype
+from passk_jax.models.frozen import Weights, split_weights
 from passk_jax.models.policy import Cache, Policy
 from passk_jax.models.transformer import Prefix
 from passk_jax.planning.flops import model_flops
@@ -101,10 +103,14 @@ class Builder:
         updates = self.train.num_updates
         return optimizers.make_optimizer(self.optimizer, num_updates=updates)
 
-    def reference(self) -> Shapes | None:
-        """Makes the shapes of the reference policy; ``None`` without a KL term."""
+    def weights(self) -> Weights[jax.ShapeDtypeStruct]:
+        """Makes the shapes of the parameters, frozen and trained."""
         shapes = policies.param_shapes(self.policy, self.mesh)
-        return shapes if self.loss.kl_coef else None
+        return split_weights(self.policy, shapes)
+
+    def reference(self) -> Shapes | None:
+        """What the reference policy has of its own; ``None`` without a KL term."""
+        return self.weights().trained if self.loss.kl_coef else None
 
     def array(
         self, axes: tuple[str | None, ...], shape: tuple[int, ...], dtype: Any
@@ -128,12 +134,22 @@ class Builder:
 
     def rollouts(self) -> Rollouts[jax.ShapeDtypeStruct]:
         """Makes the shapes of a step's rollouts."""
-        return self.record().rollouts(self.prompts())
+        P = self.train.num_prompts
+        return self.record().rollouts(self.prompts(), self.prompt_routing(P))
+
+    def prompt_routing(self, num_prompts: int) -> jax.ShapeDtypeStruct | None:
+        """Makes the shape of the experts of so many prompts; ``None``: not kept."""
+        arch, S = self.policy.arch, self.data.max_prompt_tokens
+        if not self.policy.replay_routing:
+            return None
+        shape = num_prompts, S, arch.num_layers, arch.experts_per_token
+        return self.array(PREFIX_AXES, shape, routing_dtype(arch))
 
     def record(self) -> Record[jax.ShapeDtypeStruct]:
         """Makes the shapes of what decoding writes of a step's rollouts."""
-        N, T = self.sampling.num_rollouts, self.sampling.max_response_tokens
-        return self.constrained(lambda: empty_record(self.train.num_prompts, N, T))
+        P, N = self.train.num_prompts, self.sampling.num_rollouts
+        T = self.sampling.max_response_tokens
+        return self.constrained(lambda: empty_record(self.policy, P, N, T))
 
     def constrained(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Makes the shapes that a function returns, sharded by its last constraints.
@@ -208,7 +224,8 @@ class Builder:
             for trailing in ((arch.head_dim, S), (S, arch.head_dim))
         )
         lengths = self.array(('batch',), (num_prompts,), jnp.int32)
-        return Prefix((KeyValues(keys, values),) * arch.num_layers, lengths)
+        layers = (KeyValues(keys, values),) * arch.num_layers
+        return Prefix(layers, lengths, self.prompt_routing(num_prompts))
 
     def forward_flops(self, *, responses: bool = True) -> float:
         """Counts the FLOPs of a pass over a step's prompts, and over its responses."""

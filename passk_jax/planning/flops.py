@@ -4,6 +4,7 @@
 length of the scans around it, recomputation included, over all devices. hlo_costs.py
 counts the compiled program. A hand-written kernel counts by its grid and its products;
 a causal attention kernel by the pairs under its mask, an upper bound with a window.
+A grouped product counts by its rows, which the devices of the experts share evenly.
 
 :func:`model_flops` counts what the mathematics needs, by the usual convention: two
 FLOPs per weight and token forward, four backward, and causal attention by its pairs.
@@ -20,6 +21,7 @@ import numpy as np
 
 from passk_jax.models.arch import Arch
 from passk_jax.models.feed_forward import FEED_FORWARDS
+from passk_jax.sharding import RULES, axes_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,13 +50,14 @@ class Flops:
         )
 
 
-def program_flops(jaxpr: Any, *, loop_steps: int = 0) -> Flops:
+def program_flops(jaxpr: Any, *, loop_steps: int = 0, row_share: float = 1.0) -> Flops:
     """Counts the FLOPs of a jaxpr, closed or open, over all devices.
 
     Args:
         jaxpr: the traced program.
         loop_steps: 0, or the steps in an iteration of the loop of unknown length that
             has the most FLOPs. Then only one such step counts.
+        row_share: share of the rows of a grouped product that a device multiplies.
     """
     if loop_steps:
         largest = max(_loops(jaxpr), key=lambda flops: flops.total, default=Flops())
@@ -62,19 +65,23 @@ def program_flops(jaxpr: Any, *, loop_steps: int = 0) -> Flops:
         return Flops(products, kernels, largest.unknown_loops)
     total = Flops()
     for equation in getattr(jaxpr, 'jaxpr', jaxpr).eqns:
-        total = total.plus(_equation_flops(equation))
+        total = total.plus(_equation_flops(equation, row_share))
     return total
 
 
-def _equation_flops(equation: Any) -> Flops:
+def _equation_flops(equation: Any, row_share: float) -> Flops:
     name, params = equation.primitive.name, equation.params
     if name == 'dot_general':
         (contracted, _), _ = params['dimension_numbers']
         length = math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
         return Flops(products=2.0 * math.prod(equation.outvars[0].aval.shape) * length)
+    if name == 'ragged_dot_general':
+        return Flops(kernels=row_share * _grouped_flops(equation))
     if name == 'pallas_call':
-        return Flops(kernels=_kernel_flops(equation))
-    inner = [program_flops(jaxpr) for jaxpr in _jaxprs(params)]
+        return Flops(kernels=_kernel_flops(equation, row_share))
+    if name == 'shard_map':
+        row_share /= _expert_shards(equation)
+    inner = [program_flops(x, row_share=row_share) for x in _jaxprs(params)]
     if name == 'cond':
         return max(inner, key=lambda flops: flops.total)
     times = params['length'] if name == 'scan' else 1
@@ -104,9 +111,36 @@ def _jaxprs(params: Any) -> Iterator[Any]:
                 yield item
 
 
-def _kernel_flops(equation: Any) -> float:
-    """Counts a Pallas kernel: its body at every point of its grid."""
-    points = math.prod(equation.params['grid_mapping'].grid)
+def _grouped_flops(equation: Any) -> float:
+    """Counts a grouped product ``[R, A] x [E, A, B]``, with one matrix a row."""
+    rows, kernels = (x.aval.shape for x in equation.invars[:2])
+    return 2.0 * rows[0] * math.prod(kernels[1:])
+
+
+def _expert_shards(equation: Any) -> int:
+    """Counts the devices over which a shard_map splits kernels ``[E, D, F]``.
+
+    Each of them has the rows of all experts and multiplies those of its own: under an
+    even load, so large a part.
+    """
+    axes = RULES['experts']
+    for variable, spec in zip(
+        equation.invars, equation.params['in_specs'], strict=True
+    ):
+        if variable.aval.ndim == 3 and axes_of(spec[0]) == axes:
+            return math.prod(equation.params['mesh'].shape[axis] for axis in axes)
+    return 1
+
+
+def _kernel_flops(equation: Any, row_share: float) -> float:
+    """Counts a Pallas kernel: its body at every point of its grid.
+
+    A grid that depends on data is that of a grouped product, which states its own.
+    """
+    grid = equation.params['grid_mapping'].grid
+    if not all(isinstance(points, int) for points in grid):
+        return row_share * equation.params['cost_estimate'].flops
+    points = math.prod(grid)
     flops = points * program_flops(equation.params['jaxpr']).total
     if not (equation.params['name'] or '').startswith('splash_mha'):
         return flops

@@ -84,7 +84,7 @@ def _train(builder: Builder) -> Program:
     return Program(
         'train',
         update.program,
-        (builder.state(), rollouts, advantages, reference),
+        (builder.state(), rollouts, advantages, reference, builder.weights().frozen),
         builder.mesh,
         0.0,
         float(passes.mean()) * builder.forward_flops(),
@@ -99,9 +99,8 @@ def _score(builder: Builder) -> Program:
 
     def score(params: Any, rollouts: Rollouts) -> jax.Array:
         def log_probs(part: Rollouts) -> jax.Array:
-            return policies.token_log_probs(
-                policy, params, part.prompts, part.tokens, temperature=temperature
-            )[0]
+            inputs = (policy, params, part.prompts, part.tokens, None, part.routing)
+            return policies.token_log_probs(*inputs, temperature=temperature)[0]
 
         rows = rollout_parts.split(rollouts, parts=parts)
         mapped = jax.lax.map(log_probs, interleave(rows, passes))
@@ -111,7 +110,7 @@ def _score(builder: Builder) -> Program:
     return Program(
         'score',
         jax.jit(score),
-        (state.params, builder.rollouts()),
+        (builder.weights().merged, builder.rollouts()),
         builder.mesh,
         shard_bytes((state.opt_state, builder.reference())),
         builder.forward_flops(),
@@ -124,7 +123,7 @@ def _weights(builder: Builder) -> Program:
     return Program(
         'weights',
         jax.jit(functools.partial(policies.prepare_decoding, builder.policy)),
-        (state.params,),
+        (builder.weights().merged,),
         builder.mesh,
         shard_bytes((state.opt_state, builder.reference(), builder.prompts())),
         0.0,
@@ -139,7 +138,7 @@ def _prefill(builder: Builder) -> Program:
         jax.jit(functools.partial(device.prefill, builder.policy)),
         (builder.decoding_weights(), prompts, decoding.key_shape(builder)),
         builder.mesh,
-        shard_bytes((builder.state(), builder.reference())),
+        shard_bytes((builder.state(), builder.reference(), builder.weights().frozen)),
         builder.forward_flops(responses=False),
         math.prod(prompts.tokens.shape),
     )
@@ -148,7 +147,8 @@ def _prefill(builder: Builder) -> Program:
 def _decode(builder: Builder) -> Program:
     call = decoding.call(builder)
     G, K = builder.rows()
-    resident = (builder.state(), builder.reference(), builder.prompts(), call.resident)
+    params = builder.state(), builder.reference(), builder.weights().frozen
+    resident = params, builder.prompts(), call.resident
     # Attention reads every slot of the cache, filled or not.
     context = builder.data.max_prompt_tokens
     context += max(builder.sampling.max_response_tokens - 1, 1)
@@ -186,7 +186,7 @@ def _diagnose(builder: Builder) -> Program:
     return Program(
         'diagnose',
         diagnose.program,
-        (state.params, rollouts, advantages, rewarded),
+        (state.params, rollouts, advantages, rewarded, builder.weights().frozen),
         builder.mesh,
         shard_bytes((state.opt_state, builder.reference())),
         passes * builder.forward_flops(),

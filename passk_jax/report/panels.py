@@ -1,8 +1,8 @@
 """What the report plots: panels of named series.
 
-A run has six panels, a mixture two more, and each has three for the advantage curve of
-its estimator. Those of diagnostics and timings have modules of their own. ``charts.py``
-draws them.
+A run has six panels, a mixture two more, a policy with experts three more, and each
+has three for the advantage curve of its estimator. Those of diagnostics and timings
+have modules of their own. ``charts.py`` draws them.
 """
 
 import dataclasses
@@ -95,7 +95,8 @@ class Panel:
 def metric_panels(run: Run) -> list[Panel]:
     """Reward, pass@k over steps, pass@k over k, entropy, diversity, length.
 
-    Two more show reward and pass@1 of each part, if training has a few.
+    Two more show reward and pass@1 of each part, if training has a few, and three the
+    experts of a policy that has them.
     """
     diversity, length = _both(run, 'rarefied_diversity'), _both(run, 'response_length')
     reward = plot_every_step(run.train, 'reward', 'train')
@@ -107,6 +108,7 @@ def metric_panels(run: Run) -> list[Panel]:
         Panel('Distinct of 4 wrong answers', 'step', diversity, floor=1.0, ceiling=4.0),
         Panel('Response length (tokens)', 'step', length, floor=0.0),
         *_make_part_panels(run),
+        *_make_expert_panels(run),
     ]
     return with_borders(run, panels)
 
@@ -177,6 +179,21 @@ def _make_part_panels(run: Run) -> list[Panel]:
             if split
             else []
         ),
+    ]
+
+
+def _make_expert_panels(run: Run) -> list[Panel]:
+    """What tells whether the router of a policy with experts goes wrong."""
+    metrics = {
+        'Load of the busiest expert (1: even)': 'expert_load_max',
+        'Entropy of the router (nats)': 'layers_router_entropy',
+        'Gap of sampler and learner (nats)': 'sampler_gap_mean',
+    }
+    if not any('expert_load_max' in row for row in run.train):
+        return []
+    return [
+        Panel(title, 'step', plot_every_step(run.train, name, 'train'), floor=0.0)
+        for title, name in metrics.items()
     ]
 
 

@@ -38,6 +38,8 @@ Value = TypeVar('Value')
 # Left by versions that renamed a directory to commit it.
 _LEFTOVERS = ('.saving', '.deleting')
 _SET_ASIDE = '.corrupted'
+# Beside the checkpoints.
+_FROZEN = 'frozen'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -236,6 +238,8 @@ def restore_params(
 ) -> tuple[PyTree, int]:
     """Reads only the parameters of a run's checkpoint, without changing the run.
 
+    Those that the run leaves alone are beside its checkpoints.
+
     Args, errors: as in :meth:`Checkpoints.restore`; ``workdir`` is the run directory.
     It is a ValueError too if the run goes on meanwhile and removes this checkpoint.
 
@@ -244,6 +248,9 @@ def restore_params(
     """
     directory = pathlib.Path(workdir).absolute() / 'checkpoints'
     path = restoring.choose(directory, step)
+    frozen = restore_frozen(workdir, target)
+    if frozen:
+        target = {name: x for name, x in target.items() if name not in frozen}
     try:
         restored = restoring.restore(path, {'params': target})[1]
     except CorruptionError as error:
@@ -253,7 +260,52 @@ def restore_params(
             f'{path} was removed while it was read: its run goes on, and has '
             f'checkpoints of the steps {restoring.seen_steps(directory)} now'
         ) from error
-    return restored['params'], int(path.name)
+    params = restored['params']
+    return ({**frozen, **params} if frozen else params), int(path.name)
+
+
+def keep_frozen(
+    workdir: str | os.PathLike[str],
+    frozen: Mapping[str, Any],
+    target: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Keeps the parameters that a run leaves alone, once, for :func:`restore_params`.
+
+    Args:
+        workdir: the run directory.
+        frozen: the parameters, of a run that begins.
+        target: their shapes, as in :meth:`Checkpoints.restore`.
+
+    Returns:
+        What is kept.
+
+    Raises:
+        ValueError: the run keeps others, or goes on and has lost them.
+    """
+    directory = pathlib.Path(workdir) / _FROZEN
+    names = {'frozen': sorted(target)}
+    kept = restore_cached_params(directory, dict(target), fingerprint=names)
+    if kept is not None:
+        return kept
+    if not frozen:
+        raise InputError(f'{directory} is gone, which has what the run leaves alone')
+    save_cached_params(directory, dict(frozen), fingerprint=names)
+    return dict(frozen)
+
+
+def restore_frozen(
+    workdir: str | os.PathLike[str], target: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Reads what :func:`keep_frozen` keeps; empty if the run trains everything.
+
+    ``target`` has all parameters of the policy, as in :meth:`Checkpoints.restore`.
+    """
+    path = pathlib.Path(workdir).absolute() / _FROZEN / '0'
+    if not hosts.broadcast(lambda: commits.is_committed(path)):
+        return {}
+    names = restoring.commit_of(path).meta['fingerprint']['frozen']
+    wanted = {name: target[name] for name in names if name in target}
+    return restoring.restore(path, {'params': wanted})[1]['params']
 
 
 def newest_step(workdir: str | os.PathLike[str]) -> int:

@@ -36,6 +36,8 @@ def run_config(workdir: pathlib.Path, mesh: str | None = None) -> ExperimentConf
     train, model = dataclasses.replace(config.train, pack_sizes=0), config.model
     if model.attention != 'plain':
         model = dataclasses.replace(model, attention='auto')
+    if model.experts != 'blocks':
+        model = dataclasses.replace(model, experts='auto')
     config = dataclasses.replace(config, train=train, model=model)
     if mesh is None:
         return config

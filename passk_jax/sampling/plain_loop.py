@@ -21,6 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from passk_jax.config import SamplingOptions
 from passk_jax.errors import InputError
 from passk_jax.models import policy as policies
+from passk_jax.models.experts import empty_routing
 from passk_jax.models.policy import Cache, Params, Policy, Prefix
 from passk_jax.sampling import keys
 from passk_jax.sampling.distribution import (
@@ -47,9 +48,13 @@ class Record(Generic[Leaf]):
     sampler_log_probs: Leaf
     untruncated_log_probs: Leaf
     entropies: Leaf
+    routing: Leaf | None = None
 
-    def rollouts(self, prompts: Prompts[Leaf]) -> Rollouts[Leaf]:
-        """Adds the prompts."""
+    def rollouts(
+        self, prompts: Prompts[Leaf], routing: Leaf | None = None
+    ) -> Rollouts[Leaf]:
+        """Adds the prompts, and the experts that ran them."""
+        prompts = dataclasses.replace(prompts, routing=routing)
         return Rollouts(prompts=prompts, **vars(self))
 
 
@@ -128,7 +133,7 @@ def sample(
 
     def extend(state: _State, hidden: jax.Array) -> _State:
         choice = next_tokens(policy, params, request, hidden, row_keys, state.position)
-        return _record(state, *choice)
+        return _record(state, *choice, state.cache.routing)
 
     def goes_on(state: _State) -> jax.Array:
         return (state.position < T) & ~state.record.stopped.all()
@@ -146,13 +151,26 @@ def sample(
         cache=policies.empty_cache(
             policy, num_prompts=P, num_rollouts=N, num_tokens=max(T - 1, 1)
         ),
-        record=empty_record(P, N, T),
+        record=empty_record(policy, P, N, T),
     )
+    if policy.replay_routing:
+        # The first token is predicted where the prompt ends.
+        last = jnp.broadcast_to(
+            last_routing(prefix)[:, None], state.cache.routing.shape
+        )
+        cache = dataclasses.replace(state.cache, routing=last)
+        state = dataclasses.replace(state, cache=cache)
     # All rollouts of a prompt start from its single hidden state.
     state = extend(state, jnp.broadcast_to(hidden[:, None], (P, N, hidden.shape[-1])))
     with jax.named_scope('decode'):
         state = jax.lax.while_loop(goes_on, functools.partial(step, prefix), state)
-    return state.record.rollouts(prompts)
+    return state.record.rollouts(prompts, prefix.routing)
+
+
+def last_routing(prefix: Prefix) -> Int[Array, 'P L k']:
+    """The experts that ran the last token of each prompt."""
+    last = (prefix.lengths - 1)[:, None, None, None]
+    return jnp.take_along_axis(prefix.routing, last, axis=1)[:, 0]
 
 
 def next_tokens(
@@ -179,7 +197,9 @@ def next_tokens(
     return choice, (choice.tokens[..., None] == request.stop_tokens).any(axis=-1)
 
 
-def empty_record(num_prompts: int, num_rollouts: int, num_tokens: int) -> Record:
+def empty_record(
+    policy: Policy, num_prompts: int, num_rollouts: int, num_tokens: int
+) -> Record:
     """Makes the record of ``[P, N]`` rollouts without a token, with room for T."""
 
     def zeros(dtype: type, *shape: int) -> jax.Array:
@@ -193,23 +213,30 @@ def empty_record(num_prompts: int, num_rollouts: int, num_tokens: int) -> Record
         sampler_log_probs=zeros(jnp.float32, num_tokens),
         untruncated_log_probs=zeros(jnp.float32, num_tokens),
         entropies=zeros(jnp.float32, num_tokens),
+        routing=empty_routing(policy.arch, num_prompts, num_rollouts, num_tokens)
+        if policy.replay_routing
+        else None,
     )
 
 
-def _record(state: _State, choice: Choice, stops: jax.Array) -> _State:
+def _record(
+    state: _State, choice: Choice, stops: jax.Array, routing: jax.Array | None
+) -> _State:
     """Writes the chosen tokens of unfinished rollouts at ``state.position``."""
     before = state.record
     live = ~before.stopped
 
     def write(buffer: jax.Array, values: jax.Array) -> jax.Array:
-        values = jnp.where(live, values, 0)[..., None]
+        rows = live.reshape(*live.shape, *(1 for _ in values.shape[2:]))
+        values = jnp.expand_dims(jnp.where(rows, values, 0), 2)
         return jax.lax.dynamic_update_slice_in_dim(buffer, values, state.position, 2)
 
+    chosen = vars(choice) | ({} if routing is None else {'routing': routing})
     record = dataclasses.replace(
         before,
         lengths=before.lengths + live,
         stopped=before.stopped | stops,
-        **{name: write(getattr(before, name), x) for name, x in vars(choice).items()},
+        **{name: write(getattr(before, name), x) for name, x in chosen.items()},
     )
     return dataclasses.replace(
         state,

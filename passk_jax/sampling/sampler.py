@@ -83,8 +83,7 @@ def sample(
     # Allow a few numbers to reach the device from a guarded training loop.
     with jax.transfer_guard_host_to_device('allow'):
         if schedules(account, work, first, num_prompts=P, request=request):
-            record = host.decode(*inputs, account, work, first, on_ended)
-            return record.rollouts(prompts)
+            return host.decode(*inputs, account, work, first, on_ended)
         rollouts = plain_loop.sample(*inputs)
         if on_ended:
             on_ended(gather(rollouts, np.full((P, N), True)))

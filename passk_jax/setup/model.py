@@ -6,11 +6,12 @@ from absl import logging
 
 from passk_jax.config import DataConfig, ModelConfig, SamplingConfig
 from passk_jax.errors import InputError, prefixed
-from passk_jax.models import attention_kernels
+from passk_jax.models import attention_kernels, grouped_products
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.arch import Arch, arch_from_scratch
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.tokenizer import Tokenizer
+from passk_jax.models.transformer import Transformer
 from passk_jax.tasks import Task, require
 from passk_jax.tasks.abilities import Alphabet
 
@@ -33,7 +34,7 @@ def make_tokenizer(model: ModelConfig, task: Task) -> tuple[Tokenizer, tuple[int
 
 
 def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch:
-    """The architecture, with an attention implementation for ``platform``.
+    """The architecture, with implementations of its parts for ``platform``.
 
     Args:
         config: the model.
@@ -57,7 +58,10 @@ def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch
     attention = attention_kernels.choose_implementation(
         config.attention, platform=platform, dtype=arch.dtype, head_dim=arch.head_dim
     )
-    return dataclasses.replace(arch, attention=attention)
+    kind = 'blocks'
+    if arch.num_experts:
+        kind = grouped_products.choose_implementation(config.experts, platform=platform)
+    return dataclasses.replace(arch, attention=attention, experts=kind)
 
 
 def from_scratch(config: ModelConfig, *, vocab_size: int) -> Arch:
@@ -68,6 +72,26 @@ def from_scratch(config: ModelConfig, *, vocab_size: int) -> Arch:
     """
     with prefixed('model.arch'):
         return arch_from_scratch(config, vocab_size=vocab_size, attention='plain')
+
+
+def frozen_names(config: ModelConfig, arch: Arch) -> frozenset[str]:
+    """The parameters that ``model.frozen`` names.
+
+    Raises:
+        InputError: an entry names none, or all are frozen.
+    """
+    names, frozen = list(Transformer.parameters(arch)), set()
+    for entry in config.frozen:
+        meant = {x for x in names if x == entry or x.startswith(f'{entry}.')}
+        if not meant:
+            raise InputError(
+                f'model.frozen names {entry!r}, which is neither a parameter nor how '
+                f'one begins; they are {names}'
+            )
+        frozen |= meant
+    if len(frozen) == len(names):
+        raise InputError(f'model.frozen={config.frozen} leaves nothing to train')
+    return frozenset(frozen)
 
 
 def num_tokens(tokenizer: Tokenizer, arch: Arch) -> int:

@@ -224,6 +224,9 @@ class Setup:
         """Makes the verb that evaluates, which samples with options of its own."""
         config = self.config.eval
         sample = self._sample(config.options, config.num_responses)
+        # Nothing learns from an evaluation.
+        policy = dataclasses.replace(self.policy, replay_routing=False)
+        sample = dataclasses.replace(sample, policy=policy)
         return Evaluate(sample, config, self.keys)
 
     def _sample(self, options: SamplingOptions, num_rollouts: int) -> Sample:
@@ -306,6 +309,8 @@ def make_setup(config: ExperimentConfig) -> Setup:
         arch,
         head_chunk_tokens=config.model.head_chunk_tokens,
         num_tokens=model.num_tokens(tokenizer, arch),
+        frozen=model.frozen_names(config.model, arch),
+        replay_routing=config.model.replay_routing,
     )
     sizes = config.model.source or config.model.arch
     shapes = policies.param_shapes(policy, mesh)

@@ -8,11 +8,17 @@ import pytest
 from jax import numpy as jnp
 
 from passk_jax.learning import losses
-from passk_jax.learning.batch_loss import Batch, BatchLoss, response_mask
+from passk_jax.learning.batch_loss import (
+    Batch,
+    BatchLoss,
+    response_mask,
+    without_routing,
+)
 from passk_jax.learning.optimizer import make_optimizer
 from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
 from passk_jax.models.feed_forward import FEED_FORWARDS
+from passk_jax.types import Prompts, Rollouts
 from tests.learning.update_test import (
     LOSS,
     OPTIMIZER,
@@ -112,3 +118,15 @@ def test_what_layers_measure_is_a_metric_of_the_step_over_its_trained_tokens(
         size = np.asarray(statistics['size'])[mask].mean()
         assert metrics['layers_size'] == pytest.approx(size, rel=1e-5)
         assert_params_close(jax.device_get(state.params), want, atol=1e-5)
+
+
+def test_a_policy_that_did_not_sample_chooses_its_own_experts():
+    zeros = np.zeros((1, 1, 1, 1, 1))
+    prompts = Prompts(zeros[..., 0, 0, 0], zeros[0], zeros[0])
+    tokens = zeros[..., 0, 0]
+    rollouts = Rollouts(prompts, *[tokens] * 6, routing=zeros)
+    batch = Batch(rollouts, tokens[..., 0])
+    other = without_routing(batch)
+    assert other.rollouts.routing is None
+    assert other.rollouts.tokens is tokens
+    assert batch.rollouts.routing is zeros

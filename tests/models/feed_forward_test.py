@@ -14,7 +14,7 @@ from tests.models import oracle
 @pytest.mark.parametrize('stack', [(), (3,)])
 def test_a_kind_declares_the_parameters_that_it_makes(kind, stack):
     part = FEED_FORWARDS[kind]
-    arch = oracle.tiny_arch()
+    arch = oracle.tiny_arch(feed_forward=kind)
     made = part(arch, stack=stack, rngs=nnx.Rngs(params=0))
     declared = part.parameters(arch)
     shapes = {
@@ -24,7 +24,7 @@ def test_a_kind_declares_the_parameters_that_it_makes(kind, stack):
     assert shapes.keys() == declared.keys()
     for name, shape in shapes.items():
         assert shape[: len(stack)] == stack
-        assert len(shape) - len(stack) == len(declared[name].axes)
+        assert len(shape) - len(stack) == len(declared[name].array_axes)
 
 
 def test_swiglu_gates_each_stream_and_its_gradient_is_exact():

@@ -46,6 +46,8 @@ def tiny_arch(
         'remat': 'none',
         'attention': 'plain',
     }
+    if feed_forward == 'moe':
+        sizes |= {'num_experts': 4, 'experts_per_token': 2}
     return Arch(**(sizes | changes))
 
 

@@ -10,7 +10,10 @@ from jax.sharding import PartitionSpec
 from passk_jax import sharding
 from passk_jax.models import attention_kernels
 from passk_jax.models import policy as policies
+from passk_jax.models.expert_products import mix
+from passk_jax.models.layers import INSIDE_LAYERS
 from passk_jax.planning import flops
+from passk_jax.planning.builder import abstract_mesh
 from passk_jax.planning.flops import Flops, model_flops, program_flops
 from passk_jax.types import Prompts
 from tests.models import oracle
@@ -239,3 +242,26 @@ def test_pairs_of_windows_and_of_many_sequences_are_those_that_a_loop_counts():
             seen = before[place[0], 0] + position + 1
             counts[place] += 2 * seen + 2 * min(seen, 3)
     np.testing.assert_array_equal(flops._pairs(arch, tokens, before=before), counts)
+
+
+@pytest.mark.parametrize('tensor', [1, 2, 4])
+def test_grouped_products_count_the_rows_of_a_devices_experts(tensor):
+    """Under an even load, whatever the devices that share the experts."""
+    E, D, F, k, P, N, T = 8, 16, 12, 2, 4, 2, 512
+    arrays = [(P, N, T, D), (P, N, T, k), (P, N, T, k), (E, D, F), (E, D, F), (E, F, D)]
+    mesh = abstract_mesh({'data': 1, 'fsdp': 2, 'rollout': 1, 'tensor': tensor})
+
+    def loss(x, weights, *kernels):
+        chosen = jnp.zeros((P, N, T, k), jnp.int32)
+        axes = INSIDE_LAYERS[1:]
+        return mix((x,), (chosen,), (weights,), kernels, axes, 'ragged')[0].sum()
+
+    shapes = [jax.ShapeDtypeStruct(x, jnp.float32) for x in (*arrays[:1], *arrays[2:])]
+    product = 2 * P * N * T * k * D * F
+    with jax.sharding.use_abstract_mesh(mesh):
+        forward = program_flops(jax.make_jaxpr(loss)(*shapes))
+        both = jax.grad(loss, argnums=range(len(shapes)))
+        backward = program_flops(jax.make_jaxpr(both)(*shapes))
+    assert forward == Flops(kernels=3 * product)
+    # Two of the three again, one back through down, two to the rows, three to kernels.
+    assert backward.kernels == (3 + 2 + 1 + 2 + 3) * product

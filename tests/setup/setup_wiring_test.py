@@ -35,6 +35,9 @@ def test_the_network_is_the_configured_one(setup):
         'mlp_dim': 40,
         'norm_eps': 1e-3,
         'tie_embeddings': False,
+        'num_experts': 5,
+        'experts_per_token': 3,
+        'norm_topk_prob': True,
     }
     assert (arch.layers[0].rope.kind, arch.layers[0].rope.theta) == ('default', 500.0)
     assert (arch.param_dtype, arch.dtype, arch.remat) == (
@@ -42,7 +45,9 @@ def test_the_network_is_the_configured_one(setup):
         'bfloat16',
         'full',
     )
-    # Of qwen3, and not of the qwen2 that tests/tiny.py has.
+    assert setup.policy.frozen == {'final_norm.scale'}
+    assert setup.policy.replay_routing
+    # Of qwen3_moe, and not of the qwen2 that tests/tiny.py has.
     assert (arch.qk_norm, arch.qkv_bias) == (True, False)
     assert setup.policy.head_chunk_tokens == 64
 

@@ -21,6 +21,10 @@ class Family:
         fixed: fields of ``config.json`` and the only value that is supported.
         window_fields: fields of ``config.json`` that lay out attention windows.
         feed_forward: the kind of every layer, one of ``feed_forward.FEED_FORWARDS``.
+        sizes: field of ``Arch`` -> the field of ``config.json`` that has it, where the
+            family has more than hf/config.py or another one.
+        synonyms: other names of fields of ``config.json`` -> the published name.
+        inert: fields of ``config.json`` that change no logit.
     """
 
     model_type: str
@@ -29,6 +33,9 @@ class Family:
     fixed: Mapping[str, Any]
     window_fields: frozenset[str] = frozenset()
     feed_forward: str = 'swiglu'
+    sizes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    synonyms: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    inert: frozenset[str] = frozenset()
 
 
 QWEN_WINDOWS = frozenset(

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 
 from passk_jax.errors import InputError
-from passk_jax.models.families import llama, mistral, qwen2, qwen3
+from passk_jax.models.families import llama, mistral, qwen2, qwen3, qwen3_moe
 from passk_jax.models.families.family import Family
 
 FAMILIES: Mapping[str, Family] = {
-    module.FAMILY.model_type: module.FAMILY for module in (llama, mistral, qwen2, qwen3)
+    module.FAMILY.model_type: module.FAMILY
+    for module in (llama, mistral, qwen2, qwen3, qwen3_moe)
 }
 
 

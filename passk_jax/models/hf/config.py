@@ -47,11 +47,13 @@ _READ_FIELDS = frozenset().union(
 )
 
 # Sizes that transformers would otherwise replace with those of some model.
-_REQUIRED = ('vocab_size', 'num_layers', 'embed_dim', 'num_heads', 'mlp_dim')
-_REQUIRED_FIELDS = tuple(_SIZES[name] for name in _REQUIRED)
+_REQUIRED = (
+    *('vocab_size', 'num_layers', 'embed_dim', 'num_heads', 'mlp_dim'),
+    *('num_experts', 'experts_per_token'),
+)
 
-# Field -> names of one value: x * sigmoid(x).
-_SYNONYMS = {'hidden_act': ('silu', 'swish')}
+# Field -> spellings of one value: x * sigmoid(x); no layer.
+_SYNONYMS = {'hidden_act': ('silu', 'swish'), 'mlp_only_layers': ([], None)}
 
 # Whether a layer has a window -> its kind in layer_types.
 _KINDS = ('full_attention', 'sliding_attention')
@@ -152,7 +154,7 @@ def hf_config_fields(
         'model_type': family.model_type,
         **family.fixed,
         **_window_fields(arch, family),
-        **{hf_name: getattr(arch, ours) for ours, hf_name in _SIZES.items()},
+        **{hf_name: getattr(arch, ours) for ours, hf_name in _sizes(family).items()},
         'max_position_embeddings': hf_rope.stated_positions(
             rope, num_tokens=max_positions
         ),
@@ -165,7 +167,7 @@ def hf_config_fields(
     }
     if scaling := hf_rope.rope_scaling(rope):
         fields['rope_scaling'] = scaling
-    names = ('param_dtype', 'dtype', 'remat', 'attention')
+    names = ('param_dtype', 'dtype', 'remat', 'attention', 'experts')
     ours = {name: getattr(arch, name) for name in names}
     meant = _arch(pathlib.Path('config.json'), fields, **ours)
     if meant != arch:
@@ -237,13 +239,14 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
     """The architecture that the fields and the caller's own choices describe."""
     with prefixed(path):
         config = _checked(fields)
+        family, rope = family_of(config.model_type), _rope(config)
         sizes = {
-            ours: getattr(config, hf_name, None) for ours, hf_name in _SIZES.items()
+            ours: getattr(config, hf_name, None)
+            for ours, hf_name in _sizes(family).items()
         }
         sizes['head_dim'] = (
             sizes['head_dim'] or sizes['embed_dim'] // sizes['num_heads']
         )
-        family, rope = family_of(config.model_type), _rope(config)
         layers = tuple(
             Layer(rope, window=window, feed_forward=family.feed_forward)
             for window in _windows(config)
@@ -251,11 +254,38 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
         return Arch(layers=layers, **family.pieces, **sizes, **ours)
 
 
+def _sizes(family: Family) -> Mapping[str, str]:
+    """Field of Arch -> field of a family's config.json."""
+    return {**_SIZES, **family.sizes}
+
+
+def _required_fields(family: Family) -> list[str]:
+    """The fields that a file must have."""
+    sizes = _sizes(family)
+    return [sizes[name] for name in _REQUIRED if name in sizes]
+
+
+def _published(fields: dict[str, Any], family: Family) -> dict[str, Any]:
+    """The fields under their published names."""
+    fields = dict(fields)
+    for name, published in family.synonyms.items():
+        if name in fields:
+            value = fields.pop(name)
+            if fields.setdefault(published, value) != value:
+                raise InputError(
+                    f'{name}={value!r} and {published}={fields[published]!r} are two '
+                    'names of one field'
+                )
+    return fields
+
+
 def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
     """What transformers reads from the fields, if the network honors all of them."""
     family = family_of(fields.get('model_type'))
-    supported = _READ_FIELDS | inert_fields.FIELDS | set(_SIZES.values())
-    supported |= family.fixed.keys() | family.window_fields | inert_fields.VALUES.keys()
+    fields, sizes = _published(fields, family), _sizes(family)
+    supported = _READ_FIELDS | inert_fields.FIELDS | set(sizes.values())
+    supported |= family.fixed.keys() | family.window_fields | family.inert
+    supported |= inert_fields.VALUES.keys()
     layers = fields.get('num_hidden_layers')
     if isinstance(layers, int) and not 0 < layers <= _MOST_LAYERS:
         raise InputError(f'num_hidden_layers={layers} must lie in [1, {_MOST_LAYERS}]')
@@ -266,7 +296,7 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
     if unknown := fields.keys() - supported:
         listing = ', '.join(f'{key}={fields[key]!r}' for key in sorted(unknown))
         raise InputError(f'fields that passk_jax does not know: {listing}')
-    if absent := [name for name in _REQUIRED_FIELDS if not fields.get(name)]:
+    if absent := [name for name in _required_fields(family) if not fields.get(name)]:
         listing = ', '.join(f'{name}={fields.get(name)!r}' for name in absent)
         raise InputError(f'every size must be stated; {listing}')
     architectures = fields.get('architectures') or [family.architecture]

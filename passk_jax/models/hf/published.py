@@ -82,6 +82,20 @@ _QWEN3 = {
     'vocab_size': 151_936,
 }
 
+_QWEN3_MOE = {
+    **_QWEN3,
+    'architectures': ['Qwen3MoeForCausalLM'],
+    'model_type': 'qwen3_moe',
+    'decoder_sparse_step': 1,
+    'mlp_only_layers': [],
+    'norm_topk_prob': True,
+    'num_experts': 128,
+    'num_experts_per_tok': 8,
+    'num_key_value_heads': 4,
+    'output_router_logits': False,
+    'router_aux_loss_coef': 0.001,
+}
+
 _LLAMA3 = {
     **_DENSE,
     'architectures': ['LlamaForCausalLM'],
@@ -139,6 +153,9 @@ PUBLISHED: Mapping[str, Fields] = {
     'Qwen/Qwen2.5-32B-Instruct': _qwen2(8, 152_064, 5120, 27_648, 64, 40),
     'Qwen/Qwen3-0.6B': _QWEN3 | _sizes(1024, 3072, 28, 16, tie=True),
     'Qwen/Qwen3-8B': _QWEN3 | _sizes(4096, 12_288, 36, 32),
+    'Qwen/Qwen3-30B-A3B': _QWEN3_MOE
+    | _sizes(2048, 6144, 48, 32)
+    | {'moe_intermediate_size': 768},
     'meta-llama/Llama-3.2-1B-Instruct': _llama3(32.0, 2048, 8192, 16, 32, tie=True)
     | {'head_dim': 64},
     'meta-llama/Llama-3.2-3B-Instruct': _llama3(32.0, 3072, 8192, 28, 24, tie=True)

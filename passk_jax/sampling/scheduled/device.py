@@ -22,7 +22,13 @@ from passk_jax import sharding
 from passk_jax.models import policy as policies
 from passk_jax.models.policy import Cache, Params, Policy
 from passk_jax.sampling import keys
-from passk_jax.sampling.plain_loop import Record, Request, empty_record, next_tokens
+from passk_jax.sampling.plain_loop import (
+    Record,
+    Request,
+    empty_record,
+    last_routing,
+    next_tokens,
+)
 from passk_jax.sampling.scheduled.state import (
     PREFIX_AXES,
     ROW_AXES,
@@ -112,11 +118,14 @@ def begin(
         waiting=waiting,
         layers=cache.layers,
         index=cache.index,
-        record=empty_record(num_prompts, request.num_rollouts, request.limit),
+        record=empty_record(
+            decoder.policy, num_prompts, request.num_rollouts, request.limit
+        ),
         steps=jnp.int32(0),
     )
     hidden = jnp.broadcast_to(slots.hidden[:, None], (G, rows, slots.hidden.shape[-1]))
-    return placed(_extend(decoder, slots, refilled(state), hidden))
+    routing = _first_routing(slots, rows)
+    return placed(_extend(decoder, slots, refilled(state), hidden, routing))
 
 
 @functools.partial(jax.jit, donate_argnums=2)
@@ -138,8 +147,12 @@ def advance(
         )
         begun = (state.position > 0)[..., None]
         hidden = jnp.where(begun, hidden, slots.hidden[:, None])
+        routing = cache.routing
+        if routing is not None:
+            first = _first_routing(slots, routing.shape[1])
+            routing = jnp.where(begun[..., None], routing, first)
         state = dataclasses.replace(state, layers=cache.layers, index=cache.index)
-        return _extend(decoder, slots, state, hidden)
+        return _extend(decoder, slots, state, hidden, routing)
 
     with jax.named_scope('decode'):
         # Each check makes an accelerator exchange a message with its host.
@@ -154,6 +167,14 @@ def advance(
         'longest': _longest(state),
         'steps': state.steps,
     }
+
+
+def _first_routing(slots: Slots, rows: int) -> Int[Array, 'G K L k'] | None:
+    """The experts where each row's first token is predicted; ``None``: not kept."""
+    if slots.prefix.routing is None:
+        return None
+    last = last_routing(slots.prefix)[:, None]
+    return jnp.broadcast_to(last, (last.shape[0], rows, *last.shape[2:]))
 
 
 def _longest(state: State) -> jax.Array:
@@ -182,7 +203,11 @@ def _goes_on(decoder: Decoder, stop: StopWhen, state: State) -> jax.Array:
 
 
 def _extend(
-    decoder: Decoder, slots: Slots, state: State, hidden: Float[Array, 'G K D']
+    decoder: Decoder,
+    slots: Slots,
+    state: State,
+    hidden: Float[Array, 'G K D'],
+    routing: Int[Array, 'G K L k'] | None,
 ) -> State:
     """Chooses and records the token after each hidden state; refills ended rows."""
     policy, params, request = decoder.policy, decoder.params, decoder.request
@@ -194,6 +219,8 @@ def _extend(
     )
     position = state.position + (state.rollout >= 0)
     values = {'lengths': position, 'stopped': stopped, **vars(choice)}
+    if routing is not None:
+        values['routing'] = routing
     ended = stopped | (position == request.limit)
     return refilled(
         dataclasses.replace(
@@ -220,11 +247,11 @@ def _record(state: State, slots: Slots, values: dict[str, jax.Array]) -> Record:
     written = {}
     for name, value in values.items():
         buffer = getattr(state.record, name)
-        axes = ('batch', 'rollouts', None)[: buffer.ndim]
+        axes, of_value = ((*ROW_AXES, *(None,) * (x.ndim - 2)) for x in (buffer, value))
         written[name] = sharding.on_each_device(
             write,
             (buffer, value.astype(buffer.dtype), slots.problem, number, state.position),
-            (axes, ROW_AXES, ('batch',), ROW_AXES, ROW_AXES),
+            (axes, of_value, ('batch',), ROW_AXES, ROW_AXES),
             axes,
         )
     return dataclasses.replace(state.record, **written)

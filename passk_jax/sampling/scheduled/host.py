@@ -17,14 +17,14 @@ from absl import logging
 
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Params, Policy
-from passk_jax.sampling.plain_loop import Record, Request
+from passk_jax.sampling.plain_loop import Request
 from passk_jax.sampling.scheduled import device, grid, state
 from passk_jax.sampling.scheduled.cost import Account
 from passk_jax.sampling.scheduled.device import Decoder, StopWhen
 from passk_jax.sampling.scheduled.grid import Size, Work
 from passk_jax.sampling.scheduled.hand_over import OnEnded, gather
 from passk_jax.sampling.scheduled.state import Slots, State
-from passk_jax.types import Prompts
+from passk_jax.types import Prompts, Rollouts
 
 _NO_LIMIT = 2**30
 # Responses are handed over at most this often in a batch while others decode.
@@ -43,7 +43,7 @@ def decode(
     work: Work,
     size: Size,
     on_ended: OnEnded | None,
-) -> Record:
+) -> Rollouts:
     """Decodes all rollouts of a batch; see :func:`passk_jax.sampling.sample`.
 
     ``params`` are the weights for decoding; ``work`` and ``size`` are a cell's.
@@ -52,7 +52,7 @@ def decode(
     decoder = Decoder(policy, account.pace.stride, params, request)
     run = Decoding(decoder, account, problems, work, size)
     run.finish(on_ended)
-    return run.state.record
+    return run.state.record.rollouts(prompts, problems.prefix.routing)
 
 
 def first_ring(account: Account, work: Work, size: Size) -> int:

@@ -15,15 +15,18 @@ def test_a_family_is_known_to_transformers_under_its_names(name):
     config = getattr(transformers, family.architecture).config_class
     assert config.model_type == name
     # Each named field is one of theirs: a misspelt one would never refuse a file.
-    known = vars(config()).keys() | {'pretraining_tp', 'use_mrope'}
-    assert family.fixed.keys() | family.window_fields <= known
+    known = vars(config()).keys() | {'pretraining_tp', 'use_mrope', 'max_window_layers'}
+    known |= config.attribute_map.keys()
+    stated = family.fixed.keys() | family.window_fields | family.inert
+    assert stated | {*family.sizes.values(), *family.synonyms} <= known
 
 
 @pytest.mark.parametrize('name', FAMILIES)
 def test_a_family_chooses_pieces_that_a_block_has(name):
     family = family_of(name)
-    oracle.tiny_arch(**family.pieces)
     assert family.feed_forward in FEED_FORWARDS
+    arch = oracle.tiny_arch(feed_forward=family.feed_forward, **family.pieces)
+    assert family.sizes.keys() <= vars(arch).keys()
 
 
 @pytest.mark.parametrize('unknown', ['gpt2', '', None, ['qwen2'], {'qwen2': 1}])

@@ -43,7 +43,17 @@ WINDOWS: dict[str, dict[str, Any]] = {
         'sliding_window': 5,
         'max_window_layers': 1,
     },
+    'qwen3_moe': {'use_sliding_window': True, 'sliding_window': 4},
 }
+
+# Fields of a family's own.
+EXPERTS = {
+    'moe_intermediate_size': 24,
+    'num_experts': 8,
+    'num_experts_per_tok': 3,
+    'norm_topk_prob': True,
+}
+OWN_SIZES: dict[str, dict[str, Any]] = {'qwen3_moe': EXPERTS}
 
 _SIZES = {
     'vocab_size': 40,
@@ -69,9 +79,11 @@ def make_model(
     windows = {'sliding_window': None} if family == 'mistral' else {}
     config = transformers.AutoConfig.for_model(
         family,
-        **(_SIZES | windows | sizes),
+        **(_SIZES | OWN_SIZES.get(family, {}) | windows | sizes),
         rope_parameters={'rope_type': rope, 'rope_theta': theta, **ROPES[rope]},
         attn_implementation='eager',
+        # Their grouped products take no rows of odd sizes.
+        experts_implementation='eager',
     )
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     generator = torch.Generator().manual_seed(seed)

@@ -14,8 +14,19 @@ def models(draw):
     """Arguments of :func:`hf_oracle.make_model`."""
     groups = draw(st.sampled_from([1, 2, 3]))
     kv_heads = draw(st.sampled_from([1, 2, 3]))
+    family = draw(st.sampled_from(sorted(FAMILIES)))
+    experts = {}
+    if 'num_experts' in FAMILIES[family].sizes:
+        count = draw(st.integers(1, 9))
+        experts = {
+            'moe_intermediate_size': draw(st.integers(1, 30)),
+            'num_experts': count,
+            'num_experts_per_tok': draw(st.integers(1, count)),
+            'norm_topk_prob': draw(st.booleans()),
+        }
     return {
-        'family': draw(st.sampled_from(sorted(FAMILIES))),
+        'family': family,
+        **experts,
         'rope': draw(st.sampled_from(sorted(hf_oracle.ROPES))),
         'theta': draw(st.sampled_from([100.0, 1e4, 1e6])),
         'vocab_size': draw(st.integers(5, 50)),

@@ -9,8 +9,10 @@ import pytest
 from passk_jax import sharding
 from passk_jax.sampling.plain_loop import empty_record
 from passk_jax.sampling.scheduled.hand_over import gather
+from tests.models import oracle
 
 P, N, T = 8, 4, 5
+empty = jax.jit(empty_record, static_argnums=(0, 1, 2, 3))
 
 
 @pytest.mark.parametrize('sizes', [(1, 2, 2, 2), (2, 1, 4, 1), (8, 1, 1, 1)])
@@ -18,7 +20,7 @@ P, N, T = 8, 4, 5
 def test_what_is_asked_for_is_gathered(sizes, count):
     mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
     with jax.set_mesh(mesh):
-        rollouts = jax.jit(empty_record, static_argnums=(0, 1, 2))(P, N, T)
+        rollouts = empty(oracle.tiny_policy(), P, N, T)
         number = np.arange(P * N * T, dtype=np.int32).reshape(P, N, T)
         tokens = jax.device_put(number, rollouts.tokens.sharding)
         lengths = jax.device_put(number[..., 0] % T, rollouts.lengths.sharding)
@@ -36,7 +38,7 @@ def test_what_is_asked_for_is_gathered(sizes, count):
 
 
 def test_numbers_of_responses_are_few_shapes():
-    rollouts = jax.jit(empty_record, static_argnums=(0, 1, 2))(16, 16, T)
+    rollouts = empty(oracle.tiny_policy(), 16, 16, T)
     shapes = set()
     for count in range(1, 257):
         which = np.arange(256).reshape(16, 16) < count

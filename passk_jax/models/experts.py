@@ -1,0 +1,132 @@
+"""The feed-forward part that has experts: a router chooses a few of them for a token.
+
+The router is float32, in sampling too: where its scores are close, rounding would send
+a token to other experts in the learner than in the sampler. Every chosen expert runs,
+however many tokens it has, so no other token changes a result (expert_products.py).
+"""
+
+import dataclasses
+
+import jax
+from flax import nnx
+from jax import numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from passk_jax.models.arch import Arch
+from passk_jax.models.expert_products import mix
+from passk_jax.models.layers import (
+    INSIDE_LAYERS,
+    Linear,
+    Statistics,
+    shard_streams,
+    stream_axes,
+)
+from passk_jax.models.master_weights import Streams
+from passk_jax.models.parameters import Table, kernel
+from passk_jax.sharding import shard
+
+ROUTING = 'routing'
+"""The statistic ``[P, N, T, k]``: each token's experts, in :func:`routing_dtype`."""
+
+
+class Experts(nnx.Module):
+    """``sum_e weight_e down_e(silu(gate_e(x)) * up_e(x))`` over the chosen experts.
+
+    The weights are the softmax of the router's scores over all experts, at the k
+    largest; ``Arch.norm_topk_prob`` divides them by their sum.
+    """
+
+    def __init__(self, arch: Arch, *, stack: tuple[int, ...] = (), rngs: nnx.Rngs):
+        embed, mlp = (arch.embed_dim,), (arch.mlp_dim,)
+        declared = self.parameters(arch)
+        wide = dataclasses.replace(arch, dtype='float32')
+        sizes = embed, (arch.num_experts,), wide
+        name = 'router.kernel'
+        self.router = Linear(declared[name], *sizes, stack=stack, rngs=rngs)
+        options = {'stack': (*stack, arch.num_experts), 'rngs': rngs}
+        self.gate = Linear(declared['gate.kernel'], embed, mlp, arch, **options)
+        self.up = Linear(declared['up.kernel'], embed, mlp, arch, **options)
+        self.down = Linear(declared['down.kernel'], mlp, embed, arch, **options)
+        self.arch = arch
+
+    @staticmethod
+    def parameters(arch: Arch) -> Table:
+        """Its parameters; a checkpoint has the matrices of each expert."""
+        del arch
+        expert = 'mlp.experts.{expert}.'
+        router = kernel('mlp.gate.weight', 'embed', None)
+        return {
+            'router.kernel': dataclasses.replace(router, decoded_in='float32'),
+            'gate.kernel': kernel(f'{expert}gate_proj.weight', 'embed', None),
+            'up.kernel': kernel(f'{expert}up_proj.weight', 'embed', None),
+            'down.kernel': kernel(f'{expert}down_proj.weight', None, 'embed'),
+        }
+
+    @staticmethod
+    def flops(arch: Arch) -> int:
+        """Two for each weight of the router and of the experts that run a token."""
+        active = arch.experts_per_token * 3 * arch.mlp_dim
+        return 2 * arch.embed_dim * (arch.num_experts + active)
+
+    def __call__(
+        self, *xs: jax.Array, routing: Streams | None = None
+    ) -> tuple[Streams, Statistics]:
+        """The streams, the experts of their tokens and the entropies of the router.
+
+        ``routing`` replaces the router's choice of experts, but not their weights. Then
+        a third statistic is the share of these experts that it would not have chosen.
+        """
+        # A TPU would round the factors to bfloat16.
+        with jax.default_matmul_precision('float32'):
+            scores = self.router(*xs)
+        probs = tuple(jax.nn.softmax(x) for x in scores)
+        own = chosen = tuple(self._choose(x) for x in probs)
+        if routing is not None:
+            chosen = tuple(x.astype(jnp.int32) for x in routing)
+        weights = tuple(map(self._weigh, probs, chosen))
+        # The devices that share the experts share no tokens.
+        axes = stream_axes(xs, INSIDE_LAYERS)
+        arrays = (shard_streams(x, INSIDE_LAYERS, None) for x in (xs, chosen, weights))
+        kernels = tuple(x.kernel[...] for x in (self.gate, self.up, self.down))
+        ys = mix(*arrays, kernels, axes, self.arch.experts)
+        dtype = routing_dtype(self.arch)
+        statistics = {
+            ROUTING: tuple(x.astype(dtype) for x in chosen),
+            'router_entropy': tuple(jax.scipy.special.entr(x).sum(-1) for x in probs),
+        }
+        if routing is not None:
+            statistics['rerouted'] = tuple(map(_share_of_others, chosen, own))
+        return ys, statistics
+
+    def _choose(self, probs: Float[Array, 'P N T E']) -> Int[Array, 'P N T k']:
+        k = self.arch.experts_per_token
+        return jax.lax.top_k(jax.lax.stop_gradient(probs), k)[1]
+
+    def _weigh(
+        self, probs: Float[Array, 'P N T E'], chosen: Int[Array, 'P N T k']
+    ) -> Float[Array, 'P N T k']:
+        # The gradient of a gather would be a scatter.
+        is_chosen = chosen[..., None] == jnp.arange(self.arch.num_experts)
+        weights = jnp.where(is_chosen, probs[..., None, :], 0.0).sum(axis=-1)
+        if self.arch.norm_topk_prob:
+            weights = weights / weights.sum(axis=-1, keepdims=True)
+        return weights
+
+
+def empty_routing(arch: Arch, *shape: int) -> jax.Array:
+    """Room for the experts of ``[P, N, ...]`` tokens in every layer."""
+    shape = (*shape, arch.num_layers, arch.experts_per_token)
+    axes = ('batch', 'rollouts', *(None,) * (len(shape) - 2))
+    return shard(jnp.zeros(shape, routing_dtype(arch)), *axes)
+
+
+def _share_of_others(
+    chosen: Int[Array, 'P N T k'], own: Int[Array, 'P N T k']
+) -> Float[Array, 'P N T']:
+    is_own = (chosen[..., None] == own[..., None, :]).any(axis=-1)
+    return 1 - is_own.astype(jnp.float32).mean(axis=-1)
+
+
+def routing_dtype(arch: Arch) -> str:
+    """The smallest integers that number the experts."""
+    return 'uint8' if arch.num_experts <= 256 else 'uint16'

@@ -1,0 +1,229 @@
+"""The products of a device's rows with the kernels of their experts.
+
+The rows ``[R, ...]`` are sorted by expert: the first ``sizes[0]`` are of expert 0, the
+next ``sizes[1]`` of expert 1. Rows behind the last expert's may hold anything, before
+and after. There are two implementations:
+
+* ``'blocks'``: a loop over blocks of rows, each of one expert; on any platform, and the
+  oracle of the other;
+* ``'ragged'``: JAX's grouped products for TPUs.
+
+Both compute the hidden rows again in the backward pass. The gradient of the kernels is
+a product of the rows of each expert alone, in float32. XLA would multiply all rows with
+every expert: 34 times the forward pass of a layer of Qwen3-30B-A3B.
+"""
+
+import functools
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+from jax import numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from passk_jax.errors import InputError
+
+Kernels = tuple[jax.Array, ...]
+"""Gate, up ``[E, D, F]`` and down ``[E, F, D]`` of all experts or of a device's."""
+
+_MAX_BLOCK, _MIN_BLOCK = 256, 8
+# Rows, inputs and outputs of a step of the TPU's transposed product.
+_TILES = 512, 1024, 768
+
+
+def choose_implementation(name: str, *, platform: str) -> str:
+    """The implementation that ``name`` means on a platform.
+
+    Args:
+        name: a key of :data:`IMPLEMENTATIONS`, or ``'auto'``: the fastest there.
+        platform: of the devices: ``'cpu'``, ``'gpu'``, ``'tpu'``.
+
+    Raises:
+        InputError: an unknown name, or one that cannot run there.
+    """
+    if name not in ('auto', *IMPLEMENTATIONS):
+        choices = ('auto', *IMPLEMENTATIONS)
+        raise InputError(f'experts {name!r} is none of {choices}')
+    supported = {'ragged': platform == 'tpu', 'blocks': True}
+    if name == 'auto':
+        return next(kind for kind, can in supported.items() if can)
+    if not supported[name]:
+        can = [kind for kind, can in supported.items() if can]
+        raise InputError(f'experts {name!r} cannot run on {platform=}; have {can}')
+    return name
+
+
+def _swiglu(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jax.nn.silu(a) * b
+
+
+def _pull_hidden(
+    a: jax.Array, b: jax.Array, u: jax.Array, weights: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """Gradients of the hidden rows ``h = silu(a) * b``.
+
+    Args:
+        a, b: ``[R, F]`` the products with gate and up.
+        u: ``[R, F]`` the cotangent of the result times down, before its weight.
+        weights: ``[R]`` float32.
+
+    Returns:
+        ``h``; the gradients of ``a`` and ``b``; that of the weights, float32.
+    """
+    h, pull = jax.vjp(_swiglu, a, b)
+    grad_a, grad_b = pull((u.astype(jnp.float32) * weights[:, None]).astype(a.dtype))
+    grad_weights = (h.astype(jnp.float32) * u.astype(jnp.float32)).sum(axis=-1)
+    return h, grad_a, grad_b, grad_weights
+
+
+def _weighted(x: jax.Array, weights: jax.Array) -> jax.Array:
+    return (x.astype(jnp.float32) * weights[:, None]).astype(x.dtype)
+
+
+def _blocks(
+    sizes: Int[Array, 'E'], num_rows: int
+) -> tuple[int, jax.Array, Callable[[jax.Array], tuple[jax.Array, ...]]]:
+    """Cuts the rows of each expert into blocks.
+
+    Returns:
+        Rows of a block; the number of blocks; and a function from the number of a block
+        to its expert, its first row, and how many of its rows are the expert's.
+    """
+    even = max(1, num_rows // len(sizes))
+    width = min(_MAX_BLOCK, max(_MIN_BLOCK, 1 << (even - 1).bit_length()))
+    starts, blocks = jnp.cumsum(sizes) - sizes, -(-sizes // width)
+    ends = jnp.cumsum(blocks)
+
+    def place(i: jax.Array) -> tuple[jax.Array, ...]:
+        expert = jnp.searchsorted(ends, i, side='right')
+        before = (i - ends[expert] + blocks[expert]) * width
+        return expert, starts[expert] + before, sizes[expert] - before
+
+    return width, ends[-1], place
+
+
+def _forward_blocks(
+    x: Float[Array, 'R D'], kernels: Kernels, sizes: Int[Array, 'E']
+) -> Float[Array, 'R D']:
+    gate, up, down = kernels
+    width, count, place = _blocks(sizes, len(x))
+    x = jnp.pad(x, ((0, width), (0, 0)))
+
+    def run(i: jax.Array, ys: jax.Array) -> jax.Array:
+        expert, first, _ = place(i)
+        rows = jax.lax.dynamic_slice_in_dim(x, first, width)
+        y = _swiglu(rows @ gate[expert], rows @ up[expert]) @ down[expert]
+        # Rows of the next expert are written again by its own block.
+        return jax.lax.dynamic_update_slice_in_dim(ys, y, first, 0)
+
+    return jax.lax.fori_loop(0, count, run, jnp.zeros_like(x))[:-width]
+
+
+def _backward_blocks(
+    x: Float[Array, 'R D'],
+    g: Float[Array, 'R D'],
+    weights: Float[Array, 'R'],
+    kernels: Kernels,
+    sizes: Int[Array, 'E'],
+) -> tuple[Float[Array, 'R D'], Float[Array, 'R'], Kernels]:
+    gate, up, down = kernels
+    width, count, place = _blocks(sizes, len(x))
+    x, g = (jnp.pad(rows, ((0, width), (0, 0))) for rows in (x, g))
+    weights = jnp.pad(weights, (0, width))
+
+    def run(i: jax.Array, carry: Any) -> Any:
+        expert, first, size = place(i)
+        grad_x, grad_weights, grads = carry
+        take = functools.partial(
+            jax.lax.dynamic_slice_in_dim, start_index=first, slice_size=width
+        )
+        # Rows of the next expert count for nothing here.
+        real = jnp.arange(width) < size
+        rows, w = take(x), jnp.where(real, take(weights), 0.0)
+        grad_y = jnp.where(real[:, None], take(g), 0)
+        a, b, u = rows @ gate[expert], rows @ up[expert], grad_y @ down[expert].T
+        h, grad_a, grad_b, of_weights = _pull_hidden(a, b, u, w)
+        of_rows = grad_a @ gate[expert].T + grad_b @ up[expert].T
+        pairs = (rows, grad_a), (rows, grad_b), (h, _weighted(grad_y, w))
+        write = jax.lax.dynamic_update_slice_in_dim
+        return (
+            write(grad_x, of_rows, first, 0),
+            write(grad_weights, of_weights, first, 0),
+            tuple(
+                total.at[expert].add(_outer(*pair))
+                for total, pair in zip(grads, pairs, strict=True)
+            ),
+        )
+
+    zeros = tuple(jnp.zeros(kernel.shape, jnp.float32) for kernel in kernels)
+    carry = jnp.zeros_like(x), jnp.zeros_like(weights), zeros
+    grad_x, grad_weights, grads = jax.lax.fori_loop(0, count, run, carry)
+    return grad_x[:-width], grad_weights[:-width], grads
+
+
+def _outer(x: Float[Array, 'B A'], g: Float[Array, 'B C']) -> Float[Array, 'A C']:
+    """``x.T @ g``, float32."""
+    rows = ((0,), (0,)), ((), ())
+    return jax.lax.dot_general(x, g, rows, preferred_element_type=jnp.float32)
+
+
+def _forward_ragged(
+    x: Float[Array, 'R D'], kernels: Kernels, sizes: Int[Array, 'E']
+) -> Float[Array, 'R D']:
+    gate, up, down = kernels
+    dot = functools.partial(jax.lax.ragged_dot, group_sizes=sizes)
+    return dot(_swiglu(dot(x, gate), dot(x, up)), down)
+
+
+def _backward_ragged(
+    x: Float[Array, 'R D'],
+    g: Float[Array, 'R D'],
+    weights: Float[Array, 'R'],
+    kernels: Kernels,
+    sizes: Int[Array, 'E'],
+    *,
+    interpret: bool = False,
+) -> tuple[Float[Array, 'R D'], Float[Array, 'R'], Kernels]:
+    gate, up, _ = kernels
+    dot = functools.partial(jax.lax.ragged_dot, group_sizes=sizes)
+    back = (kernel.swapaxes(1, 2) for kernel in kernels)
+    gate_back, up_back, down_back = back
+    a, b, u = dot(x, gate), dot(x, up), dot(g, down_back)
+    h, grad_a, grad_b, grad_weights = _pull_hidden(a, b, u, weights)
+    grad_x = dot(grad_a, gate_back) + dot(grad_b, up_back)
+    outer = functools.partial(_outer_ragged, sizes=sizes, interpret=interpret)
+    grads = outer(x, grad_a), outer(x, grad_b), outer(h, _weighted(g, weights))
+    return grad_x, grad_weights, grads
+
+
+def _outer_ragged(
+    x: Float[Array, 'R A'],
+    g: Float[Array, 'R B'],
+    *,
+    sizes: Int[Array, 'E'],
+    interpret: bool,
+) -> Float[Array, 'E A B']:
+    """``x.T @ g`` over the rows of each expert, float32, by the TPU's own kernel."""
+    # The package's attribute of this name is a function, and hides the module.
+    kernels = importlib.import_module('jax.experimental.pallas.ops.tpu.megablox.gmm')
+    rows, *features = _TILES
+    x, g = (jnp.pad(y, ((0, -len(y) % rows), (0, 0))) for y in (x, g))
+    tiles = (min(a, b) for a, b in zip(features, (x.shape[1], g.shape[1]), strict=True))
+    return kernels.tgmm(
+        x.T,
+        g,
+        sizes,
+        preferred_element_type=jnp.float32,
+        tiling=(rows, *tiles),
+        interpret=interpret,
+    )
+
+
+IMPLEMENTATIONS: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    'blocks': (_forward_blocks, _backward_blocks),
+    'ragged': (_forward_ragged, _backward_ragged),
+}
+"""By name: ``forward(x, kernels, sizes)`` returns ``down(silu(gate(x)) * up(x))`` of
+each row; ``backward(x, g, weights, kernels, sizes)`` the gradients of rows, weights and
+kernels if ``g`` is the cotangent of the rows times their weights."""
