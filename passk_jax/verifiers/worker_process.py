@@ -170,10 +170,13 @@ def _signals(mark: str) -> Iterator[tuple[int, int]]:
     """
     for folder in _PROCESSES.glob('[0-9]*'):
         with contextlib.suppress(OSError):
-            environment = (folder / 'environ').read_bytes()
+            environment, begins = (folder / 'environ').read_bytes(), False
+            if not environment:
+                begins = _begins((folder / 'stat').read_bytes())
+                environment = (folder / 'environ').read_bytes()
             if f'{_MARK}={mark}'.encode() in environment.split(b'\0'):
                 yield int(folder.name), signal.SIGKILL
-            elif not environment and _begins((folder / 'stat').read_bytes()):
+            elif begins:
                 yield int(folder.name), 0
 
 
