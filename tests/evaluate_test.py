@@ -143,8 +143,10 @@ def test_a_place_for_the_results_is_made_before_the_work(workdir, monkeypatch):
 
 def test_more_responses_than_memory_are_an_error_before_the_work(workdir, monkeypatch):
     monkeypatch.setattr(evaluate, 'make_setup', None)
-    with pytest.raises(ValueError, match=r'eval.num_responses=1000000000000, .* host'):
-        evaluate.main(workdir=str(workdir), num_responses=10**12)
+    with pytest.raises(ValueError, match=r'eval.num_responses=10000000, .* host'):
+        evaluate.main(
+            workdir=str(workdir), num_responses=10**7, max_response_tokens=10**6
+        )
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ CASES = {
         ],
         [
             'train.num_prompts=8, sampling.num_rollouts=10000000, ',
-            'sampling.max_response_tokens=1000000 take at least 1',
+            'sampling.max_response_tokens=1000000 take at least 298,0',
             'of this host',
         ],
     ),
