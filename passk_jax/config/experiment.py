@@ -15,13 +15,14 @@ from passk_jax.config.ranges import (
     fraction,
     iso_date,
     not_empty,
-    not_negative,
     one_of,
-    positive,
     ranged,
     section,
 )
 from passk_jax.config.sampling_options import SamplingOptions
+
+# checks.py refuses 0 and all below but -1, of which a mesh may have one.
+_AXIS = ('be at most 10**6', lambda x: x <= 10**6)
 
 
 @section
@@ -35,10 +36,10 @@ class MeshConfig:
         tensor: shards of heads, MLP and vocabulary.
     """
 
-    data: int
-    fsdp: int
-    rollout: int
-    tensor: int
+    data: int = ranged(*_AXIS)
+    fsdp: int = ranged(*_AXIS)
+    rollout: int = ranged(*_AXIS)
+    tensor: int = ranged(*_AXIS)
 
 
 @section
@@ -54,8 +55,8 @@ class WarmStartConfig:
     """
 
     steps: int = count(1)
-    batch_size: int = positive()
-    num_problems: int = not_negative()
+    batch_size: int = count(1)
+    num_problems: int = count(0)
     demonstrations: str
     optimizer: OptimizerConfig
 
@@ -109,7 +110,7 @@ class DataConfig:
     """
 
     dir: str
-    max_prompt_tokens: int = positive()
+    max_prompt_tokens: int = count(1)
     overlong: Literal['drop', 'error'] = one_of('drop', 'error')
     system_prompt: str = dataclasses.field(metadata={'off': ''})
     chat_template_kwargs: Mapping[str, Any] = dataclasses.field(metadata={'off': {}})
@@ -134,9 +135,9 @@ class SamplingConfig(SamplingOptions):
             token. 0: no limit.
     """
 
-    num_rollouts: int = positive()
-    max_response_tokens: int = positive()
-    max_cache_bytes: int = not_negative()
+    num_rollouts: int = count(1)
+    max_response_tokens: int = count(1)
+    max_cache_bytes: int = count(0, 10**15)
 
 
 @section
@@ -153,7 +154,7 @@ class AdvantageConfig:
     """
 
     name: str = not_empty()
-    k: int = positive()
+    k: int = count(1)
     match_weight_at: float = fraction(off=0.0)
     parameters: Mapping[str, Any] = dataclasses.field(metadata={'other_keys': True})
 
@@ -202,13 +203,13 @@ class TrainConfig:
     """
 
     steps: int = count(1)
-    num_prompts: int = positive()
-    mini_batch_prompts: int = positive()
-    epochs: int = ranged('lie in [1, 1000]', lambda x: 1 <= x <= 1000, off=1)
-    micro_batch_prompts: int = positive()
-    micro_batch_rollouts: int = not_negative(off=0)
-    pack_sizes: int = ranged('lie in [0, 100]', lambda x: 0 <= x <= 100)
-    dynamic_sampling_rounds: int = not_negative()
+    num_prompts: int = count(1)
+    mini_batch_prompts: int = count(1)
+    epochs: int = count(1, 1000, off=1)
+    micro_batch_prompts: int = count(1)
+    micro_batch_rollouts: int = count(0, off=0)
+    pack_sizes: int = count(0, 100)
+    dynamic_sampling_rounds: int = count(0)
     follow_difficulty: float = ranged('lie in [0, 1)', lambda x: 0 <= x < 1, off=0.0)
 
     def rollout_parts(self, num_rollouts: int) -> int:
@@ -242,15 +243,15 @@ class EvalConfig(SamplingOptions):
             of its responses; 0: none. The parsed answers of all are always kept.
     """
 
-    every: int = not_negative()
+    every: int = count(0)
     split: str
     final_split: str
-    num_problems: int = not_negative()
-    num_responses: int = positive()
-    batch_size: int = positive()
+    num_problems: int = count(0)
+    num_responses: int = count(1)
+    batch_size: int = count(1)
     # A million give an interval's ends to three digits and take minutes.
-    bootstrap_samples: int = ranged('lie in [1, 10**6]', lambda x: 1 <= x <= 10**6)
-    kept_responses: int = not_negative(off=0)
+    bootstrap_samples: int = count(1, 10**6)
+    kept_responses: int = count(0, off=0)
 
 
 @section
@@ -265,9 +266,9 @@ class CheckpointConfig:
             ``'<split>/<metric>'``, stays too; ``''``: none.
     """
 
-    every: int = positive()
-    keep: int = positive()
-    keep_every: int = not_negative(off=0)
+    every: int = count(1)
+    keep: int = count(1)
+    keep_every: int = count(0, off=0)
     keep_best: str = dataclasses.field(metadata={'off': ''})
 
 
@@ -294,13 +295,13 @@ class LogConfig:
             process 0 says this often where each of them is; 0: never.
     """
 
-    rollouts_every: int = not_negative()
-    diagnostics_every: int = not_negative(off=0)
-    difficulty_bins: int = ranged('lie in [0, 1000]', lambda x: 0 <= x <= 1000, off=0)
+    rollouts_every: int = count(0)
+    diagnostics_every: int = count(0, off=0)
+    difficulty_bins: int = count(0, 1000, off=0)
     tensorboard: bool
     wandb_project: str
-    watchdog_seconds: int = not_negative(off=0)
-    heartbeat_seconds: int = not_negative(off=0)
+    watchdog_seconds: int = count(0, off=0)
+    heartbeat_seconds: int = count(0, off=0)
 
 
 @section

@@ -2,14 +2,7 @@
 
 import dataclasses
 
-from passk_jax.config.ranges import (
-    not_empty,
-    not_negative,
-    one_of,
-    positive,
-    ranged,
-    section,
-)
+from passk_jax.config.ranges import count, not_empty, one_of, section
 
 DTYPES = ('float32', 'bfloat16')
 
@@ -26,17 +19,17 @@ class ArchConfig:
     """
 
     # The deepest published models have about a hundred.
-    num_layers: int = ranged('lie in [0, 1000]', lambda x: 0 <= x <= 1000)
-    embed_dim: int
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    mlp_dim: int
+    num_layers: int = count(0, 1000)
+    embed_dim: int = count(0, 10**6)
+    num_heads: int = count(0, 10**6)
+    num_kv_heads: int = count(0, 10**6)
+    head_dim: int = count(0, 10**6)
+    mlp_dim: int = count(0, 10**6)
     rope_theta: float
     norm_eps: float
     tie_embeddings: bool
-    num_experts: int = not_negative(off=0)
-    experts_per_token: int = not_negative(off=0)
+    num_experts: int = count(0, 10**6, off=0)
+    experts_per_token: int = count(0, 10**6, off=0)
     norm_topk_prob: bool = dataclasses.field(metadata={'off': False})
 
 
@@ -76,7 +69,7 @@ class ModelConfig:
     compute_dtype: str = one_of(*DTYPES)
     remat: str = one_of('none', 'full', 'attention')
     attention: str = one_of('auto', 'plain', 'splash', 'cudnn')
-    head_chunk_tokens: int = positive()
+    head_chunk_tokens: int = count(1)
     experts: str = one_of('auto', 'blocks', 'ragged', off='auto')
     frozen: tuple[str, ...] = dataclasses.field(metadata={'off': ()})
     replay_routing: bool = dataclasses.field(metadata={'off': False})

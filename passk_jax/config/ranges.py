@@ -21,7 +21,7 @@ def ranged(must: str, holds: Callable[[Any], bool], **metadata: Any) -> Any:
 
 
 def positive(**metadata: Any) -> Any:
-    """A field of numbers above 0."""
+    """A field of numbers above 0; :func:`count` is for whole numbers."""
     return ranged('be positive', lambda x: x > 0, **metadata)
 
 
@@ -30,9 +30,12 @@ def not_negative(**metadata: Any) -> Any:
     return ranged('not be negative', lambda x: x >= 0, **metadata)
 
 
-def count(low: int) -> Any:
-    """A field of whole numbers from ``low`` on that devices count up to."""
-    return ranged(f'lie in [{low}, 2**31)', lambda x: low <= x < 2**31)
+def count(low: int, high: int = 10**7, **metadata: Any) -> Any:
+    """A field of whole numbers in [``low``, ``high``].
+
+    A larger size or number of steps would take all memory, or years, before it failed.
+    """
+    return ranged(f'lie in [{low}, {high}]', lambda x: low <= x <= high, **metadata)
 
 
 def fraction(**metadata: Any) -> Any:

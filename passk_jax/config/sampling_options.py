@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from passk_jax.config.ranges import fraction, not_negative, ranged, section
+from passk_jax.config.ranges import count, fraction, ranged, section
 
 
 @section
@@ -36,7 +36,7 @@ class SamplingOptions:
         lambda x: 1e-6 <= x <= 1,
         off=1.0,
     )
-    top_k: int = not_negative(off=0)
+    top_k: int = count(0, off=0)
     min_p: float = fraction(off=0.0)
 
     @property

@@ -339,8 +339,10 @@ def cell_rows(text: str, *, around: str) -> list[list[str]]:
     """
     rows = []
     for row in table_rows(text):
-        cells = re.split(r'[\s,;|&│┃║]+', row.strip(' \t\n,;|&│┃║'))
-        rows.append([cell.strip(around) for cell in cells])
+        # The head of a table may be empty.
+        if row := row.strip(' \t\n,;|&│┃║'):
+            cells = re.split(r'[\s,;|&│┃║]+', row)
+            rows.append([cell.strip(around) for cell in cells])
     # In a list without quotes, 12 is one cell.
     listed = re.search(r'[\[({]', text) and not re.search('["\']', text)
     if not listed and all(len(row) == 1 for row in rows):
