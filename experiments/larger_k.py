@@ -289,7 +289,7 @@ def table(policy: str, found: Mapping[str, np.ndarray]) -> list[str]:
     head = [policy, *_TITLES.values()]
     lines = []
     for i, k in enumerate(KS):
-        # Only products have a unit, which says nothing.
+        # Products have an arbitrary unit: their means are left out.
         means = [
             f'{values[:, i].mean():.2g}' if 'pass' not in name else ''
             for name, values in found.items()

@@ -39,7 +39,7 @@ def cells(text: str, label: str) -> list[str]:
 
 
 def amounts(text: str, label: str) -> list[float]:
-    """The numbers of a row of decimal amounts."""
+    """The cells of a row as numbers: ``1.5 MB`` is 1.5e6."""
     powers = {'': 1.0, 'k': 1e3, 'M': 1e6, 'G': 1e9}
     found = (cell.partition(' ') for cell in cells(text, label))
     return [float(number) * powers[prefix] for number, _, prefix in found]

@@ -160,7 +160,7 @@ def test_the_report_draws_a_curve_and_says_of_what(whole, tmp_path):
 
 def test_its_weight_cannot_be_matched(tmp_path):
     config = make_config(advantage__match_weight_at=0.1)
-    words = 'advantage.match_weight_at: curverl has no weight of its own'
+    words = 'advantage.match_weight_at: curverl has no fixed weight'
     with pytest.raises(ValueError, match=words):
         train.main(config=config, workdir=str(tmp_path / 'none'))
     assert not (tmp_path / 'none').exists()

@@ -267,7 +267,7 @@ def test_what_is_no_probability_is_refused(p):
 
 @pytest.mark.parametrize('name', NO_CURVES)
 def test_an_estimator_that_is_no_curve_is_refused(name):
-    no_curve, memory = 'is not a curve: .*tabulated_curve', 'has no weight of its own'
+    no_curve, memory = 'is not a curve: .*tabulated_curve', 'has no fixed weight'
     row = ESTIMATORS[name]
     words = memory if row.has_memory or row.pools_problems else no_curve
     for call in (weight_of, objective_of):

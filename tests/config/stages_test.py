@@ -82,7 +82,7 @@ def test_json_keeps_the_stages():
         ),
         (
             {'a': stage(LAST)},
-            r'start=12 must lie in .* moves no stage: set --config.stages.a.start too',
+            r'start=12 must lie in .* changed train.steps, set --config.stages.a.start too',
         ),
         (
             {'a': stage(3), 'b': stage(3)},

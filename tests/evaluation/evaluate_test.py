@@ -229,7 +229,8 @@ def test_whole_responses_are_kept_evenly_of_the_whole_split(count, evaluated):
     places = {0: [], 3: [0, 8, 16], 8: range(0, 24, 3), 64: range(24)}[count]
     assert kept == [divmod(place, 4) for place in places]
     for p, n in kept:
-        # All are kept in the other one. In 'DRR' some other characters may have been.
+        # ``evaluated`` kept all responses. A parsed answer such as 'DRR' may lack some
+        # characters of its response.
         text = evaluated[1][p]['responses'][str(n)]
         assert rows[p]['responses'][str(n)] == text
         assert not set(rows[p]['parsed'][n]) - set(text)
