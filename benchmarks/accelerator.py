@@ -216,7 +216,7 @@ class Model:
         return timing, self._flops(batch)
 
     def gradient(self, batch: Batch) -> tuple[Timing, float]:
-        """Returns time and FLOPs of forward and backward passes, without the optimizer."""
+        """Returns time and FLOPs of forward and backward passes, without optimizer."""
 
         def loss(params: Params, rollouts: Rollouts) -> jax.Array:
             return self._log_probs(params, rollouts)[0].mean()

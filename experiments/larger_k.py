@@ -66,7 +66,7 @@ from passk_jax.sampling import Purpose
 from passk_jax.setup.setup import Setup, make_setup
 
 KS = (1, 2, 4, 8)
-# Whose expected gradients are those of pass@1 and of pass@8.
+# Their expected gradients are those of pass@1 and of pass@8.
 _FOLLOWS = (('rloo', {}), ('canonical_k', {'k': 8}))
 # The steps of a policy; ``None``: those of the whole run.
 POLICIES = {'before RL': 0, 'after 50 steps': 50, 'after RL': None}

@@ -165,7 +165,7 @@ def _check_optimizer(before: OptimizerConfig, here: OptimizerConfig) -> None:
             f'optimizer.name is {before.name!r} before and {here.name!r} here; a run '
             'has one optimizer'
         )
-    # Its state has a part for the clip.
+    # The optimizer's state has a part for the clip.
     if bool(before.max_grad_norm) != bool(here.max_grad_norm):
         raise InputError(
             f'optimizer.max_grad_norm is {before.max_grad_norm} before and '

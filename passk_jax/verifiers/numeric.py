@@ -259,7 +259,7 @@ def _root(number: Value, degree: Value) -> Value:
     if not degree:
         raise UndefinedError
     real = isinstance(number, mpmath.mpf) and isinstance(degree, mpmath.mpf)
-    # Of odd degree, the real root of a negative number.
+    # An odd root of a negative number is its real root.
     if real and number < 0 and degree == mpmath.floor(degree) and int(degree) % 2:
         return -mpmath.power(-number, 1 / degree)
     return _power(number, 1 / degree)

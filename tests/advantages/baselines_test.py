@@ -63,7 +63,7 @@ def test_opo_follows_p_as_the_rollouts_grow_though_length_goes_with_success():
         gradients = (advantages[..., None] * (np.eye(3)[drawn] - policy)).mean(axis=1)
         found = policy[drawn].prod(axis=1) @ gradients
         ratios[num_rollouts] = found / (policy * ([1, 0, 0] - policy[0]))
-    # What is missing falls as 1 / N.
+    # The gap to 1 falls as 1 / N.
     missing = {n: 1 - ratio for n, ratio in ratios.items()}
     assert np.all(missing[4] > 0.1)
     assert np.all(missing[8] < 0.6 * missing[4])
