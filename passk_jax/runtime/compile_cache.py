@@ -71,7 +71,7 @@ def _machine() -> str:
 
 
 class _SlowCompilations:
-    """Logs a long compilation, once while it runs and once when it ends."""
+    """Logs a long compilation when it ends, and a very long one while it runs too."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, threading.Timer] = {}
@@ -80,7 +80,8 @@ class _SlowCompilations:
         program = str(kwargs.get('fun_name', 'a program'))
         if event == _LOWERED:
             self._forget(program)
-            timer = threading.Timer(_LONG_SECONDS, _say, ('compiling %s', program))
+            message = 'compiling %s', program
+            timer = threading.Timer(4 * _LONG_SECONDS, _say, message)
             timer.daemon = True
             self.waiting[program] = timer
             timer.start()

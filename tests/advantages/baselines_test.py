@@ -129,9 +129,7 @@ def test_the_curve_of_a_pooled_sigma_is_that_of_a_step_of_all_shares(num_rollout
     'name', ['reinforce_plus_plus', 'reinforce_plus_plus_baseline']
 )
 def test_a_pooled_sigma_has_no_weight_of_its_own(name):
-    with pytest.raises(
-        ValueError, match=f'{name} has no fixed weight: it divides'
-    ):
+    with pytest.raises(ValueError, match=f'{name} has no fixed weight: it divides'):
         effective_weight(name, num_rollouts=8, p=0.5)
 
 
