@@ -1,4 +1,4 @@
-"""``experiments/interval.py``: differences by hand, and what cannot be read."""
+"""``experiments/interval.py``: differences by hand, and unreadable expressions."""
 
 import numpy as np
 import pytest

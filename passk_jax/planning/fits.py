@@ -130,7 +130,7 @@ def _count_known_bytes(builder: Builder, name: str) -> float:
         return logits
     gradients = shard_bytes(builder.state().params)
     if name == 'diagnose':
-        # Those of a pass, and their sums over the batch.
+        # The gradients of a pass, and their sums over the batch.
         gradients *= 2 * make_diagnose(builder).num_gradients
     return gradients + _backward(builder)[0] + logits
 

@@ -25,7 +25,7 @@ from passk_jax.verifiers.trees import Apply, Constant, Name, Node, Number, names
 
 _DIGITS = 40
 _TOLERANCE = mpmath.mpf(10) ** -30
-# If a decimal is a part of an expression.
+# The tolerance where an expression contains a decimal.
 _DECIMAL_TOLERANCE = mpmath.mpf(10) ** -6
 # Smaller values may be rounding errors of 0, and are computed with more digits.
 _SMALL = mpmath.mpf(10) ** -25
