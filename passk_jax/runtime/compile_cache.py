@@ -22,7 +22,7 @@ _MIN_SECONDS = 0.2
 # The least recently used go first. JAX locks a cache that has a limit, so processes
 # that run side by side can share it.
 _MAX_BYTES = 2 << 30
-_LONG_SECONDS = 5.0
+_LONG_SECONDS = 10.0
 # JAX reports the first just before it compiles a program, and the second after.
 _LOWERED = '/jax/core/compile/jaxpr_to_mlir_module_duration'
 _COMPILED = '/jax/core/compile/backend_compile_duration'
