@@ -177,7 +177,7 @@ def _opened(
     path = pathlib.Path(workdir or f'runs/published_{name}')
     if (path / 'config.json').exists():
         raise InputError(f'{path} is a run: give --model another --workdir')
-    # What is no model leaves no directory behind.
+    # Fail before a directory is made if the source is not a model.
     read_json(source_directory(model, ['config.json']) / 'config.json')
     return path, published_config(model, task, mesh)
 

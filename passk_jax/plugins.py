@@ -40,9 +40,9 @@ def split_place(place: str) -> tuple[str, str]:
 
 
 def digests_in(values: Any) -> dict[str, str]:
-    """The SHA-256 of the file of each place among nested values.
+    """Returns file -> SHA-256 for each ``file.py:name`` in nested values.
 
-    It is that of the content which this process has run, if it has run the file.
+    If this process has run the file, the digest is of the content that it ran.
     """
     files = [split_place(value)[0] for value in _texts(values) if is_place(value)]
     return {

@@ -43,7 +43,7 @@ from passk_jax.sweeps.kept_results import KeptResults
 from passk_jax.sweeps.opening import Job, open_runs
 from passk_jax.sweeps.running import Runner, split_cores
 
-# Of a message.
+# The most names that a message lists.
 _MOST_NAMES = 12
 
 
@@ -99,7 +99,7 @@ def main(
     if lost := _keep(store, opened, display):
         print(f'no table is written: the results of these could not be kept: {lost}')
         return 1
-    # Nor may another add some while the table is made of these.
+    # The lock keeps other sweeps from adding rows while the table is made.
     with store.writing((*store.paths, *_table_and_figure(sweep, out))):
         opened = store.attach(opened)
         every = opened + _open_other_seeds(sweep, root, store, opened)

@@ -331,7 +331,7 @@ def restore(
 ) -> tuple[TrainState, RunMemory]:
     """The state and the memory of the newest checkpoint; ``memory`` has its shapes."""
     shapes = states.state_shapes(policy, optimizer, mesh)
-    # What the host remembers has no sharding of its own.
+    # The host's memory is not sharded: every device reads all of it.
     replicated = sharding.replicated(mesh)
     remembered = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=replicated), memory

@@ -60,7 +60,7 @@ def test_evaluations_of_other_settings_are_beside_each_other_and_say_what_they_a
 ):
     first, _ = run(workdir)
     before = first.read_bytes()
-    # As the run has it: no other setting.
+    # 4 is the run's own number, so the setting is the same.
     again, summary = run(workdir, num_responses=4)
     assert again == first
     second, other = run(workdir, num_responses=2, temperature=0.5)

@@ -37,7 +37,7 @@ def main() -> None:
         near = checks.nearest(name, COMMANDS) or list(COMMANDS)
         sys.stderr.write(f'error: unknown command {name!r}; try {", ".join(near)}\n')
         sys.exit(EXIT_ERROR)
-    # As python -m does, but last, so that no file there hides a package.
+    # python -m puts it first; last, no file there can hide a package.
     sys.path.append(os.getcwd())
     sys.argv = [f'passk {name}', *arguments]
     runpy.run_module(f'passk_jax.{name}', run_name='__main__', alter_sys=True)

@@ -294,7 +294,7 @@ def _value(kind: Any, value: Any, path: str, known_keys: list[str]) -> Any:
         item, items = typing.get_args(kind)[0], enumerate(value)
         return tuple(_value(item, v, f'{path}[{i}]', known_keys) for i, v in items)
     if typing.get_origin(kind) is typing.Literal:
-        # Its field has the choices.
+        # The field's rule, one_of(), checks the choices.
         kind = str
     accepted = (int, float) if kind is float else kind
     if not isinstance(value, accepted) or (isinstance(value, bool) != (kind is bool)):

@@ -108,7 +108,7 @@ def check_fields(section: Any, path: str = '') -> None:
 def check_float32(name: str, value: float) -> None:
     """Raises ValueError for a value that float32 makes 0, 1 or infinite."""
     limits = np.finfo(np.float32)
-    # Devices take a number below the smallest normal one for 0.
+    # Devices flush numbers below the smallest normal one to 0.
     if 0 < abs(value) < float(limits.tiny):
         rounded = '0'
     elif abs(value) > float(limits.max):

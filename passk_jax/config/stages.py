@@ -119,8 +119,8 @@ def _check_own(name: str, section: Any, steps: int) -> None:
         raise InputError(f'{where}.{start=} must be of type int')
     if not 1 <= start < steps:
         raise InputError(
-            f'{where}.{start=} must lie in [1, {steps - 1}], as train.steps={steps}, '
-            f'which moves no stage: set --config.{where}.start too'
+            f'{where}.{start=} must lie in [1, {steps - 1}], as train.steps={steps}; '
+            f'if you changed train.steps, set --config.{where}.start too'
         )
     if not isinstance(reset, bool):
         raise InputError(f'{where}.reset_optimizer={reset!r} must be of type bool')
@@ -165,7 +165,7 @@ def _check_optimizer(before: OptimizerConfig, here: OptimizerConfig) -> None:
             f'optimizer.name is {before.name!r} before and {here.name!r} here; a run '
             'has one optimizer'
         )
-    # Its state has a part for the clip.
+    # The optimizer's state has a part for the clip.
     if bool(before.max_grad_norm) != bool(here.max_grad_norm):
         raise InputError(
             f'optimizer.max_grad_norm is {before.max_grad_norm} before and '

@@ -215,7 +215,7 @@ def _bootstrap_means(
 
 def _estimate(mean: float, drawn: np.ndarray, *, num_problems: int) -> Estimate:
     if num_problems < 2:
-        # Whoever draws from one problem draws it.
+        # Resampling a single problem always draws the same one: no interval.
         return Estimate(mean, np.nan, np.nan)
     low, high = np.quantile(drawn, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
     return Estimate(mean, float(low), float(high))

@@ -52,5 +52,5 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[s
 
 
 def _cell(text: str) -> str:
-    """A bar would end the cell."""
+    """Escapes bars, which would end the cell."""
     return text.replace('|', '\\|')

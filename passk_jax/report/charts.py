@@ -61,10 +61,10 @@ NOTEBOOK_STYLE: Mapping[str, object] = {
 
 
 def drawing(**style: object) -> contextlib.AbstractContextManager[None]:
-    """Settings of matplotlib under which a text is drawn as it is.
+    """Returns a context in which matplotlib draws texts literally.
 
-    Otherwise what stands between two dollars, say in the name of a category, would be
-    mathematics, and an error if it is none.
+    Elsewhere it reads text between two dollar signs, say in the name of a category, as
+    mathematics, and fails if that is malformed.
     """
     from matplotlib import rc_context
 

@@ -124,7 +124,7 @@ def _draw(forest: Forest, ax: 'Axes', *, num_ticks: int) -> None:
     ax.spines[['top', 'right']].set_visible(False)
     ax.axvline(0.0, color='black', linewidth=0.8)
     for i, dots in enumerate(forest.dots):
-        # Those of a row stand around its middle.
+        # The intervals of a row stand around its middle.
         shift = (i - (len(forest.dots) - 1) / 2) / (len(forest.dots) + 1)
         means, lows, highs = zip(*dots.values, strict=True)
         y = [place + shift for place in range(len(forest.rows))]

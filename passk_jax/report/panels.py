@@ -272,7 +272,7 @@ def curve_in_use(
     try:
         estimator_row(name)
     except InputError:
-        # Of another version, or in a file that is gone.
+        # The estimator is of another version, or its file is gone.
         return None
     if not num_rollouts:
         return None

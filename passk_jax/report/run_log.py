@@ -263,6 +263,9 @@ class RunLog:
         is_long = steps and steps % UNIFORM_STEPS == 0
         if jax.process_index() > 0 or not (is_long or step == 0):
             return
+        if not steps and not has_answer(verdicts.parsed).any():
+            # The rewards differ, so the task reads no answers.
+            return
         message = explain_missing_signal(
             verdicts.correct,
             verdicts.parsed,

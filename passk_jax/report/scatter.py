@@ -132,7 +132,7 @@ def _write(point: Point, ax: 'Axes', occupied: Boxes) -> Boxes:
     nearest = np.arange(len(boxes)) < len(_DIRECTIONS)
     slanted = np.tile(np.abs(toward).min(axis=1) > 0.1, len(_DISTANCES))
     covered[~(nearest | slanted)] += size.prod()
-    # Of equal ones the nearest.
+    # argmin takes the first of equal places: the nearest.
     best = int(np.round(covered).argmin())
     to_data = ax.transData.inverted().transform
     x, y = to_data(middles[best])

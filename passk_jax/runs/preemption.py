@@ -24,7 +24,7 @@ from jax.experimental import multihost_utils
 EXIT_PREEMPTED = 42
 """Exit status after a preemption save; launchers retry without counting it."""
 
-# As signal.signal returns it.
+# The type that signal.signal returns.
 _Handler = Callable[[int, types.FrameType | None], Any] | int | None
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

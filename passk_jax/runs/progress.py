@@ -13,6 +13,8 @@ import jax
 import tqdm
 from absl import logging
 
+_MOST_SECONDS = 600.0
+
 
 class Progress:
     """Context manager around a loop of known length.
@@ -22,8 +24,9 @@ class Progress:
         initial: steps done before this process started.
         description: what the loop does, in a word or two.
         stream: where to draw the bar; ``None`` for standard error.
-        seconds_between_lines: the least time between two log lines. The first update
-            and the end always log one.
+        seconds_between_lines: the least time between the first two log lines. It
+            doubles with each line, up to ten minutes, so that a log stays short. The
+            first update and the end always log one.
         clock: returns seconds, for the estimate of the time left.
     """
 
@@ -83,8 +86,11 @@ class Progress:
             # After the first update, to keep compilation out of the rate.
             self._started = (step, self._clock())
         last = self._last_line
-        if last is None or self._clock() - last[1] >= self._between:
+        if last is None:
             self._write_line()
+        elif self._clock() - last[1] >= self._between:
+            self._write_line()
+            self._between = min(2 * self._between, _MOST_SECONDS)
 
     def _write_line(self) -> None:
         now = self._clock()

@@ -78,7 +78,7 @@ class Whereabouts:
                 if key[1] < step:
                     continue
                 for times in zip(*came.values(), strict=False):
-                    # Of two processes the mean would be half of the delay.
+                    # With two processes, a mean of both would halve the delay.
                     median = statistics.median_low(times)
                     for process, when in zip(came, times, strict=True):
                         lateness[process] += when - median

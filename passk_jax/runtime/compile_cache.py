@@ -22,7 +22,7 @@ _MIN_SECONDS = 0.2
 # The least recently used go first. JAX locks a cache that has a limit, so processes
 # that run side by side can share it.
 _MAX_BYTES = 2 << 30
-_LONG_SECONDS = 5.0
+_LONG_SECONDS = 10.0
 # JAX reports the first just before it compiles a program, and the second after.
 _LOWERED = '/jax/core/compile/jaxpr_to_mlir_module_duration'
 _COMPILED = '/jax/core/compile/backend_compile_duration'
@@ -71,7 +71,7 @@ def _machine() -> str:
 
 
 class _SlowCompilations:
-    """Logs a long compilation, once while it runs and once when it ends."""
+    """Logs a long compilation when it ends, and a very long one while it runs too."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, threading.Timer] = {}
@@ -80,7 +80,8 @@ class _SlowCompilations:
         program = str(kwargs.get('fun_name', 'a program'))
         if event == _LOWERED:
             self._forget(program)
-            timer = threading.Timer(_LONG_SECONDS, _say, ('compiling %s', program))
+            message = 'compiling %s', program
+            timer = threading.Timer(4 * _LONG_SECONDS, _say, message)
             timer.daemon = True
             self.waiting[program] = timer
             timer.start()

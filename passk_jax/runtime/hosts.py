@@ -122,7 +122,7 @@ def _join(
             process_id=index,
             initialization_timeout=2 * _JOIN_SECONDS,
         )
-    # What its environment says of others may be anything.
+    # The environment variables that describe the other processes may be malformed.
     except (ValueError, RuntimeError, LookupError, OSError) as e:
         what = f'--hosts=auto: JAX finds no other process here ({e})'
         raise InputError(what if address is None else f'--hosts: {e}') from e

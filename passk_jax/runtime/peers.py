@@ -140,7 +140,7 @@ class Watch:
     def __init__(self, index: int, count: int, connections: dict[int, socket.socket]):
         self._index, self._count = index, count
         self._connections = connections
-        # What this process shows about an error of its own.
+        # The error message that this process sends to its peers.
         self._text = ''
         # The thread that holds it ends this process.
         self._ending = threading.Lock()
@@ -237,7 +237,7 @@ def _keep_alive(connection: socket.socket) -> None:
     connection.settimeout(None)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPALIVE.items():
-        # Not every system has them.
+        # Some systems lack some of these options.
         if hasattr(socket, name):
             option = getattr(socket, name)
             connection.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -33,7 +33,7 @@ from passk_jax.tasks.abilities import Demonstrations
 
 LARGE_RATE = 3e-4
 """A rate of a warm start above this is for a policy from scratch."""
-# Of a directory; some systems and services allow no longer one.
+# Characters of a directory's name; some file systems allow no more.
 _LONGEST_NAME = 200
 
 

@@ -58,7 +58,7 @@ def show_first_problem(
     word = 'right' if correct.get(shown.category) else 'wrong'
     gold = f'judged {word}:\n{responses[shown.category]}'
     logging.info(
-        'the first %s problem, of %s, as the policy reads it (%d tokens):\n%s\n'
+        'the first %s problem (category %s) as the policy reads it, %d tokens:\n%s\n'
         '--- its gold as a response: %s\n---',
         split,
         shown.category,

@@ -60,7 +60,7 @@ def published_config(
     config.model.update(family='', source=source, tokenizer='source', arch=sizes)
     config.model.attention = 'auto'
     config.init.update(kind='hf', checkpoint='')
-    # What only training reads must not refuse anything.
+    # Training settings are not used: give them values that pass every check.
     config.train.update(pack_sizes=0, num_prompts=1, mini_batch_prompts=1)
     config.train.micro_batch_prompts = 1
     config.log.diagnostics_every = config.log.difficulty_bins = 0

@@ -91,7 +91,7 @@ def _stages(arm: Arm, root: pathlib.Path, seed: int) -> Iterator[Run]:
         name, config = _name(arm.name, seed), arm.config
         if stage:
             overrides |= stage.overrides
-            # Its parameters come from the run before, whatever the arm began with.
+            # A later stage starts from the previous run, whatever the arm's init is.
             overrides |= {
                 'init.kind': 'checkpoint',
                 'init.checkpoint': str(root / previous),

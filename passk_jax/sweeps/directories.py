@@ -57,7 +57,7 @@ def last_row(job: Job) -> Row:
     with contextlib.suppress(OSError), path.open('rb') as stream:
         stream.seek(max(0, path.stat().st_size - _TAIL_BYTES))
         for line in reversed(stream.read().split(b'\n')):
-            # The first and the last line may be parts of one.
+            # The first and the last line may be cut off.
             with contextlib.suppress(ValueError):
                 row = parse_json(line)
                 if isinstance(row, dict) and row.get('split') == 'train':

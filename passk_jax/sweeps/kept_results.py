@@ -169,7 +169,7 @@ class KeptResults:
 
         It removes what killed sweeps left of theirs.
         """
-        # Not the directory: a network file system locks only what is open to write.
+        # A directory will not do: network file systems lock only writable files.
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -21,7 +21,7 @@ from passk_jax.sweeps.declarations import Arm, Sweep
 from passk_jax.sweeps.directories import evaluations
 from passk_jax.sweeps.opening import Job
 
-# Of more arms the table has a row each.
+# With more arms than this, the table has one row for each.
 _MOST_COLUMNS = 3
 _HEAD = ('run', 'arm', 'seed', 'stage', 'split', 'step')
 

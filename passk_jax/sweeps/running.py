@@ -113,7 +113,7 @@ class Runner:
         before = {
             number: signal.getsignal(number)
             for number in _SIGNALS
-            # Of nohup, for example.
+            # A signal may be ignored on purpose, as by nohup.
             if signal.getsignal(number) is not signal.SIG_IGN
         }
         for number in before:

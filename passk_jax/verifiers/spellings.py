@@ -30,7 +30,7 @@ SIGNS: dict[int, str] = {
 }
 """Signs of other scripts -> those of ASCII, for ``str.translate``."""
 
-# What may surround a whole answer.
+# Marks that may surround a whole answer.
 _AROUND = [
     re.compile(form, re.DOTALL)
     for form in (
@@ -54,7 +54,7 @@ _NAME = re.compile(
     r'|\w\(\w?\)\s*=\s*)',
     re.IGNORECASE,
 )
-# What may join the parts of a list, besides commas.
+# Marks and words, besides commas, that may join the parts of a list.
 _JOINT = re.compile(
     r'-*->|=+>|[→⟶➔➜➡⇒⟹↦|]|(?<=\s)>(?=\s)|\\(?:to|(?:long)?rightarrow)\b'
     r'|\b(?:and\s+)?then\b|\band\b',

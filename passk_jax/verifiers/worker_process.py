@@ -91,7 +91,7 @@ class WorkerProcess:
 
     def send(self, task: tuple[str, ...], deadline_s: float) -> None:
         """Gives an idle worker a task; what it replies is for :meth:`receive`."""
-        # Nothing that an earlier task left behind can know it.
+        # A secret number, so that code left by an earlier task cannot forge a reply.
         self._number = secrets.token_hex(8)
         request = [self._number, deadline_s + _ORPHAN_S, task]
         request = json.dumps(request).encode() + b'\n'

@@ -145,7 +145,7 @@ def test_other_problems_of_the_same_numbers_are_refused(tmp_path, key):
         check_alike({name: arms[name] for name in ('a', 'b')})
     with pytest.raises(InputError, match='different problems'):
         check_alike({'one': arms['a'], 'two': [*arms['c'], *arms['b']]})
-    # What says nothing hides nothing.
+    # A run without the key does not hide the difference between the others.
     with pytest.raises(InputError, match=r'a/.* and .*b/.* have different problems'):
         check_alike({name: arms[name] for name in ('a', 'old', 'b')})
 

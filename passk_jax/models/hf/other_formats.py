@@ -27,7 +27,7 @@ _FORMATS = {
             '.merge_and_unload()'
         ),
     ),
-    # What transformers reads of one refuses to be saved, and its tokenizer differs.
+    # transformers reads such a file but cannot save it; its tokenizer differs.
     '*.gguf': (
         'a quantized model of llama.cpp',
         'download the safetensors of the model; or, of SmolLM2, in a checkout, '

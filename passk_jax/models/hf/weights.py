@@ -141,7 +141,7 @@ def _read_part(
 def _check_finite(tensor: str, values: np.ndarray) -> None:
     """Raises InputError if a value is infinite or not a number."""
     with np.errstate(invalid='ignore'):
-        # Both are NaN if any value is.
+        # If any value is NaN, both extremes are.
         extremes = values.min(), values.max()
     if not all(map(math.isfinite, extremes)):
         raise InputError(f'{tensor} holds NaN or infinity')

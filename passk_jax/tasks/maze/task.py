@@ -145,7 +145,7 @@ class MazeTask(Task):
             'seed': 0,
             'prompt': 'instruct',
         },
-        # As many as the paper tests on.
+        # The sizes and counts of the paper's test set.
         benchmark={
             'test_sizes': tuple(range(7, 22, 2)),
             'test_counts': (75, *[100] * 7),
