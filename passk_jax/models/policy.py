@@ -374,6 +374,7 @@ def _responses(
     streams = (prompts.tokens[:, None], inputs)
     replayed = None
     if routing is not None:
+        assert prompts.routing is not None
         both = prompts.routing[:, None], routing
         replayed = tuple(jnp.moveaxis(x, 3, 0) for x in both)
     (_, hidden), _, figures = model.forward(

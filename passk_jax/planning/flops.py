@@ -127,7 +127,7 @@ def _expert_shards(equation: Any) -> int:
     for variable, spec in zip(
         equation.invars, equation.params['in_specs'], strict=True
     ):
-        if variable.aval.ndim == 3 and axes_of(spec[0]) == axes:
+        if variable.aval.ndim == 3 and axes_of((*spec, None)[0]) == axes:
             return math.prod(equation.params['mesh'].shape[axis] for axis in axes)
     return 1
 

@@ -153,13 +153,8 @@ def sample(
         ),
         record=empty_record(policy, P, N, T),
     )
-    if policy.replay_routing:
-        # The first token is predicted where the prompt ends.
-        last = jnp.broadcast_to(
-            last_routing(prefix)[:, None], state.cache.routing.shape
-        )
-        cache = dataclasses.replace(state.cache, routing=last)
-        state = dataclasses.replace(state, cache=cache)
+    cache = dataclasses.replace(state.cache, routing=first_routing(prefix, N))
+    state = dataclasses.replace(state, cache=cache)
     # All rollouts of a prompt start from its single hidden state.
     state = extend(state, jnp.broadcast_to(hidden[:, None], (P, N, hidden.shape[-1])))
     with jax.named_scope('decode'):
@@ -167,10 +162,14 @@ def sample(
     return state.record.rollouts(prompts, prefix.routing)
 
 
-def last_routing(prefix: Prefix) -> Int[Array, 'P L k']:
-    """The experts that ran the last token of each prompt."""
+def first_routing(prefix: Prefix, num_rollouts: int) -> Int[Array, 'P N L k'] | None:
+    """Returns the experts of the prompts' last tokens, which predict the first ones."""
+    if prefix.routing is None:
+        return None
     last = (prefix.lengths - 1)[:, None, None, None]
-    return jnp.take_along_axis(prefix.routing, last, axis=1)[:, 0]
+    routing = jnp.take_along_axis(prefix.routing, last, axis=1)
+    P, _, *experts = routing.shape
+    return jnp.broadcast_to(routing, (P, num_rollouts, *experts))
 
 
 def next_tokens(

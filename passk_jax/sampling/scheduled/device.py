@@ -26,7 +26,7 @@ from passk_jax.sampling.plain_loop import (
     Record,
     Request,
     empty_record,
-    last_routing,
+    first_routing,
     next_tokens,
 )
 from passk_jax.sampling.scheduled.state import (
@@ -124,7 +124,7 @@ def begin(
         steps=jnp.int32(0),
     )
     hidden = jnp.broadcast_to(slots.hidden[:, None], (G, rows, slots.hidden.shape[-1]))
-    routing = _first_routing(slots, rows)
+    routing = first_routing(slots.prefix, rows)
     return placed(_extend(decoder, slots, refilled(state), hidden, routing))
 
 
@@ -147,10 +147,9 @@ def advance(
         )
         begun = (state.position > 0)[..., None]
         hidden = jnp.where(begun, hidden, slots.hidden[:, None])
-        routing = cache.routing
-        if routing is not None:
-            first = _first_routing(slots, routing.shape[1])
-            routing = jnp.where(begun[..., None], routing, first)
+        routing = first_routing(slots.prefix, state.last.shape[1])
+        if routing is not None and cache.routing is not None:
+            routing = jnp.where(begun[..., None], cache.routing, routing)
         state = dataclasses.replace(state, layers=cache.layers, index=cache.index)
         return _extend(decoder, slots, state, hidden, routing)
 
@@ -167,14 +166,6 @@ def advance(
         'longest': _longest(state),
         'steps': state.steps,
     }
-
-
-def _first_routing(slots: Slots, rows: int) -> Int[Array, 'G K L k'] | None:
-    """The experts where each row's first token is predicted; ``None``: not kept."""
-    if slots.prefix.routing is None:
-        return None
-    last = last_routing(slots.prefix)[:, None]
-    return jnp.broadcast_to(last, (last.shape[0], rows, *last.shape[2:]))
 
 
 def _longest(state: State) -> jax.Array:
