@@ -167,11 +167,7 @@ CASES = {
             '--config.sampling.num_rollouts=10000000',
             '--config.sampling.max_response_tokens=1000000',
         ],
-        [
-            'train.num_prompts=8, sampling.num_rollouts=10000000, ',
-            'sampling.max_response_tokens=1000000 take at least 298,0',
-            'of this host',
-        ],
+        ['sampling.num_rollouts=10000000, ', 'take at least 298,0', 'of this host'],
     ),
     'more responses to evaluate than memory': (
         'train',
@@ -181,11 +177,6 @@ CASES = {
             '--config.eval.batch_size=1000000',
         ],
         ['eval.batch_size=1000000, eval.num_responses=10000000', 'of this host'],
-    ),
-    'a size beyond all use': (
-        'train',
-        [*_TRAIN, '--config.init.warm_start.batch_size=1000000000'],
-        ['init.warm_start.batch_size=1000000000 must lie in [1, 10000000]'],
     ),
     'a warm-up beyond integers': (
         'train',

@@ -220,7 +220,7 @@ def _files(directory: pathlib.Path) -> list[pathlib.Path]:
     if not (isinstance(files, dict) and files):
         raise InputError(f'{index} has no weight_map')
     for tensor, name in files.items():
-        if not isinstance(name, str) or pathlib.PurePath(name).name != name:
+        if name in ('', '..') or name != pathlib.PurePath(str(name)).name:
             raise InputError(
                 f'{index} gives {tensor} the file {name!r}, not a name of its directory'
             )
