@@ -1,7 +1,7 @@
 """Makes the report's panels of metrics and advantage curves, which ``charts.py`` draws.
 
-A run has six panels of metrics, a mixture two more, and each estimator three of its
-advantage curve. ``diagnostic_panels.py`` and ``timing_panels.py`` make the others.
+A run has six panels of metrics, a mixture two more, a policy with experts three more,
+and each estimator three of its advantage curve. ``diagnostic_panels.py`` and ``timing_panels.py`` make the others.
 """
 
 import dataclasses
@@ -95,6 +95,7 @@ def metric_panels(run: Run) -> list[Panel]:
     """Makes panels of reward, pass@k by step and by k, entropy, diversity and length.
 
     A mixture, or a task with a few categories, has two more: reward and pass@1 by part.
+    A policy with experts has three more.
     """
     diversity, length = _both(run, 'rarefied_diversity'), _both(run, 'response_length')
     reward = plot_every_step(run.train, 'reward', 'train')
@@ -181,7 +182,7 @@ def _make_part_panels(run: Run) -> list[Panel]:
 
 
 def _make_expert_panels(run: Run) -> list[Panel]:
-    """What tells whether the router of a policy with experts goes wrong."""
+    """Makes panels that show whether the router of a policy with experts goes wrong."""
     metrics = {
         'Load of the busiest expert (1: even)': 'expert_load_max',
         'Entropy of the router (nats)': 'layers_router_entropy',

@@ -38,7 +38,7 @@ Value = TypeVar('Value')
 # Endings of unfinished directories, from versions that committed by renaming.
 _LEFTOVERS = ('.saving', '.deleting')
 _SET_ASIDE = '.corrupted'
-# Beside the checkpoints.
+# The directory of frozen parameters, beside the checkpoints.
 _FROZEN = 'frozen'
 
 
@@ -240,7 +240,7 @@ def restore_params(
 ) -> tuple[PyTree, int]:
     """Reads the parameters of a run's checkpoint, without changing the run.
 
-    Those that the run leaves alone are beside its checkpoints.
+    Also reads the frozen parameters, which lie beside the checkpoints.
 
     Args, errors: as in :meth:`Checkpoints.restore`; ``workdir`` is the run directory.
     Also raises ValueError if the run, still training, removes the checkpoint meanwhile.
@@ -271,18 +271,19 @@ def keep_frozen(
     frozen: Mapping[str, Any],
     target: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Keeps the parameters that a run leaves alone, once, for :func:`restore_params`.
+    """Saves a run's frozen parameters once, for :func:`restore_params`.
 
     Args:
         workdir: the run directory.
-        frozen: the parameters, of a run that begins.
+        frozen: the frozen parameters of a new run; empty in a resumed run.
         target: their shapes, as in :meth:`Checkpoints.restore`.
 
     Returns:
-        What is kept.
+        The saved parameters.
 
     Raises:
-        ValueError: the run keeps others, or goes on and has lost them.
+        ValueError: other parameters are frozen in the directory, or a resumed run has
+            lost them.
     """
     directory = pathlib.Path(workdir) / _FROZEN
     names = {'frozen': sorted(target)}
@@ -298,7 +299,7 @@ def keep_frozen(
 def restore_frozen(
     workdir: str | os.PathLike[str], target: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Reads what :func:`keep_frozen` keeps; empty if the run trains everything.
+    """Reads what :func:`keep_frozen` saved; ``{}`` if the run trains all parameters.
 
     ``target`` has all parameters of the policy, as in :meth:`Checkpoints.restore`.
     """

@@ -24,8 +24,9 @@ class Progress:
         initial: steps done before this process started.
         description: what the loop does, in a word or two.
         stream: where to draw the bar; ``None``: standard error.
-        seconds_between_lines: the least time between two log lines. The first update
-            and the end always log a line.
+        seconds_between_lines: the least time between the first two log lines. It
+            doubles with each line, up to ten minutes, so that a log stays short. The
+            first update and the end always log a line.
         clock: returns seconds, for the estimate of the time left.
     """
 

@@ -71,7 +71,7 @@ def _machine() -> str:
 
 
 class _SlowCompilations:
-    """A listener that logs a long compilation while it runs and when it ends."""
+    """A listener that logs long compilations; very long ones also while they run."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, threading.Timer] = {}
