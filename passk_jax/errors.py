@@ -54,9 +54,9 @@ def leave(cause: object, *steps: Callable[[], object]) -> None:
     """Runs every clean-up step of a block, and raises the first error.
 
     Args:
-        cause: the error that ends the block, or its class; ``None``: it ended well.
-        *steps: called in order, all of them. The first error is raised unless there is
-            a cause. Later errors usually follow from it, and are only logged.
+        cause: the error that ends the block, or its class; ``None`` without an error.
+        *steps: functions called in order. The first error is raised unless there is a
+            cause. Later errors usually follow from it, and are only logged.
     """
     first = None
     for step in steps:
