@@ -67,7 +67,7 @@ class Order:
         self._total = sum(self._weights)
         self._check()
         self._shuffled = [
-            _shuffled(len(rows), self._address(name)).repeat()
+            _shuffled(len(rows), _address_part(self._seed, name)).repeat()
             for name, rows in zip(self._names, self._rows, strict=True)
         ]
         # The first step of each part's epochs, computed as far as needed.
@@ -155,9 +155,8 @@ class Order:
     ) -> np.ndarray:
         """Orders a part's rows so that the first c are a weighted draw of c rows.
 
-        The draw is without replacement. This is the method of P. S. Efraimidis and P. G.
-        Spirakis, "Weighted random sampling with a reservoir", 2006, with logarithms of
-        their keys.
+        The draw is without replacement, by P. S. Efraimidis and P. G. Spirakis,
+        "Weighted random sampling with a reservoir", 2006, in logarithms of their keys.
         """
         rows = self._rows[part]
         address = _address_part((*address, _CHANCES), self._names[part])
@@ -169,9 +168,6 @@ class Order:
         cycles, remainder = divmod(step * self._num_prompts, self._total)
         in_rest = bisect.bisect_left(self._shares[part], remainder)
         return cycles * self._weights[part] + in_rest
-
-    def _address(self, name: str) -> tuple[int, ...]:
-        return _address_part(self._seed, name)
 
     def _check(self) -> None:
         # After ``period`` steps the pattern of places repeats.
