@@ -183,9 +183,9 @@ def markdown(
         lines += markdown_table(['problems solved by', 'number'], rows)
     else:
         lines += [
-            'The numbers of responses n differ: more of them solve more problems, so '
-            'nothing is said of the problems that only one arm solves, and Cover@tau '
-            'is a share of other numbers.'
+            'The numbers of responses n differ. More responses solve more problems, so '
+            'the problems that only one arm solves are not listed, and Cover@tau '
+            'compares shares of different n.'
         ]
     return '\n'.join(lines) + '\n'
 

@@ -64,7 +64,7 @@ def leave(cause: object, *steps: Callable[[], object]) -> None:
             step()
         except Exception as error:
             if cause or first:
-                logging.warning('and then: %s: %s', type(error).__name__, error)
+                logging.warning('a later error: %s: %s', type(error).__name__, error)
             else:
                 first = error
     if first:

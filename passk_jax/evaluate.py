@@ -243,7 +243,9 @@ def _trained_on(config: ExperimentConfig) -> list[_Problems | None]:
             path = pathlib.Path(config.init.checkpoint).expanduser()
             config = saved_config.run_config(path)
         except InputError as error:
-            logging.warning('what an earlier run trained on is not known: %s', error)
+            logging.warning(
+                'the training problems of an earlier run are unknown: %s', error
+            )
             return [*sources, None]
         sources.append((config.task, config.data))
     return sources
@@ -258,7 +260,9 @@ def _there(plans: Mapping[str, _Plan]) -> list[str]:
     ]
     for name in names:
         file = f'{plans[name].path}.json'
-        logging.info('%s: as in %s; --overwrite samples it again', name, file)
+        logging.info(
+            '%s: the results are in %s; --overwrite samples it again', name, file
+        )
     return names
 
 

@@ -173,7 +173,7 @@ def train(
 
 @dataclasses.dataclass(frozen=True)
 class Verbs:
-    """The functions that the loop calls in a stage, and the stage's setup."""
+    """The verbs that the loop calls in a stage, and the stage's setup."""
 
     setup: Setup
     optimizer: Optimizer
@@ -189,7 +189,7 @@ class Verbs:
 
 
 def make_verbs(setup: Setup, stage: configs.Stage) -> Verbs:
-    """Makes the functions of a stage."""
+    """Makes the verbs of a stage."""
     setup, optimizer = setup.select_stage(stage), stage_optimizer(stage)
     config, sample, estimate = setup.config, setup.sample(), setup.estimate()
     return Verbs(
@@ -208,7 +208,7 @@ def make_verbs(setup: Setup, stage: configs.Stage) -> Verbs:
 
 
 def make_diagnose(setup: Setup) -> Diagnose:
-    """Makes the function that diagnoses a step."""
+    """Makes the verb that diagnoses a step."""
     config = setup.config
     return Diagnose.configured(
         setup.policy,

@@ -208,7 +208,7 @@ def make_batches(
 def _parts(
     tokenized: TokenizedProblems, weights: Mapping[str, int] | None
 ) -> dict[str, np.ndarray]:
-    """Returns the rows of each part by name; ``''`` names the only part."""
+    """Returns each part's rows by name; without weights, ``''`` is the only part."""
     if not weights:
         return {'': np.arange(len(tokenized.indices))}
     rows: dict[str, list[int]] = {name: [] for name in weights}

@@ -133,7 +133,7 @@ class Order:
             self._count_places(part, s) - self._count_places(part, starts[epoch])
             for s in (step, step + 1)
         )
-        # Grain reads an index past the end as one of the next epoch.
+        # Grain reads an index past the end as one of a later epoch.
         places = range(epoch * len(rows) + first, epoch * len(rows) + past)
         order = self._shuffled[part]
         return rows[[_item(order, place) for place in places]]

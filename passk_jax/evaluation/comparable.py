@@ -55,14 +55,9 @@ def read_evaluations(
         file = pathlib.Path(os.path.abspath(file))
         evaluations.append(Evaluation(file, chosen, _seed_of(file), *_read(file)))
     # Arms pair their seeds by position, whatever the order of their runs.
-    seeded = [
-        (evaluation.seed, evaluation)
-        for evaluation in evaluations
-        if evaluation.seed is not None
-    ]
-    if len(seeded) < len(evaluations):
+    if any(evaluation.seed is None for evaluation in evaluations):
         return evaluations
-    return [evaluation for _, evaluation in sorted(seeded, key=lambda pair: pair[0])]
+    return sorted(evaluations, key=lambda evaluation: evaluation.seed or 0)
 
 
 def check_alike(arms: Mapping[str, Sequence[Evaluation]]) -> None:
@@ -133,8 +128,8 @@ def _check_seeds(arms: Mapping[str, Sequence[Evaluation]]) -> None:
         if None in arm_seeds + base and {*arm_seeds, *base} != {None}:
             raise InputError(
                 f'{first} has the seeds {base} and {name} has {arm_seeds}, where None '
-                'is a file that lies in no run directory: runs are paired by seed, so '
-                'name run directories, or files outside of them in one order'
+                'is a file outside of any run directory: runs are paired by seed, so '
+                'name only run directories, or only files, in the order of their seeds'
             )
         if arm_seeds != base:
             raise InputError(

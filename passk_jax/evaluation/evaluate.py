@@ -1,4 +1,4 @@
-"""Evaluation: unbiased Pass@k with intervals, on any split.
+"""The verb *evaluate*: unbiased Pass@k with intervals, on any split.
 
 The training loop and ``python -m passk_jax.evaluate`` share it. For every problem it
 records n, c, and the parsed answer and correctness of each response. Any pass@k, maj@k
@@ -39,7 +39,7 @@ class EvaluationResult(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Evaluate:
-    """The function ``evaluate(params, batches, split=split, step=step)``.
+    """The verb ``evaluate(params, batches, split=split, step=step)``.
 
     Attributes:
         sample: samples with the evaluation's options, and verifies.
@@ -186,7 +186,7 @@ PROBLEM_METRICS: dict[str, ProblemMetric] = {
     # The share of responses that end with a stop token, not at the limit.
     'stopped': ProblemMetric(lambda responses: responses.stopped.mean(axis=1)),
 }
-"""Metrics of a problem that need more than its answers, by name.
+"""Metrics that an evaluation records for each problem, by name.
 
 Add a metric by a function and a row here. The evaluation reports its mean over the
 problems where it is defined.

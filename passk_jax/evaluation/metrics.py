@@ -151,13 +151,8 @@ def answer_diversity(
     >>> answer_diversity([['UR', 'UR', 'RU', '']], wrong).tolist()
     [0.75]
     """
-    correct = check_answers(parsed, correct)
-    diversities = np.full(len(correct), np.nan)
-    for problem, (answers, right) in enumerate(zip(parsed, correct, strict=True)):
-        wrong = [a for a, is_right in zip(answers, right, strict=True) if not is_right]
-        if wrong:
-            diversities[problem] = len(set(wrong)) / len(wrong)
-    return diversities
+    wrong = _wrong_answers(parsed, correct)
+    return np.array([len({*w}) / len(w) if w else np.nan for w in wrong], np.float64)
 
 
 def rarefied_diversity(
@@ -185,16 +180,24 @@ def rarefied_diversity(
     >>> rarefied_diversity([['UR', 'UR', 'RU', '']], wrong, size=2).round(4).tolist()
     [1.8333]
     """
-    correct = check_answers(parsed, correct)
-    diversities = np.full(len(correct), np.nan)
-    for problem, (answers, right) in enumerate(zip(parsed, correct, strict=True)):
-        wrong = [a for a, is_right in zip(answers, right, strict=True) if not is_right]
+    all_wrong = _wrong_answers(parsed, correct)
+    diversities = np.full(len(all_wrong), np.nan)
+    for problem, wrong in enumerate(all_wrong):
         if len(wrong) >= size:
             # For each answer: how many wrong responses have another one.
             camps = np.array(list(collections.Counter(wrong).values()))
             absent = _share_of_groups(len(wrong) - camps, np.array(len(wrong)), k=size)
             diversities[problem] = (1 - absent).sum()
     return diversities
+
+
+def _wrong_answers(
+    parsed: Sequence[Sequence[str]], correct: np.ndarray
+) -> list[list[str]]:
+    return [
+        [answer for answer, is_right in zip(*row, strict=True) if not is_right]
+        for row in zip(parsed, check_answers(parsed, correct), strict=True)
+    ]
 
 
 def bootstrap_interval(

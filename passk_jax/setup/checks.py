@@ -216,7 +216,7 @@ def warn_of_settings(config: ExperimentConfig) -> None:
     if config.stages:
         borders = {stage.name: stage.start for stage in stages_of(config)[1:]}
         logging.info(
-            'stages begin at %s of train.steps=%d, which moves none of them',
+            'stages begin at %s; train.steps=%d sets the end and moves no stage',
             ', '.join(f'{start} ({name})' for name, start in borders.items()),
             config.train.steps,
         )
@@ -232,8 +232,8 @@ def warn_of_settings(config: ExperimentConfig) -> None:
     if any(s.sampling.truncates and not s.loss.sampler_weight_cap for s in stages):
         logging.warning(
             'sampling.top_p, top_k or min_p cuts the distribution of the tokens, but '
-            'the loss takes them for draws from all of it: loss.sampler_weight_cap=2 '
-            'weights them for the difference'
+            'the loss treats them as draws from all of it: loss.sampler_weight_cap=2 '
+            'corrects this by importance weights'
         )
     if config.model.param_dtype == 'bfloat16':
         logging.warning(
@@ -246,6 +246,6 @@ def warn_of_settings(config: ExperimentConfig) -> None:
     if k1:
         logging.warning(
             'loss.kl_estimator=k1 has no gradient in expectation: loss.kl_coef=%g only '
-            'adds noise, and holds nothing near the first policy; take k2 or k3',
+            'adds noise, and keeps the policy near nothing; use k2 or k3',
             k1[0],
         )

@@ -107,7 +107,9 @@ def num_tokens(tokenizer: Tokenizer, arch: Arch) -> int:
             f'table of the model has only {arch.vocab_size} rows'
         )
     if padding := arch.vocab_size - largest - 1:
-        logging.info('never drawn: the last %d rows of the token table', padding)
+        logging.info(
+            'the sampler never draws the last %d rows of the token table', padding
+        )
     return largest + 1
 
 

@@ -5,15 +5,12 @@ The model replaces that of the first config file in ``--task``, or else of
 """
 
 import dataclasses
-import pathlib
 
 import jax
 
-import passk_jax
 from passk_jax import config as configs
-from passk_jax.cli import config_file
+from passk_jax.cli import config_file, config_folder
 from passk_jax.config import ExperimentConfig
-from passk_jax.errors import InputError
 from passk_jax.evaluation.other_tasks import split_names
 from passk_jax.models.hf.config import source_directory
 from passk_jax.runs.digests import digest
@@ -21,7 +18,6 @@ from passk_jax.runs.saved_config import parse_mesh
 from passk_jax.setup.capacity import host_bytes
 from passk_jax.tasks import task_class
 
-_BASE = pathlib.Path(passk_jax.__file__).parents[1] / 'configs' / 'base.py'
 _WEIGHTS = ('*.json', '*.safetensors')
 # On a CPU the KV cache may take this fraction (1 / _CACHE_SHARE) of the memory, and a
 # batch has at most _CPU_BATCH problems.
@@ -45,12 +41,9 @@ def published_config(
     """
     names = split_names(tasks)
     files = [name for name in names if '.py' in name]
-    if not files and not _BASE.is_file():
-        raise InputError(
-            f'--model needs {_BASE}, which this installation lacks: name a config file '
-            f'in --task={tasks}'
-        )
-    config = config_file.load(files[0] if files else str(_BASE))
+    config = config_file.load(
+        files[0] if files else str(config_folder.FOLDER / 'base.py')
+    )
     if not files:
         about = task_class(names[0]).about
         config.task.name = names[0]

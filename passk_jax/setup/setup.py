@@ -217,12 +217,12 @@ class Setup:
         )
 
     def sample(self) -> Sample:
-        """Makes the function that samples the rollouts of a step."""
+        """Makes the verb that samples the rollouts of a step."""
         sampling = self.config.sampling
         return self._sample(sampling.options, sampling.num_rollouts)
 
     def evaluate(self) -> Evaluate:
-        """Makes the function that evaluates, with the sampling options of ``eval``."""
+        """Makes the verb that evaluates, with the sampling options of ``eval``."""
         config = self.config.eval
         sample = self._sample(config.options, config.num_responses)
         # Nothing learns from an evaluation.
@@ -244,7 +244,7 @@ class Setup:
         )
 
     def estimate(self) -> Estimate:
-        """Makes the function that estimates the advantages of responses."""
+        """Makes the verb that estimates the advantages of responses."""
         num_rollouts = self.config.sampling.num_rollouts
         return Estimate(
             configured_estimator(self.config.advantage, num_rollouts=num_rollouts),
@@ -254,7 +254,7 @@ class Setup:
         )
 
     def select(self, estimate: Estimate) -> Select:
-        """Makes the function that starts selecting a step's problems."""
+        """Makes the verb that starts selecting a step's problems."""
         return Select(
             estimate=estimate,
             mesh=self.mesh,
@@ -264,7 +264,7 @@ class Setup:
         )
 
     def update(self, optimizer: Optimizer) -> Update:
-        """Makes the function that trains on a rollout batch."""
+        """Makes the verb that trains on a rollout batch."""
         return Update.configured(
             self.policy,
             optimizer,
@@ -275,7 +275,7 @@ class Setup:
         )
 
     def remember(self) -> Remember:
-        """Makes the function that carries the memory from step to step."""
+        """Makes the verb that carries the memory from step to step."""
         return Remember(
             advantage=self.config.advantage,
             num_rollouts=self.config.sampling.num_rollouts,
@@ -325,12 +325,13 @@ def make_setup(config: ExperimentConfig) -> Setup:
     _warn_of_repeated_work(config, mesh)
     if platform == 'cpu' and config.model.compute_dtype == 'bfloat16':
         logging.warning(
-            'model.compute_dtype=bfloat16 is slower than float32 on a CPU, and rounds'
+            'model.compute_dtype=bfloat16 is slower and less precise than float32 on a '
+            'CPU'
         )
     if config.eval.greedy and config.eval.num_responses > 1:
         logging.warning(
             'eval.temperature=0 is greedy: all eval.num_responses=%d responses to a '
-            'problem are the same one, and every pass@k is pass@1',
+            'problem are equal, and every pass@k is pass@1',
             config.eval.num_responses,
         )
     return Setup(config, task, tokenizer, stop_tokens, policy, mesh)

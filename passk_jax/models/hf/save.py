@@ -89,7 +89,7 @@ def new_directory(directory: str | os.PathLike[str]) -> Iterator[pathlib.Path | 
         temporary = pathlib.Path(
             tempfile.mkdtemp(_UNFINISHED, f'.{path.name}.', path.parent)
         )
-    logging.info('writing to %s until all of it is there', temporary)
+    logging.info('writing to %s until it is complete', temporary)
     try:
         yield temporary
     except BaseException:
