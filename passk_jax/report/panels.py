@@ -1,7 +1,8 @@
 """Makes the report's panels of metrics and advantage curves, which ``charts.py`` draws.
 
 A run has six panels of metrics, a mixture two more, a policy with experts three more,
-and each estimator three of its advantage curve. ``diagnostic_panels.py`` and ``timing_panels.py`` make the others.
+and each estimator three of its advantage curve. ``diagnostic_panels.py`` and
+``timing_panels.py`` make the others.
 """
 
 import dataclasses
