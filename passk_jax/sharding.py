@@ -207,10 +207,10 @@ def on_each_device(
 
 
 def on_devices(fn: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
-    """``fn`` on each device's parts of trees of arrays, with what it communicates.
+    """Wraps ``fn``, which may communicate, to run on each device's parts of trees.
 
     Args:
-        fn: takes the parts. Without several devices it gets the whole arrays.
+        fn: takes the parts; on a single device, the whole arrays.
         in_specs, out_specs: trees of PartitionSpecs, from :func:`spec_of`.
     """
     mesh = jax.sharding.get_abstract_mesh()

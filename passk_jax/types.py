@@ -72,8 +72,8 @@ class Rollouts(Generic[Leaf]):
             without truncation (top-k, top-p, min-p), to compare with the learner; at
             temperature 1 for a greedy choice.
         entropies: ``[P, N, T]`` float32, in nats, of the untruncated distribution.
-        routing: ``[P, N, T, L, k]``, the experts that ran the token before each one,
-            the last of the prompt first; ``None``: the learner chooses its own.
+        routing: ``[P, N, T, L, k]``, experts of the token before each response token,
+            from the prompt's last token on; ``None``: the learner's router chooses.
     """
 
     prompts: Prompts[Leaf]

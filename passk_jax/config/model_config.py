@@ -13,8 +13,8 @@ class ArchConfig:
 
     Attributes:
         mlp_dim: width of the MLP, or of each expert.
-        num_experts: in each layer, of a family with experts; otherwise 0.
-        experts_per_token: how many of them run a token.
+        num_experts: experts of each layer; 0 without experts.
+        experts_per_token: number of experts that process a token.
         norm_topk_prob: whether the weights of a token's experts add up to 1.
     """
 
@@ -39,7 +39,7 @@ class ModelConfig:
 
     Attributes:
         family: a key of ``models.families.FAMILIES``, which must agree with the
-            ``config.json`` of ``source``; ``''``: the family which that file names.
+            ``config.json`` of ``source``; ``''`` takes the family from that file.
         source: Hugging Face directory or hub name that gives sizes, weights (if
             ``init.kind == 'hf'``) and tokenizer; ``''``: ``arch`` gives the sizes. A
             hub name may have a revision: ``name@revision``.
@@ -52,13 +52,13 @@ class ModelConfig:
             ``'full'`` (each layer) or ``'attention'`` (each layer but its attention).
         attention: the kernel for whole sequences: ``'plain'``, ``'splash'`` (TPU),
             ``'cudnn'`` (GPU) or ``'auto'`` (the platform's kernel where it works).
-        head_chunk_tokens: tokens whose logits a device holds at a time when it learns.
-        experts: how the products of experts are made: ``'blocks'``, ``'ragged'`` (TPU)
-            or ``'auto'`` (the fastest of the platform).
-        frozen: parameters that training leaves alone: their names, or how these begin,
-            as ``'layers.mlp.router'``.
-        replay_routing: whether the learner runs each token through the experts that ran
-            it in sampling, instead of those that its own router chooses.
+        head_chunk_tokens: tokens whose logits a device holds at once in training.
+        experts: the implementation of the experts' matrix products: ``'blocks'``,
+            ``'ragged'`` (TPU) or ``'auto'`` (the platform's fastest).
+        frozen: parameters that training does not change: names or prefixes of names,
+            such as ``'layers.mlp.router'``.
+        replay_routing: whether the learner uses the experts that sampling used for each
+            token, instead of those that its router chooses.
     """
 
     family: str

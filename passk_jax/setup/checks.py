@@ -216,7 +216,7 @@ def warn_of_settings(config: ExperimentConfig) -> None:
     if config.stages:
         borders = {stage.name: stage.start for stage in stages_of(config)[1:]}
         logging.info(
-            'stages begin at %s; train.steps=%d sets the end and moves no stage',
+            'stages begin at %s of train.steps=%d, and changing that moves none',
             ', '.join(f'{start} ({name})' for name, start in borders.items()),
             config.train.steps,
         )
@@ -246,6 +246,6 @@ def warn_of_settings(config: ExperimentConfig) -> None:
     if k1:
         logging.warning(
             'loss.kl_estimator=k1 has no gradient in expectation: loss.kl_coef=%g only '
-            'adds noise, and keeps the policy near nothing; use k2 or k3',
+            'adds noise, and does not hold the policy near the first; use k2 or k3',
             k1[0],
         )

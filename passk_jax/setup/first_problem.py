@@ -12,7 +12,7 @@ from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.tasks import Task, right_response
 from passk_jax.types import Problem
 
-_NOTHING_TO_JUDGE = 'the task has no right response to judge'
+_NOTHING_TO_JUDGE = 'the task has no right response that could be judged'
 
 
 def check_first_problem(

@@ -255,18 +255,18 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
 
 
 def _sizes(family: Family) -> Mapping[str, str]:
-    """Field of Arch -> field of a family's config.json."""
+    """Maps fields of Arch to those of a family's config.json."""
     return {**_SIZES, **family.sizes}
 
 
 def _required_fields(family: Family) -> list[str]:
-    """The fields that a file must have."""
+    """Returns the fields that a file must have."""
     sizes = _sizes(family)
     return [sizes[name] for name in _REQUIRED if name in sizes]
 
 
 def _published(fields: dict[str, Any], family: Family) -> dict[str, Any]:
-    """The fields under their published names."""
+    """Renames the fields to their published names."""
     fields = dict(fields)
     for name, published in family.synonyms.items():
         if name in fields:
