@@ -43,7 +43,7 @@ class Prompts(Generic[Leaf]):
         lengths: ``[P]`` int32, tokens in each prompt, at least 1.
         problem_ids: ``[P]`` int32, unique in a split; they address the random keys.
         routing: ``[P, S, L, k]``, the experts that ran each token in sampling;
-            ``None``: the learner chooses its own.
+            ``None``: the learner's router chooses.
     """
 
     tokens: Leaf
