@@ -93,7 +93,7 @@ def read(file: str) -> bytes:
 def _module(file: str, path: str) -> types.ModuleType:
     """Runs a file as a module; ``file`` is its path as the user wrote it."""
     content = read(file)
-    # Not its own name, which may be that of a package.
+    # The file's own name may be that of a package.
     name = f'passk_plugin_{digest(path.encode())[:16]}'
     # Dataclasses and type hints look their module up.
     module = sys.modules[name] = types.ModuleType(name)

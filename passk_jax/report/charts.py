@@ -262,7 +262,7 @@ def _draw_lines(lines: Sequence[Series], ax: 'Axes') -> None:
             place = offset_copy(
                 place, ax.get_figure(root=True), x=series.offset, units='points'
             )
-            # What is drawn in places that are not those of the data moves no axis.
+            # The axes get the limits of the data, not of the shifted points.
             ax.update_datalim([*zip(series.x, series.y, strict=True)])
             ax.autoscale_view()
         # Counted from the end, to keep the last point.

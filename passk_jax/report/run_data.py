@@ -23,7 +23,7 @@ from passk_jax.runs.records import evaluation_name
 
 _STEP = re.compile(r'step_([0-9]{1,15})\.jsonl')
 _PASS = r'pass_at_([1-9][0-9]{0,8})'
-# Of what a report draws: training steps, evaluations of a split, diagnosed steps.
+# The most training steps, evaluations of a split and diagnosed steps that it draws.
 _MOST_STEPS, _MOST_EVALUATIONS, _MOST_DIAGNOSED = 1000, 250, 100
 # No step is later, and no device makes a larger number.
 _LAST_STEP, _LARGEST = 2**31, float(np.finfo(np.float32).max)
