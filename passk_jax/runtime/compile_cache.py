@@ -22,7 +22,7 @@ _MIN_SECONDS = 0.2
 # JAX removes the least recently used programs first. It locks a cache with a limit, so
 # processes on one machine can share it.
 _MAX_BYTES = 2 << 30
-_LONG_SECONDS = 5.0
+_LONG_SECONDS = 10.0
 # JAX reports the first event just before it compiles a program, the second after.
 _LOWERED = '/jax/core/compile/jaxpr_to_mlir_module_duration'
 _COMPILED = '/jax/core/compile/backend_compile_duration'
